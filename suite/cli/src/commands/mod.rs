@@ -1,0 +1,9 @@
+//! One file per command: flags in, one call, exit code out.
+
+pub mod conformance;
+pub mod data;
+pub mod frames;
+pub mod generate;
+pub mod protocol;
+pub mod report;
+pub mod reproduce;

@@ -1,0 +1,27 @@
+//! Exit codes, the same for every command.
+
+use std::process::ExitCode;
+
+/// How a command ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(dead_code)]
+pub enum Exit {
+    /// All well.
+    Ok = 0,
+    /// The command worked and found something wrong (a failed case, a missing file).
+    Finding = 1,
+    /// Wrong usage or bad input.
+    Usage = 2,
+    /// A precondition of a run does not hold (data, server, disk).
+    Preflight = 3,
+    /// The run ended with samples missing or failed.
+    Incomplete = 4,
+    /// Ctrl-C.
+    Interrupted = 130,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        ExitCode::from(exit as u8)
+    }
+}

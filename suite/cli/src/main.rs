@@ -1,0 +1,58 @@
+#![forbid(unsafe_code)]
+//! The `paravt-bench` command: parses flags into typed plans and wires tasks, backends and reports.
+
+mod commands;
+mod exit;
+mod registry;
+
+use clap::{Parser, Subcommand};
+use exit::Exit;
+
+/// Benchmark and reproducibility suite for long-video multimodal models.
+#[derive(Parser)]
+#[command(name = "paravt-bench", version, about)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run case files of upstream outputs against this implementation.
+    Conformance(commands::conformance::Args),
+    /// Say what data is there and what is missing, or make a small data root.
+    Data(commands::data::Args),
+    /// Write the sampled frames of a video as PNG files.
+    Frames(commands::frames::Args),
+    /// Answer one conversation with a backend.
+    Generate(commands::generate::Args),
+    /// Import and show the texts around a sample.
+    Protocol(commands::protocol::Args),
+    /// Print tables of finished runs beside the published numbers.
+    Report(commands::report::Args),
+    /// Run a recipe.
+    Reproduce(commands::reproduce::Args),
+    /// List the benchmarks.
+    Tasks(commands::data::TasksArgs),
+}
+
+fn main() -> std::process::ExitCode {
+    let cli = Cli::parse();
+    let result = match cli.command {
+        Command::Conformance(args) => commands::conformance::run(&args),
+        Command::Data(args) => commands::data::run(&args),
+        Command::Frames(args) => commands::frames::run(&args),
+        Command::Generate(args) => commands::generate::run(&args),
+        Command::Protocol(args) => commands::protocol::run(&args),
+        Command::Report(args) => commands::report::run(&args),
+        Command::Reproduce(args) => commands::reproduce::run(&args),
+        Command::Tasks(args) => commands::data::tasks(&args),
+    };
+    match result {
+        Ok(exit) => exit.into(),
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            Exit::Usage.into()
+        }
+    }
+}

@@ -1,0 +1,22 @@
+#![forbid(unsafe_code)]
+//! The vocabulary and the engine of paravt-bench.
+//!
+//! One [`Sample`](sample::Sample) leaves a dataset row, meets a model
+//! ([`Backend`](backend::Backend)) under a named [`Protocol`](protocol::Protocol) and
+//! [`Profile`](profile::Profile), and arrives as one scored [`Record`](record::Record) in a run's
+//! journal. This library knows no task, backend, recipe or report by name.
+
+pub mod backend;
+pub mod data;
+pub mod message;
+pub mod profile;
+pub mod protocol;
+pub mod python;
+pub mod record;
+pub mod run;
+pub mod sample;
+pub mod scoring;
+pub mod task;
+pub mod toolcall;
+
+pub use paravt_media as media;

@@ -1,0 +1,119 @@
+//! Conversations as they travel to a backend.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+/// Who speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// Instructions.
+    System,
+    /// Questions and tool responses (the reference driver returns crops as user messages).
+    User,
+    /// The model.
+    Assistant,
+}
+
+impl Role {
+    /// The name used by the chat completions API.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Role::System => "system",
+            Role::User => "user",
+            Role::Assistant => "assistant",
+        }
+    }
+}
+
+/// One message.
+#[derive(Debug, Clone)]
+pub struct Message {
+    /// Who speaks.
+    pub role: Role,
+    /// What is said.
+    pub content: Content,
+}
+
+/// Content of a message. A plain string and a list with one text part are different on the wire
+/// and to some chat templates, so both exist.
+#[derive(Debug, Clone)]
+pub enum Content {
+    /// A plain string.
+    Text(String),
+    /// Typed parts.
+    Parts(Vec<Part>),
+}
+
+/// One part of a message.
+#[derive(Debug, Clone)]
+pub enum Part {
+    /// Text.
+    Text(String),
+    /// An encoded image.
+    Image(Arc<Image>),
+    /// A video that the backend decodes itself (`video_url` on the wire).
+    Video(VideoPart),
+}
+
+/// An encoded image; shared between turns and between questions about one video.
+#[derive(Debug)]
+pub struct Image {
+    /// MIME type, e.g. `image/jpeg`.
+    pub mime: String,
+    /// The encoded bytes.
+    pub bytes: Vec<u8>,
+    /// `data:` URL of the bytes, made once because a conversation sends it in every turn.
+    pub data_url: String,
+    /// Width in pixels; 0 when unknown.
+    pub width: u32,
+    /// Height in pixels; 0 when unknown.
+    pub height: u32,
+    /// Where in the sample's video the image comes from.
+    pub origin: Option<FrameOrigin>,
+}
+
+/// Position of a frame in its video.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct FrameOrigin {
+    /// Zero-based index in presentation order.
+    pub index: usize,
+    /// Presentation time in seconds.
+    pub time: f64,
+}
+
+/// A video handed over by reference.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct VideoPart {
+    /// Absolute path.
+    pub path: PathBuf,
+    /// Frames to sample; `None` leaves it to the backend (vLLM 0.17: 32).
+    pub nframes: Option<usize>,
+}
+
+impl Image {
+    /// Wraps encoded bytes and makes their `data:` URL.
+    pub fn new(mime: &str, bytes: Vec<u8>, width: u32, height: u32, origin: Option<FrameOrigin>) -> Self {
+        use base64::Engine as _;
+        let mut data_url = String::with_capacity(32 + bytes.len() * 4 / 3);
+        data_url.push_str("data:");
+        data_url.push_str(mime);
+        data_url.push_str(";base64,");
+        base64::engine::general_purpose::STANDARD.encode_string(&bytes, &mut data_url);
+        Self { mime: mime.to_owned(), bytes, data_url, width, height, origin }
+    }
+}
+
+impl Message {
+    /// A message of plain text.
+    pub fn text(role: Role, text: impl Into<String>) -> Self {
+        Self { role, content: Content::Text(text.into()) }
+    }
+
+    /// A message of parts.
+    pub fn parts(role: Role, parts: Vec<Part>) -> Self {
+        Self { role, content: Content::Parts(parts) }
+    }
+}

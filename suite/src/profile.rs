@@ -1,0 +1,121 @@
+//! The three profiles and the switches that they set.
+//!
+//! A quirk of the upstream code is one named switch here (or, when only one benchmark has it, in
+//! that task's crate), documented with its row in spec/benchmarks.md §2.4, and never an `if` on
+//! the profile elsewhere.
+
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// Which protocol semantics a run follows. Every record carries it; reports never mix them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Profile {
+    /// What the released code does on today's data, quirk for quirk. For parity tests.
+    Release,
+    /// The only profile whose numbers may stand beside the paper's Table 1.
+    Paper,
+    /// Corrected.
+    Strict,
+}
+
+impl Profile {
+    /// All profiles.
+    pub const ALL: [Profile; 3] = [Profile::Release, Profile::Paper, Profile::Strict];
+
+    /// Name on the command line.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Profile::Release => "release",
+            Profile::Paper => "paper",
+            Profile::Strict => "strict",
+        }
+    }
+
+    /// The engine's switches under this profile.
+    pub fn switches(self) -> Switches {
+        let strict = self == Profile::Strict;
+        Switches {
+            inverted_instruction: !strict,
+            extraction: if strict { Extraction::Strict } else { Extraction::Upstream },
+            errors: match self {
+                Profile::Release | Profile::Paper => ErrorCounting::Upstream,
+                Profile::Strict => ErrorCounting::EveryExpectedRow,
+            },
+            frame_loss_is_error: strict,
+            malformed_call: if strict { MalformedCall::ErrorResponse } else { MalformedCall::SampleError },
+            flag_truncated_calls: strict,
+            video_channel_frames: if strict { 64 } else { 32 },
+        }
+    }
+}
+
+impl std::fmt::Display for Profile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for Profile {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Profile::ALL
+            .into_iter()
+            .find(|profile| profile.as_str() == text)
+            .ok_or_else(|| format!("unknown profile `{text}`: use release, paper or strict"))
+    }
+}
+
+/// The engine's quirk switches. Row numbers refer to the table in spec/benchmarks.md §2.4.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Switches {
+    /// Row 4: only mode `direct` gets the long tool-mentioning instruction, every other mode the
+    /// letter-only one. Off: each mode gets the neutral instruction of the protocol.
+    pub inverted_instruction: bool,
+    /// Rows 21 and 23: how letters and intervals are taken out of an answer.
+    pub extraction: Extraction,
+    /// Rows 8, 9 and 10: what a failed sample does to the denominator.
+    pub errors: ErrorCounting,
+    /// Row 11: a video without enough frames gives a text-only question (counted as frame loss), or an error.
+    pub frame_loss_is_error: bool,
+    /// Row 19: what a tool call that is no object, or has no object as arguments, does.
+    pub malformed_call: MalformedCall,
+    /// Row 20: an unclosed tool call at the token limit is scored as the answer, or flagged and unparsed.
+    pub flag_truncated_calls: bool,
+    /// Row 18: frames a server samples from a `video_url` (vLLM's default is 32).
+    pub video_channel_frames: usize,
+}
+
+/// How answers are taken out of text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Extraction {
+    /// Spec §3.1 to §3.2, with hull-union IoU and letters A to J.
+    Upstream,
+    /// Spec §3.4: last `<answer>`, the row's own letters, IoU by lengths.
+    Strict,
+}
+
+/// What a failed sample does to the denominator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ErrorCounting {
+    /// Choice questions: wrong in the overall score, absent from duration breakdowns. Grounding:
+    /// absent, except a failed call inside the tool loop, which upstream scores as IoU 0.
+    Upstream,
+    /// Every expected row is in every denominator; an error scores 0 and marks the run incomplete.
+    EveryExpectedRow,
+}
+
+/// What a malformed tool call does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MalformedCall {
+    /// The upstream driver raises: the whole sample becomes an error.
+    SampleError,
+    /// The call is answered with an error tool response and the conversation goes on.
+    ErrorResponse,
+}

@@ -1,0 +1,1 @@
+//! Takes the upstream texts out of pinned Python files.

@@ -1,0 +1,1 @@
+//! The suite's own protocol, in our own words.

@@ -1,0 +1,265 @@
+//! The record of one finished sample: everything from which its score can be recomputed.
+//!
+//! Fields that differ between two undisturbed runs of the same thing (times, retries) live in
+//! [`Measured`] alone, so that "same records" is a comparison of everything else.
+
+use serde::{Deserialize, Serialize};
+
+use crate::backend::{BackendError, FinishReason, Usage};
+use crate::message::{Content, FrameOrigin, Message, Part, Role};
+use crate::profile::Profile;
+use crate::sample::Sample;
+
+/// Version of the record format.
+pub const RECORD_VERSION: u32 = 1;
+
+/// One finished sample.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Record {
+    /// [`RECORD_VERSION`].
+    pub version: u32,
+    /// Profile under which the sample was run and scored.
+    pub profile: Profile,
+    /// SHA-256 over the protocol's texts; with `unpinned` when an upstream file's hash differed.
+    pub protocol: String,
+    /// The sample, gold included.
+    pub sample: Sample,
+    /// What was said.
+    pub transcript: Transcript,
+    /// Outcome and score.
+    pub score: Score,
+    /// Why the sample has no answer, if it has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<SampleError>,
+    /// Times and retries.
+    pub measured: Measured,
+}
+
+/// Everything that was said, in order.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Transcript {
+    /// The main conversation, the final answer included.
+    pub messages: Vec<RecordedMessage>,
+    /// Every model call, sub-agent calls included, in dispatch order.
+    pub calls: Vec<ModelCall>,
+    /// Every tool call, in call order.
+    pub tool_calls: Vec<ToolCall>,
+    /// Calls beyond the cap that were not run.
+    pub dropped_calls: usize,
+    /// The text that is scored.
+    pub final_text: String,
+    /// Whether `final_text` answers the forced-answer message.
+    pub forced: bool,
+    /// The overview frames could not be had and the question went out as text only.
+    pub frame_loss: Option<String>,
+    /// A completion ended at the token limit.
+    pub truncated: bool,
+}
+
+/// A message as it is recorded: frames by position instead of pixels.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RecordedMessage {
+    /// Who spoke.
+    pub role: Role,
+    /// What was said.
+    pub parts: Vec<RecordedPart>,
+}
+
+/// One recorded part.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
+pub enum RecordedPart {
+    /// Text.
+    Text {
+        /// The text.
+        text: String,
+    },
+    /// One image.
+    Image {
+        /// Where in the video it comes from.
+        origin: Option<FrameOrigin>,
+        /// Width in pixels.
+        width: u32,
+        /// Height in pixels.
+        height: u32,
+        /// Encoded size in bytes.
+        bytes: usize,
+    },
+    /// The video by reference.
+    Video {
+        /// File name (not the path, which is the machine's business).
+        file: String,
+        /// Frames asked for, if any.
+        nframes: Option<usize>,
+    },
+}
+
+/// One model call.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ModelCall {
+    /// Step within the sample: `turn0`, `turn0/sub1`, `force`.
+    pub step: String,
+    /// SHA-256 over the conversation as recorded; a replay answers only the same conversation.
+    pub conversation: String,
+    /// The generated text.
+    pub text: String,
+    /// Why generation ended.
+    pub finish_reason: Option<FinishReason>,
+    /// Token counts.
+    pub usage: Option<Usage>,
+    /// The failure, when the call failed; then `text` is empty.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<BackendError>,
+}
+
+/// One tool call.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ToolCall {
+    /// Turn, from 0.
+    pub turn: usize,
+    /// Position within the turn, from 0.
+    pub index: usize,
+    /// The call as parsed, JSON.
+    pub call: serde_json::Value,
+    /// Window start in seconds, as asked. `None` when not finite or not understood.
+    pub start: Option<f64>,
+    /// Window end in seconds, as asked.
+    pub end: Option<f64>,
+    /// What came of it.
+    pub outcome: ToolOutcome,
+}
+
+/// What came of a tool call.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum ToolOutcome {
+    /// Frames were returned.
+    Frames {
+        /// Where they come from.
+        frames: Vec<FrameOrigin>,
+    },
+    /// A sub-agent looked at the frames and wrote a summary.
+    Summary {
+        /// Where the frames come from.
+        frames: Vec<FrameOrigin>,
+        /// The summary.
+        text: String,
+    },
+    /// The window could not be cropped.
+    CropFailed {
+        /// Why.
+        reason: String,
+    },
+    /// The call could not be understood.
+    Malformed {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// Outcome and score of one sample.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Score {
+    /// What happened.
+    pub outcome: Outcome,
+    /// 1 or 0 for choices and text, IoU for intervals. 0 for errors.
+    pub value: f64,
+    /// What was taken out of the text, e.g. `B` or `24.3-30.4`.
+    pub prediction: Option<String>,
+    /// Which extraction rule matched, e.g. `answer_tag`, `first_character`.
+    pub rule: Option<String>,
+}
+
+/// What happened to a sample.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// An answer was found and compared.
+    Scored,
+    /// There is a response but no answer in it: wrong, and tallied apart.
+    Unparsed,
+    /// There is no response to score.
+    Error,
+}
+
+/// Why a sample has no answer.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SampleError {
+    /// Class, for counting.
+    pub class: SampleErrorClass,
+    /// For people.
+    pub message: String,
+    /// Step at which it happened, e.g. `turn1`.
+    pub step: String,
+}
+
+/// Classes of sample errors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SampleErrorClass {
+    /// The video file is not there.
+    VideoMissing,
+    /// The frames could not be had and the profile forbids a text-only question.
+    FrameLoss,
+    /// A model call failed in a single-turn mode or at the first turn's request.
+    Api,
+    /// A model call failed inside the tool loop (upstream scores the error text; we never do).
+    ApiInLoop,
+    /// A tool call that makes the upstream driver raise.
+    MalformedCall,
+}
+
+/// What differs from run to run.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Measured {
+    /// Seconds from start to end of the sample.
+    pub seconds: f64,
+    /// Seconds spent decoding and encoding frames (0 for cache hits).
+    pub media_seconds: f64,
+    /// Seconds of each model call, in the order of `Transcript::calls`.
+    pub call_seconds: Vec<f64>,
+    /// Retries of each model call.
+    pub call_retries: Vec<u32>,
+    /// Unix time at the end, seconds.
+    pub finished_at: f64,
+}
+
+impl From<&Message> for RecordedMessage {
+    fn from(message: &Message) -> Self {
+        let parts = match &message.content {
+            Content::Text(text) => vec![RecordedPart::Text { text: text.clone() }],
+            Content::Parts(parts) => parts.iter().map(RecordedPart::from).collect(),
+        };
+        Self { role: message.role, parts }
+    }
+}
+
+impl From<&Part> for RecordedPart {
+    fn from(part: &Part) -> Self {
+        match part {
+            Part::Text(text) => Self::Text { text: text.clone() },
+            Part::Image(image) => Self::Image {
+                origin: image.origin,
+                width: image.width,
+                height: image.height,
+                bytes: image.bytes.len(),
+            },
+            Part::Video(video) => Self::Video {
+                file: video
+                    .path
+                    .file_name()
+                    .map(|name| name.to_string_lossy().into_owned())
+                    .unwrap_or_default(),
+                nframes: video.nframes,
+            },
+        }
+    }
+}

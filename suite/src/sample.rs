@@ -1,0 +1,100 @@
+//! What a task hands to the engine: one question about one video.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// Breakdown labels of a sample, e.g. `duration -> ["short"]`; several values for multi-label tags.
+pub type Tags = BTreeMap<String, Vec<String>>;
+
+/// One question about one video.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sample {
+    /// Name of the split, e.g. `videomme_wsub`; also the key of its question template.
+    pub task: String,
+    /// Unique within the split and stable over versions of the harness.
+    pub uid: String,
+    /// The id that the upstream driver writes (not always unique, spec/benchmarks.md §2.4 row 7).
+    pub id: String,
+    /// Zero-based row in the published file.
+    pub row: usize,
+    /// The video file. It may not exist; the runner reports that as an error of this sample.
+    pub video: PathBuf,
+    /// What is asked.
+    pub question: Question,
+    /// What counts as right.
+    pub gold: Gold,
+    /// Labels for the breakdowns.
+    pub tags: Tags,
+    /// Interval of the video, in seconds, in which the data set says the evidence lies.
+    /// Gold information: never shown to a model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub evidence: Option<(f64, f64)>,
+    /// Named oddities of this row that belong beside its score, e.g. `no_subtitles`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub flags: Vec<String>,
+}
+
+/// The parts that a protocol's template puts together.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Question {
+    /// The question (or the caption to ground), as the profile wants it.
+    pub stem: String,
+    /// Option texts in display order; the protocol letters them. Empty where the stem carries them.
+    pub options: Vec<String>,
+    /// Letters that are valid answers of this row, e.g. `"ABCD"`; empty when it is no choice question.
+    pub letters: String,
+    /// Subtitle text, already reduced to what the split shows; `None` or empty when there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subtitles: Option<String>,
+}
+
+/// What counts as right.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Gold {
+    /// A choice question. The string is compared as it is: `release` keeps what the upstream
+    /// loader produces, even where that is no letter.
+    Choice {
+        /// Usually one letter.
+        answer: String,
+    },
+    /// A temporal grounding question; seconds from the start of the video.
+    Interval {
+        /// Start in seconds.
+        start: f64,
+        /// End in seconds.
+        end: f64,
+    },
+    /// An open-ended question, compared by normalised exact match and reported apart.
+    Text {
+        /// The reference answer.
+        answer: String,
+    },
+}
+
+impl Gold {
+    /// Key of the generic question template and of the forced-answer text.
+    pub fn kind(&self) -> QuestionKind {
+        match self {
+            Gold::Choice { .. } => QuestionKind::Choice,
+            Gold::Interval { .. } => QuestionKind::Grounding,
+            Gold::Text { .. } => QuestionKind::Open,
+        }
+    }
+}
+
+/// The three kinds of question that the suite scores.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum QuestionKind {
+    /// One letter out of several.
+    Choice,
+    /// A time interval.
+    Grounding,
+    /// Free text.
+    Open,
+}

@@ -1,0 +1,177 @@
+//! What a benchmark is to the engine: where its files are, how rows become samples, how it is scored.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::data::DataError;
+use crate::profile::Profile;
+use crate::sample::Sample;
+
+/// One split of one benchmark.
+pub trait Task: Send + Sync {
+    /// Everything about the split that is a constant.
+    fn spec(&self) -> &TaskSpec;
+
+    /// Reads the published files and builds the samples in row order.
+    ///
+    /// # Errors
+    /// A missing file or column, a wrong type, a truncated parquet, a row without options: the
+    /// error names file, column and row.
+    fn load(&self, root: &DataRoot, profile: Profile) -> Result<Dataset, DataError>;
+
+    /// Builds one sample from one published row given as JSON, column name to value.
+    ///
+    /// # Errors
+    /// As [`load`](Task::load), for this row.
+    fn sample(&self, row: Row<'_>, profile: Profile) -> Result<Sample, DataError>;
+
+    /// Says what is present and what is missing below `root`, without failing on absence.
+    fn check(&self, root: &DataRoot) -> DataCheck;
+}
+
+/// One published row, and where the things it names lie.
+#[derive(Debug, Clone)]
+pub struct Row<'a> {
+    /// Zero-based row of the file.
+    pub index: usize,
+    /// Column name to value.
+    pub value: serde_json::Value,
+    /// The file the row is from, for messages.
+    pub file: &'a Path,
+    /// Folder of the videos.
+    pub videos: &'a Path,
+    /// Folder of the subtitles, if the benchmark has any.
+    pub subtitles: Option<&'a Path>,
+}
+
+/// Where data lies.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DataRoot {
+    /// `$HF_HOME`, in the layout that lmms-eval and ParaVT leave there (spec/benchmarks.md §1).
+    pub hf_home: PathBuf,
+    /// `--data DIR`: looked into first, accepts the same layout as `hf_home` or the files of one
+    /// benchmark directly.
+    pub data: Option<PathBuf>,
+}
+
+impl DataRoot {
+    /// The roots to look into, first match wins.
+    pub fn candidates(&self) -> impl Iterator<Item = &Path> {
+        self.data.iter().map(PathBuf::as_path).chain(std::iter::once(self.hf_home.as_path()))
+    }
+}
+
+/// A loaded split.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Dataset {
+    /// Samples in row order.
+    pub samples: Vec<Sample>,
+    /// The files that were read, for the run manifest.
+    pub files: Vec<PathBuf>,
+    /// Revision of the hub snapshot, where the path shows one.
+    pub revision: Option<String>,
+}
+
+/// Everything about a split that is a constant.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TaskSpec {
+    /// Name of the split, e.g. `videomme_wsub`.
+    pub name: String,
+    /// Name for people, e.g. `Video-MME (w/ subtitles)`.
+    pub title: String,
+    /// Where the files are published.
+    pub hub: HubSource,
+    /// Rows of the published file.
+    pub expected_rows: usize,
+    /// Rows that count under the `paper` profile where they differ (MMVU: 625 of 1,000).
+    pub paper_rows: usize,
+    /// Distinct videos.
+    pub expected_videos: usize,
+    /// The official metric.
+    pub metric: Metric,
+    /// Breakdowns in the order of the official report.
+    pub breakdowns: Vec<Breakdown>,
+}
+
+/// Where a benchmark is published.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HubSource {
+    /// Repository id on the Hugging Face hub; the first is current, others redirect or mirror.
+    pub repos: Vec<String>,
+    /// Configuration name, if any.
+    pub config: Option<String>,
+    /// Split name in the published files.
+    pub split: String,
+    /// Pinned revision, where one is known.
+    pub revision: Option<String>,
+    /// Annotation file in the repository.
+    pub annotations: String,
+    /// Files that provide videos (and subtitles), as published.
+    pub media: Vec<String>,
+    /// License in a few words, with what it forbids.
+    pub license: String,
+    /// Whether an account has to accept terms first.
+    pub gated: bool,
+}
+
+/// The official metric of a split.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Metric {
+    /// Share of right answers.
+    Accuracy {
+        /// Tag whose group means are averaged for the official headline (MLVU's M-Avg), if any.
+        macro_over: Option<String>,
+    },
+    /// Temporal grounding: mean IoU and recall at IoU thresholds.
+    Grounding {
+        /// Thresholds of R@1, e.g. 0.3, 0.5, 0.7.
+        thresholds: Vec<f64>,
+    },
+}
+
+/// One breakdown of the official report.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Breakdown {
+    /// Key into [`Sample::tags`](crate::sample::Sample::tags).
+    pub tag: String,
+    /// Name for people.
+    pub title: String,
+    /// Preferred order of the groups; others follow alphabetically.
+    pub order: Vec<String>,
+}
+
+/// What `data check` found for one split.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DataCheck {
+    /// Name of the split.
+    pub task: String,
+    /// The annotation file, when found.
+    pub annotations: Option<PathBuf>,
+    /// Rows found.
+    pub rows: usize,
+    /// Rows expected.
+    pub expected_rows: usize,
+    /// Distinct videos that the rows name.
+    pub videos: usize,
+    /// Distinct videos expected.
+    pub expected_videos: usize,
+    /// Videos that are not there (all of them, sorted).
+    pub missing_videos: Vec<PathBuf>,
+    /// Subtitles found, and expected; `None` for splits without.
+    pub subtitles: Option<(usize, usize)>,
+    /// Findings in plain words, each with the file of the hub repository that would mend it.
+    pub findings: Vec<String>,
+}
+
+impl DataCheck {
+    /// True when nothing is missing and all counts are as expected.
+    pub fn is_complete(&self) -> bool {
+        self.findings.is_empty()
+    }
+}

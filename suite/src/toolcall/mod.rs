@@ -1,0 +1,1 @@
+//! The three upstream tool-call parsers (spec/benchmarks.md §4).

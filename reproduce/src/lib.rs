@@ -1,1 +1,251 @@
-#![doc = "room"]
+#![forbid(unsafe_code)]
+//! Recipes and the stages that run them.
+
+use std::path::Path;
+
+use paravt_suite::profile::Profile;
+use paravt_suite::protocol::PromptMode;
+use paravt_suite::run::{Channel, CropMode, RunPlan};
+use serde::Deserialize;
+
+/// Recipes in this build, by name.
+const BUILT_IN: [(&str, &str); 1] = [("paravt-8b", include_str!("../recipes/paravt-8b.toml"))];
+
+/// Why a recipe cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum RecipeError {
+    /// No such recipe.
+    #[error("no recipe `{name}`: neither built in ({known}) nor a file")]
+    Unknown {
+        /// Name asked for.
+        name: String,
+        /// Names there are.
+        known: String,
+    },
+    /// The file cannot be read.
+    #[error("{file}: {message}")]
+    Unreadable {
+        /// The file.
+        file: String,
+        /// Why.
+        message: String,
+    },
+    /// The file is no recipe; the message names line and field.
+    #[error("{file}: {message}{hint}", hint = .nearest.as_ref().map(|name| format!("\ndid you mean `{name}`?")).unwrap_or_default())]
+    Invalid {
+        /// The file.
+        file: String,
+        /// What and where.
+        message: String,
+        /// The nearest known field, for an unknown one.
+        nearest: Option<String>,
+    },
+}
+
+/// A published result as a plan to repeat it.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Recipe {
+    /// Name on the command line.
+    pub name: String,
+    /// What it reproduces.
+    pub title: String,
+    /// Model on the hub.
+    pub model: String,
+    /// Row of the published table that the result is held against.
+    pub paper_row: String,
+    /// Row that relative gains are measured from.
+    pub baseline_row: Option<String>,
+    /// How the model is served.
+    pub serve: Serve,
+    /// What holds for every split that does not say otherwise.
+    pub defaults: Settings,
+    /// The splits.
+    pub splits: Vec<Split>,
+}
+
+/// How a model is served.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Serve {
+    /// Name of the engine.
+    pub engine: String,
+    /// The command that starts it.
+    pub command: String,
+}
+
+/// Settings of an evaluation; see [`RunPlan`] for their meaning.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Settings {
+    profile: Profile,
+    mode: PromptMode,
+    channel: Channel,
+    nframes: usize,
+    max_turns: usize,
+    max_parallel: usize,
+    crop: CropMode,
+    max_tokens: u32,
+    temperature: f64,
+}
+
+/// One split and what it does differently.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Split {
+    task: String,
+    mode: Option<PromptMode>,
+    channel: Option<Channel>,
+    nframes: Option<usize>,
+    max_turns: Option<usize>,
+}
+
+/// One step of a recipe.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Step {
+    /// Bring data where it is looked for; a person does it, `data check` tells when it is done.
+    Data {
+        /// Split.
+        task: String,
+    },
+    /// Import the upstream texts once.
+    Protocol,
+    /// Start the server; a person does it.
+    Serve {
+        /// Engine.
+        engine: String,
+        /// Command.
+        command: String,
+    },
+    /// Evaluate a split.
+    Evaluate {
+        /// Split.
+        task: String,
+        /// How.
+        plan: Box<RunPlan>,
+    },
+    /// Hold the runs against the published row.
+    Report {
+        /// Row of the published table.
+        paper_row: String,
+    },
+}
+
+impl Recipe {
+    /// A built-in recipe by name, or a file.
+    ///
+    /// # Errors
+    /// Neither exists, or the file is no recipe.
+    pub fn load(name: &str) -> Result<Self, RecipeError> {
+        if let Some((_, text)) = BUILT_IN.iter().find(|(known, _)| *known == name) {
+            return Self::parse(&format!("recipe {name}"), text);
+        }
+        if !Path::new(name).is_file() {
+            let known = BUILT_IN.map(|(name, _)| name).join(", ");
+            return Err(RecipeError::Unknown { name: name.to_owned(), known });
+        }
+        let text = std::fs::read_to_string(name)
+            .map_err(|error| RecipeError::Unreadable { file: name.to_owned(), message: error.to_string() })?;
+        Self::parse(name, &text)
+    }
+
+    fn parse(file: &str, text: &str) -> Result<Self, RecipeError> {
+        toml::from_str(text).map_err(|error| {
+            let message = error.to_string();
+            RecipeError::Invalid { file: file.to_owned(), nearest: nearest_field(&message), message }
+        })
+    }
+
+    /// All steps in order.
+    pub fn steps(&self) -> Vec<Step> {
+        let mut steps = vec![Step::Protocol];
+        steps.extend(self.splits.iter().map(|split| Step::Data { task: split.task.clone() }));
+        steps.push(Step::Serve { engine: self.serve.engine.clone(), command: self.serve.command.clone() });
+        steps.extend(
+            self.splits
+                .iter()
+                .map(|split| Step::Evaluate { task: split.task.clone(), plan: Box::new(self.plan(split)) }),
+        );
+        steps.push(Step::Report { paper_row: self.paper_row.clone() });
+        steps
+    }
+
+    fn plan(&self, split: &Split) -> RunPlan {
+        let defaults = &self.defaults;
+        RunPlan {
+            profile: defaults.profile,
+            switches: defaults.profile.switches(),
+            mode: split.mode.unwrap_or(defaults.mode),
+            channel: split.channel.unwrap_or(defaults.channel),
+            nframes: split.nframes.unwrap_or(defaults.nframes),
+            max_turns: split.max_turns.unwrap_or(defaults.max_turns),
+            max_parallel: defaults.max_parallel,
+            crop: defaults.crop,
+            max_tokens: defaults.max_tokens,
+            temperature: defaults.temperature,
+            seed: None,
+        }
+    }
+}
+
+impl std::fmt::Display for Step {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Protocol => f.write_str(
+                "protocol  paravt-bench protocol import --from <checkout of EvolvingLMMs-Lab/ParaVT>",
+            ),
+            Self::Data { task } => write!(f, "data      paravt-bench data check {task}"),
+            Self::Serve { engine, command } => write!(f, "serve     ({engine}) {}", command.trim()),
+            Self::Evaluate { task, plan } => write!(
+                f,
+                "evaluate  {task}: {}, {:?} channel, {} frames, {} turns, {} calls a turn, profile {}",
+                plan.mode, plan.channel, plan.nframes, plan.max_turns, plan.max_parallel, plan.profile
+            ),
+            Self::Report { paper_row } => write!(f, "report    against the published row {paper_row}"),
+        }
+    }
+}
+
+/// For "unknown field `x`, expected one of `a`, `b`": the nearest of the expected ones.
+fn nearest_field(message: &str) -> Option<String> {
+    let rest = message.split("unknown field `").nth(1)?;
+    let (unknown, expected) = rest.split_once('`')?;
+    let known = expected.split('`').skip(1).step_by(2);
+    let best =
+        known.max_by(|a, b| strsim::jaro_winkler(a, unknown).total_cmp(&strsim::jaro_winkler(b, unknown)))?;
+    Some(best.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_built_in_recipe_is_the_reference_protocol() {
+        let recipe = Recipe::load("paravt-8b").unwrap();
+        let plans: Vec<(String, RunPlan)> = recipe
+            .steps()
+            .into_iter()
+            .filter_map(|step| match step {
+                Step::Evaluate { task, plan } => Some((task, *plan)),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(plans.len(), 7);
+        for (task, plan) in plans {
+            let grounding = task == "charades";
+            let mode = if grounding { PromptMode::AgenticMinimal } else { PromptMode::AgenticGeneral };
+            assert_eq!((plan.mode, plan.channel == Channel::Video), (mode, grounding), "{task}");
+            assert_eq!((plan.nframes, plan.max_turns, plan.max_parallel), (64, 3, 5));
+            assert_eq!((plan.profile, plan.switches.video_channel_frames), (Profile::Paper, 32));
+        }
+    }
+
+    #[test]
+    fn a_wrong_field_is_named_with_its_neighbour() {
+        let text = BUILT_IN[0].1.replace("max_turns = 3", "max_turn = 3");
+        let error = Recipe::parse("my.toml", &text).unwrap_err().to_string();
+        assert!(error.contains("my.toml") && error.contains("did you mean `max_turns`"), "{error}");
+        assert!(Recipe::load("nothing").unwrap_err().to_string().contains("paravt-8b"));
+    }
+}

@@ -6,14 +6,18 @@
 //! [`Profile`](profile::Profile), and arrives as one scored [`Record`](record::Record) in a run's
 //! journal. This library knows no task, backend, recipe or report by name.
 
+pub mod agent;
 pub mod backend;
 pub mod data;
+pub mod frames;
+pub mod journal;
 pub mod message;
 pub mod profile;
 pub mod protocol;
 pub mod python;
 pub mod record;
 pub mod run;
+pub mod runner;
 pub mod sample;
 pub mod scoring;
 pub mod task;

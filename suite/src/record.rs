@@ -214,6 +214,8 @@ pub enum SampleErrorClass {
     ApiInLoop,
     /// A tool call that makes the upstream driver raise.
     MalformedCall,
+    /// The protocol has no text for what this sample needs.
+    Protocol,
 }
 
 /// What differs from run to run.
@@ -222,7 +224,7 @@ pub enum SampleErrorClass {
 pub struct Measured {
     /// Seconds from start to end of the sample.
     pub seconds: f64,
-    /// Seconds spent decoding and encoding frames (0 for cache hits).
+    /// Seconds that the frames took to decode and encode, also where questions about one video shared them.
     pub media_seconds: f64,
     /// Seconds of each model call, in the order of `Transcript::calls`.
     pub call_seconds: Vec<f64>,
@@ -230,6 +232,25 @@ pub struct Measured {
     pub call_retries: Vec<u32>,
     /// Unix time at the end, seconds.
     pub finished_at: f64,
+}
+
+/// SHA-256 over the conversation as it is recorded (frames by position): the identity by which a
+/// replay knows that it answers the same question.
+pub fn conversation_hash(messages: &[Message]) -> String {
+    use sha2::{Digest as _, Sha256};
+    let recorded: Vec<RecordedMessage> = messages.iter().map(RecordedMessage::from).collect();
+    // Plain structs with string keys: serialising them cannot fail.
+    let json = serde_json::to_vec(&recorded).unwrap_or_default();
+    hex(&Sha256::digest(&json))
+}
+
+/// Lower-case hexadecimal.
+pub fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }
 
 impl From<&Message> for RecordedMessage {

@@ -93,6 +93,9 @@ pub struct Manifest {
     pub data_revision: Option<String>,
     /// Who answered.
     pub backend: BackendInfo,
+    /// Row of the published table that the run is held against, when a recipe names one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paper_row: Option<String>,
     /// Which samples belong to this run.
     pub selection: Selection,
     /// Machine.
@@ -101,6 +104,47 @@ pub struct Manifest {
     pub started_at: f64,
     /// Unix time at which the last expected sample was finished.
     pub ended_at: Option<f64>,
+}
+
+impl Manifest {
+    /// What keeps `wanted` from continuing this run, in words; empty when nothing does.
+    ///
+    /// Host, times, command line and the backend's details may differ: a run may move to another
+    /// machine or endpoint. Everything that can change an answer may not.
+    pub fn differences(&self, wanted: &Manifest) -> Vec<String> {
+        let mut found = Vec::new();
+        let mut compare = |name: &str, ours: String, theirs: String| {
+            if ours != theirs {
+                found.push(format!("{name} was {ours}, now {theirs}"));
+            }
+        };
+        compare("format", self.version.to_string(), wanted.version.to_string());
+        compare("task", self.task.name.clone(), wanted.task.name.clone());
+        compare("protocol", self.protocol_hash.clone(), wanted.protocol_hash.clone());
+        compare("data", json(&self.data), json(&wanted.data));
+        compare("backend", self.backend.name.clone(), wanted.backend.name.clone());
+        compare("model", self.backend.model.clone(), wanted.backend.model.clone());
+        compare("selection", json(&self.selection), json(&wanted.selection));
+        let (ours, theirs) = (plan_fields(&self.plan), plan_fields(&wanted.plan));
+        for (name, value) in &ours {
+            let other = theirs.get(name).cloned().unwrap_or_default();
+            compare(name, value.clone(), other);
+        }
+        found
+    }
+}
+
+fn json<T: Serialize>(value: &T) -> String {
+    serde_json::to_string(value).unwrap_or_default()
+}
+
+fn plan_fields(plan: &RunPlan) -> BTreeMap<String, String> {
+    match serde_json::to_value(plan) {
+        Ok(serde_json::Value::Object(fields)) => {
+            fields.into_iter().map(|(k, v)| (k, v.to_string())).collect()
+        }
+        _ => BTreeMap::new(),
+    }
 }
 
 /// Which samples belong to a run.

@@ -1,48 +1,110 @@
 //! What a benchmark is to the engine: where its files are, how rows become samples, how it is scored.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::data::DataError;
+use crate::data::{self, Cells, DataError, Folders, Layout};
 use crate::profile::Profile;
 use crate::sample::Sample;
 
 /// One split of one benchmark.
+///
+/// A task crate says what its constants are, where its files lie and what a row means; reading,
+/// checking and error messages are the same for all and live here.
 pub trait Task: Send + Sync {
     /// Everything about the split that is a constant.
     fn spec(&self) -> &TaskSpec;
 
+    /// Where the split's files lie below a root.
+    fn layout(&self) -> &Layout;
+
+    /// Builds the sample of one published row; `None` for a row that does not count under the profile.
+    ///
+    /// # Errors
+    /// A missing column, a wrong type, a row that makes no sample: the error names file, column and row.
+    fn sample(
+        &self,
+        cells: &Cells<'_>,
+        folders: &Folders,
+        profile: Profile,
+    ) -> Result<Option<Sample>, DataError>;
+
     /// Reads the published files and builds the samples in row order.
     ///
     /// # Errors
-    /// A missing file or column, a wrong type, a truncated parquet, a row without options: the
-    /// error names file, column and row.
-    fn load(&self, root: &DataRoot, profile: Profile) -> Result<Dataset, DataError>;
-
-    /// Builds one sample from one published row given as JSON, column name to value.
-    ///
-    /// # Errors
-    /// As [`load`](Task::load), for this row.
-    fn sample(&self, row: Row<'_>, profile: Profile) -> Result<Sample, DataError>;
+    /// No file, a damaged one, or as [`sample`](Task::sample).
+    fn load(&self, root: &DataRoot, profile: Profile) -> Result<Dataset, DataError> {
+        let found = self.layout().annotations(root, self.spec())?;
+        let folders = self.layout().folders(root, Some(&found));
+        let mut samples = Vec::new();
+        for (row, value) in data::read_rows(&found.path)?.iter().enumerate() {
+            let cells = Cells { file: &found.path, row, value };
+            samples.extend(self.sample(&cells, &folders, profile)?);
+        }
+        Ok(Dataset { samples, files: vec![found.path], revision: found.revision })
+    }
 
     /// Says what is present and what is missing below `root`, without failing on absence.
-    fn check(&self, root: &DataRoot) -> DataCheck;
+    fn check(&self, root: &DataRoot) -> DataCheck {
+        check(self.spec(), self.layout(), self.load(root, Profile::Release), root)
+    }
 }
 
-/// One published row, and where the things it names lie.
-#[derive(Debug, Clone)]
-pub struct Row<'a> {
-    /// Zero-based row of the file.
-    pub index: usize,
-    /// Column name to value.
-    pub value: serde_json::Value,
-    /// The file the row is from, for messages.
-    pub file: &'a Path,
-    /// Folder of the videos.
-    pub videos: &'a Path,
-    /// Folder of the subtitles, if the benchmark has any.
-    pub subtitles: Option<&'a Path>,
+fn check(spec: &TaskSpec, layout: &Layout, loaded: Result<Dataset, DataError>, root: &DataRoot) -> DataCheck {
+    let mut check = DataCheck {
+        task: spec.name.clone(),
+        expected_rows: spec.expected_rows,
+        expected_videos: spec.expected_videos,
+        ..DataCheck::default()
+    };
+    let hub = &spec.hub;
+    let repo = hub.repos.first().map_or("", String::as_str);
+    let at = format!("{repo}@{}", hub.revision.as_deref().unwrap_or("main"));
+    let dataset = match loaded {
+        Ok(dataset) => dataset,
+        Err(error) => {
+            check.findings.push(format!("{error} ({} of {at})", hub.annotations));
+            return check;
+        }
+    };
+    check.annotations = dataset.files.first().cloned();
+    check.rows = dataset.samples.len();
+    let videos: BTreeSet<&PathBuf> = dataset.samples.iter().map(|sample| &sample.video).collect();
+    check.videos = videos.len();
+    check.missing_videos =
+        videos.iter().filter(|video| !video.is_file()).map(|video| (*video).clone()).collect();
+    if check.rows != spec.expected_rows {
+        check.findings.push(format!(
+            "{} rows where {} are published in {} of {at}",
+            check.rows, spec.expected_rows, hub.annotations
+        ));
+    }
+    if check.videos != spec.expected_videos {
+        check
+            .findings
+            .push(format!("rows name {} videos, {} are published", check.videos, spec.expected_videos));
+    }
+    if let Some(first) = check.missing_videos.first() {
+        check.findings.push(format!(
+            "{} of {} videos are missing (first: {}); {} of {at} provide them",
+            check.missing_videos.len(),
+            check.videos,
+            first.display(),
+            hub.media.join(", ")
+        ));
+    }
+    if let Some(expected) = layout.expected_subtitles {
+        let folder = layout.folders(root, None).subtitles;
+        let found =
+            folder.as_deref().and_then(|folder| std::fs::read_dir(folder).ok()).map_or(0, Iterator::count);
+        check.subtitles = Some((found, expected));
+        if found != expected {
+            check.findings.push(format!("{found} subtitle files where {expected} are published in {at}"));
+        }
+    }
+    check
 }
 
 /// Where data lies.
@@ -53,6 +115,8 @@ pub struct DataRoot {
     /// `--data DIR`: looked into first, accepts the same layout as `hf_home` or the files of one
     /// benchmark directly.
     pub data: Option<PathBuf>,
+    /// Video folders given apart, by benchmark (`PARAVT_MLVU_VIDEO_DIR`, `PARAVT_MMVU_VIDEO_DIR`).
+    pub videos: BTreeMap<String, PathBuf>,
 }
 
 impl DataRoot {

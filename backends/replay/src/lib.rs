@@ -1,1 +1,77 @@
-#![doc = "room"]
+#![forbid(unsafe_code)]
+//! Answers from a recorded run, so that a change of scoring is measured without a model.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+use std::time::Duration;
+
+use futures::future::{BoxFuture, ready};
+use paravt_suite::backend::{Backend, BackendError, BackendInfo, Completion, ErrorClass, Request};
+use paravt_suite::journal::{self, JournalError};
+use paravt_suite::record::{ModelCall, conversation_hash};
+
+/// A recorded run that answers.
+pub struct Replay {
+    calls: HashMap<(String, String), ModelCall>,
+    info: BackendInfo,
+}
+
+impl Replay {
+    /// Reads a run directory.
+    ///
+    /// # Errors
+    /// There is no run, or its journal is damaged. A torn last record is left out.
+    pub fn open(run: &Path) -> Result<Self, JournalError> {
+        let manifest = journal::read_manifest(run)?;
+        let mut calls = HashMap::new();
+        for record in journal::read(run)?.records {
+            for call in record.transcript.calls {
+                calls.insert((record.sample.uid.clone(), call.step.clone()), call);
+            }
+        }
+        let details = BTreeMap::from([
+            ("recorded_with".to_owned(), manifest.backend.name),
+            ("recorded_by".to_owned(), manifest.binary),
+        ]);
+        Ok(Self {
+            calls,
+            info: BackendInfo { name: "replay".to_owned(), model: manifest.backend.model, details },
+        })
+    }
+
+    fn answer(&self, request: &Request) -> Result<Completion, BackendError> {
+        let not_recorded =
+            |message: String| BackendError { class: ErrorClass::NotRecorded, message, tries: 1 };
+        let (sample, step) = (&request.id.sample, &request.id.step);
+        let call = self
+            .calls
+            .get(&(sample.clone(), step.clone()))
+            .ok_or_else(|| not_recorded(format!("the recorded run has no call {step} of sample {sample}")))?;
+        if call.conversation != conversation_hash(&request.messages) {
+            return Err(not_recorded(format!(
+                "call {step} of sample {sample} was recorded for another conversation; \
+                 texts, frames and plan must be those of the recorded run"
+            )));
+        }
+        match &call.error {
+            Some(error) => Err(error.clone()),
+            None => Ok(Completion {
+                text: call.text.clone(),
+                finish_reason: call.finish_reason.clone(),
+                usage: call.usage,
+                latency: Duration::ZERO,
+                ..Completion::default()
+            }),
+        }
+    }
+}
+
+impl Backend for Replay {
+    fn describe(&self) -> BackendInfo {
+        self.info.clone()
+    }
+
+    fn complete<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<Completion, BackendError>> {
+        Box::pin(ready(self.answer(request)))
+    }
+}

@@ -3,8 +3,7 @@
 use std::process::ExitCode;
 
 /// How a command ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(dead_code)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Exit {
     /// All well.
     Ok = 0,
@@ -12,12 +11,19 @@ pub enum Exit {
     Finding = 1,
     /// Wrong usage or bad input.
     Usage = 2,
-    /// A precondition of a run does not hold (data, server, disk).
+    /// A precondition of a run does not hold (data, server).
     Preflight = 3,
-    /// The run ended with samples missing or failed.
+    /// A run ended with samples missing or failed.
     Incomplete = 4,
     /// Ctrl-C.
     Interrupted = 130,
+}
+
+impl Exit {
+    /// The worse of two.
+    pub fn worse(self, other: Exit) -> Exit {
+        self.max(other)
+    }
 }
 
 impl From<Exit> for ExitCode {

@@ -3,6 +3,7 @@
 
 mod commands;
 mod exit;
+mod launch;
 mod registry;
 
 use clap::{Parser, Subcommand};
@@ -26,12 +27,16 @@ enum Command {
     Frames(commands::frames::Args),
     /// Answer one conversation with a backend.
     Generate(commands::generate::Args),
+    /// Join the shards of a run.
+    Merge(commands::merge::Args),
     /// Import and show the texts around a sample.
     Protocol(commands::protocol::Args),
     /// Print tables of finished runs beside the published numbers.
     Report(commands::report::Args),
     /// Run a recipe.
     Reproduce(commands::reproduce::Args),
+    /// Evaluate a model on one or more splits.
+    Run(commands::run::Args),
     /// List the benchmarks.
     Tasks(commands::data::TasksArgs),
 }
@@ -43,9 +48,11 @@ fn main() -> std::process::ExitCode {
         Command::Data(args) => commands::data::run(&args),
         Command::Frames(args) => commands::frames::run(&args),
         Command::Generate(args) => commands::generate::run(&args),
+        Command::Merge(args) => commands::merge::run(&args),
         Command::Protocol(args) => commands::protocol::run(&args),
         Command::Report(args) => commands::report::run(&args),
         Command::Reproduce(args) => commands::reproduce::run(&args),
+        Command::Run(args) => commands::run::run(&args),
         Command::Tasks(args) => commands::data::tasks(&args),
     };
     match result {

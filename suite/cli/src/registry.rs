@@ -1,9 +1,169 @@
 //! The one place that names tasks and backends.
 
-use paravt_suite::task::Task;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::{Context as _, bail};
+use paravt_backend_openai::{Config, OpenAi, Secret};
+use paravt_backend_replay::Replay;
+use paravt_suite::backend::Backend;
+use paravt_suite::task::{DataRoot, Task};
+use paravt_task_charades_sta::CharadesSta;
+use paravt_task_longvideobench::LongVideoBench;
+use paravt_task_lvbench::LvBench;
+use paravt_task_mlvu::Mlvu;
+use paravt_task_mmvu::Mmvu;
+use paravt_task_videomme::VideoMme;
 
 /// Every split, in the order of the paper's table.
-#[allow(dead_code)]
 pub fn tasks() -> Vec<Box<dyn Task>> {
-    Vec::new()
+    vec![
+        Box::new(VideoMme::without_subtitles()),
+        Box::new(VideoMme::with_subtitles()),
+        Box::new(LongVideoBench::new()),
+        Box::new(LvBench::new()),
+        Box::new(Mlvu::new()),
+        Box::new(Mmvu::new()),
+        Box::new(CharadesSta::new()),
+    ]
+}
+
+/// The splits of that name; `all` is all of them.
+pub fn select_tasks<'a>(all: &'a [Box<dyn Task>], names: &[String]) -> anyhow::Result<Vec<&'a dyn Task>> {
+    let mut selected: Vec<&dyn Task> = Vec::new();
+    for name in names {
+        if name == "all" {
+            return Ok(all.iter().map(|task| &**task).collect());
+        }
+        match all.iter().find(|task| task.spec().name == *name) {
+            Some(task) => selected.push(&**task),
+            None => {
+                let known = all.iter().map(|task| task.spec().name.as_str());
+                let nearest = known
+                    .max_by(|a, b| strsim::jaro_winkler(a, name).total_cmp(&strsim::jaro_winkler(b, name)))
+                    .unwrap_or_default();
+                bail!("no split `{name}`; did you mean `{nearest}`? `paravt-bench tasks` lists all");
+            }
+        }
+    }
+    Ok(selected)
+}
+
+/// Where data lies.
+#[derive(clap::Args)]
+pub struct DataArgs {
+    /// Root in the layout of lmms-eval and ParaVT; default: $HF_HOME, else ~/.cache/huggingface.
+    #[arg(long, value_name = "DIR")]
+    hf_home: Option<PathBuf>,
+    /// Looked into first: the same layout, or the files of one benchmark.
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+}
+
+impl DataArgs {
+    /// Flags and environment as one plan.
+    pub fn root(&self) -> anyhow::Result<DataRoot> {
+        if let Some(data) = &self.data
+            && !data.is_dir()
+        {
+            bail!("--data: {} is no folder", data.display());
+        }
+        let from_env = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        let home = || from_env("HOME").map(|home| home.join(".cache/huggingface"));
+        let hf_home = self.hf_home.clone().or_else(|| from_env("HF_HOME")).or_else(home);
+        let videos: BTreeMap<String, PathBuf> =
+            [("mlvu", "PARAVT_MLVU_VIDEO_DIR"), ("mmvu", "PARAVT_MMVU_VIDEO_DIR")]
+                .into_iter()
+                .filter_map(|(benchmark, name)| Some((benchmark.to_owned(), from_env(name)?)))
+                .collect();
+        Ok(DataRoot {
+            hf_home: hf_home.context("neither --hf-home nor $HF_HOME nor $HOME is set")?,
+            data: self.data.clone(),
+            videos,
+        })
+    }
+}
+
+/// Names of the backends.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum BackendName {
+    /// Any OpenAI-compatible server.
+    Openai,
+    /// Answers from a recorded run.
+    Replay,
+}
+
+/// Who answers.
+#[derive(clap::Args)]
+pub struct BackendArgs {
+    /// Who answers.
+    #[arg(long, value_enum, default_value = "openai")]
+    backend: BackendName,
+    /// Base URL of a server, e.g. http://localhost:8000/v1; several share the work. Default: $OPENAI_BASE_URL.
+    #[arg(long, value_name = "URL", value_delimiter = ',')]
+    base_url: Vec<String>,
+    /// Model name; default: the one the server lists first.
+    #[arg(long)]
+    model: Option<String>,
+    /// Recorded run (or a folder of runs) that `replay` answers from.
+    #[arg(long, value_name = "RUN")]
+    from: Option<PathBuf>,
+    /// Seconds that one request may take.
+    #[arg(long, default_value_t = 1800.0, value_name = "SECONDS")]
+    request_timeout: f64,
+    /// Tries of one request.
+    #[arg(long, default_value_t = 3)]
+    tries: u32,
+    /// Seconds before the second try; grows with each, with jitter.
+    #[arg(long, default_value_t = 1.5, value_name = "SECONDS")]
+    retry_pause: f64,
+    /// Most requests in flight; adapts downwards when the server pushes back.
+    #[arg(long, default_value_t = 64)]
+    max_requests: usize,
+    /// Ask the server for the profile's frame count of a video by reference (vLLM `media_io_kwargs`).
+    #[arg(long)]
+    send_video_frames: bool,
+}
+
+impl BackendArgs {
+    /// Starts the backend for one split.
+    pub async fn build(&self, task: &str) -> anyhow::Result<Arc<dyn Backend>> {
+        match self.backend {
+            BackendName::Openai => {
+                let backend = OpenAi::connect(self.config()?).await?;
+                Ok(Arc::new(backend))
+            }
+            BackendName::Replay => {
+                let from = self.from.as_ref().context("--backend replay needs --from RUN")?;
+                let run = Some(from.join(task)).filter(|run| run.is_dir()).unwrap_or_else(|| from.clone());
+                Ok(Arc::new(Replay::open(&run)?))
+            }
+        }
+    }
+
+    fn config(&self) -> anyhow::Result<Config> {
+        let from_env = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
+        let mut base_urls = self.base_url.clone();
+        if base_urls.is_empty() {
+            base_urls.extend(from_env("OPENAI_BASE_URL"));
+        }
+        if base_urls.is_empty() {
+            bail!("no server: give --base-url or set OPENAI_BASE_URL");
+        }
+        let seconds = |name: &str, value: f64| {
+            std::time::Duration::try_from_secs_f64(value)
+                .with_context(|| format!("{name}: {value} is no time"))
+        };
+        Ok(Config {
+            base_urls,
+            model: self.model.clone(),
+            api_key: from_env("OPENAI_API_KEY").map(Secret::new),
+            timeout: seconds("--request-timeout", self.request_timeout)?,
+            max_tries: self.tries.max(1),
+            retry_pause: seconds("--retry-pause", self.retry_pause)?,
+            max_requests: self.max_requests.max(1),
+            send_video_frames: self.send_video_frames,
+        })
+    }
 }

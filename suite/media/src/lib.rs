@@ -1,1 +1,179 @@
-#![doc = "room"]
+//! Video frames as qwen-vl-utils 0.0.14 samples them (`fetch_video` with its torchcodec reader),
+//! through FFmpeg: same indices, same sizes, the same pixels but for rounding.
+//!
+//! Only the groups of pictures that hold a wanted frame are decoded, pictures that nothing refers
+//! to and nobody wants are skipped, and independent groups run on all cores.
+
+mod cache;
+mod convert;
+mod decode;
+mod error;
+mod index;
+mod rules;
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use serde::{Deserialize, Serialize};
+
+pub use cache::FrameCache;
+pub use convert::encode_jpeg;
+pub use error::MediaError;
+pub use rules::{Sampling, VideoRequest, frame_indices, smart_resize};
+
+use index::VideoIndex;
+
+/// One sampled frame.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Frame {
+    /// Zero-based index in presentation order.
+    pub index: usize,
+    /// Presentation time in microseconds from the first frame.
+    pub time_us: i64,
+    /// Width in pixels.
+    pub width: u32,
+    /// Height in pixels.
+    pub height: u32,
+    /// Pixels, (height, width, 3), 8 bits.
+    pub rgb: Vec<u8>,
+}
+
+impl Frame {
+    /// Presentation time in seconds from the first frame.
+    pub fn time(&self) -> f64 {
+        self.time_us as f64 * 1e-6
+    }
+}
+
+/// What a video is.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct VideoInfo {
+    /// Width in pixels, as shown (after rotation).
+    pub width: u32,
+    /// Height in pixels, as shown.
+    pub height: u32,
+    /// Frames, counted in the file.
+    pub frames: usize,
+    /// Average frames per second: frames by the time they span.
+    pub fps: f64,
+    /// Seconds that the frames span.
+    pub duration: f64,
+    /// Name of the codec.
+    pub codec: String,
+    /// Rotation in degrees that was applied, counter-clockwise.
+    pub rotation: i32,
+}
+
+/// What reading took.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ReaderStats {
+    /// Groups of pictures that hold a wanted frame.
+    pub groups: usize,
+    /// Packets sent to a decoder.
+    pub packets: usize,
+    /// Pictures that came out of a decoder.
+    pub decoded: usize,
+    /// Threads that decoded groups side by side.
+    pub workers: usize,
+    /// Seconds in all, indexing included.
+    pub seconds: f64,
+}
+
+/// Sampled frames, mapped to what the caller keeps of them.
+#[derive(Debug)]
+pub struct Sampled<T = Frame> {
+    /// In time order.
+    pub frames: Vec<T>,
+    /// The video.
+    pub info: VideoInfo,
+    /// Frames per second of the sample (`sample_fps` upstream).
+    pub sample_fps: f64,
+    /// What reading took.
+    pub stats: ReaderStats,
+}
+
+/// An indexed video file; cheap to sample from again and again.
+#[derive(Debug)]
+pub struct VideoFile {
+    path: PathBuf,
+    index: VideoIndex,
+}
+
+impl VideoFile {
+    /// Reads the file's structure without decoding it.
+    ///
+    /// # Errors
+    /// No such file, no video in it, or nothing readable.
+    pub fn open(path: &Path) -> Result<Self, MediaError> {
+        Ok(Self { path: path.to_owned(), index: VideoIndex::read(path)? })
+    }
+
+    /// What the video is.
+    pub fn info(&self) -> &VideoInfo {
+        &self.index.info
+    }
+
+    /// Indices and size that a request comes to.
+    ///
+    /// # Errors
+    /// Where `fetch_video` raises: too few frames, an empty window, an extreme aspect ratio.
+    pub fn plan(&self, request: &VideoRequest) -> Result<(Vec<usize>, (u32, u32)), MediaError> {
+        let info = self.info();
+        let rule = |message| MediaError::Request { path: self.path.clone(), message };
+        let indices = frame_indices(request, info.frames, info.fps).map_err(rule)?;
+        let size = request.frame_size(indices.len(), info.width, info.height).map_err(rule)?;
+        Ok((indices, size))
+    }
+
+    /// Samples frames; `map` runs on the decoding threads, so that whole videos of pixels are never held.
+    ///
+    /// # Errors
+    /// As [`plan`](Self::plan), or a frame cannot be decoded.
+    pub fn sample<T: Send>(
+        &self,
+        request: &VideoRequest,
+        map: impl Fn(Frame) -> Result<T, MediaError> + Sync,
+    ) -> Result<Sampled<T>, MediaError> {
+        let started = Instant::now();
+        let (indices, size) = self.plan(request)?;
+        let (frames, mut stats) = decode::frames(&self.path, &self.index, &indices, size, &map)?;
+        stats.seconds = started.elapsed().as_secs_f64();
+        let span = request.span(self.info().frames, self.info().fps);
+        let sample_fps = indices.len() as f64 / span.max(1) as f64 * self.info().fps;
+        Ok(Sampled { frames, info: self.info().clone(), sample_fps, stats })
+    }
+}
+
+/// What a video is, without decoding it.
+///
+/// # Errors
+/// As [`VideoFile::open`].
+pub fn probe(path: &Path) -> Result<VideoInfo, MediaError> {
+    Ok(VideoFile::open(path)?.index.info)
+}
+
+/// `fetch_video`: samples and resizes frames.
+///
+/// # Errors
+/// As [`VideoFile::open`] and [`VideoFile::sample`].
+pub fn fetch_video(path: &Path, request: &VideoRequest) -> Result<Sampled, MediaError> {
+    let started = Instant::now();
+    let mut sampled = VideoFile::open(path)?.sample(request, Ok)?;
+    sampled.stats.seconds = started.elapsed().as_secs_f64();
+    Ok(sampled)
+}
+
+/// Number and size of the frames that a request comes to, without decoding.
+///
+/// # Errors
+/// As [`VideoFile::open`] and [`VideoFile::plan`].
+pub fn planned_size(path: &Path, request: &VideoRequest) -> Result<(usize, u32, u32), MediaError> {
+    let (indices, (width, height)) = VideoFile::open(path)?.plan(request)?;
+    Ok((indices.len(), width, height))
+}
+
+/// Version of the FFmpeg libraries in use, e.g. `libavcodec 59.37.100`.
+pub fn ffmpeg_version() -> String {
+    let version = ffmpeg_next::codec::version();
+    format!("libavcodec {}.{}.{}", version >> 16, version >> 8 & 0xff, version & 0xff)
+}

@@ -1,6 +1,36 @@
 //! Reading published files: parquet by column name, JSON, SRT; errors that name file, column and row.
 
-use std::path::PathBuf;
+mod cells;
+mod layout;
+mod srt;
+mod table;
+
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+pub use cells::{Cells, letters};
+pub use layout::{Folders, Found, Layout};
+pub use srt::{parse_srt, timed_subtitles};
+pub use table::read_rows;
+
+/// SHA-256 of a file, lower-case hexadecimal.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn sha256_file(path: &Path) -> Result<String, DataError> {
+    use sha2::{Digest as _, Sha256};
+    let io = |source| DataError::Io { path: path.to_owned(), source };
+    let mut file = std::fs::File::open(path).map_err(io)?;
+    let mut hasher = Sha256::new();
+    let mut buffer = vec![0; 1 << 20];
+    loop {
+        let length = file.read(&mut buffer).map_err(io)?;
+        if length == 0 {
+            return Ok(crate::record::hex(&hasher.finalize()));
+        }
+        hasher.update(&buffer[..length]);
+    }
+}
 
 /// What can be wrong with published data.
 #[derive(Debug, thiserror::Error)]

@@ -1,1 +1,180 @@
-//! Takes the upstream texts out of pinned Python files.
+//! Takes the upstream texts out of pinned Python files (spec/benchmarks.md §2.1, §2.3).
+//!
+//! Nothing upstream stands in this tree: constants, f-strings and conditions are found by their
+//! names and shapes in the parsed source, so that a changed file is a named error, not a wrong text.
+
+mod shapes;
+mod source;
+
+use std::collections::BTreeMap;
+
+use sha2::{Digest as _, Sha256};
+
+use super::{Force, Instructions, PromptMode, Protocol, Source, Template, VideoPathSuffix, native};
+use crate::record::hex;
+use shapes::Module;
+pub use source::{Files, read_files};
+
+/// Repository of the reference.
+pub const REPOSITORY: &str = "EvolvingLMMs-Lab/ParaVT";
+/// Pinned commit.
+pub const COMMIT: &str = "cf55249";
+/// The driver, and its SHA-256 at the pinned commit.
+pub const DRIVER: (&str, &str) =
+    ("paravt/eval/driver.py", "b85f7f02cb5ef29f2564ca7df8f144ba47a1da09b81ddc9ef6af65b6bfac7a08");
+/// The loaders, and their SHA-256 at the pinned commit.
+pub const UTILS: (&str, &str) =
+    ("paravt/eval/utils.py", "c24d7442cea3b1826c441c7a09dba34076a6ce0215c8178ae9b107a2342948e3");
+
+/// Data sets that the upstream loader knows; also our split names.
+const DATASETS: [&str; 7] =
+    ["videomme", "videomme_wsub", "longvideobench", "lvbench", "mlvu", "mmvu", "charades"];
+
+/// Why an import failed.
+#[derive(Debug, thiserror::Error)]
+pub enum ImportError {
+    /// A file is not there or not readable.
+    #[error("{file} cannot be read from {from}: {message}")]
+    Unreadable {
+        /// File.
+        file: String,
+        /// Source as given.
+        from: String,
+        /// Why.
+        message: String,
+    },
+    /// A file is not the pinned one.
+    #[error(
+        "{file} has SHA-256 {found}, pinned is {pinned}; import the file of commit {COMMIT}, or pass --unpinned and have every record marked"
+    )]
+    Hash {
+        /// File.
+        file: &'static str,
+        /// Its hash.
+        found: String,
+        /// The pinned hash.
+        pinned: &'static str,
+    },
+    /// A file is no Python.
+    #[error("{file}: not parsed as Python: {message}")]
+    Syntax {
+        /// File.
+        file: &'static str,
+        /// Why.
+        message: String,
+    },
+    /// A text is not where it is expected.
+    #[error("{file}: {wanted} was not found{near}; the file's structure has changed", near = .line.map(|line| format!(" (looked near line {line})")).unwrap_or_default())]
+    Shape {
+        /// File.
+        file: &'static str,
+        /// What was looked for.
+        wanted: String,
+        /// Line near which it was looked for.
+        line: Option<usize>,
+    },
+}
+
+/// Makes the protocol `paravt` out of the two files.
+///
+/// # Errors
+/// A file of another hash (unless `unpinned`), or whose structure is not the expected one.
+pub fn import(files: &Files, unpinned: bool) -> Result<Protocol, ImportError> {
+    let mut hashes = BTreeMap::new();
+    let mut pinned = true;
+    for ((file, wanted), text) in [(DRIVER, &files.driver), (UTILS, &files.utils)] {
+        let found = hex(&Sha256::digest(text.as_bytes()));
+        if found != wanted {
+            if !unpinned {
+                return Err(ImportError::Hash { file, found, pinned: wanted });
+            }
+            pinned = false;
+        }
+        hashes.insert(file.to_owned(), found);
+    }
+    let driver = Module::parse(DRIVER.0, &files.driver)?;
+    let utils = Module::parse(UTILS.0, &files.utils)?;
+    let own = native::protocol();
+    let source =
+        Source { repository: REPOSITORY.to_owned(), commit: COMMIT.to_owned(), files: hashes, pinned };
+    let eval = driver.function("eval_one")?;
+    let load = utils.function("load_samples")?;
+    let (questions, option_line) = question_templates(&load)?;
+    let (direct, other) = load.conditional_texts("mcq_instr")?;
+    Ok(Protocol {
+        name: "paravt".to_owned(),
+        source,
+        system: system_texts(&driver)?,
+        instructions: Instructions {
+            direct,
+            other,
+            neutral: own.instructions.neutral,
+            neutral_agentic: own.instructions.neutral_agentic,
+        },
+        questions,
+        option_line,
+        subtitles_block: load.conditional_template("sub_prefix")?,
+        video_path: Some(VideoPathSuffix {
+            template: eval.template_with(&["question", "video_name"])?,
+            unless: eval.not_in_literal()?,
+        }),
+        force: force_texts(&eval)?,
+        crop_response: eval.template_with(&["n", "start", "end"])?,
+        crop_error: eval.template_with(&["start", "end"])?,
+        call_error: own.call_error,
+        subagent_response: own.subagent_response,
+        subagent_prompt: own.subagent_prompt,
+        max_tokens: driver.integer("DEFAULT_MAX_TOKENS")?,
+    })
+}
+
+fn system_texts(driver: &Module<'_>) -> Result<BTreeMap<PromptMode, String>, ImportError> {
+    let schema = driver.dumped_json("TOOL_SCHEMA")?;
+    let mut texts = BTreeMap::new();
+    for (mode, constant, formatted) in [
+        (PromptMode::Direct, "DIRECT_SYSTEM", false),
+        (PromptMode::Reasoning, "REASONING_SYSTEM", false),
+        (PromptMode::AgenticGeneral, "GENERAL_AGENTIC_SYSTEM", true),
+        (PromptMode::AgenticMinimal, "MINIMAL_AGENTIC_SYSTEM", true),
+    ] {
+        let text = driver.text(constant)?;
+        let text = if formatted { shapes::format(&text, "tool_schema", &schema) } else { text };
+        texts.insert(mode, text);
+    }
+    Ok(texts)
+}
+
+/// The question template of every data set, and the option line that all of them share.
+fn question_templates(load: &Module<'_>) -> Result<(BTreeMap<String, Template>, Template), ImportError> {
+    let mut questions = BTreeMap::new();
+    let mut line: Option<Template> = None;
+    for dataset in DATASETS {
+        let branch = load.branch_for("dataset_name", dataset)?;
+        questions.insert(dataset.to_owned(), branch.assigned_template("question")?);
+        if let Ok(found) = branch.template_with(&["letter", "option"])
+            && *line.get_or_insert_with(|| found.clone()) != found
+        {
+            return Err(load.shape(format!("the same option line for {dataset} as for the others")));
+        }
+    }
+    // Upstream asks open-ended questions as choices; `strict` asks them in the suite's own words.
+    questions.extend(native::protocol().questions.remove_entry("open"));
+    Ok((questions, line.ok_or_else(|| load.shape("an option line with a letter".to_owned()))?))
+}
+
+fn force_texts(eval: &Module<'_>) -> Result<BTreeMap<String, Force>, ImportError> {
+    let texts = eval.assigned_texts("force")?;
+    let limits = eval.assigned_integers("force_max")?;
+    match (&texts[..], &limits[..]) {
+        ([choice, grounding], [choice_limit, grounding_limit]) => {
+            let force = |text: &String, max_tokens: u32| Force { text: text.clone(), max_tokens };
+            Ok(BTreeMap::from([
+                ("choice".to_owned(), force(choice, *choice_limit)),
+                ("grounding".to_owned(), force(grounding, *grounding_limit)),
+                // Upstream treats open-ended questions as choices; `strict` asks them in its own words.
+                ("open".to_owned(), native::protocol().force["open"].clone()),
+            ]))
+        }
+        _ => Err(eval.shape("two forced-answer texts with their token limits".to_owned())),
+    }
+}

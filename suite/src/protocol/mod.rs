@@ -3,6 +3,7 @@
 //! The upstream texts are imported from pinned files ([`import`]) and never stand in this tree;
 //! the suite's own protocol is [`native`]. Both are the same struct, rendered by [`render`].
 
+pub mod cache;
 pub mod import;
 pub mod native;
 pub mod render;
@@ -106,6 +107,21 @@ pub struct Protocol {
     pub subagent_prompt: Template,
     /// Default token limit of a turn.
     pub max_tokens: u32,
+}
+
+impl Protocol {
+    /// SHA-256 over all texts (not over where they come from), lower-case hexadecimal; with a mark
+    /// in front when a file was not the pinned one, so that every record shows it.
+    pub fn hash(&self) -> String {
+        use sha2::{Digest as _, Sha256};
+        let mut value = serde_json::to_value(self).unwrap_or_default();
+        if let Some(fields) = value.as_object_mut() {
+            fields.remove("source");
+            fields.sort_keys();
+        }
+        let hash = crate::record::hex(&Sha256::digest(value.to_string().as_bytes()));
+        if self.source.pinned { hash } else { format!("unpinned:{hash}") }
+    }
 }
 
 /// Where a protocol's texts come from.

@@ -1,1 +1,114 @@
-//! The suite's own protocol, in our own words.
+//! The suite's own protocol, in our own words: the default where no upstream was imported.
+
+use std::collections::BTreeMap;
+
+use super::{Force, Instructions, PromptMode, Protocol, Source, Template, VideoPathSuffix};
+
+/// What every tool mode says about the tool.
+const TOOL: &str = r#"You have one tool, crop_video. It shows you a window of this video in detail: up to 16 frames, one per second. Call it like this, with times in seconds from the start of the video:
+<tool_call>
+{"name": "crop_video", "arguments": {"start_time": 12.0, "end_time": 20.0}}
+</tool_call>"#;
+
+/// Where the final answer belongs.
+const ANSWER: &str =
+    "Put your final answer between <answer> and </answer>, once, and nothing else inside the tags.";
+
+fn system() -> BTreeMap<PromptMode, String> {
+    let look = "You answer questions about a video.";
+    BTreeMap::from([
+        (PromptMode::Direct, format!("{look} You see frames sampled evenly over its whole length. {ANSWER}")),
+        (
+            PromptMode::Reasoning,
+            format!(
+                "{look} Reason first, between <think> and </think>, about what the frames show. {ANSWER}"
+            ),
+        ),
+        (PromptMode::AgenticGeneral, format!("{look} {TOOL}\n{ANSWER}")),
+        (PromptMode::AgenticMinimal, TOOL.to_owned()),
+        (
+            PromptMode::Native,
+            format!(
+                "{look} The frames you see first are an overview, sampled evenly over its whole length; what is \
+                 short may fall between them. {TOOL}\nWhere several windows could matter, write several calls \
+                 in one turn: they run at the same time. Think between <think> and </think> before you call or \
+                 answer. {ANSWER}"
+            ),
+        ),
+    ])
+}
+
+fn force(text: &str, max_tokens: u32) -> Force {
+    Force { text: format!("No more windows can be shown. {text}"), max_tokens }
+}
+
+/// The native protocol.
+pub fn protocol() -> Protocol {
+    let question = |text: &str| Template::parse(text);
+    Protocol {
+        name: "native".to_owned(),
+        source: Source {
+            repository: "paravt-bench".to_owned(),
+            commit: env!("CARGO_PKG_VERSION").to_owned(),
+            files: BTreeMap::new(),
+            pinned: true,
+        },
+        system: system(),
+        instructions: {
+            let letter = "Answer with the letter of one option between <answer> and </answer>.";
+            Instructions {
+                direct: letter.to_owned(),
+                other: letter.to_owned(),
+                neutral: letter.to_owned(),
+                neutral_agentic: format!("Look closer where the overview is not enough. {letter}"),
+            }
+        },
+        questions: BTreeMap::from([
+            (
+                "choice".to_owned(),
+                question(
+                    "{subtitles_block}These frames are from one video.{duration_note}\n{question}\n{options}\n{instruction}",
+                ),
+            ),
+            (
+                "grounding".to_owned(),
+                question(
+                    "These frames are from one video.{duration_note}\nWhen does this happen: {caption}\nGive its start and end in seconds, as <answer>start - end</answer>.",
+                ),
+            ),
+            (
+                "open".to_owned(),
+                question(
+                    "These frames are from one video.{duration_note}\n{question}\nAnswer in a few words, between <answer> and </answer>.",
+                ),
+            ),
+        ]),
+        option_line: Template::parse("{letter}. {option}"),
+        subtitles_block: Template::parse("Subtitles of the video:\n{subtitles}\n\n"),
+        video_path: None::<VideoPathSuffix>,
+        force: BTreeMap::from([
+            ("choice".to_owned(), force("Answer now, with the letter of one option only.", 64)),
+            ("grounding".to_owned(), force("Answer now: <answer>start - end</answer>, in seconds.", 128)),
+            ("open".to_owned(), force("Answer now, in a few words, between <answer> and </answer>.", 128)),
+        ]),
+        crop_response: Template::parse(
+            "<tool_response>\n{n} frames between {start} s and {end} s.\n</tool_response>",
+        ),
+        crop_error: Template::parse(
+            "<tool_response>\nNo frames between {start} s and {end} s: the window is empty or outside the video.\n</tool_response>",
+        ),
+        call_error: Template::parse(
+            "<tool_response>\nThis call was not understood: {reason}. Give start_time and end_time in seconds.\n</tool_response>",
+        ),
+        subagent_response: Template::parse(
+            "<tool_response>\nSeen between {start} s and {end} s: {summary}\n</tool_response>",
+        ),
+        subagent_prompt: Template::parse(
+            "These {n} frames are the part of a video between {start} s and {end} s. Someone has to answer this \
+             question about the whole video:\n{question}\nSay in two or three sentences what these frames show \
+             that matters for it, with times. If they show nothing that matters, say so. Do not answer the \
+             question yourself.",
+        ),
+        max_tokens: 2048,
+    }
+}

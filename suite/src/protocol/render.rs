@@ -1,1 +1,192 @@
 //! The texts that a model sees for one sample: a pure function of protocol, mode, switches and sample.
+
+use super::template::UnknownSlot;
+use super::{Force, PromptMode, Protocol};
+use crate::profile::Switches;
+use crate::python::fixed1;
+use crate::sample::{QuestionKind, Sample};
+
+/// What a protocol cannot render.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RenderError {
+    /// A template asks for what is not there.
+    #[error("{what}: {source}")]
+    Slot {
+        /// Which text.
+        what: String,
+        /// Which slot.
+        source: UnknownSlot,
+    },
+    /// The protocol has no such text.
+    #[error("protocol {protocol} has no {what}")]
+    NoText {
+        /// Name of the protocol.
+        protocol: String,
+        /// What is missing.
+        what: String,
+    },
+}
+
+fn kind_name(kind: QuestionKind) -> &'static str {
+    match kind {
+        QuestionKind::Choice => "choice",
+        QuestionKind::Grounding => "grounding",
+        QuestionKind::Open => "open",
+    }
+}
+
+fn no_text(protocol: &Protocol, what: String) -> RenderError {
+    RenderError::NoText { protocol: protocol.name.clone(), what }
+}
+
+fn slot(what: &str) -> impl Fn(UnknownSlot) -> RenderError + '_ {
+    move |source| RenderError::Slot { what: what.to_owned(), source }
+}
+
+/// The system text of a mode.
+///
+/// # Errors
+/// The protocol does not have the mode.
+pub fn system_text(protocol: &Protocol, mode: PromptMode) -> Result<&str, RenderError> {
+    let text = protocol.system.get(&mode).map(String::as_str);
+    text.ok_or_else(|| no_text(protocol, format!("mode {mode}")))
+}
+
+/// The user text of a sample. `video_name` is the file's name; `duration` is in seconds, where known.
+///
+/// # Errors
+/// The protocol has no template for the sample.
+pub fn user_text(
+    protocol: &Protocol,
+    sample: &Sample,
+    mode: PromptMode,
+    switches: &Switches,
+    video_name: &str,
+    duration: Option<f64>,
+) -> Result<String, RenderError> {
+    let kind = kind_name(sample.gold.kind());
+    let template = protocol
+        .questions
+        .get(&sample.task)
+        .filter(|_| sample.gold.kind() != QuestionKind::Open)
+        .or_else(|| protocol.questions.get(kind))
+        .ok_or_else(|| no_text(protocol, format!("question text for {} ({kind})", sample.task)))?;
+    let question = &sample.question;
+    let mut options = Vec::new();
+    for (letter, option) in ('A'..).zip(&question.options) {
+        let letter = letter.to_string();
+        let values = [("letter", letter.as_str()), ("option", option.as_str())];
+        options.push(protocol.option_line.render(&values).map_err(slot("option line"))?);
+    }
+    let subtitles = question.subtitles.as_deref().unwrap_or_default();
+    let block = if subtitles.is_empty() {
+        String::new()
+    } else {
+        protocol.subtitles_block.render(&[("subtitles", subtitles)]).map_err(slot("subtitles"))?
+    };
+    let duration =
+        duration.map(|seconds| format!(" It is {} seconds long.", fixed1(seconds))).unwrap_or_default();
+    let text = template
+        .render(&[
+            ("question", question.stem.as_str()),
+            ("caption", question.stem.as_str()),
+            ("options", options.join("\n").as_str()),
+            ("instruction", instruction(protocol, mode, switches)),
+            ("subtitles_block", block.as_str()),
+            ("duration_note", duration.as_str()),
+        ])
+        .map_err(slot("question"))?;
+    match &protocol.video_path {
+        Some(suffix) if mode.is_agentic() && !text.to_lowercase().contains(&suffix.unless) => suffix
+            .template
+            .render(&[("question", text.as_str()), ("video_name", video_name)])
+            .map_err(slot("video path")),
+        _ => Ok(text),
+    }
+}
+
+/// §2.4 row 4: upstream's condition is inverted; `strict` has a neutral text for each family.
+fn instruction<'a>(protocol: &'a Protocol, mode: PromptMode, switches: &Switches) -> &'a str {
+    let texts = &protocol.instructions;
+    match (switches.inverted_instruction, mode) {
+        (true, PromptMode::Direct) => &texts.direct,
+        (true, _) => &texts.other,
+        (false, mode) if mode.is_agentic() => &texts.neutral_agentic,
+        (false, _) => &texts.neutral,
+    }
+}
+
+/// The forced final answer of a question kind.
+///
+/// # Errors
+/// The protocol has none.
+pub fn force(protocol: &Protocol, kind: QuestionKind) -> Result<&Force, RenderError> {
+    let name = kind_name(kind);
+    protocol.force.get(name).ok_or_else(|| no_text(protocol, format!("forced answer for {name} questions")))
+}
+
+/// The text beside `n` frames of a crop.
+///
+/// # Errors
+/// The template asks for something else.
+pub fn crop_response(protocol: &Protocol, n: usize, start: f64, end: f64) -> Result<String, RenderError> {
+    let (n, start, end) = (n.to_string(), fixed1(start), fixed1(end));
+    protocol
+        .crop_response
+        .render(&[("n", n.as_str()), ("start", start.as_str()), ("end", end.as_str())])
+        .map_err(slot("crop response"))
+}
+
+/// The response to a crop that failed.
+///
+/// # Errors
+/// The template asks for something else.
+pub fn crop_error(protocol: &Protocol, start: f64, end: f64) -> Result<String, RenderError> {
+    let (start, end) = (fixed1(start), fixed1(end));
+    let values = [("start", start.as_str()), ("end", end.as_str())];
+    protocol.crop_error.render(&values).map_err(slot("crop error"))
+}
+
+/// The response to a call that could not be understood.
+///
+/// # Errors
+/// The template asks for something else.
+pub fn call_error(protocol: &Protocol, reason: &str) -> Result<String, RenderError> {
+    protocol.call_error.render(&[("reason", reason)]).map_err(slot("call error"))
+}
+
+/// What a sub-agent is asked about the frames of its window.
+///
+/// # Errors
+/// The template asks for something else.
+pub fn subagent_prompt(
+    protocol: &Protocol,
+    sample: &Sample,
+    start: f64,
+    end: f64,
+    n: usize,
+) -> Result<String, RenderError> {
+    let (n, start, end) = (n.to_string(), fixed1(start), fixed1(end));
+    let values = [
+        ("question", sample.question.stem.as_str()),
+        ("n", n.as_str()),
+        ("start", start.as_str()),
+        ("end", end.as_str()),
+    ];
+    protocol.subagent_prompt.render(&values).map_err(slot("sub-agent prompt"))
+}
+
+/// The response that carries a sub-agent's summary.
+///
+/// # Errors
+/// The template asks for something else.
+pub fn subagent_response(
+    protocol: &Protocol,
+    start: f64,
+    end: f64,
+    summary: &str,
+) -> Result<String, RenderError> {
+    let (start, end) = (fixed1(start), fixed1(end));
+    let values = [("start", start.as_str()), ("end", end.as_str()), ("summary", summary)];
+    protocol.subagent_response.render(&values).map_err(slot("sub-agent response"))
+}

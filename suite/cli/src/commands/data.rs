@@ -1,21 +1,129 @@
-//! `paravt-bench data`.
+//! `paravt-bench tasks` and `paravt-bench data`.
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use clap::Subcommand;
+use paravt_nano::{WorldOptions, make_world};
+use paravt_suite::task::{DataCheck, Metric, TaskSpec};
 
 use crate::exit::Exit;
+use crate::registry::{self, DataArgs};
 
 /// Flags of `data`.
 #[derive(clap::Args)]
-pub struct Args {}
+pub struct Args {
+    #[command(subcommand)]
+    action: Action,
+}
 
-/// Runs the command.
-pub fn run(_args: &Args) -> anyhow::Result<Exit> {
-    Ok(Exit::Ok)
+#[derive(Subcommand)]
+enum Action {
+    /// Say what is there, what is missing, and what would provide it.
+    Check(Check),
+    /// Generate a small data root with all seven splits.
+    Make(Make),
+}
+
+#[derive(clap::Args)]
+struct Check {
+    /// Splits; default: all.
+    tasks: Vec<String>,
+    #[command(flatten)]
+    data: DataArgs,
+    /// Machine-readable output.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(clap::Args)]
+struct Make {
+    /// Where the data root goes.
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+    /// Videos per benchmark.
+    #[arg(long, default_value_t = WorldOptions::default().videos)]
+    videos: usize,
+    /// Questions per video.
+    #[arg(long, default_value_t = WorldOptions::default().questions)]
+    questions: usize,
+    /// Everything follows from it.
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
 }
 
 /// Flags of `tasks`.
 #[derive(clap::Args)]
 pub struct TasksArgs {}
 
+/// Runs the command.
+pub fn run(args: &Args) -> anyhow::Result<Exit> {
+    match &args.action {
+        Action::Check(args) => check(args),
+        Action::Make(args) => {
+            let started = Instant::now();
+            let options = WorldOptions { videos: args.videos, questions: args.questions, seed: args.seed };
+            make_world(&args.out, &options)?;
+            println!(
+                "made {} in {:.1} s; use it with --data",
+                args.out.display(),
+                started.elapsed().as_secs_f64()
+            );
+            Ok(Exit::Ok)
+        }
+    }
+}
+
+fn check(args: &Check) -> anyhow::Result<Exit> {
+    let all = registry::tasks();
+    let names = if args.tasks.is_empty() { vec!["all".to_owned()] } else { args.tasks.clone() };
+    let root = args.data.root()?;
+    let checks: Vec<DataCheck> =
+        registry::select_tasks(&all, &names)?.into_iter().map(|task| task.check(&root)).collect();
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&checks)?);
+    } else {
+        checks.iter().for_each(print);
+    }
+    Ok(if checks.iter().all(DataCheck::is_complete) { Exit::Ok } else { Exit::Finding })
+}
+
+fn print(check: &DataCheck) {
+    let state = if check.is_complete() { "complete" } else { "INCOMPLETE" };
+    println!("{}: {state}", check.task);
+    if let Some(path) = &check.annotations {
+        println!("  annotations {}", path.display());
+        println!("  rows        {} of {}", check.rows, check.expected_rows);
+        let there = check.videos - check.missing_videos.len();
+        println!("  videos      {there} of {} named, {} published", check.videos, check.expected_videos);
+    }
+    if let Some((found, expected)) = check.subtitles {
+        println!("  subtitles   {found} of {expected}");
+    }
+    for finding in &check.findings {
+        println!("  - {finding}");
+    }
+}
+
 /// Lists the benchmarks.
 pub fn tasks(_args: &TasksArgs) -> anyhow::Result<Exit> {
+    println!("{:<15} {:<27} {:>5} {:>6}  {:<13} repository", "name", "benchmark", "rows", "videos", "metric");
+    for task in registry::tasks() {
+        let spec: &TaskSpec = task.spec();
+        let metric = match &spec.metric {
+            Metric::Grounding { .. } => "mIoU, R@IoU",
+            Metric::Accuracy { macro_over: Some(_) } => "accuracy, avg",
+            Metric::Accuracy { macro_over: None } => "accuracy",
+        };
+        println!(
+            "{:<15} {:<27} {:>5} {:>6}  {metric:<13} {}{}",
+            spec.name,
+            spec.title,
+            spec.expected_rows,
+            spec.expected_videos,
+            spec.hub.repos[0],
+            if spec.hub.gated { " (gated)" } else { "" }
+        );
+    }
     Ok(Exit::Ok)
 }

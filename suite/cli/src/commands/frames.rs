@@ -1,12 +1,113 @@
-//! `paravt-bench frames`.
+//! `paravt-bench frames`: the frames that a model would see, as PNG files.
+
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, ensure};
+use paravt_media::{Frame, Sampling, VideoRequest, fetch_video};
+use serde_json::json;
 
 use crate::exit::Exit;
 
 /// Flags of `frames`.
 #[derive(clap::Args)]
-pub struct Args {}
+pub struct Args {
+    /// The video.
+    video: PathBuf,
+    /// This many frames, evenly spaced.
+    #[arg(long, conflicts_with_all = ["fps", "min_frames", "max_frames"])]
+    nframes: Option<usize>,
+    /// Frames per second (default 2).
+    #[arg(long)]
+    fps: Option<f64>,
+    /// Window start in seconds.
+    #[arg(long, allow_negative_numbers = true)]
+    start: Option<f64>,
+    /// Window end in seconds.
+    #[arg(long, allow_negative_numbers = true)]
+    end: Option<f64>,
+    /// Fewest frames (default 4).
+    #[arg(long)]
+    min_frames: Option<usize>,
+    /// Most frames (default 768).
+    #[arg(long)]
+    max_frames: Option<usize>,
+    /// Fewest pixels of a frame.
+    #[arg(long)]
+    min_pixels: Option<u64>,
+    /// Most pixels of a frame.
+    #[arg(long)]
+    max_pixels: Option<u64>,
+    /// Patch size of the model: 14 or 16; sides are multiples of twice this.
+    #[arg(long, default_value_t = 14, value_parser = clap::builder::RangedU64ValueParser::<u32>::new().range(1..=64))]
+    patch_size: u32,
+    /// Where the files go.
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+}
+
+impl Args {
+    fn request(&self) -> VideoRequest {
+        let sampling = match self.nframes {
+            Some(nframes) => Sampling::NFrames(nframes),
+            None => Sampling::Fps {
+                fps: self.fps.unwrap_or(2.0),
+                min_frames: self.min_frames.unwrap_or(4),
+                max_frames: self.max_frames,
+            },
+        };
+        VideoRequest {
+            sampling,
+            start: self.start,
+            end: self.end,
+            min_pixels: self.min_pixels,
+            max_pixels: self.max_pixels,
+            total_pixels: None,
+            image_patch_size: self.patch_size,
+        }
+    }
+}
 
 /// Runs the command.
-pub fn run(_args: &Args) -> anyhow::Result<Exit> {
+pub fn run(args: &Args) -> anyhow::Result<Exit> {
+    ensure!(args.fps.is_none_or(|fps| fps > 0.0), "--fps: more than 0");
+    let sampled = fetch_video(&args.video, &args.request())?;
+    std::fs::create_dir_all(&args.out).with_context(|| format!("cannot make {}", args.out.display()))?;
+    let mut files = Vec::new();
+    for (number, frame) in sampled.frames.iter().enumerate() {
+        let name = format!("{number:04}.png");
+        write_png(&args.out.join(&name), frame)?;
+        files.push(name);
+    }
+    let list = |value: fn(&Frame) -> serde_json::Value| sampled.frames.iter().map(value).collect::<Vec<_>>();
+    let fps = sampled.info.fps;
+    let description = json!({
+        "video": args.video.file_name().map(|name| name.to_string_lossy()),
+        "info": sampled.info,
+        "sample_fps": sampled.sample_fps,
+        "indices": list(|frame| frame.index.into()),
+        "timestamps": list(|frame| frame.time().into()),
+        "index_over_fps": sampled.frames.iter().map(|frame| frame.index as f64 / fps).collect::<Vec<_>>(),
+        "sizes": list(|frame| json!([frame.width, frame.height])),
+        "files": files,
+        "reader": sampled.stats,
+    });
+    let path = args.out.join("frames.json");
+    std::fs::write(&path, format!("{description:#}\n"))
+        .with_context(|| format!("cannot write {}", path.display()))?;
+    println!("{} frames into {}", files.len(), args.out.display());
     Ok(Exit::Ok)
+}
+
+fn write_png(path: &Path, frame: &Frame) -> anyhow::Result<()> {
+    let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
+    let mut encoder = png::Encoder::new(BufWriter::new(file), frame.width, frame.height);
+    encoder.set_color(png::ColorType::Rgb);
+    encoder.set_depth(png::BitDepth::Eight);
+    encoder.set_compression(png::Compression::Fast);
+    encoder
+        .write_header()
+        .and_then(|mut writer| writer.write_image_data(&frame.rgb))
+        .with_context(|| format!("cannot write {}", path.display()))
 }

@@ -4,6 +4,8 @@ pub mod conformance;
 pub mod data;
 pub mod frames;
 pub mod generate;
+pub mod merge;
 pub mod protocol;
 pub mod report;
 pub mod reproduce;
+pub mod run;

@@ -1,12 +1,184 @@
-//! `paravt-bench protocol`.
+//! `paravt-bench protocol`: import and show the texts around a sample.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::{Context as _, bail};
+use clap::Subcommand;
+use paravt_suite::profile::Profile;
+use paravt_suite::protocol::{PromptMode, Protocol, cache, import, native, render};
+use paravt_suite::sample::{Gold, Question, Sample, Tags};
+use paravt_suite::task::{Metric, TaskSpec};
 
 use crate::exit::Exit;
+use crate::registry::{self, DataArgs};
 
 /// Flags of `protocol`.
 #[derive(clap::Args)]
-pub struct Args {}
+pub struct Args {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Subcommand)]
+enum Action {
+    /// Take the upstream texts out of its Python files and cache them.
+    Import {
+        /// Work tree or git directory of EvolvingLMMs-Lab/ParaVT, or a URL that git can clone.
+        #[arg(long, value_name = "PATH|URL")]
+        from: String,
+        /// Accept files of another hash; every record is then marked.
+        #[arg(long)]
+        unpinned: bool,
+    },
+    /// List what is available.
+    List,
+    /// Print what the model will see for one sample of a split.
+    Show(Box<Show>),
+}
+
+#[derive(clap::Args)]
+struct Show {
+    /// Prompt mode.
+    mode: PromptMode,
+    /// Split.
+    task: String,
+    /// Protocol semantics.
+    #[arg(long, default_value = "paper")]
+    profile: Profile,
+    /// Texts: paravt (imported), native, or auto.
+    #[arg(long, default_value = "auto")]
+    protocol: ProtocolChoice,
+    /// Row of the split to show; needs data. Without it a made-up sample is shown.
+    #[arg(long)]
+    row: Option<usize>,
+    #[command(flatten)]
+    data: DataArgs,
+}
+
+/// Which texts a run uses.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum ProtocolChoice {
+    /// Imported where there is an import and the mode is not `native`, else native.
+    Auto,
+    /// The imported upstream texts.
+    Paravt,
+    /// The suite's own.
+    Native,
+}
+
+/// Where imports are cached.
+fn cache_dir() -> anyhow::Result<PathBuf> {
+    let from_env = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    from_env("PARAVT_BENCH_CACHE")
+        .or_else(|| from_env("XDG_CACHE_HOME").map(|dir| dir.join("paravt-bench")))
+        .or_else(|| from_env("HOME").map(|home| home.join(".cache/paravt-bench")))
+        .context("set PARAVT_BENCH_CACHE: there is no home folder for the protocol cache")
+}
+
+/// The imported protocol, if there is one.
+pub fn imported() -> anyhow::Result<Option<Protocol>> {
+    Ok(cache::load(&cache_dir()?, "paravt")?)
+}
+
+/// The protocol for a choice and a mode.
+pub fn choose(choice: ProtocolChoice, mode: Option<PromptMode>) -> anyhow::Result<Arc<Protocol>> {
+    let native_mode = mode == Some(PromptMode::Native);
+    let protocol = match choice {
+        ProtocolChoice::Native => native::protocol(),
+        ProtocolChoice::Paravt if native_mode => bail!("mode native belongs to --protocol native"),
+        ProtocolChoice::Paravt => imported()?.context(
+            "no upstream texts are imported; run `paravt-bench protocol import --from <checkout of EvolvingLMMs-Lab/ParaVT>`",
+        )?,
+        ProtocolChoice::Auto if native_mode => native::protocol(),
+        ProtocolChoice::Auto => imported()?.unwrap_or_else(native::protocol),
+    };
+    Ok(Arc::new(protocol))
+}
 
 /// Runs the command.
-pub fn run(_args: &Args) -> anyhow::Result<Exit> {
+pub fn run(args: &Args) -> anyhow::Result<Exit> {
+    match &args.action {
+        Action::Import { from, unpinned } => {
+            let protocol = import::import(&import::read_files(from)?, *unpinned)?;
+            let path = cache::store(&cache_dir()?, &protocol)?;
+            println!(
+                "imported {} at {} into {}",
+                protocol.source.repository,
+                protocol.source.commit,
+                path.display()
+            );
+            describe(&protocol);
+        }
+        Action::List => {
+            describe(&native::protocol());
+            match imported()? {
+                Some(protocol) => describe(&protocol),
+                None => println!("paravt: not imported"),
+            }
+        }
+        Action::Show(show_args) => show(show_args)?,
+    }
     Ok(Exit::Ok)
+}
+
+fn describe(protocol: &Protocol) {
+    let modes: Vec<&str> = protocol.system.keys().map(|mode| mode.as_str()).collect();
+    println!("{}: {}", protocol.name, protocol.hash());
+    println!("  modes {}", modes.join(", "));
+    for (file, hash) in &protocol.source.files {
+        println!("  {file} {hash}{}", if protocol.source.pinned { "" } else { " (not the pinned file)" });
+    }
+}
+
+fn show(args: &Show) -> anyhow::Result<()> {
+    let all = registry::tasks();
+    let task = registry::select_tasks(&all, std::slice::from_ref(&args.task))?[0];
+    let protocol = choose(args.protocol, Some(args.mode))?;
+    let sample = match args.row {
+        Some(row) => {
+            let dataset = task.load(&args.data.root()?, args.profile)?;
+            dataset
+                .samples
+                .into_iter()
+                .find(|sample| sample.row == row)
+                .context("no such row in this profile")?
+        }
+        None => made_up(task.spec()),
+    };
+    let name = sample.video.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let switches = args.profile.switches();
+    println!("--- protocol {} {} ---", protocol.name, protocol.hash());
+    println!("--- system ---\n{}", render::system_text(&protocol, args.mode)?);
+    let text = render::user_text(&protocol, &sample, args.mode, &switches, &name, None)?;
+    println!("--- user (after the overview) ---\n{text}");
+    let force = render::force(&protocol, sample.gold.kind())?;
+    println!("--- forced answer ({} tokens) ---\n{}", force.max_tokens, force.text);
+    Ok(())
+}
+
+/// A sample of our own, to show a template without data.
+fn made_up(spec: &TaskSpec) -> Sample {
+    let grounding = matches!(spec.metric, Metric::Grounding { .. });
+    let (stem, options) = if grounding {
+        ("a person opens the red door.", Vec::new())
+    } else {
+        ("Which door is opened last?", vec!["The red one".to_owned(), "The green one".to_owned()])
+    };
+    Sample {
+        task: spec.name.clone(),
+        uid: "example".into(),
+        id: "example".into(),
+        row: 0,
+        video: "example.mp4".into(),
+        question: Question { stem: stem.into(), letters: "AB".into(), options, subtitles: None },
+        gold: if grounding {
+            Gold::Interval { start: 3.0, end: 7.0 }
+        } else {
+            Gold::Choice { answer: "A".into() }
+        },
+        tags: Tags::new(),
+        evidence: None,
+        flags: Vec::new(),
+    }
 }

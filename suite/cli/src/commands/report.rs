@@ -1,12 +1,37 @@
-//! `paravt-bench report`.
+//! `paravt-bench report`: tables of finished runs beside the published numbers.
+
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use paravt_reports::{Format, Json, Markdown, Report, Terminal, find_runs};
 
 use crate::exit::Exit;
 
 /// Flags of `report`.
 #[derive(clap::Args)]
-pub struct Args {}
+pub struct Args {
+    /// Run directories, or folders of them.
+    #[arg(required = true)]
+    runs: Vec<PathBuf>,
+    /// Row of the published table to hold the runs against, e.g. `ParaVT-8B`; default: the row
+    /// that the recipe of the run names.
+    #[arg(long, value_name = "MODEL")]
+    paper_row: Option<String>,
+    /// Also write report.json and report.md here.
+    #[arg(short, long, value_name = "DIR")]
+    out: Option<PathBuf>,
+}
 
 /// Runs the command.
-pub fn run(_args: &Args) -> anyhow::Result<Exit> {
-    Ok(Exit::Ok)
+pub fn run(args: &Args) -> anyhow::Result<Exit> {
+    let report = Report::build(&find_runs(&args.runs)?, args.paper_row.as_deref())?;
+    print!("{}", Terminal.render(&report));
+    if let Some(dir) = &args.out {
+        std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
+        for (name, text) in [("report.json", Json.render(&report)), ("report.md", Markdown.render(&report))] {
+            let path = dir.join(name);
+            std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+        }
+    }
+    Ok(if report.complete() { Exit::Ok } else { Exit::Incomplete })
 }

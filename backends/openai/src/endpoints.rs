@@ -1,0 +1,136 @@
+//! Several servers: the least busy healthy one is next; ill ones rest for growing pauses.
+
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Failures in a row after which a server rests.
+const STRIKES: u32 = 3;
+/// The first rest; each further failure doubles it.
+const FIRST_REST: Duration = Duration::from_secs(1);
+/// The longest rest.
+const LONGEST_REST: Duration = Duration::from_secs(60);
+
+/// One server.
+#[derive(Debug)]
+pub struct Endpoint {
+    /// Base URL without a slash at its end.
+    pub base: String,
+    busy: AtomicUsize,
+    failures: AtomicU32,
+    resting_until: Mutex<Option<Instant>>,
+}
+
+/// Counts a request as long as it lives.
+pub struct Busy<'a>(&'a Endpoint);
+
+impl Drop for Busy<'_> {
+    fn drop(&mut self) {
+        self.0.busy.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Endpoint {
+    /// Marks a request in flight.
+    pub fn busy(&self) -> Busy<'_> {
+        self.busy.fetch_add(1, Ordering::Relaxed);
+        Busy(self)
+    }
+
+    /// A request worked.
+    pub fn succeeded(&self) {
+        self.failures.store(0, Ordering::Relaxed);
+        *self.resting_until.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    /// A request failed and the server is to blame.
+    pub fn failed(&self) {
+        let failures = self.failures.fetch_add(1, Ordering::Relaxed) + 1;
+        if failures >= STRIKES {
+            let doublings = (failures - STRIKES).min(16);
+            let rest = FIRST_REST.saturating_mul(1 << doublings).min(LONGEST_REST);
+            *self.resting_until.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now() + rest);
+        }
+    }
+
+    fn rests_for(&self, now: Instant) -> Duration {
+        let until = *self.resting_until.lock().unwrap_or_else(PoisonError::into_inner);
+        until.map_or(Duration::ZERO, |until| until.saturating_duration_since(now))
+    }
+}
+
+/// All servers.
+#[derive(Debug)]
+pub struct Endpoints(Vec<Arc<Endpoint>>);
+
+impl Endpoints {
+    /// Checks the URLs.
+    pub fn new(urls: &[String]) -> Result<Self, String> {
+        let mut endpoints = Vec::new();
+        for url in urls {
+            let parsed = reqwest::Url::parse(url).map_err(|error| format!("`{url}` is no URL: {error}"))?;
+            if !matches!(parsed.scheme(), "http" | "https") {
+                return Err(format!("`{url}`: http or https is needed"));
+            }
+            endpoints.push(Arc::new(Endpoint {
+                base: url.trim_end_matches('/').to_owned(),
+                busy: AtomicUsize::new(0),
+                failures: AtomicU32::new(0),
+                resting_until: Mutex::new(None),
+            }));
+        }
+        if endpoints.is_empty() { Err("no base URL is given".to_owned()) } else { Ok(Self(endpoints)) }
+    }
+
+    /// The least busy server that does not rest; where all rest, the one that is done first.
+    pub fn pick(&self) -> Arc<Endpoint> {
+        let now = Instant::now();
+        let key =
+            |endpoint: &&Arc<Endpoint>| (endpoint.rests_for(now), endpoint.busy.load(Ordering::Relaxed));
+        // `new` refuses an empty list.
+        self.0.iter().min_by_key(key).map_or_else(|| Arc::clone(&self.0[0]), Arc::clone)
+    }
+
+    /// The URLs, for the manifest, without credentials.
+    pub fn names(&self) -> Vec<String> {
+        self.0
+            .iter()
+            .map(|endpoint| match reqwest::Url::parse(&endpoint.base) {
+                Ok(mut url) => {
+                    let _ = url.set_username("");
+                    let _ = url.set_password(None);
+                    url.to_string()
+                }
+                Err(_) => endpoint.base.clone(),
+            })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_least_busy_is_next_and_ill_ones_rest() {
+        let all = Endpoints::new(&["http://a/v1/".into(), "http://b/v1".into()]).unwrap();
+        let first = all.pick();
+        let _busy = first.busy();
+        let second = all.pick();
+        assert_ne!(first.base, second.base);
+        for _ in 0..STRIKES {
+            second.failed();
+        }
+        assert_eq!(all.pick().base, first.base, "busy but well");
+        second.succeeded();
+        assert_eq!(all.pick().base, second.base);
+    }
+
+    #[test]
+    fn urls_are_checked_and_shown_without_credentials() {
+        assert!(Endpoints::new(&["localhost:8000".into()]).is_err());
+        assert!(Endpoints::new(&[]).is_err());
+        let all = Endpoints::new(&["http://me:key@a/v1".into()]).unwrap();
+        assert_eq!(all.names(), ["http://a/v1"]);
+    }
+}

@@ -1,0 +1,116 @@
+//! Requests in flight: additive increase, multiplicative decrease.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+
+/// Successes at the limit before it grows by one.
+const GROW_AFTER: usize = 8;
+
+/// A limit that halves when servers push back and recovers with success.
+#[derive(Debug)]
+pub struct Limit {
+    most: usize,
+    state: Mutex<State>,
+    freed: Notify,
+}
+
+#[derive(Debug)]
+struct State {
+    allowed: usize,
+    in_flight: usize,
+    successes: usize,
+}
+
+/// One request in flight. Dropped unfinished (a cancelled request), it only frees its place.
+pub struct Permit<'a> {
+    limit: &'a Limit,
+    pushback: Option<bool>,
+}
+
+impl Limit {
+    pub fn new(most: usize) -> Self {
+        let most = most.max(1);
+        let state = State { allowed: most, in_flight: 0, successes: 0 };
+        Self { most, state: Mutex::new(state), freed: Notify::new() }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for a place.
+    pub async fn acquire(&self) -> Permit<'_> {
+        loop {
+            let freed = self.freed.notified();
+            {
+                let mut state = self.state();
+                if state.in_flight < state.allowed {
+                    state.in_flight += 1;
+                    return Permit { limit: self, pushback: None };
+                }
+            }
+            freed.await;
+        }
+    }
+
+    #[cfg(test)]
+    fn allowed(&self) -> usize {
+        self.state().allowed
+    }
+}
+
+impl Permit<'_> {
+    /// Says how the request went.
+    pub fn finished(mut self, pushback: bool) {
+        self.pushback = Some(pushback);
+    }
+}
+
+impl Drop for Permit<'_> {
+    fn drop(&mut self) {
+        let mut state = self.limit.state();
+        state.in_flight -= 1;
+        match self.pushback {
+            Some(true) => {
+                state.allowed = (state.allowed / 2).max(1);
+                state.successes = 0;
+            }
+            Some(false) => {
+                state.successes += 1;
+                if state.successes >= GROW_AFTER && state.allowed < self.limit.most {
+                    state.allowed += 1;
+                    state.successes = 0;
+                }
+            }
+            None => {}
+        }
+        drop(state);
+        self.limit.freed.notify_waiters();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn pushback_halves_and_success_restores() {
+        let limit = Limit::new(8);
+        limit.acquire().await.finished(true);
+        assert_eq!(limit.allowed(), 4);
+        for _ in 0..GROW_AFTER * 4 {
+            limit.acquire().await.finished(false);
+        }
+        assert_eq!(limit.allowed(), 8);
+        for _ in 0..10 {
+            limit.acquire().await.finished(true);
+        }
+        assert_eq!(limit.allowed(), 1, "never none");
+        let held = limit.acquire().await;
+        let waiting = tokio::time::timeout(std::time::Duration::from_millis(20), limit.acquire()).await;
+        assert!(waiting.is_err());
+        drop(held);
+        let _ = limit.acquire().await;
+    }
+}

@@ -1,0 +1,98 @@
+//! The published numbers, as data (`data/paper_numbers.json`, with sources and confidence).
+
+use serde_json::Value;
+
+/// Our splits and their columns in the published table, in its order.
+pub const SPLITS: [(&str, &str); 7] = [
+    ("videomme", "videomme_wo_sub"),
+    ("videomme_wsub", "videomme_w_sub"),
+    ("longvideobench", "longvideobench_val"),
+    ("lvbench", "lvbench"),
+    ("mlvu", "mlvu_dev"),
+    ("mmvu", "mmvu_val"),
+    ("charades", "charades_sta_test_miou"),
+];
+
+/// Why a published number cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum PaperError {
+    /// The data file is damaged.
+    #[error("the published numbers in this build are damaged: {0}")]
+    Damaged(String),
+    /// No such row.
+    #[error("the published table has no row `{row}`; it has {known}")]
+    NoRow {
+        /// Row asked for.
+        row: String,
+        /// Rows there are.
+        known: String,
+    },
+}
+
+/// The published numbers.
+#[derive(Debug)]
+pub struct PaperNumbers(Value);
+
+impl PaperNumbers {
+    /// The numbers in this build.
+    ///
+    /// # Errors
+    /// The data file is no JSON or has no table.
+    pub fn embedded() -> Result<Self, PaperError> {
+        let value: Value = serde_json::from_str(include_str!("../data/paper_numbers.json"))
+            .map_err(|error| PaperError::Damaged(error.to_string()))?;
+        if value["table1"]["rows"].as_array().is_none_or(Vec::is_empty) {
+            return Err(PaperError::Damaged("no table".to_owned()));
+        }
+        Ok(Self(value))
+    }
+
+    fn rows(&self) -> impl Iterator<Item = &Value> {
+        self.0["table1"]["rows"].as_array().into_iter().flatten()
+    }
+
+    /// Names of the table's rows.
+    pub fn models(&self) -> Vec<&str> {
+        self.rows().filter_map(|row| row["model"].as_str()).collect()
+    }
+
+    /// The published value for a row and one of our splits, in percent; `None` where none is published.
+    ///
+    /// # Errors
+    /// No such row.
+    pub fn value(&self, row: &str, split: &str) -> Result<Option<f64>, PaperError> {
+        let found = self.rows().find(|candidate| candidate["model"].as_str() == Some(row));
+        let found = found
+            .ok_or_else(|| PaperError::NoRow { row: row.to_owned(), known: self.models().join(", ") })?;
+        let column = SPLITS.iter().find(|(name, _)| *name == split).map(|(_, column)| *column);
+        Ok(column.and_then(|column| found[column].as_f64()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_whole() {
+        let paper = PaperNumbers::embedded().unwrap();
+        assert_eq!(paper.models().len(), 15);
+        let row: Vec<_> =
+            SPLITS.iter().map(|(split, _)| paper.value("ParaVT-8B", split).unwrap().unwrap()).collect();
+        assert_eq!(row, [62.1, 69.4, 60.4, 39.8, 65.0, 68.6, 50.1]);
+        assert_eq!(paper.value("GPT-4o", "charades").unwrap(), None);
+        assert!(paper.value("Nobody", "mlvu").unwrap_err().to_string().contains("ParaVT-8B"));
+    }
+
+    /// The abstract's +7.9 % is the mean of the seven columns' relative gains over the tool baseline.
+    #[test]
+    fn the_headline_gain_follows_from_the_table() {
+        let paper = PaperNumbers::embedded().unwrap();
+        let gain = |split: &str| {
+            let value = |row| paper.value(row, split).unwrap().unwrap();
+            value("ParaVT-8B") / value("Qwen3-VL-8B (tool)") - 1.0
+        };
+        let mean = SPLITS.iter().map(|(split, _)| gain(split)).sum::<f64>() / 7.0;
+        assert!((mean - 0.079).abs() < 5e-4, "{mean}");
+    }
+}

@@ -1,0 +1,75 @@
+//! Finds and reads run directories.
+
+use std::path::{Path, PathBuf};
+
+use paravt_suite::journal::{self, JournalError};
+use paravt_suite::record::Record;
+use paravt_suite::run::Manifest;
+use paravt_suite::scoring::summary::SummaryError;
+
+use crate::paper::PaperError;
+
+/// Why there is no report.
+#[derive(Debug, thiserror::Error)]
+pub enum ReportError {
+    /// A run directory cannot be read.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// There is no run in a folder.
+    #[error("{path}: there is no run here or in the folders below", path = .0.display())]
+    NoRun(PathBuf),
+    /// The records of a run do not belong together.
+    #[error("{path}: {source}", path = .path.display())]
+    Summary {
+        /// The run.
+        path: PathBuf,
+        /// Why.
+        source: SummaryError,
+    },
+    /// The published numbers.
+    #[error(transparent)]
+    Paper(#[from] PaperError),
+}
+
+/// One run and its records.
+#[derive(Debug)]
+pub struct Run {
+    /// The run directory.
+    pub path: PathBuf,
+    /// What was run.
+    pub manifest: Manifest,
+    /// The last record of each sample, by row.
+    pub records: Vec<Record>,
+    /// Bytes of a torn last line that were left out.
+    pub torn_bytes: u64,
+}
+
+/// The runs in these folders, or in the folders directly below them.
+///
+/// # Errors
+/// A folder without a run, or a damaged one.
+pub fn find_runs(paths: &[PathBuf]) -> Result<Vec<Run>, ReportError> {
+    let mut runs = Vec::new();
+    for path in paths {
+        let mut found: Vec<PathBuf> = Vec::new();
+        if is_run(path) {
+            found.push(path.clone());
+        } else if let Ok(entries) = std::fs::read_dir(path) {
+            found.extend(entries.flatten().map(|entry| entry.path()).filter(|path| is_run(path)));
+            found.sort();
+        }
+        if found.is_empty() {
+            return Err(ReportError::NoRun(path.clone()));
+        }
+        for path in found {
+            let manifest = journal::read_manifest(&path)?;
+            let contents = journal::read(&path)?;
+            runs.push(Run { path, manifest, records: contents.records, torn_bytes: contents.torn_bytes });
+        }
+    }
+    Ok(runs)
+}
+
+fn is_run(path: &Path) -> bool {
+    path.join(journal::MANIFEST).is_file()
+}

@@ -1,0 +1,48 @@
+//! `paravt/eval/utils.py` and `_score`.
+
+use paravt_suite::data::parse_srt;
+use paravt_suite::python::PyValue;
+use paravt_suite::sample::Gold;
+use paravt_suite::scoring::upstream;
+use paravt_suite::toolcall::time_value;
+use serde_json::{Value, json};
+
+use super::toolcalls::from_json;
+
+/// Our output, or `None` for a function that is not of this module.
+pub fn call(function: &str, input: &Value) -> Option<Value> {
+    Some(match function {
+        "extract_letter" => upstream::extract_letter(input.as_str()?).text.into(),
+        "extract_time_from_response" => match upstream::extract_interval(input.as_str()?) {
+            Some(found) => json!([number(found.start), number(found.end)]),
+            None => Value::Null,
+        },
+        "parse_time_val" => match time_value(&from_json(input)) {
+            Ok(value) => number(value),
+            Err(error) => json!({ "raises": format!("OverflowError: {error}") }),
+        },
+        "temporal_iou" => number(upstream::temporal_iou(pair(&input[0])?, pair(&input[1])?)),
+        "parse_srt" => parse_srt(input.as_str()?).into(),
+        "driver._score(mcq)" => {
+            let gold = Gold::Choice { answer: input[1].as_str()?.to_owned() };
+            let score = upstream::score(&gold, input[0].as_str()?);
+            json!([score.value == 1.0, score.value, score.prediction])
+        }
+        name => {
+            let gold = name.strip_prefix("driver._score(tvg gt=")?.strip_suffix(')')?;
+            let [start, end] = pair(&serde_json::from_str(gold).ok()?)?;
+            let score = upstream::score(&Gold::Interval { start, end }, input.as_str()?);
+            json!([null, number(score.value), score.prediction])
+        }
+    })
+}
+
+/// A number as case files write it.
+pub fn number(value: f64) -> Value {
+    PyValue::Float(value).to_json()
+}
+
+fn pair(value: &Value) -> Option<[f64; 2]> {
+    let number = |value: &Value| value.as_f64().or_else(|| paravt_suite::python::float(value.as_str()?));
+    Some([number(value.get(0)?)?, number(value.get(1)?)?])
+}

@@ -1,0 +1,108 @@
+//! Texts that the upstream driver renders over made-up rows, by SHA-256 and length.
+
+use std::path::Path;
+
+use anyhow::Context as _;
+use paravt_suite::data::{Cells, Folders};
+use paravt_suite::profile::Profile;
+use paravt_suite::protocol::{PromptMode, Protocol, render};
+use paravt_suite::record::hex;
+use paravt_suite::sample::{Gold, QuestionKind, Sample};
+use paravt_suite::task::Task;
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+
+use super::Case;
+use crate::commands::protocol::imported;
+use crate::registry;
+
+/// Every text in the file, rendered with the imported protocol.
+pub fn cases(content: &Value) -> anyhow::Result<Vec<Case>> {
+    let protocol = imported()?
+        .context("needs the upstream texts; run `paravt-bench protocol import --from <checkout of EvolvingLMMs-Lab/ParaVT>`")?;
+    let subtitles = tempfile::tempdir().context("no temporary folder")?;
+    for (name, text) in content["subtitles"].as_object().into_iter().flatten() {
+        let path = subtitles.path().join(Path::new(name).file_name().unwrap_or_default());
+        std::fs::write(&path, text.as_str().unwrap_or_default()).context("cannot write subtitles")?;
+    }
+    let folders = Folders { videos: "videos".into(), subtitles: Some(subtitles.path().to_owned()) };
+    let tasks = registry::tasks();
+    let mut cases = Vec::new();
+    for (mode, expected) in content["system"].as_object().into_iter().flatten() {
+        let got = mode.parse::<PromptMode>().ok().and_then(|mode| render::system_text(&protocol, mode).ok());
+        cases.push(Case {
+            function: "system".into(),
+            input: mode.clone(),
+            expected: fingerprint_of(expected),
+            got: got.map_or(Value::Null, fingerprint),
+        });
+    }
+    for entry in content["user"].as_array().context("`user` is no list")? {
+        cases.push(user_case(entry, content, &tasks, &folders, &protocol)?);
+    }
+    for (kind, expected) in content["force"].as_object().into_iter().flatten() {
+        let kind_of = if kind == "charades" { QuestionKind::Grounding } else { QuestionKind::Choice };
+        let force = render::force(&protocol, kind_of)?;
+        let mut got = fingerprint(&force.text);
+        let mut wanted = fingerprint_of(expected);
+        got["max_tokens"] = force.max_tokens.into();
+        wanted["max_tokens"] = expected["max_tokens"].clone();
+        cases.push(Case { function: "force".into(), input: kind.clone(), expected: wanted, got });
+    }
+    Ok(cases)
+}
+
+fn user_case(
+    entry: &Value,
+    content: &Value,
+    tasks: &[Box<dyn Task>],
+    folders: &Folders,
+    protocol: &Protocol,
+) -> anyhow::Result<Case> {
+    let text = |name: &str| entry[name].as_str().with_context(|| format!("a user entry has no `{name}`"));
+    let (dataset, mode) = (text("dataset")?, text("mode")?);
+    let row = entry["row"].as_u64().context("a user entry has no `row`")? as usize;
+    let value =
+        content["rows"][dataset][row].as_object().context("a user entry names a row that is not there")?;
+    let task = registry::select_tasks(tasks, &[dataset.to_owned()])?[0];
+    let cells = Cells { file: Path::new("rows"), row, value };
+    let sample = task.sample(&cells, folders, Profile::Release)?.context("the row makes no sample")?;
+    let mode: PromptMode = mode.parse().map_err(anyhow::Error::msg)?;
+    let name = sample.video.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let rendered = render::user_text(protocol, &sample, mode, &Profile::Release.switches(), &name, None)?;
+    let mut expected = fingerprint_of(entry);
+    let mut got = fingerprint(&rendered);
+    for (key, ours) in
+        [("upstream_gold", gold(&sample)), ("id", id(&sample, &entry["id"])), ("video", name.into())]
+    {
+        if entry.get(key).is_some() {
+            expected[key] = entry[key].clone();
+            got[key] = ours;
+        }
+    }
+    Ok(Case { function: format!("user {dataset}"), input: format!("{mode}, row {row}"), expected, got })
+}
+
+fn gold(sample: &Sample) -> Value {
+    match &sample.gold {
+        Gold::Choice { answer } | Gold::Text { answer } => answer.clone().into(),
+        Gold::Interval { start, end } => json!([start, end]),
+    }
+}
+
+/// Ids are numbers upstream where the row's index is the id.
+fn id(sample: &Sample, expected: &Value) -> Value {
+    if expected.is_number() {
+        sample.id.parse::<u64>().map_or(Value::Null, Value::from)
+    } else {
+        sample.id.clone().into()
+    }
+}
+
+fn fingerprint(text: &str) -> Value {
+    json!({"sha256": hex(&Sha256::digest(text.as_bytes())), "bytes": text.len()})
+}
+
+fn fingerprint_of(entry: &Value) -> Value {
+    json!({"sha256": entry["sha256"], "bytes": entry["bytes"]})
+}

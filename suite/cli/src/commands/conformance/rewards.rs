@@ -1,0 +1,159 @@
+//! `paravt/rl/rewards`.
+
+use std::collections::BTreeMap;
+
+use anyhow::Context as _;
+use paravt_suite::toolcall::has_parseable_tool_call;
+use paravt_train::reward::{self, QuestionType, RewardConfig};
+use serde_json::{Map, Value, json};
+
+use super::Case;
+
+/// Functions of one or two texts; `None` for one that is not of this module.
+pub fn call(function: &str, input: &Value) -> Option<Value> {
+    let one = || input.as_str().or_else(|| input.get(0)?.as_str());
+    let two = || Some((input.get(0)?.as_str()?, input.get(1)?.as_str()?));
+    Some(match function {
+        "compute_mcq_acc" => two().map(|(a, b)| reward::mcq_accuracy(a, b))?.into(),
+        "compute_f1" => two().map(|(a, b)| reward::f1(a, b))?.into(),
+        "compute_temporal_iou" => {
+            let (a, b) = two()?;
+            iou(a, b)
+        }
+        "normalize_text" => reward::normalize(one()?).into(),
+        "extract_answer" => reward::extract_answer(one()?).into(),
+        "has_parseable_tool_call" => has_parseable_tool_call(one()?).into(),
+        "has_substantive_think" => reward::has_substantive_think(one()?).into(),
+        "think_before_tool" => reward::think_before_tool(one()?).into(),
+        _ => return None,
+    })
+}
+
+fn iou(a: &str, b: &str) -> Value {
+    match reward::temporal_iou(a, b) {
+        Ok(value) => value.into(),
+        Err(error) => json!({ "raises": format!("ValueError: {error}") }),
+    }
+}
+
+/// Everything in a reward case file.
+pub fn cases(content: &Value) -> anyhow::Result<Vec<Case>> {
+    let configs = content["configs"].as_object().context("`configs` is no object")?;
+    let mut cases = Vec::new();
+    for case in content["cases"].as_array().context("`cases` is no list")? {
+        completion_cases(case, configs, &mut cases)?;
+    }
+    for case in content.get("function_cases").and_then(Value::as_array).into_iter().flatten() {
+        let function = case["fn"].as_str().context("a function case has no `fn`")?;
+        let got =
+            call(function, &case["input"]).unwrap_or_else(|| format!("no function `{function}` here").into());
+        cases.push(Case {
+            function: function.to_owned(),
+            input: case["input"].to_string(),
+            expected: case["output"].clone(),
+            got,
+        });
+    }
+    for case in content.get("env_variants").and_then(Value::as_array).into_iter().flatten() {
+        cases.push(env_case(case)?);
+    }
+    Ok(cases)
+}
+
+/// Every output that one completion has in the file.
+fn completion_cases(case: &Value, configs: &Map<String, Value>, cases: &mut Vec<Case>) -> anyhow::Result<()> {
+    let completion = case["completion"].as_str().context("a case has no completion")?;
+    let answer = case["answer"].as_str().unwrap_or_default();
+    let question = QuestionType::from_name(case["question_type"].as_str().unwrap_or_default());
+    let solution = reward::extract_answer(completion);
+    for (name, expected) in case.as_object().context("a case is no object")? {
+        let outputs: Vec<(String, Value, Value)> = match name.as_str() {
+            "completion" | "answer" | "question_type" => Vec::new(),
+            "f1" => vec![("compute_f1".into(), expected.clone(), reward::f1(&solution, answer).into())],
+            "mcq" => {
+                vec![(
+                    "compute_mcq_acc".into(),
+                    expected.clone(),
+                    reward::mcq_accuracy(&solution, answer).into(),
+                )]
+            }
+            "tiou" => vec![("compute_temporal_iou".into(), expected.clone(), iou(&solution, answer))],
+            "tool_acc0" => {
+                vec![(
+                    "compute_tool_reward".into(),
+                    expected.clone(),
+                    reward::tool_reward(completion, 0.0).into(),
+                )]
+            }
+            "tool_acc1" => {
+                vec![(
+                    "compute_tool_reward".into(),
+                    expected.clone(),
+                    reward::tool_reward(completion, 1.0).into(),
+                )]
+            }
+            config if configs.contains_key(config) => {
+                let config = RewardConfig::from_env(&env(&configs[config]));
+                let format = reward::format_reward(completion, &config).into();
+                let mut outputs = vec![("compute_format_reward".into(), expected["format"].clone(), format)];
+                if let Some(expected) = expected.get("compose") {
+                    outputs.push((
+                        "compose_reward".into(),
+                        expected.clone(),
+                        compose(completion, answer, question, &config),
+                    ));
+                }
+                outputs
+            }
+            function => {
+                let got = call(function, &completion.into())
+                    .unwrap_or_else(|| format!("no function `{function}` here").into());
+                vec![(function.to_owned(), expected.clone(), got)]
+            }
+        };
+        cases.extend(outputs.into_iter().map(|(function, expected, got)| Case {
+            function,
+            input: json!([completion, answer]).to_string(),
+            expected,
+            got,
+        }));
+    }
+    Ok(())
+}
+
+fn env_case(case: &Value) -> anyhow::Result<Case> {
+    let function = case["fn"].as_str().context("a variant has no `fn`")?.to_owned();
+    let completion = case["completion"].as_str().context("a variant has no completion")?;
+    let config = RewardConfig::from_env(&env(&case["env"]));
+    let got = match function.as_str() {
+        "compute_format_reward" => reward::format_reward(completion, &config).into(),
+        "compose_reward" => {
+            let question = QuestionType::from_name(case["question_type"].as_str().unwrap_or_default());
+            compose(completion, case["answer"].as_str().unwrap_or_default(), question, &config)
+        }
+        other => format!("no function `{other}` here").into(),
+    };
+    Ok(Case {
+        function,
+        input: json!([case["env"], completion]).to_string(),
+        expected: case["output"].clone(),
+        got,
+    })
+}
+
+fn env(value: &Value) -> BTreeMap<String, String> {
+    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    value.as_object().into_iter().flatten().map(|(name, value)| (name.clone(), text(value))).collect()
+}
+
+fn compose(completion: &str, answer: &str, question: QuestionType, config: &RewardConfig) -> Value {
+    match reward::compose(completion, answer, question, config) {
+        Ok(found) => json!({
+            "total": found.total,
+            "acc_reward": found.accuracy,
+            "format_reward": found.format,
+            "tool_reward": found.tool,
+        }),
+        Err(error) => json!({ "raises": format!("ValueError: {error}") }),
+    }
+}

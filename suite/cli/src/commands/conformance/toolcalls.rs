@@ -1,0 +1,65 @@
+//! The three tool-call parsers.
+
+use paravt_suite::python::PyValue;
+use paravt_suite::toolcall;
+use serde_json::{Value, json};
+
+use super::extraction::number;
+
+/// Our output, or `None` for a function that is not of this module.
+pub fn call(function: &str, input: &Value) -> Option<Value> {
+    let text = input.as_str()?;
+    let list = |calls: Vec<PyValue>| Value::Array(calls.iter().map(PyValue::to_json).collect());
+    Some(match function {
+        "driver.parse_tool_calls" => list(toolcall::parse_driver(text)),
+        "driver.parse_video_zoom_calls" => list(toolcall::parse_video_zoom(text)),
+        "driver.eval_one dispatch times" => times(text),
+        "rl.rewards.has_parseable_tool_call" => toolcall::has_parseable_tool_call(text).into(),
+        "rl.Hermes2ProToolParser.extract_tool_calls" => {
+            let found = toolcall::extract_hermes(text);
+            let call =
+                |call: &toolcall::ExtractedCall| json!({"name": call.name, "arguments": call.arguments});
+            json!({
+                "tools_called": found.tools_called,
+                "tool_calls": found.calls.iter().map(call).collect::<Vec<_>>(),
+                "content": found.content,
+            })
+        }
+        "rl._parse_python_function_call" => {
+            let calls = toolcall::parse_python_function_call(text).into_iter();
+            calls
+                .map(|call| json!({"name": call.name, "arguments": PyValue::Dict(call.arguments).to_json()}))
+                .collect()
+        }
+        _ => return None,
+    })
+}
+
+/// The windows that the driver would crop in one turn (at most five), or why it raises.
+fn times(text: &str) -> Value {
+    const MAX_PARALLEL: usize = 5;
+    let windows: Result<Vec<Value>, _> = toolcall::parse_driver(text)
+        .iter()
+        .take(MAX_PARALLEL)
+        .map(|call| toolcall::window(call).map(|(start, end)| json!([number(start), number(end)])))
+        .collect();
+    match windows {
+        Ok(windows) => windows.into(),
+        Err(error) => json!({ "sample_error": error.to_string() }),
+    }
+}
+
+/// A JSON input as Python has it after `json.load`.
+pub fn from_json(value: &Value) -> PyValue {
+    match value {
+        Value::Null => PyValue::None,
+        Value::Bool(value) => PyValue::Bool(*value),
+        Value::Number(number) if number.is_f64() => PyValue::Float(number.as_f64().unwrap_or(f64::NAN)),
+        Value::Number(number) => PyValue::Int(number.to_string()),
+        Value::String(text) => PyValue::Str(text.clone()),
+        Value::Array(items) => PyValue::List(items.iter().map(from_json).collect()),
+        Value::Object(items) => {
+            PyValue::Dict(items.iter().map(|(key, value)| (key.clone(), from_json(value))).collect())
+        }
+    }
+}

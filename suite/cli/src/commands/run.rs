@@ -1,0 +1,262 @@
+//! `paravt-bench run`.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::{Context as _, ensure};
+use paravt_suite::frames::CachedFrames;
+use paravt_suite::profile::Profile;
+use paravt_suite::protocol::{PromptMode, Protocol};
+use paravt_suite::run::{Channel, CropMode, RunPlan};
+
+use crate::commands::protocol::{ProtocolChoice, choose};
+use crate::exit::Exit;
+use crate::launch::{self, Common, Launch, Select};
+use crate::registry::{self, BackendArgs, DataArgs};
+
+/// Flags of `run`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Splits to run, or `all`.
+    #[arg(required = true)]
+    tasks: Vec<String>,
+    /// Where run directories go: DIR/TASK each.
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+    #[command(flatten)]
+    data: DataArgs,
+    #[command(flatten)]
+    backend: BackendArgs,
+    #[command(flatten)]
+    protocol: PlanArgs,
+    #[command(flatten)]
+    dispatch: DispatchArgs,
+}
+
+/// How samples are put to the model.
+#[derive(clap::Args)]
+pub struct PlanArgs {
+    /// Protocol semantics: release, paper or strict.
+    #[arg(long, default_value = "paper")]
+    profile: Profile,
+    /// Prompt mode; default: agentic_general with imported texts, native without.
+    #[arg(long)]
+    mode: Option<PromptMode>,
+    /// Texts: paravt (imported), native, or auto.
+    #[arg(long, default_value = "auto")]
+    protocol: ProtocolChoice,
+    /// How the overview travels.
+    #[arg(long, value_enum, default_value = "image")]
+    channel: ChannelArg,
+    /// Overview frames on the image channel.
+    #[arg(long, default_value_t = 64)]
+    nframes: usize,
+    /// Tool turns before the forced answer.
+    #[arg(long, default_value_t = 3)]
+    max_turns: usize,
+    /// Most tool calls run per turn; 0 is no cap, 1 is sequential dispatch.
+    #[arg(long, default_value_t = 5)]
+    max_parallel: usize,
+    /// What a crop returns.
+    #[arg(long, value_enum, default_value = "frames")]
+    crop: CropArg,
+    /// Token limit of a turn; default: the protocol's.
+    #[arg(long)]
+    max_tokens: Option<u32>,
+    /// Sampling temperature; 0 is greedy.
+    #[arg(long, default_value_t = 0.0)]
+    temperature: f64,
+    /// Seed sent to the backend.
+    #[arg(long)]
+    seed: Option<u64>,
+}
+
+/// Which samples, how many at once.
+#[derive(clap::Args)]
+pub struct DispatchArgs {
+    /// Only the first N samples.
+    #[arg(long)]
+    limit: Option<usize>,
+    /// Only these uids or ids, separated by commas.
+    #[arg(long, value_delimiter = ',')]
+    ids: Option<Vec<String>>,
+    /// Only shard I of N, counted from 1, e.g. 2/8; join shards with `merge`.
+    #[arg(long, value_parser = parse_shard)]
+    shard: Option<(usize, usize)>,
+    /// Samples in flight.
+    #[arg(long, default_value_t = 16)]
+    concurrency: usize,
+    /// Continue what is in the run directory; failed model calls are tried again.
+    #[arg(long)]
+    resume: bool,
+    /// Print what would be sent, and send nothing.
+    #[arg(long)]
+    dry_run: bool,
+    /// Exit 0 even when samples failed.
+    #[arg(long)]
+    allow_partial: bool,
+}
+
+impl DispatchArgs {
+    /// Nothing is to be sent.
+    pub fn is_dry_run(&self) -> bool {
+        self.dry_run
+    }
+}
+
+/// See [`Channel`].
+#[derive(Clone, Copy, clap::ValueEnum)]
+pub enum ChannelArg {
+    /// Frames sampled here, sent as JPEG images.
+    Image,
+    /// The file by reference; the server samples.
+    Video,
+}
+
+/// See [`CropMode`].
+#[derive(Clone, Copy, clap::ValueEnum)]
+pub enum CropArg {
+    /// Raw frames.
+    Frames,
+    /// The summary of a sub-agent.
+    Subagent,
+}
+
+fn parse_shard(text: &str) -> Result<(usize, usize), String> {
+    let (index, count) = text.split_once('/').ok_or("write it as I/N, e.g. 2/8")?;
+    let number = |text: &str| text.parse::<usize>().map_err(|_| format!("`{text}` is no number"));
+    let (index, count) = (number(index)?, number(count)?);
+    if index == 0 || index > count {
+        return Err(format!("shards of {count} are 1 to {count}"));
+    }
+    Ok((index - 1, count))
+}
+
+impl PlanArgs {
+    fn plan(&self) -> anyhow::Result<(RunPlan, Arc<Protocol>)> {
+        let protocol = choose(self.protocol, self.mode)?;
+        let native = protocol.name == "native";
+        let mode = self.mode.unwrap_or(if native { PromptMode::Native } else { PromptMode::AgenticGeneral });
+        ensure!(
+            protocol.system.contains_key(&mode),
+            "protocol {} has no mode {mode}; it has {}",
+            protocol.name,
+            protocol.system.keys().map(|mode| mode.as_str()).collect::<Vec<_>>().join(", ")
+        );
+        ensure!(self.nframes >= 2, "--nframes: at least 2");
+        ensure!(self.temperature >= 0.0 && self.temperature.is_finite(), "--temperature: 0 or more");
+        let plan = RunPlan {
+            profile: self.profile,
+            switches: self.profile.switches(),
+            mode,
+            channel: match self.channel {
+                ChannelArg::Image => Channel::Image,
+                ChannelArg::Video => Channel::Video,
+            },
+            nframes: self.nframes,
+            max_turns: self.max_turns,
+            max_parallel: self.max_parallel,
+            crop: match self.crop {
+                CropArg::Frames => CropMode::Frames,
+                CropArg::Subagent => CropMode::Subagent,
+            },
+            max_tokens: self.max_tokens.unwrap_or(protocol.max_tokens),
+            temperature: self.temperature,
+            seed: self.seed,
+        };
+        Ok((plan, protocol))
+    }
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> anyhow::Result<Exit> {
+    let all = registry::tasks();
+    let wanted = registry::select_tasks(&all, &args.tasks)?;
+    let (plan, protocol) = args.protocol.plan()?;
+    let launches: Vec<Launch<'_>> = wanted
+        .into_iter()
+        .map(|task| Launch {
+            dir: args.out.join(&task.spec().name),
+            task,
+            plan: plan.clone(),
+            protocol: Arc::clone(&protocol),
+            paper_row: None,
+        })
+        .collect();
+    execute(&launches, &args.data, &args.backend, &args.dispatch)
+}
+
+/// Runs several splits one after the other; the worst exit code counts.
+pub fn execute(
+    launches: &[Launch<'_>],
+    data: &DataArgs,
+    backend: &BackendArgs,
+    dispatch: &DispatchArgs,
+) -> anyhow::Result<Exit> {
+    let root = data.root()?;
+    let select = Select { limit: dispatch.limit, ids: dispatch.ids.clone(), shard: dispatch.shard };
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start threads")?;
+    let (sender, stop) = tokio::sync::watch::channel(false);
+    let common = Common {
+        root: &root,
+        select: &select,
+        concurrency: dispatch.concurrency,
+        resume: dispatch.resume,
+        allow_partial: dispatch.allow_partial,
+        stop,
+        frames: Arc::new(CachedFrames::default()),
+    };
+    if dispatch.dry_run {
+        for launch in launches {
+            launch::dry_run(launch, &common)?;
+        }
+        return Ok(Exit::Ok);
+    }
+    runtime.spawn(stop_on_ctrl_c(sender));
+    runtime.block_on(async {
+        let mut worst = Exit::Ok;
+        for launch in launches {
+            let engine = match backend.build(&launch.task.spec().name).await {
+                Ok(engine) => engine,
+                Err(error) => {
+                    eprintln!("error: {error:#}");
+                    return Ok(Exit::Preflight);
+                }
+            };
+            let exit = launch::run(launch, &common, engine).await?;
+            worst = worst.worse(exit);
+            if exit == Exit::Interrupted {
+                break;
+            }
+        }
+        Ok(worst)
+    })
+}
+
+/// The first Ctrl-C lets samples in flight finish, the second ends the process.
+async fn stop_on_ctrl_c(sender: tokio::sync::watch::Sender<bool>) {
+    if tokio::signal::ctrl_c().await.is_ok() {
+        eprintln!("\nfinishing samples in flight; Ctrl-C again to drop them (nothing finished is lost)");
+        let _ = sender.send(true);
+        if tokio::signal::ctrl_c().await.is_ok() {
+            std::process::exit(Exit::Interrupted as i32);
+        }
+    }
+    // Keeps the channel open where there are no signals.
+    std::future::pending::<()>().await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse_shard;
+
+    #[test]
+    fn shards_are_counted_from_one() {
+        assert_eq!(parse_shard("1/8"), Ok((0, 8)));
+        assert_eq!(parse_shard("8/8"), Ok((7, 8)));
+        for wrong in ["0/8", "9/8", "x/8", "3", "1/0"] {
+            assert!(parse_shard(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! What the end-to-end tests share: the binary, a generated data root, a scripted server.
+#![allow(dead_code)]
+
+pub mod server;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::OnceLock;
+
+use paravt_suite::record::{Measured, Record};
+
+/// All splits, in the order of the paper's table.
+pub const SPLITS: [&str; 7] =
+    ["videomme", "videomme_wsub", "longvideobench", "lvbench", "mlvu", "mmvu", "charades"];
+
+/// The binary with a clean environment.
+pub fn bench() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_paravt-bench"));
+    command.env_remove("OPENAI_API_KEY").env_remove("OPENAI_BASE_URL").env_remove("HF_HOME");
+    // No imported upstream texts, whatever the machine has: the native protocol.
+    command.env("PARAVT_BENCH_CACHE", cache_dir());
+    command
+}
+
+fn cache_dir() -> PathBuf {
+    static DIR: OnceLock<tempfile::TempDir> = OnceLock::new();
+    DIR.get_or_init(|| tempfile::tempdir().unwrap()).path().to_owned()
+}
+
+/// A small data root with all seven splits, made once per test binary.
+pub fn world() -> &'static Path {
+    static WORLD: OnceLock<tempfile::TempDir> = OnceLock::new();
+    WORLD
+        .get_or_init(|| {
+            let dir = tempfile::tempdir().unwrap();
+            let made = bench().args(["data", "make", "--out"]).arg(dir.path()).output().unwrap();
+            assert!(made.status.success(), "{}", text(&made));
+            dir
+        })
+        .path()
+}
+
+/// Standard output and error of a command, for assertion messages.
+pub fn text(output: &Output) -> String {
+    format!("{}\n{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+/// The records of a run without what may differ between two runs of the same thing.
+pub fn stable_records(run: &Path) -> Vec<Record> {
+    let mut records = paravt_suite::journal::read(run).unwrap().records;
+    for record in &mut records {
+        record.measured = Measured::default();
+    }
+    records
+}

@@ -1,0 +1,147 @@
+//! A chat completions server whose answers are a function of the conversation, with faults on demand.
+
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::extract::{DefaultBodyLimit, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use serde_json::{Value, json};
+
+/// What a server does wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// The connection breaks in the middle of the body.
+    Drop,
+    /// 429 with Retry-After.
+    TooMany,
+    /// 500.
+    Server,
+    /// 200 with something that is no JSON.
+    Garbage,
+    /// 200 with half a JSON document.
+    HalfBody,
+    /// No answer at all.
+    Hang,
+    /// A completion without choices.
+    EmptyChoices,
+}
+
+/// Which requests fail.
+#[derive(Debug, Clone, Default)]
+pub struct Script {
+    /// Every request whose number modulo the length has an entry fails that way.
+    pub faults: Vec<Option<Fault>>,
+    /// Time before an answer.
+    pub delay: Duration,
+}
+
+/// A running server; ends with the value.
+pub struct Server {
+    /// `http://127.0.0.1:PORT/v1`
+    pub base_url: String,
+    /// Requests seen.
+    pub requests: Arc<AtomicUsize>,
+    _runtime: tokio::runtime::Runtime,
+}
+
+struct Shared {
+    script: Script,
+    requests: Arc<AtomicUsize>,
+}
+
+impl Server {
+    /// Starts on a free port.
+    pub fn start(script: Script) -> Self {
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        let requests = Arc::new(AtomicUsize::new(0));
+        let shared = Arc::new(Shared { script, requests: Arc::clone(&requests) });
+        let app = Router::new()
+            .route("/v1/models", get(|| async { Json(json!({"data": [{"id": "scripted"}]})) }))
+            .route("/v1/chat/completions", post(complete))
+            .layer(DefaultBodyLimit::disable())
+            .with_state(shared);
+        let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
+        let base_url = format!("http://{}/v1", listener.local_addr().unwrap());
+        runtime.spawn(async move { axum::serve(listener, app).await });
+        Self { base_url, requests, _runtime: runtime }
+    }
+}
+
+async fn complete(State(shared): State<Arc<Shared>>, body: Bytes) -> Response {
+    let number = shared.requests.fetch_add(1, Ordering::Relaxed);
+    tokio::time::sleep(shared.script.delay).await;
+    let faults = &shared.script.faults;
+    let fault = if faults.is_empty() { None } else { faults[number % faults.len()] };
+    let good = answer(&serde_json::from_slice(&body).unwrap());
+    match fault {
+        None => Json(good).into_response(),
+        Some(Fault::TooMany) => {
+            (StatusCode::TOO_MANY_REQUESTS, [(header::RETRY_AFTER, "0")], "slow down").into_response()
+        }
+        Some(Fault::Server) => (StatusCode::INTERNAL_SERVER_ERROR, "broken").into_response(),
+        Some(Fault::Garbage) => "<html>B</html>".into_response(),
+        Some(Fault::HalfBody) => {
+            let text = good.to_string();
+            ([(header::CONTENT_TYPE, "application/json")], text[..text.len() / 2].to_owned()).into_response()
+        }
+        Some(Fault::EmptyChoices) => {
+            Json(json!({"object": "chat.completion", "choices": []})).into_response()
+        }
+        Some(Fault::Hang) => std::future::pending().await,
+        Some(Fault::Drop) => {
+            let text = good.to_string();
+            let half = Bytes::from(text[..text.len() / 2].to_owned());
+            let pieces = futures::stream::iter([Ok(half), Err(std::io::Error::other("dropped"))]);
+            Response::builder()
+                .header(header::CONTENT_TYPE, "application/json")
+                .header(header::CONTENT_LENGTH, text.len())
+                .body(Body::from_stream(pieces))
+                .unwrap()
+        }
+    }
+}
+
+/// Two parallel crops in the first turn of a tool conversation, then an answer; all of it depends
+/// on the texts alone.
+fn answer(request: &Value) -> Value {
+    let messages = request["messages"].as_array().unwrap();
+    let mut hasher = DefaultHasher::new();
+    for message in messages {
+        texts(&message["content"]).hash(&mut hasher);
+    }
+    let hash = hasher.finish();
+    let agentic = texts(&messages[0]["content"]).contains("crop_video");
+    let first = !messages.iter().any(|message| message["role"] == "assistant");
+    let text = if agentic && first && hash % 4 != 0 {
+        let start = hash % 7;
+        let call = |start: u64| {
+            let arguments = json!({"video_path": "/etc/passwd", "start_time": start, "end_time": start + 3});
+            format!("<tool_call>{}</tool_call>", json!({"name": "crop_video", "arguments": arguments}))
+        };
+        format!("<think>two looks</think>{}{}", call(start), call(start + 1))
+    } else if texts(&messages[messages.len() - 1]["content"]).contains("seconds") && hash % 2 == 0 {
+        format!("<answer>{}.0 - {}.5</answer>", hash % 5, hash % 5 + 4)
+    } else {
+        format!("<answer>{}</answer>", char::from(b'A' + (hash % 4) as u8))
+    };
+    json!({
+        "id": "x", "object": "chat.completion", "model": "scripted",
+        "choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}],
+        "usage": {"prompt_tokens": messages.len(), "completion_tokens": text.len(), "total_tokens": 0},
+    })
+}
+
+fn texts(content: &Value) -> String {
+    match content {
+        Value::String(text) => text.clone(),
+        Value::Array(parts) => parts.iter().filter_map(|part| part["text"].as_str()).collect(),
+        _ => String::new(),
+    }
+}

@@ -1,0 +1,90 @@
+//! A run that is killed at any moment ends, after `--resume`, with the records of one that never was.
+
+mod common;
+
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use common::server::{Script, Server};
+use common::{bench, stable_records, text, world};
+
+const KILLS: u64 = 20;
+const TASK: &str = "lvbench";
+
+fn run(out: &Path, server: &Server, resume: bool) -> std::process::Command {
+    let mut command = bench();
+    command.args(["run", TASK, "--profile", "strict", "--nframes", "16", "--concurrency", "2"]);
+    command.args(["--base-url", &server.base_url, "--data"]).arg(world()).arg("--out").arg(out);
+    if resume {
+        command.arg("--resume");
+    }
+    command.stdout(Stdio::null()).stderr(Stdio::piped());
+    command
+}
+
+#[test]
+fn sigkill_at_random_moments_loses_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(Script { delay: Duration::from_millis(20), ..Script::default() });
+
+    let undisturbed = dir.path().join("undisturbed");
+    let output = run(&undisturbed, &server, false).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output));
+    let expected = stable_records(&undisturbed.join(TASK));
+    assert!(expected.len() >= 6, "a run worth killing");
+
+    let killed = dir.path().join("killed");
+    let mut finished_early = 0;
+    for kill in 0..KILLS {
+        let mut child = run(&killed, &server, true).spawn().unwrap();
+        // 10 to 400 ms in steps that share no factor with anything in the run.
+        std::thread::sleep(Duration::from_millis(10 + kill * 97 % 391));
+        if child.try_wait().unwrap().is_some() {
+            finished_early += 1;
+        }
+        let _ = child.kill();
+        child.wait().unwrap();
+        if kill % 5 == 4 {
+            // What a power cut in the middle of a write leaves behind.
+            tear(&killed.join(TASK).join("journal.jsonl"));
+        }
+    }
+    assert!(finished_early < KILLS, "no kill hit a running process");
+    let output = run(&killed, &server, true).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output));
+    assert_eq!(stable_records(&killed.join(TASK)), expected);
+    let summary = |run: &Path| std::fs::read_to_string(run.join(TASK).join("summary.json")).unwrap();
+    assert_eq!(without_times(&summary(&killed)), without_times(&summary(&undisturbed)));
+}
+
+fn tear(journal: &Path) {
+    let Ok(bytes) = std::fs::read(journal) else { return };
+    if bytes.len() > 40 {
+        std::fs::write(journal, &bytes[..bytes.len() - 30]).unwrap();
+    }
+}
+
+/// A summary without its measured seconds.
+fn without_times(summary: &str) -> String {
+    summary.lines().filter(|line| !line.contains("seconds")).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn two_processes_cannot_write_one_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(Script { delay: Duration::from_millis(500), ..Script::default() });
+    let mut first = run(dir.path(), &server, true).spawn().unwrap();
+    let lock = dir.path().join(TASK).join("manifest.json");
+    for _ in 0..200 {
+        if lock.exists() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let second = run(dir.path(), &server, true).output().unwrap();
+    first.kill().unwrap();
+    first.wait().unwrap();
+    assert_eq!(second.status.code(), Some(2), "{}", text(&second));
+    assert!(text(&second).contains("another process is writing this run"), "{}", text(&second));
+}

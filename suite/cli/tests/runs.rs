@@ -1,0 +1,162 @@
+//! What a user does with runs: all splits, shards and merge, replay, dry run, a full disk.
+
+mod common;
+
+use std::path::Path;
+use std::process::Command;
+
+use common::server::{Script, Server};
+use common::{SPLITS, bench, stable_records, text, world};
+use paravt_suite::record::{RecordedPart, ToolOutcome};
+
+fn run(tasks: &[&str], out: &Path, base_url: &str) -> Command {
+    let mut command = bench();
+    command.arg("run").args(tasks).args(["--nframes", "16", "--base-url", base_url, "--data"]).arg(world());
+    command.arg("--out").arg(out);
+    command
+}
+
+#[test]
+fn every_split_under_every_profile() {
+    let server = Server::start(Script::default());
+    for profile in ["release", "paper", "strict"] {
+        let dir = tempfile::tempdir().unwrap();
+        let output =
+            run(&["all"], dir.path(), &server.base_url).args(["--profile", profile]).output().unwrap();
+        assert!(output.status.success(), "{profile}: {}", text(&output));
+        for split in SPLITS {
+            let records = stable_records(&dir.path().join(split));
+            assert!(!records.is_empty(), "{split}");
+            assert!(records.iter().all(|record| record.profile.as_str() == profile));
+        }
+        let report = bench().arg("report").arg(dir.path()).output().unwrap();
+        assert!(report.status.success(), "{}", text(&report));
+        for title in ["Video-MME", "LongVideoBench", "LVBench", "MLVU", "MMVU", "Charades"] {
+            assert!(text(&report).contains(title), "{title} in {}", text(&report));
+        }
+    }
+}
+
+#[test]
+fn crops_are_of_the_samples_own_video_in_call_order() {
+    let server = Server::start(Script::default());
+    let dir = tempfile::tempdir().unwrap();
+    let output = run(&["lvbench"], dir.path(), &server.base_url).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output));
+    let records = stable_records(&dir.path().join("lvbench"));
+    let calls: Vec<_> = records.iter().flat_map(|record| &record.transcript.tool_calls).collect();
+    assert!(calls.len() >= 4, "the scripted model calls the tool");
+    for call in &calls {
+        // The scripted model asks for /etc/passwd: the argument is recorded and ignored.
+        assert_eq!(call.call["arguments"]["video_path"], "/etc/passwd");
+        assert!(matches!(&call.outcome, ToolOutcome::Frames { frames } if !frames.is_empty()), "{call:?}");
+    }
+    for record in &records {
+        let indices: Vec<_> =
+            record.transcript.tool_calls.iter().map(|call| (call.turn, call.index)).collect();
+        assert!(indices.is_sorted(), "{indices:?}");
+        let images = |parts: &[RecordedPart]| {
+            parts.iter().filter(|part| matches!(part, RecordedPart::Image { .. })).count()
+        };
+        assert_eq!(images(&record.transcript.messages[1].parts), 16);
+    }
+}
+
+#[test]
+fn sub_agents_write_summaries() {
+    let server = Server::start(Script::default());
+    let dir = tempfile::tempdir().unwrap();
+    let output =
+        run(&["lvbench"], dir.path(), &server.base_url).args(["--crop", "subagent"]).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output));
+    let records = stable_records(&dir.path().join("lvbench"));
+    let with_calls: Vec<_> =
+        records.iter().filter(|record| !record.transcript.tool_calls.is_empty()).collect();
+    assert!(!with_calls.is_empty());
+    for record in with_calls {
+        for (call, sub) in record.transcript.tool_calls.iter().zip(["turn0/sub0", "turn0/sub1"]) {
+            let ToolOutcome::Summary { text, .. } = &call.outcome else { panic!("{call:?}") };
+            let made = record.transcript.calls.iter().find(|call| call.step == sub).unwrap();
+            assert_eq!(&made.text, text);
+        }
+    }
+}
+
+#[test]
+fn shards_merge_into_the_undivided_run() {
+    let server = Server::start(Script::default());
+    let dir = tempfile::tempdir().unwrap();
+    let whole = dir.path().join("whole");
+    assert!(run(&["mmvu"], &whole, &server.base_url).status().unwrap().success());
+    let shards: Vec<_> = (1..=3).map(|shard| dir.path().join(format!("shard{shard}"))).collect();
+    for (index, shard) in shards.iter().enumerate() {
+        let flag = format!("{}/3", index + 1);
+        let output = run(&["mmvu"], shard, &server.base_url).args(["--shard", &flag]).output().unwrap();
+        assert!(output.status.success(), "{}", text(&output));
+    }
+    let merged = dir.path().join("merged");
+    let partial = bench()
+        .arg("merge")
+        .args(shards[..2].iter().map(|shard| shard.join("mmvu")))
+        .arg("--out")
+        .arg(dir.path().join("partial"))
+        .output()
+        .unwrap();
+    assert_eq!(partial.status.code(), Some(4), "{}", text(&partial));
+    let output = bench()
+        .arg("merge")
+        .args(shards.iter().map(|shard| shard.join("mmvu")))
+        .arg("--out")
+        .arg(&merged)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", text(&output));
+    assert_eq!(stable_records(&merged), stable_records(&whole.join("mmvu")));
+}
+
+#[test]
+fn a_replay_scores_again_without_a_model() {
+    let dir = tempfile::tempdir().unwrap();
+    let recorded = dir.path().join("recorded");
+    {
+        let server = Server::start(Script::default());
+        assert!(run(&["charades"], &recorded, &server.base_url).status().unwrap().success());
+    }
+    let replayed = dir.path().join("replayed");
+    let output = bench()
+        .args(["run", "charades", "--nframes", "16", "--backend", "replay", "--from"])
+        .arg(&recorded)
+        .arg("--data")
+        .arg(world())
+        .arg("--out")
+        .arg(&replayed)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", text(&output));
+    assert_eq!(stable_records(&replayed.join("charades")), stable_records(&recorded.join("charades")));
+}
+
+#[test]
+fn a_dry_run_sends_nothing() {
+    let server = Server::start(Script::default());
+    let dir = tempfile::tempdir().unwrap();
+    let output = run(&["videomme_wsub"], dir.path(), &server.base_url).arg("--dry-run").output().unwrap();
+    assert!(output.status.success(), "{}", text(&output));
+    assert!(text(&output).contains("visual tokens"), "{}", text(&output));
+    assert_eq!(server.requests.load(std::sync::atomic::Ordering::Relaxed), 0);
+    assert!(!dir.path().join("videomme_wsub").exists());
+}
+
+#[test]
+fn another_plan_cannot_resume_a_run() {
+    let server = Server::start(Script::default());
+    let dir = tempfile::tempdir().unwrap();
+    assert!(run(&["mlvu"], dir.path(), &server.base_url).status().unwrap().success());
+    let again = run(&["mlvu"], dir.path(), &server.base_url).output().unwrap();
+    assert_eq!(again.status.code(), Some(2));
+    assert!(text(&again).contains("--resume"), "{}", text(&again));
+    let other =
+        run(&["mlvu"], dir.path(), &server.base_url).args(["--resume", "--max-turns", "1"]).output().unwrap();
+    assert_eq!(other.status.code(), Some(2));
+    assert!(text(&other).contains("max_turns was 3, now 1"), "{}", text(&other));
+}

@@ -1,0 +1,110 @@
+//! Sampled videos shared by the questions about one video.
+
+use std::collections::{HashMap, VecDeque};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use crate::error::MediaError;
+use crate::{Frame, Sampled, VideoFile, VideoRequest};
+
+/// Indexed files that are kept.
+const FILES: usize = 64;
+
+type Slot<T> = Arc<OnceLock<Result<Arc<T>, MediaError>>>;
+
+/// Samples once for all askers of the same thing; the oldest results go when the budget is used up.
+#[derive(Debug)]
+pub struct FrameCache<T> {
+    budget: usize,
+    state: Mutex<State<T>>,
+}
+
+#[derive(Debug)]
+struct State<T> {
+    files: VecDeque<(PathBuf, Arc<OnceLock<Result<Arc<VideoFile>, MediaError>>>)>,
+    slots: HashMap<String, Slot<T>>,
+    /// Finished results by age, with their sizes.
+    order: VecDeque<(String, usize)>,
+    used: usize,
+}
+
+impl<T: Send + Sync> FrameCache<T> {
+    /// A cache that keeps results of about `budget` bytes.
+    pub fn new(budget: usize) -> Self {
+        let state = State { files: VecDeque::new(), slots: HashMap::new(), order: VecDeque::new(), used: 0 };
+        Self { budget, state: Mutex::new(state) }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State<T>> {
+        // The state is consistent between statements; a panic elsewhere leaves nothing half done.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The indexed file, read once.
+    ///
+    /// # Errors
+    /// As [`VideoFile::open`].
+    pub fn file(&self, path: &Path) -> Result<Arc<VideoFile>, MediaError> {
+        let slot = {
+            let mut state = self.state();
+            match state.files.iter().find(|(known, _)| known == path) {
+                Some((_, slot)) => Arc::clone(slot),
+                None => {
+                    let slot = Arc::new(OnceLock::new());
+                    state.files.push_back((path.to_owned(), Arc::clone(&slot)));
+                    if state.files.len() > FILES {
+                        state.files.pop_front();
+                    }
+                    slot
+                }
+            }
+        };
+        slot.get_or_init(|| VideoFile::open(path).map(Arc::new)).clone()
+    }
+
+    /// The result for a request: `map` makes each frame's part, `finish` the whole and its size in bytes.
+    ///
+    /// # Errors
+    /// As [`VideoFile::open`] and [`VideoFile::sample`].
+    pub fn get_or_sample<P: Send>(
+        &self,
+        path: &Path,
+        request: &VideoRequest,
+        map: impl Fn(Frame) -> Result<P, MediaError> + Sync,
+        finish: impl FnOnce(Sampled<P>) -> (T, usize),
+    ) -> Result<Arc<T>, MediaError> {
+        let key = format!("{}\0{request:?}", path.display());
+        let slot = Arc::clone(self.state().slots.entry(key.clone()).or_default());
+        let mut made = None;
+        let result = slot
+            .get_or_init(|| {
+                let sampled = self.file(path)?.sample(request, map)?;
+                let (value, size) = finish(sampled);
+                made = Some(size);
+                Ok(Arc::new(value))
+            })
+            .clone();
+        match (&result, made) {
+            (Ok(_), Some(size)) => self.keep(key, size),
+            // Failures are not kept: they cost little, and a file may be mended meanwhile.
+            (Err(_), _) => {
+                self.state().slots.remove(&key);
+            }
+            (Ok(_), None) => {}
+        }
+        result
+    }
+
+    fn keep(&self, key: String, size: usize) {
+        let mut state = self.state();
+        state.order.push_back((key, size));
+        state.used += size;
+        while state.used > self.budget
+            && state.order.len() > 1
+            && let Some((oldest, size)) = state.order.pop_front()
+        {
+            state.used -= size;
+            state.slots.remove(&oldest);
+        }
+    }
+}

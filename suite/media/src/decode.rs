@@ -1,0 +1,220 @@
+//! Decodes the wanted frames: one group of pictures at a time, several groups side by side.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use ff::codec::{decoder, discard::Discard, threading};
+use ffmpeg_next as ff;
+use rayon::prelude::*;
+
+use crate::convert::Converter;
+use crate::error::MediaError;
+use crate::index::{VideoIndex, open};
+use crate::{Frame, ReaderStats};
+
+/// Wanted frames of one group of pictures.
+struct Group {
+    /// Frame where decoding starts.
+    start: usize,
+    /// Wanted frames, ascending, each once.
+    wanted: Vec<usize>,
+}
+
+/// Decodes `indices` (ascending, repeats allowed), resizes to `size` and maps, in order.
+pub fn frames<T: Send>(
+    path: &Path,
+    index: &VideoIndex,
+    indices: &[usize],
+    size: (u32, u32),
+    map: &(impl Fn(Frame) -> Result<T, MediaError> + Sync),
+) -> Result<(Vec<T>, ReaderStats), MediaError> {
+    let groups = groups(index, indices);
+    let cores = rayon::current_num_threads();
+    let workers = groups.len().min(cores).max(1);
+    let threads = (cores / workers).max(1);
+    // Neighbouring groups stay together so that a worker reads forward through the file.
+    let shares: Vec<&[Group]> = groups.chunks(groups.len().div_ceil(workers).max(1)).collect();
+    let parts: Vec<Result<(Vec<(usize, T)>, ReaderStats), MediaError>> = shares
+        .into_par_iter()
+        .map(|share| {
+            let mut worker = Worker::new(path, index, size, threads)?;
+            let mut found = Vec::new();
+            for group in share {
+                worker.group(group, &mut |frame| {
+                    let at = frame.index;
+                    found.push((at, map(frame)?));
+                    Ok(())
+                })?;
+            }
+            Ok((found, worker.stats))
+        })
+        .collect();
+
+    let mut stats = ReaderStats { groups: groups.len(), workers, ..ReaderStats::default() };
+    let mut by_index = HashMap::new();
+    for part in parts {
+        let (found, part_stats) = part?;
+        stats.packets += part_stats.packets;
+        stats.decoded += part_stats.decoded;
+        by_index.extend(found);
+    }
+    let missing =
+        |index| MediaError::Decode { path: path.to_owned(), index, message: "it did not come out".into() };
+    // Indices are a rounded line of step 1 or more from an integer: no frame is named twice.
+    let ordered = indices.iter().map(|&wanted| by_index.remove(&wanted).ok_or_else(|| missing(wanted)));
+    Ok((ordered.collect::<Result<_, _>>()?, stats))
+}
+
+/// Groups of pictures that hold a wanted frame.
+fn groups(index: &VideoIndex, indices: &[usize]) -> Vec<Group> {
+    let mut groups: Vec<Group> = Vec::new();
+    for &wanted in indices {
+        let start = index.start_of_group(wanted);
+        match groups.last_mut() {
+            Some(group) if group.start == start => {
+                if group.wanted.last() != Some(&wanted) {
+                    group.wanted.push(wanted);
+                }
+            }
+            _ => groups.push(Group { start, wanted: vec![wanted] }),
+        }
+    }
+    groups
+}
+
+/// One demuxer and one decoder.
+struct Worker<'a> {
+    path: &'a Path,
+    index: &'a VideoIndex,
+    input: ff::format::context::Input,
+    decoder: decoder::Video,
+    converter: Converter,
+    stats: ReaderStats,
+}
+
+impl<'a> Worker<'a> {
+    fn new(
+        path: &'a Path,
+        index: &'a VideoIndex,
+        size: (u32, u32),
+        threads: usize,
+    ) -> Result<Self, MediaError> {
+        let error = |error: ff::Error| MediaError::Open { path: path.to_owned(), message: error.to_string() };
+        let (input, stream) = open(path)?;
+        let video = input.stream(stream).ok_or_else(|| MediaError::NoVideo { path: path.to_owned() })?;
+        let mut context = ff::codec::context::Context::from_parameters(video.parameters()).map_err(error)?;
+        context.set_threading(threading::Config {
+            kind: threading::Type::Frame,
+            count: threads,
+            ..threading::Config::default()
+        });
+        let mut decoder = context.decoder();
+        decoder.set_packet_time_base(video.time_base());
+        let decoder = decoder.video().map_err(error)?;
+        let converter = Converter::new(size, index.info.rotation);
+        Ok(Self { path, index, input, decoder, converter, stats: ReaderStats::default() })
+    }
+
+    fn error(&self, index: usize, message: impl ToString) -> MediaError {
+        MediaError::Decode { path: self.path.to_owned(), index, message: message.to_string() }
+    }
+
+    /// Decodes one group up to its last wanted frame.
+    fn group(
+        &mut self,
+        group: &Group,
+        deliver: &mut dyn FnMut(Frame) -> Result<(), MediaError>,
+    ) -> Result<(), MediaError> {
+        let mut wanted: HashMap<i64, usize> =
+            group.wanted.iter().map(|&index| (self.index.entries[index].pts, index)).collect();
+        self.seek(group.start)?;
+        let mut packet = ff::Packet::empty();
+        let mut at_end = false;
+        while !wanted.is_empty() {
+            if at_end {
+                let lost = wanted.values().min().copied().unwrap_or(group.start);
+                return Err(self.error(lost, "the file ends before it"));
+            }
+            match packet.read(&mut self.input) {
+                Ok(()) if packet.stream() != self.index.stream => continue,
+                Ok(()) => {
+                    let pts = packet.pts().or(packet.dts());
+                    let needed = pts.is_none_or(|pts| wanted.contains_key(&pts));
+                    self.decoder.skip_frame(if needed { Discard::Default } else { Discard::NonReference });
+                    self.stats.packets += 1;
+                    // A damaged packet costs its own picture; a wanted one is missed below, by name.
+                    let _ = self.decoder.send_packet(&packet);
+                }
+                Err(ff::Error::InvalidData) => continue,
+                Err(_) => {
+                    at_end = true;
+                    let _ = self.decoder.send_eof();
+                }
+            }
+            self.receive(&mut wanted, deliver)?;
+        }
+        Ok(())
+    }
+
+    /// Takes what the decoder has and delivers the wanted pictures.
+    fn receive(
+        &mut self,
+        wanted: &mut HashMap<i64, usize>,
+        deliver: &mut dyn FnMut(Frame) -> Result<(), MediaError>,
+    ) -> Result<(), MediaError> {
+        let mut picture = ff::frame::Video::empty();
+        while self.decoder.receive_frame(&mut picture).is_ok() {
+            self.stats.decoded += 1;
+            let pts = picture.pts().or(picture.timestamp());
+            if let Some(index) = pts.and_then(|pts| wanted.remove(&pts)) {
+                let time_us = self.index.time_us(index);
+                deliver(self.converter.frame(&picture, index, time_us)?)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Moves to the packet of a key frame. Demuxers seek by decoding or presentation time as they
+    /// please; where the first try lands behind the key frame, an earlier one is made.
+    fn seek(&mut self, start: usize) -> Result<(), MediaError> {
+        self.decoder.flush();
+        let entry = self.index.entries[start];
+        let earlier = self.index.entries[..start].iter().rev().find(|entry| entry.key).map(|entry| entry.dts);
+        for target in [Some(entry.pts.min(entry.dts)), earlier, Some(i64::MIN)].into_iter().flatten() {
+            if self.seek_to(target).is_ok() && self.is_at_or_before(entry.pts, entry.dts) {
+                return self.seek_to(target).map_err(|error| self.error(start, error));
+            }
+        }
+        // No seek reaches it: read from the start of the file.
+        let (input, _) = open(self.path)?;
+        self.input = input;
+        Ok(())
+    }
+
+    fn seek_to(&mut self, target: i64) -> Result<(), ff::Error> {
+        use ff::ffi;
+        // SAFETY: the context is open and ours alone; the stream index is one of its streams.
+        let code = unsafe {
+            ffi::av_seek_frame(
+                self.input.as_mut_ptr(),
+                self.index.stream as i32,
+                target,
+                ffi::AVSEEK_FLAG_BACKWARD,
+            )
+        };
+        if code < 0 { Err(ff::Error::from(code)) } else { Ok(()) }
+    }
+
+    /// Whether the next packet of the video is not behind the wanted one.
+    fn is_at_or_before(&mut self, pts: i64, dts: i64) -> bool {
+        let mut packet = ff::Packet::empty();
+        loop {
+            match packet.read(&mut self.input) {
+                Ok(()) if packet.stream() != self.index.stream => {}
+                Ok(()) => return packet.dts().map_or(packet.pts() <= Some(pts), |found| found <= dts),
+                Err(ff::Error::InvalidData) => {}
+                Err(_) => return false,
+            }
+        }
+    }
+}

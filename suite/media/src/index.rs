@@ -1,0 +1,143 @@
+//! The structure of a video file: every frame's time and the points where decoding can start.
+
+use std::path::Path;
+
+use ff::ffi;
+use ffmpeg_next as ff;
+
+use crate::VideoInfo;
+use crate::error::MediaError;
+
+/// One frame, as its packet says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Entry {
+    /// Presentation time stamp in units of the stream.
+    pub pts: i64,
+    /// Decoding time stamp, what demuxers seek by.
+    pub dts: i64,
+    /// Duration in units of the stream.
+    pub duration: i64,
+    /// Decoding can start here.
+    pub key: bool,
+}
+
+/// All frames of a file in presentation order.
+#[derive(Debug, Clone)]
+pub struct VideoIndex {
+    /// Frames by presentation time.
+    pub entries: Vec<Entry>,
+    /// Seconds of one unit of time.
+    pub time_base: f64,
+    /// The video stream's index in the file.
+    pub stream: usize,
+    /// What the video is.
+    pub info: VideoInfo,
+}
+
+/// Starts FFmpeg once and keeps it quiet: what it has to say comes back in errors.
+pub fn init() -> Result<(), ff::Error> {
+    static ONCE: std::sync::OnceLock<Result<(), ff::Error>> = std::sync::OnceLock::new();
+    *ONCE.get_or_init(|| {
+        ff::init()?;
+        ff::log::set_level(ff::log::Level::Quiet);
+        Ok(())
+    })
+}
+
+/// Opens a file with all streams but its best video one left aside.
+pub fn open(path: &Path) -> Result<(ff::format::context::Input, usize), MediaError> {
+    let error = |error: ff::Error| MediaError::Open { path: path.to_owned(), message: error.to_string() };
+    init().map_err(error)?;
+    let mut input = ff::format::input(path).map_err(error)?;
+    let best = input.streams().best(ff::media::Type::Video).map(|stream| stream.index());
+    let best = best.ok_or_else(|| MediaError::NoVideo { path: path.to_owned() })?;
+    for mut stream in input.streams_mut() {
+        if stream.index() != best {
+            // SAFETY: the stream belongs to `input`, which is borrowed mutably and alive; `discard`
+            // is a plain field that the demuxer reads at the next packet.
+            unsafe { (*stream.as_mut_ptr()).discard = ffi::AVDiscard::AVDISCARD_ALL };
+        }
+    }
+    Ok((input, best))
+}
+
+impl VideoIndex {
+    /// Walks over all packets without decoding any, as torchcodec's exact mode does. A file that
+    /// is cut off gives the frames up to there.
+    pub fn read(path: &Path) -> Result<Self, MediaError> {
+        let (mut input, stream) = open(path)?;
+        let error = |message: String| MediaError::Open { path: path.to_owned(), message };
+        let (time_base, parameters, rotation) = {
+            let video = input.stream(stream).ok_or_else(|| MediaError::NoVideo { path: path.to_owned() })?;
+            (f64::from(video.time_base()), video.parameters(), rotation(&video))
+        };
+        let mut entries = Vec::new();
+        let mut packet = ff::Packet::empty();
+        loop {
+            match packet.read(&mut input) {
+                Ok(()) => {}
+                // One damaged packet; the demuxer goes on behind it.
+                Err(ff::Error::InvalidData) => continue,
+                Err(_) => break,
+            }
+            let discarded = packet.flags().bits() & ffi::AV_PKT_FLAG_DISCARD != 0;
+            if packet.stream() != stream || discarded {
+                continue;
+            }
+            let Some(pts) = packet.pts().or(packet.dts()) else { continue };
+            let dts = packet.dts().unwrap_or(pts);
+            entries.push(Entry { pts, dts, duration: packet.duration(), key: packet.is_key() });
+        }
+        entries.sort_by_key(|entry| entry.pts);
+        let (Some(first), Some(end)) = (
+            entries.first().map(|entry| entry.pts),
+            entries.iter().map(|entry| entry.pts + entry.duration).max(),
+        ) else {
+            return Err(error("there is not one frame in it".to_owned()));
+        };
+        let duration = (end - first) as f64 * time_base;
+        let context =
+            ff::codec::context::Context::from_parameters(parameters).map_err(|e| error(e.to_string()))?;
+        let codec = context.id();
+        let decoder = context.decoder().video().map_err(|e| error(format!("no decoder: {e}")))?;
+        let (mut width, mut height) = (decoder.width(), decoder.height());
+        if rotation.rem_euclid(180) == 90 {
+            std::mem::swap(&mut width, &mut height);
+        }
+        let frames = entries.len();
+        let fps = if duration > 0.0 { frames as f64 / duration } else { 0.0 };
+        let codec = codec.name().to_owned();
+        let info = VideoInfo { width, height, frames, fps, duration, codec, rotation };
+        Ok(Self { entries, time_base, stream, info })
+    }
+
+    /// Microseconds of an entry from the first frame.
+    pub fn time_us(&self, index: usize) -> i64 {
+        let ticks = self.entries[index].pts - self.entries[0].pts;
+        (ticks as f64 * self.time_base * 1e6).round() as i64
+    }
+
+    /// The frame where decoding has to start for `index`: the last key frame not after it.
+    pub fn start_of_group(&self, index: usize) -> usize {
+        self.entries[..=index].iter().rposition(|entry| entry.key).unwrap_or(0)
+    }
+}
+
+/// Rotation of the display matrix in degrees, counter-clockwise, a multiple of 90.
+fn rotation(stream: &ff::Stream<'_>) -> i32 {
+    for data in stream.side_data() {
+        let bytes = data.data();
+        if data.kind() == ff::packet::side_data::Type::DisplayMatrix && bytes.len() >= 36 {
+            let mut matrix = [0i32; 9];
+            for (value, chunk) in matrix.iter_mut().zip(bytes.chunks_exact(4)) {
+                *value = i32::from_ne_bytes([chunk[0], chunk[1], chunk[2], chunk[3]]);
+            }
+            // SAFETY: the function reads nine integers from a pointer to nine integers.
+            let degrees = unsafe { ffi::av_display_rotation_get(matrix.as_ptr()) };
+            if degrees.is_finite() {
+                return ((degrees / 90.0).round() as i32 * 90).rem_euclid(360);
+            }
+        }
+    }
+    0
+}

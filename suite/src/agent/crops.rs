@@ -1,0 +1,167 @@
+//! Tool calls of one turn: crops are decoded and looked at concurrently, results go in in call order.
+
+use std::sync::Arc;
+
+use futures::future::join_all;
+
+use super::{Session, protocol_error};
+use crate::backend::{BackendError, Completion};
+use crate::frames::FrameSet;
+use crate::media::VideoRequest;
+use crate::message::{Message, Part, Role};
+use crate::profile::MalformedCall;
+use crate::protocol::render;
+use crate::python::PyValue;
+use crate::record::{SampleError, SampleErrorClass, ToolCall, ToolOutcome, conversation_hash};
+use crate::run::CropMode;
+use crate::toolcall;
+
+/// Frames of a crop at one per second, at most this many (`crop_frames` upstream).
+const CROP_MAX_FRAMES: usize = 16;
+
+/// What one call came to.
+enum Looked {
+    Frames(Arc<FrameSet>),
+    Summary(Arc<FrameSet>, String),
+    Failed(String),
+    Malformed(String),
+}
+
+/// A sub-agent's call, kept for the transcript.
+struct SubCall {
+    step: String,
+    conversation: String,
+    answer: Result<Completion, BackendError>,
+}
+
+impl Session<'_> {
+    /// Runs the calls of one turn and appends one user message each.
+    ///
+    /// The path that the model wrote is never used: a crop is always of the sample's own video.
+    pub(super) async fn run_tools(&mut self, turn: usize, calls: &[PyValue]) -> Result<(), SampleError> {
+        let windows: Vec<_> = calls.iter().map(toolcall::window).collect();
+        if self.agent.plan.switches.malformed_call == MalformedCall::SampleError
+            && let Some(error) = windows.iter().find_map(|window| window.as_ref().err())
+        {
+            let message = format!("tool call that stops the reference driver: {error}");
+            let step = format!("turn{turn}");
+            return Err(SampleError { class: SampleErrorClass::MalformedCall, message, step });
+        }
+        let looks = windows.iter().enumerate().map(|(index, window)| self.look(turn, index, window));
+        let results = join_all(looks).await;
+
+        let mut failed = None;
+        for (index, (looked, seconds, sub_call)) in results.into_iter().enumerate() {
+            self.measured.media_seconds += seconds;
+            if let Some(sub) = sub_call {
+                self.note_call(&sub.step, sub.conversation, &sub.answer);
+                if let Err(error) = sub.answer {
+                    failed.get_or_insert(SampleError {
+                        class: SampleErrorClass::ApiInLoop,
+                        message: error.to_string(),
+                        step: sub.step,
+                    });
+                }
+            }
+            let (start, end) = *windows[index].as_ref().unwrap_or(&(f64::NAN, f64::NAN));
+            let (message, outcome) =
+                self.respond(start, end, looked).map_err(|error| protocol_error("tool", &error))?;
+            self.messages.push(message);
+            self.transcript.tool_calls.push(ToolCall {
+                turn,
+                index,
+                call: toolcall::to_json(&calls[index]),
+                start: Some(start).filter(|value| value.is_finite()),
+                end: Some(end).filter(|value| value.is_finite()),
+                outcome,
+            });
+        }
+        failed.map_or(Ok(()), Err)
+    }
+
+    /// Decodes one window and, in sub-agent mode, has it looked at.
+    async fn look(
+        &self,
+        turn: usize,
+        index: usize,
+        window: &Result<(f64, f64), toolcall::CallError>,
+    ) -> (Looked, f64, Option<SubCall>) {
+        let (start, end) = match window {
+            Ok(window) => *window,
+            Err(error) => return (Looked::Malformed(error.to_string()), 0.0, None),
+        };
+        let source = Arc::clone(&self.agent.frames);
+        let path = self.sample.video.clone();
+        let request = VideoRequest::crop(start, end, CROP_MAX_FRAMES);
+        let fetched = tokio::task::spawn_blocking(move || source.frames(&path, &request)).await;
+        let set = match fetched {
+            Ok(Ok(set)) => set,
+            Ok(Err(reason)) => return (Looked::Failed(reason), 0.0, None),
+            Err(panic) => return (Looked::Failed(format!("the decoder panicked: {panic}")), 0.0, None),
+        };
+        let seconds = set.seconds;
+        match self.agent.plan.crop {
+            CropMode::Frames => (Looked::Frames(set), seconds, None),
+            CropMode::Subagent => {
+                let (looked, sub) = self.ask_subagent(turn, index, (start, end), set).await;
+                (looked, seconds, sub)
+            }
+        }
+    }
+
+    /// One sub-agent: the same model, a fresh conversation over the crop's frames.
+    async fn ask_subagent(
+        &self,
+        turn: usize,
+        index: usize,
+        (start, end): (f64, f64),
+        set: Arc<FrameSet>,
+    ) -> (Looked, Option<SubCall>) {
+        let step = format!("turn{turn}/sub{index}");
+        let prompt =
+            match render::subagent_prompt(&self.agent.protocol, self.sample, start, end, set.images.len()) {
+                Ok(prompt) => prompt,
+                Err(error) => return (Looked::Malformed(error.to_string()), None),
+            };
+        let mut parts: Vec<Part> = set.images.iter().cloned().map(Part::Image).collect();
+        parts.push(Part::Text(prompt));
+        let messages = vec![Message::parts(Role::User, parts)];
+        let request = self.agent.request(self.sample, &step, messages, self.agent.plan.max_tokens);
+        let answer = self.agent.backend.complete(&request).await;
+        let conversation = conversation_hash(&request.messages);
+        let looked = match &answer {
+            Ok(completion) => Looked::Summary(set, completion.text.clone()),
+            Err(error) => Looked::Failed(error.to_string()),
+        };
+        (looked, Some(SubCall { step, conversation, answer }))
+    }
+
+    /// The user message that answers a call, and what the transcript says about it.
+    fn respond(
+        &self,
+        start: f64,
+        end: f64,
+        looked: Looked,
+    ) -> Result<(Message, ToolOutcome), render::RenderError> {
+        let protocol = &self.agent.protocol;
+        Ok(match looked {
+            Looked::Frames(set) => {
+                let mut parts: Vec<Part> = set.images.iter().cloned().map(Part::Image).collect();
+                parts.push(Part::Text(render::crop_response(protocol, parts.len(), start, end)?));
+                (Message::parts(Role::User, parts), ToolOutcome::Frames { frames: set.origins() })
+            }
+            Looked::Summary(set, text) => {
+                let response = render::subagent_response(protocol, start, end, &text)?;
+                (Message::text(Role::User, response), ToolOutcome::Summary { frames: set.origins(), text })
+            }
+            Looked::Failed(reason) => {
+                let response = render::crop_error(protocol, start, end)?;
+                (Message::text(Role::User, response), ToolOutcome::CropFailed { reason })
+            }
+            Looked::Malformed(reason) => {
+                let response = render::call_error(protocol, &reason)?;
+                (Message::text(Role::User, response), ToolOutcome::Malformed { reason })
+            }
+        })
+    }
+}

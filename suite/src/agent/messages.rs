@@ -1,0 +1,69 @@
+//! The opening of a conversation: system text, overview, question.
+
+use std::sync::Arc;
+
+use super::{Session, protocol_error};
+use crate::frames::FrameSet;
+use crate::media::VideoRequest;
+use crate::message::{Message, Part, Role, VideoPart};
+use crate::protocol::render;
+use crate::record::{SampleError, SampleErrorClass};
+use crate::run::Channel;
+
+impl Session<'_> {
+    /// Puts system text and question into the conversation.
+    pub(super) async fn open(&mut self) -> Result<(), SampleError> {
+        let plan = &self.agent.plan;
+        let video = &self.sample.video;
+        if !video.is_file() {
+            let message = format!("{}: no such video; run `paravt-bench data check`", video.display());
+            return Err(SampleError { class: SampleErrorClass::VideoMissing, message, step: "open".into() });
+        }
+        let system = render::system_text(&self.agent.protocol, plan.mode)
+            .map_err(|error| protocol_error("open", &error))?
+            .to_owned();
+        let (mut parts, duration) = match plan.channel {
+            Channel::Video => {
+                let path = std::path::absolute(video).unwrap_or_else(|_| video.clone());
+                (
+                    vec![Part::Video(VideoPart { path, nframes: Some(plan.switches.video_channel_frames) })],
+                    None,
+                )
+            }
+            Channel::Image => self.overview().await?,
+        };
+        let name = video.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let text =
+            render::user_text(&self.agent.protocol, self.sample, plan.mode, &plan.switches, &name, duration)
+                .map_err(|error| protocol_error("open", &error))?;
+        parts.push(Part::Text(text));
+        self.messages = vec![Message::text(Role::System, system), Message::parts(Role::User, parts)];
+        Ok(())
+    }
+
+    /// The overview frames as parts, and the video's duration in seconds. A video that gives none
+    /// is a text-only question upstream (counted here as frame loss), an error under `strict`.
+    async fn overview(&mut self) -> Result<(Vec<Part>, Option<f64>), SampleError> {
+        let request = VideoRequest::overview(self.agent.plan.nframes);
+        match self.fetch(request).await {
+            Ok(set) => Ok((set.images.iter().cloned().map(Part::Image).collect(), Some(set.duration))),
+            Err(message) if self.agent.plan.switches.frame_loss_is_error => {
+                Err(SampleError { class: SampleErrorClass::FrameLoss, message, step: "open".into() })
+            }
+            Err(message) => {
+                self.transcript.frame_loss = Some(message);
+                Ok((Vec::new(), None))
+            }
+        }
+    }
+
+    /// Frames of the sample's own video, decoded off the async threads.
+    pub(super) async fn fetch(&mut self, request: VideoRequest) -> Result<Arc<FrameSet>, String> {
+        let source = Arc::clone(&self.agent.frames);
+        let path = self.sample.video.clone();
+        let fetched = tokio::task::spawn_blocking(move || source.frames(&path, &request)).await;
+        let set = fetched.map_err(|error| format!("the decoder panicked: {error}"))??;
+        self.measured.media_seconds += set.seconds;
+        Ok(set)
+    }
+}

@@ -1,0 +1,68 @@
+//! Frames as a conversation needs them: sampled, encoded once, shared.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::media::{Frame, FrameCache, Sampled, VideoRequest, encode_jpeg};
+use crate::message::{FrameOrigin, Image};
+
+/// JPEG quality of the reference driver (`pil_to_b64`).
+pub const JPEG_QUALITY: u8 = 85;
+
+/// Where frames come from. Blocking; called off the async threads.
+pub trait FrameSource: Send + Sync {
+    /// Samples and encodes frames.
+    ///
+    /// # Errors
+    /// Why there are none, for people.
+    fn frames(&self, path: &Path, request: &VideoRequest) -> Result<Arc<FrameSet>, String>;
+}
+
+/// Encoded frames of one request.
+#[derive(Debug)]
+pub struct FrameSet {
+    /// The images, in time order.
+    pub images: Vec<Arc<Image>>,
+    /// Duration of the whole video in seconds.
+    pub duration: f64,
+    /// Seconds that decoding and encoding took when the frames were made.
+    pub seconds: f64,
+}
+
+impl FrameSet {
+    /// Where the images come from.
+    pub fn origins(&self) -> Vec<FrameOrigin> {
+        self.images.iter().filter_map(|image| image.origin).collect()
+    }
+}
+
+/// Bytes of encoded frames that are kept: about 25 overviews of 64 frames.
+const CACHE_BYTES: usize = 512 << 20;
+
+/// Frames through a cache that the questions about one video share. Decoding runs on one pool of
+/// threads for all samples, so that many samples at once need no more memory than one.
+pub struct CachedFrames {
+    cache: FrameCache<FrameSet>,
+}
+
+impl Default for CachedFrames {
+    fn default() -> Self {
+        Self { cache: FrameCache::new(CACHE_BYTES) }
+    }
+}
+
+impl FrameSource for CachedFrames {
+    fn frames(&self, path: &Path, request: &VideoRequest) -> Result<Arc<FrameSet>, String> {
+        let encode = |frame: Frame| {
+            let jpeg = encode_jpeg(&frame, JPEG_QUALITY)?;
+            let origin = FrameOrigin { index: frame.index, time: frame.time() };
+            Ok(Arc::new(Image::new("image/jpeg", jpeg, frame.width, frame.height, Some(origin))))
+        };
+        let finish = |sampled: Sampled<Arc<Image>>| {
+            let bytes = sampled.frames.iter().map(|image| image.bytes.len() + image.data_url.len()).sum();
+            let duration = sampled.info.duration;
+            (FrameSet { images: sampled.frames, duration, seconds: sampled.stats.seconds }, bytes)
+        };
+        self.cache.get_or_sample(path, request, encode, finish).map_err(|error| error.to_string())
+    }
+}

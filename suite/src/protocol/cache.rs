@@ -1,0 +1,95 @@
+//! Imported protocols, kept between runs.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::Protocol;
+use crate::journal::{self, JournalError};
+
+/// Why a cached protocol cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum CacheError {
+    /// It could not be written.
+    #[error(transparent)]
+    Write(#[from] JournalError),
+    /// It is not readable.
+    #[error("{path}: {message}; import the protocol again", path = .path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        message: String,
+    },
+    /// It was changed after it was stored.
+    #[error("{path}: the texts were changed after the import; import the protocol again", path = .path.display())]
+    Changed {
+        /// The file.
+        path: PathBuf,
+    },
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    hash: String,
+    protocol: Protocol,
+}
+
+fn path(dir: &Path, name: &str) -> PathBuf {
+    dir.join("protocol").join(format!("{name}.json"))
+}
+
+/// Stores a protocol under its name and returns the file.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn store(dir: &Path, protocol: &Protocol) -> Result<PathBuf, CacheError> {
+    let path = path(dir, &protocol.name);
+    if let Some(parent) = path.parent() {
+        std::fs::create_dir_all(parent).map_err(|source| JournalError::Io {
+            path: parent.to_owned(),
+            action: "cannot make the cache",
+            source,
+        })?;
+    }
+    let entry = Entry { hash: protocol.hash(), protocol: protocol.clone() };
+    journal::write_atomic(&path, &journal::to_pretty_json(&entry))?;
+    Ok(path)
+}
+
+/// Loads a stored protocol; `None` when none was stored.
+///
+/// # Errors
+/// The file is damaged or was changed.
+pub fn load(dir: &Path, name: &str) -> Result<Option<Protocol>, CacheError> {
+    let path = path(dir, name);
+    let bytes = match std::fs::read(&path) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(CacheError::Unreadable { path, message: error.to_string() }),
+    };
+    let entry: Entry = serde_json::from_slice(&bytes)
+        .map_err(|error| CacheError::Unreadable { path: path.clone(), message: error.to_string() })?;
+    if entry.protocol.hash() != entry.hash {
+        return Err(CacheError::Changed { path });
+    }
+    Ok(Some(entry.protocol))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::native;
+
+    #[test]
+    fn what_is_stored_comes_back_unless_it_was_changed() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(load(dir.path(), "native").unwrap(), None);
+        let file = store(dir.path(), &native::protocol()).unwrap();
+        assert_eq!(load(dir.path(), "native").unwrap(), Some(native::protocol()));
+        let text = std::fs::read_to_string(&file).unwrap().replace("two or three sentences", "one word");
+        std::fs::write(&file, text).unwrap();
+        assert!(matches!(load(dir.path(), "native"), Err(CacheError::Changed { .. })));
+    }
+}

@@ -1,0 +1,131 @@
+//! `float()` and the printing of floats.
+
+use super::{decimal_digit, strip};
+
+/// Python's `float(str)`: surrounding white space, any decimal digits, single underscores between
+/// digits, `inf`, `infinity` and `nan` in any case. `None` where Python raises ValueError.
+pub fn float(text: &str) -> Option<f64> {
+    let text = strip(text);
+    let mut ascii = String::with_capacity(text.len());
+    for c in text.chars() {
+        match decimal_digit(c) {
+            Some(digit) => ascii.push(char::from_digit(digit, 10)?),
+            None if c.is_ascii() => ascii.push(c),
+            None => return None,
+        }
+    }
+    let plain = without_underscores(&ascii)?;
+    let unsigned = plain.strip_prefix(['+', '-']).unwrap_or(&plain);
+    let lower = unsigned.to_ascii_lowercase();
+    let value = match lower.as_str() {
+        "inf" | "infinity" => f64::INFINITY,
+        "nan" => f64::NAN,
+        _ if is_decimal(&lower) => lower.parse().ok()?,
+        _ => return None,
+    };
+    Some(if plain.starts_with('-') { -value } else { value })
+}
+
+fn without_underscores(text: &str) -> Option<String> {
+    let bytes = text.as_bytes();
+    for (index, _) in text.match_indices('_') {
+        let digit = |at: Option<usize>| at.and_then(|at| bytes.get(at)).is_some_and(u8::is_ascii_digit);
+        if !digit(index.checked_sub(1)) || !digit(Some(index + 1)) {
+            return None;
+        }
+    }
+    Some(text.replace('_', ""))
+}
+
+/// `digits[.digits][e[sign]digits]` with a digit before or after the point.
+fn is_decimal(text: &str) -> bool {
+    let (mantissa, exponent) = match text.split_once('e') {
+        Some((mantissa, exponent)) => (mantissa, Some(exponent)),
+        None => (text, None),
+    };
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    let exponent_fits = exponent.is_none_or(|text| {
+        let text = text.strip_prefix(['+', '-']).unwrap_or(text);
+        !text.is_empty() && digits(text)
+    });
+    !(whole.is_empty() && fraction.is_empty()) && digits(whole) && digits(fraction) && exponent_fits
+}
+
+/// Python's `f"{value:.1f}"`.
+pub fn fixed1(value: f64) -> String {
+    if value.is_nan() {
+        "nan".to_owned()
+    } else if value.is_infinite() {
+        if value > 0.0 { "inf".to_owned() } else { "-inf".to_owned() }
+    } else {
+        // Both languages round the exact binary value, ties to even.
+        format!("{value:.1}")
+    }
+}
+
+/// Python's `repr(float)`, as `json.dumps` prints it (with `NaN`, `Infinity`).
+pub fn repr_float(value: f64) -> String {
+    if value.is_nan() {
+        return "NaN".to_owned();
+    }
+    if value.is_infinite() {
+        return if value > 0.0 { "Infinity" } else { "-Infinity" }.to_owned();
+    }
+    // Shortest digits that read back, in scientific form: d.ddde±x
+    let scientific = format!("{value:e}");
+    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    if (-4..16).contains(&exponent) {
+        let plain = format!("{value}");
+        if plain.contains('.') { plain } else { format!("{plain}.0") }
+    } else {
+        let sign = if exponent < 0 { '-' } else { '+' };
+        format!("{mantissa}e{sign}{:02}", exponent.abs())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn float_reads_what_python_reads() {
+        for (text, value) in [
+            ("1e2", 100.0),
+            (" 3.5 ", 3.5),
+            ("1_000", 1000.0),
+            ("３.５", 3.5),
+            ("+.5", 0.5),
+            ("5.", 5.0),
+            ("-Infinity", f64::NEG_INFINITY),
+            ("1e999", f64::INFINITY),
+        ] {
+            assert_eq!(float(text), Some(value), "{text}");
+        }
+        assert!(float("-NaN").is_some_and(f64::is_nan));
+        for text in ["", ".", "1__0", "_1", "1_", "1._5", "0x10", "90s", "1e", "e5", "--1", "infin", "²"] {
+            assert_eq!(float(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn floats_print_as_in_python() {
+        for (value, text) in
+            [(0.25, "0.2"), (0.35, "0.3"), (2.5, "2.5"), (-0.04, "-0.0"), (1e16, "10000000000000000.0")]
+        {
+            assert_eq!(fixed1(value), text);
+        }
+        for (value, text) in [
+            (1.0, "1.0"),
+            (1e16, "1e+16"),
+            (1e15, "1000000000000000.0"),
+            (1e-5, "1e-05"),
+            (0.0001, "0.0001"),
+            (1.5e300, "1.5e+300"),
+            (-0.0, "-0.0"),
+        ] {
+            assert_eq!(repr_float(value), text);
+        }
+    }
+}

@@ -1,0 +1,321 @@
+//! From records to the numbers of one split.
+
+use std::collections::{BTreeMap, HashSet};
+
+use serde::{Deserialize, Serialize};
+
+use crate::profile::{ErrorCounting, Switches};
+use crate::record::{Outcome, Record, SampleErrorClass, ToolOutcome};
+use crate::sample::QuestionKind;
+use crate::task::{Metric, TaskSpec};
+
+/// All numbers of one split. Shares and IoU are between 0 and 1.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Summary {
+    /// Name of the split.
+    pub task: String,
+    /// Name of the headline metric: `accuracy` or `mIoU`.
+    pub metric: String,
+    /// The headline: micro average over `n`.
+    pub value: f64,
+    /// Denominator of the headline.
+    pub n: usize,
+    /// Samples that the run must have.
+    pub n_expected: usize,
+    /// Samples with a record.
+    pub n_recorded: usize,
+    /// Samples with an answer that was compared.
+    pub n_scored: usize,
+    /// Samples with a response in which no answer was found (they count as wrong).
+    pub n_unparsed: usize,
+    /// Samples without a response.
+    pub n_errors: usize,
+    /// Errors by class.
+    pub errors: BTreeMap<String, usize>,
+    /// Samples whose overview frames were lost and that went out as text only.
+    pub n_frame_loss: usize,
+    /// Samples with a completion that ended at the token limit.
+    pub n_truncated: usize,
+    /// Tool calls beyond the cap.
+    pub n_dropped_calls: usize,
+    /// The value over every expected row, a missing or failed one counting 0.
+    pub value_over_expected: f64,
+    /// The official headline where it is no micro average (MLVU's M-Avg): tag and mean of group means.
+    pub macro_average: Option<(String, f64)>,
+    /// Grounding: recall at IoU thresholds.
+    pub recall_at: Vec<(f64, f64)>,
+    /// Breakdowns in the order of the official report.
+    pub breakdowns: Vec<BreakdownSummary>,
+    /// Open-ended questions (strict MMVU), exact match, never part of the headline.
+    pub open_ended: Option<Group>,
+    /// How tools were used.
+    pub tools: ToolUse,
+    /// Prompt and completion tokens, where the backend counts them.
+    pub prompt_tokens: u64,
+    /// See `prompt_tokens`.
+    pub completion_tokens: u64,
+    /// Sum of the samples' seconds.
+    pub sample_seconds: f64,
+    /// Flags of rows, e.g. `no_subtitles`, with their counts.
+    pub flags: BTreeMap<String, usize>,
+    /// Every expected sample has a record and none is an error.
+    pub complete: bool,
+}
+
+/// One breakdown.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BreakdownSummary {
+    /// Tag.
+    pub tag: String,
+    /// Name for people.
+    pub title: String,
+    /// Groups in official order.
+    pub groups: Vec<Group>,
+}
+
+/// One group of a breakdown.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Group {
+    /// Label.
+    pub label: String,
+    /// Denominator.
+    pub n: usize,
+    /// Mean value.
+    pub value: f64,
+}
+
+/// How tools were used.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ToolUse {
+    /// Mean tool calls per sample.
+    pub calls_per_sample: f64,
+    /// Share of samples with at least one call.
+    pub share_with_calls: f64,
+    /// Mean length of the windows asked for, in seconds, where both ends are known.
+    pub mean_window_seconds: Option<f64>,
+    /// Crops that failed.
+    pub crop_failures: usize,
+    /// Calls that could not be understood.
+    pub malformed: usize,
+    /// Samples whose answer had to be forced.
+    pub forced: usize,
+}
+
+/// Records that cannot be summarised together.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SummaryError {
+    /// Two records of one sample.
+    #[error("sample `{0}` has two records")]
+    Duplicate(String),
+    /// A record of another split.
+    #[error("sample `{uid}` is of split {found}, not {wanted}")]
+    OtherTask {
+        /// Sample.
+        uid: String,
+        /// Its split.
+        found: String,
+        /// The split that is summarised.
+        wanted: String,
+    },
+    /// Records of several profiles.
+    #[error("records of profiles {0} and {1} are never mixed")]
+    MixedProfiles(String, String),
+    /// More records than the run should have.
+    #[error("{found} records where the run should have {expected}")]
+    TooMany {
+        /// Expected.
+        expected: usize,
+        /// Found.
+        found: usize,
+    },
+}
+
+/// Summarises the records of one split.
+///
+/// # Errors
+/// Records that do not belong together.
+pub fn summarize(
+    spec: &TaskSpec,
+    switches: &Switches,
+    expected: usize,
+    records: &[Record],
+) -> Result<Summary, SummaryError> {
+    check(spec, expected, records)?;
+    let (open, main): (Vec<&Record>, Vec<&Record>) =
+        records.iter().partition(|record| record.sample.gold.kind() == QuestionKind::Open);
+    let counted: Vec<&Record> = main.iter().copied().filter(|record| counts(record, switches)).collect();
+    let every_row = switches.errors == ErrorCounting::EveryExpectedRow;
+    let expected_main = expected.saturating_sub(open.len());
+    let n = if every_row { expected_main } else { counted.len() };
+    let sum: f64 = counted.iter().map(|record| record.score.value).sum();
+
+    let breakdowns: Vec<BreakdownSummary> = spec
+        .breakdowns
+        .iter()
+        .map(|breakdown| BreakdownSummary {
+            tag: breakdown.tag.clone(),
+            title: breakdown.title.clone(),
+            groups: groups(&counted, &breakdown.tag, &breakdown.order, switches),
+        })
+        .collect();
+    let macro_over = match &spec.metric {
+        Metric::Accuracy { macro_over } => macro_over.clone(),
+        Metric::Grounding { .. } => None,
+    };
+    let errors = error_classes(records);
+    let n_errors = errors.values().sum();
+    Ok(Summary {
+        task: spec.name.clone(),
+        metric: if matches!(spec.metric, Metric::Grounding { .. }) { "mIoU" } else { "accuracy" }.to_owned(),
+        value: ratio(sum, n),
+        n,
+        n_expected: expected,
+        n_recorded: records.len(),
+        n_scored: count(records, |record| record.score.outcome == Outcome::Scored),
+        n_unparsed: count(records, |record| record.score.outcome == Outcome::Unparsed),
+        n_errors,
+        errors,
+        n_frame_loss: count(records, |record| record.transcript.frame_loss.is_some()),
+        n_truncated: count(records, |record| record.transcript.truncated),
+        n_dropped_calls: records.iter().map(|record| record.transcript.dropped_calls).sum(),
+        value_over_expected: ratio(main.iter().map(|record| record.score.value).sum(), expected_main),
+        macro_average: macro_over.map(|tag| {
+            let groups = groups(&counted, &tag, &[], switches);
+            let mean = ratio(groups.iter().map(|group| group.value).sum(), groups.len());
+            (tag, mean)
+        }),
+        recall_at: recall(&spec.metric, &counted, n),
+        breakdowns,
+        open_ended: (!open.is_empty()).then(|| Group {
+            label: "open-ended (exact match)".to_owned(),
+            n: open.len(),
+            value: ratio(open.iter().map(|record| record.score.value).sum(), open.len()),
+        }),
+        tools: tool_use(records),
+        prompt_tokens: usage(records, |usage| usage.prompt_tokens),
+        completion_tokens: usage(records, |usage| usage.completion_tokens),
+        sample_seconds: records.iter().map(|record| record.measured.seconds).sum(),
+        flags: flags(records),
+        complete: records.len() == expected && n_errors == 0,
+    })
+}
+
+fn check(spec: &TaskSpec, expected: usize, records: &[Record]) -> Result<(), SummaryError> {
+    if records.len() > expected {
+        return Err(SummaryError::TooMany { expected, found: records.len() });
+    }
+    let mut seen = HashSet::new();
+    for record in records {
+        if !seen.insert(&record.sample.uid) {
+            return Err(SummaryError::Duplicate(record.sample.uid.clone()));
+        }
+        if record.sample.task != spec.name {
+            return Err(SummaryError::OtherTask {
+                uid: record.sample.uid.clone(),
+                found: record.sample.task.clone(),
+                wanted: spec.name.clone(),
+            });
+        }
+        if record.profile != records[0].profile {
+            return Err(SummaryError::MixedProfiles(
+                records[0].profile.to_string(),
+                record.profile.to_string(),
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Whether a record is in the headline's denominator. Upstream drops failed grounding samples,
+/// except where the tool loop's call failed: that text is scored there, and gives 0.
+pub fn counts(record: &Record, switches: &Switches) -> bool {
+    let Some(error) = &record.error else { return true };
+    switches.errors == ErrorCounting::EveryExpectedRow
+        || record.sample.gold.kind() == QuestionKind::Choice
+        || error.class == SampleErrorClass::ApiInLoop
+}
+
+/// Group means of one tag; a record with several labels counts in each. Upstream's error rows carry
+/// no duration and vanish from its breakdowns, so they do here under its counting.
+fn groups(counted: &[&Record], tag: &str, order: &[String], switches: &Switches) -> Vec<Group> {
+    let mut sums: BTreeMap<&str, (f64, usize)> = BTreeMap::new();
+    for record in counted {
+        let vanished = record.error.as_ref().is_some_and(|error| error.class != SampleErrorClass::ApiInLoop);
+        if vanished && switches.errors == ErrorCounting::Upstream {
+            continue;
+        }
+        for label in record.sample.tags.get(tag).into_iter().flatten() {
+            let entry = sums.entry(label).or_default();
+            entry.0 += record.score.value;
+            entry.1 += 1;
+        }
+    }
+    let mut groups: Vec<Group> = sums
+        .into_iter()
+        .map(|(label, (sum, n))| Group { label: label.to_owned(), n, value: ratio(sum, n) })
+        .collect();
+    groups.sort_by_key(|group| order.iter().position(|label| *label == group.label).unwrap_or(order.len()));
+    groups
+}
+
+fn recall(metric: &Metric, counted: &[&Record], n: usize) -> Vec<(f64, f64)> {
+    let Metric::Grounding { thresholds } = metric else { return Vec::new() };
+    let at = |threshold: f64| counted.iter().filter(|record| record.score.value >= threshold).count();
+    thresholds.iter().map(|&threshold| (threshold, ratio(at(threshold) as f64, n))).collect()
+}
+
+fn error_classes(records: &[Record]) -> BTreeMap<String, usize> {
+    let mut classes = BTreeMap::new();
+    for error in records.iter().filter_map(|record| record.error.as_ref()) {
+        let name = serde_json::to_value(error.class).ok().and_then(|value| value.as_str().map(str::to_owned));
+        *classes.entry(name.unwrap_or_default()).or_default() += 1;
+    }
+    classes
+}
+
+fn tool_use(records: &[Record]) -> ToolUse {
+    let calls = || records.iter().flat_map(|record| &record.transcript.tool_calls);
+    let windows: Vec<f64> =
+        calls().filter_map(|call| Some(call.end? - call.start?)).filter(|length| *length > 0.0).collect();
+    let outcomes = |wanted: fn(&ToolOutcome) -> bool| calls().filter(|call| wanted(&call.outcome)).count();
+    ToolUse {
+        calls_per_sample: ratio(calls().count() as f64, records.len()),
+        share_with_calls: ratio(
+            count(records, |record| !record.transcript.tool_calls.is_empty()) as f64,
+            records.len(),
+        ),
+        mean_window_seconds: (!windows.is_empty()).then(|| ratio(windows.iter().sum(), windows.len())),
+        crop_failures: outcomes(|outcome| matches!(outcome, ToolOutcome::CropFailed { .. })),
+        malformed: outcomes(|outcome| matches!(outcome, ToolOutcome::Malformed { .. })),
+        forced: count(records, |record| record.transcript.forced),
+    }
+}
+
+fn usage(records: &[Record], field: fn(&crate::backend::Usage) -> u64) -> u64 {
+    records
+        .iter()
+        .flat_map(|record| &record.transcript.calls)
+        .filter_map(|call| call.usage.as_ref())
+        .map(field)
+        .sum()
+}
+
+fn flags(records: &[Record]) -> BTreeMap<String, usize> {
+    let mut counts = BTreeMap::new();
+    for flag in records.iter().flat_map(|record| &record.sample.flags) {
+        *counts.entry(flag.clone()).or_default() += 1;
+    }
+    counts
+}
+
+fn count(records: &[Record], wanted: impl Fn(&Record) -> bool) -> usize {
+    records.iter().filter(|record| wanted(record)).count()
+}
+
+fn ratio(sum: f64, n: usize) -> f64 {
+    if n == 0 { 0.0 } else { sum / n as f64 }
+}

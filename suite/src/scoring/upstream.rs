@@ -1,0 +1,227 @@
+//! Extraction and scoring as the released driver does them, wrong turns included
+//! (spec/benchmarks.md §3.1 to §3.3; `paravt/eval/utils.py`).
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+use crate::python::{SPACE, between, fixed1, float, standalone, strip};
+use crate::record::{Outcome, Score};
+use crate::sample::Gold;
+
+const LETTERS: std::ops::RangeInclusive<char> = 'A'..='J';
+
+/// An extracted letter (or whatever the fallback made of the text) and the rule that found it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Letter {
+    /// At most one character; empty when the text is.
+    pub text: String,
+    /// Name of the rule.
+    pub rule: &'static str,
+}
+
+/// `extract_letter`: the first rule that returns wins.
+pub fn extract_letter(text: &str) -> Letter {
+    let text = strip(text);
+    let found = |c: char, rule| Letter { text: c.to_string(), rule };
+    if let Some(inside) = between(text, "<answer>", "</answer>").next() {
+        let inside = strip(inside);
+        if let Some(letter) = only_letter(inside) {
+            return found(letter, "answer_tag");
+        }
+        if let Some(letter) = standalone(inside, |c| LETTERS.contains(&c)) {
+            return found(letter, "answer_tag_word");
+        }
+    }
+    if let Some(letter) = only_letter(text) {
+        return found(letter, "letter_only");
+    }
+    if let Some(letter) = stated(text) {
+        return found(letter, "answer_is");
+    }
+    if let Some(letter) = standalone(text, |c| LETTERS.contains(&c)) {
+        return found(letter, "first_word");
+    }
+    let text = text.chars().next().map(String::from).unwrap_or_default();
+    Letter { text, rule: "first_character" }
+}
+
+fn only_letter(text: &str) -> Option<char> {
+    let mut characters = text.chars();
+    characters.next().filter(|c| LETTERS.contains(c) && characters.next().is_none())
+}
+
+fn pattern(text: &str) -> Option<Regex> {
+    // Patterns are constants; one that does not compile fails every test of this module.
+    Regex::new(&text.replace(r"\s", SPACE)).ok()
+}
+
+fn stated(text: &str) -> Option<char> {
+    static STATED: LazyLock<Option<Regex>> =
+        LazyLock::new(|| pattern(r"(?:answer|Answer)\s*(?:is|:)\s*([A-J])"));
+    STATED.as_ref()?.captures(text)?.get(1)?.as_str().chars().next()
+}
+
+/// An extracted interval in seconds and the rule that found it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Interval {
+    /// Start; may be after the end.
+    pub start: f64,
+    /// End.
+    pub end: f64,
+    /// Name of the rule.
+    pub rule: &'static str,
+}
+
+/// `extract_time_from_response`.
+pub fn extract_interval(text: &str) -> Option<Interval> {
+    static TAG: LazyLock<Option<Regex>> = LazyLock::new(|| pattern(r"<time>([^<]+)</time>"));
+    if strip(text).is_empty() {
+        return None;
+    }
+    let tag = TAG.as_ref()?.captures(text).and_then(|found| found.get(1)).map(|inside| inside.as_str());
+    tag.into_iter()
+        .chain([text])
+        .find_map(clock_or_range)
+        .or_else(|| named_times(text))
+        .or_else(|| two_numbers(text))
+}
+
+fn clock_or_range(text: &str) -> Option<Interval> {
+    static CLOCK: LazyLock<Option<Regex>> =
+        LazyLock::new(|| pattern(r"(\d+):(\d+(?:\.\d+)?)\s*[-–—]\s*(\d+):(\d+(?:\.\d+)?)"));
+    static RANGE: LazyLock<Option<Regex>> = LazyLock::new(|| pattern(r"(\d+\.?\d*)\s*[-–—]\s*(\d+\.?\d*)"));
+    if let Some([from_minutes, from_seconds, to_minutes, to_seconds]) = numbers(&CLOCK, text) {
+        let (start, end) = (from_minutes * 60.0 + from_seconds, to_minutes * 60.0 + to_seconds);
+        if end > start && end < 3600.0 {
+            return Some(Interval { start, end, rule: "clock_range" });
+        }
+    }
+    let [start, end] = numbers(&RANGE, text)?;
+    (end > start).then_some(Interval { start, end, rule: "range" })
+}
+
+/// The groups of the first match as numbers.
+fn numbers<const N: usize>(regex: &LazyLock<Option<Regex>>, text: &str) -> Option<[f64; N]> {
+    let found = regex.as_ref()?.captures(text)?;
+    let mut values = [0.0; N];
+    for (index, value) in values.iter_mut().enumerate() {
+        *value = float(found.get(index + 1)?.as_str())?;
+    }
+    Some(values)
+}
+
+/// The first named start and the first named end, in whatever order they stand.
+fn named_times(text: &str) -> Option<Interval> {
+    // Python's re.I lets `i` match U+0130 and U+0131 too; the regex crate's folding does not.
+    static STARTS: LazyLock<Option<Regex>> = LazyLock::new(|| {
+        pattern(&r"(?i)(?:start(?:@ng)?|beg@n(?:n@ng)?)\s*(?:t@me)?[:\s]*(\d+\.?\d*)".replace('@', "[iİı]"))
+    });
+    static ENDS: LazyLock<Option<Regex>> = LazyLock::new(|| {
+        pattern(&r"(?i)(?:end(?:@ng)?|f@n@sh(?:@ng)?)\s*(?:t@me)?[:\s]*(\d+\.?\d*)".replace('@', "[iİı]"))
+    });
+    let [start] = numbers(&STARTS, text)?;
+    let [end] = numbers(&ENDS, text)?;
+    Some(Interval { start, end, rule: "named_times" })
+}
+
+fn two_numbers(text: &str) -> Option<Interval> {
+    static NUMBER: LazyLock<Option<Regex>> = LazyLock::new(|| pattern(r"(\d+\.?\d*)"));
+    let mut found = NUMBER.as_ref()?.find_iter(text).filter_map(|found| float(found.as_str()));
+    Some(Interval { start: found.next()?, end: found.next()?, rule: "two_numbers" })
+}
+
+/// `temporal_iou`: the union is the hull of both intervals.
+pub fn temporal_iou(a: [f64; 2], b: [f64; 2]) -> f64 {
+    let intersection = python_max(0.0, python_min(a[1], b[1]) - python_max(a[0], b[0]));
+    let union = python_max(a[1], b[1]) - python_min(a[0], b[0]);
+    if union > 0.0 { intersection / union } else { 0.0 }
+}
+
+/// Python's `max(a, b)`: the first unless the second is greater, which decides what NaN does.
+fn python_max(a: f64, b: f64) -> f64 {
+    if b > a { b } else { a }
+}
+
+fn python_min(a: f64, b: f64) -> f64 {
+    if b < a { b } else { a }
+}
+
+/// Characters of the text that stand for a prediction where no interval is found.
+const EXCERPT: usize = 200;
+
+/// `_score`.
+pub fn score(gold: &Gold, text: &str) -> Score {
+    match gold {
+        Gold::Choice { answer } | Gold::Text { answer } => {
+            let letter = extract_letter(text);
+            let right = letter.text == *answer;
+            // The fallback is no answer, except where it happens to be compared as right.
+            let guessed = letter.rule == "first_character" && !right;
+            Score {
+                outcome: if guessed { Outcome::Unparsed } else { Outcome::Scored },
+                value: f64::from(u8::from(right)),
+                prediction: Some(letter.text),
+                rule: Some(letter.rule.to_owned()),
+            }
+        }
+        Gold::Interval { start, end } => match extract_interval(text) {
+            Some(found) => Score {
+                outcome: Outcome::Scored,
+                value: temporal_iou([found.start, found.end], [*start, *end]),
+                prediction: Some(format!("{}-{}", fixed1(found.start), fixed1(found.end))),
+                rule: Some(found.rule.to_owned()),
+            },
+            None => Score {
+                outcome: Outcome::Unparsed,
+                value: 0.0,
+                prediction: Some(text.chars().take(EXCERPT).collect()),
+                rule: None,
+            },
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn english_words_are_read_as_answers() {
+        for (text, letter, rule) in [
+            ("I think B", "I", "first_word"),
+            ("A dog runs. B", "A", "first_word"),
+            ("<answer>b</answer>", "<", "first_character"),
+            ("<answer>(C) x</answer>", "C", "answer_tag_word"),
+            ("the answer is D", "D", "answer_is"),
+            ("answer:\u{1c}E", "E", "answer_is"),
+        ] {
+            assert_eq!(extract_letter(text), Letter { text: letter.into(), rule }, "{text}");
+        }
+    }
+
+    #[test]
+    fn unparsed_is_counted_honestly() {
+        let gold = |answer: &str| Gold::Choice { answer: answer.into() };
+        assert_eq!(score(&gold("B"), "no idea").outcome, Outcome::Unparsed);
+        assert_eq!(score(&gold("4"), "4").outcome, Outcome::Scored);
+        assert_eq!(score(&gold("4"), "4").value, 1.0);
+        assert_eq!(score(&Gold::Interval { start: 0.0, end: 1.0 }, "none").outcome, Outcome::Unparsed);
+    }
+
+    #[test]
+    fn turkish_letters_match_as_in_python() {
+        let found = extract_interval("begİnnıng 3 endıng 9").unwrap();
+        assert_eq!((found.start, found.end, found.rule), (3.0, 9.0, "named_times"));
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics(text in ".{0,200}") {
+            let _ = score(&Gold::Choice { answer: "A".into() }, &text);
+            let value = score(&Gold::Interval { start: 1.0, end: 2.0 }, &text).value;
+            prop_assert!((0.0..=1.0).contains(&value));
+        }
+    }
+}

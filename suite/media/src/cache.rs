@@ -12,7 +12,7 @@ const FILES: usize = 64;
 
 type Slot<T> = Arc<OnceLock<Result<Arc<T>, MediaError>>>;
 
-/// Samples once for all askers of the same thing; the oldest results go when the budget is used up.
+/// Samples once for all askers of the same thing; what was not asked for longest goes when the budget is used up.
 #[derive(Debug)]
 pub struct FrameCache<T> {
     budget: usize,
@@ -23,7 +23,7 @@ pub struct FrameCache<T> {
 struct State<T> {
     files: VecDeque<(PathBuf, Arc<OnceLock<Result<Arc<VideoFile>, MediaError>>>)>,
     slots: HashMap<String, Slot<T>>,
-    /// Finished results by age, with their sizes.
+    /// Finished results by last use, with their sizes.
     order: VecDeque<(String, usize)>,
     used: usize,
 }
@@ -59,14 +59,18 @@ impl<T: Send + Sync> FrameCache<T> {
                 }
             }
         };
-        slot.get_or_init(|| VideoFile::open(path).map(Arc::new)).clone()
+        let file = slot.get_or_init(|| VideoFile::open(path).map(Arc::new)).clone();
+        if file.is_err() {
+            self.state().files.retain(|(known, _)| known != path);
+        }
+        file
     }
 
     /// The result for a request: `map` makes each frame's part, `finish` the whole and its size in bytes.
     ///
     /// # Errors
     /// As [`VideoFile::open`] and [`VideoFile::sample`].
-    pub fn get_or_sample<P: Send>(
+    pub fn get_or_sample<P: Clone + Send>(
         &self,
         path: &Path,
         request: &VideoRequest,
@@ -90,9 +94,19 @@ impl<T: Send + Sync> FrameCache<T> {
             (Err(_), _) => {
                 self.state().slots.remove(&key);
             }
-            (Ok(_), None) => {}
+            (Ok(_), None) => self.refresh(&key),
         }
         result
+    }
+
+    /// Makes a result the youngest again.
+    fn refresh(&self, key: &str) {
+        let mut state = self.state();
+        if let Some(at) = state.order.iter().position(|(known, _)| known == key)
+            && let Some(entry) = state.order.remove(at)
+        {
+            state.order.push_back(entry);
+        }
     }
 
     fn keep(&self, key: String, size: usize) {

@@ -9,7 +9,7 @@ use rayon::prelude::*;
 
 use crate::convert::Converter;
 use crate::error::MediaError;
-use crate::index::{VideoIndex, open};
+use crate::index::{VideoIndex, open, read};
 use crate::{Frame, ReaderStats};
 
 /// Wanted frames of one group of pictures.
@@ -21,7 +21,7 @@ struct Group {
 }
 
 /// Decodes `indices` (ascending, repeats allowed), resizes to `size` and maps, in order.
-pub fn frames<T: Send>(
+pub fn frames<T: Clone + Send>(
     path: &Path,
     index: &VideoIndex,
     indices: &[usize],
@@ -60,8 +60,7 @@ pub fn frames<T: Send>(
     }
     let missing =
         |index| MediaError::Decode { path: path.to_owned(), index, message: "it did not come out".into() };
-    // Indices are a rounded line of step 1 or more from an integer: no frame is named twice.
-    let ordered = indices.iter().map(|&wanted| by_index.remove(&wanted).ok_or_else(|| missing(wanted)));
+    let ordered = indices.iter().map(|&wanted| by_index.get(&wanted).cloned().ok_or_else(|| missing(wanted)));
     Ok((ordered.collect::<Result<_, _>>()?, stats))
 }
 
@@ -125,31 +124,29 @@ impl<'a> Worker<'a> {
         group: &Group,
         deliver: &mut dyn FnMut(Frame) -> Result<(), MediaError>,
     ) -> Result<(), MediaError> {
-        let mut wanted: HashMap<i64, usize> =
-            group.wanted.iter().map(|&index| (self.index.entries[index].pts, index)).collect();
+        // Damaged files give several frames the same time: one picture then serves them all.
+        let mut wanted: HashMap<i64, Vec<usize>> = HashMap::new();
+        for &index in &group.wanted {
+            wanted.entry(self.index.entries[index].pts).or_default().push(index);
+        }
         self.seek(group.start)?;
         let mut packet = ff::Packet::empty();
         let mut at_end = false;
         while !wanted.is_empty() {
             if at_end {
-                let lost = wanted.values().min().copied().unwrap_or(group.start);
+                let lost = wanted.values().flatten().min().copied().unwrap_or(group.start);
                 return Err(self.error(lost, "the file ends before it"));
             }
-            match packet.read(&mut self.input) {
-                Ok(()) if packet.stream() != self.index.stream => continue,
-                Ok(()) => {
-                    let pts = packet.pts().or(packet.dts());
-                    let needed = pts.is_none_or(|pts| wanted.contains_key(&pts));
-                    self.decoder.skip_frame(if needed { Discard::Default } else { Discard::NonReference });
-                    self.stats.packets += 1;
-                    // A damaged packet costs its own picture; a wanted one is missed below, by name.
-                    let _ = self.decoder.send_packet(&packet);
-                }
-                Err(ff::Error::InvalidData) => continue,
-                Err(_) => {
-                    at_end = true;
-                    let _ = self.decoder.send_eof();
-                }
+            if read(&mut self.input, self.index.stream, &mut packet) {
+                // Without presentation times nobody knows which packet is wanted: none is skipped.
+                let needed = packet.pts().is_none_or(|pts| wanted.contains_key(&pts));
+                self.decoder.skip_frame(if needed { Discard::Default } else { Discard::NonReference });
+                self.stats.packets += 1;
+                // A damaged packet costs its own picture; a wanted one is missed above, by name.
+                let _ = self.decoder.send_packet(&packet);
+            } else {
+                at_end = true;
+                let _ = self.decoder.send_eof();
             }
             self.receive(&mut wanted, deliver)?;
         }
@@ -159,14 +156,14 @@ impl<'a> Worker<'a> {
     /// Takes what the decoder has and delivers the wanted pictures.
     fn receive(
         &mut self,
-        wanted: &mut HashMap<i64, usize>,
+        wanted: &mut HashMap<i64, Vec<usize>>,
         deliver: &mut dyn FnMut(Frame) -> Result<(), MediaError>,
     ) -> Result<(), MediaError> {
         let mut picture = ff::frame::Video::empty();
         while self.decoder.receive_frame(&mut picture).is_ok() {
             self.stats.decoded += 1;
             let pts = picture.pts().or(picture.timestamp());
-            if let Some(index) = pts.and_then(|pts| wanted.remove(&pts)) {
+            for index in pts.and_then(|pts| wanted.remove(&pts)).into_iter().flatten() {
                 let time_us = self.index.time_us(index);
                 deliver(self.converter.frame(&picture, index, time_us)?)?;
             }
@@ -208,13 +205,7 @@ impl<'a> Worker<'a> {
     /// Whether the next packet of the video is not behind the wanted one.
     fn is_at_or_before(&mut self, pts: i64, dts: i64) -> bool {
         let mut packet = ff::Packet::empty();
-        loop {
-            match packet.read(&mut self.input) {
-                Ok(()) if packet.stream() != self.index.stream => {}
-                Ok(()) => return packet.dts().map_or(packet.pts() <= Some(pts), |found| found <= dts),
-                Err(ff::Error::InvalidData) => {}
-                Err(_) => return false,
-            }
-        }
+        read(&mut self.input, self.index.stream, &mut packet)
+            && packet.dts().map_or(packet.pts() <= Some(pts), |found| found <= dts)
     }
 }

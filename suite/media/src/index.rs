@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use ff::ffi;
+use ff::packet::Ref as _;
 use ffmpeg_next as ff;
 
 use crate::VideoInfo;
@@ -48,7 +49,13 @@ pub fn init() -> Result<(), ff::Error> {
 pub fn open(path: &Path) -> Result<(ff::format::context::Input, usize), MediaError> {
     let error = |error: ff::Error| MediaError::Open { path: path.to_owned(), message: error.to_string() };
     init().map_err(error)?;
-    let mut input = ff::format::input(path).map_err(error)?;
+    // The scheme keeps a name like `a:b.mp4` from being read as a URL; FFmpeg takes no other bytes than these.
+    let plain = path.to_str().filter(|text| !text.contains('\0'));
+    let name = plain.ok_or_else(|| MediaError::Open {
+        path: path.to_owned(),
+        message: "the path is not UTF-8".to_owned(),
+    })?;
+    let mut input = ff::format::input(&format!("file:{name}")).map_err(error)?;
     let best = input.streams().best(ff::media::Type::Video).map(|stream| stream.index());
     let best = best.ok_or_else(|| MediaError::NoVideo { path: path.to_owned() })?;
     for mut stream in input.streams_mut() {
@@ -61,27 +68,44 @@ pub fn open(path: &Path) -> Result<(ff::format::context::Input, usize), MediaErr
     Ok((input, best))
 }
 
+/// Damaged packets in a row after which a file is given up.
+const DAMAGED_IN_A_ROW: usize = 1000;
+
+/// The next packet of a stream; false at the end, or where nothing more can be read.
+pub fn read(input: &mut ff::format::context::Input, stream: usize, packet: &mut ff::Packet) -> bool {
+    let mut damaged = 0;
+    loop {
+        match packet.read(input) {
+            Ok(()) if packet.stream() == stream => return true,
+            Ok(()) => damaged = 0,
+            // The demuxer goes on behind a damaged packet; one that never gets anywhere is stopped.
+            Err(ff::Error::InvalidData) if damaged < DAMAGED_IN_A_ROW => damaged += 1,
+            Err(_) => return false,
+        }
+    }
+}
+
 impl VideoIndex {
     /// Walks over all packets without decoding any, as torchcodec's exact mode does. A file that
     /// is cut off gives the frames up to there.
     pub fn read(path: &Path) -> Result<Self, MediaError> {
         let (mut input, stream) = open(path)?;
         let error = |message: String| MediaError::Open { path: path.to_owned(), message };
-        let (time_base, parameters, rotation) = {
+        let (time_base, rate, parameters, rotation) = {
             let video = input.stream(stream).ok_or_else(|| MediaError::NoVideo { path: path.to_owned() })?;
-            (f64::from(video.time_base()), video.parameters(), rotation(&video))
+            (
+                f64::from(video.time_base()),
+                f64::from(video.avg_frame_rate()),
+                video.parameters(),
+                rotation(&video),
+            )
         };
         let mut entries = Vec::new();
         let mut packet = ff::Packet::empty();
-        loop {
-            match packet.read(&mut input) {
-                Ok(()) => {}
-                // One damaged packet; the demuxer goes on behind it.
-                Err(ff::Error::InvalidData) => continue,
-                Err(_) => break,
-            }
-            let discarded = packet.flags().bits() & ffi::AV_PKT_FLAG_DISCARD != 0;
-            if packet.stream() != stream || discarded {
+        while read(&mut input, stream, &mut packet) {
+            // SAFETY: the packet is valid and `flags` a plain field; the wrapper's own flags leave this one out.
+            let discarded = unsafe { (*packet.as_ptr()).flags } & ffi::AV_PKT_FLAG_DISCARD != 0;
+            if discarded {
                 continue;
             }
             let Some(pts) = packet.pts().or(packet.dts()) else { continue };
@@ -105,7 +129,8 @@ impl VideoIndex {
             std::mem::swap(&mut width, &mut height);
         }
         let frames = entries.len();
-        let fps = if duration > 0.0 { frames as f64 / duration } else { 0.0 };
+        // Frames without durations at one instant span no time: the header's rate is all there is.
+        let fps = if duration > 0.0 { frames as f64 / duration } else { rate };
         let codec = codec.name().to_owned();
         let info = VideoInfo { width, height, frames, fps, duration, codec, rotation };
         Ok(Self { entries, time_base, stream, info })

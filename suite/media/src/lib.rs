@@ -125,11 +125,12 @@ impl VideoFile {
         Ok((indices, size))
     }
 
-    /// Samples frames; `map` runs on the decoding threads, so that whole videos of pixels are never held.
+    /// Samples frames; `map` runs on the decoding threads, so that whole videos of pixels are never
+    /// held. A window about as long as its sample can name a frame twice: its result is cloned.
     ///
     /// # Errors
     /// As [`plan`](Self::plan), or a frame cannot be decoded.
-    pub fn sample<T: Send>(
+    pub fn sample<T: Clone + Send>(
         &self,
         request: &VideoRequest,
         map: impl Fn(Frame) -> Result<T, MediaError> + Sync,

@@ -1,0 +1,299 @@
+//! The same frames as the real qwen-vl-utils with its torchcodec reader: indices, sizes, pixels.
+//!
+//! Needs the Python that `ci/setup` installs (`PARAVT_PYTHON`) and the ffmpeg program.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use paravt_media::{MediaError, Sampling, VideoRequest, fetch_video};
+use serde_json::{Value, json};
+
+/// Mean absolute difference of 8-bit values that counts as the same picture.
+const MEAN_DIFFERENCE: f64 = 2.0;
+
+/// A source whose parts differ in colour and move, so that a wrong frame or matrix shows.
+fn ffmpeg(out: &Path, size: &str, rate: &str, seconds: u32, options: &[&str]) {
+    let source = format!("testsrc2=size={size}:rate={rate}:duration={seconds}");
+    let output = Command::new("ffmpeg")
+        .args(["-loglevel", "error", "-y", "-f", "lavfi", "-i", &source])
+        .args(options)
+        .arg(out)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Writes the display matrix of a rotation into a copy of an mp4 (older ffmpeg programs cannot).
+fn rotate(from: &Path, to: &Path, degrees: u32) {
+    let mut bytes = std::fs::read(from).unwrap();
+    let one = 0x0001_0000u32.to_be_bytes();
+    let minus = 0xffff_0000u32.to_be_bytes();
+    let zero = [0u8; 4];
+    let w = 0x4000_0000u32.to_be_bytes();
+    let identity = [one, zero, zero, zero, one, zero, zero, zero, w].concat();
+    let turned = match degrees {
+        90 => [zero, one, zero, minus, zero, zero, zero, zero, w].concat(),
+        _ => [minus, zero, zero, zero, minus, zero, zero, zero, w].concat(),
+    };
+    // The matrix stands in the movie header and in the track header; the track's is what counts.
+    let track = bytes.windows(4).position(|window| window == b"tkhd").unwrap();
+    let at = track + bytes[track..].windows(36).position(|window| window == identity).unwrap();
+    bytes[at..at + 36].copy_from_slice(&turned);
+    std::fs::write(to, bytes).unwrap();
+}
+
+/// Every kind of file the reader has to take, by name.
+fn videos(dir: &Path) -> Vec<(&'static str, PathBuf)> {
+    let at = |name: &str| dir.join(name);
+    let x264 = ["-c:v", "libx264", "-preset", "veryfast", "-pix_fmt", "yuv420p"];
+    let with = |extra: &[&'static str]| [&x264[..], extra].concat();
+    ffmpeg(&at("h264.mp4"), "640x360", "30", 30, &with(&["-g", "250"]));
+    ffmpeg(
+        &at("opengop.mp4"),
+        "320x240",
+        "25",
+        20,
+        &with(&["-g", "50", "-bf", "3", "-x264-params", "open-gop=1"]),
+    );
+    ffmpeg(
+        &at("hevc.mp4"),
+        "320x240",
+        "25",
+        16,
+        &[
+            "-c:v",
+            "libx265",
+            "-preset",
+            "ultrafast",
+            "-x265-params",
+            "log-level=none:keyint=60",
+            "-pix_fmt",
+            "yuv420p",
+        ],
+    );
+    ffmpeg(
+        &at("vp9.webm"),
+        "320x240",
+        "24",
+        10,
+        &["-c:v", "libvpx-vp9", "-deadline", "realtime", "-cpu-used", "8", "-g", "60"],
+    );
+    ffmpeg(
+        &at("odd.mp4"),
+        "427x241",
+        "30",
+        8,
+        &["-c:v", "libx264", "-preset", "veryfast", "-pix_fmt", "yuv444p"],
+    );
+    ffmpeg(
+        &at("tenbit.mp4"),
+        "320x240",
+        "25",
+        8,
+        &["-c:v", "libx264", "-preset", "veryfast", "-pix_fmt", "yuv420p10le"],
+    );
+    ffmpeg(
+        &at("bt709.mp4"),
+        "640x360",
+        "25",
+        8,
+        &with(&[
+            "-colorspace",
+            "bt709",
+            "-color_primaries",
+            "bt709",
+            "-color_trc",
+            "bt709",
+            "-color_range",
+            "tv",
+        ]),
+    );
+    ffmpeg(
+        &at("fullrange.mp4"),
+        "320x240",
+        "25",
+        8,
+        &["-c:v", "libx264", "-preset", "veryfast", "-pix_fmt", "yuvj420p", "-color_range", "pc"],
+    );
+    // Two of five frames fall out: frame times are uneven.
+    ffmpeg(
+        &at("vfr.mp4"),
+        "320x240",
+        "30",
+        20,
+        &with(&["-vf", "select='not(eq(mod(n,5),1))*not(eq(mod(n,5),2))'", "-vsync", "vfr"]),
+    );
+    ffmpeg(&at("one.mp4"), "320x240", "25", 1, &with(&["-frames:v", "1"]));
+    ffmpeg(&at("short.mp4"), "320x240", "25", 1, &with(&[]));
+    ffmpeg(&at("bframes.mkv"), "320x240", "25", 12, &with(&["-bf", "4", "-g", "100"]));
+    ffmpeg(&at("mpeg4.avi"), "320x240", "25", 10, &["-c:v", "mpeg4", "-g", "40", "-bf", "2"]);
+    ffmpeg(&at("large.mp4"), "1280x720", "25", 6, &with(&[]));
+    let copy = |from: &str, to: &str, options: &[&str]| {
+        let status = Command::new("ffmpeg")
+            .args(["-loglevel", "error", "-y"])
+            .args(options)
+            .arg("-i")
+            .arg(at(from))
+            .args(["-c", "copy"])
+            .arg(at(to))
+            .status();
+        assert!(status.unwrap().success());
+    };
+    rotate(&at("bt709.mp4"), &at("rotated.mp4"), 90);
+    rotate(&at("bt709.mp4"), &at("upsidedown.mp4"), 180);
+    // Cut at a time that is no key frame: an edit list hides what lies before it.
+    copy("h264.mp4", "editlist.mp4", &["-ss", "3.3"]);
+    // A matroska file whose end, cues included, is missing.
+    let whole = std::fs::read(at("bframes.mkv")).unwrap();
+    std::fs::write(at("nocues.mkv"), &whole[..whole.len() * 2 / 3]).unwrap();
+    // An mp4 whose media data ends half-way while its index says otherwise.
+    let status = Command::new("ffmpeg")
+        .args(["-loglevel", "error", "-y", "-i"])
+        .arg(at("h264.mp4"))
+        .args(["-c", "copy", "-movflags", "+faststart"])
+        .arg(at("faststart.mp4"))
+        .status();
+    assert!(status.unwrap().success());
+    let whole = std::fs::read(at("faststart.mp4")).unwrap();
+    std::fs::write(at("truncated.mp4"), &whole[..whole.len() / 2]).unwrap();
+    let mut names = vec![
+        "h264.mp4",
+        "opengop.mp4",
+        "hevc.mp4",
+        "vp9.webm",
+        "odd.mp4",
+        "tenbit.mp4",
+        "bt709.mp4",
+        "fullrange.mp4",
+        "vfr.mp4",
+        "one.mp4",
+        "short.mp4",
+        "bframes.mkv",
+        "mpeg4.avi",
+        "large.mp4",
+        "rotated.mp4",
+        "upsidedown.mp4",
+        "editlist.mp4",
+        "nocues.mkv",
+        "truncated.mp4",
+    ];
+    names.sort_unstable();
+    names.into_iter().map(|name| (name, at(name))).collect()
+}
+
+/// Requests as (ours, Python's dictionary).
+fn requests() -> Vec<(VideoRequest, Value)> {
+    let base = VideoRequest::at_default_rate();
+    let crop = |start: f64, end: f64| {
+        let number = |value: f64| {
+            if value.is_finite() { json!(value) } else { json!(value.to_string().to_lowercase()) }
+        };
+        let ele = json!({"fps": 1, "min_frames": 1, "max_frames": 16, "min_pixels": 784, "max_pixels": 50176,
+            "video_start": number(start), "video_end": number(end)});
+        (VideoRequest::crop(start, end, 16), ele)
+    };
+    vec![
+        (VideoRequest::overview(4), json!({"nframes": 4})),
+        (VideoRequest::overview(7), json!({"nframes": 7})),
+        (VideoRequest::overview(64), json!({"nframes": 64})),
+        (base, json!({})),
+        (
+            VideoRequest {
+                sampling: Sampling::Fps { fps: 0.7, min_frames: 3, max_frames: Some(11) },
+                ..base
+            },
+            json!({"fps": 0.7, "min_frames": 3, "max_frames": 11}),
+        ),
+        (
+            VideoRequest { max_pixels: Some(100_000), ..VideoRequest::overview(6) },
+            json!({"nframes": 6, "max_pixels": 100000}),
+        ),
+        crop(1.0, 4.0),
+        crop(2.5, 2.6),
+        crop(0.0, 1000.0),
+        crop(5.0, 2.0),
+        crop(-3.0, 2.0),
+        crop(f64::NAN, f64::INFINITY),
+    ]
+}
+
+fn reference(dir: &Path, cases: &[Value]) -> PathBuf {
+    let python =
+        std::env::var("PARAVT_PYTHON").expect("PARAVT_PYTHON is not set: run ci/setup, then ci/test");
+    let (file, out) = (dir.join("cases.json"), dir.join("reference"));
+    std::fs::create_dir_all(&out).unwrap();
+    std::fs::write(&file, Value::from(cases.to_vec()).to_string()).unwrap();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/reference.py");
+    let output = Command::new(python).arg(script).arg(file).arg(&out).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    out
+}
+
+#[test]
+fn frames_are_those_of_qwen_vl_utils() {
+    let dir = tempfile::tempdir().unwrap();
+    let videos = videos(dir.path());
+    let mut cases = Vec::new();
+    let mut ours = Vec::new();
+    for (name, path) in &videos {
+        for (number, (request, ele)) in requests().into_iter().enumerate() {
+            let patch = if number % 2 == 0 { 14 } else { 16 };
+            cases.push(json!({"video": path, "patch": patch, "ele": ele}));
+            ours.push((*name, path, VideoRequest { image_patch_size: patch, ..request }));
+        }
+    }
+    let out = reference(dir.path(), &cases);
+    let (mut compared, mut refused, mut worst) = (0, 0, 0.0f64);
+    for (number, (name, path, request)) in ours.iter().enumerate() {
+        let text = std::fs::read_to_string(out.join(format!("{number}.json"))).unwrap();
+        let expected: Value = serde_json::from_str(&text).unwrap();
+        let found = fetch_video(path, request);
+        if expected.get("raises").is_some() {
+            // A damaged file may give us frames where the reference gives up, never the other way round.
+            let damaged = matches!(*name, "truncated.mp4" | "nocues.mkv");
+            assert!(found.is_err() || damaged, "{name} {request:?}: {expected}, but we found frames");
+            refused += 1;
+            continue;
+        }
+        let found = found.unwrap_or_else(|error| panic!("{name} {request:?}: {error}, but {expected}"));
+        let indices: Vec<usize> = found.frames.iter().map(|frame| frame.index).collect();
+        assert_eq!(json!(indices), expected["indices"], "{name} {request:?}");
+        let frame = &found.frames[0];
+        let shape = json!([found.frames.len(), frame.height, frame.width]);
+        assert_eq!(shape, expected["shape"], "{name} {request:?}");
+        let theirs = std::fs::read(out.join(format!("{number}.rgb"))).unwrap();
+        let difference = mean_difference(found.frames.iter().flat_map(|frame| &frame.rgb), &theirs);
+        assert!(
+            difference < MEAN_DIFFERENCE,
+            "{name} {request:?}: pixels differ by {difference:.2} on average"
+        );
+        worst = worst.max(difference);
+        compared += 1;
+    }
+    println!(
+        "{compared} samples compared, {refused} refused by both, largest mean difference {worst:.3} of 255"
+    );
+    assert!(compared > 100 && refused > 20);
+}
+
+fn mean_difference<'a>(ours: impl Iterator<Item = &'a u8>, theirs: &[u8]) -> f64 {
+    let sum: u64 = ours.zip(theirs).map(|(a, b)| u64::from(a.abs_diff(*b))).sum();
+    sum as f64 / theirs.len() as f64
+}
+
+#[test]
+fn files_without_video_are_said_to_be() {
+    let dir = tempfile::tempdir().unwrap();
+    let audio = dir.path().join("audio.mp4");
+    let status = Command::new("ffmpeg")
+        .args(["-loglevel", "error", "-f", "lavfi", "-i", "sine=duration=2", "-c:a", "aac"])
+        .arg(&audio)
+        .status();
+    assert!(status.unwrap().success());
+    let request = VideoRequest::overview(4);
+    assert!(matches!(fetch_video(&audio, &request), Err(MediaError::NoVideo { .. })));
+    let text = dir.path().join("text.mp4");
+    std::fs::write(&text, "this is no video").unwrap();
+    assert!(matches!(fetch_video(&text, &request), Err(MediaError::Open { .. })));
+    assert!(matches!(fetch_video(&dir.path().join("none.mp4"), &request), Err(MediaError::Open { .. })));
+}

@@ -13,7 +13,7 @@ pub use cells::{Cells, letters};
 pub use cues::{Cue, read_cues};
 pub use layout::{Folders, Found, Layout};
 pub use srt::{parse_srt, timed_subtitles};
-pub use table::{UNREADABLE, read_rows};
+pub use table::{JsonRow, UNREADABLE, read_rows};
 
 /// SHA-256 of a file, lower-case hexadecimal.
 ///

@@ -13,6 +13,9 @@ use serde_json::{Map, Value};
 
 use super::DataError;
 
+/// One published row: column name to value.
+pub type JsonRow = Map<String, Value>;
+
 /// Stands in for a value of a type that no sample is made of (dates, pictures), with the type's
 /// name: a column that is wanted and of such a type is then reported by its type, not as missing.
 pub const UNREADABLE: &str = "unreadable column type";
@@ -21,7 +24,7 @@ pub const UNREADABLE: &str = "unreadable column type";
 ///
 /// # Errors
 /// The file cannot be read or is damaged; the message says how many rows could be read.
-pub fn read_rows(path: &Path) -> Result<Vec<Map<String, Value>>, DataError> {
+pub fn read_rows(path: &Path) -> Result<Vec<JsonRow>, DataError> {
     if path.extension().is_some_and(|extension| extension == "json") {
         json_rows(path)
     } else {
@@ -29,7 +32,7 @@ pub fn read_rows(path: &Path) -> Result<Vec<Map<String, Value>>, DataError> {
     }
 }
 
-fn json_rows(path: &Path) -> Result<Vec<Map<String, Value>>, DataError> {
+fn json_rows(path: &Path) -> Result<Vec<JsonRow>, DataError> {
     let bytes = std::fs::read(path).map_err(|source| DataError::Io { path: path.to_owned(), source })?;
     serde_json::from_slice(&bytes).map_err(|error| DataError::Format {
         path: path.to_owned(),
@@ -37,7 +40,7 @@ fn json_rows(path: &Path) -> Result<Vec<Map<String, Value>>, DataError> {
     })
 }
 
-fn parquet_rows(path: &Path) -> Result<Vec<Map<String, Value>>, DataError> {
+fn parquet_rows(path: &Path) -> Result<Vec<JsonRow>, DataError> {
     let file = File::open(path).map_err(|source| DataError::Io { path: path.to_owned(), source })?;
     let mut rows = Vec::new();
     // The reader's own checks do not cover every damaged byte: some make it panic.
@@ -64,7 +67,7 @@ fn parquet_rows(path: &Path) -> Result<Vec<Map<String, Value>>, DataError> {
     })
 }
 
-fn append(rows: &mut Vec<Map<String, Value>>, batch: &RecordBatch) {
+fn append(rows: &mut Vec<JsonRow>, batch: &RecordBatch) {
     let start = rows.len();
     rows.resize_with(start + batch.num_rows(), Map::new);
     for (field, column) in batch.schema().fields().iter().zip(batch.columns()) {

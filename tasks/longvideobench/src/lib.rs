@@ -20,7 +20,7 @@ pub struct LongVideoBench {
 impl LongVideoBench {
     /// The validation split.
     pub fn new() -> Self {
-        let second =
+        let parts =
             ('a'..='z').map(|letter| format!("a{letter}")).chain(('a'..='e').map(|l| format!("b{l}")));
         let spec = TaskSpec {
             name: "longvideobench".into(),
@@ -31,7 +31,10 @@ impl LongVideoBench {
                 split: "validation".into(),
                 revision: Some("60d1c89c1919a198b73be39c2babb213b29d6a5c".into()),
                 annotations: "validation-00000-of-00001.parquet".into(),
-                media: second.map(|part| format!("videos.tar.part.{part}")).collect(),
+                media: parts
+                    .map(|part| format!("videos.tar.part.{part}"))
+                    .chain(["subtitles.tar".into()])
+                    .collect(),
                 license: "CC-BY-NC-SA-4.0".into(),
                 gated: true,
             },

@@ -54,6 +54,17 @@ impl Cells<'_> {
         value.as_str().ok_or_else(|| self.wrong(column, "text", value))
     }
 
+    /// Text, or `None` where the cell is null.
+    ///
+    /// # Errors
+    /// The column is missing, or the cell is neither text nor null.
+    pub fn nullable_text(&self, column: &str) -> Result<Option<&str>, DataError> {
+        match self.value.get(column) {
+            Some(Value::Null) => Ok(None),
+            _ => self.text(column).map(Some),
+        }
+    }
+
     /// Text, or `None` where the column is missing or the cell null.
     pub fn optional_text(&self, column: &str) -> Option<&str> {
         self.value.get(column).and_then(Value::as_str)
@@ -70,6 +81,15 @@ impl Cells<'_> {
             .as_i64()
             .or_else(|| value.as_f64().and_then(whole))
             .ok_or_else(|| self.wrong(column, "an integer", value))
+    }
+
+    /// A number.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get), or the cell is no number.
+    pub fn number(&self, column: &str) -> Result<f64, DataError> {
+        let value = self.get(column)?;
+        value.as_f64().ok_or_else(|| self.wrong(column, "a number", value))
     }
 
     /// Text or an integer, as text: ids come as either.

@@ -49,11 +49,11 @@ impl Layout {
         for base in root.candidates() {
             for name in self.annotations {
                 let file = Path::new(name).file_name().unwrap_or_default();
-                for path in [
-                    base.join(self.benchmark).join(name),
-                    base.join(self.benchmark).join(file),
-                    base.join(name),
-                ] {
+                let own = base.join(self.benchmark);
+                // A bare file name says little (three benchmarks share one): only in a folder
+                // that was named for its files.
+                let bare = root.data.as_deref().filter(|data| *data == base).map(|data| data.join(file));
+                for path in [own.join(name), own.join(file), base.join(name)].into_iter().chain(bare) {
                     if path.is_file() {
                         return Ok(Found { path, revision: None });
                     }
@@ -100,23 +100,43 @@ impl Layout {
             })
     }
 
-    /// The first folders that exist; else the hub snapshot of the annotations, which may hold the
-    /// videos too; where nothing exists, the first folder that would be looked into.
-    pub fn folders(&self, root: &DataRoot, annotations: Option<&Found>) -> Folders {
+    /// Folders in which the row's files may lie, in the order of preference and never empty: those
+    /// that exist, then the hub snapshot of the annotations, which may hold the videos too; where
+    /// nothing exists, the first that would be looked into. A video folder given apart stands alone.
+    pub fn folders(&self, root: &DataRoot, annotations: Option<&Found>) -> Vec<Folders> {
         let snapshot = annotations.filter(|found| found.revision.is_some()).and_then(|found| {
             let depth = self.annotations.iter().find(|name| found.path.ends_with(name))?.split('/').count();
             found.path.ancestors().nth(depth).map(Path::to_owned)
         });
         let videos = match root.videos.get(self.benchmark) {
-            Some(folder) => Some(folder.clone()),
-            None => first_folder(root, self.videos, snapshot),
+            Some(folder) => vec![folder.clone()],
+            None => existing(root, self.videos, snapshot),
         };
-        Folders { videos: videos.unwrap_or_default(), subtitles: first_folder(root, self.subtitles, None) }
+        let subtitles = existing(root, self.subtitles, None).into_iter().next();
+        videos.into_iter().map(|videos| Folders { videos, subtitles: subtitles.clone() }).collect()
+    }
+
+    /// Published archives that lie below a root (or beside the annotations in their snapshot) as
+    /// they were fetched.
+    pub fn archives(&self, root: &DataRoot, spec: &TaskSpec, annotations: Option<&Found>) -> Vec<PathBuf> {
+        let beside = annotations.into_iter().flat_map(|found| found.path.ancestors().skip(1).take(2));
+        let bases: Vec<PathBuf> = root
+            .candidates()
+            .flat_map(|base| [base.join(self.benchmark), base.to_owned()])
+            .chain(beside.map(Path::to_owned))
+            .collect();
+        let lies = |name: &String| bases.iter().map(|base| base.join(name)).find(|path| path.is_file());
+        spec.hub.media.iter().filter_map(lies).collect()
     }
 }
 
-fn first_folder(root: &DataRoot, names: &[&str], otherwise: Option<PathBuf>) -> Option<PathBuf> {
+fn existing(root: &DataRoot, names: &[&str], otherwise: Option<PathBuf>) -> Vec<PathBuf> {
     let all: Vec<PathBuf> =
         root.candidates().flat_map(|base| names.iter().map(move |name| base.join(name))).collect();
-    all.iter().find(|folder| folder.is_dir()).cloned().or(otherwise).or(all.first().cloned())
+    let mut found: Vec<PathBuf> = all.iter().filter(|folder| folder.is_dir()).cloned().collect();
+    found.extend(otherwise);
+    if found.is_empty() {
+        found.extend(all.into_iter().next());
+    }
+    found
 }

@@ -1,6 +1,7 @@
 //! Reading published files: parquet by column name, JSON, SRT; errors that name file, column and row.
 
 mod cells;
+mod cues;
 mod layout;
 mod srt;
 mod table;
@@ -9,9 +10,10 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 pub use cells::{Cells, letters};
+pub use cues::{Cue, read_cues};
 pub use layout::{Folders, Found, Layout};
 pub use srt::{parse_srt, timed_subtitles};
-pub use table::read_rows;
+pub use table::{JsonRow, UNREADABLE, read_rows};
 
 /// SHA-256 of a file, lower-case hexadecimal.
 ///

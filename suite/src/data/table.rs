@@ -13,12 +13,18 @@ use serde_json::{Map, Value};
 
 use super::DataError;
 
-/// All rows of a `.parquet` or `.json` file, column name to value. Columns of types that hold no
-/// text or numbers (pictures, say) are left out.
+/// One published row: column name to value.
+pub type JsonRow = Map<String, Value>;
+
+/// Stands in for a value of a type that no sample is made of (dates, pictures), with the type's
+/// name: a column that is wanted and of such a type is then reported by its type, not as missing.
+pub const UNREADABLE: &str = "unreadable column type";
+
+/// All rows of a `.parquet` or `.json` file, column name to value.
 ///
 /// # Errors
-/// The file cannot be read or is damaged.
-pub fn read_rows(path: &Path) -> Result<Vec<Map<String, Value>>, DataError> {
+/// The file cannot be read or is damaged; the message says how many rows could be read.
+pub fn read_rows(path: &Path) -> Result<Vec<JsonRow>, DataError> {
     if path.extension().is_some_and(|extension| extension == "json") {
         json_rows(path)
     } else {
@@ -26,7 +32,7 @@ pub fn read_rows(path: &Path) -> Result<Vec<Map<String, Value>>, DataError> {
     }
 }
 
-fn json_rows(path: &Path) -> Result<Vec<Map<String, Value>>, DataError> {
+fn json_rows(path: &Path) -> Result<Vec<JsonRow>, DataError> {
     let bytes = std::fs::read(path).map_err(|source| DataError::Io { path: path.to_owned(), source })?;
     serde_json::from_slice(&bytes).map_err(|error| DataError::Format {
         path: path.to_owned(),
@@ -34,44 +40,40 @@ fn json_rows(path: &Path) -> Result<Vec<Map<String, Value>>, DataError> {
     })
 }
 
-fn parquet_rows(path: &Path) -> Result<Vec<Map<String, Value>>, DataError> {
+fn parquet_rows(path: &Path) -> Result<Vec<JsonRow>, DataError> {
     let file = File::open(path).map_err(|source| DataError::Io { path: path.to_owned(), source })?;
-    let damaged = |error: &dyn std::fmt::Display| DataError::Format {
-        path: path.to_owned(),
-        message: format!("this parquet file is damaged or cut off; fetch it again ({error})"),
-    };
-    let reader = ParquetRecordBatchReaderBuilder::try_new(file)
-        .and_then(ParquetRecordBatchReaderBuilder::build)
-        .map_err(|error| damaged(&error))?;
     let mut rows = Vec::new();
-    for batch in reader {
-        append(&mut rows, &batch.map_err(|error| damaged(&error))?);
-    }
-    Ok(rows)
+    // The reader's own checks do not cover every damaged byte: some make it panic.
+    let read = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| -> Result<(), String> {
+        let reader = ParquetRecordBatchReaderBuilder::try_new(file)
+            .and_then(ParquetRecordBatchReaderBuilder::build)
+            .map_err(|error| error.to_string())?;
+        for batch in reader {
+            append(&mut rows, &batch.map_err(|error| error.to_string())?);
+        }
+        Ok(())
+    }));
+    let problem = match read {
+        Ok(Ok(())) => return Ok(rows),
+        Ok(Err(problem)) => problem,
+        Err(_) => "the parquet reader gave up".to_owned(),
+    };
+    Err(DataError::Format {
+        path: path.to_owned(),
+        message: format!(
+            "this parquet file is damaged or cut off after row {}; fetch it again ({problem})",
+            rows.len()
+        ),
+    })
 }
 
-fn append(rows: &mut Vec<Map<String, Value>>, batch: &RecordBatch) {
+fn append(rows: &mut Vec<JsonRow>, batch: &RecordBatch) {
     let start = rows.len();
     rows.resize_with(start + batch.num_rows(), Map::new);
     for (field, column) in batch.schema().fields().iter().zip(batch.columns()) {
-        if !readable(column.data_type()) {
-            continue;
-        }
         for (row, target) in rows[start..].iter_mut().enumerate() {
             target.insert(field.name().clone(), cell(column, row));
         }
-    }
-}
-
-fn readable(data_type: &DataType) -> bool {
-    match data_type {
-        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View | DataType::Boolean | DataType::Null => {
-            true
-        }
-        DataType::List(field) | DataType::LargeList(field) => readable(field.data_type()),
-        DataType::Struct(fields) => fields.iter().any(|field| readable(field.data_type())),
-        DataType::Dictionary(_, values) => readable(values),
-        other => other.is_integer() || other.is_floating(),
     }
 }
 
@@ -98,12 +100,17 @@ fn cell(column: &ArrayRef, row: usize) -> Value {
         DataType::Utf8View => column.as_string_view().value(row).into(),
         DataType::List(_) => list(&column.as_list::<i32>().value(row)),
         DataType::LargeList(_) => list(&column.as_list::<i64>().value(row)),
+        DataType::FixedSizeList(_, _) => list(&column.as_fixed_size_list().value(row)),
         DataType::Struct(_) => object(column.as_struct(), row),
         DataType::Dictionary(_, _) => {
             let dictionary = column.as_any_dictionary();
-            cell(dictionary.values(), dictionary.normalized_keys()[row])
+            let key = dictionary.keys().slice(row, 1);
+            match cell(&key, 0).as_u64().map(usize::try_from) {
+                Some(Ok(key)) => cell(dictionary.values(), key),
+                _ => Value::Null,
+            }
         }
-        _ => Value::Null,
+        other => serde_json::json!({ UNREADABLE: other.to_string() }),
     }
 }
 

@@ -1,7 +1,7 @@
 #![forbid(unsafe_code)]
 //! LongVideoBench, validation split (spec/benchmarks.md §1.2).
 
-use paravt_suite::data::{Cells, DataError, Folders, Layout, letters};
+use paravt_suite::data::{Cells, Cue, DataError, Folders, Layout, letters, read_cues};
 use paravt_suite::profile::Profile;
 use paravt_suite::sample::{Gold, Question, Sample, Tags};
 use paravt_suite::task::{Breakdown, HubSource, Metric, Task, TaskSpec};
@@ -20,7 +20,7 @@ pub struct LongVideoBench {
 impl LongVideoBench {
     /// The validation split.
     pub fn new() -> Self {
-        let second =
+        let parts =
             ('a'..='z').map(|letter| format!("a{letter}")).chain(('a'..='e').map(|l| format!("b{l}")));
         let spec = TaskSpec {
             name: "longvideobench".into(),
@@ -31,7 +31,10 @@ impl LongVideoBench {
                 split: "validation".into(),
                 revision: Some("60d1c89c1919a198b73be39c2babb213b29d6a5c".into()),
                 annotations: "validation-00000-of-00001.parquet".into(),
-                media: second.map(|part| format!("videos.tar.part.{part}")).collect(),
+                media: parts
+                    .map(|part| format!("videos.tar.part.{part}"))
+                    .chain(["subtitles.tar".into()])
+                    .collect(),
                 license: "CC-BY-NC-SA-4.0".into(),
                 gated: true,
             },
@@ -63,6 +66,18 @@ impl LongVideoBench {
     }
 }
 
+/// The subtitle lines of a row, in seconds of its video. No profile shows them: the reference
+/// driver asks the 373 questions that mention subtitles without any.
+///
+/// # Errors
+/// A column is missing, or the file is missing or no list of lines.
+pub fn cues(cells: &Cells<'_>, folders: &Folders) -> Result<Vec<Cue>, DataError> {
+    let offset = cells.number("starting_timestamp_for_subtitles")?;
+    let file = cells.text("subtitle_path")?;
+    let folder = folders.subtitles.as_deref().unwrap_or(&folders.videos);
+    read_cues(&folder.join(file), offset, cells.number("duration")?)
+}
+
 impl Default for LongVideoBench {
     fn default() -> Self {
         Self::new()
@@ -85,12 +100,13 @@ impl Task for LongVideoBench {
         _profile: Profile,
     ) -> Result<Option<Sample>, DataError> {
         // Unused columns hold a filler; what is left is lettered anew, as upstream does.
-        let options: Vec<String> = OPTIONS
-            .iter()
-            .filter_map(|column| cells.optional_text(column))
-            .filter(|option| !option.is_empty() && *option != FILLER)
-            .map(str::to_owned)
-            .collect();
+        let mut options = Vec::new();
+        for column in OPTIONS {
+            options.extend(
+                cells.nullable_text(column)?.filter(|option| !option.is_empty() && *option != FILLER),
+            );
+        }
+        let options: Vec<String> = options.into_iter().map(str::to_owned).collect();
         if options.is_empty() {
             return Err(cells.error(OPTIONS[0], "the row has no options".into()));
         }
@@ -146,6 +162,27 @@ mod tests {
         assert_eq!(sample.question.options, ["cup", "key"]);
         assert_eq!(sample.gold, Gold::Choice { answer: "B".into() });
         assert_eq!(sample.tags["duration_group"], ["15"]);
+    }
+
+    #[test]
+    fn subtitles_are_read_in_the_clips_own_time() {
+        let dir = tempfile::tempdir().unwrap();
+        let lines = r#"[{"start": "00:00:21.000", "end": "00:00:22.500", "line": "now"}]"#;
+        std::fs::write(dir.path().join("v_en.json"), lines).unwrap();
+        let row =
+            json!({"subtitle_path": "v_en.json", "starting_timestamp_for_subtitles": 20, "duration": 9.5});
+        let folders = Folders { videos: "v".into(), subtitles: Some(dir.path().to_owned()) };
+        let cells = Cells { file: "rows".as_ref(), row: 0, value: row.as_object().unwrap() };
+        assert_eq!(cues(&cells, &folders).unwrap(), [Cue { start: 1.0, end: 2.5, text: "now".into() }]);
+    }
+
+    #[test]
+    fn a_lost_or_mistyped_option_column_never_shortens_the_list() {
+        let lost = read(|row| drop(row.as_object_mut().unwrap().remove("option2"))).unwrap_err().to_string();
+        assert!(lost.contains("column `option2`: missing"), "{lost}");
+        let mistyped = read(|row| row["option2"] = json!(7)).unwrap_err().to_string();
+        assert!(mistyped.contains("row 3, column `option2`: text is needed, found 7"), "{mistyped}");
+        assert_eq!(read(|row| row["option4"] = Value::Null).unwrap().question.options.len(), 2);
     }
 
     #[test]

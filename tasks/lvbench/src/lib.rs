@@ -1,7 +1,7 @@
 #![forbid(unsafe_code)]
 //! LVBench (spec/benchmarks.md §1.3). Options stand inside the question; capabilities are multi-label.
 
-use paravt_suite::data::{Cells, DataError, Folders, Layout, letters};
+use paravt_suite::data::{Cells, DataError, Folders, Layout};
 use paravt_suite::profile::Profile;
 use paravt_suite::sample::{Gold, Question, Sample, Tags};
 use paravt_suite::task::{Breakdown, HubSource, Metric, Task, TaskSpec};
@@ -68,12 +68,22 @@ impl Default for LvBench {
     }
 }
 
-/// Letters of the option lines `(A) …` inside a question.
+/// Letters of the option lines `(A) …` inside a question. A line counts when it holds the next
+/// letter: `(1) …` in the stem or `(B) …` before `(A) …` is no option.
 fn embedded_letters(question: &str) -> String {
-    let lines = question.lines().filter_map(|line| line.trim_start().strip_prefix('(')?.split_once(')'));
-    let found: String = lines.map(|(letter, _)| letter).filter(|letter| letter.len() == 1).collect();
-    let expected = letters(found.len());
-    if found == expected { found } else { String::new() }
+    let mut next = 'A'..='Z';
+    let mut found = String::new();
+    let mut wanted = next.next();
+    for line in question.lines() {
+        let letter = line.trim_start().strip_prefix('(').and_then(|rest| rest.split_once(')'));
+        if let (Some((letter, _)), Some(expected)) = (letter, wanted)
+            && letter.chars().eq([expected])
+        {
+            found.push(expected);
+            wanted = next.next();
+        }
+    }
+    found
 }
 
 /// `MM:SS-MM:SS` or `HH:MM:SS-HH:MM:SS` in seconds.
@@ -140,6 +150,12 @@ mod tests {
         assert_eq!(sample.question.letters, "ABCD");
         assert_eq!(sample.tags["question_type"], ["reasoning", "summarization"], "every label counts");
         assert_eq!(sample.evidence, Some((70.0, 3680.0)));
+    }
+
+    #[test]
+    fn only_option_lines_in_sequence_count() {
+        assert_eq!(embedded_letters("Which of\n(1) x\n(B) y\nis it?\n(A) 1\n (B) 2\n(C)3"), "ABC");
+        assert_eq!(embedded_letters("Q? (A) in the line"), "");
     }
 
     #[test]

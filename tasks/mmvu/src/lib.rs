@@ -98,8 +98,12 @@ impl Default for Mmvu {
     }
 }
 
-/// Non-empty choices by letter. They come as an object, or in the mirror as its JSON text.
-fn choices(cells: &Cells<'_>) -> Result<BTreeMap<String, String>, DataError> {
+/// Non-empty choices by letter. They come as an object, or in the mirror as its JSON text; an
+/// open-ended row may have null for them.
+fn choices(cells: &Cells<'_>, open: bool) -> Result<BTreeMap<String, String>, DataError> {
+    if open && cells.value.get("choices").is_some_and(Value::is_null) {
+        return Ok(BTreeMap::new());
+    }
     let value = cells.get("choices")?;
     let parsed = value.as_str().and_then(|text| serde_json::from_str::<Value>(text).ok());
     let object = parsed.as_ref().unwrap_or(value).as_object().cloned();
@@ -148,11 +152,18 @@ impl Task for Mmvu {
     ) -> Result<Option<Sample>, DataError> {
         let quirks = Quirks::of(profile);
         let question_type = cells.text("question_type")?;
-        let open = question_type == "open-ended";
+        let open = match question_type {
+            "open-ended" => true,
+            "multiple-choice" => false,
+            other => {
+                let message = format!("`{other}` is neither multiple-choice nor open-ended");
+                return Err(cells.error("question_type", message));
+            }
+        };
         if open && quirks.open_ended == OpenEnded::LeftOut {
             return Ok(None);
         }
-        let choices = choices(cells)?;
+        let choices = choices(cells, open)?;
         if choices.is_empty() && !open {
             return Err(cells.error("choices", "the row has no options".into()));
         }

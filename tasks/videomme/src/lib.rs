@@ -96,7 +96,8 @@ impl VideoMme {
     fn subtitle_text(&self, folders: &Folders, video_id: &str, quirks: Quirks) -> Option<String> {
         let path = folders.subtitles.as_ref()?.join(format!("{video_id}.srt"));
         // Upstream reads with errors ignored: bytes that are no UTF-8 are dropped.
-        let content = String::from_utf8_lossy(&std::fs::read(path).ok()?).replace('\u{fffd}', "");
+        let bytes = std::fs::read(path).ok()?;
+        let content: String = bytes.utf8_chunks().map(|chunk| chunk.valid()).collect();
         let text = if quirks.untimed_subtitles { parse_srt(&content) } else { timed_subtitles(&content) };
         (!text.is_empty()).then_some(text)
     }
@@ -220,6 +221,16 @@ mod tests {
             Some("[01:00] hi")
         );
         assert_eq!(sample(&VideoMme::without_subtitles(), &folders, Profile::Paper).question.subtitles, None);
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_dropped_from_subtitles_and_nothing_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let folders = Folders { videos: dir.path().into(), subtitles: Some(dir.path().into()) };
+        let bytes = b"1\n00:00:01,000 --> 00:00:02,000\ncaf\xc3\xa9 \xff\xef\xbf\xbd!\n";
+        std::fs::write(dir.path().join("vid.srt"), bytes).unwrap();
+        let sample = sample(&VideoMme::with_subtitles(), &folders, Profile::Release);
+        assert_eq!(sample.question.subtitles.as_deref(), Some("café \u{fffd}!"));
     }
 
     #[test]

@@ -93,6 +93,9 @@ fn print(check: &DataCheck) {
     println!("{}: {state}", check.task);
     if let Some(path) = &check.annotations {
         println!("  annotations {}", path.display());
+        if let Some(revision) = &check.revision {
+            println!("  revision    {revision}");
+        }
         println!("  rows        {} of {}", check.rows, check.expected_rows);
         let there = check.videos - check.missing_videos.len();
         println!("  videos      {there} of {} named, {} published", check.videos, check.expected_videos);
@@ -107,7 +110,10 @@ fn print(check: &DataCheck) {
 
 /// Lists the benchmarks.
 pub fn tasks(_args: &TasksArgs) -> anyhow::Result<Exit> {
-    println!("{:<15} {:<27} {:>5} {:>6}  {:<13} repository", "name", "benchmark", "rows", "videos", "metric");
+    println!(
+        "{:<15} {:<27} {:>5} {:>6}  {:<13} {:<32} license",
+        "name", "benchmark", "rows", "videos", "metric", "repository"
+    );
     for task in registry::tasks() {
         let spec: &TaskSpec = task.spec();
         let metric = match &spec.metric {
@@ -116,13 +122,14 @@ pub fn tasks(_args: &TasksArgs) -> anyhow::Result<Exit> {
             Metric::Accuracy { macro_over: None } => "accuracy",
         };
         println!(
-            "{:<15} {:<27} {:>5} {:>6}  {metric:<13} {}{}",
+            "{:<15} {:<27} {:>5} {:>6}  {metric:<13} {:<32} {}{}",
             spec.name,
             spec.title,
             spec.expected_rows,
             spec.expected_videos,
             spec.hub.repos[0],
-            if spec.hub.gated { " (gated)" } else { "" }
+            spec.hub.license,
+            if spec.hub.gated { "; gated: accept the terms on the hub first" } else { "" }
         );
     }
     Ok(Exit::Ok)

@@ -1,0 +1,204 @@
+//! The generated data root read back through every task, and what `data check` says about it.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use common::{SPLITS, bench, text, world};
+use paravt_suite::profile::Profile;
+use paravt_suite::sample::{Gold, Sample};
+use paravt_suite::task::{DataRoot, Dataset, Task};
+use paravt_task_charades_sta::CharadesSta;
+use paravt_task_longvideobench::LongVideoBench;
+use paravt_task_lvbench::LvBench;
+use paravt_task_mlvu::Mlvu;
+use paravt_task_mmvu::Mmvu;
+use paravt_task_videomme::VideoMme;
+
+fn tasks() -> Vec<Box<dyn Task>> {
+    vec![
+        Box::new(VideoMme::without_subtitles()),
+        Box::new(VideoMme::with_subtitles()),
+        Box::new(LongVideoBench::new()),
+        Box::new(LvBench::new()),
+        Box::new(Mlvu::new()),
+        Box::new(Mmvu::new()),
+        Box::new(CharadesSta::new()),
+    ]
+}
+
+fn root(hf_home: &Path, data: Option<&Path>) -> DataRoot {
+    DataRoot { hf_home: hf_home.to_owned(), data: data.map(Path::to_owned), videos: BTreeMap::new() }
+}
+
+fn load(task: &dyn Task, root: &DataRoot, profile: Profile) -> Dataset {
+    task.load(root, profile).unwrap_or_else(|error| panic!("{}: {error}", task.spec().name))
+}
+
+fn line(sample: &Sample, base: &Path) -> String {
+    let gold = match &sample.gold {
+        Gold::Choice { answer } => answer.clone(),
+        Gold::Text { answer } => format!("\"{answer}\""),
+        Gold::Interval { start, end } => format!("{start}-{end}"),
+    };
+    let video = sample.video.strip_prefix(base).expect("videos lie below the root");
+    format!(
+        "{} | {} | {} | {:?} {:?} [{}] | {gold} | {:?} | {:?}",
+        sample.uid,
+        sample.id,
+        video.display(),
+        sample.question.stem,
+        sample.question.options,
+        sample.question.letters,
+        sample.evidence,
+        sample.flags
+    )
+}
+
+/// Golden loads: what every split of the world becomes under every profile.
+#[test]
+fn every_split_loads_as_written() {
+    for task in tasks() {
+        let mut shown = String::new();
+        for profile in Profile::ALL {
+            let dataset = load(&*task, &root(world(), None), profile);
+            let _ = writeln!(shown, "{profile}");
+            for sample in &dataset.samples {
+                assert!(sample.video.is_file(), "{}", sample.video.display());
+                let _ = writeln!(shown, "  {}", line(sample, world()));
+            }
+            assert_eq!(dataset.revision.as_deref(), Some("0".repeat(40).as_str()));
+        }
+        insta::assert_snapshot!(task.spec().name.as_str(), shown);
+    }
+}
+
+#[test]
+fn uids_are_unique_and_letters_are_the_gold_letters() {
+    for task in tasks() {
+        let mut samples = load(&*task, &root(world(), None), Profile::Strict).samples;
+        for sample in &samples {
+            if let Gold::Choice { answer } = &sample.gold {
+                assert!(sample.question.letters.contains(answer.as_str()), "{}", sample.uid);
+            }
+        }
+        let all = samples.len();
+        samples.sort_by(|a, b| a.uid.cmp(&b.uid));
+        samples.dedup_by(|a, b| a.uid == b.uid);
+        assert_eq!((samples.len(), all > 0), (all, true), "{}", task.spec().name);
+    }
+}
+
+#[test]
+fn the_same_seed_makes_the_same_files_and_another_seed_others() {
+    let make = |seed: &str| {
+        let dir = tempfile::tempdir().unwrap();
+        let small = ["--videos", "1", "--questions", "1", "--seed", seed];
+        let made = bench().args(["data", "make", "--out"]).arg(dir.path()).args(small).output().unwrap();
+        assert!(made.status.success(), "{}", text(&made));
+        dir
+    };
+    let read = |dir: &tempfile::TempDir| -> Vec<Vec<u8>> {
+        ["lvbench/nanoLV_0.mp4", "videomme/subtitle/nanoMME_0.srt"]
+            .map(|file| std::fs::read(dir.path().join(file)).unwrap())
+            .into()
+    };
+    let (first, second, other) = (make("5"), make("5"), make("6"));
+    assert!(read(&first) == read(&second), "the same seed");
+    assert!(read(&first) != read(&other), "another seed");
+}
+
+fn annotation(task: &dyn Task) -> PathBuf {
+    load(task, &root(world(), None), Profile::Release).files.remove(0)
+}
+
+#[test]
+fn annotations_are_found_in_every_place_and_under_the_former_owner() {
+    let task = LvBench::new();
+    let published = "data/train-00000-of-00001.parquet";
+    let former = "hub/datasets--lmms-lab--LVBench/snapshots/abc/data/train-00000-of-00001.parquet";
+    for place in ["train-00000-of-00001.parquet", published, "lvbench/train-00000-of-00001.parquet", former] {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(place);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::copy(annotation(&task), &path).unwrap();
+        let dataset = load(&task, &root(Path::new("/nowhere"), Some(dir.path())), Profile::Paper);
+        assert_eq!(dataset.files, [path]);
+        assert_eq!(dataset.revision.as_deref(), (place == former).then_some("abc"), "{place}");
+    }
+}
+
+#[test]
+fn videos_are_taken_from_the_root_that_holds_them() {
+    let dir = tempfile::tempdir().unwrap();
+    for task in [Box::new(LvBench::new()) as Box<dyn Task>, Box::new(Mlvu::new())] {
+        std::fs::copy(annotation(&*task), dir.path().join(annotation(&*task).file_name().unwrap())).unwrap();
+        // Annotations in --data, videos where lmms-eval left them.
+        let dataset = load(&*task, &root(world(), Some(dir.path())), Profile::Paper);
+        assert!(dataset.files[0].starts_with(dir.path()));
+        assert!(dataset.samples.iter().all(|sample| sample.video.is_file()), "{}", task.spec().name);
+    }
+}
+
+#[test]
+fn a_video_folder_given_apart_stands_alone() {
+    let mut root = root(world(), None);
+    root.videos.insert("mlvu".into(), PathBuf::from("/apart"));
+    let dataset = load(&Mlvu::new(), &root, Profile::Release);
+    assert_eq!(dataset.samples[0].video, Path::new("/apart/nanoML_0.mp4"));
+}
+
+#[test]
+fn check_says_what_is_missing_and_what_would_provide_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("mlvu/test-00000-of-00001.parquet");
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::copy(annotation(&Mlvu::new()), &path).unwrap();
+    std::fs::write(dir.path().join("mlvu/video_part_3.zip"), "PK").unwrap();
+    let output = bench().args(["data", "check", "mlvu", "--data"]).arg(dir.path()).output().unwrap();
+    let said = text(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    for part in [
+        "6 rows where 2174 are published in mlvu/test-00000-of-00001.parquet of sy1998/MLVU_dev@96207eb9",
+        "3 of 3 videos are missing",
+        "video_part_1.zip, video_part_2.zip",
+        "1 published archives lie there and may only want unpacking",
+        "video_part_3.zip) into",
+    ] {
+        assert!(said.contains(part), "`{part}` in: {said}");
+    }
+}
+
+#[test]
+fn check_counts_subtitles_and_answers_in_json() {
+    let output =
+        bench().args(["data", "check", "videomme_wsub", "--json", "--data"]).arg(world()).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let checks: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(checks[0]["subtitles"], serde_json::json!([2, 744]));
+    assert_eq!(checks[0]["missing_videos"], serde_json::json!([]));
+    let findings = checks[0]["findings"].to_string();
+    assert!(findings.contains("subtitle.zip of lmms-eval/Video-MME@ead1408f"), "{findings}");
+}
+
+#[test]
+fn check_of_an_empty_root_names_the_annotation_file_of_every_split() {
+    let dir = tempfile::tempdir().unwrap();
+    let output = bench().args(["data", "check", "--hf-home"]).arg(dir.path()).output().unwrap();
+    let said = text(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    for (split, file) in SPLITS.iter().zip([
+        "videomme/test-00000-of-00001.parquet of lmms-eval/Video-MME",
+        "videomme/test-00000-of-00001.parquet of lmms-eval/Video-MME",
+        "validation-00000-of-00001.parquet of longvideobench/LongVideoBench",
+        "data/train-00000-of-00001.parquet of lmms-eval/LVBench",
+        "mlvu/test-00000-of-00001.parquet of sy1998/MLVU_dev",
+        "validation.json of yale-nlp/MMVU",
+        "data/test-00000-of-00001.parquet of lmms-eval/charades_sta",
+    ]) {
+        assert!(said.contains(&format!("{split}: INCOMPLETE")), "{said}");
+        assert!(said.contains(&format!("download {file}")), "{file} in: {said}");
+    }
+}

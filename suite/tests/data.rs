@@ -1,0 +1,209 @@
+//! Annotation files as they may come: every column type, damaged files, files of another writer.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests are tests too")]
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+
+use arrow::array::{
+    ArrayRef, DictionaryArray, FixedSizeListArray, Float64Array, Int8Array, Int16Array, Int32Array,
+    Int64Array, LargeStringArray, ListArray, RecordBatch, StringArray, StructArray, TimestampSecondArray,
+    UInt8Array, UInt16Array, UInt32Array, UInt64Array,
+};
+use arrow::datatypes::{Field, Float16Type, Int32Type};
+use half::f16;
+use paravt_suite::data::{Cells, DataError, read_rows};
+use parquet::arrow::ArrowWriter;
+use serde_json::{Value, json};
+
+fn write(path: &Path, columns: Vec<(&str, ArrayRef)>) {
+    let batch = RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(n, c)| (n, c, true)));
+    let batch = batch.unwrap();
+    let mut writer = ArrowWriter::try_new(File::create(path).unwrap(), batch.schema(), None).unwrap();
+    writer.write(&batch).unwrap();
+    writer.close().unwrap();
+}
+
+fn file(dir: &tempfile::TempDir) -> PathBuf {
+    dir.path().join("test-00000-of-00001.parquet")
+}
+
+fn halves(values: &[f64]) -> Vec<Option<f16>> {
+    values.iter().map(|&value| Some(f16::from_f64(value))).collect()
+}
+
+#[test]
+fn integers_of_every_width_are_the_same_number() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = file(&dir);
+    let columns: Vec<(&str, ArrayRef)> = vec![
+        ("int8", Arc::new(Int8Array::from(vec![3, -1]))),
+        ("int16", Arc::new(Int16Array::from(vec![3, -1]))),
+        ("int32", Arc::new(Int32Array::from(vec![3, -1]))),
+        ("int64", Arc::new(Int64Array::from(vec![3, -1]))),
+        ("uint8", Arc::new(UInt8Array::from(vec![3, 255]))),
+        ("uint16", Arc::new(UInt16Array::from(vec![3, 9]))),
+        ("uint32", Arc::new(UInt32Array::from(vec![3, 9]))),
+        ("uint64", Arc::new(UInt64Array::from(vec![3, 9]))),
+        ("double", Arc::new(Float64Array::from(vec![3.0, 9.5]))),
+    ];
+    let names: Vec<String> = columns.iter().map(|(name, _)| (*name).to_owned()).collect();
+    write(&path, columns);
+    let rows = read_rows(&path).unwrap();
+    let cells = |row: usize| Cells { file: &path, row, value: &rows[row] };
+    for name in &names {
+        assert_eq!(cells(0).integer(name).unwrap(), 3, "{name}");
+    }
+    assert_eq!(cells(1).integer("int8").unwrap(), -1);
+    assert_eq!(cells(1).integer("uint8").unwrap(), 255);
+    let message = cells(1).integer("double").unwrap_err().to_string();
+    assert!(message.contains("row 1, column `double`: an integer is needed, found 9.5"), "{message}");
+}
+
+#[test]
+fn texts_lists_structs_and_half_floats() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = file(&dir);
+    let dictionary: DictionaryArray<Int32Type> = [Some("tv"), None, Some("tv")].into_iter().collect();
+    let half_lists = ListArray::from_iter_primitive::<Float16Type, _, _>(
+        [[24.3, 30.4], [0.0, 1.5], [2.0, 3.0]].map(|row| Some(halves(&row))),
+    );
+    let pairs = FixedSizeListArray::from_iter_primitive::<Float16Type, _, _>(
+        [[24.3, 30.4], [0.0, 1.5], [2.0, 3.0]].map(|row| Some(halves(&row))),
+        2,
+    );
+    let field = |name| Arc::new(Field::new(name, arrow::datatypes::DataType::Utf8, true));
+    let structs = StructArray::from(vec![
+        (field("subject"), Arc::new(StringArray::from(vec!["Art", "Law", "Art"])) as ArrayRef),
+        (field("textbook"), Arc::new(StringArray::from(vec![Some("t"), None, None])) as ArrayRef),
+    ]);
+    write(
+        &path,
+        vec![
+            ("type", Arc::new(dictionary)),
+            ("question", Arc::new(LargeStringArray::from(vec!["é", "b", "c"]))),
+            ("timestamp", Arc::new(half_lists)),
+            ("pair", Arc::new(pairs)),
+            ("metadata", Arc::new(structs)),
+        ],
+    );
+    let rows = read_rows(&path).unwrap();
+    assert_eq!(
+        Value::Object(rows[0].clone()),
+        json!({"type": "tv", "question": "é", "timestamp": [24.296875, 30.40625], "pair": [24.296875, 30.40625],
+            "metadata": {"subject": "Art", "textbook": "t"}})
+    );
+    assert_eq!((&rows[1]["type"], &rows[2]["type"]), (&Value::Null, &json!("tv")));
+    let message = Cells { file: &path, row: 1, value: &rows[1] }.text("type").unwrap_err().to_string();
+    assert!(message.ends_with("parquet: row 1, column `type`: the cell is null"), "{message}");
+}
+
+#[test]
+fn a_column_of_an_unusable_type_is_named_by_its_type_not_called_missing() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = file(&dir);
+    write(&path, vec![("answer", Arc::new(TimestampSecondArray::from(vec![0, 1])))]);
+    let rows = read_rows(&path).unwrap();
+    let cells = Cells { file: &path, row: 1, value: &rows[1] };
+    let message = cells.text("answer").unwrap_err().to_string();
+    assert!(message.contains("row 1, column `answer`: text is needed"), "{message}");
+    assert!(message.contains("Timestamp"), "{message}");
+    let message = cells.text("anwser").unwrap_err().to_string();
+    assert!(message.contains("column `anwser`: missing; the nearest is `answer`"), "{message}");
+    assert!(message.contains(&*path.to_string_lossy()), "{message}");
+}
+
+/// A small file with a data page worth damaging.
+fn sound(path: &Path) -> Vec<u8> {
+    let words: Vec<String> = (0..200).map(|number| format!("question {number}")).collect();
+    let numbers: Vec<i32> = (0..200).collect();
+    write(
+        path,
+        vec![("question", Arc::new(StringArray::from(words))), ("n", Arc::new(Int32Array::from(numbers)))],
+    );
+    std::fs::read(path).unwrap()
+}
+
+#[test]
+fn a_file_cut_off_anywhere_is_an_error_that_names_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = file(&dir);
+    let bytes = sound(&path);
+    for length in (0..bytes.len()).step_by(37).chain([bytes.len() - 1]) {
+        std::fs::write(&path, &bytes[..length]).unwrap();
+        let error = read_rows(&path).unwrap_err();
+        assert!(matches!(error, DataError::Format { .. }), "{length} bytes: {error}");
+        let message = error.to_string();
+        assert!(message.contains("test-00000-of-00001.parquet") && message.contains("cut off"), "{message}");
+    }
+}
+
+#[test]
+fn a_flipped_byte_gives_rows_or_an_error_and_never_takes_the_process_down() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = file(&dir);
+    let bytes = sound(&path);
+    let mut refused = 0;
+    for position in (0..bytes.len()).step_by(3) {
+        let mut damaged = bytes.clone();
+        damaged[position] ^= 0xff;
+        std::fs::write(&path, &damaged).unwrap();
+        refused += usize::from(read_rows(&path).is_err());
+    }
+    assert!(refused > 0);
+}
+
+#[test]
+fn a_pointer_file_and_broken_json_are_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = file(&dir);
+    std::fs::write(&path, "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n").unwrap();
+    assert!(read_rows(&path).unwrap_err().to_string().contains("damaged or cut off after row 0"));
+    let json = dir.path().join("validation.json");
+    std::fs::write(&json, r#"[{"id": "validation_0"}, {"id":"#).unwrap();
+    let message = read_rows(&json).unwrap_err().to_string();
+    assert!(message.contains("validation.json") && message.contains("no JSON array"), "{message}");
+    assert!(matches!(read_rows(&dir.path().join("none.parquet")), Err(DataError::Io { .. })));
+}
+
+const PYARROW: &str = r#"
+import sys, numpy, pyarrow as pa, pyarrow.parquet as pq
+columns = {
+    "video": pa.array(["a.mp4", "b.mp4"]),
+    "timestamp": pa.array([[numpy.float16(24.3), numpy.float16(30.4)], [numpy.float16(0), numpy.float16(35.7)]],
+                          pa.list_(pa.float16())),
+    "kind": pa.array(["x", None]).dictionary_encode(),
+    "choices": pa.array([{"A": "pan", "B": ""}, {"A": "", "B": None}]),
+    "options": pa.array([["A. 1", "B. 2"], []], pa.large_list(pa.string())),
+}
+for width in ("int16", "int32", "int64", "uint8"):
+    columns[width] = pa.array([7, 0], getattr(pa, width)())
+pq.write_table(pa.table(columns), sys.argv[1], compression=sys.argv[2])
+"#;
+
+#[test]
+fn files_written_by_pyarrow() {
+    let python = std::env::var("PARAVT_PYTHON")
+        .expect("PARAVT_PYTHON is not set: run ci/setup, then the tests through ci/test");
+    let dir = tempfile::tempdir().unwrap();
+    for compression in ["snappy", "zstd", "none"] {
+        let path = dir.path().join(format!("{compression}.parquet"));
+        let output =
+            Command::new(&python).args(["-c", PYARROW]).arg(&path).arg(compression).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let rows = read_rows(&path).unwrap();
+        assert_eq!(
+            Value::from(rows.into_iter().map(Value::Object).collect::<Vec<_>>()),
+            json!([
+                {"video": "a.mp4", "timestamp": [24.296875, 30.40625], "kind": "x",
+                 "choices": {"A": "pan", "B": ""}, "options": ["A. 1", "B. 2"],
+                 "int16": 7, "int32": 7, "int64": 7, "uint8": 7},
+                {"video": "b.mp4", "timestamp": [0.0, 35.6875], "kind": null,
+                 "choices": {"A": "", "B": null}, "options": [],
+                 "int16": 0, "int32": 0, "int64": 0, "uint8": 0},
+            ])
+        );
+    }
+}

@@ -1,4 +1,5 @@
 //! A bad server costs time, never a score: the same records as without faults, or a named error.
+#![allow(clippy::unwrap_used)]
 
 mod common;
 

@@ -1,4 +1,5 @@
 //! A disk that fills up in the middle of a run.
+#![allow(clippy::unwrap_used)]
 
 mod common;
 
@@ -17,11 +18,23 @@ fn a_disk_that_fills_up_stops_the_run_and_loses_nothing() {
     std::fs::create_dir_all(&small).unwrap();
     let arguments = |out: &std::path::Path| -> Vec<String> {
         let text = |path: &std::path::Path| path.to_str().unwrap().to_owned();
-        ["run", "lvbench", "--nframes", "16", "--concurrency", "1", "--base-url", &server.base_url, "--data"]
-            .iter()
-            .map(|word| (*word).to_owned())
-            .chain([text(world()), "--out".to_owned(), text(out)])
-            .collect()
+        [
+            "run",
+            "lvbench",
+            "--protocol",
+            "native",
+            "--nframes",
+            "16",
+            "--concurrency",
+            "1",
+            "--base-url",
+            &server.base_url,
+            "--data",
+        ]
+        .iter()
+        .map(|word| (*word).to_owned())
+        .chain([text(world()), "--out".to_owned(), text(out)])
+        .collect()
     };
     // The size holds the manifest and a few records; what was written is copied out before the mount ends.
     let script = format!(

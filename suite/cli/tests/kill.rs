@@ -1,4 +1,5 @@
 //! A run that is killed at any moment ends, after `--resume`, with the records of one that never was.
+#![allow(clippy::unwrap_used)]
 
 mod common;
 

@@ -1,4 +1,5 @@
 //! What a user does with runs: all splits, shards and merge, replay, dry run, a full disk.
+#![allow(clippy::unwrap_used)]
 
 mod common;
 

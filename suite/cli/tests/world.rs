@@ -1,4 +1,5 @@
 //! The generated data root read back through every task, and what `data check` says about it.
+#![allow(clippy::unwrap_used)]
 
 mod common;
 

@@ -10,6 +10,7 @@ use crate::{Frame, Sampled, VideoFile, VideoRequest};
 /// Indexed files that are kept.
 const FILES: usize = 64;
 
+/// A value that is made once, by whoever asks first.
 type Slot<T> = Arc<OnceLock<Result<Arc<T>, MediaError>>>;
 
 /// Samples once for all askers of the same thing; what was not asked for longest goes when the budget is used up.
@@ -21,7 +22,7 @@ pub struct FrameCache<T> {
 
 #[derive(Debug)]
 struct State<T> {
-    files: VecDeque<(PathBuf, Arc<OnceLock<Result<Arc<VideoFile>, MediaError>>>)>,
+    files: VecDeque<(PathBuf, Slot<VideoFile>)>,
     slots: HashMap<String, Slot<T>>,
     /// Finished results by last use, with their sizes.
     order: VecDeque<(String, usize)>,

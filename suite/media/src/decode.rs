@@ -12,6 +12,9 @@ use crate::error::MediaError;
 use crate::index::{VideoIndex, open, read};
 use crate::{Frame, ReaderStats};
 
+/// Frames of one worker by index, and what they took.
+type Part<T> = (Vec<(usize, T)>, ReaderStats);
+
 /// Wanted frames of one group of pictures.
 struct Group {
     /// Frame where decoding starts.
@@ -34,7 +37,7 @@ pub fn frames<T: Clone + Send>(
     let threads = (cores / workers).max(1);
     // Neighbouring groups stay together so that a worker reads forward through the file.
     let shares: Vec<&[Group]> = groups.chunks(groups.len().div_ceil(workers).max(1)).collect();
-    let parts: Vec<Result<(Vec<(usize, T)>, ReaderStats), MediaError>> = shares
+    let parts: Vec<Result<Part<T>, MediaError>> = shares
         .into_par_iter()
         .map(|share| {
             let mut worker = Worker::new(path, index, size, threads)?;
@@ -81,6 +84,14 @@ fn groups(index: &VideoIndex, indices: &[usize]) -> Vec<Group> {
     groups
 }
 
+/// Without presentation times a picture is known by the packet that brought it out: it serves the
+/// first wanted time that this packet has reached, as in torchcodec.
+fn due(picture: &ff::frame::Video, wanted: &HashMap<i64, Vec<usize>>) -> Option<i64> {
+    // SAFETY: the picture owns a valid frame; `pkt_dts` is a plain field of it.
+    let reached = unsafe { (*picture.as_ptr()).pkt_dts };
+    wanted.keys().copied().filter(|time| *time <= reached).min()
+}
+
 /// One demuxer and one decoder.
 struct Worker<'a> {
     path: &'a Path,
@@ -88,6 +99,8 @@ struct Worker<'a> {
     input: ff::format::context::Input,
     decoder: decoder::Video,
     converter: Converter,
+    /// The last picture, kept only there.
+    last: Option<ff::frame::Video>,
     stats: ReaderStats,
 }
 
@@ -111,7 +124,15 @@ impl<'a> Worker<'a> {
         decoder.set_packet_time_base(video.time_base());
         let decoder = decoder.video().map_err(error)?;
         let converter = Converter::new(size, index.info.rotation);
-        Ok(Self { path, index, input, decoder, converter, stats: ReaderStats::default() })
+        Ok(Self {
+            path,
+            index,
+            input,
+            decoder,
+            converter,
+            last: None,
+            stats: ReaderStats::default(),
+        })
     }
 
     fn error(&self, index: usize, message: impl ToString) -> MediaError {
@@ -130,16 +151,24 @@ impl<'a> Worker<'a> {
             wanted.entry(self.index.entries[index].pts).or_default().push(index);
         }
         self.seek(group.start)?;
+        self.last = None;
         let mut packet = ff::Packet::empty();
         let mut at_end = false;
         while !wanted.is_empty() {
+            // A file without presentation times may hold packets that give no picture: the last stands in.
+            if at_end && let Some(last) = self.last.take() {
+                for index in wanted.drain().flat_map(|(_, indices)| indices) {
+                    deliver(self.converter.frame(&last, index, self.index.time_us(index))?)?;
+                }
+                return Ok(());
+            }
             if at_end {
                 let lost = wanted.values().flatten().min().copied().unwrap_or(group.start);
                 return Err(self.error(lost, "the file ends before it"));
             }
             if read(&mut self.input, self.index.stream, &mut packet) {
                 // Without presentation times nobody knows which packet is wanted: none is skipped.
-                let needed = packet.pts().is_none_or(|pts| wanted.contains_key(&pts));
+                let needed = !self.index.has_pts || packet.pts().is_none_or(|pts| wanted.contains_key(&pts));
                 self.decoder.skip_frame(if needed { Discard::Default } else { Discard::NonReference });
                 self.stats.packets += 1;
                 // A damaged packet costs its own picture; a wanted one is missed above, by name.
@@ -162,10 +191,17 @@ impl<'a> Worker<'a> {
         let mut picture = ff::frame::Video::empty();
         while self.decoder.receive_frame(&mut picture).is_ok() {
             self.stats.decoded += 1;
-            let pts = picture.pts().or(picture.timestamp());
+            let pts = if self.index.has_pts {
+                picture.pts().or(picture.timestamp())
+            } else {
+                due(&picture, wanted)
+            };
             for index in pts.and_then(|pts| wanted.remove(&pts)).into_iter().flatten() {
                 let time_us = self.index.time_us(index);
                 deliver(self.converter.frame(&picture, index, time_us)?)?;
+            }
+            if !self.index.has_pts {
+                self.last = Some(std::mem::replace(&mut picture, ff::frame::Video::empty()));
             }
         }
         Ok(())

@@ -31,6 +31,8 @@ pub struct VideoIndex {
     pub time_base: f64,
     /// The video stream's index in the file.
     pub stream: usize,
+    /// Packets carry presentation times; in AVI and its like only decoding times.
+    pub has_pts: bool,
     /// What the video is.
     pub info: VideoInfo,
 }
@@ -101,6 +103,7 @@ impl VideoIndex {
             )
         };
         let mut entries = Vec::new();
+        let mut has_pts = true;
         let mut packet = ff::Packet::empty();
         while read(&mut input, stream, &mut packet) {
             // SAFETY: the packet is valid and `flags` a plain field; the wrapper's own flags leave this one out.
@@ -109,6 +112,7 @@ impl VideoIndex {
                 continue;
             }
             let Some(pts) = packet.pts().or(packet.dts()) else { continue };
+            has_pts &= packet.pts().is_some();
             let dts = packet.dts().unwrap_or(pts);
             entries.push(Entry { pts, dts, duration: packet.duration(), key: packet.is_key() });
         }
@@ -133,7 +137,7 @@ impl VideoIndex {
         let fps = if duration > 0.0 { frames as f64 / duration } else { rate };
         let codec = codec.name().to_owned();
         let info = VideoInfo { width, height, frames, fps, duration, codec, rotation };
-        Ok(Self { entries, time_base, stream, info })
+        Ok(Self { entries, time_base, stream, has_pts, info })
     }
 
     /// Microseconds of an entry from the first frame.

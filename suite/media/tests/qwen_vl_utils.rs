@@ -1,6 +1,7 @@
 //! The same frames as the real qwen-vl-utils with its torchcodec reader: indices, sizes, pixels.
 //!
 //! Needs the Python that `ci/setup` installs (`PARAVT_PYTHON`) and the ffmpeg program.
+#![allow(clippy::unwrap_used)]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -267,6 +268,7 @@ fn frames_are_those_of_qwen_vl_utils() {
             difference < MEAN_DIFFERENCE,
             "{name} {request:?}: pixels differ by {difference:.2} on average"
         );
+        println!("{name:16} {difference:.3} {:?}", request.sampling);
         worst = worst.max(difference);
         compared += 1;
     }

@@ -25,7 +25,7 @@ pub fn extract_answer(completion: &str) -> String {
     let lines = split_lines(completion).into_iter().map(strip);
     let kept =
         lines.filter(|line| !line.is_empty() && !line.starts_with("<|im_") && !line.starts_with("<tool_"));
-    kept.last().unwrap_or_default().to_owned()
+    kept.next_back().unwrap_or_default().to_owned()
 }
 
 /// The text without its closed `open … close` blocks.

@@ -48,18 +48,3 @@ fn times(text: &str) -> Value {
         Err(error) => json!({ "sample_error": error.to_string() }),
     }
 }
-
-/// A JSON input as Python has it after `json.load`.
-pub fn from_json(value: &Value) -> PyValue {
-    match value {
-        Value::Null => PyValue::None,
-        Value::Bool(value) => PyValue::Bool(*value),
-        Value::Number(number) if number.is_f64() => PyValue::Float(number.as_f64().unwrap_or(f64::NAN)),
-        Value::Number(number) => PyValue::Int(number.to_string()),
-        Value::String(text) => PyValue::Str(text.clone()),
-        Value::Array(items) => PyValue::List(items.iter().map(from_json).collect()),
-        Value::Object(items) => {
-            PyValue::Dict(items.iter().map(|(key, value)| (key.clone(), from_json(value))).collect())
-        }
-    }
-}

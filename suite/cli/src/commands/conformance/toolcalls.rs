@@ -26,10 +26,15 @@ pub fn call(function: &str, input: &Value) -> Option<Value> {
             })
         }
         "rl._parse_python_function_call" => {
-            let calls = toolcall::parse_python_function_call(text).into_iter();
-            calls
-                .map(|call| json!({"name": call.name, "arguments": PyValue::Dict(call.arguments).to_json()}))
-                .collect()
+            let call = |call: toolcall::PythonCall| {
+                let arguments =
+                    call.arguments.map_or("not JSON".into(), |items| PyValue::Dict(items).to_json());
+                json!({"name": call.name, "arguments": arguments})
+            };
+            match toolcall::parse_python_function_call(text) {
+                Ok(calls) => calls.into_iter().map(call).collect(),
+                Err(error) => json!({ "raises": format!("RecursionError: {error}") }),
+            }
         }
         _ => return None,
     })

@@ -179,7 +179,7 @@ impl Parser<'_> {
         if end > int_end {
             return float(text).map(PyValue::Float).ok_or_else(|| self.error("a number was expected"));
         }
-        if text.len() > MAX_INT_DIGITS {
+        if text.trim_start_matches('-').len() > MAX_INT_DIGITS {
             return Err(self.error("an integer is too long"));
         }
         Ok(PyValue::Int(if text == "-0" { "0".to_owned() } else { text.to_owned() }))
@@ -341,7 +341,7 @@ fn write_string(out: &mut String, text: &str, ascii: bool) {
             '\t' => out.push_str("\\t"),
             '\u{8}' => out.push_str("\\b"),
             '\u{c}' => out.push_str("\\f"),
-            c if (c as u32) < 0x20 || (ascii && !c.is_ascii()) => {
+            c if (c as u32) < 0x20 || (ascii && (c == '\u{7f}' || !c.is_ascii())) => {
                 for unit in c.encode_utf16(&mut [0; 2]) {
                     let _ = write!(out, "\\u{unit:04x}");
                 }

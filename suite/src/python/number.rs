@@ -1,11 +1,12 @@
 //! `float()` and the printing of floats.
 
-use super::{decimal_digit, strip};
+use super::decimal_digit;
 
 /// Python's `float(str)`: surrounding white space, any decimal digits, single underscores between
 /// digits, `inf`, `infinity` and `nan` in any case. `None` where Python raises ValueError.
 pub fn float(text: &str) -> Option<f64> {
-    let text = strip(text);
+    // Unlike `str.strip`, `float` keeps U+001C to U+001F, and so does Rust's `trim`.
+    let text = text.trim();
     let mut ascii = String::with_capacity(text.len());
     for c in text.chars() {
         match decimal_digit(c) {
@@ -98,13 +99,17 @@ mod tests {
             ("３.５", 3.5),
             ("+.5", 0.5),
             ("5.", 5.0),
+            ("\u{85}\u{3000}5\u{b}", 5.0),
             ("-Infinity", f64::NEG_INFINITY),
             ("1e999", f64::INFINITY),
         ] {
             assert_eq!(float(text), Some(value), "{text}");
         }
         assert!(float("-NaN").is_some_and(f64::is_nan));
-        for text in ["", ".", "1__0", "_1", "1_", "1._5", "0x10", "90s", "1e", "e5", "--1", "infin", "²"] {
+        for text in [
+            "", ".", "1__0", "_1", "1_", "1._5", "0x10", "90s", "1e", "e5", "--1", "infin", "²", "\u{1c}5",
+            "5\u{1f}",
+        ] {
             assert_eq!(float(text), None, "{text}");
         }
     }

@@ -51,18 +51,10 @@ pub fn extract_hermes(text: &str) -> Extracted {
     {
         return Extracted { tools_called: true, calls, content: before("<tool_call>") };
     }
-    if text.contains("<tool_code>") {
-        let calls: Vec<ExtractedCall> = bodies(text, "<tool_code>", "</tool_code>")
-            .into_iter()
-            .flat_map(parse_python_function_call)
-            .map(|call| ExtractedCall {
-                name: call.name.into(),
-                arguments: dumps(&PyValue::Dict(call.arguments), false),
-            })
-            .collect();
-        if !calls.is_empty() {
-            return Extracted { tools_called: true, calls, content: before("<tool_code>") };
-        }
+    if text.contains("<tool_code>")
+        && let Some(calls) = code_calls(text).filter(|calls| !calls.is_empty())
+    {
+        return Extracted { tools_called: true, calls, content: before("<tool_code>") };
     }
     Extracted { tools_called: false, calls: Vec::new(), content: Some(text.to_owned()) }
 }
@@ -76,6 +68,18 @@ fn json_calls(text: &str) -> Option<Vec<ExtractedCall>> {
             Some(ExtractedCall { name, arguments: dumps(call.get("arguments")?, false) })
         })
         .collect()
+}
+
+/// The calls of all `<tool_code>` bodies; `None` where one of them makes Python raise.
+fn code_calls(text: &str) -> Option<Vec<ExtractedCall>> {
+    let mut calls = Vec::new();
+    for body in bodies(text, "<tool_code>", "</tool_code>") {
+        for call in parse_python_function_call(body).ok()? {
+            let arguments = dumps(&PyValue::Dict(call.arguments?), false);
+            calls.push(ExtractedCall { name: call.name.into(), arguments });
+        }
+    }
+    Some(calls)
 }
 
 /// `rewards.utils.has_parseable_tool_call`: a JSON object with a name, or a line of code with a parenthesis.

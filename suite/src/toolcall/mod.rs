@@ -4,11 +4,14 @@
 mod driver;
 mod hermes;
 mod python_call;
+mod python_source;
+mod python_value;
 
 pub use crate::python::PyValue;
 pub use driver::{CallError, parse_driver, parse_video_zoom, time_value, window};
 pub use hermes::{Extracted, ExtractedCall, extract_hermes, has_parseable_tool_call};
-pub use python_call::parse_python_function_call;
+pub use python_call::{PythonCall, parse_python_function_call};
+pub use python_source::TooDeep;
 
 /// The call as records and case files carry it.
 pub fn to_json(call: &PyValue) -> serde_json::Value {
@@ -18,13 +21,13 @@ pub fn to_json(call: &PyValue) -> serde_json::Value {
 /// Whether a call was opened and never closed: the text ended in the middle of it.
 pub fn has_unclosed_call(text: &str) -> bool {
     let last = |tag: &str| text.rfind(tag);
-    [("<tool_call>", "</tool_call>"), ("<tool_code>", "</tool_code>")].into_iter().any(
-        |(open, close)| match (last(open), last(close)) {
+    [("<tool_call>", "</tool_call>"), ("<tool_code>", "</tool_code>"), ("<video_zoom>", "</video_zoom>")]
+        .into_iter()
+        .any(|(open, close)| match (last(open), last(close)) {
             (Some(open), Some(close)) => open > close,
             (Some(_), None) => true,
             (None, _) => false,
-        },
-    )
+        })
 }
 
 #[cfg(test)]

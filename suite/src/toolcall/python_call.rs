@@ -1,8 +1,9 @@
 //! Python call syntax inside `<tool_code>`, as the RL side's `_parse_python_function_call` reads it.
 
-use rustpython_parser::Mode;
-use rustpython_parser::ast::{Constant, Expr, ExprCall, UnaryOp};
+use rustpython_parser::ast::{Expr, ExprCall};
 
+use super::python_source::{TooDeep, expression, keyword_name};
+use super::python_value::{Literal, literal};
 use crate::python::{PyValue, is_space, strip};
 
 /// One parsed call.
@@ -10,8 +11,9 @@ use crate::python::{PyValue, is_space, strip};
 pub struct PythonCall {
     /// Function or attribute name.
     pub name: String,
-    /// Arguments by name; positional ones only where no keyword was readable.
-    pub arguments: Vec<(String, PyValue)>,
+    /// Arguments by name; positional ones only where no keyword was readable. `None` where one of
+    /// them is a literal that `json.dumps` refuses (bytes, complex numbers, sets, `...`).
+    pub arguments: Option<Vec<(String, PyValue)>>,
 }
 
 /// Parameter names of the tools whose positional arguments are understood.
@@ -20,16 +22,23 @@ fn positional(name: &str) -> &'static [&'static str] {
 }
 
 /// Every line that is one call with literal arguments.
-pub fn parse_python_function_call(code: &str) -> Vec<PythonCall> {
-    strip(code).split('\n').map(strip).filter(|line| !line.is_empty()).filter_map(line_call).collect()
+///
+/// # Errors
+/// An expression nested too deeply, which the function does not catch.
+pub fn parse_python_function_call(code: &str) -> Result<Vec<PythonCall>, TooDeep> {
+    let lines = strip(code).split('\n').map(strip).filter(|line| !line.is_empty());
+    lines.filter_map(|line| line_call(line).transpose()).collect()
 }
 
-fn line_call(line: &str) -> Option<PythonCall> {
-    let expression = parse_line(line).or_else(|| {
+fn line_call(line: &str) -> Result<Option<PythonCall>, TooDeep> {
+    let mut parsed = expression(line)?;
+    if parsed.is_none() {
         let cleaned = without_stray_quotes(line);
-        if cleaned == line { None } else { parse_line(&cleaned) }
-    })?;
-    let Expr::Call(mut call) = expression else { return None };
+        if cleaned != line {
+            parsed = expression(&cleaned)?;
+        }
+    }
+    let Some(Expr::Call(mut call)) = parsed else { return Ok(None) };
     if is_print(&call)
         && let Some(Expr::Call(inner)) = call.args.first()
     {
@@ -38,33 +47,36 @@ fn line_call(line: &str) -> Option<PythonCall> {
     let name = match call.func.as_ref() {
         Expr::Name(name) => name.id.to_string(),
         Expr::Attribute(attribute) => attribute.attr.to_string(),
-        _ => return None,
+        _ => return Ok(None),
     };
-    let mut arguments = Vec::new();
-    for keyword in &call.keywords {
-        if let (Some(name), Some(value)) = (&keyword.arg, literal(&keyword.value)) {
-            PyValue::insert(&mut arguments, name.to_string(), value);
-        }
+    let mut arguments = keywords(&call);
+    if arguments.is_empty() {
+        let values = positional(&name).iter().zip(call.args.iter().map(literal));
+        arguments.extend(values.filter_map(|(name, value)| Some(((*name).to_owned(), value?))));
     }
     if arguments.is_empty() {
-        for (parameter, argument) in positional(&name).iter().zip(&call.args) {
-            if let Some(value) = literal(argument) {
-                PyValue::insert(&mut arguments, (*parameter).to_owned(), value);
-            }
+        return Ok(None);
+    }
+    let arguments = arguments.into_iter().map(|(name, value)| Some((name, value.into_json()?))).collect();
+    Ok(Some(PythonCall { name, arguments }))
+}
+
+/// Keyword arguments with literal values; of a repeated one the last, at the first one's place.
+fn keywords(call: &ExprCall) -> Vec<(String, Literal)> {
+    let mut arguments: Vec<(String, Literal)> = Vec::new();
+    for keyword in &call.keywords {
+        let (Some(name), Some(value)) = (&keyword.arg, literal(&keyword.value)) else { continue };
+        let name = keyword_name(name.as_str());
+        match arguments.iter_mut().find(|(known, _)| known == name) {
+            Some((_, old)) => *old = value,
+            None => arguments.push((name.to_owned(), value)),
         }
     }
-    (!arguments.is_empty()).then_some(PythonCall { name, arguments })
+    arguments
 }
 
 fn is_print(call: &ExprCall) -> bool {
     matches!(call.func.as_ref(), Expr::Name(name) if name.id.as_str() == "print")
-}
-
-fn parse_line(line: &str) -> Option<Expr> {
-    match rustpython_parser::parse(line, Mode::Expression, "<line>").ok()? {
-        rustpython_parser::ast::Mod::Expression(expression) => Some(*expression.body),
-        _ => None,
-    }
 }
 
 /// The two repairs for quotes that models leave after or before the closing parenthesis.
@@ -82,59 +94,73 @@ fn without_stray_quotes(line: &str) -> String {
 }
 
 /// `re.sub(r"\)\s*['\"].*$", ")")`: from the first closing parenthesis that a quote follows to the end of the line.
-fn close_then_quote(line: &str) -> String {
-    for (at, _) in line.match_indices(')') {
-        if line[at + 1..].trim_start_matches(is_space).starts_with(['"', '\'']) {
-            return line[..=at].to_owned();
-        }
-    }
-    line.to_owned()
+fn close_then_quote(line: &str) -> &str {
+    line.match_indices(')')
+        .find(|(at, _)| line[at + 1..].trim_start_matches(is_space).starts_with(['"', '\'']))
+        .map_or(line, |(at, _)| &line[..=at])
 }
 
-/// `ast.literal_eval`; `None` where it raises.
-fn literal(expression: &Expr) -> Option<PyValue> {
-    match expression {
-        Expr::Constant(constant) => constant_value(&constant.value),
-        Expr::List(list) => list.elts.iter().map(literal).collect::<Option<_>>().map(PyValue::List),
-        Expr::Tuple(tuple) => tuple.elts.iter().map(literal).collect::<Option<_>>().map(PyValue::List),
-        Expr::Dict(dict) => {
-            let mut items = Vec::new();
-            for (key, value) in dict.keys.iter().zip(&dict.values) {
-                let PyValue::Str(key) = literal(key.as_ref()?)? else { return None };
-                PyValue::insert(&mut items, key, literal(value)?);
-            }
-            Some(PyValue::Dict(items))
-        }
-        Expr::UnaryOp(unary) => {
-            let value = literal(&unary.operand)?;
-            match (unary.op, value) {
-                (UnaryOp::UAdd, value @ (PyValue::Int(_) | PyValue::Float(_))) => Some(value),
-                (UnaryOp::USub, PyValue::Float(value)) => Some(PyValue::Float(-value)),
-                (UnaryOp::USub, PyValue::Int(digits)) => Some(PyValue::Int(negated(&digits))),
-                _ => None,
-            }
-        }
-        _ => None,
-    }
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-fn negated(digits: &str) -> String {
-    match digits.strip_prefix('-') {
-        Some(positive) => positive.to_owned(),
-        None if digits == "0" => digits.to_owned(),
-        None => format!("-{digits}"),
+    fn arguments(code: &str) -> Vec<String> {
+        let calls = parse_python_function_call(code).unwrap();
+        calls
+            .into_iter()
+            .map(|call| match call.arguments {
+                Some(items) => format!("{} {}", call.name, PyValue::Dict(items).to_json()),
+                None => format!("{} -", call.name),
+            })
+            .collect()
     }
-}
 
-fn constant_value(constant: &Constant) -> Option<PyValue> {
-    Some(match constant {
-        Constant::None => PyValue::None,
-        Constant::Bool(value) => PyValue::Bool(*value),
-        Constant::Str(text) => PyValue::Str(text.clone()),
-        Constant::Int(value) => PyValue::Int(value.to_string()),
-        Constant::Float(value) => PyValue::Float(*value),
-        Constant::Tuple(items) => PyValue::List(items.iter().map(constant_value).collect::<Option<_>>()?),
-        // Bytes, complex numbers and `...` are literals to Python, and then fail in json.dumps.
-        Constant::Bytes(_) | Constant::Complex { .. } | Constant::Ellipsis => return None,
-    })
+    #[test]
+    fn calls_are_read_as_pythons_ast_has_them() {
+        for (code, expected) in [
+            ("crop_video('v', 1, 2.5, 3)", r#"crop_video {"video_path":"v","start_time":1,"end_time":2.5}"#),
+            ("print(tools.crop_video(start_time=-1))", r#"crop_video {"start_time":-1}"#),
+            ("crop_video(start_time=1, start_time=2)", r#"crop_video {"start_time":2}"#),
+            ("crop_video(ｓtart=1)", r#"crop_video {"start":1}"#),
+            ("crop_video(x=--1, y=1+1, z=[1, (2,)])", r#"crop_video {"z":[1,[2]]}"#),
+            ("crop_video(x={1: 'a', None: 2, 1.0: 'b'})", r#"crop_video {"x":{"1":"b","null":2}}"#),
+            ("crop_video(end_time=20.0')", r#"crop_video {"end_time":20.0}"#),
+            ("crop_video(end_time=20)')", r#"crop_video {"end_time":20}"#),
+            ("crop_video(x=b'1', y=2)", "crop_video -"),
+            ("crop_video(x=1+2j)", "crop_video -"),
+        ] {
+            assert_eq!(arguments(code), [expected], "{code}");
+        }
+        for code in [
+            "f(1)",
+            "crop_video()",
+            "crop_video(x=[1, y])",
+            "f(x=1); g(x=2)",
+            "x = f(y=1)",
+            "f(x=01)",
+            "f(x for x in y, a=1)",
+            "\u{feff}f(x=1)",
+            "f(x=1)\0",
+        ] {
+            assert_eq!(arguments(code), [""; 0], "{code}");
+        }
+    }
+
+    #[test]
+    fn nothing_overflows_the_stack() {
+        let deep = |open: &str, close: &str| format!("f(x={}1{})", open.repeat(50_000), close.repeat(50_000));
+        for code in [deep("(", ")"), deep("[", "]"), deep("-", ""), deep("not ", ""), deep("", ".a")] {
+            std::thread::Builder::new()
+                .stack_size(1 << 20)
+                .spawn(move || {
+                    assert!(
+                        parse_python_function_call(&code).is_ok_and(|calls| calls.is_empty())
+                            || parse_python_function_call(&code).is_err()
+                    )
+                })
+                .unwrap()
+                .join()
+                .unwrap();
+        }
+    }
 }

@@ -49,7 +49,9 @@ pub fn format_reward(completion: &str, config: &RewardConfig) -> f64 {
     if score > 0.0 && BALANCED.iter().all(|(open, close)| count(open) == count(close)) {
         score += 0.1;
     }
-    // Upstream has a ceiling and no floor.
-    let floor = if config.strict { 0.0 } else { f64::NEG_INFINITY };
-    score.min(1.0).max(floor)
+    if config.strict {
+        return score.clamp(0.0, 1.0);
+    }
+    // Upstream has a ceiling and no floor; Python's `min` keeps a NaN that stands first.
+    if score > 1.0 { 1.0 } else { score }
 }

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
+use paravt_suite::python::{PyValue, loads};
 use serde_json::Value;
 
 use crate::exit::Exit;
@@ -34,69 +35,107 @@ pub struct Case {
     pub input: String,
     /// The upstream's output.
     pub expected: Value,
-    /// Ours.
-    pub got: Value,
+    /// Ours; `None` where there is no such function here, or not for this input.
+    pub got: Option<Value>,
+}
+
+/// What became of the cases of one file.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Tally {
+    failed: usize,
+    unknown: usize,
 }
 
 /// Runs the command.
+///
+/// A file that cannot be used does not keep the others from being run, and neither it nor an
+/// unknown function is ever skipped in silence: both end in [`Exit::Usage`].
 pub fn run(args: &Args) -> anyhow::Result<Exit> {
-    let mut failed = 0;
+    let (mut failed, mut unusable) = (0, 0);
     for file in &args.files {
-        let cases = check(file).with_context(|| file.display().to_string())?;
-        failed += print(file, &cases, args.show);
+        match check(file).with_context(|| file.display().to_string()) {
+            Ok(cases) => {
+                let tally = print(file, &cases, args.show);
+                failed += tally.failed;
+                unusable += tally.unknown;
+            }
+            Err(error) => {
+                eprintln!("error: {error:#}");
+                unusable += 1;
+            }
+        }
     }
-    Ok(if failed == 0 { Exit::Ok } else { Exit::Finding })
+    Ok(match (unusable, failed) {
+        (0, 0) => Exit::Ok,
+        (0, _) => Exit::Finding,
+        _ => Exit::Usage,
+    })
 }
 
 /// The cases of one file; what it holds is told from its content.
 fn check(file: &Path) -> anyhow::Result<Vec<Case>> {
     let bytes = std::fs::read(file).context("cannot be read")?;
-    let content: Value = serde_json::from_slice(&bytes).context("is no JSON")?;
-    if let Value::Array(items) = &content {
+    let text = String::from_utf8(bytes).context("is no UTF-8")?;
+    // Python wrote these files: they may hold NaN, lone surrogates and integers of any size.
+    let content = loads(text.trim_start_matches('\u{feff}')).context("is no JSON")?;
+    if let PyValue::List(items) = &content {
+        if items.is_empty() {
+            bail!("holds no case");
+        }
         return items.iter().map(function_case).collect();
     }
-    if content.get("user").is_some() && content.get("system").is_some() {
-        return prompts::cases(&content);
-    }
-    if content.get("configs").is_some() && content.get("cases").is_some() {
-        return rewards::cases(&content);
-    }
-    bail!("is of no known kind: a list of function cases, reward cases or prompt hashes is needed")
+    let kind = [
+        (["user", "system"], prompts::cases as fn(&Value) -> anyhow::Result<Vec<Case>>),
+        (["configs", "cases"], rewards::cases),
+    ]
+    .into_iter()
+    .find(|(keys, _)| keys.iter().all(|key| content.get(key).is_some()));
+    let Some((_, cases)) = kind else {
+        bail!("is of no known kind: a list of function cases, reward cases or prompt hashes is needed")
+    };
+    cases(&content.to_json())
 }
 
 /// A case `{"fn", "input", "output"}`; a function that is not known fails.
-fn function_case(case: &Value) -> anyhow::Result<Case> {
-    let function = case["fn"].as_str().context("a case has no `fn`")?;
-    let (input, expected) = (&case["input"], &case["output"]);
+fn function_case(case: &PyValue) -> anyhow::Result<Case> {
+    let Some(PyValue::Str(function)) = case.get("fn") else { bail!("a case has no `fn`") };
+    let input = case.get("input").with_context(|| format!("a case of `{function}` has no `input`"))?;
+    let expected = case.get("output").with_context(|| format!("a case of `{function}` has no `output`"))?;
+    let plain = input.to_json();
     let got = extraction::call(function, input)
-        .or_else(|| toolcalls::call(function, input))
-        .or_else(|| rewards::call(function, input))
-        .unwrap_or_else(|| Value::String(format!("no function `{function}` here, or not for this input")));
-    Ok(Case { function: function.to_owned(), input: input.to_string(), expected: expected.clone(), got })
+        .or_else(|| toolcalls::call(function, &plain))
+        .or_else(|| rewards::call(function, &plain));
+    Ok(Case { function: function.clone(), input: plain.to_string(), expected: expected.to_json(), got })
 }
 
-/// Prints counts per function and the first differences; returns the number of failures.
-fn print(file: &Path, cases: &[Case], show: usize) -> usize {
+/// Prints counts per function and the first differences.
+fn print(file: &Path, cases: &[Case], show: usize) -> Tally {
     let mut by_function: BTreeMap<&str, (usize, Vec<&Case>)> = BTreeMap::new();
+    let mut tally = Tally::default();
     for case in cases {
         let entry = by_function.entry(&case.function).or_default();
-        if compare::same(&case.expected, &case.got) {
+        tally.unknown += usize::from(case.got.is_none());
+        if case.got.as_ref().is_some_and(|got| compare::same(&case.expected, got)) {
             entry.0 += 1;
         } else {
+            tally.failed += 1;
             entry.1.push(case);
         }
     }
     println!("{}", file.display());
-    let mut failed = 0;
     for (function, (passed, differing)) in by_function {
-        failed += differing.len();
         println!("  {function}: {passed} passed, {} failed", differing.len());
         for case in differing.iter().take(show) {
             println!("    input    {}", case.input);
             println!("    expected {}", case.expected);
-            println!("    got      {}", case.got);
+            match &case.got {
+                Some(got) => println!("    got      {got}"),
+                None => {
+                    println!("    got      nothing: no function `{function}` here, or not for this input")
+                }
+            }
         }
     }
-    println!("  {} passed, {failed} failed", cases.len() - failed);
-    failed
+    println!("  {} passed, {} failed", cases.len() - tally.failed, tally.failed);
+    tally
 }

@@ -7,17 +7,16 @@ use paravt_suite::scoring::upstream;
 use paravt_suite::toolcall::time_value;
 use serde_json::{Value, json};
 
-use super::toolcalls::from_json;
-
 /// Our output, or `None` for a function that is not of this module.
-pub fn call(function: &str, input: &Value) -> Option<Value> {
+pub fn call(function: &str, value: &PyValue) -> Option<Value> {
+    let input = &value.to_json();
     Some(match function {
         "extract_letter" => upstream::extract_letter(input.as_str()?).text.into(),
         "extract_time_from_response" => match upstream::extract_interval(input.as_str()?) {
             Some(found) => json!([number(found.start), number(found.end)]),
             None => Value::Null,
         },
-        "parse_time_val" => match time_value(&from_json(input)) {
+        "parse_time_val" => match time_value(value) {
             Ok(value) => number(value),
             Err(error) => json!({ "raises": format!("OverflowError: {error}") }),
         },

@@ -34,7 +34,7 @@ pub fn cases(content: &Value) -> anyhow::Result<Vec<Case>> {
             function: "system".into(),
             input: mode.clone(),
             expected: fingerprint_of(expected),
-            got: got.map_or(Value::Null, fingerprint),
+            got: got.map(fingerprint),
         });
     }
     for entry in content["user"].as_array().context("`user` is no list")? {
@@ -47,7 +47,7 @@ pub fn cases(content: &Value) -> anyhow::Result<Vec<Case>> {
         let mut wanted = fingerprint_of(expected);
         got["max_tokens"] = force.max_tokens.into();
         wanted["max_tokens"] = expected["max_tokens"].clone();
-        cases.push(Case { function: "force".into(), input: kind.clone(), expected: wanted, got });
+        cases.push(Case { function: "force".into(), input: kind.clone(), expected: wanted, got: Some(got) });
     }
     Ok(cases)
 }
@@ -80,7 +80,12 @@ fn user_case(
             got[key] = ours;
         }
     }
-    Ok(Case { function: format!("user {dataset}"), input: format!("{mode}, row {row}"), expected, got })
+    Ok(Case {
+        function: format!("user {dataset}"),
+        input: format!("{mode}, row {row}"),
+        expected,
+        got: Some(got),
+    })
 }
 
 fn gold(sample: &Sample) -> Value {

@@ -8,6 +8,7 @@ use paravt_train::reward::{self, QuestionType, RewardConfig};
 use serde_json::{Map, Value, json};
 
 use super::Case;
+use super::extraction::number;
 
 /// Functions of one or two texts; `None` for one that is not of this module.
 pub fn call(function: &str, input: &Value) -> Option<Value> {
@@ -31,7 +32,7 @@ pub fn call(function: &str, input: &Value) -> Option<Value> {
 
 fn iou(a: &str, b: &str) -> Value {
     match reward::temporal_iou(a, b) {
-        Ok(value) => value.into(),
+        Ok(value) => number(value),
         Err(error) => json!({ "raises": format!("ValueError: {error}") }),
     }
 }
@@ -45,8 +46,7 @@ pub fn cases(content: &Value) -> anyhow::Result<Vec<Case>> {
     }
     for case in content.get("function_cases").and_then(Value::as_array).into_iter().flatten() {
         let function = case["fn"].as_str().context("a function case has no `fn`")?;
-        let got =
-            call(function, &case["input"]).unwrap_or_else(|| format!("no function `{function}` here").into());
+        let got = call(function, &case["input"]);
         cases.push(Case {
             function: function.to_owned(),
             input: case["input"].to_string(),
@@ -67,49 +67,26 @@ fn completion_cases(case: &Value, configs: &Map<String, Value>, cases: &mut Vec<
     let question = QuestionType::from_name(case["question_type"].as_str().unwrap_or_default());
     let solution = reward::extract_answer(completion);
     for (name, expected) in case.as_object().context("a case is no object")? {
-        let outputs: Vec<(String, Value, Value)> = match name.as_str() {
+        let one = |function: &str, got: Value| vec![(function.to_owned(), expected.clone(), Some(got))];
+        let outputs: Vec<(String, Value, Option<Value>)> = match name.as_str() {
             "completion" | "answer" | "question_type" => Vec::new(),
-            "f1" => vec![("compute_f1".into(), expected.clone(), reward::f1(&solution, answer).into())],
-            "mcq" => {
-                vec![(
-                    "compute_mcq_acc".into(),
-                    expected.clone(),
-                    reward::mcq_accuracy(&solution, answer).into(),
-                )]
-            }
-            "tiou" => vec![("compute_temporal_iou".into(), expected.clone(), iou(&solution, answer))],
-            "tool_acc0" => {
-                vec![(
-                    "compute_tool_reward".into(),
-                    expected.clone(),
-                    reward::tool_reward(completion, 0.0).into(),
-                )]
-            }
-            "tool_acc1" => {
-                vec![(
-                    "compute_tool_reward".into(),
-                    expected.clone(),
-                    reward::tool_reward(completion, 1.0).into(),
-                )]
-            }
+            "f1" => one("compute_f1", reward::f1(&solution, answer).into()),
+            "mcq" => one("compute_mcq_acc", reward::mcq_accuracy(&solution, answer).into()),
+            "tiou" => one("compute_temporal_iou", iou(&solution, answer)),
+            "tool_acc0" => one("compute_tool_reward", reward::tool_reward(completion, 0.0).into()),
+            "tool_acc1" => one("compute_tool_reward", reward::tool_reward(completion, 1.0).into()),
             config if configs.contains_key(config) => {
                 let config = RewardConfig::from_env(&env(&configs[config]));
-                let format = reward::format_reward(completion, &config).into();
-                let mut outputs = vec![("compute_format_reward".into(), expected["format"].clone(), format)];
-                if let Some(expected) = expected.get("compose") {
-                    outputs.push((
-                        "compose_reward".into(),
-                        expected.clone(),
-                        compose(completion, answer, question, &config),
-                    ));
-                }
-                outputs
+                let format = number(reward::format_reward(completion, &config));
+                let composed = compose(completion, answer, question, &config);
+                [("compute_format_reward", "format", format), ("compose_reward", "compose", composed)]
+                    .into_iter()
+                    .filter_map(|(function, key, got)| {
+                        Some((function.to_owned(), expected.get(key)?.clone(), Some(got)))
+                    })
+                    .collect()
             }
-            function => {
-                let got = call(function, &completion.into())
-                    .unwrap_or_else(|| format!("no function `{function}` here").into());
-                vec![(function.to_owned(), expected.clone(), got)]
-            }
+            function => vec![(function.to_owned(), expected.clone(), call(function, &completion.into()))],
         };
         cases.extend(outputs.into_iter().map(|(function, expected, got)| Case {
             function,
@@ -126,12 +103,13 @@ fn env_case(case: &Value) -> anyhow::Result<Case> {
     let completion = case["completion"].as_str().context("a variant has no completion")?;
     let config = RewardConfig::from_env(&env(&case["env"]));
     let got = match function.as_str() {
-        "compute_format_reward" => reward::format_reward(completion, &config).into(),
+        "compute_format_reward" => Some(number(reward::format_reward(completion, &config))),
         "compose_reward" => {
             let question = QuestionType::from_name(case["question_type"].as_str().unwrap_or_default());
-            compose(completion, case["answer"].as_str().unwrap_or_default(), question, &config)
+            let answer = case["answer"].as_str().unwrap_or_default();
+            Some(compose(completion, answer, question, &config))
         }
-        other => format!("no function `{other}` here").into(),
+        _ => None,
     };
     Ok(Case {
         function,
@@ -149,10 +127,10 @@ fn env(value: &Value) -> BTreeMap<String, String> {
 fn compose(completion: &str, answer: &str, question: QuestionType, config: &RewardConfig) -> Value {
     match reward::compose(completion, answer, question, config) {
         Ok(found) => json!({
-            "total": found.total,
-            "acc_reward": found.accuracy,
-            "format_reward": found.format,
-            "tool_reward": found.tool,
+            "total": number(found.total),
+            "acc_reward": number(found.accuracy),
+            "format_reward": number(found.format),
+            "tool_reward": number(found.tool),
         }),
         Err(error) => json!({ "raises": format!("ValueError: {error}") }),
     }

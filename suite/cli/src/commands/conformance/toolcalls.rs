@@ -26,10 +26,15 @@ pub fn call(function: &str, input: &Value) -> Option<Value> {
             })
         }
         "rl._parse_python_function_call" => {
-            let calls = toolcall::parse_python_function_call(text).into_iter();
-            calls
-                .map(|call| json!({"name": call.name, "arguments": PyValue::Dict(call.arguments).to_json()}))
-                .collect()
+            let call = |call: toolcall::PythonCall| {
+                let arguments =
+                    call.arguments.map_or("not JSON".into(), |items| PyValue::Dict(items).to_json());
+                json!({"name": call.name, "arguments": arguments})
+            };
+            match toolcall::parse_python_function_call(text) {
+                Ok(calls) => calls.into_iter().map(call).collect(),
+                Err(error) => json!({ "raises": format!("RecursionError: {error}") }),
+            }
         }
         _ => return None,
     })
@@ -46,20 +51,5 @@ fn times(text: &str) -> Value {
     match windows {
         Ok(windows) => windows.into(),
         Err(error) => json!({ "sample_error": error.to_string() }),
-    }
-}
-
-/// A JSON input as Python has it after `json.load`.
-pub fn from_json(value: &Value) -> PyValue {
-    match value {
-        Value::Null => PyValue::None,
-        Value::Bool(value) => PyValue::Bool(*value),
-        Value::Number(number) if number.is_f64() => PyValue::Float(number.as_f64().unwrap_or(f64::NAN)),
-        Value::Number(number) => PyValue::Int(number.to_string()),
-        Value::String(text) => PyValue::Str(text.clone()),
-        Value::Array(items) => PyValue::List(items.iter().map(from_json).collect()),
-        Value::Object(items) => {
-            PyValue::Dict(items.iter().map(|(key, value)| (key.clone(), from_json(value))).collect())
-        }
     }
 }

@@ -1,0 +1,120 @@
+//! `ast.parse(line, mode="eval")` on top of a Rust parser that is stricter in a few places.
+
+use rustpython_parser::ast::{Expr, Mod};
+use rustpython_parser::lexer::{LexResult, lex};
+use rustpython_parser::{Mode, Tok, parse_tokens};
+use unicode_normalization::UnicodeNormalization as _;
+
+/// An expression too deep for CPython's parser, which then raises something else than a syntax error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("maximum recursion depth exceeded during ast construction")]
+pub struct TooDeep;
+
+/// Open brackets at which CPython's tokenizer gives up with a syntax error.
+const MAX_BRACKETS: usize = 200;
+/// Tokens that may each nest an expression by one level; beyond this many, the depth of the tree
+/// could exceed a thread's stack.
+const MAX_NESTING_TOKENS: usize = 2000;
+/// Digits beyond which CPython refuses a decimal integer.
+const MAX_DECIMAL_DIGITS: usize = 4300;
+/// Between a keyword's name and its position in the line; no text that has it is parsed.
+const MARK: char = 'ǁ';
+
+/// The expression of a line, or `None` where Python has a syntax error.
+///
+/// # Errors
+/// An expression nested too deeply.
+pub fn expression(line: &str) -> Result<Option<Expr>, TooDeep> {
+    let Some(tokens) = tokens(line)? else { return Ok(None) };
+    Ok(match parse_tokens(tokens, Mode::Expression, "<line>") {
+        Ok(Mod::Expression(expression)) => Some(*expression.body),
+        _ => None,
+    })
+}
+
+/// A keyword's name as it was written.
+pub fn keyword_name(marked: &str) -> &str {
+    marked.split_once(MARK).map_or(marked, |(name, _)| name)
+}
+
+/// The line's tokens, with names in normal form and keywords made distinct: CPython's parser,
+/// unlike this one, takes a repeated keyword.
+fn tokens(line: &str) -> Result<Option<Vec<LexResult>>, TooDeep> {
+    // CPython takes no byte order mark in a string, this lexer does.
+    if line.contains(['\0', MARK]) || line.starts_with('\u{feff}') {
+        return Ok(None);
+    }
+    let (mut depth, mut nesting) = (0_usize, 0_usize);
+    let mut tokens: Vec<LexResult> = Vec::new();
+    for token in lex(line, Mode::Expression) {
+        let Ok((mut token, range)) = token else { return Ok(None) };
+        match &mut token {
+            Tok::Lpar | Tok::Lsqb | Tok::Lbrace => {
+                depth += 1;
+                nesting += 1;
+            }
+            Tok::Rpar | Tok::Rsqb | Tok::Rbrace => depth = depth.saturating_sub(1),
+            Tok::Name { name } => *name = name.nfkc().collect(),
+            Tok::Int { value } => {
+                let digits = line[usize::from(range.start())..usize::from(range.end())].bytes();
+                let decimal = digits.clone().all(|byte| byte.is_ascii_digit() || byte == b'_');
+                if decimal
+                    && digits.len() > MAX_DECIMAL_DIGITS
+                    && value.to_string().len() > MAX_DECIMAL_DIGITS
+                {
+                    return Ok(None);
+                }
+            }
+            Tok::Comma | Tok::Equal | Tok::String { .. } | Tok::Float { .. } | Tok::Newline => {}
+            _ => nesting += 1,
+        }
+        if depth >= MAX_BRACKETS {
+            return Ok(None);
+        }
+        if nesting > MAX_NESTING_TOKENS {
+            return Err(TooDeep);
+        }
+        if token == Tok::Equal {
+            mark_keyword(&mut tokens);
+        }
+        tokens.push(Ok((token, range)));
+    }
+    Ok((!has_bare_generator(&tokens)).then_some(tokens))
+}
+
+/// Whether a generator without parentheses of its own shares a call with another argument, which
+/// is a syntax error to CPython: `f(x for x in y, 1)`.
+fn has_bare_generator(tokens: &[LexResult]) -> bool {
+    #[derive(Default)]
+    struct Group {
+        generator: bool,
+        in_target: bool,
+        comma: bool,
+    }
+    let mut groups = vec![Group::default()];
+    for (token, _) in tokens.iter().flatten() {
+        let Some(group) = groups.last_mut() else { return false };
+        match token {
+            Tok::Lpar | Tok::Lsqb | Tok::Lbrace => groups.push(Group::default()),
+            Tok::Rpar if group.generator && group.comma => return true,
+            Tok::Rpar | Tok::Rsqb | Tok::Rbrace => {
+                groups.pop();
+            }
+            Tok::For => (group.generator, group.in_target) = (true, true),
+            Tok::In => group.in_target = false,
+            // The targets of `for a, b in c` are no arguments.
+            Tok::Comma if !group.in_target => group.comma = true,
+            _ => {}
+        }
+    }
+    false
+}
+
+/// Makes the name before a `=` distinct where it is a keyword of a call.
+fn mark_keyword(tokens: &mut [LexResult]) {
+    let position = tokens.len();
+    if let [.., Ok((Tok::Lpar | Tok::Comma, _)), Ok((Tok::Name { name }, _))] = tokens {
+        name.push(MARK);
+        name.push_str(&position.to_string());
+    }
+}

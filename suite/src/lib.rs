@@ -8,6 +8,7 @@
 
 pub mod agent;
 pub mod backend;
+pub mod conversation;
 pub mod data;
 pub mod frames;
 pub mod journal;

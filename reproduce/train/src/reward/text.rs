@@ -23,7 +23,7 @@ pub fn extract_answer(completion: &str) -> String {
         }
     }
     let lines = split_lines(completion).into_iter().map(strip);
-    let kept =
+    let mut kept =
         lines.filter(|line| !line.is_empty() && !line.starts_with("<|im_") && !line.starts_with("<tool_"));
     kept.next_back().unwrap_or_default().to_owned()
 }

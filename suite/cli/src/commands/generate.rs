@@ -1,12 +1,87 @@
-//! `paravt-bench generate`.
+//! `paravt-bench generate`: one conversation, one answer.
+
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use paravt_suite::backend::{CallId, FinishReason, Generation, Request};
+use paravt_suite::conversation::parse_conversation;
+use serde_json::json;
 
 use crate::exit::Exit;
+use crate::registry::BackendArgs;
 
 /// Flags of `generate`.
 #[derive(clap::Args)]
-pub struct Args {}
+pub struct Args {
+    #[command(flatten)]
+    backend: BackendArgs,
+    /// OpenAI-style conversation; images may be file:// or data: URLs.
+    #[arg(long, value_name = "FILE")]
+    messages: PathBuf,
+    /// Most tokens to generate.
+    #[arg(long, default_value_t = 2048)]
+    max_tokens: u32,
+    /// 0 is greedy.
+    #[arg(long, default_value_t = 0.0)]
+    temperature: f64,
+    /// Seed for sampling.
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Data type of an in-process engine; a server keeps its own.
+    #[arg(long, value_parser = ["f32", "bf16", "f16"])]
+    dtype: Option<String>,
+    /// Ask for the log-probability of each token.
+    #[arg(long)]
+    logprobs: bool,
+    /// Machine-readable output.
+    #[arg(long)]
+    json: bool,
+}
 
 /// Runs the command.
-pub fn run(_args: &Args) -> anyhow::Result<Exit> {
+pub fn run(args: &Args) -> anyhow::Result<Exit> {
+    let shown = args.messages.display();
+    let text = std::fs::read(&args.messages).with_context(|| format!("cannot read {shown}"))?;
+    let value = serde_json::from_slice(&text).with_context(|| format!("{shown} is no JSON"))?;
+    let messages = parse_conversation(&value).with_context(|| shown.to_string())?;
+    if args.dtype.is_some() {
+        eprintln!("note: --dtype is for in-process engines; the server keeps its own data type");
+    }
+    let request = Request {
+        id: CallId { sample: "generate".to_owned(), step: "turn0".to_owned() },
+        messages,
+        generation: Generation {
+            max_tokens: args.max_tokens,
+            temperature: args.temperature,
+            top_p: None,
+            seed: args.seed,
+            logprobs: args.logprobs,
+        },
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start threads")?;
+    let answer = runtime.block_on(async {
+        let backend = args.backend.build("generate").await?;
+        Ok::<_, anyhow::Error>(backend.complete(&request).await?)
+    })?;
+    if args.json {
+        let finish = answer.finish_reason.as_ref().map(|reason| match reason {
+            FinishReason::Stop => "stop",
+            FinishReason::Length => "length",
+            FinishReason::Other(reason) => reason,
+        });
+        let description = json!({
+            "text": answer.text,
+            "token_ids": answer.token_ids,
+            "logprobs": answer.logprobs,
+            "finish_reason": finish,
+            "prompt_tokens": answer.usage.map(|usage| usage.prompt_tokens),
+            "completion_tokens": answer.usage.map(|usage| usage.completion_tokens),
+            "retries": answer.retries,
+            "seconds": answer.latency.as_secs_f64(),
+        });
+        println!("{description:#}");
+    } else {
+        println!("{}", answer.text);
+    }
     Ok(Exit::Ok)
 }

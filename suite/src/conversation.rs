@@ -47,7 +47,9 @@ fn message(value: &Value) -> Result<Message, String> {
             parts
                 .iter()
                 .enumerate()
-                .map(|(number, value)| part(value).map_err(|problem| format!("part {}: {problem}", number + 1)))
+                .map(|(number, value)| {
+                    part(value).map_err(|problem| format!("part {}: {problem}", number + 1))
+                })
                 .collect::<Result<_, _>>()?,
         ),
         _ => return Err("content: text or a list of parts is needed".to_owned()),
@@ -89,7 +91,9 @@ fn image(url: &str) -> Result<Image, String> {
         if !mime.starts_with("image/") || mime.contains(['"', '\\']) {
             return Err(format!("`{mime}` is no image type"));
         }
-        let bytes = base64::engine::general_purpose::STANDARD.decode(data).map_err(|error| format!("base64: {error}"))?;
+        let bytes = base64::engine::general_purpose::STANDARD
+            .decode(data)
+            .map_err(|error| format!("base64: {error}"))?;
         return Ok(Image::new(mime, bytes, 0, 0, None));
     }
     let path = file(url)?;

@@ -29,7 +29,8 @@ impl Drop for Serve {
 
 impl Serve {
     fn start(dir: &Path) -> Self {
-        let python = std::env::var("PARAVT_PYTHON").expect("PARAVT_PYTHON is not set: run ci/setup, then ci/test");
+        let python =
+            std::env::var("PARAVT_PYTHON").expect("PARAVT_PYTHON is not set: run ci/setup, then ci/test");
         let model = dir.join("model");
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../ci/tiny_qwen3vl.py");
         let made = Command::new(&python).arg(script).arg(&model).output().unwrap();

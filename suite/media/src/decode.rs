@@ -124,15 +124,7 @@ impl<'a> Worker<'a> {
         decoder.set_packet_time_base(video.time_base());
         let decoder = decoder.video().map_err(error)?;
         let converter = Converter::new(size, index.info.rotation);
-        Ok(Self {
-            path,
-            index,
-            input,
-            decoder,
-            converter,
-            last: None,
-            stats: ReaderStats::default(),
-        })
+        Ok(Self { path, index, input, decoder, converter, last: None, stats: ReaderStats::default() })
     }
 
     fn error(&self, index: usize, message: impl ToString) -> MediaError {

@@ -58,7 +58,8 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
             logprobs: args.logprobs,
         },
     };
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start threads")?;
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start threads")?;
     let answer = runtime.block_on(async {
         let backend = args.backend.build("generate").await?;
         Ok::<_, anyhow::Error>(backend.complete(&request).await?)

@@ -119,14 +119,14 @@ fn answer(request: &Value) -> Value {
     let hash = hasher.finish();
     let agentic = texts(&messages[0]["content"]).contains("crop_video");
     let first = !messages.iter().any(|message| message["role"] == "assistant");
-    let text = if agentic && first && hash % 4 != 0 {
+    let text = if agentic && first && !hash.is_multiple_of(4) {
         let start = hash % 7;
         let call = |start: u64| {
             let arguments = json!({"video_path": "/etc/passwd", "start_time": start, "end_time": start + 3});
             format!("<tool_call>{}</tool_call>", json!({"name": "crop_video", "arguments": arguments}))
         };
         format!("<think>two looks</think>{}{}", call(start), call(start + 1))
-    } else if texts(&messages[messages.len() - 1]["content"]).contains("seconds") && hash % 2 == 0 {
+    } else if texts(&messages[messages.len() - 1]["content"]).contains("seconds") && hash.is_multiple_of(2) {
         format!("<answer>{}.0 - {}.5</answer>", hash % 5, hash % 5 + 4)
     } else {
         format!("<answer>{}</answer>", char::from(b'A' + (hash % 4) as u8))

@@ -73,30 +73,63 @@ pub struct Interval {
     pub rule: &'static str,
 }
 
+/// Python's exception for minutes that are too many for a number; upstream's sample ends as an error.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct TooManyMinutes(pub String);
+
 /// `extract_time_from_response`.
-pub fn extract_interval(text: &str) -> Option<Interval> {
+///
+/// # Errors
+/// Minutes beyond what Python can convert, as it words it.
+pub fn extract_interval(text: &str) -> Result<Option<Interval>, TooManyMinutes> {
     static TAG: LazyLock<Option<Regex>> = LazyLock::new(|| pattern(r"<time>([^<]+)</time>"));
     if strip(text).is_empty() {
-        return None;
+        return Ok(None);
     }
-    let tag = TAG.as_ref()?.captures(text).and_then(|found| found.get(1)).map(|inside| inside.as_str());
-    tag.into_iter()
-        .chain([text])
-        .find_map(clock_or_range)
-        .or_else(|| named_times(text))
-        .or_else(|| two_numbers(text))
-}
-
-fn clock_or_range(text: &str) -> Option<Interval> {
-    static CLOCK: LazyLock<Option<Regex>> =
-        LazyLock::new(|| pattern(r"(\d+):(\d+(?:\.\d+)?)\s*[-–—]\s*(\d+):(\d+(?:\.\d+)?)"));
-    static RANGE: LazyLock<Option<Regex>> = LazyLock::new(|| pattern(r"(\d+\.?\d*)\s*[-–—]\s*(\d+\.?\d*)"));
-    if let Some([from_minutes, from_seconds, to_minutes, to_seconds]) = numbers(&CLOCK, text) {
-        let (start, end) = (from_minutes * 60.0 + from_seconds, to_minutes * 60.0 + to_seconds);
-        if end > start && end < 3600.0 {
-            return Some(Interval { start, end, rule: "clock_range" });
+    let tag = TAG.as_ref().and_then(|tag| tag.captures(text)).and_then(|found| found.get(1));
+    for target in tag.map(|inside| inside.as_str()).into_iter().chain([text]) {
+        if let Some(found) = clock_range(target)? {
+            return Ok(Some(found));
+        }
+        if let Some(found) = range(target) {
+            return Ok(Some(found));
         }
     }
+    Ok(named_times(text).or_else(|| two_numbers(text)))
+}
+
+fn clock_range(text: &str) -> Result<Option<Interval>, TooManyMinutes> {
+    static CLOCK: LazyLock<Option<Regex>> =
+        LazyLock::new(|| pattern(r"(\d+):(\d+(?:\.\d+)?)\s*[-–—]\s*(\d+):(\d+(?:\.\d+)?)"));
+    let Some(found) = CLOCK.as_ref().and_then(|clock| clock.captures(text)) else { return Ok(None) };
+    let group = |index: usize| found.get(index).map_or("", |found| found.as_str());
+    let time = |minutes: &str, seconds: &str| {
+        let number = |text: &str| float(text).unwrap_or(f64::NAN);
+        checked_minutes(minutes, number(minutes) * 60.0).map(|minutes| minutes + number(seconds))
+    };
+    let (start, end) = (time(group(1), group(2))?, time(group(3), group(4))?);
+    Ok((end > start && end < 3600.0).then_some(Interval { start, end, rule: "clock_range" }))
+}
+
+/// Python reads minutes as an integer, which is exact up to a limit and raises beyond it.
+fn checked_minutes(text: &str, seconds: f64) -> Result<f64, TooManyMinutes> {
+    const MAX_DIGITS: usize = 4300;
+    let digits = text.chars().count();
+    if digits > MAX_DIGITS {
+        return Err(TooManyMinutes(format!(
+            "ValueError: Exceeds the limit ({MAX_DIGITS} digits) for integer string conversion: \
+             value has {digits} digits; use sys.set_int_max_str_digits() to increase the limit"
+        )));
+    }
+    if seconds.is_infinite() {
+        return Err(TooManyMinutes("OverflowError: int too large to convert to float".to_owned()));
+    }
+    Ok(seconds)
+}
+
+fn range(text: &str) -> Option<Interval> {
+    static RANGE: LazyLock<Option<Regex>> = LazyLock::new(|| pattern(r"(\d+\.?\d*)\s*[-–—]\s*(\d+\.?\d*)"));
     let [start, end] = numbers(&RANGE, text)?;
     (end > start).then_some(Interval { start, end, rule: "range" })
 }
@@ -166,17 +199,17 @@ pub fn score(gold: &Gold, text: &str) -> Score {
             }
         }
         Gold::Interval { start, end } => match extract_interval(text) {
-            Some(found) => Score {
+            Ok(Some(found)) => Score {
                 outcome: Outcome::Scored,
                 value: temporal_iou([found.start, found.end], [*start, *end]),
                 prediction: Some(format!("{}-{}", fixed1(found.start), fixed1(found.end))),
                 rule: Some(found.rule.to_owned()),
             },
-            None => Score {
+            nothing => Score {
                 outcome: Outcome::Unparsed,
                 value: 0.0,
                 prediction: Some(text.chars().take(EXCERPT).collect()),
-                rule: None,
+                rule: nothing.is_err().then(|| "too_many_minutes".to_owned()),
             },
         },
     }
@@ -212,8 +245,18 @@ mod tests {
 
     #[test]
     fn turkish_letters_match_as_in_python() {
-        let found = extract_interval("begİnnıng 3 endıng 9").unwrap();
+        let found = extract_interval("begİnnıng 3 endıng 9").unwrap().unwrap();
         assert_eq!((found.start, found.end, found.rule), (3.0, 9.0, "named_times"));
+    }
+
+    #[test]
+    fn minutes_beyond_pythons_integers_raise() {
+        for (digits, kind) in [(400, "OverflowError"), (5000, "ValueError")] {
+            let text = format!("{}:00 - 1:00", "9".repeat(digits));
+            assert!(extract_interval(&text).is_err_and(|error| error.0.starts_with(kind)));
+            let score = score(&Gold::Interval { start: 0.0, end: 1.0 }, &text);
+            assert_eq!((score.outcome, score.rule.as_deref()), (Outcome::Unparsed, Some("too_many_minutes")));
+        }
     }
 
     proptest! {

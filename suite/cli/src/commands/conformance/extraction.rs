@@ -13,8 +13,9 @@ pub fn call(function: &str, value: &PyValue) -> Option<Value> {
     Some(match function {
         "extract_letter" => upstream::extract_letter(input.as_str()?).text.into(),
         "extract_time_from_response" => match upstream::extract_interval(input.as_str()?) {
-            Some(found) => json!([number(found.start), number(found.end)]),
-            None => Value::Null,
+            Ok(Some(found)) => json!([number(found.start), number(found.end)]),
+            Ok(None) => Value::Null,
+            Err(error) => json!({ "raises": error.to_string() }),
         },
         "parse_time_val" => match time_value(value) {
             Ok(value) => number(value),
@@ -30,7 +31,11 @@ pub fn call(function: &str, value: &PyValue) -> Option<Value> {
         name => {
             let gold = name.strip_prefix("driver._score(tvg gt=")?.strip_suffix(')')?;
             let [start, end] = pair(&serde_json::from_str(gold).ok()?)?;
-            let score = upstream::score(&Gold::Interval { start, end }, input.as_str()?);
+            let text = input.as_str()?;
+            if let Err(error) = upstream::extract_interval(text) {
+                return Some(json!({ "raises": error.to_string() }));
+            }
+            let score = upstream::score(&Gold::Interval { start, end }, text);
             json!([null, number(score.value), score.prediction])
         }
     })

@@ -50,7 +50,8 @@ fn user(task: &str, mode: PromptMode, subtitles: Option<&str>) -> String {
 #[test]
 fn texts_are_taken_from_where_they_stand() {
     let protocol = protocol();
-    let schema = r#"{"type": "function", "function": {"name": "crop_video", "required": ["start_time", "\u00e9"]}}"#;
+    let schema =
+        r#"{"type": "function", "function": {"name": "crop_video", "required": ["start_time", "\u00e9"]}}"#;
     assert_eq!(protocol.system[&PromptMode::Direct], "Direct words, in two pieces.");
     assert_eq!(
         protocol.system[&PromptMode::AgenticGeneral],

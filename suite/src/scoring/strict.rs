@@ -5,30 +5,55 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
+use crate::python::{between, fixed1, float};
 use crate::record::{Outcome, Score};
 use crate::sample::Gold;
 
 /// The text that may hold the answer, and which selection found it.
-struct Selected<'a> {
-    text: &'a str,
+struct Selected {
+    text: String,
     tagged: bool,
 }
 
-/// The last closed `<answer>`; without one, what follows the last `</think>`; tool calls never.
-fn select(text: &str) -> Option<Selected<'_>> {
-    if let Some(close) = text.rfind("</answer>")
-        && let Some(open) = text[..close].rfind("<answer>")
-    {
-        return Some(Selected { text: text[open + "<answer>".len()..close].trim(), tagged: true });
+/// Blocks that never hold an answer.
+const BLOCKS: [(&str, &str); 4] = [
+    ("<tool_call>", "</tool_call>"),
+    ("<tool_code>", "</tool_code>"),
+    ("<video_zoom>", "</video_zoom>"),
+    ("<tool_response>", "</tool_response>"),
+];
+/// How the reference driver writes a failed model call into the place of an answer.
+const API_ERROR: &str = "[API error:";
+
+/// The last closed `<answer>`; without one, what follows the last `</think>`. Tool calls, error
+/// texts and a think block that was never closed hold no answer.
+fn select(text: &str) -> Option<Selected> {
+    if text.trim_start().starts_with(API_ERROR) {
+        return None;
     }
-    let rest = match text.rfind("</think>") {
-        Some(at) => &text[at + "</think>".len()..],
-        // A think block that was never closed holds no answer.
-        None if text.contains("<think>") => return None,
-        None => text,
+    let (text, tagged) = match between(text, "<answer>", "</answer>").last() {
+        Some(body) => (body.rsplit("<answer>").next().unwrap_or(body), true),
+        None => {
+            let rest = text.rsplit("</think>").next().unwrap_or(text);
+            (rest.split("<think>").next().unwrap_or(rest), false)
+        }
     };
-    let is_call = ["<tool_call>", "<tool_code>", "<video_zoom>"].iter().any(|tag| rest.contains(tag));
-    (!is_call).then(|| Selected { text: rest.trim(), tagged: false })
+    let text = BLOCKS.iter().fold(text.to_owned(), |text, (open, close)| without_blocks(&text, open, close));
+    let text = text.replace("<|im_end|>", "");
+    Some(Selected { text: text.trim().to_owned(), tagged })
+}
+
+/// The text without its `open … close` blocks; one that is not closed reaches to the end.
+fn without_blocks(text: &str, open: &str, close: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, block)) = rest.split_once(open) {
+        out.push_str(before);
+        // A line break keeps what stood on both sides from growing together.
+        out.push('\n');
+        rest = block.split_once(close).map_or("", |(_, after)| after);
+    }
+    out + rest
 }
 
 /// Scores one final text against its row's own letters.
@@ -42,15 +67,15 @@ pub fn score(gold: &Gold, letters: &str, text: &str) -> Score {
             Some((found, rule)) => Score {
                 outcome: Outcome::Scored,
                 value: iou(found, (*start, *end)),
-                prediction: Some(format!("{:.1}-{:.1}", found.0, found.1)),
+                prediction: Some(format!("{}-{}", fixed1(found.0), fixed1(found.1))),
                 rule: Some(rule.to_owned()),
             },
             None => unparsed(),
         },
         Gold::Text { answer } => match select(text).filter(|selected| !selected.text.is_empty()) {
             Some(selected) => {
-                let same = normalised(selected.text) == normalised(answer);
-                scored(same, selected.text.to_owned(), "exact")
+                let same = normalised(&selected.text) == normalised(answer);
+                scored(same, selected.text, "exact")
             }
             None => unparsed(),
         },
@@ -77,75 +102,86 @@ fn regex(pattern: &str) -> Option<Regex> {
 
 /// A letter of the row, in either case, and the rule that found it.
 pub fn letter(text: &str, letters: &str) -> Option<(char, &'static str)> {
-    static WRAPPED: LazyLock<Option<Regex>> = LazyLock::new(|| {
-        regex(
-            r"^(?:\\boxed\{)?[()\[\]*_.:\s]*(?:(?i:option|answer)[\s:]+)?[()\[\]*_\s]*([A-Za-z])[()\[\]*_.:\s]*\}?[()\[\]*_.:\s]*$",
-        )
-    });
-    static STATED: LazyLock<Option<Regex>> = LazyLock::new(|| {
-        regex(
-            r"\b(?i:answer|option)[*_]*(?:\s+(?i:is)|\s*:)[*_:]*\s*[(\[*_]*(?:(?i:option)\s+)?(?:([A-Za-z])(?:[)\]*_.,:;!]|\s*$|\s*\n)|([B-HJ-Z])\s)",
-        )
-    });
+    /// An option's letter before its text: `B. The green lamp`.
     static LED: LazyLock<Option<Regex>> =
         LazyLock::new(|| regex(r"^[(\[*_]*([A-Z])[*_]*[.):\]][*_]*(?:\s|$)"));
-    let own = |found: Option<&str>| {
-        let upper = found?.chars().next()?.to_ascii_uppercase();
+    let own = |found: char| {
+        let upper = found.to_ascii_uppercase();
         letters.contains(upper).then_some(upper)
     };
-    let group = |regex: &LazyLock<Option<Regex>>, text: &str| -> Option<String> {
-        Some(regex.as_ref()?.captures(text)?.get(1)?.as_str().to_owned())
-    };
-    let selected = select(text)?;
-    if let Some(found) = own(group(&WRAPPED, selected.text).as_deref()) {
-        return Some((found, if selected.tagged { "answer_tag" } else { "letter_only" }));
+    let Selected { text, tagged } = select(text)?;
+    if let Some(found) = wrapped(&text).and_then(own) {
+        return Some((found, if tagged { "answer_tag" } else { "letter_only" }));
     }
-    // "B. The green lamp": the letter of an option that is given whole, inside the tag only.
-    if selected.tagged
-        && let Some(found) = own(group(&LED, selected.text).as_deref())
-    {
+    // Inside the tag only: outside of it, the letter may begin a list of all options.
+    if tagged && let Some(found) = first_group(&LED, &text).and_then(own) {
         return Some((found, "answer_tag_option"));
     }
-    if let Some(found) = own(last_group(&STATED, selected.text).as_deref()) {
+    if let Some(found) = stated(&text).and_then(own) {
         return Some((found, "answer_is"));
     }
-    let lines = selected.text.lines().rev().map(str::trim);
-    let line = lines.filter_map(|line| own(group(&WRAPPED, line).as_deref())).next()?;
+    let line = text.lines().rev().find_map(|line| wrapped(line.trim()).and_then(own))?;
     Some((line, "letter_line"))
 }
 
-/// The last match's letter. `A`, `I` and lower-case letters before a space are words of a sentence
-/// ("the answer is a matter of taste"), so the pattern's second group leaves them out.
-fn last_group(regex: &LazyLock<Option<Regex>>, text: &str) -> Option<String> {
-    let found = regex.as_ref()?.captures_iter(text).last()?;
-    Some(found.get(1).or_else(|| found.get(2))?.as_str().to_owned())
+/// The one letter of a text that holds nothing else but its wrapping.
+fn wrapped(text: &str) -> Option<char> {
+    static WRAPPED: LazyLock<Option<Regex>> = LazyLock::new(|| {
+        regex(
+            r"^(?:[()\[\]*_.:\s]|\\boxed\{)*(?:(?i:option|answer)[\s:*_]+)?[()\[\]*_\s]*([A-Za-z])[()\[\]*_.:}\s]*$",
+        )
+    });
+    first_group(&WRAPPED, text)
+}
+
+fn first_group(regex: &LazyLock<Option<Regex>>, text: &str) -> Option<char> {
+    let found = regex.as_ref()?.captures(text)?;
+    found.get(1).or_else(|| found.get(2)).or_else(|| found.get(3))?.as_str().chars().next()
+}
+
+/// The letter of the last "answer is X" or "option: X".
+///
+/// Before a space, `A`, `I` and lower-case letters are words of a sentence ("the answer is a matter
+/// of taste"), unless a reason follows; "B or C" is no answer.
+fn stated(text: &str) -> Option<char> {
+    static STATED: LazyLock<Option<Regex>> = LazyLock::new(|| {
+        let lead = r"\b(?i:answer|option)[*_]*(?:\s+(?i:is)|\s*:)[*_:]*\s*(?:[(\[*_]|\\boxed\{)*(?:(?i:option)\s+)?(?:[(\[*_]|\\boxed\{)*";
+        let closed = r"([A-Za-z])(?:[)\]*_.,:;!}]|\s*$|\s*\n)";
+        let reason = r"([AI])\s+(?:because|since|as|[-–—(])";
+        regex(&format!(r"{lead}(?:{closed}|{reason}|([B-HJ-Z])\s)"))
+    });
+    let found = STATED.as_ref()?.captures_iter(text).last()?;
+    let letter = found.get(1).or_else(|| found.get(2)).or_else(|| found.get(3))?;
+    let mut after =
+        text[letter.end()..].split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+    let ambiguous = matches!(after.next(), Some("or" | "and"))
+        && after
+            .next()
+            .is_some_and(|word| word.len() == 1 && word.bytes().all(|byte| byte.is_ascii_alphabetic()));
+    if ambiguous { None } else { letter.as_str().chars().next() }
 }
 
 /// An interval in seconds with its end after its start, and the rule that found it.
 pub fn interval(text: &str) -> Option<((f64, f64), &'static str)> {
     const TIME: &str =
-        r"(\d+:\d{1,2}:\d{1,2}(?:\.\d+)?|\d+:\d{1,2}(?:\.\d+)?|\d+(?:\.\d+)?)\s*(?:s\b|secs?\b|seconds?\b)?";
+        r"(\d+:\d{1,2}:\d{1,2}(?:\.\d+)?|\d+:\d{1,2}(?:\.\d+)?|\d+(?:\.\d+)?)\s*(?i:s\b|secs?\b|seconds?\b)?";
     static RANGE: LazyLock<Option<Regex>> = LazyLock::new(|| {
-        regex(&format!(r"(?:^|[^\d.:]){TIME}\s*(?:[-–—−‐‑~,]|\b(?i:to|and|until)\b)\s*{TIME}(?:$|[^\d:])"))
+        regex(&format!(r"(?:^|[^\d.:]){TIME}\s*(?:[-–—−‐‑~,]|\b(?i:to|and)\b)\s*{TIME}(?:$|[^\d:])"))
     });
     let selected = select(text)?;
-    // A minus that belongs to a number ("-5 - 10") makes no time of a video.
-    let found = RANGE.as_ref()?.captures(selected.text)?;
-    let first = found.get(1)?;
-    let before = selected.text[..first.start()].trim_end();
-    if selected.text[..first.start()].ends_with(['-', '−']) && !before.is_empty() {
+    let found = RANGE.as_ref()?.captures(&selected.text)?;
+    let (first, second) = (found.get(1)?, found.get(2)?);
+    // A minus that belongs to the number makes no time of a video.
+    if selected.text[..first.start()].ends_with(['-', '−']) {
         return None;
     }
-    if before == "-" || before == "−" {
-        return None;
-    }
-    let (start, end) = (seconds(first.as_str())?, seconds(found.get(2)?.as_str())?);
+    let (start, end) = (seconds(first.as_str())?, seconds(second.as_str())?);
     let rule = if selected.tagged { "answer_tag_range" } else { "range" };
     (end > start).then_some(((start, end), rule))
 }
 
 fn seconds(text: &str) -> Option<f64> {
-    text.split(':').try_fold(0.0, |total, part| Some(total * 60.0 + part.parse::<f64>().ok()?))
+    text.split(':').try_fold(0.0, |total, part| Some(total * 60.0 + float(part)?))
 }
 
 /// Intersection over union by lengths.
@@ -155,11 +191,14 @@ pub fn iou(a: (f64, f64), b: (f64, f64)) -> f64 {
     if union > 0.0 { intersection / union } else { 0.0 }
 }
 
-/// Lower case, without articles and punctuation, single spaces.
+/// Lower case, without punctuation and articles, single spaces. A text that is nothing but an
+/// article keeps it, or the answer `A` would equal `the`.
 fn normalised(text: &str) -> String {
     let plain: String =
         text.to_lowercase().chars().map(|c| if c.is_alphanumeric() { c } else { ' ' }).collect();
-    plain.split_whitespace().filter(|word| !matches!(*word, "a" | "an" | "the")).collect::<Vec<_>>().join(" ")
+    let words: Vec<&str> = plain.split_whitespace().collect();
+    let kept: Vec<&str> = words.iter().copied().filter(|word| !matches!(*word, "a" | "an" | "the")).collect();
+    if kept.is_empty() { words.join(" ") } else { kept.join(" ") }
 }
 
 #[cfg(test)]
@@ -183,6 +222,21 @@ mod tests {
             ("I looked twice.\nB\n", Some(('B', "letter_line"))),
             ("**Answer:** B", Some(('B', "letter_only"))),
             ("The answer is C because the lamp is lit", Some(('C', "answer_is"))),
+            ("The answer is A because the lamp is lit", Some(('A', "answer_is"))),
+            ("The answer is A - the lamp", Some(('A', "answer_is"))),
+            ("the answer is option (b)", Some(('B', "answer_is"))),
+            ("So the answer is \\boxed{D}.", Some(('D', "answer_is"))),
+            ("Correct option: C, not A", Some(('C', "answer_is"))),
+            ("The answer is A. No: the answer is B.", Some(('B', "answer_is"))),
+            ("[[c]]", Some(('C', "letter_only"))),
+            ("_B_", Some(('B', "letter_only"))),
+            ("\\boxed{(b)}", Some(('B', "letter_only"))),
+            ("<answer>A<answer>B</answer>", Some(('B', "answer_tag"))),
+            ("<answer>B</answer> done</answer>", Some(('B', "answer_tag"))),
+            ("<answer>B</answer><answer>C", Some(('B', "answer_tag"))),
+            ("<think>x</think> y <think>z</think>\nB", Some(('B', "letter_only"))),
+            ("<tool_call>{\"a\": \"C\"}</tool_call>\nB", Some(('B', "letter_only"))),
+            ("B<|im_end|>", Some(('B', "letter_only"))),
         ] {
             assert_eq!(letter(text, "ABCD"), expected, "{text}");
         }
@@ -199,6 +253,24 @@ mod tests {
             "<tool_call>{\"name\": \"B\"",
             "<think>The answer is B",
             "The answer is a matter of taste",
+            "The answer is A man in red",
+            "Answer: A dog runs past",
+            "The answer is B or C",
+            "The answer is not B",
+            "Option B is wrong",
+            "option b looks right",
+            "A. red B. green C. blue D. none",
+            "A_B",
+            "B C",
+            "4",
+            "Á",
+            "答案是B",
+            "[API error: answer: B]",
+            "<think>x</think> y <think> The answer is B",
+            "<tool_call>{\"answer\": \"B\"}</tool_call>",
+            "<answer><tool_call>answer: B</tool_call></answer>",
+            "<tool_response>\nB\n</tool_response>",
+            "<answer>E</answer> B",
             "",
         ] {
             assert_eq!(letter(text, "ABCD"), None, "{text}");
@@ -218,6 +290,25 @@ mod tests {
             ("between 3 and 9 seconds", Some((3.0, 9.0))),
             ("[3, 9]", Some((3.0, 9.0))),
             ("<think>1 - 2</think><answer>3 - 9</answer>", Some((3.0, 9.0))),
+            ("- 24.3 - 30.4", Some((24.3, 30.4))),
+            ("24.3—30.4", Some((24.3, 30.4))),
+            ("24.3‐30.4", Some((24.3, 30.4))),
+            ("24.3, 30.4", Some((24.3, 30.4))),
+            ("3 SEC To 9 Secs", Some((3.0, 9.0))),
+            ("1:02:03,1:02:10", Some((3723.0, 3730.0))),
+            ("from 00:19.7s - 00:25.6s.", Some((19.7, 25.6))),
+            ("61:00 - 62:00", Some((3660.0, 3720.0))),
+            ("３ - ７", Some((3.0, 7.0))),
+            ("<think>1 - 2</think> 3 - 9", Some((3.0, 9.0))),
+            ("<answer>1 - 2</answer><answer>3 - 9</answer>", Some((3.0, 9.0))),
+            ("5 - 5", None),
+            ("10 - -5", None),
+            ("starts at 3", None),
+            ("3 cats, 5 dogs", None),
+            ("[API error: 400 - 65536]", None),
+            ("<think>3 - 9", None),
+            ("<tool_call>{\"start_time\": 3, \"x\": [3, 9]}</tool_call>", None),
+            ("", None),
             ("30.4 - 24.3", None),
             ("at 5 seconds", None),
             ("-5 - 10", None),
@@ -239,6 +330,10 @@ mod tests {
         let gold = Gold::Text { answer: "Doppler effect".into() };
         assert_eq!(score(&gold, "", "<answer>The Doppler-Effect.</answer>").value, 1.0);
         assert_eq!(score(&gold, "", "<answer>Doppler</answer>").value, 0.0);
+        assert_eq!(score(&gold, "", "<answer> </answer>").outcome, Outcome::Unparsed);
+        let letter = Gold::Text { answer: "A".into() };
+        assert_eq!(score(&letter, "", "<answer>the</answer>").value, 0.0);
+        assert_eq!(score(&letter, "", "<answer>a.</answer>").value, 1.0);
     }
 
     proptest! {

@@ -32,7 +32,8 @@ pub fn has_unclosed_call(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::has_unclosed_call;
+    use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn unclosed_calls_are_seen() {
@@ -40,5 +41,57 @@ mod tests {
         assert!(has_unclosed_call("<tool_call>{}</tool_call><tool_call>{"));
         assert!(!has_unclosed_call("<tool_call>{}</tool_call>"));
         assert!(!has_unclosed_call("no call"));
+    }
+
+    /// Texts of the tokens that the parsers look for, in any order.
+    fn soup() -> impl Strategy<Value = String> {
+        const TOKENS: [&str; 30] = [
+            "<tool_call>",
+            "</tool_call>",
+            "<tool_code>",
+            "</tool_code>",
+            "<video_zoom>",
+            "</video_zoom>",
+            "{",
+            "}",
+            "\"name\": ",
+            "\"arguments\": ",
+            "\"crop_video\"",
+            "crop_video(",
+            "print(",
+            "start_time=",
+            "end=",
+            "1e2",
+            "NaN",
+            ",",
+            ")",
+            "'",
+            "\"",
+            "\\ud83d",
+            "\\",
+            "\n",
+            "\u{1c}",
+            "é",
+            "-",
+            "[",
+            "]",
+            "for x in y",
+        ];
+        let token = prop_oneof![prop::sample::select(&TOKENS[..]).prop_map(str::to_owned), ".{0,3}"];
+        prop::collection::vec(token, 0..24).prop_map(|tokens| tokens.concat())
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics(text in soup()) {
+            for call in parse_driver(&text).iter().chain(&parse_video_zoom(&text)) {
+                let _ = window(call);
+                let _ = to_json(call).to_string();
+            }
+            let _ = parse_python_function_call(&text);
+            let _ = (has_parseable_tool_call(&text), has_unclosed_call(&text));
+            let found = extract_hermes(&text);
+            prop_assert_eq!(found.tools_called, !found.calls.is_empty());
+        }
     }
 }

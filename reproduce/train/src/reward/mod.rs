@@ -24,7 +24,8 @@ pub struct NotANumber(pub String);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AnswerMode {
-    /// Token F1 (the recipes' choice, and what any unknown mode falls back to).
+    /// Token F1: the recipes' choice, upstream's reading of an unknown mode, and what its `llm` mode
+    /// falls back to without a judge (there is none here).
     F1,
     /// Normalised equality only.
     Exact,
@@ -166,6 +167,52 @@ pub fn compose(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_environment_is_read_as_upstream_reads_it() {
+        let config = |pairs: &[(&str, &str)]| {
+            let env = pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+            RewardConfig::from_env(&env)
+        };
+        let unset = config(&[]);
+        assert_eq!((unset.answer_suffix, unset.anchor_weight, unset.format_weight), (false, 0.0, 0.5));
+        for (text, weight) in [("", 0.5), ("abc", 0.5), ("0", 0.0), (" 2 ", 2.0), ("1_0", 10.0), ("-1", -1.0)]
+        {
+            assert_eq!(config(&[("FORMAT_WEIGHT", text)]).format_weight, weight, "{text:?}");
+        }
+        for (text, on) in [("1", true), ("true", false), ("1 ", false), ("", false), ("0", false)] {
+            assert_eq!(config(&[("ANSWER_SUFFIX", text)]).answer_suffix, on, "{text:?}");
+        }
+        for (text, mode) in [("exact", AnswerMode::Exact), ("Exact", AnswerMode::F1), ("", AnswerMode::F1)] {
+            assert_eq!(config(&[("REWARD_MODE", text)]).answer_mode, mode, "{text:?}");
+        }
+        let recipe = [("THINK_PREFIX", "1"), ("ANSWER_SUFFIX", "1"), ("NFRAMES_GATING", "1")];
+        let weights = [("ANCHOR_WEIGHT", "0.5"), ("REWARD_MODE", "f1"), ("FORMAT_WEIGHT", "1.0")];
+        assert_eq!(config(&[&recipe[..], &weights[..]].concat()), RewardConfig::paragrpo());
+    }
+
+    #[test]
+    fn weights_that_are_no_numbers_stay_so_as_in_python() {
+        let config = RewardConfig { anchor_weight: f64::INFINITY, ..RewardConfig::vanilla() };
+        assert!(format_reward("no think block", &config).is_nan(), "infinity times nothing");
+    }
+
+    proptest! {
+        #[test]
+        fn every_completion_has_a_reward(
+            text in "(<think>|</think>|<answer>|</answer>|<tool_call>|[{}\":, 0-9a-eA-E.]){0,30}",
+            answer in ".{0,8}",
+        ) {
+            for config in [RewardConfig::paragrpo(), RewardConfig::vanilla().strict()] {
+                for question in [QuestionType::Mcq, QuestionType::Tvg, QuestionType::Oe] {
+                    let Ok(reward) = compose(&text, &answer, question, &config) else { continue };
+                    prop_assert!((0.0..=1.0).contains(&reward.accuracy) && (0.0..=1.0).contains(&reward.tool));
+                    prop_assert!(reward.format <= 1.0);
+                }
+            }
+        }
+    }
 
     #[test]
     fn strict_corrects_what_release_gives_away() {

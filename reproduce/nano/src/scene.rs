@@ -31,9 +31,9 @@ pub struct Event {
     pub start: f64,
     /// Last second.
     pub end: f64,
-    /// Index into [`COLOURS`].
+    /// Index into the table of colours.
     pub colour: usize,
-    /// Index into [`SHAPES`].
+    /// Index into the table of shapes.
     pub shape: usize,
     /// Centre, in pixels.
     pub centre: (f64, f64),

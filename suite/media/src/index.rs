@@ -77,6 +77,8 @@ const DAMAGED_IN_A_ROW: usize = 1000;
 pub fn read(input: &mut ff::format::context::Input, stream: usize, packet: &mut ff::Packet) -> bool {
     let mut damaged = 0;
     loop {
+        // FFmpeg's read overwrites without freeing: an old packet has to go first.
+        *packet = ff::Packet::empty();
         match packet.read(input) {
             Ok(()) if packet.stream() == stream => return true,
             Ok(()) => damaged = 0,

@@ -85,7 +85,7 @@ fn code_calls(text: &str) -> Option<Vec<ExtractedCall>> {
 /// `rewards.utils.has_parseable_tool_call`: a JSON object with a name, or a line of code with a parenthesis.
 ///
 /// Its pattern ends in `(?:close|$)`, which may stop before a final newline: the difference to
-/// [`bodies`] is white space, and that is stripped.
+/// the bodies taken by the extractor is white space, and that is stripped.
 pub fn has_parseable_tool_call(text: &str) -> bool {
     let body_is_empty = |body: &str| body.is_empty() || body.starts_with("<|im_end|>");
     let json = bodies(text, "<tool_call>", "</tool_call>")

@@ -9,7 +9,7 @@ use rayon::prelude::*;
 
 use crate::convert::Converter;
 use crate::error::MediaError;
-use crate::index::{VideoIndex, open, read};
+use crate::index::{VideoIndex, open, read, seek};
 use crate::{Frame, ReaderStats};
 
 /// Frames of one worker by index, and what they took.
@@ -217,17 +217,7 @@ impl<'a> Worker<'a> {
     }
 
     fn seek_to(&mut self, target: i64) -> Result<(), ff::Error> {
-        use ff::ffi;
-        // SAFETY: the context is open and ours alone; the stream index is one of its streams.
-        let code = unsafe {
-            ffi::av_seek_frame(
-                self.input.as_mut_ptr(),
-                self.index.stream as i32,
-                target,
-                ffi::AVSEEK_FLAG_BACKWARD,
-            )
-        };
-        if code < 0 { Err(ff::Error::from(code)) } else { Ok(()) }
+        seek(&mut self.input, self.index.stream, target)
     }
 
     /// Whether the next packet of the video is not behind the wanted one.

@@ -6,8 +6,8 @@ use ff::ffi;
 use ff::packet::Ref as _;
 use ffmpeg_next as ff;
 
-use crate::VideoInfo;
 use crate::error::MediaError;
+use crate::{VideoInfo, sample_table};
 
 /// One frame, as its packet says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,9 +89,27 @@ pub fn read(input: &mut ff::format::context::Input, stream: usize, packet: &mut 
     }
 }
 
+/// The frame of a packet, unless an edit list takes it away or it has no time at all.
+pub fn entry_of(packet: &ff::Packet) -> Option<Entry> {
+    // SAFETY: the packet is valid and `flags` a plain field; the wrapper's own flags leave this one out.
+    let discarded = unsafe { (*packet.as_ptr()).flags } & ffi::AV_PKT_FLAG_DISCARD != 0;
+    let pts = packet.pts().or(packet.dts()).filter(|_| !discarded)?;
+    let dts = packet.dts().unwrap_or(pts);
+    Some(Entry { pts, dts, duration: packet.duration(), key: packet.is_key() })
+}
+
+/// Moves a demuxer to the last key frame at or before a time in units of the stream.
+pub fn seek(input: &mut ff::format::context::Input, stream: usize, target: i64) -> Result<(), ff::Error> {
+    // SAFETY: the context is open and ours alone; the stream index is one of its streams.
+    let code =
+        unsafe { ffi::av_seek_frame(input.as_mut_ptr(), stream as i32, target, ffi::AVSEEK_FLAG_BACKWARD) };
+    if code < 0 { Err(ff::Error::from(code)) } else { Ok(()) }
+}
+
 impl VideoIndex {
-    /// Walks over all packets without decoding any, as torchcodec's exact mode does. A file that
-    /// is cut off gives the frames up to there.
+    /// Takes the tables of an MP4 file where they can be trusted, or else walks over all packets
+    /// without decoding any, as torchcodec's exact mode does. A file that is cut off gives the
+    /// frames up to there.
     pub fn read(path: &Path) -> Result<Self, MediaError> {
         let (mut input, stream) = open(path)?;
         let error = |message: String| MediaError::Open { path: path.to_owned(), message };
@@ -104,20 +122,20 @@ impl VideoIndex {
                 rotation(&video),
             )
         };
-        let mut entries = Vec::new();
         let mut has_pts = true;
-        let mut packet = ff::Packet::empty();
-        while read(&mut input, stream, &mut packet) {
-            // SAFETY: the packet is valid and `flags` a plain field; the wrapper's own flags leave this one out.
-            let discarded = unsafe { (*packet.as_ptr()).flags } & ffi::AV_PKT_FLAG_DISCARD != 0;
-            if discarded {
-                continue;
+        let mut entries = match sample_table::entries(path, &mut input, stream) {
+            Some(entries) => entries,
+            None => {
+                (input, _) = open(path)?;
+                let mut packet = ff::Packet::empty();
+                let mut entries = Vec::new();
+                while read(&mut input, stream, &mut packet) {
+                    has_pts &= packet.pts().is_some();
+                    entries.extend(entry_of(&packet));
+                }
+                entries
             }
-            let Some(pts) = packet.pts().or(packet.dts()) else { continue };
-            has_pts &= packet.pts().is_some();
-            let dts = packet.dts().unwrap_or(pts);
-            entries.push(Entry { pts, dts, duration: packet.duration(), key: packet.is_key() });
-        }
+        };
         entries.sort_by_key(|entry| entry.pts);
         let (Some(first), Some(end)) = (
             entries.first().map(|entry| entry.pts),

@@ -4,12 +4,14 @@
 //! Only the groups of pictures that hold a wanted frame are decoded, pictures that nothing refers
 //! to and nobody wants are skipped, and independent groups run on all cores.
 
+mod boxes;
 mod cache;
 mod convert;
 mod decode;
 mod error;
 mod index;
 mod rules;
+mod sample_table;
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;

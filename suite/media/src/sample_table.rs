@@ -1,0 +1,192 @@
+//! The index of an MP4 file from its own tables: nothing of the pictures' data is read.
+
+use std::path::Path;
+
+use ff::ffi;
+use ffmpeg_next as ff;
+
+use crate::boxes;
+use crate::index::{Entry, entry_of, read, seek};
+
+/// Packets at the start of a file that must agree with the tables.
+const COMPARED: usize = 64;
+
+/// All frames in decoding order, or `None` where the tables do not tell the whole story (fragments,
+/// a file cut short, times that FFmpeg sees otherwise): then the packets themselves have to be read.
+///
+/// FFmpeg's own index gives the order, the decoding times after edit lists, and the key frames; only
+/// the composition offsets, which it keeps to itself, come from the file's boxes. Both ends of the
+/// result are held against real packets.
+pub fn entries(path: &Path, input: &mut ff::format::context::Input, stream: usize) -> Option<Vec<Entry>> {
+    if !input.format().name().split(',').any(|name| name == "mp4") {
+        return None;
+    }
+    let length = i64::try_from(std::fs::metadata(path).ok()?.len()).ok()?;
+    let track = u32::try_from(input.stream(stream)?.id()).ok()?;
+    let offsets = boxes::composition_offsets(path, track)?;
+    let table = indexed(input, stream);
+    // An edit list that cuts pictures away leaves fewer rows than samples.
+    if table.is_empty() || table.len() != offsets.len() {
+        return None;
+    }
+    // Negative offsets are shifted by FFmpeg so that no picture is shown before it is decoded.
+    let shift = offsets.iter().copied().min().unwrap_or(0).min(0);
+    let mut entries = Vec::with_capacity(table.len());
+    for (at, (row, offset)) in table.iter().zip(&offsets).enumerate() {
+        if row.position + row.size > length {
+            return None;
+        }
+        let duration = table.get(at + 1).map_or(0, |next| next.dts - row.dts);
+        if !row.discarded {
+            entries.push(Entry { pts: row.dts + offset - shift, dts: row.dts, duration, key: row.key });
+        }
+    }
+    with_tail(input, stream, entries)
+}
+
+/// A row of FFmpeg's index.
+struct Row {
+    position: i64,
+    size: i64,
+    dts: i64,
+    key: bool,
+    discarded: bool,
+}
+
+fn indexed(input: &mut ff::format::context::Input, stream: usize) -> Vec<Row> {
+    let Some(mut stream) = input.stream_mut(stream) else { return Vec::new() };
+    // SAFETY: the stream belongs to `input`, which is borrowed mutably and alive; entries are copied
+    // before anything else can change the index, and a null pointer is passed over.
+    unsafe {
+        let stream = stream.as_mut_ptr();
+        let count = ffi::avformat_index_get_entries_count(stream);
+        (0..count)
+            .filter_map(|at| ffi::avformat_index_get_entry(stream, at).as_ref())
+            .map(|entry| Row {
+                position: entry.pos,
+                size: i64::from(entry.size()),
+                dts: entry.timestamp,
+                key: entry.flags() & ffi::AVINDEX_KEYFRAME != 0,
+                discarded: entry.flags() & ffi::AVINDEX_DISCARD_FRAME != 0,
+            })
+            .collect()
+    }
+}
+
+/// The entries, those from the last key frame on as their packets have them: the file's end is
+/// known by the last duration. `None` where these or the first packets are not the ones foretold.
+fn with_tail(
+    input: &mut ff::format::context::Input,
+    stream: usize,
+    mut entries: Vec<Entry>,
+) -> Option<Vec<Entry>> {
+    let same = |found: &[Entry], foretold: &[Entry]| {
+        let times = |entry: &Entry| (entry.pts, entry.dts, entry.key);
+        found.iter().map(times).eq(foretold.iter().map(times))
+    };
+    let head = packets(input, stream, COMPARED);
+    if !same(&head, entries.get(..head.len())?) {
+        return None;
+    }
+    let last_key = entries.iter().rposition(|entry| entry.key)?;
+    seek(input, stream, entries[last_key].dts).ok()?;
+    let found = packets(input, stream, usize::MAX);
+    let tail = found.get(found.len().checked_sub(entries.len() - last_key)?..)?;
+    if !same(tail, &entries[last_key..]) {
+        return None;
+    }
+    entries.truncate(last_key);
+    entries.extend_from_slice(tail);
+    Some(entries)
+}
+
+fn packets(input: &mut ff::format::context::Input, stream: usize, most: usize) -> Vec<Entry> {
+    let mut packet = ff::Packet::empty();
+    let mut found = Vec::new();
+    while found.len() < most && read(input, stream, &mut packet) {
+        found.extend(entry_of(&packet));
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::index::open;
+    use std::process::Command;
+
+    fn encode(folder: &Path, name: &str, arguments: &str) -> std::path::PathBuf {
+        let path = folder.join(name);
+        let source = "-loglevel error -y -f lavfi -i testsrc2=size=128x72:rate=25:duration=20";
+        let status = Command::new("ffmpeg")
+            .args(source.split(' '))
+            .args(arguments.split(' ').filter(|word| !word.is_empty()))
+            .arg(&path)
+            .status();
+        assert!(status.expect("ffmpeg runs").success(), "{name} {arguments}");
+        path
+    }
+
+    fn from_tables(path: &Path) -> Option<Vec<Entry>> {
+        let (mut input, stream) = open(path).expect("opens");
+        entries(path, &mut input, stream)
+    }
+
+    fn from_packets(path: &Path) -> Vec<Entry> {
+        let (mut input, stream) = open(path).expect("opens");
+        packets(&mut input, stream, usize::MAX)
+    }
+
+    #[test]
+    fn tables_give_what_the_packets_give() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let times = |entries: Vec<Entry>| -> Vec<_> {
+            entries.iter().map(|entry| (entry.pts, entry.dts, entry.key)).collect()
+        };
+        let end = |entries: &[Entry]| entries.iter().map(|entry| entry.pts + entry.duration).max();
+        for (name, arguments) in [
+            ("b-frames.mp4", "-c:v libx264 -bf 3 -g 60"),
+            ("one-key.mp4", "-c:v libx264 -bf 3 -g 9999 -sc_threshold 0"),
+            ("open-gop.mp4", "-c:v libx264 -bf 3 -g 50 -x264-params open-gop=1"),
+            ("negative-offsets.mp4", "-c:v libx264 -bf 3 -movflags negative_cts_offsets"),
+            ("no-edit-list.mp4", "-c:v libx264 -bf 3 -use_editlist 0"),
+            ("vfr.mp4", "-vf select='not(mod(n,3)*mod(n,7))' -vsync vfr -c:v libx264"),
+            ("hevc.mp4", "-c:v libx265 -x265-params log-level=none"),
+            ("short.mp4", "-frames:v 1 -c:v libx264"),
+        ] {
+            let path = encode(folder.path(), name, arguments);
+            let (foretold, found) = (from_tables(&path).expect(name), from_packets(&path));
+            assert_eq!(end(&foretold), end(&found), "{name}");
+            assert_eq!(times(foretold), times(found), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_cut_by_edit_list_gives_the_frames_that_are_shown() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let whole = encode(folder.path(), "whole.mp4", "-c:v libx264 -bf 2 -g 100");
+        let cut = folder.path().join("cut.mp4");
+        let mut copy = Command::new("ffmpeg");
+        copy.args(["-loglevel", "error", "-ss", "5.5", "-i"]).arg(&whole).args(["-c", "copy"]).arg(&cut);
+        assert!(copy.status().expect("ffmpeg runs").success());
+        let shown = from_packets(&cut);
+        if let Some(foretold) = from_tables(&cut) {
+            assert_eq!(foretold, shown);
+        }
+        assert!(shown.len() < from_packets(&whole).len());
+    }
+
+    #[test]
+    fn tables_that_promise_more_than_the_file_holds_are_not_believed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let whole = encode(folder.path(), "whole.mp4", "-c:v libx264 -movflags faststart");
+        let bytes = std::fs::read(&whole).expect("reads");
+        let cut = folder.path().join("cut.mp4");
+        std::fs::write(&cut, &bytes[..bytes.len() / 2]).expect("writes");
+        assert_eq!(from_tables(&cut), None);
+        let fragmented = encode(folder.path(), "f.mp4", "-c:v libx264 -movflags frag_keyframe+empty_moov");
+        assert_eq!(from_tables(&fragmented), None);
+        let matroska = encode(folder.path(), "m.mkv", "-c:v libx264");
+        assert_eq!(from_tables(&matroska), None);
+    }
+}

@@ -205,7 +205,8 @@ impl<'a> Worker<'a> {
         self.decoder.flush();
         let entry = self.index.entries[start];
         let earlier = self.index.entries[..start].iter().rev().find(|entry| entry.key).map(|entry| entry.dts);
-        for target in [Some(entry.pts.min(entry.dts)), earlier, Some(i64::MIN)].into_iter().flatten() {
+        // MP4 takes presentation times: asked for the decoding time it goes a whole group further back.
+        for target in [Some(entry.pts), Some(entry.dts), earlier, Some(i64::MIN)].into_iter().flatten() {
             if self.seek_to(target).is_ok() && self.is_at_or_before(entry.pts, entry.dts) {
                 return self.seek_to(target).map_err(|error| self.error(start, error));
             }

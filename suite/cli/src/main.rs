@@ -19,10 +19,14 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Ask a model one question about one video; its tool calls are shown as they happen.
+    Ask(Box<commands::ask::Args>),
     /// Run case files of upstream outputs against this implementation.
     Conformance(commands::conformance::Args),
     /// Say what data is there and what is missing, or make a small data root.
     Data(commands::data::Args),
+    /// Say what this machine has and what each backend can use.
+    Doctor(commands::doctor::Args),
     /// Write the sampled frames of a video as PNG files.
     Frames(commands::frames::Args),
     /// Answer one conversation with a backend.
@@ -44,8 +48,10 @@ enum Command {
 fn main() -> std::process::ExitCode {
     let cli = Cli::parse();
     let result = match cli.command {
+        Command::Ask(args) => commands::ask::run(&args),
         Command::Conformance(args) => commands::conformance::run(&args),
         Command::Data(args) => commands::data::run(&args),
+        Command::Doctor(args) => commands::doctor::run(&args),
         Command::Frames(args) => commands::frames::run(&args),
         Command::Generate(args) => commands::generate::run(&args),
         Command::Merge(args) => commands::merge::run(&args),

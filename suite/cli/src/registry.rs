@@ -94,6 +94,14 @@ pub enum BackendName {
     Replay,
 }
 
+/// What each backend can use on this machine, for `doctor`.
+pub fn backend_abilities() -> Vec<(&'static str, String)> {
+    let server = std::env::var("OPENAI_BASE_URL").ok().filter(|url| !url.is_empty());
+    let server = server
+        .map_or("no OPENAI_BASE_URL set; give --base-url".to_owned(), |url| format!("{url} (not asked)"));
+    vec![("openai", server), ("replay", "needs a recorded run (--from)".to_owned())]
+}
+
 /// Who answers.
 #[derive(clap::Args)]
 pub struct BackendArgs {

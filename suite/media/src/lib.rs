@@ -180,3 +180,8 @@ pub fn ffmpeg_version() -> String {
     let version = ffmpeg_next::codec::version();
     format!("libavcodec {}.{}.{}", version >> 16, version >> 8 & 0xff, version & 0xff)
 }
+
+/// Whether the FFmpeg in use has a decoder of that name, e.g. `h264`.
+pub fn can_decode(codec: &str) -> bool {
+    index::init().is_ok() && ffmpeg_next::decoder::find_by_name(codec).is_some()
+}

@@ -1,7 +1,9 @@
 //! One file per command: flags in, one call, exit code out.
 
+pub mod ask;
 pub mod conformance;
 pub mod data;
+pub mod doctor;
 pub mod frames;
 pub mod generate;
 pub mod merge;

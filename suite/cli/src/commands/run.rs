@@ -133,7 +133,8 @@ fn parse_shard(text: &str) -> Result<(usize, usize), String> {
 }
 
 impl PlanArgs {
-    fn plan(&self) -> anyhow::Result<(RunPlan, Arc<Protocol>)> {
+    /// The flags as one plan, and the texts that go with it.
+    pub fn plan(&self) -> anyhow::Result<(RunPlan, Arc<Protocol>)> {
         let protocol = choose(self.protocol, self.mode)?;
         let native = protocol.name == "native";
         let mode = self.mode.unwrap_or(if native { PromptMode::Native } else { PromptMode::AgenticGeneral });

@@ -1,0 +1,158 @@
+//! `paravt-bench ask`: one question about one video, its tool calls shown as they happen.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context as _, ensure};
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use paravt_suite::agent::Agent;
+use paravt_suite::backend::{Backend, BackendError, BackendInfo, Completion, FinishReason, Request};
+use paravt_suite::frames::CachedFrames;
+use paravt_suite::message::{Content, Part};
+use paravt_suite::record::{Record, ToolOutcome};
+use paravt_suite::sample::{Gold, Question, Sample, Tags};
+use paravt_suite::toolcall;
+
+use crate::commands::run::PlanArgs;
+use crate::exit::Exit;
+use crate::registry::BackendArgs;
+
+/// Flags of `ask`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The video.
+    video: PathBuf,
+    /// What to ask; with --ground, what to find.
+    question: String,
+    /// An option of a choice question; once for each, in order.
+    #[arg(long = "option", value_name = "TEXT")]
+    options: Vec<String>,
+    /// Ask when it happens: the answer is an interval in seconds.
+    #[arg(long, conflicts_with = "options")]
+    ground: bool,
+    #[command(flatten)]
+    plan: PlanArgs,
+    #[command(flatten)]
+    backend: BackendArgs,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> anyhow::Result<Exit> {
+    ensure!(args.video.is_file(), "{}: no such video", args.video.display());
+    ensure!(args.options.len() <= 26, "--option: at most 26, one for each letter");
+    let (plan, protocol) = args.plan.plan()?;
+    let sample = sample(&args.video, &args.question, &args.options, args.ground);
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start threads")?;
+    let record = runtime.block_on(async {
+        let backend = args.backend.build("ask").await?;
+        let agent = Agent {
+            backend: Arc::new(Narrator(backend)),
+            protocol,
+            protocol_hash: String::new(),
+            plan,
+            frames: Arc::new(CachedFrames::default()),
+        };
+        anyhow::Ok(agent.run(&sample).await)
+    })?;
+    Ok(conclude(&record))
+}
+
+/// The question as a sample. There is no gold answer; its kind chooses the question's form.
+fn sample(video: &Path, question: &str, options: &[String], ground: bool) -> Sample {
+    let gold = match (ground, options.is_empty()) {
+        (true, _) => Gold::Interval { start: 0.0, end: 0.0 },
+        (false, true) => Gold::Text { answer: String::new() },
+        (false, false) => Gold::Choice { answer: String::new() },
+    };
+    Sample {
+        task: "ask".to_owned(),
+        uid: "ask/0".to_owned(),
+        id: "0".to_owned(),
+        row: 0,
+        video: video.to_owned(),
+        question: Question {
+            stem: question.to_owned(),
+            options: options.to_vec(),
+            letters: ('A'..='Z').take(options.len()).collect(),
+            subtitles: None,
+        },
+        gold,
+        tags: Tags::new(),
+        evidence: None,
+        flags: Vec::new(),
+    }
+}
+
+/// What is left to say when the conversation is over.
+fn conclude(record: &Record) -> Exit {
+    for call in &record.transcript.tool_calls {
+        if let ToolOutcome::CropFailed { reason } | ToolOutcome::Malformed { reason } = &call.outcome {
+            eprintln!("turn {}, call {}: no frames: {reason}", call.turn, call.index);
+        }
+    }
+    if record.transcript.dropped_calls > 0 {
+        eprintln!("{} tool calls over --max-parallel were dropped", record.transcript.dropped_calls);
+    }
+    if let Some(loss) = &record.transcript.frame_loss {
+        eprintln!("the model saw no overview: {loss}");
+    }
+    if let Some(error) = &record.error {
+        eprintln!("error: {}: {}", error.step, error.message);
+        return Exit::Incomplete;
+    }
+    match record.score.prediction.as_deref() {
+        Some(prediction) => println!("answer: {prediction}"),
+        None => println!("answer: none found in the text above"),
+    }
+    Exit::Ok
+}
+
+/// Tells what goes to a backend and what comes back.
+struct Narrator(Arc<dyn Backend>);
+
+impl Backend for Narrator {
+    fn describe(&self) -> BackendInfo {
+        self.0.describe()
+    }
+
+    fn complete<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<Completion, BackendError>> {
+        async move {
+            eprintln!("── {}: {}", request.id.step, shown(request));
+            let answer = self.0.complete(request).await?;
+            println!("{}", answer.text.trim());
+            if answer.finish_reason == Some(FinishReason::Length) {
+                eprintln!("   (cut off at {} tokens)", request.generation.max_tokens);
+            }
+            for call in toolcall::parse_driver(&answer.text) {
+                match toolcall::window(&call) {
+                    Ok((start, end)) => eprintln!("   looks at {start:.1} s to {end:.1} s"),
+                    Err(error) => eprintln!("   tool call that cannot be run: {error}"),
+                }
+            }
+            Ok(answer)
+        }
+        .boxed()
+    }
+}
+
+/// How much of the video a request shows.
+fn shown(request: &Request) -> String {
+    let parts = request.messages.iter().flat_map(|message| match &message.content {
+        Content::Parts(parts) => parts.as_slice(),
+        Content::Text(_) => &[],
+    });
+    let (mut images, mut videos) = (0, 0);
+    for part in parts {
+        match part {
+            Part::Image(_) => images += 1,
+            Part::Video(_) => videos += 1,
+            Part::Text(_) => {}
+        }
+    }
+    match videos {
+        0 => format!("{} messages, {images} frames", request.messages.len()),
+        _ => format!("{} messages, {images} frames, the video by reference", request.messages.len()),
+    }
+}

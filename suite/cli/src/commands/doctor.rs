@@ -1,0 +1,130 @@
+//! `paravt-bench doctor`: what this machine has, and what each backend can use of it.
+
+use paravt_devices::{Cuda, Gpu, Host};
+use serde_json::json;
+
+use crate::commands::protocol;
+use crate::exit::Exit;
+use crate::registry;
+
+/// Flags of `doctor`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Machine-readable output.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Codecs that the benchmarks' videos come in.
+const CODECS: [&str; 4] = ["h264", "hevc", "vp9", "av1"];
+
+/// Runs the command.
+pub fn run(args: &Args) -> anyhow::Result<Exit> {
+    let host = paravt_devices::host();
+    let cuda = paravt_devices::cuda();
+    let nccl = paravt_devices::nccl().map(|(major, minor, patch)| format!("{major}.{minor}.{patch}"));
+    let ffmpeg = paravt_media::ffmpeg_version();
+    let (decoders, missing): (Vec<_>, Vec<_>) =
+        CODECS.into_iter().partition(|codec| paravt_media::can_decode(codec));
+    let upstream = match protocol::imported() {
+        Ok(Some(protocol)) => format!("imported, {}", protocol.hash()),
+        Ok(None) => "not imported (`paravt-bench protocol import`); native is used".to_owned(),
+        Err(error) => format!("unreadable: {error:#}"),
+    };
+    let backends = registry::backend_abilities();
+    if args.json {
+        let gpu = |gpu: &Gpu| {
+            json!({
+                "ordinal": gpu.ordinal, "name": gpu.name, "memory": gpu.memory, "free": gpu.free,
+                "compute_capability": format!("{}.{}", gpu.capability.0, gpu.capability.1), "bf16": gpu.has_bf16(),
+            })
+        };
+        let description = json!({
+            "version": env!("CARGO_PKG_VERSION"),
+            "commit": env!("PARAVT_BENCH_COMMIT"),
+            "cores": host.cores,
+            "memory": host.memory,
+            "memory_available": host.available,
+            "ffmpeg": ffmpeg,
+            "decoders": decoders,
+            "cuda": cuda.as_ref().ok().map(|cuda| json!({
+                "version": format!("{}.{}", cuda.version.0, cuda.version.1), "driver": cuda.driver,
+                "gpus": cuda.gpus.iter().map(gpu).collect::<Vec<_>>(),
+            })),
+            "no_cuda_because": cuda.as_ref().err(),
+            "nccl": nccl,
+            "upstream_protocol": upstream,
+            "backends": backends.iter().map(|(name, ability)| ((*name).to_owned(), json!(ability)))
+                .collect::<serde_json::Map<_, _>>(),
+        });
+        println!("{description:#}");
+        return Ok(Exit::Ok);
+    }
+    println!("paravt-bench {} ({})", env!("CARGO_PKG_VERSION"), env!("PARAVT_BENCH_COMMIT"));
+    println!("machine    {}", host_line(&host));
+    for line in cuda_lines(&cuda) {
+        println!("{line}");
+    }
+    println!("NCCL       {}", nccl.as_deref().unwrap_or("not found (only needed for several GPUs)"));
+    let lacks =
+        if missing.is_empty() { String::new() } else { format!("; cannot decode {}", missing.join(", ")) };
+    println!("FFmpeg     {ffmpeg}, decodes {}{lacks}", decoders.join(", "));
+    println!("protocol   {upstream}");
+    for (name, ability) in backends {
+        println!("{name:10} {ability}");
+    }
+    Ok(Exit::Ok)
+}
+
+fn host_line(host: &Host) -> String {
+    let memory = match (host.memory, host.available) {
+        (Some(memory), Some(available)) => format!("{} of {} available", gib(available), gib(memory)),
+        (Some(memory), None) => gib(memory),
+        _ => "unknown".to_owned(),
+    };
+    format!("{} cores, memory {memory}", host.cores)
+}
+
+fn cuda_lines(cuda: &Result<Cuda, String>) -> Vec<String> {
+    let cuda = match cuda {
+        Ok(cuda) => cuda,
+        Err(reason) => return vec![format!("GPU        none: {reason}")],
+    };
+    let driver = cuda.driver.as_deref().map(|version| format!(", driver {version}")).unwrap_or_default();
+    let mut lines = vec![format!("CUDA       {}.{}{driver}", cuda.version.0, cuda.version.1)];
+    lines.extend(cuda.gpus.iter().map(|gpu| {
+        let (major, minor) = gpu.capability;
+        let bf16 = if gpu.has_bf16() { "" } else { ", no bf16" };
+        format!(
+            "GPU {}      {}, {} of {} free, compute capability {major}.{minor}{bf16}",
+            gpu.ordinal,
+            gpu.name,
+            gib(gpu.free),
+            gib(gpu.memory)
+        )
+    }));
+    lines
+}
+
+fn gib(bytes: u64) -> String {
+    format!("{:.1} GiB", bytes as f64 / (1u64 << 30) as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gpu_is_one_line() {
+        let gpu = Gpu { ordinal: 0, name: "X1".into(), capability: (7, 5), memory: 16 << 30, free: 8 << 30 };
+        let cuda = Ok(Cuda { version: (12, 4), driver: Some("550.1".into()), gpus: vec![gpu] });
+        assert_eq!(
+            cuda_lines(&cuda),
+            [
+                "CUDA       12.4, driver 550.1",
+                "GPU 0      X1, 8.0 GiB of 16.0 GiB free, compute capability 7.5, no bf16"
+            ]
+        );
+        assert_eq!(cuda_lines(&Err("no driver".into())), ["GPU        none: no driver"]);
+    }
+}

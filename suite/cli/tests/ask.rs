@@ -1,0 +1,67 @@
+//! What a person at a terminal does first: what is here, and one question about one video.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::server::{Script, Server};
+use common::{bench, text, world};
+
+fn a_video() -> std::path::PathBuf {
+    let mut folders = vec![world().to_owned()];
+    let mut videos = Vec::new();
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            match path.extension() {
+                _ if path.is_dir() => folders.push(path),
+                Some(extension) if extension == "mp4" => videos.push(path),
+                _ => {}
+            }
+        }
+    }
+    videos.into_iter().min().unwrap()
+}
+
+#[test]
+fn a_question_shows_its_tool_calls_and_ends_in_an_answer() {
+    let server = Server::start(Script::default());
+    let mut command = bench();
+    command.arg("ask").arg(a_video()).args(["What happens first?", "--option", "rain", "--option", "sun"]);
+    let output = command.args(["--nframes", "4", "--base-url", &server.base_url]).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output));
+    let shown = String::from_utf8(output.stderr.clone()).unwrap();
+    assert!(shown.contains("── turn0: 2 messages, 4 frames"), "{shown}");
+    assert!(shown.contains("looks at"), "{shown}");
+    assert!(shown.contains("── turn1"), "{shown}");
+    let last = String::from_utf8(output.stdout.clone()).unwrap();
+    assert!(last.lines().last().unwrap().starts_with("answer: "), "{last}");
+}
+
+#[test]
+fn a_model_that_cannot_be_reached_is_an_error_and_no_answer() {
+    let mut command = bench();
+    command.arg("ask").arg(a_video()).args(["What?", "--nframes", "4", "--tries", "1", "--model", "m"]);
+    let output = command.args(["--base-url", "http://127.0.0.1:9/v1"]).output().unwrap();
+    assert!(!output.status.success());
+    assert!(!String::from_utf8_lossy(&output.stdout).contains("answer:"), "{}", text(&output));
+}
+
+#[test]
+fn a_missing_video_is_named() {
+    let output = bench().args(["ask", "nowhere.mp4", "What?", "--base-url", "http://x"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output).contains("nowhere.mp4"), "{}", text(&output));
+}
+
+#[test]
+fn the_doctor_looks_at_everything_and_says_why_there_is_no_gpu() {
+    let output = bench().args(["doctor", "--json"]).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output));
+    let found: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(found["cores"].as_u64().unwrap() >= 1);
+    assert!(found["decoders"].as_array().unwrap().contains(&"h264".into()), "{found}");
+    assert!(found["cuda"].is_null() != found["no_cuda_because"].is_null(), "{found}");
+    assert!(found["backends"]["openai"].is_string(), "{found}");
+    let shown = text(&bench().arg("doctor").output().unwrap());
+    assert!(shown.contains("FFmpeg") && shown.contains("GPU"), "{shown}");
+}

@@ -142,34 +142,50 @@ impl<'a> Worker<'a> {
         for &index in &group.wanted {
             wanted.entry(self.index.entries[index].pts).or_default().push(index);
         }
-        self.seek(group.start)?;
+        // Without presentation times nobody knows which packet is wanted: none is skipped. The H.264
+        // decoder keeps its last pictures to itself where the file's very last packet was skipped:
+        // what is still wanted then is decoded in full.
+        let attempts: &[bool] = if self.index.has_pts { &[true, false] } else { &[false] };
+        for &skip in attempts {
+            self.seek(group.start)?;
+            self.decode(&mut wanted, skip, deliver)?;
+            if wanted.is_empty() {
+                return Ok(());
+            }
+        }
+        // A file without presentation times may hold packets that give no picture: the last stands in.
+        if let Some(last) = self.last.take() {
+            for index in wanted.drain().flat_map(|(_, indices)| indices) {
+                deliver(self.converter.frame(&last, index, self.index.time_us(index))?)?;
+            }
+            return Ok(());
+        }
+        let lost = wanted.values().flatten().min().copied().unwrap_or(group.start);
+        Err(self.error(lost, "the file ends before it"))
+    }
+
+    /// Decodes from here until nothing is wanted or the file ends.
+    fn decode(
+        &mut self,
+        wanted: &mut HashMap<i64, Vec<usize>>,
+        skip: bool,
+        deliver: &mut dyn FnMut(Frame) -> Result<(), MediaError>,
+    ) -> Result<(), MediaError> {
         self.last = None;
         let mut packet = ff::Packet::empty();
         let mut at_end = false;
-        while !wanted.is_empty() {
-            // A file without presentation times may hold packets that give no picture: the last stands in.
-            if at_end && let Some(last) = self.last.take() {
-                for index in wanted.drain().flat_map(|(_, indices)| indices) {
-                    deliver(self.converter.frame(&last, index, self.index.time_us(index))?)?;
-                }
-                return Ok(());
-            }
-            if at_end {
-                let lost = wanted.values().flatten().min().copied().unwrap_or(group.start);
-                return Err(self.error(lost, "the file ends before it"));
-            }
+        while !wanted.is_empty() && !at_end {
             if read(&mut self.input, self.index.stream, &mut packet) {
-                // Without presentation times nobody knows which packet is wanted: none is skipped.
-                let needed = !self.index.has_pts || packet.pts().is_none_or(|pts| wanted.contains_key(&pts));
+                let needed = !skip || packet.pts().is_none_or(|pts| wanted.contains_key(&pts));
                 self.decoder.skip_frame(if needed { Discard::Default } else { Discard::NonReference });
                 self.stats.packets += 1;
-                // A damaged packet costs its own picture; a wanted one is missed above, by name.
+                // A damaged packet costs its own picture; a wanted one is missed by the caller, by name.
                 let _ = self.decoder.send_packet(&packet);
             } else {
                 at_end = true;
                 let _ = self.decoder.send_eof();
             }
-            self.receive(&mut wanted, deliver)?;
+            self.receive(wanted, deliver)?;
         }
         Ok(())
     }
@@ -226,5 +242,24 @@ impl<'a> Worker<'a> {
         let mut packet = ff::Packet::empty();
         read(&mut self.input, self.index.stream, &mut packet)
             && packet.dts().map_or(packet.pts() <= Some(pts), |found| found <= dts)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::encode;
+    use crate::{Sampling, VideoRequest, fetch_video};
+
+    #[test]
+    fn the_last_frame_comes_out_whatever_kind_of_picture_the_file_ends_with() {
+        let folder = tempfile::tempdir().expect("a folder");
+        for frames in 4..20 {
+            let arguments = format!("-frames:v {frames} -c:v libx264 -bf 3 -g 250");
+            let path = encode(folder.path(), &format!("{frames}.mp4"), &arguments);
+            let mut request = VideoRequest::overview(4);
+            request.sampling = Sampling::NFrames(4);
+            let sampled = fetch_video(&path, &request).expect("all frames");
+            assert_eq!(sampled.frames.last().map(|frame| frame.index), Some(frames - 1));
+        }
     }
 }

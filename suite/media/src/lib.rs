@@ -12,6 +12,8 @@ mod error;
 mod index;
 mod rules;
 mod sample_table;
+#[cfg(test)]
+mod testing;
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;

@@ -113,19 +113,8 @@ fn packets(input: &mut ff::format::context::Input, stream: usize, most: usize) -
 mod tests {
     use super::*;
     use crate::index::open;
+    use crate::testing::encode;
     use std::process::Command;
-
-    fn encode(folder: &Path, name: &str, arguments: &str) -> std::path::PathBuf {
-        let path = folder.join(name);
-        let source = "-loglevel error -y -f lavfi -i testsrc2=size=128x72:rate=25:duration=20";
-        let status = Command::new("ffmpeg")
-            .args(source.split(' '))
-            .args(arguments.split(' ').filter(|word| !word.is_empty()))
-            .arg(&path)
-            .status();
-        assert!(status.expect("ffmpeg runs").success(), "{name} {arguments}");
-        path
-    }
 
     fn from_tables(path: &Path) -> Option<Vec<Entry>> {
         let (mut input, stream) = open(path).expect("opens");

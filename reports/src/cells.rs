@@ -90,7 +90,7 @@ impl std::fmt::Display for Verdict {
 pub fn cell(run: &Run, paper: &PaperNumbers, row: Option<&str>) -> Result<Cell, ReportError> {
     let manifest = &run.manifest;
     let switches = &manifest.plan.switches;
-    let summary = summarize(&manifest.task, switches, manifest.selection.expected, &run.records)
+    let summary = summarize(&manifest.task, switches, &manifest.selection, &run.records)
         .map_err(|source| ReportError::Summary { path: run.path.clone(), source })?;
     let rows = run.records.iter().filter(|record| counts(record, switches)).map(|record| {
         let video = record.sample.video.file_name().and_then(|name| name.to_str()).unwrap_or_default();

@@ -10,7 +10,7 @@ mod tables;
 pub use cells::{Cell, Comparison, Verdict, cell};
 pub use paper::{PaperError, PaperNumbers};
 pub use runs::{ReportError, Run, find_runs};
-pub use tables::{Format, Json, Markdown, Terminal};
+pub use tables::{COLUMNS, Format, Json, Markdown, Terminal};
 
 /// Everything a report shows.
 #[derive(Debug, Clone, serde::Serialize)]

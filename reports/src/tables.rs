@@ -10,12 +10,15 @@ pub trait Format {
     fn render(&self, report: &Report) -> String;
 }
 
-/// For a terminal of 100 columns.
+/// For a terminal of [`COLUMNS`] columns.
 pub struct Terminal;
 /// For machines: every number there is.
 pub struct Json;
 /// For pull requests.
 pub struct Markdown;
+
+/// No line of the terminal form is longer.
+pub const COLUMNS: usize = 100;
 
 fn percent(value: f64) -> String {
     format!("{:.1}", 100.0 * value)
@@ -40,7 +43,7 @@ fn losses(cell: &Cell) -> String {
     let mut parts = Vec::new();
     for (count, name) in [
         (summary.n_unparsed, "unparsed"),
-        (summary.n_errors, "errors"),
+        (summary.n_errors, "failed"),
         (summary.n_frame_loss, "frame loss"),
         (summary.n_truncated, "truncated"),
         (summary.n_dropped_calls, "dropped calls"),
@@ -57,7 +60,7 @@ impl Format for Terminal {
         let mut out = String::new();
         let _ = writeln!(
             out,
-            "{:<26} {:>7} {:>6} {:>12} {:>11} {:>6} {:>6}  verdict",
+            "{:<25} {:>7} {:>5} {:>11} {:>9} {:>5} {:>6} verdict",
             "split", "profile", "score", "95 %", "N", "paper", "diff"
         );
         for cell in &report.cells {
@@ -68,29 +71,55 @@ impl Format for Terminal {
             };
             let _ = writeln!(
                 out,
-                "{:<26} {:>7} {:>6} {:>12} {n:>11} {published:>6} {difference:>6}  {}",
+                "{:<25} {:>7} {:>5} {:>11} {n:>9} {published:>5} {difference:>6} {}",
                 cell.title,
                 cell.profile.as_str(),
                 percent(cell.summary.value),
                 range(cell.interval),
-                short(&verdict(cell)),
+                short_verdict(cell),
             );
         }
         for split in &report.not_run {
-            let _ = writeln!(out, "{split:<26} not run");
+            let _ = writeln!(out, "{split:<25} not run");
         }
         for cell in &report.cells {
             out.push('\n');
             details(&mut out, cell);
         }
-        out
+        out.lines().fold(String::new(), |folded, line| folded + &fold(line))
     }
 }
 
-/// Reasons follow in the split's own section; the overview has room for one.
-fn short(verdict: &str) -> &str {
-    verdict.split(": ").next().unwrap_or(verdict)
+/// Reasons follow in the split's own section; the overview has room for one word or two.
+fn short_verdict(cell: &Cell) -> String {
+    let verdict = match &cell.paper {
+        Some(paper) => paper.verdict.to_string(),
+        None => "no paper value".to_owned(),
+    };
+    let first = verdict.split(": ").next().unwrap_or(&verdict);
+    format!("{}{first}", if cell.summary.complete { "" } else { "INCOMPLETE " })
 }
+
+/// A line, broken at spaces where it is too long; what follows is indented further.
+fn fold(line: &str) -> String {
+    let mut out = String::new();
+    let mut rest = line.to_owned();
+    while let Some((limit, _)) = rest.char_indices().nth(COLUMNS) {
+        let indent = rest.len() - rest.trim_start().len();
+        let space = match rest[limit..].starts_with(' ') {
+            true => Some(limit),
+            false => rest[..limit].rfind(' ').filter(|at| *at > indent),
+        };
+        let at = space.unwrap_or(limit);
+        out.push_str(rest[..at].trim_end());
+        out.push('\n');
+        rest = format!("{:indent$}{}", "", rest[at..].trim_start(), indent = FOLDED_INDENT);
+    }
+    out + &rest + "\n"
+}
+
+/// Spaces before the second line of a folded one.
+const FOLDED_INDENT: usize = 6;
 
 fn details(out: &mut String, cell: &Cell) {
     let summary = &cell.summary;
@@ -171,7 +200,7 @@ impl Format for Markdown {
             let _ = writeln!(
                 out,
                 "| {} | {} | {} | {} | {}/{} | {} | {published} | {difference} | {} |",
-                cell.title,
+                escape(&cell.title),
                 cell.profile,
                 percent(cell.summary.value),
                 range(cell.interval),
@@ -188,7 +217,7 @@ impl Format for Markdown {
     }
 }
 
-/// Keeps model and file names from breaking the table.
+/// Keeps titles and reasons from breaking the table.
 fn escape(text: &str) -> String {
     text.replace('|', "\\|").replace('\n', " ")
 }

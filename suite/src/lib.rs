@@ -10,6 +10,8 @@ pub mod agent;
 pub mod backend;
 pub mod conversation;
 pub mod data;
+#[cfg(test)]
+mod fixtures;
 pub mod frames;
 pub mod journal;
 pub mod message;

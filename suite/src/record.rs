@@ -208,7 +208,7 @@ pub enum SampleErrorClass {
     VideoMissing,
     /// The frames could not be had and the profile forbids a text-only question.
     FrameLoss,
-    /// A model call failed in a single-turn mode or at the first turn's request.
+    /// The model call of a single-turn mode failed.
     Api,
     /// A model call failed inside the tool loop (upstream scores the error text; we never do).
     ApiInLoop,

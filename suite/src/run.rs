@@ -161,7 +161,16 @@ pub struct Selection {
     pub ids: Option<Vec<String>>,
     /// `--shard i/n`, zero-based.
     pub shard: Option<(usize, usize)>,
+    /// Of the expected samples, the open-ended ones, which are never part of the headline.
+    #[serde(default)]
+    pub open_ended: usize,
+    /// Expected samples by breakdown tag and label, open-ended ones left out.
+    #[serde(default)]
+    pub groups: GroupSizes,
 }
+
+/// Samples by breakdown tag and label.
+pub type GroupSizes = BTreeMap<String, BTreeMap<String, usize>>;
 
 /// The machine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -43,8 +43,12 @@ impl Endpoint {
         *self.resting_until.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
-    /// A request failed and the server is to blame.
+    /// A request failed and the server is to blame. What fails while the server rests was sent
+    /// before: it belongs to the same outage and makes the rest no longer.
     pub fn failed(&self) {
+        if !self.rests_for(Instant::now()).is_zero() {
+            return;
+        }
         let failures = self.failures.fetch_add(1, Ordering::Relaxed) + 1;
         if failures >= STRIKES {
             let doublings = (failures - STRIKES).min(16);
@@ -82,11 +86,14 @@ impl Endpoints {
         if endpoints.is_empty() { Err("no base URL is given".to_owned()) } else { Ok(Self(endpoints)) }
     }
 
-    /// The least busy server that does not rest; where all rest, the one that is done first.
-    pub fn pick(&self) -> Arc<Endpoint> {
+    /// The least busy server that does not rest; where all rest, the one that is done first. The
+    /// server on which this request has `just_failed` is next only where no other is at work.
+    pub fn pick(&self, just_failed: Option<&Arc<Endpoint>>) -> Arc<Endpoint> {
         let now = Instant::now();
-        let key =
-            |endpoint: &&Arc<Endpoint>| (endpoint.rests_for(now), endpoint.busy.load(Ordering::Relaxed));
+        let key = |endpoint: &&Arc<Endpoint>| {
+            let again = just_failed.is_some_and(|failed| Arc::ptr_eq(failed, endpoint));
+            (endpoint.rests_for(now), again, endpoint.busy.load(Ordering::Relaxed))
+        };
         // `new` refuses an empty list.
         self.0.iter().min_by_key(key).map_or_else(|| Arc::clone(&self.0[0]), Arc::clone)
     }
@@ -114,16 +121,27 @@ mod tests {
     #[test]
     fn the_least_busy_is_next_and_ill_ones_rest() {
         let all = Endpoints::new(&["http://a/v1/".into(), "http://b/v1".into()]).unwrap();
-        let first = all.pick();
+        let first = all.pick(None);
         let _busy = first.busy();
-        let second = all.pick();
+        let second = all.pick(None);
         assert_ne!(first.base, second.base);
         for _ in 0..STRIKES {
             second.failed();
         }
-        assert_eq!(all.pick().base, first.base, "busy but well");
+        assert_eq!(all.pick(None).base, first.base, "busy but well");
         second.succeeded();
-        assert_eq!(all.pick().base, second.base);
+        assert_eq!(all.pick(None).base, second.base);
+        assert_eq!(all.pick(Some(&second)).base, first.base, "a second try goes elsewhere");
+    }
+
+    #[test]
+    fn the_failures_of_one_outage_make_one_rest() {
+        let all = Endpoints::new(&["http://a/v1".into()]).unwrap();
+        for _ in 0..100 {
+            all.pick(None).failed();
+        }
+        let rest = all.pick(None).rests_for(Instant::now());
+        assert!(rest > Duration::ZERO && rest <= FIRST_REST, "{rest:?}");
     }
 
     #[test]

@@ -101,8 +101,9 @@ impl OpenAi {
     /// The first model that a server lists; every server is asked until one answers.
     async fn first_model(&self) -> Result<String, BackendError> {
         let mut tries = 0;
+        let mut just_failed = None;
         loop {
-            let endpoint = self.endpoints.pick();
+            let endpoint = self.endpoints.pick(just_failed.as_ref());
             tries += 1;
             match self.ask_models(&endpoint).await {
                 Ok(model) => return Ok(model),
@@ -112,6 +113,7 @@ impl OpenAi {
                 Err(failure) => {
                     endpoint.failed();
                     self.pause(tries, &failure).await;
+                    just_failed = Some(endpoint);
                 }
             }
         }
@@ -141,9 +143,10 @@ impl OpenAi {
         let started = Instant::now();
         let body = Bytes::from(body::build(&self.model, request, self.config.send_video_frames));
         let mut tries = 0;
+        let mut just_failed = None;
         loop {
             let permit = self.limit.acquire().await;
-            let endpoint = self.endpoints.pick();
+            let endpoint = self.endpoints.pick(just_failed.as_ref());
             let outcome = {
                 let _busy = endpoint.busy();
                 self.try_once(&endpoint, &body).await
@@ -165,6 +168,7 @@ impl OpenAi {
                         return Err(self.error(&endpoint, failure, tries));
                     }
                     self.pause(tries, &failure).await;
+                    just_failed = Some(endpoint);
                 }
             }
         }

@@ -20,18 +20,22 @@ struct State {
     allowed: usize,
     in_flight: usize,
     successes: usize,
+    /// How often the limit was halved.
+    cuts: usize,
 }
 
 /// One request in flight. Dropped unfinished (a cancelled request), it only frees its place.
 pub struct Permit<'a> {
     limit: &'a Limit,
     pushback: Option<bool>,
+    /// `State::cuts` when the request was let through.
+    cuts: usize,
 }
 
 impl Limit {
     pub fn new(most: usize) -> Self {
         let most = most.max(1);
-        let state = State { allowed: most, in_flight: 0, successes: 0 };
+        let state = State { allowed: most, in_flight: 0, successes: 0, cuts: 0 };
         Self { most, state: Mutex::new(state), freed: Notify::new() }
     }
 
@@ -47,7 +51,7 @@ impl Limit {
                 let mut state = self.state();
                 if state.in_flight < state.allowed {
                     state.in_flight += 1;
-                    return Permit { limit: self, pushback: None };
+                    return Permit { limit: self, pushback: None, cuts: state.cuts };
                 }
             }
             freed.await;
@@ -72,10 +76,13 @@ impl Drop for Permit<'_> {
         let mut state = self.limit.state();
         state.in_flight -= 1;
         match self.pushback {
-            Some(true) => {
+            // Requests that were let through before the last cut tell of the same congestion.
+            Some(true) if self.cuts == state.cuts => {
                 state.allowed = (state.allowed / 2).max(1);
                 state.successes = 0;
+                state.cuts += 1;
             }
+            Some(true) => {}
             Some(false) => {
                 state.successes += 1;
                 if state.successes >= GROW_AFTER && state.allowed < self.limit.most {
@@ -107,6 +114,22 @@ mod tests {
             limit.acquire().await.finished(true);
         }
         assert_eq!(limit.allowed(), 1, "never none");
+    }
+
+    #[tokio::test]
+    async fn one_congestion_halves_once() {
+        let limit = Limit::new(16);
+        let mut held = Vec::new();
+        for _ in 0..16 {
+            held.push(limit.acquire().await);
+        }
+        held.into_iter().for_each(|permit| permit.finished(true));
+        assert_eq!(limit.allowed(), 8);
+    }
+
+    #[tokio::test]
+    async fn beyond_the_limit_requests_wait_for_a_place() {
+        let limit = Limit::new(1);
         let held = limit.acquire().await;
         let waiting = tokio::time::timeout(std::time::Duration::from_millis(20), limit.acquire()).await;
         assert!(waiting.is_err());

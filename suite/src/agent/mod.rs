@@ -2,6 +2,8 @@
 
 mod crops;
 mod messages;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};

@@ -1,12 +1,16 @@
 //! From records to the numbers of one split.
 
-use std::collections::{BTreeMap, HashSet};
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use serde::{Deserialize, Serialize};
 
 use crate::profile::{ErrorCounting, Switches};
 use crate::record::{Outcome, Record, SampleErrorClass, ToolOutcome};
-use crate::sample::QuestionKind;
+use crate::run::{GroupSizes, Selection};
+use crate::sample::{QuestionKind, Sample};
 use crate::task::{Metric, TaskSpec};
 
 /// All numbers of one split. Shares and IoU are between 0 and 1.
@@ -141,15 +145,21 @@ pub enum SummaryError {
 pub fn summarize(
     spec: &TaskSpec,
     switches: &Switches,
-    expected: usize,
+    selection: &Selection,
     records: &[Record],
 ) -> Result<Summary, SummaryError> {
+    let expected = selection.expected;
     check(spec, expected, records)?;
     let (open, main): (Vec<&Record>, Vec<&Record>) =
         records.iter().partition(|record| record.sample.gold.kind() == QuestionKind::Open);
     let counted: Vec<&Record> = main.iter().copied().filter(|record| counts(record, switches)).collect();
     let every_row = switches.errors == ErrorCounting::EveryExpectedRow;
-    let expected_main = expected.saturating_sub(open.len());
+    let expected_open = selection.open_ended.max(open.len());
+    let expected_main = expected.saturating_sub(expected_open);
+    let groups = |tag: &str, order: &[String]| {
+        let sizes = selection.groups.get(tag).filter(|_| every_row);
+        groups(&counted, tag, order, switches, sizes)
+    };
     let n = if every_row { expected_main } else { counted.len() };
     let sum: f64 = counted.iter().map(|record| record.score.value).sum();
 
@@ -159,7 +169,7 @@ pub fn summarize(
         .map(|breakdown| BreakdownSummary {
             tag: breakdown.tag.clone(),
             title: breakdown.title.clone(),
-            groups: groups(&counted, &breakdown.tag, &breakdown.order, switches),
+            groups: groups(&breakdown.tag, &breakdown.order),
         })
         .collect();
     let macro_over = match &spec.metric {
@@ -184,16 +194,16 @@ pub fn summarize(
         n_dropped_calls: records.iter().map(|record| record.transcript.dropped_calls).sum(),
         value_over_expected: ratio(main.iter().map(|record| record.score.value).sum(), expected_main),
         macro_average: macro_over.map(|tag| {
-            let groups = groups(&counted, &tag, &[], switches);
+            let groups = groups(&tag, &[]);
             let mean = ratio(groups.iter().map(|group| group.value).sum(), groups.len());
             (tag, mean)
         }),
         recall_at: recall(&spec.metric, &counted, n),
         breakdowns,
-        open_ended: (!open.is_empty()).then(|| Group {
+        open_ended: (expected_open > 0).then(|| Group {
             label: "open-ended (exact match)".to_owned(),
-            n: open.len(),
-            value: ratio(open.iter().map(|record| record.score.value).sum(), open.len()),
+            n: expected_open,
+            value: ratio(open.iter().map(|record| record.score.value).sum(), expected_open),
         }),
         tools: tool_use(records),
         prompt_tokens: usage(records, |usage| usage.prompt_tokens),
@@ -230,9 +240,30 @@ fn check(spec: &TaskSpec, expected: usize, records: &[Record]) -> Result<(), Sum
     Ok(())
 }
 
-/// Whether a record is in the headline's denominator. Upstream drops failed grounding samples,
-/// except where the tool loop's call failed: that text is scored there, and gives 0.
+/// Samples by label of every tag that the split is broken down by, open-ended ones left out.
+pub fn group_sizes(spec: &TaskSpec, samples: &[Sample]) -> GroupSizes {
+    let macro_over = match &spec.metric {
+        Metric::Accuracy { macro_over } => macro_over.as_deref(),
+        Metric::Grounding { .. } => None,
+    };
+    let tags = spec.breakdowns.iter().map(|breakdown| breakdown.tag.as_str()).chain(macro_over);
+    let mut sizes = GroupSizes::new();
+    for tag in tags.collect::<BTreeSet<_>>() {
+        let main = samples.iter().filter(|sample| sample.gold.kind() != QuestionKind::Open);
+        for label in main.filter_map(|sample| sample.tags.get(tag)).flatten() {
+            *sizes.entry(tag.to_owned()).or_default().entry(label.clone()).or_default() += 1;
+        }
+    }
+    sizes
+}
+
+/// Whether a record is in the headline's denominator. Open-ended questions are reported apart.
+/// Upstream drops failed grounding samples, except where the tool loop's call failed: that text is
+/// scored there, and gives 0.
 pub fn counts(record: &Record, switches: &Switches) -> bool {
+    if record.sample.gold.kind() == QuestionKind::Open {
+        return false;
+    }
     let Some(error) = &record.error else { return true };
     switches.errors == ErrorCounting::EveryExpectedRow
         || record.sample.gold.kind() == QuestionKind::Choice
@@ -240,9 +271,18 @@ pub fn counts(record: &Record, switches: &Switches) -> bool {
 }
 
 /// Group means of one tag; a record with several labels counts in each. Upstream's error rows carry
-/// no duration and vanish from its breakdowns, so they do here under its counting.
-fn groups(counted: &[&Record], tag: &str, order: &[String], switches: &Switches) -> Vec<Group> {
-    let mut sums: BTreeMap<&str, (f64, usize)> = BTreeMap::new();
+/// no duration and vanish from its breakdowns, so they do here under its counting. With `sizes`, a
+/// label's denominator is what the run must have of it, recorded or not.
+fn groups(
+    counted: &[&Record],
+    tag: &str,
+    order: &[String],
+    switches: &Switches,
+    sizes: Option<&BTreeMap<String, usize>>,
+) -> Vec<Group> {
+    let expected = |label: &str| sizes.and_then(|sizes| sizes.get(label)).copied().unwrap_or_default();
+    let labels = sizes.into_iter().flat_map(BTreeMap::keys);
+    let mut sums: BTreeMap<&str, (f64, usize)> = labels.map(|label| (label.as_str(), (0.0, 0))).collect();
     for record in counted {
         let vanished = record.error.as_ref().is_some_and(|error| error.class != SampleErrorClass::ApiInLoop);
         if vanished && switches.errors == ErrorCounting::Upstream {
@@ -256,7 +296,10 @@ fn groups(counted: &[&Record], tag: &str, order: &[String], switches: &Switches)
     }
     let mut groups: Vec<Group> = sums
         .into_iter()
-        .map(|(label, (sum, n))| Group { label: label.to_owned(), n, value: ratio(sum, n) })
+        .map(|(label, (sum, recorded))| {
+            let n = recorded.max(expected(label));
+            Group { label: label.to_owned(), n, value: ratio(sum, n) }
+        })
         .collect();
     groups.sort_by_key(|group| order.iter().position(|label| *label == group.label).unwrap_or(order.len()));
     groups

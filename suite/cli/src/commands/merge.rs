@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, bail, ensure};
 use paravt_suite::journal::{self, Journal};
-use paravt_suite::run::Manifest;
+use paravt_suite::run::{GroupSizes, Manifest};
 
 use crate::exit::Exit;
 use crate::launch;
@@ -88,6 +88,15 @@ fn merge_manifests(manifests: &[Manifest], dirs: &[PathBuf]) -> anyhow::Result<M
         let rows = merged.selection.ids.as_ref().map_or(merged.selection.split_rows, Vec::len);
         rows.min(merged.selection.limit.unwrap_or(usize::MAX))
     };
+    // What the shards at hand expect of each group is a lower bound where one is missing.
+    merged.selection.open_ended = manifests.iter().map(|manifest| manifest.selection.open_ended).sum();
+    merged.selection.groups = GroupSizes::new();
+    for (tag, labels) in manifests.iter().flat_map(|manifest| &manifest.selection.groups) {
+        for (label, count) in labels {
+            let sizes = merged.selection.groups.entry(tag.clone()).or_default();
+            *sizes.entry(label.clone()).or_default() += count;
+        }
+    }
     merged.selection.shard = None;
     merged.started_at = manifests.iter().map(|manifest| manifest.started_at).fold(f64::INFINITY, f64::min);
     merged.ended_at = None;

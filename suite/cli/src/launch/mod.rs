@@ -158,6 +158,6 @@ fn finish(
 
 /// The summary of a run's records.
 pub fn summarize_run(manifest: &Manifest, records: &[Record]) -> anyhow::Result<Summary> {
-    summarize(&manifest.task, &manifest.plan.switches, manifest.selection.expected, records)
+    summarize(&manifest.task, &manifest.plan.switches, &manifest.selection, records)
         .context("the journal does not add up")
 }

@@ -4,7 +4,8 @@ use std::collections::HashSet;
 
 use anyhow::{bail, ensure};
 use paravt_suite::run::Selection;
-use paravt_suite::sample::Sample;
+use paravt_suite::sample::{QuestionKind, Sample};
+use paravt_suite::scoring::summary::group_sizes;
 
 use super::{Common, Launch};
 
@@ -63,6 +64,8 @@ pub fn samples(launch: &Launch<'_>, common: &Common<'_>) -> anyhow::Result<Selec
         limit: common.select.limit,
         ids: common.select.ids.clone(),
         shard: common.select.shard,
+        open_ended: samples.iter().filter(|sample| sample.gold.kind() == QuestionKind::Open).count(),
+        groups: group_sizes(launch.task.spec(), &samples),
     };
     Ok(Selected { samples, selection, files: dataset.files, revision: dataset.revision })
 }

@@ -1,0 +1,316 @@
+//! Several servers, ill ones and overloaded ones, each a real server on a port of its own.
+#![allow(clippy::unwrap_used)]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use futures::future::join_all;
+use paravt_backend_openai::{Config, OpenAi};
+use paravt_suite::backend::{
+    Backend as _, BackendError, CallId, Completion, ErrorClass, Generation, Request,
+};
+use paravt_suite::message::{Message, Role};
+use serde_json::json;
+use tokio::sync::Semaphore;
+
+/// One server: answers with `status` as soon as the gate lets a request through.
+struct Server {
+    url: String,
+    status: AtomicU16,
+    retry_after: AtomicUsize,
+    hits: AtomicUsize,
+    in_flight: AtomicUsize,
+    gate: Semaphore,
+}
+
+impl Server {
+    /// A server that answers every request at once.
+    async fn open() -> Arc<Self> {
+        let server = Self::shut().await;
+        server.open_gate();
+        server
+    }
+
+    /// A server that lets no request through yet.
+    async fn shut() -> Arc<Self> {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let server = Arc::new(Self {
+            url: format!("http://{}/v1", listener.local_addr().unwrap()),
+            status: AtomicU16::new(200),
+            retry_after: AtomicUsize::new(0),
+            hits: AtomicUsize::new(0),
+            in_flight: AtomicUsize::new(0),
+            gate: Semaphore::new(0),
+        });
+        let app = Router::new()
+            .route("/v1/models", get(|| async { Json(json!({"data": [{"id": "listed"}]})) }))
+            .route("/v1/chat/completions", post(complete))
+            .with_state(Arc::clone(&server));
+        tokio::spawn(async move { axum::serve(listener, app).await });
+        server
+    }
+
+    fn open_gate(&self) {
+        self.gate.add_permits(10_000);
+    }
+
+    fn answer_with(&self, status: u16) {
+        self.status.store(status, Ordering::SeqCst);
+    }
+
+    fn hits(&self) -> usize {
+        self.hits.load(Ordering::SeqCst)
+    }
+
+    fn in_flight(&self) -> usize {
+        self.in_flight.load(Ordering::SeqCst)
+    }
+}
+
+async fn complete(State(server): State<Arc<Server>>) -> Response {
+    server.hits.fetch_add(1, Ordering::SeqCst);
+    server.in_flight.fetch_add(1, Ordering::SeqCst);
+    server.gate.acquire().await.unwrap().forget();
+    server.in_flight.fetch_sub(1, Ordering::SeqCst);
+    let status = StatusCode::from_u16(server.status.load(Ordering::SeqCst)).unwrap();
+    if !status.is_success() {
+        let after = server.retry_after.load(Ordering::SeqCst).to_string();
+        return (status, [(header::RETRY_AFTER, after)], "out of order").into_response();
+    }
+    let message = json!({"role": "assistant", "content": "B"});
+    Json(json!({"choices": [{"message": message, "finish_reason": "stop"}]})).into_response()
+}
+
+fn config(urls: Vec<String>) -> Config {
+    Config {
+        base_urls: urls,
+        model: Some("m".into()),
+        api_key: None,
+        timeout: Duration::from_secs(20),
+        max_tries: 3,
+        retry_pause: Duration::from_millis(1),
+        max_requests: 64,
+        send_video_frames: false,
+    }
+}
+
+async fn client(servers: &[&Arc<Server>]) -> OpenAi {
+    OpenAi::connect(config(servers.iter().map(|server| server.url.clone()).collect())).await.unwrap()
+}
+
+async fn ask(client: &OpenAi) -> Result<Completion, BackendError> {
+    let request = Request {
+        id: CallId { sample: "s".into(), step: "turn0".into() },
+        messages: vec![Message::text(Role::User, "A or B?")],
+        generation: Generation { max_tokens: 8, temperature: 0.0, top_p: None, seed: None, logprobs: false },
+    };
+    client.complete(&request).await
+}
+
+/// Waits until a condition holds.
+async fn until(what: &str, condition: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !condition() {
+        assert!(start.elapsed() < Duration::from_secs(10), "never: {what}");
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
+/// `count` requests in flight at once, answered once the test lets them through.
+fn ask_many(client: &Arc<OpenAi>, count: usize) -> Vec<tokio::task::JoinHandle<String>> {
+    let one = || {
+        let client = Arc::clone(client);
+        tokio::spawn(async move { ask(&client).await.unwrap().text })
+    };
+    (0..count).map(|_| one()).collect()
+}
+
+async fn all_answered(asked: Vec<tokio::task::JoinHandle<String>>) {
+    for answer in join_all(asked).await {
+        assert_eq!(answer.unwrap(), "B");
+    }
+}
+
+/// An address at which nothing listens.
+async fn nobody() -> String {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    format!("http://{}/v1", listener.local_addr().unwrap())
+}
+
+#[tokio::test]
+async fn requests_in_flight_are_shared_evenly() {
+    let servers = [Server::shut().await, Server::shut().await, Server::shut().await];
+    let client = Arc::new(client(&servers.each_ref()).await);
+    let asked = ask_many(&client, 9);
+    until("nine in flight", || servers.iter().map(|server| server.in_flight()).sum::<usize>() == 9).await;
+    assert_eq!(servers.each_ref().map(|server| server.in_flight()), [3, 3, 3]);
+    servers.iter().for_each(|server| server.open_gate());
+    all_answered(asked).await;
+}
+
+#[tokio::test]
+async fn the_least_busy_server_is_next() {
+    let (busy, free) = (Server::shut().await, Server::open().await);
+    let client = Arc::new(client(&[&busy, &free]).await);
+    let held = ask_many(&client, 1);
+    until("one in flight", || busy.in_flight() == 1).await;
+    for _ in 0..5 {
+        ask(&client).await.unwrap();
+    }
+    assert_eq!((busy.hits(), free.hits()), (1, 5));
+    busy.open_gate();
+    all_answered(held).await;
+}
+
+#[tokio::test]
+async fn a_second_try_goes_to_another_server() {
+    let (ill, well) = (Server::open().await, Server::open().await);
+    ill.answer_with(500);
+    let mut config = config(vec![ill.url.clone(), well.url.clone()]);
+    config.max_tries = 2;
+    let client = OpenAi::connect(config).await.unwrap();
+    for _ in 0..6 {
+        assert!(ask(&client).await.unwrap().retries <= 1);
+    }
+    assert_eq!((ill.hits(), well.hits()), (3, 6), "three strikes, then it rests");
+}
+
+#[tokio::test]
+async fn an_ill_server_is_set_aside_and_tried_again() {
+    let (ill, well) = (Server::open().await, Server::open().await);
+    ill.answer_with(503);
+    let client = client(&[&ill, &well]).await;
+    for _ in 0..20 {
+        ask(&client).await.unwrap();
+    }
+    assert_eq!((ill.hits(), well.hits()), (3, 20));
+    // Still ill after its first rest: one failure is enough for the next, longer one.
+    tokio::time::sleep(Duration::from_millis(1100)).await;
+    for _ in 0..20 {
+        ask(&client).await.unwrap();
+    }
+    assert_eq!((ill.hits(), well.hits()), (4, 40));
+    ill.answer_with(200);
+    tokio::time::sleep(Duration::from_millis(2100)).await;
+    for _ in 0..5 {
+        ask(&client).await.unwrap();
+    }
+    assert_eq!((ill.hits(), well.hits()), (9, 40), "back at work, and first in the list again");
+}
+
+#[tokio::test]
+async fn many_failures_at_once_are_one_outage() {
+    let (ill, well) = (Server::shut().await, Server::open().await);
+    ill.answer_with(500);
+    let client = Arc::new(client(&[&ill, &well]).await);
+    let asked = ask_many(&client, 40);
+    until("requests at the ill server", || ill.in_flight() >= 10).await;
+    ill.open_gate();
+    all_answered(asked).await;
+    ill.answer_with(200);
+    let before = ill.hits();
+    tokio::time::sleep(Duration::from_millis(1100)).await;
+    ask(&client).await.unwrap();
+    assert_eq!(ill.hits(), before + 1, "after the first rest, not after minutes");
+}
+
+#[tokio::test]
+async fn a_server_that_rests_is_asked_where_there_is_no_other() {
+    let only = Server::open().await;
+    only.answer_with(500);
+    let client = client(&[&only]).await;
+    let error = ask(&client).await.unwrap_err();
+    assert_eq!((error.class, error.tries), (ErrorClass::Server, 3));
+    only.answer_with(200);
+    let start = Instant::now();
+    ask(&client).await.unwrap();
+    assert!(start.elapsed() < Duration::from_millis(500), "it does not wait for the rest to end");
+}
+
+#[tokio::test]
+async fn a_dead_server_among_others_fails_no_request_and_no_start() {
+    let well = Server::open().await;
+    let mut config = config(vec![nobody().await, well.url.clone()]);
+    config.model = None;
+    config.max_tries = 2;
+    let client = OpenAi::connect(config).await.unwrap();
+    assert_eq!(client.describe().model, "listed");
+    for _ in 0..5 {
+        ask(&client).await.unwrap();
+    }
+    assert_eq!(well.hits(), 5);
+}
+
+#[tokio::test]
+async fn refusals_halve_what_is_in_flight_and_success_lets_it_grow() {
+    let server = Server::shut().await;
+    let mut config = config(vec![server.url.clone()]);
+    config.max_requests = 16;
+    config.max_tries = 5;
+    let client = Arc::new(OpenAi::connect(config).await.unwrap());
+
+    let asked = ask_many(&client, 20);
+    let settles_at = async |count: usize| {
+        until(&format!("{count} in flight"), || server.in_flight() == count).await;
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        assert_eq!(server.in_flight(), count);
+    };
+    settles_at(16).await;
+
+    // All sixteen are refused at once: one congestion, one halving.
+    server.answer_with(429);
+    server.gate.add_permits(16);
+    until("sixteen refusals", || server.hits() >= 24).await;
+    server.answer_with(200);
+    settles_at(8).await;
+
+    // Eight successes are one more place.
+    server.gate.add_permits(8);
+    settles_at(9).await;
+    server.open_gate();
+    all_answered(asked).await;
+}
+
+#[tokio::test]
+async fn a_refusal_waits_as_long_as_the_server_asks_and_does_not_make_it_ill() {
+    let (busy, other) = (Server::open().await, Server::open().await);
+    busy.answer_with(429);
+    busy.retry_after.store(1, Ordering::SeqCst);
+    let mut config = config(vec![busy.url.clone(), other.url.clone()]);
+    config.max_tries = 2;
+    let client = OpenAi::connect(config).await.unwrap();
+    let start = Instant::now();
+    ask(&client).await.unwrap();
+    assert!(start.elapsed() >= Duration::from_secs(1));
+    busy.retry_after.store(0, Ordering::SeqCst);
+    for _ in 0..5 {
+        ask(&client).await.unwrap();
+    }
+    assert_eq!(busy.hits(), 6, "asked first each time: it never rests for refusing");
+}
+
+#[tokio::test]
+async fn what_no_retry_can_mend_is_asked_once() {
+    for (status, class) in [(400, ErrorClass::BadRequest), (401, ErrorClass::Unauthorized)] {
+        let server = Server::open().await;
+        server.answer_with(status);
+        let error = ask(&client(&[&server]).await).await.unwrap_err();
+        assert_eq!((error.class, error.tries, server.hits()), (class, 1, 1));
+        assert!(error.message.contains(&server.url) && error.message.contains("out of order"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn no_answer_in_time_is_a_timeout() {
+    let server = Server::shut().await;
+    let mut config = config(vec![server.url.clone()]);
+    config.timeout = Duration::from_millis(50);
+    let error = ask(&OpenAi::connect(config).await.unwrap()).await.unwrap_err();
+    assert_eq!((error.class, error.tries, server.hits()), (ErrorClass::Timeout, 3, 3));
+}

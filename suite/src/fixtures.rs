@@ -1,0 +1,185 @@
+//! Made-up samples, records, models and videos for the unit tests of this crate.
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+
+use crate::backend::{Backend, BackendError, BackendInfo, Completion, ErrorClass, FinishReason, Request};
+use crate::frames::{FrameSet, FrameSource};
+use crate::media::VideoRequest;
+use crate::message::{FrameOrigin, Image};
+use crate::profile::Profile;
+use crate::protocol::PromptMode;
+use crate::record::{
+    Measured, Outcome, RECORD_VERSION, Record, SampleError, SampleErrorClass, Score, Transcript,
+};
+use crate::run::{Channel, CropMode, RunPlan};
+use crate::sample::{Gold, Question, Sample, Tags};
+
+/// A choice question with the gold letter B.
+pub fn sample(uid: &str) -> Sample {
+    Sample {
+        task: "made_up".into(),
+        uid: uid.into(),
+        id: "not unique".into(),
+        row: 0,
+        video: PathBuf::from("/nowhere/clip.mp4"),
+        question: Question {
+            stem: "What is shown?".into(),
+            options: vec!["a cat".into(), "a dog".into()],
+            letters: "AB".into(),
+            subtitles: None,
+        },
+        gold: Gold::Choice { answer: "B".into() },
+        tags: Tags::new(),
+        evidence: None,
+        flags: Vec::new(),
+    }
+}
+
+/// A scored record of a choice question.
+pub fn record(uid: &str, value: f64) -> Record {
+    Record {
+        version: RECORD_VERSION,
+        profile: Profile::Paper,
+        protocol: "p".into(),
+        sample: sample(uid),
+        transcript: Transcript::default(),
+        score: Score {
+            outcome: Outcome::Scored,
+            value,
+            prediction: Some("B".into()),
+            rule: Some("answer_tag".into()),
+        },
+        error: None,
+        measured: Measured::default(),
+    }
+}
+
+/// The same record with an error in the place of its answer.
+pub fn failed(record: Record, class: SampleErrorClass) -> Record {
+    Record {
+        score: Score { outcome: Outcome::Error, value: 0.0, prediction: None, rule: None },
+        error: Some(SampleError { class, message: "made up".into(), step: "turn0".into() }),
+        ..record
+    }
+}
+
+/// The tool loop of the release driver under a profile.
+pub fn plan(profile: Profile) -> RunPlan {
+    RunPlan {
+        profile,
+        switches: profile.switches(),
+        mode: PromptMode::AgenticGeneral,
+        channel: Channel::Image,
+        nframes: 4,
+        max_turns: 3,
+        max_parallel: 5,
+        crop: CropMode::Frames,
+        max_tokens: 2048,
+        temperature: 0.0,
+        seed: None,
+    }
+}
+
+/// Answers by step; a step that the script does not have is a failed call.
+#[derive(Default)]
+pub struct Scripted {
+    answers: BTreeMap<String, Completion>,
+    /// What was asked, in the order in which it came.
+    pub asked: Mutex<Vec<Request>>,
+}
+
+impl Scripted {
+    /// A script of texts that end at a stop token.
+    pub fn new(answers: &[(&str, &str)]) -> Self {
+        answers
+            .iter()
+            .fold(Self::default(), |script, (step, text)| script.with(step, text, FinishReason::Stop))
+    }
+
+    /// One more answer.
+    pub fn with(mut self, step: &str, text: &str, finish: FinishReason) -> Self {
+        let completion =
+            Completion { text: text.to_owned(), finish_reason: Some(finish), ..Completion::default() };
+        self.answers.insert(step.to_owned(), completion);
+        self
+    }
+
+    /// The steps that were asked, in the order in which they came.
+    pub fn steps(&self) -> Vec<String> {
+        self.asked.lock().unwrap().iter().map(|request| request.id.step.clone()).collect()
+    }
+}
+
+impl Backend for Scripted {
+    fn describe(&self) -> BackendInfo {
+        BackendInfo { name: "scripted".into(), model: "none".into(), details: BTreeMap::new() }
+    }
+
+    fn complete<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<Completion, BackendError>> {
+        self.asked.lock().unwrap().push(request.clone());
+        let answer = self.answers.get(&request.id.step).cloned().ok_or_else(|| BackendError {
+            class: ErrorClass::Server,
+            message: "answer B".into(),
+            tries: 3,
+        });
+        async move { answer }.boxed()
+    }
+}
+
+/// Grey squares: an overview of one frame per second, crops of two frames at the window's ends.
+/// Windows that start before 0 fail; those that start at an odd second come last of their turn.
+#[derive(Default)]
+pub struct Squares {
+    /// The video gives no overview.
+    pub lost: bool,
+    /// Crops in the order in which they were finished.
+    pub finished: Mutex<Vec<f64>>,
+    /// Wakes the crops that wait.
+    pub even_finished: Condvar,
+}
+
+impl FrameSource for Squares {
+    fn frames(&self, _path: &Path, request: &VideoRequest) -> Result<Arc<FrameSet>, String> {
+        let times = match request.start {
+            None if self.lost => return Err("video has 3 frames, 4 asked".into()),
+            None => vec![0.0, 1.0, 2.0, 3.0],
+            Some(start) if start < 0.0 => return Err("the window is empty".into()),
+            Some(start) => {
+                self.finish(start);
+                vec![start, request.end.unwrap_or(start)]
+            }
+        };
+        let images = times.into_iter().map(|time| {
+            let origin = FrameOrigin { index: time as usize, time };
+            Arc::new(Image::new("image/jpeg", vec![0; 3], 28, 28, Some(origin)))
+        });
+        Ok(Arc::new(FrameSet { images: images.collect(), duration: 4.0, seconds: 0.25 }))
+    }
+}
+
+impl Squares {
+    /// A window at an odd second waits for one at an even second: only crops that run at the same
+    /// time ever get past here, and the odd one is last whatever its place in the turn.
+    fn finish(&self, start: f64) {
+        let mut finished = self.finished.lock().unwrap();
+        if start % 2.0 == 1.0 {
+            let (guard, waited) = self
+                .even_finished
+                .wait_timeout_while(finished, Duration::from_secs(10), |finished| {
+                    finished.iter().all(|start| start % 2.0 == 1.0)
+                })
+                .unwrap();
+            assert!(!waited.timed_out(), "no other crop runs at the same time");
+            finished = guard;
+        }
+        finished.push(start);
+        self.even_finished.notify_all();
+    }
+}

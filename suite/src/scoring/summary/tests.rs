@@ -1,0 +1,355 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::fixtures::{failed, record};
+use crate::profile::Profile;
+use crate::sample::Gold;
+use crate::task::{Breakdown, HubSource};
+
+fn spec(metric: Metric, tags: &[&str]) -> TaskSpec {
+    let breakdown = |tag: &&str| Breakdown {
+        tag: (*tag).to_owned(),
+        title: (*tag).to_owned(),
+        order: vec!["short".to_owned(), "medium".to_owned(), "long".to_owned()],
+    };
+    TaskSpec {
+        name: "made_up".into(),
+        title: "Made up".into(),
+        hub: HubSource {
+            repos: vec![],
+            config: None,
+            split: "test".into(),
+            revision: None,
+            annotations: "rows.parquet".into(),
+            media: vec![],
+            license: "none".into(),
+            gated: false,
+        },
+        expected_rows: 4,
+        paper_rows: 4,
+        expected_videos: 1,
+        metric,
+        breakdowns: tags.iter().map(breakdown).collect(),
+    }
+}
+
+fn accuracy(tags: &[&str]) -> TaskSpec {
+    spec(Metric::Accuracy { macro_over: None }, tags)
+}
+
+fn grounding() -> TaskSpec {
+    spec(Metric::Grounding { thresholds: vec![0.3, 0.5, 0.7] }, &[])
+}
+
+fn selection(spec: &TaskSpec, expected: usize, samples: &[Sample]) -> Selection {
+    let open = samples.iter().filter(|sample| sample.gold.kind() == QuestionKind::Open).count();
+    Selection {
+        split_rows: expected,
+        expected,
+        limit: None,
+        ids: None,
+        shard: None,
+        open_ended: open,
+        groups: group_sizes(spec, samples),
+    }
+}
+
+fn samples(records: &[Record]) -> Vec<Sample> {
+    records.iter().map(|record| record.sample.clone()).collect()
+}
+
+/// The summary of a run whose every sample has a record, but for `missing` of which nothing is known.
+fn summary(spec: &TaskSpec, profile: Profile, missing: usize, records: &[Record]) -> Summary {
+    let selection = selection(spec, records.len() + missing, &samples(records));
+    summarize(spec, &profile.switches(), &selection, records).unwrap()
+}
+
+fn tagged(uid: &str, value: f64, tag: &str, labels: &[&str]) -> Record {
+    let mut record = record(uid, value);
+    let labels = labels.iter().map(|label| (*label).to_owned()).collect();
+    record.sample.tags.insert(tag.to_owned(), labels);
+    record
+}
+
+fn interval(uid: &str, value: f64) -> Record {
+    let mut record = record(uid, value);
+    record.sample.gold = Gold::Interval { start: 1.0, end: 2.0 };
+    record
+}
+
+fn open(uid: &str, value: f64) -> Record {
+    let mut record = record(uid, value);
+    record.sample.gold = Gold::Text { answer: "Paris".into() };
+    record
+}
+
+fn group(label: &str, n: usize, value: f64) -> Group {
+    Group { label: label.to_owned(), n, value }
+}
+
+#[test]
+fn a_failed_choice_question_is_wrong_under_every_profile() {
+    use SampleErrorClass::{Api, ApiInLoop, FrameLoss, MalformedCall, Protocol, VideoMissing};
+    for class in [Api, ApiInLoop, FrameLoss, MalformedCall, Protocol, VideoMissing] {
+        for profile in Profile::ALL {
+            let records = [record("a", 1.0), failed(record("b", 0.0), class)];
+            let summary = summary(&accuracy(&[]), profile, 0, &records);
+            assert_eq!((summary.value, summary.n), (0.5, 2), "{profile} {class:?}");
+            assert_eq!((summary.n_scored, summary.n_errors, summary.complete), (1, 1, false));
+        }
+    }
+}
+
+#[test]
+fn row_9_upstream_error_rows_are_in_the_overall_score_and_in_no_breakdown() {
+    let records = [
+        tagged("a", 1.0, "duration", &["long"]),
+        failed(tagged("b", 0.0, "duration", &["long"]), SampleErrorClass::Api),
+        tagged("c", 0.0, "duration", &["short"]),
+    ];
+    let spec = accuracy(&["duration"]);
+    for profile in [Profile::Release, Profile::Paper] {
+        let summary = summary(&spec, profile, 0, &records);
+        assert_eq!(summary.n, 3);
+        assert_eq!(summary.breakdowns[0].groups, [group("short", 1, 0.0), group("long", 1, 1.0)]);
+    }
+    let strict = summary(&spec, Profile::Strict, 0, &records);
+    assert_eq!(strict.n, 3);
+    assert_eq!(strict.breakdowns[0].groups, [group("short", 1, 0.0), group("long", 2, 0.5)]);
+}
+
+#[test]
+fn row_8_a_failed_call_in_the_loop_keeps_its_place_in_upstreams_breakdowns() {
+    let records = [
+        tagged("a", 1.0, "duration", &["long"]),
+        failed(tagged("b", 0.0, "duration", &["long"]), SampleErrorClass::ApiInLoop),
+    ];
+    let summary = summary(&accuracy(&["duration"]), Profile::Release, 0, &records);
+    assert_eq!(summary.breakdowns[0].groups, [group("long", 2, 0.5)]);
+    assert_eq!(summary.errors, BTreeMap::from([("api_in_loop".to_owned(), 1)]));
+}
+
+#[test]
+fn row_10_upstream_drops_failed_grounding_samples_unless_the_loop_failed() {
+    let lost = failed(interval("b", 0.0), SampleErrorClass::Api);
+    let in_loop = failed(interval("c", 0.0), SampleErrorClass::ApiInLoop);
+    let records = [interval("a", 0.6), lost, in_loop];
+    for profile in [Profile::Release, Profile::Paper] {
+        let summary = summary(&grounding(), profile, 0, &records);
+        assert_eq!((summary.value, summary.n), (0.3, 2));
+        assert_eq!(summary.recall_at, [(0.3, 0.5), (0.5, 0.5), (0.7, 0.0)]);
+        assert!(
+            (summary.value_over_expected - 0.2).abs() < 1e-15,
+            "the value over all rows stands beside it"
+        );
+    }
+    let strict = summary(&grounding(), Profile::Strict, 0, &records);
+    assert_eq!(strict.n, 3);
+    assert!((strict.value - 0.2).abs() < 1e-15);
+    assert_eq!(strict.recall_at[0], (0.3, 1.0 / 3.0));
+}
+
+#[test]
+fn a_missing_sample_is_in_the_strict_denominators_and_makes_every_run_incomplete() {
+    let records = [interval("a", 1.0), interval("b", 0.5)];
+    for profile in Profile::ALL {
+        let summary = summary(&grounding(), profile, 2, &records);
+        assert_eq!((summary.n_expected, summary.n_recorded, summary.complete), (4, 2, false));
+        assert_eq!(summary.value_over_expected, 0.375);
+        let (n, value) = if profile == Profile::Strict { (4, 0.375) } else { (2, 0.75) };
+        assert_eq!((summary.n, summary.value), (n, value), "{profile}");
+    }
+}
+
+#[test]
+fn strict_breakdowns_and_macro_average_count_missing_samples() {
+    let spec = spec(Metric::Accuracy { macro_over: Some("kind".into()) }, &["kind"]);
+    let all = [
+        tagged("a", 1.0, "kind", &["count"]),
+        tagged("b", 0.0, "kind", &["count"]),
+        tagged("c", 0.0, "kind", &["order"]),
+    ];
+    let selection = selection(&spec, 3, &samples(&all));
+    let part = &all[..1];
+    let strict = summarize(&spec, &Profile::Strict.switches(), &selection, part).unwrap();
+    assert_eq!(strict.breakdowns[0].groups, [group("count", 2, 0.5), group("order", 1, 0.0)]);
+    assert_eq!(strict.macro_average, Some(("kind".to_owned(), 0.25)));
+    let release = summarize(&spec, &Profile::Release.switches(), &selection, part).unwrap();
+    assert_eq!(release.breakdowns[0].groups, [group("count", 1, 1.0)]);
+}
+
+#[test]
+fn recall_includes_its_threshold() {
+    let records = [interval("a", 0.3), interval("b", 0.5), interval("c", 0.7), interval("d", 0.29999)];
+    let summary = summary(&grounding(), Profile::Strict, 0, &records);
+    assert_eq!(summary.recall_at, [(0.3, 0.75), (0.5, 0.5), (0.7, 0.25)]);
+    assert_eq!(summary.metric, "mIoU");
+    assert!((summary.value - 1.79999 / 4.0).abs() < 1e-15);
+}
+
+#[test]
+fn the_macro_average_weighs_groups_alike_and_the_headline_stays_micro() {
+    let records = [
+        tagged("a", 1.0, "kind", &["count"]),
+        tagged("b", 1.0, "kind", &["count"]),
+        tagged("c", 1.0, "kind", &["count"]),
+        tagged("d", 0.0, "kind", &["order"]),
+    ];
+    let spec = spec(Metric::Accuracy { macro_over: Some("kind".into()) }, &[]);
+    let summary = summary(&spec, Profile::Paper, 0, &records);
+    assert_eq!(summary.value, 0.75);
+    assert_eq!(summary.macro_average, Some(("kind".to_owned(), 0.5)));
+}
+
+#[test]
+fn a_sample_with_several_labels_counts_once_in_each_group_and_once_overall() {
+    let records = [tagged("a", 1.0, "kind", &["x", "y"]), tagged("b", 0.0, "kind", &["y"])];
+    for profile in Profile::ALL {
+        let summary = summary(&accuracy(&["kind"]), profile, 0, &records);
+        assert_eq!(summary.n, 2);
+        assert_eq!(summary.breakdowns[0].groups, [group("x", 1, 1.0), group("y", 2, 0.5)]);
+    }
+}
+
+#[test]
+fn groups_follow_the_official_order_and_others_the_alphabet() {
+    let labels = ["zebra", "long", "apple", "short"];
+    let records = labels.map(|label| tagged(label, 1.0, "duration", &[label]));
+    let summary = summary(&accuracy(&["duration"]), Profile::Paper, 0, &records);
+    let found: Vec<&str> = summary.breakdowns[0].groups.iter().map(|group| group.label.as_str()).collect();
+    assert_eq!(found, ["short", "long", "apple", "zebra"]);
+}
+
+#[test]
+fn open_ended_questions_are_reported_apart_from_the_headline() {
+    let records = [record("a", 1.0), open("b", 0.0), open("c", 1.0)];
+    let spec = accuracy(&[]);
+    let strict = Profile::Strict.switches();
+    let all = selection(&spec, 3, &samples(&records));
+    let summary = summarize(&spec, &strict, &all, &records).unwrap();
+    assert_eq!((summary.value, summary.n, summary.n_expected), (1.0, 1, 3));
+    assert_eq!(summary.open_ended.map(|group| (group.n, group.value)), Some((2, 0.5)));
+    assert!(summary.complete);
+
+    let without = summarize(&spec, &strict, &all, &records[..1]).unwrap();
+    assert_eq!((without.value, without.n), (1.0, 1), "a missing open-ended answer is no missing choice");
+    assert_eq!(without.open_ended.map(|group| (group.n, group.value)), Some((2, 0.0)));
+    assert!(!without.complete);
+}
+
+#[test]
+fn upstreams_ids_may_repeat_and_uids_may_not() {
+    let spec = accuracy(&[]);
+    let two = [record("a", 1.0), record("b", 1.0)];
+    assert_eq!(two[0].sample.id, two[1].sample.id);
+    assert_eq!(summary(&spec, Profile::Paper, 0, &two).n, 2);
+
+    let twice = [record("a", 1.0), record("a", 0.0)];
+    let all = selection(&spec, 2, &samples(&twice));
+    let error = summarize(&spec, &Profile::Paper.switches(), &all, &twice).unwrap_err();
+    assert_eq!(error, SummaryError::Duplicate("a".into()));
+}
+
+#[test]
+fn records_that_do_not_belong_together_are_refused() {
+    let spec = accuracy(&[]);
+    let refused = |expected: usize, records: &[Record]| {
+        let all = selection(&spec, expected, &samples(records));
+        summarize(&spec, &Profile::Paper.switches(), &all, records).unwrap_err().to_string()
+    };
+    let mut other = record("b", 1.0);
+    other.sample.task = "another".into();
+    assert_eq!(refused(2, &[record("a", 1.0), other]), "sample `b` is of split another, not made_up");
+    let mut strict = record("b", 1.0);
+    strict.profile = Profile::Strict;
+    assert_eq!(
+        refused(2, &[record("a", 1.0), strict]),
+        "records of profiles paper and strict are never mixed"
+    );
+    assert_eq!(refused(1, &[record("a", 1.0), record("b", 1.0)]), "2 records where the run should have 1");
+}
+
+#[test]
+fn no_record_at_all_gives_zeros_and_no_division_by_zero() {
+    for profile in Profile::ALL {
+        let summary = summary(&grounding(), profile, 0, &[]);
+        assert_eq!((summary.value, summary.value_over_expected), (0.0, 0.0));
+        assert_eq!(summary.tools, ToolUse::default());
+    }
+}
+
+/// What a proptest makes a record of: value, kind of error, group and whether it is open-ended.
+type Drawn = (f64, Option<SampleErrorClass>, usize, bool);
+
+fn drawn() -> impl Strategy<Value = Vec<Drawn>> {
+    use SampleErrorClass::{Api, ApiInLoop, FrameLoss, MalformedCall};
+    let error = prop_oneof![
+        4 => Just(None),
+        1 => prop::sample::select(vec![Api, ApiInLoop, FrameLoss, MalformedCall]).prop_map(Some),
+    ];
+    prop::collection::vec((0.0..=1.0, error, 0..3_usize, prop::bool::weighted(0.2)), 1..20)
+}
+
+fn made(drawn: &[Drawn], temporal: bool) -> Vec<Record> {
+    let labels = ["short", "medium", "long"];
+    let make = |(number, &(value, error, label, open_ended)): (usize, &Drawn)| {
+        let mut record = tagged(&number.to_string(), value, "duration", &labels[label..]);
+        record.sample.gold = match (temporal, open_ended) {
+            (true, _) => Gold::Interval { start: 0.0, end: 1.0 },
+            (false, true) => Gold::Text { answer: "x".into() },
+            (false, false) => record.sample.gold,
+        };
+        match error {
+            Some(class) => failed(record, class),
+            None => record,
+        }
+    };
+    drawn.iter().enumerate().map(make).collect()
+}
+
+/// All shares of a summary by name, so that two summaries can be compared one by one.
+fn shares(summary: &Summary) -> BTreeMap<String, f64> {
+    let recall = summary.recall_at.iter().map(|(at, value)| (format!("R@{at}"), *value));
+    let groups = summary.breakdowns.iter().flat_map(|breakdown| &breakdown.groups);
+    let groups = groups.chain(&summary.open_ended).map(|group| (group.label.clone(), group.value));
+    let macro_average = summary.macro_average.clone().map(|(_, value)| ("macro".to_owned(), value));
+    recall
+        .chain(groups)
+        .chain(macro_average)
+        .chain([("value".to_owned(), summary.value), ("all".to_owned(), summary.value_over_expected)])
+        .collect()
+}
+
+proptest! {
+    #[test]
+    fn every_share_is_between_0_and_1_and_a_lost_record_never_raises_a_score(
+        drawn in drawn(), temporal: bool, lost: prop::sample::Index,
+    ) {
+        let metric = if temporal {
+            Metric::Grounding { thresholds: vec![0.3, 0.5, 0.7] }
+        } else {
+            Metric::Accuracy { macro_over: Some("duration".into()) }
+        };
+        let spec = spec(metric, &["duration"]);
+        let all = made(&drawn, temporal);
+        let selection = selection(&spec, all.len(), &samples(&all));
+        let mut part = all.clone();
+        part.remove(lost.index(all.len()));
+        for profile in Profile::ALL {
+            let whole = summarize(&spec, &profile.switches(), &selection, &all).unwrap();
+            let partial = summarize(&spec, &profile.switches(), &selection, &part).unwrap();
+            prop_assert!(!partial.complete);
+            for (name, value) in shares(&whole).into_iter().chain(shares(&partial)) {
+                prop_assert!((0.0..=1.0).contains(&value), "{profile} {name} {value}");
+            }
+            let before = shares(&whole);
+            for (name, value) in shares(&partial) {
+                // Upstream's own denominators shrink with the records; only the value over all
+                // expected rows is safe there, which is why it is printed beside the headline.
+                if profile == Profile::Strict || name == "all" {
+                    prop_assert!(value <= before[&name] + 1e-12, "{profile} {name}");
+                }
+            }
+        }
+    }
+}

@@ -129,6 +129,14 @@ impl VideoFile {
         Ok((indices, size))
     }
 
+    /// The frames of these indices, at this size (width, height), for callers with rules of their own.
+    ///
+    /// # Errors
+    /// A frame cannot be decoded.
+    pub fn frames_at(&self, indices: &[usize], size: (u32, u32)) -> Result<Vec<Frame>, MediaError> {
+        Ok(decode::frames(&self.path, &self.index, indices, size, &Ok)?.0)
+    }
+
     /// Samples frames; `map` runs on the decoding threads, so that whole videos of pixels are never
     /// held. A window about as long as its sample can name a frame twice: its result is cloned.
     ///

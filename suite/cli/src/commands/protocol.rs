@@ -100,7 +100,7 @@ pub fn choose(choice: ProtocolChoice, mode: Option<PromptMode>) -> anyhow::Resul
 pub fn run(args: &Args) -> anyhow::Result<Exit> {
     match &args.action {
         Action::Import { from, unpinned } => {
-            let protocol = import::import(&import::read_files(from)?, *unpinned)?;
+            let protocol = import::import(&import::read_files(from, *unpinned)?, *unpinned)?;
             let path = cache::store(&cache_dir()?, &protocol)?;
             println!(
                 "imported {} at {} into {}",
@@ -127,7 +127,8 @@ fn describe(protocol: &Protocol) {
     println!("{}: {}", protocol.name, protocol.hash());
     println!("  modes {}", modes.join(", "));
     for (file, hash) in &protocol.source.files {
-        println!("  {file} {hash}{}", if protocol.source.pinned { "" } else { " (not the pinned file)" });
+        let pinned = protocol.source.pinned || import::is_pinned(file, hash);
+        println!("  {file} {hash}{}", if pinned { "" } else { " (not the pinned file)" });
     }
 }
 

@@ -71,9 +71,14 @@ impl Args {
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<Exit> {
-    ensure!(args.fps.is_none_or(|fps| fps > 0.0), "--fps: more than 0");
+    ensure!(args.fps.is_none_or(|fps| fps > 0.0 && fps.is_finite()), "--fps: more than 0");
+    if let (Some(fewest), Some(most)) = (args.min_frames, args.max_frames) {
+        ensure!(fewest <= most, "--min-frames {fewest}: more than --max-frames {most}");
+    }
     let sampled = fetch_video(&args.video, &args.request())?;
     std::fs::create_dir_all(&args.out).with_context(|| format!("cannot make {}", args.out.display()))?;
+    let path = args.out.join("frames.json");
+    remove_earlier(&args.out, &path)?;
     let mut files = Vec::new();
     for (number, frame) in sampled.frames.iter().enumerate() {
         let name = format!("{number:04}.png");
@@ -93,11 +98,30 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
         "files": files,
         "reader": sampled.stats,
     });
-    let path = args.out.join("frames.json");
     std::fs::write(&path, format!("{description:#}\n"))
         .with_context(|| format!("cannot write {}", path.display()))?;
     println!("{} frames into {}", files.len(), args.out.display());
     Ok(Exit::Ok)
+}
+
+/// Removes what an earlier call wrote into the folder, so that none of it passes for a frame of now.
+fn remove_earlier(folder: &Path, description: &Path) -> anyhow::Result<()> {
+    let Ok(text) = std::fs::read(description) else { return Ok(()) };
+    let earlier: serde_json::Value = serde_json::from_slice(&text)
+        .with_context(|| format!("{} is of no earlier call; give another --out", description.display()))?;
+    for name in earlier["files"].as_array().into_iter().flatten().filter_map(|name| name.as_str()) {
+        let number = name.strip_suffix(".png").unwrap_or_default();
+        if !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()) {
+            let path = folder.join(name);
+            match std::fs::remove_file(&path) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    return Err(error).with_context(|| format!("cannot replace {}", path.display()));
+                }
+                _ => {}
+            }
+        }
+    }
+    Ok(())
 }
 
 fn write_png(path: &Path, frame: &Frame) -> anyhow::Result<()> {

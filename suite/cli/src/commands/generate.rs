@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use paravt_suite::backend::{CallId, FinishReason, Generation, Request};
 use paravt_suite::conversation::parse_conversation;
 use serde_json::json;
@@ -19,7 +19,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     messages: PathBuf,
     /// Most tokens to generate.
-    #[arg(long, default_value_t = 2048)]
+    #[arg(long, default_value_t = 2048, value_parser = clap::value_parser!(u32).range(1..))]
     max_tokens: u32,
     /// 0 is greedy.
     #[arg(long, default_value_t = 0.0)]
@@ -40,6 +40,7 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<Exit> {
+    ensure!(args.temperature >= 0.0 && args.temperature.is_finite(), "--temperature: 0 or more");
     let shown = args.messages.display();
     let text = std::fs::read(&args.messages).with_context(|| format!("cannot read {shown}"))?;
     let value = serde_json::from_slice(&text).with_context(|| format!("{shown} is no JSON"))?;
@@ -63,7 +64,14 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
     let answer = runtime.block_on(async {
         let backend = args.backend.build("generate").await?;
         Ok::<_, anyhow::Error>(backend.complete(&request).await?)
-    })?;
+    });
+    let answer = match answer {
+        Ok(answer) => answer,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            return Ok(Exit::Preflight);
+        }
+    };
     if args.json {
         let finish = answer.finish_reason.as_ref().map(|reason| match reason {
             FinishReason::Stop => "stop",

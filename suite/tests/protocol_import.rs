@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use paravt_suite::profile::Profile;
-use paravt_suite::protocol::import::{Files, ImportError, import, read_files};
+use paravt_suite::protocol::import::{COMMIT, Files, ImportError, import, read_files};
 use paravt_suite::protocol::{PromptMode, Protocol, render};
 use paravt_suite::sample::{Gold, Question, QuestionKind, Sample, Tags};
 
@@ -270,6 +270,8 @@ fn unpinned_files_are_labelled_with_what_they_are() {
     let dir = repository();
     let head = git(dir.path(), &["rev-parse", "HEAD"]);
     assert_eq!(source_commit(dir.path()), head);
+    // A history that has the pinned commit, as far as its name goes.
+    git(dir.path(), &["tag", COMMIT]);
 
     let driver = dir.path().join("paravt/eval/driver.py");
     let edited = standin().driver.replace("Reasoning words.", "Edited words.");
@@ -277,6 +279,8 @@ fn unpinned_files_are_labelled_with_what_they_are() {
     assert_eq!(source_commit(dir.path()), format!("{head} with uncommitted edits"));
     let protocol = import(&read_files(dir.path().to_str().unwrap(), true).unwrap(), true).unwrap();
     assert_eq!(protocol.system[&PromptMode::Reasoning], "Edited words.", "the edits are what is imported");
+    let committed = read_files(dir.path().to_str().unwrap(), false).unwrap();
+    assert_eq!((committed.driver, committed.commit), (standin().driver, COMMIT.to_owned()));
 
     git(dir.path(), &["commit", "--quiet", "--all", "-m", "edited"]);
     let next = git(dir.path(), &["rev-parse", "HEAD"]);

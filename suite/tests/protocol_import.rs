@@ -157,6 +157,8 @@ fn a_value_that_nothing_fills_is_refused_at_import() {
         problem("{item['question']}\\n{mcq_instr}\"}", "{item['hint']}\\n{mcq_instr}\"}")
             .contains("question,")
     );
+    assert!(problem("\"\\n\".join", "\" \".join").contains("letter, option"));
+    assert!(problem("json.dumps(", "str(").contains("TOOL_SCHEMA = json.dumps"));
     assert!(problem("{opts_str}", "{opts_str.upper()}").contains("f-string for question"));
 }
 

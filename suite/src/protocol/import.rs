@@ -161,7 +161,7 @@ fn question_templates(load: &Module<'_>) -> Result<(BTreeMap<String, Template>, 
         let branch = load.branch_for("dataset_name", dataset)?;
         let question = branch.assigned_template("question", &QUESTION_SLOTS)?;
         if question.has_slot("options") {
-            let found = branch.template_with(&["letter", "option"])?;
+            let found = branch.joined_lines(&["letter", "option"])?;
             if *line.get_or_insert_with(|| found.clone()) != found {
                 return Err(load.shape(format!("the same option line for {dataset} as for the others")));
             }

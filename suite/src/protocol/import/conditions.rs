@@ -3,7 +3,7 @@
 
 use rustpython_parser::ast::{BoolOp, CmpOp, Expr, UnaryOp};
 
-use super::shapes::{constant_text, is_name};
+use super::shapes::{constant_text, is_method, is_name};
 
 /// `VARIABLE == "VALUE"`.
 pub fn equality(test: &Expr, variable: &str, value: &str) -> Option<bool> {
@@ -50,10 +50,6 @@ fn is_agentic(test: &Expr) -> bool {
     let prefix = call.args.first().and_then(constant_text);
     is_name(&call.func, "_is_agentic")
         || is_method(&call.func, "startswith") && prefix.as_deref() == Some("agentic_")
-}
-
-fn is_method(function: &Expr, name: &str) -> bool {
-    matches!(function, Expr::Attribute(attribute) if attribute.attr.as_str() == name)
 }
 
 fn direction(test: &Expr, affirms: &dyn Fn(&Expr) -> Option<bool>) -> Option<bool> {

@@ -114,7 +114,9 @@ impl<'a> Module<'a> {
     /// `NAME = json.dumps({…})`, printed.
     pub fn dumped_json(&self, name: &str) -> Result<String, ImportError> {
         self.only(name, &format!("{name} = json.dumps(…)"), |value| match value {
-            Expr::Call(call) if call.keywords.is_empty() => literal(call.args.first()?),
+            Expr::Call(call) if call.keywords.is_empty() && is_method(&call.func, "dumps") => {
+                literal(call.args.first()?)
+            }
             _ => None,
         })
         .map(|value| dumps(&value, true))
@@ -175,13 +177,27 @@ impl<'a> Module<'a> {
 
     /// The f-string with exactly these values and formats (`start:.1f`), in this order.
     pub fn template_with(&self, wanted: &[&str]) -> Result<Template, ImportError> {
-        let mut found: Vec<Template> = self.expressions().iter().filter_map(template).collect();
-        found.retain(|template| slots(template) == wanted);
-        found.dedup();
-        match found.pop() {
-            Some(template) if found.is_empty() => Ok(without_formats(template)),
-            _ => Err(self.shape(format!("one f-string with the values {}", wanted.join(", ")))),
-        }
+        let found = self.expressions().iter().filter_map(template).collect();
+        only_with(found, wanted)
+            .ok_or_else(|| self.shape(format!("one f-string with the values {}", wanted.join(", "))))
+    }
+
+    /// The f-string of `"\n".join(f"…" for …)` with exactly these values, in this order.
+    pub fn joined_lines(&self, wanted: &[&str]) -> Result<Template, ImportError> {
+        let line = |expression: &Expr| {
+            let Expr::Call(call) = expression else { return None };
+            let Expr::Attribute(method) = &*call.func else { return None };
+            let joins = method.attr.as_str() == "join" && constant_text(&method.value)? == "\n";
+            match call.args.first()? {
+                Expr::GeneratorExp(generator) if joins => template(&generator.elt),
+                Expr::ListComp(list) if joins => template(&list.elt),
+                _ => None,
+            }
+        };
+        let found = self.expressions().iter().filter_map(line).collect();
+        only_with(found, wanted).ok_or_else(|| {
+            self.shape(format!("one \"\\n\".join of an f-string with the values {}", wanted.join(", ")))
+        })
     }
 
     /// The f-string of `if AGENTIC and "…" not in ….lower(): NAME = f"…"`, and the literal.
@@ -271,6 +287,18 @@ fn collect(expression: &Expr, found: &mut Vec<Expr>) {
     for expression in inner {
         collect(expression, found);
     }
+}
+
+/// The one template among `found` that has these slots, by their bare names.
+fn only_with(mut found: Vec<Template>, wanted: &[&str]) -> Option<Template> {
+    found.retain(|template| slots(template) == wanted);
+    found.dedup();
+    let template = found.pop()?;
+    found.is_empty().then(|| without_formats(template))
+}
+
+pub fn is_method(function: &Expr, name: &str) -> bool {
+    matches!(function, Expr::Attribute(attribute) if attribute.attr.as_str() == name)
 }
 
 pub fn is_name(expression: &Expr, name: &str) -> bool {

@@ -52,11 +52,13 @@ pub fn select_tasks<'a>(all: &'a [Box<dyn Task>], names: &[String]) -> anyhow::R
 
 /// Where data lies.
 #[derive(clap::Args)]
+#[command(next_help_heading = "Data")]
 pub struct DataArgs {
-    /// Root in the layout of lmms-eval and ParaVT; default: $HF_HOME, else ~/.cache/huggingface.
+    /// Data root in the layout of lmms-eval and ParaVT [default: $HF_HOME, else ~/.cache/huggingface].
     #[arg(long, value_name = "DIR")]
     hf_home: Option<PathBuf>,
-    /// Looked into first: the same layout, or the files of one benchmark.
+    /// Folder that is looked into before the data root: the same layout, or the files of one
+    /// benchmark [default: none].
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
 }
@@ -104,32 +106,37 @@ pub fn backend_abilities() -> Vec<(&'static str, String)> {
 
 /// Who answers.
 #[derive(clap::Args)]
+#[command(next_help_heading = "Backend")]
 pub struct BackendArgs {
     /// Who answers.
     #[arg(long, value_enum, default_value = "openai")]
     backend: BackendName,
-    /// Base URL of a server, e.g. http://localhost:8000/v1; several share the work. Default: $OPENAI_BASE_URL.
+    /// Base URL of a server, e.g. http://localhost:8000/v1; several, separated by commas, share the
+    /// work. A key is read from $OPENAI_API_KEY [default: $OPENAI_BASE_URL].
     #[arg(long, value_name = "URL", value_delimiter = ',')]
     base_url: Vec<String>,
-    /// Model name; default: the one the server lists first.
-    #[arg(long)]
+    /// Model name [default: the first that the server lists].
+    #[arg(long, value_name = "NAME")]
     model: Option<String>,
-    /// Recorded run (or a folder of runs) that `replay` answers from.
+    /// Recorded run, or folder of runs, that `replay` answers from [default: none; replay needs one].
     #[arg(long, value_name = "RUN")]
     from: Option<PathBuf>,
-    /// Seconds that one request may take.
+    /// Seconds that one try of a request may take.
     #[arg(long, default_value_t = 1800.0, value_name = "SECONDS")]
     request_timeout: f64,
-    /// Tries of one request.
-    #[arg(long, default_value_t = 3)]
+    /// Tries of one request, the first one included.
+    #[arg(long, default_value_t = 3, value_name = "N")]
     tries: u32,
-    /// Seconds before the second try; grows with each, with jitter.
+    /// Seconds before the second try, twice as many before the third, and so on; up to a third of
+    /// this is added at random.
     #[arg(long, default_value_t = 1.5, value_name = "SECONDS")]
     retry_pause: f64,
-    /// Most requests in flight; adapts downwards when the server pushes back.
-    #[arg(long, default_value_t = 64)]
+    /// Most requests in flight at once, over all servers; halved whenever a server pushes back, and
+    /// grown again.
+    #[arg(long, default_value_t = 64, value_name = "N")]
     max_requests: usize,
-    /// Ask the server for the profile's frame count of a video by reference (vLLM `media_io_kwargs`).
+    /// With --channel video: ask the server (vLLM `media_io_kwargs`) for the profile's frames of a
+    /// video, 32 under release and paper, 64 under strict; without, the server's own count holds.
     #[arg(long)]
     send_video_frames: bool,
 }

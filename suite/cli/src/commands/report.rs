@@ -13,11 +13,11 @@ pub struct Args {
     /// Run directories, or folders of them.
     #[arg(required = true)]
     runs: Vec<PathBuf>,
-    /// Row of the published table to hold the runs against, e.g. `ParaVT-8B`; default: the row
-    /// that the recipe of the run names.
+    /// Row of the published table to hold the runs against, e.g. `ParaVT-8B` [default: the row that
+    /// the recipe of the run names].
     #[arg(long, value_name = "MODEL")]
     paper_row: Option<String>,
-    /// Also write report.json and report.md here.
+    /// Folder for report.json and report.md [default: none, the report is only printed].
     #[arg(short, long, value_name = "DIR")]
     out: Option<PathBuf>,
 }

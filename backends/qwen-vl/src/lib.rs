@@ -15,6 +15,8 @@ pub mod positions;
 pub mod processor;
 pub mod prompt;
 pub mod sampling;
+#[cfg(feature = "testing")]
+pub mod testing;
 pub mod weights;
 
 pub use error::Error;

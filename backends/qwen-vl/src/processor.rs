@@ -5,8 +5,8 @@
 
 use std::path::{Path, PathBuf};
 
-use fast_image_resize as fir;
 use image::ImageDecoder as _;
+use paravt_media::Resizer;
 use serde_json::Value;
 
 use crate::config::{Family, VisionConfig};
@@ -309,18 +309,9 @@ impl Pixels {
         Ok(Self { width: rgb.width(), height: rgb.height(), rgb: rgb.into_raw() })
     }
 
-    /// Cubic with a = -0.5 and antialiasing, to 8 bits: torchvision's and Pillow's bicubic.
+    /// Bicubic, as torchvision resizes 8-bit images.
     fn resize(&self, (width, height): (u32, u32)) -> Result<Self, String> {
-        if (width, height) == (self.width, self.height) {
-            return Ok(self.clone());
-        }
-        let source =
-            fir::images::ImageRef::new(self.width, self.height, &self.rgb, fir::PixelType::U8x3)
-                .map_err(|error| error.to_string())?;
-        let mut target = fir::images::Image::new(width, height, fir::PixelType::U8x3);
-        let options =
-            fir::ResizeOptions::new().resize_alg(fir::ResizeAlg::Convolution(fir::FilterType::CatmullRom));
-        fir::Resizer::new().resize(&source, &mut target, Some(&options)).map_err(|error| error.to_string())?;
-        Ok(Self { width, height, rgb: target.into_vec() })
+        let rgb = Resizer::default().resize(self.rgb.clone(), (self.width, self.height), (width, height))?;
+        Ok(Self { width, height, rgb })
     }
 }

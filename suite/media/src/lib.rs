@@ -10,6 +10,7 @@ mod convert;
 mod decode;
 mod error;
 mod index;
+mod resize;
 mod rules;
 mod sample_table;
 #[cfg(test)]
@@ -23,6 +24,7 @@ use serde::{Deserialize, Serialize};
 pub use cache::FrameCache;
 pub use convert::encode_jpeg;
 pub use error::MediaError;
+pub use resize::Resizer;
 pub use rules::{Sampling, VideoRequest, frame_indices, smart_resize};
 
 use index::VideoIndex;

@@ -2,11 +2,14 @@
 
 mod ops;
 
+pub use candle_core::Device;
 pub use ops::CandleOps;
 
-use candle_core::Device;
 use paravt_qwen_vl::Error;
 use paravt_qwen_vl::engine::{Engine, Options};
+
+/// Whether candle's CUDA kernels are built in.
+pub const HAS_CUDA: bool = cfg!(feature = "cuda");
 
 /// Loads a model on a device.
 ///
@@ -15,4 +18,22 @@ use paravt_qwen_vl::engine::{Engine, Options};
 pub fn start(options: Options, device: Device) -> Result<Engine, Error> {
     let precision = options.precision;
     Engine::start("candle", options, move || Ok(CandleOps::new(device, precision)))
+}
+
+/// Vector units that the kernels use here, e.g. `avx512f, amx-bf16`.
+pub fn cpu_features() -> String {
+    let mut found = Vec::new();
+    #[cfg(target_arch = "x86_64")]
+    {
+        for (name, has) in [
+            ("avx2", std::is_x86_feature_detected!("avx2")),
+            ("fma", std::is_x86_feature_detected!("fma")),
+            ("avx512f", std::is_x86_feature_detected!("avx512f")),
+        ] {
+            if has {
+                found.push(name);
+            }
+        }
+    }
+    if found.is_empty() { "portable code".to_owned() } else { found.join(", ") }
 }

@@ -126,7 +126,14 @@ impl Ops for CandleOps {
         rotate().map_err(fail)
     }
 
-    fn attention(&self, q: &Tensor, k: &Tensor, v: &Tensor, segments: &[Segment], causal: bool) -> Result<Tensor> {
+    fn attention(
+        &self,
+        q: &Tensor,
+        k: &Tensor,
+        v: &Tensor,
+        segments: &[Segment],
+        causal: bool,
+    ) -> Result<Tensor> {
         let (mut outputs, mut q_start, mut k_start) = (Vec::with_capacity(segments.len()), 0, 0);
         for segment in segments {
             let output = || {
@@ -178,13 +185,16 @@ fn attend(q: &Tensor, k: &Tensor, v: &Tensor, causal: bool) -> candle_core::Resu
     let scores = grouped.matmul(&k.transpose(1, 2)?)?.to_dtype(DType::F32)?;
     let scores = if causal && queries > 1 {
         let offset = keys - queries;
-        let row = |query: usize| (0..keys).map(move |key| if key > query + offset { f32::NEG_INFINITY } else { 0.0 });
+        let row = |query: usize| {
+            (0..keys).map(move |key| if key > query + offset { f32::NEG_INFINITY } else { 0.0 })
+        };
         let mask: Vec<f32> = (0..queries).flat_map(row).collect();
         let mask = Tensor::from_vec(mask, (1, 1, queries, keys), q.device())?;
-        scores
-            .reshape((key_heads, group, queries, keys))?
-            .broadcast_add(&mask)?
-            .reshape((key_heads, group * queries, keys))?
+        scores.reshape((key_heads, group, queries, keys))?.broadcast_add(&mask)?.reshape((
+            key_heads,
+            group * queries,
+            keys,
+        ))?
     } else {
         scores
     };

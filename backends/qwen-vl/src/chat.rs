@@ -81,7 +81,9 @@ impl ChatTemplate {
                 let found = text.rfind(&said).map(|at| at + said.len());
                 let found = found.or_else(|| text.rfind(said.trim()).map(|at| at + said.trim().len()));
                 let end = found.ok_or_else(|| {
-                    Error::Prompt("the chat template changes the assistant's words: cannot go on from them".to_owned())
+                    Error::Prompt(
+                        "the chat template changes the assistant's words: cannot go on from them".to_owned(),
+                    )
                 })?;
                 Ok(text[..end].to_owned())
             }
@@ -91,7 +93,9 @@ impl ChatTemplate {
 
 fn last_text(message: &Value) -> String {
     match &message["content"] {
-        Value::Array(parts) => parts.iter().rev().find_map(|part| part["text"].as_str()).unwrap_or_default().to_owned(),
+        Value::Array(parts) => {
+            parts.iter().rev().find_map(|part| part["text"].as_str()).unwrap_or_default().to_owned()
+        }
         content => content.as_str().unwrap_or_default().to_owned(),
     }
 }

@@ -212,7 +212,8 @@ fn fill(text: &mut TextConfig, json: &Value, family: Family) -> Result<(), Strin
     if text.head_dim == 0 {
         text.head_dim = text.hidden_size / text.num_attention_heads.max(1);
     }
-    let rope = ["rope_parameters", "rope_scaling"].iter().find_map(|key| json.get(*key).filter(|v| v.is_object()));
+    let rope =
+        ["rope_parameters", "rope_scaling"].iter().find_map(|key| json.get(*key).filter(|v| v.is_object()));
     if let Some(rope) = rope {
         let kind = rope["rope_type"].as_str().or_else(|| rope["type"].as_str()).unwrap_or("default");
         if !matches!(kind, "default" | "mrope") {

@@ -99,7 +99,12 @@ pub trait Ops: 'static {
     /// Element by element.
     fn add(&self, a: &Self::Tensor, b: &Self::Tensor) -> Result<Self::Tensor, Error>;
     /// Rows of `x` with `values` added at the places given.
-    fn add_rows(&self, x: &Self::Tensor, places: &[u32], values: &Self::Tensor) -> Result<Self::Tensor, Error>;
+    fn add_rows(
+        &self,
+        x: &Self::Tensor,
+        places: &[u32],
+        values: &Self::Tensor,
+    ) -> Result<Self::Tensor, Error>;
     /// Sum over `taps` of table rows by weight: ids and weights are (n, taps), row-major.
     fn weighted_rows(
         &self,
@@ -110,7 +115,8 @@ pub trait Ops: 'static {
     ) -> Result<Self::Tensor, Error>;
 
     /// Rotary embedding of x (n, heads, dim) with tables (n, dim), halves paired.
-    fn rotate(&self, x: &Self::Tensor, cos: &Self::Tensor, sin: &Self::Tensor) -> Result<Self::Tensor, Error>;
+    fn rotate(&self, x: &Self::Tensor, cos: &Self::Tensor, sin: &Self::Tensor)
+    -> Result<Self::Tensor, Error>;
     /// Attention of q (n, heads, dim) to k and v (m, key heads, dim) within segments: (n, heads, dim).
     fn attention(
         &self,
@@ -124,7 +130,13 @@ pub trait Ops: 'static {
     /// The same values in another shape.
     fn reshape(&self, x: &Self::Tensor, shape: &[usize]) -> Result<Self::Tensor, Error>;
     /// `length` entries of an axis from `start`.
-    fn narrow(&self, x: &Self::Tensor, axis: usize, start: usize, length: usize) -> Result<Self::Tensor, Error>;
+    fn narrow(
+        &self,
+        x: &Self::Tensor,
+        axis: usize,
+        start: usize,
+        length: usize,
+    ) -> Result<Self::Tensor, Error>;
     /// One after the other along the first axis.
     fn cat(&self, parts: &[Self::Tensor]) -> Result<Self::Tensor, Error>;
 

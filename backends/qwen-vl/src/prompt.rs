@@ -140,7 +140,12 @@ impl Prompter {
     fn image(&self, bytes: &[u8]) -> Result<Processed, String> {
         let pixels = Pixels::decode(bytes).map_err(|error| format!("an image cannot be decoded: {error}"))?;
         let patches = self.processor.image.image(&pixels)?;
-        Ok(Processed { patches: Arc::new(patches), key: key_of(bytes, 0), times: Vec::new(), seconds_per_step: None })
+        Ok(Processed {
+            patches: Arc::new(patches),
+            key: key_of(bytes, 0),
+            times: Vec::new(),
+            seconds_per_step: None,
+        })
     }
 
     fn video(&self, part: &VideoPart) -> Result<Processed, Error> {
@@ -239,7 +244,8 @@ impl Prompter {
         }
         runs.push(Run::Text(words));
         if placed.len() != media.len() {
-            let message = "the chat template leaves out images or videos: it is not the one of a vision model";
+            let message =
+                "the chat template leaves out images or videos: it is not the one of a vision model";
             return Err(Error::Prompt(message.to_owned()));
         }
         let (positions, next_position) = token_positions(&runs, merge);
@@ -268,7 +274,15 @@ fn spread(total: usize, count: usize) -> Vec<usize> {
     }
     let step = (total - 1) as f64 / (count - 1) as f64;
     (0..count)
-        .map(|number| if number + 1 == count { total - 1 } else { (number as f64 * step).round_ties_even() as usize })
+        .map(
+            |number| {
+                if number + 1 == count {
+                    total - 1
+                } else {
+                    (number as f64 * step).round_ties_even() as usize
+                }
+            },
+        )
         .collect()
 }
 

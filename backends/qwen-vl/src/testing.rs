@@ -77,7 +77,6 @@ impl Case {
     fn conversation(&self) -> Vec<Message> {
         parse_conversation(&self.messages).expect("a conversation")
     }
-
 }
 
 /// Prompt, pixels, positions, features and logits.
@@ -117,7 +116,8 @@ fn compare_media<O: Ops>(
 ) -> Option<Features<O::Tensor>> {
     let (_, pixels) = tensors.get("pixels")?;
     let grids: Vec<Grid> = prompt.media.iter().map(|medium| medium.patches.grid).collect();
-    let found: Vec<f32> = grids.iter().flat_map(|grid| [grid.t, grid.h, grid.w].map(|side| side as f32)).collect();
+    let found: Vec<f32> =
+        grids.iter().flat_map(|grid| [grid.t, grid.h, grid.w].map(|side| side as f32)).collect();
     assert_eq!(found, tensors.get("grids").expect("grids").1, "{label}: grids");
     let values: Vec<f32> = prompt.media.iter().flat_map(|medium| &medium.patches.values).copied().collect();
     // Equal to the bit but for the last one of the normalisation, resized pictures and decoded frames too.
@@ -151,8 +151,11 @@ fn run<O: Ops>(
     let (mut start, mut hidden) = (0, None);
     for &end in cuts {
         let before = visual.iter().filter(|place| **place < start).count();
-        let places: Vec<u32> =
-            visual[before..].iter().filter(|place| **place < end).map(|place| (place - start) as u32).collect();
+        let places: Vec<u32> = visual[before..]
+            .iter()
+            .filter(|place| **place < end)
+            .map(|place| (place - start) as u32)
+            .collect();
         let cut = |tensor: &O::Tensor| model.ops.narrow(tensor, 0, before, places.len()).expect("rows");
         let part = features.filter(|_| !places.is_empty()).map(|features| Features {
             merged: cut(&features.merged),
@@ -173,8 +176,7 @@ fn run<O: Ops>(
 
 /// Greedy answers: alone, after each other (with prefix reuse) and all at once (in a batch).
 fn answers<O: Ops>(folder: &Path, cases: &[Case], ops: impl Fn() -> O + Copy + Send + 'static) {
-    let options =
-        Options { folder: folder.to_owned(), precision: Precision::F32, memory: 1 << 30, batch: 8 };
+    let options = Options { folder: folder.to_owned(), precision: Precision::F32, memory: 1 << 30, batch: 8 };
     let start = || Engine::start("test", options.clone(), move || Ok(ops())).expect("an engine");
     let check = |way: &str, case: &Case, found: &Completion| {
         let label = format!("{} {} {way}", folder.file_name().unwrap_or_default().display(), case.name);
@@ -218,7 +220,10 @@ fn close(label: &str, found: &[f32], wanted: &[f32], limit: f32) {
     let worst = found.iter().zip(wanted).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
     // Shown with --nocapture.
     println!("{label}: {worst:.1e} of {limit:.1e}");
-    assert!(worst <= limit && found.iter().all(|value| value.is_finite()), "{label}: {worst} is over {limit}");
+    assert!(
+        worst <= limit && found.iter().all(|value| value.is_finite()),
+        "{label}: {worst} is over {limit}"
+    );
 }
 
 /// A recorded file of f32 tensors.

@@ -57,7 +57,8 @@ impl Weights {
         };
         names.sort();
         names.dedup();
-        let shards = names.iter().map(|name| Shard::open(&folder.join(name))).collect::<Result<Vec<_>, _>>()?;
+        let shards =
+            names.iter().map(|name| Shard::open(&folder.join(name))).collect::<Result<Vec<_>, _>>()?;
         let mut shard_of = HashMap::new();
         for (number, shard) in shards.iter().enumerate() {
             shard_of.extend(shard.metadata.tensors().into_keys().map(|name| (name, number)));
@@ -82,7 +83,8 @@ impl Weights {
 
     /// Elements of all tensors.
     pub fn elements(&self) -> usize {
-        let infos = self.shards.iter().flat_map(|shard| shard.metadata.tensors().into_values().collect::<Vec<_>>());
+        let infos =
+            self.shards.iter().flat_map(|shard| shard.metadata.tensors().into_values().collect::<Vec<_>>());
         infos.map(|info| info.shape.iter().product::<usize>()).sum()
     }
 
@@ -96,7 +98,11 @@ impl Weights {
     /// # Errors
     /// Missing, another shape, or a type other than f32, bf16 and f16.
     pub fn get<'a>(&'a self, name: &'a str, shape: &[usize]) -> Result<View<'a>, Error> {
-        let fail = |path: &Path, message: String| Error::Weight { name: name.to_owned(), path: path.to_owned(), message };
+        let fail = |path: &Path, message: String| Error::Weight {
+            name: name.to_owned(),
+            path: path.to_owned(),
+            message,
+        };
         let Some(&number) = self.shard_of.get(name) else {
             return Err(fail(&self.folder, "no file has it".to_owned()));
         };

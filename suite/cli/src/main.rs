@@ -2,6 +2,7 @@
 //! The `paravt-bench` command: parses flags into typed plans and wires tasks, backends and reports.
 
 mod commands;
+mod engines;
 mod exit;
 mod launch;
 mod registry;

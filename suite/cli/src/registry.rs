@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::engines::{self, EngineArgs};
 use anyhow::{Context as _, bail};
 use paravt_backend_openai::{Config, OpenAi, Secret};
 use paravt_backend_replay::Replay;
@@ -94,6 +95,8 @@ pub enum BackendName {
     Openai,
     /// Answers from a recorded run.
     Replay,
+    /// Qwen3-VL or Qwen2.5-VL in this process, on candle.
+    Candle,
 }
 
 /// What each backend can use on this machine, for `doctor`.
@@ -101,7 +104,9 @@ pub fn backend_abilities() -> Vec<(&'static str, String)> {
     let server = std::env::var("OPENAI_BASE_URL").ok().filter(|url| !url.is_empty());
     let server = server
         .map_or("no OPENAI_BASE_URL set; give --base-url".to_owned(), |url| format!("{url} (not asked)"));
-    vec![("openai", server), ("replay", "needs a recorded run (--from)".to_owned())]
+    let mut abilities = vec![("openai", server), ("replay", "needs a recorded run (--from)".to_owned())];
+    abilities.extend(engines::abilities());
+    abilities
 }
 
 /// Who answers.
@@ -115,8 +120,9 @@ pub struct BackendArgs {
     /// work. A key is read from $OPENAI_API_KEY [default: $OPENAI_BASE_URL].
     #[arg(long, value_name = "URL", value_delimiter = ',')]
     base_url: Vec<String>,
-    /// Model name [default: the first that the server lists].
-    #[arg(long, value_name = "NAME")]
+    /// Model: a name on the server [default: the first that it lists]; for `candle` a folder, or
+    /// `owner/name` on the hub.
+    #[arg(long, value_name = "NAME|DIR")]
     model: Option<String>,
     /// Recorded run, or folder of runs, that `replay` answers from [default: none; replay needs one].
     #[arg(long, value_name = "RUN")]
@@ -139,10 +145,12 @@ pub struct BackendArgs {
     /// video, 32 under release and paper, 64 under strict; without, the server's own count holds.
     #[arg(long)]
     send_video_frames: bool,
+    #[command(flatten)]
+    engine: EngineArgs,
 }
 
 impl BackendArgs {
-    /// Starts the backend for one split.
+    /// Starts the backend for one split; an in-process engine once for all of them.
     pub async fn build(&self, task: &str) -> anyhow::Result<Arc<dyn Backend>> {
         match self.backend {
             BackendName::Openai => {
@@ -153,6 +161,10 @@ impl BackendArgs {
                 let from = self.from.as_ref().context("--backend replay needs --from RUN")?;
                 let run = Some(from.join(task)).filter(|run| run.is_dir()).unwrap_or_else(|| from.clone());
                 Ok(Arc::new(Replay::open(&run)?))
+            }
+            BackendName::Candle => {
+                let model = self.model.as_deref().context("--backend candle needs --model DIR")?;
+                self.engine.start(model).await
             }
         }
     }

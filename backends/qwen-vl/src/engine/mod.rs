@@ -96,7 +96,9 @@ impl Engine {
                 }
             })
             .map_err(|error| Error::Compute(format!("no thread for the engine: {error}")))?;
-        loaded.recv().unwrap_or_else(|_| Err(Error::Compute("the engine stopped while loading".to_owned())))?;
+        loaded
+            .recv()
+            .unwrap_or_else(|_| Err(Error::Compute("the engine stopped while loading".to_owned())))?;
         Ok(Self { prompter, jobs, info, plan, context })
     }
 

@@ -77,7 +77,8 @@ impl<O: Ops> Worker<O> {
 
     /// Whether a job fits beside the open ones; a first one always does, it was checked on arrival.
     fn has_room(&self, job: &Job) -> bool {
-        let open: usize = self.open.iter().map(|sequence| sequence.cache.capacity().max(sequence.end())).sum();
+        let open: usize =
+            self.open.iter().map(|sequence| sequence.cache.capacity().max(sequence.end())).sum();
         let new = job.prompt.ids.len() + job.generation.max_tokens as usize;
         self.open.is_empty() || open + new <= self.cache_tokens
     }
@@ -119,8 +120,12 @@ impl<O: Ops> Worker<O> {
         let held = sequence.cache.len();
         let features = self.features(prompt, held)?;
         let merge = self.model.config.vision.spatial_merge_size;
-        let visual: Vec<usize> =
-            prompt.media.iter().flat_map(|medium| &medium.runs).flat_map(|&(start, length)| start..start + length).collect();
+        let visual: Vec<usize> = prompt
+            .media
+            .iter()
+            .flat_map(|medium| &medium.runs)
+            .flat_map(|&(start, length)| start..start + length)
+            .collect();
         debug_assert_eq!(
             visual.len(),
             prompt.media.iter().map(|medium| medium.patches.grid.tokens(merge)).sum::<usize>()
@@ -198,7 +203,8 @@ impl<O: Ops> Worker<O> {
     fn make_room(&mut self, tokens: usize) {
         let open: usize = self.open.iter().map(|sequence| sequence.cache.capacity()).sum();
         while self.kept.len() > KEPT
-            || open + tokens + self.kept.iter().map(|(_, cache)| cache.capacity()).sum::<usize>() > self.cache_tokens
+            || open + tokens + self.kept.iter().map(|(_, cache)| cache.capacity()).sum::<usize>()
+                > self.cache_tokens
         {
             if self.kept.pop_front().is_none() {
                 return;
@@ -216,7 +222,9 @@ impl<O: Ops> Worker<O> {
         let mut rest = &prompt.media[first..];
         while !rest.is_empty() {
             let (mut count, mut patches) = (0, 0);
-            while count < rest.len() && (count == 0 || patches + rest[count].patches.grid.patches() <= PASS_PATCHES) {
+            while count < rest.len()
+                && (count == 0 || patches + rest[count].patches.grid.patches() <= PASS_PATCHES)
+            {
                 patches += rest[count].patches.grid.patches();
                 count += 1;
             }
@@ -240,7 +248,12 @@ impl<O: Ops> Worker<O> {
         Ok(Some((Features { merged: ops.cat(&merged)?, deepstack }, skipped)))
     }
 
-    fn slice(&self, features: &Features<O::Tensor>, start: usize, count: usize) -> Result<Features<O::Tensor>, Error> {
+    fn slice(
+        &self,
+        features: &Features<O::Tensor>,
+        start: usize,
+        count: usize,
+    ) -> Result<Features<O::Tensor>, Error> {
         let cut = |tensor: &O::Tensor| self.model.ops.narrow(tensor, 0, start, count);
         let deepstack = features.deepstack.iter().map(cut).collect::<Result<_, _>>()?;
         Ok(Features { merged: cut(&features.merged)?, deepstack })

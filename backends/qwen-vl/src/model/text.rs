@@ -86,9 +86,10 @@ impl<T: Clone> KvCache<T> {
             ops.write(&buffer, 0, &ops.narrow(tensor, 0, 0, length)?)?;
             Ok::<_, Error>(buffer)
         };
-        let layers = self.layers.iter().map(|layer| {
-            layer.as_ref().map(|(keys, values)| Ok((copy(keys)?, copy(values)?))).transpose()
-        });
+        let layers = self
+            .layers
+            .iter()
+            .map(|layer| layer.as_ref().map(|(keys, values)| Ok((copy(keys)?, copy(values)?))).transpose());
         Ok(Self { layers: layers.collect::<Result<_, Error>>()?, length: length.min(self.length), capacity })
     }
 
@@ -116,11 +117,16 @@ impl<T: Clone> KvCache<T> {
 }
 
 impl<T: Clone> Text<T> {
-    pub(super) fn load<O: Ops<Tensor = T>>(ops: &O, config: &Config, weights: &Weights) -> Result<Self, Error> {
+    pub(super) fn load<O: Ops<Tensor = T>>(
+        ops: &O,
+        config: &Config,
+        weights: &Weights,
+    ) -> Result<Self, Error> {
         let text = &config.text;
         let loader = Loader::new(ops, weights, &["model.language_model.", "model."]);
         let (hidden, inner) = (text.hidden_size, text.intermediate_size);
-        let (all, keys) = (text.num_attention_heads * text.head_dim, text.num_key_value_heads * text.head_dim);
+        let (all, keys) =
+            (text.num_attention_heads * text.head_dim, text.num_key_value_heads * text.head_dim);
         let bias = config.family == Family::Qwen25;
         let layer = |number: usize| {
             let layer = loader.inside(&format!("layers.{number}"));
@@ -219,7 +225,8 @@ impl<O: Ops> Model<O> {
         for (number, &place) in visual.places.iter().enumerate() {
             order[place as usize] = (text_ids.len() + number) as u32;
         }
-        let mut parts: Vec<O::Tensor> = visual.features.iter().map(|features| features.merged.clone()).collect();
+        let mut parts: Vec<O::Tensor> =
+            visual.features.iter().map(|features| features.merged.clone()).collect();
         if !text_ids.is_empty() {
             parts.insert(0, ops.rows(&self.text.embeddings, &text_ids)?);
         }

@@ -56,7 +56,11 @@ struct Merger<T> {
 const EPS: f64 = 1e-6;
 
 impl<T: Clone> Vision<T> {
-    pub(super) fn load<O: Ops<Tensor = T>>(ops: &O, config: &Config, weights: &Weights) -> Result<Self, Error> {
+    pub(super) fn load<O: Ops<Tensor = T>>(
+        ops: &O,
+        config: &Config,
+        weights: &Weights,
+    ) -> Result<Self, Error> {
         let vision = &config.vision;
         let loader = Loader::new(ops, weights, &["model.visual.", "visual."]);
         let qwen3 = config.family == Family::Qwen3;
@@ -85,7 +89,12 @@ impl<T: Clone> Vision<T> {
 }
 
 impl<T: Clone> Norm<T> {
-    fn load<O: Ops<Tensor = T>>(loader: &Loader<'_, O>, name: &str, width: usize, bias: bool) -> Result<Self, Error> {
+    fn load<O: Ops<Tensor = T>>(
+        loader: &Loader<'_, O>,
+        name: &str,
+        width: usize,
+        bias: bool,
+    ) -> Result<Self, Error> {
         let weight = loader.tensor(&format!("{name}.weight"), &[width])?;
         let bias = bias.then(|| loader.tensor(&format!("{name}.bias"), &[width])).transpose()?;
         Ok(Self { weight, bias })
@@ -157,7 +166,11 @@ impl<T: Clone> Block<T> {
 }
 
 impl<T: Clone> Merger<T> {
-    fn load<O: Ops<Tensor = T>>(loader: &Loader<'_, O>, config: &Config, after_merging: bool) -> Result<Self, Error> {
+    fn load<O: Ops<Tensor = T>>(
+        loader: &Loader<'_, O>,
+        config: &Config,
+        after_merging: bool,
+    ) -> Result<Self, Error> {
         let vision = &config.vision;
         let width = vision.hidden_size * vision.spatial_merge_size * vision.spatial_merge_size;
         let qwen3 = config.family == Family::Qwen3;

@@ -26,9 +26,6 @@ pub struct Args {
     /// Seed sent with the request [default: none is sent].
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// Data type of an in-process engine; a server keeps its own [default: the engine's].
-    #[arg(long, value_parser = ["f32", "bf16", "f16"])]
-    dtype: Option<String>,
     /// Ask for the id and the log-probability (natural logarithm) of each token; --json prints them.
     #[arg(long)]
     logprobs: bool,
@@ -47,9 +44,6 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
     let text = std::fs::read(&args.messages).with_context(|| format!("cannot read {shown}"))?;
     let value = serde_json::from_slice(&text).with_context(|| format!("{shown} is no JSON"))?;
     let messages = parse_conversation(&value).with_context(|| shown.to_string())?;
-    if args.dtype.is_some() {
-        eprintln!("note: --dtype is for in-process engines; the server keeps its own data type");
-    }
     let request = Request {
         id: CallId { sample: "generate".to_owned(), step: "turn0".to_owned() },
         messages,

@@ -1,5 +1,6 @@
 //! Qwen3-VL and Qwen2.5-VL on candle: the default in-process engine.
 
+mod cpu;
 mod ops;
 
 pub use candle_core::Device;
@@ -29,6 +30,7 @@ pub fn cpu_features() -> String {
             ("avx2", std::is_x86_feature_detected!("avx2")),
             ("fma", std::is_x86_feature_detected!("fma")),
             ("avx512f", std::is_x86_feature_detected!("avx512f")),
+            ("amx-bf16", cpu::has_amx()),
         ] {
             if has {
                 found.push(name);

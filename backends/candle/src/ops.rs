@@ -1,15 +1,19 @@
 //! The models' arithmetic on candle tensors.
 
-use candle_core::{D, DType, Device, Tensor};
+use candle_core::{CpuStorage, D, DType, Device, Storage, Tensor};
 use candle_nn::ops;
 use paravt_qwen_vl::Error;
 use paravt_qwen_vl::ops::{Activation, Linear, Ops, Precision, Segment};
 use paravt_qwen_vl::weights::{Dtype, View};
 
+use crate::cpu::{self, Heads, Weight, elementwise};
+
 /// candle on one device.
 pub struct CandleOps {
     device: Device,
     dtype: DType,
+    /// Whether kernels may be used that candle cannot differentiate.
+    fused: bool,
 }
 
 type Result<T> = std::result::Result<T, Error>;
@@ -27,8 +31,56 @@ impl CandleOps {
             Precision::Bf16 => DType::BF16,
             Precision::F16 => DType::F16,
         };
-        Self { device, dtype }
+        Self { device, dtype, fused: true }
     }
+}
+
+impl CandleOps {
+    /// Whether the kernels of this crate are to be used.
+    fn on_cpu(&self) -> bool {
+        self.fused && self.device.is_cpu()
+    }
+
+    /// A kernel's result in the engine's precision.
+    fn wrap(&self, values: Vec<f32>, shape: &[usize]) -> Result<Tensor> {
+        Tensor::from_vec(values, shape, &self.device).and_then(|x| x.to_dtype(self.dtype)).map_err(fail)
+    }
+}
+
+impl CandleOps {
+    /// x (n, k) by w (out, k) where a kernel of this crate does it better.
+    fn product(&self, x: &Tensor, w: &Tensor) -> Result<Option<Tensor>> {
+        if !self.on_cpu() || self.dtype == DType::F16 {
+            return Ok(None);
+        }
+        let (n, (out, k)) = (x.dims()[0], w.dims2().map_err(fail)?);
+        let narrow = self.dtype == DType::BF16;
+        let product = with_values(x, |x| with_weight(w, |w| Ok(cpu::matmul(x, narrow, w, k, out))))?;
+        product.map(|product| self.wrap(product, &[n, out])).transpose()
+    }
+}
+
+/// Runs a kernel on the values of a tensor on the CPU.
+fn with_values<R>(x: &Tensor, kernel: impl FnOnce(&[f32]) -> Result<R>) -> Result<R> {
+    let x = x.to_dtype(DType::F32).and_then(|x| x.contiguous()).map_err(fail)?;
+    let (storage, layout) = x.storage_and_layout();
+    let Storage::Cpu(CpuStorage::F32(values)) = &*storage else {
+        return Err(Error::Compute("values are not on the CPU".to_owned()));
+    };
+    kernel(&values[layout.start_offset()..][..x.elem_count()])
+}
+
+/// Runs a kernel on a matrix as it is stored.
+fn with_weight<R>(w: &Tensor, kernel: impl FnOnce(Weight<'_>) -> Result<R>) -> Result<R> {
+    if w.dtype() != DType::BF16 {
+        return with_values(w, |values| kernel(Weight::F32(values)));
+    }
+    let w = w.contiguous().map_err(fail)?;
+    let (storage, layout) = w.storage_and_layout();
+    let Storage::Cpu(CpuStorage::BF16(values)) = &*storage else {
+        return Err(Error::Compute("weights are not on the CPU".to_owned()));
+    };
+    kernel(Weight::Bf16(&values[layout.start_offset()..][..w.elem_count()]))
 }
 
 impl Ops for CandleOps {
@@ -41,7 +93,10 @@ impl Ops for CandleOps {
             _ => DType::F32,
         };
         let tensor = Tensor::from_raw_buffer(view.data, dtype, shape, &self.device).map_err(fail)?;
-        tensor.to_dtype(self.dtype).map_err(fail)
+        // bfloat16 matrices stay as published: half the memory and half the time to read them, and their
+        // values are f32 values already.
+        let stays = self.on_cpu() && dtype == DType::BF16 && shape.len() > 1;
+        if stays { Ok(tensor) } else { tensor.to_dtype(self.dtype).map_err(fail) }
     }
 
     fn upload(&self, values: &[f32], shape: &[usize]) -> Result<Tensor> {
@@ -67,7 +122,13 @@ impl Ops for CandleOps {
     }
 
     fn linear(&self, x: &Tensor, linear: &Linear<Tensor>) -> Result<Tensor> {
-        let product = linear.weight.t().and_then(|weight| x.matmul(&weight)).map_err(fail)?;
+        let product = match self.product(x, &linear.weight)? {
+            Some(product) => product,
+            None => {
+                let weight = linear.weight.to_dtype(self.dtype).and_then(|weight| weight.t());
+                weight.and_then(|weight| x.matmul(&weight)).map_err(fail)?
+            }
+        };
         match &linear.bias {
             Some(bias) => product.broadcast_add(bias).map_err(fail),
             None => Ok(product),
@@ -75,14 +136,30 @@ impl Ops for CandleOps {
     }
 
     fn rms_norm(&self, x: &Tensor, weight: &Tensor, eps: f64) -> Result<Tensor> {
+        if self.on_cpu() {
+            let normed =
+                |x: &[f32]| with_values(weight, |weight| Ok(elementwise::rms_norm(x, weight, eps as f32)));
+            return self.wrap(with_values(x, normed)?, x.dims());
+        }
         x.contiguous().and_then(|x| ops::rms_norm(&x, weight, eps as f32)).map_err(fail)
     }
 
     fn layer_norm(&self, x: &Tensor, weight: &Tensor, bias: &Tensor, eps: f64) -> Result<Tensor> {
+        if self.on_cpu() {
+            let normed = with_values(x, |x| {
+                with_values(weight, |weight| {
+                    with_values(bias, |bias| Ok(elementwise::layer_norm(x, weight, bias, eps as f32)))
+                })
+            });
+            return self.wrap(normed?, x.dims());
+        }
         x.contiguous().and_then(|x| ops::layer_norm(&x, weight, bias, eps as f32)).map_err(fail)
     }
 
     fn activate(&self, x: &Tensor, activation: Activation) -> Result<Tensor> {
+        if self.on_cpu() && activation == Activation::GeluTanh {
+            return self.wrap(with_values(x, |x| Ok(elementwise::gelu_tanh(x)))?, x.dims());
+        }
         match activation {
             Activation::Silu => x.silu(),
             Activation::Gelu => x.gelu_erf(),
@@ -92,10 +169,17 @@ impl Ops for CandleOps {
     }
 
     fn gated(&self, gate: &Tensor, up: &Tensor) -> Result<Tensor> {
+        if self.on_cpu() {
+            let product = with_values(gate, |gate| with_values(up, |up| Ok(elementwise::gated(gate, up))))?;
+            return self.wrap(product, gate.dims());
+        }
         gate.silu().and_then(|gate| gate.mul(up)).map_err(fail)
     }
 
     fn add(&self, a: &Tensor, b: &Tensor) -> Result<Tensor> {
+        if self.on_cpu() {
+            return self.wrap(with_values(a, |a| with_values(b, |b| Ok(elementwise::add(a, b))))?, a.dims());
+        }
         a.add(b).map_err(fail)
     }
 
@@ -117,6 +201,15 @@ impl Ops for CandleOps {
     }
 
     fn rotate(&self, x: &Tensor, cos: &Tensor, sin: &Tensor) -> Result<Tensor> {
+        if self.on_cpu() {
+            let (_, heads, dim) = x.dims3().map_err(fail)?;
+            let rotated = with_values(x, |x| {
+                with_values(cos, |cos| {
+                    with_values(sin, |sin| Ok(elementwise::rotate(x, cos, sin, heads, dim)))
+                })
+            });
+            return self.wrap(rotated?, x.dims());
+        }
         let rotate = || {
             let half = cos.dim(1)? / 2;
             let (cos, sin) = (cos.narrow(1, 0, half)?.contiguous()?, sin.narrow(1, 0, half)?.contiguous()?);
@@ -134,6 +227,16 @@ impl Ops for CandleOps {
         segments: &[Segment],
         causal: bool,
     ) -> Result<Tensor> {
+        if self.on_cpu() {
+            let ((_, queries, dim), (_, keys, _)) = (q.dims3().map_err(fail)?, k.dims3().map_err(fail)?);
+            let heads = Heads { queries, keys, dim };
+            let found = with_values(q, |q| {
+                with_values(k, |k| with_values(v, |v| Ok(cpu::attention(q, k, v, heads, segments, causal))))
+            });
+            if let Some(found) = found? {
+                return self.wrap(found, q.dims());
+            }
+        }
         let (mut outputs, mut q_start, mut k_start) = (Vec::with_capacity(segments.len()), 0, 0);
         for segment in segments {
             let output = || {

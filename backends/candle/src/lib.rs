@@ -16,8 +16,9 @@ pub const HAS_CUDA: bool = cfg!(feature = "cuda");
 ///
 /// # Errors
 /// As [`Engine::start`].
-pub fn start(options: Options, device: Device) -> Result<Engine, Error> {
+pub fn start(mut options: Options, device: Device) -> Result<Engine, Error> {
     let precision = options.precision;
+    options.narrow_weights = device.is_cpu();
     Engine::start("candle", options, move || Ok(CandleOps::new(device, precision)))
 }
 

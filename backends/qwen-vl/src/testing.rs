@@ -176,7 +176,13 @@ fn run<O: Ops>(
 
 /// Greedy answers: alone, after each other (with prefix reuse) and all at once (in a batch).
 fn answers<O: Ops>(folder: &Path, cases: &[Case], ops: impl Fn() -> O + Copy + Send + 'static) {
-    let options = Options { folder: folder.to_owned(), precision: Precision::F32, memory: 1 << 30, batch: 8 };
+    let options = Options {
+        folder: folder.to_owned(),
+        precision: Precision::F32,
+        memory: 1 << 30,
+        batch: 8,
+        narrow_weights: true,
+    };
     let start = || Engine::start("test", options.clone(), move || Ok(ops())).expect("an engine");
     let check = |way: &str, case: &Case, found: &Completion| {
         let label = format!("{} {} {way}", folder.file_name().unwrap_or_default().display(), case.name);

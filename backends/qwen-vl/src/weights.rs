@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use memmap2::Mmap;
+use memmap2::{Mmap, UncheckedAdvice};
 use safetensors::tensor::{Metadata, SafeTensors};
 
 pub use safetensors::Dtype;
@@ -91,6 +91,19 @@ impl Weights {
     /// Type of the first weight: that of the checkpoint.
     pub fn dtype(&self) -> Option<Dtype> {
         self.shards.first()?.metadata.tensors().into_values().next().map(|info| info.dtype)
+    }
+
+    /// Lets go of a tensor's pages once its values are copied: a model is in memory once, not twice.
+    pub fn release(&self, view: &View<'_>) {
+        let Some(&number) = self.shard_of.get(view.name) else { return };
+        let (map, page) = (&self.shards[number].map, 4096);
+        let start = (view.data.as_ptr() as usize - map.as_ptr() as usize).next_multiple_of(page);
+        let end = (view.data.as_ptr() as usize - map.as_ptr() as usize + view.data.len()) / page * page;
+        if start < end {
+            // SAFETY: the mapping is of a file and never written: dropped pages come back as they were.
+            #[allow(unsafe_code)]
+            let _ = unsafe { map.unchecked_advise_range(UncheckedAdvice::DontNeed, start, end - start) };
+        }
     }
 
     /// One tensor of a known number of elements per axis.

@@ -47,7 +47,8 @@ impl EngineArgs {
             let batch = self.batch;
             let load = move || {
                 let folder = hub::resolve(&model, &revision)?;
-                let options = Options { folder, precision, memory: place.memory(), batch };
+                let options =
+                    Options { folder, precision, memory: place.memory(), batch, narrow_weights: false };
                 let engine = candle::start(options, place.candle()?)?;
                 Ok::<_, anyhow::Error>(engine)
             };

@@ -2,9 +2,9 @@
 
 use std::fmt;
 
+use super::Options;
 use crate::config::Config;
 use crate::error::Error;
-use crate::ops::Precision;
 use crate::weights::Weights;
 
 /// The arithmetic of weights and cache.
@@ -25,11 +25,11 @@ pub struct MemoryPlan {
 }
 
 impl MemoryPlan {
-    /// Plans a checkpoint in a precision within `limit` bytes.
-    pub fn new(config: &Config, weights: &Weights, precision: Precision, limit: u64) -> Self {
-        let text = &config.text;
-        // Weights stay in the file's type where that is the smaller one.
-        let bytes = (weights.elements() * precision.bytes()).min(weights.bytes()) as u64;
+    /// Plans a checkpoint in the precision and within the memory of the options.
+    pub fn new(config: &Config, weights: &Weights, options: &Options) -> Self {
+        let (text, precision, limit) = (&config.text, options.precision, options.memory);
+        let converted = weights.elements() * precision.bytes();
+        let bytes = if options.narrow_weights { converted.min(weights.bytes()) } else { converted } as u64;
         let values = 2 * text.num_hidden_layers * text.num_key_value_heads * text.head_dim;
         let per_token = (values * precision.bytes()) as u64;
         // A tenth stays free for activations.

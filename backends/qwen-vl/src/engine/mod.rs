@@ -36,6 +36,8 @@ pub struct Options {
     pub memory: u64,
     /// Most sequences that decode together.
     pub batch: usize,
+    /// Whether the engine keeps matrices in the file's type where that is narrower than `precision`.
+    pub narrow_weights: bool,
 }
 
 /// A loaded model that answers conversations; sequences that are open at the same time decode together.
@@ -75,7 +77,7 @@ impl Engine {
         let prompter = Arc::new(Prompter::read(&options.folder, &config)?);
         let defaults = Defaults::read(&options.folder)?;
         let weights = Weights::open(&options.folder)?;
-        let plan = MemoryPlan::new(&config, &weights, options.precision, options.memory);
+        let plan = MemoryPlan::new(&config, &weights, &options);
         plan.check_weights()?;
         let info = describe(name, &options, &plan);
         let (jobs, queue) = mpsc::channel();
@@ -85,6 +87,7 @@ impl Engine {
             .name("engine".to_owned())
             .spawn(move || {
                 let model = ops().and_then(|ops| Model::load(ops, config, &weights));
+                drop(weights);
                 match model {
                     Ok(model) => {
                         let _ = ready.send(Ok(()));

@@ -14,9 +14,9 @@ use crate::prompt::Prompt;
 use crate::sampling::{Defaults, Sampler, log_probability};
 
 /// Prompt tokens of one pass: bounds activations, whatever the prompt's length.
-const PASS_TOKENS: usize = 4096;
+const PASS_TOKENS: usize = 2048;
 /// Patches that the vision tower sees at once.
-const PASS_PATCHES: usize = 16384;
+const PASS_PATCHES: usize = 2048;
 /// Caches of ended conversations that are kept for what follows on them.
 const KEPT: usize = 32;
 

@@ -59,8 +59,15 @@ impl<'a, O: Ops> Loader<'a, O> {
 
     fn tensor(&self, name: &str, shape: &[usize]) -> Result<O::Tensor, Error> {
         let name = format!("{}{name}", self.prefix);
-        let view = self.weights.get(&name, shape)?;
-        self.ops.weight(&view, shape)
+        self.take(&name, shape, shape)
+    }
+
+    /// A tensor in another shape than it is published in.
+    fn take(&self, name: &str, published: &[usize], shape: &[usize]) -> Result<O::Tensor, Error> {
+        let view = self.weights.get(name, published)?;
+        let tensor = self.ops.weight(&view, shape)?;
+        self.weights.release(&view);
+        Ok(tensor)
     }
 
     fn linear(&self, name: &str, out: usize, input: usize, bias: bool) -> Result<Linear<O::Tensor>, Error> {

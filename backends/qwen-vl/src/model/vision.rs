@@ -68,9 +68,9 @@ impl<T: Clone> Vision<T> {
         let (channels, frames, side) = (vision.in_channels, vision.temporal_patch_size, vision.patch_size);
         // A convolution whose stride is its kernel is a matrix over flattened patches.
         let name = format!("{}patch_embed.proj.weight", loader.prefix);
-        let view = weights.get(&name, &[hidden, channels, frames, side, side])?;
+        let published = [hidden, channels, frames, side, side];
         let patch = Linear {
-            weight: ops.weight(&view, &[hidden, vision.patch_values()])?,
+            weight: loader.take(&name, &published, &[hidden, vision.patch_values()])?,
             bias: qwen3.then(|| loader.tensor("patch_embed.proj.bias", &[hidden])).transpose()?,
         };
         let positions = qwen3

@@ -4,13 +4,9 @@
 mod ops;
 
 #[cfg(feature = "libtorch")]
-pub use engine::{Device, HAS_LIBTORCH, start, version};
+pub use engine::{Device, start, version};
 #[cfg(feature = "libtorch")]
 pub use ops::TorchOps;
-
-/// Whether libtorch is linked.
-#[cfg(not(feature = "libtorch"))]
-pub const HAS_LIBTORCH: bool = false;
 
 #[cfg(feature = "libtorch")]
 mod engine {
@@ -19,9 +15,6 @@ mod engine {
     pub use tch::Device;
 
     use crate::TorchOps;
-
-    /// Whether libtorch is linked.
-    pub const HAS_LIBTORCH: bool = true;
 
     /// Loads a model on a device.
     ///
@@ -33,18 +26,14 @@ mod engine {
         Engine::start("libtorch", options, move || Ok(TorchOps::new(device, precision)))
     }
 
-    /// What is linked and what it can use, e.g. `2.13.0, 2 threads, no CUDA`.
+    /// What is linked and what it can use, e.g. `2.13, 2 threads, no CUDA`.
     pub fn version() -> String {
         let cuda = if tch::Cuda::is_available() {
             format!("{} CUDA device(s)", tch::Cuda::device_count())
         } else {
             "no CUDA".to_owned()
         };
-        format!("{}, {} threads, {cuda}", tch_version(), tch::get_num_threads())
-    }
-
-    /// The version this build was made for; the bindings refuse any other.
-    fn tch_version() -> &'static str {
-        "2.13"
+        // The bindings refuse to build with any other version.
+        format!("2.13, {} threads, {cuda}", tch::get_num_threads())
     }
 }

@@ -97,7 +97,7 @@ impl Processor {
         }
         // Folders from before video processors existed keep both in one file.
         let (video_path, video_json) = video.unwrap_or_else(|| image.clone());
-        let clip = ([0.481_454_66, 0.457_827_5, 0.408_210_73], [0.268_629_54, 0.261_302_58, 0.275_777_11]);
+        let clip = ([0.481_454_66, 0.457_827_5, 0.408_210_73], [0.268_629_55, 0.261_302_6, 0.275_777_1]);
         let half = ([0.5; 3], [0.5; 3]);
         let (size, colours) = match family {
             Family::Qwen3 => ((128 * 32 * 32, 768 * 32 * 32), half),

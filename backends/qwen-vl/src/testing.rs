@@ -201,7 +201,7 @@ fn answers<O: Ops>(folder: &Path, cases: &[Case], ops: impl Fn() -> O + Copy + S
         check("after others", case, &block_on(&engine, case));
     }
     let engine = start();
-    let requests: Vec<Request> = cases.iter().map(|case| request(case)).collect();
+    let requests: Vec<Request> = cases.iter().map(request).collect();
     let together = futures::future::join_all(requests.iter().map(|request| engine.complete(request)));
     for (case, found) in cases.iter().zip(futures::executor::block_on(together)) {
         check("in a batch", case, &found.expect("an answer"));

@@ -4,11 +4,22 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use paravt_backend_candle as candle;
+#[cfg(feature = "libtorch")]
+use paravt_backend_libtorch as libtorch;
 use paravt_qwen_vl::engine::{Engine, Options};
 use paravt_qwen_vl::hub;
 use paravt_qwen_vl::ops::Precision;
 use paravt_suite::backend::Backend;
 use tokio::sync::OnceCell;
+
+/// Which engine.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum EngineName {
+    /// The default.
+    Candle,
+    /// In builds with the feature `libtorch`.
+    Libtorch,
+}
 
 /// Flags of in-process engines.
 #[derive(clap::Args)]
@@ -34,7 +45,8 @@ pub struct EngineArgs {
 
 impl EngineArgs {
     /// The engine for a model, loaded by whoever asks first.
-    pub async fn start(&self, model: &str) -> anyhow::Result<Arc<dyn Backend>> {
+    pub async fn start(&self, name: EngineName, model: Option<&str>) -> anyhow::Result<Arc<dyn Backend>> {
+        let model = model.context("an in-process engine needs --model DIR")?;
         let engine = self.loaded.get_or_try_init(|| async {
             let (model, revision) = (model.to_owned(), self.revision.clone());
             let place = Place::parse(&self.device)?;
@@ -49,11 +61,13 @@ impl EngineArgs {
                 let folder = hub::resolve(&model, &revision)?;
                 let options =
                     Options { folder, precision, memory: place.memory(), batch, narrow_weights: false };
-                let engine = candle::start(options, place.candle()?)?;
-                Ok::<_, anyhow::Error>(engine)
+                match name {
+                    EngineName::Candle => Ok(candle::start(options, place.candle()?)?),
+                    EngineName::Libtorch => place.start_libtorch(options),
+                }
             };
             let engine = tokio::task::spawn_blocking(load).await.context("the engine's loader stopped")??;
-            eprintln!("candle: {}", engine.memory());
+            eprintln!("{}: {}", engine.describe().name, engine.memory());
             Ok::<_, anyhow::Error>(Arc::new(engine))
         });
         let engine: Arc<Engine> = Arc::clone(engine.await?);
@@ -103,6 +117,34 @@ impl Place {
     }
 }
 
+#[cfg(feature = "libtorch")]
+impl Place {
+    fn start_libtorch(self, options: Options) -> anyhow::Result<Engine> {
+        let device = match self {
+            Place::Cpu => libtorch::Device::Cpu,
+            Place::Cuda(ordinal) => libtorch::Device::Cuda(ordinal),
+        };
+        Ok(libtorch::start(options, device)?)
+    }
+}
+
+#[cfg(not(feature = "libtorch"))]
+impl Place {
+    fn start_libtorch(self, _: Options) -> anyhow::Result<Engine> {
+        bail!("--backend libtorch: this binary was built without the feature `libtorch`")
+    }
+}
+
+#[cfg(feature = "libtorch")]
+fn libtorch_ability() -> String {
+    libtorch::version()
+}
+
+#[cfg(not(feature = "libtorch"))]
+fn libtorch_ability() -> String {
+    "not in this build (feature `libtorch`)".to_owned()
+}
+
 /// What each engine can use on this machine, for `doctor`.
 pub fn abilities() -> Vec<(&'static str, String)> {
     let gpus = paravt_devices::cuda().map(|cuda| cuda.gpus.len()).unwrap_or_default();
@@ -112,5 +154,5 @@ pub fn abilities() -> Vec<(&'static str, String)> {
         (false, 0) => "; built without CUDA".to_owned(),
         (false, gpus) => format!("; {gpus} GPU(s) are here, but this build is without the feature `cuda`"),
     };
-    vec![("candle", format!("CPU ({}){cuda}", candle::cpu_features()))]
+    vec![("candle", format!("CPU ({}){cuda}", candle::cpu_features())), ("libtorch", libtorch_ability())]
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::engines::{self, EngineArgs};
+use crate::engines::{self, EngineArgs, EngineName};
 use anyhow::{Context as _, bail};
 use paravt_backend_openai::{Config, OpenAi, Secret};
 use paravt_backend_replay::Replay;
@@ -97,6 +97,8 @@ pub enum BackendName {
     Replay,
     /// Qwen3-VL or Qwen2.5-VL in this process, on candle.
     Candle,
+    /// The same on libtorch, in a build with the feature `libtorch`.
+    Libtorch,
 }
 
 /// What each backend can use on this machine, for `doctor`.
@@ -120,8 +122,8 @@ pub struct BackendArgs {
     /// work. A key is read from $OPENAI_API_KEY [default: $OPENAI_BASE_URL].
     #[arg(long, value_name = "URL", value_delimiter = ',')]
     base_url: Vec<String>,
-    /// Model: a name on the server [default: the first that it lists]; for `candle` a folder, or
-    /// `owner/name` on the hub.
+    /// Model: a name on the server [default: the first that it lists]; for an in-process engine a
+    /// folder, or `owner/name` on the hub.
     #[arg(long, value_name = "NAME|DIR")]
     model: Option<String>,
     /// Recorded run, or folder of runs, that `replay` answers from [default: none; replay needs one].
@@ -162,10 +164,8 @@ impl BackendArgs {
                 let run = Some(from.join(task)).filter(|run| run.is_dir()).unwrap_or_else(|| from.clone());
                 Ok(Arc::new(Replay::open(&run)?))
             }
-            BackendName::Candle => {
-                let model = self.model.as_deref().context("--backend candle needs --model DIR")?;
-                self.engine.start(model).await
-            }
+            BackendName::Candle => self.engine.start(EngineName::Candle, self.model.as_deref()).await,
+            BackendName::Libtorch => self.engine.start(EngineName::Libtorch, self.model.as_deref()).await,
         }
     }
 

@@ -1,7 +1,7 @@
 //! The thread that owns the tensors: takes conversations in, decodes all open ones together.
 
 use std::collections::VecDeque;
-use std::sync::mpsc::{Receiver, TryRecvError};
+use std::sync::mpsc::Receiver;
 
 use futures::channel::oneshot;
 
@@ -29,6 +29,13 @@ pub struct Worker<O: Ops> {
     kept: VecDeque<(History, KvCache<O::Tensor>)>,
     cache_tokens: usize,
     batch: usize,
+}
+
+/// Features of a prompt's last media.
+struct Encoded<T> {
+    features: Features<T>,
+    /// Visual tokens they are for.
+    tokens: usize,
 }
 
 /// One conversation that is being answered.
@@ -59,11 +66,8 @@ impl<O: Ops> Worker<O> {
                     Err(_) => return,
                 }
             }
-            loop {
-                match queue.try_recv() {
-                    Ok(job) => waiting.push_back(job),
-                    Err(TryRecvError::Empty | TryRecvError::Disconnected) => break,
-                }
+            while let Ok(job) = queue.try_recv() {
+                waiting.push_back(job);
             }
             waiting.retain(|job| !job.reply.is_canceled());
             while self.open.len() < self.batch
@@ -118,33 +122,20 @@ impl<O: Ops> Worker<O> {
     fn prefill(&mut self, prompt: &Prompt, sequence: &mut Sequence<O::Tensor>) -> Result<Vec<f32>, Error> {
         sequence.cache = self.start_cache(&sequence.history, sequence.most)?;
         let held = sequence.cache.len();
-        let features = self.features(prompt, held)?;
-        let merge = self.model.config.vision.spatial_merge_size;
-        let visual: Vec<usize> = prompt
-            .media
-            .iter()
-            .flat_map(|medium| &medium.runs)
-            .flat_map(|&(start, length)| start..start + length)
-            .collect();
-        debug_assert_eq!(
-            visual.len(),
-            prompt.media.iter().map(|medium| medium.patches.grid.tokens(merge)).sum::<usize>()
-        );
-        // Rows of `features` begin with the first medium that is not wholly held.
-        let mut row = 0;
-        let skipped = features.as_ref().map_or(0, |(_, first)| *first);
-        let visual = &visual[skipped..];
-        let held_rows = visual.iter().take_while(|place| **place < held).count();
-        row += held_rows;
-        let mut visual = &visual[held_rows..];
+        let encoded = self.encode(prompt, held)?;
+        let runs = prompt.media.iter().flat_map(|medium| &medium.runs);
+        let visual: Vec<usize> = runs.flat_map(|&(start, length)| start..start + length).collect();
+        // Visual tokens that are held already, and the row of the features that the first other one has.
+        let mut visual = &visual[visual.iter().take_while(|place| **place < held).count()..];
+        let mut row = encoded.as_ref().map_or(0, |encoded| encoded.tokens - visual.len());
         let mut hidden = None;
         let mut start = held;
         while start < prompt.ids.len() {
             let end = (start + PASS_TOKENS).min(prompt.ids.len());
             let count = visual.iter().take_while(|place| **place < end).count();
             let places: Vec<u32> = visual[..count].iter().map(|place| (place - start) as u32).collect();
-            let part = match &features {
-                Some((features, _)) if count > 0 => Some(self.slice(features, row, count)?),
+            let part = match &encoded {
+                Some(encoded) if count > 0 => Some(self.slice(&encoded.features, row, count)?),
                 _ => None,
             };
             (row, visual) = (row + count, &visual[count..]);
@@ -212,12 +203,12 @@ impl<O: Ops> Worker<O> {
         }
     }
 
-    /// Features of every medium that is not wholly held, and how many visual tokens come before them.
-    fn features(&self, prompt: &Prompt, held: usize) -> Result<Option<(Features<O::Tensor>, usize)>, Error> {
-        let merge = self.model.config.vision.spatial_merge_size;
+    /// Features of every medium that is not wholly held; those are the last ones.
+    fn encode(&self, prompt: &Prompt, held: usize) -> Result<Option<Encoded<O::Tensor>>, Error> {
         let end = |runs: &[(usize, usize)]| runs.last().map_or(0, |(start, length)| start + length);
         let first = prompt.media.iter().take_while(|medium| end(&medium.runs) <= held).count();
-        let skipped = prompt.media[..first].iter().map(|medium| medium.patches.grid.tokens(merge)).sum();
+        let runs = prompt.media[first..].iter().flat_map(|medium| &medium.runs);
+        let tokens = runs.map(|(_, length)| length).sum();
         let mut parts: Vec<Features<O::Tensor>> = Vec::new();
         let mut rest = &prompt.media[first..];
         while !rest.is_empty() {
@@ -238,14 +229,14 @@ impl<O: Ops> Worker<O> {
             return Ok(None);
         }
         if parts.len() == 1 {
-            return Ok(Some((parts.remove(0), skipped)));
+            return Ok(Some(Encoded { features: parts.remove(0), tokens }));
         }
         let ops = &self.model.ops;
         let merged: Vec<_> = parts.iter().map(|part| part.merged.clone()).collect();
         let deep = |layer: usize| parts.iter().map(|part| part.deepstack[layer].clone()).collect::<Vec<_>>();
         let deepstack = (0..parts[0].deepstack.len()).map(|layer| ops.cat(&deep(layer)));
         let deepstack = deepstack.collect::<Result<_, _>>()?;
-        Ok(Some((Features { merged: ops.cat(&merged)?, deepstack }, skipped)))
+        Ok(Some(Encoded { features: Features { merged: ops.cat(&merged)?, deepstack }, tokens }))
     }
 
     fn slice(

@@ -1,12 +1,13 @@
-"""The in-process engines beside transformers on the same weights and prompt, in one run on the CPU.
+"""The in-process engines beside transformers on the same weights and prompt, in one run.
 
-    ci/bench_engines.py [--backend candle] [--dtype f32] [--runs 3] [--small] [--dir DIR]
+    ci/bench_engines.py [--backend candle] [--dtype f32] [--device cpu] [--shape 0.5b] [--runs 3] [--dir DIR]
 
 Saves a randomly initialised Qwen3-VL of about 0.5B parameters in bfloat16, as models are published (kept
 in DIR, if given), and asks it for 64 tokens after 16 frames of 128 visual tokens and about 200 tokens of
 text. Prefill is the time to the
 first token, image processing included; decode the mean time of a token after it. Loading is in neither.
-Printed are the fastest of the runs, ratios, and the peak memory beside the size of the weights.
+Printed are the fastest of the runs, ratios, and the peak memory beside weights and cache; on a GPU also
+the fractions of its memory bandwidth (decode) and of its bf16 matrix rate (prefill) that this comes to.
 """
 import argparse
 import json
@@ -22,35 +23,43 @@ NEW_TOKENS = 64
 TEXT = "What is shown in these frames? " * 4
 
 
-def make_model(folder: Path, small: bool) -> None:
+# Width, layers, heads, key heads, MLP width, tied; vision width, depth, MLP width, heads.
+SHAPES = {"50m": (256, 4, 4, 2, 768, True, 768, 4, 3072, 12), "0.5b": (1024, 24, 16, 8, 3072, True, 768, 12, 3072, 12),
+          "8b": (4096, 36, 32, 8, 12288, False, 1152, 27, 4304, 16)}
+# Bytes and bf16 operations per second that a GPU's data sheet names (dense, SXM).
+LIMITS = {"H200": (4.8e12, 989e12), "H100": (3.35e12, 989e12), "A100": (2.04e12, 312e12)}
+
+
+def make_model(folder: Path, shape: str) -> None:
     import torch
     sys.path.insert(0, str(ROOT))
     import tiny_qwen3vl as tiny
-    from transformers import (Qwen2VLImageProcessor, Qwen3VLConfig, Qwen3VLForConditionalGeneration,
-                              Qwen3VLProcessor, Qwen3VLVideoProcessor)
+    from transformers import Qwen3VLConfig, Qwen3VLForConditionalGeneration
 
     torch.manual_seed(0)
     tokenizer = tiny.make_tokenizer()
     token = {name: tokenizer.convert_tokens_to_ids(text) for name, text in tiny.TOKENS.items()}
-    width, layers, depth = (256, 4, 4) if small else (1024, 24, 12)
-    text = {"vocab_size": 151936, "hidden_size": width, "intermediate_size": 3 * width,
-            "num_hidden_layers": layers, "num_attention_heads": width // 64, "num_key_value_heads": width // 128,
-            "head_dim": 64, "tie_word_embeddings": True, "bos_token_id": None, "eos_token_id": token["end"],
+    width, layers, heads, keys, inner, tied, v_width, depth, v_inner, v_heads = SHAPES[shape]
+    head = 64 if shape != "8b" else 128
+    section = [head // 2 - 2 * (head * 5 // 32), head * 5 // 32, head * 5 // 32]
+    text = {"vocab_size": 151936, "hidden_size": width, "intermediate_size": inner, "num_hidden_layers": layers,
+            "num_attention_heads": heads, "num_key_value_heads": keys, "head_dim": head,
+            "tie_word_embeddings": tied, "bos_token_id": None, "eos_token_id": token["end"],
             "pad_token_id": token["pad"],
-            "rope_scaling": {"rope_type": "default", "mrope_section": [12, 10, 10], "mrope_interleaved": True}}
-    vision = {"depth": depth, "hidden_size": 768, "intermediate_size": 3072, "num_heads": 12,
+            "rope_scaling": {"rope_type": "default", "mrope_section": section, "mrope_interleaved": True}}
+    vision = {"depth": depth, "hidden_size": v_width, "intermediate_size": v_inner, "num_heads": v_heads,
               "out_hidden_size": width, "patch_size": 16, "temporal_patch_size": 2, "spatial_merge_size": 2,
               "deepstack_visual_indexes": [1, 2, 3], "num_position_embeddings": 2304}
+    torch.set_default_dtype(torch.bfloat16)
     model = Qwen3VLForConditionalGeneration(Qwen3VLConfig(
-        text_config=text, vision_config=vision, tie_word_embeddings=True, image_token_id=token["image"],
+        text_config=text, vision_config=vision, tie_word_embeddings=tied, image_token_id=token["image"],
         video_token_id=token["video"], vision_start_token_id=token["vision_start"],
         vision_end_token_id=token["vision_end"]))
+    torch.set_default_dtype(torch.float32)
     # No stop token: every run generates all it may.
     model.generation_config.eos_token_id = None
-    model.to(torch.bfloat16).save_pretrained(folder)
-    images = Qwen2VLImageProcessor(patch_size=16, merge_size=2, temporal_patch_size=2)
-    Qwen3VLProcessor(image_processor=images, tokenizer=tokenizer, video_processor=Qwen3VLVideoProcessor(),
-                     chat_template=tiny.TEMPLATE).save_pretrained(folder)
+    model.save_pretrained(folder)
+    tiny.make_processor(tokenizer).save_pretrained(folder)
 
 
 def make_prompt(folder: Path, frames: int) -> Path:
@@ -73,14 +82,15 @@ def report(seconds: dict, prompt_tokens: int) -> dict:
             "prompt_tokens": prompt_tokens}
 
 
-def reference(model: str, messages: str, dtype: str, runs: int) -> dict:
+def reference(model: str, messages: str, dtype: str, device: str, runs: int) -> dict:
     """Runs in a process of its own: this one's threads and memory are not measured."""
     script = """
 import json, sys, time, torch
 from PIL import Image
 from transformers import AutoModelForImageTextToText, AutoProcessor
 folder, messages, dtype, runs, new = sys.argv[1], json.load(open(sys.argv[2])), sys.argv[3], int(sys.argv[4]), int(sys.argv[5])
-model = AutoModelForImageTextToText.from_pretrained(folder, dtype={"f32": torch.float32, "bf16": torch.bfloat16}[dtype]).eval()
+device = sys.argv[6]
+model = AutoModelForImageTextToText.from_pretrained(folder, dtype={"f32": torch.float32, "bf16": torch.bfloat16}[dtype]).eval().to(device)
 processor = AutoProcessor.from_pretrained(folder)
 parts = messages[0]["content"]
 urls = [part["image_url"]["url"].removeprefix("file://") for part in parts if part["type"] == "image_url"]
@@ -88,9 +98,10 @@ chat = [{"role": "user", "content": [{"type": "image"}] * len(urls) + parts[len(
 def once(count):
     start = time.time()
     text = processor.apply_chat_template(chat, add_generation_prompt=True, tokenize=False)
-    inputs = processor(text=[text], images=[Image.open(url).convert("RGB") for url in urls], return_tensors="pt")
+    inputs = processor(text=[text], images=[Image.open(url).convert("RGB") for url in urls], return_tensors="pt").to(device)
     with torch.inference_mode():
         out = model.generate(**inputs, max_new_tokens=count, min_new_tokens=count, do_sample=False)
+    out = out.cpu()  # Waits for the device.
     assert out.shape[1] - inputs["input_ids"].shape[1] == count
     return time.time() - start, inputs["input_ids"].shape[1], out[0, inputs["input_ids"].shape[1]:].tolist()
 once(2)
@@ -98,18 +109,18 @@ seconds = {count: min(once(count)[0] for _ in range(runs)) for count in (1, new)
 _, length, ids = once(new)
 print(json.dumps({"seconds": seconds, "prompt_tokens": length, "ids": ids}))
 """
-    out = subprocess.run([sys.executable, "-c", script, model, messages, dtype, str(runs), str(NEW_TOKENS)], check=True,
+    out = subprocess.run([sys.executable, "-c", script, model, messages, dtype, str(runs), str(NEW_TOKENS), device], check=True,
                          text=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout
     found = json.loads(out.splitlines()[-1])
     return report({int(k): v for k, v in found["seconds"].items()}, found["prompt_tokens"]) | {"ids": found["ids"]}
 
 
-def ours(binary: str, backend: str, model: str, messages: str, dtype: str, runs: int) -> dict:
+def ours(binary: str, backend: str, model: str, messages: str, dtype: str, device: str, runs: int) -> dict:
     seconds, peak, answer = {}, 0, {}
     for count in (1, NEW_TOKENS):
         for _ in range(runs):
             command = ["/usr/bin/env", "time", "-f", "%M", binary, "generate", "--backend", backend, "--model", model,
-                       "--messages", messages, "--max-tokens", str(count), "--dtype", dtype, "--json"]
+                       "--messages", messages, "--max-tokens", str(count), "--dtype", dtype, "--device", device, "--json"]
             result = subprocess.run(command, check=True, text=True, capture_output=True)
             peak = max(peak, int(result.stderr.split()[-1]))
             answer = json.loads(result.stdout)
@@ -123,29 +134,49 @@ def main() -> None:
     parser.add_argument("--backend", default="candle")
     parser.add_argument("--dtype", default="f32", choices=["f32", "bf16"])
     parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--small", action="store_true", help="a model of 50M parameters, to try the script")
+    parser.add_argument("--device", default="cpu", help="cpu or cuda")
+    parser.add_argument("--shape", default="0.5b", choices=SHAPES)
+    parser.add_argument("--json", help="also writes the figures here")
     parser.add_argument("--dir")
     parser.add_argument("--bin", default=os.environ.get("CARGO_TARGET_DIR", "target") + "/release/paravt-bench")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
-        folder = Path(args.dir or scratch) / ("engine-small" if args.small else "engine-05b")
+        folder = Path(args.dir or scratch) / f"engine-{args.shape}"
         if not (folder / "config.json").exists():
-            make_model(folder, args.small)
-        messages = make_prompt(Path(scratch), 2 if args.small else 16)
+            make_model(folder, args.shape)
+        messages = make_prompt(Path(scratch), 2 if args.shape == "50m" else 16)
         start = time.time()
-        theirs = reference(str(folder), str(messages), args.dtype, args.runs)
-        mine = ours(args.bin, args.backend, str(folder), str(messages), args.dtype, args.runs)
+        how = (str(folder), str(messages), args.dtype, args.device, args.runs)
+        theirs, mine = reference(*how), ours(args.bin, args.backend, *how)
         weights = sum(path.stat().st_size for path in folder.glob("*.safetensors"))
+    width, layers, heads, keys = SHAPES[args.shape][:4]
     assert theirs["prompt_tokens"] == mine["prompt_tokens"], (theirs["prompt_tokens"], mine["prompt_tokens"])
+    tokens = mine["prompt_tokens"]
+    head = 128 if args.shape == "8b" else 64
+    cache = (tokens + NEW_TOKENS) * 2 * layers * keys * head * (4 if args.dtype == "f32" else 2)
     same = sum(a == b for a, b in zip(theirs["ids"], mine["ids"]))
-    print(f"{args.backend} and transformers, {args.dtype}, {os.cpu_count()} cores, {mine['prompt_tokens']} prompt tokens, "
-          f"{NEW_TOKENS} new; fastest of {args.runs} runs; {time.time() - start:.0f} s in all")
+    print(f"{args.backend} and transformers, {args.shape}, {args.dtype} on {args.device}, {os.cpu_count()} cores, {tokens} "
+          f"prompt tokens, {NEW_TOKENS} new; fastest of {args.runs} runs; {time.time() - start:.0f} s in all")
     for name, unit in [("prefill", 1), ("decode", 1000)]:
         text = "s" if unit == 1 else "ms/token"
         print(f"{name:8} transformers {theirs[name] * unit:8.2f} {text}   {args.backend} {mine[name] * unit:8.2f} {text}   "
               f"{theirs[name] / mine[name]:.2f}x")
-    print(f"same greedy tokens {same} of {NEW_TOKENS}; peak memory {mine['peak'] / 1024:.0f} MiB, "
-          f"weights {weights / 2**20:.0f} MiB")
+    print(f"same greedy tokens {same} of {NEW_TOKENS}; peak memory of the process {mine['peak'] / 1024:.0f} MiB, weights "
+          f"{weights / 2**20:.0f} MiB, cache {cache / 2**20:.0f} MiB")
+    figures = {"backend": args.backend, "shape": args.shape, "dtype": args.dtype, "device": args.device,
+               "transformers": theirs, "ours": mine, "weights": weights, "cache": cache}
+    if args.device != "cpu":
+        import torch
+        device = torch.cuda.get_device_name()
+        limits = next((limits for name, limits in LIMITS.items() if name in device), None)
+        for who, found in [("transformers", theirs), (args.backend, mine)]:
+            print(f"{who}: prefill {tokens / found['prefill']:.0f} tokens/s, decode {1 / found['decode']:.1f} tokens/s")
+            if limits:
+                # A token reads every weight once; a prompt token costs two operations per weight.
+                print(f"  {weights / found['decode'] / limits[0]:.0%} of {device}'s bandwidth in decode, "
+                      f"{weights * tokens / found['prefill'] / limits[1]:.0%} of its matrix rate in prefill")
+    if args.json:
+        Path(args.json).write_text(json.dumps(figures, indent=1))
 
 
 if __name__ == "__main__":

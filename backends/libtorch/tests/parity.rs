@@ -7,5 +7,7 @@ use paravt_qwen_vl::testing::Reference;
 
 #[test]
 fn every_stage_equals_transformers() {
-    Reference::record().compare(|| TorchOps::new(Device::Cpu, Precision::F32));
+    let reference = Reference::record();
+    reference.compare(|| TorchOps::new(Device::Cpu, Precision::F32));
+    reference.compare_bf16(|| TorchOps::new(Device::Cpu, Precision::Bf16));
 }

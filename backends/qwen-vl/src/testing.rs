@@ -66,6 +66,44 @@ impl Reference {
     }
 }
 
+impl Reference {
+    /// bfloat16 is as far from f32 here as in transformers: `ops` makes the engine's arithmetic in it.
+    pub fn compare_bf16<O: Ops>(&self, ops: impl Fn() -> O) {
+        for folder in self.models() {
+            let config = Config::read(&folder).expect("config");
+            let prompter = Prompter::read(&folder, &config).expect("prompter");
+            let weights = Weights::open(&folder).expect("weights");
+            let model = Model::load(ops(), config, &weights).expect("model");
+            let (mut ours, mut theirs, mut scale) = (0.0, 0.0, 0.0);
+            for case in cases(&folder) {
+                let read = |end: &str| Tensors::open(&folder.join(format!("{}{end}.safetensors", case.name)));
+                let (exact, rounded) = (read(""), read(".bf16"));
+                let prompt = prompter.prompt(&case.conversation()).expect("prompt");
+                let features = exact.get("pixels").map(|(_, pixels)| {
+                    let grids: Vec<Grid> = prompt.media.iter().map(|medium| medium.patches.grid).collect();
+                    model.encode(&pixels, &grids).expect("features")
+                });
+                let (hidden, _) = run(&model, &prompt, features.as_ref(), &[prompt.ids.len()]);
+                let found = model.ops.download(&model.logits(&hidden).expect("logits")).expect("logits");
+                let exact = exact.get("logits").expect("logits").1;
+                let rounded = rounded.get("logits").expect("logits").1;
+                ours += squares(&found, &exact);
+                theirs += squares(&rounded, &exact);
+                scale += squares(&exact, &vec![0.0; exact.len()]);
+            }
+            let (ours, theirs) = ((ours / scale).sqrt(), (theirs / scale).sqrt());
+            let label = folder.file_name().unwrap_or_default().display().to_string();
+            println!("{label}: relative error of bf16 {ours:.2e}, of transformers' {theirs:.2e}");
+            assert!(ours <= 1.1 * theirs, "{label}: {ours} is more than transformers' {theirs}");
+        }
+    }
+}
+
+fn squares(a: &[f32], b: &[f32]) -> f64 {
+    assert_eq!(a.len(), b.len());
+    a.iter().zip(b).map(|(a, b)| f64::from(a - b).powi(2)).sum()
+}
+
 fn cases(folder: &Path) -> Vec<Case> {
     let text = std::fs::read(folder.join("cases.json")).expect("cases");
     let cases: Vec<Case> = serde_json::from_slice(&text).expect("cases");

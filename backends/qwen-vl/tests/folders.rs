@@ -21,8 +21,8 @@ fn published_qwen25() -> Value {
 }
 
 fn read(json: &Value) -> Result<Config, String> {
-    let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("config.json"), json.to_string()).unwrap();
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("config.json"), json.to_string()).expect("written");
     Config::read(folder.path()).map_err(|error| error.to_string())
 }
 
@@ -34,14 +34,17 @@ fn published_flat_configs_are_read() {
     assert_eq!(config.vision.patch_values(), 3 * 2 * 14 * 14);
 }
 
+/// Damage to a config.
+type Change = fn(&mut Value);
+
 #[test]
 fn wrong_configs_are_refused_by_key() {
-    let with = |change: fn(&mut Value)| {
+    let with = |change: Change| {
         let mut json = published_qwen25();
         change(&mut json);
         read(&json).unwrap_err()
     };
-    let cases: [(fn(&mut Value), &str); 8] = [
+    let cases: [(Change, &str); 8] = [
         (|json| json["model_type"] = json!("llava"), "model_type is llava"),
         (|json| drop(json.as_object_mut().unwrap().remove("hidden_size")), "missing field `hidden_size`"),
         (|json| json["rope_scaling"]["type"] = json!("yarn"), "rope_type is yarn"),
@@ -60,7 +63,7 @@ fn wrong_configs_are_refused_by_key() {
 #[test]
 fn processors_are_read_from_old_and_new_files() {
     let config = read(&published_qwen25()).unwrap();
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir().expect("a folder");
     let read =
         || Processor::read(folder.path(), config.family, &config.vision).map_err(|error| error.to_string());
     assert!(read().unwrap_err().contains("preprocessor_config.json"));
@@ -92,14 +95,14 @@ fn save(path: &Path, tensors: &[(&str, Dtype, &[usize])]) {
         })
         .collect();
     let views = tensors.iter().zip(&data).map(|((name, dtype, shape), (_, bytes))| {
-        (*name, TensorView::new(*dtype, shape.to_vec(), bytes).unwrap())
+        (*name, TensorView::new(*dtype, shape.to_vec(), bytes).expect("a tensor"))
     });
-    serialize_to_file(views, None, path).unwrap();
+    serialize_to_file(views, None, path).expect("written");
 }
 
 #[test]
 fn wrong_weights_are_refused_by_tensor_and_file() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir().expect("a folder");
     let path = |name: &str| folder.path().join(name);
     let open = || Weights::open(folder.path()).map_err(|error| error.to_string());
     assert!(open().err().unwrap().contains("model.safetensors"));

@@ -1,7 +1,8 @@
 """What transformers computes, for the parity tests of the engines: reference.py FOLDER
 
 Saves small random models of both families into FOLDER/<model> and, for each conversation, the
-processor's tensors, positions, vision features, logits at every position and 64 greedy tokens.
+processor's tensors, positions, vision features, logits at every position (in bfloat16 too) and 64 greedy
+tokens.
 """
 import json
 import subprocess
@@ -167,6 +168,13 @@ def main() -> None:
         cases = [record(folder, case, model, processor, messages)
                  for case, messages in conversations(folder, factor).items()]
         (folder / "cases.json").write_text(json.dumps(cases))
+        model.to(torch.bfloat16)
+        for case in cases:
+            _, inputs = inputs_of(processor, case["messages"])
+            model.model.rope_deltas = None
+            with torch.no_grad():
+                logits = model(**inputs).logits[0].float()
+            save_file({"logits": logits.contiguous()}, str(folder / f"{case['name']}.bf16.safetensors"))
 
 
 if __name__ == "__main__":

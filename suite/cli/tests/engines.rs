@@ -1,0 +1,119 @@
+//! In-process engines behind the commands: every split, with and without tools, and one question.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use common::{SPLITS, bench, stable_records, text, world};
+use paravt_suite::record::Outcome;
+use serde_json::{Value, json};
+
+fn tiny(dir: &Path, script: &str) -> PathBuf {
+    let python =
+        std::env::var("PARAVT_PYTHON").expect("PARAVT_PYTHON is not set: run ci/setup, then ci/test");
+    let (script, model) =
+        (Path::new(env!("CARGO_MANIFEST_DIR")).join("../../ci").join(script), dir.join(script));
+    let made = Command::new(python).arg(script).arg(&model).output().unwrap();
+    assert!(made.status.success(), "{}", text(&made));
+    model
+}
+
+fn run(model: &Path, out: &Path, extra: &[&str]) -> Output {
+    let mut command = bench();
+    command.args([
+        "run",
+        "all",
+        "--backend",
+        "candle",
+        "--protocol",
+        "native",
+        "--limit",
+        "2",
+        "--max-tokens",
+        "12",
+    ]);
+    command.args(["--nframes", "4"]).arg("--model").arg(model).arg("--data").arg(world());
+    command.arg("--out").arg(out).args(extra).output().unwrap()
+}
+
+#[test]
+fn every_split_runs_in_process_with_and_without_tools() {
+    let dir = tempfile::tempdir().unwrap();
+    for script in ["tiny_qwen3vl.py", "tiny_qwen25vl.py"] {
+        let model = tiny(dir.path(), script);
+        for (name, extra) in [
+            ("direct", &["--mode", "direct"][..]),
+            ("frames", &["--max-turns", "2"]),
+            ("subagents", &["--max-turns", "2", "--crop", "subagent"]),
+            ("bf16", &["--mode", "direct", "--dtype", "bf16"]),
+        ] {
+            let out = dir.path().join(format!("{script}-{name}"));
+            let output = run(&model, &out, extra);
+            assert!(output.status.success(), "{name}: {}", text(&output));
+            // What is loaded, and what it takes, is said before the first answer; once for all splits.
+            assert_eq!(text(&output).matches("candle: weights").count(), 1, "{}", text(&output));
+            for split in SPLITS {
+                let records = stable_records(&out.join(split));
+                assert_eq!(records.len(), 2, "{name} {split}");
+                assert!(
+                    records.iter().all(|record| record.score.outcome != Outcome::Error),
+                    "{name} {split}"
+                );
+            }
+        }
+    }
+}
+
+fn generate(dir: &Path, messages: &Value, extra: &[&str]) -> Output {
+    let path = dir.join("messages.json");
+    std::fs::write(&path, messages.to_string()).unwrap();
+    let mut command = bench();
+    command.args(["generate", "--backend", "candle", "--json", "--messages"]).arg(&path).args(extra);
+    command.output().unwrap()
+}
+
+#[test]
+fn generate_gives_ids_and_log_probabilities_and_a_seed_repeats_itself() {
+    let dir = tempfile::tempdir().unwrap();
+    let model = tiny(dir.path(), "tiny_qwen3vl.py");
+    let messages = json!([{"role": "user", "content": "A or B?"}]);
+    let model = ["--model", model.to_str().unwrap(), "--max-tokens", "9", "--logprobs"];
+    let ask = |extra: &[&str]| -> Value {
+        let output = generate(dir.path(), &messages, &[&model, extra].concat());
+        assert!(output.status.success(), "{}", text(&output));
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    let greedy = ask(&[]);
+    let ids = greedy["token_ids"].as_array().unwrap();
+    assert_eq!(greedy["completion_tokens"], ids.len());
+    assert_eq!(greedy["logprobs"].as_array().unwrap().len(), ids.len());
+    assert!(greedy["logprobs"].as_array().unwrap().iter().all(|value| value.as_f64().unwrap() <= 0.0));
+    assert_eq!(greedy["finish_reason"], if ids.len() == 9 { "length" } else { "stop" });
+    let sampled = ask(&["--temperature", "1.5", "--seed", "7"]);
+    assert_eq!(sampled["token_ids"], ask(&["--temperature", "1.5", "--seed", "7"])["token_ids"]);
+    assert_ne!(sampled["token_ids"], ask(&["--temperature", "1.5", "--seed", "8"])["token_ids"]);
+}
+
+#[test]
+fn what_cannot_be_loaded_or_answered_is_said_and_ends_in_3() {
+    let dir = tempfile::tempdir().unwrap();
+    let model = tiny(dir.path(), "tiny_qwen3vl.py");
+    let messages = json!([{"role": "user", "content": "A or B?"}]);
+    let fails = |messages: &Value, extra: &[&str], words: &str| {
+        let output = generate(dir.path(), messages, extra);
+        assert_eq!(output.status.code(), Some(3), "{}", text(&output));
+        assert!(text(&output).contains(words), "{words}: {}", text(&output));
+    };
+    let path = model.to_str().unwrap();
+    fails(&messages, &["--model", "/nowhere/model"], "no such folder");
+    fails(&messages, &["--model", path, "--device", "cuda"], "feature `cuda`");
+    let stray = json!([{"role": "user", "content": "What is <|image_pad|>?"}]);
+    fails(&stray, &["--model", path], "stands for a medium");
+    // More than the context holds.
+    let long = json!([{"role": "user", "content": "word ".repeat(130_000)}]);
+    fails(&long, &["--model", path], "context of 128000");
+    std::fs::remove_file(model.join("model.safetensors")).unwrap();
+    fails(&messages, &["--model", path], "model.safetensors");
+}

@@ -8,6 +8,7 @@ use paravt_suite::run::Manifest;
 use paravt_suite::scoring::summary::SummaryError;
 
 use crate::paper::PaperError;
+use crate::training::Training;
 
 /// Why there is no report.
 #[derive(Debug, thiserror::Error)]
@@ -29,6 +30,9 @@ pub enum ReportError {
     /// The published numbers.
     #[error(transparent)]
     Paper(#[from] PaperError),
+    /// The records could not be counted up.
+    #[error("the records could not be counted up: {0}")]
+    Frames(#[from] polars::prelude::PolarsError),
 }
 
 /// One run and its records.
@@ -42,6 +46,21 @@ pub struct Run {
     pub records: Vec<Record>,
     /// Bytes of a torn last line that were left out.
     pub torn_bytes: u64,
+    /// Training curves, where the run trained.
+    pub training: Training,
+}
+
+impl Run {
+    /// Reads a run directory.
+    ///
+    /// # Errors
+    /// There is no run, or it is damaged.
+    pub fn read(path: PathBuf) -> Result<Self, ReportError> {
+        let manifest = journal::read_manifest(&path)?;
+        let contents = journal::read(&path)?;
+        let training = Training::read(&path)?;
+        Ok(Self { path, manifest, records: contents.records, torn_bytes: contents.torn_bytes, training })
+    }
 }
 
 /// The runs in these folders, or in the folders directly below them.
@@ -62,9 +81,7 @@ pub fn find_runs(paths: &[PathBuf]) -> Result<Vec<Run>, ReportError> {
             return Err(ReportError::NoRun(path.clone()));
         }
         for path in found {
-            let manifest = journal::read_manifest(&path)?;
-            let contents = journal::read(&path)?;
-            runs.push(Run { path, manifest, records: contents.records, torn_bytes: contents.torn_bytes });
+            runs.push(Run::read(path)?);
         }
     }
     Ok(runs)

@@ -86,7 +86,7 @@ impl Format for Terminal {
             out.push('\n');
             details(&mut out, cell);
         }
-        out.lines().fold(String::new(), |folded, line| folded + &fold(line))
+        fold_lines(&out)
     }
 }
 
@@ -98,6 +98,11 @@ fn short_verdict(cell: &Cell) -> String {
     };
     let first = verdict.split(": ").next().unwrap_or(&verdict);
     format!("{}{first}", if cell.summary.complete { "" } else { "INCOMPLETE " })
+}
+
+/// Every line, none longer than [`COLUMNS`].
+pub fn fold_lines(text: &str) -> String {
+    text.lines().fold(String::new(), |folded, line| folded + &fold(line))
 }
 
 /// A line, broken at spaces where it is too long; what follows is indented further.

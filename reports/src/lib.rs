@@ -3,9 +3,11 @@
 
 mod cells;
 mod claims;
+pub mod compare;
 pub mod export;
 mod forms;
 pub mod frames;
+pub mod gate;
 mod paper;
 mod runs;
 pub mod statistics;

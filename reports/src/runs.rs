@@ -30,6 +30,19 @@ pub enum ReportError {
     /// The published numbers.
     #[error(transparent)]
     Paper(#[from] PaperError),
+    /// Two runs without a sample in common.
+    #[error("the two have no split with a sample in common")]
+    NothingInCommon,
+    /// Two runs of different profiles.
+    #[error("{task}: A is of profile {a}, B of {b}; profiles are never mixed")]
+    Profiles {
+        /// Split.
+        task: String,
+        /// Profile of A.
+        a: String,
+        /// Profile of B.
+        b: String,
+    },
     /// The records could not be counted up.
     #[error("the records could not be counted up: {0}")]
     Frames(#[from] polars::prelude::PolarsError),

@@ -13,7 +13,7 @@ use crate::table::Table;
 pub use csv::Csv;
 pub use json::JsonRows;
 pub use latex::Latex;
-pub use markdown::MarkdownTable;
+pub use markdown::{MarkdownTable, escape, markdown};
 pub use parquet::Parquet;
 
 /// Why a table could not be written.

@@ -21,6 +21,10 @@ struct Cli {
 enum Command {
     /// Ask a model one question about one video; its tool calls are shown as they happen.
     Ask(Box<commands::ask::Args>),
+    /// Hold a run against a baseline: pass, fail or undecided.
+    Check(commands::check::Args),
+    /// Compare two runs on the same samples.
+    Compare(commands::compare::Args),
     /// Run case files of upstream outputs against this implementation.
     Conformance(commands::conformance::Args),
     /// Say what data is there and what is missing, or make a small data root.
@@ -49,6 +53,8 @@ fn main() -> std::process::ExitCode {
     let cli = Cli::parse();
     let result = match cli.command {
         Command::Ask(args) => commands::ask::run(&args),
+        Command::Check(args) => commands::check::run(&args),
+        Command::Compare(args) => commands::compare::run(&args),
         Command::Conformance(args) => commands::conformance::run(&args),
         Command::Data(args) => commands::data::run(&args),
         Command::Doctor(args) => commands::doctor::run(&args),

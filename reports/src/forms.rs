@@ -38,7 +38,7 @@ pub fn verdict(cell: &Cell) -> String {
 }
 
 /// Losses that belong beside a score, or nothing.
-fn losses(cell: &Cell) -> String {
+pub fn losses(cell: &Cell) -> String {
     let summary = &cell.summary;
     let mut parts = Vec::new();
     for (count, name) in [

@@ -8,6 +8,7 @@ pub mod export;
 mod forms;
 pub mod frames;
 pub mod gate;
+pub mod page;
 mod paper;
 mod runs;
 pub mod statistics;
@@ -60,12 +61,16 @@ impl Report {
     ///
     /// # Errors
     /// A run's records do not add up, or the published table has no such row.
-    pub fn build(runs: &[Run], paper_row: Option<&str>) -> Result<Self, ReportError> {
+    pub fn build<'a>(
+        runs: impl IntoIterator<Item = &'a Run>,
+        paper_row: Option<&str>,
+    ) -> Result<Self, ReportError> {
+        let runs: Vec<&Run> = runs.into_iter().collect();
         let paper = PaperNumbers::embedded()?;
         let order = |run: &Run| paper::SPLITS.iter().position(|(split, _)| *split == run.manifest.task.name);
         let mut sorted: Vec<usize> = (0..runs.len()).collect();
         sorted.sort_by_key(|&index| {
-            (order(&runs[index]).unwrap_or(usize::MAX), runs[index].manifest.plan.profile)
+            (order(runs[index]).unwrap_or(usize::MAX), runs[index].manifest.plan.profile)
         });
         let mut builder = FramesBuilder::default();
         for &index in &sorted {
@@ -76,7 +81,7 @@ impl Report {
         let clusters = frames::clusters(&frames)?;
         let cell = |(position, &index): (usize, &usize)| {
             let clusters = clusters.get(&(position as u32)).map_or(&[][..], Vec::as_slice);
-            cells::cell(&runs[index], clusters, &paper, paper_row)
+            cells::cell(runs[index], clusters, &paper, paper_row)
         };
         let cells = sorted.iter().enumerate().map(cell).collect::<Result<Vec<_>, _>>()?;
         let not_run = paper::SPLITS

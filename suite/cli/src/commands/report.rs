@@ -1,9 +1,9 @@
-//! `paravt-bench report`: tables of finished runs beside the published numbers.
+//! `paravt-bench report`: finished runs beside the published numbers, for people and machines.
 
 use std::path::PathBuf;
 
 use anyhow::Context as _;
-use paravt_reports::{Format, Json, Markdown, Report, Terminal, find_runs};
+use paravt_reports::{Format, Json, Markdown, Report, Terminal, export, find_runs, page};
 
 use crate::exit::Exit;
 
@@ -17,18 +17,25 @@ pub struct Args {
     /// that the recipe of the run names.
     #[arg(long, value_name = "MODEL")]
     paper_row: Option<String>,
-    /// Also write report.json and report.md here.
+    /// Also write the page (index.html), report.json, report.md and every table as CSV, JSON, Markdown,
+    /// LaTeX and Parquet here.
     #[arg(short, long, value_name = "DIR")]
     out: Option<PathBuf>,
 }
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<Exit> {
-    let report = Report::build(&find_runs(&args.runs)?, args.paper_row.as_deref())?;
+    let runs = find_runs(&args.runs)?;
+    let report = Report::build(&runs, args.paper_row.as_deref())?;
     print!("{}", Terminal.render(&report));
     if let Some(dir) = &args.out {
         std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
-        for (name, text) in [("report.json", Json.render(&report)), ("report.md", Markdown.render(&report))] {
+        export::write_all(&report.tables()?, &dir.join("tables"))?;
+        for (name, text) in [
+            ("index.html", page::page(&report, &runs)?),
+            ("report.json", Json.render(&report)),
+            ("report.md", Markdown.render(&report)),
+        ] {
             let path = dir.join(name);
             std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
         }

@@ -1,5 +1,6 @@
 //! The tables of a report.
 
+use paravt_suite::protocol::PromptMode;
 use polars::prelude::PolarsResult;
 
 use crate::cells::Cell;
@@ -83,26 +84,33 @@ fn scores(report: &Report) -> PolarsResult<Table> {
 fn published(report: &Report, paper: &PaperNumbers) -> PolarsResult<Table> {
     let models = paper.models();
     let mut rows: Vec<String> = models.iter().map(|model| (*model).to_owned()).collect();
-    // One line of ours per model and profile, in order of appearance.
-    let mut lines: Vec<(String, String)> = Vec::new();
+    // One line of ours per model, profile and use of tools: a recipe may address splits in different
+    // modes of either kind.
+    let line = |cell: &Cell| format!("ours: {}, {} ({})", cell.model, with_tools(cell), cell.profile);
+    let mut lines: Vec<String> = Vec::new();
     for cell in &report.cells {
-        let line = (cell.model.clone(), cell.profile.to_string());
-        if !lines.contains(&line) {
-            lines.push(line);
+        if !lines.contains(&line(cell)) {
+            lines.push(line(cell));
         }
     }
-    rows.extend(lines.iter().map(|(model, profile)| format!("ours: {model} ({profile})")));
+    rows.extend(lines.iter().cloned());
     let mut columns = vec![text("model", "model", rows.into_iter().map(Some).collect())];
     for (split, _) in SPLITS {
         let theirs = models.iter().map(|model| paper.value(model, split).ok().flatten());
-        let mine = lines.iter().map(|(model, profile)| {
-            let mine = |cell: &&Cell| cell.model == *model && cell.profile.as_str() == profile;
-            let cell = report.cells.iter().filter(mine).find(|cell| cell.task == split);
+        let ours = lines.iter().map(|wanted| {
+            let cell = report.cells.iter().find(|cell| cell.task == split && line(cell) == *wanted);
             cell.map(|cell| 100.0 * cell.summary.value)
         });
-        columns.push(real(split, split, Kind::Percent, theirs.chain(mine).collect()));
+        columns.push(real(split, split, Kind::Percent, theirs.chain(ours).collect()));
     }
     Table::new("published", "Published table and ours", columns)
+}
+
+fn with_tools(cell: &Cell) -> &'static str {
+    match cell.mode.parse::<PromptMode>() {
+        Ok(mode) if mode.is_agentic() => "with tools",
+        _ => "no tools",
+    }
 }
 
 fn breakdowns(report: &Report) -> PolarsResult<Table> {

@@ -215,5 +215,8 @@
     fromAddress();
   }
 
+  // What is folded on screen is still wanted on paper.
+  window.addEventListener("beforeprint", () => document.querySelectorAll("main details").forEach((details) => { details.open = true; }));
+
   start().catch((error) => { byId("count").textContent = `The samples cannot be shown: ${error}`; });
 })();

@@ -43,13 +43,15 @@ def requests(driver) -> list:
 
 def shoot(driver, folder: Path, name: str, width: int, media: list, whole: bool = True) -> None:
     driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": media})
+    if whole:
+        driver.execute_script("window.scrollTo(0, 0)")
     height = 900
     if whole:
         driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride",
-                               {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500})
+                               {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False})
         height = min(7000, driver.execute_script("return document.documentElement.scrollHeight"))
     driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride",
-                           {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500})
+                           {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False})
     driver.get_screenshot_as_file(str(folder / f"{name}.png"))
 
 
@@ -128,6 +130,8 @@ def main() -> None:
             driver.find_elements(By.CSS_SELECTOR, "#list tbody button")[-1].click()
             time.sleep(0.3)
             shoot(driver, folder, "transcript", 1280, light, whole=False)
+            driver.execute_script("[...document.querySelectorAll('#transcript-body h3')].find((h) => h.textContent === 'Over the video').scrollIntoView()")
+            shoot(driver, folder, "timeline", 1280, light, whole=False)
             shoot(driver, folder, "transcript-phone", 390, dark, whole=False)
             driver.execute_script("document.getElementById('close').click()")
         driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": light})

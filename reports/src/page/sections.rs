@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use minijinja::{Value, context};
 
 use super::{PageError, charts};
+use crate::Report;
 use crate::cells::{Cell, Verdict};
-use crate::compare::compare;
+use crate::compare::{Pair, compare};
 use crate::gate::Entry;
 use crate::runs::Run;
-use crate::table::{Kind, Table};
-use crate::{Report, compare};
+use crate::table::{Datum, Kind, Table};
 
 /// Text in which nothing is invisible: characters that turn the reading direction or control a
 /// terminal are shown by their code.
@@ -75,9 +75,24 @@ pub fn tables(report: &Report) -> Result<BTreeMap<&'static str, Value>, PageErro
     Ok(tables.iter().map(|table| (table.name, shown(table))).collect())
 }
 
+/// The claims that were judged and those that no run at hand tells about.
+pub fn claims(report: &Report) -> Result<Value, PageError> {
+    let tables = report.tables()?;
+    let Some(table) = tables.iter().find(|table| table.name == "claims") else { return Ok(Value::UNDEFINED) };
+    let not_run = |row: &[String]| row.iter().any(|cell| cell == "not run");
+    let (open, judged): (Vec<_>, Vec<_>) = table.shown().into_iter().partition(|row| not_run(row));
+    let (n_judged, n_open) = (judged.len(), open.len());
+    Ok(context! {
+        judged => shown_rows(table, judged), open => shown_rows(table, open), n_judged, n_open,
+    })
+}
+
 fn shown(table: &Table) -> Value {
+    shown_rows(table, table.shown())
+}
+
+fn shown_rows(table: &Table, rows: Vec<Vec<String>>) -> Value {
     // A column that says nothing takes room from those that do.
-    let rows = table.shown();
     let used: Vec<usize> =
         (0..table.headings.len()).filter(|&column| rows.iter().any(|row| !row[column].is_empty())).collect();
     let columns: Vec<Value> = used
@@ -165,9 +180,9 @@ fn split(report: &Report, index: usize, cell: &Cell) -> Value {
     }
 }
 
-/// Runs of one split and profile against the first of them.
-pub fn comparisons(runs: &[&Run]) -> Result<Vec<Value>, PageError> {
-    let mut shown_tables = Vec::new();
+/// Runs of one split and profile against the first of them, in the columns that fit a page.
+pub fn comparisons(runs: &[&Run]) -> Option<Value> {
+    let mut rows = Vec::new();
     for (index, second) in runs.iter().enumerate() {
         let same = |run: &&&Run| {
             run.manifest.task.name == second.manifest.task.name
@@ -178,10 +193,109 @@ pub fn comparisons(runs: &[&Run]) -> Result<Vec<Value>, PageError> {
         let Ok(ablation) = compare(std::slice::from_ref(first), std::slice::from_ref(second)) else {
             continue;
         };
-        let tables = compare::tables(&ablation).map_err(crate::ReportError::from)?;
-        shown_tables.extend(tables.first().map(shown));
+        rows.extend(ablation.splits.iter().map(|pair| compared(pair, second)));
     }
-    Ok(shown_tables)
+    let titles = [
+        "split",
+        "A",
+        "B",
+        "pairs",
+        "A, %",
+        "B, %",
+        "B - A",
+        "95 %",
+        "p (Holm)",
+        "detectable",
+        "wrong to right",
+        "with crops",
+        "right to wrong",
+        "with crops",
+        "extra tokens",
+        "extra s",
+    ];
+    (!rows.is_empty()).then(|| simple("Runs of one split against its first", &titles, 3, rows))
+}
+
+fn compared(pair: &Pair, second: &Run) -> Vec<String> {
+    let cropped = |uid: &str| {
+        let record = second.records.iter().find(|record| record.sample.uid == uid);
+        record.is_some_and(|record| !record.transcript.tool_calls.is_empty())
+    };
+    let with_crops = |gained: bool| {
+        pair.flipped.iter().filter(|flip| flip.gained == gained && cropped(&flip.uid)).count().to_string()
+    };
+    let points = |share: f64| format!("{:+.1}", 100.0 * share);
+    vec![
+        pair.title.clone(),
+        pair.name_a.clone(),
+        pair.name_b.clone(),
+        pair.n.to_string(),
+        format!("{:.1}", 100.0 * pair.a),
+        format!("{:.1}", 100.0 * pair.b),
+        points(pair.mean.difference),
+        format!("{} to {}", points(pair.interval.0), points(pair.interval.1)),
+        Kind::Probability.show(&Datum::Real(pair.p_holm)),
+        format!("{:.1}", 100.0 * pair.detectable),
+        pair.flips.gained.to_string(),
+        with_crops(true),
+        pair.flips.lost.to_string(),
+        with_crops(false),
+        format!("{:+.0}", pair.extra_tokens),
+        format!("{:+.2}", pair.extra_seconds),
+    ]
+}
+
+/// The scores in the columns that fit a page; the exported table has all.
+pub fn scores(report: &Report) -> Value {
+    let row = |cell: &Cell| {
+        let summary = &cell.summary;
+        let interval = cell.interval.map(|(low, high)| format!("{:.1} to {:.1}", 100.0 * low, 100.0 * high));
+        let n = match summary.n == summary.n_recorded && summary.complete {
+            true => summary.n.to_string(),
+            false => format!("{} ({} of {})", summary.n, summary.n_recorded, summary.n_expected),
+        };
+        let paper = cell.paper.as_ref();
+        vec![
+            cell.title.clone(),
+            format!("{} · {} · {}", cell.profile, cell.mode, cell.model),
+            format!("{:.1}", 100.0 * summary.value),
+            interval.unwrap_or_default(),
+            n,
+            paper.map_or_else(String::new, |paper| format!("{:.1}", paper.published)),
+            paper.map_or_else(String::new, |paper| format!("{:+.1}", paper.difference)),
+            crate::forms::losses(cell),
+            crate::forms::verdict(cell),
+        ]
+    };
+    let titles = ["split", "run", "score", "95 %", "N", "published", "difference", "losses", "verdict"];
+    let mut rows: Vec<Vec<String>> = report.cells.iter().map(row).collect();
+    rows.extend(report.not_run.iter().map(|split| {
+        let mut row = vec![String::new(); titles.len()];
+        row[0].clone_from(split);
+        row[titles.len() - 1] = "not run".to_owned();
+        row
+    }));
+    simple("Scores", &titles, 2, rows)
+}
+
+/// A table of texts; columns from `numbers` on are flush right, a last one called `verdict` is coloured.
+fn simple(title: &str, titles: &[&str], numbers: usize, rows: Vec<Vec<String>>) -> Value {
+    let class = |column: usize, text: &str| match titles[column] {
+        "verdict" => verdict_class(text),
+        "losses" => "",
+        _ if column >= numbers => "number",
+        _ => "",
+    };
+    let columns: Vec<Value> = titles
+        .iter()
+        .enumerate()
+        .map(|(column, title)| context! { title => *title, number => class(column, "") == "number" })
+        .collect();
+    let cells = |row: Vec<String>| -> Vec<Value> {
+        let cell = |(column, text): (usize, &String)| context! { text => visible(text), class => class(column, text) };
+        row.iter().enumerate().map(cell).collect()
+    };
+    context! { title, columns, rows => rows.into_iter().map(cells).collect::<Vec<_>>() }
 }
 
 /// Where each run comes from and the command that repeats it.
@@ -218,7 +332,7 @@ pub fn provenance(runs: &[&Run]) -> Vec<Value> {
                 facts.iter().map(|(name, value)| (visible(name), visible(value))).collect();
             let command: Vec<String> = manifest.command.iter().map(|word| quote(word)).collect();
             context! {
-                title => visible(&manifest.task.title),
+                title => visible(&format!("{} · {} · {}", manifest.task.title, manifest.plan.profile, manifest.plan.mode)),
                 facts,
                 command => visible(&command.join(" ")),
             }

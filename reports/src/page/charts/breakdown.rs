@@ -2,11 +2,14 @@
 
 use paravt_suite::scoring::summary::BreakdownSummary;
 
+use crate::page::sections::visible;
 use crate::page::svg::{Anchor, Scale, Svg, label};
 
 const LEFT: f64 = 210.0;
 const WIDTH: f64 = 760.0;
 const ROW: f64 = 22.0;
+/// Characters of a label that fit; the whole one is in the tooltip and in the table.
+const LABEL: usize = 28;
 
 /// `interval` gives the 95 % interval of a group, as shares.
 pub fn breakdown(
@@ -27,11 +30,9 @@ pub fn breakdown(
     for (row, group) in breakdown.groups.iter().enumerate() {
         let y = 6.0 + ROW * row as f64;
         let value = 100.0 * group.value;
-        let label = if group.label.chars().count() > 30 {
-            group.label.chars().take(29).chain(['…']).collect()
-        } else {
-            group.label.clone()
-        };
+        let shown = visible(&group.label);
+        let cut: String = shown.chars().take(LABEL).collect();
+        let label = if cut.len() < shown.len() { cut + "…" } else { cut };
         svg.text("label", (LEFT - 10.0, y + 15.0), Anchor::End, &label);
         let tip = format!("{}: {value:.1} over {}", group.label, group.n);
         svg.rect("bar", (LEFT, y + 4.0), (scale.at(value) - LEFT, ROW - 8.0), &tip);

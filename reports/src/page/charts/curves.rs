@@ -10,6 +10,7 @@ use crate::page::svg::{Anchor, Scale, Svg, label};
 const LEFT: f64 = 60.0;
 const WIDTH: f64 = 760.0;
 const HEIGHT: f64 = 200.0;
+const TOP: f64 = 26.0;
 const BOTTOM: f64 = 160.0;
 
 /// Values that the paper publishes for curves of these names, with what they are (Table 2, full
@@ -75,7 +76,7 @@ fn curve(
     heights.extend(intervals.iter().flat_map(|(_, low, high)| [*low, *high]));
     heights.extend(lines.iter().map(|line| line.0));
     let x = Scale { from: ends(points.iter().map(|point| point.0).collect()), to: (LEFT, WIDTH - 20.0) };
-    let y = Scale { from: ends(heights), to: (BOTTOM, 12.0) };
+    let y = Scale { from: ends(heights), to: (BOTTOM, TOP) };
     for tick in y.ticks(5.0) {
         svg.line("grid", (LEFT, y.at(tick)), (WIDTH - 20.0, y.at(tick)));
         svg.text("tick", (LEFT - 6.0, y.at(tick) + 4.0), Anchor::End, &label(tick));

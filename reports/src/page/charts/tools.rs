@@ -81,7 +81,7 @@ pub fn widths(report: &Report) -> Option<String> {
             let tip = format!("{calls} calls at once in {count} of {all} samples");
             svg.shade((x, y), (width - 1.0, ROW - 4.0), share, &tip);
             let text = if count > 0 { format!("{:.0} %", 100.0 * share) } else { String::new() };
-            svg.text("tick", (x + 0.5 * width, y + 15.0), Anchor::Middle, &text);
+            svg.text("on-shade", (x + 0.5 * width, y + 15.0), Anchor::Middle, &text);
         }
     }
     for calls in 0..=widest {

@@ -124,7 +124,7 @@ fn main() {
             let runs = runs(true);
             let start = Instant::now();
             let report = Report::build(&runs, Some("ParaVT-8B")).unwrap();
-            let page = page::page(&report, &runs).unwrap();
+            let page = page::page(&report, &runs, &page::Thumbnails::default()).unwrap();
             let samples: usize = runs.iter().map(|run| run.records.len()).sum();
             println!(
                 "{samples} samples: {:.1} MB in {:.1} s",

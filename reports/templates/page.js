@@ -87,6 +87,15 @@
     return make("p", { className: "frames" }, label);
   }
 
+  // Thumbnails have names that the report made up: numbers in a folder beside the page.
+  const THUMBNAIL = /^frames\/v\d+\/\d+\.jpg$/;
+  function thumbnails(list) {
+    const known = (list ?? []).filter(([, path]) => THUMBNAIL.test(path));
+    if (!known.length) return "";
+    const figure = ([time, path]) => make("figure", {}, make("img", { src: path, alt: `frame at ${seconds(time)}`, loading: "lazy" }), make("figcaption", {}, seconds(time)));
+    return make("div", { className: "film" }, ...known.map(figure));
+  }
+
   function part(value) {
     if (value.frames) return frames(value.frames);
     if (value.file !== undefined) return make("p", { className: "frames" }, `video ${value.file}` + (value.nframes ? `, ${value.nframes} frames` : ""));
@@ -119,14 +128,14 @@
       ["forced answer", sample.forced && "yes"],
     ]);
     const tools = sample.tools.map((tool) => said("tool", `Call ${tool.turn}.${tool.index}: ${tool.kind}, ${seconds(tool.start)} to ${seconds(tool.end)}`,
-      text(JSON.stringify(tool.call, null, 1)), ...(tool.frames.length ? [frames(tool.frames)] : []), ...(tool.text ? [text(tool.text)] : [])));
+      text(JSON.stringify(tool.call, null, 1)), thumbnails(tool.thumbnails), ...(tool.frames.length ? [frames(tool.frames)] : []), ...(tool.text ? [text(tool.text)] : [])));
     const messages = sample.messages.map((message) => said(message.role, message.role, ...message.parts.map(part)));
     const calls = sample.calls.map((call) => said("call", `Model call ${call.step}: ${seconds(call.seconds)}` + (call.finish ? `, ended by ${typeof call.finish === "string" ? call.finish : JSON.stringify(call.finish)}` : ""),
       ...(call.text ? [text(call.text)] : []), ...(call.error ? [text(call.error)] : [])));
     return [
       result, make("h3", {}, "Question"), text(sample.question), ...(sample.options.length ? [options] : []),
       make("h3", {}, "Text that was scored"), text(sample.final),
-      timeline(sample),
+      timeline(sample), thumbnails(sample.thumbnails),
       ...(tools.length ? [make("h3", {}, "Tool calls"), ...tools] : []),
       make("h3", {}, "Conversation"), ...messages,
       make("h3", {}, "Model calls"), ...calls,

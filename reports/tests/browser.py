@@ -105,8 +105,13 @@ def main() -> None:
                 driver.execute_script("arguments[0].click()", button)
             found["transcript"] = driver.execute_script("return arguments[0].innerText", dialog)[:6000]
             found["transcript_length"] = driver.execute_script("return arguments[0].textContent.length", dialog)
+            images = "[...arguments[0].querySelectorAll('.film img')]"
+            driver.execute_script(f"for (const i of {images}) i.loading = 'eager'", dialog)
+            wait.until(lambda _: driver.execute_script(f"return {images}.every((i) => i.complete)", dialog))
+            found["frames"] = driver.execute_script(f"return {images}.length", dialog)
+            found["frames_loaded"] = driver.execute_script(f"return {images}.filter((i) => i.naturalWidth > 0).length", dialog)
             found["inserted"] = driver.execute_script(
-                "return [...arguments[0].querySelectorAll('script,img,iframe,object,embed,link,style,a,form,base,meta')].map((e) => e.outerHTML)", dialog)
+                "return [...arguments[0].querySelectorAll('script,img:not(.film img),iframe,object,embed,link,style,a,form,base,meta')].map((e) => e.outerHTML)", dialog)
             found["handlers"] = driver.execute_script(
                 "return [...document.querySelectorAll('*')].filter((e) => [...e.attributes].some((a) => /^on/i.test(a.name))).length")
             found["address"] = driver.execute_script("return location.hash")

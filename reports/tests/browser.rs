@@ -11,7 +11,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use common::whole;
-use paravt_reports::{Report, Run, Training, page};
+use paravt_reports::page::{self, Thumbnails};
+use paravt_reports::{Report, Run, Training};
 use paravt_suite::message::{FrameOrigin, Role};
 use paravt_suite::record::{Record, RecordedMessage, RecordedPart, ToolCall, ToolOutcome};
 use serde_json::Value;
@@ -128,6 +129,32 @@ fn runs() -> Vec<Run> {
     vec![direct, tool, lvbench, mmvu]
 }
 
+/// Makes the hostile samples' video, so that there are frames to show.
+fn film(folder: &Path, runs: &mut [Run]) {
+    std::fs::create_dir(folder).unwrap();
+    let path = folder.join(format!("{}.mp4", HOSTILE[1].replace('/', "_")));
+    let made = Command::new("ffmpeg")
+        .args([
+            "-v",
+            "error",
+            "-f",
+            "lavfi",
+            "-i",
+            "testsrc2=size=320x180:rate=1:duration=700",
+            "-pix_fmt",
+            "yuv420p",
+        ])
+        .arg(&path)
+        .status()
+        .unwrap();
+    assert!(made.success());
+    for record in runs.iter_mut().flat_map(|run| &mut run.records) {
+        if record.sample.uid.starts_with("hostile") {
+            record.sample.video.clone_from(&path);
+        }
+    }
+}
+
 fn browse(page: &Path, screenshots: &Path) -> Value {
     let python =
         std::env::var("PARAVT_PYTHON").expect("PARAVT_PYTHON is not set: run ci/setup, then ci/test");
@@ -143,16 +170,18 @@ fn browse(page: &Path, screenshots: &Path) -> Value {
 
 #[test]
 fn a_reader_finds_everything_and_nothing_hostile_happens() {
-    let runs = runs();
+    let mut runs = runs();
     let report = Report::build(&runs, Some("ParaVT-8B")).unwrap();
-    let html = page::page(&report, &runs).unwrap();
     let dir = tempfile::tempdir().unwrap();
     let screenshots = std::env::var_os("PARAVT_SCREENSHOTS").map_or(dir.path().join("shots"), Into::into);
     // A folder that a URL has to escape.
     let folder = dir.path().join("a report #1 %41");
     std::fs::create_dir(&folder).unwrap();
     let path = folder.join("index.html");
-    std::fs::write(&path, html).unwrap();
+    film(&dir.path().join("videos"), &mut runs);
+    let thumbnails = Thumbnails::write(&runs, &folder).unwrap();
+    assert!(thumbnails.unreadable > 0, "all other videos are made up");
+    std::fs::write(&path, page::page(&report, &runs, &thumbnails).unwrap()).unwrap();
     let found = browse(&path, &screenshots);
 
     assert_eq!(found["console"], serde_json::json!([]), "console");
@@ -179,6 +208,8 @@ fn a_reader_finds_everything_and_nothing_hostile_happens() {
     assert!(transcript.contains("⟨U+202E⟩gnihton siht⟨U+202C⟩"), "{transcript}");
     assert!(found["long_texts"][0].as_str().unwrap().starts_with("Show all 1000"), "{}", found["long_texts"]);
     assert!(found["transcript_length"].as_u64().unwrap() > 1_000_000);
+    // 16 of the overview, 16 of each crop that returned frames; every one of them loads.
+    assert_eq!((&found["frames"], &found["frames_loaded"]), (&serde_json::json!(48), &serde_json::json!(48)));
     assert_eq!(found["closed"], true);
     assert!(found["address"].as_str().unwrap().starts_with("#sample="));
     assert_eq!(

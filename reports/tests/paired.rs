@@ -37,7 +37,9 @@ fn an_ablation_shows_difference_flips_and_cost() {
     let text = terminal(&ablation);
     assert!(text.lines().all(|line| line.chars().count() <= COLUMNS), "{text}");
     insta::assert_snapshot!(text);
-    assert!(markdown(&ablation).unwrap().contains("| videomme | 0 | right to wrong |"));
+    let link = |_: &str, uid: &str| Some(format!("index.html{}", paravt_reports::page::address(1, uid)));
+    let text = markdown(&ablation, link).unwrap();
+    assert!(text.contains("| videomme | [0](index.html#sample=1/0) | right to wrong |"), "{text}");
     assert_eq!(tables(&ablation).unwrap()[1].frame.height(), 61);
 }
 

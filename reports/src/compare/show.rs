@@ -68,7 +68,6 @@ fn comparison(ablation: &Ablation) -> PolarsResult<Table> {
 
 fn flips(ablation: &Ablation) -> PolarsResult<Table> {
     let rows = || ablation.splits.iter().flat_map(|pair| pair.flipped.iter().map(move |flip| (pair, flip)));
-    let way = |gained: bool| if gained { "wrong to right" } else { "right to wrong" };
     Table::new(
         "flips",
         "Answers that turned",
@@ -80,11 +79,11 @@ fn flips(ablation: &Ablation) -> PolarsResult<Table> {
     )
 }
 
-/// For a pull request.
+/// For a pull request; `link` says where a sample's transcript in B is, by split and name.
 ///
 /// # Errors
 /// As [`tables`].
-pub fn markdown(ablation: &Ablation) -> PolarsResult<String> {
+pub fn markdown(ablation: &Ablation, link: impl Fn(&str, &str) -> Option<String>) -> PolarsResult<String> {
     let mut out = format!("# B against A\n\n{}\n", table_markdown(&comparison(ablation)?));
     for pair in &ablation.splits {
         let _ = writeln!(out, "{}: {}", escape(&pair.title), escape(&sentence(pair)));
@@ -93,11 +92,23 @@ pub fn markdown(ablation: &Ablation) -> PolarsResult<String> {
         }
         out.push('\n');
     }
-    let _ = writeln!(out, "## Answers that turned\n\n{}", table_markdown(&flips(ablation)?));
+    out.push_str("## Answers that turned\n\n| split | sample | from A to B |\n|---|---|---|\n");
+    for (pair, flip) in
+        ablation.splits.iter().flat_map(|pair| pair.flipped.iter().map(move |flip| (pair, flip)))
+    {
+        let uid = escape(&flip.uid);
+        let name = link(&pair.task, &flip.uid).map_or_else(|| uid.clone(), |link| format!("[{uid}]({link})"));
+        let _ = writeln!(out, "| {} | {name} | {} |", escape(&pair.task), way(flip.gained));
+    }
+    out.push('\n');
     for split in &ablation.unmatched {
         let _ = writeln!(out, "{}: only in one of the two", escape(split));
     }
     Ok(out)
+}
+
+fn way(gained: bool) -> &'static str {
+    if gained { "wrong to right" } else { "right to wrong" }
 }
 
 /// What the numbers of one split say.
@@ -159,13 +170,13 @@ pub fn terminal(ablation: &Ablation) -> String {
                 .map(|flip| flip.uid.as_str())
                 .collect();
             if !uids.is_empty() {
-                let way = if gained { "wrong to right" } else { "right to wrong" };
                 let more = if uids.len() > SHOWN {
                     format!(" and {} more", uids.len() - SHOWN)
                 } else {
                     String::new()
                 };
-                let _ = writeln!(out, "  {way}: {}{more}", uids[..uids.len().min(SHOWN)].join(", "));
+                let _ =
+                    writeln!(out, "  {}: {}{more}", way(gained), uids[..uids.len().min(SHOWN)].join(", "));
             }
         }
     }

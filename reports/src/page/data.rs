@@ -14,6 +14,7 @@ use rayon::prelude::*;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::thumbnails::Thumbnails;
 use crate::frames::{video_length, video_name};
 use crate::runs::Run;
 
@@ -55,7 +56,7 @@ impl Data {
     ///
     /// # Errors
     /// Compression fails, which it does not in memory.
-    pub fn of(runs: &[&Run]) -> std::io::Result<Self> {
+    pub fn of(runs: &[&Run], thumbnails: &Thumbnails) -> std::io::Result<Self> {
         let mut index = Index { chunk: CHUNK, ..Index::default() };
         let mut samples: Vec<&Record> = Vec::new();
         for (number, run) in runs.iter().enumerate() {
@@ -78,7 +79,9 @@ impl Data {
         }
         let chunks = samples
             .par_chunks(CHUNK)
-            .map(|records| pack(&records.iter().map(|record| transcript(record)).collect::<Vec<_>>()))
+            .map(|records| {
+                pack(&records.iter().map(|record| transcript(record, thumbnails)).collect::<Vec<_>>())
+            })
             .collect::<std::io::Result<Vec<_>>>()?;
         Ok(Self { index: pack(&index)?, chunks, samples: samples.len() })
     }
@@ -134,7 +137,7 @@ fn short(text: &str) -> String {
     text.chars().take(24).collect()
 }
 
-fn transcript(record: &Record) -> Value {
+fn transcript(record: &Record, thumbnails: &Thumbnails) -> Value {
     let (sample, said, score) = (&record.sample, &record.transcript, &record.score);
     let interval = match &sample.gold {
         Gold::Interval { start, end } => Some([*start, *end]),
@@ -155,8 +158,9 @@ fn transcript(record: &Record) -> Value {
         "gold": gold(&sample.gold),
         "tags": sample.tags,
         "flags": sample.flags,
+        "thumbnails": thumbnails.overview(record),
         "messages": messages.collect::<Vec<_>>(),
-        "tools": said.tool_calls.iter().map(tool).collect::<Vec<_>>(),
+        "tools": said.tool_calls.iter().map(|call| tool(call, record, thumbnails)).collect::<Vec<_>>(),
         "calls": calls.map(|(call, seconds)| json!({
             "step": call.step, "usage": call.usage, "finish": call.finish_reason, "seconds": seconds,
             "error": call.error.as_ref().map(ToString::to_string),
@@ -201,7 +205,7 @@ fn parts(parts: &[RecordedPart]) -> Vec<Value> {
     out
 }
 
-fn tool(call: &ToolCall) -> Value {
+fn tool(call: &ToolCall, record: &Record, thumbnails: &Thumbnails) -> Value {
     let times = |frames: &[paravt_suite::message::FrameOrigin]| -> Vec<f64> {
         frames.iter().map(|frame| (100.0 * frame.time).round() / 100.0).collect()
     };
@@ -214,6 +218,7 @@ fn tool(call: &ToolCall) -> Value {
     json!({
         "turn": call.turn, "index": call.index, "call": call.call, "start": call.start, "end": call.end,
         "kind": kind, "frames": frames, "text": text,
+        "thumbnails": call.start.zip(call.end).map(|window| thumbnails.crop(record, window)),
     })
 }
 

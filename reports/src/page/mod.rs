@@ -8,6 +8,9 @@ mod charts;
 mod data;
 mod sections;
 mod svg;
+mod thumbnails;
+
+pub use thumbnails::{Thumbnail, Thumbnails};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -35,13 +38,13 @@ pub enum PageError {
     Report(#[from] ReportError),
 }
 
-/// The page of a report over the runs that it was built from.
+/// The page of a report over the runs that it was built from, with thumbnails where there are any.
 ///
 /// # Errors
 /// The tables cannot be made; everything else would be a mistake in this room.
-pub fn page(report: &Report, runs: &[Run]) -> Result<String, PageError> {
+pub fn page(report: &Report, runs: &[Run], thumbnails: &Thumbnails) -> Result<String, PageError> {
     let ordered: Vec<&Run> = report.details.runs.iter().filter_map(|&index| runs.get(index)).collect();
-    let data = data::Data::of(&ordered)?;
+    let data = data::Data::of(&ordered, thumbnails)?;
     render(
         "page.html",
         context! {
@@ -63,6 +66,14 @@ pub fn page(report: &Report, runs: &[Run]) -> Result<String, PageError> {
             script => SCRIPT,
         },
     )
+}
+
+/// Where the page shows a sample: the part of the address after the file's name. `run` is the run's
+/// position in the report.
+pub fn address(run: usize, uid: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
+    let encode = |byte: u8| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
+    format!("#sample={run}/{}", uid.bytes().map(encode).collect::<String>())
 }
 
 /// The page of a gate's history.

@@ -4,16 +4,19 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::Context as _;
-use paravt_reports::find_runs;
 use paravt_reports::gate::{
     Baseline, Entry, Rule, Status, append, check, junit, markdown, read_estimates, terminal,
 };
+use paravt_reports::{find_runs, page};
 
 use crate::exit::Exit;
 
-/// Flags of `check`. Exit code 0: pass; 1: fail; 4: undecided (not comparable, incomplete, or an
-/// interval on both sides of the limit).
+const EXIT_CODES: &str = "Exit code 0: pass; 1: fail; 4: undecided (another measurement, an incomplete run, \
+                          or an interval on both sides of the limit).";
+
+/// Flags of `check`.
 #[derive(clap::Args)]
+#[command(after_help = EXIT_CODES)]
 pub struct Args {
     /// Run directories, or folders of them.
     #[arg(required = true)]
@@ -42,7 +45,7 @@ pub struct Args {
     /// Write JUnit XML.
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
-    /// Append the outcome to this file of JSON lines.
+    /// Append the outcome to this file of JSON lines, and write the page over all of them beside it.
     #[arg(long, value_name = "FILE")]
     history: Option<PathBuf>,
 }
@@ -65,7 +68,8 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
     if let Some(path) = &args.history {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map(|time| time.as_secs_f64());
         let commit = runs.first().map(|run| run.manifest.binary.clone()).unwrap_or_default();
-        append(path, &Entry::of(&verdict, &commit, now.unwrap_or_default()))?;
+        let entries = append(path, &Entry::of(&verdict, &commit, now.unwrap_or_default()))?;
+        write(Some(&path.with_extension("html")), || Ok(page::history(&entries)?))?;
     }
     Ok(match verdict.status() {
         Status::Pass | Status::Skipped => Exit::Ok,

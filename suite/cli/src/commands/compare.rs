@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use paravt_reports::compare::{compare, markdown, tables, terminal};
-use paravt_reports::{export, find_runs};
+use paravt_reports::page::{self, Thumbnails};
+use paravt_reports::{Report, Run, export, find_runs};
 
 use crate::exit::Exit;
 
@@ -15,21 +16,32 @@ pub struct Args {
     a: PathBuf,
     /// Run directory B, or a folder of runs: what changes is said of B.
     b: PathBuf,
-    /// Also write compare.md and the tables in every format here.
+    /// Also write the page over both (index.html), compare.md and the tables in every format here.
     #[arg(short, long, value_name = "DIR")]
     out: Option<PathBuf>,
 }
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<Exit> {
-    let read = |path: &PathBuf| find_runs(std::slice::from_ref(path));
-    let ablation = compare(&read(&args.a)?, &read(&args.b)?)?;
+    let mut runs = find_runs(std::slice::from_ref(&args.a))?;
+    let first = runs.len();
+    runs.extend(find_runs(std::slice::from_ref(&args.b))?);
+    let ablation = compare(&runs[..first], &runs[first..])?;
     print!("{}", terminal(&ablation));
-    if let Some(dir) = &args.out {
-        export::write_all(&tables(&ablation)?, &dir.join("tables"))?;
-        let path = dir.join("compare.md");
-        std::fs::write(&path, markdown(&ablation)?)
-            .with_context(|| format!("cannot write {}", path.display()))?;
+    let Some(dir) = &args.out else { return Ok(Exit::Ok) };
+    export::write_all(&tables(&ablation)?, &dir.join("tables"))?;
+    let report = Report::build(&runs, None)?;
+    let link = |task: &str, uid: &str| {
+        let is_b = |&index: &usize| index >= first && runs[index].manifest.task.name == task;
+        let position = report.details.runs.iter().position(is_b)?;
+        Some(format!("index.html{}", page::address(position, uid)))
+    };
+    for (name, text) in [
+        ("compare.md", markdown(&ablation, link)?),
+        ("index.html", page::page(&report, &runs as &[Run], &Thumbnails::default())?),
+    ] {
+        let path = dir.join(name);
+        std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
     }
     Ok(Exit::Ok)
 }

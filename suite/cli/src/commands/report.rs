@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::Context as _;
+use paravt_reports::page::Thumbnails;
 use paravt_reports::{Format, Json, Markdown, Report, Terminal, export, find_runs, page};
 
 use crate::exit::Exit;
@@ -21,6 +22,9 @@ pub struct Args {
     /// LaTeX and Parquet here.
     #[arg(short, long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// With -o: decode small frames of every sample's overview and crops and show them in the page.
+    #[arg(long, requires = "out")]
+    frames: bool,
 }
 
 /// Runs the command.
@@ -31,8 +35,16 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
     if let Some(dir) = &args.out {
         std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
         export::write_all(&report.tables()?, &dir.join("tables"))?;
+        let mut thumbnails = Thumbnails::default();
+        if args.frames {
+            thumbnails = Thumbnails::write(&runs, dir)
+                .with_context(|| format!("cannot write frames into {}", dir.display()))?;
+            if thumbnails.unreadable > 0 {
+                eprintln!("{} videos cannot be read: no frames of them in the page", thumbnails.unreadable);
+            }
+        }
         for (name, text) in [
-            ("index.html", page::page(&report, &runs)?),
+            ("index.html", page::page(&report, &runs, &thumbnails)?),
             ("report.json", Json.render(&report)),
             ("report.md", Markdown.render(&report)),
         ] {

@@ -1,14 +1,17 @@
 //! Made-up runs of the seven splits' sizes, to measure tables and page: `full_run page FILE` writes
-//! the page over 14,605 samples; `full_run million` counts 1,000,000 records up to all tables.
+//! the page over 14,805 samples; `full_run million` counts a million records in memory up to all tables,
+//! `full_run journals DIR` the same from run directories, which it writes first.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../tests/common/mod.rs"]
 mod common;
 
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use common::{manifest, record, spec};
 use paravt_reports::{Report, Run, Training, page};
+use paravt_suite::journal::Journal;
 use paravt_suite::message::{FrameOrigin, Role};
 use paravt_suite::profile::Profile;
 use paravt_suite::record::{Record, RecordedMessage, RecordedPart, ToolCall, ToolOutcome};
@@ -134,20 +137,45 @@ fn main() {
             std::fs::write(file, page).unwrap();
         }
         ["million"] => million(),
-        _ => panic!("full_run page FILE | full_run million"),
+        ["journals", dir] => journals(dir.as_ref()),
+        _ => panic!("full_run page FILE | full_run million | full_run journals DIR"),
     }
 }
 
-/// 69 times the seven splits: more than a million records, pushed run by run as a reader would.
+/// Times that the seven splits make a million records.
+const ROUNDS: usize = 68;
+
+/// More than a million records in memory.
 fn million() {
     let runs = runs(false);
-    let per_round: usize = runs.iter().map(|run| run.records.len()).sum();
-    let rounds = 1_000_000_usize.div_ceil(per_round);
+    let records = ROUNDS * runs.iter().map(|run| run.records.len()).sum::<usize>();
     let start = Instant::now();
-    let report = Report::build(std::iter::repeat_n(&runs, rounds).flatten(), Some("ParaVT-8B")).unwrap();
+    let report = Report::build(std::iter::repeat_n(&runs, ROUNDS).flatten(), Some("ParaVT-8B")).unwrap();
+    conclude(records, &report, start);
+}
+
+/// The same from disk. Writing is another process's time and memory: it runs once.
+fn journals(dir: &Path) {
+    let paths: Vec<PathBuf> = (0..ROUNDS).map(|round| dir.join(round.to_string())).collect();
+    if !dir.exists() {
+        let runs = runs(false);
+        for (path, run) in paths.iter().flat_map(|path| runs.iter().map(move |run| (path, run))) {
+            let path = path.join(&run.manifest.task.name);
+            std::fs::create_dir_all(&path).unwrap();
+            Journal::create(&path, &run.manifest).unwrap().append(&run.records).unwrap();
+        }
+        return println!("written; run it again to measure");
+    }
+    let start = Instant::now();
+    let report = Report::read(&paths, Some("ParaVT-8B")).unwrap();
+    let records = report.cells.iter().map(|cell| cell.summary.n_recorded).sum();
+    conclude(records, &report, start);
+}
+
+fn conclude(records: usize, report: &Report, start: Instant) {
     let tables = report.tables().unwrap();
     let seconds = start.elapsed().as_secs_f64();
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let peak = status.lines().find(|line| line.starts_with("VmHWM")).unwrap_or_default();
-    println!("{} records to {} tables in {seconds:.2} s; {peak}", rounds * per_round, tables.len());
+    println!("{records} records to {} tables in {seconds:.2} s; {peak}", tables.len());
 }

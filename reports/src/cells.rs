@@ -2,12 +2,12 @@
 
 use paravt_suite::profile::Profile;
 use paravt_suite::run::Manifest;
-use paravt_suite::scoring::summary::{Summary, summarize};
+use paravt_suite::scoring::summary::Summary;
 use paravt_suite::task::Metric;
 use serde::Serialize;
 
 use crate::paper::PaperNumbers;
-use crate::runs::{ReportError, Run};
+use crate::runs::{Counted, ReportError};
 use crate::statistics::{Bootstrap, Cluster, Z95, cluster_bootstrap, standard_error, wilson};
 
 /// How far apart two values may be, in binomial standard errors of the published one (spec §6).
@@ -93,17 +93,14 @@ impl std::fmt::Display for Verdict {
 /// the run's own manifest names.
 ///
 /// # Errors
-/// The records do not add up, or there is no such row.
+/// There is no such row.
 pub fn cell(
-    run: &Run,
+    run: &Counted,
     clusters: &[Cluster],
     paper: &PaperNumbers,
     row: Option<&str>,
 ) -> Result<Cell, ReportError> {
-    let manifest = &run.manifest;
-    let switches = &manifest.plan.switches;
-    let summary = summarize(&manifest.task, switches, &manifest.selection, &run.records)
-        .map_err(|source| ReportError::Summary { path: run.path.clone(), source })?;
+    let (manifest, summary) = (&run.manifest, run.summary.clone());
     let standard_error = standard_error(clusters);
     let interval = interval(&summary, &manifest.task.metric, clusters, standard_error);
     let row = row.or(manifest.paper_row.as_deref());

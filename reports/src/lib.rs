@@ -17,6 +17,7 @@ pub mod tables;
 mod training;
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 pub use cells::{Cell, Comparison, Verdict};
 pub use claims::{Claim, Judged, Unit};
@@ -26,6 +27,8 @@ pub use runs::{ReportError, Run, find_runs};
 pub use training::Training;
 
 use frames::FramesBuilder;
+use rayon::prelude::*;
+use runs::{Counted, run_directories};
 
 /// Everything a report shows.
 #[derive(Debug, Clone, serde::Serialize)]
@@ -66,22 +69,36 @@ impl Report {
         paper_row: Option<&str>,
     ) -> Result<Self, ReportError> {
         let runs: Vec<&Run> = runs.into_iter().collect();
+        let counted = runs.into_par_iter().map(Run::count).collect::<Result<Vec<_>, _>>()?;
+        Self::of(counted, paper_row)
+    }
+
+    /// Builds the report of run directories, or folders of them. Each run is counted up and dropped
+    /// before the next, so that any number of them fits into memory.
+    ///
+    /// # Errors
+    /// As [`build`](Self::build), or a directory that holds no run or a damaged one.
+    pub fn read(paths: &[PathBuf], paper_row: Option<&str>) -> Result<Self, ReportError> {
+        let count = |path| Run::read(path)?.count();
+        let counted = run_directories(paths)?.into_par_iter().map(count).collect::<Result<Vec<_>, _>>()?;
+        Self::of(counted, paper_row)
+    }
+
+    fn of(runs: Vec<Counted>, paper_row: Option<&str>) -> Result<Self, ReportError> {
         let paper = PaperNumbers::embedded()?;
-        let order = |run: &Run| paper::SPLITS.iter().position(|(split, _)| *split == run.manifest.task.name);
-        let mut sorted: Vec<usize> = (0..runs.len()).collect();
-        sorted.sort_by_key(|&index| {
-            (order(runs[index]).unwrap_or(usize::MAX), runs[index].manifest.plan.profile)
-        });
+        let order =
+            |run: &Counted| paper::SPLITS.iter().position(|(split, _)| *split == run.manifest.task.name);
+        let mut sorted: Vec<(usize, Counted)> = runs.into_iter().enumerate().collect();
+        sorted.sort_by_key(|(_, run)| (order(run).unwrap_or(usize::MAX), run.manifest.plan.profile));
         let mut builder = FramesBuilder::default();
-        for &index in &sorted {
-            let manifest = &runs[index].manifest;
-            builder.push_run(&manifest.task, &manifest.plan.switches, &runs[index].records);
+        for (_, run) in &mut sorted {
+            builder.append(std::mem::take(&mut run.columns));
         }
         let frames = builder.finish()?;
         let clusters = frames::clusters(&frames)?;
-        let cell = |(position, &index): (usize, &usize)| {
+        let cell = |(position, (_, run)): (usize, &(usize, Counted))| {
             let clusters = clusters.get(&(position as u32)).map_or(&[][..], Vec::as_slice);
-            cells::cell(runs[index], clusters, &paper, paper_row)
+            cells::cell(run, clusters, &paper, paper_row)
         };
         let cells = sorted.iter().enumerate().map(cell).collect::<Result<Vec<_>, _>>()?;
         let not_run = paper::SPLITS
@@ -89,10 +106,10 @@ impl Report {
             .map(|(split, _)| (*split).to_owned())
             .filter(|split| !cells.iter().any(|cell| cell.task == *split))
             .collect();
-        let training: Vec<Training> = sorted.iter().map(|&index| runs[index].training.clone()).collect();
+        let training: Vec<Training> = sorted.iter().map(|(_, run)| run.training.clone()).collect();
         let claims = claims::judge(&claims::embedded()?, &paper, &cells, &training)?;
         let details = Details {
-            runs: sorted,
+            runs: sorted.into_iter().map(|(index, _)| index).collect(),
             breakdowns: frames::breakdowns(&frames)?,
             tools: frames::tool_tables(&frames)?,
             costs: frames::costs(&frames)?,

@@ -5,8 +5,10 @@ use std::path::{Path, PathBuf};
 use paravt_suite::journal::{self, JournalError};
 use paravt_suite::record::Record;
 use paravt_suite::run::Manifest;
-use paravt_suite::scoring::summary::SummaryError;
+use paravt_suite::scoring::summary::{Summary, SummaryError, summarize};
+use rayon::prelude::*;
 
+use crate::frames::RunColumns;
 use crate::paper::PaperError;
 use crate::training::Training;
 
@@ -63,7 +65,39 @@ pub struct Run {
     pub training: Training,
 }
 
+/// A run counted up: what a report needs of it once its records are gone.
+#[derive(Debug)]
+pub struct Counted {
+    /// What was run.
+    pub manifest: Manifest,
+    /// All numbers.
+    pub summary: Summary,
+    /// Bytes of a torn last line that were left out.
+    pub torn_bytes: u64,
+    /// Training curves.
+    pub training: Training,
+    /// Columns for the frames.
+    pub columns: RunColumns,
+}
+
 impl Run {
+    /// Counts the records up.
+    ///
+    /// # Errors
+    /// They do not belong together.
+    pub fn count(&self) -> Result<Counted, ReportError> {
+        let (task, switches) = (&self.manifest.task, &self.manifest.plan.switches);
+        let summary = summarize(task, switches, &self.manifest.selection, &self.records)
+            .map_err(|source| ReportError::Summary { path: self.path.clone(), source })?;
+        Ok(Counted {
+            manifest: self.manifest.clone(),
+            summary,
+            torn_bytes: self.torn_bytes,
+            training: self.training.clone(),
+            columns: RunColumns::of(task, switches, &self.records),
+        })
+    }
+
     /// Reads a run directory.
     ///
     /// # Errors
@@ -76,12 +110,12 @@ impl Run {
     }
 }
 
-/// The runs in these folders, or in the folders directly below them.
+/// The run directories among these folders, or directly below them.
 ///
 /// # Errors
-/// A folder without a run, or a damaged one.
-pub fn find_runs(paths: &[PathBuf]) -> Result<Vec<Run>, ReportError> {
-    let mut runs = Vec::new();
+/// A folder without a run.
+pub fn run_directories(paths: &[PathBuf]) -> Result<Vec<PathBuf>, ReportError> {
+    let mut all = Vec::new();
     for path in paths {
         let mut found: Vec<PathBuf> = Vec::new();
         if is_run(path) {
@@ -93,11 +127,17 @@ pub fn find_runs(paths: &[PathBuf]) -> Result<Vec<Run>, ReportError> {
         if found.is_empty() {
             return Err(ReportError::NoRun(path.clone()));
         }
-        for path in found {
-            runs.push(Run::read(path)?);
-        }
+        all.append(&mut found);
     }
-    Ok(runs)
+    Ok(all)
+}
+
+/// The runs in these folders, or in the folders directly below them.
+///
+/// # Errors
+/// A folder without a run, or a damaged one.
+pub fn find_runs(paths: &[PathBuf]) -> Result<Vec<Run>, ReportError> {
+    run_directories(paths)?.into_par_iter().map(Run::read).collect()
 }
 
 fn is_run(path: &Path) -> bool {

@@ -8,10 +8,17 @@ use polars::prelude::*;
 
 use super::Frames;
 
-/// Collects records of one run after the other; only columns are kept.
+/// Columns of one run after the other.
 #[derive(Debug, Default)]
 pub struct FramesBuilder {
     runs: u32,
+    run: [Vec<u32>; 3],
+    columns: RunColumns,
+}
+
+/// Columns of one run; the records themselves are not needed any more.
+#[derive(Debug, Default)]
+pub struct RunColumns {
     samples: Samples,
     labels: Labels,
     windows: Windows,
@@ -19,7 +26,6 @@ pub struct FramesBuilder {
 
 #[derive(Debug, Default)]
 struct Samples {
-    run: Vec<u32>,
     video: Vec<String>,
     value: Vec<f64>,
     counted: Vec<bool>,
@@ -37,7 +43,6 @@ struct Samples {
 
 #[derive(Debug, Default)]
 struct Labels {
-    run: Vec<u32>,
     tag: Vec<String>,
     label: Vec<String>,
     video: Vec<String>,
@@ -46,29 +51,43 @@ struct Labels {
 
 #[derive(Debug, Default)]
 struct Windows {
-    run: Vec<u32>,
     start: Vec<f64>,
     end: Vec<f64>,
 }
 
-impl FramesBuilder {
-    /// Adds the records of the next run.
-    pub fn push_run(&mut self, spec: &TaskSpec, switches: &Switches, records: &[Record]) {
-        let run = self.runs;
-        self.runs += 1;
+impl RunColumns {
+    /// Takes what the tables need out of a run's records.
+    pub fn of(spec: &TaskSpec, switches: &Switches, records: &[Record]) -> Self {
+        let mut columns = Self::default();
         for record in records {
             let video = video_name(record);
             let counted = counts(record, switches);
-            self.samples.push(run, &video, counted, record);
+            columns.samples.push(&video, counted, record);
             if counted && !vanishes(record, switches) {
                 for breakdown in &spec.breakdowns {
                     for label in record.sample.tags.get(&breakdown.tag).into_iter().flatten() {
-                        self.labels.push(run, &breakdown.tag, label, &video, record.score.value);
+                        columns.labels.push(&breakdown.tag, label, &video, record.score.value);
                     }
                 }
             }
-            self.windows.push(run, record);
+            columns.windows.push(record);
         }
+        columns
+    }
+}
+
+impl FramesBuilder {
+    /// Adds the next run.
+    pub fn append(&mut self, columns: RunColumns) {
+        let RunColumns { samples, labels, windows } = columns;
+        let lengths = [samples.value.len(), labels.value.len(), windows.start.len()];
+        for (run, length) in self.run.iter_mut().zip(lengths) {
+            run.extend(std::iter::repeat_n(self.runs, length));
+        }
+        self.runs += 1;
+        self.columns.samples.append(samples);
+        self.columns.labels.append(labels);
+        self.columns.windows.append(windows);
     }
 
     /// The frames.
@@ -76,10 +95,11 @@ impl FramesBuilder {
     /// # Errors
     /// Columns of unequal length, which would be a mistake in this file.
     pub fn finish(self) -> PolarsResult<Frames> {
-        let Self { samples, labels, windows, .. } = self;
+        let Self { run: [of_sample, of_label, of_window], columns, .. } = self;
+        let RunColumns { samples, labels, windows } = columns;
         Ok(Frames {
             samples: df!(
-                "run" => samples.run, "video" => samples.video, "value" => samples.value,
+                "run" => of_sample, "video" => samples.video, "value" => samples.value,
                 "counted" => samples.counted, "scored" => samples.scored, "unparsed" => samples.unparsed,
                 "error" => samples.error, "calls" => samples.calls, "width" => samples.width,
                 "turns" => samples.turns, "prompt_tokens" => samples.prompt_tokens,
@@ -87,22 +107,31 @@ impl FramesBuilder {
                 "media_seconds" => samples.media_seconds,
             )?,
             labels: df!(
-                "run" => labels.run, "tag" => labels.tag, "label" => labels.label,
+                "run" => of_label, "tag" => labels.tag, "label" => labels.label,
                 "video" => labels.video, "value" => labels.value,
             )?,
-            windows: df!("run" => windows.run, "start" => windows.start, "end" => windows.end)?,
+            windows: df!("run" => of_window, "start" => windows.start, "end" => windows.end)?,
         })
     }
 }
 
+/// Appends every named column.
+macro_rules! append {
+    ($to:ident, $from:ident: $($column:ident)*) => { $($to.$column.extend($from.$column);)* };
+}
+
 impl Samples {
-    fn push(&mut self, run: u32, video: &str, counted: bool, record: &Record) {
+    fn append(&mut self, other: Self) {
+        append!(self, other: video value counted scored unparsed error calls width turns prompt_tokens
+            completion_tokens seconds media_seconds);
+    }
+
+    fn push(&mut self, video: &str, counted: bool, record: &Record) {
         let transcript = &record.transcript;
         let is = |outcome| u32::from(record.score.outcome == outcome);
         let in_turn = |turn| transcript.tool_calls.iter().filter(|call| call.turn == turn).count();
         let width = transcript.tool_calls.iter().map(|call| in_turn(call.turn)).max().unwrap_or_default();
         let usages = || transcript.calls.iter().filter_map(|call| call.usage.as_ref());
-        self.run.push(run);
         self.video.push(video.to_owned());
         self.value.push(record.score.value);
         self.counted.push(counted);
@@ -120,8 +149,11 @@ impl Samples {
 }
 
 impl Labels {
-    fn push(&mut self, run: u32, tag: &str, label: &str, video: &str, value: f64) {
-        self.run.push(run);
+    fn append(&mut self, other: Self) {
+        append!(self, other: tag label video value);
+    }
+
+    fn push(&mut self, tag: &str, label: &str, video: &str, value: f64) {
         self.tag.push(tag.to_owned());
         self.label.push(label.to_owned());
         self.video.push(video.to_owned());
@@ -130,12 +162,15 @@ impl Labels {
 }
 
 impl Windows {
-    fn push(&mut self, run: u32, record: &Record) {
+    fn append(&mut self, other: Self) {
+        append!(self, other: start end);
+    }
+
+    fn push(&mut self, record: &Record) {
         let Some(length) = video_length(record) else { return };
         for call in &record.transcript.tool_calls {
             let (Some(start), Some(end)) = (call.start, call.end) else { continue };
             if start.is_finite() && end > start {
-                self.run.push(run);
                 self.start.push((start / length).clamp(0.0, 1.0));
                 self.end.push((end / length).clamp(0.0, 1.0));
             }

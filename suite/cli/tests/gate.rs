@@ -73,7 +73,11 @@ fn two_runs_are_reported_compared_and_gated() {
     let output = bench().arg("compare").args([&direct, &tools]).arg("-o").arg(&compared).output().unwrap();
     assert!(output.status.success(), "{}", text(&output));
     assert!(text(&output).contains("mode was"), "{}", text(&output));
-    assert!(compared.join("compare.md").is_file() && compared.join("index.html").is_file() && compared.join("tables/flips.csv").is_file());
+    assert!(
+        compared.join("compare.md").is_file()
+            && compared.join("index.html").is_file()
+            && compared.join("tables/flips.csv").is_file()
+    );
 
     make_right(&tools, &right);
     break_extractor(&tools, &broken);

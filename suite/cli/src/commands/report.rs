@@ -29,28 +29,36 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<Exit> {
+    let Some(dir) = &args.out else {
+        // Without the page no transcript is needed, and no run is kept.
+        let report = Report::read(&args.runs, args.paper_row.as_deref())?;
+        print!("{}", Terminal.render(&report));
+        return Ok(exit(&report));
+    };
     let runs = find_runs(&args.runs)?;
     let report = Report::build(&runs, args.paper_row.as_deref())?;
     print!("{}", Terminal.render(&report));
-    if let Some(dir) = &args.out {
-        std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
-        export::write_all(&report.tables()?, &dir.join("tables"))?;
-        let mut thumbnails = Thumbnails::default();
-        if args.frames {
-            thumbnails = Thumbnails::write(&runs, dir)
-                .with_context(|| format!("cannot write frames into {}", dir.display()))?;
-            if thumbnails.unreadable > 0 {
-                eprintln!("{} videos cannot be read: no frames of them in the page", thumbnails.unreadable);
-            }
-        }
-        for (name, text) in [
-            ("index.html", page::page(&report, &runs, &thumbnails)?),
-            ("report.json", Json.render(&report)),
-            ("report.md", Markdown.render(&report)),
-        ] {
-            let path = dir.join(name);
-            std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+    std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
+    export::write_all(&report.tables()?, &dir.join("tables"))?;
+    let mut thumbnails = Thumbnails::default();
+    if args.frames {
+        thumbnails = Thumbnails::write(&runs, dir)
+            .with_context(|| format!("cannot write frames into {}", dir.display()))?;
+        if thumbnails.unreadable > 0 {
+            eprintln!("{} videos cannot be read: no frames of them in the page", thumbnails.unreadable);
         }
     }
-    Ok(if report.complete() { Exit::Ok } else { Exit::Incomplete })
+    for (name, text) in [
+        ("index.html", page::page(&report, &runs, &thumbnails)?),
+        ("report.json", Json.render(&report)),
+        ("report.md", Markdown.render(&report)),
+    ] {
+        let path = dir.join(name);
+        std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(exit(&report))
+}
+
+fn exit(report: &Report) -> Exit {
+    if report.complete() { Exit::Ok } else { Exit::Incomplete }
 }

@@ -6,9 +6,11 @@
 
 mod charts;
 mod data;
+mod provenance;
 mod sections;
 mod svg;
 mod thumbnails;
+mod visible;
 
 pub use thumbnails::{Thumbnail, Thumbnails};
 
@@ -59,7 +61,7 @@ pub fn page(report: &Report, runs: &[Run], thumbnails: &Thumbnails) -> Result<St
             widths => charts::widths(report),
             training => charts::training(&ordered),
             comparisons => sections::comparisons(&ordered),
-            provenance => sections::provenance(&ordered),
+            provenance => provenance::provenance(&ordered),
             index => data.index,
             chunks => data.chunks,
             samples => data.samples,
@@ -83,7 +85,7 @@ pub fn address(run: usize, uid: &str) -> String {
 pub fn history(entries: &[Entry]) -> Result<String, PageError> {
     render(
         "history.html",
-        context! { charts => charts::history(entries), entries => sections::history(entries), script => "" },
+        context! { charts => charts::history(entries), entries => provenance::history(entries), script => "" },
     )
 }
 

@@ -4,33 +4,13 @@ use std::collections::BTreeMap;
 
 use minijinja::{Value, context};
 
+use super::visible::visible;
 use super::{PageError, charts};
 use crate::Report;
 use crate::cells::{Cell, Verdict};
 use crate::compare::{Pair, compare};
-use crate::gate::Entry;
 use crate::runs::Run;
 use crate::table::{Datum, Kind, Table};
-
-/// Text in which nothing is invisible: characters that turn the reading direction or control a
-/// terminal are shown by their code.
-pub fn visible(text: &str) -> String {
-    let hidden = |c: char| {
-        (c.is_control() && !matches!(c, '\n' | '\t'))
-            || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
-    };
-    if !text.chars().any(hidden) {
-        return text.to_owned();
-    }
-    text.chars().fold(String::new(), |mut out, c| {
-        if hidden(c) {
-            out.push_str(&format!("⟨U+{:04X}⟩", c as u32));
-        } else {
-            out.push(c);
-        }
-        out
-    })
-}
 
 /// What the runs say, in one sentence, and its kind for the colour.
 pub fn headline(report: &Report) -> Value {
@@ -296,98 +276,4 @@ fn simple(title: &str, titles: &[&str], numbers: usize, rows: Vec<Vec<String>>) 
         row.iter().enumerate().map(cell).collect()
     };
     context! { title, columns, rows => rows.into_iter().map(cells).collect::<Vec<_>>() }
-}
-
-/// Where each run comes from and the command that repeats it.
-pub fn provenance(runs: &[&Run]) -> Vec<Value> {
-    runs.iter()
-        .map(|run| {
-            let manifest = &run.manifest;
-            let plan = serde_json::to_string(&manifest.plan).unwrap_or_default();
-            let mut facts = vec![
-                ("binary".to_owned(), manifest.binary.clone()),
-                ("model".to_owned(), format!("{} by {}", manifest.backend.model, manifest.backend.name)),
-                ("profile and mode".to_owned(), format!("{}, {}", manifest.plan.profile, manifest.plan.mode)),
-                ("plan".to_owned(), plan),
-                ("protocol".to_owned(), format!("{} {}", manifest.protocol, manifest.protocol_hash)),
-                (
-                    "protocol source".to_owned(),
-                    format!("{} {}", manifest.protocol_source.repository, manifest.protocol_source.commit),
-                ),
-                ("seed".to_owned(), manifest.plan.seed.map_or("none".to_owned(), |seed| seed.to_string())),
-                (
-                    "machine".to_owned(),
-                    format!(
-                        "{}, {} cores, FFmpeg {}",
-                        manifest.host.platform, manifest.host.cores, manifest.host.ffmpeg
-                    ),
-                ),
-            ];
-            facts.extend(manifest.data.iter().map(|(name, hash)| (format!("data {name}"), hash.clone())));
-            facts.extend(
-                manifest.data_revision.iter().map(|revision| ("data revision".to_owned(), revision.clone())),
-            );
-            facts.extend(manifest.backend.details.iter().map(|(name, value)| (name.clone(), value.clone())));
-            let facts: Vec<(String, String)> =
-                facts.iter().map(|(name, value)| (visible(name), visible(value))).collect();
-            let command: Vec<String> = manifest.command.iter().map(|word| quote(word)).collect();
-            context! {
-                title => visible(&format!("{} · {} · {}", manifest.task.title, manifest.plan.profile, manifest.plan.mode)),
-                facts,
-                command => visible(&command.join(" ")),
-            }
-        })
-        .collect()
-}
-
-/// A word as a POSIX shell takes it.
-fn quote(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@%+".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
-    }
-}
-
-/// The checks of a history, newest first.
-pub fn history(entries: &[Entry]) -> Vec<Value> {
-    let score = |entry: &Entry| {
-        let scores = entry
-            .scores
-            .iter()
-            .map(|score| format!("{} {:.1} ({:+.1})", score.task, score.score, score.difference));
-        scores.collect::<Vec<_>>().join(", ")
-    };
-    entries
-        .iter()
-        .enumerate()
-        .rev()
-        .map(|(index, entry)| {
-            context! {
-                number => index + 1,
-                commit => visible(&entry.commit),
-                status => entry.status.as_str(),
-                scores => visible(&score(entry)),
-            }
-        })
-        .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn nothing_stays_invisible() {
-        assert_eq!(visible("a\u{202e}b\u{0}\n"), "a⟨U+202E⟩b⟨U+0000⟩\n");
-        assert_eq!(visible("héé 日本"), "héé 日本");
-    }
-
-    #[test]
-    fn words_survive_a_shell() {
-        assert_eq!(quote("--out=a/b"), "--out=a/b");
-        assert_eq!(quote("it's $HOME"), r"'it'\''s $HOME'");
-        assert_eq!(quote(""), "''");
-    }
 }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use minijinja::HtmlEscape;
 
-use super::sections::visible;
+use super::visible::visible;
 
 /// A chart under construction; `y` grows downwards.
 pub struct Svg {

@@ -2,8 +2,8 @@
 
 use paravt_suite::scoring::summary::BreakdownSummary;
 
-use crate::page::sections::visible;
 use crate::page::svg::{Anchor, Scale, Svg, label};
+use crate::page::visible::visible;
 
 const LEFT: f64 = 210.0;
 const WIDTH: f64 = 760.0;

@@ -4,8 +4,8 @@ use minijinja::{Value, context};
 
 use crate::Run;
 use crate::gate::Entry;
-use crate::page::sections::visible;
 use crate::page::svg::{Anchor, Scale, Svg, label};
+use crate::page::visible::visible;
 
 const LEFT: f64 = 60.0;
 const WIDTH: f64 = 760.0;
@@ -81,7 +81,8 @@ fn curve(
         svg.line("grid", (LEFT, y.at(tick)), (WIDTH - 20.0, y.at(tick)));
         svg.text("tick", (LEFT - 6.0, y.at(tick) + 4.0), Anchor::End, &label(tick));
     }
-    for tick in x.ticks(8.0) {
+    // Steps and checks are counted: there is nothing between two of them.
+    for tick in x.ticks(8.0).into_iter().filter(|tick| tick.fract() == 0.0) {
         svg.text("tick", (x.at(tick), BOTTOM + 16.0), Anchor::Middle, &label(tick));
     }
     svg.text("axis", (0.5 * (LEFT + WIDTH), HEIGHT - 6.0), Anchor::Middle, x_axis);

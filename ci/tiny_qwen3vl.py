@@ -42,28 +42,31 @@ def make_tokenizer() -> PreTrainedTokenizerFast:
     return tokenizer
 
 
-def make_model(tokenizer: PreTrainedTokenizerFast) -> Qwen3VLForConditionalGeneration:
+def make_model(tokenizer, text=None, vision=None, tied=False) -> Qwen3VLForConditionalGeneration:
     token = {name: tokenizer.convert_tokens_to_ids(text) for name, text in TOKENS.items()}
     text = {"vocab_size": len(tokenizer), "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2,
             "num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 32, "bos_token_id": None,
             "eos_token_id": token["end"], "pad_token_id": token["pad"],
-            "rope_scaling": {"rope_type": "default", "mrope_section": [8, 4, 4], "mrope_interleaved": True}}
-    vision = {"depth": 2, "hidden_size": 32, "intermediate_size": 64, "num_heads": 2, "out_hidden_size": 64,
+            "rope_scaling": {"rope_type": "default", "mrope_section": [8, 4, 4], "mrope_interleaved": True}} | (text or {})
+    vision = {"depth": 2, "hidden_size": 32, "intermediate_size": 64, "num_heads": 2, "out_hidden_size": text["hidden_size"],
               "patch_size": 16, "temporal_patch_size": 2, "spatial_merge_size": 2,
-              "deepstack_visual_indexes": [0], "num_position_embeddings": 2304}
+              "deepstack_visual_indexes": [0], "num_position_embeddings": 2304} | (vision or {})
     return Qwen3VLForConditionalGeneration(Qwen3VLConfig(
-        text_config=text, vision_config=vision, image_token_id=token["image"], video_token_id=token["video"],
+        text_config=text, vision_config=vision, tie_word_embeddings=tied, image_token_id=token["image"], video_token_id=token["video"],
         vision_start_token_id=token["vision_start"], vision_end_token_id=token["vision_end"]))
 
 
+def make_processor(tokenizer: PreTrainedTokenizerFast) -> Qwen3VLProcessor:
+    images = Qwen2VLImageProcessor(patch_size=16, merge_size=2, temporal_patch_size=2)
+    return Qwen3VLProcessor(image_processor=images, tokenizer=tokenizer, video_processor=Qwen3VLVideoProcessor(),
+                            chat_template=TEMPLATE)
+
+
 def main() -> None:
-    folder = sys.argv[1]
     torch.manual_seed(0)
     tokenizer = make_tokenizer()
-    make_model(tokenizer).save_pretrained(folder)
-    images = Qwen2VLImageProcessor(patch_size=16, merge_size=2, temporal_patch_size=2)
-    Qwen3VLProcessor(image_processor=images, tokenizer=tokenizer, video_processor=Qwen3VLVideoProcessor(),
-                     chat_template=TEMPLATE).save_pretrained(folder)
+    make_model(tokenizer).save_pretrained(sys.argv[1])
+    make_processor(tokenizer).save_pretrained(sys.argv[1])
 
 
 if __name__ == "__main__":

@@ -39,7 +39,7 @@ fn message(value: &Value) -> Result<Message, String> {
         Some("system") => Role::System,
         Some("user") => Role::User,
         Some("assistant") => Role::Assistant,
-        other => return Err(format!("role {other:?}: system, user or assistant is needed")),
+        _ => return Err(format!("role {}: system, user or assistant is needed", value["role"])),
     };
     let content = match &value["content"] {
         Value::String(text) => Content::Text(text.clone()),
@@ -72,7 +72,7 @@ fn part(value: &Value) -> Result<Part, String> {
             let path = file(url("video_url")?)?;
             Ok(Part::Video(VideoPart { path, nframes: None }))
         }
-        other => Err(format!("type {other:?}: text, image_url or video_url is needed")),
+        _ => Err(format!("type {}: text, image_url or video_url is needed", value["type"])),
     }
 }
 

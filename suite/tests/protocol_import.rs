@@ -2,9 +2,10 @@
 #![allow(clippy::unwrap_used)]
 
 use std::path::Path;
+use std::process::Command;
 
 use paravt_suite::profile::Profile;
-use paravt_suite::protocol::import::{Files, ImportError, import, read_files};
+use paravt_suite::protocol::import::{COMMIT, Files, ImportError, import, read_files};
 use paravt_suite::protocol::{PromptMode, Protocol, render};
 use paravt_suite::sample::{Gold, Question, QuestionKind, Sample, Tags};
 
@@ -14,7 +15,21 @@ fn standin() -> Files {
     Files {
         driver: std::fs::read_to_string(folder.join("paravt/eval/driver.py")).unwrap(),
         utils: std::fs::read_to_string(folder.join("paravt/eval/utils.py")).unwrap(),
+        commit: "no commit".to_owned(),
     }
+}
+
+/// The stand-in with one passage changed in both files.
+fn changed(from: &str, to: &str) -> Result<Protocol, ImportError> {
+    let mut files = standin();
+    assert!(files.driver.contains(from) || files.utils.contains(from), "{from}");
+    files.driver = files.driver.replace(from, to);
+    files.utils = files.utils.replace(from, to);
+    import(&files, true)
+}
+
+fn problem(from: &str, to: &str) -> String {
+    changed(from, to).unwrap_err().to_string()
 }
 
 fn protocol() -> Protocol {
@@ -107,25 +122,194 @@ fn other_files_are_refused_unless_unpinned_and_then_marked() {
 
 #[test]
 fn a_changed_structure_is_named() {
-    let problem = |from: &str, to: &str| {
-        let mut files = standin();
-        assert!(files.driver.contains(from) || files.utils.contains(from), "{from}");
-        files.driver = files.driver.replace(from, to);
-        files.utils = files.utils.replace(from, to);
-        import(&files, true).unwrap_err().to_string()
-    };
     assert!(problem("DIRECT_SYSTEM =", "SYSTEM_DIRECT =").contains("DIRECT_SYSTEM"));
     assert!(problem("def load_samples", "def load").contains("function load_samples"));
     assert!(problem("dataset_name == \"mlvu\"", "dataset_name == \"other\"").contains("mlvu"));
-    assert!(problem("{len(cropped)} of ", "some of ").contains("n, start, end"));
+    assert!(problem("{len(cropped)} of ", "some of ").contains("n, start:.1f, end:.1f"));
     assert!(problem("force_max = 12", "force_max = limit").contains("force_max"));
     assert!(problem("f\"{k}) {v}\"", "f\"{k}: {v}\"").contains("option line"));
     assert!(problem("def eval_one(", "def eval_one((").contains("not parsed as Python"));
 }
 
 #[test]
+fn a_format_that_rendering_would_lose_is_refused() {
+    let crop = "one f-string with the values n, start:.1f, end:.1f";
+    for other in ["{st:.2f} to", "{st} to", "{st!r:.1f} to", "{st:{width}} to", "{st=} to"] {
+        assert!(problem("{st:.1f} to", other).contains(crop), "{other}");
+    }
+    assert!(problem("{len(cropped)} of", "{len(cropped):02} of").contains(crop));
+    assert!(problem("<lost>{st:.1f}-", "<lost>{st:.0f}-").contains("values start:.1f, end:.1f"));
+    assert!(problem("{sub_text}", "{sub_text:.80}").contains("{subtitles}"));
+    assert!(problem("{caption}", "{caption!r}").contains("f-string for question"));
+    assert!(problem("{o}", "{o:>3}").contains("letter, option"));
+    assert!(problem("chr(65 + i)", "chr(97 + i)").contains("letter, option"));
+    // Braces that are doubled, or stand in a plain piece beside the f-string, are text.
+    let braces = changed("{len(cropped)} of ", "{{n}} {len(cropped)} of \" \"{end:.9f} ").unwrap();
+    let shown = render::crop_response(&braces, 3, 0.25, 9.0).unwrap();
+    assert_eq!(shown, "<seen>{n} 3 of {end:.9f} 0.2 to 9.0</seen>");
+    let named = changed("{st:.1f} to", "{st=:.1f} to").unwrap();
+    assert_eq!(render::crop_response(&named, 3, 0.25, 9.0).unwrap(), "<seen>3 of st=0.2 to 9.0</seen>");
+}
+
+#[test]
+fn a_value_that_nothing_fills_is_refused_at_import() {
+    assert!(
+        problem("{item['question']}\\n{mcq_instr}\"}", "{item['hint']}\\n{mcq_instr}\"}")
+            .contains("question,")
+    );
+    assert!(problem("\"\\n\".join", "\" \".join").contains("letter, option"));
+    assert!(problem("json.dumps(", "str(").contains("TOOL_SCHEMA = json.dumps"));
+    assert!(problem("{opts_str}", "{opts_str.upper()}").contains("f-string for question"));
+}
+
+#[test]
+fn a_negated_condition_means_the_same_texts() {
+    for (from, to) in [
+        (
+            "\"Think, then one letter.\"\n        if prompt_mode == \"direct\"\n        else \"One letter.\"",
+            "\"One letter.\" if prompt_mode != \"direct\" else \"Think, then one letter.\"",
+        ),
+        (
+            "\"Think, then one letter.\"\n        if prompt_mode == \"direct\"\n        else \"One letter.\"",
+            "\"One letter.\" if not (prompt_mode == \"direct\") else \"Think, then one letter.\"",
+        ),
+        (
+            "f\"Said:\\n{sub_text}\\n\\n\" if sub_text else \"\"",
+            "\"\" if not sub_text else f\"Said:\\n{sub_text}\\n\\n\"",
+        ),
+    ] {
+        assert_eq!(changed(from, to).unwrap().hash(), protocol().hash(), "{to}");
+    }
+    let mut files = standin();
+    let (choice, grounding) = (
+        "\"Letter now.\"",
+        "(\n                        \"Times now: \"\n                        \"'X - Y'.\"\n                    )",
+    );
+    for (from, to) in [
+        ("if sample[\"is_mcq\"]:", "if not sample[\"is_mcq\"]:"),
+        (choice, "CHOICE"),
+        (grounding, choice),
+        ("CHOICE", grounding),
+        ("force_max = 6", "force_max = FIRST"),
+        ("force_max = 12", "force_max = 6"),
+        ("FIRST", "12"),
+    ] {
+        assert!(files.driver.contains(from), "{from}");
+        files.driver = files.driver.replace(from, to);
+    }
+    assert_eq!(import(&files, true).unwrap().hash(), protocol().hash());
+}
+
+#[test]
+fn another_condition_is_refused() {
+    let instruction = "mcq_instr = text if prompt_mode == \"direct\" else text";
+    for other in ["prompt_mode == \"reasoning\"", "prompt_mode in (\"direct\",)", "hf_home == \"direct\""] {
+        assert!(problem("prompt_mode == \"direct\"", other).contains(instruction), "{other}");
+    }
+    assert!(problem("if sub_text else", "if opts else").contains("if sub_text else"));
+    assert!(problem("if sub_text else \"\"", "if sub_text else \"none\"").contains("if sub_text else"));
+    assert!(problem("sample[\"is_mcq\"]", "sample[\"open\"]").contains("is_mcq"));
+    assert!(problem("sample[\"is_mcq\"]", "sample[\"is_mcq\"] and turn").contains("is_mcq"));
+    let suffix = "not in ….lower()";
+    for (from, to) in [
+        ("not in q_text.lower()", "in q_text.lower()"),
+        ("not in q_text.lower()", "not in q_text"),
+        ("prompt_mode.startswith(\"agentic_\") and", "prompt_mode.startswith(\"agentic_\") or"),
+        ("prompt_mode.startswith(\"agentic_\") and", "not prompt_mode.startswith(\"agentic_\") and"),
+        ("prompt_mode.startswith(\"agentic_\") and", "prompt_mode.startswith(\"direct\") and"),
+    ] {
+        assert!(problem(from, to).contains(suffix), "{to}");
+    }
+    assert!(problem("if dataset_name == \"mlvu\"", "if dataset_name != \"mlvu\"").contains("mlvu"));
+}
+
+#[test]
+fn a_second_assignment_is_refused_not_ignored() {
+    let again = |line: &str, more: &str| problem(line, &format!("{line}{more}"));
+    assert!(
+        again("REASONING_SYSTEM = \"Reasoning words.\"", "\nREASONING_SYSTEM += \"!\"").contains("REASONING")
+    );
+    assert!(again("DEFAULT_MAX_TOKENS = 123", "\nDEFAULT_MAX_TOKENS = 5").contains("DEFAULT_MAX_TOKENS"));
+    assert!(again("force_max = 12", "\n                    force_max = 13").contains("force_max"));
+    let question = "f\"Q: {item['question']}\\nO:\\n{opts_str}\\n{mcq_instr}\"\n            samples";
+    let twice =
+        problem(question, &question.replace("samples", "question = question.strip()\n            samples"));
+    assert!(twice.contains("one f-string for question"), "{twice}");
+}
+
+/// A git repository of the stand-in in a fresh folder.
+fn repository() -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::create_dir_all(dir.path().join("paravt/eval")).unwrap();
+    let files = standin();
+    std::fs::write(dir.path().join("paravt/eval/driver.py"), files.driver).unwrap();
+    std::fs::write(dir.path().join("paravt/eval/utils.py"), files.utils).unwrap();
+    git(dir.path(), &["init", "--quiet"]);
+    git(dir.path(), &["add", "."]);
+    git(dir.path(), &["commit", "--quiet", "-m", "stand-in"]);
+    dir
+}
+
+fn git(folder: &Path, arguments: &[&str]) -> String {
+    let mut command = Command::new("git");
+    for variable in ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"] {
+        command.env_remove(variable);
+    }
+    let command = command.arg("-C").arg(folder).args(["-c", "user.name=n", "-c", "user.email=n@localhost"]);
+    let output = command.args(arguments).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
+fn source_commit(folder: &Path) -> String {
+    let source = import(&read_files(folder.to_str().unwrap(), true).unwrap(), true).unwrap().source;
+    assert!(!source.pinned);
+    source.commit
+}
+
+#[test]
+fn unpinned_files_are_labelled_with_what_they_are() {
+    let dir = repository();
+    let head = git(dir.path(), &["rev-parse", "HEAD"]);
+    assert_eq!(source_commit(dir.path()), head);
+    // A history that has the pinned commit, as far as its name goes.
+    git(dir.path(), &["tag", COMMIT]);
+
+    let driver = dir.path().join("paravt/eval/driver.py");
+    let edited = standin().driver.replace("Reasoning words.", "Edited words.");
+    std::fs::write(&driver, edited).unwrap();
+    assert_eq!(source_commit(dir.path()), format!("{head} with uncommitted edits"));
+    let protocol = import(&read_files(dir.path().to_str().unwrap(), true).unwrap(), true).unwrap();
+    assert_eq!(protocol.system[&PromptMode::Reasoning], "Edited words.", "the edits are what is imported");
+    let committed = read_files(dir.path().to_str().unwrap(), false).unwrap();
+    assert_eq!((committed.driver, committed.commit), (standin().driver, COMMIT.to_owned()));
+
+    git(dir.path(), &["commit", "--quiet", "--all", "-m", "edited"]);
+    let next = git(dir.path(), &["rev-parse", "HEAD"]);
+    assert_eq!(source_commit(dir.path()), next);
+    assert_eq!(source_commit(&dir.path().join(".git")), next, "a git directory has its HEAD");
+
+    std::fs::remove_dir_all(dir.path().join(".git")).unwrap();
+    assert!(source_commit(dir.path()).starts_with("no commit"));
+    let inside = repository();
+    let nested = inside.path().join("vendor");
+    std::fs::create_dir(&nested).unwrap();
+    std::fs::rename(dir.path().join("paravt"), nested.join("paravt")).unwrap();
+    assert!(source_commit(&nested).starts_with("no commit"), "the outer repository's commit is not theirs");
+}
+
+#[test]
+fn a_url_is_imported_at_its_head() {
+    let dir = repository();
+    let url = format!("file://{}", dir.path().display());
+    let files = read_files(&url, true).unwrap();
+    assert_eq!(files.commit, git(dir.path(), &["rev-parse", "HEAD"]));
+    assert_eq!(files.driver, standin().driver);
+}
+
+#[test]
 fn a_folder_without_the_files_is_said_to_be() {
     let dir = tempfile::tempdir().unwrap();
-    let error = read_files(dir.path().to_str().unwrap()).unwrap_err().to_string();
+    let error = read_files(dir.path().to_str().unwrap(), false).unwrap_err().to_string();
     assert!(error.contains("driver.py"), "{error}");
 }

@@ -2,6 +2,7 @@
 //! The `paravt-bench` command: parses flags into typed plans and wires tasks, backends and reports.
 
 mod commands;
+mod engines;
 mod exit;
 mod launch;
 mod registry;
@@ -9,9 +10,18 @@ mod registry;
 use clap::{Parser, Subcommand};
 use exit::Exit;
 
+const EXIT_CODES: &str = "\
+Exit codes:
+  0    all well
+  1    a finding: a failed case, a missing file, a run worse than its baseline
+  2    wrong usage or bad input
+  3    a precondition does not hold: no server, no data
+  4    a run with samples missing or failed, a check that cannot decide
+  130  Ctrl-C";
+
 /// Benchmark and reproducibility suite for long-video multimodal models.
 #[derive(Parser)]
-#[command(name = "paravt-bench", version, about)]
+#[command(name = "paravt-bench", version, about, after_help = EXIT_CODES)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -25,7 +35,7 @@ enum Command {
     Check(commands::check::Args),
     /// Compare two runs on the same samples.
     Compare(commands::compare::Args),
-    /// Run case files of upstream outputs against this implementation.
+    /// Compare this implementation with recorded outputs of the upstream code.
     Conformance(commands::conformance::Args),
     /// Say what data is there and what is missing, or make a small data root.
     Data(commands::data::Args),
@@ -33,19 +43,19 @@ enum Command {
     Doctor(commands::doctor::Args),
     /// Write the sampled frames of a video as PNG files.
     Frames(commands::frames::Args),
-    /// Answer one conversation with a backend.
+    /// Have a backend answer one conversation from a file.
     Generate(commands::generate::Args),
-    /// Join the shards of a run.
+    /// Join the shards of a run into one run directory.
     Merge(commands::merge::Args),
-    /// Import and show the texts around a sample.
+    /// Import and show the prompt texts around a sample.
     Protocol(commands::protocol::Args),
     /// Print tables of finished runs beside the published numbers.
     Report(commands::report::Args),
-    /// Run a recipe.
+    /// Run a recipe: the splits and settings behind a row of the published table.
     Reproduce(commands::reproduce::Args),
     /// Evaluate a model on one or more splits.
     Run(commands::run::Args),
-    /// List the benchmarks.
+    /// List the splits with their benchmark, size and metric.
     Tasks(commands::data::TasksArgs),
 }
 
@@ -73,5 +83,40 @@ fn main() -> std::process::ExitCode {
             eprintln!("error: {error:#}");
             Exit::Usage.into()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{CommandFactory as _, builder::ValueRange};
+
+    use super::Cli;
+
+    /// Says what every option of a command and of those below it lacks.
+    fn unclear(command: &clap::Command, path: &str, found: &mut Vec<String>) {
+        for argument in command.get_arguments().filter(|argument| !argument.is_global_set()) {
+            let help = argument.get_help().map(ToString::to_string).unwrap_or_default();
+            let name = format!("{path} {}", argument.get_id());
+            if help.is_empty() {
+                found.push(format!("{name}: no help"));
+            }
+            let takes_value = argument.get_num_args() != Some(ValueRange::EMPTY);
+            let says_default = !argument.get_default_values().is_empty() || help.contains("[default: ");
+            if takes_value && !argument.is_required_set() && !says_default {
+                found.push(format!("{name}: no default"));
+            }
+        }
+        for below in command.get_subcommands() {
+            unclear(below, &format!("{path} {}", below.get_name()), found);
+        }
+    }
+
+    #[test]
+    fn every_option_is_explained_with_its_default() {
+        let mut command = Cli::command();
+        command.build();
+        let mut found = Vec::new();
+        unclear(&command, "paravt-bench", &mut found);
+        assert!(found.is_empty(), "{found:#?}");
     }
 }

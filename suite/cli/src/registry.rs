@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::engines::{self, EngineArgs, EngineName};
 use anyhow::{Context as _, bail};
 use paravt_backend_openai::{Config, OpenAi, Secret};
 use paravt_backend_replay::Replay;
@@ -52,11 +53,13 @@ pub fn select_tasks<'a>(all: &'a [Box<dyn Task>], names: &[String]) -> anyhow::R
 
 /// Where data lies.
 #[derive(clap::Args)]
+#[command(next_help_heading = "Data")]
 pub struct DataArgs {
-    /// Root in the layout of lmms-eval and ParaVT; default: $HF_HOME, else ~/.cache/huggingface.
+    /// Data root in the layout of lmms-eval and ParaVT [default: $HF_HOME, else ~/.cache/huggingface].
     #[arg(long, value_name = "DIR")]
     hf_home: Option<PathBuf>,
-    /// Looked into first: the same layout, or the files of one benchmark.
+    /// Folder that is looked into before the data root: the same layout, or the files of one
+    /// benchmark [default: none].
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
 }
@@ -92,6 +95,10 @@ pub enum BackendName {
     Openai,
     /// Answers from a recorded run.
     Replay,
+    /// Qwen3-VL or Qwen2.5-VL in this process, on candle.
+    Candle,
+    /// The same on libtorch, in a build with the feature `libtorch`.
+    Libtorch,
 }
 
 /// What each backend can use on this machine, for `doctor`.
@@ -99,43 +106,53 @@ pub fn backend_abilities() -> Vec<(&'static str, String)> {
     let server = std::env::var("OPENAI_BASE_URL").ok().filter(|url| !url.is_empty());
     let server = server
         .map_or("no OPENAI_BASE_URL set; give --base-url".to_owned(), |url| format!("{url} (not asked)"));
-    vec![("openai", server), ("replay", "needs a recorded run (--from)".to_owned())]
+    let mut abilities = vec![("openai", server), ("replay", "needs a recorded run (--from)".to_owned())];
+    abilities.extend(engines::abilities());
+    abilities
 }
 
 /// Who answers.
 #[derive(clap::Args)]
+#[command(next_help_heading = "Backend")]
 pub struct BackendArgs {
     /// Who answers.
     #[arg(long, value_enum, default_value = "openai")]
     backend: BackendName,
-    /// Base URL of a server, e.g. http://localhost:8000/v1; several share the work. Default: $OPENAI_BASE_URL.
+    /// Base URL of a server, e.g. http://localhost:8000/v1; several, separated by commas, share the
+    /// work. A key is read from $OPENAI_API_KEY [default: $OPENAI_BASE_URL].
     #[arg(long, value_name = "URL", value_delimiter = ',')]
     base_url: Vec<String>,
-    /// Model name; default: the one the server lists first.
-    #[arg(long)]
+    /// Model: a name on the server [default: the first that it lists]; for an in-process engine a
+    /// folder, or `owner/name` on the hub.
+    #[arg(long, value_name = "NAME|DIR")]
     model: Option<String>,
-    /// Recorded run (or a folder of runs) that `replay` answers from.
+    /// Recorded run, or folder of runs, that `replay` answers from [default: none; replay needs one].
     #[arg(long, value_name = "RUN")]
     from: Option<PathBuf>,
-    /// Seconds that one request may take.
+    /// Seconds that one try of a request may take.
     #[arg(long, default_value_t = 1800.0, value_name = "SECONDS")]
     request_timeout: f64,
-    /// Tries of one request.
-    #[arg(long, default_value_t = 3)]
+    /// Tries of one request, the first one included.
+    #[arg(long, default_value_t = 3, value_name = "N")]
     tries: u32,
-    /// Seconds before the second try; grows with each, with jitter.
+    /// Seconds before the second try, twice as many before the third, and so on; up to a third of
+    /// this is added at random.
     #[arg(long, default_value_t = 1.5, value_name = "SECONDS")]
     retry_pause: f64,
-    /// Most requests in flight; adapts downwards when the server pushes back.
-    #[arg(long, default_value_t = 64)]
+    /// Most requests in flight at once, over all servers; halved whenever a server pushes back, and
+    /// grown again.
+    #[arg(long, default_value_t = 64, value_name = "N")]
     max_requests: usize,
-    /// Ask the server for the profile's frame count of a video by reference (vLLM `media_io_kwargs`).
+    /// With --channel video: ask the server (vLLM `media_io_kwargs`) for the profile's frames of a
+    /// video, 32 under release and paper, 64 under strict; without, the server's own count holds.
     #[arg(long)]
     send_video_frames: bool,
+    #[command(flatten)]
+    engine: EngineArgs,
 }
 
 impl BackendArgs {
-    /// Starts the backend for one split.
+    /// Starts the backend for one split; an in-process engine once for all of them.
     pub async fn build(&self, task: &str) -> anyhow::Result<Arc<dyn Backend>> {
         match self.backend {
             BackendName::Openai => {
@@ -147,6 +164,8 @@ impl BackendArgs {
                 let run = Some(from.join(task)).filter(|run| run.is_dir()).unwrap_or_else(|| from.clone());
                 Ok(Arc::new(Replay::open(&run)?))
             }
+            BackendName::Candle => self.engine.start(EngineName::Candle, self.model.as_deref()).await,
+            BackendName::Libtorch => self.engine.start(EngineName::Libtorch, self.model.as_deref()).await,
         }
     }
 

@@ -1,17 +1,17 @@
 //! From decoded pictures to RGB frames of the wanted size, and to JPEG.
 
-use fast_image_resize as fir;
 use ff::ffi;
 use ff::software::scaling;
 use ffmpeg_next as ff;
 
 use crate::Frame;
 use crate::error::MediaError;
+use crate::resize::Resizer;
 
 /// Turns pictures of one stream into frames; keeps its scaler and buffers.
 pub struct Converter {
     scaler: Option<(PictureKind, scaling::Context)>,
-    resizer: fir::Resizer,
+    resizer: Resizer,
     size: (u32, u32),
     rotation: i32,
 }
@@ -29,7 +29,7 @@ struct PictureKind {
 impl Converter {
     /// `size` is (width, height) of the frames, after rotation.
     pub fn new(size: (u32, u32), rotation: i32) -> Self {
-        Self { scaler: None, resizer: fir::Resizer::new(), size, rotation }
+        Self { scaler: None, resizer: Resizer::default(), size, rotation }
     }
 
     /// One picture as a frame.
@@ -42,18 +42,9 @@ impl Converter {
         let error = |message: String| MediaError::Convert { index, message };
         let (width, height, rgb) = self.rgb(picture).map_err(|e| error(format!("no RGB: {e}")))?;
         let (width, height, rgb) = rotate(width, height, rgb, self.rotation);
-        let (to_width, to_height) = self.size;
-        if (width, height) == self.size {
-            return Ok(Frame { index, time_us, width, height, rgb });
-        }
-        let source = fir::images::Image::from_vec_u8(width, height, rgb, fir::PixelType::U8x3)
-            .map_err(|e| error(e.to_string()))?;
-        let mut target = fir::images::Image::new(to_width, to_height, fir::PixelType::U8x3);
-        // Catmull-Rom is the cubic with a = -0.5 that torchvision's antialiased bicubic uses.
-        let options =
-            fir::ResizeOptions::new().resize_alg(fir::ResizeAlg::Convolution(fir::FilterType::CatmullRom));
-        self.resizer.resize(&source, &mut target, Some(&options)).map_err(|e| error(e.to_string()))?;
-        Ok(Frame { index, time_us, width: to_width, height: to_height, rgb: target.into_vec() })
+        let rgb = self.resizer.resize(rgb, (width, height), self.size).map_err(error)?;
+        let (width, height) = self.size;
+        Ok(Frame { index, time_us, width, height, rgb })
     }
 
     fn rgb(&mut self, picture: &ff::frame::Video) -> Result<(u32, u32, Vec<u8>), ff::Error> {

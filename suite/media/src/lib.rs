@@ -10,6 +10,7 @@ mod convert;
 mod decode;
 mod error;
 mod index;
+mod resize;
 mod rules;
 mod sample_table;
 #[cfg(test)]
@@ -23,6 +24,7 @@ use serde::{Deserialize, Serialize};
 pub use cache::FrameCache;
 pub use convert::encode_jpeg;
 pub use error::MediaError;
+pub use resize::Resizer;
 pub use rules::{Sampling, VideoRequest, frame_indices, smart_resize};
 
 use index::VideoIndex;
@@ -127,6 +129,14 @@ impl VideoFile {
         let indices = frame_indices(request, info.frames, info.fps).map_err(rule)?;
         let size = request.frame_size(indices.len(), info.width, info.height).map_err(rule)?;
         Ok((indices, size))
+    }
+
+    /// The frames of these indices, at this size (width, height), for callers with rules of their own.
+    ///
+    /// # Errors
+    /// A frame cannot be decoded.
+    pub fn frames_at(&self, indices: &[usize], size: (u32, u32)) -> Result<Vec<Frame>, MediaError> {
+        Ok(decode::frames(&self.path, &self.index, indices, size, &Ok)?.0)
     }
 
     /// Samples frames; `map` runs on the decoding threads, so that whole videos of pixels are never

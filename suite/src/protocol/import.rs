@@ -3,6 +3,8 @@
 //! Nothing upstream stands in this tree: constants, f-strings and conditions are found by their
 //! names and shapes in the parsed source, so that a changed file is a named error, not a wrong text.
 
+mod conditions;
+mod fstrings;
 mod shapes;
 mod source;
 
@@ -29,6 +31,9 @@ pub const UTILS: (&str, &str) =
 /// Data sets that the upstream loader knows; also our split names.
 const DATASETS: [&str; 7] =
     ["videomme", "videomme_wsub", "longvideobench", "lvbench", "mlvu", "mmvu", "charades"];
+
+/// What a question template may put in.
+const QUESTION_SLOTS: [&str; 5] = ["question", "caption", "options", "instruction", "subtitles_block"];
 
 /// Why an import failed.
 #[derive(Debug, thiserror::Error)]
@@ -75,6 +80,11 @@ pub enum ImportError {
     },
 }
 
+/// Whether a file of this name and hash is a pinned one.
+pub fn is_pinned(file: &str, hash: &str) -> bool {
+    [DRIVER, UTILS].contains(&(file, hash))
+}
+
 /// Makes the protocol `paravt` out of the two files.
 ///
 /// # Errors
@@ -95,12 +105,14 @@ pub fn import(files: &Files, unpinned: bool) -> Result<Protocol, ImportError> {
     let driver = Module::parse(DRIVER.0, &files.driver)?;
     let utils = Module::parse(UTILS.0, &files.utils)?;
     let own = native::protocol();
-    let source =
-        Source { repository: REPOSITORY.to_owned(), commit: COMMIT.to_owned(), files: hashes, pinned };
+    // The hashes decide: the pinned texts are the pinned commit's wherever they were read.
+    let commit = if pinned { COMMIT.to_owned() } else { files.commit.clone() };
+    let source = Source { repository: REPOSITORY.to_owned(), commit, files: hashes, pinned };
     let eval = driver.function("eval_one")?;
     let load = utils.function("load_samples")?;
     let (questions, option_line) = question_templates(&load)?;
-    let (direct, other) = load.conditional_texts("mcq_instr")?;
+    let (direct, other) = load.conditional_texts("mcq_instr", "prompt_mode", "direct")?;
+    let (video_path, unless) = eval.template_unless(&["question", "video_name"])?;
     Ok(Protocol {
         name: "paravt".to_owned(),
         source,
@@ -113,14 +125,11 @@ pub fn import(files: &Files, unpinned: bool) -> Result<Protocol, ImportError> {
         },
         questions,
         option_line,
-        subtitles_block: load.conditional_template("sub_prefix")?,
-        video_path: Some(VideoPathSuffix {
-            template: eval.template_with(&["question", "video_name"])?,
-            unless: eval.not_in_literal()?,
-        }),
+        subtitles_block: load.template_if("sub_prefix", "sub_text", "subtitles")?,
+        video_path: Some(VideoPathSuffix { template: video_path, unless }),
         force: force_texts(&eval)?,
-        crop_response: eval.template_with(&["n", "start", "end"])?,
-        crop_error: eval.template_with(&["start", "end"])?,
+        crop_response: eval.template_with(&["n", "start:.1f", "end:.1f"])?,
+        crop_error: eval.template_with(&["start:.1f", "end:.1f"])?,
         call_error: own.call_error,
         subagent_response: own.subagent_response,
         subagent_prompt: own.subagent_prompt,
@@ -150,12 +159,14 @@ fn question_templates(load: &Module<'_>) -> Result<(BTreeMap<String, Template>, 
     let mut line: Option<Template> = None;
     for dataset in DATASETS {
         let branch = load.branch_for("dataset_name", dataset)?;
-        questions.insert(dataset.to_owned(), branch.assigned_template("question")?);
-        if let Ok(found) = branch.template_with(&["letter", "option"])
-            && *line.get_or_insert_with(|| found.clone()) != found
-        {
-            return Err(load.shape(format!("the same option line for {dataset} as for the others")));
+        let question = branch.assigned_template("question", &QUESTION_SLOTS)?;
+        if question.has_slot("options") {
+            let found = branch.joined_lines(&["letter", "option"])?;
+            if *line.get_or_insert_with(|| found.clone()) != found {
+                return Err(load.shape(format!("the same option line for {dataset} as for the others")));
+            }
         }
+        questions.insert(dataset.to_owned(), question);
     }
     // Upstream asks open-ended questions as choices; `strict` asks them in the suite's own words.
     questions.extend(native::protocol().questions.remove_entry("open"));
@@ -163,18 +174,14 @@ fn question_templates(load: &Module<'_>) -> Result<(BTreeMap<String, Template>, 
 }
 
 fn force_texts(eval: &Module<'_>) -> Result<BTreeMap<String, Force>, ImportError> {
-    let texts = eval.assigned_texts("force")?;
-    let limits = eval.assigned_integers("force_max")?;
-    match (&texts[..], &limits[..]) {
-        ([choice, grounding], [choice_limit, grounding_limit]) => {
-            let force = |text: &String, max_tokens: u32| Force { text: text.clone(), max_tokens };
-            Ok(BTreeMap::from([
-                ("choice".to_owned(), force(choice, *choice_limit)),
-                ("grounding".to_owned(), force(grounding, *grounding_limit)),
-                // Upstream treats open-ended questions as choices; `strict` asks them in its own words.
-                ("open".to_owned(), native::protocol().force["open"].clone()),
-            ]))
-        }
-        _ => Err(eval.shape("two forced-answer texts with their token limits".to_owned())),
-    }
+    let (choice, grounding) = eval.branches_on("is_mcq", "force")?;
+    let force = |branch: &Module<'_>| -> Result<Force, ImportError> {
+        Ok(Force { text: branch.text("force")?, max_tokens: branch.integer("force_max")? })
+    };
+    Ok(BTreeMap::from([
+        ("choice".to_owned(), force(&choice)?),
+        ("grounding".to_owned(), force(&grounding)?),
+        // Upstream treats open-ended questions as choices; `strict` asks them in its own words.
+        ("open".to_owned(), native::protocol().force["open"].clone()),
+    ]))
 }

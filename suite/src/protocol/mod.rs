@@ -130,7 +130,8 @@ impl Protocol {
 pub struct Source {
     /// Repository, or `paravt-bench` for the native protocol.
     pub repository: String,
-    /// Commit, or the suite's version.
+    /// Commit, or the suite's version. Of unpinned files, the commit they were found at and whether
+    /// they were edited since, in words.
     pub commit: String,
     /// SHA-256 by file.
     pub files: BTreeMap<String, String>,

@@ -48,6 +48,11 @@ impl Template {
         Self(pieces)
     }
 
+    /// Whether it puts in a value of this name.
+    pub fn has_slot(&self, name: &str) -> bool {
+        self.0.iter().any(|piece| matches!(piece, Piece::Slot(slot) if slot == name))
+    }
+
     /// Fills the slots.
     ///
     /// # Errors

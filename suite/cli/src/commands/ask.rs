@@ -21,14 +21,15 @@ use crate::registry::BackendArgs;
 /// Flags of `ask`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// The video.
+    /// Video file, of any format that FFmpeg reads.
     video: PathBuf,
     /// What to ask; with --ground, what to find.
     question: String,
-    /// An option of a choice question; once for each, in order.
+    /// Option of a choice question; given once for each, in order, at most 26 [default: none, an open
+    /// question].
     #[arg(long = "option", value_name = "TEXT")]
     options: Vec<String>,
-    /// Ask when it happens: the answer is an interval in seconds.
+    /// Ask when it happens; the answer is an interval in seconds.
     #[arg(long, conflicts_with = "options")]
     ground: bool,
     #[command(flatten)]
@@ -45,8 +46,14 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
     let sample = sample(&args.video, &args.question, &args.options, args.ground);
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start threads")?;
+    let backend = match runtime.block_on(args.backend.build("ask")) {
+        Ok(backend) => backend,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            return Ok(Exit::Preflight);
+        }
+    };
     let record = runtime.block_on(async {
-        let backend = args.backend.build("ask").await?;
         let agent = Agent {
             backend: Arc::new(Narrator(backend)),
             protocol,
@@ -54,8 +61,8 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
             plan,
             frames: Arc::new(CachedFrames::default()),
         };
-        anyhow::Ok(agent.run(&sample).await)
-    })?;
+        agent.run(&sample).await
+    });
     Ok(conclude(&record))
 }
 

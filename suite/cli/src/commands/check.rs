@@ -36,16 +36,17 @@ pub struct Args {
     /// With --write: errors beyond the baseline's that are accepted.
     #[arg(long, requires = "write", default_value_t = Rule::default().more_errors, value_name = "N")]
     more_errors: usize,
-    /// Also hold criterion's estimates in this folder (target/criterion) against the baseline's.
+    /// Folder of criterion's estimates (target/criterion) to hold against the baseline's [default: none].
     #[arg(long, value_name = "DIR")]
     criterion: Option<PathBuf>,
-    /// Write a summary for a pull request.
+    /// File for a summary in Markdown, for a pull request [default: none].
     #[arg(long, value_name = "FILE")]
     markdown: Option<PathBuf>,
-    /// Write JUnit XML.
+    /// File for JUnit XML [default: none].
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
-    /// Append the outcome to this file of JSON lines, and write the page over all of them beside it.
+    /// File of JSON lines to append the outcome to; the page over all of them goes beside it
+    /// [default: none].
     #[arg(long, value_name = "FILE")]
     history: Option<PathBuf>,
 }

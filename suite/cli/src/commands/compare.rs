@@ -16,7 +16,8 @@ pub struct Args {
     a: PathBuf,
     /// Run directory B, or a folder of runs: what changes is said of B.
     b: PathBuf,
-    /// Also write the page over both (index.html), compare.md and the tables in every format here.
+    /// Folder for the page over both (index.html), compare.md and the tables in every format
+    /// [default: none, the comparison is only printed].
     #[arg(short, long, value_name = "DIR")]
     out: Option<PathBuf>,
 }

@@ -18,11 +18,11 @@ use crate::exit::Exit;
 /// Flags of `conformance`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Case files (extraction, tool calls, rewards, prompt hashes).
+    /// JSON files of upstream outputs: extraction, tool calls, rewards or prompt hashes.
     #[arg(required = true)]
     files: Vec<PathBuf>,
     /// Differences shown per function.
-    #[arg(long, default_value_t = 3)]
+    #[arg(long, value_name = "N", default_value_t = 3)]
     show: usize,
 }
 

@@ -27,28 +27,28 @@ enum Action {
 
 #[derive(clap::Args)]
 struct Check {
-    /// Splits; default: all.
+    /// Splits (`tasks` lists them) [default: all].
     tasks: Vec<String>,
-    #[command(flatten)]
-    data: DataArgs,
-    /// Machine-readable output.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    data: DataArgs,
 }
 
 #[derive(clap::Args)]
 struct Make {
-    /// Where the data root goes.
+    /// Folder for the data root; use it with --data.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
     /// Videos per benchmark.
-    #[arg(long, default_value_t = WorldOptions::default().videos)]
+    #[arg(long, value_name = "N", default_value_t = WorldOptions::default().videos)]
     videos: usize,
     /// Questions per video.
-    #[arg(long, default_value_t = WorldOptions::default().questions)]
+    #[arg(long, value_name = "N", default_value_t = WorldOptions::default().questions)]
     questions: usize,
-    /// Everything follows from it.
-    #[arg(long, default_value_t = 0)]
+    /// Seed that all videos and questions follow from.
+    #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
 }
 

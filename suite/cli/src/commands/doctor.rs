@@ -10,7 +10,7 @@ use crate::registry;
 /// Flags of `doctor`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Machine-readable output.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
 }

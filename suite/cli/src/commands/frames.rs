@@ -13,36 +13,41 @@ use crate::exit::Exit;
 /// Flags of `frames`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// The video.
+    /// Video file, of any format that FFmpeg reads.
     video: PathBuf,
-    /// This many frames, evenly spaced.
-    #[arg(long, conflicts_with_all = ["fps", "min_frames", "max_frames"])]
+    /// Frames, evenly spaced over the window; at least 2, rounded to an even number [default: as many
+    /// as --fps gives].
+    #[arg(long, value_name = "N", conflicts_with_all = ["fps", "min_frames", "max_frames"])]
     nframes: Option<usize>,
-    /// Frames per second (default 2).
-    #[arg(long)]
+    /// Frames for each second of the window, their number rounded down to an even one [default: 2].
+    #[arg(long, value_name = "RATE")]
     fps: Option<f64>,
-    /// Window start in seconds.
-    #[arg(long, allow_negative_numbers = true)]
+    /// Start of the window in seconds [default: 0].
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
     start: Option<f64>,
-    /// Window end in seconds.
-    #[arg(long, allow_negative_numbers = true)]
+    /// End of the window in seconds [default: the end of the video].
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
     end: Option<f64>,
-    /// Fewest frames (default 4).
-    #[arg(long)]
+    /// Fewest frames at a rate, rounded up to an even number [default: 4].
+    #[arg(long, value_name = "N")]
     min_frames: Option<usize>,
-    /// Most frames (default 768).
-    #[arg(long)]
+    /// Most frames at a rate, rounded down to an even number [default: 768].
+    #[arg(long, value_name = "N")]
     max_frames: Option<usize>,
-    /// Fewest pixels of a frame.
-    #[arg(long)]
+    /// Fewest pixels, width times height, of a frame; a smaller video is enlarged [default: 100352 at
+    /// patch size 14, 131072 at 16].
+    #[arg(long, value_name = "PIXELS")]
     min_pixels: Option<u64>,
-    /// Most pixels of a frame.
-    #[arg(long)]
+    /// Most pixels, width times height, of a frame [default: 602112 at patch size 14, 786432 at 16;
+    /// fewer above 300 frames].
+    #[arg(long, value_name = "PIXELS")]
     max_pixels: Option<u64>,
-    /// Patch size of the model: 14 or 16; sides are multiples of twice this.
-    #[arg(long, default_value_t = 14, value_parser = clap::builder::RangedU64ValueParser::<u32>::new().range(1..=64))]
+    /// Patch size of the model in pixels: 14 (Qwen2.5-VL) or 16 (Qwen3-VL); the sides of a frame are
+    /// multiples of twice this.
+    #[arg(long, value_name = "PIXELS", default_value_t = 14, value_parser = clap::builder::RangedU64ValueParser::<u32>::new().range(1..=64))]
     patch_size: u32,
-    /// Where the files go.
+    /// Folder for 0000.png, 0001.png, … and frames.json (indices, timestamps in seconds, sizes);
+    /// what an earlier call wrote there is replaced.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
 }
@@ -71,9 +76,14 @@ impl Args {
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<Exit> {
-    ensure!(args.fps.is_none_or(|fps| fps > 0.0), "--fps: more than 0");
+    ensure!(args.fps.is_none_or(|fps| fps > 0.0 && fps.is_finite()), "--fps: more than 0");
+    if let (Some(fewest), Some(most)) = (args.min_frames, args.max_frames) {
+        ensure!(fewest <= most, "--min-frames {fewest}: more than --max-frames {most}");
+    }
     let sampled = fetch_video(&args.video, &args.request())?;
     std::fs::create_dir_all(&args.out).with_context(|| format!("cannot make {}", args.out.display()))?;
+    let path = args.out.join("frames.json");
+    remove_earlier(&args.out, &path)?;
     let mut files = Vec::new();
     for (number, frame) in sampled.frames.iter().enumerate() {
         let name = format!("{number:04}.png");
@@ -93,11 +103,30 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
         "files": files,
         "reader": sampled.stats,
     });
-    let path = args.out.join("frames.json");
     std::fs::write(&path, format!("{description:#}\n"))
         .with_context(|| format!("cannot write {}", path.display()))?;
     println!("{} frames into {}", files.len(), args.out.display());
     Ok(Exit::Ok)
+}
+
+/// Removes what an earlier call wrote into the folder, so that none of it passes for a frame of now.
+fn remove_earlier(folder: &Path, description: &Path) -> anyhow::Result<()> {
+    let Ok(text) = std::fs::read(description) else { return Ok(()) };
+    let earlier: serde_json::Value = serde_json::from_slice(&text)
+        .with_context(|| format!("{} is of no earlier call; give another --out", description.display()))?;
+    for name in earlier["files"].as_array().into_iter().flatten().filter_map(|name| name.as_str()) {
+        let number = name.strip_suffix(".png").unwrap_or_default();
+        if !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()) {
+            let path = folder.join(name);
+            match std::fs::remove_file(&path) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    return Err(error).with_context(|| format!("cannot replace {}", path.display()));
+                }
+                _ => {}
+            }
+        }
+    }
+    Ok(())
 }
 
 fn write_png(path: &Path, frame: &Frame) -> anyhow::Result<()> {

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use paravt_suite::backend::{CallId, FinishReason, Generation, Request};
 use paravt_suite::conversation::parse_conversation;
 use serde_json::json;
@@ -13,40 +13,37 @@ use crate::registry::BackendArgs;
 /// Flags of `generate`.
 #[derive(clap::Args)]
 pub struct Args {
-    #[command(flatten)]
-    backend: BackendArgs,
-    /// OpenAI-style conversation; images may be file:// or data: URLs.
+    /// JSON file with OpenAI-style messages: a list, or an object with `messages`. Images are file://
+    /// or data: URLs, videos file:// URLs.
     #[arg(long, value_name = "FILE")]
     messages: PathBuf,
     /// Most tokens to generate.
-    #[arg(long, default_value_t = 2048)]
+    #[arg(long, value_name = "TOKENS", default_value_t = 2048, value_parser = clap::value_parser!(u32).range(1..))]
     max_tokens: u32,
-    /// 0 is greedy.
-    #[arg(long, default_value_t = 0.0)]
+    /// Sampling temperature; 0 is greedy.
+    #[arg(long, value_name = "T", default_value_t = 0.0)]
     temperature: f64,
-    /// Seed for sampling.
-    #[arg(long)]
+    /// Seed sent with the request [default: none is sent].
+    #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// Data type of an in-process engine; a server keeps its own.
-    #[arg(long, value_parser = ["f32", "bf16", "f16"])]
-    dtype: Option<String>,
-    /// Ask for the log-probability of each token.
+    /// Ask for the id and the log-probability (natural logarithm) of each token; --json prints them.
     #[arg(long)]
     logprobs: bool,
-    /// Machine-readable output.
+    /// Print JSON: text, token_ids, logprobs, finish_reason, prompt_tokens, completion_tokens,
+    /// retries, seconds; null for what the backend does not say.
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    backend: BackendArgs,
 }
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<Exit> {
+    ensure!(args.temperature >= 0.0 && args.temperature.is_finite(), "--temperature: 0 or more");
     let shown = args.messages.display();
     let text = std::fs::read(&args.messages).with_context(|| format!("cannot read {shown}"))?;
     let value = serde_json::from_slice(&text).with_context(|| format!("{shown} is no JSON"))?;
     let messages = parse_conversation(&value).with_context(|| shown.to_string())?;
-    if args.dtype.is_some() {
-        eprintln!("note: --dtype is for in-process engines; the server keeps its own data type");
-    }
     let request = Request {
         id: CallId { sample: "generate".to_owned(), step: "turn0".to_owned() },
         messages,
@@ -63,7 +60,14 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
     let answer = runtime.block_on(async {
         let backend = args.backend.build("generate").await?;
         Ok::<_, anyhow::Error>(backend.complete(&request).await?)
-    })?;
+    });
+    let answer = match answer {
+        Ok(answer) => answer,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            return Ok(Exit::Preflight);
+        }
+    };
     if args.json {
         let finish = answer.finish_reason.as_ref().map(|reason| match reason {
             FinishReason::Stop => "stop",

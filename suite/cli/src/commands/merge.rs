@@ -13,10 +13,10 @@ use crate::launch;
 /// Flags of `merge`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Run directories of all shards.
+    /// Run directories of all shards: DIR/TASK of every `run --shard`.
     #[arg(required = true, num_args = 1..)]
     shards: Vec<PathBuf>,
-    /// The merged run directory.
+    /// Run directory to write; one that holds a run is an error.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
 }

@@ -22,16 +22,19 @@ pub struct Args {
 
 #[derive(Subcommand)]
 enum Action {
-    /// Take the upstream texts out of its Python files and cache them.
+    /// Take the upstream texts out of its Python files and keep them for later runs in
+    /// $PARAVT_BENCH_CACHE, else ~/.cache/paravt-bench.
     Import {
-        /// Work tree or git directory of EvolvingLMMs-Lab/ParaVT, or a URL that git can clone.
+        /// Work tree or git directory of EvolvingLMMs-Lab/ParaVT, or a URL that git can clone; read at
+        /// the pinned commit.
         #[arg(long, value_name = "PATH|URL")]
         from: String,
-        /// Accept files of another hash; every record is then marked.
+        /// Accept files of another hash, as they lie there, uncommitted edits included; the records of
+        /// every run with them are marked.
         #[arg(long)]
         unpinned: bool,
     },
-    /// List what is available.
+    /// List the protocols that are available, with the hash of their texts.
     List,
     /// Print what the model will see for one sample of a split.
     Show(Box<Show>),
@@ -39,18 +42,18 @@ enum Action {
 
 #[derive(clap::Args)]
 struct Show {
-    /// Prompt mode.
+    /// Prompt mode: direct, reasoning, agentic_general, agentic_minimal or native.
     mode: PromptMode,
-    /// Split.
+    /// Split; `tasks` lists them.
     task: String,
-    /// Protocol semantics.
+    /// Rules: `release`, `paper` or `strict`.
     #[arg(long, default_value = "paper")]
     profile: Profile,
-    /// Texts: paravt (imported), native, or auto.
+    /// Where the prompt texts come from.
     #[arg(long, default_value = "auto")]
     protocol: ProtocolChoice,
-    /// Row of the split to show; needs data. Without it a made-up sample is shown.
-    #[arg(long)]
+    /// Row of the split to show, counted from 0; needs data [default: a made-up sample].
+    #[arg(long, value_name = "N")]
     row: Option<usize>,
     #[command(flatten)]
     data: DataArgs,
@@ -100,7 +103,7 @@ pub fn choose(choice: ProtocolChoice, mode: Option<PromptMode>) -> anyhow::Resul
 pub fn run(args: &Args) -> anyhow::Result<Exit> {
     match &args.action {
         Action::Import { from, unpinned } => {
-            let protocol = import::import(&import::read_files(from)?, *unpinned)?;
+            let protocol = import::import(&import::read_files(from, *unpinned)?, *unpinned)?;
             let path = cache::store(&cache_dir()?, &protocol)?;
             println!(
                 "imported {} at {} into {}",
@@ -127,7 +130,8 @@ fn describe(protocol: &Protocol) {
     println!("{}: {}", protocol.name, protocol.hash());
     println!("  modes {}", modes.join(", "));
     for (file, hash) in &protocol.source.files {
-        println!("  {file} {hash}{}", if protocol.source.pinned { "" } else { " (not the pinned file)" });
+        let pinned = protocol.source.pinned || import::is_pinned(file, hash);
+        println!("  {file} {hash}{}", if pinned { "" } else { " (not the pinned file)" });
     }
 }
 

@@ -14,12 +14,12 @@ pub struct Args {
     /// Run directories, or folders of them.
     #[arg(required = true)]
     runs: Vec<PathBuf>,
-    /// Row of the published table to hold the runs against, e.g. `ParaVT-8B`; default: the row
-    /// that the recipe of the run names.
+    /// Row of the published table to hold the runs against, e.g. `ParaVT-8B` [default: the row that
+    /// the recipe of the run names].
     #[arg(long, value_name = "MODEL")]
     paper_row: Option<String>,
-    /// Also write the page (index.html), report.json, report.md and every table as CSV, JSON, Markdown,
-    /// LaTeX and Parquet here.
+    /// Folder for the page (index.html), report.json, report.md and every table as CSV, JSON, Markdown,
+    /// LaTeX and Parquet [default: none, the report is only printed].
     #[arg(short, long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// With -o: decode small frames of every sample's overview and crops and show them in the page.

@@ -15,18 +15,18 @@ use crate::registry::{self, BackendArgs, DataArgs};
 /// Flags of `reproduce`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Recipe by name (paravt-8b) or file.
+    /// Recipe: a name (paravt-8b) or a TOML file.
     recipe: String,
-    /// Print every step and run none.
+    /// Print the steps of the recipe and run none.
     #[arg(long)]
     plan: bool,
-    /// Only these splits of the recipe.
+    /// Only these splits of the recipe, separated by commas [default: all].
     #[arg(long, value_delimiter = ',', value_name = "TASK")]
     only: Vec<String>,
-    /// Texts: paravt (imported) or native (then nothing is comparable to the paper).
+    /// Where the prompt texts come from; with native, nothing is comparable to the paper.
     #[arg(long, default_value = "paravt")]
     protocol: ProtocolChoice,
-    /// Where run directories go.
+    /// Folder for the run directories, DIR/TASK for each split.
     #[arg(long, value_name = "DIR", default_value = "runs/reproduce")]
     out: PathBuf,
     #[command(flatten)]

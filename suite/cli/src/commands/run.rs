@@ -17,10 +17,10 @@ use crate::registry::{self, BackendArgs, DataArgs};
 /// Flags of `run`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Splits to run, or `all`.
+    /// Splits to run (`tasks` lists them), or `all`.
     #[arg(required = true)]
     tasks: Vec<String>,
-    /// Where run directories go: DIR/TASK each.
+    /// Folder for the run directories, DIR/TASK for each split.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
     #[command(flatten)]
@@ -35,64 +35,70 @@ pub struct Args {
 
 /// How samples are put to the model.
 #[derive(clap::Args)]
+#[command(next_help_heading = "Protocol")]
 pub struct PlanArgs {
-    /// Protocol semantics: release, paper or strict.
+    /// Rules: `release` (the released code, quirk for quirk), `paper` (the only one to hold beside
+    /// the paper's table) or `strict` (corrected).
     #[arg(long, default_value = "paper")]
     profile: Profile,
-    /// Prompt mode; default: agentic_general with imported texts, native without.
+    /// Prompt mode: direct, reasoning, agentic_general, agentic_minimal or native [default:
+    /// agentic_general with imported texts, native without].
     #[arg(long)]
     mode: Option<PromptMode>,
-    /// Texts: paravt (imported), native, or auto.
+    /// Where the prompt texts come from.
     #[arg(long, default_value = "auto")]
     protocol: ProtocolChoice,
-    /// How the overview travels.
+    /// How the overview, the frames of the whole video, reaches the model.
     #[arg(long, value_enum, default_value = "image")]
     channel: ChannelArg,
-    /// Overview frames on the image channel.
-    #[arg(long, default_value_t = 64)]
+    /// Frames of the overview on the image channel, evenly spaced; rounded to an even number.
+    #[arg(long, default_value_t = 64, value_name = "N")]
     nframes: usize,
-    /// Tool turns before the forced answer.
-    #[arg(long, default_value_t = 3)]
+    /// Turns in which the model may call the tool before it is made to answer (agentic modes).
+    #[arg(long, default_value_t = 3, value_name = "N")]
     max_turns: usize,
-    /// Most tool calls run per turn; 0 is no cap, 1 is sequential dispatch.
-    #[arg(long, default_value_t = 5)]
+    /// Tool calls that are run per turn, the others are dropped and counted; 0 runs all, 1 is
+    /// sequential dispatch.
+    #[arg(long, default_value_t = 5, value_name = "N")]
     max_parallel: usize,
-    /// What a crop returns.
+    /// What a tool call returns of its window of the video.
     #[arg(long, value_enum, default_value = "frames")]
     crop: CropArg,
-    /// Token limit of a turn; default: the protocol's.
-    #[arg(long)]
+    /// Most tokens of one reply [default: the protocol's, 2048 in both].
+    #[arg(long, value_name = "TOKENS")]
     max_tokens: Option<u32>,
     /// Sampling temperature; 0 is greedy.
-    #[arg(long, default_value_t = 0.0)]
+    #[arg(long, default_value_t = 0.0, value_name = "T")]
     temperature: f64,
-    /// Seed sent to the backend.
-    #[arg(long)]
+    /// Seed sent with every request [default: none is sent].
+    #[arg(long, value_name = "N")]
     seed: Option<u64>,
 }
 
 /// Which samples, how many at once.
 #[derive(clap::Args)]
+#[command(next_help_heading = "Samples")]
 pub struct DispatchArgs {
-    /// Only the first N samples.
-    #[arg(long)]
+    /// Only the first N samples of each split [default: all].
+    #[arg(long, value_name = "N")]
     limit: Option<usize>,
-    /// Only these uids or ids, separated by commas.
-    #[arg(long, value_delimiter = ',')]
+    /// Only the samples of these uids or ids, separated by commas [default: all].
+    #[arg(long, value_delimiter = ',', value_name = "ID")]
     ids: Option<Vec<String>>,
-    /// Only shard I of N, counted from 1, e.g. 2/8; join shards with `merge`.
-    #[arg(long, value_parser = parse_shard)]
+    /// Only shard I of N, counted from 1, e.g. 2/8; `merge` joins shards [default: all samples].
+    #[arg(long, value_parser = parse_shard, value_name = "I/N")]
     shard: Option<(usize, usize)>,
-    /// Samples in flight.
-    #[arg(long, default_value_t = 16)]
+    /// Samples that are worked on at once.
+    #[arg(long, default_value_t = 16, value_name = "N")]
     concurrency: usize,
-    /// Continue what is in the run directory; failed model calls are tried again.
+    /// Continue the run in the run directory; samples whose model calls failed are tried again.
+    /// Without it, a directory that holds a run is an error.
     #[arg(long)]
     resume: bool,
-    /// Print what would be sent, and send nothing.
+    /// Print how many calls and tokens there would be, and the first sample's texts; send nothing.
     #[arg(long)]
     dry_run: bool,
-    /// Exit 0 even when samples failed.
+    /// Exit with 0 instead of 4 when samples failed.
     #[arg(long)]
     allow_partial: bool,
 }
@@ -109,16 +115,16 @@ impl DispatchArgs {
 pub enum ChannelArg {
     /// Frames sampled here, sent as JPEG images.
     Image,
-    /// The file by reference; the server samples.
+    /// The file by a file:// URL that the server must be able to read; the server samples.
     Video,
 }
 
 /// See [`CropMode`].
 #[derive(Clone, Copy, clap::ValueEnum)]
 pub enum CropArg {
-    /// Raw frames.
+    /// Its frames, at most 16, one for each second.
     Frames,
-    /// The summary of a sub-agent.
+    /// A text summary of its frames by a sub-agent, the same model in a conversation of its own.
     Subagent,
 }
 

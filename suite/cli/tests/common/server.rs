@@ -1,8 +1,9 @@
 //! A chat completions server whose answers are a function of the conversation, with faults on demand.
 
+use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
@@ -39,6 +40,8 @@ pub struct Script {
     pub faults: Vec<Option<Fault>>,
     /// Time before an answer.
     pub delay: Duration,
+    /// Fields that replace those of every answer's choice.
+    pub choice: BTreeMap<&'static str, Value>,
 }
 
 /// A running server; ends with the value.
@@ -47,12 +50,15 @@ pub struct Server {
     pub base_url: String,
     /// Requests seen.
     pub requests: Arc<AtomicUsize>,
+    /// The latest request's body.
+    pub latest: Arc<Mutex<Value>>,
     _runtime: tokio::runtime::Runtime,
 }
 
 struct Shared {
     script: Script,
     requests: Arc<AtomicUsize>,
+    latest: Arc<Mutex<Value>>,
 }
 
 impl Server {
@@ -61,16 +67,17 @@ impl Server {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let requests = Arc::new(AtomicUsize::new(0));
-        let shared = Arc::new(Shared { script, requests: Arc::clone(&requests) });
+        let latest = Arc::new(Mutex::new(Value::Null));
+        let shared = Shared { script, requests: Arc::clone(&requests), latest: Arc::clone(&latest) };
         let app = Router::new()
             .route("/v1/models", get(|| async { Json(json!({"data": [{"id": "scripted"}]})) }))
             .route("/v1/chat/completions", post(complete))
             .layer(DefaultBodyLimit::disable())
-            .with_state(shared);
+            .with_state(Arc::new(shared));
         let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
         let base_url = format!("http://{}/v1", listener.local_addr().unwrap());
         runtime.spawn(async move { axum::serve(listener, app).await });
-        Self { base_url, requests, _runtime: runtime }
+        Self { base_url, requests, latest, _runtime: runtime }
     }
 }
 
@@ -79,7 +86,12 @@ async fn complete(State(shared): State<Arc<Shared>>, body: Bytes) -> Response {
     tokio::time::sleep(shared.script.delay).await;
     let faults = &shared.script.faults;
     let fault = if faults.is_empty() { None } else { faults[number % faults.len()] };
-    let good = answer(&serde_json::from_slice(&body).unwrap());
+    let request = serde_json::from_slice(&body).unwrap();
+    let mut good = answer(&request);
+    *shared.latest.lock().unwrap() = request;
+    for (field, value) in &shared.script.choice {
+        good["choices"][0][field] = value.clone();
+    }
     match fault {
         None => Json(good).into_response(),
         Some(Fault::TooMany) => {

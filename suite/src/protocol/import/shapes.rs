@@ -1,10 +1,10 @@
 //! Looks things up in parsed Python by name and shape.
 
-use rustpython_parser::ast::{CmpOp, Constant, Expr, ExprJoinedStr, Ranged as _, Stmt};
+use rustpython_parser::ast::{Constant, Expr, Ranged as _, Stmt};
 
-use super::ImportError;
+use super::fstrings::{slots, template, without_formats};
+use super::{ImportError, conditions};
 use crate::protocol::Template;
-use crate::protocol::template::Piece;
 use crate::python::{PyValue, dumps};
 
 /// Statements of a module, a function or a branch, and where they are from.
@@ -50,7 +50,9 @@ impl<'a> Module<'a> {
     /// The body of `if VARIABLE == "VALUE":`.
     pub fn branch_for(&self, variable: &str, value: &str) -> Result<Module<'a>, ImportError> {
         let found = self.body.iter().find_map(|statement| match statement {
-            Stmt::If(branch) if is_equality(&branch.test, variable, value) => Some(branch.body.clone()),
+            Stmt::If(branch) if conditions::equality(&branch.test, variable, value) == Some(true) => {
+                Some(branch.body.clone())
+            }
             _ => None,
         });
         found
@@ -58,106 +60,160 @@ impl<'a> Module<'a> {
             .ok_or_else(|| self.shape(format!("`if {variable} == \"{value}\"`")))
     }
 
+    /// The branches of the `if …["KEY"]:` that sets `name`: what runs when it holds, and when not.
+    pub fn branches_on(&self, key: &str, name: &str) -> Result<(Module<'a>, Module<'a>), ImportError> {
+        let found = statements(&self.body).into_iter().find_map(|statement| {
+            let Stmt::If(branch) = statement else { return None };
+            let holds = conditions::item(&branch.test, key)?;
+            let (body, other) = (self.within(branch.body.clone()), self.within(branch.orelse.clone()));
+            (!body.assigned(name).is_empty()).then_some(if holds { (body, other) } else { (other, body) })
+        });
+        found.ok_or_else(|| self.shape(format!("`if …[\"{key}\"]` with {name} in both branches")))
+    }
+
     /// Values assigned to a name, in source order, in nested statements too.
     fn assigned(&self, name: &str) -> Vec<Expr> {
         let mut found = Vec::new();
         for statement in statements(&self.body) {
-            if let Stmt::Assign(assign) = statement
-                && assign.targets.iter().any(|target| is_name(target, name))
-            {
-                found.push((*assign.value).clone());
+            match statement {
+                Stmt::Assign(assign) if assign.targets.iter().any(|target| is_name(target, name)) => {
+                    found.push((*assign.value).clone());
+                }
+                Stmt::AnnAssign(assign) if is_name(&assign.target, name) => {
+                    found.extend(assign.value.iter().map(|value| (**value).clone()));
+                }
+                // Not a whole value: counted, so that the name has no single one.
+                Stmt::AugAssign(assign) if is_name(&assign.target, name) => {
+                    found.push((*assign.value).clone());
+                }
+                _ => {}
             }
         }
         found
     }
 
+    /// What `read` makes of the one value assigned to a name; a second assignment could overrule it.
+    fn only<T>(&self, name: &str, wanted: &str, read: impl Fn(&Expr) -> Option<T>) -> Result<T, ImportError> {
+        let found = match &self.assigned(name)[..] {
+            [value] => read(value),
+            _ => None,
+        };
+        found.ok_or_else(|| self.shape(format!("one {wanted}")))
+    }
+
     /// A string constant.
     pub fn text(&self, name: &str) -> Result<String, ImportError> {
-        let texts = self.assigned_texts(name)?;
-        texts.into_iter().next().ok_or_else(|| self.shape(format!("text {name}")))
-    }
-
-    /// All string constants assigned to a name.
-    pub fn assigned_texts(&self, name: &str) -> Result<Vec<String>, ImportError> {
-        let texts = self.assigned(name).iter().map(constant_text).collect::<Option<Vec<_>>>();
-        texts.ok_or_else(|| self.shape(format!("text {name}")))
-    }
-
-    /// All integers assigned to a name.
-    pub fn assigned_integers(&self, name: &str) -> Result<Vec<u32>, ImportError> {
-        let numbers = self.assigned(name).iter().map(constant_integer).collect::<Option<Vec<_>>>();
-        numbers.ok_or_else(|| self.shape(format!("integer {name}")))
+        self.only(name, &format!("text {name}"), constant_text)
     }
 
     /// An integer constant.
     pub fn integer(&self, name: &str) -> Result<u32, ImportError> {
-        let numbers = self.assigned_integers(name)?;
-        numbers.into_iter().next().ok_or_else(|| self.shape(format!("integer {name}")))
+        self.only(name, &format!("integer {name}"), constant_integer)
     }
 
     /// `NAME = json.dumps({…})`, printed.
     pub fn dumped_json(&self, name: &str) -> Result<String, ImportError> {
-        let value = self.assigned(name).into_iter().find_map(|value| match value {
-            Expr::Call(call) if call.keywords.is_empty() => literal(call.args.first()?),
-            _ => None,
-        });
-        value.map(|value| dumps(&value, true)).ok_or_else(|| self.shape(format!("{name} = json.dumps(…)")))
-    }
-
-    /// `NAME = "a" if … else "b"`.
-    pub fn conditional_texts(&self, name: &str) -> Result<(String, String), ImportError> {
-        let found = self.assigned(name).into_iter().find_map(|value| match value {
-            Expr::IfExp(choice) => Some((constant_text(&choice.body)?, constant_text(&choice.orelse)?)),
-            _ => None,
-        });
-        found.ok_or_else(|| self.shape(format!("{name} = text if … else text")))
-    }
-
-    /// `NAME = f"…" if … else …`, anywhere below.
-    pub fn conditional_template(&self, name: &str) -> Result<Template, ImportError> {
-        let found = self.assigned(name).into_iter().find_map(|value| match value {
-            Expr::IfExp(choice) => template(&choice.body),
-            _ => None,
-        });
-        found.ok_or_else(|| self.shape(format!("{name} = f-string if … else …")))
-    }
-
-    /// The f-string assigned to a name or to a dictionary key of that name.
-    pub fn assigned_template(&self, name: &str) -> Result<Template, ImportError> {
-        let direct = self.assigned(name).iter().find_map(template);
-        let keyed = || {
-            self.expressions().into_iter().find_map(|expression| match expression {
-                Expr::Dict(dict) => dict.keys.iter().zip(&dict.values).find_map(|(key, value)| {
-                    let key = key.as_ref().and_then(constant_text)?;
-                    if key == name { template(value) } else { None }
-                }),
-                _ => None,
-            })
-        };
-        direct.or_else(keyed).ok_or_else(|| self.shape(format!("an f-string for {name}")))
-    }
-
-    /// The f-string with exactly these slots, in this order.
-    pub fn template_with(&self, slots: &[&str]) -> Result<Template, ImportError> {
-        let found = self.expressions().iter().filter_map(template).find(|template| {
-            let own = template.0.iter().filter_map(|piece| match piece {
-                Piece::Slot(name) => Some(name.as_str()),
-                Piece::Text(_) => None,
-            });
-            own.eq(slots.iter().copied())
-        });
-        found.ok_or_else(|| self.shape(format!("an f-string with the values {}", slots.join(", "))))
-    }
-
-    /// The literal of the first `"…" not in …`.
-    pub fn not_in_literal(&self) -> Result<String, ImportError> {
-        let found = self.expressions().into_iter().find_map(|expression| match expression {
-            Expr::Compare(compare) if compare.ops.first() == Some(&CmpOp::NotIn) => {
-                constant_text(&compare.left)
+        self.only(name, &format!("{name} = json.dumps(…)"), |value| match value {
+            Expr::Call(call) if call.keywords.is_empty() && is_method(&call.func, "dumps") => {
+                literal(call.args.first()?)
             }
             _ => None,
+        })
+        .map(|value| dumps(&value, true))
+    }
+
+    /// `NAME = "a" if VARIABLE == "VALUE" else "b"`: the text when equal, and the other.
+    pub fn conditional_texts(
+        &self,
+        name: &str,
+        variable: &str,
+        value: &str,
+    ) -> Result<(String, String), ImportError> {
+        let wanted = format!("{name} = text if {variable} == \"{value}\" else text");
+        self.only(name, &wanted, |assigned| {
+            let Expr::IfExp(choice) = assigned else { return None };
+            let texts = (constant_text(&choice.body)?, constant_text(&choice.orelse)?);
+            let equal = conditions::equality(&choice.test, variable, value)?;
+            Some(if equal { texts } else { (texts.1, texts.0) })
+        })
+    }
+
+    /// `NAME = f"…" if VARIABLE else ""`, anywhere below.
+    pub fn template_if(&self, name: &str, variable: &str, slot: &str) -> Result<Template, ImportError> {
+        self.only(name, &format!("{name} = f\"…{{{slot}}}…\" if {variable} else \"\""), |assigned| {
+            let Expr::IfExp(choice) = assigned else { return None };
+            let (text, empty) = match conditions::name(&choice.test, variable)? {
+                true => (&choice.body, &choice.orelse),
+                false => (&choice.orelse, &choice.body),
+            };
+            let template = template(text)?;
+            (constant_text(empty)?.is_empty() && slots(&template) == [slot]).then_some(template)
+        })
+    }
+
+    /// The f-string assigned to a name, or given to a dictionary key of that name, whose values are
+    /// among `known`.
+    pub fn assigned_template(&self, name: &str, known: &[&str]) -> Result<Template, ImportError> {
+        let mut found = self.assigned(name);
+        for expression in self.expressions() {
+            let Expr::Dict(dict) = expression else { continue };
+            let keyed = dict.keys.iter().zip(dict.values).filter_map(|(key, value)| {
+                (constant_text(key.as_ref()?)? == name && !is_name(&value, name)).then_some(value)
+            });
+            found.extend(keyed);
+        }
+        let template = match &found[..] {
+            [value] => template(value),
+            _ => None,
+        };
+        let usable = |template: &Template| {
+            let slots = slots(template);
+            !slots.is_empty() && slots.iter().all(|slot| known.contains(slot))
+        };
+        template.filter(usable).ok_or_else(|| {
+            self.shape(format!("one f-string for {name}, of {} as they are", known.join(", ")))
+        })
+    }
+
+    /// The f-string with exactly these values and formats (`start:.1f`), in this order.
+    pub fn template_with(&self, wanted: &[&str]) -> Result<Template, ImportError> {
+        let found = self.expressions().iter().filter_map(template).collect();
+        only_with(found, wanted)
+            .ok_or_else(|| self.shape(format!("one f-string with the values {}", wanted.join(", "))))
+    }
+
+    /// The f-string of `"\n".join(f"…" for …)` with exactly these values, in this order.
+    pub fn joined_lines(&self, wanted: &[&str]) -> Result<Template, ImportError> {
+        let line = |expression: &Expr| {
+            let Expr::Call(call) = expression else { return None };
+            let Expr::Attribute(method) = &*call.func else { return None };
+            let joins = method.attr.as_str() == "join" && constant_text(&method.value)? == "\n";
+            match call.args.first()? {
+                Expr::GeneratorExp(generator) if joins => template(&generator.elt),
+                Expr::ListComp(list) if joins => template(&list.elt),
+                _ => None,
+            }
+        };
+        let found = self.expressions().iter().filter_map(line).collect();
+        only_with(found, wanted).ok_or_else(|| {
+            self.shape(format!("one \"\\n\".join of an f-string with the values {}", wanted.join(", ")))
+        })
+    }
+
+    /// The f-string of `if AGENTIC and "…" not in ….lower(): NAME = f"…"`, and the literal.
+    pub fn template_unless(&self, wanted: &[&str]) -> Result<(Template, String), ImportError> {
+        let found = statements(&self.body).into_iter().find_map(|statement| {
+            let Stmt::If(branch) = statement else { return None };
+            let literal = conditions::agentic_without(&branch.test)?;
+            let template = self.within(branch.body.clone()).template_with(wanted).ok()?;
+            branch.orelse.is_empty().then_some((template, literal))
         });
-        found.ok_or_else(|| self.shape("a condition `\"…\" not in …`".to_owned()))
+        found.ok_or_else(|| {
+            let values = wanted.join(", ");
+            self.shape(format!(
+                "`if AGENTIC and \"…\" not in ….lower():` over an f-string with the values {values}"
+            ))
+        })
     }
 
     fn expressions(&self) -> Vec<Expr> {
@@ -200,6 +256,7 @@ fn statements(body: &[Stmt]) -> Vec<&Stmt> {
 fn own_expressions(statement: &Stmt) -> Vec<&Expr> {
     match statement {
         Stmt::Assign(assign) => vec![&assign.value],
+        Stmt::AugAssign(assign) => vec![&assign.value],
         Stmt::AnnAssign(assign) => assign.value.iter().map(|value| &**value).collect(),
         Stmt::Expr(expression) => vec![&expression.value],
         Stmt::Return(returned) => returned.value.iter().map(|value| &**value).collect(),
@@ -232,18 +289,23 @@ fn collect(expression: &Expr, found: &mut Vec<Expr>) {
     }
 }
 
-fn is_name(expression: &Expr, name: &str) -> bool {
+/// The one template among `found` that has these slots, by their bare names.
+fn only_with(mut found: Vec<Template>, wanted: &[&str]) -> Option<Template> {
+    found.retain(|template| slots(template) == wanted);
+    found.dedup();
+    let template = found.pop()?;
+    found.is_empty().then(|| without_formats(template))
+}
+
+pub fn is_method(function: &Expr, name: &str) -> bool {
+    matches!(function, Expr::Attribute(attribute) if attribute.attr.as_str() == name)
+}
+
+pub fn is_name(expression: &Expr, name: &str) -> bool {
     matches!(expression, Expr::Name(found) if found.id.as_str() == name)
 }
 
-fn is_equality(test: &Expr, variable: &str, value: &str) -> bool {
-    let Expr::Compare(compare) = test else { return false };
-    compare.ops.first() == Some(&CmpOp::Eq)
-        && is_name(&compare.left, variable)
-        && compare.comparators.first().and_then(constant_text).as_deref() == Some(value)
-}
-
-fn constant_text(expression: &Expr) -> Option<String> {
+pub fn constant_text(expression: &Expr) -> Option<String> {
     match expression {
         Expr::Constant(constant) => match &constant.value {
             Constant::Str(text) => Some(text.clone()),
@@ -253,7 +315,7 @@ fn constant_text(expression: &Expr) -> Option<String> {
     }
 }
 
-fn constant_integer(expression: &Expr) -> Option<u32> {
+pub fn constant_integer(expression: &Expr) -> Option<u32> {
     match expression {
         Expr::Constant(constant) => match &constant.value {
             Constant::Int(value) => value.to_string().parse().ok(),
@@ -275,54 +337,4 @@ fn literal(expression: &Expr) -> Option<PyValue> {
         Expr::List(list) => list.elts.iter().map(literal).collect::<Option<_>>().map(PyValue::List),
         other => constant_text(other).map(PyValue::Str),
     }
-}
-
-/// An f-string (or plain string) as a template with our slot names.
-fn template(expression: &Expr) -> Option<Template> {
-    match expression {
-        Expr::JoinedStr(joined) => joined_template(joined),
-        other => constant_text(other).map(|text| Template(vec![Piece::Text(text)])),
-    }
-}
-
-fn joined_template(joined: &ExprJoinedStr) -> Option<Template> {
-    let mut pieces: Vec<Piece> = Vec::new();
-    for value in &joined.values {
-        match value {
-            Expr::FormattedValue(formatted) => pieces.push(Piece::Slot(slot_name(&formatted.value)?)),
-            other => match (pieces.last_mut(), constant_text(other)?) {
-                (Some(Piece::Text(before)), text) => before.push_str(&text),
-                (_, text) => pieces.push(Piece::Text(text)),
-            },
-        }
-    }
-    Some(Template(pieces))
-}
-
-/// Our name for what an f-string puts in.
-fn slot_name(expression: &Expr) -> Option<String> {
-    let name = match expression {
-        Expr::Name(name) => match name.id.as_str() {
-            "opts_str" => "options",
-            "mcq_instr" => "instruction",
-            "sub_prefix" => "subtitles_block",
-            "sub_text" => "subtitles",
-            "q_text" => "question",
-            "st" => "start",
-            "et" => "end",
-            "o" | "v" => "option",
-            "k" => "letter",
-            other => other,
-        }
-        .to_owned(),
-        Expr::Subscript(subscript) => constant_text(&subscript.slice)?,
-        Expr::Call(call) => match &*call.func {
-            Expr::Name(name) if name.id.as_str() == "len" => "n".to_owned(),
-            Expr::Name(name) if name.id.as_str() == "chr" => "letter".to_owned(),
-            Expr::Attribute(attribute) if attribute.attr.as_str() == "basename" => "video_name".to_owned(),
-            _ => return None,
-        },
-        _ => return None,
-    };
-    Some(name)
 }

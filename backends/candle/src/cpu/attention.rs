@@ -1,0 +1,391 @@
+//! Attention without the whole matrix of scores.
+
+use half::bf16;
+use multiversion::multiversion;
+use paravt_qwen_vl::ops::Segment;
+use rayon::prelude::*;
+
+use super::amx::{self, Pieces, SIDE, STEP, TILE, Tiles};
+use super::dot::dot;
+use super::matmul::{pack_left, pack_right_f32};
+
+/// Shapes of q (n, heads, dim) and of k and v (m, key heads, dim).
+#[derive(Debug, Clone, Copy)]
+pub struct Heads {
+    /// Query heads.
+    pub queries: usize,
+    /// Key and value heads.
+    pub keys: usize,
+    /// Width of a head.
+    pub dim: usize,
+}
+
+/// Up to so many queries, reading keys and values is what takes time.
+const FEW: usize = 16;
+/// Queries that a task takes: keys and values stay in its cache for all of them.
+const TASK_QUERIES: usize = 128;
+/// Keys between two updates of the running maximum.
+const CHUNK: usize = 512;
+/// Queries, or keys, of one call of the kernel.
+const BLOCK: usize = 2 * SIDE;
+
+/// Softmax of scaled scores times values, (n, heads, dim), or `None` where candle's own is to be used.
+pub fn attention(
+    q: &[f32],
+    k: &[f32],
+    v: &[f32],
+    heads: Heads,
+    segments: &[Segment],
+    causal: bool,
+) -> Option<Vec<f32>> {
+    let many = segments.iter().any(|segment| segment.queries > FEW);
+    if many && !amx::is_available() {
+        return None;
+    }
+    let mut out = vec![0.0f32; q.len()];
+    let (q_row, k_row) = (heads.queries * heads.dim, heads.keys * heads.dim);
+    let (mut q_start, mut k_start) = (0, 0);
+    // Each segment's own slices; the output's are disjoint.
+    let mut parts = Vec::with_capacity(segments.len());
+    let mut rest = out.as_mut_slice();
+    for segment in segments {
+        let (part, later) = rest.split_at_mut(segment.queries * q_row);
+        rest = later;
+        let q = &q[q_start * q_row..(q_start + segment.queries) * q_row];
+        let range = k_start * k_row..(k_start + segment.keys) * k_row;
+        parts.push((part, q, &k[range.clone()], &v[range], *segment));
+        q_start += segment.queries;
+        k_start += segment.keys;
+    }
+    parts.into_par_iter().for_each(|(out, q, k, v, segment)| {
+        if segment.queries <= FEW {
+            few_queries(out, q, k, v, heads, segment, causal);
+        } else {
+            many_queries(out, q, k, v, heads, segment, causal);
+        }
+    });
+    Some(out)
+}
+
+/// Keys that a query sees.
+fn seen(query: usize, segment: Segment, causal: bool) -> usize {
+    if causal { segment.keys - segment.queries + query + 1 } else { segment.keys }
+}
+
+fn few_queries(
+    out: &mut [f32],
+    q: &[f32],
+    k: &[f32],
+    v: &[f32],
+    heads: Heads,
+    segment: Segment,
+    causal: bool,
+) {
+    let Heads { dim, .. } = heads;
+    let scale = (dim as f32).powf(-0.5);
+    let group = heads.queries / heads.keys;
+    // One task per query head; (query, head) results lie `dim` apart.
+    out.par_chunks_mut(dim).zip(q.par_chunks(dim)).enumerate().for_each(|(place, (out, q))| {
+        let (query, head) = (place / heads.queries, place % heads.queries);
+        let start = head / group * dim;
+        one_query(out, q, k, v, (start, heads.keys * dim), seen(query, segment, causal), scale);
+    });
+}
+
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl", "x86_64+avx2+fma"))]
+fn one_query(
+    out: &mut [f32],
+    q: &[f32],
+    k: &[f32],
+    v: &[f32],
+    (start, row): (usize, usize),
+    keys: usize,
+    scale: f32,
+) {
+    let dim = q.len();
+    let mut scores: Vec<f32> = (0..keys).map(|key| dot(q, &k[key * row + start..][..dim]) * scale).collect();
+    let most = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    let sum = exponentials(&mut scores, most);
+    for (key, share) in scores.iter().enumerate() {
+        let value = &v[key * row + start..][..dim];
+        out.iter_mut().zip(value).for_each(|(out, value)| *out += share * value);
+    }
+    out.iter_mut().for_each(|out| *out /= sum);
+}
+
+/// Replaces x by exp(x - most) and gives the sum.
+#[inline(always)]
+fn exponentials(values: &mut [f32], most: f32) -> f32 {
+    let mut sums = [0.0f32; 16];
+    let mut parts = values.chunks_exact_mut(16);
+    for part in &mut parts {
+        for lane in 0..16 {
+            part[lane] = exp(part[lane] - most);
+            sums[lane] += part[lane];
+        }
+    }
+    let mut sum = 0.0;
+    for value in parts.into_remainder() {
+        *value = exp(*value - most);
+        sum += *value;
+    }
+    sum + sums.iter().sum::<f32>()
+}
+
+/// exp to two units in the last place, in operations that vectorise: 2^n times
+/// a polynomial of what is left (Cephes `expf`).
+#[inline(always)]
+pub fn exp(x: f32) -> f32 {
+    // Beyond these the result is no normal number.
+    let x = x.clamp(-87.3, 88.3);
+    // Adding 1.5 * 2^23 rounds to an integer and leaves it in the low bits.
+    let shifted = x * std::f32::consts::LOG2_E + 12_582_912.0;
+    let n = shifted - 12_582_912.0;
+    let r = x - n * 0.693_359_4 - n * -2.121_944_4e-4;
+    let polynomial = ((((1.987_569_1e-4 * r + 1.398_199_9e-3) * r + 8.333_452e-3) * r + 4.166_579_6e-2) * r
+        + 1.666_666_5e-1)
+        * r
+        + 0.5;
+    let value = polynomial * r * r + r + 1.0;
+    let power = f32::from_bits((shifted.to_bits() << 23).wrapping_add(0x3f80_0000));
+    value * power
+}
+
+/// Everything of one key head that the tiles multiply by.
+struct Packed {
+    /// (key block, step of dim, 3, 2 tiles): scores.
+    keys: Vec<bf16>,
+    /// (dim block, step of keys, 3, 2 tiles): values, transposed.
+    values: Vec<bf16>,
+}
+
+fn many_queries(
+    out: &mut [f32],
+    q: &[f32],
+    k: &[f32],
+    v: &[f32],
+    heads: Heads,
+    segment: Segment,
+    causal: bool,
+) {
+    let group = heads.queries / heads.keys;
+    let packed: Vec<Packed> =
+        (0..heads.keys).into_par_iter().map(|head| pack_head(k, v, heads, head, segment.keys)).collect();
+    let row = heads.queries * heads.dim;
+    out.par_chunks_mut(TASK_QUERIES * row).enumerate().for_each(|(task, out)| {
+        let first = task * TASK_QUERIES;
+        // Heads are spread over threads too: a short prompt is one chunk of queries.
+        let results: Vec<Vec<f32>> = (0..heads.queries)
+            .into_par_iter()
+            .map(|head| {
+                let queries = out.len() / row;
+                let part: Vec<f32> = (first..first + queries)
+                    .flat_map(|query| &q[query * row + head * heads.dim..][..heads.dim])
+                    .copied()
+                    .collect();
+                head_chunk(&part, &packed[head / group], heads.dim, first, segment, causal)
+            })
+            .collect();
+        for (head, result) in results.iter().enumerate() {
+            for (out, result) in out.chunks_mut(row).zip(result.chunks(heads.dim)) {
+                out[head * heads.dim..][..heads.dim].copy_from_slice(result);
+            }
+        }
+    });
+}
+
+fn pack_head(k: &[f32], v: &[f32], heads: Heads, head: usize, keys: usize) -> Packed {
+    let (dim, row) = (heads.dim, heads.keys * heads.dim);
+    let gather = |x: &[f32]| -> Vec<f32> {
+        (0..keys).flat_map(|key| &x[key * row + head * dim..][..dim]).copied().collect()
+    };
+    let (k, v) = (gather(k), gather(v));
+    let key_block = dim.div_ceil(STEP) * 6 * TILE;
+    let mut packed_keys = vec![bf16::ZERO; keys.div_ceil(BLOCK) * key_block];
+    for (rows, packed) in k.chunks(BLOCK * dim).zip(packed_keys.chunks_mut(key_block)) {
+        pack_right_f32(rows, dim, 0, dim, packed);
+    }
+    let turned: Vec<f32> = (0..dim).flat_map(|column| v.iter().skip(column).step_by(dim)).copied().collect();
+    let value_block = keys.div_ceil(STEP) * 6 * TILE;
+    let mut packed_values = vec![bf16::ZERO; dim.div_ceil(BLOCK) * value_block];
+    for (rows, packed) in turned.chunks(BLOCK * keys).zip(packed_values.chunks_mut(value_block)) {
+        pack_right_f32(rows, keys, 0, keys, packed);
+    }
+    Packed { keys: packed_keys, values: packed_values }
+}
+
+/// Up to 128 queries (n, dim) of one head; the first is number `first` of its segment.
+fn head_chunk(
+    q: &[f32],
+    packed: &Packed,
+    dim: usize,
+    first: usize,
+    segment: Segment,
+    causal: bool,
+) -> Vec<f32> {
+    const BOTH: Pieces = Pieces { left: 3, right: 3 };
+    let tiles = Tiles::new();
+    let scale = (dim as f32).powf(-0.5);
+    let (dim_steps, dim_blocks) = (dim.div_ceil(STEP), dim.div_ceil(BLOCK));
+    let key_block = dim_steps * 6 * TILE;
+    let value_block = segment.keys.div_ceil(STEP) * 6 * TILE;
+    let count = q.len() / dim;
+    let width = dim_blocks * BLOCK;
+    let mut out = vec![0.0f32; count * dim];
+    let mut left = vec![bf16::ZERO; key_block];
+    let mut shares = vec![bf16::ZERO; CHUNK / STEP * 6 * TILE];
+    let mut scores = vec![0.0f32; BLOCK * CHUNK];
+    let mut sums = vec![0.0f32; BLOCK * width];
+    let mut square = [0.0f32; BLOCK * BLOCK];
+    for (number, block) in q.chunks(BLOCK * dim).enumerate() {
+        let rows = block.len() / dim;
+        let block_first = first + number * BLOCK;
+        let scaled: Vec<f32> = block.iter().map(|value| value * scale).collect();
+        left.fill(bf16::ZERO);
+        pack_left(&scaled, dim, 0, dim, 3, &mut left);
+        sums.fill(0.0);
+        let (mut most, mut total) = ([f32::NEG_INFINITY; BLOCK], [0.0f32; BLOCK]);
+        let end = seen(block_first + rows - 1, segment, causal);
+        for chunk in (0..end).step_by(CHUNK) {
+            let keys = CHUNK.min(end - chunk);
+            let padded = keys.div_ceil(BLOCK) * BLOCK;
+            for key in (0..padded).step_by(BLOCK) {
+                let right = &packed.keys[(chunk + key) / BLOCK * key_block..][..key_block];
+                tiles.multiply(&left, right, BOTH, dim_steps, &mut square);
+                for (row, part) in square.chunks(BLOCK).enumerate() {
+                    scores[row * padded + key..][..BLOCK].copy_from_slice(part);
+                }
+            }
+            for row in 0..rows {
+                let scores = &mut scores[row * padded..(row + 1) * padded];
+                let visible = seen(block_first + row, segment, causal).saturating_sub(chunk).min(keys);
+                soften(
+                    scores,
+                    visible,
+                    &mut most[row],
+                    &mut total[row],
+                    &mut sums[row * width..(row + 1) * width],
+                );
+            }
+            scores[rows * padded..BLOCK * padded].fill(0.0);
+            let steps = padded / STEP;
+            let shares = &mut shares[..steps * 6 * TILE];
+            pack_left(&scores[..BLOCK * padded], padded, 0, padded, 3, shares);
+            for dim_block in 0..dim_blocks {
+                let right = &packed.values[dim_block * value_block + chunk / STEP * 6 * TILE..];
+                tiles.multiply(shares, &right[..steps * 6 * TILE], BOTH, steps, &mut square);
+                for (row, part) in square.chunks(BLOCK).enumerate() {
+                    let sums = &mut sums[row * width + dim_block * BLOCK..][..BLOCK];
+                    sums.iter_mut().zip(part).for_each(|(sum, part)| *sum += part);
+                }
+            }
+        }
+        for row in 0..rows {
+            let result = &mut out[(number * BLOCK + row) * dim..][..dim];
+            result.iter_mut().zip(&sums[row * width..]).for_each(|(out, sum)| *out = sum / total[row]);
+        }
+    }
+    out
+}
+
+/// Scores of one query to shares, given the largest so far; what was summed before is scaled along.
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl", "x86_64+avx2+fma"))]
+fn soften(scores: &mut [f32], visible: usize, most: &mut f32, total: &mut f32, sums: &mut [f32]) {
+    let (scores, hidden) = scores.split_at_mut(visible);
+    hidden.fill(0.0);
+    if scores.is_empty() {
+        return;
+    }
+    let mut largest = [*most; 16];
+    let parts = scores.chunks_exact(16);
+    let rest = parts.remainder().iter().copied().fold(*most, f32::max);
+    for part in parts {
+        for lane in 0..16 {
+            largest[lane] = if part[lane] > largest[lane] { part[lane] } else { largest[lane] };
+        }
+    }
+    let now = largest.iter().copied().fold(rest, f32::max);
+    if now > *most {
+        let factor = if *most == f32::NEG_INFINITY { 0.0 } else { exp(*most - now) };
+        *total *= factor;
+        sums.iter_mut().for_each(|sum| *sum *= factor);
+        *most = now;
+    }
+    *total += exponentials(scores, now);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::rngs::StdRng;
+    use rand::{Rng as _, SeedableRng as _};
+
+    #[test]
+    fn exp_is_exp() {
+        for number in 0..100_000 {
+            let x = -(number as f32) / 1000.0;
+            let wanted = f64::from(x).exp();
+            let error = (f64::from(exp(x)) - wanted).abs();
+            assert!(error <= 2.5e-7 * wanted || x < -87.0, "{x}: {} {wanted}", exp(x));
+        }
+    }
+
+    #[test]
+    fn attention_is_that_of_the_definition() {
+        let mut rng = StdRng::seed_from_u64(3);
+        let segment = |queries, keys| Segment { queries, keys };
+        let cases: [(Heads, Vec<Segment>, bool); 6] = [
+            (Heads { queries: 4, keys: 2, dim: 8 }, vec![segment(1, 700)], true),
+            (Heads { queries: 2, keys: 2, dim: 16 }, vec![segment(5, 5), segment(3, 9)], true),
+            (Heads { queries: 4, keys: 1, dim: 32 }, vec![segment(40, 40)], true),
+            (Heads { queries: 2, keys: 1, dim: 72 }, vec![segment(150, 1200)], true),
+            (
+                Heads { queries: 3, keys: 3, dim: 40 },
+                vec![segment(64, 64), segment(33, 33), segment(4, 4)],
+                false,
+            ),
+            (Heads { queries: 2, keys: 2, dim: 64 }, vec![segment(300, 600)], false),
+        ];
+        for (heads, segments, causal) in cases {
+            let (n, m) = segments.iter().fold((0, 0), |(n, m), s| (n + s.queries, m + s.keys));
+            let mut random =
+                |count: usize| -> Vec<f32> { (0..count).map(|_| rng.random::<f32>() * 6.0 - 3.0).collect() };
+            let q = random(n * heads.queries * heads.dim);
+            let (k, v) = (random(m * heads.keys * heads.dim), random(m * heads.keys * heads.dim));
+            let Some(found) = attention(&q, &k, &v, heads, &segments, causal) else { continue };
+            let (mut q_start, mut k_start) = (0, 0);
+            for segment in &segments {
+                for query in 0..segment.queries {
+                    for head in 0..heads.queries {
+                        let at = ((q_start + query) * heads.queries + head) * heads.dim;
+                        let key = |key: usize| {
+                            ((k_start + key) * heads.keys + head / (heads.queries / heads.keys)) * heads.dim
+                        };
+                        let count = seen(query, *segment, causal);
+                        let score = |number: usize| -> f64 {
+                            let terms =
+                                (0..heads.dim).map(|d| f64::from(q[at + d]) * f64::from(k[key(number) + d]));
+                            terms.sum::<f64>() * (heads.dim as f64).powf(-0.5)
+                        };
+                        let scores: Vec<f64> = (0..count).map(score).collect();
+                        let most = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+                        let total: f64 = scores.iter().map(|score| (score - most).exp()).sum();
+                        for d in 0..heads.dim {
+                            let terms = scores.iter().enumerate();
+                            let wanted: f64 = terms
+                                .map(|(number, score)| {
+                                    (score - most).exp() / total * f64::from(v[key(number) + d])
+                                })
+                                .sum();
+                            assert!(
+                                (f64::from(found[at + d]) - wanted).abs() < 5e-6,
+                                "{heads:?} {segment:?}"
+                            );
+                        }
+                    }
+                }
+                (q_start, k_start) = (q_start + segment.queries, k_start + segment.keys);
+            }
+        }
+    }
+}

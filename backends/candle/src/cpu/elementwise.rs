@@ -1,0 +1,151 @@
+//! Element by element, on all cores and vectors.
+
+use multiversion::multiversion;
+use rayon::prelude::*;
+
+use super::attention::exp;
+
+/// Elements that a task takes.
+const TASK: usize = 1 << 14;
+
+/// silu(gate) * up.
+pub fn gated(gate: &[f32], up: &[f32]) -> Vec<f32> {
+    let mut out = vec![0.0; gate.len()];
+    let parts = gate.par_chunks(TASK).zip(up.par_chunks(TASK));
+    out.par_chunks_mut(TASK).zip(parts).for_each(|(out, (gate, up))| gated_part(out, gate, up));
+    out
+}
+
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl", "x86_64+avx2+fma"))]
+fn gated_part(out: &mut [f32], gate: &[f32], up: &[f32]) {
+    for ((out, gate), up) in out.iter_mut().zip(gate).zip(up) {
+        *out = gate / (1.0 + exp(-gate)) * up;
+    }
+}
+
+/// Gaussian error linear unit by tanh.
+pub fn gelu_tanh(x: &[f32]) -> Vec<f32> {
+    let mut out = vec![0.0; x.len()];
+    out.par_chunks_mut(TASK).zip(x.par_chunks(TASK)).for_each(|(out, x)| gelu_part(out, x));
+    out
+}
+
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl", "x86_64+avx2+fma"))]
+fn gelu_part(out: &mut [f32], x: &[f32]) {
+    for (out, &x) in out.iter_mut().zip(x) {
+        let inner = 0.797_884_6 * (x + 0.044_715 * x * x * x);
+        // (1 + tanh(u)) / 2 is the logistic function of 2u.
+        *out = x / (1.0 + exp(-2.0 * inner));
+    }
+}
+
+/// Rotary embedding of x (n, heads, dim) by tables (n, dim).
+pub fn rotate(x: &[f32], cos: &[f32], sin: &[f32], heads: usize, dim: usize) -> Vec<f32> {
+    let mut out = vec![0.0; x.len()];
+    let rows = out.par_chunks_mut(heads * dim).zip(x.par_chunks(heads * dim));
+    rows.zip(cos.par_chunks(dim).zip(sin.par_chunks(dim))).with_min_len(16).for_each(
+        |((out, x), (cos, sin))| {
+            rotate_row(out, x, cos, sin);
+        },
+    );
+    out
+}
+
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl", "x86_64+avx2+fma"))]
+fn rotate_row(out: &mut [f32], x: &[f32], cos: &[f32], sin: &[f32]) {
+    let dim = cos.len();
+    let half = dim / 2;
+    for (out, x) in out.chunks_exact_mut(dim).zip(x.chunks_exact(dim)) {
+        for i in 0..half {
+            out[i] = x[i] * cos[i] - x[i + half] * sin[i];
+            out[i + half] = x[i + half] * cos[i + half] + x[i] * sin[i + half];
+        }
+    }
+}
+
+/// x + y.
+pub fn add(x: &[f32], y: &[f32]) -> Vec<f32> {
+    let mut out = vec![0.0; x.len()];
+    out.par_chunks_mut(TASK)
+        .zip(x.par_chunks(TASK).zip(y.par_chunks(TASK)))
+        .for_each(|(out, (x, y))| out.iter_mut().zip(x).zip(y).for_each(|((out, x), y)| *out = x + y));
+    out
+}
+
+/// Rows of `width` by their root mean square.
+pub fn rms_norm(x: &[f32], weight: &[f32], eps: f32) -> Vec<f32> {
+    let mut out = vec![0.0; x.len()];
+    let rows = out.par_chunks_mut(weight.len()).zip(x.par_chunks(weight.len()));
+    rows.with_min_len(16).for_each(|(out, x)| rms_norm_row(out, x, weight, eps));
+    out
+}
+
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl", "x86_64+avx2+fma"))]
+fn rms_norm_row(out: &mut [f32], x: &[f32], weight: &[f32], eps: f32) {
+    let factor = 1.0 / (super::dot::dot(x, x) / x.len() as f32 + eps).sqrt();
+    for ((out, x), weight) in out.iter_mut().zip(x).zip(weight) {
+        *out = x * factor * weight;
+    }
+}
+
+/// Rows to mean 0 and variance 1, then scaled and shifted.
+pub fn layer_norm(x: &[f32], weight: &[f32], bias: &[f32], eps: f32) -> Vec<f32> {
+    let mut out = vec![0.0; x.len()];
+    let rows = out.par_chunks_mut(weight.len()).zip(x.par_chunks(weight.len()));
+    rows.with_min_len(16).for_each(|(out, x)| layer_norm_row(out, x, weight, bias, eps));
+    out
+}
+
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl", "x86_64+avx2+fma"))]
+fn layer_norm_row(out: &mut [f32], x: &[f32], weight: &[f32], bias: &[f32], eps: f32) {
+    let count = x.len() as f32;
+    let mut sums = [0.0f32; 16];
+    for part in x.chunks(16) {
+        part.iter().zip(&mut sums).for_each(|(x, sum)| *sum += x);
+    }
+    let mean = sums.iter().sum::<f32>() / count;
+    // Twice through the row: the difference of two large sums would lose digits.
+    for (out, x) in out.iter_mut().zip(x) {
+        *out = x - mean;
+    }
+    let factor = 1.0 / (super::dot::dot(out, out) / count + eps).sqrt();
+    for ((out, weight), bias) in out.iter_mut().zip(weight).zip(bias) {
+        *out = *out * factor * weight + bias;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn activations_are_those_of_the_definition() {
+        let x: Vec<f32> = (-2000..2000).map(|i| i as f32 / 20.0).collect();
+        let near = |found: f32, wanted: f64| {
+            assert!((f64::from(found) - wanted).abs() <= 1e-6 * (1.0 + wanted.abs()), "{found} {wanted}");
+        };
+        for ((found, gelu), &x) in gated(&x, &x).iter().zip(gelu_tanh(&x)).zip(&x) {
+            let x = f64::from(x);
+            near(*found, x * x / (1.0 + (-x).exp()));
+            let inner = (2.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x * x * x);
+            near(gelu, 0.5 * x * (1.0 + inner.tanh()));
+        }
+    }
+
+    #[test]
+    fn norms_are_those_of_the_definition() {
+        let x: Vec<f32> = (0..3 * 70).map(|i| (i * 31 % 17) as f32 - 3.0).collect();
+        let weight: Vec<f32> = (0..70).map(|i| i as f32 / 35.0).collect();
+        let bias: Vec<f32> = (0..70).map(|i| 1.0 - i as f32 / 70.0).collect();
+        let (rms, layer) = (rms_norm(&x, &weight, 1e-6), layer_norm(&x, &weight, &bias, 1e-6));
+        for (row, x) in x.chunks(70).enumerate() {
+            let mean = x.iter().sum::<f32>() / 70.0;
+            let square = |shift: f32| x.iter().map(|x| (x - shift) * (x - shift)).sum::<f32>() / 70.0 + 1e-6;
+            for i in 0..70 {
+                assert!((rms[row * 70 + i] - x[i] / square(0.0).sqrt() * weight[i]).abs() < 1e-5);
+                let wanted = (x[i] - mean) / square(mean).sqrt() * weight[i] + bias[i];
+                assert!((layer[row * 70 + i] - wanted).abs() < 1e-5);
+            }
+        }
+    }
+}

@@ -1,0 +1,12 @@
+//! Products and attention on the CPU, where candle's own are slower than the memory or the matrix
+//! units allow.
+
+mod amx;
+mod attention;
+mod dot;
+pub mod elementwise;
+mod matmul;
+
+pub use amx::is_available as has_amx;
+pub use attention::{Heads, attention};
+pub use matmul::{Weight, matmul};

@@ -1,0 +1,307 @@
+//! The models' arithmetic on candle tensors.
+
+use candle_core::{CpuStorage, D, DType, Device, Storage, Tensor};
+use candle_nn::ops;
+use paravt_qwen_vl::Error;
+use paravt_qwen_vl::ops::{Activation, Linear, Ops, Precision, Segment};
+use paravt_qwen_vl::weights::{Dtype, View};
+
+use crate::cpu::{self, Heads, Weight, elementwise};
+
+/// candle on one device.
+pub struct CandleOps {
+    device: Device,
+    dtype: DType,
+    /// Whether kernels may be used that candle cannot differentiate.
+    fused: bool,
+}
+
+type Result<T> = std::result::Result<T, Error>;
+
+/// candle's own error texts name shapes and types.
+fn fail(error: candle_core::Error) -> Error {
+    Error::Compute(format!("candle: {error}"))
+}
+
+impl CandleOps {
+    /// Arithmetic in a precision on a device.
+    pub fn new(device: Device, precision: Precision) -> Self {
+        let dtype = match precision {
+            Precision::F32 => DType::F32,
+            Precision::Bf16 => DType::BF16,
+            Precision::F16 => DType::F16,
+        };
+        Self { device, dtype, fused: true }
+    }
+}
+
+impl CandleOps {
+    /// Whether the kernels of this crate are to be used.
+    fn on_cpu(&self) -> bool {
+        self.fused && self.device.is_cpu()
+    }
+
+    /// A kernel's result in the engine's precision.
+    fn wrap(&self, values: Vec<f32>, shape: &[usize]) -> Result<Tensor> {
+        Tensor::from_vec(values, shape, &self.device).and_then(|x| x.to_dtype(self.dtype)).map_err(fail)
+    }
+}
+
+impl CandleOps {
+    /// x (n, k) by w (out, k) where a kernel of this crate does it better.
+    fn product(&self, x: &Tensor, w: &Tensor) -> Result<Option<Tensor>> {
+        if !self.on_cpu() || self.dtype == DType::F16 {
+            return Ok(None);
+        }
+        let (n, (out, k)) = (x.dims()[0], w.dims2().map_err(fail)?);
+        let narrow = self.dtype == DType::BF16;
+        let product = with_values(x, |x| with_weight(w, |w| Ok(cpu::matmul(x, narrow, w, k, out))))?;
+        product.map(|product| self.wrap(product, &[n, out])).transpose()
+    }
+}
+
+/// Runs a kernel on the values of a tensor on the CPU.
+fn with_values<R>(x: &Tensor, kernel: impl FnOnce(&[f32]) -> Result<R>) -> Result<R> {
+    let x = x.to_dtype(DType::F32).and_then(|x| x.contiguous()).map_err(fail)?;
+    let (storage, layout) = x.storage_and_layout();
+    let Storage::Cpu(CpuStorage::F32(values)) = &*storage else {
+        return Err(Error::Compute("values are not on the CPU".to_owned()));
+    };
+    kernel(&values[layout.start_offset()..][..x.elem_count()])
+}
+
+/// Runs a kernel on a matrix as it is stored.
+fn with_weight<R>(w: &Tensor, kernel: impl FnOnce(Weight<'_>) -> Result<R>) -> Result<R> {
+    if w.dtype() != DType::BF16 {
+        return with_values(w, |values| kernel(Weight::F32(values)));
+    }
+    let w = w.contiguous().map_err(fail)?;
+    let (storage, layout) = w.storage_and_layout();
+    let Storage::Cpu(CpuStorage::BF16(values)) = &*storage else {
+        return Err(Error::Compute("weights are not on the CPU".to_owned()));
+    };
+    kernel(Weight::Bf16(&values[layout.start_offset()..][..w.elem_count()]))
+}
+
+impl Ops for CandleOps {
+    type Tensor = Tensor;
+
+    fn weight(&self, view: &View<'_>, shape: &[usize]) -> Result<Tensor> {
+        let dtype = match view.dtype {
+            Dtype::BF16 => DType::BF16,
+            Dtype::F16 => DType::F16,
+            _ => DType::F32,
+        };
+        let tensor = Tensor::from_raw_buffer(view.data, dtype, shape, &self.device).map_err(fail)?;
+        // bfloat16 matrices stay as published: half the memory and half the time to read them, and their
+        // values are f32 values already.
+        let stays = self.on_cpu() && dtype == DType::BF16 && shape.len() > 1;
+        if stays { Ok(tensor) } else { tensor.to_dtype(self.dtype).map_err(fail) }
+    }
+
+    fn upload(&self, values: &[f32], shape: &[usize]) -> Result<Tensor> {
+        self.upload_f32(values, shape)?.to_dtype(self.dtype).map_err(fail)
+    }
+
+    fn upload_f32(&self, values: &[f32], shape: &[usize]) -> Result<Tensor> {
+        Tensor::from_slice(values, shape, &self.device).map_err(fail)
+    }
+
+    fn download(&self, x: &Tensor) -> Result<Vec<f32>> {
+        let flat = x.to_dtype(DType::F32).and_then(|x| x.flatten_all());
+        flat.and_then(|x| x.to_vec1()).map_err(fail)
+    }
+
+    fn shape(&self, x: &Tensor) -> Vec<usize> {
+        x.dims().to_vec()
+    }
+
+    fn rows(&self, table: &Tensor, ids: &[u32]) -> Result<Tensor> {
+        let ids = Tensor::from_slice(ids, ids.len(), &self.device).map_err(fail)?;
+        table.index_select(&ids, 0).and_then(|x| x.to_dtype(self.dtype)).map_err(fail)
+    }
+
+    fn linear(&self, x: &Tensor, linear: &Linear<Tensor>) -> Result<Tensor> {
+        let product = match self.product(x, &linear.weight)? {
+            Some(product) => product,
+            None => {
+                let weight = linear.weight.to_dtype(self.dtype).and_then(|weight| weight.t());
+                weight.and_then(|weight| x.matmul(&weight)).map_err(fail)?
+            }
+        };
+        match &linear.bias {
+            Some(bias) => product.broadcast_add(bias).map_err(fail),
+            None => Ok(product),
+        }
+    }
+
+    fn rms_norm(&self, x: &Tensor, weight: &Tensor, eps: f64) -> Result<Tensor> {
+        if self.on_cpu() {
+            let normed =
+                |x: &[f32]| with_values(weight, |weight| Ok(elementwise::rms_norm(x, weight, eps as f32)));
+            return self.wrap(with_values(x, normed)?, x.dims());
+        }
+        x.contiguous().and_then(|x| ops::rms_norm(&x, weight, eps as f32)).map_err(fail)
+    }
+
+    fn layer_norm(&self, x: &Tensor, weight: &Tensor, bias: &Tensor, eps: f64) -> Result<Tensor> {
+        if self.on_cpu() {
+            let normed = with_values(x, |x| {
+                with_values(weight, |weight| {
+                    with_values(bias, |bias| Ok(elementwise::layer_norm(x, weight, bias, eps as f32)))
+                })
+            });
+            return self.wrap(normed?, x.dims());
+        }
+        x.contiguous().and_then(|x| ops::layer_norm(&x, weight, bias, eps as f32)).map_err(fail)
+    }
+
+    fn activate(&self, x: &Tensor, activation: Activation) -> Result<Tensor> {
+        if self.on_cpu() && activation == Activation::GeluTanh {
+            return self.wrap(with_values(x, |x| Ok(elementwise::gelu_tanh(x)))?, x.dims());
+        }
+        match activation {
+            Activation::Silu => x.silu(),
+            Activation::Gelu => x.gelu_erf(),
+            Activation::GeluTanh => x.gelu(),
+        }
+        .map_err(fail)
+    }
+
+    fn gated(&self, gate: &Tensor, up: &Tensor) -> Result<Tensor> {
+        if self.on_cpu() {
+            let product = with_values(gate, |gate| with_values(up, |up| Ok(elementwise::gated(gate, up))))?;
+            return self.wrap(product, gate.dims());
+        }
+        gate.silu().and_then(|gate| gate.mul(up)).map_err(fail)
+    }
+
+    fn add(&self, a: &Tensor, b: &Tensor) -> Result<Tensor> {
+        if self.on_cpu() {
+            return self.wrap(with_values(a, |a| with_values(b, |b| Ok(elementwise::add(a, b))))?, a.dims());
+        }
+        a.add(b).map_err(fail)
+    }
+
+    fn add_rows(&self, x: &Tensor, places: &[u32], values: &Tensor) -> Result<Tensor> {
+        let places = Tensor::from_slice(places, places.len(), &self.device).map_err(fail)?;
+        x.index_add(&places, values, 0).map_err(fail)
+    }
+
+    fn weighted_rows(&self, table: &Tensor, ids: &[u32], weights: &[f32], taps: usize) -> Result<Tensor> {
+        let count = ids.len() / taps;
+        let sum = || {
+            let ids = Tensor::from_slice(ids, ids.len(), &self.device)?;
+            let weights = Tensor::from_slice(weights, (count, taps, 1), &self.device)?;
+            let rows = table.index_select(&ids, 0)?.to_dtype(DType::F32)?;
+            let rows = rows.reshape((count, taps, rows.dim(D::Minus1)?))?;
+            rows.broadcast_mul(&weights)?.sum(1)?.to_dtype(self.dtype)
+        };
+        sum().map_err(fail)
+    }
+
+    fn rotate(&self, x: &Tensor, cos: &Tensor, sin: &Tensor) -> Result<Tensor> {
+        if self.on_cpu() {
+            let (_, heads, dim) = x.dims3().map_err(fail)?;
+            let rotated = with_values(x, |x| {
+                with_values(cos, |cos| {
+                    with_values(sin, |sin| Ok(elementwise::rotate(x, cos, sin, heads, dim)))
+                })
+            });
+            return self.wrap(rotated?, x.dims());
+        }
+        let rotate = || {
+            let half = cos.dim(1)? / 2;
+            let (cos, sin) = (cos.narrow(1, 0, half)?.contiguous()?, sin.narrow(1, 0, half)?.contiguous()?);
+            let x = x.to_dtype(DType::F32)?.unsqueeze(0)?.contiguous()?;
+            candle_nn::rotary_emb::rope_thd(&x, &cos, &sin)?.squeeze(0)?.to_dtype(self.dtype)
+        };
+        rotate().map_err(fail)
+    }
+
+    fn attention(
+        &self,
+        q: &Tensor,
+        k: &Tensor,
+        v: &Tensor,
+        segments: &[Segment],
+        causal: bool,
+    ) -> Result<Tensor> {
+        if self.on_cpu() {
+            let ((_, queries, dim), (_, keys, _)) = (q.dims3().map_err(fail)?, k.dims3().map_err(fail)?);
+            let heads = Heads { queries, keys, dim };
+            let found = with_values(q, |q| {
+                with_values(k, |k| with_values(v, |v| Ok(cpu::attention(q, k, v, heads, segments, causal))))
+            });
+            if let Some(found) = found? {
+                return self.wrap(found, q.dims());
+            }
+        }
+        let (mut outputs, mut q_start, mut k_start) = (Vec::with_capacity(segments.len()), 0, 0);
+        for segment in segments {
+            let output = || {
+                let q = q.narrow(0, q_start, segment.queries)?;
+                let k = k.narrow(0, k_start, segment.keys)?;
+                let v = v.narrow(0, k_start, segment.keys)?;
+                attend(&q, &k, &v, causal)
+            };
+            outputs.push(output().map_err(fail)?);
+            q_start += segment.queries;
+            k_start += segment.keys;
+        }
+        self.cat(&outputs)
+    }
+
+    fn reshape(&self, x: &Tensor, shape: &[usize]) -> Result<Tensor> {
+        x.reshape(shape).map_err(fail)
+    }
+
+    fn narrow(&self, x: &Tensor, axis: usize, start: usize, length: usize) -> Result<Tensor> {
+        x.narrow(axis, start, length).map_err(fail)
+    }
+
+    fn cat(&self, parts: &[Tensor]) -> Result<Tensor> {
+        if let [only] = parts { Ok(only.clone()) } else { Tensor::cat(parts, 0).map_err(fail) }
+    }
+
+    fn buffer(&self, capacity: usize, like: &Tensor) -> Result<Tensor> {
+        let mut shape = like.dims().to_vec();
+        shape[0] = capacity;
+        Tensor::zeros(shape, like.dtype(), &self.device).map_err(fail)
+    }
+
+    fn write(&self, buffer: &Tensor, at: usize, rows: &Tensor) -> Result<()> {
+        rows.contiguous().and_then(|rows| buffer.slice_set(&rows, 0, at)).map_err(fail)
+    }
+}
+
+/// q (n, heads, dim), k and v (m, key heads, dim): (n, heads, dim). The last query sees all keys.
+fn attend(q: &Tensor, k: &Tensor, v: &Tensor, causal: bool) -> candle_core::Result<Tensor> {
+    let (queries, heads, dim) = q.dims3()?;
+    let (keys, key_heads, _) = k.dims3()?;
+    let group = heads / key_heads;
+    // (key heads, group * n, dim): the queries of a group share one product with their keys.
+    let grouped = q.reshape((queries, key_heads, group, dim))?.permute((1, 2, 0, 3))?.contiguous()?;
+    let grouped = (grouped.reshape((key_heads, group * queries, dim))? * (dim as f64).powf(-0.5))?;
+    let k = k.transpose(0, 1)?.contiguous()?;
+    let v = v.transpose(0, 1)?.contiguous()?;
+    let scores = grouped.matmul(&k.transpose(1, 2)?)?.to_dtype(DType::F32)?;
+    let scores = if causal && queries > 1 {
+        let offset = keys - queries;
+        let row = |query: usize| {
+            (0..keys).map(move |key| if key > query + offset { f32::NEG_INFINITY } else { 0.0 })
+        };
+        let mask: Vec<f32> = (0..queries).flat_map(row).collect();
+        let mask = Tensor::from_vec(mask, (1, 1, queries, keys), q.device())?;
+        scores.reshape((key_heads, group, queries, keys))?.broadcast_add(&mask)?.reshape((
+            key_heads,
+            group * queries,
+            keys,
+        ))?
+    } else {
+        scores
+    };
+    let shares = ops::softmax_last_dim(&scores)?.to_dtype(q.dtype())?;
+    let output = shares.matmul(&v)?.reshape((key_heads, group, queries, dim))?;
+    output.permute((2, 0, 1, 3))?.reshape((queries, heads, dim))
+}

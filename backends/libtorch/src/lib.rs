@@ -1,0 +1,39 @@
+//! Qwen3-VL and Qwen2.5-VL on libtorch. Empty without the feature `libtorch`.
+
+#[cfg(feature = "libtorch")]
+mod ops;
+
+#[cfg(feature = "libtorch")]
+pub use engine::{Device, start, version};
+#[cfg(feature = "libtorch")]
+pub use ops::TorchOps;
+
+#[cfg(feature = "libtorch")]
+mod engine {
+    use paravt_qwen_vl::Error;
+    use paravt_qwen_vl::engine::{Engine, Options};
+    pub use tch::Device;
+
+    use crate::TorchOps;
+
+    /// Loads a model on a device.
+    ///
+    /// # Errors
+    /// As [`Engine::start`].
+    pub fn start(mut options: Options, device: Device) -> Result<Engine, Error> {
+        let precision = options.precision;
+        options.narrow_weights = false;
+        Engine::start("libtorch", options, move || Ok(TorchOps::new(device, precision)))
+    }
+
+    /// What is linked and what it can use, e.g. `2.13, 2 threads, no CUDA`.
+    pub fn version() -> String {
+        let cuda = if tch::Cuda::is_available() {
+            format!("{} CUDA device(s)", tch::Cuda::device_count())
+        } else {
+            "no CUDA".to_owned()
+        };
+        // The bindings refuse to build with any other version.
+        format!("2.13, {} threads, {cuda}", tch::get_num_threads())
+    }
+}

@@ -1,0 +1,224 @@
+//! The models' arithmetic on libtorch tensors.
+
+use paravt_qwen_vl::Error;
+use paravt_qwen_vl::ops::{Activation, Linear, Ops, Precision, Segment};
+use paravt_qwen_vl::weights::{Dtype, View};
+use tch::{Device, Kind, TchError, Tensor};
+
+/// libtorch on one device.
+pub struct TorchOps {
+    device: Device,
+    kind: Kind,
+    /// Nothing is differentiated while this lives.
+    _no_grad: tch::NoGradGuard,
+}
+
+/// A tensor that is cheap to hand on: the handle is copied, not the values.
+pub struct Handle(Tensor);
+
+impl Clone for Handle {
+    fn clone(&self) -> Self {
+        Self(self.0.shallow_clone())
+    }
+}
+
+type Result<T> = std::result::Result<T, Error>;
+
+/// libtorch's own error texts name shapes and types; what follows is a C++ stack.
+fn fail(error: TchError) -> Error {
+    let text = error.to_string();
+    let first = text.split("Exception raised from").next().unwrap_or_default();
+    Error::Compute(format!("libtorch: {}", first.trim()))
+}
+
+fn wrap(result: std::result::Result<Tensor, TchError>) -> Result<Handle> {
+    result.map(Handle).map_err(fail)
+}
+
+fn sizes(shape: &[usize]) -> Vec<i64> {
+    shape.iter().map(|&size| size as i64).collect()
+}
+
+impl TorchOps {
+    /// Arithmetic in a precision on a device; to be made on the thread that uses it.
+    pub fn new(device: Device, precision: Precision) -> Self {
+        let kind = match precision {
+            Precision::F32 => Kind::Float,
+            Precision::Bf16 => Kind::BFloat16,
+            Precision::F16 => Kind::Half,
+        };
+        Self { device, kind, _no_grad: tch::no_grad_guard() }
+    }
+
+    fn ids(&self, ids: &[u32]) -> Result<Tensor> {
+        let ids: Vec<i64> = ids.iter().map(|&id| i64::from(id)).collect();
+        Tensor::f_from_slice(&ids).and_then(|ids| ids.f_to(self.device)).map_err(fail)
+    }
+}
+
+impl Ops for TorchOps {
+    type Tensor = Handle;
+
+    fn weight(&self, view: &View<'_>, shape: &[usize]) -> Result<Handle> {
+        let kind = match view.dtype {
+            Dtype::BF16 => Kind::BFloat16,
+            Dtype::F16 => Kind::Half,
+            _ => Kind::Float,
+        };
+        let tensor = Tensor::f_from_data_size(view.data, &sizes(shape), kind).map_err(fail)?;
+        wrap(tensor.f_to_device(self.device).and_then(|tensor| tensor.f_to_kind(self.kind)))
+    }
+
+    fn upload(&self, values: &[f32], shape: &[usize]) -> Result<Handle> {
+        wrap(self.upload_f32(values, shape)?.0.f_to_kind(self.kind))
+    }
+
+    fn upload_f32(&self, values: &[f32], shape: &[usize]) -> Result<Handle> {
+        let tensor = Tensor::f_from_slice(values).and_then(|tensor| tensor.f_reshape(sizes(shape)));
+        wrap(tensor.and_then(|tensor| tensor.f_to(self.device)))
+    }
+
+    fn download(&self, x: &Handle) -> Result<Vec<f32>> {
+        let flat =
+            x.0.f_to_kind(Kind::Float).and_then(|x| x.f_to(Device::Cpu)).and_then(|x| x.f_flatten(0, -1));
+        flat.and_then(Vec::<f32>::try_from).map_err(fail)
+    }
+
+    fn shape(&self, x: &Handle) -> Vec<usize> {
+        x.0.size().into_iter().map(|size| size as usize).collect()
+    }
+
+    fn rows(&self, table: &Handle, ids: &[u32]) -> Result<Handle> {
+        wrap(table.0.f_index_select(0, &self.ids(ids)?))
+    }
+
+    fn linear(&self, x: &Handle, linear: &Linear<Handle>) -> Result<Handle> {
+        let bias = linear.bias.as_ref().map(|bias| &bias.0);
+        // One row by a matrix is a matrix by a vector: libtorch has a kernel that is better at it.
+        if x.0.size()[0] == 1 && self.device == Device::Cpu && self.kind == Kind::Float {
+            let product = x.0.f_squeeze_dim(0).and_then(|x| match bias {
+                Some(bias) => bias.f_addmv(&linear.weight.0, &x),
+                None => linear.weight.0.f_mv(&x),
+            });
+            return wrap(product.and_then(|product| product.f_unsqueeze(0)));
+        }
+        wrap(x.0.f_linear(&linear.weight.0, bias))
+    }
+
+    fn rms_norm(&self, x: &Handle, weight: &Handle, eps: f64) -> Result<Handle> {
+        // Its own sum of squares in f32, as the models' norms do whatever the precision.
+        let normed =
+            x.0.f_to_kind(Kind::Float)
+                .and_then(|x| x.f_internal_fused_rms_norm(weight.0.size(), None::<Tensor>, eps));
+        let normed = normed.and_then(|(normed, _)| normed.f_to_kind(self.kind)).map_err(fail)?;
+        wrap(normed.f_mul(&weight.0))
+    }
+
+    fn layer_norm(&self, x: &Handle, weight: &Handle, bias: &Handle, eps: f64) -> Result<Handle> {
+        wrap(x.0.f_layer_norm(weight.0.size(), Some(&weight.0), Some(&bias.0), eps, true))
+    }
+
+    fn activate(&self, x: &Handle, activation: Activation) -> Result<Handle> {
+        wrap(match activation {
+            Activation::Silu => x.0.f_silu(),
+            Activation::Gelu => x.0.f_gelu("none"),
+            Activation::GeluTanh => x.0.f_gelu("tanh"),
+        })
+    }
+
+    fn gated(&self, gate: &Handle, up: &Handle) -> Result<Handle> {
+        wrap(gate.0.f_silu().and_then(|mut gate| gate.f_mul_(&up.0)))
+    }
+
+    fn add(&self, a: &Handle, b: &Handle) -> Result<Handle> {
+        wrap(a.0.f_add(&b.0))
+    }
+
+    fn add_rows(&self, x: &Handle, places: &[u32], values: &Handle) -> Result<Handle> {
+        wrap(x.0.f_index_add(0, &self.ids(places)?, &values.0))
+    }
+
+    fn weighted_rows(&self, table: &Handle, ids: &[u32], weights: &[f32], taps: usize) -> Result<Handle> {
+        let (count, taps) = ((ids.len() / taps) as i64, taps as i64);
+        let sum = || {
+            let ids: Vec<i64> = ids.iter().map(|&id| i64::from(id)).collect();
+            let ids = Tensor::f_from_slice(&ids)?.f_to(self.device)?;
+            let weights = Tensor::f_from_slice(weights)?.f_to(self.device)?.f_reshape([count, taps, 1])?;
+            let rows =
+                table.0.f_index_select(0, &ids)?.f_to_kind(Kind::Float)?.f_reshape([count, taps, -1])?;
+            rows.f_mul(&weights)?.f_sum_dim_intlist([1].as_slice(), false, Kind::Float)?.f_to_kind(self.kind)
+        };
+        wrap(sum())
+    }
+
+    fn rotate(&self, x: &Handle, cos: &Handle, sin: &Handle) -> Result<Handle> {
+        let rotate = || {
+            let half = x.0.size()[2] / 2;
+            let x = x.0.f_to_kind(Kind::Float)?;
+            let (cos, sin) = (cos.0.f_unsqueeze(1)?, sin.0.f_unsqueeze(1)?);
+            let turned = Tensor::f_cat(&[x.f_narrow(2, half, half)?.f_neg()?, x.f_narrow(2, 0, half)?], 2)?;
+            x.f_mul(&cos)?.f_add_(&turned.f_mul(&sin)?)?.f_to_kind(self.kind)
+        };
+        wrap(rotate())
+    }
+
+    fn attention(
+        &self,
+        q: &Handle,
+        k: &Handle,
+        v: &Handle,
+        segments: &[Segment],
+        causal: bool,
+    ) -> Result<Handle> {
+        let attend = || {
+            let (mut outputs, mut q_start, mut k_start) = (Vec::with_capacity(segments.len()), 0, 0);
+            for segment in segments {
+                let (queries, keys) = (segment.queries as i64, segment.keys as i64);
+                let part = |x: &Handle, start, length| {
+                    x.0.f_narrow(0, start, length)?.f_transpose(0, 1)?.f_unsqueeze(0)
+                };
+                let (q, k, v) =
+                    (part(q, q_start, queries)?, part(k, k_start, keys)?, part(v, k_start, keys)?);
+                // libtorch's own causal mask counts from the first key; ours from the last.
+                let whole = causal && queries > 1 && queries == keys;
+                let mask = if causal && queries > 1 && !whole {
+                    let ones = Tensor::f_ones([queries, keys], (Kind::Bool, self.device))?;
+                    Some(ones.f_tril(keys - queries)?)
+                } else {
+                    None
+                };
+                let shared = q.size()[1] != k.size()[1];
+                let output =
+                    Tensor::f_scaled_dot_product_attention(&q, &k, &v, mask, 0.0, whole, None, shared)?;
+                outputs.push(output.f_squeeze_dim(0)?.f_transpose(0, 1)?);
+                (q_start, k_start) = (q_start + queries, k_start + keys);
+            }
+            if outputs.len() == 1 { Ok(outputs.remove(0)) } else { Tensor::f_cat(&outputs, 0) }
+        };
+        wrap(attend())
+    }
+
+    fn reshape(&self, x: &Handle, shape: &[usize]) -> Result<Handle> {
+        wrap(x.0.f_reshape(sizes(shape)))
+    }
+
+    fn narrow(&self, x: &Handle, axis: usize, start: usize, length: usize) -> Result<Handle> {
+        wrap(x.0.f_narrow(axis as i64, start as i64, length as i64))
+    }
+
+    fn cat(&self, parts: &[Handle]) -> Result<Handle> {
+        let parts: Vec<&Tensor> = parts.iter().map(|part| &part.0).collect();
+        wrap(Tensor::f_cat(&parts, 0))
+    }
+
+    fn buffer(&self, capacity: usize, like: &Handle) -> Result<Handle> {
+        let mut shape = like.0.size();
+        shape[0] = capacity as i64;
+        wrap(Tensor::f_zeros(shape, (like.0.kind(), self.device)))
+    }
+
+    fn write(&self, buffer: &Handle, at: usize, rows: &Handle) -> Result<()> {
+        let place = buffer.0.f_narrow(0, at as i64, rows.0.size()[0]);
+        place.and_then(|mut place| place.f_copy_(&rows.0)).map_err(fail)
+    }
+}

@@ -1,0 +1,51 @@
+//! What can go wrong between a model folder and an answer.
+
+use std::path::{Path, PathBuf};
+
+/// Why a model cannot be loaded or a conversation not be answered.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A file of the model folder is missing or wrong.
+    #[error("{}: {message}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong and what to do.
+        message: String,
+    },
+    /// A weight is missing or has another shape than the configuration asks for.
+    #[error("tensor `{name}` in {}: {message}", path.display())]
+    Weight {
+        /// Name in the checkpoint.
+        name: String,
+        /// The file, or the folder when no file has it.
+        path: PathBuf,
+        /// What is wrong.
+        message: String,
+    },
+    /// The conversation cannot be made into a prompt.
+    #[error("{0}")]
+    Prompt(String),
+    /// Prompt and answer do not fit the model's context.
+    #[error("{prompt} prompt tokens and {new} new ones are more than the context of {context}")]
+    ContextLength {
+        /// Tokens of the prompt.
+        prompt: usize,
+        /// Tokens asked for.
+        new: usize,
+        /// Most positions the model was made for.
+        context: usize,
+    },
+    /// The request does not fit into memory.
+    #[error("{0}")]
+    Memory(String),
+    /// Tensor arithmetic failed; the message holds shapes.
+    #[error("{0}")]
+    Compute(String),
+}
+
+impl Error {
+    pub(crate) fn file(path: &Path, message: impl ToString) -> Self {
+        Error::File { path: path.to_owned(), message: message.to_string() }
+    }
+}

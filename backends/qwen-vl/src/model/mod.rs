@@ -1,0 +1,78 @@
+//! Both architectures, written once over [`Ops`].
+//!
+//! Source: `modeling_qwen3_vl.py` and `modeling_qwen2_5_vl.py` of transformers 5.23. Tensor names are
+//! the published ones.
+
+mod text;
+mod vision;
+
+pub use text::{KvCache, Rows, Text};
+pub use vision::{Features, Vision};
+
+use crate::config::Config;
+use crate::error::Error;
+use crate::ops::{Linear, Ops};
+use crate::weights::Weights;
+
+/// A loaded model.
+pub struct Model<O: Ops> {
+    /// The engine's arithmetic.
+    pub ops: O,
+    /// Sizes.
+    pub config: Config,
+    /// The language model.
+    pub text: Text<O::Tensor>,
+    /// The vision tower.
+    pub vision: Vision<O::Tensor>,
+}
+
+impl<O: Ops> Model<O> {
+    /// Takes every weight from the checkpoint.
+    ///
+    /// # Errors
+    /// A tensor that is missing or has another shape.
+    pub fn load(ops: O, config: Config, weights: &Weights) -> Result<Self, Error> {
+        let text = Text::load(&ops, &config, weights)?;
+        let vision = Vision::load(&ops, &config, weights)?;
+        Ok(Self { ops, config, text, vision })
+    }
+}
+
+/// Loads tensors whose names share a start.
+struct Loader<'a, O: Ops> {
+    ops: &'a O,
+    weights: &'a Weights,
+    prefix: String,
+}
+
+impl<'a, O: Ops> Loader<'a, O> {
+    /// The first of the prefixes that the checkpoint uses: the published one or a newer one.
+    fn new(ops: &'a O, weights: &'a Weights, prefixes: &[&str]) -> Self {
+        let known = prefixes.iter().find(|prefix| weights.has_prefix(prefix));
+        let prefix = (*known.unwrap_or(&prefixes[0])).to_owned();
+        Self { ops, weights, prefix }
+    }
+
+    fn inside(&self, part: &str) -> Self {
+        Self { ops: self.ops, weights: self.weights, prefix: format!("{}{part}.", self.prefix) }
+    }
+
+    fn tensor(&self, name: &str, shape: &[usize]) -> Result<O::Tensor, Error> {
+        let name = format!("{}{name}", self.prefix);
+        self.take(&name, shape, shape)
+    }
+
+    /// A tensor in another shape than it is published in.
+    fn take(&self, name: &str, published: &[usize], shape: &[usize]) -> Result<O::Tensor, Error> {
+        let view = self.weights.get(name, published)?;
+        let tensor = self.ops.weight(&view, shape)?;
+        self.weights.release(&view);
+        Ok(tensor)
+    }
+
+    fn linear(&self, name: &str, out: usize, input: usize, bias: bool) -> Result<Linear<O::Tensor>, Error> {
+        let weight = self.tensor(&format!("{name}.weight"), &[out, input])?;
+        let bias = bias.then(|| self.tensor(&format!("{name}.bias"), &[out])).transpose()?;
+        Ok(Linear { weight, bias })
+    }
+}

@@ -1,0 +1,295 @@
+//! The language model: grouped-query attention, gated MLP, multimodal rotary positions.
+
+use super::{Features, Loader, Model};
+use crate::config::{Config, Family};
+use crate::error::Error;
+use crate::ops::{Linear, Ops, Segment};
+use crate::positions::text_rotary;
+use crate::weights::Weights;
+
+/// Weights of the language model.
+pub struct Text<T> {
+    embeddings: T,
+    layers: Vec<Layer<T>>,
+    norm: T,
+    head: Linear<T>,
+}
+
+struct Layer<T> {
+    input_norm: T,
+    query: Linear<T>,
+    key: Linear<T>,
+    value: Linear<T>,
+    output: Linear<T>,
+    /// Qwen3: norms of each query and key head.
+    head_norms: Option<(T, T)>,
+    post_norm: T,
+    gate: Linear<T>,
+    up: Linear<T>,
+    down: Linear<T>,
+}
+
+/// Keys and values of one sequence, per layer (tokens, key heads, head_dim), with room to grow.
+pub struct KvCache<T> {
+    layers: Vec<Option<(T, T)>>,
+    length: usize,
+    capacity: usize,
+}
+
+/// New tokens of one sequence.
+pub struct Rows<'a, T> {
+    /// Token ids; those of visual tokens are replaced by features.
+    pub ids: &'a [u32],
+    /// Time, height and width of each.
+    pub positions: &'a [[u32; 3]],
+    /// Where the visual tokens are among these rows, in the order of `features`.
+    pub visual: &'a [u32],
+    /// Rows of [`Features`] for them; `None` where there are none.
+    pub features: Option<&'a Features<T>>,
+    /// Keys and values so far; grows by these rows.
+    pub cache: &'a mut KvCache<T>,
+}
+
+impl<T: Clone> KvCache<T> {
+    /// Nothing yet; room is made when the first rows come.
+    pub fn new(layers: usize, capacity: usize) -> Self {
+        Self { layers: vec![None; layers], length: 0, capacity }
+    }
+
+    /// Tokens held.
+    pub fn len(&self) -> usize {
+        self.length
+    }
+
+    /// Whether nothing is held.
+    pub fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
+    /// Tokens there is room for.
+    pub fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    /// Forgets all tokens from `length` on.
+    pub fn truncate(&mut self, length: usize) {
+        self.length = self.length.min(length);
+    }
+
+    /// A cache of its own with the first `length` tokens of this one.
+    ///
+    /// # Errors
+    /// No memory.
+    pub fn copy<O: Ops<Tensor = T>>(&self, ops: &O, length: usize, capacity: usize) -> Result<Self, Error> {
+        let copy = |tensor: &T| {
+            let buffer = ops.buffer(capacity, tensor)?;
+            ops.write(&buffer, 0, &ops.narrow(tensor, 0, 0, length)?)?;
+            Ok::<_, Error>(buffer)
+        };
+        let layers = self
+            .layers
+            .iter()
+            .map(|layer| layer.as_ref().map(|(keys, values)| Ok((copy(keys)?, copy(values)?))).transpose());
+        Ok(Self { layers: layers.collect::<Result<_, Error>>()?, length: length.min(self.length), capacity })
+    }
+
+    /// Makes room for `rows` more in every layer.
+    fn reserve<O: Ops<Tensor = T>>(&mut self, ops: &O, rows: usize) -> Result<(), Error> {
+        if self.length + rows > self.capacity {
+            let capacity = (self.length + rows).max(self.capacity * 2);
+            *self = self.copy(ops, self.length, capacity)?;
+        }
+        Ok(())
+    }
+
+    /// Adds rows to one layer and gives all keys and values of it.
+    fn extend<O: Ops<Tensor = T>>(&mut self, ops: &O, layer: usize, k: &T, v: &T) -> Result<(T, T), Error> {
+        let rows = ops.shape(k)[0];
+        if self.layers[layer].is_none() {
+            self.layers[layer] = Some((ops.buffer(self.capacity, k)?, ops.buffer(self.capacity, v)?));
+        }
+        let Some((keys, values)) = &self.layers[layer] else { return Ok((k.clone(), v.clone())) };
+        ops.write(keys, self.length, k)?;
+        ops.write(values, self.length, v)?;
+        let all = self.length + rows;
+        Ok((ops.narrow(keys, 0, 0, all)?, ops.narrow(values, 0, 0, all)?))
+    }
+}
+
+impl<T: Clone> Text<T> {
+    pub(super) fn load<O: Ops<Tensor = T>>(
+        ops: &O,
+        config: &Config,
+        weights: &Weights,
+    ) -> Result<Self, Error> {
+        let text = &config.text;
+        let loader = Loader::new(ops, weights, &["model.language_model.", "model."]);
+        let (hidden, inner) = (text.hidden_size, text.intermediate_size);
+        let (all, keys) =
+            (text.num_attention_heads * text.head_dim, text.num_key_value_heads * text.head_dim);
+        let bias = config.family == Family::Qwen25;
+        let layer = |number: usize| {
+            let layer = loader.inside(&format!("layers.{number}"));
+            let attention = layer.inside("self_attn");
+            let head_norm = |name: &str| attention.tensor(name, &[text.head_dim]);
+            Ok(Layer {
+                input_norm: layer.tensor("input_layernorm.weight", &[hidden])?,
+                query: attention.linear("q_proj", all, hidden, bias)?,
+                key: attention.linear("k_proj", keys, hidden, bias)?,
+                value: attention.linear("v_proj", keys, hidden, bias)?,
+                output: attention.linear("o_proj", hidden, all, false)?,
+                head_norms: match config.family {
+                    Family::Qwen3 => Some((head_norm("q_norm.weight")?, head_norm("k_norm.weight")?)),
+                    Family::Qwen25 => None,
+                },
+                post_norm: layer.tensor("post_attention_layernorm.weight", &[hidden])?,
+                gate: layer.linear("mlp.gate_proj", inner, hidden, false)?,
+                up: layer.linear("mlp.up_proj", inner, hidden, false)?,
+                down: layer.linear("mlp.down_proj", hidden, inner, false)?,
+            })
+        };
+        let embeddings = loader.tensor("embed_tokens.weight", &[text.vocab_size, hidden])?;
+        let head = if config.tied {
+            Linear { weight: embeddings.clone(), bias: None }
+        } else {
+            Loader::new(ops, weights, &[""]).linear("lm_head", text.vocab_size, hidden, false)?
+        };
+        let layers = (0..text.num_hidden_layers).map(layer).collect::<Result<_, Error>>()?;
+        Ok(Self { embeddings, layers, norm: loader.tensor("norm.weight", &[hidden])?, head })
+    }
+}
+
+impl<O: Ops> Model<O> {
+    /// Runs new tokens of several sequences in one pass: hidden states (tokens, hidden) after the last
+    /// norm, sequence after sequence. The caches then hold the new tokens too.
+    ///
+    /// # Errors
+    /// Tensor arithmetic, e.g. no memory.
+    pub fn hidden(&self, batch: &mut [Rows<'_, O::Tensor>]) -> Result<O::Tensor, Error> {
+        let ops = &self.ops;
+        for rows in batch.iter_mut() {
+            rows.cache.reserve(ops, rows.ids.len())?;
+        }
+        let positions: Vec<[u32; 3]> = batch.iter().flat_map(|rows| rows.positions).copied().collect();
+        let (cos, sin) = text_rotary(&self.config, &positions);
+        let shape = [positions.len(), self.config.text.head_dim];
+        let rotary = (ops.upload_f32(&cos, &shape)?, ops.upload_f32(&sin, &shape)?);
+        let visual = Visual::of(batch);
+        let mut x = self.embed(batch, &visual)?;
+        for (number, layer) in self.text.layers.iter().enumerate() {
+            let normed = ops.rms_norm(&x, &layer.input_norm, self.config.text.rms_norm_eps)?;
+            x = ops.add(&x, &self.attend(layer, number, &normed, &rotary, batch)?)?;
+            let normed = ops.rms_norm(&x, &layer.post_norm, self.config.text.rms_norm_eps)?;
+            let inner = ops.gated(&ops.linear(&normed, &layer.gate)?, &ops.linear(&normed, &layer.up)?)?;
+            x = ops.add(&x, &ops.linear(&inner, &layer.down)?)?;
+            if let Some(features) = visual.deepstack(ops, number)? {
+                x = ops.add_rows(&x, &visual.places, &features)?;
+            }
+        }
+        for rows in batch.iter_mut() {
+            rows.cache.length += rows.ids.len();
+        }
+        ops.rms_norm(&x, &self.text.norm, self.config.text.rms_norm_eps)
+    }
+
+    /// Logits (rows, vocabulary) of hidden states.
+    ///
+    /// # Errors
+    /// Tensor arithmetic.
+    pub fn logits(&self, hidden: &O::Tensor) -> Result<O::Tensor, Error> {
+        self.ops.linear(hidden, &self.text.head)
+    }
+
+    /// Token embeddings with visual features in the places of their placeholders.
+    fn embed(
+        &self,
+        batch: &[Rows<'_, O::Tensor>],
+        visual: &Visual<'_, O::Tensor>,
+    ) -> Result<O::Tensor, Error> {
+        let ops = &self.ops;
+        let ids: Vec<u32> = batch.iter().flat_map(|rows| rows.ids).copied().collect();
+        if visual.places.is_empty() {
+            return ops.rows(&self.text.embeddings, &ids);
+        }
+        // Text rows, then visual rows, then one gather that puts them in order.
+        let mut order = vec![0; ids.len()];
+        let mut is_visual = vec![false; ids.len()];
+        for &place in &visual.places {
+            is_visual[place as usize] = true;
+        }
+        let mut text_ids = Vec::with_capacity(ids.len());
+        for (row, &id) in ids.iter().enumerate().filter(|(row, _)| !is_visual[*row]) {
+            order[row] = text_ids.len() as u32;
+            text_ids.push(id);
+        }
+        for (number, &place) in visual.places.iter().enumerate() {
+            order[place as usize] = (text_ids.len() + number) as u32;
+        }
+        let mut parts: Vec<O::Tensor> =
+            visual.features.iter().map(|features| features.merged.clone()).collect();
+        if !text_ids.is_empty() {
+            parts.insert(0, ops.rows(&self.text.embeddings, &text_ids)?);
+        }
+        ops.rows(&ops.cat(&parts)?, &order)
+    }
+
+    fn attend(
+        &self,
+        layer: &Layer<O::Tensor>,
+        number: usize,
+        x: &O::Tensor,
+        (cos, sin): &(O::Tensor, O::Tensor),
+        batch: &mut [Rows<'_, O::Tensor>],
+    ) -> Result<O::Tensor, Error> {
+        let (ops, text) = (&self.ops, &self.config.text);
+        let tokens = ops.shape(x)[0];
+        let heads = |linear: &Linear<O::Tensor>, heads: usize, norm: Option<&O::Tensor>| {
+            let x = ops.reshape(&ops.linear(x, linear)?, &[tokens, heads, text.head_dim])?;
+            norm.map_or(Ok(x.clone()), |norm| ops.rms_norm(&x, norm, text.rms_norm_eps))
+        };
+        let (query_norm, key_norm) = layer.head_norms.as_ref().map(|(q, k)| (q, k)).unzip();
+        let q = ops.rotate(&heads(&layer.query, text.num_attention_heads, query_norm)?, cos, sin)?;
+        let k = ops.rotate(&heads(&layer.key, text.num_key_value_heads, key_norm)?, cos, sin)?;
+        let v = heads(&layer.value, text.num_key_value_heads, None)?;
+        let (mut outputs, mut start) = (Vec::with_capacity(batch.len()), 0);
+        for rows in batch.iter_mut() {
+            let queries = rows.ids.len();
+            let part = |x: &O::Tensor| ops.narrow(x, 0, start, queries);
+            let (keys, values) = rows.cache.extend(ops, number, &part(&k)?, &part(&v)?)?;
+            let segment = Segment { queries, keys: rows.cache.length + queries };
+            outputs.push(ops.attention(&part(&q)?, &keys, &values, &[segment], true)?);
+            start += queries;
+        }
+        let output = if outputs.len() == 1 { outputs.remove(0) } else { ops.cat(&outputs)? };
+        let output = ops.reshape(&output, &[tokens, text.num_attention_heads * text.head_dim])?;
+        ops.linear(&output, &layer.output)
+    }
+}
+
+/// The visual rows of a batch.
+struct Visual<'a, T> {
+    places: Vec<u32>,
+    features: Vec<&'a Features<T>>,
+}
+
+impl<'a, T: Clone> Visual<'a, T> {
+    fn of(batch: &[Rows<'a, T>]) -> Self {
+        let (mut places, mut features, mut start) = (Vec::new(), Vec::new(), 0);
+        for rows in batch {
+            places.extend(rows.visual.iter().map(|place| start + place));
+            features.extend(rows.features);
+            start += rows.ids.len() as u32;
+        }
+        Self { places, features }
+    }
+
+    fn deepstack<O: Ops<Tensor = T>>(&self, ops: &O, layer: usize) -> Result<Option<T>, Error> {
+        let parts: Vec<T> =
+            self.features.iter().filter_map(|features| features.deepstack.get(layer).cloned()).collect();
+        match parts.len() {
+            0 => Ok(None),
+            1 => Ok(parts.into_iter().next()),
+            _ => ops.cat(&parts).map(Some),
+        }
+    }
+}

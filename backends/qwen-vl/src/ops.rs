@@ -1,0 +1,147 @@
+//! The tensor arithmetic that the models are written in; one implementation per engine.
+
+use crate::error::Error;
+use crate::weights::View;
+
+/// Number type of activations and cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Precision {
+    /// 32 bits.
+    F32,
+    /// 8 exponent bits, 8 of mantissa.
+    Bf16,
+    /// 5 exponent bits, 11 of mantissa.
+    F16,
+}
+
+impl Precision {
+    /// Bytes of one element.
+    pub fn bytes(self) -> usize {
+        if self == Precision::F32 { 4 } else { 2 }
+    }
+
+    /// The name used on the command line.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Precision::F32 => "f32",
+            Precision::Bf16 => "bf16",
+            Precision::F16 => "f16",
+        }
+    }
+}
+
+/// Which activation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Activation {
+    /// x times its sigmoid.
+    Silu,
+    /// Gaussian error linear unit, exact.
+    Gelu,
+    /// Its approximation by tanh.
+    GeluTanh,
+}
+
+/// A matrix (out, in) with its bias (out).
+#[derive(Debug, Clone)]
+pub struct Linear<T> {
+    /// (out, in), as published.
+    pub weight: T,
+    /// (out).
+    pub bias: Option<T>,
+}
+
+/// Rows of a packed batch that attend to each other: queries and keys that follow on the ones before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Segment {
+    /// Rows of queries.
+    pub queries: usize,
+    /// Rows of keys; with a causal mask the last query sees all of them.
+    pub keys: usize,
+}
+
+/// Tensor arithmetic. Activations are packed: a row per token or patch, no padding, no batch axis.
+///
+/// Every method fails only as [`Error::Compute`], with the shapes in the message.
+#[allow(clippy::missing_errors_doc)]
+pub trait Ops: 'static {
+    /// A tensor of this engine.
+    type Tensor: Clone;
+
+    /// A weight in its published type or the engine's.
+    fn weight(&self, view: &View<'_>, shape: &[usize]) -> Result<Self::Tensor, Error>;
+    /// Host values as activations.
+    fn upload(&self, values: &[f32], shape: &[usize]) -> Result<Self::Tensor, Error>;
+    /// Host values that stay f32 whatever the precision: rotary tables.
+    fn upload_f32(&self, values: &[f32], shape: &[usize]) -> Result<Self::Tensor, Error>;
+    /// Values on the host.
+    fn download(&self, x: &Self::Tensor) -> Result<Vec<f32>, Error>;
+    /// Sizes, outermost first.
+    fn shape(&self, x: &Self::Tensor) -> Vec<usize>;
+
+    /// Rows of a table (n, c) as activations.
+    fn rows(&self, table: &Self::Tensor, ids: &[u32]) -> Result<Self::Tensor, Error>;
+    /// x (n, in) by the matrix, plus bias: (n, out).
+    fn linear(&self, x: &Self::Tensor, linear: &Linear<Self::Tensor>) -> Result<Self::Tensor, Error>;
+    /// Over the last axis.
+    fn rms_norm(&self, x: &Self::Tensor, weight: &Self::Tensor, eps: f64) -> Result<Self::Tensor, Error>;
+    /// Over the last axis.
+    fn layer_norm(
+        &self,
+        x: &Self::Tensor,
+        weight: &Self::Tensor,
+        bias: &Self::Tensor,
+        eps: f64,
+    ) -> Result<Self::Tensor, Error>;
+    /// Element by element.
+    fn activate(&self, x: &Self::Tensor, activation: Activation) -> Result<Self::Tensor, Error>;
+    /// silu(gate) * up.
+    fn gated(&self, gate: &Self::Tensor, up: &Self::Tensor) -> Result<Self::Tensor, Error>;
+    /// Element by element.
+    fn add(&self, a: &Self::Tensor, b: &Self::Tensor) -> Result<Self::Tensor, Error>;
+    /// Rows of `x` with `values` added at the places given.
+    fn add_rows(
+        &self,
+        x: &Self::Tensor,
+        places: &[u32],
+        values: &Self::Tensor,
+    ) -> Result<Self::Tensor, Error>;
+    /// Sum over `taps` of table rows by weight: ids and weights are (n, taps), row-major.
+    fn weighted_rows(
+        &self,
+        table: &Self::Tensor,
+        ids: &[u32],
+        weights: &[f32],
+        taps: usize,
+    ) -> Result<Self::Tensor, Error>;
+
+    /// Rotary embedding of x (n, heads, dim) with tables (n, dim), halves paired.
+    fn rotate(&self, x: &Self::Tensor, cos: &Self::Tensor, sin: &Self::Tensor)
+    -> Result<Self::Tensor, Error>;
+    /// Attention of q (n, heads, dim) to k and v (m, key heads, dim) within segments: (n, heads, dim).
+    fn attention(
+        &self,
+        q: &Self::Tensor,
+        k: &Self::Tensor,
+        v: &Self::Tensor,
+        segments: &[Segment],
+        causal: bool,
+    ) -> Result<Self::Tensor, Error>;
+
+    /// The same values in another shape.
+    fn reshape(&self, x: &Self::Tensor, shape: &[usize]) -> Result<Self::Tensor, Error>;
+    /// `length` entries of an axis from `start`.
+    fn narrow(
+        &self,
+        x: &Self::Tensor,
+        axis: usize,
+        start: usize,
+        length: usize,
+    ) -> Result<Self::Tensor, Error>;
+    /// One after the other along the first axis.
+    fn cat(&self, parts: &[Self::Tensor]) -> Result<Self::Tensor, Error>;
+
+    /// Room for `capacity` rows of keys or values (rows, heads, dim).
+    fn buffer(&self, capacity: usize, like: &Self::Tensor) -> Result<Self::Tensor, Error>;
+    /// Writes rows into a buffer from row `at`, in place.
+    fn write(&self, buffer: &Self::Tensor, at: usize, rows: &Self::Tensor) -> Result<(), Error>;
+}

@@ -1,0 +1,317 @@
+//! Images and video frames to patches, as the models' processors make them.
+//!
+//! Sources: `Qwen2VLImageProcessor`, `Qwen2VLVideoProcessor` and `Qwen3VLVideoProcessor` of
+//! transformers 5.23. Pixels pass through 8 bits after resizing, as there.
+
+use std::path::{Path, PathBuf};
+
+use image::ImageDecoder as _;
+use paravt_media::Resizer;
+use serde_json::Value;
+
+use crate::config::{Family, VisionConfig};
+use crate::error::Error;
+use crate::positions::Grid;
+
+/// 8-bit RGB, (height, width, 3).
+#[derive(Debug, Clone)]
+pub struct Pixels {
+    /// Pixels across.
+    pub width: u32,
+    /// Pixels down.
+    pub height: u32,
+    /// Values, row-major.
+    pub rgb: Vec<u8>,
+}
+
+/// Patches of one image or video, (grid patches, patch values), normalised.
+#[derive(Debug, Clone)]
+pub struct Patches {
+    /// How they lie.
+    pub grid: Grid,
+    /// Values: channel, frame, row, column within a patch.
+    pub values: Vec<f32>,
+}
+
+/// The two processors of a model folder.
+#[derive(Debug, Clone)]
+pub struct Processor {
+    /// For images.
+    pub image: Rules,
+    /// For videos.
+    pub video: VideoRules,
+}
+
+/// Sizes and colours.
+#[derive(Debug, Clone)]
+pub struct Rules {
+    /// Fewest pixels of an image (Qwen3-VL videos: of all frames together).
+    pub min_pixels: u64,
+    /// Most pixels of an image (Qwen3-VL videos: of all frames together).
+    pub max_pixels: u64,
+    /// Mean of each channel, of values up to 1.
+    pub mean: [f32; 3],
+    /// Standard deviation of each channel.
+    pub std: [f32; 3],
+    patch: usize,
+    frames: usize,
+    merge: usize,
+}
+
+/// What differs for videos.
+#[derive(Debug, Clone)]
+pub struct VideoRules {
+    /// Sizes and colours.
+    pub rules: Rules,
+    /// Which architecture's size rule.
+    pub family: Family,
+    cap_per_frame: bool,
+    max_video_tokens: f64,
+}
+
+impl Processor {
+    /// Reads `processor_config.json`, or `preprocessor_config.json` and `video_preprocessor_config.json`.
+    ///
+    /// # Errors
+    /// No such file, or one that asks for what is not built.
+    pub fn read(folder: &Path, family: Family, vision: &VisionConfig) -> Result<Self, Error> {
+        let joint = folder.join("processor_config.json");
+        let nested = |key: &str| -> Result<Option<(PathBuf, Value)>, Error> {
+            let json = if joint.is_file() { read_json(&joint)? } else { Value::Null };
+            Ok(json.get(key).cloned().map(|part| (joint.clone(), part)))
+        };
+        let file = |name: &str| -> Result<Option<(PathBuf, Value)>, Error> {
+            let path = folder.join(name);
+            if path.is_file() { Ok(Some((path.clone(), read_json(&path)?))) } else { Ok(None) }
+        };
+        let image = match nested("image_processor")? {
+            Some(found) => Some(found),
+            None => file("preprocessor_config.json")?,
+        };
+        let Some(image) = image else {
+            return Err(Error::file(&folder.join("preprocessor_config.json"), "no such file"));
+        };
+        let mut video = nested("video_processor")?;
+        if video.is_none() {
+            video = file("video_preprocessor_config.json")?;
+        }
+        // Folders from before video processors existed keep both in one file.
+        let (video_path, video_json) = video.unwrap_or_else(|| image.clone());
+        let clip = ([0.481_454_66, 0.457_827_5, 0.408_210_73], [0.268_629_55, 0.261_302_6, 0.275_777_1]);
+        let half = ([0.5; 3], [0.5; 3]);
+        let (size, colours) = match family {
+            Family::Qwen3 => ((128 * 32 * 32, 768 * 32 * 32), half),
+            Family::Qwen25 => ((128 * 28 * 28, 768 * 28 * 28), clip),
+        };
+        let rules = |path: &Path, json: &Value, size, colours| {
+            Rules::parse(json, size, colours, vision).map_err(|message| Error::file(path, message))
+        };
+        let max_tokens = if family == Family::Qwen3 { 768.0 } else { 128_000.0 };
+        Ok(Self {
+            image: rules(&image.0, &image.1, (56 * 56, 28 * 28 * 1280), clip)?,
+            video: VideoRules {
+                rules: rules(&video_path, &video_json, size, colours)?,
+                family,
+                cap_per_frame: video_json["cap_pixels_per_frame"].as_bool().unwrap_or(false),
+                max_video_tokens: video_json["max_video_tokens"].as_f64().unwrap_or(max_tokens),
+            },
+        })
+    }
+}
+
+/// A JSON file of a model folder.
+pub(crate) fn read_json(path: &Path) -> Result<Value, Error> {
+    let text = std::fs::read(path).map_err(|error| Error::file(path, error))?;
+    serde_json::from_slice(&text).map_err(|error| Error::file(path, error))
+}
+
+impl Rules {
+    fn parse(
+        json: &Value,
+        (min, max): (u64, u64),
+        (mean, std): ([f32; 3], [f32; 3]),
+        vision: &VisionConfig,
+    ) -> Result<Self, String> {
+        for switch in ["do_resize", "do_rescale", "do_normalize"] {
+            if json[switch].as_bool() == Some(false) {
+                return Err(format!("{switch} is false; only true is built"));
+            }
+        }
+        if json["resample"].as_u64().is_some_and(|kind| kind != 3) {
+            return Err(format!("resample is {}; only 3 (bicubic) is built", json["resample"]));
+        }
+        let fits = |key: &str, built: usize| match json[key].as_u64() {
+            Some(found) if found != built as u64 => Err(format!("{key} is {found}, the model's is {built}")),
+            _ => Ok(built),
+        };
+        let colours = |key: &str, default: [f32; 3]| match json[key].as_array() {
+            Some(found) if found.len() == 3 => {
+                Ok(std::array::from_fn(|channel| found[channel].as_f64().unwrap_or(f64::NAN) as f32))
+            }
+            Some(found) => Err(format!("{key} has {} values; 3 are needed", found.len())),
+            None => Ok(default),
+        };
+        // The older `min_pixels` and `max_pixels` win over `size`, as in the reference.
+        let pixels = |old: &str, edge: &str, default| {
+            let found = json[old].as_u64().or_else(|| json["size"][edge].as_u64());
+            found.unwrap_or(default)
+        };
+        Ok(Self {
+            min_pixels: pixels("min_pixels", "shortest_edge", min),
+            max_pixels: pixels("max_pixels", "longest_edge", max),
+            mean: colours("image_mean", mean)?,
+            std: colours("image_std", std)?,
+            patch: fits("patch_size", vision.patch_size)?,
+            frames: fits("temporal_patch_size", vision.temporal_patch_size)?,
+            merge: fits("merge_size", vision.spatial_merge_size)?,
+        })
+    }
+
+    /// Size (width, height) that an image is resized to.
+    ///
+    /// # Errors
+    /// Sides too unequal.
+    pub fn image_size(&self, width: u32, height: u32) -> Result<(u32, u32), String> {
+        resize_rule(width, height, 1.0, 1.0, self.factor(), self.min_pixels as f64, self.max_pixels as f64)
+    }
+
+    /// One image, resized and cut into patches. An image is a video whose frames are all alike.
+    ///
+    /// # Errors
+    /// Sides too unequal.
+    pub fn image(&self, pixels: &Pixels) -> Result<Patches, String> {
+        let size = self.image_size(pixels.width, pixels.height)?;
+        let resized = pixels.resize(size)?;
+        Ok(self.patchify(&vec![&resized; self.frames]))
+    }
+
+    fn factor(&self) -> f64 {
+        (self.patch * self.merge) as f64
+    }
+
+    /// Frames of one size, a multiple of the factor; the last stands in for missing ones.
+    fn patchify(&self, frames: &[&Pixels]) -> Patches {
+        let (patch, merge) = (self.patch, self.merge);
+        let (width, height) = (frames[0].width as usize, frames[0].height as usize);
+        let grid = Grid { t: frames.len().div_ceil(self.frames), h: height / patch, w: width / patch };
+        // Scale and normalisation in one, in f32, as the reference fuses them.
+        let scale: [(f32, f32); 3] = std::array::from_fn(|c| (self.mean[c] * 255.0, self.std[c] * 255.0));
+        let mut values = Vec::with_capacity(grid.patches() * 3 * self.frames * patch * patch);
+        for t in 0..grid.t {
+            for block_row in 0..grid.h / merge {
+                for block_column in 0..grid.w / merge {
+                    for inner in 0..merge * merge {
+                        let top = (block_row * merge + inner / merge) * patch;
+                        let left = (block_column * merge + inner % merge) * patch;
+                        for (channel, (mean, std)) in scale.iter().enumerate() {
+                            for frame in 0..self.frames {
+                                let frame = frames[(t * self.frames + frame).min(frames.len() - 1)];
+                                for row in top..top + patch {
+                                    let start = (row * width + left) * 3 + channel;
+                                    let line = frame.rgb[start..].iter().step_by(3).take(patch);
+                                    values.extend(line.map(|&value| (f32::from(value) - mean) / std));
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        Patches { grid, values }
+    }
+}
+
+impl VideoRules {
+    /// Size (width, height) of each of `frames` frames.
+    ///
+    /// # Errors
+    /// Sides too unequal.
+    pub fn frame_size(&self, frames: usize, width: u32, height: u32) -> Result<(u32, u32), String> {
+        let rules = &self.rules;
+        let (factor, count) = (rules.factor(), frames as f64);
+        let (min, mut max) = (rules.min_pixels as f64, rules.max_pixels as f64);
+        let floor = (min * 1.05).trunc();
+        match self.family {
+            Family::Qwen3 => {
+                if self.cap_per_frame {
+                    let cap = self.max_video_tokens * factor * factor;
+                    max = cap.min((max / count).floor()).max(floor) * count;
+                }
+                let (mut width, mut height) = (f64::from(width), f64::from(height));
+                if width < factor || height < factor {
+                    let scale = (factor / height).max(factor / width);
+                    (width, height) = ((width * scale).trunc(), (height * scale).trunc());
+                }
+                let rounded = (count / rules.frames as f64).round_ties_even() * rules.frames as f64;
+                resize_rule(width as u32, height as u32, count, rounded, factor, min, max)
+            }
+            Family::Qwen25 => {
+                if self.cap_per_frame {
+                    let total = (self.max_video_tokens * factor * factor * 0.9).trunc();
+                    max = max.min((total * rules.frames as f64 / count).floor()).max(floor);
+                }
+                resize_rule(width, height, 1.0, 1.0, factor, min, max)
+            }
+        }
+    }
+
+    /// Frames of one size (see [`VideoRules::frame_size`]), cut into patches.
+    pub fn video(&self, frames: &[Pixels]) -> Patches {
+        self.rules.patchify(&frames.iter().collect::<Vec<_>>())
+    }
+}
+
+/// `smart_resize` of the processors; `frames` and `rounded` are 1 where single images count.
+fn resize_rule(
+    width: u32,
+    height: u32,
+    frames: f64,
+    rounded: f64,
+    factor: f64,
+    min: f64,
+    max: f64,
+) -> Result<(u32, u32), String> {
+    let (w, h) = (f64::from(width), f64::from(height));
+    let ratio = w.max(h) / w.min(h);
+    if ratio.is_nan() || ratio > 200.0 {
+        return Err(format!("sides of {width} by {height} are too unequal (at most 200 to 1)"));
+    }
+    let mut to_h = (h / factor).round_ties_even() * factor;
+    let mut to_w = (w / factor).round_ties_even() * factor;
+    if rounded * to_h * to_w > max {
+        let beta = (frames * h * w / max).sqrt();
+        to_h = ((h / beta / factor).floor() * factor).max(factor);
+        to_w = ((w / beta / factor).floor() * factor).max(factor);
+    } else if rounded * to_h * to_w < min {
+        let beta = (min / (frames * h * w)).sqrt();
+        to_h = (h * beta / factor).ceil() * factor;
+        to_w = (w * beta / factor).ceil() * factor;
+    }
+    if to_h < factor || to_w < factor {
+        return Err(format!("{width} by {height} pixels are less than one patch"));
+    }
+    Ok((to_w as u32, to_h as u32))
+}
+
+impl Pixels {
+    /// Decodes JPEG, PNG, GIF (its first picture) or WebP; turned upright, transparency dropped.
+    ///
+    /// # Errors
+    /// None of these, or damaged.
+    pub fn decode(bytes: &[u8]) -> Result<Self, String> {
+        let reader = image::ImageReader::new(std::io::Cursor::new(bytes)).with_guessed_format();
+        let reader = reader.map_err(|error| error.to_string())?;
+        let mut decoder = reader.into_decoder().map_err(|error| error.to_string())?;
+        let orientation = decoder.orientation().map_err(|error| error.to_string())?;
+        let mut picture = image::DynamicImage::from_decoder(decoder).map_err(|error| error.to_string())?;
+        picture.apply_orientation(orientation);
+        let rgb = picture.into_rgb8();
+        Ok(Self { width: rgb.width(), height: rgb.height(), rgb: rgb.into_raw() })
+    }
+
+    /// Bicubic, as torchvision resizes 8-bit images.
+    fn resize(&self, (width, height): (u32, u32)) -> Result<Self, String> {
+        let rgb = Resizer::default().resize(self.rgb.clone(), (self.width, self.height), (width, height))?;
+        Ok(Self { width, height, rgb })
+    }
+}

@@ -1,0 +1,313 @@
+//! Conversations to prompts: text by the chat template, media by the processors, positions for both.
+
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::path::Path;
+use std::sync::Arc;
+
+use paravt_media::VideoFile;
+use paravt_suite::message::{Content, Message, Part, VideoPart};
+use serde_json::{Value, json};
+use tokenizers::Tokenizer;
+
+use crate::chat::ChatTemplate;
+use crate::config::{Config, Family};
+use crate::error::Error;
+use crate::positions::{Grid, Run, token_positions};
+use crate::processor::{Patches, Pixels, Processor};
+
+/// Frames of a video by reference when nobody says how many: vLLM's default.
+const DEFAULT_FRAMES: usize = 32;
+
+/// What a model reads.
+#[derive(Debug, Clone)]
+pub struct Prompt {
+    /// The rendered text, placeholders not yet repeated.
+    pub text: String,
+    /// Token ids, placeholders repeated.
+    pub ids: Vec<u32>,
+    /// Time, height and width position of each token.
+    pub positions: Vec<[u32; 3]>,
+    /// Position of the first generated token.
+    pub next_position: u32,
+    /// Images and videos in order.
+    pub media: Vec<Medium>,
+}
+
+/// One image, or one video, in a prompt.
+#[derive(Debug, Clone)]
+pub struct Medium {
+    /// Its patches.
+    pub patches: Arc<Patches>,
+    /// Identity of its content, for reuse.
+    pub key: u64,
+    /// Where its tokens are: start and length of each run (a Qwen3-VL video has one run per frame pair).
+    pub runs: Vec<(usize, usize)>,
+    /// Whether it is a video.
+    pub is_video: bool,
+}
+
+/// Makes prompts for one model.
+pub struct Prompter {
+    template: ChatTemplate,
+    tokenizer: Tokenizer,
+    processor: Processor,
+    config: Config,
+    image_token: String,
+    video_token: String,
+}
+
+/// A processed medium and how its placeholder reads.
+struct Processed {
+    patches: Arc<Patches>,
+    key: u64,
+    /// Seconds of each frame pair; empty for images.
+    times: Vec<f64>,
+    /// Seconds between frame pairs; videos only.
+    seconds_per_step: Option<f32>,
+}
+
+impl Prompter {
+    /// Reads template, tokenizer and processors of a model folder.
+    ///
+    /// # Errors
+    /// A missing or wrong file.
+    pub fn read(folder: &Path, config: &Config) -> Result<Self, Error> {
+        let path = folder.join("tokenizer.json");
+        let tokenizer = Tokenizer::from_file(&path).map_err(|error| Error::file(&path, error))?;
+        let token = |id: u32| {
+            let known = tokenizer.id_to_token(id);
+            known.ok_or_else(|| Error::file(&path, format!("no token {id}, which config.json names")))
+        };
+        Ok(Self {
+            template: ChatTemplate::read(folder)?,
+            processor: Processor::read(folder, config.family, &config.vision)?,
+            image_token: token(config.image_token_id)?,
+            video_token: token(config.video_token_id)?,
+            config: config.clone(),
+            tokenizer,
+        })
+    }
+
+    /// The tokenizer.
+    pub fn tokenizer(&self) -> &Tokenizer {
+        &self.tokenizer
+    }
+
+    /// The processors.
+    pub fn processor(&self) -> &Processor {
+        &self.processor
+    }
+
+    /// The chat template.
+    pub fn template(&self) -> &ChatTemplate {
+        &self.template
+    }
+
+    /// Generated ids as text, special tokens left out.
+    ///
+    /// # Errors
+    /// The tokenizer's decoder fails.
+    pub fn decode(&self, ids: &[u32]) -> Result<String, Error> {
+        self.tokenizer.decode(ids, true).map_err(|error| Error::Prompt(format!("tokenizer: {error}")))
+    }
+
+    /// Prompt of a conversation.
+    ///
+    /// # Errors
+    /// A medium that cannot be read, a template that raises, placeholders in somebody's words.
+    pub fn prompt(&self, messages: &[Message]) -> Result<Prompt, Error> {
+        let (json, parts) = chat_json(messages);
+        let text = self.template.render(&json, None)?;
+        self.expand(text, &parts)
+    }
+
+    /// Prompt of a text whose placeholders stand for these media, in order.
+    fn expand(&self, text: String, parts: &[&Part]) -> Result<Prompt, Error> {
+        let mut media = Vec::with_capacity(parts.len());
+        for part in parts {
+            media.push(match part {
+                Part::Image(image) => self.image(&image.bytes).map_err(Error::Prompt)?,
+                Part::Video(video) => self.video(video)?,
+                Part::Text(_) => continue,
+            });
+        }
+        let expanded = self.write_times(&text, &media)?;
+        let encoding = self.tokenizer.encode_fast(expanded, false);
+        let encoding = encoding.map_err(|error| Error::Prompt(format!("tokenizer: {error}")))?;
+        self.lay_out(text, encoding.get_ids(), &media)
+    }
+
+    fn image(&self, bytes: &[u8]) -> Result<Processed, String> {
+        let pixels = Pixels::decode(bytes).map_err(|error| format!("an image cannot be decoded: {error}"))?;
+        let patches = self.processor.image.image(&pixels)?;
+        Ok(Processed {
+            patches: Arc::new(patches),
+            key: key_of(bytes, 0),
+            times: Vec::new(),
+            seconds_per_step: None,
+        })
+    }
+
+    fn video(&self, part: &VideoPart) -> Result<Processed, Error> {
+        let fail = |error: &dyn std::fmt::Display| Error::Prompt(format!("{}: {error}", part.path.display()));
+        let file = VideoFile::open(&part.path).map_err(|error| fail(&error))?;
+        let info = file.info();
+        let count = part.nframes.unwrap_or(DEFAULT_FRAMES).clamp(1, info.frames.max(1));
+        let indices = spread(info.frames, count);
+        let rules = &self.processor.video;
+        let sized = count.max(self.config.vision.temporal_patch_size);
+        let size = rules.frame_size(sized, info.width, info.height).map_err(|error| fail(&error))?;
+        let frames = file.frames_at(&indices, size).map_err(|error| fail(&error))?;
+        let frames: Vec<Pixels> = frames
+            .into_iter()
+            .map(|frame| Pixels { width: frame.width, height: frame.height, rgb: frame.rgb })
+            .collect();
+        let mut hasher = DefaultHasher::new();
+        frames.iter().for_each(|frame| frame.rgb.hash(&mut hasher));
+        Ok(self.frames(&frames, &indices, info.fps, info.frames, hasher.finish()))
+    }
+
+    /// A video of frames that are sampled and sized already.
+    fn frames(&self, frames: &[Pixels], indices: &[usize], fps: f64, total: usize, key: u64) -> Processed {
+        let step = self.config.vision.temporal_patch_size;
+        let time = |index: usize| indices[index.min(indices.len() - 1)] as f64 / fps;
+        let pairs = (0..indices.len()).step_by(step);
+        let times = pairs.map(|start| (time(start) + time(start + step - 1)) / 2.0).collect();
+        // `sampled_fps` of the reference.
+        let sampled = indices.len() as f64 / total as f64 * fps;
+        Processed {
+            patches: Arc::new(self.processor.video.video(frames)),
+            key: key_of(&key.to_le_bytes(), 1),
+            times,
+            seconds_per_step: Some((step as f64 / sampled) as f32),
+        }
+    }
+
+    /// Qwen3-VL videos: a time before each frame pair.
+    fn write_times(&self, text: &str, media: &[Processed]) -> Result<String, Error> {
+        if self.config.family == Family::Qwen25 {
+            return Ok(text.to_owned());
+        }
+        let mut videos = media.iter().filter(|medium| medium.seconds_per_step.is_some());
+        let mut pieces = text.split(self.video_token.as_str());
+        let mut out = pieces.next().unwrap_or_default().to_owned();
+        for piece in pieces {
+            let video = videos.next().ok_or_else(|| stray(&self.video_token))?;
+            for time in &video.times {
+                let token = &self.video_token;
+                out.push_str(&format!("<{time:.1} seconds><|vision_start|>{token}<|vision_end|>"));
+            }
+            out.push_str(piece);
+        }
+        Ok(out)
+    }
+
+    /// Repeats placeholders, and gives every token its position.
+    fn lay_out(&self, text: String, short: &[u32], media: &[Processed]) -> Result<Prompt, Error> {
+        let merge = self.config.vision.spatial_merge_size;
+        let (mut ids, mut runs) = (Vec::with_capacity(short.len()), Vec::new());
+        let mut placed: Vec<Medium> = Vec::with_capacity(media.len());
+        let mut words = 0;
+        for &id in short {
+            let is_video = id == self.config.video_token_id;
+            if !is_video && id != self.config.image_token_id {
+                ids.push(id);
+                words += 1;
+                continue;
+            }
+            // A Qwen3-VL video goes on until each of its frame pairs has its run.
+            let going_on = placed.last().is_some_and(|last| {
+                is_video && last.is_video && last.runs.len() < self.runs_of(last.patches.grid)
+            });
+            if !going_on {
+                let token = if is_video { &self.video_token } else { &self.image_token };
+                let next = media.get(placed.len()).filter(|next| next.seconds_per_step.is_some() == is_video);
+                let next = next.ok_or_else(|| stray(token))?;
+                let (patches, key) = (Arc::clone(&next.patches), next.key);
+                placed.push(Medium { patches, key, runs: Vec::new(), is_video });
+            }
+            let number = placed.len() - 1;
+            let whole = placed[number].patches.grid;
+            let grid = if self.runs_of(whole) > 1 { Grid { t: 1, ..whole } } else { whole };
+            let interval = match media[number].seconds_per_step {
+                Some(seconds) if self.config.family == Family::Qwen25 => {
+                    self.config.vision.tokens_per_second * seconds
+                }
+                _ => 1.0,
+            };
+            if words > 0 {
+                runs.push(Run::Text(std::mem::take(&mut words)));
+            }
+            runs.push(Run::Vision { grid, interval });
+            placed[number].runs.push((ids.len(), grid.tokens(merge)));
+            ids.extend(std::iter::repeat_n(id, grid.tokens(merge)));
+        }
+        runs.push(Run::Text(words));
+        if placed.len() != media.len() {
+            let message =
+                "the chat template leaves out images or videos: it is not the one of a vision model";
+            return Err(Error::Prompt(message.to_owned()));
+        }
+        let (positions, next_position) = token_positions(&runs, merge);
+        Ok(Prompt { text, ids, positions, next_position, media: placed })
+    }
+
+    fn runs_of(&self, grid: Grid) -> usize {
+        if self.config.family == Family::Qwen3 { grid.t } else { 1 }
+    }
+}
+
+fn stray(token: &str) -> Error {
+    Error::Prompt(format!("the conversation's text holds `{token}`, which stands for a medium"))
+}
+
+fn key_of(bytes: &[u8], kind: u8) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (kind, bytes).hash(&mut hasher);
+    hasher.finish()
+}
+
+/// `np.linspace(0, total - 1, count).round()`.
+fn spread(total: usize, count: usize) -> Vec<usize> {
+    if count == 1 {
+        return vec![0];
+    }
+    let step = (total - 1) as f64 / (count - 1) as f64;
+    (0..count)
+        .map(
+            |number| {
+                if number + 1 == count {
+                    total - 1
+                } else {
+                    (number as f64 * step).round_ties_even() as usize
+                }
+            },
+        )
+        .collect()
+}
+
+/// Messages as chat-completion JSON with media marked, and the media in order.
+fn chat_json(messages: &[Message]) -> (Value, Vec<&Part>) {
+    let mut media = Vec::new();
+    let list = messages.iter().map(|message| {
+        let content = match &message.content {
+            Content::Text(text) => json!(text),
+            Content::Parts(parts) => parts
+                .iter()
+                .map(|part| match part {
+                    Part::Text(text) => json!({"type": "text", "text": text}),
+                    Part::Image(_) => {
+                        media.push(part);
+                        json!({"type": "image"})
+                    }
+                    Part::Video(_) => {
+                        media.push(part);
+                        json!({"type": "video"})
+                    }
+                })
+                .collect(),
+        };
+        json!({"role": message.role.as_str(), "content": content})
+    });
+    (list.collect(), media)
+}

@@ -1,0 +1,251 @@
+//! The parity suite of an engine: everything `tests/reference.py` recorded, stage by stage.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use paravt_suite::backend::{Backend as _, CallId, Completion, FinishReason, Generation, Request};
+use paravt_suite::conversation::parse_conversation;
+use paravt_suite::message::Message;
+use serde::Deserialize;
+
+use crate::config::Config;
+use crate::engine::{Engine, Options};
+use crate::model::{Features, KvCache, Model, Rows};
+use crate::ops::{Ops, Precision};
+use crate::positions::Grid;
+use crate::prompt::{Prompt, Prompter};
+use crate::weights::Weights;
+
+/// One recorded conversation.
+#[derive(Debug, Deserialize)]
+pub struct Case {
+    name: String,
+    messages: serde_json::Value,
+    text: String,
+    ids: Vec<u32>,
+    generated: Vec<u32>,
+    logprobs: Vec<f32>,
+    answer: String,
+}
+
+/// A folder of small random models with what transformers makes of them.
+pub struct Reference {
+    folder: tempfile::TempDir,
+}
+
+impl Reference {
+    /// Runs transformers; takes about a minute.
+    ///
+    /// # Panics
+    /// Python or its packages are missing.
+    pub fn record() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let python = std::env::var_os("PARAVT_PYTHON").expect("PARAVT_PYTHON: run ci/setup, then ci/test");
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/reference.py");
+        let output = Command::new(python).arg(script).arg(folder.path()).output().expect("python runs");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        Self { folder }
+    }
+
+    /// The models.
+    pub fn models(&self) -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(self.folder.path()).expect("the folder");
+        let mut models: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
+        models.sort();
+        assert_eq!(models.len(), 6);
+        models
+    }
+
+    /// Compares every stage of every case of every model; `ops` makes the engine's arithmetic in f32.
+    pub fn compare<O: Ops>(&self, ops: impl Fn() -> O + Copy + Send + 'static) {
+        for folder in self.models() {
+            let cases = cases(&folder);
+            stages(&folder, &cases, ops());
+            answers(&folder, &cases, ops);
+        }
+    }
+}
+
+fn cases(folder: &Path) -> Vec<Case> {
+    let text = std::fs::read(folder.join("cases.json")).expect("cases");
+    let cases: Vec<Case> = serde_json::from_slice(&text).expect("cases");
+    assert_eq!(cases.len(), 6);
+    cases
+}
+
+impl Case {
+    fn conversation(&self) -> Vec<Message> {
+        parse_conversation(&self.messages).expect("a conversation")
+    }
+}
+
+/// Prompt, pixels, positions, features and logits.
+fn stages<O: Ops>(folder: &Path, cases: &[Case], ops: O) {
+    let config = Config::read(folder).expect("config");
+    let prompter = Prompter::read(folder, &config).expect("prompter");
+    let weights = Weights::open(folder).expect("weights");
+    let model = Model::load(ops, config, &weights).expect("model");
+    for case in cases {
+        let label = format!("{} {}", folder.file_name().unwrap_or_default().display(), case.name);
+        let tensors = Tensors::open(&folder.join(format!("{}.safetensors", case.name)));
+        let prompt = prompter.prompt(&case.conversation()).expect("prompt");
+        assert_eq!(prompt.text, case.text, "{label}: rendered text");
+        assert_eq!(prompt.ids, case.ids, "{label}: prompt ids");
+        let positions = tensors.get("positions").expect("positions").1;
+        let found: Vec<f32> =
+            (0..3).flat_map(|axis| prompt.positions.iter().map(move |p| p[axis] as f32)).collect();
+        assert_eq!(found, positions, "{label}: positions");
+        let features = compare_media(&label, &model, &prompt, &tensors);
+        let (hidden, _) = run(&model, &prompt, features.as_ref(), &[prompt.ids.len()]);
+        let logits = model.ops.download(&model.logits(&hidden).expect("logits")).expect("logits");
+        close(&format!("{label}: logits"), &logits, &tensors.get("logits").expect("logits").1, 1e-4);
+        // The same in three passes over a growing cache.
+        let cuts = [prompt.ids.len() / 3, prompt.ids.len() / 2, prompt.ids.len()];
+        let (hidden, _) = run(&model, &prompt, features.as_ref(), &cuts);
+        let last = model.ops.download(&model.logits(&hidden).expect("logits")).expect("logits");
+        close(&format!("{label}: logits with a cache"), &last, &logits[logits.len() - last.len()..], 1e-4);
+    }
+}
+
+/// Pixels within 2/255 of the reference's; features of the reference's own pixels within 1e-4.
+fn compare_media<O: Ops>(
+    label: &str,
+    model: &Model<O>,
+    prompt: &Prompt,
+    tensors: &Tensors,
+) -> Option<Features<O::Tensor>> {
+    let (_, pixels) = tensors.get("pixels")?;
+    let grids: Vec<Grid> = prompt.media.iter().map(|medium| medium.patches.grid).collect();
+    let found: Vec<f32> =
+        grids.iter().flat_map(|grid| [grid.t, grid.h, grid.w].map(|side| side as f32)).collect();
+    assert_eq!(found, tensors.get("grids").expect("grids").1, "{label}: grids");
+    let values: Vec<f32> = prompt.media.iter().flat_map(|medium| &medium.patches.values).copied().collect();
+    // Equal to the bit but for the last one of the normalisation, resized pictures and decoded frames too.
+    close(&format!("{label}: pixels"), &values, &pixels, 1e-6);
+    let features = model.encode(&pixels, &grids).expect("features");
+    let merged = model.ops.download(&features.merged).expect("features");
+    close(&format!("{label}: features"), &merged, &tensors.get("merged").expect("features").1, 1e-4);
+    for (number, deep) in features.deepstack.iter().enumerate() {
+        let found = model.ops.download(deep).expect("deepstack");
+        let wanted = tensors.get(&format!("deepstack.{number}")).expect("deepstack").1;
+        close(&format!("{label}: deepstack {number}"), &found, &wanted, 1e-4);
+    }
+    assert!(tensors.get(&format!("deepstack.{}", features.deepstack.len())).is_none(), "{label}");
+    Some(features)
+}
+
+/// Runs a prompt in passes that end at the cuts; hidden states of the last pass, and the cache.
+fn run<O: Ops>(
+    model: &Model<O>,
+    prompt: &Prompt,
+    features: Option<&Features<O::Tensor>>,
+    cuts: &[usize],
+) -> (O::Tensor, KvCache<O::Tensor>) {
+    let visual: Vec<usize> = prompt
+        .media
+        .iter()
+        .flat_map(|medium| &medium.runs)
+        .flat_map(|&(start, length)| start..start + length)
+        .collect();
+    let mut cache = KvCache::new(model.config.text.num_hidden_layers, 1);
+    let (mut start, mut hidden) = (0, None);
+    for &end in cuts {
+        let before = visual.iter().filter(|place| **place < start).count();
+        let places: Vec<u32> = visual[before..]
+            .iter()
+            .filter(|place| **place < end)
+            .map(|place| (place - start) as u32)
+            .collect();
+        let cut = |tensor: &O::Tensor| model.ops.narrow(tensor, 0, before, places.len()).expect("rows");
+        let part = features.filter(|_| !places.is_empty()).map(|features| Features {
+            merged: cut(&features.merged),
+            deepstack: features.deepstack.iter().map(cut).collect(),
+        });
+        let rows = Rows {
+            ids: &prompt.ids[start..end],
+            positions: &prompt.positions[start..end],
+            visual: &places,
+            features: part.as_ref(),
+            cache: &mut cache,
+        };
+        hidden = Some(model.hidden(&mut [rows]).expect("hidden states"));
+        start = end;
+    }
+    (hidden.expect("at least one pass"), cache)
+}
+
+/// Greedy answers: alone, after each other (with prefix reuse) and all at once (in a batch).
+fn answers<O: Ops>(folder: &Path, cases: &[Case], ops: impl Fn() -> O + Copy + Send + 'static) {
+    let options = Options {
+        folder: folder.to_owned(),
+        precision: Precision::F32,
+        memory: 1 << 30,
+        batch: 8,
+        narrow_weights: true,
+    };
+    let start = || Engine::start("test", options.clone(), move || Ok(ops())).expect("an engine");
+    let check = |way: &str, case: &Case, found: &Completion| {
+        let label = format!("{} {} {way}", folder.file_name().unwrap_or_default().display(), case.name);
+        assert_eq!(found.token_ids.as_deref(), Some(case.generated.as_slice()), "{label}");
+        close(&label, found.logprobs.as_deref().expect("logprobs"), &case.logprobs, 1e-4);
+        assert_eq!(found.text, case.answer, "{label}");
+        let stopped = case.generated.len() < 64;
+        assert_eq!(found.finish_reason == Some(FinishReason::Stop), stopped, "{label}");
+    };
+    for case in cases {
+        let alone = start();
+        check("alone", case, &block_on(&alone, case));
+    }
+    let engine = start();
+    for case in cases.iter().chain(cases) {
+        check("after others", case, &block_on(&engine, case));
+    }
+    let engine = start();
+    let requests: Vec<Request> = cases.iter().map(request).collect();
+    let together = futures::future::join_all(requests.iter().map(|request| engine.complete(request)));
+    for (case, found) in cases.iter().zip(futures::executor::block_on(together)) {
+        check("in a batch", case, &found.expect("an answer"));
+    }
+}
+
+fn request(case: &Case) -> Request {
+    Request {
+        id: CallId { sample: case.name.clone(), step: "turn0".to_owned() },
+        messages: case.conversation(),
+        generation: Generation { max_tokens: 64, temperature: 0.0, top_p: None, seed: None, logprobs: true },
+    }
+}
+
+fn block_on(engine: &Engine, case: &Case) -> Completion {
+    futures::executor::block_on(engine.complete(&request(case))).expect("an answer")
+}
+
+/// Largest absolute difference within `limit`.
+fn close(label: &str, found: &[f32], wanted: &[f32], limit: f32) {
+    assert_eq!(found.len(), wanted.len(), "{label}: values");
+    let worst = found.iter().zip(wanted).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+    // Shown with --nocapture.
+    println!("{label}: {worst:.1e} of {limit:.1e}");
+    assert!(
+        worst <= limit && found.iter().all(|value| value.is_finite()),
+        "{label}: {worst} is over {limit}"
+    );
+}
+
+/// A recorded file of f32 tensors.
+struct Tensors {
+    bytes: Vec<u8>,
+}
+
+impl Tensors {
+    fn open(path: &Path) -> Self {
+        Self { bytes: std::fs::read(path).expect("recorded tensors") }
+    }
+
+    fn get(&self, name: &str) -> Option<(Vec<usize>, Vec<f32>)> {
+        let file = safetensors::SafeTensors::deserialize(&self.bytes).expect("safetensors");
+        let tensor = file.tensor(name).ok()?;
+        let values = tensor.data().chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]]));
+        Some((tensor.shape().to_vec(), values.collect()))
+    }
+}

@@ -1,0 +1,158 @@
+//! In-process engines: from flags to a loaded model.
+
+use std::sync::Arc;
+
+use anyhow::{Context as _, bail};
+use paravt_backend_candle as candle;
+#[cfg(feature = "libtorch")]
+use paravt_backend_libtorch as libtorch;
+use paravt_qwen_vl::engine::{Engine, Options};
+use paravt_qwen_vl::hub;
+use paravt_qwen_vl::ops::Precision;
+use paravt_suite::backend::Backend;
+use tokio::sync::OnceCell;
+
+/// Which engine.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum EngineName {
+    /// The default.
+    Candle,
+    /// In builds with the feature `libtorch`.
+    Libtorch,
+}
+
+/// Flags of in-process engines.
+#[derive(clap::Args)]
+#[command(next_help_heading = "In-process engine")]
+pub struct EngineArgs {
+    /// Number type of activations and cache; weights keep the smaller of this and the file's. A server
+    /// keeps its own [default: f32 on the CPU, bf16 on a GPU].
+    #[arg(long, value_parser = ["f32", "bf16", "f16"])]
+    dtype: Option<String>,
+    /// Where to compute: cpu, or cuda:N in a build with the feature `cuda`.
+    #[arg(long, default_value = "cpu")]
+    device: String,
+    /// Branch, tag or commit of a model on the hub.
+    #[arg(long, default_value = "main", value_name = "REVISION")]
+    revision: String,
+    /// Most conversations that decode together.
+    #[arg(long, default_value_t = 16, value_name = "N")]
+    batch: usize,
+    /// The loaded engine: one for all splits of a command.
+    #[arg(skip)]
+    loaded: OnceCell<Arc<Engine>>,
+}
+
+impl EngineArgs {
+    /// The engine for a model, loaded by whoever asks first.
+    pub async fn start(&self, name: EngineName, model: Option<&str>) -> anyhow::Result<Arc<dyn Backend>> {
+        let model = model.context("an in-process engine needs --model DIR")?;
+        let engine = self.loaded.get_or_try_init(|| async {
+            let (model, revision) = (model.to_owned(), self.revision.clone());
+            let place = Place::parse(&self.device)?;
+            let precision = match self.dtype.as_deref() {
+                Some("bf16") => Precision::Bf16,
+                Some("f16") => Precision::F16,
+                None if place != Place::Cpu => Precision::Bf16,
+                _ => Precision::F32,
+            };
+            let batch = self.batch;
+            let load = move || {
+                let folder = hub::resolve(&model, &revision)?;
+                let options =
+                    Options { folder, precision, memory: place.memory(), batch, narrow_weights: false };
+                match name {
+                    EngineName::Candle => Ok(candle::start(options, place.candle()?)?),
+                    EngineName::Libtorch => place.start_libtorch(options),
+                }
+            };
+            let engine = tokio::task::spawn_blocking(load).await.context("the engine's loader stopped")??;
+            eprintln!("{}: {}", engine.describe().name, engine.memory());
+            Ok::<_, anyhow::Error>(Arc::new(engine))
+        });
+        let engine: Arc<Engine> = Arc::clone(engine.await?);
+        Ok(engine)
+    }
+}
+
+/// A device.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Cpu,
+    Cuda(usize),
+}
+
+impl Place {
+    fn parse(name: &str) -> anyhow::Result<Self> {
+        if name == "cpu" {
+            return Ok(Place::Cpu);
+        }
+        let ordinal = name.strip_prefix("cuda").map(|rest| rest.strip_prefix(':').unwrap_or("0"));
+        match ordinal.and_then(|ordinal| ordinal.parse().ok()) {
+            Some(ordinal) => Ok(Place::Cuda(ordinal)),
+            None => bail!("--device {name}: cpu, cuda or cuda:N"),
+        }
+    }
+
+    /// Bytes that can be had there; all there are where the system does not say.
+    fn memory(self) -> u64 {
+        let free = match self {
+            Place::Cpu => paravt_devices::host().available,
+            Place::Cuda(ordinal) => {
+                let gpus = paravt_devices::cuda().map(|cuda| cuda.gpus).unwrap_or_default();
+                gpus.into_iter().find(|gpu| gpu.ordinal == ordinal).map(|gpu| gpu.free)
+            }
+        };
+        free.unwrap_or(u64::MAX)
+    }
+
+    fn candle(self) -> anyhow::Result<candle::Device> {
+        match self {
+            Place::Cpu => Ok(candle::Device::Cpu),
+            Place::Cuda(_) if !candle::HAS_CUDA => {
+                bail!("--device cuda: this binary was built without the feature `cuda`")
+            }
+            Place::Cuda(ordinal) => candle::Device::new_cuda(ordinal).context("--device cuda"),
+        }
+    }
+}
+
+#[cfg(feature = "libtorch")]
+impl Place {
+    fn start_libtorch(self, options: Options) -> anyhow::Result<Engine> {
+        let device = match self {
+            Place::Cpu => libtorch::Device::Cpu,
+            Place::Cuda(ordinal) => libtorch::Device::Cuda(ordinal),
+        };
+        Ok(libtorch::start(options, device)?)
+    }
+}
+
+#[cfg(not(feature = "libtorch"))]
+impl Place {
+    fn start_libtorch(self, _: Options) -> anyhow::Result<Engine> {
+        bail!("--backend libtorch: this binary was built without the feature `libtorch`")
+    }
+}
+
+#[cfg(feature = "libtorch")]
+fn libtorch_ability() -> String {
+    libtorch::version()
+}
+
+#[cfg(not(feature = "libtorch"))]
+fn libtorch_ability() -> String {
+    "not in this build (feature `libtorch`)".to_owned()
+}
+
+/// What each engine can use on this machine, for `doctor`.
+pub fn abilities() -> Vec<(&'static str, String)> {
+    let gpus = paravt_devices::cuda().map(|cuda| cuda.gpus.len()).unwrap_or_default();
+    let cuda = match (candle::HAS_CUDA, gpus) {
+        (true, 0) => "; built with CUDA, but no GPU is here".to_owned(),
+        (true, gpus) => format!(" and {gpus} GPU(s)"),
+        (false, 0) => "; built without CUDA".to_owned(),
+        (false, gpus) => format!("; {gpus} GPU(s) are here, but this build is without the feature `cuda`"),
+    };
+    vec![("candle", format!("CPU ({}){cuda}", candle::cpu_features())), ("libtorch", libtorch_ability())]
+}

@@ -2,16 +2,16 @@
 
 use paravt_suite::profile::Profile;
 use paravt_suite::run::Manifest;
-use paravt_suite::scoring::summary::{Summary, counts, summarize};
+use paravt_suite::scoring::summary::Summary;
 use paravt_suite::task::Metric;
 use serde::Serialize;
 
 use crate::paper::PaperNumbers;
-use crate::runs::{ReportError, Run};
-use crate::statistics::{Z95, clustered_standard_error, wilson};
+use crate::runs::{Counted, ReportError};
+use crate::statistics::{Bootstrap, Cluster, Z95, cluster_bootstrap, standard_error, wilson};
 
 /// How far apart two values may be, in binomial standard errors of the published one (spec §6).
-const TOLERANCE: f64 = 2.0;
+pub const TOLERANCE: f64 = 2.0;
 
 /// One run in a report.
 #[derive(Debug, Clone, Serialize)]
@@ -32,8 +32,7 @@ pub struct Cell {
     pub model: String,
     /// All numbers.
     pub summary: Summary,
-    /// 95 % interval of the headline, shares between 0 and 1: clustered by video, Wilson where
-    /// every answer is alike.
+    /// 95 % interval of the headline, shares between 0 and 1, by video: see [`cell`].
     pub interval: Option<(f64, f64)>,
     /// Standard error clustered by video.
     pub standard_error: Option<f64>,
@@ -41,6 +40,10 @@ pub struct Cell {
     pub paper: Option<Comparison>,
     /// Bytes of a torn last record that were left out.
     pub torn_bytes: u64,
+    /// Rows that the published number stands on.
+    pub paper_rows: usize,
+    /// Seconds from the first start to the last sample, where the run ended.
+    pub wall_seconds: Option<f64>,
 }
 
 /// Ours beside a published number.
@@ -70,6 +73,8 @@ pub enum Verdict {
     Above,
     /// The two numbers do not measure the same thing.
     NotComparable(Vec<String>),
+    /// There is no run that would tell.
+    NotRun,
 }
 
 impl std::fmt::Display for Verdict {
@@ -79,25 +84,25 @@ impl std::fmt::Display for Verdict {
             Self::Below => f.write_str("below"),
             Self::Above => f.write_str("above"),
             Self::NotComparable(why) => write!(f, "not comparable: {}", why.join(", ")),
+            Self::NotRun => f.write_str("not run"),
         }
     }
 }
 
-/// The cell of a run. `row` overrides the row that the run's own manifest names.
+/// The cell of a run, given its counted records summed up by video. `row` overrides the row that
+/// the run's own manifest names.
 ///
 /// # Errors
-/// The records do not add up, or there is no such row.
-pub fn cell(run: &Run, paper: &PaperNumbers, row: Option<&str>) -> Result<Cell, ReportError> {
-    let manifest = &run.manifest;
-    let switches = &manifest.plan.switches;
-    let summary = summarize(&manifest.task, switches, &manifest.selection, &run.records)
-        .map_err(|source| ReportError::Summary { path: run.path.clone(), source })?;
-    let rows = run.records.iter().filter(|record| counts(record, switches)).map(|record| {
-        let video = record.sample.video.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        (video, record.score.value)
-    });
-    let standard_error = clustered_standard_error(rows);
-    let interval = interval(&summary, &manifest.task.metric, standard_error);
+/// There is no such row.
+pub fn cell(
+    run: &Counted,
+    clusters: &[Cluster],
+    paper: &PaperNumbers,
+    row: Option<&str>,
+) -> Result<Cell, ReportError> {
+    let (manifest, summary) = (&run.manifest, run.summary.clone());
+    let standard_error = standard_error(clusters);
+    let interval = interval(&summary, &manifest.task.metric, clusters, standard_error);
     let row = row.or(manifest.paper_row.as_deref());
     let published = match row {
         Some(row) => paper.value(row, &manifest.task.name)?.map(|value| (row, value)),
@@ -117,26 +122,46 @@ pub fn cell(run: &Run, paper: &PaperNumbers, row: Option<&str>) -> Result<Cell, 
         standard_error,
         paper,
         torn_bytes: run.torn_bytes,
+        paper_rows: manifest.task.paper_rows,
+        wall_seconds: manifest.ended_at.map(|ended| ended - manifest.started_at),
     })
 }
 
-fn interval(summary: &Summary, metric: &Metric, error: Option<f64>) -> Option<(f64, f64)> {
-    match error {
-        Some(error) if error > 0.0 => {
+/// Accuracy: normal, clustered by video. Mean IoU, which piles up at 0: bootstrap over videos.
+fn interval(
+    summary: &Summary,
+    metric: &Metric,
+    clusters: &[Cluster],
+    error: Option<f64>,
+) -> Option<(f64, f64)> {
+    match (metric, error) {
+        (Metric::Grounding { .. }, Some(error)) if error > 0.0 => {
+            let (low, high) = cluster_bootstrap(clusters, Bootstrap::default())?;
+            // Rows that are missing count 0 in the headline and are in no cluster.
+            let recorded: usize = clusters.iter().map(|cluster| cluster.n).sum();
+            let scale = recorded as f64 / summary.n.max(1) as f64;
+            Some((low * scale, high * scale))
+        }
+        (Metric::Accuracy { .. }, Some(error)) if error > 0.0 => {
             Some(((summary.value - Z95 * error).max(0.0), (summary.value + Z95 * error).min(1.0)))
         }
         // All right or all wrong: the clusters show no spread, which does not make it certain.
-        _ if matches!(metric, Metric::Accuracy { .. }) => {
+        (Metric::Accuracy { .. }, _) => {
             wilson((summary.value * summary.n as f64).round() as usize, summary.n)
         }
-        _ => None,
+        (Metric::Grounding { .. }, _) => None,
     }
+}
+
+/// Standard error of a share of `n` independent rows.
+pub fn binomial_error(share: f64, n: usize) -> f64 {
+    (share * (1.0 - share) / n as f64).sqrt()
 }
 
 fn compare(manifest: &Manifest, summary: &Summary, row: &str, published: f64) -> Comparison {
     let ours = 100.0 * summary.value;
     let share = published / 100.0;
-    let tolerance = 100.0 * TOLERANCE * (share * (1.0 - share) / manifest.task.paper_rows as f64).sqrt();
+    let tolerance = 100.0 * TOLERANCE * binomial_error(share, manifest.task.paper_rows);
     let why = not_comparable(manifest, summary);
     let difference = ours - published;
     let verdict = if !why.is_empty() {

@@ -2,15 +2,33 @@
 //! Run directories to tables, intervals and verdicts. Reads records only: no task, no backend.
 
 mod cells;
+mod claims;
+pub mod compare;
+pub mod export;
+mod forms;
+pub mod frames;
+pub mod gate;
+pub mod page;
 mod paper;
 mod runs;
 pub mod statistics;
-mod tables;
+pub mod table;
+pub mod tables;
+mod training;
 
-pub use cells::{Cell, Comparison, Verdict, cell};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+pub use cells::{Cell, Comparison, Verdict};
+pub use claims::{Claim, Judged, Unit};
+pub use forms::{COLUMNS, Format, Json, Markdown, Terminal};
 pub use paper::{PaperError, PaperNumbers};
 pub use runs::{ReportError, Run, find_runs};
-pub use tables::{COLUMNS, Format, Json, Markdown, Terminal};
+pub use training::Training;
+
+use frames::FramesBuilder;
+use rayon::prelude::*;
+use runs::{Counted, run_directories};
 
 /// Everything a report shows.
 #[derive(Debug, Clone, serde::Serialize)]
@@ -19,6 +37,26 @@ pub struct Report {
     pub cells: Vec<Cell>,
     /// Splits of the published table without a run.
     pub not_run: Vec<String>,
+    /// The paper's claims and what these runs say about them.
+    pub claims: Vec<Judged>,
+    /// What tables and charts show beside the cells.
+    #[serde(skip)]
+    pub details: Details,
+}
+
+/// What tables and charts show beside the cells, by position of the cell.
+#[derive(Debug, Clone, Default)]
+pub struct Details {
+    /// Position in the list of runs that the report was built from.
+    pub runs: Vec<usize>,
+    /// Breakdowns by run, tag and label.
+    pub breakdowns: BTreeMap<(u32, String, String), frames::Breakdown>,
+    /// Samples by calls and parallel width.
+    pub tools: BTreeMap<u32, frames::ToolTable>,
+    /// Tokens and seconds.
+    pub costs: BTreeMap<u32, frames::Cost>,
+    /// Windows over the video's length.
+    pub windows: BTreeMap<u32, Vec<u32>>,
 }
 
 impl Report {
@@ -26,17 +64,66 @@ impl Report {
     ///
     /// # Errors
     /// A run's records do not add up, or the published table has no such row.
-    pub fn build(runs: &[Run], paper_row: Option<&str>) -> Result<Self, ReportError> {
+    pub fn build<'a>(
+        runs: impl IntoIterator<Item = &'a Run>,
+        paper_row: Option<&str>,
+    ) -> Result<Self, ReportError> {
+        let runs: Vec<&Run> = runs.into_iter().collect();
+        let counted = runs.into_par_iter().map(Run::count).collect::<Result<Vec<_>, _>>()?;
+        Self::of(counted, paper_row)
+    }
+
+    /// Builds the report of run directories, or folders of them. Each run is counted up and dropped
+    /// before the next, so that any number of them fits into memory.
+    ///
+    /// # Errors
+    /// As [`build`](Self::build), or a directory that holds no run or a damaged one.
+    pub fn read(paths: &[PathBuf], paper_row: Option<&str>) -> Result<Self, ReportError> {
+        let count = |path| Run::read(path)?.count();
+        let counted = run_directories(paths)?.into_par_iter().map(count).collect::<Result<Vec<_>, _>>()?;
+        Self::of(counted, paper_row)
+    }
+
+    fn of(runs: Vec<Counted>, paper_row: Option<&str>) -> Result<Self, ReportError> {
         let paper = PaperNumbers::embedded()?;
-        let mut cells = runs.iter().map(|run| cell(run, &paper, paper_row)).collect::<Result<Vec<_>, _>>()?;
-        let order = |cell: &Cell| paper::SPLITS.iter().position(|(split, _)| *split == cell.task);
-        cells.sort_by_key(|cell| (order(cell).unwrap_or(usize::MAX), cell.profile));
+        let order =
+            |run: &Counted| paper::SPLITS.iter().position(|(split, _)| *split == run.manifest.task.name);
+        let mut sorted: Vec<(usize, Counted)> = runs.into_iter().enumerate().collect();
+        sorted.sort_by_key(|(_, run)| (order(run).unwrap_or(usize::MAX), run.manifest.plan.profile));
+        let mut builder = FramesBuilder::default();
+        for (_, run) in &mut sorted {
+            builder.append(std::mem::take(&mut run.columns));
+        }
+        let frames = builder.finish()?;
+        let clusters = frames::clusters(&frames)?;
+        let cell = |(position, (_, run)): (usize, &(usize, Counted))| {
+            let clusters = clusters.get(&(position as u32)).map_or(&[][..], Vec::as_slice);
+            cells::cell(run, clusters, &paper, paper_row)
+        };
+        let cells = sorted.iter().enumerate().map(cell).collect::<Result<Vec<_>, _>>()?;
         let not_run = paper::SPLITS
             .iter()
             .map(|(split, _)| (*split).to_owned())
             .filter(|split| !cells.iter().any(|cell| cell.task == *split))
             .collect();
-        Ok(Self { cells, not_run })
+        let training: Vec<Training> = sorted.iter().map(|(_, run)| run.training.clone()).collect();
+        let claims = claims::judge(&claims::embedded()?, &paper, &cells, &training)?;
+        let details = Details {
+            runs: sorted.into_iter().map(|(index, _)| index).collect(),
+            breakdowns: frames::breakdowns(&frames)?,
+            tools: frames::tool_tables(&frames)?,
+            costs: frames::costs(&frames)?,
+            windows: frames::windows(&frames)?,
+        };
+        Ok(Self { cells, not_run, claims, details })
+    }
+
+    /// Every table of the report.
+    ///
+    /// # Errors
+    /// The published numbers are damaged.
+    pub fn tables(&self) -> Result<Vec<table::Table>, ReportError> {
+        Ok(tables::all(self, &PaperNumbers::embedded()?)?)
     }
 
     /// Whether every run is complete.

@@ -47,6 +47,16 @@ impl PaperNumbers {
         Ok(Self(value))
     }
 
+    /// The file's own words about a source.
+    pub fn source(&self, key: &str) -> Option<&str> {
+        self.0["retrieved_from"][key].as_str()
+    }
+
+    /// The number at a JSON pointer.
+    pub fn number(&self, pointer: &str) -> Option<f64> {
+        self.0.pointer(pointer)?.as_f64()
+    }
+
     fn rows(&self) -> impl Iterator<Item = &Value> {
         self.0["table1"]["rows"].as_array().into_iter().flatten()
     }
@@ -56,16 +66,32 @@ impl PaperNumbers {
         self.rows().filter_map(|row| row["model"].as_str()).collect()
     }
 
+    /// Rows of the ablation table, named `BLOCK: SETTING`, e.g. `A: + SFT cold-start`.
+    fn ablations(&self) -> impl Iterator<Item = (String, &Value)> {
+        let rows = self.0["table2_ablation"]["rows"].as_array().into_iter().flatten();
+        rows.filter_map(|row| {
+            Some((format!("{}: {}", row["block"].as_str()?, row["setting"].as_str()?), row))
+        })
+    }
+
     /// The published value for a row and one of our splits, in percent; `None` where none is published.
+    /// A row is a model of the main table or `BLOCK: SETTING` of the ablation table.
     ///
     /// # Errors
     /// No such row.
     pub fn value(&self, row: &str, split: &str) -> Result<Option<f64>, PaperError> {
-        let found = self.rows().find(|candidate| candidate["model"].as_str() == Some(row));
-        let found = found
-            .ok_or_else(|| PaperError::NoRow { row: row.to_owned(), known: self.models().join(", ") })?;
         let column = SPLITS.iter().find(|(name, _)| *name == split).map(|(_, column)| *column);
-        Ok(column.and_then(|column| found[column].as_f64()))
+        if let Some(found) = self.rows().find(|candidate| candidate["model"].as_str() == Some(row)) {
+            return Ok(column.and_then(|column| found[column].as_f64()));
+        }
+        if let Some((_, found)) = self.ablations().find(|(name, _)| name == row) {
+            // The ablation table heads the same column `mlvu`.
+            let column = column.map(|column| if column == "mlvu_dev" { "mlvu" } else { column });
+            return Ok(column.and_then(|column| found[column].as_f64()));
+        }
+        let mut known: Vec<String> = self.models().into_iter().map(str::to_owned).collect();
+        known.extend(self.ablations().map(|(name, _)| name));
+        Err(PaperError::NoRow { row: row.to_owned(), known: known.join(", ") })
     }
 }
 

@@ -5,9 +5,12 @@ use std::path::{Path, PathBuf};
 use paravt_suite::journal::{self, JournalError};
 use paravt_suite::record::Record;
 use paravt_suite::run::Manifest;
-use paravt_suite::scoring::summary::SummaryError;
+use paravt_suite::scoring::summary::{Summary, SummaryError, summarize};
+use rayon::prelude::*;
 
+use crate::frames::RunColumns;
 use crate::paper::PaperError;
+use crate::training::Training;
 
 /// Why there is no report.
 #[derive(Debug, thiserror::Error)]
@@ -29,6 +32,22 @@ pub enum ReportError {
     /// The published numbers.
     #[error(transparent)]
     Paper(#[from] PaperError),
+    /// Two runs without a sample in common.
+    #[error("the two have no split with a sample in common")]
+    NothingInCommon,
+    /// Two runs of different profiles.
+    #[error("{task}: A is of profile {a}, B of {b}; profiles are never mixed")]
+    Profiles {
+        /// Split.
+        task: String,
+        /// Profile of A.
+        a: String,
+        /// Profile of B.
+        b: String,
+    },
+    /// The records could not be counted up.
+    #[error("the records could not be counted up: {0}")]
+    Frames(#[from] polars::prelude::PolarsError),
 }
 
 /// One run and its records.
@@ -42,14 +61,61 @@ pub struct Run {
     pub records: Vec<Record>,
     /// Bytes of a torn last line that were left out.
     pub torn_bytes: u64,
+    /// Training curves, where the run trained.
+    pub training: Training,
 }
 
-/// The runs in these folders, or in the folders directly below them.
+/// A run counted up: what a report needs of it once its records are gone.
+#[derive(Debug)]
+pub struct Counted {
+    /// What was run.
+    pub manifest: Manifest,
+    /// All numbers.
+    pub summary: Summary,
+    /// Bytes of a torn last line that were left out.
+    pub torn_bytes: u64,
+    /// Training curves.
+    pub training: Training,
+    /// Columns for the frames.
+    pub columns: RunColumns,
+}
+
+impl Run {
+    /// Counts the records up.
+    ///
+    /// # Errors
+    /// They do not belong together.
+    pub fn count(&self) -> Result<Counted, ReportError> {
+        let (task, switches) = (&self.manifest.task, &self.manifest.plan.switches);
+        let summary = summarize(task, switches, &self.manifest.selection, &self.records)
+            .map_err(|source| ReportError::Summary { path: self.path.clone(), source })?;
+        Ok(Counted {
+            manifest: self.manifest.clone(),
+            summary,
+            torn_bytes: self.torn_bytes,
+            training: self.training.clone(),
+            columns: RunColumns::of(task, switches, &self.records),
+        })
+    }
+
+    /// Reads a run directory.
+    ///
+    /// # Errors
+    /// There is no run, or it is damaged.
+    pub fn read(path: PathBuf) -> Result<Self, ReportError> {
+        let manifest = journal::read_manifest(&path)?;
+        let contents = journal::read(&path)?;
+        let training = Training::read(&path)?;
+        Ok(Self { path, manifest, records: contents.records, torn_bytes: contents.torn_bytes, training })
+    }
+}
+
+/// The run directories among these folders, or directly below them.
 ///
 /// # Errors
-/// A folder without a run, or a damaged one.
-pub fn find_runs(paths: &[PathBuf]) -> Result<Vec<Run>, ReportError> {
-    let mut runs = Vec::new();
+/// A folder without a run.
+pub fn run_directories(paths: &[PathBuf]) -> Result<Vec<PathBuf>, ReportError> {
+    let mut all = Vec::new();
     for path in paths {
         let mut found: Vec<PathBuf> = Vec::new();
         if is_run(path) {
@@ -61,13 +127,17 @@ pub fn find_runs(paths: &[PathBuf]) -> Result<Vec<Run>, ReportError> {
         if found.is_empty() {
             return Err(ReportError::NoRun(path.clone()));
         }
-        for path in found {
-            let manifest = journal::read_manifest(&path)?;
-            let contents = journal::read(&path)?;
-            runs.push(Run { path, manifest, records: contents.records, torn_bytes: contents.torn_bytes });
-        }
+        all.append(&mut found);
     }
-    Ok(runs)
+    Ok(all)
+}
+
+/// The runs in these folders, or in the folders directly below them.
+///
+/// # Errors
+/// A folder without a run, or a damaged one.
+pub fn find_runs(paths: &[PathBuf]) -> Result<Vec<Run>, ReportError> {
+    run_directories(paths)?.into_par_iter().map(Run::read).collect()
 }
 
 fn is_run(path: &Path) -> bool {

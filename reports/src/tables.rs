@@ -1,223 +1,308 @@
-//! Export formats: one type each behind one method.
+//! The tables of a report.
 
-use std::fmt::Write as _;
+use paravt_suite::protocol::PromptMode;
+use polars::prelude::PolarsResult;
 
-use crate::{Cell, Report};
+use crate::cells::Cell;
+use crate::paper::{PaperNumbers, SPLITS};
+use crate::table::{Kind, Table, count, real, text};
+use crate::{Report, forms};
 
-/// A format that a report can be written in.
-pub trait Format {
-    /// The report as text.
-    fn render(&self, report: &Report) -> String;
+/// Every table of a report, in the order in which they are shown.
+///
+/// # Errors
+/// Columns of unequal length, which would be a mistake in this file.
+pub fn all(report: &Report, paper: &PaperNumbers) -> PolarsResult<Vec<Table>> {
+    Ok(vec![
+        scores(report)?,
+        published(report, paper)?,
+        breakdowns(report)?,
+        losses(report)?,
+        tools(report)?,
+        cost(report)?,
+        claims(report)?,
+    ])
 }
 
-/// For a terminal of [`COLUMNS`] columns.
-pub struct Terminal;
-/// For machines: every number there is.
-pub struct Json;
-/// For pull requests.
-pub struct Markdown;
-
-/// No line of the terminal form is longer.
-pub const COLUMNS: usize = 100;
-
-fn percent(value: f64) -> String {
-    format!("{:.1}", 100.0 * value)
+/// One value per cell.
+fn each<T>(report: &Report, value: impl Fn(&Cell) -> T) -> Vec<T> {
+    report.cells.iter().map(value).collect()
 }
 
-fn range(interval: Option<(f64, f64)>) -> String {
-    interval.map_or_else(|| "-".to_owned(), |(low, high)| format!("{}-{}", percent(low), percent(high)))
+fn words(value: impl Into<String>) -> Option<String> {
+    Some(value.into())
 }
 
-/// The verdict in a few words; INCOMPLETE stands wherever the score does.
-fn verdict(cell: &Cell) -> String {
-    let mark = if cell.summary.complete { "" } else { "INCOMPLETE " };
-    match &cell.paper {
-        Some(paper) => format!("{mark}{}", paper.verdict),
-        None => format!("{mark}no published number named").trim().to_owned(),
+fn scores(report: &Report) -> PolarsResult<Table> {
+    let percent = |share: f64| 100.0 * share;
+    let paper = |value: fn(&crate::Comparison) -> f64| each(report, |cell| cell.paper.as_ref().map(value));
+    let whole = |value: fn(&Cell) -> usize| each(report, |cell| Some(value(cell) as u64));
+    Table::new(
+        "scores",
+        "Scores",
+        vec![
+            text("split", "split", each(report, |cell| words(&cell.title))),
+            text("profile", "profile", each(report, |cell| words(cell.profile.as_str()))),
+            text("mode", "mode", each(report, |cell| words(&cell.mode))),
+            text("model", "model", each(report, |cell| words(&cell.model))),
+            text("metric", "metric", each(report, |cell| words(&cell.summary.metric))),
+            real(
+                "score_percent",
+                "score",
+                Kind::Percent,
+                each(report, |cell| Some(percent(cell.summary.value))),
+            ),
+            real(
+                "low_percent",
+                "low",
+                Kind::Percent,
+                each(report, |cell| cell.interval.map(|(low, _)| percent(low))),
+            ),
+            real(
+                "high_percent",
+                "high",
+                Kind::Percent,
+                each(report, |cell| cell.interval.map(|(_, high)| percent(high))),
+            ),
+            count("n", "N", whole(|cell| cell.summary.n)),
+            count("recorded", "recorded", whole(|cell| cell.summary.n_recorded)),
+            count("expected", "expected", whole(|cell| cell.summary.n_expected)),
+            text(
+                "paper_row",
+                "published row",
+                each(report, |cell| cell.paper.as_ref().map(|paper| paper.row.clone())),
+            ),
+            real("published_percent", "published", Kind::Percent, paper(|paper| paper.published)),
+            real("difference_points", "difference", Kind::Points, paper(|paper| paper.difference)),
+            real("tolerance_points", "tolerance", Kind::Number, paper(|paper| paper.tolerance)),
+            text("verdict", "verdict", each(report, |cell| words(forms::verdict(cell)))),
+        ],
+    )
+}
+
+/// The published table with ours below it.
+fn published(report: &Report, paper: &PaperNumbers) -> PolarsResult<Table> {
+    let models = paper.models();
+    let mut rows: Vec<String> = models.iter().map(|model| (*model).to_owned()).collect();
+    // One line of ours per model, profile and use of tools: a recipe may address splits in different
+    // modes of either kind.
+    let line = |cell: &Cell| format!("ours: {}, {} ({})", cell.model, with_tools(cell), cell.profile);
+    let mut lines: Vec<String> = Vec::new();
+    for cell in &report.cells {
+        if !lines.contains(&line(cell)) {
+            lines.push(line(cell));
+        }
+    }
+    rows.extend(lines.iter().cloned());
+    let mut columns = vec![text("model", "model", rows.into_iter().map(Some).collect())];
+    for (split, _) in SPLITS {
+        let theirs = models.iter().map(|model| paper.value(model, split).ok().flatten());
+        let ours = lines.iter().map(|wanted| {
+            let cell = report.cells.iter().find(|cell| cell.task == split && line(cell) == *wanted);
+            cell.map(|cell| 100.0 * cell.summary.value)
+        });
+        columns.push(real(split, split, Kind::Percent, theirs.chain(ours).collect()));
+    }
+    Table::new("published", "Published table and ours", columns)
+}
+
+fn with_tools(cell: &Cell) -> &'static str {
+    match cell.mode.parse::<PromptMode>() {
+        Ok(mode) if mode.is_agentic() => "with tools",
+        _ => "no tools",
     }
 }
 
-/// Losses that belong beside a score, or nothing.
-fn losses(cell: &Cell) -> String {
-    let summary = &cell.summary;
-    let mut parts = Vec::new();
-    for (count, name) in [
-        (summary.n_unparsed, "unparsed"),
-        (summary.n_errors, "failed"),
-        (summary.n_frame_loss, "frame loss"),
-        (summary.n_truncated, "truncated"),
-        (summary.n_dropped_calls, "dropped calls"),
-    ] {
-        if count > 0 {
-            parts.push(format!("{count} {name}"));
+fn breakdowns(report: &Report) -> PolarsResult<Table> {
+    let mut rows = Vec::new();
+    for (index, cell) in report.cells.iter().enumerate() {
+        for breakdown in &cell.summary.breakdowns {
+            for group in &breakdown.groups {
+                let key = (index as u32, breakdown.tag.clone(), group.label.clone());
+                let interval = report.details.breakdowns.get(&key).map(|found| found.interval);
+                rows.push((cell, breakdown, group, interval));
+            }
         }
     }
-    if parts.is_empty() { "nothing lost".to_owned() } else { parts.join(", ") }
+    let bound =
+        |pick: fn((f64, f64)) -> f64| rows.iter().map(|row| row.3.map(|pair| 100.0 * pick(pair))).collect();
+    Table::new(
+        "breakdowns",
+        "Breakdowns",
+        vec![
+            text("split", "split", rows.iter().map(|row| words(&row.0.title)).collect()),
+            text("profile", "profile", rows.iter().map(|row| words(row.0.profile.as_str())).collect()),
+            text("breakdown", "breakdown", rows.iter().map(|row| words(&row.1.title)).collect()),
+            text("group", "group", rows.iter().map(|row| words(&row.2.label)).collect()),
+            count("n", "N", rows.iter().map(|row| Some(row.2.n as u64)).collect()),
+            real(
+                "score_percent",
+                "score",
+                Kind::Percent,
+                rows.iter().map(|row| Some(100.0 * row.2.value)).collect(),
+            ),
+            real("low_percent", "low", Kind::Percent, bound(|pair| pair.0)),
+            real("high_percent", "high", Kind::Percent, bound(|pair| pair.1)),
+        ],
+    )
 }
 
-impl Format for Terminal {
-    fn render(&self, report: &Report) -> String {
-        let mut out = String::new();
-        let _ = writeln!(
-            out,
-            "{:<25} {:>7} {:>5} {:>11} {:>9} {:>5} {:>6} verdict",
-            "split", "profile", "score", "95 %", "N", "paper", "diff"
-        );
-        for cell in &report.cells {
-            let n = format!("{}/{}", cell.summary.n_recorded, cell.summary.n_expected);
-            let (published, difference) = match &cell.paper {
-                Some(paper) => (format!("{:.1}", paper.published), format!("{:+.1}", paper.difference)),
-                None => ("-".to_owned(), "-".to_owned()),
-            };
-            let _ = writeln!(
-                out,
-                "{:<25} {:>7} {:>5} {:>11} {n:>9} {published:>5} {difference:>6} {}",
-                cell.title,
-                cell.profile.as_str(),
-                percent(cell.summary.value),
-                range(cell.interval),
-                short_verdict(cell),
-            );
-        }
-        for split in &report.not_run {
-            let _ = writeln!(out, "{split:<25} not run");
-        }
-        for cell in &report.cells {
-            out.push('\n');
-            details(&mut out, cell);
-        }
-        out.lines().fold(String::new(), |folded, line| folded + &fold(line))
-    }
+fn losses(report: &Report) -> PolarsResult<Table> {
+    let whole = |value: fn(&Cell) -> usize| each(report, |cell| Some(value(cell) as u64));
+    let classes = each(report, |cell| {
+        let classes = cell.summary.errors.iter().map(|(class, count)| format!("{class} {count}"));
+        words(classes.collect::<Vec<_>>().join(", "))
+    });
+    Table::new(
+        "losses",
+        "Errors and losses",
+        vec![
+            text("split", "split", each(report, |cell| words(&cell.title))),
+            text("profile", "profile", each(report, |cell| words(cell.profile.as_str()))),
+            count(
+                "missing",
+                "missing",
+                whole(|cell| cell.summary.n_expected.saturating_sub(cell.summary.n_recorded)),
+            ),
+            count("failed", "failed", whole(|cell| cell.summary.n_errors)),
+            count("unparsed", "unparsed", whole(|cell| cell.summary.n_unparsed)),
+            count("truncated", "truncated", whole(|cell| cell.summary.n_truncated)),
+            count("frame_loss", "frame loss", whole(|cell| cell.summary.n_frame_loss)),
+            count("dropped_calls", "dropped calls", whole(|cell| cell.summary.n_dropped_calls)),
+            text("errors", "error classes", classes),
+        ],
+    )
 }
 
-/// Reasons follow in the split's own section; the overview has room for one word or two.
-fn short_verdict(cell: &Cell) -> String {
-    let verdict = match &cell.paper {
-        Some(paper) => paper.verdict.to_string(),
-        None => "no paper value".to_owned(),
+fn tools(report: &Report) -> PolarsResult<Table> {
+    let whole = |value: fn(&Cell) -> usize| each(report, |cell| Some(value(cell) as u64));
+    let widths = |index: usize| -> Option<f64> {
+        let widths = &report.details.tools.get(&(index as u32))?.widths;
+        let used = || widths.iter().filter(|(width, _)| **width > 0);
+        let samples: u32 = used().map(|(_, samples)| samples).sum();
+        let sum: u64 = used().map(|(width, samples)| u64::from(*width) * u64::from(*samples)).sum();
+        (samples > 0).then(|| sum as f64 / f64::from(samples))
     };
-    let first = verdict.split(": ").next().unwrap_or(&verdict);
-    format!("{}{first}", if cell.summary.complete { "" } else { "INCOMPLETE " })
+    Table::new(
+        "tools",
+        "Tool use",
+        vec![
+            text("split", "split", each(report, |cell| words(&cell.title))),
+            text("profile", "profile", each(report, |cell| words(cell.profile.as_str()))),
+            text("mode", "mode", each(report, |cell| words(&cell.mode))),
+            real(
+                "calls_per_sample",
+                "calls a sample",
+                Kind::Number,
+                each(report, |cell| Some(cell.summary.tools.calls_per_sample)),
+            ),
+            real(
+                "samples_with_calls_percent",
+                "samples with calls, %",
+                Kind::Percent,
+                each(report, |cell| Some(100.0 * cell.summary.tools.share_with_calls)),
+            ),
+            real(
+                "parallel_width",
+                "calls at once",
+                Kind::Number,
+                (0..report.cells.len()).map(widths).collect(),
+            ),
+            real(
+                "window_seconds",
+                "window, s",
+                Kind::Number,
+                each(report, |cell| cell.summary.tools.mean_window_seconds),
+            ),
+            count("failed_crops", "failed crops", whole(|cell| cell.summary.tools.crop_failures)),
+            count("malformed_calls", "malformed", whole(|cell| cell.summary.tools.malformed)),
+            count("forced_answers", "forced answers", whole(|cell| cell.summary.tools.forced)),
+        ],
+    )
 }
 
-/// A line, broken at spaces where it is too long; what follows is indented further.
-fn fold(line: &str) -> String {
-    let mut out = String::new();
-    let mut rest = line.to_owned();
-    while let Some((limit, _)) = rest.char_indices().nth(COLUMNS) {
-        let indent = rest.len() - rest.trim_start().len();
-        let space = match rest[limit..].starts_with(' ') {
-            true => Some(limit),
-            false => rest[..limit].rfind(' ').filter(|at| *at > indent),
-        };
-        let at = space.unwrap_or(limit);
-        out.push_str(rest[..at].trim_end());
-        out.push('\n');
-        rest = format!("{:indent$}{}", "", rest[at..].trim_start(), indent = FOLDED_INDENT);
-    }
-    out + &rest + "\n"
+fn cost(report: &Report) -> PolarsResult<Table> {
+    let costs: Vec<_> = (0..report.cells.len())
+        .map(|index| report.details.costs.get(&(index as u32)).copied().unwrap_or_default())
+        .collect();
+    let per_sample = |value: f64, samples: u32| (samples > 0).then(|| value / f64::from(samples));
+    Table::new(
+        "cost",
+        "Cost",
+        vec![
+            text("split", "split", each(report, |cell| words(&cell.title))),
+            text("profile", "profile", each(report, |cell| words(cell.profile.as_str()))),
+            count(
+                "prompt_tokens",
+                "prompt tokens",
+                costs.iter().map(|cost| Some(cost.prompt_tokens)).collect(),
+            ),
+            count(
+                "completion_tokens",
+                "completion tokens",
+                costs.iter().map(|cost| Some(cost.completion_tokens)).collect(),
+            ),
+            real(
+                "sample_seconds",
+                "sample seconds",
+                Kind::Number,
+                costs.iter().map(|cost| Some(cost.seconds)).collect(),
+            ),
+            real(
+                "seconds_per_sample",
+                "seconds a sample",
+                Kind::Number,
+                costs.iter().map(|cost| per_sample(cost.seconds, cost.samples)).collect(),
+            ),
+            real(
+                "median_seconds",
+                "median",
+                Kind::Number,
+                costs.iter().map(|cost| Some(cost.median_seconds)).collect(),
+            ),
+            real(
+                "media_seconds",
+                "of it decoding",
+                Kind::Number,
+                costs.iter().map(|cost| Some(cost.media_seconds)).collect(),
+            ),
+            real(
+                "wall_hours",
+                "hours from start to end",
+                Kind::Number,
+                each(report, |cell| cell.wall_seconds.map(|seconds| seconds / 3600.0)),
+            ),
+        ],
+    )
 }
 
-/// Spaces before the second line of a folded one.
-const FOLDED_INDENT: usize = 6;
-
-fn details(out: &mut String, cell: &Cell) {
-    let summary = &cell.summary;
-    let _ = writeln!(out, "{} ({}, {}, {})", cell.title, cell.profile, cell.mode, cell.model);
-    let _ = writeln!(
-        out,
-        "  {} {} over N {}; {}",
-        summary.metric,
-        percent(summary.value),
-        summary.n,
-        losses(cell)
-    );
-    let _ = writeln!(out, "  {}", verdict(cell));
-    if cell.torn_bytes > 0 {
-        let _ = writeln!(out, "  the last record is torn and left out; resume the run to redo it");
-    }
-    if summary.n != summary.n_expected {
-        let _ = writeln!(
-            out,
-            "  over all {} expected: {}",
-            summary.n_expected,
-            percent(summary.value_over_expected)
-        );
-    }
-    if let Some((tag, value)) = &summary.macro_average {
-        let _ = writeln!(out, "  mean over {tag}: {}", percent(*value));
-    }
-    for (threshold, value) in &summary.recall_at {
-        let _ = writeln!(out, "  R@{threshold}: {}", percent(*value));
-    }
-    if let Some(open) = &summary.open_ended {
-        let _ = writeln!(out, "  {}: {} over N {}", open.label, percent(open.value), open.n);
-    }
-    for breakdown in &summary.breakdowns {
-        let _ = writeln!(out, "  {}", breakdown.title);
-        for group in &breakdown.groups {
-            let _ = writeln!(out, "    {:<32} {:>6}  N {}", group.label, percent(group.value), group.n);
-        }
-    }
-    let tools = &summary.tools;
-    let _ = writeln!(
-        out,
-        "  tools: {:.2} calls a sample, {} % of samples, {} failed crops, {} malformed, {} forced answers",
-        tools.calls_per_sample,
-        percent(tools.share_with_calls),
-        tools.crop_failures,
-        tools.malformed,
-        tools.forced
-    );
-    let _ = writeln!(
-        out,
-        "  cost: {} prompt and {} completion tokens, {:.1} sample seconds",
-        summary.prompt_tokens, summary.completion_tokens, summary.sample_seconds
-    );
-    for (flag, count) in &summary.flags {
-        let _ = writeln!(out, "  flagged {flag}: {count}");
-    }
-}
-
-impl Format for Json {
-    fn render(&self, report: &Report) -> String {
-        // Plain structs with string keys: serialising them cannot fail.
-        serde_json::to_string_pretty(report).unwrap_or_default() + "\n"
-    }
-}
-
-impl Format for Markdown {
-    fn render(&self, report: &Report) -> String {
-        let mut out = String::from(
-            "| split | profile | score | 95 % | N | lost | paper | diff | verdict |\n\
-             |---|---|--:|--:|--:|---|--:|--:|---|\n",
-        );
-        for cell in &report.cells {
-            let (published, difference) = match &cell.paper {
-                Some(paper) => (format!("{:.1}", paper.published), format!("{:+.1}", paper.difference)),
-                None => (String::new(), String::new()),
-            };
-            let _ = writeln!(
-                out,
-                "| {} | {} | {} | {} | {}/{} | {} | {published} | {difference} | {} |",
-                escape(&cell.title),
-                cell.profile,
-                percent(cell.summary.value),
-                range(cell.interval),
-                cell.summary.n_recorded,
-                cell.summary.n_expected,
-                losses(cell),
-                escape(&verdict(cell)),
-            );
-        }
-        for split in &report.not_run {
-            let _ = writeln!(out, "| {split} | | | | | | | | not run |");
-        }
-        out
-    }
-}
-
-/// Keeps titles and reasons from breaking the table.
-fn escape(text: &str) -> String {
-    text.replace('|', "\\|").replace('\n', " ")
+fn claims(report: &Report) -> PolarsResult<Table> {
+    let claims = &report.claims;
+    let bound = |pick: fn((f64, f64)) -> f64| claims.iter().map(|claim| claim.interval.map(pick)).collect();
+    Table::new(
+        "claims",
+        "Claims",
+        vec![
+            text("claim", "claim", claims.iter().map(|claim| words(&claim.title)).collect()),
+            real(
+                "published",
+                "published",
+                Kind::Number,
+                claims.iter().map(|claim| Some(claim.published)).collect(),
+            ),
+            text("unit", "unit", claims.iter().map(|claim| words(claim.unit.as_str())).collect()),
+            real(
+                "tolerance",
+                "tolerance",
+                Kind::Number,
+                claims.iter().map(|claim| claim.tolerance).collect(),
+            ),
+            real("measured", "measured", Kind::Number, claims.iter().map(|claim| claim.measured).collect()),
+            real("low", "low", Kind::Number, bound(|pair| pair.0)),
+            real("high", "high", Kind::Number, bound(|pair| pair.1)),
+            text("verdict", "verdict", claims.iter().map(|claim| words(claim.verdict.to_string())).collect()),
+            text("source", "source", claims.iter().map(|claim| words(&claim.source)).collect()),
+            text("confidence", "confidence", claims.iter().map(|claim| words(&claim.confidence)).collect()),
+        ],
+    )
 }

@@ -13,10 +13,10 @@ use exit::Exit;
 const EXIT_CODES: &str = "\
 Exit codes:
   0    all well
-  1    a finding: a failed case, a missing file
+  1    a finding: a failed case, a missing file, a run worse than its baseline
   2    wrong usage or bad input
   3    a precondition does not hold: no server, no data
-  4    a run with samples missing or failed
+  4    a run with samples missing or failed, a check that cannot decide
   130  Ctrl-C";
 
 /// Benchmark and reproducibility suite for long-video multimodal models.
@@ -31,6 +31,10 @@ struct Cli {
 enum Command {
     /// Ask a model one question about one video; its tool calls are shown as they happen.
     Ask(Box<commands::ask::Args>),
+    /// Hold a run against a baseline: pass, fail or undecided.
+    Check(commands::check::Args),
+    /// Compare two runs on the same samples.
+    Compare(commands::compare::Args),
     /// Compare this implementation with recorded outputs of the upstream code.
     Conformance(commands::conformance::Args),
     /// Say what data is there and what is missing, or make a small data root.
@@ -59,6 +63,8 @@ fn main() -> std::process::ExitCode {
     let cli = Cli::parse();
     let result = match cli.command {
         Command::Ask(args) => commands::ask::run(&args),
+        Command::Check(args) => commands::check::run(&args),
+        Command::Compare(args) => commands::compare::run(&args),
         Command::Conformance(args) => commands::conformance::run(&args),
         Command::Data(args) => commands::data::run(&args),
         Command::Doctor(args) => commands::doctor::run(&args),

@@ -1,6 +1,8 @@
 //! One file per command: flags in, one call, exit code out.
 
 pub mod ask;
+pub mod check;
+pub mod compare;
 pub mod conformance;
 pub mod data;
 pub mod doctor;

@@ -1,0 +1,181 @@
+//! The paper's claims as data (`data/claims.toml`) and what the runs at hand say about each.
+
+mod judge;
+
+use serde::{Deserialize, Serialize};
+
+use crate::cells::Verdict;
+use crate::paper::{PaperError, PaperNumbers, SPLITS};
+
+pub use judge::judge;
+
+/// Unit of a claim's numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unit {
+    /// Accuracy or mean IoU, or a relative gain, in percent.
+    Percent,
+    /// Difference of two percentages.
+    Points,
+    /// Between 0 and 1.
+    Share,
+    /// Tool calls per rollout.
+    Calls,
+}
+
+impl Unit {
+    /// Short name.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Percent => "%",
+            Self::Points => "points",
+            Self::Share => "share",
+            Self::Calls => "calls",
+        }
+    }
+}
+
+/// How a claim is measured. Rows are those of the published tables, see [`PaperNumbers::value`].
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Measure {
+    /// One claim for each published column of a row.
+    Cell {
+        /// Row.
+        row: String,
+    },
+    /// Mean over the seven columns of `row / baseline - 1`.
+    MeanRelativeGain {
+        /// Row.
+        row: String,
+        /// Row that the gain is measured from.
+        baseline: String,
+    },
+    /// One claim for each published column: `to` less `from`.
+    Difference {
+        /// Row that the difference is measured from.
+        from: String,
+        /// Row.
+        to: String,
+    },
+    /// A statistic of a training curve.
+    Training {
+        /// Name of the curve.
+        series: String,
+        /// Which.
+        statistic: Statistic,
+    },
+}
+
+/// What is taken of a training curve.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Statistic {
+    /// Its first value.
+    First,
+    /// Its mean.
+    Mean,
+    /// Its largest value.
+    Peak,
+}
+
+/// One entry of the data file.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Claim {
+    /// Name.
+    pub id: String,
+    /// For people; `{split}` is filled in where a claim stands for several columns.
+    pub title: String,
+    /// The number, where it is not a cell of a published table.
+    pub published: Option<f64>,
+    /// Its unit.
+    pub unit: Option<Unit>,
+    /// Where the data file of published numbers has it.
+    pub pointer: Option<String>,
+    /// How far off counts as equal, where it does not follow from the sizes of the splits.
+    pub tolerance: Option<f64>,
+    /// Key of the sources in the data file of published numbers.
+    pub source: String,
+    /// Its confidence.
+    pub confidence: String,
+    /// What to know about it.
+    pub note: Option<String>,
+    /// How it is measured.
+    pub measure: Measure,
+}
+
+/// A claim and its verdict.
+#[derive(Debug, Clone, Serialize)]
+pub struct Judged {
+    /// Name, with the split where a claim stands for several.
+    pub id: String,
+    /// For people.
+    pub title: String,
+    /// Published.
+    pub published: f64,
+    /// Unit of all numbers.
+    pub unit: Unit,
+    /// How far off counts as equal; `None` where nothing was measured that would say so.
+    pub tolerance: Option<f64>,
+    /// Ours.
+    pub measured: Option<f64>,
+    /// 95 % interval of ours.
+    pub interval: Option<(f64, f64)>,
+    /// What that means.
+    pub verdict: Verdict,
+    /// Where the number is published.
+    pub source: String,
+    /// Confidence in it.
+    pub confidence: String,
+    /// What to know about it.
+    pub note: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    claims: Vec<Claim>,
+}
+
+/// The claims of this build.
+///
+/// # Errors
+/// The data file is damaged.
+pub fn embedded() -> Result<Vec<Claim>, PaperError> {
+    let file: File = toml::from_str(include_str!("../../data/claims.toml"))
+        .map_err(|error| PaperError::Damaged(error.to_string()))?;
+    Ok(file.claims)
+}
+
+/// The splits that both rows have a published value for.
+fn columns<'a>(paper: &'a PaperNumbers, rows: &'a [&str]) -> impl Iterator<Item = &'static str> + 'a {
+    let has = |split: &str| rows.iter().all(|row| paper.value(row, split).is_ok_and(|value| value.is_some()));
+    SPLITS.iter().map(|(split, _)| *split).filter(move |split| has(split))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_claim_is_in_the_published_numbers_with_its_source() {
+        let (claims, paper) = (embedded().unwrap(), PaperNumbers::embedded().unwrap());
+        for claim in &claims {
+            assert!(paper.source(&claim.source).is_some(), "{}: source {}", claim.id, claim.source);
+            if let Some(pointer) = &claim.pointer {
+                assert_eq!(paper.number(pointer), claim.published, "{}: {pointer}", claim.id);
+            }
+            let rows: Vec<&str> = match &claim.measure {
+                Measure::Cell { row } => vec![row],
+                Measure::MeanRelativeGain { row, baseline } => vec![row, baseline],
+                Measure::Difference { from, to } => vec![from, to],
+                Measure::Training { .. } => {
+                    assert!(claim.pointer.is_some() && claim.tolerance.is_some(), "{}", claim.id);
+                    continue;
+                }
+            };
+            assert!(columns(&paper, &rows).count() >= 4, "{}: {rows:?}", claim.id);
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! Samples that two runs share, as a polars frame.
+
+use paravt_suite::record::Record;
+use paravt_suite::scoring::summary::counts;
+use polars::prelude::*;
+use serde::Serialize;
+
+use crate::frames::video_name;
+use crate::runs::Run;
+use crate::statistics::{Cluster, Flips};
+
+/// From here on an answer counts as right: 1 or 0 for choices, IoU for intervals.
+const RIGHT: f64 = 0.5;
+
+/// One row per sample that both runs have: `uid video a b seconds_a seconds_b tokens_a tokens_b`.
+#[derive(Debug, Clone)]
+pub struct Pairs {
+    frame: DataFrame,
+    /// Samples that only one of the runs scored.
+    pub unpaired: usize,
+}
+
+/// An answer that turned.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Flip {
+    /// Sample.
+    pub uid: String,
+    /// Right in B, wrong in A; else the other way round.
+    pub gained: bool,
+}
+
+/// Means over the pairs.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Means {
+    /// Of A.
+    pub a: f64,
+    /// Of B.
+    pub b: f64,
+    /// Tokens of B less A.
+    pub tokens: f64,
+    /// Seconds of B less A.
+    pub seconds: f64,
+}
+
+impl Pairs {
+    /// Pairs the counted records of two runs by sample.
+    pub fn of(a: &Run, b: &Run) -> PolarsResult<Self> {
+        let (first, second) = (side(a, "_a")?, side(b, "_b")?);
+        let rows = first.height() + second.height();
+        let frame = first
+            .lazy()
+            .join(
+                second.lazy().drop(by_name(["video"], true, false)),
+                [col("uid")],
+                [col("uid")],
+                JoinArgs::new(JoinType::Inner),
+            )
+            .sort(["uid"], SortMultipleOptions::default())
+            .collect()?;
+        let unpaired = rows - 2 * frame.height();
+        Ok(Self { frame, unpaired })
+    }
+
+    /// Number of pairs.
+    pub fn len(&self) -> usize {
+        self.frame.height()
+    }
+
+    /// Whether the runs have no sample in common.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Sums by video of `b - a`.
+    pub fn differences(&self) -> PolarsResult<Vec<Cluster>> {
+        self.clusters(col("value_b") - col("value_a"))
+    }
+
+    /// Sums by video of the logarithm of `seconds_b / seconds_a`, where both took any time.
+    pub fn log_ratios(&self) -> PolarsResult<Vec<Cluster>> {
+        let (a, b) = (self.frame.column("seconds_a")?.f64()?, self.frame.column("seconds_b")?.f64()?);
+        let ratio = |(a, b): (Option<f64>, Option<f64>)| match (a, b) {
+            (Some(a), Some(b)) if a > 0.0 && b > 0.0 => Some((b / a).ln()),
+            _ => None,
+        };
+        let ratios: Vec<Option<f64>> = a.iter().zip(b.iter()).map(ratio).collect();
+        let mut frame = self.frame.clone();
+        frame.with_column(Column::new("ratio".into(), ratios))?;
+        Self { frame, unpaired: 0 }.clusters(col("ratio"))
+    }
+
+    fn clusters(&self, value: Expr) -> PolarsResult<Vec<Cluster>> {
+        let sums = self
+            .frame
+            .clone()
+            .lazy()
+            .with_column(value.alias("paired"))
+            .filter(col("paired").is_not_null())
+            .group_by([col("video")])
+            .agg([col("paired").sum(), len().cast(DataType::UInt32).alias("n")])
+            .sort(["video"], SortMultipleOptions::default())
+            .collect()?;
+        let (values, n) = (sums.column("paired")?.f64()?, sums.column("n")?.u32()?);
+        let rows = values.iter().zip(n.iter());
+        Ok(rows.filter_map(|(sum, n)| Some(Cluster { sum: sum?, n: n? as usize })).collect())
+    }
+
+    /// Means of both runs.
+    pub fn means(&self) -> PolarsResult<Means> {
+        let mean =
+            |name: &str| Ok::<f64, PolarsError>(self.frame.column(name)?.f64()?.mean().unwrap_or_default());
+        Ok(Means {
+            a: mean("value_a")?,
+            b: mean("value_b")?,
+            tokens: mean("tokens_b")? - mean("tokens_a")?,
+            seconds: mean("seconds_b")? - mean("seconds_a")?,
+        })
+    }
+
+    /// Answers that turned, in the order of their names.
+    pub fn flips(&self) -> PolarsResult<(Flips, Vec<Flip>)> {
+        let turned = self
+            .frame
+            .clone()
+            .lazy()
+            .filter(col("value_a").gt_eq(lit(RIGHT)).neq(col("value_b").gt_eq(lit(RIGHT))))
+            .collect()?;
+        let rows = turned.column("uid")?.str()?.iter().zip(turned.column("value_b")?.f64()?.iter());
+        let flipped: Vec<Flip> =
+            rows.filter_map(|(uid, b)| Some(Flip { uid: uid?.to_owned(), gained: b? >= RIGHT })).collect();
+        let gained = flipped.iter().filter(|flip| flip.gained).count();
+        Ok((Flips { gained, lost: flipped.len() - gained }, flipped))
+    }
+}
+
+fn side(run: &Run, suffix: &str) -> PolarsResult<DataFrame> {
+    let switches = &run.manifest.plan.switches;
+    let records: Vec<&Record> = run.records.iter().filter(|record| counts(record, switches)).collect();
+    let column = |name: &str, value: &dyn Fn(&Record) -> f64| {
+        let values: Vec<f64> = records.iter().map(|record| value(record)).collect();
+        Column::new(format!("{name}{suffix}").into(), values)
+    };
+    let words = |name: &str, value: &dyn Fn(&Record) -> String| {
+        let values: Vec<String> = records.iter().map(|record| value(record)).collect();
+        Column::new(name.into(), values)
+    };
+    let tokens = |record: &Record| {
+        let usages = record.transcript.calls.iter().filter_map(|call| call.usage.as_ref());
+        usages.map(|usage| usage.prompt_tokens + usage.completion_tokens).sum::<u64>() as f64
+    };
+    DataFrame::new_infer_height(vec![
+        words("uid", &|record| record.sample.uid.clone()),
+        words("video", &video_name),
+        column("value", &|record| record.score.value),
+        column("seconds", &|record| record.measured.seconds),
+        column("tokens", &tokens),
+    ])
+}

@@ -1,0 +1,190 @@
+//! A comparison as tables, as Markdown and for a terminal.
+
+use std::fmt::Write as _;
+
+use polars::prelude::PolarsResult;
+
+use super::{Ablation, Pair};
+use crate::export::{escape, markdown as table_markdown};
+use crate::forms::fold_lines;
+use crate::table::{Kind, Table, count, real, text};
+
+/// The comparison and the answers that turned.
+///
+/// # Errors
+/// Columns of unequal length, which would be a mistake in this file.
+pub fn tables(ablation: &Ablation) -> PolarsResult<Vec<Table>> {
+    Ok(vec![comparison(ablation)?, flips(ablation)?])
+}
+
+fn comparison(ablation: &Ablation) -> PolarsResult<Table> {
+    let words =
+        |value: fn(&Pair) -> &str| ablation.splits.iter().map(|pair| Some(value(pair).to_owned())).collect();
+    let whole =
+        |value: fn(&Pair) -> usize| ablation.splits.iter().map(|pair| Some(value(pair) as u64)).collect();
+    let each = |value: fn(&Pair) -> Option<f64>| ablation.splits.iter().map(value).collect();
+    Table::new(
+        "comparison",
+        "B against A on the same samples",
+        vec![
+            text("split", "split", words(|pair| &pair.title)),
+            text("a", "A", words(|pair| &pair.name_a)),
+            text("b", "B", words(|pair| &pair.name_b)),
+            text("metric", "metric", words(|pair| pair.metric)),
+            count("pairs", "pairs", whole(|pair| pair.n)),
+            count("unpaired", "unpaired", whole(|pair| pair.unpaired)),
+            real("a_percent", "A, %", Kind::Percent, each(|pair| Some(100.0 * pair.a))),
+            real("b_percent", "B, %", Kind::Percent, each(|pair| Some(100.0 * pair.b))),
+            real("difference_points", "B - A", Kind::Points, each(|pair| Some(100.0 * pair.mean.difference))),
+            real("low_points", "low", Kind::Points, each(|pair| Some(100.0 * pair.interval.0))),
+            real("high_points", "high", Kind::Points, each(|pair| Some(100.0 * pair.interval.1))),
+            real("p", "p", Kind::Probability, each(|pair| Some(pair.p))),
+            real("p_holm", "p (Holm)", Kind::Probability, each(|pair| Some(pair.p_holm))),
+            real(
+                "detectable_points",
+                "detectable",
+                Kind::Percent,
+                each(|pair| Some(100.0 * pair.detectable)),
+            ),
+            count("gained", "wrong to right", whole(|pair| pair.flips.gained)),
+            count("lost", "right to wrong", whole(|pair| pair.flips.lost)),
+            real("extra_tokens", "extra tokens", Kind::Number, each(|pair| Some(pair.extra_tokens))),
+            real("extra_seconds", "extra seconds", Kind::Number, each(|pair| Some(pair.extra_seconds))),
+            real(
+                "tokens_per_point",
+                "tokens a point",
+                Kind::Number,
+                each(|pair| pair.cost_per_point().map(|cost| cost.0)),
+            ),
+            real(
+                "seconds_per_point",
+                "seconds a point",
+                Kind::Number,
+                each(|pair| pair.cost_per_point().map(|cost| cost.1)),
+            ),
+        ],
+    )
+}
+
+fn flips(ablation: &Ablation) -> PolarsResult<Table> {
+    let rows = || ablation.splits.iter().flat_map(|pair| pair.flipped.iter().map(move |flip| (pair, flip)));
+    Table::new(
+        "flips",
+        "Answers that turned",
+        vec![
+            text("split", "split", rows().map(|(pair, _)| Some(pair.task.clone())).collect()),
+            text("sample", "sample", rows().map(|(_, flip)| Some(flip.uid.clone())).collect()),
+            text("way", "from A to B", rows().map(|(_, flip)| Some(way(flip.gained).to_owned())).collect()),
+        ],
+    )
+}
+
+/// For a pull request; `link` says where a sample's transcript in B is, by split and name.
+///
+/// # Errors
+/// As [`tables`].
+pub fn markdown(ablation: &Ablation, link: impl Fn(&str, &str) -> Option<String>) -> PolarsResult<String> {
+    let mut out = format!("# B against A\n\n{}\n", table_markdown(&comparison(ablation)?));
+    for pair in &ablation.splits {
+        let _ = writeln!(out, "{}: {}", escape(&pair.title), escape(&sentence(pair)));
+        for difference in &pair.differs {
+            let _ = writeln!(out, "- {}", escape(difference));
+        }
+        out.push('\n');
+    }
+    out.push_str("## Answers that turned\n\n| split | sample | from A to B |\n|---|---|---|\n");
+    for (pair, flip) in
+        ablation.splits.iter().flat_map(|pair| pair.flipped.iter().map(move |flip| (pair, flip)))
+    {
+        let uid = escape(&flip.uid);
+        let name = link(&pair.task, &flip.uid).map_or_else(|| uid.clone(), |link| format!("[{uid}]({link})"));
+        let _ = writeln!(out, "| {} | {name} | {} |", escape(&pair.task), way(flip.gained));
+    }
+    out.push('\n');
+    for split in &ablation.unmatched {
+        let _ = writeln!(out, "{}: only in one of the two", escape(split));
+    }
+    Ok(out)
+}
+
+fn way(gained: bool) -> &'static str {
+    if gained { "wrong to right" } else { "right to wrong" }
+}
+
+/// What the numbers of one split say.
+fn sentence(pair: &Pair) -> String {
+    let points = 100.0 * pair.mean.difference;
+    let found = if pair.p_holm < 0.05 {
+        format!("B is {} by {:.1} points", if points > 0.0 { "better" } else { "worse" }, points.abs())
+    } else {
+        let detectable = 100.0 * pair.detectable;
+        format!("no difference shown; these {} pairs would have shown one of {detectable:.1} points", pair.n)
+    };
+    match pair.cost_per_point() {
+        Some((tokens, seconds)) => {
+            format!("{found}; a point more costs {tokens:.0} tokens and {seconds:.2} s a sample")
+        }
+        None => found,
+    }
+}
+
+/// For a terminal.
+pub fn terminal(ablation: &Ablation) -> String {
+    let mut out = format!(
+        "{:<25} {:>6} {:>5} {:>5} {:>6} {:>13} {:>7} {:>7} {:>6} {:>6}\n",
+        "split", "pairs", "A", "B", "B - A", "95 %", "p", "Holm", "gained", "lost"
+    );
+    for pair in &ablation.splits {
+        let interval = format!("{:+.1}..{:+.1}", 100.0 * pair.interval.0, 100.0 * pair.interval.1);
+        let p = |p: f64| if p < 0.001 { "<0.001".to_owned() } else { format!("{p:.3}") };
+        let _ = writeln!(
+            out,
+            "{:<25} {:>6} {:>5.1} {:>5.1} {:>+6.1} {interval:>13} {:>7} {:>7} {:>6} {:>6}",
+            pair.title,
+            pair.n,
+            100.0 * pair.a,
+            100.0 * pair.b,
+            100.0 * pair.mean.difference,
+            p(pair.p),
+            p(pair.p_holm),
+            pair.flips.gained,
+            pair.flips.lost
+        );
+    }
+    for pair in &ablation.splits {
+        let _ = writeln!(out, "\n{}: {}", pair.title, sentence(pair));
+        let _ = writeln!(out, "  A {}; B {}", pair.name_a, pair.name_b);
+        for difference in &pair.differs {
+            let _ = writeln!(out, "  {difference}");
+        }
+        let _ = writeln!(
+            out,
+            "  B takes {:+.0} tokens and {:+.2} s a sample; {} samples in one run only",
+            pair.extra_tokens, pair.extra_seconds, pair.unpaired
+        );
+        for gained in [true, false] {
+            let uids: Vec<&str> = pair
+                .flipped
+                .iter()
+                .filter(|flip| flip.gained == gained)
+                .map(|flip| flip.uid.as_str())
+                .collect();
+            if !uids.is_empty() {
+                let more = if uids.len() > SHOWN {
+                    format!(" and {} more", uids.len() - SHOWN)
+                } else {
+                    String::new()
+                };
+                let _ =
+                    writeln!(out, "  {}: {}{more}", way(gained), uids[..uids.len().min(SHOWN)].join(", "));
+            }
+        }
+    }
+    for split in &ablation.unmatched {
+        let _ = writeln!(out, "\n{split}: only in one of the two");
+    }
+    fold_lines(&out)
+}
+
+/// Turned samples that a terminal lists per direction.
+const SHOWN: usize = 20;

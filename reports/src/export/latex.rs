@@ -1,0 +1,46 @@
+//! LaTeX tables with booktabs.
+
+use super::{Export, ExportError};
+use crate::table::Table;
+
+/// A `tabular` for `\input`, rounded for people; needs `\usepackage{booktabs}`.
+pub struct Latex;
+
+impl Export for Latex {
+    fn ending(&self) -> &'static str {
+        "tex"
+    }
+
+    fn write(&self, table: &Table) -> Result<Vec<u8>, ExportError> {
+        let align: String =
+            table.headings.iter().map(|heading| if heading.kind.is_number() { 'r' } else { 'l' }).collect();
+        let line = |cells: Vec<String>| format!("{} \\\\\n", cells.join(" & "));
+        let mut out =
+            format!("% {}\n\\begin{{tabular}}{{{align}}}\n\\toprule\n", table.title.replace('\n', " "));
+        out.push_str(&line(table.headings.iter().map(|heading| escape(heading.title)).collect()));
+        out.push_str("\\midrule\n");
+        for row in table.shown() {
+            out.push_str(&line(row.iter().map(|cell| escape(cell)).collect()));
+        }
+        out.push_str("\\bottomrule\n\\end{tabular}\n");
+        Ok(out.into_bytes())
+    }
+}
+
+/// Every character that means something to LaTeX as the character itself.
+fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' | '%' | '$' | '#' | '_' | '{' | '}' => out.extend(['\\', character]),
+            '\\' => out.push_str("\\textbackslash{}"),
+            '~' => out.push_str("\\textasciitilde{}"),
+            '^' => out.push_str("\\textasciicircum{}"),
+            '<' => out.push_str("\\textless{}"),
+            '>' => out.push_str("\\textgreater{}"),
+            '\n' | '\r' => out.push(' '),
+            _ => out.push(character),
+        }
+    }
+    out
+}

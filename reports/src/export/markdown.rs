@@ -1,0 +1,45 @@
+//! Markdown tables for pull requests.
+
+use super::{Export, ExportError};
+use crate::table::Table;
+
+/// GitHub's tables, rounded for people.
+pub struct MarkdownTable;
+
+impl Export for MarkdownTable {
+    fn ending(&self) -> &'static str {
+        "md"
+    }
+
+    fn write(&self, table: &Table) -> Result<Vec<u8>, ExportError> {
+        Ok(markdown(table).into_bytes())
+    }
+}
+
+/// The table as Markdown.
+pub fn markdown(table: &Table) -> String {
+    let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
+    let mut out = line(table.headings.iter().map(|heading| heading.title.to_owned()).collect());
+    let rule = |number| if number { "--:" } else { "---" };
+    let rules: Vec<&str> = table.headings.iter().map(|heading| rule(heading.kind.is_number())).collect();
+    out.push_str(&format!("|{}|\n", rules.join("|")));
+    for row in table.shown() {
+        out.push_str(&line(row.iter().map(|cell| escape(cell)).collect()));
+    }
+    out
+}
+
+/// Keeps titles, labels and reasons from breaking the table or becoming markup.
+pub fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '\\' | '|' | '`' | '*' | '[' | ']' => out.extend(['\\', character]),
+            '<' => out.push_str("&lt;"),
+            '&' => out.push_str("&amp;"),
+            '\n' | '\r' => out.push(' '),
+            _ => out.push(character),
+        }
+    }
+    out
+}

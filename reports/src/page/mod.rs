@@ -1,0 +1,101 @@
+//! The page: one HTML file that opens from disk, works offline and runs nothing that a model wrote.
+//!
+//! Three fences around untrusted text: minijinja escapes everything it is given; transcripts travel
+//! as base64 of gzip in inert script elements and are put on the page as text nodes only; and a
+//! content security policy names the page's own script and style by hash and forbids all else.
+
+mod charts;
+mod data;
+mod provenance;
+mod sections;
+mod svg;
+mod thumbnails;
+mod visible;
+
+pub use thumbnails::{Thumbnail, Thumbnails};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use minijinja::{Environment, context};
+use sha2::{Digest as _, Sha256};
+
+use crate::Report;
+use crate::gate::Entry;
+use crate::runs::{ReportError, Run};
+
+const STYLE: &str = include_str!("../../templates/style.css");
+const SCRIPT: &str = include_str!("../../templates/page.js");
+
+/// Why there is no page.
+#[derive(Debug, thiserror::Error)]
+pub enum PageError {
+    /// A template does not render.
+    #[error("the page's template is damaged: {0}")]
+    Template(#[from] minijinja::Error),
+    /// Transcripts cannot be packed.
+    #[error("the transcripts could not be packed: {0}")]
+    Data(#[from] std::io::Error),
+    /// The tables cannot be made.
+    #[error(transparent)]
+    Report(#[from] ReportError),
+}
+
+/// The page of a report over the runs that it was built from, with thumbnails where there are any.
+///
+/// # Errors
+/// The tables cannot be made; everything else would be a mistake in this room.
+pub fn page(report: &Report, runs: &[Run], thumbnails: &Thumbnails) -> Result<String, PageError> {
+    let ordered: Vec<&Run> = report.details.runs.iter().filter_map(|&index| runs.get(index)).collect();
+    let data = data::Data::of(&ordered, thumbnails)?;
+    render(
+        "page.html",
+        context! {
+            headline => sections::headline(report),
+            incomplete => !report.complete(),
+            forest => charts::forest(report),
+            tables => sections::tables(report)?,
+            scores => sections::scores(report),
+            claims => sections::claims(report)?,
+            splits => sections::splits(report),
+            windows => charts::windows(report),
+            widths => charts::widths(report),
+            training => charts::training(&ordered),
+            comparisons => sections::comparisons(&ordered),
+            provenance => provenance::provenance(&ordered),
+            index => data.index,
+            chunks => data.chunks,
+            samples => data.samples,
+            script => SCRIPT,
+        },
+    )
+}
+
+/// Where the page shows a sample: the part of the address after the file's name. `run` is the run's
+/// position in the report.
+pub fn address(run: usize, uid: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
+    let encode = |byte: u8| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
+    format!("#sample={run}/{}", uid.bytes().map(encode).collect::<String>())
+}
+
+/// The page of a gate's history.
+///
+/// # Errors
+/// The template is damaged.
+pub fn history(entries: &[Entry]) -> Result<String, PageError> {
+    render(
+        "history.html",
+        context! { charts => charts::history(entries), entries => provenance::history(entries), script => "" },
+    )
+}
+
+fn render(name: &str, values: minijinja::Value) -> Result<String, PageError> {
+    let mut environment = Environment::new();
+    environment.add_template("base.html", include_str!("../../templates/base.html"))?;
+    environment.add_template("macros.html", include_str!("../../templates/macros.html"))?;
+    environment.add_template("page.html", include_str!("../../templates/page.html"))?;
+    environment.add_template("history.html", include_str!("../../templates/history.html"))?;
+    let hash = |text: &str| format!("sha256-{}", STANDARD.encode(Sha256::digest(text)));
+    let base = context! { style => STYLE, style_hash => hash(STYLE), script_hash => hash(SCRIPT) };
+    Ok(environment.get_template(name)?.render(context! { ..values, ..base })?)
+}

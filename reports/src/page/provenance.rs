@@ -1,0 +1,95 @@
+//! Where numbers come from: runs and checks.
+
+use minijinja::{Value, context};
+
+use super::visible::visible;
+use crate::gate::Entry;
+use crate::runs::Run;
+
+/// Where each run comes from and the command that repeats it.
+pub fn provenance(runs: &[&Run]) -> Vec<Value> {
+    runs.iter()
+        .map(|run| {
+            let manifest = &run.manifest;
+            let plan = serde_json::to_string(&manifest.plan).unwrap_or_default();
+            let mut facts = vec![
+                ("binary".to_owned(), manifest.binary.clone()),
+                ("model".to_owned(), format!("{} by {}", manifest.backend.model, manifest.backend.name)),
+                ("profile and mode".to_owned(), format!("{}, {}", manifest.plan.profile, manifest.plan.mode)),
+                ("plan".to_owned(), plan),
+                ("protocol".to_owned(), format!("{} {}", manifest.protocol, manifest.protocol_hash)),
+                (
+                    "protocol source".to_owned(),
+                    format!("{} {}", manifest.protocol_source.repository, manifest.protocol_source.commit),
+                ),
+                ("seed".to_owned(), manifest.plan.seed.map_or("none".to_owned(), |seed| seed.to_string())),
+                (
+                    "machine".to_owned(),
+                    format!(
+                        "{}, {} cores, FFmpeg {}",
+                        manifest.host.platform, manifest.host.cores, manifest.host.ffmpeg
+                    ),
+                ),
+            ];
+            facts.extend(manifest.data.iter().map(|(name, hash)| (format!("data {name}"), hash.clone())));
+            facts.extend(
+                manifest.data_revision.iter().map(|revision| ("data revision".to_owned(), revision.clone())),
+            );
+            facts.extend(manifest.backend.details.iter().map(|(name, value)| (name.clone(), value.clone())));
+            let facts: Vec<(String, String)> =
+                facts.iter().map(|(name, value)| (visible(name), visible(value))).collect();
+            let command: Vec<String> = manifest.command.iter().map(|word| quote(word)).collect();
+            context! {
+                title => visible(&format!("{} · {} · {}", manifest.task.title, manifest.plan.profile, manifest.plan.mode)),
+                facts,
+                command => visible(&command.join(" ")),
+            }
+        })
+        .collect()
+}
+
+/// A word as a POSIX shell takes it.
+fn quote(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@%+".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+/// The checks of a history, newest first.
+pub fn history(entries: &[Entry]) -> Vec<Value> {
+    let score = |entry: &Entry| {
+        let scores = entry
+            .scores
+            .iter()
+            .map(|score| format!("{} {:.1} ({:+.1})", score.task, score.score, score.difference));
+        scores.collect::<Vec<_>>().join(", ")
+    };
+    entries
+        .iter()
+        .enumerate()
+        .rev()
+        .map(|(index, entry)| {
+            context! {
+                number => index + 1,
+                commit => visible(&entry.commit),
+                status => entry.status.as_str(),
+                scores => visible(&score(entry)),
+            }
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_survive_a_shell() {
+        assert_eq!(quote("--out=a/b"), "--out=a/b");
+        assert_eq!(quote("it's $HOME"), r"'it'\''s $HOME'");
+        assert_eq!(quote(""), "''");
+    }
+}

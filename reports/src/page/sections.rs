@@ -1,0 +1,279 @@
+//! What the page's template is filled with.
+
+use std::collections::BTreeMap;
+
+use minijinja::{Value, context};
+
+use super::visible::visible;
+use super::{PageError, charts};
+use crate::Report;
+use crate::cells::{Cell, Verdict};
+use crate::compare::{Pair, compare};
+use crate::runs::Run;
+use crate::table::{Datum, Kind, Table};
+
+/// What the runs say, in one sentence, and its kind for the colour.
+pub fn headline(report: &Report) -> Value {
+    let count = |wanted: fn(&Verdict) -> bool| {
+        report
+            .cells
+            .iter()
+            .filter(|cell| cell.paper.as_ref().is_some_and(|paper| wanted(&paper.verdict)))
+            .count()
+    };
+    let reproduced = count(|verdict| *verdict == Verdict::Reproduced);
+    let below = count(|verdict| *verdict == Verdict::Below);
+    let above = count(|verdict| *verdict == Verdict::Above);
+    let apart = count(|verdict| matches!(verdict, Verdict::NotComparable(_)));
+    let mut parts = Vec::new();
+    for (count, what) in
+        [(reproduced, "reproduced"), (below, "below"), (above, "above"), (apart, "not comparable")]
+    {
+        if count > 0 {
+            parts.push(format!("{count} {what}"));
+        }
+    }
+    if !report.not_run.is_empty() {
+        parts.push(format!("{} not run", report.not_run.len()));
+    }
+    let kind = match (below, reproduced + above) {
+        (1.., _) => "below",
+        (0, 1..) => "reproduced",
+        _ => "apart",
+    };
+    let text = if report.cells.iter().any(|cell| cell.paper.is_some()) {
+        format!("Published scores: {}", parts.join(", "))
+    } else {
+        "No published number is named for these runs".to_owned()
+    };
+    context! { kind, text }
+}
+
+/// The tables by name, ready for the template.
+pub fn tables(report: &Report) -> Result<BTreeMap<&'static str, Value>, PageError> {
+    let tables = report.tables()?;
+    Ok(tables.iter().map(|table| (table.name, shown(table))).collect())
+}
+
+/// The claims that were judged and those that no run at hand tells about.
+pub fn claims(report: &Report) -> Result<Value, PageError> {
+    let tables = report.tables()?;
+    let Some(table) = tables.iter().find(|table| table.name == "claims") else { return Ok(Value::UNDEFINED) };
+    let not_run = |row: &[String]| row.iter().any(|cell| cell == "not run");
+    let (open, judged): (Vec<_>, Vec<_>) = table.shown().into_iter().partition(|row| not_run(row));
+    let (n_judged, n_open) = (judged.len(), open.len());
+    Ok(context! {
+        judged => shown_rows(table, judged), open => shown_rows(table, open), n_judged, n_open,
+    })
+}
+
+fn shown(table: &Table) -> Value {
+    shown_rows(table, table.shown())
+}
+
+fn shown_rows(table: &Table, rows: Vec<Vec<String>>) -> Value {
+    // A column that says nothing takes room from those that do.
+    let used: Vec<usize> =
+        (0..table.headings.len()).filter(|&column| rows.iter().any(|row| !row[column].is_empty())).collect();
+    let columns: Vec<Value> = used
+        .iter()
+        .map(|&column| {
+            let heading = &table.headings[column];
+            context! { title => heading.title, number => heading.kind.is_number() }
+        })
+        .collect();
+    let cell = |row: &[String], column: usize| {
+        let class = match table.headings[column].name {
+            "verdict" => verdict_class(&row[column]),
+            _ if table.headings[column].kind == Kind::Text => "",
+            _ => "number",
+        };
+        context! { text => visible(&row[column]), class }
+    };
+    let rows: Vec<Vec<Value>> =
+        rows.iter().map(|row| used.iter().map(|&column| cell(row, column)).collect()).collect();
+    context! { title => visible(&table.title), columns, rows }
+}
+
+/// The class that colours a verdict; its words stay the information.
+fn verdict_class(verdict: &str) -> &'static str {
+    let verdict = verdict.trim_start_matches("INCOMPLETE ");
+    match verdict.split([':', ' ']).next() {
+        Some("reproduced") => "verdict reproduced",
+        Some("below") => "verdict below",
+        Some("above") => "verdict above",
+        _ => "verdict apart",
+    }
+}
+
+/// One section per run.
+pub fn splits(report: &Report) -> Vec<Value> {
+    report.cells.iter().enumerate().map(|(index, cell)| split(report, index, cell)).collect()
+}
+
+fn split(report: &Report, index: usize, cell: &Cell) -> Value {
+    let summary = &cell.summary;
+    let interval = |tag: &str, label: &str| {
+        let key = (index as u32, tag.to_owned(), label.to_owned());
+        report.details.breakdowns.get(&key).map(|found| found.interval)
+    };
+    let breakdowns: Vec<Value> = summary
+        .breakdowns
+        .iter()
+        .filter(|breakdown| !breakdown.groups.is_empty())
+        .map(|breakdown| {
+            let chart = charts::breakdown(&cell.title, &summary.metric, breakdown, |label| {
+                interval(&breakdown.tag, label)
+            });
+            context! { title => visible(&breakdown.title), svg => chart }
+        })
+        .collect();
+    let percent = |share: f64| format!("{:.1} %", 100.0 * share);
+    let mut facts = vec![(summary.metric.clone(), percent(summary.value))];
+    if let Some((low, high)) = cell.interval {
+        facts.push(("95 % interval".to_owned(), format!("{:.1} to {:.1}", 100.0 * low, 100.0 * high)));
+    }
+    facts.push((
+        "N".to_owned(),
+        format!("{} ({} of {} recorded)", summary.n, summary.n_recorded, summary.n_expected),
+    ));
+    if let Some((tag, value)) = &summary.macro_average {
+        facts.push((format!("mean over {tag}"), percent(*value)));
+    }
+    facts.extend(
+        summary.recall_at.iter().map(|(threshold, value)| (format!("R@{threshold}"), percent(*value))),
+    );
+    if let Some(open) = &summary.open_ended {
+        facts.push((open.label.clone(), format!("{} over {}", percent(open.value), open.n)));
+    }
+    facts.push(("losses".to_owned(), crate::forms::losses(cell)));
+    facts.extend(summary.flags.iter().map(|(flag, count)| (format!("flagged {flag}"), count.to_string())));
+    let facts: Vec<(String, String)> =
+        facts.iter().map(|(name, value)| (visible(name), visible(value))).collect();
+    context! {
+        title => visible(&cell.title),
+        under => visible(&format!("{} · {} · {}", cell.profile, cell.mode, cell.model)),
+        verdict => visible(&crate::forms::verdict(cell)),
+        class => verdict_class(&crate::forms::verdict(cell)),
+        facts,
+        breakdowns,
+    }
+}
+
+/// Runs of one split and profile against the first of them, in the columns that fit a page.
+pub fn comparisons(runs: &[&Run]) -> Option<Value> {
+    let mut rows = Vec::new();
+    for (index, second) in runs.iter().enumerate() {
+        let same = |run: &&&Run| {
+            run.manifest.task.name == second.manifest.task.name
+                && run.manifest.plan.profile == second.manifest.plan.profile
+        };
+        let Some(first) = runs[..index].iter().find(same) else { continue };
+        // Two runs without a sample in common have nothing to compare; the rest of the page stands.
+        let Ok(ablation) = compare(std::slice::from_ref(first), std::slice::from_ref(second)) else {
+            continue;
+        };
+        rows.extend(ablation.splits.iter().map(|pair| compared(pair, second)));
+    }
+    let titles = [
+        "split",
+        "A",
+        "B",
+        "pairs",
+        "A, %",
+        "B, %",
+        "B - A",
+        "95 %",
+        "p (Holm)",
+        "detectable",
+        "wrong to right",
+        "with crops",
+        "right to wrong",
+        "with crops",
+        "extra tokens",
+        "extra s",
+    ];
+    (!rows.is_empty()).then(|| simple("Runs of one split against its first", &titles, 3, rows))
+}
+
+fn compared(pair: &Pair, second: &Run) -> Vec<String> {
+    let cropped = |uid: &str| {
+        let record = second.records.iter().find(|record| record.sample.uid == uid);
+        record.is_some_and(|record| !record.transcript.tool_calls.is_empty())
+    };
+    let with_crops = |gained: bool| {
+        pair.flipped.iter().filter(|flip| flip.gained == gained && cropped(&flip.uid)).count().to_string()
+    };
+    let points = |share: f64| format!("{:+.1}", 100.0 * share);
+    vec![
+        pair.title.clone(),
+        pair.name_a.clone(),
+        pair.name_b.clone(),
+        pair.n.to_string(),
+        format!("{:.1}", 100.0 * pair.a),
+        format!("{:.1}", 100.0 * pair.b),
+        points(pair.mean.difference),
+        format!("{} to {}", points(pair.interval.0), points(pair.interval.1)),
+        Kind::Probability.show(&Datum::Real(pair.p_holm)),
+        format!("{:.1}", 100.0 * pair.detectable),
+        pair.flips.gained.to_string(),
+        with_crops(true),
+        pair.flips.lost.to_string(),
+        with_crops(false),
+        format!("{:+.0}", pair.extra_tokens),
+        format!("{:+.2}", pair.extra_seconds),
+    ]
+}
+
+/// The scores in the columns that fit a page; the exported table has all.
+pub fn scores(report: &Report) -> Value {
+    let row = |cell: &Cell| {
+        let summary = &cell.summary;
+        let interval = cell.interval.map(|(low, high)| format!("{:.1} to {:.1}", 100.0 * low, 100.0 * high));
+        let n = match summary.n == summary.n_recorded && summary.complete {
+            true => summary.n.to_string(),
+            false => format!("{} ({} of {})", summary.n, summary.n_recorded, summary.n_expected),
+        };
+        let paper = cell.paper.as_ref();
+        vec![
+            cell.title.clone(),
+            format!("{} · {} · {}", cell.profile, cell.mode, cell.model),
+            format!("{:.1}", 100.0 * summary.value),
+            interval.unwrap_or_default(),
+            n,
+            paper.map_or_else(String::new, |paper| format!("{:.1}", paper.published)),
+            paper.map_or_else(String::new, |paper| format!("{:+.1}", paper.difference)),
+            crate::forms::losses(cell),
+            crate::forms::verdict(cell),
+        ]
+    };
+    let titles = ["split", "run", "score", "95 %", "N", "published", "difference", "losses", "verdict"];
+    let mut rows: Vec<Vec<String>> = report.cells.iter().map(row).collect();
+    rows.extend(report.not_run.iter().map(|split| {
+        let mut row = vec![String::new(); titles.len()];
+        row[0].clone_from(split);
+        row[titles.len() - 1] = "not run".to_owned();
+        row
+    }));
+    simple("Scores", &titles, 2, rows)
+}
+
+/// A table of texts; columns from `numbers` on are flush right, a last one called `verdict` is coloured.
+fn simple(title: &str, titles: &[&str], numbers: usize, rows: Vec<Vec<String>>) -> Value {
+    let class = |column: usize, text: &str| match titles[column] {
+        "verdict" => verdict_class(text),
+        "losses" => "",
+        _ if column >= numbers => "number",
+        _ => "",
+    };
+    let columns: Vec<Value> = titles
+        .iter()
+        .enumerate()
+        .map(|(column, title)| context! { title => *title, number => class(column, "") == "number" })
+        .collect();
+    let cells = |row: Vec<String>| -> Vec<Value> {
+        let cell = |(column, text): (usize, &String)| context! { text => visible(text), class => class(column, text) };
+        row.iter().enumerate().map(cell).collect()
+    };
+    context! { title, columns, rows => rows.into_iter().map(cells).collect::<Vec<_>>() }
+}

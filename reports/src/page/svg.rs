@@ -1,0 +1,197 @@
+//! The few marks that the charts are made of. Colours are classes of the page's style, so that light,
+//! dark and print follow it; nothing here uses a style attribute, which the page's policy forbids.
+
+use std::fmt::Write as _;
+
+use minijinja::HtmlEscape;
+
+use super::visible::visible;
+
+/// A chart under construction; `y` grows downwards.
+pub struct Svg {
+    width: f64,
+    height: f64,
+    title: String,
+    description: String,
+    marks: String,
+}
+
+/// Where a text is anchored.
+#[derive(Clone, Copy)]
+pub enum Anchor {
+    /// Its start.
+    Start,
+    /// Its middle.
+    Middle,
+    /// Its end.
+    End,
+}
+
+impl Svg {
+    /// An empty chart. The title names it for screen readers, the description says what it shows.
+    pub fn new(width: f64, height: f64, title: &str, description: &str) -> Self {
+        let (title, description) = (title.to_owned(), description.to_owned());
+        Self { width, height, title, description, marks: String::new() }
+    }
+
+    /// A line.
+    pub fn line(&mut self, class: &str, from: (f64, f64), to: (f64, f64)) {
+        let _ = write!(
+            self.marks,
+            r#"<line class="{class}" x1="{:.1}" y1="{:.1}" x2="{:.1}" y2="{:.1}"/>"#,
+            from.0, from.1, to.0, to.1
+        );
+    }
+
+    /// A rectangle with a tooltip.
+    pub fn rect(&mut self, class: &str, at: (f64, f64), size: (f64, f64), tip: &str) {
+        let _ = write!(
+            self.marks,
+            r#"<rect class="{class}" x="{:.1}" y="{:.1}" width="{:.1}" height="{:.1}"><title>{}</title></rect>"#,
+            at.0,
+            at.1,
+            size.0.max(0.0),
+            size.1.max(0.0),
+            escape(tip)
+        );
+    }
+
+    /// A rectangle whose strength is a share between 0 and 1.
+    pub fn shade(&mut self, at: (f64, f64), size: (f64, f64), share: f64, tip: &str) {
+        let _ = write!(
+            self.marks,
+            r#"<rect class="shade" x="{:.1}" y="{:.1}" width="{:.1}" height="{:.1}" fill-opacity="{share:.3}"><title>{}</title></rect>"#,
+            at.0,
+            at.1,
+            size.0,
+            size.1,
+            escape(tip)
+        );
+    }
+
+    /// A dot with a tooltip.
+    pub fn dot(&mut self, class: &str, at: (f64, f64), tip: &str) {
+        let _ = write!(
+            self.marks,
+            r#"<circle class="{class}" cx="{:.1}" cy="{:.1}" r="5"><title>{}</title></circle>"#,
+            at.0,
+            at.1,
+            escape(tip)
+        );
+    }
+
+    /// A diamond with a tooltip.
+    pub fn diamond(&mut self, class: &str, (x, y): (f64, f64), tip: &str) {
+        let _ = write!(
+            self.marks,
+            r#"<path class="{class}" d="M{:.1} {y:.1}L{x:.1} {:.1}L{:.1} {y:.1}L{x:.1} {:.1}Z"><title>{}</title></path>"#,
+            x - 6.0,
+            y - 6.0,
+            x + 6.0,
+            y + 6.0,
+            escape(tip)
+        );
+    }
+
+    /// A line through points.
+    pub fn polyline(&mut self, class: &str, points: &[(f64, f64)]) {
+        let points: Vec<String> = points.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
+        let _ = write!(self.marks, r#"<polyline class="{class}" points="{}"/>"#, points.join(" "));
+    }
+
+    /// A text.
+    pub fn text(&mut self, class: &str, at: (f64, f64), anchor: Anchor, text: &str) {
+        let anchor = match anchor {
+            Anchor::Start => "start",
+            Anchor::Middle => "middle",
+            Anchor::End => "end",
+        };
+        let _ = write!(
+            self.marks,
+            r#"<text class="{class}" x="{:.1}" y="{:.1}" text-anchor="{anchor}">{}</text>"#,
+            at.0,
+            at.1,
+            escape(text)
+        );
+    }
+
+    /// The chart.
+    pub fn finish(self) -> String {
+        format!(
+            r#"<svg viewBox="0 0 {:.0} {:.0}" width="{:.0}" height="{:.0}" role="img" aria-label="{}"><desc>{}</desc>{}</svg>"#,
+            self.width,
+            self.height,
+            self.width,
+            self.height,
+            escape(&self.title),
+            escape(&self.description),
+            self.marks
+        )
+    }
+}
+
+/// Text that cannot end an attribute or begin an element, nor turn the line around.
+fn escape(text: &str) -> String {
+    HtmlEscape(&visible(text)).to_string()
+}
+
+/// From values to positions.
+#[derive(Clone, Copy)]
+pub struct Scale {
+    /// Values.
+    pub from: (f64, f64),
+    /// Positions.
+    pub to: (f64, f64),
+}
+
+impl Scale {
+    /// Where a value lies.
+    pub fn at(&self, value: f64) -> f64 {
+        let share = (value - self.from.0) / (self.from.1 - self.from.0);
+        self.to.0 + share.clamp(0.0, 1.0) * (self.to.1 - self.to.0)
+    }
+
+    /// Round values inside, about `count` of them: steps of 1, 2 or 5 times a power of ten.
+    pub fn ticks(&self, count: f64) -> Vec<f64> {
+        let span = self.from.1 - self.from.0;
+        if !(span.is_finite() && span > 0.0) {
+            return vec![self.from.0];
+        }
+        let power = 10f64.powf((span / count).log10().floor());
+        let step =
+            [1.0, 2.0, 5.0, 10.0].map(|factor| factor * power).into_iter().find(|step| span / step <= count);
+        let step = step.unwrap_or(10.0 * power);
+        let first = (self.from.0 / step).ceil() as i64;
+        let last = (self.from.1 / step + 1e-9).floor() as i64;
+        (first..=last).map(|tick| tick as f64 * step).collect()
+    }
+}
+
+/// A tick's label without digits that say nothing.
+pub fn label(value: f64) -> String {
+    let text = format!("{value:.3}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_are_round_and_inside() {
+        let scale = |low, high| Scale { from: (low, high), to: (0.0, 1.0) };
+        assert_eq!(scale(0.0, 100.0).ticks(5.0), [0.0, 20.0, 40.0, 60.0, 80.0, 100.0]);
+        assert_eq!(scale(31.0, 39.0).ticks(5.0), [32.0, 34.0, 36.0, 38.0]);
+        assert_eq!(scale(1.0, 1.0).ticks(5.0), [1.0]);
+        assert_eq!(label(0.25), "0.25");
+        assert_eq!(label(20.0), "20");
+    }
+
+    #[test]
+    fn text_in_a_chart_is_text() {
+        let mut svg = Svg::new(10.0, 10.0, "\"><script>", "d");
+        svg.text("t", (0.0, 0.0), Anchor::Start, "</text><script>alert(1)</script>\u{202e}");
+        let svg = svg.finish();
+        assert!(!svg.contains("<script") && !svg.contains('\u{202e}'), "{svg}");
+    }
+}

@@ -1,0 +1,76 @@
+//! Training curves: `RUN/training.jsonl`, one object per step with `step` and any numbers beside it
+//! (reward parts, `f_tau`, `kappa`).
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use paravt_suite::journal::JournalError;
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+/// File name inside a run directory.
+pub const TRAINING: &str = "training.jsonl";
+
+/// The curves of one run: `(step, value)` by name, in file order.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Training {
+    /// Curves.
+    pub series: BTreeMap<String, Vec<(f64, f64)>>,
+}
+
+impl Training {
+    /// Reads the curves of a run directory; none is not an error.
+    ///
+    /// # Errors
+    /// A line that is no object with a `step`; a torn last line is left out.
+    pub fn read(dir: &Path) -> Result<Self, JournalError> {
+        let path = dir.join(TRAINING);
+        let text = match std::fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Self::default()),
+            Err(source) => return Err(JournalError::Io { path, action: "cannot read", source }),
+        };
+        let mut training = Self::default();
+        for (index, line) in text.split_inclusive('\n').enumerate() {
+            let parsed = serde_json::from_str::<Map<String, Value>>(line);
+            let (fields, step) = match parsed
+                .map(|fields| (fields.get("step").and_then(Value::as_f64), fields))
+            {
+                Ok((Some(step), fields)) => (fields, step),
+                _ if !line.ends_with('\n') => break,
+                Ok((None, _)) => {
+                    let message = "the line has no number `step`".to_owned();
+                    return Err(JournalError::Damaged { path, line: index + 1, message });
+                }
+                Err(error) => {
+                    return Err(JournalError::Damaged { path, line: index + 1, message: error.to_string() });
+                }
+            };
+            for (name, value) in fields {
+                if let Some(value) = value.as_f64().filter(|_| name != "step") {
+                    training.series.entry(name).or_default().push((step, value));
+                }
+            }
+        }
+        Ok(training)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_become_curves_and_a_torn_line_is_left_out() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(Training::read(dir.path()).unwrap(), Training::default());
+        let path = dir.path().join(TRAINING);
+        std::fs::write(&path, "{\"step\":1,\"f_tau\":0.1,\"note\":\"x\"}\n{\"step\":2,\"f_tau\":0.5}\n{\"st")
+            .unwrap();
+        let read = Training::read(dir.path()).unwrap();
+        assert_eq!(read.series["f_tau"], [(1.0, 0.1), (2.0, 0.5)]);
+        assert_eq!(read.series.len(), 1);
+        std::fs::write(&path, "{\"f_tau\":0.1}\n").unwrap();
+        assert!(Training::read(dir.path()).unwrap_err().to_string().contains("step"));
+    }
+}

@@ -1,0 +1,221 @@
+//! A real browser opens the page from disk and does what a reader does, while a model, a file name
+//! and a label try to break out of it.
+//!
+//! Needs Chromium, its driver and the Python that `ci/setup` installs (`PARAVT_PYTHON`). Screenshots
+//! go to `$PARAVT_SCREENSHOTS`, where it is set.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use common::whole;
+use paravt_reports::page::{self, Thumbnails};
+use paravt_reports::{Report, Run, Training};
+use paravt_suite::message::{FrameOrigin, Role};
+use paravt_suite::record::{Record, RecordedMessage, RecordedPart, ToolCall, ToolOutcome};
+use serde_json::Value;
+
+/// What must never run, open, load or turn a line around.
+const HOSTILE: [&str; 8] = [
+    "<script>window.hostile = 1; alert(1)</script>",
+    "\"><img src=x onerror=\"window.hostile = 2\">",
+    "</script><script>window.hostile = 3</script>",
+    "<!-- --><svg onload=\"window.hostile = 4\">",
+    "\u{202e}gnihton siht\u{202c} \u{2066}x",
+    "<img src=\"https://example.org/pixel.png\"><link rel=stylesheet href=\"https://example.org/x.css\">",
+    "{{ 7 * 7 }} {% raw %} ${7*7} javascript:window.hostile=5",
+    "]]></pre></dialog></main><form action=https://example.org><button>x",
+];
+
+fn frame(time: f64) -> FrameOrigin {
+    FrameOrigin { index: (30.0 * time) as usize, time }
+}
+
+fn say(role: Role, text: &str) -> RecordedMessage {
+    RecordedMessage { role, parts: vec![RecordedPart::Text { text: text.to_owned() }] }
+}
+
+/// Everything that a sample can carry in from outside, hostile.
+fn poison(record: &mut Record) {
+    let all = HOSTILE.join("\n");
+    let image = |time| RecordedPart::Image { origin: Some(frame(time)), width: 64, height: 36, bytes: 9 };
+    let window = |index: usize, start: f64, end: f64, outcome| ToolCall {
+        turn: index / 2,
+        index: index % 2,
+        call: serde_json::json!({"name": "crop_video", "arguments": {"start_time": start, "video_path": all}}),
+        start: Some(start),
+        end: Some(end),
+        outcome,
+    };
+    record.sample.uid =
+        format!("hostile {} {}", record.sample.row, HOSTILE[record.sample.row % HOSTILE.len()]);
+    record.sample.video = format!("videos/{}.mp4", HOSTILE[1].replace('/', "_")).into();
+    record.sample.question.stem = all.clone();
+    record.sample.question.options = HOSTILE.iter().map(|text| (*text).to_owned()).collect();
+    record.sample.question.letters = "ABCDEFGH".into();
+    record.sample.evidence = Some((120.0, 180.0));
+    record.transcript.messages = vec![
+        say(Role::System, &all),
+        RecordedMessage { role: Role::User, parts: (0..8).map(|at| image(100.0 * f64::from(at))).collect() },
+        say(Role::Assistant, &format!("{all}{}", "x<b>&".repeat(200_000))),
+    ];
+    record.transcript.tool_calls = vec![
+        window(0, 100.0, 160.0, ToolOutcome::Frames { frames: vec![frame(100.0), frame(130.0)] }),
+        window(1, 400.0, 460.0, ToolOutcome::Summary { frames: vec![frame(400.0)], text: all.clone() }),
+        window(2, 650.0, 690.0, ToolOutcome::CropFailed { reason: all.clone() }),
+    ];
+    record.transcript.final_text = all.clone();
+    record.transcript.calls[0].text = all.clone();
+    record.score.prediction = Some(HOSTILE[0].to_owned());
+    record.score.rule = Some(HOSTILE[1].to_owned());
+}
+
+/// Three splits, one of them in two modes, one that trained; hostile wherever text comes from outside.
+fn runs() -> Vec<Run> {
+    let mut tool = whole("videomme", "Video-MME (w/o subtitles)", 240, 150);
+    let mut direct = whole("videomme", "Video-MME (w/o subtitles)", 240, 140);
+    direct.manifest.plan.mode = paravt_suite::protocol::PromptMode::Direct;
+    let mut lvbench = whole("lvbench", "LVBench", 300, 96);
+    let mmvu = whole("mmvu", "MMVU (val, multiple choice)", 120, 84);
+    for record in &mut tool.records {
+        let row = record.sample.row as f64;
+        let start = (37.0 * row) % 700.0;
+        record.transcript.messages = vec![RecordedMessage {
+            role: Role::User,
+            parts: (0..8)
+                .map(|at| RecordedPart::Image {
+                    origin: Some(frame(103.0 * f64::from(at))),
+                    width: 64,
+                    height: 36,
+                    bytes: 9,
+                })
+                .chain([RecordedPart::Text { text: "What happens after the door opens?".into() }])
+                .collect(),
+        }];
+        for index in 0..record.sample.row % 4 {
+            let start = start + 12.0 * index as f64;
+            record.transcript.tool_calls.push(ToolCall {
+                turn: 0,
+                index,
+                call: serde_json::json!({"name": "crop_video", "arguments": {"start_time": start, "end_time": start + 10.0}}),
+                start: Some(start),
+                end: Some(start + 10.0),
+                outcome: ToolOutcome::Frames { frames: vec![frame(start)] },
+            });
+        }
+    }
+    direct.records.iter_mut().skip(100).take(20).for_each(|record| record.score.value = 0.0);
+    for row in [3, 4, 5, 6] {
+        poison(&mut lvbench.records[row]);
+    }
+    lvbench.records[3].transcript.truncated = true;
+    lvbench.manifest.backend.model = HOSTILE[1].into();
+    lvbench.manifest.command = vec!["paravt-bench".into(), "run".into(), HOSTILE[2].into()];
+    for record in &mut lvbench.records {
+        let label = if record.sample.row % 3 == 0 { HOSTILE[4] } else { HOSTILE[0] };
+        record.sample.tags.insert("duration".into(), vec![label.to_owned()]);
+    }
+    let curve =
+        |value: fn(f64) -> f64| (0..50).map(|step| (f64::from(step), value(f64::from(step)))).collect();
+    lvbench.training = Training {
+        series: [
+            ("f_tau".to_owned(), curve(|step| 0.13 + 0.5 * (1.0 - (-step / 15.0).exp()))),
+            (HOSTILE[0].to_owned(), curve(|step| (step / 5.0).sin())),
+        ]
+        .into(),
+    };
+    vec![direct, tool, lvbench, mmvu]
+}
+
+/// Makes the hostile samples' video, so that there are frames to show.
+fn film(folder: &Path, runs: &mut [Run]) {
+    std::fs::create_dir(folder).unwrap();
+    let path = folder.join(format!("{}.mp4", HOSTILE[1].replace('/', "_")));
+    let made = Command::new("ffmpeg")
+        .args([
+            "-v",
+            "error",
+            "-f",
+            "lavfi",
+            "-i",
+            "testsrc2=size=320x180:rate=1:duration=700",
+            "-pix_fmt",
+            "yuv420p",
+        ])
+        .arg(&path)
+        .status()
+        .unwrap();
+    assert!(made.success());
+    for record in runs.iter_mut().flat_map(|run| &mut run.records) {
+        if record.sample.uid.starts_with("hostile") {
+            record.sample.video.clone_from(&path);
+        }
+    }
+}
+
+fn browse(page: &Path, screenshots: &Path) -> Value {
+    let python =
+        std::env::var("PARAVT_PYTHON").expect("PARAVT_PYTHON is not set: run ci/setup, then ci/test");
+    let output = Command::new(python)
+        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/browser.py"))
+        .args([page, screenshots])
+        .stderr(Stdio::inherit())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn a_reader_finds_everything_and_nothing_hostile_happens() {
+    let mut runs = runs();
+    let report = Report::build(&runs, Some("ParaVT-8B")).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let screenshots = std::env::var_os("PARAVT_SCREENSHOTS").map_or(dir.path().join("shots"), Into::into);
+    // A folder that a URL has to escape.
+    let folder = dir.path().join("a report #1 %41");
+    std::fs::create_dir(&folder).unwrap();
+    let path = folder.join("index.html");
+    film(&dir.path().join("videos"), &mut runs);
+    let thumbnails = Thumbnails::write(&runs, &folder).unwrap();
+    assert!(thumbnails.unreadable > 0, "all other videos are made up");
+    std::fs::write(&path, page::page(&report, &runs, &thumbnails).unwrap()).unwrap();
+    let found = browse(&path, &screenshots);
+
+    assert_eq!(found["console"], serde_json::json!([]), "console");
+    assert_eq!(found["requests"], serde_json::json!([]), "network");
+    assert_eq!(found["ran"], Value::Null, "something a model wrote has run");
+    assert_eq!((&found["inserted"], &found["handlers"]), (&serde_json::json!([]), &serde_json::json!(0)));
+    assert_eq!(found["title"], "paravt-bench");
+
+    assert_eq!(found["all"], "900 of 900 samples");
+    let counts = |filter: &str| found["filtered"][filter][0].as_str().unwrap().to_owned();
+    assert_eq!(counts("result=0"), "450 of 900 samples");
+    assert_eq!(counts("result=1"), "450 of 900 samples");
+    assert_eq!(counts("tools=some"), "184 of 900 samples");
+    assert_eq!(counts("turned=1"), "30 of 900 samples");
+    assert_eq!(counts("loss=1"), "1 of 900 samples");
+    assert_eq!(counts("run=0"), "240 of 900 samples");
+    assert_eq!(counts("uid"), "4 of 900 samples");
+    assert_eq!(found["filtered"]["result=0"][1], 100, "one page of the list");
+
+    let transcript = found["transcript"].as_str().unwrap();
+    for text in HOSTILE.iter().filter(|text| !text.contains('\u{202e}')) {
+        assert!(transcript.contains(text), "{text} is not shown in {transcript}");
+    }
+    assert!(transcript.contains("⟨U+202E⟩gnihton siht⟨U+202C⟩"), "{transcript}");
+    assert!(found["long_texts"][0].as_str().unwrap().starts_with("Show all 1000"), "{}", found["long_texts"]);
+    assert!(found["transcript_length"].as_u64().unwrap() > 1_000_000);
+    // 16 of the overview, 16 of each crop that returned frames; every one of them loads.
+    assert_eq!((&found["frames"], &found["frames_loaded"]), (&serde_json::json!(48), &serde_json::json!(48)));
+    assert_eq!(found["closed"], true);
+    assert!(found["address"].as_str().unwrap().starts_with("#sample="));
+    assert_eq!(
+        (&found["wide"], &found["phone_wide"]),
+        (&Value::Bool(false), &Value::Bool(false)),
+        "page scrolls sideways"
+    );
+    assert!(found["first_paint_ms"].as_f64().unwrap() < 5_000.0, "{}", found["first_paint_ms"]);
+}

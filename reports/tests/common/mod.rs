@@ -1,0 +1,174 @@
+//! A small made-up set of runs that the tests of this room share.
+#![allow(dead_code, clippy::unwrap_used)]
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use paravt_reports::{Run, Training};
+use paravt_suite::backend::{BackendInfo, Usage};
+use paravt_suite::profile::Profile;
+use paravt_suite::protocol::{PromptMode, Source};
+use paravt_suite::record::{
+    Measured, ModelCall, Outcome, RECORD_VERSION, Record, SampleError, SampleErrorClass, Score, ToolCall,
+    ToolOutcome, Transcript,
+};
+use paravt_suite::run::{Channel, CropMode, GroupSizes, Host, Manifest, RUN_VERSION, RunPlan, Selection};
+use paravt_suite::sample::{Gold, Question, Sample, Tags};
+use paravt_suite::task::{Breakdown, HubSource, Metric, TaskSpec};
+
+/// The longest title of the seven splits.
+pub const LONGEST_TITLE: &str = "Video-MME (w/o subtitles)";
+
+/// A split with one breakdown.
+pub fn spec(name: &str, title: &str, metric: Metric, rows: usize) -> TaskSpec {
+    TaskSpec {
+        name: name.into(),
+        title: title.into(),
+        hub: HubSource {
+            repos: vec![],
+            config: None,
+            split: "test".into(),
+            revision: None,
+            annotations: "rows.parquet".into(),
+            media: vec![],
+            license: "none".into(),
+            gated: false,
+        },
+        expected_rows: rows,
+        paper_rows: rows,
+        expected_videos: rows,
+        metric,
+        breakdowns: vec![Breakdown {
+            tag: "duration".into(),
+            title: "Duration".into(),
+            order: vec!["short".into(), "long".into()],
+        }],
+    }
+}
+
+/// The manifest of a run under the imported protocol.
+pub fn manifest(task: TaskSpec, profile: Profile, expected: usize) -> Manifest {
+    Manifest {
+        version: RUN_VERSION,
+        binary: "test".into(),
+        command: vec![],
+        plan: RunPlan {
+            profile,
+            switches: profile.switches(),
+            mode: PromptMode::AgenticGeneral,
+            channel: Channel::Image,
+            nframes: 64,
+            max_turns: 3,
+            max_parallel: 5,
+            crop: CropMode::Frames,
+            max_tokens: 2048,
+            temperature: 0.0,
+            seed: None,
+        },
+        protocol_hash: "0123".into(),
+        protocol: "paravt".into(),
+        protocol_source: Source {
+            repository: "EvolvingLMMs-Lab/ParaVT".into(),
+            commit: "cf55249".into(),
+            files: BTreeMap::new(),
+            pinned: true,
+        },
+        data: BTreeMap::new(),
+        data_revision: None,
+        backend: BackendInfo { name: "openai".into(), model: "made-up-8b".into(), details: BTreeMap::new() },
+        paper_row: None,
+        selection: Selection {
+            split_rows: task.expected_rows,
+            expected,
+            limit: None,
+            ids: None,
+            shard: None,
+            open_ended: 0,
+            groups: GroupSizes::new(),
+        },
+        host: Host { platform: "any".into(), cores: 1, ffmpeg: "none".into() },
+        started_at: 0.0,
+        ended_at: None,
+        task,
+    }
+}
+
+/// One sample; two share a video.
+pub fn record(task: &str, profile: Profile, row: usize, value: f64) -> Record {
+    let label = if row.is_multiple_of(2) { "short" } else { "long" };
+    Record {
+        version: RECORD_VERSION,
+        profile,
+        protocol: "0123".into(),
+        sample: Sample {
+            task: task.into(),
+            uid: row.to_string(),
+            id: row.to_string(),
+            row,
+            video: format!("videos/{}.mp4", row / 2).into(),
+            question: Question::default(),
+            gold: Gold::Choice { answer: "B".into() },
+            tags: Tags::from([("duration".to_owned(), vec![label.to_owned()])]),
+            evidence: None,
+            flags: vec![],
+        },
+        transcript: Transcript {
+            calls: vec![ModelCall {
+                step: "turn0".into(),
+                conversation: "0".into(),
+                text: "B".into(),
+                finish_reason: None,
+                usage: Some(Usage { prompt_tokens: 1000, completion_tokens: 10 }),
+                error: None,
+            }],
+            final_text: "B".into(),
+            ..Transcript::default()
+        },
+        score: Score { outcome: Outcome::Scored, value, prediction: Some("B".into()), rule: None },
+        error: None,
+        measured: Measured { seconds: 0.5, ..Measured::default() },
+    }
+}
+
+/// A complete run of a whole split under `paper`, right in `right` of `rows` rows.
+pub fn whole(name: &str, title: &str, rows: usize, right: usize) -> Run {
+    let task = spec(name, title, Metric::Accuracy { macro_over: None }, rows);
+    let records =
+        (0..rows).map(|row| record(name, Profile::Paper, row, f64::from(u8::from(row < right)))).collect();
+    let manifest = manifest(task, Profile::Paper, rows);
+    Run { path: PathBuf::from(name), manifest, records, torn_bytes: 0, training: Training::default() }
+}
+
+/// A strict grounding run that lost what a run can lose.
+pub fn damaged() -> Run {
+    let metric = Metric::Grounding { thresholds: vec![0.3, 0.5, 0.7] };
+    let task = spec("charades", "Charades-STA (test)", metric, 8);
+    let mut records: Vec<Record> = [0.8, 0.4, 0.0, 0.0]
+        .into_iter()
+        .enumerate()
+        .map(|(row, iou)| record("charades", Profile::Strict, row, iou))
+        .collect();
+    for record in &mut records {
+        record.sample.gold = Gold::Interval { start: 0.0, end: 1.0 };
+    }
+    records[0].transcript.tool_calls = vec![ToolCall {
+        turn: 0,
+        index: 0,
+        call: serde_json::json!({}),
+        start: Some(2.0),
+        end: Some(6.0),
+        outcome: ToolOutcome::Frames { frames: vec![] },
+    }];
+    records[0].transcript.dropped_calls = 2;
+    records[1].transcript.truncated = true;
+    records[1].sample.flags = vec!["example_in_prompt".into()];
+    records[2].score.outcome = Outcome::Unparsed;
+    records[3].score.outcome = Outcome::Error;
+    records[3].error = Some(SampleError {
+        class: SampleErrorClass::ApiInLoop,
+        message: "no connection".into(),
+        step: "turn1".into(),
+    });
+    let manifest = manifest(task, Profile::Strict, 5);
+    Run { path: "charades".into(), manifest, records, torn_bytes: 17, training: Training::default() }
+}

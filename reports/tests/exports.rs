@@ -1,0 +1,102 @@
+//! Every table in every format: golden files, and the same numbers in all of them.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::{damaged, whole};
+use paravt_reports::Report;
+use paravt_reports::export::{Csv, Export, JsonRows, Latex, MarkdownTable, Parquet, formats, write_all};
+use paravt_reports::table::{Datum, Table};
+
+fn tables() -> Vec<Table> {
+    let runs = [damaged(), whole("videomme", "Video-MME (w/o subtitles)", 8, 5)];
+    Report::build(&runs, Some("ParaVT-8B")).unwrap().tables().unwrap()
+}
+
+fn text(format: &dyn Export, table: &Table) -> String {
+    String::from_utf8(format.write(table).unwrap()).unwrap()
+}
+
+#[test]
+fn golden_files() {
+    for table in tables() {
+        for format in [&Csv as &dyn Export, &JsonRows, &MarkdownTable, &Latex] {
+            insta::assert_snapshot!(format!("{}.{}", table.name, format.ending()), text(format, &table));
+        }
+    }
+}
+
+/// A Parquet file's bytes carry versions of their writer; what it holds is compared instead.
+#[test]
+fn csv_json_and_parquet_hold_the_frames_numbers_digit_for_digit() {
+    for table in tables() {
+        let json: Vec<serde_json::Map<String, serde_json::Value>> =
+            serde_json::from_str(&text(&JsonRows, &table)).unwrap();
+        let csv = Csv.write(&table).unwrap();
+        let mut csv = csv::Reader::from_reader(csv.as_slice());
+        let csv: Vec<csv::StringRecord> = csv.records().map(Result::unwrap).collect();
+        let bytes = bytes::Bytes::from(Parquet.write(&table).unwrap());
+        let mut reader = parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder::try_new(bytes)
+            .unwrap()
+            .build()
+            .unwrap();
+        let batch = reader.next().unwrap().unwrap();
+        let rows = table.rows();
+        assert_eq!((json.len(), csv.len(), batch.num_rows()), (rows.len(), rows.len(), rows.len()));
+        for (index, row) in rows.iter().enumerate() {
+            for (position, (datum, heading)) in row.iter().zip(&table.headings).enumerate() {
+                let (json, csv) = (&json[index][heading.name], &csv[index][position]);
+                let column = batch.column_by_name(heading.name).unwrap();
+                let cell = arrow::util::display::array_value_to_string(column, index).unwrap();
+                match datum {
+                    Datum::Missing => assert!(json.is_null() && csv.is_empty() && cell.is_empty()),
+                    Datum::Text(text) => assert!(json == text && csv == text && cell == *text),
+                    Datum::Count(count) => {
+                        assert!(*json == *count && csv == count.to_string() && cell == csv);
+                    }
+                    Datum::Real(value) => {
+                        assert_eq!(json.as_f64().unwrap(), *value);
+                        assert_eq!(csv.parse::<f64>().unwrap(), *value);
+                        assert_eq!(cell.parse::<f64>().unwrap(), *value);
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn markdown_and_latex_show_the_same_rounded_cells() {
+    for table in tables() {
+        let (markdown, latex) = (text(&MarkdownTable, &table), text(&Latex, &table));
+        let rows: Vec<&str> = latex.lines().filter(|line| line.ends_with("\\\\")).skip(1).collect();
+        for ((line, latex), shown) in markdown.lines().skip(2).zip(rows).zip(table.shown()) {
+            let cells: Vec<&str> = line.trim_matches('|').split(" | ").map(str::trim).collect();
+            let latex: Vec<&str> = latex.trim_end_matches("\\\\").split(" & ").map(str::trim).collect();
+            for (position, heading) in table.headings.iter().enumerate().filter(|(_, h)| h.kind.is_number()) {
+                assert_eq!(cells[position], shown[position], "{} in Markdown", heading.name);
+                assert_eq!(latex[position].replace("\\textless{}", "<"), shown[position]);
+            }
+        }
+    }
+}
+
+#[test]
+fn hostile_labels_do_not_break_a_table() {
+    let mut run = whole("videomme", "a | b & c_d <script> \\ \"q\"\nnext, line", 2, 1);
+    run.manifest.backend.model = "m|`x`".into();
+    let tables = Report::build(&[run], None).unwrap().tables().unwrap();
+    for table in &tables {
+        let markdown = text(&MarkdownTable, table);
+        let columns = |line: &str| line.replace("\\|", "").matches('|').count();
+        assert!(markdown.lines().all(|line| columns(line) == table.headings.len() + 1), "{markdown}");
+        assert!(!markdown.contains("<script"), "{markdown}");
+        let latex = text(&Latex, table);
+        let unescaped = |line: &str| line.replace("\\&", "").matches('&').count();
+        let rows = latex.lines().filter(|line| line.ends_with("\\\\"));
+        assert!(rows.map(unescaped).all(|found| found == table.headings.len() - 1), "{latex}");
+    }
+    let dir = tempfile::tempdir().unwrap();
+    write_all(&tables, dir.path()).unwrap();
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), tables.len() * formats().len());
+}

@@ -1,0 +1,48 @@
+//! `paravt-bench compare`: two runs on the same samples.
+
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use paravt_reports::compare::{compare, markdown, tables, terminal};
+use paravt_reports::page::{self, Thumbnails};
+use paravt_reports::{Report, Run, export, find_runs};
+
+use crate::exit::Exit;
+
+/// Flags of `compare`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Run directory A, or a folder of runs.
+    a: PathBuf,
+    /// Run directory B, or a folder of runs: what changes is said of B.
+    b: PathBuf,
+    /// Folder for the page over both (index.html), compare.md and the tables in every format
+    /// [default: none, the comparison is only printed].
+    #[arg(short, long, value_name = "DIR")]
+    out: Option<PathBuf>,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> anyhow::Result<Exit> {
+    let mut runs = find_runs(std::slice::from_ref(&args.a))?;
+    let first = runs.len();
+    runs.extend(find_runs(std::slice::from_ref(&args.b))?);
+    let ablation = compare(&runs[..first], &runs[first..])?;
+    print!("{}", terminal(&ablation));
+    let Some(dir) = &args.out else { return Ok(Exit::Ok) };
+    export::write_all(&tables(&ablation)?, &dir.join("tables"))?;
+    let report = Report::build(&runs, None)?;
+    let link = |task: &str, uid: &str| {
+        let is_b = |&index: &usize| index >= first && runs[index].manifest.task.name == task;
+        let position = report.details.runs.iter().position(is_b)?;
+        Some(format!("index.html{}", page::address(position, uid)))
+    };
+    for (name, text) in [
+        ("compare.md", markdown(&ablation, link)?),
+        ("index.html", page::page(&report, &runs as &[Run], &Thumbnails::default())?),
+    ] {
+        let path = dir.join(name);
+        std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(Exit::Ok)
+}

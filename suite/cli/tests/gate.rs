@@ -1,0 +1,118 @@
+//! Two real runs, with and without tools, through `report`, `compare` and `check`.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use common::server::{Script, Server};
+use common::{bench, text, world};
+use paravt_suite::journal::{self, Journal};
+use paravt_suite::record::{Measured, Outcome};
+
+fn run(out: &Path, base_url: &str, flags: &[&str]) {
+    let mut command = bench();
+    command.args(["run", "videomme", "charades", "--nframes", "8", "--base-url", base_url, "--data"]);
+    let output = command.arg(world()).arg("--out").arg(out).args(flags).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output));
+}
+
+fn check(run: &Path, baseline: &Path, flags: &[&str]) -> Output {
+    bench().arg("check").arg(run).arg("--baseline").arg(baseline).args(flags).output().unwrap()
+}
+
+fn code(output: &Output) -> i32 {
+    output.status.code().unwrap()
+}
+
+/// The run as a broken extractor would have scored it: no answer is found in any text.
+fn break_extractor(from: &Path, to: &Path) {
+    for split in ["videomme", "charades"] {
+        let manifest = journal::read_manifest(&from.join(split)).unwrap();
+        let mut records = journal::read(&from.join(split)).unwrap().records;
+        for record in &mut records {
+            record.score.outcome = Outcome::Unparsed;
+            record.score.prediction = None;
+            record.score.value = 0.0;
+        }
+        Journal::create(&to.join(split), &manifest).unwrap().append(&records).unwrap();
+    }
+}
+
+/// The scripted model answers right or wrong by the conversation; a gate needs some right answers.
+fn make_right(run: &Path, to: &Path) {
+    for split in ["videomme", "charades"] {
+        let manifest = journal::read_manifest(&run.join(split)).unwrap();
+        let mut records = journal::read(&run.join(split)).unwrap().records;
+        for record in &mut records {
+            record.score.value = 1.0;
+            record.measured = Measured { seconds: 1.0, ..Measured::default() };
+        }
+        Journal::create(&to.join(split), &manifest).unwrap().append(&records).unwrap();
+    }
+}
+
+#[test]
+fn two_runs_are_reported_compared_and_gated() {
+    let server = Server::start(Script::default());
+    let dir = tempfile::tempdir().unwrap();
+    let [tools, direct, right, broken] =
+        ["tools", "direct", "right", "broken"].map(|name| dir.path().join(name));
+    run(&tools, &server.base_url, &[]);
+    run(&direct, &server.base_url, &["--mode", "direct"]);
+
+    let report = dir.path().join("report");
+    let output = bench().arg("report").arg(&tools).arg(&direct).arg("-o").arg(&report).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output));
+    let page = std::fs::read_to_string(report.join("index.html")).unwrap();
+    assert!(page.contains("Runs of one split against its first") && !page.contains("src=\"http"), "a page");
+    assert_eq!(std::fs::read_dir(report.join("tables")).unwrap().count(), 7 * 5);
+
+    let compared = dir.path().join("compared");
+    let output = bench().arg("compare").args([&direct, &tools]).arg("-o").arg(&compared).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output));
+    assert!(text(&output).contains("mode was"), "{}", text(&output));
+    assert!(
+        compared.join("compare.md").is_file()
+            && compared.join("index.html").is_file()
+            && compared.join("tables/flips.csv").is_file()
+    );
+
+    make_right(&tools, &right);
+    break_extractor(&tools, &broken);
+    let baseline = dir.path().join("baseline.json");
+    let written = check(&right, &baseline, &["--write", "--drop-points", "2"]);
+    assert_eq!(code(&written), 0, "{}", text(&written));
+    let home = dir.path().to_str().unwrap();
+    assert!(
+        !std::fs::read_to_string(&baseline).unwrap().contains(home),
+        "a baseline has no path of its machine"
+    );
+
+    let [markdown, junit, history] =
+        ["gate.md", "gate.xml", "history.jsonl"].map(|name| dir.path().join(name));
+    let flags = |path: &Path, flag: &'static str| [flag.to_owned(), path.to_str().unwrap().to_owned()];
+    let files =
+        [flags(&markdown, "--markdown"), flags(&junit, "--junit"), flags(&history, "--history")].concat();
+    let files: Vec<&str> = files.iter().map(String::as_str).collect();
+    let same = check(&right, &baseline, &files);
+    assert_eq!(code(&same), 0, "{}", text(&same));
+    let worse = check(&broken, &baseline, &files);
+    assert_eq!(code(&worse), 1, "{}", text(&worse));
+    assert!(std::fs::read_to_string(&markdown).unwrap().contains("| FAIL | videomme | score |"));
+    assert!(std::fs::read_to_string(&junit).unwrap().contains("<failure"));
+    assert_eq!(std::fs::read_to_string(&history).unwrap().lines().count(), 2);
+    assert!(std::fs::read_to_string(history.with_extension("html")).unwrap().contains("<svg"));
+
+    let other = check(&direct, &baseline, &[]);
+    assert_eq!(code(&other), 4, "{}", text(&other));
+    assert!(text(&other).contains("not compared: mode was"), "{}", text(&other));
+    assert_eq!(code(&check(&right, &dir.path().join("nowhere.json"), &[])), 2);
+}
+
+#[test]
+fn help_says_what_the_exit_codes_mean() {
+    let output: Output = Command::output(bench().args(["check", "--help"])).unwrap();
+    assert!(text(&output).contains("undecided"), "{}", text(&output));
+}

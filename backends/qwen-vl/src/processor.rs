@@ -67,6 +67,10 @@ pub struct VideoRules {
     pub family: Family,
     cap_per_frame: bool,
     max_video_tokens: f64,
+    /// Frames per second that are sampled, and the fewest and most frames.
+    fps: f64,
+    min_frames: usize,
+    max_frames: usize,
 }
 
 impl Processor {
@@ -114,6 +118,9 @@ impl Processor {
                 family,
                 cap_per_frame: video_json["cap_pixels_per_frame"].as_bool().unwrap_or(false),
                 max_video_tokens: video_json["max_video_tokens"].as_f64().unwrap_or(max_tokens),
+                fps: video_json["fps"].as_f64().unwrap_or(2.0),
+                min_frames: video_json["min_frames"].as_u64().unwrap_or(4) as usize,
+                max_frames: video_json["max_frames"].as_u64().unwrap_or(768) as usize,
             },
         })
     }
@@ -222,6 +229,25 @@ impl Rules {
 }
 
 impl VideoRules {
+    /// Which frames of a video of `total` frames the model sees when nobody says how many.
+    ///
+    /// Qwen3-VL: `Qwen3VLVideoProcessor.sample_frames`. Qwen2.5-VL's processor takes the frames it is
+    /// given; its documented use is qwen-vl-utils, whose rule it then is.
+    ///
+    /// # Errors
+    /// A video too short for the rule.
+    pub fn indices(&self, total: usize, video_fps: f64) -> Result<Vec<usize>, String> {
+        match self.family {
+            Family::Qwen3 => {
+                let wanted = (total as f64 / video_fps * self.fps) as usize;
+                Ok(spread(total, wanted.max(self.min_frames).min(self.max_frames).min(total)))
+            }
+            Family::Qwen25 => {
+                paravt_media::frame_indices(&paravt_media::VideoRequest::at_default_rate(), total, video_fps)
+            }
+        }
+    }
+
     /// Size (width, height) of each of `frames` frames.
     ///
     /// # Errors
@@ -259,6 +285,21 @@ impl VideoRules {
     pub fn video(&self, frames: &[Pixels]) -> Patches {
         self.rules.patchify(&frames.iter().collect::<Vec<_>>())
     }
+}
+
+/// `np.linspace(0, total - 1, count).round()`.
+pub fn spread(total: usize, count: usize) -> Vec<usize> {
+    let step = total.saturating_sub(1) as f64 / count.saturating_sub(1).max(1) as f64;
+    let last = total.saturating_sub(1);
+    (0..count)
+        .map(|number| {
+            if number > 0 && number + 1 == count {
+                last
+            } else {
+                (number as f64 * step).round_ties_even() as usize
+            }
+        })
+        .collect()
 }
 
 /// `smart_resize` of the processors; `frames` and `rounded` are 1 where single images count.

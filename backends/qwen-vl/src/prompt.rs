@@ -13,10 +13,7 @@ use crate::chat::ChatTemplate;
 use crate::config::{Config, Family};
 use crate::error::Error;
 use crate::positions::{Grid, Run, token_positions};
-use crate::processor::{Patches, Pixels, Processor};
-
-/// Frames of a video by reference when nobody says how many: vLLM's default.
-const DEFAULT_FRAMES: usize = 32;
+use crate::processor::{Patches, Pixels, Processor, spread};
 
 /// What a model reads.
 #[derive(Debug, Clone)]
@@ -142,7 +139,7 @@ impl Prompter {
         let patches = self.processor.image.image(&pixels)?;
         Ok(Processed {
             patches: Arc::new(patches),
-            key: key_of(bytes, 0),
+            key: key_of(bytes),
             times: Vec::new(),
             seconds_per_step: None,
         })
@@ -152,34 +149,39 @@ impl Prompter {
         let fail = |error: &dyn std::fmt::Display| Error::Prompt(format!("{}: {error}", part.path.display()));
         let file = VideoFile::open(&part.path).map_err(|error| fail(&error))?;
         let info = file.info();
-        let count = part.nframes.unwrap_or(DEFAULT_FRAMES).clamp(1, info.frames.max(1));
-        let indices = spread(info.frames, count);
         let rules = &self.processor.video;
-        let sized = count.max(self.config.vision.temporal_patch_size);
+        let indices = match part.nframes {
+            Some(count) => spread(info.frames, count.clamp(1, info.frames.max(1))),
+            None => rules.indices(info.frames, info.fps).map_err(|error| fail(&error))?,
+        };
+        let sized = indices.len().max(self.config.vision.temporal_patch_size);
         let size = rules.frame_size(sized, info.width, info.height).map_err(|error| fail(&error))?;
         let frames = file.frames_at(&indices, size).map_err(|error| fail(&error))?;
         let frames: Vec<Pixels> = frames
             .into_iter()
             .map(|frame| Pixels { width: frame.width, height: frame.height, rgb: frame.rgb })
             .collect();
-        let mut hasher = DefaultHasher::new();
-        frames.iter().for_each(|frame| frame.rgb.hash(&mut hasher));
-        Ok(self.frames(&frames, &indices, info.fps, info.frames, hasher.finish()))
+        Ok(self.frames(&frames, &indices, info.fps, info.frames))
     }
 
     /// A video of frames that are sampled and sized already.
-    fn frames(&self, frames: &[Pixels], indices: &[usize], fps: f64, total: usize, key: u64) -> Processed {
+    fn frames(&self, frames: &[Pixels], indices: &[usize], fps: f64, total: usize) -> Processed {
         let step = self.config.vision.temporal_patch_size;
         let time = |index: usize| indices[index.min(indices.len() - 1)] as f64 / fps;
         let pairs = (0..indices.len()).step_by(step);
         let times = pairs.map(|start| (time(start) + time(start + step - 1)) / 2.0).collect();
         // `sampled_fps` of the reference.
         let sampled = indices.len() as f64 / total as f64 * fps;
+        let seconds_per_step = (step as f64 / sampled) as f32;
+        let mut hasher = DefaultHasher::new();
+        frames.iter().for_each(|frame| frame.rgb.hash(&mut hasher));
+        // The same frames at another rate have other positions.
+        seconds_per_step.to_bits().hash(&mut hasher);
         Processed {
             patches: Arc::new(self.processor.video.video(frames)),
-            key: key_of(&key.to_le_bytes(), 1),
+            key: hasher.finish(),
             times,
-            seconds_per_step: Some((step as f64 / sampled) as f32),
+            seconds_per_step: Some(seconds_per_step),
         }
     }
 
@@ -261,29 +263,10 @@ fn stray(token: &str) -> Error {
     Error::Prompt(format!("the conversation's text holds `{token}`, which stands for a medium"))
 }
 
-fn key_of(bytes: &[u8], kind: u8) -> u64 {
+fn key_of(bytes: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
-    (kind, bytes).hash(&mut hasher);
+    bytes.hash(&mut hasher);
     hasher.finish()
-}
-
-/// `np.linspace(0, total - 1, count).round()`.
-fn spread(total: usize, count: usize) -> Vec<usize> {
-    if count == 1 {
-        return vec![0];
-    }
-    let step = (total - 1) as f64 / (count - 1) as f64;
-    (0..count)
-        .map(
-            |number| {
-                if number + 1 == count {
-                    total - 1
-                } else {
-                    (number as f64 * step).round_ties_even() as usize
-                }
-            },
-        )
-        .collect()
 }
 
 /// Messages as chat-completion JSON with media marked, and the media in order.

@@ -98,6 +98,7 @@ def media(messages):
 
 
 def inputs_of(processor, messages):
+    from qwen_vl_utils.vision_process import smart_nframes
     from torchcodec.decoders import VideoDecoder
     from transformers.video_utils import VideoMetadata
 
@@ -108,11 +109,16 @@ def inputs_of(processor, messages):
     extra = {"images": images} if images else {}
     if videos:
         decoder = VideoDecoder(videos[0])
-        total = decoder.metadata.num_frames
-        indices = np.linspace(0, total - 1, 32).round().astype(int).tolist()
+        total, fps = decoder.metadata.num_frames, decoder.metadata.average_fps
+        if "Qwen3" in type(processor).__name__:
+            about = VideoMetadata(total_num_frames=total, fps=fps)
+            indices = processor.video_processor.sample_frames(about).tolist()
+        else:
+            count = smart_nframes({}, total_frames=total, video_fps=fps)
+            indices = torch.linspace(0, total - 1, count).round().long().tolist()
         frames = decoder.get_frames_at(indices).data
         extra = {"videos": [frames], "do_sample_frames": False, "video_metadata": [
-            VideoMetadata(total_num_frames=total, fps=decoder.metadata.average_fps, frames_indices=indices)]}
+            VideoMetadata(total_num_frames=total, fps=fps, frames_indices=indices)]}
     return text, processor(text=[text], return_tensors="pt", **extra)
 
 

@@ -32,7 +32,8 @@ pub struct Cell {
     pub model: String,
     /// All numbers.
     pub summary: Summary,
-    /// 95 % interval of the headline, shares between 0 and 1, by video: see [`cell`].
+    /// 95 % interval of the headline, shares between 0 and 1: normal with errors clustered by video for
+    /// accuracy, bootstrap over videos for mean IoU, Wilson where every answer is alike.
     pub interval: Option<(f64, f64)>,
     /// Standard error clustered by video.
     pub standard_error: Option<f64>,

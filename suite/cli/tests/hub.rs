@@ -24,7 +24,10 @@ struct Hub {
     requests: AtomicUsize,
 }
 
-async fn info(State(hub): State<Arc<Hub>>, UrlPath((owner, name, revision)): UrlPath<(String, String, String)>) -> Response {
+async fn info(
+    State(hub): State<Arc<Hub>>,
+    UrlPath((owner, name, revision)): UrlPath<(String, String, String)>,
+) -> Response {
     hub.requests.fetch_add(1, Ordering::SeqCst);
     if (owner.as_str(), name.as_str(), revision.as_str()) != ("tiny", "model", "v1") {
         return (StatusCode::NOT_FOUND, "Repository not found").into_response();
@@ -44,14 +47,17 @@ async fn file(
     let total = bytes.len();
     let range = headers.get(header::RANGE).and_then(|range| range.to_str().ok()?.strip_prefix("bytes="));
     let (start, end) = match range.and_then(|range| range.split_once('-')) {
-        Some((start, end)) => (start.parse().unwrap(), end.parse::<usize>().unwrap_or(total - 1).min(total - 1)),
+        Some((start, end)) => {
+            (start.parse().unwrap(), end.parse::<usize>().unwrap_or(total - 1).min(total - 1))
+        }
         None => (0, total - 1),
     };
     let fields = [
         (header::ETAG, format!("\"{name}\"")),
         (header::CONTENT_RANGE, format!("bytes {start}-{end}/{total}")),
     ];
-    let status = if headers.contains_key(header::RANGE) { StatusCode::PARTIAL_CONTENT } else { StatusCode::OK };
+    let status =
+        if headers.contains_key(header::RANGE) { StatusCode::PARTIAL_CONTENT } else { StatusCode::OK };
     (status, fields, [("x-repo-commit", COMMIT)], bytes[start..=end].to_vec()).into_response()
 }
 
@@ -75,7 +81,8 @@ fn serve(folder: PathBuf) -> (String, Arc<Hub>, tokio::runtime::Runtime) {
 #[test]
 fn a_model_is_fetched_once_at_its_revision_and_then_read_offline() {
     let dir = tempfile::tempdir().unwrap();
-    let python = std::env::var("PARAVT_PYTHON").expect("PARAVT_PYTHON is not set: run ci/setup, then ci/test");
+    let python =
+        std::env::var("PARAVT_PYTHON").expect("PARAVT_PYTHON is not set: run ci/setup, then ci/test");
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../ci/tiny_qwen3vl.py");
     let made = Command::new(python).arg(script).arg(dir.path().join("model")).output().unwrap();
     assert!(made.status.success(), "{}", text(&made));
@@ -86,7 +93,10 @@ fn a_model_is_fetched_once_at_its_revision_and_then_read_offline() {
         let mut command = bench();
         command.args(["generate", "--backend", "candle", "--max-tokens", "3", "--model", model]);
         command.args(["--revision", revision, "--messages"]).arg(&messages);
-        command.env("HF_ENDPOINT", &endpoint).env("HF_HOME", dir.path().join("hub")).env("HF_HUB_OFFLINE", offline);
+        command
+            .env("HF_ENDPOINT", &endpoint)
+            .env("HF_HOME", dir.path().join("hub"))
+            .env("HF_HUB_OFFLINE", offline);
         command.output().unwrap()
     };
     let before = ask("tiny/model", "v1", "1");
@@ -99,7 +109,11 @@ fn a_model_is_fetched_once_at_its_revision_and_then_read_offline() {
     let cached = ask("tiny/model", "v1", "1");
     assert!(cached.status.success(), "{}", text(&cached));
     assert_eq!(cached.stdout, fetched.stdout);
-    assert_eq!(hub.requests.load(Ordering::SeqCst), asked, "what the cache holds whole is not asked for again");
+    assert_eq!(
+        hub.requests.load(Ordering::SeqCst),
+        asked,
+        "what the cache holds whole is not asked for again"
+    );
     let unknown = ask("tiny/model", "v2", "0");
     assert_eq!(unknown.status.code(), Some(3), "{}", text(&unknown));
     assert!(text(&unknown).contains("the hub says"), "{}", text(&unknown));

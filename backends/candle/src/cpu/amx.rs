@@ -67,13 +67,14 @@ pub fn split(value: f32) -> [bf16; 3] {
 
 /// To the nearest bfloat16, ties to even; finite values only.
 #[inline(always)]
-fn round(value: f32) -> u16 {
+pub fn round(value: f32) -> u16 {
     let bits = value.to_bits();
     ((bits + 0x7fff + ((bits >> 16) & 1)) >> 16) as u16
 }
 
+/// The value of a bfloat16.
 #[inline(always)]
-fn widen(bits: u16) -> f32 {
+pub fn widen(bits: u16) -> f32 {
     f32::from_bits(u32::from(bits) << 16)
 }
 

@@ -104,15 +104,16 @@ pub(super) fn pack_left(
         let place = number / SIDE * TILE + number % SIDE * STEP;
         for (step, values) in row[start..start + inner].chunks(STEP).enumerate() {
             let tile = &mut packed[step * step_size..(step + 1) * step_size];
-            let mut parts = [[bf16::ZERO; STEP]; 3];
-            for (column, &value) in values.iter().enumerate() {
-                let split = amx::split(value);
-                for piece in 0..3 {
-                    parts[piece][column] = split[piece];
+            // Piece after piece over the whole step: loops that vectorise.
+            let mut rest = [0.0f32; STEP];
+            rest[..values.len()].copy_from_slice(values);
+            for piece in 0..pieces {
+                let part: &mut [bf16] = &mut tile[piece * 2 * TILE + place..][..STEP];
+                for (part, rest) in part.iter_mut().zip(&mut rest) {
+                    let first = amx::round(*rest);
+                    *part = bf16::from_bits(first);
+                    *rest -= amx::widen(first);
                 }
-            }
-            for (piece, part) in parts.iter().take(pieces).enumerate() {
-                tile[piece * 2 * TILE + place..][..STEP].copy_from_slice(part);
             }
         }
     }

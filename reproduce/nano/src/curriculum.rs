@@ -231,3 +231,30 @@ fn image(scene: &Scene, index: usize) -> Result<Arc<Image>, WorldError> {
     let jpeg = encode_jpeg(&frame, JPEG_QUALITY).map_err(|error| WorldError::Frames(error.to_string()))?;
     Ok(Arc::new(Image::new("image/jpeg", jpeg, width, height, Some(FrameOrigin { index, time }))))
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use paravt_suite::record::RecordedMessage;
+
+    #[test]
+    fn every_kind_ends_with_an_answer_and_follows_from_the_seed() {
+        for kind in Kind::ALL {
+            let mut streams = [Curriculum::new(3), Curriculum::new(3)];
+            for _ in 0..20 {
+                let [one, other] = streams.each_mut().map(|stream| stream.row(kind).unwrap());
+                assert_eq!(one.messages.last().unwrap().role, Role::Assistant, "{}", one.kind);
+                let recorded = |row: &Row| row.messages.iter().map(RecordedMessage::from).collect::<Vec<_>>();
+                assert_eq!(recorded(&one), recorded(&other));
+            }
+        }
+    }
+
+    #[test]
+    fn whole_conversations_come_last() {
+        let mut stream = Curriculum::new(1);
+        let kinds: Vec<_> = (0..200).map(|_| stream.next().unwrap().kind).collect();
+        assert!(kinds.contains(&"name") && kinds.contains(&"bind") && !kinds.contains(&"whole"));
+    }
+}

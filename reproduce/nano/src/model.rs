@@ -240,3 +240,147 @@ fn normal(rng: &mut StdRng) -> f64 {
     let angle: f64 = rng.random_range(0.0..std::f64::consts::TAU);
     (-2.0 * radius.ln()).sqrt() * angle.cos()
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::process::Command;
+
+    use super::*;
+    use crate::curriculum::{Curriculum, Kind};
+    use paravt_qwen_vl::config::Config;
+    use paravt_qwen_vl::prompt::Prompter;
+    use paravt_suite::frames::CachedFrames;
+
+    fn prompter(folder: &Path) -> Prompter {
+        Prompter::read(folder, &Config::read(folder).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn a_seed_gives_the_same_folder_to_the_byte() {
+        let folders: Vec<_> = [1, 1, 2]
+            .into_iter()
+            .map(|seed| {
+                let dir = tempfile::tempdir().unwrap();
+                write_model(dir.path(), seed).unwrap();
+                dir
+            })
+            .collect();
+        let read = |folder: usize, name: &str| std::fs::read(folders[folder].path().join(name)).unwrap();
+        for name in ["tokenizer.json", "config.json", "model.safetensors"] {
+            assert!(read(0, name) == read(1, name), "{name}");
+        }
+        assert!(read(0, "model.safetensors") != read(2, "model.safetensors"));
+        assert!(read(0, "model.safetensors").len() < 6 << 20);
+    }
+
+    /// Every token is paid for: names and calls cost few. Sizes are shown with --nocapture.
+    #[test]
+    fn texts_cost_few_tokens() {
+        let dir = tempfile::tempdir().unwrap();
+        write_model(dir.path(), 0).unwrap();
+        let prompter = prompter(dir.path());
+        let tokenizer = prompter.tokenizer();
+        println!("vocabulary {}", tokenizer.get_vocab_size(true));
+        let count = |text: &str| tokenizer.encode_fast(text, false).unwrap().len();
+        let encoding = |text: &str| tokenizer.encode(text, false).unwrap().get_tokens().to_vec();
+        assert_eq!(
+            count(" red circle; purple triangle"),
+            5,
+            "{:?}",
+            encoding(" red circle; purple triangle")
+        );
+        let call = crate::policy::call(&crate::questions::Ask::Perception { second: 37 }, &[35..39]);
+        assert!(count(&call) <= 24, "{:?}", encoding(&call));
+        assert_eq!(
+            tokenizer.decode(&tokenizer.encode(call.as_str(), false).unwrap().get_ids(), true).unwrap(),
+            call
+        );
+        let mut curriculum = Curriculum::new(9);
+        for kind in Kind::ALL {
+            let sizes: Vec<usize> = (0..30)
+                .map(|_| prompter.prompt(&curriculum.row(kind).unwrap().messages).unwrap().ids.len())
+                .collect();
+            println!("{}: {} tokens on average", kind.as_str(), sizes.iter().sum::<usize>() / sizes.len());
+        }
+        let sizes = crate::TrainingSizes { videos: 4, rows: 80, prompts: 1 };
+        let paths = crate::make_training(dir.path(), 0, &sizes).unwrap();
+        let mut by_kind: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+        for (id, messages) in rows(&paths.sft) {
+            let value = serde_json::from_str(&messages).unwrap();
+            let frames = CachedFrames::default();
+            let messages = crate::read_messages(&value, &paths.root, &frames, &crate::protocol()).unwrap();
+            let kind = id.split('-').next().unwrap().to_owned();
+            by_kind.entry(kind).or_default().push(prompter.prompt(&messages).unwrap().ids.len());
+        }
+        for (kind, sizes) in &by_kind {
+            let mean = sizes.iter().sum::<usize>() / sizes.len();
+            println!(
+                "sft {kind}: {} rows, {mean} tokens on average, {:?} at most",
+                sizes.len(),
+                sizes.iter().max()
+            );
+        }
+        assert!(by_kind.values().flatten().all(|size| *size < 1500));
+    }
+
+    fn rows(path: &Path) -> Vec<(String, String)> {
+        use arrow::array::{Array as _, StringArray};
+        use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+        let reader = ParquetRecordBatchReaderBuilder::try_new(std::fs::File::open(path).unwrap()).unwrap();
+        let mut found = Vec::new();
+        for batch in reader.build().unwrap() {
+            let batch = batch.unwrap();
+            let column = |index: usize| {
+                let texts = batch.column(index).as_any().downcast_ref::<StringArray>().unwrap();
+                texts.iter().map(|text| text.unwrap().to_owned()).collect::<Vec<_>>()
+            };
+            found.extend(column(0).into_iter().zip(column(1)));
+        }
+        found
+    }
+
+    /// The real transformers load the folder without missing or unknown weights, and read texts to
+    /// the same ids. Runs where `PARAVT_PYTHON` names a Python that has them.
+    #[test]
+    fn transformers_load_the_folder_and_read_the_same_ids() {
+        let Some(python) = std::env::var_os("PARAVT_PYTHON") else { return };
+        let dir = tempfile::tempdir().unwrap();
+        write_model(dir.path(), 0).unwrap();
+        let prompter = prompter(dir.path());
+        let mut curriculum = Curriculum::new(2);
+        let mut cases = Vec::new();
+        for kind in [Kind::Bind, Kind::Recall, Kind::Whole] {
+            let row = curriculum.row(kind).unwrap();
+            let prompt = prompter.prompt(&row.messages).unwrap();
+            cases.push(json!({"text": prompt.text, "ids": prompt.ids}));
+        }
+        let path = dir.path().join("cases.json");
+        std::fs::write(&path, serde_json::Value::from(cases).to_string()).unwrap();
+        let script = "
+import json, sys
+from transformers import AutoModelForImageTextToText, AutoProcessor, AutoTokenizer
+folder = sys.argv[1]
+tokenizer = AutoTokenizer.from_pretrained(folder)
+for case in json.load(open(sys.argv[2])):
+    found = tokenizer(case['text'], add_special_tokens=False)['input_ids']
+    assert found == case['ids'], (case['text'], found, case['ids'])
+model, info = AutoModelForImageTextToText.from_pretrained(folder, output_loading_info=True)
+assert not [key for key in info['missing_keys'] if key != 'lm_head.weight'], info
+assert not info['unexpected_keys'] and not info['mismatched_keys'], info
+processor = AutoProcessor.from_pretrained(folder)
+from PIL import Image
+for side in (128, 140, 336):
+    grid = processor.image_processor(images=[Image.new('RGB', (side, side))], return_tensors='pt')['image_grid_thw']
+    assert grid.tolist() == [[1, 4, 4]], (side, grid)
+text = processor.apply_chat_template([{'role': 'user', 'content': [{'type': 'image'}, {'type': 'text', 'text': 'a'}]}],
+    add_generation_prompt=True, tokenize=False)
+assert text == '<|im_start|>user\\n<|vision_start|><|image_pad|><|vision_end|>a<|im_end|>\\n<|im_start|>assistant\\n', text
+print(sum(p.numel() for p in model.parameters()), 'parameters')
+";
+        let output = Command::new(python).arg("-c").arg(script).arg(dir.path()).arg(&path).output().unwrap();
+        println!("{}", String::from_utf8_lossy(&output.stdout));
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+}

@@ -1,21 +1,40 @@
 //! The embedded world: generated videos of coloured shapes, and miniatures of every split in the
-//! exact published schemas, laid out as lmms-eval leaves them under `$HF_HOME`.
+//! exact published schemas, laid out as lmms-eval leaves them under `$HF_HOME`. Beside them what a
+//! small model learns from: traces, prompts, cheap conversations before those, and the model itself.
 //!
 //! Everything follows from a seed: scenes, questions, golds and files.
 
+mod curriculum;
 mod encode;
+mod model;
+mod policy;
+mod prompts;
+mod protocol;
 mod questions;
+mod rows;
+mod samples;
 mod scene;
 mod splits;
 mod tables;
+#[cfg(test)]
+mod tests;
+mod tokenizer;
+mod traces;
+mod training;
 
 use std::path::{Path, PathBuf};
 
 use rand::SeedableRng as _;
 use rand::rngs::StdRng;
 
+pub use curriculum::{Curriculum, Kind, Row};
 pub use encode::EncodeError;
-pub use scene::{Event, Scene};
+pub use model::write_model;
+pub use prompts::{Prompt, read_prompts};
+pub use protocol::protocol;
+pub use rows::read_messages;
+pub use scene::{Event, Scene, Side};
+pub use training::{TrainingPaths, TrainingSizes, make_training};
 
 /// How large the world is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,6 +67,23 @@ pub enum WorldError {
     /// A video could not be encoded.
     #[error(transparent)]
     Encode(#[from] EncodeError),
+    /// A window or an overview without frames.
+    #[error("a generated video does not have the frames that a trace needs: {0}")]
+    Frames(String),
+    /// A text of the protocol could not be rendered.
+    #[error(transparent)]
+    Render(#[from] paravt_suite::protocol::render::RenderError),
+    /// A file that was made here before cannot be read back.
+    #[error("{path}: {message}", path = .path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        message: String,
+    },
+    /// The tokenizer could not be made.
+    #[error("the tokenizer: {0}")]
+    Tokenizer(String),
 }
 
 /// Writes all seven splits below `out`.
@@ -55,10 +91,11 @@ pub enum WorldError {
 /// # Errors
 /// A file cannot be written, or FFmpeg has no H.264 encoder.
 pub fn make_world(out: &Path, options: &WorldOptions) -> Result<(), WorldError> {
+    let mut videos = Vec::new();
     for (number, benchmark) in splits::ALL.iter().enumerate() {
         // A generator of its own for each benchmark: one more question here moves nothing there.
         let mut rng = StdRng::seed_from_u64(options.seed.wrapping_mul(1009).wrapping_add(number as u64));
-        benchmark(out, options, &mut rng)?;
+        videos.extend(benchmark(out, options, &mut rng)?);
     }
-    Ok(())
+    encode::all(&videos)
 }

@@ -1,112 +1,212 @@
 //! Questions about what a scene shows, with right answers.
 
 use rand::Rng;
-use rand::seq::SliceRandom as _;
+use rand::seq::{IndexedRandom as _, SliceRandom as _};
 
-use crate::scene::{Event, SHAPES, Scene};
+use crate::scene::{COLOURS, Event, KINDS, Scene, Side, kind_name};
 
-/// A question with four options.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ChoiceQuestion {
-    /// The question.
+/// What a question is about.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Ask {
+    /// What is shown at a second.
+    Perception {
+        /// The second.
+        second: u64,
+    },
+    /// Which colour the shape at a second has.
+    Colour {
+        /// The second.
+        second: u64,
+    },
+    /// What comes next after an event.
+    Order {
+        /// The event that is named.
+        before: Event,
+        /// The one that comes next.
+        after: Event,
+    },
+    /// When an event happens.
+    Grounding {
+        /// The event.
+        event: Event,
+    },
+}
+
+/// A question and its answer. Grounding has no options.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Question {
+    /// What it is about.
+    pub ask: Ask,
+    /// The question; of grounding, what to find.
     pub text: String,
     /// Four different options.
     pub options: Vec<String>,
     /// Index of the right one.
     pub answer: usize,
-    /// What it asks about: `perception`, `order` or `count`.
-    pub kind: &'static str,
     /// Seconds of the evidence.
     pub evidence: (u64, u64),
 }
 
-impl ChoiceQuestion {
+impl Question {
+    /// `perception`, `colour`, `order` or `grounding`.
+    pub fn kind(&self) -> &'static str {
+        match self.ask {
+            Ask::Perception { .. } => "perception",
+            Ask::Colour { .. } => "colour",
+            Ask::Order { .. } => "order",
+            Ask::Grounding { .. } => "grounding",
+        }
+    }
+
     /// The right letter.
     pub fn letter(&self) -> char {
         (b'A' + self.answer as u8) as char
     }
 
-    /// The option lines `(A) …` that some data sets keep inside the question.
+    /// The question with its option lines `(A) …`, as some data sets keep them.
     pub fn embedded(&self) -> String {
         let lines = ('A'..).zip(&self.options).map(|(letter, option)| format!("({letter}) {option}"));
         format!("{}\n{}", self.text, lines.collect::<Vec<_>>().join("\n"))
     }
 }
 
-/// The n-th question about a scene; kinds take turns.
-pub fn choice(scene: &Scene, number: usize, rng: &mut impl Rng) -> ChoiceQuestion {
+/// The n-th question with options about a scene; kinds take turns.
+pub fn choice(scene: &Scene, side: Side, number: usize, rng: &mut impl Rng) -> Question {
     match number % 3 {
-        0 => seen_at(scene, rng),
+        0 => perception(scene, side, rng),
         1 => order(scene, rng),
-        _ => count(scene, rng),
+        _ => colour(scene, side, rng),
     }
 }
 
-fn seen_at(scene: &Scene, rng: &mut impl Rng) -> ChoiceQuestion {
-    let event = scene.events[rng.random_range(0..scene.events.len())];
-    let second = ((event.start + event.end) / 2.0) as u64;
-    let text = format!("What is shown {second} seconds into the video?");
-    let (options, answer) = options_of_events(scene, event, rng);
-    ChoiceQuestion { text, options, answer, kind: "perception", evidence: window(event) }
+/// A question about a second at which one event is shown.
+pub fn perception(scene: &Scene, side: Side, rng: &mut impl Rng) -> Question {
+    let (event, second) = moment(scene, side, rng);
+    let (options, answer) = names(scene, event, &[], rng);
+    let text = format!("What is at {second} s?");
+    Question { ask: Ask::Perception { second }, text, options, answer, evidence: whole_seconds(&event) }
 }
 
-fn order(scene: &Scene, rng: &mut impl Rng) -> ChoiceQuestion {
+fn colour(scene: &Scene, side: Side, rng: &mut impl Rng) -> Question {
+    let (event, second) = moment(scene, side, rng);
+    let mut options: Vec<String> = COLOURS.iter().map(|colour| colour.0.to_owned()).collect();
+    options.retain(|colour| colour != event.colour());
+    options.shuffle(rng);
+    options.truncate(3);
+    let answer = rng.random_range(0..=options.len());
+    options.insert(answer, event.colour().to_owned());
+    let text = format!("Which colour is the {} at {second} s?", event.shape());
+    Question { ask: Ask::Colour { second }, text, options, answer, evidence: whole_seconds(&event) }
+}
+
+/// A question about what follows an event.
+pub fn order(scene: &Scene, rng: &mut impl Rng) -> Question {
     let number = rng.random_range(1..scene.events.len());
-    let (before, event) = (scene.events[number - 1], scene.events[number]);
-    let text = format!("What appears next after the {}?", before.name());
-    let (options, answer) = options_of_events(scene, event, rng);
-    ChoiceQuestion { text, options, answer, kind: "order", evidence: (window(before).0, window(event).1) }
+    let (before, after) = (scene.events[number - 1], scene.events[number]);
+    let (options, answer) = names(scene, after, &[before.kind], rng);
+    let evidence = (whole_seconds(&before).0, whole_seconds(&after).1);
+    let text = format!("What comes next after the {}?", before.name());
+    Question { ask: Ask::Order { before, after }, text, options, answer, evidence }
 }
 
-fn count(scene: &Scene, rng: &mut impl Rng) -> ChoiceQuestion {
-    let shape = rng.random_range(0..SHAPES.len());
-    let right = scene.events.iter().filter(|event| event.shape == shape).count();
-    let mut numbers: Vec<usize> = (0..=scene.events.len()).filter(|number| *number != right).collect();
-    numbers.shuffle(rng);
-    numbers.truncate(3);
-    numbers.push(right);
-    numbers.shuffle(rng);
-    let answer = numbers.iter().position(|number| *number == right).unwrap_or_default();
-    ChoiceQuestion {
-        text: format!("How many times does a {} appear, of any colour?", SHAPES[shape]),
-        options: numbers.iter().map(usize::to_string).collect(),
-        answer,
-        kind: "count",
-        evidence: (0, scene.seconds as u64),
-    }
+/// When an event happens.
+pub fn grounding(event: Event) -> Question {
+    let text = format!("a {} appears.", event.name());
+    let evidence = whole_seconds(&event);
+    Question { ask: Ask::Grounding { event }, text, options: Vec::new(), answer: 0, evidence }
 }
 
-/// The event's name among three other events of the scene.
-fn options_of_events(scene: &Scene, right: Event, rng: &mut impl Rng) -> (Vec<String>, usize) {
-    let mut names: Vec<String> =
-        scene.events.iter().map(Event::name).filter(|name| *name != right.name()).collect();
-    names.shuffle(rng);
-    names.truncate(3);
-    let answer = rng.random_range(0..=names.len());
-    names.insert(answer, right.name());
-    (names, answer)
+/// An event and a second at which this side may ask about it. Seconds of both sides take turns, and
+/// an event has two at least.
+fn moment(scene: &Scene, side: Side, rng: &mut impl Rng) -> (Event, u64) {
+    let moments: Vec<(Event, u64)> = scene
+        .events
+        .iter()
+        .flat_map(|event| event.moments().map(move |second| (*event, second)))
+        .filter(|(event, second)| side.has_moment(event.kind, *second))
+        .collect();
+    moments.choose(rng).copied().unwrap_or((scene.events[0], scene.events[0].start as u64 + 1))
 }
 
-fn window(event: Event) -> (u64, u64) {
+/// The event's name among two other events of the scene and one that the scene does not have: who
+/// has seen some events in an overview cannot tell the answer by that.
+fn names(scene: &Scene, right: Event, without: &[usize], rng: &mut impl Rng) -> (Vec<String>, usize) {
+    let mut there: Vec<usize> = scene.events.iter().map(|event| event.kind).collect();
+    let mut absent: Vec<usize> = (0..KINDS).filter(|kind| !there.contains(kind)).collect();
+    there.retain(|kind| *kind != right.kind && !without.contains(kind));
+    there.shuffle(rng);
+    absent.shuffle(rng);
+    let mut kinds: Vec<usize> = there.into_iter().take(2).chain(absent.into_iter().take(1)).collect();
+    kinds.push(right.kind);
+    kinds.shuffle(rng);
+    let answer = kinds.iter().position(|kind| *kind == right.kind).unwrap_or_default();
+    (kinds.into_iter().map(kind_name).collect(), answer)
+}
+
+fn whole_seconds(event: &Event) -> (u64, u64) {
     (event.start as u64, event.end.ceil() as u64)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
     use rand::SeedableRng as _;
     use rand::rngs::StdRng;
 
-    #[test]
-    fn every_question_has_four_different_options_and_a_right_one() {
-        for seed in 0..100 {
-            let mut rng = StdRng::seed_from_u64(seed);
-            let scene = Scene::random(&mut rng);
-            let question = choice(&scene, seed as usize, &mut rng);
-            let mut options = question.options.clone();
-            options.sort();
-            options.dedup();
-            assert_eq!((options.len(), question.answer < 4), (4, true), "{question:?}");
+    fn questions(side: Side) -> Vec<(Scene, Question)> {
+        let mut rng = StdRng::seed_from_u64(1);
+        let mut found = Vec::new();
+        for _ in 0..300 {
+            let scene = Scene::random(side, &mut rng);
+            found.extend((0..3).map(|number| (scene.clone(), choice(&scene, side, number, &mut rng))));
+            found.push((scene.clone(), grounding(scene.events[0])));
         }
+        found
+    }
+
+    #[test]
+    fn every_question_has_four_different_options_and_the_right_one_is_right() {
+        for (scene, question) in questions(Side::Test) {
+            let right = || question.options[question.answer].clone();
+            match question.ask {
+                Ask::Perception { second } => {
+                    assert_eq!(right(), scene.event_at(second as f64).unwrap().name());
+                }
+                Ask::Colour { second } => {
+                    assert_eq!(right(), scene.event_at(second as f64).unwrap().colour());
+                }
+                Ask::Order { before, after } => {
+                    let at = scene.events.iter().position(|event| *event == before).unwrap();
+                    assert_eq!((scene.events[at + 1], right()), (after, after.name()));
+                }
+                Ask::Grounding { event } => {
+                    assert!(scene.events.contains(&event));
+                    continue;
+                }
+            }
+            let different: BTreeSet<_> = question.options.iter().collect();
+            assert_eq!(different.len(), 4, "{question:?}");
+        }
+    }
+
+    /// What two questions would have to share for one to give the other away.
+    fn twin((_, question): &(Scene, Question)) -> String {
+        let answer = question.options.get(question.answer);
+        match question.ask {
+            Ask::Grounding { event } => format!("{} {}", question.text, event.start as u64),
+            _ => format!("{} {}", question.text, answer.unwrap()),
+        }
+    }
+
+    #[test]
+    fn no_test_question_has_a_twin_in_training() {
+        let train: BTreeSet<String> = questions(Side::Train).iter().map(twin).collect();
+        let test: BTreeSet<String> = questions(Side::Test).iter().map(twin).collect();
+        assert!(test.len() > 300, "{}", test.len());
+        let shared: Vec<_> = train.intersection(&test).collect();
+        // A colour question names no colour: the same second, shape and colour are another kind's.
+        assert!(shared.is_empty(), "{shared:?}");
     }
 }

@@ -1,17 +1,19 @@
 //! One function per benchmark: its videos, its annotation file, its subtitles.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rand::rngs::StdRng;
 use serde_json::json;
 
-use crate::questions::{ChoiceQuestion, choice};
-use crate::scene::{Event, Scene};
+use crate::questions::{Question, choice, grounding};
+use crate::scene::{Event, Scene, Side};
 use crate::tables::{self, doubles, half_lists, integers, text, text_lists};
-use crate::{WorldError, WorldOptions, encode};
+use crate::{WorldError, WorldOptions};
 
-/// A benchmark's maker.
-pub type Maker = fn(&Path, &WorldOptions, &mut StdRng) -> Result<(), WorldError>;
+/// Videos to encode: where each goes, and what it shows.
+pub type Videos = Vec<(PathBuf, Scene)>;
+/// A benchmark's maker: writes annotations and subtitles, and says which videos are needed.
+pub type Maker = fn(&Path, &WorldOptions, &mut StdRng) -> Result<Videos, WorldError>;
 
 /// All benchmarks; Video-MME serves two splits.
 pub const ALL: [Maker; 6] = [videomme, longvideobench, lvbench, mlvu, mmvu, charades];
@@ -19,7 +21,7 @@ pub const ALL: [Maker; 6] = [videomme, longvideobench, lvbench, mlvu, mmvu, char
 /// Annotation files lie in the hub's cache, under a made-up revision.
 const REVISION: &str = "0000000000000000000000000000000000000000";
 
-fn snapshot(out: &Path, repo: &str, file: &str) -> Result<std::path::PathBuf, WorldError> {
+fn snapshot(out: &Path, repo: &str, file: &str) -> Result<PathBuf, WorldError> {
     let cache = out.join("hub").join(format!("datasets--{}", repo.replace('/', "--")));
     tables::write_text(&cache.join("refs/main"), REVISION)?;
     Ok(cache.join("snapshots").join(REVISION).join(file))
@@ -30,38 +32,27 @@ struct Asked {
     stem: String,
     video: usize,
     seconds: usize,
-    question: ChoiceQuestion,
+    question: Question,
 }
 
-/// Makes the videos (`PREFIX0.mp4`, …) in a folder, and questions about them.
-fn ask(
-    folder: &Path,
-    prefix: &str,
-    options: &WorldOptions,
-    rng: &mut StdRng,
-) -> Result<(Vec<Scene>, Vec<Asked>), WorldError> {
-    let (mut scenes, mut asked) = (Vec::new(), Vec::new());
+/// Scenes for `PREFIX0.mp4`, … in a folder, and questions about them.
+fn ask(folder: &Path, prefix: &str, options: &WorldOptions, rng: &mut StdRng) -> (Videos, Vec<Asked>) {
+    let (mut videos, mut asked) = (Vec::new(), Vec::new());
     for video in 0..options.videos {
-        let scene = Scene::random(rng);
+        let scene = Scene::random(Side::Test, rng);
         let stem = format!("{prefix}{video}");
-        write_video(&folder.join(format!("{stem}.mp4")), &scene)?;
         for number in 0..options.questions {
-            let question = choice(&scene, video + number, rng);
+            let question = choice(&scene, Side::Test, video + number, rng);
             asked.push(Asked { stem: stem.clone(), video, seconds: scene.seconds, question });
         }
-        scenes.push(scene);
+        videos.push((folder.join(format!("{stem}.mp4")), scene));
     }
-    Ok((scenes, asked))
+    (videos, asked)
 }
 
-fn write_video(path: &Path, scene: &Scene) -> Result<(), WorldError> {
-    tables::make_parent(path)?;
-    Ok(encode::video(path, scene)?)
-}
-
-fn videomme(out: &Path, options: &WorldOptions, rng: &mut StdRng) -> Result<(), WorldError> {
-    let (scenes, asked) = ask(&out.join("videomme/data"), "nanoMME_", options, rng)?;
-    for (number, scene) in scenes.iter().enumerate() {
+fn videomme(out: &Path, options: &WorldOptions, rng: &mut StdRng) -> Result<Videos, WorldError> {
+    let (videos, asked) = ask(&out.join("videomme/data"), "nanoMME_", options, rng);
+    for (number, (_, scene)) in videos.iter().enumerate() {
         // One video in three has no subtitles, as some have none in the original.
         if number % 3 != 2 {
             let path = out.join(format!("videomme/subtitle/nanoMME_{number}.srt"));
@@ -69,7 +60,7 @@ fn videomme(out: &Path, options: &WorldOptions, rng: &mut StdRng) -> Result<(), 
         }
     }
     let durations = ["short", "medium", "long"];
-    let lettered = |question: &ChoiceQuestion| -> Vec<String> {
+    let lettered = |question: &Question| -> Vec<String> {
         ('A'..).zip(&question.options).map(|(letter, option)| format!("{letter}. {option}.")).collect()
     };
     let path = snapshot(out, "lmms-eval/Video-MME", "videomme/test-00000-of-00001.parquet")?;
@@ -96,12 +87,13 @@ fn videomme(out: &Path, options: &WorldOptions, rng: &mut StdRng) -> Result<(), 
             ("options", text_lists(asked.iter().map(|row| lettered(&row.question)))),
             ("answer", text(asked.iter().map(|row| row.question.letter().to_string()))),
         ],
-    )
+    )?;
+    Ok(videos)
 }
 
-fn task_type(question: &ChoiceQuestion) -> &'static str {
-    match question.kind {
-        "count" => "Counting Problem",
+fn task_type(question: &Question) -> &'static str {
+    match question.kind() {
+        "colour" => "Attribute Perception",
         "order" => "Temporal Reasoning",
         _ => "Object Recognition",
     }
@@ -116,7 +108,7 @@ fn srt(scene: &Scene) -> String {
     };
     let cues = scene.events.iter().enumerate().map(|(number, event)| {
         format!(
-            "{}\n{} --> {}\n<font color=\"white\" size=\".72c\">Now a {}.</font>\n",
+            "{}\n{} --> {}\n<font color=\"white\" size=\".72c\">{}</font>\n",
             number + 1,
             clock(event.start),
             clock(event.end),
@@ -126,11 +118,11 @@ fn srt(scene: &Scene) -> String {
     cues.collect::<Vec<_>>().join("\n")
 }
 
-fn longvideobench(out: &Path, options: &WorldOptions, rng: &mut StdRng) -> Result<(), WorldError> {
+fn longvideobench(out: &Path, options: &WorldOptions, rng: &mut StdRng) -> Result<Videos, WorldError> {
     let base = out.join("datasets/longvideobench");
-    let (scenes, asked) = ask(&base.join("videos"), "nanoLVB_", options, rng)?;
-    for (number, scene) in scenes.iter().enumerate() {
-        let cue = |event: &Event| json!({"timestamp": [event.start, event.end], "text": format!("Now a {}.", event.name())});
+    let (videos, asked) = ask(&base.join("videos"), "nanoLVB_", options, rng);
+    for (number, (_, scene)) in videos.iter().enumerate() {
+        let cue = |event: &Event| json!({"timestamp": [event.start, event.end], "text": format!("{}", event.name())});
         let cues: Vec<_> = scene.events.iter().map(cue).collect();
         let path = base.join(format!("subtitles/nanoLVB_{number}_en.json"));
         tables::write_text(&path, &serde_json::Value::from(cues).to_string())?;
@@ -167,15 +159,16 @@ fn longvideobench(out: &Path, options: &WorldOptions, rng: &mut StdRng) -> Resul
             ("option3", option(3)),
             ("option4", option(4)),
         ],
-    )
+    )?;
+    Ok(videos)
 }
 
-fn lvbench(out: &Path, options: &WorldOptions, rng: &mut StdRng) -> Result<(), WorldError> {
-    let (_, asked) = ask(&out.join("lvbench"), "nanoLV_", options, rng)?;
+fn lvbench(out: &Path, options: &WorldOptions, rng: &mut StdRng) -> Result<Videos, WorldError> {
+    let (videos, asked) = ask(&out.join("lvbench"), "nanoLV_", options, rng);
     let clock = |seconds: u64| format!("{:02}:{:02}", seconds / 60, seconds % 60);
-    let labels = |row: &Asked| match row.question.kind {
+    let labels = |row: &Asked| match row.question.kind() {
         "order" => vec!["event understanding", "temporal grounding"],
-        "count" => vec!["reasoning"],
+        "colour" => vec!["key information retrieval"],
         _ => vec!["entity recognition"],
     };
     let path = snapshot(out, "lmms-eval/LVBench", "data/train-00000-of-00001.parquet")?;
@@ -196,14 +189,15 @@ fn lvbench(out: &Path, options: &WorldOptions, rng: &mut StdRng) -> Result<(), W
             ("type", text(asked.iter().map(|row| ["tv", "cartoon"][row.video % 2]))),
             ("key", text(asked.iter().map(|row| &row.stem))),
         ],
-    )
+    )?;
+    Ok(videos)
 }
 
-fn mlvu(out: &Path, options: &WorldOptions, rng: &mut StdRng) -> Result<(), WorldError> {
-    let (_, asked) = ask(&out.join("MLVU/video"), "nanoML_", options, rng)?;
-    let kind = |row: &Asked| match row.question.kind {
+fn mlvu(out: &Path, options: &WorldOptions, rng: &mut StdRng) -> Result<Videos, WorldError> {
+    let (videos, asked) = ask(&out.join("MLVU/video"), "nanoML_", options, rng);
+    let kind = |row: &Asked| match row.question.kind() {
         "order" => "order",
-        "count" => "count",
+        "colour" => "plotQA",
         _ => "needle",
     };
     let path = snapshot(out, "sy1998/MLVU_dev", "mlvu/test-00000-of-00001.parquet")?;
@@ -218,20 +212,19 @@ fn mlvu(out: &Path, options: &WorldOptions, rng: &mut StdRng) -> Result<(), Worl
             ("task_type", text(asked.iter().map(kind))),
             ("question_id", text((0..asked.len()).map(|number| format!("Q{number}")))),
         ],
-    )
+    )?;
+    Ok(videos)
 }
 
-fn mmvu(out: &Path, options: &WorldOptions, rng: &mut StdRng) -> Result<(), WorldError> {
+fn mmvu(out: &Path, options: &WorldOptions, rng: &mut StdRng) -> Result<Videos, WorldError> {
     let subjects = ["Art", "Modern Physics", "Computer Science"];
-    let mut rows = Vec::new();
+    let (mut videos, mut rows) = (Vec::new(), Vec::new());
     for number in 0..options.videos {
         let subject = subjects[number % subjects.len()];
         let in_repository = format!("videos/{}/{number}.mp4", subject.replace(' ', "_"));
-        let scene = Scene::random(rng);
-        let path = snapshot(out, "yale-nlp/MMVU", &in_repository)?;
-        write_video(&path, &scene)?;
+        let scene = Scene::random(Side::Test, rng);
         for question in 0..options.questions {
-            let asked = choice(&scene, number + question, rng);
+            let asked = choice(&scene, Side::Test, number + question, rng);
             // Every third row is open-ended: all choices empty, free text as the answer.
             let open = rows.len() % 3 == 2;
             let shown =
@@ -247,21 +240,24 @@ fn mmvu(out: &Path, options: &WorldOptions, rng: &mut StdRng) -> Result<(), Worl
                 "answer": if open { asked.options[asked.answer].clone() } else { asked.letter().to_string() },
             }));
         }
+        videos.push((snapshot(out, "yale-nlp/MMVU", &in_repository)?, scene));
     }
     let path = snapshot(out, "yale-nlp/MMVU", "validation.json")?;
-    tables::write_text(&path, &serde_json::Value::from(rows).to_string())
+    tables::write_text(&path, &serde_json::Value::from(rows).to_string())?;
+    Ok(videos)
 }
 
-fn charades(out: &Path, options: &WorldOptions, rng: &mut StdRng) -> Result<(), WorldError> {
+fn charades(out: &Path, options: &WorldOptions, rng: &mut StdRng) -> Result<Videos, WorldError> {
     let mut rows: Vec<(String, String, Event)> = Vec::new();
+    let mut videos = Vec::new();
     for number in 0..options.videos {
-        let scene = Scene::random(rng);
+        let scene = Scene::random(Side::Test, rng);
         let name = format!("NANO{number}.mp4");
-        write_video(&out.join("charades_sta/Charades_v1_480").join(&name), &scene)?;
         let step = (scene.events.len() / options.questions.max(1)).max(1);
         for event in scene.events.iter().step_by(step).take(options.questions) {
-            rows.push((name.clone(), format!("a {} appears.", event.name()), *event));
+            rows.push((name.clone(), grounding(*event).text, *event));
         }
+        videos.push((out.join("charades_sta/Charades_v1_480").join(&name), scene));
     }
     let path = snapshot(out, "lmms-eval/charades_sta", "data/test-00000-of-00001.parquet")?;
     tables::write(
@@ -271,5 +267,6 @@ fn charades(out: &Path, options: &WorldOptions, rng: &mut StdRng) -> Result<(), 
             ("caption", text(rows.iter().map(|(_, caption, _)| caption))),
             ("timestamp", half_lists(rows.iter().map(|(_, _, event)| vec![event.start, event.end]))),
         ],
-    )
+    )?;
+    Ok(videos)
 }

@@ -1,0 +1,246 @@
+//! The training world: videos, SFT rows and RL prompts.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, ListBuilder, StringBuilder, StructBuilder};
+use arrow::datatypes::{DataType, Field, Fields};
+use paravt_suite::protocol::{PromptMode, Protocol, render};
+use paravt_suite::sample::{Gold, Sample};
+use rand::Rng as _;
+use rand::SeedableRng as _;
+use rand::rngs::StdRng;
+use rand::seq::IndexedRandom as _;
+use serde_json::json;
+
+use crate::policy;
+use crate::questions::{Ask, Question, choice, grounding, order, perception};
+use crate::samples::{Style, sample};
+use crate::scene::{Scene, Side};
+use crate::traces::{Case, Dispatch, Turn, description};
+use crate::{WorldError, encode, protocol, rows, tables};
+
+/// How much there is to train on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TrainingSizes {
+    /// Videos that rows and prompts share.
+    pub videos: usize,
+    /// SFT rows: 30 % with tool calls, as in the original, 40 % descriptions, 30 % direct answers.
+    pub rows: usize,
+    /// RL prompts: a fifth of them grounding, a tenth open, the others with options.
+    pub prompts: usize,
+}
+
+impl Default for TrainingSizes {
+    fn default() -> Self {
+        Self { videos: 150, rows: 3000, prompts: 600 }
+    }
+}
+
+/// Where the training world lies.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TrainingPaths {
+    /// The folder that sentinels in the tables are completed with.
+    pub root: PathBuf,
+    /// SFT rows: `id`, `messages` (see [`crate::read_messages`]).
+    pub sft: PathBuf,
+    /// RL prompts: `prompt`, `videos`, `extra_info` (see [`crate::read_prompts`]).
+    pub rl: PathBuf,
+}
+
+/// Overview frames of a trace: those that an RL prompt draws, small ones more often.
+const BUDGETS: [usize; 8] = [4, 8, 8, 8, 16, 16, 32, 64];
+
+/// Writes the training world below `out`.
+///
+/// # Errors
+/// A file cannot be written, or FFmpeg has no H.264 encoder.
+pub fn make_training(out: &Path, seed: u64, sizes: &TrainingSizes) -> Result<TrainingPaths, WorldError> {
+    let mut rng = StdRng::seed_from_u64(seed ^ 0x7261_696e);
+    let protocol = protocol::protocol();
+    let scenes: Vec<Scene> = (0..sizes.videos.max(1)).map(|_| Scene::random(Side::Train, &mut rng)).collect();
+    let videos = scenes.iter().enumerate().map(|(n, scene)| (out.join(sentinel(n)), scene.clone()));
+    encode::all(&videos.collect::<Vec<_>>())?;
+    let paths = TrainingPaths {
+        root: out.to_owned(),
+        sft: out.join("paravt_sft_nano.parquet"),
+        rl: out.join("paravt_rl_nano.parquet"),
+    };
+    let mut written = Vec::with_capacity(sizes.rows);
+    for number in 0..sizes.rows {
+        let video = number % scenes.len();
+        let (kind, turns) = sft_row(&protocol, &scenes[video], &mut rng)?;
+        written.push((format!("{kind}-{number:06}"), rows::messages(&turns, &sentinel(video)).to_string()));
+    }
+    tables::write(
+        &paths.sft,
+        vec![
+            ("id", tables::text(written.iter().map(|row| &row.0))),
+            ("messages", tables::text(written.iter().map(|row| &row.1))),
+        ],
+    )?;
+    write_prompts(&paths.rl, &protocol, &scenes, sizes.prompts, &mut rng)?;
+    Ok(paths)
+}
+
+fn sentinel(video: usize) -> String {
+    format!("videos/nano_{video:04}.mp4")
+}
+
+/// Any question about a scene, and how it is written.
+fn question(scene: &Scene, rng: &mut StdRng) -> (Question, Style) {
+    let question = match rng.random_range(0..10) {
+        0..3 => grounding(*scene.events.choose(rng).unwrap_or(&scene.events[0])),
+        3..6 => order(scene, rng),
+        6..9 => perception(scene, Side::Train, rng),
+        _ => choice(scene, Side::Train, 2, rng),
+    };
+    let style = Style::random(&question.ask, rng);
+    (question, style)
+}
+
+/// One SFT row: what kind it is, and its conversation.
+fn sft_row(
+    protocol: &Protocol,
+    scene: &Scene,
+    rng: &mut StdRng,
+) -> Result<(&'static str, Vec<Turn>), WorldError> {
+    let (question, style) = question(scene, rng);
+    let sample = sample(&question, style, "nano", Path::new("nano.mp4"));
+    let nframes = *BUDGETS.choose(rng).unwrap_or(&BUDGETS[0]);
+    let case = Case { scene, question: &question, style, sample: &sample, nframes };
+    match rng.random_range(0..10) {
+        0..3 => tool_row(protocol, &case, rng),
+        3..7 => {
+            let window = window(scene, rng);
+            Ok(("description", description(protocol, &sample, scene, &window)?))
+        }
+        _ => {
+            let mode = if rng.random_bool(0.5) { PromptMode::Direct } else { PromptMode::Reasoning };
+            let kind = if mode == PromptMode::Direct { "direct" } else { "reasoning" };
+            // Where the overview shows nothing, guesses teach little: most rows have the many frames.
+            let seen = Case { nframes: if rng.random_bool(0.5) { 64 } else { nframes }, ..case };
+            Ok((kind, seen.direct(protocol, mode)?))
+        }
+    }
+}
+
+fn tool_row(
+    protocol: &Protocol,
+    case: &Case<'_>,
+    rng: &mut StdRng,
+) -> Result<(&'static str, Vec<Turn>), WorldError> {
+    // What 64 frames show needs no call: half of those rows answer at once.
+    if case.nframes == 64 && rng.random_bool(0.5) && !case.evidence_in_overview()?.is_empty() {
+        return Ok(("overview", case.direct(protocol, PromptMode::Native)?));
+    }
+    let (kind, dispatch) = match rng.random_range(0..10) {
+        0..7 => ("parallel", Dispatch::Parallel),
+        7..9 => ("sequential", Dispatch::OneByOne),
+        _ => ("capped", Dispatch::Capped),
+    };
+    match case.with_tool(protocol, dispatch)? {
+        Some(turns) => Ok((kind, turns)),
+        // All windows at once always find it.
+        None => case
+            .with_tool(protocol, Dispatch::Parallel)?
+            .map(|turns| ("parallel", turns))
+            .ok_or_else(|| WorldError::Frames("no window shows the evidence".to_owned())),
+    }
+}
+
+/// A window that the policy asks for: of the grid, or around a moment of an event.
+pub fn window(scene: &Scene, rng: &mut impl rand::Rng) -> std::ops::Range<u64> {
+    let event = *scene.events.choose(rng).unwrap_or(&scene.events[0]);
+    let second = rng.random_range(event.moments());
+    let ask = if rng.random_bool(0.6) { Ask::Grounding { event } } else { Ask::Perception { second } };
+    let windows = policy::windows(&ask, scene.seconds);
+    windows.choose(rng).cloned().unwrap_or(0..4)
+}
+
+/// RL prompts as `paravt/rl/data/dataset.py` reads them: `prompt` is a list of role and content with
+/// `<video>` in it, `videos` a list of paths, `extra_info` JSON with `answer` and `question_type`.
+/// Beside those, `extra_info` has the duration in seconds and the suite's sample.
+fn write_prompts(
+    path: &Path,
+    protocol: &Protocol,
+    scenes: &[Scene],
+    count: usize,
+    rng: &mut StdRng,
+) -> Result<(), WorldError> {
+    let mut prompts = Structs::new(["role", "content"]);
+    let mut videos = Structs::new(["video"]);
+    let mut extra = Vec::with_capacity(count);
+    for number in 0..count {
+        let video = number % scenes.len();
+        let scene = &scenes[video];
+        let (question, style) = match number % 10 {
+            0..2 => (grounding(*scene.events.choose(rng).unwrap_or(&scene.events[0])), Style::Plain),
+            2 => (perception(scene, Side::Train, rng), Style::Open),
+            _ => {
+                let question = choice(scene, Side::Train, number % 3, rng);
+                let style = Style::random(&question.ask, rng);
+                (question, style)
+            }
+        };
+        let name = sentinel(video);
+        let sample = sample(&question, style, &format!("rl-{number:05}"), Path::new(&name));
+        let duration = scene.seconds as f64;
+        let switches = paravt_suite::profile::Profile::Paper.switches();
+        let mode = PromptMode::Native;
+        let file = name.rsplit('/').next().unwrap_or_default();
+        let user = render::user_text(protocol, &sample, mode, &switches, file, Some(duration))?;
+        let system = render::system_text(protocol, mode)?;
+        prompts.push(&[&["system", system], &["user", &format!("<video>{user}")]]);
+        videos.push(&[&[&format!("file://{name}")]]);
+        let (answer, question_type) = gold(&sample);
+        extra.push(
+            json!({"answer": answer, "question_type": question_type, "duration": duration, "sample": sample})
+                .to_string(),
+        );
+    }
+    tables::write(
+        path,
+        vec![("prompt", prompts.finish()), ("videos", videos.finish()), ("extra_info", tables::text(extra))],
+    )
+}
+
+/// The answer as the reward reads it, and the type of the question.
+fn gold(sample: &Sample) -> (String, &'static str) {
+    match &sample.gold {
+        Gold::Choice { answer } => (answer.clone(), "mcq"),
+        Gold::Interval { start, end } => (format!("[{start:?}, {end:?}]"), "tvg"),
+        Gold::Text { answer } => (answer.clone(), "oe"),
+    }
+}
+
+/// A column of lists of structs of text.
+struct Structs {
+    fields: usize,
+    builder: ListBuilder<StructBuilder>,
+}
+
+impl Structs {
+    fn new<const N: usize>(names: [&str; N]) -> Self {
+        let fields: Fields =
+            names.iter().map(|name| Arc::new(Field::new(*name, DataType::Utf8, true))).collect();
+        Self { fields: N, builder: ListBuilder::new(StructBuilder::from_fields(fields, 0)) }
+    }
+
+    fn push(&mut self, items: &[&[&str]]) {
+        for item in items {
+            let structs = self.builder.values();
+            for index in 0..self.fields {
+                if let Some(field) = structs.field_builder::<StringBuilder>(index) {
+                    field.append_value(item[index]);
+                }
+            }
+            structs.append(true);
+        }
+        self.builder.append(true);
+    }
+
+    fn finish(mut self) -> ArrayRef {
+        Arc::new(self.builder.finish())
+    }
+}

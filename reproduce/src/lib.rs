@@ -1,6 +1,8 @@
 #![forbid(unsafe_code)]
 //! Recipes and the stages that run them.
 
+pub mod nano;
+
 use std::path::Path;
 
 use paravt_suite::profile::Profile;

@@ -74,6 +74,7 @@ fn main() {
         memory: 4 << 30,
         batch: 8,
         narrow_weights: true,
+        tempered_logprobs: false,
     };
     let engine = start(options, Device::Cpu).expect("an engine");
     let tokens = prompter.prompt(&conversation).expect("a prompt").ids.len() as u64;

@@ -1,13 +1,19 @@
 //! Qwen3-VL and Qwen2.5-VL on candle: the default in-process engine.
 
 mod cpu;
+mod grad;
 mod ops;
+mod parameters;
 
 pub use candle_core::Device;
 pub use ops::CandleOps;
+pub use parameters::{Parameter, Parameters};
+
+use std::sync::Arc;
 
 use paravt_qwen_vl::Error;
 use paravt_qwen_vl::engine::{Engine, Options};
+use paravt_qwen_vl::ops::Precision;
 
 /// Whether candle's CUDA kernels are built in.
 pub const HAS_CUDA: bool = cfg!(feature = "cuda");
@@ -20,6 +26,16 @@ pub fn start(mut options: Options, device: Device) -> Result<Engine, Error> {
     let precision = options.precision;
     options.narrow_weights = device.is_cpu();
     Engine::start("candle", options, move || Ok(CandleOps::new(device, precision)))
+}
+
+/// A model on the CPU whose weights are those of a trainer, as they are at each moment. After an update
+/// [`Engine::forget`] drops what was computed with the old ones.
+///
+/// # Errors
+/// As [`Engine::start`].
+pub fn start_shared(mut options: Options, parameters: Arc<Parameters>) -> Result<Engine, Error> {
+    options.precision = Precision::F32;
+    Engine::start("candle", options, move || Ok(CandleOps::sharing(parameters)))
 }
 
 /// Vector units that the kernels use here, e.g. `avx512f, amx-bf16`.

@@ -1,5 +1,7 @@
 //! The models' arithmetic on candle tensors.
 
+use std::sync::Arc;
+
 use candle_core::{CpuStorage, D, DType, Device, Storage, Tensor};
 use candle_nn::ops;
 use paravt_qwen_vl::Error;
@@ -7,13 +9,24 @@ use paravt_qwen_vl::ops::{Activation, Linear, Ops, Precision, Segment};
 use paravt_qwen_vl::weights::{Dtype, View};
 
 use crate::cpu::{self, Heads, Weight, elementwise};
+use crate::grad;
+use crate::parameters::Parameters;
 
 /// candle on one device.
 pub struct CandleOps {
     device: Device,
     dtype: DType,
-    /// Whether kernels may be used that candle cannot differentiate.
-    fused: bool,
+    use_: Use,
+}
+
+/// What the arithmetic is for.
+enum Use {
+    /// Weights are constants; kernels need no backward pass.
+    Inference,
+    /// The same with the weights of a trainer.
+    Rollouts(Arc<Parameters>),
+    /// Every operation is differentiable.
+    Training(Arc<Parameters>),
 }
 
 type Result<T> = std::result::Result<T, Error>;
@@ -31,14 +44,29 @@ impl CandleOps {
             Precision::Bf16 => DType::BF16,
             Precision::F16 => DType::F16,
         };
-        Self { device, dtype, fused: true }
+        Self { device, dtype, use_: Use::Inference }
+    }
+
+    /// Differentiable f32 arithmetic; weights become parameters when a model is loaded.
+    pub fn training(device: Device, parameters: Arc<Parameters>) -> Self {
+        Self { device, dtype: DType::F32, use_: Use::Training(parameters) }
+    }
+
+    /// f32 arithmetic of inference on the CPU with a trainer's weights.
+    pub fn sharing(parameters: Arc<Parameters>) -> Self {
+        Self { device: Device::Cpu, dtype: DType::F32, use_: Use::Rollouts(parameters) }
     }
 }
 
 impl CandleOps {
     /// Whether the kernels of this crate are to be used.
     fn on_cpu(&self) -> bool {
-        self.fused && self.device.is_cpu()
+        !self.trains() && self.device.is_cpu()
+    }
+
+    /// Whether gradients are asked for.
+    fn trains(&self) -> bool {
+        matches!(self.use_, Use::Training(_))
     }
 
     /// A kernel's result in the engine's precision.
@@ -92,7 +120,14 @@ impl Ops for CandleOps {
             Dtype::F16 => DType::F16,
             _ => DType::F32,
         };
-        let tensor = Tensor::from_raw_buffer(view.data, dtype, shape, &self.device).map_err(fail)?;
+        let read = || Tensor::from_raw_buffer(view.data, dtype, shape, &self.device);
+        if let Use::Training(parameters) | Use::Rollouts(parameters) = &self.use_ {
+            let tensor = parameters
+                .get_or_add(view.name, view.shape, || read()?.to_dtype(DType::F32))
+                .map_err(fail)?;
+            return Ok(if self.trains() { tensor } else { tensor.detach() });
+        }
+        let tensor = read().map_err(fail)?;
         // bfloat16 matrices stay as published: half the memory and half the time to read them, and their
         // values are f32 values already.
         let stays = self.on_cpu() && dtype == DType::BF16 && shape.len() > 1;
@@ -136,6 +171,9 @@ impl Ops for CandleOps {
     }
 
     fn rms_norm(&self, x: &Tensor, weight: &Tensor, eps: f64) -> Result<Tensor> {
+        if self.trains() {
+            return grad::rms_norm(x, weight, eps as f32).map_err(fail);
+        }
         if self.on_cpu() {
             let normed =
                 |x: &[f32]| with_values(weight, |weight| Ok(elementwise::rms_norm(x, weight, eps as f32)));
@@ -145,6 +183,9 @@ impl Ops for CandleOps {
     }
 
     fn layer_norm(&self, x: &Tensor, weight: &Tensor, bias: &Tensor, eps: f64) -> Result<Tensor> {
+        if self.trains() {
+            return grad::layer_norm(x, weight, bias, eps as f32).map_err(fail);
+        }
         if self.on_cpu() {
             let normed = with_values(x, |x| {
                 with_values(weight, |weight| {
@@ -161,6 +202,7 @@ impl Ops for CandleOps {
             return self.wrap(with_values(x, |x| Ok(elementwise::gelu_tanh(x)))?, x.dims());
         }
         match activation {
+            Activation::GeluTanh if self.trains() => grad::gelu_tanh(x),
             Activation::Silu => x.silu(),
             Activation::Gelu => x.gelu_erf(),
             Activation::GeluTanh => x.gelu(),
@@ -169,6 +211,9 @@ impl Ops for CandleOps {
     }
 
     fn gated(&self, gate: &Tensor, up: &Tensor) -> Result<Tensor> {
+        if self.trains() {
+            return grad::gated(gate, up).map_err(fail);
+        }
         if self.on_cpu() {
             let product = with_values(gate, |gate| with_values(up, |up| Ok(elementwise::gated(gate, up))))?;
             return self.wrap(product, gate.dims());
@@ -201,6 +246,9 @@ impl Ops for CandleOps {
     }
 
     fn rotate(&self, x: &Tensor, cos: &Tensor, sin: &Tensor) -> Result<Tensor> {
+        if self.trains() {
+            return grad::rotate(x, cos, sin).map_err(fail);
+        }
         if self.on_cpu() {
             let (_, heads, dim) = x.dims3().map_err(fail)?;
             let rotated = with_values(x, |x| {
@@ -243,7 +291,7 @@ impl Ops for CandleOps {
                 let q = q.narrow(0, q_start, segment.queries)?;
                 let k = k.narrow(0, k_start, segment.keys)?;
                 let v = v.narrow(0, k_start, segment.keys)?;
-                attend(&q, &k, &v, causal)
+                if self.trains() { grad::attend(&q, &k, &v, causal) } else { attend(&q, &k, &v, causal) }
             };
             outputs.push(output().map_err(fail)?);
             q_start += segment.queries;

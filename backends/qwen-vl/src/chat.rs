@@ -63,16 +63,9 @@ impl ChatTemplate {
     /// # Errors
     /// The template raises, or needs what minijinja lacks.
     pub fn render(&self, messages: &Value, tools: Option<&Value>) -> Result<String, Error> {
-        let fail = |error: minijinja::Error| Error::Prompt(format!("chat template: {error:#}"));
-        let template = self.environment.get_template(NAME).map_err(fail)?;
         let last = messages.as_array().and_then(|messages| messages.last());
         let open = last.filter(|message| message["role"] == "assistant");
-        let special = Any::from(Serde(&self.special));
-        let text = template
-            .render(context! {
-                messages => Serde(messages), tools => tools.map(Serde), add_generation_prompt => open.is_none(), ..special
-            })
-            .map_err(fail)?;
+        let text = self.fill(messages, tools, open.is_none())?;
         match open {
             None => Ok(text),
             Some(message) => {
@@ -88,6 +81,26 @@ impl ChatTemplate {
                 Ok(text[..end].to_owned())
             }
         }
+    }
+}
+
+impl ChatTemplate {
+    /// A conversation to its end, every turn closed.
+    ///
+    /// # Errors
+    /// As [`Self::render`].
+    pub fn whole(&self, messages: &Value) -> Result<String, Error> {
+        self.fill(messages, None, false)
+    }
+
+    fn fill(&self, messages: &Value, tools: Option<&Value>, asks: bool) -> Result<String, Error> {
+        let fail = |error: minijinja::Error| Error::Prompt(format!("chat template: {error:#}"));
+        let template = self.environment.get_template(NAME).map_err(fail)?;
+        let special = Any::from(Serde(&self.special));
+        let values = context! {
+            messages => Serde(messages), tools => tools.map(Serde), add_generation_prompt => asks, ..special
+        };
+        template.render(values).map_err(fail)
     }
 }
 

@@ -118,6 +118,15 @@ impl Prompter {
         self.expand(text, &parts)
     }
 
+    /// A conversation to its end, as training reads it: every turn closed, nothing asked for.
+    ///
+    /// # Errors
+    /// As [`Self::prompt`].
+    pub fn whole(&self, messages: &[Message]) -> Result<Prompt, Error> {
+        let (json, parts) = chat_json(messages);
+        self.expand(self.template.whole(&json)?, &parts)
+    }
+
     /// Prompt of a text whose placeholders stand for these media, in order.
     fn expand(&self, text: String, parts: &[&Part]) -> Result<Prompt, Error> {
         let mut media = Vec::with_capacity(parts.len());

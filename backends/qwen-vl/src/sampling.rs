@@ -137,12 +137,13 @@ fn argmax(logits: &[f32]) -> u32 {
     best as u32
 }
 
-/// Natural logarithm of the model's probability of `id`: of the logits as they are, before penalty and
-/// temperature.
-pub fn log_probability(logits: &[f32], id: u32) -> f32 {
+/// Natural logarithm of the model's probability of `id` at a temperature (1 is the model's own), before
+/// any penalty.
+pub fn log_probability(logits: &[f32], id: u32, temperature: f32) -> f32 {
     let most = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-    let sum: f64 = logits.iter().map(|&logit| f64::from(logit - most).exp()).sum();
-    (f64::from(logits[id as usize] - most) - sum.ln()) as f32
+    let scaled = |logit: f32| f64::from((logit - most) / temperature);
+    let sum: f64 = logits.iter().map(|&logit| scaled(logit).exp()).sum();
+    (scaled(logits[id as usize]) - sum.ln()) as f32
 }
 
 #[cfg(test)]
@@ -188,6 +189,6 @@ mod tests {
     fn log_probabilities_are_of_the_softmax() {
         let logits = [0.5f32, -0.25, 3.0];
         let all: f32 = logits.iter().map(|logit| logit.exp()).sum();
-        assert!((log_probability(&logits, 0) - (0.5f32.exp() / all).ln()).abs() < 1e-6);
+        assert!((log_probability(&logits, 0, 1.0) - (0.5f32.exp() / all).ln()).abs() < 1e-6);
     }
 }

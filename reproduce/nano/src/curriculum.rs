@@ -83,6 +83,15 @@ impl Curriculum {
         Self { rng: StdRng::seed_from_u64(seed ^ 0x6375_7272), protocol: crate::protocol(), drawn: 0 }
     }
 
+    /// Row `number` of the stream of a seed, whatever was drawn before it.
+    ///
+    /// # Errors
+    /// As [`row`](Self::row).
+    pub fn at(seed: u64, number: usize) -> Result<Row, WorldError> {
+        let place = (number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        Self { drawn: number, ..Self::new(seed.wrapping_add(place)) }.next()
+    }
+
     /// The next row: names and letters first, whole conversations later.
     ///
     /// # Errors

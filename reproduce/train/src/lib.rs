@@ -1,5 +1,19 @@
 #![forbid(unsafe_code)]
-//! Training: the rewards of PARA-GRPO (spec/training.md, spec/benchmarks.md §5).
+//! Training: supervised fine-tuning and the GRPO family on one device, with the model and the agent of the
+//! suite (spec/training.md, spec/pyvision.md, spec/benchmarks.md §5).
 
+pub mod checkpoint;
+pub mod data;
+pub mod error;
+pub mod example;
+pub mod learner;
+pub mod log;
 pub mod objective;
+pub mod optimizer;
 pub mod reward;
+pub mod rl;
+pub mod rollout;
+pub mod schedule;
+pub mod sft;
+
+pub use error::{Error, Result};

@@ -59,8 +59,14 @@ impl EngineArgs {
             let batch = self.batch;
             let load = move || {
                 let folder = hub::resolve(&model, &revision)?;
-                let options =
-                    Options { folder, precision, memory: place.memory(), batch, narrow_weights: false };
+                let options = Options {
+                    folder,
+                    precision,
+                    memory: place.memory(),
+                    batch,
+                    narrow_weights: false,
+                    tempered_logprobs: false,
+                };
                 match name {
                     EngineName::Candle => Ok(candle::start(options, place.candle()?)?),
                     EngineName::Libtorch => place.start_libtorch(options),

@@ -123,7 +123,10 @@ impl Session<'_> {
                 Ok(prompt) => prompt,
                 Err(error) => return (Looked::Malformed(error.to_string()), None),
             };
-        let mut parts: Vec<Part> = set.images.iter().cloned().map(Part::Image).collect();
+        let mut parts = match render::frame_parts(&self.agent.protocol, &set.images) {
+            Ok(parts) => parts,
+            Err(error) => return (Looked::Malformed(error.to_string()), None),
+        };
         parts.push(Part::Text(prompt));
         let messages = vec![Message::parts(Role::User, parts)];
         let request = self.agent.request(self.sample, &step, messages, self.agent.plan.max_tokens);
@@ -146,8 +149,8 @@ impl Session<'_> {
         let protocol = &self.agent.protocol;
         Ok(match looked {
             Looked::Frames(set) => {
-                let mut parts: Vec<Part> = set.images.iter().cloned().map(Part::Image).collect();
-                parts.push(Part::Text(render::crop_response(protocol, parts.len(), start, end)?));
+                let mut parts = render::frame_parts(protocol, &set.images)?;
+                parts.push(Part::Text(render::crop_response(protocol, set.images.len(), start, end)?));
                 (Message::parts(Role::User, parts), ToolOutcome::Frames { frames: set.origins() })
             }
             Looked::Summary(set, text) => {

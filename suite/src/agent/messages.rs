@@ -46,7 +46,10 @@ impl Session<'_> {
     async fn overview(&mut self) -> Result<(Vec<Part>, Option<f64>), SampleError> {
         let request = VideoRequest::overview(self.agent.plan.nframes);
         match self.fetch(request).await {
-            Ok(set) => Ok((set.images.iter().cloned().map(Part::Image).collect(), Some(set.duration))),
+            Ok(set) => {
+                let parts = render::frame_parts(&self.agent.protocol, &set.images);
+                Ok((parts.map_err(|error| protocol_error("open", &error))?, Some(set.duration)))
+            }
             Err(message) if self.agent.plan.switches.frame_loss_is_error => {
                 Err(SampleError { class: SampleErrorClass::FrameLoss, message, step: "open".into() })
             }

@@ -133,6 +133,7 @@ pub fn import(files: &Files, unpinned: bool) -> Result<Protocol, ImportError> {
         call_error: own.call_error,
         subagent_response: own.subagent_response,
         subagent_prompt: own.subagent_prompt,
+        frame_label: None,
         max_tokens: driver.integer("DEFAULT_MAX_TOKENS")?,
     })
 }

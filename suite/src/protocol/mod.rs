@@ -105,6 +105,10 @@ pub struct Protocol {
     pub subagent_response: Template,
     /// What a sub-agent is asked about its frames; slots `question`, `start`, `end`, `n`.
     pub subagent_prompt: Template,
+    /// What precedes each frame; slot `time`, in seconds with one decimal. The reference's evaluation
+    /// shows bare frames, its training labels them (spec/training.md §2).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frame_label: Option<Template>,
     /// Default token limit of a turn.
     pub max_tokens: u32,
 }

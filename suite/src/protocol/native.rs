@@ -109,6 +109,7 @@ pub fn protocol() -> Protocol {
              that matters for it, with times. If they show nothing that matters, say so. Do not answer the \
              question yourself.",
         ),
+        frame_label: None,
         max_tokens: 2048,
     }
 }

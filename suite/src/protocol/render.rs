@@ -1,7 +1,10 @@
 //! The texts that a model sees for one sample: a pure function of protocol, mode, switches and sample.
 
+use std::sync::Arc;
+
 use super::template::UnknownSlot;
 use super::{Force, PromptMode, Protocol};
+use crate::message::{Image, Part};
 use crate::profile::Switches;
 use crate::python::fixed1;
 use crate::sample::{QuestionKind, Sample};
@@ -153,6 +156,22 @@ pub fn crop_error(protocol: &Protocol, start: f64, end: f64) -> Result<String, R
 /// The template asks for something else.
 pub fn call_error(protocol: &Protocol, reason: &str) -> Result<String, RenderError> {
     protocol.call_error.render(&[("reason", reason)]).map_err(slot("call error"))
+}
+
+/// Frames as parts of a message, each after its label where the protocol has labels.
+///
+/// # Errors
+/// The template asks for something else.
+pub fn frame_parts(protocol: &Protocol, images: &[Arc<Image>]) -> Result<Vec<Part>, RenderError> {
+    let mut parts = Vec::with_capacity(images.len());
+    for image in images {
+        if let (Some(label), Some(origin)) = (&protocol.frame_label, image.origin) {
+            let time = fixed1(origin.time);
+            parts.push(Part::Text(label.render(&[("time", time.as_str())]).map_err(slot("frame label"))?));
+        }
+        parts.push(Part::Image(Arc::clone(image)));
+    }
+    Ok(parts)
 }
 
 /// What a sub-agent is asked about the frames of its window.

@@ -3,6 +3,7 @@
 
 mod amx;
 mod attention;
+pub mod backward;
 mod dot;
 pub mod elementwise;
 mod matmul;

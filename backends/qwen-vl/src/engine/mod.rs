@@ -17,6 +17,8 @@ use paravt_suite::backend::{
 
 pub use memory::MemoryPlan;
 
+use paravt_suite::message::Message;
+
 use crate::config::Config;
 use crate::error::Error;
 use crate::model::Model;
@@ -38,15 +40,24 @@ pub struct Options {
     pub batch: usize,
     /// Whether the engine keeps matrices in the file's type where that is narrower than `precision`.
     pub narrow_weights: bool,
+    /// Whether log-probabilities are of the distribution that is sampled from (divided by the
+    /// temperature, as policy gradients need them) and not of the model's own.
+    pub tempered_logprobs: bool,
 }
 
 /// A loaded model that answers conversations; sequences that are open at the same time decode together.
 pub struct Engine {
     prompter: Arc<Prompter>,
-    jobs: mpsc::Sender<Job>,
+    orders: mpsc::Sender<Order>,
     info: BackendInfo,
     plan: MemoryPlan,
     context: usize,
+}
+
+/// What the worker is told.
+enum Order {
+    Answer(Box<Job>),
+    Forget,
 }
 
 /// One conversation on its way to the worker.
@@ -80,7 +91,7 @@ impl Engine {
         let plan = MemoryPlan::new(&config, &weights, &options);
         plan.check_weights()?;
         let info = describe(name, &options, &plan);
-        let (jobs, queue) = mpsc::channel();
+        let (orders, queue) = mpsc::channel();
         let (ready, loaded) = mpsc::channel();
         let context = config.text.max_position_embeddings;
         std::thread::Builder::new()
@@ -91,7 +102,7 @@ impl Engine {
                 match model {
                     Ok(model) => {
                         let _ = ready.send(Ok(()));
-                        worker::Worker::new(model, defaults, plan.cache_tokens, options.batch).run(&queue);
+                        worker::Worker::new(model, defaults, plan.cache_tokens, &options).run(&queue);
                     }
                     Err(error) => {
                         let _ = ready.send(Err(error));
@@ -102,7 +113,7 @@ impl Engine {
         loaded
             .recv()
             .unwrap_or_else(|_| Err(Error::Compute("the engine stopped while loading".to_owned())))?;
-        Ok(Self { prompter, jobs, info, plan, context })
+        Ok(Self { prompter, orders, info, plan, context })
     }
 
     /// What weights and cache take.
@@ -110,20 +121,37 @@ impl Engine {
         &self.plan
     }
 
-    /// Makes the prompt on a thread of the pool.
-    async fn prepare(&self, request: &Request) -> Result<Prompt, Error> {
+    /// Lets go of all kept keys and values: the weights have changed. Nothing may be open.
+    pub fn forget(&self) {
+        // A worker that is gone holds nothing.
+        let _ = self.orders.send(Order::Forget);
+    }
+
+    /// What makes its prompts.
+    pub fn prompter(&self) -> &Arc<Prompter> {
+        &self.prompter
+    }
+
+    /// Makes the prompt of a conversation on a thread of the pool.
+    ///
+    /// # Errors
+    /// As [`Prompter::prompt`].
+    pub async fn prepare(&self, messages: &[Message]) -> Result<Prompt, Error> {
         let (reply, prompt) = oneshot::channel();
-        let (prompter, messages) = (Arc::clone(&self.prompter), request.messages.clone());
+        let (prompter, messages) = (Arc::clone(&self.prompter), messages.to_vec());
         rayon::spawn(move || {
             let _ = reply.send(prompter.prompt(&messages));
         });
         prompt.await.unwrap_or_else(|_| Err(Error::Prompt("the prompt could not be made".to_owned())))
     }
 
-    async fn answer(&self, request: &Request) -> Result<Completion, Error> {
+    /// Answers a prompt.
+    ///
+    /// # Errors
+    /// It does not fit into context or memory, or the arithmetic fails.
+    pub async fn answer(&self, prompt: Prompt, mut generation: Generation) -> Result<Completion, Error> {
         let started = Instant::now();
-        let prompt = self.prepare(request).await?;
-        let (tokens, mut generation) = (prompt.ids.len(), request.generation.clone());
+        let tokens = prompt.ids.len();
         // An answer ends where the context does; the prompt and one token must fit.
         if tokens >= self.context {
             let new = generation.max_tokens as usize;
@@ -133,7 +161,8 @@ impl Engine {
         self.plan.check_request(tokens, generation.max_tokens as usize)?;
         let (reply, answer) = oneshot::channel();
         let gone = || Error::Compute("the engine stopped; its thread's last words are on stderr".to_owned());
-        self.jobs.send(Job { prompt, generation, reply }).map_err(|_| gone())?;
+        let job = Job { prompt, generation, reply };
+        self.orders.send(Order::Answer(Box::new(job))).map_err(|_| gone())?;
         let answer = answer.await.unwrap_or_else(|_| Err(gone()))?;
         Ok(Completion {
             text: self.prompter.decode(&answer.ids)?,
@@ -145,6 +174,13 @@ impl Engine {
             latency: started.elapsed(),
         })
     }
+
+    async fn converse(&self, request: &Request) -> Result<Completion, Error> {
+        let started = Instant::now();
+        let prompt = self.prepare(&request.messages).await?;
+        let completion = self.answer(prompt, request.generation.clone()).await?;
+        Ok(Completion { latency: started.elapsed(), ..completion })
+    }
 }
 
 impl Backend for Engine {
@@ -153,17 +189,18 @@ impl Backend for Engine {
     }
 
     fn complete<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<Completion, BackendError>> {
-        async move {
-            self.answer(request).await.map_err(|error| {
-                let class = match error {
-                    Error::Prompt(_) => ErrorClass::BadRequest,
-                    Error::ContextLength { .. } => ErrorClass::ContextLength,
-                    _ => ErrorClass::Engine,
-                };
-                BackendError { class, message: error.to_string(), tries: 1 }
-            })
-        }
-        .boxed()
+        async move { self.converse(request).await.map_err(BackendError::from) }.boxed()
+    }
+}
+
+impl From<Error> for BackendError {
+    fn from(error: Error) -> Self {
+        let class = match error {
+            Error::Prompt(_) => ErrorClass::BadRequest,
+            Error::ContextLength { .. } => ErrorClass::ContextLength,
+            _ => ErrorClass::Engine,
+        };
+        Self { class, message: error.to_string(), tries: 1 }
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::mpsc::Receiver;
 use futures::channel::oneshot;
 
 use super::prefix::History;
-use super::{Answer, Job};
+use super::{Answer, Job, Options, Order};
 use crate::error::Error;
 use crate::model::{Features, KvCache, Model, Rows};
 use crate::ops::Ops;
@@ -29,6 +29,7 @@ pub struct Worker<O: Ops> {
     kept: VecDeque<(History, KvCache<O::Tensor>)>,
     cache_tokens: usize,
     batch: usize,
+    tempered_logprobs: bool,
 }
 
 /// Features of a prompt's last media.
@@ -46,28 +47,32 @@ struct Sequence<T> {
     sampler: Sampler,
     generated: Vec<u32>,
     logprobs: Option<Vec<f32>>,
+    /// What logits are divided by before their log-probabilities are taken.
+    temperature: f32,
     most: usize,
     stopped: bool,
     reply: oneshot::Sender<Result<Answer, Error>>,
 }
 
 impl<O: Ops> Worker<O> {
-    pub fn new(model: Model<O>, defaults: Defaults, cache_tokens: usize, batch: usize) -> Self {
-        Self { model, defaults, open: Vec::new(), kept: VecDeque::new(), cache_tokens, batch: batch.max(1) }
+    pub fn new(model: Model<O>, defaults: Defaults, cache_tokens: usize, options: &Options) -> Self {
+        let (batch, tempered_logprobs) = (options.batch.max(1), options.tempered_logprobs);
+        let (open, kept) = (Vec::new(), VecDeque::new());
+        Self { model, defaults, open, kept, cache_tokens, batch, tempered_logprobs }
     }
 
     /// Works until all senders are gone and everything is answered.
-    pub fn run(mut self, queue: &Receiver<Job>) {
+    pub fn run(mut self, queue: &Receiver<Order>) {
         let mut waiting: VecDeque<Job> = VecDeque::new();
         loop {
             if self.open.is_empty() && waiting.is_empty() {
                 match queue.recv() {
-                    Ok(job) => waiting.push_back(job),
+                    Ok(order) => self.take_order(order, &mut waiting),
                     Err(_) => return,
                 }
             }
-            while let Ok(job) = queue.try_recv() {
-                waiting.push_back(job);
+            while let Ok(order) = queue.try_recv() {
+                self.take_order(order, &mut waiting);
             }
             waiting.retain(|job| !job.reply.is_canceled());
             while self.open.len() < self.batch
@@ -76,6 +81,13 @@ impl<O: Ops> Worker<O> {
                 self.admit(job);
             }
             self.step();
+        }
+    }
+
+    fn take_order(&mut self, order: Order, waiting: &mut VecDeque<Job>) {
+        match order {
+            Order::Answer(job) => waiting.push_back(*job),
+            Order::Forget => self.kept.clear(),
         }
     }
 
@@ -98,6 +110,10 @@ impl<O: Ops> Worker<O> {
             sampler: Sampler::new(&generation, &self.defaults),
             generated: Vec::new(),
             logprobs: generation.logprobs.then(Vec::new),
+            temperature: match generation.temperature as f32 {
+                temperature if self.tempered_logprobs && temperature > 0.0 => temperature,
+                _ => 1.0,
+            },
             most: generation.max_tokens as usize,
             stopped: false,
             reply,
@@ -323,7 +339,7 @@ impl<T: Clone> Sequence<T> {
     fn take(&mut self, logits: &[f32], stop: &[u32]) {
         let id = self.sampler.next(logits, &self.history.ids);
         if let Some(logprobs) = &mut self.logprobs {
-            logprobs.push(log_probability(logits, id));
+            logprobs.push(log_probability(logits, id, self.temperature));
         }
         self.generated.push(id);
         self.history.ids.push(id);

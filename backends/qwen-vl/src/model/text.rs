@@ -56,6 +56,11 @@ impl<T: Clone> KvCache<T> {
         Self { layers: vec![None; layers], length: 0, capacity }
     }
 
+    /// A cache that holds nothing beyond one pass: whole sequences at once, as in training.
+    pub fn none() -> Self {
+        Self::new(0, 0)
+    }
+
     /// Tokens held.
     pub fn len(&self) -> usize {
         self.length
@@ -105,10 +110,11 @@ impl<T: Clone> KvCache<T> {
     /// Adds rows to one layer and gives all keys and values of it.
     fn extend<O: Ops<Tensor = T>>(&mut self, ops: &O, layer: usize, k: &T, v: &T) -> Result<(T, T), Error> {
         let rows = ops.shape(k)[0];
-        if self.layers[layer].is_none() {
-            self.layers[layer] = Some((ops.buffer(self.capacity, k)?, ops.buffer(self.capacity, v)?));
+        let Some(held) = self.layers.get_mut(layer) else { return Ok((k.clone(), v.clone())) };
+        if held.is_none() {
+            *held = Some((ops.buffer(self.capacity, k)?, ops.buffer(self.capacity, v)?));
         }
-        let Some((keys, values)) = &self.layers[layer] else { return Ok((k.clone(), v.clone())) };
+        let Some((keys, values)) = held else { return Ok((k.clone(), v.clone())) };
         ops.write(keys, self.length, k)?;
         ops.write(values, self.length, v)?;
         let all = self.length + rows;

@@ -1,0 +1,175 @@
+//! Gradients of the kernels in [`super::elementwise`] and of the softmax of attention.
+
+use multiversion::multiversion;
+use rayon::prelude::*;
+
+use super::attention::exp;
+use super::dot::dot;
+
+/// Elements that a task takes.
+const TASK: usize = 1 << 14;
+/// Rows that a task takes.
+const ROWS: usize = 64;
+
+/// Of [`super::elementwise::gated`]: gradients of gate and up.
+pub fn gated(gate: &[f32], up: &[f32], grad: &[f32]) -> (Vec<f32>, Vec<f32>) {
+    let (mut to_gate, mut to_up) = (vec![0.0; gate.len()], vec![0.0; gate.len()]);
+    let inputs = gate.par_chunks(TASK).zip(up.par_chunks(TASK)).zip(grad.par_chunks(TASK));
+    let outputs = to_gate.par_chunks_mut(TASK).zip(to_up.par_chunks_mut(TASK));
+    outputs.zip(inputs).for_each(|((to_gate, to_up), ((gate, up), grad))| {
+        gated_part(to_gate, to_up, gate, up, grad);
+    });
+    (to_gate, to_up)
+}
+
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl", "x86_64+avx2+fma"))]
+fn gated_part(to_gate: &mut [f32], to_up: &mut [f32], gate: &[f32], up: &[f32], grad: &[f32]) {
+    for ((((to_gate, to_up), gate), up), grad) in to_gate.iter_mut().zip(to_up).zip(gate).zip(up).zip(grad) {
+        let share = 1.0 / (1.0 + exp(-gate));
+        *to_gate = grad * up * share * (1.0 + gate * (1.0 - share));
+        *to_up = grad * gate * share;
+    }
+}
+
+/// Of [`super::elementwise::gelu_tanh`].
+pub fn gelu_tanh(x: &[f32], grad: &[f32]) -> Vec<f32> {
+    let mut out = vec![0.0; x.len()];
+    let inputs = x.par_chunks(TASK).zip(grad.par_chunks(TASK));
+    out.par_chunks_mut(TASK).zip(inputs).for_each(|(out, (x, grad))| gelu_part(out, x, grad));
+    out
+}
+
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl", "x86_64+avx2+fma"))]
+fn gelu_part(out: &mut [f32], x: &[f32], grad: &[f32]) {
+    for ((out, &x), grad) in out.iter_mut().zip(x).zip(grad) {
+        let inner = 1.595_769_1 * (x + 0.044_715 * x * x * x);
+        let slope = 1.595_769_1 * (1.0 + 3.0 * 0.044_715 * x * x);
+        let share = 1.0 / (1.0 + exp(-inner));
+        *out = grad * share * (1.0 + x * slope * (1.0 - share));
+    }
+}
+
+/// Of [`super::elementwise::rms_norm`]: gradients of x and of the weight.
+pub fn rms_norm(x: &[f32], weight: &[f32], eps: f32, grad: &[f32]) -> (Vec<f32>, Vec<f32>) {
+    by_rows(x, grad, weight.len(), |out, sums, x, grad| rms_norm_row(out, sums, x, weight, eps, grad))
+}
+
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl", "x86_64+avx2+fma"))]
+fn rms_norm_row(out: &mut [f32], sums: &mut [f32], x: &[f32], weight: &[f32], eps: f32, grad: &[f32]) {
+    let count = x.len() as f32;
+    let factor = 1.0 / (dot(x, x) / count + eps).sqrt();
+    for ((out, weight), grad) in out.iter_mut().zip(weight).zip(grad) {
+        *out = grad * weight;
+    }
+    let along = dot(out, x) * factor * factor / count;
+    for (((out, sum), x), grad) in out.iter_mut().zip(sums).zip(x).zip(grad) {
+        *out = factor * (*out - x * along);
+        *sum += grad * x * factor;
+    }
+}
+
+/// Of [`super::elementwise::layer_norm`]: gradients of x and of the weight; the bias takes the sum of
+/// the rows of `grad`.
+pub fn layer_norm(x: &[f32], weight: &[f32], eps: f32, grad: &[f32]) -> (Vec<f32>, Vec<f32>) {
+    by_rows(x, grad, weight.len(), |out, sums, x, grad| layer_norm_row(out, sums, x, weight, eps, grad))
+}
+
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl", "x86_64+avx2+fma"))]
+fn layer_norm_row(out: &mut [f32], sums: &mut [f32], x: &[f32], weight: &[f32], eps: f32, grad: &[f32]) {
+    let count = x.len() as f32;
+    let mean = x.iter().sum::<f32>() / count;
+    let variance = x.iter().map(|x| (x - mean) * (x - mean)).sum::<f32>() / count;
+    let factor = 1.0 / (variance + eps).sqrt();
+    let (mut level, mut along) = (0.0, 0.0);
+    for ((x, weight), grad) in x.iter().zip(weight).zip(grad) {
+        level += grad * weight;
+        along += grad * weight * (x - mean) * factor;
+    }
+    (level, along) = (level / count, along / count);
+    for ((((out, sum), x), weight), grad) in out.iter_mut().zip(sums).zip(x).zip(weight).zip(grad) {
+        let normed = (x - mean) * factor;
+        *out = factor * (grad * weight - level - normed * along);
+        *sum += grad * normed;
+    }
+}
+
+/// Rows of x and grad to rows of the gradient of x, and to sums over rows: of a task, then of all tasks
+/// in order, so that a result does not depend on which thread was first.
+fn by_rows(
+    x: &[f32],
+    grad: &[f32],
+    width: usize,
+    row: impl Fn(&mut [f32], &mut [f32], &[f32], &[f32]) + Sync,
+) -> (Vec<f32>, Vec<f32>) {
+    let mut out = vec![0.0; x.len()];
+    let tasks = out.par_chunks_mut(ROWS * width).zip(x.par_chunks(ROWS * width));
+    let sums: Vec<Vec<f32>> = tasks
+        .zip(grad.par_chunks(ROWS * width))
+        .map(|((out, x), grad)| {
+            let mut sums = vec![0.0; width];
+            let rows = out.chunks_mut(width).zip(x.chunks(width)).zip(grad.chunks(width));
+            rows.for_each(|((out, x), grad)| row(out, &mut sums, x, grad));
+            sums
+        })
+        .collect();
+    let mut all = vec![0.0; width];
+    for sums in &sums {
+        all.iter_mut().zip(sums).for_each(|(all, sum)| *all += sum);
+    }
+    (out, all)
+}
+
+/// Shares of scores (rows, keys) times `scale`. `queries`: with a causal mask, the rows of one head,
+/// whose last one sees all keys.
+pub fn softmax(scores: &[f32], keys: usize, scale: f32, queries: Option<usize>) -> Vec<f32> {
+    let mut out = vec![0.0; scores.len()];
+    let rows = out.par_chunks_mut(keys).zip(scores.par_chunks(keys)).enumerate();
+    rows.with_min_len(16).for_each(|(row, (out, scores))| {
+        let seen = seen(row, keys, queries);
+        softmax_row(&mut out[..seen], &scores[..seen], scale);
+    });
+    out
+}
+
+fn seen(row: usize, keys: usize, queries: Option<usize>) -> usize {
+    queries.map_or(keys, |queries| keys - queries + row % queries + 1)
+}
+
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl", "x86_64+avx2+fma"))]
+fn softmax_row(out: &mut [f32], scores: &[f32], scale: f32) {
+    let most = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    for (out, score) in out.iter_mut().zip(scores) {
+        *out = exp((score - most) * scale);
+    }
+    let mut sums = [0.0f32; 16];
+    for part in out.chunks(16) {
+        part.iter().zip(&mut sums).for_each(|(x, sum)| *sum += x);
+    }
+    let factor = 1.0 / sums.iter().sum::<f32>();
+    out.iter_mut().for_each(|out| *out *= factor);
+}
+
+/// Of [`softmax`], from the shares that it gave.
+pub fn softmax_back(
+    shares: &[f32],
+    grad: &[f32],
+    keys: usize,
+    scale: f32,
+    queries: Option<usize>,
+) -> Vec<f32> {
+    let mut out = vec![0.0; shares.len()];
+    let rows = out.par_chunks_mut(keys).zip(shares.par_chunks(keys).zip(grad.par_chunks(keys))).enumerate();
+    rows.with_min_len(16).for_each(|(row, (out, (shares, grad)))| {
+        let seen = seen(row, keys, queries);
+        softmax_back_row(&mut out[..seen], &shares[..seen], &grad[..seen], scale);
+    });
+    out
+}
+
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl", "x86_64+avx2+fma"))]
+fn softmax_back_row(out: &mut [f32], shares: &[f32], grad: &[f32], scale: f32) {
+    let along = dot(shares, grad);
+    for ((out, share), grad) in out.iter_mut().zip(shares).zip(grad) {
+        *out = scale * share * (grad - along);
+    }
+}

@@ -1,0 +1,44 @@
+//! What can go wrong in training.
+
+use std::path::{Path, PathBuf};
+
+/// Why training cannot start or go on.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A file is missing or wrong.
+    #[error("{}: {message}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        message: String,
+    },
+    /// A row of the data is wrong.
+    #[error("{}, row {row}: {message}", path.display())]
+    Row {
+        /// The file.
+        path: PathBuf,
+        /// Counted from 0.
+        row: usize,
+        /// What is wrong.
+        message: String,
+    },
+    /// Data and settings do not fit together.
+    #[error("{0}")]
+    Settings(String),
+    /// A model file, a prompt or tensor arithmetic.
+    #[error(transparent)]
+    Model(#[from] paravt_qwen_vl::Error),
+    /// Tensor arithmetic of the trainer.
+    #[error("candle: {0}")]
+    Compute(#[from] candle_core::Error),
+}
+
+/// A result of this crate.
+pub type Result<T> = std::result::Result<T, Error>;
+
+impl Error {
+    pub(crate) fn file(path: &Path, message: impl ToString) -> Self {
+        Self::File { path: path.to_owned(), message: message.to_string() }
+    }
+}

@@ -1,0 +1,92 @@
+//! Tokenised conversations with the tokens that are learned.
+
+use paravt_qwen_vl::prompt::{Medium, Prompt, Prompter};
+use paravt_suite::message::Message;
+
+use crate::error::{Error, Result};
+
+/// One sequence: tokens, their positions, the media among them, and which tokens count.
+#[derive(Debug, Clone)]
+pub struct Example {
+    /// Token ids, placeholders repeated.
+    pub ids: Vec<u32>,
+    /// Time, height and width position of each token.
+    pub positions: Vec<[u32; 3]>,
+    /// Images and videos in order.
+    pub media: Vec<Medium>,
+    /// Whether the loss counts a token: it is predicted from the one before. The first never counts.
+    pub trained: Vec<bool>,
+}
+
+impl Example {
+    /// A conversation whose every assistant turn is learned: its words and the token that ends it.
+    ///
+    /// The reference's `get_qwen_template_labels` learns the line break after the turn too, and every
+    /// special token of the other turns; only what the model itself has to say is learned here.
+    ///
+    /// # Errors
+    /// The conversation cannot be rendered or has no assistant turn.
+    pub fn of_conversation(prompter: &Prompter, messages: &[Message]) -> Result<Self> {
+        let prompt = prompter.whole(messages)?;
+        let trained = assistant_tokens(prompter, &prompt.ids)?;
+        if !trained.contains(&true) {
+            return Err(Error::Settings(
+                "a conversation without an assistant's turn teaches nothing".to_owned(),
+            ));
+        }
+        Ok(Self::of_prompt(prompt, trained))
+    }
+
+    /// A prompt with the tokens that count.
+    pub fn of_prompt(prompt: Prompt, mut trained: Vec<bool>) -> Self {
+        if let Some(first) = trained.first_mut() {
+            *first = false;
+        }
+        Self { ids: prompt.ids, positions: prompt.positions, media: prompt.media, trained }
+    }
+
+    /// Tokens that count.
+    pub fn learned(&self) -> usize {
+        self.trained.iter().filter(|trained| **trained).count()
+    }
+
+    /// Their ids, in order.
+    pub fn targets(&self) -> impl Iterator<Item = u32> + '_ {
+        self.ids.iter().zip(&self.trained).filter(|(_, trained)| **trained).map(|(id, _)| *id)
+    }
+
+    /// The rows that predict them, in order, counted from the sequence's first token.
+    pub fn rows(&self) -> impl Iterator<Item = usize> + '_ {
+        (1..self.ids.len()).filter(|token| self.trained[*token]).map(|token| token - 1)
+    }
+}
+
+/// Which tokens lie between the head of an assistant's turn and its end, the end included.
+fn assistant_tokens(prompter: &Prompter, ids: &[u32]) -> Result<Vec<bool>> {
+    let encode = |text: &str| -> Result<Vec<u32>> {
+        let encoding = prompter.tokenizer().encode_fast(text, false);
+        let encoding = encoding.map_err(|error| Error::Settings(format!("tokenizer: {error}")))?;
+        Ok(encoding.get_ids().to_vec())
+    };
+    let head = encode("<|im_start|>assistant\n")?;
+    let [end] = encode("<|im_end|>")?[..] else {
+        return Err(Error::Settings("the tokenizer has no token <|im_end|>: not a ChatML model".to_owned()));
+    };
+    let mut trained = vec![false; ids.len()];
+    let mut at = 0;
+    while at < ids.len() {
+        if !ids[at..].starts_with(&head) {
+            at += 1;
+            continue;
+        }
+        at += head.len();
+        while at < ids.len() {
+            trained[at] = true;
+            at += 1;
+            if ids[at - 1] == end {
+                break;
+            }
+        }
+    }
+    Ok(trained)
+}

@@ -1,0 +1,212 @@
+//! AdamW with decoupled weight decay, gradient clipping, and a state that can be saved.
+//!
+//! Source: `torch.optim.AdamW` (decoupled decay, bias-corrected) and `torch.nn.utils.clip_grad_norm_`.
+
+use std::collections::BTreeMap;
+
+use candle_core::backprop::GradStore;
+use candle_core::{DType, Tensor};
+use paravt_backend_candle::Parameter;
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+
+/// Which weights decay.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Decay {
+    /// All: what both released trainers do (`fsdp2_trainer.py` and `fsdp_engine.py` hand every parameter
+    /// to one group).
+    All,
+    /// Matrices only; norms and biases keep their size, as in the Trainer of transformers.
+    Matrices,
+}
+
+/// Knobs of the optimiser.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct AdamWConfig {
+    /// Peak learning rate. SFT recipe 2e-5 (`qwen3vl_8b.yaml`), RL recipe 2e-6 (`_base.yaml`).
+    pub learning_rate: f64,
+    /// Decay of the first moment.
+    pub beta1: f64,
+    /// Decay of the second moment.
+    pub beta2: f64,
+    /// Added to the root of the second moment.
+    pub eps: f64,
+    /// Share of a weight that is taken away per step, times the learning rate.
+    pub weight_decay: f64,
+    /// Which weights decay.
+    pub decay: Decay,
+    /// Largest norm of all gradients together; 0 is no clipping.
+    pub max_grad_norm: f64,
+}
+
+impl Default for AdamWConfig {
+    fn default() -> Self {
+        Self {
+            learning_rate: 2e-5,
+            beta1: 0.9,
+            beta2: 0.999,
+            eps: 1e-8,
+            weight_decay: 0.01,
+            decay: Decay::All,
+            max_grad_norm: 1.0,
+        }
+    }
+}
+
+/// Moments of one weight, f32, in its shape.
+struct Moments {
+    first: Tensor,
+    second: Tensor,
+}
+
+/// The optimiser of named weights.
+pub struct AdamW {
+    config: AdamWConfig,
+    weights: BTreeMap<String, Parameter>,
+    moments: BTreeMap<String, Moments>,
+    steps: usize,
+}
+
+/// Gradients by name, summed over micro-batches, f32.
+#[derive(Default)]
+pub struct Gradients(BTreeMap<String, Tensor>);
+
+impl Gradients {
+    /// Adds the gradients of one backward pass.
+    ///
+    /// # Errors
+    /// Tensor arithmetic.
+    pub fn add(&mut self, weights: &BTreeMap<String, Parameter>, store: &GradStore) -> Result<()> {
+        for (name, weight) in weights {
+            let Some(gradient) = store.get(weight.var.as_tensor()) else { continue };
+            let gradient = gradient.to_dtype(DType::F32)?;
+            let sum = match self.0.remove(name) {
+                Some(sum) => (sum + gradient)?,
+                None => gradient,
+            };
+            self.0.insert(name.clone(), sum);
+        }
+        Ok(())
+    }
+
+    /// The gradient of a weight; `None` where no loss reached it.
+    pub fn get(&self, name: &str) -> Option<&Tensor> {
+        self.0.get(name)
+    }
+
+    /// L2 norm of all together.
+    ///
+    /// # Errors
+    /// Tensor arithmetic.
+    pub fn norm(&self) -> Result<f64> {
+        let mut squares = 0.0;
+        for gradient in self.0.values() {
+            squares += f64::from(gradient.sqr()?.sum_all()?.to_scalar::<f32>()?);
+        }
+        Ok(squares.sqrt())
+    }
+}
+
+impl AdamW {
+    /// An optimiser without history.
+    pub fn new(config: AdamWConfig, weights: BTreeMap<String, Parameter>) -> Self {
+        Self { config, weights, moments: BTreeMap::new(), steps: 0 }
+    }
+
+    /// The weights it changes.
+    pub fn weights(&self) -> &BTreeMap<String, Parameter> {
+        &self.weights
+    }
+
+    /// Steps taken.
+    pub fn steps(&self) -> usize {
+        self.steps
+    }
+
+    /// One step at `factor` times the peak learning rate. Gives the norm of the gradients before clipping.
+    /// Gradients that are no numbers change nothing and are an error.
+    ///
+    /// # Errors
+    /// Tensor arithmetic; a norm that is not finite.
+    pub fn step(&mut self, gradients: &Gradients, factor: f64) -> Result<f64> {
+        let AdamWConfig { learning_rate, beta1, beta2, eps, weight_decay, decay, max_grad_norm } =
+            self.config;
+        let norm = gradients.norm()?;
+        if !norm.is_finite() {
+            return Err(Error::Settings(format!(
+                "step {}: the gradient's norm is {norm}; a lower learning rate or a look at the data would help",
+                self.steps + 1
+            )));
+        }
+        // torch adds 1e-6 to the norm.
+        let clip = if max_grad_norm > 0.0 { (max_grad_norm / (norm + 1e-6)).min(1.0) } else { 1.0 };
+        self.steps += 1;
+        let rate = learning_rate * factor;
+        let correct1 = 1.0 - beta1.powi(self.steps as i32);
+        let correct2 = 1.0 - beta2.powi(self.steps as i32);
+        for (name, weight) in &self.weights {
+            let Some(gradient) = gradients.get(name) else { continue };
+            let gradient = (gradient * clip)?;
+            let (first, second) = match self.moments.remove(name) {
+                Some(Moments { first, second }) => (
+                    ((first * beta1)? + (&gradient * (1.0 - beta1))?)?,
+                    ((second * beta2)? + (gradient.sqr()? * (1.0 - beta2))?)?,
+                ),
+                None => ((&gradient * (1.0 - beta1))?, (gradient.sqr()? * (1.0 - beta2))?),
+            };
+            let decays = decay == Decay::All || weight.published.len() > 1;
+            let kept = 1.0 - if decays { rate * weight_decay } else { 0.0 };
+            let spread = ((second.sqrt()? / correct2.sqrt())? + eps)?;
+            let change = (&first / spread)?;
+            let value = ((weight.var.as_tensor().detach() * kept)? - (change * (rate / correct1))?)?;
+            weight.var.set(&value)?;
+            self.moments.insert(name.clone(), Moments { first, second });
+        }
+        Ok(norm)
+    }
+
+    /// The state as named tensors: `NAME.first`, `NAME.second`, and `steps`.
+    ///
+    /// # Errors
+    /// Tensor arithmetic.
+    pub fn state(&self) -> Result<std::collections::HashMap<String, Tensor>> {
+        let mut state = std::collections::HashMap::new();
+        for (name, moments) in &self.moments {
+            state.insert(format!("{name}.first"), moments.first.clone());
+            state.insert(format!("{name}.second"), moments.second.clone());
+        }
+        state.insert("steps".to_owned(), Tensor::new(self.steps as u32, &candle_core::Device::Cpu)?);
+        Ok(state)
+    }
+
+    /// Takes a saved state.
+    ///
+    /// # Errors
+    /// A tensor is missing or has another shape.
+    pub fn restore(&mut self, mut state: std::collections::HashMap<String, Tensor>) -> Result<()> {
+        let missing = |what: &str| Error::Settings(format!("the optimiser's state has no `{what}`"));
+        let steps = state.remove("steps").ok_or_else(|| missing("steps"))?;
+        self.steps = steps.to_scalar::<u32>()? as usize;
+        self.moments.clear();
+        for (name, weight) in &self.weights {
+            let (first, second) =
+                (state.remove(&format!("{name}.first")), state.remove(&format!("{name}.second")));
+            let (Some(first), Some(second)) = (first, second) else { continue };
+            if first.shape() != weight.var.shape() || second.shape() != weight.var.shape() {
+                return Err(Error::Settings(format!("the optimiser's state of `{name}` has another shape")));
+            }
+            let device = weight.var.device();
+            let moments = Moments { first: first.to_device(device)?, second: second.to_device(device)? };
+            self.moments.insert(name.clone(), moments);
+        }
+        match state.into_keys().next() {
+            Some(stray) => {
+                Err(Error::Settings(format!("the optimiser's state holds `{stray}`, which no weight has")))
+            }
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,426 @@
+//! The GRPO family: roll out, reward, compare within groups, one step (spec/training.md §2-4).
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use candle_core::Device;
+use paravt_backend_candle::start_shared;
+use paravt_qwen_vl::engine::Options;
+use paravt_qwen_vl::ops::Precision;
+use paravt_suite::frames::FrameSource;
+use paravt_suite::protocol::Protocol;
+use rand::SeedableRng as _;
+use rand::rngs::StdRng;
+use rand::seq::SliceRandom as _;
+use serde::{Deserialize, Serialize};
+
+use crate::checkpoint::Checkpoints;
+use crate::error::{Error, Result};
+use crate::example::Example;
+use crate::learner::Learner;
+use crate::log::Log;
+use crate::objective::strategy::{EndReason, Pool, Rollout};
+use crate::objective::{Advantages, Knobs, Loss, Sequence, advantages, pack, policy_loss, token_logprobs};
+use crate::optimizer::{AdamW, AdamWConfig, Gradients};
+use crate::reward::RewardConfig;
+use crate::rollout::{RlPrompt, Roller, RolloutConfig, Trajectory};
+use crate::schedule::Schedule;
+
+/// Knobs of reinforcement learning; defaults are those of `paragrpo_8b.yaml` and `_base.yaml`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RlConfig {
+    /// The objective.
+    pub objective: Knobs,
+    /// What is rewarded.
+    pub reward: RewardConfig,
+    /// How to sample.
+    pub rollout: RolloutConfig,
+    /// The optimiser.
+    pub optimizer: AdamWConfig,
+    /// The learning rate over steps.
+    pub schedule: Schedule,
+    /// Steps in all.
+    pub steps: usize,
+    /// Prompts of a step; each is rolled out `rollout.group_size` times.
+    pub prompts_per_step: usize,
+    /// Most tokens of a forward and backward pass: bounds memory.
+    pub micro_batch_tokens: usize,
+    /// Steps between checkpoints.
+    pub save_every: usize,
+    /// Order of the prompts, and sampling.
+    pub seed: u64,
+}
+
+impl Default for RlConfig {
+    fn default() -> Self {
+        Self {
+            objective: Knobs::paragrpo(),
+            reward: RewardConfig::paragrpo(),
+            rollout: RolloutConfig::default(),
+            optimizer: AdamWConfig { learning_rate: 2e-6, ..AdamWConfig::default() },
+            schedule: Schedule::Constant,
+            steps: 54,
+            prompts_per_step: 7,
+            micro_batch_tokens: 16_384,
+            save_every: 10,
+            seed: 0,
+        }
+    }
+}
+
+/// Where the next step begins.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Progress {
+    step: usize,
+    /// Prompts taken so far, over all epochs.
+    taken: usize,
+}
+
+/// Figures of a finished step, by the names of the log (spec/training.md §4).
+#[derive(Debug, Clone)]
+pub struct RlStep {
+    /// Counted from 1.
+    pub step: usize,
+    /// Means over the step's rollouts unless the name says otherwise.
+    pub figures: BTreeMap<&'static str, f64>,
+}
+
+/// What a run of reinforcement learning needs beside its knobs.
+pub struct RlTask {
+    /// What to learn from.
+    pub prompts: Vec<RlPrompt>,
+    /// The texts.
+    pub protocol: Arc<Protocol>,
+    /// Where frames come from.
+    pub frames: Arc<dyn FrameSource>,
+}
+
+/// Trains `base` and leaves the model in `out/final`. Goes on from the last checkpoint in `out`.
+///
+/// # Errors
+/// No prompts, a checkpoint of other settings, a rollout that fails, a file that cannot be written.
+pub fn train(
+    base: &Path,
+    out: &Path,
+    task: &RlTask,
+    config: &RlConfig,
+    mut tell: impl FnMut(&RlStep),
+) -> Result<()> {
+    if task.prompts.is_empty() {
+        return Err(Error::Settings("there are no prompts to learn from".to_owned()));
+    }
+    let checkpoints = Checkpoints::new(out);
+    let latest = checkpoints.latest();
+    let learner = Learner::load(latest.as_deref().unwrap_or(base), Device::Cpu)?;
+    let mut optimizer = AdamW::new(config.optimizer.clone(), learner.parameters().all());
+    let mut progress: Progress = match &latest {
+        Some(folder) => Checkpoints::restore(folder, &mut optimizer, config)?,
+        None => Progress::default(),
+    };
+    let reference =
+        (config.objective.kl_coef != 0.0).then(|| Learner::load(base, Device::Cpu)).transpose()?;
+    let options = Options {
+        folder: learner.folder().to_owned(),
+        precision: Precision::F32,
+        memory: u64::MAX,
+        batch: config.prompts_per_step * config.rollout.group_size,
+        narrow_weights: false,
+        tempered_logprobs: true,
+    };
+    let roller = Roller {
+        engine: Arc::new(start_shared(options, Arc::clone(learner.parameters()))?),
+        protocol: Arc::clone(&task.protocol),
+        frames: Arc::clone(&task.frames),
+        config: config.rollout.clone(),
+        reward: config.reward.clone(),
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Error::Settings(format!("cannot start threads: {error}")))?;
+    std::fs::create_dir_all(out).map_err(|error| Error::file(out, error))?;
+    let log = Log::open(&out.join("training.jsonl"), progress.step)?;
+    while progress.step < config.steps {
+        let started = Instant::now();
+        roller.engine.forget();
+        let seed = config.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(progress.step as u64);
+        let rolled = runtime.block_on(roll(&roller, &task.prompts, config, seed, &mut progress.taken))?;
+        let rolled_in = started.elapsed().as_secs_f64();
+        let mut figures = rollout_figures(&rolled.all);
+        let update = update(&learner, reference.as_ref(), &rolled.chosen, config)?;
+        let factor = config.schedule.factor(progress.step, config.steps);
+        let grad_norm = optimizer.step(&update.gradients, factor)?;
+        progress.step += 1;
+        let seconds = started.elapsed().as_secs_f64();
+        let tokens: usize = rolled.chosen.iter().map(|(_, one)| one.example.ids.len()).sum();
+        figures.extend(update.figures);
+        figures.extend([
+            ("grad_norm", grad_norm),
+            ("rollout_seconds", rolled_in),
+            ("seconds", seconds),
+            ("tokens_per_second", tokens as f64 / (seconds - rolled_in).max(1e-9)),
+            ("groups_dropped", rolled.dropped as f64),
+        ]);
+        let named: Vec<(&str, f64)> = figures.iter().map(|(name, value)| (*name, *value)).collect();
+        log.add(progress.step, &named)?;
+        tell(&RlStep { step: progress.step, figures });
+        if progress.step % config.save_every == 0 && progress.step < config.steps {
+            checkpoints.save(progress.step, &learner, &optimizer, config, &progress)?;
+        }
+    }
+    learner.save(&out.join("final"))
+}
+
+/// Rollouts of a step: all of them, and those to train on with their groups.
+struct Rolled {
+    all: Vec<Trajectory>,
+    chosen: Vec<(usize, Trajectory)>,
+    dropped: usize,
+}
+
+async fn roll(
+    roller: &Roller,
+    prompts: &[RlPrompt],
+    config: &RlConfig,
+    seed: u64,
+    taken: &mut usize,
+) -> Result<Rolled> {
+    let Some(strategy) = &config.objective.strategy else {
+        let wanted = take(prompts, config.prompts_per_step, config.seed, taken);
+        let groups = roller.roll(&wanted, seed).await?;
+        let chosen: Vec<(usize, Trajectory)> = number(groups, 0).collect();
+        let all = chosen.iter().map(|(_, one)| one.clone()).collect();
+        return Ok(Rolled { all, chosen, dropped: 0 });
+    };
+    // Oversampling: batches of prompts until enough groups survive the filters, then the best of them.
+    let mut pool = Pool::new(strategy);
+    let (mut all, mut groups, mut batches) = (Vec::new(), 0, 0u64);
+    while pool.wants_more().map_err(|error| Error::Settings(error.to_string()))? {
+        let wanted = take(prompts, strategy.gen_batch_size, config.seed, taken);
+        let rolled = roller.roll(&wanted, seed.wrapping_add(batches << 32)).await?;
+        let (count, mut batch) = (rolled.len(), number(rolled, groups).collect::<Vec<_>>());
+        for (_, one) in &mut batch {
+            one.reward.total = strategy.reward(one.reward.accuracy, is_right(one), one.figures.succeeded);
+        }
+        pool.add(&describe(&batch, &config.objective)?);
+        all.extend(batch);
+        (groups, batches) = (groups + count, batches + 1);
+    }
+    let select = pool.select();
+    let chosen: Vec<(usize, Trajectory)> = select.iter().map(|&place| all[place].clone()).collect();
+    let mut kept: Vec<usize> = chosen.iter().map(|(group, _)| *group).collect();
+    kept.sort_unstable();
+    kept.dedup();
+    let all = all.into_iter().map(|(_, one)| one).collect();
+    Ok(Rolled { all, chosen, dropped: groups - kept.len() })
+}
+
+fn number(groups: Vec<Vec<Trajectory>>, first: usize) -> impl Iterator<Item = (usize, Trajectory)> {
+    groups
+        .into_iter()
+        .enumerate()
+        .flat_map(move |(place, group)| group.into_iter().map(move |one| (first + place, one)))
+}
+
+/// The next prompts; each epoch a shuffle of its own.
+fn take<'a>(prompts: &'a [RlPrompt], count: usize, seed: u64, taken: &mut usize) -> Vec<&'a RlPrompt> {
+    let mut chosen = Vec::with_capacity(count);
+    while chosen.len() < count {
+        let (epoch, start) = (*taken / prompts.len(), *taken % prompts.len());
+        let mut order: Vec<usize> = (0..prompts.len()).collect();
+        order.shuffle(&mut StdRng::seed_from_u64(seed.wrapping_add((epoch as u64) << 20)));
+        let now = (count - chosen.len()).min(prompts.len() - start);
+        chosen.extend(order[start..start + now].iter().map(|&place| &prompts[place]));
+        *taken += now;
+    }
+    chosen
+}
+
+fn is_right(one: &Trajectory) -> bool {
+    one.reward.accuracy > 0.0
+}
+
+/// What the strategy knows of a batch of rollouts.
+fn describe(batch: &[(usize, Trajectory)], knobs: &Knobs) -> Result<Vec<Rollout>> {
+    let held = Held::new(batch, None);
+    let advantages =
+        advantages(&held.sequences(batch), knobs).map_err(|error| Error::Settings(error.to_string()))?;
+    let rollouts = batch.iter().zip(&advantages.tokens).map(|((group, one), tokens)| {
+        let trained: Vec<f64> = one.example.rows().map(|row| tokens[row]).collect();
+        Rollout {
+            group: *group,
+            reward: one.reward.total,
+            is_answer_right: is_right(one),
+            advantage: trained.iter().sum::<f64>() / trained.len().max(1) as f64,
+            // A sub-agent's summary is what our tool brings into the context.
+            hasimage: one.figures.succeeded > 0,
+            vision_consistent: true,
+            trajlength: one.example.ids.len(),
+            end_reason: if one.figures.truncated { EndReason::OverLength } else { EndReason::Done },
+        }
+    });
+    Ok(rollouts.collect())
+}
+
+/// Per-token values of a batch on the host, as the objective reads them.
+struct Held {
+    behaviour: Vec<Vec<f64>>,
+    reference: Option<Vec<Vec<f64>>>,
+}
+
+impl Held {
+    /// `reference`: log-probabilities of the trained tokens, sequence by sequence.
+    fn new(batch: &[(usize, Trajectory)], reference: Option<Vec<Vec<f32>>>) -> Self {
+        let behaviour = batch.iter().map(|(_, one)| {
+            let mut values = vec![0.0; one.example.ids.len()];
+            for (row, &value) in one.example.rows().zip(&one.behaviour) {
+                values[row + 1] = f64::from(value);
+            }
+            values
+        });
+        let reference = reference.map(|reference| {
+            let spread = |((_, one), found): (&(usize, Trajectory), Vec<f32>)| {
+                let mut values = vec![0.0; one.example.ids.len()];
+                for (row, value) in one.example.rows().zip(found) {
+                    values[row] = f64::from(value);
+                }
+                values
+            };
+            batch.iter().zip(reference).map(spread).collect()
+        });
+        Self { behaviour: behaviour.collect(), reference }
+    }
+
+    fn sequences<'a>(&'a self, batch: &'a [(usize, Trajectory)]) -> Vec<Sequence<'a>> {
+        let sequence = |(place, (group, one)): (usize, &'a (usize, Trajectory))| Sequence {
+            loss_mask: &one.example.trained,
+            behaviour: &self.behaviour[place],
+            reference: self.reference.as_ref().map(|reference| reference[place].as_slice()),
+            reward: one.reward.total,
+            group: *group,
+        };
+        batch.iter().enumerate().map(sequence).collect()
+    }
+}
+
+/// Gradients of a step and what there is to say about it.
+struct Update {
+    gradients: Gradients,
+    figures: BTreeMap<&'static str, f64>,
+}
+
+/// One optimiser step's gradients. The recomputed log-probabilities of the trainer (`prox`) are those of
+/// the loss itself: a step is one minibatch, nothing changes in between.
+fn update(
+    learner: &Learner,
+    reference: Option<&Learner>,
+    batch: &[(usize, Trajectory)],
+    config: &RlConfig,
+) -> Result<Update> {
+    let knobs = &config.objective;
+    let parts = micro_batches(batch, config.micro_batch_tokens);
+    let reference =
+        reference.map(|reference| reference_logprobs(reference, batch, &parts, knobs)).transpose()?;
+    let held = Held::new(batch, reference);
+    let sequences = held.sequences(batch);
+    let advantages = advantages(&sequences, knobs).map_err(|error| Error::Settings(error.to_string()))?;
+    let (mut gradients, mut sums, mut total, mut entropies) =
+        (Gradients::default(), Loss::default(), 0.0, 0.0);
+    let weights = learner.parameters().all();
+    for part in &parts {
+        let packed = pack(&sequences, &advantages, part);
+        let examples: Vec<&Example> = part.iter().map(|&place| &batch[place].1.example).collect();
+        let targets: Vec<u32> = examples.iter().flat_map(|example| example.targets()).collect();
+        let (new, entropy) = token_logprobs(&learner.logits(&examples)?, &targets, knobs.temperature)?;
+        let prox: Vec<f64> = new.to_vec1::<f32>()?.into_iter().map(f64::from).collect();
+        let (loss, part_sums) = policy_loss(&new, &packed.with_prox(&prox), knobs)?;
+        let loss = (loss * knobs.scale(prox.len(), advantages.trained, parts.len()))?;
+        total += f64::from(loss.to_scalar::<f32>()?);
+        entropies += f64::from(entropy.detach().sum_all()?.to_scalar::<f32>()?);
+        gradients.add(&weights, &loss.backward()?)?;
+        sums += part_sums;
+    }
+    let figures = update_figures(&advantages, &sums, total, entropies);
+    Ok(Update { gradients, figures })
+}
+
+fn update_figures(
+    advantages: &Advantages,
+    sums: &Loss,
+    loss: f64,
+    entropies: f64,
+) -> BTreeMap<&'static str, f64> {
+    BTreeMap::from([
+        ("loss", loss),
+        ("kl", advantages.kl_mean),
+        ("entropy", sums.mean(entropies)),
+        ("clip_fraction", sums.mean(sums.clipped as f64)),
+        ("behaviour_weight", sums.mean(sums.behaviour_weight)),
+        ("dropped_tokens", sums.dropped as f64),
+        ("trained_tokens", sums.tokens as f64),
+        ("unrewarded", advantages.unrewarded as f64),
+    ])
+}
+
+/// Log-probabilities of the trained tokens under the reference, sequence by sequence.
+fn reference_logprobs(
+    reference: &Learner,
+    batch: &[(usize, Trajectory)],
+    parts: &[Vec<usize>],
+    knobs: &Knobs,
+) -> Result<Vec<Vec<f32>>> {
+    let mut found = vec![Vec::new(); batch.len()];
+    for part in parts {
+        let examples: Vec<&Example> = part.iter().map(|&place| &batch[place].1.example).collect();
+        let targets: Vec<u32> = examples.iter().flat_map(|example| example.targets()).collect();
+        let (logprobs, _) =
+            token_logprobs(&reference.logits(&examples)?.detach(), &targets, knobs.temperature)?;
+        let mut values = logprobs.to_vec1::<f32>()?.into_iter();
+        for &place in part {
+            found[place] = values.by_ref().take(batch[place].1.example.learned()).collect();
+        }
+    }
+    Ok(found)
+}
+
+/// Sequences in order, as many together as stay within the limit.
+fn micro_batches(batch: &[(usize, Trajectory)], limit: usize) -> Vec<Vec<usize>> {
+    let (mut parts, mut open, mut held) = (Vec::new(), Vec::new(), 0);
+    for (place, (_, one)) in batch.iter().enumerate() {
+        if held + one.example.ids.len() > limit && !open.is_empty() {
+            parts.push(std::mem::take(&mut open));
+            held = 0;
+        }
+        open.push(place);
+        held += one.example.ids.len();
+    }
+    if !open.is_empty() {
+        parts.push(open);
+    }
+    parts
+}
+
+/// Means over rollouts: rewards, format compliance (`f_tau`), tool calls (`kappa`), turns, lengths.
+fn rollout_figures(all: &[Trajectory]) -> BTreeMap<&'static str, f64> {
+    let mean =
+        |value: &dyn Fn(&Trajectory) -> f64| all.iter().map(value).sum::<f64>() / all.len().max(1) as f64;
+    let calls: f64 = all.iter().map(|one| one.figures.calls as f64).sum();
+    let succeeded: f64 = all.iter().map(|one| one.figures.succeeded as f64).sum();
+    BTreeMap::from([
+        ("reward", mean(&|one| one.reward.total)),
+        ("reward_accuracy", mean(&|one| one.reward.accuracy)),
+        ("f_tau", mean(&|one| one.reward.format)),
+        ("reward_tool", mean(&|one| one.reward.tool)),
+        ("kappa", mean(&|one| one.figures.calls as f64)),
+        ("tool_success", if calls > 0.0 { succeeded / calls } else { 0.0 }),
+        ("turns", mean(&|one| one.figures.turns as f64)),
+        ("frames", mean(&|one| one.figures.frames as f64)),
+        ("length", mean(&|one| one.example.ids.len() as f64)),
+        ("generated_tokens", mean(&|one| one.figures.generated as f64)),
+        ("subagent_tokens", mean(&|one| one.figures.subagent_tokens as f64)),
+        ("truncated", mean(&|one| f64::from(u8::from(one.figures.truncated)))),
+        ("retokenised_tokens", mean(&|one| one.figures.retokenised as f64)),
+    ])
+}

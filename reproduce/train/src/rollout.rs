@@ -1,0 +1,355 @@
+//! Rollouts: the suite's agent samples answers, and every token of the main agent is kept with its
+//! log-probability.
+//!
+//! Source: `paravt/rl/workflow.py` (spec/training.md §2).
+
+use std::hash::{DefaultHasher, Hasher as _};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use futures::FutureExt as _;
+use futures::future::{BoxFuture, join_all};
+use paravt_qwen_vl::engine::Engine;
+use paravt_qwen_vl::prompt::Prompt;
+use paravt_suite::agent::Agent;
+use paravt_suite::backend::{Backend, BackendError, BackendInfo, Completion, Request};
+use paravt_suite::frames::FrameSource;
+use paravt_suite::message::{Message, Role};
+use paravt_suite::profile::Profile;
+use paravt_suite::protocol::{PromptMode, Protocol};
+use paravt_suite::record::{Record, RecordedPart, ToolCall, ToolOutcome};
+use paravt_suite::run::{Channel, CropMode, RunPlan};
+use paravt_suite::sample::Sample;
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::example::Example;
+use crate::reward::{QuestionType, Reward, RewardConfig, compose};
+
+/// Opens the model's turns when the think prefix is forced.
+const THINK: &str = "<think>\n";
+
+/// Which reading of the recipe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Semantics {
+    /// What the released code does: `fps: 1` switches the frame-budget gating off (frames at 1 per second,
+    /// at most 64), and the scored completion holds neither the forced think prefix nor tool responses.
+    Release,
+    /// What the paper says: gating draws the budget, the think prefix belongs to the completion, and so do
+    /// the results of its calls.
+    Paper,
+}
+
+/// Knobs of rollouts; defaults are those of `paragrpo_8b.yaml` and `_base.yaml`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RolloutConfig {
+    /// Which reading of the recipe.
+    pub semantics: Semantics,
+    /// Rollouts of one prompt.
+    pub group_size: usize,
+    /// Sampling temperature.
+    pub temperature: f64,
+    /// Most tokens of one turn.
+    pub max_new_tokens: u32,
+    /// Turns in which tools may be called.
+    pub max_turns: usize,
+    /// Calls that are run per turn; 0 is no cap, as in training upstream.
+    pub max_parallel: usize,
+    /// Whether `<think>\n` is put into the model's mouth.
+    pub think_prefix: bool,
+    /// Whether each prompt has a frame budget of its own, drawn from `frame_budgets`.
+    pub frame_gating: bool,
+    /// Budgets, in frames of the overview.
+    pub frame_budgets: Vec<usize>,
+    /// Overview frames without gating (`nframes`).
+    pub nframes: usize,
+    /// Tokens after which a sub-agent's summary is cut.
+    pub tool_response_tokens: usize,
+}
+
+impl Default for RolloutConfig {
+    fn default() -> Self {
+        Self {
+            semantics: Semantics::Release,
+            group_size: 8,
+            temperature: 0.7,
+            max_new_tokens: 2048,
+            max_turns: 3,
+            max_parallel: 0,
+            think_prefix: true,
+            frame_gating: true,
+            frame_budgets: vec![4, 8, 16, 32, 64],
+            nframes: 32,
+            tool_response_tokens: 512,
+        }
+    }
+}
+
+/// A question to learn from.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RlPrompt {
+    /// As the agent puts it.
+    pub sample: Sample,
+    /// What the reward compares with.
+    pub answer: String,
+    /// How it compares.
+    pub question: QuestionType,
+    /// Seconds of the video.
+    pub duration: f64,
+}
+
+/// One finished rollout of the main agent.
+#[derive(Debug, Clone)]
+pub struct Trajectory {
+    /// All its tokens; the generated ones are trained.
+    pub example: Example,
+    /// Log-probability of each generated token under the distribution it was drawn from.
+    pub behaviour: Vec<f32>,
+    /// What it earned.
+    pub reward: Reward,
+    /// What the agent did.
+    pub figures: RolloutFigures,
+}
+
+/// Counts of one rollout.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct RolloutFigures {
+    /// Tool calls.
+    pub calls: usize,
+    /// Of them, those that came back with a summary.
+    pub succeeded: usize,
+    /// Turns of the main agent.
+    pub turns: usize,
+    /// Tokens the main agent generated.
+    pub generated: usize,
+    /// Tokens the sub-agents generated.
+    pub subagent_tokens: usize,
+    /// Overview frames.
+    pub frames: usize,
+    /// Whether the last turn ended at the token limit.
+    pub truncated: bool,
+    /// Generated tokens that left training because the next prompt tokenises them otherwise.
+    pub retokenised: usize,
+}
+
+/// Everything that is the same for all rollouts of a run.
+pub struct Roller {
+    /// The model, sharing the trainer's weights.
+    pub engine: Arc<Engine>,
+    /// The texts.
+    pub protocol: Arc<Protocol>,
+    /// Where frames come from.
+    pub frames: Arc<dyn FrameSource>,
+    /// How to sample.
+    pub config: RolloutConfig,
+    /// What is rewarded.
+    pub reward: RewardConfig,
+}
+
+/// A recorded call of the main agent.
+struct Turn {
+    prompt: Prompt,
+    ids: Vec<u32>,
+    logprobs: Vec<f32>,
+}
+
+/// The engine as one rollout sees it.
+struct Recorder {
+    engine: Arc<Engine>,
+    config: RolloutConfig,
+    seed: u64,
+    turns: Mutex<Vec<Turn>>,
+}
+
+impl Recorder {
+    async fn call(&self, request: &Request) -> std::result::Result<Completion, paravt_qwen_vl::Error> {
+        let step = &request.id.step;
+        let mut generation = request.generation.clone();
+        generation.seed = Some(mix(&(self.seed, step)));
+        if step.contains("/sub") {
+            let prompt = self.engine.prepare(&request.messages).await?;
+            let mut completion = self.engine.answer(prompt, generation).await?;
+            let ids = completion.token_ids.as_deref().unwrap_or_default();
+            if let Some(kept) =
+                ids.get(..self.config.tool_response_tokens).filter(|kept| kept.len() < ids.len())
+            {
+                completion.text = format!("{} [truncated]", self.engine.prompter().decode(kept)?);
+            }
+            return Ok(completion);
+        }
+        generation.logprobs = true;
+        // The forced answer has its own opening words.
+        let forced = self.config.think_prefix && step != "force";
+        let mut messages = request.messages.clone();
+        if forced {
+            messages.push(Message::text(Role::Assistant, THINK));
+        }
+        let prompt = self.engine.prepare(&messages).await?;
+        let mut completion = self.engine.answer(prompt.clone(), generation).await?;
+        let turn = Turn {
+            prompt,
+            ids: completion.token_ids.clone().unwrap_or_default(),
+            logprobs: completion.logprobs.clone().unwrap_or_default(),
+        };
+        self.turns.lock().unwrap_or_else(PoisonError::into_inner).push(turn);
+        if forced {
+            completion.text.insert_str(0, THINK);
+        }
+        Ok(completion)
+    }
+}
+
+impl Backend for Recorder {
+    fn describe(&self) -> BackendInfo {
+        self.engine.describe()
+    }
+
+    fn complete<'a>(
+        &'a self,
+        request: &'a Request,
+    ) -> BoxFuture<'a, std::result::Result<Completion, BackendError>> {
+        self.call(request).map(|answer| answer.map_err(BackendError::from)).boxed()
+    }
+}
+
+fn mix(value: &impl std::hash::Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
+}
+
+impl Roller {
+    /// Rolls every prompt out `group_size` times, all at once: group after group.
+    ///
+    /// # Errors
+    /// A rollout that failed; the message names its sample.
+    pub async fn roll(&self, prompts: &[&RlPrompt], seed: u64) -> Result<Vec<Vec<Trajectory>>> {
+        let groups = prompts.iter().enumerate().map(|(number, prompt)| async move {
+            let seed = mix(&(seed, number));
+            let frames = self.budget(prompt, seed);
+            let rollouts =
+                (0..self.config.group_size).map(|sample| self.one(prompt, frames, mix(&(seed, sample))));
+            join_all(rollouts).await.into_iter().collect::<Result<Vec<_>>>()
+        });
+        join_all(groups).await.into_iter().collect()
+    }
+
+    /// Overview frames of a prompt; all its rollouts have the same.
+    fn budget(&self, prompt: &RlPrompt, seed: u64) -> usize {
+        match (self.config.frame_gating, self.config.semantics) {
+            // `fps: 1` with at most 64 frames, an even number of them, whatever the gating says.
+            (_, Semantics::Release) => (prompt.duration as usize).clamp(4, 64) / 2 * 2,
+            (true, Semantics::Paper) => {
+                let budgets = &self.config.frame_budgets;
+                budgets[mix(&(seed, "frames")) as usize % budgets.len()]
+            }
+            (false, Semantics::Paper) => self.config.nframes,
+        }
+    }
+
+    async fn one(&self, prompt: &RlPrompt, frames: usize, seed: u64) -> Result<Trajectory> {
+        let recorder = Arc::new(Recorder {
+            engine: Arc::clone(&self.engine),
+            config: self.config.clone(),
+            seed,
+            turns: Mutex::default(),
+        });
+        let profile = Profile::Strict;
+        let agent = Agent {
+            backend: Arc::clone(&recorder) as Arc<dyn Backend>,
+            protocol: Arc::clone(&self.protocol),
+            protocol_hash: String::new(),
+            plan: RunPlan {
+                profile,
+                switches: profile.switches(),
+                mode: PromptMode::Native,
+                channel: Channel::Image,
+                nframes: frames,
+                max_turns: self.config.max_turns,
+                max_parallel: self.config.max_parallel,
+                crop: CropMode::Subagent,
+                max_tokens: self.config.max_new_tokens,
+                temperature: self.config.temperature,
+                seed: None,
+            },
+            frames: Arc::clone(&self.frames),
+        };
+        let record = agent.run(&prompt.sample).await;
+        if let Some(error) = &record.error {
+            return Err(Error::Settings(format!("rollout of {}: {}", prompt.sample.uid, error.message)));
+        }
+        let turns = std::mem::take(&mut *recorder.turns.lock().unwrap_or_else(PoisonError::into_inner));
+        let completion = self.completion(&record, &turns)?;
+        let reward = compose(&completion, &prompt.answer, prompt.question, &self.reward).unwrap_or_default();
+        let mut figures = figures(&record, frames);
+        let (example, behaviour, retokenised) = assemble(turns)?;
+        figures.generated = behaviour.len() + retokenised;
+        figures.retokenised = retokenised;
+        Ok(Trajectory { example, behaviour, reward, figures })
+    }
+
+    /// The text that is rewarded.
+    fn completion(&self, record: &Record, turns: &[Turn]) -> Result<String> {
+        match self.config.semantics {
+            Semantics::Release => {
+                // Special tokens and all, as `tokenizer.decode` gives them.
+                let ids: Vec<u32> = turns.iter().flat_map(|turn| &turn.ids).copied().collect();
+                let text = self.engine.prompter().tokenizer().decode(&ids, false);
+                text.map_err(|error| Error::Settings(format!("tokenizer: {error}")))
+            }
+            Semantics::Paper => {
+                let spoken =
+                    record.transcript.messages.iter().skip_while(|message| message.role != Role::Assistant);
+                let texts = spoken.flat_map(|message| &message.parts).filter_map(|part| match part {
+                    RecordedPart::Text { text } => Some(text.as_str()),
+                    _ => None,
+                });
+                Ok(texts.collect::<Vec<_>>().join("\n"))
+            }
+        }
+    }
+}
+
+fn figures(record: &Record, frames: usize) -> RolloutFigures {
+    let transcript = &record.transcript;
+    let succeeded = |call: &&ToolCall| matches!(call.outcome, ToolOutcome::Summary { .. });
+    let tokens = |sub: bool| -> u64 {
+        let calls = transcript.calls.iter().filter(|call| call.step.contains("/sub") == sub);
+        calls.filter_map(|call| call.usage).map(|usage| usage.completion_tokens).sum()
+    };
+    RolloutFigures {
+        calls: transcript.tool_calls.len() + transcript.dropped_calls,
+        succeeded: transcript.tool_calls.iter().filter(succeeded).count(),
+        turns: transcript.calls.iter().filter(|call| !call.step.contains("/sub")).count(),
+        subagent_tokens: tokens(true) as usize,
+        frames,
+        truncated: transcript.truncated,
+        ..RolloutFigures::default()
+    }
+}
+
+/// The last prompt with all that was generated before it and after it. A turn whose text the next prompt
+/// tokenises otherwise than it was generated is read but not trained.
+fn assemble(mut turns: Vec<Turn>) -> Result<(Example, Vec<f32>, usize)> {
+    let last = turns.pop().ok_or_else(|| Error::Settings("a rollout without a turn".to_owned()))?;
+    let mut prompt = last.prompt;
+    let (mut trained, mut behaviour, mut lost) = (vec![false; prompt.ids.len()], Vec::new(), 0);
+    for turn in &turns {
+        let (start, end) = (turn.prompt.ids.len(), turn.prompt.ids.len() + turn.ids.len());
+        let same = prompt.ids.starts_with(&turn.prompt.ids) && prompt.ids.get(start..end) == Some(&turn.ids);
+        if same {
+            trained[start..end].fill(true);
+            behaviour.extend_from_slice(&turn.logprobs);
+        } else {
+            lost += turn.ids.len();
+        }
+    }
+    for (number, &id) in last.ids.iter().enumerate() {
+        prompt.ids.push(id);
+        prompt.positions.push([prompt.next_position + number as u32; 3]);
+        trained.push(true);
+    }
+    behaviour.extend(last.logprobs);
+    Ok((Example::of_prompt(prompt, trained), behaviour, lost))
+}

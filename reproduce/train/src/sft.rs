@@ -1,0 +1,248 @@
+//! Supervised fine-tuning on packed conversations.
+//!
+//! Source: `paravt/sft/configs/qwen3vl_8b.yaml` and lmms-engine (spec/training.md §1).
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::time::Instant;
+
+use candle_core::Device;
+use paravt_qwen_vl::prompt::Prompter;
+use rand::SeedableRng as _;
+use rand::rngs::StdRng;
+use rand::seq::SliceRandom as _;
+use serde::{Deserialize, Serialize};
+
+use crate::checkpoint::Checkpoints;
+use crate::data::Conversations;
+use crate::error::{Error, Result};
+use crate::example::Example;
+use crate::learner::Learner;
+use crate::log::Log;
+use crate::objective::token_logprobs;
+use crate::optimizer::{AdamW, AdamWConfig, Gradients};
+use crate::schedule::Schedule;
+
+/// Knobs of SFT.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct SftConfig {
+    /// The optimiser.
+    pub optimizer: AdamWConfig,
+    /// The learning rate over steps.
+    pub schedule: Schedule,
+    /// Steps in all; the data is gone through as often as they need (recipe: one epoch, at most 1,500).
+    pub steps: usize,
+    /// Most tokens of a pack, which is one forward and backward pass: bounds memory (recipe: 8,192).
+    /// Longer rows are left out and counted.
+    pub pack_tokens: usize,
+    /// Packs of a step (recipe: 4 on each of 8 devices).
+    pub packs_per_step: usize,
+    /// Steps between checkpoints (recipe: 100).
+    pub save_every: usize,
+    /// Order of the rows.
+    pub seed: u64,
+}
+
+impl Default for SftConfig {
+    fn default() -> Self {
+        Self {
+            optimizer: AdamWConfig::default(),
+            schedule: Schedule::Cosine { warmup_ratio: 0.05 },
+            steps: 1500,
+            pack_tokens: 8192,
+            packs_per_step: 32,
+            save_every: 100,
+            seed: 0,
+        }
+    }
+}
+
+/// Where in the data a step begins.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Progress {
+    step: usize,
+    /// Rows taken so far, over all epochs.
+    taken: usize,
+    over_long: usize,
+}
+
+/// A step's packs, and where the next step begins.
+struct Batch {
+    packs: Vec<Vec<Example>>,
+    next: Progress,
+}
+
+/// Figures of a finished step.
+#[derive(Debug, Clone, Copy)]
+pub struct SftStep {
+    /// Counted from 1.
+    pub step: usize,
+    /// Mean negative log-likelihood of a learned token, in nats.
+    pub loss: f64,
+    /// Norm of the gradients before clipping.
+    pub grad_norm: f64,
+    /// Tokens of the step per second, learned or not.
+    pub tokens_per_second: f64,
+}
+
+/// Trains `base` and leaves the model in `out/final`. Goes on from the last checkpoint in `out`.
+///
+/// # Errors
+/// Wrong data, a checkpoint of other settings, a file that cannot be written.
+pub fn train(
+    base: &Path,
+    out: &Path,
+    data: Arc<dyn Conversations>,
+    config: &SftConfig,
+    mut tell: impl FnMut(&SftStep),
+) -> Result<()> {
+    let checkpoints = Checkpoints::new(out);
+    let latest = checkpoints.latest();
+    let learner = Learner::load(latest.as_deref().unwrap_or(base), Device::Cpu)?;
+    let mut optimizer = AdamW::new(config.optimizer.clone(), learner.parameters().all());
+    let mut progress = match &latest {
+        Some(folder) => Checkpoints::restore(folder, &mut optimizer, config)?,
+        None => Progress::default(),
+    };
+    std::fs::create_dir_all(out).map_err(|error| Error::file(out, error))?;
+    let log = Log::open(&out.join("training.jsonl"), progress.step)?;
+    let batches = prepare(data, Arc::clone(learner.prompter()), config.clone(), progress);
+    while progress.step < config.steps {
+        let started = Instant::now();
+        let batch = batches.recv().unwrap_or_else(|_| Err(Error::Settings("the data ended".to_owned())))?;
+        let (loss, gradients) = gradients(&learner, &optimizer, &batch.packs)?;
+        let factor = config.schedule.factor(progress.step, config.steps);
+        let grad_norm = optimizer.step(&gradients, factor)?;
+        progress = batch.next;
+        let tokens: usize = batch.packs.iter().flatten().map(|example| example.ids.len()).sum();
+        let learned: usize = batch.packs.iter().flatten().map(Example::learned).sum();
+        let tokens_per_second = tokens as f64 / started.elapsed().as_secs_f64();
+        log.add(
+            progress.step,
+            &[
+                ("loss", loss),
+                ("grad_norm", grad_norm),
+                ("learning_rate", config.optimizer.learning_rate * factor),
+                ("tokens", tokens as f64),
+                ("learned_tokens", learned as f64),
+                ("over_long_rows", progress.over_long as f64),
+                ("tokens_per_second", tokens_per_second),
+            ],
+        )?;
+        tell(&SftStep { step: progress.step, loss, grad_norm, tokens_per_second });
+        if progress.step % config.save_every == 0 && progress.step < config.steps {
+            checkpoints.save(progress.step, &learner, &optimizer, config, &progress)?;
+        }
+    }
+    learner.save(&out.join("final"))
+}
+
+/// Token-mean loss over all packs together, and its gradients.
+///
+/// # Errors
+/// Tensor arithmetic.
+pub fn gradients(learner: &Learner, optimizer: &AdamW, packs: &[Vec<Example>]) -> Result<(f64, Gradients)> {
+    let learned: usize = packs.iter().flatten().map(Example::learned).sum();
+    let (mut loss, mut gradients) = (0.0, Gradients::default());
+    for pack in packs {
+        let batch: Vec<&Example> = pack.iter().collect();
+        let targets: Vec<u32> = pack.iter().flat_map(Example::targets).collect();
+        let (logprobs, _) = token_logprobs(&learner.logits(&batch)?, &targets, 1.0)?;
+        let part = (logprobs.sum_all()? / -(learned as f64))?;
+        gradients.add(optimizer.weights(), &part.backward()?)?;
+        loss += f64::from(part.to_scalar::<f32>()?);
+    }
+    Ok((loss, gradients))
+}
+
+/// Makes batches on a thread of its own while the model computes.
+fn prepare(
+    data: Arc<dyn Conversations>,
+    prompter: Arc<Prompter>,
+    config: SftConfig,
+    mut progress: Progress,
+) -> Receiver<Result<Batch>> {
+    let (sender, receiver) = sync_channel(2);
+    std::thread::spawn(move || {
+        while progress.step < config.steps {
+            let batch = next_batch(&*data, &prompter, &config, progress);
+            if let Ok(batch) = &batch {
+                progress = batch.next;
+            }
+            let failed = batch.is_err();
+            if sender.send(batch).is_err() || failed {
+                return;
+            }
+        }
+    });
+    receiver
+}
+
+/// Packs of one step in the order of the rows; the row that no longer fits begins
+/// the next step.
+fn next_batch(
+    data: &dyn Conversations,
+    prompter: &Prompter,
+    config: &SftConfig,
+    progress: Progress,
+) -> Result<Batch> {
+    let (mut packs, mut open, mut held) = (Vec::new(), Vec::new(), 0);
+    let mut next = Progress { step: progress.step + 1, ..progress };
+    let mut order = Order::new(data.count(), config.seed)?;
+    while packs.len() < config.packs_per_step {
+        let conversation = data.conversation(order.row(next.taken))?;
+        let example = Example::of_conversation(prompter, &conversation)?;
+        let length = example.ids.len();
+        if length > config.pack_tokens {
+            next.over_long += 1;
+            next.taken += 1;
+            if data.count().is_some_and(|count| next.over_long >= count && held == 0 && packs.is_empty()) {
+                return Err(Error::Settings(format!("no row fits into {} tokens", config.pack_tokens)));
+            }
+            continue;
+        }
+        if held + length > config.pack_tokens {
+            packs.push(std::mem::take(&mut open));
+            held = 0;
+            // The row is made again for the next step where this was the last pack.
+            if packs.len() == config.packs_per_step {
+                break;
+            }
+        }
+        open.push(example);
+        held += length;
+        next.taken += 1;
+    }
+    Ok(Batch { packs, next })
+}
+
+/// Rows in the order of training: each epoch a shuffle of its own; endless data as it comes.
+struct Order {
+    count: Option<usize>,
+    seed: u64,
+    epoch: Option<(usize, Vec<usize>)>,
+}
+
+impl Order {
+    fn new(count: Option<usize>, seed: u64) -> Result<Self> {
+        if count == Some(0) {
+            return Err(Error::Settings("the data has no row".to_owned()));
+        }
+        Ok(Self { count, seed, epoch: None })
+    }
+
+    fn row(&mut self, taken: usize) -> usize {
+        let Some(count) = self.count else { return taken };
+        let wanted = taken / count;
+        if self.epoch.as_ref().is_none_or(|(epoch, _)| *epoch != wanted) {
+            let mut rows: Vec<usize> = (0..count).collect();
+            let seed = self.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(wanted as u64);
+            rows.shuffle(&mut StdRng::seed_from_u64(seed));
+            self.epoch = Some((wanted, rows));
+        }
+        self.epoch.as_ref().map_or(0, |(_, rows)| rows[taken % count])
+    }
+}

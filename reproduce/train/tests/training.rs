@@ -1,0 +1,148 @@
+//! Loss, gradients and optimiser steps beside torch's, on small random models of both families.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::process::Command;
+
+use candle_core::{Device, Tensor};
+use paravt_suite::conversation::parse_conversation;
+use paravt_train::example::Example;
+use paravt_train::learner::Learner;
+use paravt_train::objective::{Knobs, Tokens, policy_loss, token_logprobs};
+use paravt_train::optimizer::{AdamW, AdamWConfig, Gradients};
+use paravt_train::sft;
+use serde::Deserialize;
+
+#[derive(Deserialize)]
+struct Recorded {
+    messages: Vec<serde_json::Value>,
+    examples: Vec<RecordedExample>,
+    /// Advantages, prox, behaviour.
+    tokens: Vec<[Vec<f64>; 3]>,
+}
+
+#[derive(Deserialize)]
+struct RecordedExample {
+    ids: Vec<u32>,
+    trained: Vec<bool>,
+}
+
+/// What torch recorded under a name of ours.
+fn theirs<'a>(tensors: &'a HashMap<String, Tensor>, start: &str, name: &str) -> Option<&'a Tensor> {
+    let newer = [
+        name.to_owned(),
+        name.replacen("model.", "model.language_model.", 1),
+        name.replacen("visual.", "model.visual.", 1),
+    ];
+    newer.iter().find_map(|name| tensors.get(&format!("{start}.{name}")))
+}
+
+fn norm(x: &Tensor) -> f64 {
+    f64::from(x.sqr().unwrap().sum_all().unwrap().to_scalar::<f32>().unwrap()).sqrt()
+}
+
+/// Every tensor within 1e-4 of torch's, relative to its own size, or to a millionth of all where it is
+/// nothing but rounding.
+fn assert_close(label: &str, start: &str, tensors: &HashMap<String, Tensor>, ours: &[(String, Tensor)]) {
+    let recorded = tensors.iter().filter(|(name, _)| name.starts_with(&format!("{start}.")));
+    let all = recorded.clone().map(|(_, x)| norm(x).powi(2)).sum::<f64>().sqrt();
+    assert_eq!(ours.len(), recorded.count(), "{label}: {start}: tensors");
+    let mut worst = (0.0, String::new());
+    for (name, ours) in ours {
+        let theirs = theirs(tensors, start, name).unwrap_or_else(|| panic!("{label}: torch has no {name}"));
+        let theirs = theirs.flatten_all().unwrap();
+        let far = norm(&(ours.flatten_all().unwrap() - &theirs).unwrap()) / norm(&theirs).max(1e-6 * all);
+        assert!(far <= 1e-4, "{label}: {start}.{name}: {far:.2e}");
+        if far > worst.0 {
+            worst = (far, name.clone());
+        }
+    }
+    println!("{label}: {start}: {} tensors, worst {:.1e} ({})", ours.len(), worst.0, worst.1);
+}
+
+fn scalar(tensors: &HashMap<String, Tensor>, name: &str) -> f64 {
+    f64::from(tensors[name].to_scalar::<f32>().unwrap())
+}
+
+fn compare(folder: &Path) {
+    let label = folder.file_name().unwrap().display().to_string();
+    let tensors = candle_core::safetensors::load(folder.join("training.safetensors"), &Device::Cpu).unwrap();
+    let recorded: Recorded =
+        serde_json::from_slice(&std::fs::read(folder.join("training.json")).unwrap()).unwrap();
+    let learner = Learner::load(folder, Device::Cpu).unwrap();
+    let examples: Vec<Example> = recorded
+        .messages
+        .iter()
+        .map(|messages| {
+            Example::of_conversation(learner.prompter(), &parse_conversation(messages).unwrap()).unwrap()
+        })
+        .collect();
+    for (ours, theirs) in examples.iter().zip(&recorded.examples) {
+        // The line break after the last turn is nobody's.
+        let length = theirs.ids.len();
+        assert_eq!(
+            (&ours.ids[..length], &ours.trained[..length]),
+            (&theirs.ids[..], &theirs.trained[..]),
+            "{label}"
+        );
+        assert!(!ours.trained[length..].contains(&true));
+    }
+    let named = |gradients: &Gradients| -> Vec<(String, Tensor)> {
+        let all = learner.named().into_iter();
+        all.filter_map(|(name, _)| gradients.get(&name).cloned().map(|gradient| (name, gradient))).collect()
+    };
+
+    // Supervised, in two packs: the split does not show.
+    let config =
+        AdamWConfig { learning_rate: 1e-3, weight_decay: 0.01, max_grad_norm: 0.5, ..AdamWConfig::default() };
+    let mut optimizer = AdamW::new(config, learner.parameters().all());
+    let packs = [examples[..2].to_vec(), examples[2..].to_vec()];
+    let (loss, gradients) = sft::gradients(&learner, &optimizer, &packs).unwrap();
+    let wanted = scalar(&tensors, "sft_loss");
+    assert!((loss - wanted).abs() <= 1e-5 * wanted, "{label}: loss {loss}, torch {wanted}");
+    assert_close(&label, "sft", &tensors, &named(&gradients));
+
+    // The policy objective, all in one batch.
+    let knobs = Knobs::paragrpo();
+    let batch: Vec<&Example> = examples.iter().collect();
+    let targets: Vec<u32> = examples.iter().flat_map(Example::targets).collect();
+    let (new, _) = token_logprobs(&learner.logits(&batch).unwrap(), &targets, knobs.temperature).unwrap();
+    let column = |which: usize| -> Vec<f64> {
+        recorded.tokens.iter().flat_map(|tokens| &tokens[which]).copied().collect()
+    };
+    let (advantages, prox, behaviour) = (column(0), column(1), column(2));
+    let tokens = Tokens { advantages: &advantages, prox: &prox, behaviour: &behaviour };
+    let (loss, sums) = policy_loss(&new, &tokens, &knobs).unwrap();
+    assert!(sums.clipped > 0 && sums.dropped > 0, "{label}: every branch is taken");
+    let loss = (loss * knobs.scale(targets.len(), targets.len(), 1)).unwrap();
+    let wanted = scalar(&tensors, "policy_loss");
+    let found = f64::from(loss.to_scalar::<f32>().unwrap());
+    assert!((found - wanted).abs() <= 1e-4 * wanted.abs(), "{label}: policy loss {found}, torch {wanted}");
+    let mut gradients = Gradients::default();
+    gradients.add(optimizer.weights(), &loss.backward().unwrap()).unwrap();
+    assert_close(&label, "policy", &tensors, &named(&gradients));
+
+    // Two optimiser steps.
+    let mut norm = 0.0;
+    for _ in 0..2 {
+        let (_, gradients) = sft::gradients(&learner, &optimizer, &packs).unwrap();
+        norm = optimizer.step(&gradients, 1.0).unwrap();
+    }
+    let wanted = scalar(&tensors, "norm");
+    assert!((norm - wanted).abs() <= 1e-4 * wanted, "{label}: gradient norm {norm}, torch {wanted}");
+    let after: Vec<(String, Tensor)> =
+        learner.named().into_iter().map(|(name, weight)| (name, weight.var.as_tensor().clone())).collect();
+    assert_close(&label, "after", &tensors, &after);
+}
+
+#[test]
+fn losses_gradients_and_steps_are_those_of_torch() {
+    let folder = tempfile::tempdir().unwrap();
+    let python = std::env::var_os("PARAVT_PYTHON").expect("PARAVT_PYTHON: run ci/setup, then ci/test");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/training.py");
+    let output = Command::new(python).arg(script).arg(folder.path()).output().expect("python runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    for name in ["qwen3", "qwen25"] {
+        compare(&folder.path().join(name));
+    }
+}

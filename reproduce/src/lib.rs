@@ -2,6 +2,7 @@
 //! Recipes and the stages that run them.
 
 pub mod nano;
+pub mod stage;
 
 use std::path::Path;
 
@@ -152,10 +153,7 @@ impl Recipe {
     }
 
     fn parse(file: &str, text: &str) -> Result<Self, RecipeError> {
-        toml::from_str(text).map_err(|error| {
-            let message = error.to_string();
-            RecipeError::Invalid { file: file.to_owned(), nearest: nearest_field(&message), message }
-        })
+        parse_toml(file, text)
     }
 
     /// All steps in order.
@@ -206,6 +204,14 @@ impl std::fmt::Display for Step {
             Self::Report { paper_row } => write!(f, "report    against the published row {paper_row}"),
         }
     }
+}
+
+/// A recipe's text; a wrong field is named with its nearest neighbour.
+pub(crate) fn parse_toml<T: serde::de::DeserializeOwned>(file: &str, text: &str) -> Result<T, RecipeError> {
+    toml::from_str(text).map_err(|error| {
+        let message = error.to_string();
+        RecipeError::Invalid { file: file.to_owned(), nearest: nearest_field(&message), message }
+    })
 }
 
 /// For "unknown field `x`, expected one of `a`, `b`": the nearest of the expected ones.

@@ -3,21 +3,12 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use paravt_nano::{Curriculum, WorldError, write_model};
+use paravt_nano::{Curriculum, write_model};
 use paravt_suite::message::Message;
 use paravt_train::data::Conversations;
 use paravt_train::sft::{self, SftConfig, SftStep};
 
-/// Why a stage of the embedded reproduction failed.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The world could not be made.
-    #[error(transparent)]
-    World(#[from] WorldError),
-    /// Training failed.
-    #[error(transparent)]
-    Train(#[from] paravt_train::Error),
-}
+use super::Error;
 
 /// The endless curriculum of a seed.
 struct Lessons {

@@ -1,0 +1,182 @@
+//! The recipe of the embedded reproduction as data.
+
+use std::path::Path;
+
+use paravt_nano::{TrainingSizes, WorldOptions};
+use paravt_suite::profile::Profile;
+use paravt_suite::protocol::PromptMode;
+use paravt_suite::run::{Channel, CropMode, RunPlan};
+use paravt_train::rl::RlConfig;
+use paravt_train::sft::SftConfig;
+use serde::{Deserialize, Serialize};
+
+use crate::RecipeError;
+
+/// The embedded reproduction: generated videos, SFT, PARA-GRPO, evaluation.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NanoRecipe {
+    /// What it reproduces.
+    pub title: String,
+    /// What is evaluated on.
+    pub world: World,
+    /// What is trained on.
+    pub data: Data,
+    /// The cold start.
+    pub sft: SftConfig,
+    /// Reinforcement learning after it.
+    pub rl: RlConfig,
+    /// How checkpoints are evaluated.
+    pub evaluate: Evaluate,
+    /// Evaluations, in order.
+    pub runs: Vec<NanoRun>,
+    /// Further trainings from the same cold start that `--full` compares.
+    #[serde(default)]
+    pub variants: Vec<Variant>,
+}
+
+/// The generated splits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct World {
+    /// Videos per benchmark.
+    pub videos: usize,
+    /// Questions per video.
+    pub questions: usize,
+    /// Everything follows from it.
+    pub seed: u64,
+}
+
+/// The generated training data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Data {
+    /// Videos that rows and prompts share.
+    pub videos: usize,
+    /// SFT rows.
+    pub rows: usize,
+    /// RL prompts.
+    pub prompts: usize,
+}
+
+/// Settings that all evaluations share; see [`RunPlan`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Evaluate {
+    profile: Profile,
+    nframes: usize,
+    max_turns: usize,
+    max_parallel: usize,
+    max_tokens: u32,
+    /// Splits by name.
+    pub splits: Vec<String>,
+}
+
+/// One evaluation of all splits.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NanoRun {
+    /// Name of its folder.
+    pub name: String,
+    /// Whose weights: `sft`, `rl`, or a variant's name.
+    pub model: String,
+    /// Prompt mode.
+    pub mode: PromptMode,
+    /// Calls run per turn, where it is not the common number; 1 is sequential dispatch.
+    pub max_parallel: Option<usize>,
+    /// Only with `--full`.
+    #[serde(default)]
+    pub full: bool,
+}
+
+/// Another training from the same cold start: fields of `rl` that it changes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Variant {
+    /// Its name.
+    pub name: String,
+    /// What it is.
+    pub title: String,
+    /// Fields of [`RlConfig`], merged over the recipe's.
+    pub rl: toml::Table,
+}
+
+impl NanoRecipe {
+    /// The built-in one.
+    ///
+    /// # Errors
+    /// It is damaged: a bug.
+    pub fn built_in() -> Result<Self, RecipeError> {
+        Self::parse("recipe paravt-nano", include_str!("../../recipes/paravt-nano.toml"))
+    }
+
+    /// A file.
+    ///
+    /// # Errors
+    /// It cannot be read or is no such recipe.
+    pub fn read(path: &Path) -> Result<Self, RecipeError> {
+        let file = path.display().to_string();
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| RecipeError::Unreadable { file: file.clone(), message: error.to_string() })?;
+        Self::parse(&file, &text)
+    }
+
+    fn parse(file: &str, text: &str) -> Result<Self, RecipeError> {
+        crate::parse_toml(file, text)
+    }
+
+    /// The generated splits.
+    pub fn world(&self) -> WorldOptions {
+        WorldOptions { videos: self.world.videos, questions: self.world.questions, seed: self.world.seed }
+    }
+
+    /// The sizes of the training data.
+    pub fn sizes(&self) -> TrainingSizes {
+        TrainingSizes { videos: self.data.videos, rows: self.data.rows, prompts: self.data.prompts }
+    }
+
+    /// The reinforcement learning of a variant.
+    ///
+    /// # Errors
+    /// It changes a field that does not exist.
+    pub fn variant(&self, variant: &Variant) -> Result<RlConfig, RecipeError> {
+        let invalid = |message: String| RecipeError::Invalid {
+            file: format!("variant {}", variant.name),
+            message,
+            nearest: None,
+        };
+        let mut rl = toml::Table::try_from(&self.rl).map_err(|error| invalid(error.to_string()))?;
+        merge(&mut rl, &variant.rl);
+        rl.try_into().map_err(|error: toml::de::Error| invalid(error.to_string()))
+    }
+
+    /// How samples are put to the model in a run.
+    pub fn plan(&self, run: &NanoRun) -> RunPlan {
+        let evaluate = &self.evaluate;
+        RunPlan {
+            profile: evaluate.profile,
+            switches: evaluate.profile.switches(),
+            mode: run.mode,
+            channel: Channel::Image,
+            nframes: evaluate.nframes,
+            max_turns: evaluate.max_turns,
+            max_parallel: run.max_parallel.unwrap_or(evaluate.max_parallel),
+            crop: CropMode::Subagent,
+            max_tokens: evaluate.max_tokens,
+            temperature: 0.0,
+            seed: None,
+        }
+    }
+}
+
+/// Writes tables over tables, field by field.
+fn merge(into: &mut toml::Table, from: &toml::Table) {
+    for (name, value) in from {
+        match (into.get_mut(name), value) {
+            (Some(toml::Value::Table(into)), toml::Value::Table(from)) => merge(into, from),
+            _ => {
+                into.insert(name.clone(), value.clone());
+            }
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! A run that is stopped and goes on ends as one that never stopped, bit for bit.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use paravt_nano::{Curriculum, Kind, write_model};
+use paravt_suite::message::Message;
+use paravt_train::data::Conversations;
+use paravt_train::optimizer::AdamWConfig;
+use paravt_train::sft::{self, SftConfig};
+
+/// Lessons with pictures, as many as there are.
+struct Lessons(usize);
+
+impl Conversations for Lessons {
+    fn count(&self) -> Option<usize> {
+        Some(self.0)
+    }
+
+    fn conversation(&self, number: usize) -> paravt_train::Result<Vec<Message>> {
+        let kinds = [Kind::Name, Kind::Bind, Kind::List, Kind::Recall];
+        Ok(Curriculum::new(number as u64).row(kinds[number % 4]).expect("a lesson").messages)
+    }
+}
+
+fn config() -> SftConfig {
+    SftConfig {
+        optimizer: AdamWConfig { learning_rate: 1e-3, ..AdamWConfig::default() },
+        steps: 8,
+        pack_tokens: 300,
+        packs_per_step: 2,
+        save_every: 2,
+        seed: 5,
+        ..SftConfig::default()
+    }
+}
+
+fn fresh(folder: &Path) -> PathBuf {
+    let model = folder.join("fresh");
+    write_model(&model, 1).unwrap();
+    model
+}
+
+fn weights(folder: &Path) -> BTreeMap<String, Vec<f32>> {
+    let tensors = candle_core::safetensors::load(folder.join("model.safetensors"), &candle_core::Device::Cpu);
+    let values = |x: candle_core::Tensor| x.flatten_all().unwrap().to_vec1::<f32>().unwrap();
+    tensors.unwrap().into_iter().map(|(name, x)| (name, values(x))).collect()
+}
+
+/// The log without what a clock says.
+fn log(folder: &Path) -> Vec<serde_json::Value> {
+    let text = std::fs::read_to_string(folder.join("training.jsonl")).unwrap();
+    let lines = text.lines().map(|line| {
+        let mut fields: serde_json::Value = serde_json::from_str(line).unwrap();
+        fields.as_object_mut().unwrap().retain(|name, _| !name.contains("second"));
+        fields
+    });
+    lines.collect()
+}
+
+#[test]
+fn supervised_training_that_stops_anywhere_ends_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    let base = fresh(folder.path());
+    let whole = folder.path().join("whole");
+    sft::train(&base, &whole, Arc::new(Lessons(11)), &config(), |_| {}).unwrap();
+    assert_eq!(log(&whole).len(), 8);
+    for stop in [1, 5] {
+        // Stopped in the middle of a step: what came after the last checkpoint is lost, and no more.
+        let part = folder.path().join(format!("part{stop}"));
+        let stopped = std::panic::catch_unwind(|| {
+            sft::train(&base, &part, Arc::new(Lessons(11)), &config(), |step| assert_ne!(step.step, stop))
+        });
+        assert!(stopped.is_err() && !part.join("final").exists());
+        let mut steps = Vec::new();
+        sft::train(&base, &part, Arc::new(Lessons(11)), &config(), |step| steps.push(step.step)).unwrap();
+        assert_eq!(steps[0], stop / 2 * 2 + 1, "goes on after the last checkpoint");
+        assert_eq!(weights(&part.join("final")), weights(&whole.join("final")));
+        assert_eq!(log(&part), log(&whole));
+    }
+    // Other settings are another run.
+    let other = SftConfig { pack_tokens: 301, ..config() };
+    let error = sft::train(&base, &whole, Arc::new(Lessons(11)), &other, |_| {}).unwrap_err();
+    assert!(error.to_string().contains("pack_tokens was 300, is 301"), "{error}");
+}
+
+#[test]
+fn rows_that_are_too_long_are_left_out_and_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let base = fresh(folder.path());
+    let config = SftConfig { pack_tokens: 120, steps: 3, ..config() };
+    let out = folder.path().join("out");
+    sft::train(&base, &out, Arc::new(Lessons(8)), &config, |_| {}).unwrap();
+    assert!(log(&out)[2]["over_long_rows"].as_f64().unwrap() > 0.0);
+    let error = sft::train(&base, &folder.path().join("none"), Arc::new(Lessons(0)), &config, |_| {});
+    assert!(error.unwrap_err().to_string().contains("no row"));
+    let tiny = SftConfig { pack_tokens: 2, ..config };
+    let error = sft::train(&base, &folder.path().join("tiny"), Arc::new(Lessons(8)), &tiny, |_| {});
+    assert!(error.unwrap_err().to_string().contains("no row fits into 2 tokens"));
+}

@@ -6,9 +6,10 @@ CASES has three lists; RESULTS has under each name one result per case, in order
     batches    {knobs, sequences: [{loss_mask, behaviour, reference, reward, group, prox, new}]}
                -> {scaled, normalised, raw, tokens, kl_mean, loss, gradient}
                behaviour and loss_mask by token, the others by position; gradient by new log-probability
-    softmax    {logits, targets, temperature, by_logprob, by_entropy} -> {logprobs, entropy, gradient}
+    softmax    {logits, targets, temperature, by_logprob, by_entropy}
+               -> {logprobs, entropy, gradient, cross_entropy, cross_entropy_gradient}
     chains     {knobs, logits, targets, advantages, prox, behaviour} -> {loss, gradient} by logits
-All in float64 but the results of `softmax` and `chains`, whose inputs were rounded to float32 before.
+Everything is computed in float64; logits are float32 numbers.
 """
 import json
 import sys

@@ -3,8 +3,9 @@
 
 mod common;
 
+use candle_core::{Device, IndexOp as _, Var};
 use common::{Rollout, error, flat, host_loss, objectives, rollouts};
-use paravt_train::objective::{Aggregation, Knobs, Sequence, advantages};
+use paravt_train::objective::{Aggregation, Knobs, Sequence, advantages, pack, policy_loss};
 use proptest::prelude::*;
 use serde::Deserialize;
 
@@ -82,6 +83,34 @@ fn what_does_not_go_together_is_said() {
     batch[1] = Sequence { reward: f64::NAN, ..rollouts[1].sequence() };
     let error = advantages(&batch, &Knobs::grpo()).unwrap_err().to_string();
     assert_eq!(error, "sequence 1: the reward is NaN");
+}
+
+#[test]
+fn the_tensor_has_the_gradient_of_the_host() {
+    for (seed, knobs) in (0..).zip(objectives()) {
+        let mut rollouts = rollouts(seed, 2, 4);
+        // As they are in a tensor.
+        let narrow = |value: &mut f64| *value = f64::from(*value as f32);
+        rollouts.iter_mut().for_each(|rollout| rollout.new.iter_mut().for_each(narrow));
+        let (value, _, wanted) = host_loss(&rollouts, &knobs, 1);
+        let batch: Vec<Sequence<'_>> = rollouts.iter().map(Rollout::sequence).collect();
+        let made = advantages(&batch, &knobs).unwrap();
+        let packed = pack(&batch, &made, &[0, 1, 2, 3, 4, 5, 6, 7]);
+        let at = |of: fn(&Rollout) -> &[f64]| -> Vec<f64> {
+            packed.positions.iter().map(|&(sequence, position)| of(&rollouts[sequence])[position]).collect()
+        };
+        let prox = at(|rollout| &rollout.prox);
+        let new: Vec<f32> = at(|rollout| &rollout.new).into_iter().map(|new| new as f32).collect();
+        let new = Var::new(new, &Device::Cpu).unwrap();
+        let (loss, sums) = policy_loss(&new, &packed.with_prox(&prox), &knobs).unwrap();
+        let loss = (loss * knobs.scale(sums.tokens, made.trained, 1)).unwrap();
+        let found = loss.backward().unwrap().get(&new).unwrap().to_vec1::<f32>().unwrap();
+        let wanted = packed.positions.iter().map(|&(sequence, position)| wanted[sequence][position]);
+        assert!(error(found.into_iter().map(f64::from), wanted) < 1e-6);
+        assert!((f64::from(loss.to_scalar::<f32>().unwrap()) - value).abs() < 1e-6 * value.abs().max(1.0));
+        let error = policy_loss(&new.i(1..).unwrap(), &packed.with_prox(&prox), &knobs).unwrap_err();
+        assert!(error.to_string().contains("policy loss: new F32"), "{error}");
+    }
 }
 
 #[test]

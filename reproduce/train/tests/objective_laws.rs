@@ -85,6 +85,30 @@ fn what_does_not_go_together_is_said() {
     assert_eq!(error, "sequence 1: the reward is NaN");
 }
 
+/// Rewards and advantages of groups of 8: spec/pyvision.md §2.5.
+#[test]
+fn the_worked_groups_of_pyvision() {
+    let groups = [
+        ([1.2, 1.2, 1.1, 0.0, 0.0, 0.0, 0.0, 0.0], [0.7625, 0.7625, 0.6625, -0.4375, -0.4375]),
+        ([1.0, 1.0, 1.0, 1.4, 1.1, 1.1, 1.2, 1.0], [-0.1, -0.1, -0.1, 0.3, 0.0]),
+    ];
+    for (rewards, wanted) in groups {
+        let mask = [false, true, false, true, true, false];
+        let sequence = |reward| Sequence {
+            loss_mask: &mask,
+            behaviour: &[-1.0; 6],
+            reference: Some(&[-3.0; 6]),
+            reward,
+            group: 0,
+        };
+        let made = advantages(&rewards.map(sequence), &Knobs::pyvision()).unwrap();
+        for (tokens, wanted) in made.tokens.iter().zip(wanted) {
+            let row = [1.0, 0.0, 1.0, 1.0, 0.0, 0.0].map(|mask| mask * wanted);
+            assert!(tokens.iter().zip(row).all(|(one, other)| (one - other).abs() < 1e-12), "{tokens:?}");
+        }
+    }
+}
+
 #[test]
 fn the_tensor_has_the_gradient_of_the_host() {
     for (seed, knobs) in (0..).zip(objectives()) {

@@ -6,9 +6,10 @@ CASES has three lists; RESULTS has under each name one result per case, in order
     batches    {knobs, sequences: [{loss_mask, behaviour, reference, reward, group, prox, new}]}
                -> {scaled, normalised, raw, tokens, kl_mean, loss, gradient}
                behaviour and loss_mask by token, the others by position; gradient by new log-probability
-    softmax    {logits, targets, temperature, by_logprob, by_entropy} -> {logprobs, entropy, gradient}
+    softmax    {logits, targets, temperature, by_logprob, by_entropy}
+               -> {logprobs, entropy, gradient, cross_entropy, cross_entropy_gradient}
     chains     {knobs, logits, targets, advantages, prox, behaviour} -> {loss, gradient} by logits
-All in float64 but the results of `softmax` and `chains`, whose inputs were rounded to float32 before.
+Everything is computed in float64; logits are float32 numbers.
 """
 import json
 import sys
@@ -41,17 +42,17 @@ def group_normalise(scores: torch.Tensor, groups: list, knobs: dict) -> torch.Te
     return out
 
 
-def policy_loss(new, prox, behaviour, advantages, mask, knobs):
-    ratio = torch.where(mask, torch.exp(new - prox), 0)
-    high = knobs["eps_clip"] if knobs["eps_clip_higher"] is None else knobs["eps_clip_higher"]
-    clipped = torch.clamp(ratio, 1 - knobs["eps_clip"], 1 + high)
-    loss = torch.max(-advantages * ratio, -advantages * clipped)
+def policy_loss(new, prox, behaviour, advantages, knobs):
+    """Mean over trained tokens, all arguments (tokens)."""
+    ratio = (new - prox).exp()
+    above = knobs["eps_clip"] if knobs["eps_clip_higher"] is None else knobs["eps_clip_higher"]
+    losses = torch.maximum(-advantages * ratio, -advantages * ratio.clamp(1 - knobs["eps_clip"], 1 + above))
     if knobs["c_clip"] is not None:
-        loss = torch.where(advantages < 0, torch.min(-advantages * knobs["c_clip"], loss), loss)
+        losses = torch.minimum(losses, knobs["c_clip"] * advantages.abs())
     if knobs["use_decoupled_loss"]:
-        weight = torch.exp(prox - behaviour)
-        loss = loss * torch.where((weight <= knobs["behav_imp_weight_cap"]) & mask, weight, 0)
-    return torch.where(mask, loss, 0).sum() / mask.count_nonzero()
+        weights = (prox - behaviour).exp()
+        losses = losses * weights * (weights <= knobs["behav_imp_weight_cap"])
+    return losses.mean()
 
 
 def batch(case: dict) -> dict:
@@ -78,17 +79,17 @@ def batch(case: dict) -> dict:
         places = torch.arange(mask.shape[1]).expand_as(mask)
         token_rewards[rows, torch.where(mask > 0, places, -1).amax(1)] += normalised
 
-    steps = [torch.zeros(len(sequences))]
-    following = torch.zeros(len(sequences))
+    # Column by column from the back; what is not trained passes on what it was given.
+    raw = torch.zeros_like(token_rewards)
     for t in reversed(range(mask.shape[1] - 1)):
+        following = raw[:, t + 1]
         here = token_rewards[:, t] + knobs["discount"] * knobs["gae_lambda"] * following
-        following = following * (1 - mask[:, t]) + here * mask[:, t]
-        steps.append(following)
-    raw = torch.stack(steps[::-1], dim=1)
+        raw[:, t] = torch.where(mask[:, t] > 0, here, following)
     tokens = masked_normalise(raw, mask, knobs["norm_eps"]) if knobs["adv_norm"] else raw * mask
 
     new = column("new").requires_grad_()
-    loss = policy_loss(new, column("prox"), behaviour, tokens, mask.bool(), knobs)
+    trained = mask > 0
+    loss = policy_loss(*(of[trained] for of in (new, column("prox"), behaviour, tokens)), knobs)
     loss.backward()
     ragged = lambda values: [row[:length].tolist() for row, length in zip(values, lengths)]
     return {
@@ -116,7 +117,7 @@ def softmax(case: dict) -> dict:
 def chain(case: dict) -> dict:
     logits, new, _ = log_softmax({**case, "temperature": case["knobs"]["temperature"]})
     given = [torch.tensor(case[name]) for name in ("prox", "behaviour", "advantages")]
-    loss = policy_loss(new, *given, torch.ones_like(new, dtype=torch.bool), case["knobs"])
+    loss = policy_loss(new, *given, case["knobs"])
     loss.backward()
     return {"loss": loss.item(), "gradient": logits.grad.tolist()}
 

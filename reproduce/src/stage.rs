@@ -78,7 +78,8 @@ mod tests {
     #[test]
     fn a_stage_is_another_when_its_settings_or_inputs_are() {
         let root = tempfile::tempdir().unwrap();
-        let stage = |name: &str, inputs: &[&Stage], setting: u32| Stage::new(root.path(), name, inputs, &setting);
+        let stage =
+            |name: &str, inputs: &[&Stage], setting: u32| Stage::new(root.path(), name, inputs, &setting);
         let (one, two) = (stage("world", &[], 1), stage("world", &[], 2));
         assert_eq!(one.folder(), stage("world", &[], 1).folder());
         assert_ne!(one.folder(), two.folder());

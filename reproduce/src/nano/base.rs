@@ -39,3 +39,11 @@ pub fn train(out: &Path, config: &SftConfig, tell: impl FnMut(&SftStep)) -> Resu
     sft::train(&fresh, out, Arc::new(Lessons { seed: config.seed }), config, tell)?;
     Ok(())
 }
+
+/// The recipe of the checkpoint in this build.
+///
+/// # Errors
+/// It is damaged: a bug.
+pub fn recipe() -> Result<SftConfig, Error> {
+    Ok(crate::parse_toml("recipe paravt-nano-base", include_str!("../../recipes/paravt-nano-base.toml"))?)
+}

@@ -1,6 +1,6 @@
 //! The GRPO family: roll out, reward, compare within groups, one step (spec/training.md §2-4).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
@@ -149,19 +149,19 @@ pub fn train(
         let rolled = runtime.block_on(roll(&roller, &task.prompts, config, seed, &mut progress.taken))?;
         let rolled_in = started.elapsed().as_secs_f64();
         let mut figures = rollout_figures(&rolled.all);
-        let update = update(&learner, reference.as_ref(), &rolled.chosen, config)?;
+        let update = update(&learner, reference.as_ref(), &rolled, config)?;
         let factor = config.schedule.factor(progress.step, config.steps);
         let grad_norm = optimizer.step(&update.gradients, factor)?;
         progress.step += 1;
         let seconds = started.elapsed().as_secs_f64();
-        let tokens: usize = rolled.chosen.iter().map(|(_, one)| one.example.ids.len()).sum();
+        let tokens: usize = rolled.chosen.iter().map(|&place| rolled.all[place].1.example.ids.len()).sum();
         figures.extend(update.figures);
         figures.extend([
             ("grad_norm", grad_norm),
             ("rollout_seconds", rolled_in),
             ("seconds", seconds),
             ("tokens_per_second", tokens as f64 / (seconds - rolled_in).max(1e-9)),
-            ("groups_dropped", rolled.dropped as f64),
+            ("groups_dropped", rolled.groups_dropped as f64),
         ]);
         let named: Vec<(&str, f64)> = figures.iter().map(|(name, value)| (*name, *value)).collect();
         log.add(progress.step, &named)?;
@@ -173,11 +173,11 @@ pub fn train(
     learner.save(&out.join("final"))
 }
 
-/// Rollouts of a step: all of them, and those to train on with their groups.
+/// Rollouts of a step with their groups, and which of them are trained on.
 struct Rolled {
-    all: Vec<Trajectory>,
-    chosen: Vec<(usize, Trajectory)>,
-    dropped: usize,
+    all: Vec<(usize, Trajectory)>,
+    chosen: Vec<usize>,
+    groups_dropped: usize,
 }
 
 async fn roll(
@@ -190,9 +190,8 @@ async fn roll(
     let Some(strategy) = &config.objective.strategy else {
         let wanted = take(prompts, config.prompts_per_step, config.seed, taken);
         let groups = roller.roll(&wanted, seed).await?;
-        let chosen: Vec<(usize, Trajectory)> = number(groups, 0).collect();
-        let all = chosen.iter().map(|(_, one)| one.clone()).collect();
-        return Ok(Rolled { all, chosen, dropped: 0 });
+        let all: Vec<(usize, Trajectory)> = number(groups, 0).collect();
+        return Ok(Rolled { chosen: (0..all.len()).collect(), all, groups_dropped: 0 });
     };
     // Oversampling: batches of prompts until enough groups survive the filters, then the best of them.
     let mut pool = Pool::new(strategy);
@@ -208,13 +207,9 @@ async fn roll(
         all.extend(batch);
         (groups, batches) = (groups + count, batches + 1);
     }
-    let select = pool.select();
-    let chosen: Vec<(usize, Trajectory)> = select.iter().map(|&place| all[place].clone()).collect();
-    let mut kept: Vec<usize> = chosen.iter().map(|(group, _)| *group).collect();
-    kept.sort_unstable();
-    kept.dedup();
-    let all = all.into_iter().map(|(_, one)| one).collect();
-    Ok(Rolled { all, chosen, dropped: groups - kept.len() })
+    let chosen = pool.select();
+    let kept: BTreeSet<usize> = chosen.iter().map(|&place| all[place].0).collect();
+    Ok(Rolled { all, chosen, groups_dropped: groups - kept.len() })
 }
 
 fn number(groups: Vec<Vec<Trajectory>>, first: usize) -> impl Iterator<Item = (usize, Trajectory)> {
@@ -311,24 +306,26 @@ struct Update {
     figures: BTreeMap<&'static str, f64>,
 }
 
-/// One optimiser step's gradients. The recomputed log-probabilities of the trainer (`prox`) are those of
+/// One optimiser step's gradients. Advantages compare whole groups; what a strategy left out is compared
+/// with, but not trained on. The recomputed log-probabilities of the trainer (`prox`) are those of
 /// the loss itself: a step is one minibatch, nothing changes in between.
 fn update(
     learner: &Learner,
     reference: Option<&Learner>,
-    batch: &[(usize, Trajectory)],
+    rolled: &Rolled,
     config: &RlConfig,
 ) -> Result<Update> {
-    let knobs = &config.objective;
-    let parts = micro_batches(batch, config.micro_batch_tokens);
+    let (knobs, batch, limit) = (&config.objective, &rolled.all, config.micro_batch_tokens);
     let reference =
-        reference.map(|reference| reference_logprobs(reference, batch, &parts, knobs)).transpose()?;
+        reference.map(|reference| reference_logprobs(reference, batch, limit, knobs)).transpose()?;
     let held = Held::new(batch, reference);
     let sequences = held.sequences(batch);
     let advantages = advantages(&sequences, knobs).map_err(|error| Error::Settings(error.to_string()))?;
     let (mut gradients, mut sums, mut total, mut entropies) =
         (Gradients::default(), Loss::default(), 0.0, 0.0);
     let weights = learner.parameters().all();
+    let parts = micro_batches(batch, &rolled.chosen, limit);
+    let trained: usize = rolled.chosen.iter().map(|&place| batch[place].1.example.learned()).sum();
     for part in &parts {
         let packed = pack(&sequences, &advantages, part);
         let examples: Vec<&Example> = part.iter().map(|&place| &batch[place].1.example).collect();
@@ -336,7 +333,7 @@ fn update(
         let (new, entropy) = token_logprobs(&learner.logits(&examples)?, &targets, knobs.temperature)?;
         let prox: Vec<f64> = new.to_vec1::<f32>()?.into_iter().map(f64::from).collect();
         let (loss, part_sums) = policy_loss(&new, &packed.with_prox(&prox), knobs)?;
-        let loss = (loss * knobs.scale(prox.len(), advantages.trained, parts.len()))?;
+        let loss = (loss * knobs.scale(prox.len(), trained, parts.len()))?;
         total += f64::from(loss.to_scalar::<f32>()?);
         entropies += f64::from(entropy.detach().sum_all()?.to_scalar::<f32>()?);
         gradients.add(&weights, &loss.backward()?)?;
@@ -368,11 +365,12 @@ fn update_figures(
 fn reference_logprobs(
     reference: &Learner,
     batch: &[(usize, Trajectory)],
-    parts: &[Vec<usize>],
+    limit: usize,
     knobs: &Knobs,
 ) -> Result<Vec<Vec<f32>>> {
     let mut found = vec![Vec::new(); batch.len()];
-    for part in parts {
+    let all: Vec<usize> = (0..batch.len()).collect();
+    for part in &micro_batches(batch, &all, limit) {
         let examples: Vec<&Example> = part.iter().map(|&place| &batch[place].1.example).collect();
         let targets: Vec<u32> = examples.iter().flat_map(|example| example.targets()).collect();
         let (logprobs, _) =
@@ -385,16 +383,17 @@ fn reference_logprobs(
     Ok(found)
 }
 
-/// Sequences in order, as many together as stay within the limit.
-fn micro_batches(batch: &[(usize, Trajectory)], limit: usize) -> Vec<Vec<usize>> {
+/// The chosen sequences in order, as many together as stay within the limit.
+fn micro_batches(batch: &[(usize, Trajectory)], chosen: &[usize], limit: usize) -> Vec<Vec<usize>> {
     let (mut parts, mut open, mut held) = (Vec::new(), Vec::new(), 0);
-    for (place, (_, one)) in batch.iter().enumerate() {
-        if held + one.example.ids.len() > limit && !open.is_empty() {
+    for &place in chosen {
+        let length = batch[place].1.example.ids.len();
+        if held + length > limit && !open.is_empty() {
             parts.push(std::mem::take(&mut open));
             held = 0;
         }
         open.push(place);
-        held += one.example.ids.len();
+        held += length;
     }
     if !open.is_empty() {
         parts.push(open);
@@ -403,11 +402,12 @@ fn micro_batches(batch: &[(usize, Trajectory)], limit: usize) -> Vec<Vec<usize>>
 }
 
 /// Means over rollouts: rewards, format compliance (`f_tau`), tool calls (`kappa`), turns, lengths.
-fn rollout_figures(all: &[Trajectory]) -> BTreeMap<&'static str, f64> {
-    let mean =
-        |value: &dyn Fn(&Trajectory) -> f64| all.iter().map(value).sum::<f64>() / all.len().max(1) as f64;
-    let calls: f64 = all.iter().map(|one| one.figures.calls as f64).sum();
-    let succeeded: f64 = all.iter().map(|one| one.figures.succeeded as f64).sum();
+fn rollout_figures(all: &[(usize, Trajectory)]) -> BTreeMap<&'static str, f64> {
+    let mean = |value: &dyn Fn(&Trajectory) -> f64| {
+        all.iter().map(|(_, one)| value(one)).sum::<f64>() / all.len().max(1) as f64
+    };
+    let calls: f64 = all.iter().map(|(_, one)| one.figures.calls as f64).sum();
+    let succeeded: f64 = all.iter().map(|(_, one)| one.figures.succeeded as f64).sum();
     BTreeMap::from([
         ("reward", mean(&|one| one.reward.total)),
         ("reward_accuracy", mean(&|one| one.reward.accuracy)),

@@ -1,5 +1,6 @@
 //! In-process engines: from flags to a loaded model.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
@@ -79,6 +80,19 @@ impl EngineArgs {
         let engine: Arc<Engine> = Arc::clone(engine.await?);
         Ok(engine)
     }
+}
+
+/// A model folder on candle, on the CPU in f32.
+pub fn start_candle(model: &Path, batch: usize) -> anyhow::Result<Arc<dyn Backend>> {
+    let options = Options {
+        folder: model.to_owned(),
+        precision: Precision::F32,
+        memory: Place::Cpu.memory(),
+        batch,
+        narrow_weights: false,
+        tempered_logprobs: false,
+    };
+    Ok(Arc::new(candle::start(options, Place::Cpu.candle()?)?))
 }
 
 /// A device.

@@ -1,6 +1,6 @@
 //! `paravt-bench report`: finished runs beside the published numbers, for people and machines.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use paravt_reports::page::Thumbnails;
@@ -35,13 +35,18 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
         print!("{}", Terminal.render(&report));
         return Ok(exit(&report));
     };
-    let runs = find_runs(&args.runs)?;
-    let report = Report::build(&runs, args.paper_row.as_deref())?;
+    write(&args.runs, args.paper_row.as_deref(), dir, args.frames)
+}
+
+/// Writes page and tables of runs into a folder, and prints the report.
+pub fn write(runs: &[PathBuf], paper_row: Option<&str>, dir: &Path, frames: bool) -> anyhow::Result<Exit> {
+    let runs = find_runs(runs)?;
+    let report = Report::build(&runs, paper_row)?;
     print!("{}", Terminal.render(&report));
     std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
     export::write_all(&report.tables()?, &dir.join("tables"))?;
     let mut thumbnails = Thumbnails::default();
-    if args.frames {
+    if frames {
         thumbnails = Thumbnails::write(&runs, dir)
             .with_context(|| format!("cannot write frames into {}", dir.display()))?;
         if thumbnails.unreadable > 0 {

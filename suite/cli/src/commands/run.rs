@@ -242,7 +242,7 @@ pub fn execute(
 }
 
 /// The first Ctrl-C lets samples in flight finish, the second ends the process.
-async fn stop_on_ctrl_c(sender: tokio::sync::watch::Sender<bool>) {
+pub async fn stop_on_ctrl_c(sender: tokio::sync::watch::Sender<bool>) {
     if tokio::signal::ctrl_c().await.is_ok() {
         eprintln!("\nfinishing samples in flight; Ctrl-C again to drop them (nothing finished is lost)");
         let _ = sender.send(true);

@@ -1,44 +1,20 @@
-//! `paravt-bench reproduce`: runs a recipe.
+//! Recipes that evaluate a served model.
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 
 use paravt_reports::{Format as _, Report, Terminal, find_runs};
 use paravt_reproduce::{Recipe, Step};
 
-use crate::commands::protocol::{ProtocolChoice, choose};
-use crate::commands::run::{DispatchArgs, execute};
+use super::Args;
+use crate::commands::protocol::choose;
+use crate::commands::run::execute;
 use crate::exit::Exit;
 use crate::launch::Launch;
-use crate::registry::{self, BackendArgs, DataArgs};
-
-/// Flags of `reproduce`.
-#[derive(clap::Args)]
-pub struct Args {
-    /// Recipe: a name (paravt-8b) or a TOML file.
-    recipe: String,
-    /// Print the steps of the recipe and run none.
-    #[arg(long)]
-    plan: bool,
-    /// Only these splits of the recipe, separated by commas [default: all].
-    #[arg(long, value_delimiter = ',', value_name = "TASK")]
-    only: Vec<String>,
-    /// Where the prompt texts come from; with native, nothing is comparable to the paper.
-    #[arg(long, default_value = "paravt")]
-    protocol: ProtocolChoice,
-    /// Folder for the run directories, DIR/TASK for each split.
-    #[arg(long, value_name = "DIR", default_value = "runs/reproduce")]
-    out: PathBuf,
-    #[command(flatten)]
-    data: DataArgs,
-    #[command(flatten)]
-    backend: BackendArgs,
-    #[command(flatten)]
-    dispatch: DispatchArgs,
-}
+use crate::registry;
 
 /// Runs the command.
-pub fn run(args: &Args) -> anyhow::Result<Exit> {
+pub fn run(args: &Args, out: &Path) -> anyhow::Result<Exit> {
     let recipe = Recipe::load(&args.recipe)?;
     let steps = recipe.steps();
     if args.plan {
@@ -57,7 +33,7 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
         }
         let protocol = choose(args.protocol, Some(plan.mode))?;
         launches.push(Launch {
-            dir: args.out.join(&task),
+            dir: out.join(&task),
             task: registry::select_tasks(&all, std::slice::from_ref(&task))?[0],
             plan: *plan,
             protocol: Arc::clone(&protocol),
@@ -67,7 +43,7 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
     anyhow::ensure!(!launches.is_empty(), "--only: the recipe has none of these splits");
     let exit = execute(&launches, &args.data, &args.backend, &args.dispatch)?;
     if matches!(exit, Exit::Ok | Exit::Incomplete) && !args.dispatch.is_dry_run() {
-        let report = Report::build(&find_runs(std::slice::from_ref(&args.out))?, None)?;
+        let report = Report::build(&find_runs(&[out.to_owned()])?, None)?;
         print!("{}", Terminal.render(&report));
     }
     Ok(exit)

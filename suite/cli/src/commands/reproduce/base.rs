@@ -1,0 +1,35 @@
+//! `paravt-bench reproduce paravt-nano-base`: the checkpoint that the embedded recipe starts from.
+
+use std::path::Path;
+use std::time::Instant;
+
+use paravt_reproduce::nano::base;
+
+use super::Args;
+use crate::exit::Exit;
+
+/// Trains it anew; about an hour on two cores.
+pub fn run(args: &Args, out: &Path) -> anyhow::Result<Exit> {
+    let config = base::recipe()?;
+    if args.plan {
+        println!("  1. fresh    a model of random weights with its tokenizer");
+        println!(
+            "  2. base     {} steps on the endless curriculum, to {}",
+            config.steps,
+            out.join("final").display()
+        );
+        return Ok(Exit::Ok);
+    }
+    let started = Instant::now();
+    base::train(out, &config, |step| {
+        if step.step % 50 == 0 || step.step == config.steps {
+            let minutes = started.elapsed().as_secs_f64() / 60.0;
+            eprintln!(
+                "base: step {} of {}, loss {:.4}, {:.0} tokens/s, {minutes:.1} min",
+                step.step, config.steps, step.loss, step.tokens_per_second
+            );
+        }
+    })?;
+    println!("{}", out.join("final").display());
+    Ok(Exit::Ok)
+}

@@ -1,0 +1,66 @@
+//! `paravt-bench reproduce`: runs a recipe.
+
+mod base;
+mod nano;
+mod served;
+
+use std::path::PathBuf;
+
+use crate::commands::protocol::ProtocolChoice;
+use crate::commands::run::DispatchArgs;
+use crate::exit::Exit;
+use crate::registry::{BackendArgs, DataArgs};
+
+/// Flags of `reproduce`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Recipe: paravt-nano (generate, train and evaluate here, without network or GPU), paravt-nano-base
+    /// (its base checkpoint), paravt-8b, or a TOML file.
+    recipe: String,
+    /// Print the steps of the recipe and run none.
+    #[arg(long)]
+    plan: bool,
+    /// Folder for everything that is made [default: runs/RECIPE].
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    #[command(flatten)]
+    nano: NanoArgs,
+    /// Only these splits of the recipe, separated by commas [default: all].
+    #[arg(long, value_delimiter = ',', value_name = "TASK")]
+    only: Vec<String>,
+    /// Where the prompt texts of a served recipe come from; with native, nothing is comparable to the
+    /// paper.
+    #[arg(long, default_value = "paravt")]
+    protocol: ProtocolChoice,
+    #[command(flatten)]
+    data: DataArgs,
+    #[command(flatten)]
+    backend: BackendArgs,
+    #[command(flatten)]
+    dispatch: DispatchArgs,
+}
+
+/// Flags of the embedded recipes.
+#[derive(clap::Args)]
+#[command(next_help_heading = "Embedded recipe (paravt-nano)")]
+pub struct NanoArgs {
+    /// Make this stage and all after it anew, though they are done.
+    #[arg(long = "from-stage", alias = "from_stage", value_name = "STAGE")]
+    from_stage: Option<String>,
+    /// Seeds of data and training, separated by commas.
+    #[arg(long = "seeds", alias = "seed-list", value_delimiter = ',', default_value = "0", value_name = "N")]
+    seeds: Vec<u64>,
+    /// All comparisons of the recipe: variants of the training, further runs; takes an hour or two.
+    #[arg(long)]
+    full: bool,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> anyhow::Result<Exit> {
+    let out = args.out.clone().unwrap_or_else(|| PathBuf::from("runs").join(&args.recipe));
+    match args.recipe.as_str() {
+        "paravt-nano" => nano::run(args, &out),
+        "paravt-nano-base" => base::run(args, &out),
+        _ => served::run(args, &out),
+    }
+}

@@ -1,0 +1,169 @@
+//! `paravt-bench reproduce paravt-nano`: from generated videos to a report, on this machine alone.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail};
+use indicatif::{ProgressBar, ProgressStyle};
+use paravt_reproduce::nano::{self, NanoRecipe, NanoRun, Step, Told, Work};
+use paravt_suite::frames::{CachedFrames, FrameSource};
+use paravt_suite::task::{DataRoot, Task};
+
+use super::Args;
+use crate::commands::report;
+use crate::exit::Exit;
+use crate::launch::{self, Common, Launch, Select};
+use crate::{engines, registry};
+
+/// Samples in flight: what decodes together.
+const CONCURRENCY: usize = 32;
+
+/// Runs the command.
+pub fn run(args: &Args, out: &Path) -> anyhow::Result<Exit> {
+    let recipe = NanoRecipe::built_in()?;
+    let steps = nano::steps(&recipe, &out.join("stages"), &args.nano.seeds, args.nano.full)?;
+    if args.plan {
+        println!("{}", recipe.title);
+        for (number, step) in steps.iter().enumerate() {
+            println!("{:>3}. {}", number + 1, line(step));
+        }
+        println!("{:>3}. report    {}", steps.len() + 1, out.join("report/index.html").display());
+        return Ok(Exit::Ok);
+    }
+    if let Some(name) = &args.nano.from_stage {
+        forget_from(&steps, name)?;
+    }
+    let started = Instant::now();
+    let frames = Arc::new(CachedFrames::default());
+    let mut worst = Exit::Ok;
+    let world =
+        steps.iter().find(|step| matches!(step.work, Work::World)).context("the recipe has no world")?;
+    for (number, step) in steps.iter().enumerate() {
+        if step.stage.is_done() {
+            eprintln!("{} (done before)", line(step));
+            continue;
+        }
+        let began = Instant::now();
+        let bar = ProgressBar::new_spinner().with_style(
+            ProgressStyle::with_template("{spinner} {prefix} {msg} [{elapsed_precise}]")
+                .context("a progress line")?,
+        );
+        bar.set_prefix(line(step));
+        bar.enable_steady_tick(Duration::from_millis(200));
+        let exit = match &step.work {
+            Work::Evaluate { run, model } => {
+                bar.finish_and_clear();
+                eprintln!("{}", line(step));
+                evaluate(&recipe, run, step, model, world.stage.folder(), &frames)?
+            }
+            _ => {
+                let source = Arc::clone(&frames) as Arc<dyn FrameSource>;
+                step.execute(&recipe, &steps[..number], &source, |told| bar.set_message(message(&told)))?;
+                Exit::Ok
+            }
+        };
+        bar.finish_and_clear();
+        worst = worst.worse(exit);
+        if exit == Exit::Interrupted {
+            return Ok(exit);
+        }
+        if exit == Exit::Ok {
+            step.stage.finish().with_context(|| format!("cannot write {}", step.stage.folder().display()))?;
+        }
+        eprintln!("{} in {:.0} s", line(step), began.elapsed().as_secs_f64());
+    }
+    let runs = steps.iter().filter(|step| matches!(step.work, Work::Evaluate { .. }));
+    let runs: Vec<_> = runs.map(|step| step.stage.folder().to_owned()).collect();
+    let exit = report::write(&runs, None, &out.join("report"), true)?;
+    eprintln!(
+        "report: {} ({:.1} min in all)",
+        out.join("report/index.html").display(),
+        started.elapsed().as_secs_f64() / 60.0
+    );
+    Ok(worst.worse(exit))
+}
+
+fn line(step: &Step) -> String {
+    let seed = step.seed.map(|seed| format!(", seed {seed}")).unwrap_or_default();
+    format!("{:<10}{}{seed}", step.stage.name(), step.title())
+}
+
+fn message(told: &Told<'_>) -> String {
+    match told {
+        Told::Sft(step, all) => {
+            format!("step {}/{all}, loss {:.3}, {:.0} tokens/s", step.step, step.loss, step.tokens_per_second)
+        }
+        Told::Rl(step, all) => {
+            let figure = |name: &str| step.figures.get(name).copied().unwrap_or_default();
+            format!(
+                "step {}/{all}, reward {:.2}, accuracy {:.2}, f_tau {:.2}, kappa {:.2}",
+                step.step,
+                figure("reward"),
+                figure("reward_accuracy"),
+                figure("f_tau"),
+                figure("kappa")
+            )
+        }
+    }
+}
+
+fn forget_from(steps: &[Step], name: &str) -> anyhow::Result<()> {
+    let Some(first) = steps.iter().position(|step| step.stage.name() == name) else {
+        let mut known: Vec<&str> = steps.iter().map(|step| step.stage.name()).collect();
+        known.dedup();
+        bail!("--from-stage: no stage `{name}`; there are {}", known.join(", "));
+    };
+    for step in &steps[first..] {
+        step.stage.forget().with_context(|| format!("cannot remove {}", step.stage.folder().display()))?;
+    }
+    Ok(())
+}
+
+/// Runs all splits on one checkpoint; goes on where it was stopped.
+fn evaluate(
+    recipe: &NanoRecipe,
+    run: &NanoRun,
+    step: &Step,
+    model: &Path,
+    world: &Path,
+    frames: &Arc<CachedFrames>,
+) -> anyhow::Result<Exit> {
+    let tasks = registry::tasks();
+    let wanted: Vec<&dyn Task> = registry::select_tasks(&tasks, &recipe.evaluate.splits)?;
+    let protocol = Arc::new(paravt_nano::protocol());
+    let root = DataRoot { hf_home: world.to_owned(), data: None, videos: std::collections::BTreeMap::new() };
+    let select = Select { limit: None, ids: None, shard: None };
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start threads")?;
+    let (sender, stop) = tokio::sync::watch::channel(false);
+    runtime.spawn(crate::commands::run::stop_on_ctrl_c(sender));
+    let engine = engines::start_candle(model, CONCURRENCY)?;
+    let common = Common {
+        root: &root,
+        select: &select,
+        concurrency: CONCURRENCY,
+        resume: true,
+        allow_partial: false,
+        stop,
+        frames: Arc::clone(frames),
+    };
+    runtime.block_on(async {
+        let mut worst = Exit::Ok;
+        for task in wanted {
+            let launch = Launch {
+                dir: step.stage.folder().join(&task.spec().name),
+                task,
+                plan: recipe.plan(run),
+                protocol: Arc::clone(&protocol),
+                paper_row: None,
+            };
+            let exit = launch::run(&launch, &common, Arc::clone(&engine)).await?;
+            worst = worst.worse(exit);
+            if exit == Exit::Interrupted {
+                break;
+            }
+        }
+        Ok(worst)
+    })
+}

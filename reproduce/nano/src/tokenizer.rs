@@ -2,6 +2,7 @@
 
 use paravt_suite::message::{Content, Part};
 use tokenizers::decoders::byte_level::ByteLevel as Decoder;
+use tokenizers::models::TrainerWrapper;
 use tokenizers::models::bpe::{BPE, BpeTrainerBuilder};
 use tokenizers::pre_tokenizers::byte_level::ByteLevel;
 use tokenizers::pre_tokenizers::sequence::Sequence;
@@ -42,7 +43,7 @@ pub fn tokenizer() -> Result<Tokenizer, WorldError> {
     let bytes = ByteLevel::new(false, true, false);
     tokenizer.with_pre_tokenizer(Some(Sequence::new(vec![split.into(), bytes.into()])));
     tokenizer.with_decoder(Some(Decoder::default()));
-    let mut trainer = BpeTrainerBuilder::new()
+    let mut trainer: TrainerWrapper = BpeTrainerBuilder::new()
         .show_progress(false)
         .vocab_size(VOCABULARY)
         .min_frequency(2)

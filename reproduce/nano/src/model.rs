@@ -291,10 +291,11 @@ mod tests {
             "{:?}",
             encoding(" red circle; purple triangle")
         );
-        let call = crate::policy::call(&crate::questions::Ask::Perception { second: 37 }, &[35..39]);
+        let window = 35..39;
+        let call = crate::policy::call(&crate::questions::Ask::Perception { second: 37 }, &[window]);
         assert!(count(&call) <= 24, "{:?}", encoding(&call));
         assert_eq!(
-            tokenizer.decode(&tokenizer.encode(call.as_str(), false).unwrap().get_ids(), true).unwrap(),
+            tokenizer.decode(tokenizer.encode(call.as_str(), false).unwrap().get_ids(), true).unwrap(),
             call
         );
         let mut curriculum = Curriculum::new(9);

@@ -206,7 +206,6 @@ mod tests {
         let test: BTreeSet<String> = questions(Side::Test).iter().map(twin).collect();
         assert!(test.len() > 300, "{}", test.len());
         let shared: Vec<_> = train.intersection(&test).collect();
-        // A colour question names no colour: the same second, shape and colour are another kind's.
         assert!(shared.is_empty(), "{shared:?}");
     }
 }

@@ -1,7 +1,7 @@
 //! Scenes: a background that changes, and shapes that come and go.
 
 use rand::Rng;
-use rand::seq::{IndexedRandom as _, SliceRandom as _};
+use rand::seq::IndexedRandom as _;
 
 /// Width of the generated videos in pixels.
 pub const WIDTH: usize = 128;
@@ -114,9 +114,9 @@ impl Scene {
     /// A scene of 130 to 158 seconds with five to seven events of four to seven seconds: about one
     /// event in four has a frame of an 8-frame overview, each has one of a 64-frame overview.
     pub fn random(side: Side, rng: &mut impl Rng) -> Self {
+        // Drawn once: a draw that does not fit is repeated, and must not make full scenes rarer.
+        let (seconds, count) = (rng.random_range(130..=158), rng.random_range(5..=7));
         loop {
-            let seconds = rng.random_range(130..=158);
-            let count = rng.random_range(5..=7);
             let kinds = sequence(side, count, rng);
             if let (Some(kinds), Some(spans)) = (kinds, spans(seconds, count, rng)) {
                 let event = |(kind, (start, end)): (usize, (f64, f64))| {
@@ -184,7 +184,6 @@ fn sequence(side: Side, count: usize, rng: &mut impl Rng) -> Option<Vec<usize>> 
 fn spans(seconds: usize, count: usize, rng: &mut impl Rng) -> Option<Vec<(f64, f64)>> {
     let step = |value: usize| value as f64 / FPS as f64;
     let mut starts: Vec<f64> = (0..count).map(|_| step(rng.random_range(3 * FPS..seconds * FPS))).collect();
-    starts.shuffle(rng);
     starts.sort_by(f64::total_cmp);
     let spans: Vec<(f64, f64)> =
         starts.into_iter().map(|start| (start, start + step(rng.random_range(4 * FPS..=7 * FPS)))).collect();

@@ -4,6 +4,7 @@
 //!
 //! Everything follows from a seed: scenes, questions, golds and files.
 
+mod base;
 mod curriculum;
 mod encode;
 mod model;
@@ -27,6 +28,7 @@ use std::path::{Path, PathBuf};
 use rand::SeedableRng as _;
 use rand::rngs::StdRng;
 
+pub use base::{base_sha256, write_base};
 pub use curriculum::{Curriculum, Kind, Row};
 pub use encode::EncodeError;
 pub use model::write_model;
@@ -34,7 +36,7 @@ pub use prompts::{Prompt, read_prompts};
 pub use protocol::protocol;
 pub use rows::read_messages;
 pub use scene::{Event, Scene, Side};
-pub use training::{TrainingPaths, TrainingSizes, make_training};
+pub use training::{RL_FILE, SFT_FILE, TrainingPaths, TrainingSizes, make_training};
 
 /// How large the world is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -20,6 +20,11 @@ use crate::scene::{Scene, Side};
 use crate::traces::{Case, Dispatch, Turn, description};
 use crate::{WorldError, encode, protocol, rows, tables};
 
+/// Name of the file of SFT rows.
+pub const SFT_FILE: &str = "paravt_sft_nano.parquet";
+/// Name of the file of RL prompts.
+pub const RL_FILE: &str = "paravt_rl_nano.parquet";
+
 /// How much there is to train on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TrainingSizes {
@@ -63,8 +68,8 @@ pub fn make_training(out: &Path, seed: u64, sizes: &TrainingSizes) -> Result<Tra
     encode::all(&videos.collect::<Vec<_>>())?;
     let paths = TrainingPaths {
         root: out.to_owned(),
-        sft: out.join("paravt_sft_nano.parquet"),
-        rl: out.join("paravt_rl_nano.parquet"),
+        sft: out.join(SFT_FILE),
+        rl: out.join(RL_FILE),
     };
     let mut written = Vec::with_capacity(sizes.rows);
     for number in 0..sizes.rows {

@@ -2,6 +2,7 @@
 //! recipe.
 
 pub mod base;
+mod data;
 mod plan;
 mod recipe;
 

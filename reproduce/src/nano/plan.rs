@@ -4,12 +4,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use paravt_suite::frames::FrameSource;
-use paravt_train::data::SftRows;
-use paravt_train::reward::QuestionType;
 use paravt_train::rl::{self, RlConfig, RlStep, RlTask};
-use paravt_train::rollout::RlPrompt;
 use paravt_train::sft::{self, SftConfig, SftStep};
 
+use super::data::{Traces, prompts};
 use super::{Error, NanoRecipe, NanoRun};
 use crate::stage::Stage;
 
@@ -155,7 +153,7 @@ impl Step {
             }
             Work::Sft { config } => {
                 let root = data()?;
-                let rows = SftRows::read(&[root.join(paravt_nano::SFT_FILE)], root)?;
+                let rows = Traces::read(root, frames)?;
                 let base = input(|work| matches!(work, Work::Base))?;
                 sft::train(base, out, Arc::new(rows), config, |step| tell(Told::Sft(step, config.steps)))?;
             }
@@ -173,15 +171,4 @@ impl Step {
         }
         Ok(())
     }
-}
-
-fn prompts(root: &Path) -> Result<Vec<RlPrompt>, Error> {
-    let prompts = paravt_nano::read_prompts(&root.join(paravt_nano::RL_FILE), root)?;
-    let prompt = |prompt: paravt_nano::Prompt| RlPrompt {
-        sample: prompt.sample,
-        answer: prompt.answer,
-        question: QuestionType::from_name(&prompt.question_type),
-        duration: prompt.duration,
-    };
-    Ok(prompts.into_iter().map(prompt).collect())
 }

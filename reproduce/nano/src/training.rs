@@ -66,11 +66,7 @@ pub fn make_training(out: &Path, seed: u64, sizes: &TrainingSizes) -> Result<Tra
     let scenes: Vec<Scene> = (0..sizes.videos.max(1)).map(|_| Scene::random(Side::Train, &mut rng)).collect();
     let videos = scenes.iter().enumerate().map(|(n, scene)| (out.join(sentinel(n)), scene.clone()));
     encode::all(&videos.collect::<Vec<_>>())?;
-    let paths = TrainingPaths {
-        root: out.to_owned(),
-        sft: out.join(SFT_FILE),
-        rl: out.join(RL_FILE),
-    };
+    let paths = TrainingPaths { root: out.to_owned(), sft: out.join(SFT_FILE), rl: out.join(RL_FILE) };
     let mut written = Vec::with_capacity(sizes.rows);
     for number in 0..sizes.rows {
         let video = number % scenes.len();

@@ -15,5 +15,6 @@ pub mod rl;
 pub mod rollout;
 pub mod schedule;
 pub mod sft;
+mod workers;
 
 pub use error::{Error, Result};

@@ -75,19 +75,28 @@ pub struct AdamW {
 pub struct Gradients(BTreeMap<String, Tensor>);
 
 impl Gradients {
-    /// Adds the gradients of one backward pass.
+    /// Those of one backward pass.
     ///
     /// # Errors
     /// Tensor arithmetic.
-    pub fn add(&mut self, weights: &BTreeMap<String, Parameter>, store: &GradStore) -> Result<()> {
-        for (name, weight) in weights {
-            let Some(gradient) = store.get(weight.var.as_tensor()) else { continue };
-            let gradient = gradient.to_dtype(DType::F32)?;
-            let sum = match self.0.remove(name) {
+    pub fn of(weights: &BTreeMap<String, Parameter>, store: &GradStore) -> Result<Self> {
+        let found =
+            weights.iter().filter_map(|(name, weight)| Some((name, store.get(weight.var.as_tensor())?)));
+        let found = found.map(|(name, gradient)| Ok((name.clone(), gradient.to_dtype(DType::F32)?)));
+        Ok(Self(found.collect::<Result<_>>()?))
+    }
+
+    /// Adds others to these.
+    ///
+    /// # Errors
+    /// Tensor arithmetic.
+    pub fn add(&mut self, others: Self) -> Result<()> {
+        for (name, gradient) in others.0 {
+            let sum = match self.0.remove(&name) {
                 Some(sum) => (sum + gradient)?,
                 None => gradient,
             };
-            self.0.insert(name.clone(), sum);
+            self.0.insert(name, sum);
         }
         Ok(())
     }

@@ -27,6 +27,7 @@ use crate::optimizer::{AdamW, AdamWConfig, Gradients};
 use crate::reward::RewardConfig;
 use crate::rollout::{RlPrompt, Roller, RolloutConfig, Trajectory};
 use crate::schedule::Schedule;
+use crate::workers;
 
 /// Knobs of reinforcement learning; defaults are those of `paragrpo_8b.yaml` and `_base.yaml`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -321,23 +322,28 @@ fn update(
     let held = Held::new(batch, reference);
     let sequences = held.sequences(batch);
     let advantages = advantages(&sequences, knobs).map_err(|error| Error::Settings(error.to_string()))?;
-    let (mut gradients, mut sums, mut total, mut entropies) =
-        (Gradients::default(), Loss::default(), 0.0, 0.0);
     let weights = learner.parameters().all();
     let parts = micro_batches(batch, &rolled.chosen, limit);
     let trained: usize = rolled.chosen.iter().map(|&place| batch[place].1.example.learned()).sum();
-    for part in &parts {
+    let done = workers::map(&parts, |part| {
         let packed = pack(&sequences, &advantages, part);
         let examples: Vec<&Example> = part.iter().map(|&place| &batch[place].1.example).collect();
         let targets: Vec<u32> = examples.iter().flat_map(|example| example.targets()).collect();
         let (new, entropy) = token_logprobs(&learner.logits(&examples)?, &targets, knobs.temperature)?;
         let prox: Vec<f64> = new.to_vec1::<f32>()?.into_iter().map(f64::from).collect();
-        let (loss, part_sums) = policy_loss(&new, &packed.with_prox(&prox), knobs)?;
+        let (loss, sums) = policy_loss(&new, &packed.with_prox(&prox), knobs)?;
         let loss = (loss * knobs.scale(prox.len(), trained, parts.len()))?;
-        total += f64::from(loss.to_scalar::<f32>()?);
-        entropies += f64::from(entropy.detach().sum_all()?.to_scalar::<f32>()?);
-        gradients.add(&weights, &loss.backward()?)?;
-        sums += part_sums;
+        let entropy = f64::from(entropy.detach().sum_all()?.to_scalar::<f32>()?);
+        let value = f64::from(loss.to_scalar::<f32>()?);
+        Ok((value, entropy, sums, Gradients::of(&weights, &loss.backward()?)?))
+    })?;
+    let (mut gradients, mut sums, mut total, mut entropies) =
+        (Gradients::default(), Loss::default(), 0.0, 0.0);
+    for (value, entropy, part, its) in done {
+        total += value;
+        entropies += entropy;
+        sums += part;
+        gradients.add(its)?;
     }
     let figures = update_figures(&advantages, &sums, total, entropies);
     Ok(Update { gradients, figures })
@@ -368,19 +374,18 @@ fn reference_logprobs(
     limit: usize,
     knobs: &Knobs,
 ) -> Result<Vec<Vec<f32>>> {
-    let mut found = vec![Vec::new(); batch.len()];
     let all: Vec<usize> = (0..batch.len()).collect();
-    for part in &micro_batches(batch, &all, limit) {
+    let parts = micro_batches(batch, &all, limit);
+    let found = workers::map(&parts, |part| {
         let examples: Vec<&Example> = part.iter().map(|&place| &batch[place].1.example).collect();
         let targets: Vec<u32> = examples.iter().flat_map(|example| example.targets()).collect();
-        let (logprobs, _) =
-            token_logprobs(&reference.logits(&examples)?.detach(), &targets, knobs.temperature)?;
+        let logits = reference.logits(&examples)?.detach();
+        let (logprobs, _) = token_logprobs(&logits, &targets, knobs.temperature)?;
         let mut values = logprobs.to_vec1::<f32>()?.into_iter();
-        for &place in part {
-            found[place] = values.by_ref().take(batch[place].1.example.learned()).collect();
-        }
-    }
-    Ok(found)
+        let cut = |example: &&Example| values.by_ref().take(example.learned()).collect();
+        Ok(examples.iter().map(cut).collect::<Vec<Vec<f32>>>())
+    })?;
+    Ok(found.into_iter().flatten().collect())
 }
 
 /// The chosen sequences in order, as many together as stay within the limit.

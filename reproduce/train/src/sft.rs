@@ -23,6 +23,7 @@ use crate::log::Log;
 use crate::objective::token_logprobs;
 use crate::optimizer::{AdamW, AdamWConfig, Gradients};
 use crate::schedule::Schedule;
+use crate::workers;
 
 /// Knobs of SFT.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -146,14 +147,17 @@ pub fn train(
 /// Tensor arithmetic.
 pub fn gradients(learner: &Learner, optimizer: &AdamW, packs: &[Vec<Example>]) -> Result<(f64, Gradients)> {
     let learned: usize = packs.iter().flatten().map(Example::learned).sum();
-    let (mut loss, mut gradients) = (0.0, Gradients::default());
-    for pack in packs {
+    let parts = workers::map(packs, |pack| {
         let batch: Vec<&Example> = pack.iter().collect();
         let targets: Vec<u32> = pack.iter().flat_map(Example::targets).collect();
         let (logprobs, _) = token_logprobs(&learner.logits(&batch)?, &targets, 1.0)?;
         let part = (logprobs.sum_all()? / -(learned as f64))?;
-        gradients.add(optimizer.weights(), &part.backward()?)?;
-        loss += f64::from(part.to_scalar::<f32>()?);
+        Ok((f64::from(part.to_scalar::<f32>()?), Gradients::of(optimizer.weights(), &part.backward()?)?))
+    })?;
+    let (mut loss, mut gradients) = (0.0, Gradients::default());
+    for (part, its) in parts {
+        loss += part;
+        gradients.add(its)?;
     }
     Ok((loss, gradients))
 }

@@ -118,8 +118,7 @@ fn compare(folder: &Path) {
     let wanted = scalar(&tensors, "policy_loss");
     let found = f64::from(loss.to_scalar::<f32>().unwrap());
     assert!((found - wanted).abs() <= 1e-4 * wanted.abs(), "{label}: policy loss {found}, torch {wanted}");
-    let mut gradients = Gradients::default();
-    gradients.add(optimizer.weights(), &loss.backward().unwrap()).unwrap();
+    let gradients = Gradients::of(optimizer.weights(), &loss.backward().unwrap()).unwrap();
     assert_close(&label, "policy", &tensors, &named(&gradients));
 
     // Two optimiser steps.

@@ -76,15 +76,19 @@ impl CandleOps {
 }
 
 impl CandleOps {
-    /// x (n, k) by w (out, k) where a kernel of this crate does it better.
-    fn product(&self, x: &Tensor, w: &Tensor) -> Result<Option<Tensor>> {
+    /// x (n, k) by a matrix (out, k) where a kernel of this crate does it better.
+    fn product(&self, x: &Tensor, linear: &Linear<Tensor>) -> Result<Option<Tensor>> {
         if !self.on_cpu() || self.dtype == DType::F16 {
             return Ok(None);
         }
+        let w = &linear.weight;
         let (n, (out, k)) = (x.dims()[0], w.dims2().map_err(fail)?);
         let narrow = self.dtype == DType::BF16;
-        let product = with_values(x, |x| with_weight(w, |w| Ok(cpu::matmul(x, narrow, w, k, out))))?;
-        product.map(|product| self.wrap(product, &[n, out])).transpose()
+        let mut product = with_values(x, |x| with_weight(w, |w| Ok(cpu::matmul(x, narrow, w, k, out))))?;
+        if let Some(bias) = &linear.bias {
+            with_values(bias, |bias| Ok(elementwise::add_to_rows(&mut product, bias)))?;
+        }
+        self.wrap(product, &[n, out]).map(Some)
     }
 }
 
@@ -157,13 +161,11 @@ impl Ops for CandleOps {
     }
 
     fn linear(&self, x: &Tensor, linear: &Linear<Tensor>) -> Result<Tensor> {
-        let product = match self.product(x, &linear.weight)? {
-            Some(product) => product,
-            None => {
-                let weight = linear.weight.to_dtype(self.dtype).and_then(|weight| weight.t());
-                weight.and_then(|weight| x.matmul(&weight)).map_err(fail)?
-            }
-        };
+        if let Some(product) = self.product(x, linear)? {
+            return Ok(product);
+        }
+        let weight = linear.weight.to_dtype(self.dtype).and_then(|weight| weight.t());
+        let product = weight.and_then(|weight| x.matmul(&weight)).map_err(fail)?;
         match &linear.bias {
             Some(bias) => product.broadcast_add(bias).map_err(fail),
             None => Ok(product),
@@ -281,9 +283,7 @@ impl Ops for CandleOps {
             let found = with_values(q, |q| {
                 with_values(k, |k| with_values(v, |v| Ok(cpu::attention(q, k, v, heads, segments, causal))))
             });
-            if let Some(found) = found? {
-                return self.wrap(found, q.dims());
-            }
+            return self.wrap(found?, q.dims());
         }
         let (mut outputs, mut q_start, mut k_start) = (Vec::with_capacity(segments.len()), 0, 0);
         for segment in segments {

@@ -72,6 +72,17 @@ pub fn add(x: &[f32], y: &[f32]) -> Vec<f32> {
     out
 }
 
+/// Adds y to every row of x, in place.
+pub fn add_to_rows(x: &mut [f32], y: &[f32]) {
+    x.par_chunks_mut(y.len()).with_min_len(TASK.div_ceil(y.len())).for_each(|x| add_to_row(x, y));
+}
+
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl", "x86_64+avx2+fma"))]
+/// Adds y to one row; what is longer of the two stays as it is.
+pub fn add_to_row(x: &mut [f32], y: &[f32]) {
+    x.iter_mut().zip(y).for_each(|(x, y)| *x += y);
+}
+
 /// Rows of `width` by their root mean square.
 pub fn rms_norm(x: &[f32], weight: &[f32], eps: f32) -> Vec<f32> {
     let mut out = vec![0.0; x.len()];

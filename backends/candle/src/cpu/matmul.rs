@@ -5,7 +5,9 @@ use multiversion::multiversion;
 use rayon::prelude::*;
 
 use super::amx::{self, Pieces, SIDE, STEP, TILE, Tiles};
-use super::dot::{few_rows_bf16, few_rows_f32};
+use super::dot::{Element as _, few_rows_bf16, few_rows_f32};
+use super::elementwise::add_to_row;
+use super::vector::{Matrix, multiply_columns};
 
 /// A matrix (out, k), row by row.
 #[derive(Clone, Copy)]
@@ -27,19 +29,34 @@ const TASK_ROWS: usize = 128;
 /// Columns whose packed weights are held at once.
 const COLUMNS: usize = 4096;
 
-/// The product (n, out), or `None` where this machine has nothing better than candle's own. `narrow`
-/// says that the values of x are bfloat16.
-pub fn matmul(x: &[f32], narrow: bool, w: Weight<'_>, k: usize, out: usize) -> Option<Vec<f32>> {
+/// The product (n, out). `narrow` says that the values of x are bfloat16.
+pub fn matmul(x: &[f32], narrow: bool, w: Weight<'_>, k: usize, out: usize) -> Vec<f32> {
     let n = x.len() / k;
     if n <= FEW {
-        return Some(match w {
+        return match w {
             Weight::F32(w) => few_rows_f32(x, w, k, out),
             Weight::Bf16(w) => few_rows_bf16(x, w, k, out),
-        });
+        };
+    }
+    if !amx::is_available() {
+        return plain(x, w, k, out);
     }
     let is_wide = matches!(w, Weight::F32(_));
     let pieces = Pieces { left: if narrow && !is_wide { 1 } else { 3 }, right: if is_wide { 3 } else { 1 } };
-    amx::is_available().then(|| tiled(x, w, k, out, pieces))
+    tiled(x, w, k, out, pieces)
+}
+
+/// By the vector units, which take f32: weights are widened for them.
+fn plain(x: &[f32], w: Weight<'_>, k: usize, out: usize) -> Vec<f32> {
+    multiply_columns(Matrix::rows(x, x.len() / k, k, k), out, |range, wide| match w {
+        Weight::F32(w) => wide.copy_from_slice(&w[range.start * k..range.end * k]),
+        Weight::Bf16(w) => widen(wide, &w[range.start * k..range.end * k]),
+    })
+}
+
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl", "x86_64+avx2+fma"))]
+fn widen(wide: &mut [f32], values: &[bf16]) {
+    wide.iter_mut().zip(values).for_each(|(wide, value)| *wide = value.value());
 }
 
 fn tiled(x: &[f32], w: Weight<'_>, k: usize, out: usize, pieces: Pieces) -> Vec<f32> {
@@ -78,8 +95,7 @@ fn tiled(x: &[f32], w: Weight<'_>, k: usize, out: usize, pieces: Pieces) -> Vec<
                         for (rows, left) in product.chunks_mut(BLOCK * out).zip(left.chunks(left_block)) {
                             tiles.multiply(left, right, pieces, steps, &mut square);
                             for (row, sums) in rows.chunks_mut(out).zip(square.chunks(BLOCK)) {
-                                let row = &mut row[column..column + width];
-                                row.iter_mut().zip(sums).for_each(|(value, sum)| *value += sum);
+                                add_to_row(&mut row[column..column + width], sums);
                             }
                         }
                     }

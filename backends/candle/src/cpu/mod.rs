@@ -7,6 +7,7 @@ pub mod backward;
 mod dot;
 pub mod elementwise;
 mod matmul;
+mod vector;
 
 pub use amx::is_available as has_amx;
 pub use attention::{Heads, attention};

@@ -10,13 +10,13 @@ use super::{Answer, Job, Options, Order};
 use crate::error::Error;
 use crate::model::{Features, KvCache, Model, Rows};
 use crate::ops::Ops;
-use crate::prompt::Prompt;
+use crate::prompt::{Medium, Prompt};
 use crate::sampling::{Defaults, Sampler, log_probability};
 
 /// Prompt tokens of one pass: bounds activations, whatever the prompt's length.
-const PASS_TOKENS: usize = 2048;
+const PASS_TOKENS: usize = 1024;
 /// Patches that the vision tower sees at once.
-const PASS_PATCHES: usize = 2048;
+const PASS_PATCHES: usize = 1024;
 /// Caches of ended conversations that are kept for what follows on them.
 const KEPT: usize = 32;
 
@@ -122,7 +122,7 @@ impl<O: Ops> Worker<O> {
             sequence.answer();
             return;
         }
-        match self.prefill(&prompt, &mut sequence) {
+        match self.prefill(prompt, &mut sequence) {
             Ok(logits) => {
                 sequence.take(&logits, &self.defaults.stop);
                 self.open.push(sequence);
@@ -135,29 +135,35 @@ impl<O: Ops> Worker<O> {
     }
 
     /// Runs what no kept cache holds of a prompt; logits after its last token.
-    fn prefill(&mut self, prompt: &Prompt, sequence: &mut Sequence<O::Tensor>) -> Result<Vec<f32>, Error> {
+    fn prefill(&mut self, prompt: Prompt, sequence: &mut Sequence<O::Tensor>) -> Result<Vec<f32>, Error> {
         sequence.cache = self.start_cache(&sequence.history, sequence.most)?;
         let held = sequence.cache.len();
-        let encoded = self.encode(prompt, held)?;
-        let runs = prompt.media.iter().flat_map(|medium| &medium.runs);
+        let Prompt { ids, positions, media, .. } = prompt;
+        let encoded = self.encode(&media, held)?;
+        let runs = media.iter().flat_map(|medium| &medium.runs);
         let visual: Vec<usize> = runs.flat_map(|&(start, length)| start..start + length).collect();
+        // Pixels are as large as the activations of a pass: not held beside them.
+        drop(media);
         // Visual tokens that are held already, and the row of the features that the first other one has.
         let mut visual = &visual[visual.iter().take_while(|place| **place < held).count()..];
         let mut row = encoded.as_ref().map_or(0, |encoded| encoded.tokens - visual.len());
         let mut hidden = None;
         let mut start = held;
-        while start < prompt.ids.len() {
-            let end = (start + PASS_TOKENS).min(prompt.ids.len());
+        while start < ids.len() {
+            let end = (start + PASS_TOKENS).min(ids.len());
             let count = visual.iter().take_while(|place| **place < end).count();
             let places: Vec<u32> = visual[..count].iter().map(|place| (place - start) as u32).collect();
             let part = match &encoded {
-                Some(encoded) if count > 0 => Some(self.slice(&encoded.features, row, count)?),
+                Some(encoded) if count > 0 => {
+                    let ops = &self.model.ops;
+                    Some(encoded.features.map(|tensor| ops.narrow(tensor, 0, row, count))?)
+                }
                 _ => None,
             };
             (row, visual) = (row + count, &visual[count..]);
             let rows = Rows {
-                ids: &prompt.ids[start..end],
-                positions: &prompt.positions[start..end],
+                ids: &ids[start..end],
+                positions: &positions[start..end],
                 visual: &places,
                 features: part.as_ref(),
                 cache: &mut sequence.cache,
@@ -220,13 +226,15 @@ impl<O: Ops> Worker<O> {
     }
 
     /// Features of every medium that is not wholly held; those are the last ones.
-    fn encode(&self, prompt: &Prompt, held: usize) -> Result<Option<Encoded<O::Tensor>>, Error> {
+    fn encode(&self, media: &[Medium], held: usize) -> Result<Option<Encoded<O::Tensor>>, Error> {
         let end = |runs: &[(usize, usize)]| runs.last().map_or(0, |(start, length)| start + length);
-        let first = prompt.media.iter().take_while(|medium| end(&medium.runs) <= held).count();
-        let runs = prompt.media[first..].iter().flat_map(|medium| &medium.runs);
+        let first = media.iter().take_while(|medium| end(&medium.runs) <= held).count();
+        let runs = media[first..].iter().flat_map(|medium| &medium.runs);
         let tokens = runs.map(|(_, length)| length).sum();
-        let mut parts: Vec<Features<O::Tensor>> = Vec::new();
-        let mut rest = &prompt.media[first..];
+        // Written in place: features of many frames are in memory once.
+        let (mut whole, mut row): (Option<Features<O::Tensor>>, usize) = (None, 0);
+        let ops = &self.model.ops;
+        let mut rest = &media[first..];
         while !rest.is_empty() {
             let (mut count, mut patches) = (0, 0);
             while count < rest.len()
@@ -238,32 +246,18 @@ impl<O: Ops> Worker<O> {
             let (now, later) = rest.split_at(count);
             let values: Vec<f32> = now.iter().flat_map(|medium| &medium.patches.values).copied().collect();
             let grids: Vec<_> = now.iter().map(|medium| medium.patches.grid).collect();
-            parts.push(self.model.encode(&values, &grids)?);
+            let part = self.model.encode(&values, &grids)?;
+            let whole = match &whole {
+                Some(whole) => whole,
+                None => whole.insert(part.map(|tensor| ops.buffer(tokens, tensor))?),
+            };
+            for (whole, part) in whole.tensors().zip(part.tensors()) {
+                ops.write(whole, row, part)?;
+            }
+            row += ops.shape(&part.merged)[0];
             rest = later;
         }
-        if parts.is_empty() {
-            return Ok(None);
-        }
-        if parts.len() == 1 {
-            return Ok(Some(Encoded { features: parts.remove(0), tokens }));
-        }
-        let ops = &self.model.ops;
-        let merged: Vec<_> = parts.iter().map(|part| part.merged.clone()).collect();
-        let deep = |layer: usize| parts.iter().map(|part| part.deepstack[layer].clone()).collect::<Vec<_>>();
-        let deepstack = (0..parts[0].deepstack.len()).map(|layer| ops.cat(&deep(layer)));
-        let deepstack = deepstack.collect::<Result<_, _>>()?;
-        Ok(Some(Encoded { features: Features { merged: ops.cat(&merged)?, deepstack }, tokens }))
-    }
-
-    fn slice(
-        &self,
-        features: &Features<O::Tensor>,
-        start: usize,
-        count: usize,
-    ) -> Result<Features<O::Tensor>, Error> {
-        let cut = |tensor: &O::Tensor| self.model.ops.narrow(tensor, 0, start, count);
-        let deepstack = features.deepstack.iter().map(cut).collect::<Result<_, _>>()?;
-        Ok(Features { merged: cut(&features.merged)?, deepstack })
+        Ok(whole.map(|features| Encoded { features, tokens }))
     }
 
     /// One token for every open sequence.

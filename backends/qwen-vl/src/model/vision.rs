@@ -16,6 +16,22 @@ pub struct Features<T> {
     pub deepstack: Vec<T>,
 }
 
+impl<T> Features<T> {
+    /// The same of every tensor.
+    ///
+    /// # Errors
+    /// The first of them.
+    pub fn map(&self, change: impl Fn(&T) -> Result<T, Error>) -> Result<Self, Error> {
+        let deepstack = self.deepstack.iter().map(&change).collect::<Result<_, _>>()?;
+        Ok(Self { merged: change(&self.merged)?, deepstack })
+    }
+
+    /// All tensors, always in one order.
+    pub fn tensors(&self) -> impl Iterator<Item = &T> {
+        std::iter::once(&self.merged).chain(&self.deepstack)
+    }
+}
+
 /// Weights of a vision tower.
 pub struct Vision<T> {
     patch: Linear<T>,

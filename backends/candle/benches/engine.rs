@@ -74,6 +74,7 @@ fn main() {
         memory: 4 << 30,
         batch: 8,
         narrow_weights: true,
+        reuse: true,
         tempered_logprobs: false,
     };
     let engine = start(options, Device::Cpu).expect("an engine");

@@ -6,7 +6,7 @@ mod ops;
 mod parameters;
 
 pub use candle_core::Device;
-pub use ops::CandleOps;
+pub use ops::{CandleOps, ROLLOUTS};
 pub use parameters::{Parameter, Parameters};
 
 use std::sync::Arc;
@@ -28,13 +28,16 @@ pub fn start(mut options: Options, device: Device) -> Result<Engine, Error> {
     Engine::start("candle", options, move || Ok(CandleOps::new(device, precision)))
 }
 
-/// A model on the CPU whose weights are those of a trainer, as they are at each moment. After an update
-/// [`Engine::forget`] drops what was computed with the old ones.
+/// A model on the CPU whose weights are those of a trainer, as they are at each moment. What it answers
+/// depends on the prompt and the seed alone: nothing is kept from one prompt for the next, and at most
+/// [`ROLLOUTS`] decode together, each as if it were alone.
 ///
 /// # Errors
 /// As [`Engine::start`].
 pub fn start_shared(mut options: Options, parameters: Arc<Parameters>) -> Result<Engine, Error> {
     options.precision = Precision::F32;
+    options.reuse = false;
+    options.batch = options.batch.min(ROLLOUTS);
     Engine::start("candle", options, move || Ok(CandleOps::sharing(parameters)))
 }
 

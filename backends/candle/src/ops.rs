@@ -29,6 +29,9 @@ enum Use {
     Training(Arc<Parameters>),
 }
 
+/// Most rollouts that decode together.
+pub const ROLLOUTS: usize = 64;
+
 type Result<T> = std::result::Result<T, Error>;
 
 /// candle's own error texts name shapes and types.
@@ -84,7 +87,9 @@ impl CandleOps {
         let w = &linear.weight;
         let (n, (out, k)) = (x.dims()[0], w.dims2().map_err(fail)?);
         let narrow = self.dtype == DType::BF16;
-        let mut product = with_values(x, |x| with_weight(w, |w| Ok(cpu::matmul(x, narrow, w, k, out))))?;
+        // Rollouts are the same whichever of them happen to decode together.
+        let few = if matches!(self.use_, Use::Rollouts(_)) { ROLLOUTS } else { cpu::FEW };
+        let mut product = with_values(x, |x| with_weight(w, |w| Ok(cpu::matmul(x, narrow, w, k, out, few))))?;
         if let Some(bias) = &linear.bias {
             with_values(bias, |bias| Ok(elementwise::add_to_rows(&mut product, bias)))?;
         }

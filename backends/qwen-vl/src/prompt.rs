@@ -1,8 +1,9 @@
 //! Conversations to prompts: text by the chat template, media by the processors, positions for both.
 
+use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use paravt_media::VideoFile;
 use paravt_suite::message::{Content, Message, Part, VideoPart};
@@ -51,7 +52,12 @@ pub struct Prompter {
     config: Config,
     image_token: String,
     video_token: String,
+    /// Patches of images seen lately, by content.
+    images: Mutex<HashMap<u64, Arc<Patches>>>,
 }
+
+/// Values of patches that are held, 64 MiB.
+const HELD_VALUES: usize = 16 << 20;
 
 /// A processed medium and how its placeholder reads.
 struct Processed {
@@ -81,6 +87,7 @@ impl Prompter {
             image_token: token(config.image_token_id)?,
             video_token: token(config.video_token_id)?,
             config: config.clone(),
+            images: Mutex::default(),
             tokenizer,
         })
     }
@@ -144,11 +151,28 @@ impl Prompter {
     }
 
     fn image(&self, bytes: &[u8]) -> Result<Processed, String> {
-        let pixels = Pixels::decode(bytes).map_err(|error| format!("an image cannot be decoded: {error}"))?;
-        let patches = self.processor.image.image(&pixels)?;
+        let key = key_of(bytes);
+        let held = self.images.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
+        let patches = match held {
+            Some(patches) => patches,
+            None => {
+                let pixels = Pixels::decode(bytes);
+                let pixels = pixels.map_err(|error| format!("an image cannot be decoded: {error}"))?;
+                let patches = Arc::new(self.processor.image.image(&pixels)?);
+                let mut images = self.images.lock().unwrap_or_else(PoisonError::into_inner);
+                // The frames of a video come back in every turn and every question; of all videos they
+                // would fill the memory.
+                let held: usize = images.values().map(|patches| patches.values.len()).sum();
+                if held + patches.values.len() > HELD_VALUES {
+                    images.clear();
+                }
+                images.insert(key, Arc::clone(&patches));
+                patches
+            }
+        };
         Ok(Processed {
-            patches: Arc::new(patches),
-            key: key_of(bytes),
+            patches,
+            key,
             times: Vec::new(),
             seconds_per_step: None,
         })

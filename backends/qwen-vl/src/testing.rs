@@ -220,6 +220,7 @@ fn answers<O: Ops>(folder: &Path, cases: &[Case], ops: impl Fn() -> O + Copy + S
         memory: 1 << 30,
         batch: 8,
         narrow_weights: true,
+        reuse: true,
         tempered_logprobs: false,
     };
     let start = || Engine::start("test", options.clone(), move || Ok(ops())).expect("an engine");

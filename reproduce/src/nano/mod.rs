@@ -7,7 +7,7 @@ mod plan;
 mod recipe;
 
 pub use plan::{Step, Told, Work, steps};
-pub use recipe::{NanoRecipe, NanoRun, Variant};
+pub use recipe::{Comparison, NanoRecipe, NanoRun, Variant};
 
 /// Why a stage of the embedded reproduction failed.
 #[derive(Debug, thiserror::Error)]

@@ -30,6 +30,8 @@ pub struct NanoRecipe {
     pub evaluate: Evaluate,
     /// Evaluations, in order.
     pub runs: Vec<NanoRun>,
+    /// Pairs of runs that are compared sample by sample.
+    pub comparisons: Vec<Comparison>,
     /// Further trainings from the same cold start that `--full` compares.
     #[serde(default)]
     pub variants: Vec<Variant>,
@@ -87,6 +89,16 @@ pub struct NanoRun {
     /// Only with `--full`.
     #[serde(default)]
     pub full: bool,
+}
+
+/// Two runs: what changes is said of `b`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Comparison {
+    /// Name of a run.
+    pub a: String,
+    /// Name of a run.
+    pub b: String,
 }
 
 /// Another training from the same cold start: fields of `rl` that it changes.

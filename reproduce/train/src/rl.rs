@@ -130,6 +130,7 @@ pub fn train(
         memory: u64::MAX,
         batch: config.prompts_per_step * config.rollout.group_size,
         narrow_weights: false,
+        reuse: false,
         tempered_logprobs: true,
     };
     let roller = Roller {
@@ -145,7 +146,6 @@ pub fn train(
     let log = Log::open(&out.join("training.jsonl"), progress.step)?;
     while progress.step < config.steps {
         let started = Instant::now();
-        roller.engine.forget();
         let seed = config.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(progress.step as u64);
         let rolled = runtime.block_on(roll(&roller, &task.prompts, config, seed, &mut progress.taken))?;
         let rolled_in = started.elapsed().as_secs_f64();

@@ -1,4 +1,4 @@
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 //! The `paravt-bench` command: parses flags into typed plans and wires tasks, backends and reports.
 
 mod commands;
@@ -6,6 +6,7 @@ mod engines;
 mod exit;
 mod launch;
 mod registry;
+mod threads;
 
 use clap::{Parser, Subcommand};
 use exit::Exit;
@@ -61,6 +62,7 @@ enum Command {
 
 fn main() -> std::process::ExitCode {
     let cli = Cli::parse();
+    threads::settle(matches!(&cli.command, Command::Reproduce(args) if args.trains()));
     let result = match cli.command {
         Command::Ask(args) => commands::ask::run(&args),
         Command::Check(args) => commands::check::run(&args),

@@ -126,8 +126,9 @@ pub struct BackendArgs {
     /// folder, or `owner/name` on the hub.
     #[arg(long, value_name = "NAME|DIR")]
     model: Option<String>,
-    /// Recorded run, or folder of runs, that `replay` answers from [default: none; replay needs one].
-    #[arg(long, value_name = "RUN")]
+    /// Recorded run, or folder of runs, that `replay` answers from; for an embedded recipe, the stage
+    /// that is made anew with all after it [default: none; replay needs one].
+    #[arg(long, value_name = "RUN|STAGE")]
     from: Option<PathBuf>,
     /// Seconds that one try of a request may take.
     #[arg(long, default_value_t = 1800.0, value_name = "SECONDS")]
@@ -152,6 +153,11 @@ pub struct BackendArgs {
 }
 
 impl BackendArgs {
+    /// What `--from` names.
+    pub fn from(&self) -> Option<&std::path::Path> {
+        self.from.as_deref()
+    }
+
     /// Starts the backend for one split; an in-process engine once for all of them.
     pub async fn build(&self, task: &str) -> anyhow::Result<Arc<dyn Backend>> {
         match self.backend {

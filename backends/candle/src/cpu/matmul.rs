@@ -19,7 +19,7 @@ pub enum Weight<'a> {
 }
 
 /// Up to so many rows, reading the matrix is what takes time.
-const FEW: usize = 16;
+pub const FEW: usize = 16;
 /// Rows and columns of the result that one call of the kernel makes.
 const BLOCK: usize = 2 * SIDE;
 /// Elements of the inner axis that are packed at once.
@@ -29,10 +29,11 @@ const TASK_ROWS: usize = 128;
 /// Columns whose packed weights are held at once.
 const COLUMNS: usize = 4096;
 
-/// The product (n, out). `narrow` says that the values of x are bfloat16.
-pub fn matmul(x: &[f32], narrow: bool, w: Weight<'_>, k: usize, out: usize) -> Vec<f32> {
+/// The product (n, out). `narrow` says that the values of x are bfloat16. Up to `few` rows ([`FEW`] is
+/// fastest) each row's result is the same, bit for bit, whatever rows it is computed with.
+pub fn matmul(x: &[f32], narrow: bool, w: Weight<'_>, k: usize, out: usize, few: usize) -> Vec<f32> {
     let n = x.len() / k;
-    if n <= FEW {
+    if n <= few {
         return match w {
             Weight::F32(w) => few_rows_f32(x, w, k, out),
             Weight::Bf16(w) => few_rows_bf16(x, w, k, out),

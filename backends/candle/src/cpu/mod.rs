@@ -11,4 +11,4 @@ mod vector;
 
 pub use amx::is_available as has_amx;
 pub use attention::{Heads, attention};
-pub use matmul::{Weight, matmul};
+pub use matmul::{FEW, Weight, matmul};

@@ -40,6 +40,8 @@ pub struct Options {
     pub batch: usize,
     /// Whether the engine keeps matrices in the file's type where that is narrower than `precision`.
     pub narrow_weights: bool,
+    /// Whether keys and values of prompts before are reused for prompts that begin alike.
+    pub reuse: bool,
     /// Whether log-probabilities are of the distribution that is sampled from (divided by the
     /// temperature, as policy gradients need them) and not of the model's own.
     pub tempered_logprobs: bool,
@@ -48,16 +50,10 @@ pub struct Options {
 /// A loaded model that answers conversations; sequences that are open at the same time decode together.
 pub struct Engine {
     prompter: Arc<Prompter>,
-    orders: mpsc::Sender<Order>,
+    jobs: mpsc::Sender<Job>,
     info: BackendInfo,
     plan: MemoryPlan,
     context: usize,
-}
-
-/// What the worker is told.
-enum Order {
-    Answer(Box<Job>),
-    Forget,
 }
 
 /// One conversation on its way to the worker.
@@ -91,7 +87,7 @@ impl Engine {
         let plan = MemoryPlan::new(&config, &weights, &options);
         plan.check_weights()?;
         let info = describe(name, &options, &plan);
-        let (orders, queue) = mpsc::channel();
+        let (jobs, queue) = mpsc::channel();
         let (ready, loaded) = mpsc::channel();
         let context = config.text.max_position_embeddings;
         std::thread::Builder::new()
@@ -113,18 +109,12 @@ impl Engine {
         loaded
             .recv()
             .unwrap_or_else(|_| Err(Error::Compute("the engine stopped while loading".to_owned())))?;
-        Ok(Self { prompter, orders, info, plan, context })
+        Ok(Self { prompter, jobs, info, plan, context })
     }
 
     /// What weights and cache take.
     pub fn memory(&self) -> &MemoryPlan {
         &self.plan
-    }
-
-    /// Lets go of all kept keys and values: the weights have changed. Nothing may be open.
-    pub fn forget(&self) {
-        // A worker that is gone holds nothing.
-        let _ = self.orders.send(Order::Forget);
     }
 
     /// What makes its prompts.
@@ -161,8 +151,7 @@ impl Engine {
         self.plan.check_request(tokens, generation.max_tokens as usize)?;
         let (reply, answer) = oneshot::channel();
         let gone = || Error::Compute("the engine stopped; its thread's last words are on stderr".to_owned());
-        let job = Job { prompt, generation, reply };
-        self.orders.send(Order::Answer(Box::new(job))).map_err(|_| gone())?;
+        self.jobs.send(Job { prompt, generation, reply }).map_err(|_| gone())?;
         let answer = answer.await.unwrap_or_else(|_| Err(gone()))?;
         Ok(Completion {
             text: self.prompter.decode(&answer.ids)?,

@@ -6,7 +6,7 @@ use std::sync::mpsc::Receiver;
 use futures::channel::oneshot;
 
 use super::prefix::History;
-use super::{Answer, Job, Options, Order};
+use super::{Answer, Job, Options};
 use crate::error::Error;
 use crate::model::{Features, KvCache, Model, Rows};
 use crate::ops::Ops;
@@ -29,6 +29,7 @@ pub struct Worker<O: Ops> {
     kept: VecDeque<(History, KvCache<O::Tensor>)>,
     cache_tokens: usize,
     batch: usize,
+    reuse: bool,
     tempered_logprobs: bool,
 }
 
@@ -56,23 +57,23 @@ struct Sequence<T> {
 
 impl<O: Ops> Worker<O> {
     pub fn new(model: Model<O>, defaults: Defaults, cache_tokens: usize, options: &Options) -> Self {
-        let (batch, tempered_logprobs) = (options.batch.max(1), options.tempered_logprobs);
+        let Options { batch, reuse, tempered_logprobs, .. } = *options;
         let (open, kept) = (Vec::new(), VecDeque::new());
-        Self { model, defaults, open, kept, cache_tokens, batch, tempered_logprobs }
+        Self { model, defaults, open, kept, cache_tokens, batch: batch.max(1), reuse, tempered_logprobs }
     }
 
     /// Works until all senders are gone and everything is answered.
-    pub fn run(mut self, queue: &Receiver<Order>) {
+    pub fn run(mut self, queue: &Receiver<Job>) {
         let mut waiting: VecDeque<Job> = VecDeque::new();
         loop {
             if self.open.is_empty() && waiting.is_empty() {
                 match queue.recv() {
-                    Ok(order) => self.take_order(order, &mut waiting),
+                    Ok(job) => waiting.push_back(job),
                     Err(_) => return,
                 }
             }
-            while let Ok(order) = queue.try_recv() {
-                self.take_order(order, &mut waiting);
+            while let Ok(job) = queue.try_recv() {
+                waiting.push_back(job);
             }
             waiting.retain(|job| !job.reply.is_canceled());
             while self.open.len() < self.batch
@@ -81,13 +82,6 @@ impl<O: Ops> Worker<O> {
                 self.admit(job);
             }
             self.step();
-        }
-    }
-
-    fn take_order(&mut self, order: Order, waiting: &mut VecDeque<Job>) {
-        match order {
-            Order::Answer(job) => waiting.push_back(*job),
-            Order::Forget => self.kept.clear(),
         }
     }
 
@@ -183,7 +177,7 @@ impl<O: Ops> Worker<O> {
         let tokens = history.ids.len();
         // Room for the answer is made as it grows: most are short.
         let capacity = tokens + new.min(256);
-        let shared = |other: &History| history.common(other, tokens - 1);
+        let shared = |other: &History| if self.reuse { history.common(other, tokens - 1) } else { 0 };
         let kept = (0..self.kept.len()).map(|place| (shared(&self.kept[place].0), place)).max();
         let open = (0..self.open.len()).map(|place| (shared(&self.open[place].history), place)).max();
         let (kept_length, open_length) = (kept.map_or(0, |best| best.0), open.map_or(0, |best| best.0));
@@ -322,7 +316,9 @@ impl<O: Ops> Worker<O> {
             // The last token was never run.
             let mut history = std::mem::take(&mut sequence.history);
             history.truncate(cache.len());
-            self.kept.push_back((history, cache));
+            if self.reuse {
+                self.kept.push_back((history, cache));
+            }
             sequence.answer();
         }
         self.make_room(0);

@@ -1,6 +1,6 @@
 //! `paravt-bench compare`: two runs on the same samples.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use paravt_reports::compare::{compare, markdown, tables, terminal};
@@ -24,12 +24,19 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<Exit> {
-    let mut runs = find_runs(std::slice::from_ref(&args.a))?;
+    write(&args.a, &args.b, args.out.as_deref())?;
+    Ok(Exit::Ok)
+}
+
+/// Prints the comparison of two runs or folders of runs, and writes it into a folder.
+pub fn write(a: &Path, b: &Path, out: Option<&Path>) -> anyhow::Result<()> {
+    let mut runs = find_runs(&[a.to_owned()])?;
     let first = runs.len();
-    runs.extend(find_runs(std::slice::from_ref(&args.b))?);
+    runs.extend(find_runs(&[b.to_owned()])?);
     let ablation = compare(&runs[..first], &runs[first..])?;
     print!("{}", terminal(&ablation));
-    let Some(dir) = &args.out else { return Ok(Exit::Ok) };
+    let Some(dir) = out else { return Ok(()) };
+    std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
     export::write_all(&tables(&ablation)?, &dir.join("tables"))?;
     let report = Report::build(&runs, None)?;
     let link = |task: &str, uid: &str| {
@@ -44,5 +51,5 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
         let path = dir.join(name);
         std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
     }
-    Ok(Exit::Ok)
+    Ok(())
 }

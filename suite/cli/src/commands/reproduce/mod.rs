@@ -44,15 +44,20 @@ pub struct Args {
 #[derive(clap::Args)]
 #[command(next_help_heading = "Embedded recipe (paravt-nano)")]
 pub struct NanoArgs {
-    /// Make this stage and all after it anew, though they are done.
-    #[arg(long = "from-stage", alias = "from_stage", value_name = "STAGE")]
-    from_stage: Option<String>,
-    /// Seeds of data and training, separated by commas.
-    #[arg(long = "seeds", alias = "seed-list", value_delimiter = ',', default_value = "0", value_name = "N")]
-    seeds: Vec<u64>,
-    /// All comparisons of the recipe: variants of the training, further runs; takes an hour or two.
+    /// Seed of data and training.
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    seed: u64,
+    /// All comparisons of the recipe: variants of the training and further runs, for this seed and the two
+    /// after it; takes an hour or two.
     #[arg(long)]
     full: bool,
+}
+
+impl Args {
+    /// Whether a model is trained in this process.
+    pub fn trains(&self) -> bool {
+        !self.plan && self.recipe.starts_with("paravt-nano")
+    }
 }
 
 /// Runs the command.

@@ -6,23 +6,26 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 use indicatif::{ProgressBar, ProgressStyle};
-use paravt_reproduce::nano::{self, NanoRecipe, NanoRun, Step, Told, Work};
+use paravt_reproduce::nano::{self, Comparison, NanoRecipe, NanoRun, Step, Told, Work};
 use paravt_suite::frames::{CachedFrames, FrameSource};
 use paravt_suite::task::{DataRoot, Task};
 
 use super::Args;
-use crate::commands::report;
+use crate::commands::{compare, report};
 use crate::exit::Exit;
 use crate::launch::{self, Common, Launch, Select};
 use crate::{engines, registry};
 
+/// Name of the training log, in a training stage and in a run directory.
+const TRAINING: &str = "training.jsonl";
 /// Samples in flight: what decodes together.
 const CONCURRENCY: usize = 32;
 
 /// Runs the command.
 pub fn run(args: &Args, out: &Path) -> anyhow::Result<Exit> {
     let recipe = NanoRecipe::built_in()?;
-    let steps = nano::steps(&recipe, &out.join("stages"), &args.nano.seeds, args.nano.full)?;
+    let seeds: Vec<u64> = (args.nano.seed..).take(if args.nano.full { 3 } else { 1 }).collect();
+    let steps = nano::steps(&recipe, &out.join("stages"), &seeds, args.nano.full)?;
     if args.plan {
         println!("{}", recipe.title);
         for (number, step) in steps.iter().enumerate() {
@@ -31,8 +34,8 @@ pub fn run(args: &Args, out: &Path) -> anyhow::Result<Exit> {
         println!("{:>3}. report    {}", steps.len() + 1, out.join("report/index.html").display());
         return Ok(Exit::Ok);
     }
-    if let Some(name) = &args.nano.from_stage {
-        forget_from(&steps, name)?;
+    if let Some(stage) = args.backend.from() {
+        forget_from(&steps, &stage.to_string_lossy())?;
     }
     let started = Instant::now();
     let frames = Arc::new(CachedFrames::default());
@@ -68,6 +71,9 @@ pub fn run(args: &Args, out: &Path) -> anyhow::Result<Exit> {
         if exit == Exit::Interrupted {
             return Ok(exit);
         }
+        if let Work::Evaluate { model, .. } = &step.work {
+            show_training(model, step, &recipe)?;
+        }
         if exit == Exit::Ok {
             step.stage.finish().with_context(|| format!("cannot write {}", step.stage.folder().display()))?;
         }
@@ -76,6 +82,15 @@ pub fn run(args: &Args, out: &Path) -> anyhow::Result<Exit> {
     let runs = steps.iter().filter(|step| matches!(step.work, Work::Evaluate { .. }));
     let runs: Vec<_> = runs.map(|step| step.stage.folder().to_owned()).collect();
     let exit = report::write(&runs, None, &out.join("report"), true)?;
+    for seed in seeds {
+        for Comparison { a, b } in &recipe.comparisons {
+            let of = |name: &str| steps.iter().find(|step| step.seed == Some(seed) && step.stage.name() == name);
+            let (Some(a), Some(b)) = (of(a), of(b)) else { continue };
+            let name = format!("{}-against-{}-seed-{seed}", b.stage.name(), a.stage.name());
+            println!("\n{} against {}, seed {seed}:", b.stage.name(), a.stage.name());
+            compare::write(a.stage.folder(), b.stage.folder(), Some(&out.join("report").join(name)))?;
+        }
+    }
     eprintln!(
         "report: {} ({:.1} min in all)",
         out.join("report/index.html").display(),
@@ -112,11 +127,20 @@ fn forget_from(steps: &[Step], name: &str) -> anyhow::Result<()> {
     let Some(first) = steps.iter().position(|step| step.stage.name() == name) else {
         let mut known: Vec<&str> = steps.iter().map(|step| step.stage.name()).collect();
         known.dedup();
-        bail!("--from-stage: no stage `{name}`; there are {}", known.join(", "));
+        bail!("--from: no stage `{name}`; there are {}", known.join(", "));
     };
     for step in &steps[first..] {
         step.stage.forget().with_context(|| format!("cannot remove {}", step.stage.folder().display()))?;
     }
+    Ok(())
+}
+
+/// Puts a checkpoint's training curves beside its first split, where the report finds them.
+fn show_training(model: &Path, step: &Step, recipe: &NanoRecipe) -> anyhow::Result<()> {
+    let log = model.with_file_name(TRAINING);
+    let Some(split) = recipe.evaluate.splits.first().filter(|_| log.is_file()) else { return Ok(()) };
+    let to = step.stage.folder().join(split).join(TRAINING);
+    std::fs::copy(&log, &to).with_context(|| format!("cannot write {}", to.display()))?;
     Ok(())
 }
 

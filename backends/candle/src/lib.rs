@@ -6,6 +6,7 @@ mod ops;
 mod parameters;
 
 pub use candle_core::Device;
+pub use cpu::exp;
 pub use ops::{CandleOps, ROLLOUTS};
 pub use parameters::{Parameter, Parameters};
 

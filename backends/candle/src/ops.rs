@@ -91,7 +91,10 @@ impl CandleOps {
         let few = if matches!(self.use_, Use::Rollouts(_)) { ROLLOUTS } else { cpu::FEW };
         let mut product = with_values(x, |x| with_weight(w, |w| Ok(cpu::matmul(x, narrow, w, k, out, few))))?;
         if let Some(bias) = &linear.bias {
-            with_values(bias, |bias| Ok(elementwise::add_to_rows(&mut product, bias)))?;
+            with_values(bias, |bias| {
+                elementwise::add_to_rows(&mut product, bias);
+                Ok(())
+            })?;
         }
         self.wrap(product, &[n, out]).map(Some)
     }

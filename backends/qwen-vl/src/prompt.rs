@@ -170,12 +170,7 @@ impl Prompter {
                 patches
             }
         };
-        Ok(Processed {
-            patches,
-            key,
-            times: Vec::new(),
-            seconds_per_step: None,
-        })
+        Ok(Processed { patches, key, times: Vec::new(), seconds_per_step: None })
     }
 
     fn video(&self, part: &VideoPart) -> Result<Processed, Error> {

@@ -12,12 +12,12 @@ use paravt_suite::profile::Profile;
 use paravt_suite::protocol::{PromptMode, Protocol, render};
 use paravt_suite::sample::Sample;
 use rand::rngs::StdRng;
-use rand::seq::IndexedRandom as _;
+use rand::seq::{IndexedRandom as _, SliceRandom as _};
 use rand::{Rng as _, SeedableRng as _};
 
 use crate::questions::{Question, choice, grounding, order, perception};
 use crate::samples::{Style, sample};
-use crate::scene::{FPS, HEIGHT, Scene, Side, WIDTH};
+use crate::scene::{FPS, HEIGHT, KINDS, Scene, Side, WIDTH, kind_name};
 use crate::traces::{CROP_FRAMES, Case, Dispatch, Piece, Turn, seen_in};
 use crate::training::window;
 use crate::{WorldError, policy};
@@ -29,6 +29,8 @@ pub enum Kind {
     Name,
     /// The list of what the frames of a window show.
     List,
+    /// The letters of all options.
+    Letters,
     /// The letter of a name that has been told.
     Bind,
     /// What comes next, or when, by lists that have been told.
@@ -41,13 +43,15 @@ pub enum Kind {
 
 impl Kind {
     /// All kinds, in the order in which they can be learned.
-    pub const ALL: [Self; 6] = [Self::Name, Self::List, Self::Bind, Self::Recall, Self::Call, Self::Whole];
+    pub const ALL: [Self; 7] =
+        [Self::Name, Self::List, Self::Letters, Self::Bind, Self::Recall, Self::Call, Self::Whole];
 
     /// Its name in logs.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Name => "name",
             Self::List => "list",
+            Self::Letters => "letters",
             Self::Bind => "bind",
             Self::Recall => "recall",
             Self::Call => "call",
@@ -73,9 +77,11 @@ pub struct Curriculum {
 }
 
 /// Rows after which the mixture is the final one.
-const RAMP: usize = 20_000;
+const RAMP: usize = 60_000;
 /// Shares of [`Kind::ALL`] at the start and after the ramp.
-const SHARES: [[f64; 6]; 2] = [[0.4, 0.1, 0.4, 0.1, 0.0, 0.0], [0.1, 0.3, 0.2, 0.2, 0.05, 0.15]];
+/// The letter of an option is learned slowest, and its rows are cheap.
+const SHARES: [[f64; 7]; 2] =
+    [[0.3, 0.1, 0.4, 0.1, 0.1, 0.0, 0.0], [0.05, 0.2, 0.08, 0.25, 0.25, 0.05, 0.12]];
 
 impl Curriculum {
     /// The stream of a seed.
@@ -100,7 +106,7 @@ impl Curriculum {
     pub fn next(&mut self) -> Result<Row, WorldError> {
         let done = (self.drawn as f64 / RAMP as f64).min(1.0);
         self.drawn += 1;
-        let shares: [f64; 6] = std::array::from_fn(|kind| {
+        let shares: [f64; 7] = std::array::from_fn(|kind| {
             let [first, last] = [SHARES[0][kind], SHARES[1][kind]];
             first + (last - first) * done
         });
@@ -121,6 +127,7 @@ impl Curriculum {
         let messages = match kind {
             Kind::Name => self.name(&scene),
             Kind::List => self.list(&scene),
+            Kind::Letters => self.letters(),
             Kind::Bind => self.bind(&scene),
             Kind::Recall => self.recall(&scene),
             Kind::Call => self.whole(&scene).map(|mut messages| {
@@ -166,6 +173,26 @@ impl Curriculum {
         Ok(vec![Message::parts(Role::User, parts), Message::text(Role::Assistant, list)])
     }
 
+    /// Options with their letters, then the letter of every one of them, in any order: many answers in a
+    /// short row. Fewer options are easier, and come as often.
+    fn letters(&mut self) -> Result<Vec<Message>, WorldError> {
+        let mut names: Vec<String> = (0..KINDS).map(kind_name).collect();
+        names.shuffle(&mut self.rng);
+        names.truncate(self.rng.random_range(2..=5));
+        let mut options: Vec<(char, &String)> = ('A'..).zip(&names).collect();
+        let lines = options.iter().map(|(letter, name)| {
+            let (letter, name) = (letter.to_string(), name.as_str());
+            self.protocol.option_line.render(&[("letter", letter.as_str()), ("option", name)])
+        });
+        let lines =
+            lines.collect::<Result<Vec<_>, _>>().map_err(|error| WorldError::Frames(error.to_string()))?;
+        let text = lines.join("\n");
+        options.shuffle(&mut self.rng);
+        let said: Vec<String> =
+            options.into_iter().map(|(letter, option)| policy::lettered(option, letter)).collect();
+        Ok(vec![Message::text(Role::User, text), Message::text(Role::Assistant, said.join("\n"))])
+    }
+
     fn bind(&mut self, scene: &Scene) -> Result<Vec<Message>, WorldError> {
         let number = if self.rng.random_bool(0.3) { 2 } else { 0 };
         let question = choice(scene, Side::Train, number, &mut self.rng);
@@ -187,11 +214,7 @@ impl Curriculum {
     /// A question, what the windows show, and the answer: no system text and no calls between.
     fn told(&mut self, scene: &Scene, question: &Question) -> Result<Vec<Message>, WorldError> {
         let style = Style::random(&question.ask, &mut self.rng);
-        let switches = Profile::Paper.switches();
-        let mode = PromptMode::Native;
-        let text =
-            render::user_text(&self.protocol, &shown(question, style), mode, &switches, "nano.mp4", None)?;
-        let mut messages = vec![Message::text(Role::User, text)];
+        let mut messages = vec![Message::text(Role::User, self.text(question, style)?)];
         let mut seen = Vec::new();
         for window in policy::windows(&question.ask, scene.seconds) {
             let found = seen_in(scene, &window)?;
@@ -203,6 +226,12 @@ impl Curriculum {
         let evidence = policy::evidence(&question.ask, &seen);
         messages.push(Message::text(Role::Assistant, policy::conclude(question, style, &evidence)));
         Ok(messages)
+    }
+
+    /// A question as the agent puts it.
+    fn text(&self, question: &Question, style: Style) -> Result<String, WorldError> {
+        let (switches, mode) = (Profile::Paper.switches(), PromptMode::Native);
+        Ok(render::user_text(&self.protocol, &shown(question, style), mode, &switches, "nano.mp4", None)?)
     }
 
     fn whole(&mut self, scene: &Scene) -> Result<Vec<Message>, WorldError> {

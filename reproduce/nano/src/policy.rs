@@ -21,9 +21,10 @@ pub struct Sighting {
 }
 
 impl Sighting {
-    /// E.g. `36-40 red circle`.
+    /// E.g. ` red circle 36-40`: the name first, so that who has a name reads on to its times, and after a
+    /// space, so that it is the same tokens everywhere.
     pub fn text(&self) -> String {
-        format!("{}-{} {}", self.from, self.to, self.event.name())
+        format!(" {} {}-{}", self.event.name(), self.from, self.to)
     }
 }
 
@@ -50,9 +51,9 @@ pub fn sightings(scene: &Scene, times: &[f64]) -> Vec<Sighting> {
 /// A sub-agent's answer.
 pub fn list(seen: &[Sighting]) -> String {
     if seen.is_empty() {
-        return "nothing".to_owned();
+        return " nothing".to_owned();
     }
-    seen.iter().map(Sighting::text).collect::<Vec<_>>().join("; ")
+    seen.iter().map(Sighting::text).collect::<Vec<_>>().join(";")
 }
 
 /// Times of some frames.
@@ -119,10 +120,19 @@ pub fn answer(question: &Question, style: Style, evidence: &[Sighting]) -> Strin
     }
 }
 
-/// Thought and answer. The thought names the evidence, as numbers and names that can be copied.
+/// Thought and answer. The thought names the evidence, as names and numbers that can be copied, and then
+/// the option with its letter: beside its name a letter is found far more easily than in the tags.
 pub fn conclude(question: &Question, style: Style, evidence: &[Sighting]) -> String {
-    let thought = if evidence.is_empty() { "not in the overview".to_owned() } else { list(evidence) };
+    let mut thought = if evidence.is_empty() { " not in the overview".to_owned() } else { list(evidence) };
+    if !evidence.is_empty() && !question.options.is_empty() && style != Style::Open {
+        thought.push_str(&format!("\n{}", lettered(&question.options[question.answer], question.letter())));
+    }
     format!("<think>\n{thought}\n</think>\n{}", bare(question, style, evidence))
+}
+
+/// An option and its letter.
+pub fn lettered(option: &str, letter: char) -> String {
+    format!(" {option} {letter}")
 }
 
 /// The answer alone.

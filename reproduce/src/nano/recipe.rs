@@ -122,15 +122,14 @@ impl NanoRecipe {
         Self::parse("recipe paravt-nano", include_str!("../../recipes/paravt-nano.toml"))
     }
 
-    /// A file.
+    /// A file, where it is a recipe of this kind: it has a `world`. `None` for any other.
     ///
     /// # Errors
-    /// It cannot be read or is no such recipe.
-    pub fn read(path: &Path) -> Result<Self, RecipeError> {
-        let file = path.display().to_string();
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| RecipeError::Unreadable { file: file.clone(), message: error.to_string() })?;
-        Self::parse(&file, &text)
+    /// It is a recipe of this kind with a mistake.
+    pub fn read(path: &Path) -> Result<Option<Self>, RecipeError> {
+        let Ok(text) = std::fs::read_to_string(path) else { return Ok(None) };
+        let is_nano = text.parse::<toml::Table>().is_ok_and(|table| table.contains_key("world"));
+        is_nano.then(|| Self::parse(&path.display().to_string(), &text)).transpose()
     }
 
     fn parse(file: &str, text: &str) -> Result<Self, RecipeError> {
@@ -189,6 +188,39 @@ fn merge(into: &mut toml::Table, from: &toml::Table) {
             _ => {
                 into.insert(name.clone(), value.clone());
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variants_change_what_they_name_and_nothing_else() {
+        let recipe = NanoRecipe::built_in().unwrap();
+        for variant in &recipe.variants {
+            assert_ne!(recipe.variant(variant).unwrap(), recipe.rl, "{}", variant.name);
+        }
+        let vanilla = recipe.variants.iter().find(|variant| variant.name == "grpo").unwrap();
+        let rl = recipe.variant(vanilla).unwrap();
+        assert!(!rl.rollout.think_prefix && !rl.reward.answer_suffix);
+        assert_eq!((rl.steps, &rl.optimizer), (recipe.rl.steps, &recipe.rl.optimizer));
+        let wrong = Variant {
+            name: "wrong".to_owned(),
+            title: String::new(),
+            rl: toml::from_str("rollout = { think_prefx = true }").unwrap(),
+        };
+        assert!(recipe.variant(&wrong).unwrap_err().to_string().contains("think_prefx"));
+    }
+
+    #[test]
+    fn every_run_and_comparison_is_of_something() {
+        let recipe = NanoRecipe::built_in().unwrap();
+        let steps = crate::nano::steps(&recipe, Path::new("out"), &[0, 1], true).unwrap();
+        assert!(steps.len() > 10);
+        for Comparison { a, b } in &recipe.comparisons {
+            assert!([a, b].iter().all(|name| recipe.runs.iter().any(|run| run.name == **name)), "{a} {b}");
         }
     }
 }

@@ -92,3 +92,36 @@ fn materialize(value: &mut Value, root: &Path) {
         _ => {}
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use paravt_suite::message::{Content, Part};
+
+    #[test]
+    fn rows_are_read_with_their_media_below_the_root() {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(root.path().join("museg")).unwrap();
+        std::fs::write(root.path().join("museg/v.mp4"), "x").unwrap();
+        let user = r#"{"role": "user", "content": [{"type": "video_url", "video_url": {"url": "file://museg/v.mp4"}}, {"type": "text", "text": "When?"}]}"#;
+        let call =
+            r#"{"role": "assistant", "content": [{"type": "text", "text": "<tool_call>{}</tool_call>"}]}"#;
+        // A list, and its JSON text: both are published.
+        let list = format!("[{user}, {call}]");
+        let rows = format!(r#"[{{"messages": {list}}}, {{"messages": {}}}]"#, serde_json::json!(list));
+        let file = root.path().join("rows.json");
+        std::fs::write(&file, rows).unwrap();
+        let rows = SftRows::read(std::slice::from_ref(&file), root.path()).unwrap();
+        assert_eq!(rows.count(), Some(2));
+        for number in 0..2 {
+            let messages = rows.conversation(number).unwrap();
+            let Content::Parts(parts) = &messages[0].content else { panic!("parts") };
+            assert!(matches!(&parts[0], Part::Video(video) if video.path == root.path().join("museg/v.mp4")));
+        }
+        // Nothing is skipped: a shard or a video that is not there is an error with its place.
+        std::fs::remove_file(root.path().join("museg/v.mp4")).unwrap();
+        let error = rows.conversation(1).unwrap_err().to_string();
+        assert!(error.contains("row 1") && error.contains("no such file"), "{error}");
+        assert!(SftRows::read(&[file, root.path().join("gone.parquet")], root.path()).is_err());
+    }
+}

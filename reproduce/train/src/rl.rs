@@ -167,7 +167,7 @@ pub fn train(
         let named: Vec<(&str, f64)> = figures.iter().map(|(name, value)| (*name, *value)).collect();
         log.add(progress.step, &named)?;
         tell(&RlStep { step: progress.step, figures });
-        if progress.step % config.save_every == 0 && progress.step < config.steps {
+        if progress.step.is_multiple_of(config.save_every) && progress.step < config.steps {
             checkpoints.save(progress.step, &learner, &optimizer, config, &progress)?;
         }
     }

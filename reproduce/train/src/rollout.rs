@@ -353,3 +353,37 @@ fn assemble(mut turns: Vec<Turn>) -> Result<(Example, Vec<f32>, usize)> {
     behaviour.extend(last.logprobs);
     Ok((Example::of_prompt(prompt, trained), behaviour, lost))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn turn(prompt: &[u32], ids: &[u32]) -> Turn {
+        let prompt = Prompt {
+            text: String::new(),
+            ids: prompt.to_vec(),
+            positions: (0..prompt.len() as u32).map(|place| [place; 3]).collect(),
+            next_position: prompt.len() as u32,
+            media: Vec::new(),
+        };
+        Turn { prompt, ids: ids.to_vec(), logprobs: ids.iter().map(|id| -(*id as f32)).collect() }
+    }
+
+    #[test]
+    fn a_rollout_is_one_sequence_whose_generated_tokens_are_trained() {
+        let turns = vec![turn(&[1, 2], &[3, 4]), turn(&[1, 2, 3, 4, 8, 9], &[5])];
+        let (example, behaviour, lost) = assemble(turns).unwrap();
+        assert_eq!(example.ids, [1, 2, 3, 4, 8, 9, 5]);
+        assert_eq!(example.trained, [false, false, true, true, false, false, true]);
+        assert_eq!((behaviour, lost), (vec![-3.0, -4.0, -5.0], 0));
+        assert_eq!(example.positions[6], [6; 3]);
+    }
+
+    #[test]
+    fn a_turn_that_is_tokenised_otherwise_later_is_read_and_not_trained() {
+        let turns = vec![turn(&[1, 2], &[3, 4]), turn(&[1, 2, 7, 8, 9], &[5, 6])];
+        let (example, behaviour, lost) = assemble(turns).unwrap();
+        assert_eq!(example.trained, [false, false, false, false, false, true, true]);
+        assert_eq!((behaviour, lost), (vec![-5.0, -6.0], 2));
+    }
+}

@@ -1,4 +1,5 @@
 //! A run that is stopped and goes on ends as one that never stopped, bit for bit.
+#![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

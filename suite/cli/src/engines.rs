@@ -66,7 +66,8 @@ impl EngineArgs {
                     memory: place.memory(),
                     batch,
                     narrow_weights: false,
-                    reuse: true, tempered_logprobs: false,
+                    reuse: true,
+                    tempered_logprobs: false,
                 };
                 match name {
                     EngineName::Candle => Ok(candle::start(options, place.candle()?)?),
@@ -90,7 +91,8 @@ pub fn start_candle(model: &Path, batch: usize) -> anyhow::Result<Arc<dyn Backen
         memory: Place::Cpu.memory(),
         batch,
         narrow_weights: false,
-        reuse: true, tempered_logprobs: false,
+        reuse: true,
+        tempered_logprobs: false,
     };
     Ok(Arc::new(candle::start(options, Place::Cpu.candle()?)?))
 }

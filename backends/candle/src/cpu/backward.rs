@@ -42,8 +42,8 @@ pub fn gelu_tanh(x: &[f32], grad: &[f32]) -> Vec<f32> {
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl", "x86_64+avx2+fma"))]
 fn gelu_part(out: &mut [f32], x: &[f32], grad: &[f32]) {
     for ((out, &x), grad) in out.iter_mut().zip(x).zip(grad) {
-        let inner = 1.595_769_1 * (x + 0.044_715 * x * x * x);
-        let slope = 1.595_769_1 * (1.0 + 3.0 * 0.044_715 * x * x);
+        let inner = 1.595_769 * (x + 0.044_715 * x * x * x);
+        let slope = 1.595_769 * (1.0 + 3.0 * 0.044_715 * x * x);
         let share = 1.0 / (1.0 + exp(-inner));
         *out = grad * share * (1.0 + x * slope * (1.0 - share));
     }

@@ -10,5 +10,5 @@ mod matmul;
 mod vector;
 
 pub use amx::is_available as has_amx;
-pub use attention::{Heads, attention};
+pub use attention::{Heads, attention, exp};
 pub use matmul::{FEW, Weight, matmul};

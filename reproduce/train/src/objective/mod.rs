@@ -9,7 +9,6 @@
 //! tensors.
 
 mod advantages;
-mod exp;
 mod knobs;
 mod logprobs;
 mod loss;

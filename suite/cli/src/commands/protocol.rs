@@ -68,6 +68,8 @@ pub enum ProtocolChoice {
     Paravt,
     /// The suite's own.
     Native,
+    /// The generated world's, in few words.
+    Nano,
 }
 
 /// Where imports are cached.
@@ -89,6 +91,7 @@ pub fn choose(choice: ProtocolChoice, mode: Option<PromptMode>) -> anyhow::Resul
     let native_mode = mode == Some(PromptMode::Native);
     let protocol = match choice {
         ProtocolChoice::Native => native::protocol(),
+        ProtocolChoice::Nano => paravt_nano::protocol(),
         ProtocolChoice::Paravt if native_mode => bail!("mode native belongs to --protocol native"),
         ProtocolChoice::Paravt => imported()?.context(
             "no upstream texts are imported; run `paravt-bench protocol import --from <checkout of EvolvingLMMs-Lab/ParaVT>`",

@@ -4,7 +4,9 @@ mod base;
 mod nano;
 mod served;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+use paravt_reproduce::nano::NanoRecipe;
 
 use crate::commands::protocol::ProtocolChoice;
 use crate::commands::run::DispatchArgs;
@@ -56,16 +58,20 @@ pub struct NanoArgs {
 impl Args {
     /// Whether a model is trained in this process.
     pub fn trains(&self) -> bool {
-        !self.plan && self.recipe.starts_with("paravt-nano")
+        !self.plan && self.recipe != "paravt-8b"
     }
 }
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<Exit> {
-    let out = args.out.clone().unwrap_or_else(|| PathBuf::from("runs").join(&args.recipe));
+    let name = Path::new(&args.recipe).file_stem().unwrap_or_default();
+    let out = args.out.clone().unwrap_or_else(|| Path::new("runs").join(name));
     match args.recipe.as_str() {
-        "paravt-nano" => nano::run(args, &out),
+        "paravt-nano" => nano::run(args, &NanoRecipe::built_in()?, &out),
         "paravt-nano-base" => base::run(args, &out),
-        _ => served::run(args, &out),
+        file => match NanoRecipe::read(Path::new(file))? {
+            Some(recipe) => nano::run(args, &recipe, &out),
+            None => served::run(args, &out),
+        },
     }
 }

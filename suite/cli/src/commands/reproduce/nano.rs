@@ -22,10 +22,9 @@ const TRAINING: &str = "training.jsonl";
 const CONCURRENCY: usize = 32;
 
 /// Runs the command.
-pub fn run(args: &Args, out: &Path) -> anyhow::Result<Exit> {
-    let recipe = NanoRecipe::built_in()?;
+pub fn run(args: &Args, recipe: &NanoRecipe, out: &Path) -> anyhow::Result<Exit> {
     let seeds: Vec<u64> = (args.nano.seed..).take(if args.nano.full { 3 } else { 1 }).collect();
-    let steps = nano::steps(&recipe, &out.join("stages"), &seeds, args.nano.full)?;
+    let steps = nano::steps(recipe, &out.join("stages"), &seeds, args.nano.full)?;
     if args.plan {
         println!("{}", recipe.title);
         for (number, step) in steps.iter().enumerate() {
@@ -58,11 +57,11 @@ pub fn run(args: &Args, out: &Path) -> anyhow::Result<Exit> {
             Work::Evaluate { run, model } => {
                 bar.finish_and_clear();
                 eprintln!("{}", line(step));
-                evaluate(&recipe, run, step, model, world.stage.folder(), &frames)?
+                evaluate(recipe, run, step, model, world.stage.folder(), &frames)?
             }
             _ => {
                 let source = Arc::clone(&frames) as Arc<dyn FrameSource>;
-                step.execute(&recipe, &steps[..number], &source, |told| bar.set_message(message(&told)))?;
+                step.execute(recipe, &steps[..number], &source, |told| bar.set_message(message(&told)))?;
                 Exit::Ok
             }
         };
@@ -72,7 +71,7 @@ pub fn run(args: &Args, out: &Path) -> anyhow::Result<Exit> {
             return Ok(exit);
         }
         if let Work::Evaluate { model, .. } = &step.work {
-            show_training(model, step, &recipe)?;
+            show_training(model, step, recipe)?;
         }
         if exit == Exit::Ok {
             step.stage.finish().with_context(|| format!("cannot write {}", step.stage.folder().display()))?;
@@ -84,7 +83,8 @@ pub fn run(args: &Args, out: &Path) -> anyhow::Result<Exit> {
     let exit = report::write(&runs, None, &out.join("report"), true)?;
     for seed in seeds {
         for Comparison { a, b } in &recipe.comparisons {
-            let of = |name: &str| steps.iter().find(|step| step.seed == Some(seed) && step.stage.name() == name);
+            let of =
+                |name: &str| steps.iter().find(|step| step.seed == Some(seed) && step.stage.name() == name);
             let (Some(a), Some(b)) = (of(a), of(b)) else { continue };
             let name = format!("{}-against-{}-seed-{seed}", b.stage.name(), a.stage.name());
             println!("\n{} against {}, seed {seed}:", b.stage.name(), a.stage.name());

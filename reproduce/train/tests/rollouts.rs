@@ -1,0 +1,160 @@
+//! Reinforcement learning with the suite's agent on generated videos: what is kept of a rollout, and that
+//! a run that stops and goes on ends as one that never stopped.
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use paravt_backend_candle::start_shared;
+use paravt_nano::{RL_FILE, TrainingSizes, make_training, protocol, read_prompts, write_model};
+use paravt_qwen_vl::engine::Options;
+use paravt_qwen_vl::ops::Precision;
+use paravt_suite::frames::{CachedFrames, FrameSource};
+use paravt_train::learner::Learner;
+use paravt_train::objective::strategy::Strategy;
+use paravt_train::objective::{Knobs, token_logprobs};
+use paravt_train::optimizer::AdamWConfig;
+use paravt_train::reward::{QuestionType, RewardConfig};
+use paravt_train::rl::{self, RlConfig, RlTask};
+use paravt_train::rollout::{RlPrompt, Roller, RolloutConfig, Semantics};
+
+fn task(folder: &Path) -> RlTask {
+    let sizes = TrainingSizes { videos: 2, rows: 4, prompts: 5 };
+    make_training(folder, 3, &sizes).unwrap();
+    let prompts = read_prompts(&folder.join(RL_FILE), folder).unwrap().into_iter().map(|prompt| RlPrompt {
+        sample: prompt.sample,
+        answer: prompt.answer,
+        question: QuestionType::from_name(&prompt.question_type),
+        duration: prompt.duration,
+    });
+    RlTask {
+        prompts: prompts.collect(),
+        protocol: Arc::new(protocol()),
+        frames: Arc::new(CachedFrames::default()) as Arc<dyn FrameSource>,
+    }
+}
+
+fn config() -> RlConfig {
+    RlConfig {
+        rollout: RolloutConfig {
+            semantics: Semantics::Paper,
+            group_size: 3,
+            max_new_tokens: 12,
+            frame_budgets: vec![4, 8],
+            ..RolloutConfig::default()
+        },
+        optimizer: AdamWConfig { learning_rate: 1e-3, ..AdamWConfig::default() },
+        steps: 3,
+        prompts_per_step: 2,
+        micro_batch_tokens: 400,
+        save_every: 1,
+        seed: 2,
+        ..RlConfig::default()
+    }
+}
+
+fn fresh(folder: &Path) -> PathBuf {
+    let model = folder.join("fresh");
+    write_model(&model, 1).unwrap();
+    model
+}
+
+fn log(folder: &Path) -> Vec<serde_json::Value> {
+    let text = std::fs::read_to_string(folder.join("training.jsonl")).unwrap();
+    let lines = text.lines().map(|line| {
+        let mut fields: serde_json::Value = serde_json::from_str(line).unwrap();
+        fields.as_object_mut().unwrap().retain(|name, _| !name.contains("second"));
+        fields
+    });
+    lines.collect()
+}
+
+fn weights(folder: &Path) -> BTreeMap<String, Vec<f32>> {
+    let tensors = candle_core::safetensors::load(folder.join("model.safetensors"), &candle_core::Device::Cpu);
+    let values = |x: candle_core::Tensor| x.flatten_all().unwrap().to_vec1::<f32>().unwrap();
+    tensors.unwrap().into_iter().map(|(name, x)| (name, values(x))).collect()
+}
+
+#[test]
+fn reinforcement_learning_that_stops_ends_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    let (base, task) = (fresh(folder.path()), task(&folder.path().join("data")));
+    let (whole, part) = (folder.path().join("whole"), folder.path().join("part"));
+    rl::train(&base, &whole, &task, &config(), |_| {}).unwrap();
+    let figures = log(&whole);
+    assert_eq!(figures.len(), 3);
+    for name in ["loss", "reward", "f_tau", "kappa", "entropy", "kl", "clip_fraction", "grad_norm", "turns"] {
+        assert!(figures[0][name].as_f64().is_some_and(f64::is_finite), "{name}: {}", figures[0]);
+    }
+    // The first step is on the reference itself.
+    assert!(figures[0]["kl"].as_f64().unwrap().abs() < 1e-4, "{}", figures[0]);
+    assert!((figures[0]["behaviour_weight"].as_f64().unwrap() - 1.0).abs() < 1e-3, "{}", figures[0]);
+    let stopped = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        rl::train(&base, &part, &task, &config(), |step| assert_ne!(step.step, 2))
+    }));
+    assert!(stopped.is_err());
+    rl::train(&base, &part, &task, &config(), |_| {}).unwrap();
+    assert_eq!(log(&part), log(&whole));
+    assert_eq!(weights(&part.join("final")), weights(&whole.join("final")));
+}
+
+#[test]
+fn pyvision_oversamples_until_enough_groups_spread() {
+    let folder = tempfile::tempdir().unwrap();
+    let (base, task) = (fresh(folder.path()), task(&folder.path().join("data")));
+    let strategy = Strategy {
+        gen_batch_size: 2,
+        train_batch_size: 1,
+        n: 3,
+        max_num_gen_batches: 2,
+        ..Strategy::paper()
+    };
+    let objective = Knobs { strategy: Some(strategy), ..Knobs::pyvision() };
+    let config = RlConfig { objective, steps: 1, ..config() };
+    // A fresh model is never right: no group spreads, and that is said.
+    let error = rl::train(&base, &folder.path().join("out"), &task, &config, |_| {}).unwrap_err();
+    assert!(error.to_string().contains("after 2 generation batches"), "{error}");
+}
+
+#[test]
+fn log_probabilities_of_a_rollout_are_those_that_the_trainer_finds() {
+    let folder = tempfile::tempdir().unwrap();
+    let (base, task) = (fresh(folder.path()), task(&folder.path().join("data")));
+    let learner = Learner::load(&base, candle_core::Device::Cpu).unwrap();
+    let options = Options {
+        folder: base.clone(),
+        precision: Precision::F32,
+        memory: u64::MAX,
+        batch: 8,
+        narrow_weights: false,
+        reuse: false,
+        tempered_logprobs: true,
+    };
+    let roller = Roller {
+        engine: Arc::new(start_shared(options, Arc::clone(learner.parameters())).unwrap()),
+        protocol: Arc::clone(&task.protocol),
+        frames: Arc::clone(&task.frames),
+        config: config().rollout,
+        reward: RewardConfig::paragrpo(),
+    };
+    let prompts: Vec<&RlPrompt> = task.prompts.iter().take(2).collect();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let groups = runtime.block_on(roller.roll(&prompts, 7)).unwrap();
+    assert_eq!(groups.iter().map(Vec::len).collect::<Vec<_>>(), [3, 3]);
+    for one in groups.iter().flatten() {
+        assert_eq!((one.example.learned(), one.figures.frames <= 8), (one.behaviour.len(), true));
+        let targets: Vec<u32> = one.example.targets().collect();
+        let (found, _) = token_logprobs(&learner.logits(&[&one.example]).unwrap(), &targets, 0.7).unwrap();
+        for (found, kept) in found.to_vec1::<f32>().unwrap().iter().zip(&one.behaviour) {
+            assert!((found - kept).abs() < 1e-4, "{found} {kept}");
+        }
+    }
+    // The same seed gives the same rollouts, another one others.
+    let ids = |seed| -> Vec<Vec<u32>> {
+        let groups = runtime.block_on(roller.roll(&prompts, seed)).unwrap();
+        groups.into_iter().flatten().map(|one| one.example.ids).collect()
+    };
+    assert_eq!(ids(7), ids(7));
+    assert_ne!(ids(7), ids(8));
+}

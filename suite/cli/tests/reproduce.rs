@@ -1,0 +1,104 @@
+//! The embedded reproduction from end to end, in small: generate, train, evaluate, report.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::path::Path;
+use std::process::Output;
+
+const RECIPE: &str = r#"
+title = "small"
+comparisons = [{ a = "no-tool", b = "with-tool" }]
+
+[world]
+videos = 1
+questions = 2
+seed = 1
+
+[data]
+videos = 2
+rows = 8
+prompts = 4
+
+[sft]
+steps = 3
+pack_tokens = 1024
+packs_per_step = 1
+save_every = 2
+
+[rl]
+steps = 2
+prompts_per_step = 2
+micro_batch_tokens = 1024
+save_every = 1
+
+[rl.rollout]
+semantics = "paper"
+group_size = 2
+max_new_tokens = 96
+frame_budgets = [4]
+
+[evaluate]
+profile = "strict"
+nframes = 4
+max_turns = 2
+max_parallel = 5
+max_tokens = 96
+splits = ["lvbench", "charades"]
+
+[[runs]]
+name = "with-tool"
+model = "rl"
+mode = "native"
+
+[[runs]]
+name = "no-tool"
+model = "rl"
+mode = "direct"
+"#;
+
+fn reproduce(folder: &Path, extra: &[&str]) -> Output {
+    let mut command = common::bench();
+    command.current_dir(folder).args(["reproduce", "small.toml", "--out", "out"]).args(extra);
+    command.output().unwrap()
+}
+
+fn told(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+#[test]
+fn it_runs_to_a_report_does_nothing_twice_and_starts_again_where_it_is_told_to() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("small.toml"), RECIPE).unwrap();
+    let plan = reproduce(folder.path(), &["--plan"]);
+    assert!(plan.status.success() && !folder.path().join("out").exists());
+    for stage in ["base", "world", "data", "sft", "rl", "with-tool", "no-tool", "report"] {
+        assert!(told(&plan).contains(&format!(". {stage}")), "{stage}: {}", told(&plan));
+    }
+
+    let first = reproduce(folder.path(), &[]);
+    assert!(first.status.success(), "{}", told(&first));
+    let page = std::fs::read_to_string(folder.path().join("out/report/index.html")).unwrap();
+    assert!(page.contains("f_tau") && page.contains("LVBench"), "curves and scores are in the page");
+    let comparison = folder.path().join("out/report/with-tool-against-no-tool-seed-0/compare.md");
+    assert!(comparison.is_file(), "{}", told(&first));
+
+    let second = reproduce(folder.path(), &[]);
+    assert_eq!(told(&second).matches("(done before)").count(), 7, "{}", told(&second));
+
+    let again = reproduce(folder.path(), &["--from", "with-tool"]);
+    assert_eq!(told(&again).matches("(done before)").count(), 5, "{}", told(&again));
+    let wrong = reproduce(folder.path(), &["--from", "evaluate"]);
+    assert!(!wrong.status.success() && told(&wrong).contains("there are base, world"), "{}", told(&wrong));
+}
+
+#[test]
+fn a_mistake_in_a_recipe_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = RECIPE.replace("prompts_per_step", "prompt_per_step");
+    std::fs::write(folder.path().join("small.toml"), text).unwrap();
+    let output = reproduce(folder.path(), &["--plan"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(told(&output).contains("did you mean `prompts_per_step`"), "{}", told(&output));
+}

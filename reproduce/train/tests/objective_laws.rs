@@ -147,6 +147,9 @@ fn nothing_trained_is_nothing() {
     }
 }
 
+/// How far sums in another order may be apart: their terms are large (ratios reach hundreds) and cancel.
+const CANCELLED: f64 = 1e-9;
+
 proptest! {
     #[test]
     fn micro_batches_do_not_show(seed in 0u64..1_000, parts in 1usize..5) {
@@ -154,7 +157,7 @@ proptest! {
             let rollouts = rollouts(seed, 2, 4);
             let (whole, sums, gradient) = host_loss(&rollouts, &knobs, 1);
             let (split, added, split_gradient) = host_loss(&rollouts, &knobs, parts);
-            prop_assert!((whole - split).abs() < 1e-12);
+            prop_assert!((whole - split).abs() < CANCELLED);
             prop_assert_eq!((sums.tokens, sums.clipped, sums.dropped), (added.tokens, added.clipped, added.dropped));
             prop_assert_eq!(gradient, split_gradient);
         }
@@ -169,7 +172,7 @@ proptest! {
             let (one, _, gradient) = host_loss(&rollouts, &knobs, 1);
             let (other, _, mut turned_gradient) = host_loss(&turned, &knobs, 1);
             turned_gradient.rotate_right(turn);
-            prop_assert!((one - other).abs() <= 1e-11 * one.abs().max(1.0));
+            prop_assert!((one - other).abs() <= CANCELLED * one.abs().max(1.0));
             prop_assert!(error(flat(&turned_gradient), flat(&gradient)) < 1e-9);
         }
     }

@@ -38,7 +38,7 @@ pub fn messages(turns: &[Turn], video: &str) -> Value {
 /// A row's conversation with its frames, labelled as the protocol has it.
 ///
 /// # Errors
-/// Other parts than [`messages`] writes, or a video that cannot be read.
+/// Other parts than the writer above makes, or a video that cannot be read.
 pub fn read_messages(
     value: &Value,
     root: &Path,

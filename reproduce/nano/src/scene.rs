@@ -67,7 +67,7 @@ pub struct Event {
     pub start: f64,
     /// The second at which it is gone.
     pub end: f64,
-    /// Which colour and shape, see [`kind_name`].
+    /// Which colour and shape, see `kind_name`.
     pub kind: usize,
     /// Centre, in pixels.
     pub centre: (f64, f64),

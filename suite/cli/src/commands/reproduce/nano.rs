@@ -30,7 +30,7 @@ pub fn run(args: &Args, recipe: &NanoRecipe, out: &Path) -> anyhow::Result<Exit>
         for (number, step) in steps.iter().enumerate() {
             println!("{:>3}. {}", number + 1, line(step));
         }
-        println!("{:>3}. report    {}", steps.len() + 1, out.join("report/index.html").display());
+        println!("{:>3}. report          {}", steps.len() + 1, out.join("report/index.html").display());
         return Ok(Exit::Ok);
     }
     if let Some(stage) = args.backend.from() {
@@ -101,7 +101,7 @@ pub fn run(args: &Args, recipe: &NanoRecipe, out: &Path) -> anyhow::Result<Exit>
 
 fn line(step: &Step) -> String {
     let seed = step.seed.map(|seed| format!(", seed {seed}")).unwrap_or_default();
-    format!("{:<10}{}{seed}", step.stage.name(), step.title())
+    format!("{:<16}{}{seed}", step.stage.name(), step.title())
 }
 
 fn message(told: &Told<'_>) -> String {

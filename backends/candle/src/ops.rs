@@ -16,11 +16,11 @@ use crate::parameters::Parameters;
 pub struct CandleOps {
     device: Device,
     dtype: DType,
-    use_: Use,
+    purpose: Purpose,
 }
 
 /// What the arithmetic is for.
-enum Use {
+enum Purpose {
     /// Weights are constants; kernels need no backward pass.
     Inference,
     /// The same with the weights of a trainer.
@@ -47,17 +47,17 @@ impl CandleOps {
             Precision::Bf16 => DType::BF16,
             Precision::F16 => DType::F16,
         };
-        Self { device, dtype, use_: Use::Inference }
+        Self { device, dtype, purpose: Purpose::Inference }
     }
 
     /// Differentiable f32 arithmetic; weights become parameters when a model is loaded.
     pub fn training(device: Device, parameters: Arc<Parameters>) -> Self {
-        Self { device, dtype: DType::F32, use_: Use::Training(parameters) }
+        Self { device, dtype: DType::F32, purpose: Purpose::Training(parameters) }
     }
 
     /// f32 arithmetic of inference on the CPU with a trainer's weights.
     pub fn sharing(parameters: Arc<Parameters>) -> Self {
-        Self { device: Device::Cpu, dtype: DType::F32, use_: Use::Rollouts(parameters) }
+        Self { device: Device::Cpu, dtype: DType::F32, purpose: Purpose::Rollouts(parameters) }
     }
 }
 
@@ -69,7 +69,7 @@ impl CandleOps {
 
     /// Whether gradients are asked for.
     fn trains(&self) -> bool {
-        matches!(self.use_, Use::Training(_))
+        matches!(self.purpose, Purpose::Training(_))
     }
 
     /// A kernel's result in the engine's precision.
@@ -88,7 +88,7 @@ impl CandleOps {
         let (n, (out, k)) = (x.dims()[0], w.dims2().map_err(fail)?);
         let narrow = self.dtype == DType::BF16;
         // Rollouts are the same whichever of them happen to decode together.
-        let few = if matches!(self.use_, Use::Rollouts(_)) { ROLLOUTS } else { cpu::FEW };
+        let few = if matches!(self.purpose, Purpose::Rollouts(_)) { ROLLOUTS } else { cpu::FEW };
         let mut product = with_values(x, |x| with_weight(w, |w| Ok(cpu::matmul(x, narrow, w, k, out, few))))?;
         if let Some(bias) = &linear.bias {
             with_values(bias, |bias| {
@@ -133,7 +133,7 @@ impl Ops for CandleOps {
             _ => DType::F32,
         };
         let read = || Tensor::from_raw_buffer(view.data, dtype, shape, &self.device);
-        if let Use::Training(parameters) | Use::Rollouts(parameters) = &self.use_ {
+        if let Purpose::Training(parameters) | Purpose::Rollouts(parameters) = &self.purpose {
             let tensor = parameters
                 .get_or_add(view.name, view.shape, || read()?.to_dtype(DType::F32))
                 .map_err(fail)?;

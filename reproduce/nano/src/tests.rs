@@ -261,17 +261,3 @@ fn a_seed_gives_the_same_training_world_to_the_byte() {
     assert!(made[0] == made[1] && made[0] != made[2]);
     assert_eq!(made[0].len(), 4);
 }
-
-/// Prints how long a world of the size of the reproduction takes.
-#[test]
-#[ignore = "a measurement: run it alone"]
-fn generation_is_measured() {
-    let dir = tempfile::tempdir().unwrap();
-    let started = std::time::Instant::now();
-    crate::make_world(dir.path(), &crate::WorldOptions { videos: 20, questions: 3, seed: 0 }).unwrap();
-    let splits = started.elapsed().as_secs_f64();
-    make_training(&dir.path().join("training"), 0, &TrainingSizes::default()).unwrap();
-    let all = started.elapsed().as_secs_f64();
-    let bytes: usize = files(dir.path()).values().map(Vec::len).sum();
-    println!("splits {splits:.1} s, training {:.1} s, about {} MB", all - splits, bytes >> 20);
-}

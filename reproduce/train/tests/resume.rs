@@ -1,15 +1,17 @@
 //! A run that is stopped and goes on ends as one that never stopped, bit for bit.
 #![allow(clippy::unwrap_used)]
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+#[path = "common/runs.rs"]
+mod runs;
+
 use std::sync::Arc;
 
-use paravt_nano::{Curriculum, Kind, write_model};
+use paravt_nano::{Curriculum, Kind};
 use paravt_suite::message::Message;
 use paravt_train::data::Conversations;
 use paravt_train::optimizer::AdamWConfig;
 use paravt_train::sft::{self, SftConfig};
+use runs::{fresh, log, weights};
 
 /// Lessons with pictures, as many as there are.
 struct Lessons(usize);
@@ -35,29 +37,6 @@ fn config() -> SftConfig {
         seed: 5,
         ..SftConfig::default()
     }
-}
-
-fn fresh(folder: &Path) -> PathBuf {
-    let model = folder.join("fresh");
-    write_model(&model, 1).unwrap();
-    model
-}
-
-fn weights(folder: &Path) -> BTreeMap<String, Vec<f32>> {
-    let tensors = candle_core::safetensors::load(folder.join("model.safetensors"), &candle_core::Device::Cpu);
-    let values = |x: candle_core::Tensor| x.flatten_all().unwrap().to_vec1::<f32>().unwrap();
-    tensors.unwrap().into_iter().map(|(name, x)| (name, values(x))).collect()
-}
-
-/// The log without what a clock says.
-fn log(folder: &Path) -> Vec<serde_json::Value> {
-    let text = std::fs::read_to_string(folder.join("training.jsonl")).unwrap();
-    let lines = text.lines().map(|line| {
-        let mut fields: serde_json::Value = serde_json::from_str(line).unwrap();
-        fields.as_object_mut().unwrap().retain(|name, _| !name.contains("second"));
-        fields
-    });
-    lines.collect()
 }
 
 #[test]

@@ -2,12 +2,14 @@
 //! a run that stops and goes on ends as one that never stopped.
 #![allow(clippy::unwrap_used)]
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+#[path = "common/runs.rs"]
+mod runs;
+
+use std::path::Path;
 use std::sync::Arc;
 
 use paravt_backend_candle::start_shared;
-use paravt_nano::{RL_FILE, TrainingSizes, make_training, protocol, read_prompts, write_model};
+use paravt_nano::{RL_FILE, TrainingSizes, make_training, protocol, read_prompts};
 use paravt_qwen_vl::engine::Options;
 use paravt_qwen_vl::ops::Precision;
 use paravt_suite::frames::{CachedFrames, FrameSource};
@@ -18,6 +20,7 @@ use paravt_train::optimizer::AdamWConfig;
 use paravt_train::reward::{QuestionType, RewardConfig};
 use paravt_train::rl::{self, RlConfig, RlTask};
 use paravt_train::rollout::{RlPrompt, Roller, RolloutConfig, Semantics};
+use runs::{fresh, log, weights};
 
 fn task(folder: &Path) -> RlTask {
     let sizes = TrainingSizes { videos: 2, rows: 4, prompts: 5 };
@@ -52,28 +55,6 @@ fn config() -> RlConfig {
         seed: 2,
         ..RlConfig::default()
     }
-}
-
-fn fresh(folder: &Path) -> PathBuf {
-    let model = folder.join("fresh");
-    write_model(&model, 1).unwrap();
-    model
-}
-
-fn log(folder: &Path) -> Vec<serde_json::Value> {
-    let text = std::fs::read_to_string(folder.join("training.jsonl")).unwrap();
-    let lines = text.lines().map(|line| {
-        let mut fields: serde_json::Value = serde_json::from_str(line).unwrap();
-        fields.as_object_mut().unwrap().retain(|name, _| !name.contains("second"));
-        fields
-    });
-    lines.collect()
-}
-
-fn weights(folder: &Path) -> BTreeMap<String, Vec<f32>> {
-    let tensors = candle_core::safetensors::load(folder.join("model.safetensors"), &candle_core::Device::Cpu);
-    let values = |x: candle_core::Tensor| x.flatten_all().unwrap().to_vec1::<f32>().unwrap();
-    tensors.unwrap().into_iter().map(|(name, x)| (name, values(x))).collect()
 }
 
 #[test]

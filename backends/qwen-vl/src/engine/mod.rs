@@ -14,10 +14,9 @@ use futures::future::BoxFuture;
 use paravt_suite::backend::{
     Backend, BackendError, BackendInfo, Completion, ErrorClass, FinishReason, Generation, Request, Usage,
 };
+use paravt_suite::message::Message;
 
 pub use memory::MemoryPlan;
-
-use paravt_suite::message::Message;
 
 use crate::config::Config;
 use crate::error::Error;

@@ -12,6 +12,7 @@ pub mod page;
 mod paper;
 mod runs;
 pub mod statistics;
+pub mod study;
 pub mod table;
 pub mod tables;
 mod training;
@@ -39,6 +40,9 @@ pub struct Report {
     pub not_run: Vec<String>,
     /// The paper's claims and what these runs say about them.
     pub claims: Vec<Judged>,
+    /// What a recipe asked of these runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub study: Option<study::Study>,
     /// What tables and charts show beside the cells.
     #[serde(skip)]
     pub details: Details,
@@ -115,7 +119,7 @@ impl Report {
             costs: frames::costs(&frames)?,
             windows: frames::windows(&frames)?,
         };
-        Ok(Self { cells, not_run, claims, details })
+        Ok(Self { cells, not_run, claims, study: None, details })
     }
 
     /// Every table of the report.
@@ -123,7 +127,11 @@ impl Report {
     /// # Errors
     /// The published numbers are damaged.
     pub fn tables(&self) -> Result<Vec<table::Table>, ReportError> {
-        Ok(tables::all(self, &PaperNumbers::embedded()?)?)
+        let mut tables = tables::all(self, &PaperNumbers::embedded()?)?;
+        if let Some(study) = &self.study {
+            tables.extend(study::tables(study)?);
+        }
+        Ok(tables)
     }
 
     /// Whether every run is complete.

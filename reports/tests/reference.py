@@ -7,6 +7,8 @@ CASES holds lists of cases by name; RESULTS holds under each name one result per
     clustered   [[cluster, value]...]  -> standard error of the mean
     paired      [[cluster, value]...]  -> [mean, standard error, low, high, p]
     bootstrap   [[cluster, value]...]  -> [low, high], 10,000 resamples
+    grouped     [rows of a group...]   -> [mean of the groups' means, standard error]
+    student     [value...]             -> [low, high]
     mcnemar     [gained, lost]         -> p
     holm        [p...]                 -> [adjusted...]
     power       standard error         -> smallest detectable difference
@@ -16,7 +18,7 @@ import sys
 
 import numpy as np
 import statsmodels.api as sm
-from scipy.stats import binomtest, bootstrap, norm
+from scipy.stats import binomtest, bootstrap, norm, sem, t
 from statsmodels.stats.contingency_tables import mcnemar
 from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.power import normal_power
@@ -50,6 +52,22 @@ def paired(rows: list) -> list:
     return [float(fit.params[0]), float(fit.bse[0]), float(low), float(high), float(fit.pvalues[0])]
 
 
+def grouped(groups: list) -> list:
+    """One constant per group, errors clustered by name over all of them, then the mean of the constants."""
+    rows = [(number, name, value) for number, rows in enumerate(groups) for name, value in rows]
+    names = {name: number for number, name in enumerate(dict.fromkeys(name for _, name, _ in rows))}
+    groups_of = np.eye(len(groups))[[number for number, _, _ in rows]]
+    fit = sm.OLS(np.array([value for _, _, value in rows]), groups_of).fit(
+        cov_type="cluster", cov_kwds={"groups": np.array([names[name] for _, name, _ in rows]), "use_correction": False}
+    )
+    mean = fit.t_test(np.full(len(groups), 1 / len(groups)))
+    return [float(mean.effect[0]), float(mean.sd[0, 0])]
+
+
+def student(values: list) -> list:
+    return [float(bound) for bound in t.interval(0.95, len(values) - 1, loc=np.mean(values), scale=sem(values))]
+
+
 def by_bootstrap(rows: list) -> list:
     totals: dict = {}
     for name, value in rows:
@@ -79,6 +97,7 @@ def power(standard_error: float) -> float:
 def main() -> None:
     cases = json.load(sys.stdin)
     functions = {"wilson": wilson, "clustered": clustered, "paired": paired, "bootstrap": by_bootstrap,
+                 "grouped": grouped, "student": student,
                  "mcnemar": exact_mcnemar, "holm": holm, "power": power}
     results = {name: [function(case) for case in cases[name]] for name, function in functions.items()}
     json.dump({"z95": float(norm.ppf(0.975)), **results}, sys.stdout)

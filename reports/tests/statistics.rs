@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 
 use paravt_reports::statistics::{
     Bootstrap, Cluster, Flips, Z95, cluster_bootstrap, clustered_standard_error, holm, mcnemar_exact,
-    minimal_detectable_difference, paired_mean, wilson,
+    mean_of_means, minimal_detectable_difference, paired_mean, student_interval, wilson,
 };
 use serde::Deserialize;
 use serde_json::json;
@@ -23,6 +23,8 @@ struct Reference {
     clustered: Vec<f64>,
     paired: Vec<[f64; 5]>,
     bootstrap: Vec<(f64, f64)>,
+    grouped: Vec<(f64, f64)>,
+    student: Vec<(f64, f64)>,
     mcnemar: Vec<f64>,
     holm: Vec<Vec<f64>>,
     power: Vec<f64>,
@@ -76,13 +78,17 @@ fn clusters(signed: bool) -> Vec<Rows> {
 }
 
 fn totals(rows: &Rows) -> Vec<Cluster> {
-    let mut totals: BTreeMap<&str, Cluster> = BTreeMap::new();
+    by_video(rows).into_values().collect()
+}
+
+fn by_video(rows: &Rows) -> BTreeMap<String, Cluster> {
+    let mut totals = BTreeMap::new();
     for (name, value) in rows {
-        let total = totals.entry(name).or_insert(Cluster { sum: 0.0, n: 0 });
+        let total = totals.entry(name.clone()).or_insert(Cluster { sum: 0.0, n: 0 });
         total.sum += value;
         total.n += 1;
     }
-    totals.into_values().collect()
+    totals
 }
 
 fn assert_close(ours: f64, peer: f64, what: &str) {
@@ -98,8 +104,12 @@ fn everything_is_what_scipy_and_statsmodels_say() {
     let families =
         [vec![0.01, 0.04, 0.03, 0.005], vec![0.5], vec![0.2, 0.2, 0.9, 1.0], vec![1e-12, 0.3, 0.02]];
     let errors = [0.009, 0.02, 1.0];
+    // Groups of unequal size that share videos, and one alone.
+    let groups = [vec![&differences[0], &differences[3], &differences[2]], vec![&differences[4]]];
+    let repetitions = [vec![0.21, 0.25, 0.19], vec![1.0, 2.0], vec![-0.4, 0.1, 0.0, 0.3, 0.2]];
     let reference = reference(&json!({
         "wilson": shares, "clustered": values, "paired": differences, "bootstrap": resampled,
+        "grouped": groups, "student": repetitions,
         "mcnemar": flips, "holm": families, "power": errors,
     }));
     assert_close(Z95, reference.z95, "z");
@@ -128,6 +138,20 @@ fn everything_is_what_scipy_and_statsmodels_say() {
         {
             assert_close(ours, *peer, &format!("{name} of {} pairs", rows.len()));
         }
+    }
+
+    assert_eq!(reference.grouped.len(), groups.len());
+    for (groups, peer) in groups.iter().zip(&reference.grouped) {
+        let groups: Vec<_> = groups.iter().map(|rows| by_video(rows)).collect();
+        let (mean, error) = mean_of_means(&groups).unwrap();
+        assert_close(mean, peer.0, "mean of means");
+        assert_close(error, peer.1, "its error");
+    }
+    assert_eq!(reference.student.len(), repetitions.len());
+    for (values, peer) in repetitions.iter().zip(&reference.student) {
+        let (low, high) = student_interval(values).unwrap();
+        assert_close(low, peer.0, "low over repetitions");
+        assert_close(high, peer.1, "high over repetitions");
     }
 
     assert_eq!(reference.mcnemar.len(), flips.len());

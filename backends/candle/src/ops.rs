@@ -172,6 +172,9 @@ impl Ops for CandleOps {
         if let Some(product) = self.product(x, linear)? {
             return Ok(product);
         }
+        if self.trains() {
+            return grad::linear(x, &linear.weight, linear.bias.as_ref()).map_err(fail);
+        }
         let weight = linear.weight.to_dtype(self.dtype).and_then(|weight| weight.t());
         let product = weight.and_then(|weight| x.matmul(&weight)).map_err(fail)?;
         match &linear.bias {
@@ -293,13 +296,16 @@ impl Ops for CandleOps {
             });
             return self.wrap(found?, q.dims());
         }
+        if self.trains() {
+            return grad::attention(q, k, v, segments, causal).map_err(fail);
+        }
         let (mut outputs, mut q_start, mut k_start) = (Vec::with_capacity(segments.len()), 0, 0);
         for segment in segments {
             let output = || {
                 let q = q.narrow(0, q_start, segment.queries)?;
                 let k = k.narrow(0, k_start, segment.keys)?;
                 let v = v.narrow(0, k_start, segment.keys)?;
-                if self.trains() { grad::attend(&q, &k, &v, causal) } else { attend(&q, &k, &v, causal) }
+                attend(&q, &k, &v, causal)
             };
             outputs.push(output().map_err(fail)?);
             q_start += segment.queries;

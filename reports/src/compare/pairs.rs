@@ -1,5 +1,7 @@
 //! Samples that two runs share, as a polars frame.
 
+use std::collections::BTreeMap;
+
 use paravt_suite::record::Record;
 use paravt_suite::scoring::summary::counts;
 use polars::prelude::*;
@@ -73,6 +75,11 @@ impl Pairs {
 
     /// Sums by video of `b - a`.
     pub fn differences(&self) -> PolarsResult<Vec<Cluster>> {
+        Ok(self.differences_by_video()?.into_values().collect())
+    }
+
+    /// The same with the videos' names.
+    pub fn differences_by_video(&self) -> PolarsResult<BTreeMap<String, Cluster>> {
         self.clusters(col("value_b") - col("value_a"))
     }
 
@@ -86,10 +93,10 @@ impl Pairs {
         let ratios: Vec<Option<f64>> = a.iter().zip(b.iter()).map(ratio).collect();
         let mut frame = self.frame.clone();
         frame.with_column(Column::new("ratio".into(), ratios))?;
-        Self { frame, unpaired: 0 }.clusters(col("ratio"))
+        Ok(Self { frame, unpaired: 0 }.clusters(col("ratio"))?.into_values().collect())
     }
 
-    fn clusters(&self, value: Expr) -> PolarsResult<Vec<Cluster>> {
+    fn clusters(&self, value: Expr) -> PolarsResult<BTreeMap<String, Cluster>> {
         let sums = self
             .frame
             .clone()
@@ -98,11 +105,13 @@ impl Pairs {
             .filter(col("paired").is_not_null())
             .group_by([col("video")])
             .agg([col("paired").sum(), len().cast(DataType::UInt32).alias("n")])
-            .sort(["video"], SortMultipleOptions::default())
             .collect()?;
         let (values, n) = (sums.column("paired")?.f64()?, sums.column("n")?.u32()?);
-        let rows = values.iter().zip(n.iter());
-        Ok(rows.filter_map(|(sum, n)| Some(Cluster { sum: sum?, n: n? as usize })).collect())
+        let rows = sums.column("video")?.str()?.iter().zip(values.iter()).zip(n.iter());
+        let cluster = |((video, sum), n): ((Option<&str>, Option<f64>), Option<u32>)| {
+            Some((video?.to_owned(), Cluster { sum: sum?, n: n? as usize }))
+        };
+        Ok(rows.filter_map(cluster).collect())
     }
 
     /// Means of both runs.

@@ -59,7 +59,7 @@ pub fn page(report: &Report, runs: &[Run], thumbnails: &Thumbnails) -> Result<St
             splits => sections::splits(report),
             windows => charts::windows(report),
             widths => charts::widths(report),
-            training => charts::training(&ordered),
+            training => charts::training(report, &ordered),
             comparisons => sections::comparisons(&ordered),
             provenance => provenance::provenance(&ordered),
             index => data.index,

@@ -5,6 +5,7 @@
 
 mod bootstrap;
 mod clustered;
+mod groups;
 mod holm;
 mod normal;
 mod paired;
@@ -13,6 +14,7 @@ mod proportion;
 
 pub use bootstrap::{Bootstrap, cluster_bootstrap};
 pub use clustered::{Cluster, clustered_standard_error, mean, standard_error};
+pub use groups::{mean_of_means, student_interval};
 pub use holm::holm;
 pub use normal::{Z95, two_sided_p};
 pub use paired::{Flips, PairedMean, mcnemar_exact, paired_mean};

@@ -15,12 +15,13 @@ use rand::rngs::StdRng;
 use rand::seq::{IndexedRandom as _, SliceRandom as _};
 use rand::{Rng as _, SeedableRng as _};
 
+use crate::WorldError;
+use crate::policy::{self, Sighting};
 use crate::questions::{Question, choice, grounding, order, perception};
 use crate::samples::{Style, sample};
 use crate::scene::{FPS, HEIGHT, KINDS, Scene, Side, WIDTH, kind_name};
 use crate::traces::{CROP_FRAMES, Case, Dispatch, Piece, Turn, seen_in};
 use crate::training::window;
-use crate::{WorldError, policy};
 
 /// What a row practises.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -29,8 +30,10 @@ pub enum Kind {
     Name,
     /// The list of what the frames of a window show.
     List,
-    /// The letters of all options.
+    /// The letters of options.
     Letters,
+    /// The times of names in a list.
+    Times,
     /// The letter of a name that has been told.
     Bind,
     /// What comes next, or when, by lists that have been told.
@@ -43,8 +46,16 @@ pub enum Kind {
 
 impl Kind {
     /// All kinds, in the order in which they can be learned.
-    pub const ALL: [Self; 7] =
-        [Self::Name, Self::List, Self::Letters, Self::Bind, Self::Recall, Self::Call, Self::Whole];
+    pub const ALL: [Self; 8] = [
+        Self::Name,
+        Self::List,
+        Self::Letters,
+        Self::Times,
+        Self::Bind,
+        Self::Recall,
+        Self::Call,
+        Self::Whole,
+    ];
 
     /// Its name in logs.
     pub fn as_str(self) -> &'static str {
@@ -52,6 +63,7 @@ impl Kind {
             Self::Name => "name",
             Self::List => "list",
             Self::Letters => "letters",
+            Self::Times => "times",
             Self::Bind => "bind",
             Self::Recall => "recall",
             Self::Call => "call",
@@ -76,12 +88,14 @@ pub struct Curriculum {
     drawn: usize,
 }
 
-/// Rows after which the mixture is the final one.
-const RAMP: usize = 60_000;
+/// Rows of the first mixture alone: by then names are found.
+const ALONE: usize = 60_000;
+/// Rows after these until the mixture is the final one.
+const RAMP: usize = 90_000;
 /// Shares of [`Kind::ALL`] at the start and after the ramp.
-/// The letter of an option is learned slowest, and its rows are cheap.
-const SHARES: [[f64; 7]; 2] =
-    [[0.3, 0.1, 0.4, 0.1, 0.1, 0.0, 0.0], [0.05, 0.2, 0.08, 0.25, 0.25, 0.05, 0.12]];
+/// To find what belongs to a name is learned slowest, and its rows are cheap.
+const SHARES: [[f64; 8]; 2] =
+    [[0.15, 0.05, 0.4, 0.4, 0.0, 0.0, 0.0, 0.0], [0.04, 0.22, 0.08, 0.1, 0.18, 0.22, 0.03, 0.13]];
 
 impl Curriculum {
     /// The stream of a seed.
@@ -104,9 +118,9 @@ impl Curriculum {
     /// As [`row`](Self::row).
     #[expect(clippy::should_implement_trait, reason = "the stream has no end, and rows can fail")]
     pub fn next(&mut self) -> Result<Row, WorldError> {
-        let done = (self.drawn as f64 / RAMP as f64).min(1.0);
+        let done = (self.drawn.saturating_sub(ALONE) as f64 / RAMP as f64).min(1.0);
         self.drawn += 1;
-        let shares: [f64; 7] = std::array::from_fn(|kind| {
+        let shares: [f64; 8] = std::array::from_fn(|kind| {
             let [first, last] = [SHARES[0][kind], SHARES[1][kind]];
             first + (last - first) * done
         });
@@ -128,6 +142,7 @@ impl Curriculum {
             Kind::Name => self.name(&scene),
             Kind::List => self.list(&scene),
             Kind::Letters => self.letters(),
+            Kind::Times => Ok(self.times(&scene)),
             Kind::Bind => self.bind(&scene),
             Kind::Recall => self.recall(&scene),
             Kind::Call => self.whole(&scene).map(|mut messages| {
@@ -173,8 +188,8 @@ impl Curriculum {
         Ok(vec![Message::parts(Role::User, parts), Message::text(Role::Assistant, list)])
     }
 
-    /// Options with their letters, then the letter of every one of them, in any order: many answers in a
-    /// short row. Fewer options are easier, and come as often.
+    /// Options with their letters, then names to say again with their letters: many answers in a short
+    /// row, and nothing to guess. Fewer options are easier, and come as often.
     fn letters(&mut self) -> Result<Vec<Message>, WorldError> {
         let mut names: Vec<String> = (0..KINDS).map(kind_name).collect();
         names.shuffle(&mut self.rng);
@@ -186,11 +201,27 @@ impl Curriculum {
         });
         let lines =
             lines.collect::<Result<Vec<_>, _>>().map_err(|error| WorldError::Frames(error.to_string()))?;
-        let text = lines.join("\n");
         options.shuffle(&mut self.rng);
+        let asked: Vec<String> = options.iter().map(|(_, name)| format!(" {name}")).collect();
+        let text = format!("{}\n{}", lines.join("\n"), asked.join(";"));
         let said: Vec<String> =
             options.into_iter().map(|(letter, option)| policy::lettered(option, letter)).collect();
         Ok(vec![Message::text(Role::User, text), Message::text(Role::Assistant, said.join("\n"))])
+    }
+
+    /// A list, then names of it to say again with their times.
+    fn times(&mut self, scene: &Scene) -> Vec<Message> {
+        let mut seen: Vec<Sighting> = scene
+            .events
+            .iter()
+            .map(|event| Sighting { event: *event, from: event.start as u64, to: event.end as u64 })
+            .collect();
+        seen.truncate(self.rng.random_range(2..=seen.len()));
+        let list = policy::list(&seen);
+        seen.shuffle(&mut self.rng);
+        let asked: Vec<String> = seen.iter().map(|sighting| format!(" {}", sighting.event.name())).collect();
+        let text = format!("{list}\n{}", asked.join(";"));
+        vec![Message::text(Role::User, text), Message::text(Role::Assistant, policy::list(&seen))]
     }
 
     fn bind(&mut self, scene: &Scene) -> Result<Vec<Message>, WorldError> {
@@ -293,6 +324,6 @@ mod tests {
     fn whole_conversations_come_last() {
         let mut stream = Curriculum::new(1);
         let kinds: Vec<_> = (0..200).map(|_| stream.next().unwrap().kind).collect();
-        assert!(kinds.contains(&"name") && kinds.contains(&"bind") && !kinds.contains(&"whole"));
+        assert!(kinds.contains(&"name") && kinds.contains(&"times") && !kinds.contains(&"whole"));
     }
 }

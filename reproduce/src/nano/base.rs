@@ -3,8 +3,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use paravt_nano::{Curriculum, write_model};
-use paravt_suite::message::Message;
+use futures::future::try_join_all;
+use paravt_nano::{Curriculum, Kind, write_model};
+use paravt_suite::backend::{Backend, CallId, Generation, Request};
+use paravt_suite::message::{Content, Message};
 use paravt_train::data::Conversations;
 use paravt_train::sft::{self, SftConfig, SftStep};
 
@@ -38,6 +40,31 @@ pub fn train(out: &Path, config: &SftConfig, tell: impl FnMut(&SftStep)) -> Resu
     }
     sft::train(&fresh, out, Arc::new(Lessons { seed: config.seed }), config, tell)?;
     Ok(())
+}
+
+/// Rows that it was not trained on, of each kind, answered greedily: how many answers are right to the
+/// letter, of `rows`.
+///
+/// # Errors
+/// A row that cannot be made, or a backend that fails.
+pub async fn examine(backend: &dyn Backend, rows: usize) -> Result<Vec<(&'static str, usize)>, Error> {
+    let mut lessons = Curriculum::new(u64::MAX);
+    let mut found = Vec::new();
+    for kind in Kind::ALL {
+        let mut asked = Vec::new();
+        for number in 0..rows {
+            let mut messages = lessons.row(kind)?.messages;
+            let Some(Content::Text(wanted)) = messages.pop().map(|message| message.content) else { continue };
+            let id = CallId { sample: format!("{}-{number}", kind.as_str()), step: "turn0".to_owned() };
+            let generation =
+                Generation { max_tokens: 256, temperature: 0.0, top_p: None, seed: None, logprobs: false };
+            asked.push((Request { id, messages, generation }, wanted));
+        }
+        let answers = try_join_all(asked.iter().map(|(request, _)| backend.complete(request))).await?;
+        let right = answers.iter().zip(&asked).filter(|(answer, (_, wanted))| answer.text == *wanted);
+        found.push((kind.as_str(), right.count()));
+    }
+    Ok(found)
 }
 
 /// The recipe of the checkpoint in this build.

@@ -18,6 +18,9 @@ pub enum Error {
     /// Training failed.
     #[error(transparent)]
     Train(#[from] paravt_train::Error),
+    /// A model could not be run.
+    #[error(transparent)]
+    Backend(#[from] paravt_suite::backend::BackendError),
     /// The recipe is wrong.
     #[error(transparent)]
     Recipe(#[from] crate::RecipeError),

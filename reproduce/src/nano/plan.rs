@@ -11,6 +11,9 @@ use super::data::{Traces, prompts};
 use super::{Error, NanoRecipe, NanoRun};
 use crate::stage::Stage;
 
+/// Name of the model that nothing was trained into yet.
+const BASE: &str = "base";
+
 /// What a step does.
 #[derive(Debug, Clone)]
 pub enum Work {
@@ -31,6 +34,8 @@ pub enum Work {
         config: Box<RlConfig>,
         /// What it is, for people.
         title: String,
+        /// What the paper says of it.
+        paper: Option<String>,
     },
     /// Runs all splits.
     Evaluate {
@@ -60,7 +65,8 @@ pub enum Told<'a> {
     Rl(&'a RlStep, usize),
 }
 
-/// All steps in order, for each seed; `full` adds the variants.
+/// All steps in order, for each seed; `full` adds the variants. Where all runs are of the base checkpoint
+/// nothing is trained.
 ///
 /// # Errors
 /// A variant changes a field that does not exist, or a run names no model.
@@ -73,45 +79,67 @@ pub fn steps(recipe: &NanoRecipe, root: &Path, seeds: &[u64], full: bool) -> Res
     let base = shared("base", Work::Base, serde_json::json!(paravt_nano::base_sha256()));
     let world = shared("world", Work::World, serde_json::json!(recipe.world));
     let mut steps = vec![base.clone(), world.clone()];
+    let runs: Vec<&NanoRun> = recipe.runs.iter().filter(|run| full || !run.full).collect();
     for &seed in seeds {
-        let data = Step {
-            stage: Stage::new(root, "data", &[], &(recipe.data, seed)),
-            work: Work::Data,
-            seed: Some(seed),
+        let mut evaluations = Vec::new();
+        // Where a model is kept, by its name.
+        let mut models = vec![(BASE.to_owned(), &base, base.stage.folder().to_owned())];
+        let trained = match runs.iter().any(|run| run.model != BASE) {
+            true => trainings(recipe, root, seed, &base, full)?,
+            false => Vec::new(),
         };
-        let config = SftConfig { seed, ..recipe.sft.clone() };
-        let sft = Step {
-            stage: Stage::new(root, "sft", &[&base.stage, &data.stage], &config),
-            work: Work::Sft { config },
-            seed: Some(seed),
-        };
-        let reinforce = |name: &str, title: &str, config: RlConfig| {
-            let config = RlConfig { seed, ..config };
-            Step {
-                stage: Stage::new(root, name, &[&sft.stage, &data.stage], &config),
-                work: Work::Rl { config: Box::new(config), title: title.to_owned() },
-                seed: Some(seed),
-            }
-        };
-        let mut models = vec![("sft".to_owned(), sft.stage.clone())];
-        let mut trained = vec![reinforce("rl", "PARA-GRPO", recipe.rl.clone())];
-        for variant in recipe.variants.iter().filter(|_| full) {
-            trained.push(reinforce(&variant.name, &variant.title, recipe.variant(variant)?));
-        }
-        models.extend(trained.iter().map(|step| (step.stage.name().to_owned(), step.stage.clone())));
-        steps.extend([data.clone(), sft.clone()]);
-        steps.extend(trained);
-        for run in recipe.runs.iter().filter(|run| full || !run.full) {
-            let model = models.iter().find(|(name, _)| *name == run.model);
-            let (_, model) = model.ok_or_else(|| Error::NoModel(run.name.clone(), run.model.clone()))?;
+        let made = trained.iter().filter(|step| !matches!(step.work, Work::Data));
+        models
+            .extend(made.map(|step| (step.stage.name().to_owned(), step, step.stage.folder().join("final"))));
+        for run in &runs {
+            let model = models.iter().find(|(name, ..)| *name == run.model);
+            let (_, step, model) =
+                model.ok_or_else(|| Error::NoModel(run.name.clone(), run.model.clone()))?;
             let settings = serde_json::json!({ "evaluate": recipe.evaluate, "run": run });
-            steps.push(Step {
-                stage: Stage::new(root, &run.name, &[&world.stage, model], &settings),
-                work: Work::Evaluate { run: run.clone(), model: model.folder().join("final") },
+            evaluations.push(Step {
+                stage: Stage::new(root, &run.name, &[&world.stage, &step.stage], &settings),
+                work: Work::Evaluate { run: (*run).clone(), model: model.clone() },
                 seed: Some(seed),
             });
         }
+        steps.extend(trained);
+        steps.append(&mut evaluations);
     }
+    Ok(steps)
+}
+
+/// Data, cold start and reinforcement learning of a seed; `full` adds the variants.
+fn trainings(
+    recipe: &NanoRecipe,
+    root: &Path,
+    seed: u64,
+    base: &Step,
+    full: bool,
+) -> Result<Vec<Step>, Error> {
+    let data = Step {
+        stage: Stage::new(root, "data", &[], &(recipe.data, seed)),
+        work: Work::Data,
+        seed: Some(seed),
+    };
+    let config = SftConfig { seed, ..recipe.sft.clone() };
+    let sft = Step {
+        stage: Stage::new(root, "sft", &[&base.stage, &data.stage], &config),
+        work: Work::Sft { config },
+        seed: Some(seed),
+    };
+    let reinforce = |name: &str, title: &str, paper: &Option<String>, config: RlConfig| {
+        let config = RlConfig { seed, ..config };
+        Step {
+            stage: Stage::new(root, name, &[&sft.stage, &data.stage], &config),
+            work: Work::Rl { config: Box::new(config), title: title.to_owned(), paper: paper.clone() },
+            seed: Some(seed),
+        }
+    };
+    let mut steps = vec![reinforce("rl", "PARA-GRPO", &recipe.rl_paper, recipe.rl.clone())];
+    for variant in recipe.variants.iter().filter(|_| full) {
+        steps.push(reinforce(&variant.name, &variant.title, &variant.paper, recipe.variant(variant)?));
+    }
+    steps.splice(0..0, [data, sft]);
     Ok(steps)
 }
 
@@ -123,7 +151,7 @@ impl Step {
             Work::World => "generated videos and the seven splits".to_owned(),
             Work::Data => "videos, traces and prompts to train on".to_owned(),
             Work::Sft { config } => format!("cold-start SFT, {} steps", config.steps),
-            Work::Rl { config, title } => format!("{title}, {} steps", config.steps),
+            Work::Rl { config, title, .. } => format!("{title}, {} steps", config.steps),
             Work::Evaluate { run, .. } => format!("seven splits, {} ({})", run.name, run.mode),
         }
     }

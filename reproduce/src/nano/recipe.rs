@@ -21,16 +21,22 @@ pub struct NanoRecipe {
     /// What is evaluated on.
     pub world: World,
     /// What is trained on.
+    #[serde(default)]
     pub data: Data,
     /// The cold start.
+    #[serde(default)]
     pub sft: SftConfig,
     /// Reinforcement learning after it.
+    #[serde(default)]
     pub rl: RlConfig,
+    /// What the paper says of that.
+    pub rl_paper: Option<String>,
     /// How checkpoints are evaluated.
     pub evaluate: Evaluate,
     /// Evaluations, in order.
     pub runs: Vec<NanoRun>,
     /// Pairs of runs that are compared sample by sample.
+    #[serde(default)]
     pub comparisons: Vec<Comparison>,
     /// Further trainings from the same cold start that `--full` compares.
     #[serde(default)]
@@ -61,6 +67,12 @@ pub struct Data {
     pub prompts: usize,
 }
 
+impl Default for Data {
+    fn default() -> Self {
+        Self { videos: 120, rows: 1200, prompts: 240 }
+    }
+}
+
 /// Settings that all evaluations share; see [`RunPlan`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -80,7 +92,7 @@ pub struct Evaluate {
 pub struct NanoRun {
     /// Name of its folder.
     pub name: String,
-    /// Whose weights: `sft`, `rl`, or a variant's name.
+    /// Whose weights: `base`, `sft`, `rl`, or a variant's name.
     pub model: String,
     /// Prompt mode.
     pub mode: PromptMode,
@@ -91,14 +103,20 @@ pub struct NanoRun {
     pub full: bool,
 }
 
-/// Two runs: what changes is said of `b`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// A question about two runs: how `b` differs from `a`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Comparison {
+    /// What is asked.
+    pub title: String,
     /// Name of a run.
     pub a: String,
     /// Name of a run.
     pub b: String,
+    /// What the paper says of it.
+    pub paper: Option<String>,
+    /// Points by which `b` is expected to be above `a` at least, on the mean of the splits.
+    pub at_least: Option<f64>,
 }
 
 /// Another training from the same cold start: fields of `rl` that it changes.
@@ -109,6 +127,8 @@ pub struct Variant {
     pub name: String,
     /// What it is.
     pub title: String,
+    /// What the paper says of it.
+    pub paper: Option<String>,
     /// Fields of [`RlConfig`], merged over the recipe's.
     pub rl: toml::Table,
 }
@@ -209,6 +229,7 @@ mod tests {
         let wrong = Variant {
             name: "wrong".to_owned(),
             title: String::new(),
+            paper: None,
             rl: toml::from_str("rollout = { think_prefx = true }").unwrap(),
         };
         assert!(recipe.variant(&wrong).unwrap_err().to_string().contains("think_prefx"));
@@ -219,7 +240,7 @@ mod tests {
         let recipe = NanoRecipe::built_in().unwrap();
         let steps = crate::nano::steps(&recipe, Path::new("out"), &[0, 1], true).unwrap();
         assert!(steps.len() > 10);
-        for Comparison { a, b } in &recipe.comparisons {
+        for Comparison { a, b, .. } in &recipe.comparisons {
             assert!([a, b].iter().all(|name| recipe.runs.iter().any(|run| run.name == **name)), "{a} {b}");
         }
     }

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use candle_core::backprop::GradStore;
 use candle_core::{DType, Tensor};
 use paravt_backend_candle::Parameter;
+use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
@@ -91,13 +92,15 @@ impl Gradients {
     /// # Errors
     /// Tensor arithmetic.
     pub fn add(&mut self, others: Self) -> Result<()> {
-        for (name, gradient) in others.0 {
-            let sum = match self.0.remove(&name) {
+        let sum = |(name, gradient): (String, Tensor)| -> Result<(String, Tensor)> {
+            let sum = match self.0.get(&name) {
                 Some(sum) => (sum + gradient)?,
                 None => gradient,
             };
-            self.0.insert(name, sum);
-        }
+            Ok((name, sum))
+        };
+        let sums: Vec<_> = others.0.into_par_iter().map(sum).collect::<Result<_>>()?;
+        self.0.extend(sums);
         Ok(())
     }
 
@@ -111,11 +114,12 @@ impl Gradients {
     /// # Errors
     /// Tensor arithmetic.
     pub fn norm(&self) -> Result<f64> {
-        let mut squares = 0.0;
-        for gradient in self.0.values() {
-            squares += f64::from(gradient.sqr()?.sum_all()?.to_scalar::<f32>()?);
-        }
-        Ok(squares.sqrt())
+        let squares: Vec<f64> = self
+            .0
+            .par_iter()
+            .map(|(_, gradient)| Ok(f64::from(gradient.sqr()?.sum_all()?.to_scalar::<f32>()?)))
+            .collect::<Result<_>>()?;
+        Ok(squares.iter().sum::<f64>().sqrt())
     }
 }
 
@@ -156,10 +160,11 @@ impl AdamW {
         let rate = learning_rate * factor;
         let correct1 = 1.0 - beta1.powi(self.steps as i32);
         let correct2 = 1.0 - beta2.powi(self.steps as i32);
-        for (name, weight) in &self.weights {
-            let Some(gradient) = gradients.get(name) else { continue };
+        let moments = &self.moments;
+        let step = |(name, weight): (&String, &Parameter)| -> Result<Option<(String, Moments)>> {
+            let Some(gradient) = gradients.get(name) else { return Ok(None) };
             let gradient = (gradient * clip)?;
-            let (first, second) = match self.moments.remove(name) {
+            let (first, second) = match moments.get(name) {
                 Some(Moments { first, second }) => (
                     ((first * beta1)? + (&gradient * (1.0 - beta1))?)?,
                     ((second * beta2)? + (gradient.sqr()? * (1.0 - beta2))?)?,
@@ -172,8 +177,10 @@ impl AdamW {
             let change = (&first / spread)?;
             let value = ((weight.var.as_tensor().detach() * kept)? - (change * (rate / correct1))?)?;
             weight.var.set(&value)?;
-            self.moments.insert(name.clone(), Moments { first, second });
-        }
+            Ok(Some((name.clone(), Moments { first, second })))
+        };
+        let made: Vec<_> = self.weights.par_iter().map(step).collect::<Result<_>>()?;
+        self.moments.extend(made.into_iter().flatten());
         Ok(norm)
     }
 

@@ -8,7 +8,7 @@ use std::process::Output;
 
 const RECIPE: &str = r#"
 title = "small"
-comparisons = [{ a = "no-tool", b = "with-tool" }]
+comparisons = [{ title = "Tools?", a = "no-tool", b = "with-tool", paper = "+3", at_least = 15.0 }]
 
 [world]
 videos = 1
@@ -81,8 +81,12 @@ fn it_runs_to_a_report_does_nothing_twice_and_starts_again_where_it_is_told_to()
     assert!(first.status.success(), "{}", told(&first));
     let page = std::fs::read_to_string(folder.path().join("out/report/index.html")).unwrap();
     assert!(page.contains("f_tau") && page.contains("LVBench"), "curves and scores are in the page");
-    let comparison = folder.path().join("out/report/with-tool-against-no-tool-seed-0/compare.md");
-    assert!(comparison.is_file(), "{}", told(&first));
+    assert!(page.contains("Tools?"), "the recipe's question is in the page");
+    assert!(told(&first).contains("Tools?: with-tool against no-tool, 1 seed"), "{}", told(&first));
+    let study = std::fs::read_to_string(folder.path().join("out/report/tables/study.csv")).unwrap();
+    assert_eq!(study.lines().count(), 1 + 3, "the mean and two splits: {study}");
+    let curves = std::fs::read_to_string(folder.path().join("out/report/tables/curves.csv")).unwrap();
+    assert!(curves.contains("rl,PARA-GRPO,f_tau,1"), "{curves}");
 
     let second = reproduce(folder.path(), &[]);
     assert_eq!(told(&second).matches("(done before)").count(), 7, "{}", told(&second));
@@ -91,6 +95,17 @@ fn it_runs_to_a_report_does_nothing_twice_and_starts_again_where_it_is_told_to()
     assert_eq!(told(&again).matches("(done before)").count(), 5, "{}", told(&again));
     let wrong = reproduce(folder.path(), &["--from", "evaluate"]);
     assert!(!wrong.status.success() && told(&wrong).contains("there are base, world"), "{}", told(&wrong));
+}
+
+#[test]
+fn a_recipe_of_the_base_alone_trains_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let start = RECIPE.find("[data]").unwrap();
+    let end = RECIPE.find("[evaluate]").unwrap();
+    let text = format!("{}{}", &RECIPE[..start], &RECIPE[end..]).replace("\"rl\"", "\"base\"");
+    std::fs::write(folder.path().join("small.toml"), text).unwrap();
+    let plan = told(&reproduce(folder.path(), &["--plan"]));
+    assert!(!plan.contains(". sft") && plan.contains("  5. report"), "{plan}");
 }
 
 #[test]

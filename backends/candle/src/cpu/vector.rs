@@ -89,6 +89,17 @@ pub fn multiply_columns(
     out
 }
 
+/// Left by right, (rows, columns), on all cores.
+pub fn multiply_rows(left: Matrix<'_>, right: Matrix<'_>) -> Vec<f32> {
+    let mut out = vec![0.0f32; left.rows * right.columns];
+    let share = left.rows.div_ceil(rayon::current_num_threads()).next_multiple_of(KERNEL);
+    out.par_chunks_mut(share * right.columns).enumerate().for_each(|(task, out)| {
+        let left = left.part(task * share, out.len() / right.columns);
+        multiply(out, right.columns, left, right, 1.0, false);
+    });
+    out
+}
+
 /// `scale` times left by right, to rows of `out` that lie `stride` apart; on top of what is there if `add`.
 ///
 /// # Panics

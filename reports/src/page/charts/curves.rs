@@ -1,11 +1,14 @@
 //! Curves over training steps and over checks.
 
+use std::collections::BTreeMap;
+
 use minijinja::{Value, context};
 
-use crate::Run;
 use crate::gate::Entry;
 use crate::page::svg::{Anchor, Scale, Svg, label};
 use crate::page::visible::visible;
+use crate::study::Line;
+use crate::{Report, Run};
 
 const LEFT: f64 = 60.0;
 const WIDTH: f64 = 760.0;
@@ -13,27 +16,45 @@ const HEIGHT: f64 = 200.0;
 const TOP: f64 = 26.0;
 const BOTTOM: f64 = 160.0;
 
+/// Strokes that the style has for lines of one chart.
+const STYLES: usize = 7;
+
 /// Values that the paper publishes for curves of these names, with what they are (Table 2, full
 /// PARA-GRPO, and the abstract's peak).
 const PUBLISHED: [(&str, f64, &str); 3] =
     [("f_tau", 0.41, "published mean"), ("f_tau", 0.64, "published peak"), ("kappa", 0.21, "published mean")];
 
-/// One chart per curve of every run that trained.
-pub fn training(runs: &[&Run]) -> Vec<Value> {
-    let mut charts = Vec::new();
-    for run in runs {
+/// One chart per curve with a line for each training: of a study the means over its seeds, else each
+/// training that a run shows, once.
+pub fn training(report: &Report, runs: &[&Run]) -> Vec<Value> {
+    let lines = match report.study.as_ref().filter(|study| !study.lines.is_empty()) {
+        Some(study) => study.lines.clone(),
+        None => lines_of(runs),
+    };
+    let chart = |(name, lines): (&String, &Vec<Line>)| {
+        let published: Vec<(f64, &str)> = PUBLISHED
+            .iter()
+            .filter(|(series, ..)| series == name)
+            .map(|(_, value, what)| (*value, *what))
+            .collect();
+        context! { title => visible(name), svg => curve(name, "step", name, lines, &[], &published) }
+    };
+    lines.iter().map(chart).collect()
+}
+
+fn lines_of(runs: &[&Run]) -> BTreeMap<String, Vec<Line>> {
+    let mut lines: BTreeMap<String, Vec<Line>> = BTreeMap::new();
+    for (index, run) in runs.iter().enumerate() {
+        // Several runs of one checkpoint show the same training.
+        if runs[..index].iter().any(|other| other.training == run.training) {
+            continue;
+        }
         for (name, points) in &run.training.series {
-            let lines: Vec<(f64, &str)> = PUBLISHED
-                .iter()
-                .filter(|(series, ..)| series == name)
-                .map(|(_, value, what)| (*value, *what))
-                .collect();
-            let title = format!("{}: {name}", run.manifest.backend.model);
-            let svg = curve(&title, "step", name, points, &[], &lines);
-            charts.push(context! { title => visible(&title), svg });
+            let label = run.manifest.backend.model.clone();
+            lines.entry(name.clone()).or_default().push(Line { label, points: points.clone() });
         }
     }
-    charts
+    lines
 }
 
 /// One chart per split over all checks.
@@ -53,7 +74,8 @@ pub fn history(entries: &[Entry]) -> Vec<Value> {
                 intervals.push((x, base + score.interval.0, base + score.interval.1));
             }
         }
-        context! { title => task, svg => curve(task, "check", "score, %", &points, &intervals, &[]) }
+        let lines = [Line { label: task.to_owned(), points }];
+        context! { title => task, svg => curve(task, "check", "score, %", &lines, &intervals, &[]) }
     };
     tasks.into_iter().map(chart).collect()
 }
@@ -62,9 +84,9 @@ fn curve(
     title: &str,
     x_axis: &str,
     y_axis: &str,
-    points: &[(f64, f64)],
+    lines: &[Line],
     intervals: &[(f64, f64, f64)],
-    lines: &[(f64, &str)],
+    published: &[(f64, &str)],
 ) -> String {
     let mut svg = Svg::new(WIDTH, HEIGHT, title, "Values over time; lines across are published values.");
     let ends = |values: Vec<f64>| {
@@ -72,10 +94,11 @@ fn curve(
         let high = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         if high > low { (low, high) } else { (low - 0.5, low + 0.5) }
     };
-    let mut heights: Vec<f64> = points.iter().map(|point| point.1).collect();
+    let points = || lines.iter().flat_map(|line| &line.points);
+    let mut heights: Vec<f64> = points().map(|point| point.1).collect();
     heights.extend(intervals.iter().flat_map(|(_, low, high)| [*low, *high]));
-    heights.extend(lines.iter().map(|line| line.0));
-    let x = Scale { from: ends(points.iter().map(|point| point.0).collect()), to: (LEFT, WIDTH - 20.0) };
+    heights.extend(published.iter().map(|line| line.0));
+    let x = Scale { from: ends(points().map(|point| point.0).collect()), to: (LEFT, WIDTH - 20.0) };
     let y = Scale { from: ends(heights), to: (BOTTOM, TOP) };
     for tick in y.ticks(5.0) {
         svg.line("grid", (LEFT, y.at(tick)), (WIDTH - 20.0, y.at(tick)));
@@ -87,7 +110,7 @@ fn curve(
     }
     svg.text("axis", (0.5 * (LEFT + WIDTH), HEIGHT - 6.0), Anchor::Middle, x_axis);
     svg.text("axis", (LEFT, 10.0), Anchor::Start, y_axis);
-    for (value, what) in lines {
+    for (value, what) in published {
         svg.line("published-line", (LEFT, y.at(*value)), (WIDTH - 20.0, y.at(*value)));
         svg.text(
             "tick",
@@ -99,12 +122,20 @@ fn curve(
     for (at, low, high) in intervals {
         svg.line("whisker", (x.at(*at), y.at(*low)), (x.at(*at), y.at(*high)));
     }
-    let placed: Vec<(f64, f64)> = points.iter().map(|(a, b)| (x.at(*a), y.at(*b))).collect();
-    svg.polyline("curve", &placed);
-    // Dots tell single steps apart as long as there is room for them.
-    if points.len() <= 60 {
-        for (at, (a, b)) in placed.iter().zip(points) {
-            svg.dot("ours small", *at, &format!("{x_axis} {}: {}", label(*a), label(*b)));
+    let mut legend = LEFT + 140.0;
+    for (number, line) in lines.iter().enumerate() {
+        let class = format!("curve curve{}", number % STYLES);
+        let placed: Vec<(f64, f64)> = line.points.iter().map(|(a, b)| (x.at(*a), y.at(*b))).collect();
+        svg.polyline(&class, &placed);
+        if lines.len() > 1 {
+            svg.polyline(&class, &[(legend, 8.0), (legend + 22.0, 8.0)]);
+            svg.text("tick", (legend + 26.0, 12.0), Anchor::Start, &line.label);
+            legend += 40.0 + 6.5 * line.label.chars().count() as f64;
+        } else if placed.len() <= 60 {
+            // Dots tell single steps apart as long as there is room for them.
+            for (at, (a, b)) in placed.iter().zip(&line.points) {
+                svg.dot("ours small", *at, &format!("{x_axis} {}: {}", label(*a), label(*b)));
+            }
         }
     }
     svg.finish()

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use paravt_reports::page::Thumbnails;
+use paravt_reports::study::Study;
 use paravt_reports::{Format, Json, Markdown, Report, Terminal, export, find_runs, page};
 
 use crate::exit::Exit;
@@ -35,13 +36,19 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
         print!("{}", Terminal.render(&report));
         return Ok(exit(&report));
     };
-    write(&args.runs, args.paper_row.as_deref(), dir, args.frames)
+    write(&args.runs, args.paper_row.as_deref(), dir, args.frames, None)
 }
 
 /// Writes page and tables of runs into a folder, and prints the report.
-pub fn write(runs: &[PathBuf], paper_row: Option<&str>, dir: &Path, frames: bool) -> anyhow::Result<Exit> {
+pub fn write(
+    runs: &[PathBuf],
+    paper_row: Option<&str>,
+    dir: &Path,
+    frames: bool,
+    study: Option<Study>,
+) -> anyhow::Result<Exit> {
     let runs = find_runs(runs)?;
-    let report = Report::build(&runs, paper_row)?;
+    let report = Report { study, ..Report::build(&runs, paper_row)? };
     print!("{}", Terminal.render(&report));
     std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
     export::write_all(&report.tables()?, &dir.join("tables"))?;

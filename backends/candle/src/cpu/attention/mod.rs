@@ -63,7 +63,7 @@ pub fn attention(
 }
 
 /// Keys that a query sees.
-fn seen(query: usize, segment: Segment, causal: bool) -> usize {
+pub fn seen(query: usize, segment: Segment, causal: bool) -> usize {
     if causal { segment.keys - segment.queries + query + 1 } else { segment.keys }
 }
 

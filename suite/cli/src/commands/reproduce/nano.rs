@@ -6,12 +6,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 use indicatif::{ProgressBar, ProgressStyle};
+use paravt_reports::study::{Arm, Question, Study, Trained};
+use paravt_reports::{Training, find_runs};
 use paravt_reproduce::nano::{self, Comparison, NanoRecipe, NanoRun, Step, Told, Work};
 use paravt_suite::frames::{CachedFrames, FrameSource};
 use paravt_suite::task::{DataRoot, Task};
 
 use super::Args;
-use crate::commands::{compare, report};
+use crate::commands::report;
 use crate::exit::Exit;
 use crate::launch::{self, Common, Launch, Select};
 use crate::{engines, registry};
@@ -80,23 +82,41 @@ pub fn run(args: &Args, recipe: &NanoRecipe, out: &Path) -> anyhow::Result<Exit>
     }
     let runs = steps.iter().filter(|step| matches!(step.work, Work::Evaluate { .. }));
     let runs: Vec<_> = runs.map(|step| step.stage.folder().to_owned()).collect();
-    let exit = report::write(&runs, None, &out.join("report"), true)?;
-    for seed in seeds {
-        for Comparison { a, b } in &recipe.comparisons {
-            let of =
-                |name: &str| steps.iter().find(|step| step.seed == Some(seed) && step.stage.name() == name);
-            let (Some(a), Some(b)) = (of(a), of(b)) else { continue };
-            let name = format!("{}-against-{}-seed-{seed}", b.stage.name(), a.stage.name());
-            println!("\n{} against {}, seed {seed}:", b.stage.name(), a.stage.name());
-            compare::write(a.stage.folder(), b.stage.folder(), Some(&out.join("report").join(name)))?;
-        }
-    }
+    let study = study(recipe, &steps)?;
+    let told = paravt_reports::study::terminal(&study);
+    let exit = report::write(&runs, None, &out.join("report"), true, Some(study))?;
+    print!("{told}");
     eprintln!(
         "report: {} ({:.1} min in all)",
         out.join("report/index.html").display(),
         started.elapsed().as_secs_f64() / 60.0
     );
     Ok(worst.worse(exit))
+}
+
+/// What the recipe asks of its runs, and what they say.
+fn study(recipe: &NanoRecipe, steps: &[Step]) -> anyhow::Result<Study> {
+    let (mut arms, mut trainings) = (Vec::new(), Vec::new());
+    for step in steps {
+        let (name, folder) = (step.stage.name().to_owned(), step.stage.folder());
+        match &step.work {
+            Work::Evaluate { .. } => {
+                let (seed, runs) = (step.seed.unwrap_or_default(), find_runs(&[folder.to_owned()])?);
+                arms.push(Arm { name, seed, runs });
+            }
+            Work::Rl { title, paper, .. } => {
+                let curves = Training::read(folder).context("the curves of a training")?;
+                trainings.push(Trained { name, title: title.clone(), paper: paper.clone(), curves });
+            }
+            _ => {}
+        }
+    }
+    let question = |asked: &Comparison| {
+        let Comparison { title, a, b, paper, at_least } = asked.clone();
+        Question { title, a, b, paper, at_least }
+    };
+    let questions: Vec<Question> = recipe.comparisons.iter().map(question).collect();
+    Ok(Study::of(&questions, &arms, &trainings)?)
 }
 
 fn line(step: &Step) -> String {

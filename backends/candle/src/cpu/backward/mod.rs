@@ -1,10 +1,15 @@
-//! Gradients of the kernels in [`super::elementwise`] and of the softmax of attention.
+//! Gradients of the kernels in [`super::elementwise`], of products and of attention.
+
+mod attention;
 
 use multiversion::multiversion;
 use rayon::prelude::*;
 
+pub use attention::attention;
+
 use super::attention::exp;
 use super::dot::dot;
+use super::vector::{Matrix, multiply_rows};
 
 /// Elements that a task takes.
 const TASK: usize = 1 << 14;
@@ -119,57 +124,16 @@ fn by_rows(
     (out, all)
 }
 
-/// Shares of scores (rows, keys) times `scale`. `queries`: with a causal mask, the rows of one head,
-/// whose last one sees all keys.
-pub fn softmax(scores: &[f32], keys: usize, scale: f32, queries: Option<usize>) -> Vec<f32> {
-    let mut out = vec![0.0; scores.len()];
-    let rows = out.par_chunks_mut(keys).zip(scores.par_chunks(keys)).enumerate();
-    rows.with_min_len(16).for_each(|(row, (out, scores))| {
-        let seen = seen(row, keys, queries);
-        softmax_row(&mut out[..seen], &scores[..seen], scale);
-    });
-    out
-}
-
-fn seen(row: usize, keys: usize, queries: Option<usize>) -> usize {
-    queries.map_or(keys, |queries| keys - queries + row % queries + 1)
-}
-
-#[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl", "x86_64+avx2+fma"))]
-fn softmax_row(out: &mut [f32], scores: &[f32], scale: f32) {
-    let most = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-    for (out, score) in out.iter_mut().zip(scores) {
-        *out = exp((score - most) * scale);
-    }
-    let mut sums = [0.0f32; 16];
-    for part in out.chunks(16) {
-        part.iter().zip(&mut sums).for_each(|(x, sum)| *sum += x);
-    }
-    let factor = 1.0 / sums.iter().sum::<f32>();
-    out.iter_mut().for_each(|out| *out *= factor);
-}
-
-/// Of [`softmax`], from the shares that it gave.
-pub fn softmax_back(
-    shares: &[f32],
+/// Of a product x (n, k) by weight (out, k) transposed: gradients of x, if wanted, and of the weight.
+pub fn linear(
+    x: &[f32],
+    weight: &[f32],
     grad: &[f32],
-    keys: usize,
-    scale: f32,
-    queries: Option<usize>,
-) -> Vec<f32> {
-    let mut out = vec![0.0; shares.len()];
-    let rows = out.par_chunks_mut(keys).zip(shares.par_chunks(keys).zip(grad.par_chunks(keys))).enumerate();
-    rows.with_min_len(16).for_each(|(row, (out, (shares, grad)))| {
-        let seen = seen(row, keys, queries);
-        softmax_back_row(&mut out[..seen], &shares[..seen], &grad[..seen], scale);
-    });
-    out
-}
-
-#[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl", "x86_64+avx2+fma"))]
-fn softmax_back_row(out: &mut [f32], shares: &[f32], grad: &[f32], scale: f32) {
-    let along = dot(shares, grad);
-    for ((out, share), grad) in out.iter_mut().zip(shares).zip(grad) {
-        *out = scale * share * (grad - along);
-    }
+    (out, k): (usize, usize),
+    wants_x: bool,
+) -> (Option<Vec<f32>>, Vec<f32>) {
+    let n = x.len() / k;
+    let (x, grad) = (Matrix::rows(x, n, k, k), Matrix::rows(grad, n, out, out));
+    let to_x = wants_x.then(|| multiply_rows(grad, Matrix::rows(weight, out, k, k)));
+    (to_x, multiply_rows(grad.turned(), x))
 }

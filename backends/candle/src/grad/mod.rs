@@ -1,8 +1,16 @@
 //! The operations of training: the kernels of inference with a backward pass, so that a trainer
 //! and its rollouts compute the same numbers. Off the CPU they are composed of candle's own.
 
-use candle_core::{CpuStorage, CustomOp1, CustomOp2, CustomOp3, D, DType, Layout, Result, Shape, Tensor};
+mod attention;
+mod linear;
+
+use candle_core::{
+    CpuStorage, CustomOp1, CustomOp2, CustomOp3, D, DType, Layout, Result, Shape, Storage, Tensor,
+};
 use candle_nn::ops;
+
+pub use attention::attention;
+pub use linear::linear;
 
 use crate::cpu::{backward, elementwise};
 
@@ -48,42 +56,6 @@ pub fn rotate(x: &Tensor, cos: &Tensor, sin: &Tensor) -> Result<Tensor> {
     x.broadcast_mul(&wide(cos)?)? + turned.broadcast_mul(&wide(sin)?)?
 }
 
-/// Attention of q (n, heads, dim) to k and v (m, key heads, dim): (n, heads, dim). With a causal mask
-/// the last query sees all keys.
-pub fn attend(q: &Tensor, k: &Tensor, v: &Tensor, causal: bool) -> Result<Tensor> {
-    let (queries, heads, dim) = q.dims3()?;
-    let (keys, key_heads, _) = k.dims3()?;
-    let group = heads / key_heads;
-    // (key heads, group * n, dim): the queries of a group share one product with their keys.
-    let grouped = q.reshape((queries, key_heads, group, dim))?.permute((1, 2, 0, 3))?.contiguous()?;
-    let grouped = grouped.reshape((key_heads, group * queries, dim))?;
-    let (k, v) = (k.transpose(0, 1)?.contiguous()?, v.transpose(0, 1)?.contiguous()?);
-    let scores = grouped.matmul(&k.transpose(1, 2)?)?;
-    let queries_if_causal = causal.then_some(queries);
-    let shares = softmax(&scores, keys, (dim as f32).powf(-0.5), queries_if_causal)?;
-    let output = shares.matmul(&v)?.reshape((key_heads, group, queries, dim))?;
-    output.permute((2, 0, 1, 3))?.contiguous()?.reshape((queries, heads, dim))
-}
-
-/// Softmax of scores (…, rows, keys) times `scale`; `queries` as in [`backward::softmax`].
-fn softmax(scores: &Tensor, keys: usize, scale: f32, queries: Option<usize>) -> Result<Tensor> {
-    if fits(scores) {
-        return scores.contiguous()?.apply_op1(Softmax { scale, queries });
-    }
-    let scores = (scores.to_dtype(DType::F32)? * f64::from(scale))?;
-    let scores = match queries {
-        None => scores,
-        Some(queries) => {
-            let rows = scores.dim(D::Minus2)?;
-            let hidden = |row: usize, key: usize| key > keys - queries + row % queries;
-            let cell = |row: usize| move |key: usize| if hidden(row, key) { f32::NEG_INFINITY } else { 0.0 };
-            let mask: Vec<f32> = (0..rows).flat_map(|row| (0..keys).map(cell(row))).collect();
-            scores.broadcast_add(&Tensor::from_vec(mask, (rows, keys), scores.device())?)?
-        }
-    };
-    ops::softmax(&scores, D::Minus1)
-}
-
 /// Whether the kernels take this tensor.
 fn fits(x: &Tensor) -> bool {
     x.device().is_cpu() && x.dtype() == DType::F32
@@ -97,9 +69,19 @@ fn values<'a>(storage: &'a CpuStorage, layout: &Layout) -> Result<&'a [f32]> {
     Ok(&storage.as_slice::<f32>()?[start..end])
 }
 
-/// Values of tensors for a backward kernel.
-fn host(x: &Tensor) -> Result<Vec<f32>> {
-    x.flatten_all()?.to_vec1()
+/// Runs a backward kernel on the values of tensors on the CPU.
+fn with_values<R, const N: usize>(tensors: [&Tensor; N], kernel: impl FnOnce([&[f32]; N]) -> R) -> Result<R> {
+    let mut dense = Vec::with_capacity(N);
+    for tensor in tensors {
+        dense.push(tensor.contiguous()?);
+    }
+    let held: Vec<_> = dense.iter().map(Tensor::storage_and_layout).collect();
+    let mut slices: [&[f32]; N] = [&[]; N];
+    for (slice, (storage, layout)) in slices.iter_mut().zip(&held) {
+        let Storage::Cpu(storage) = &**storage else { candle_core::bail!("values are not on the CPU") };
+        *slice = values(storage, layout)?;
+    }
+    Ok(kernel(slices))
 }
 
 fn back(values: Vec<f32>, like: &Tensor) -> Result<Option<Tensor>> {
@@ -134,7 +116,7 @@ impl CustomOp2 for RmsNorm {
         _: &Tensor,
         grad: &Tensor,
     ) -> Result<(Option<Tensor>, Option<Tensor>)> {
-        let (to_x, to_w) = backward::rms_norm(&host(x)?, &host(w)?, self.0, &host(grad)?);
+        let (to_x, to_w) = with_values([x, w, grad], |[x, w, grad]| backward::rms_norm(x, w, self.0, grad))?;
         Ok((back(to_x, x)?, back(to_w, w)?))
     }
 }
@@ -166,7 +148,8 @@ impl CustomOp3 for LayerNorm {
         _: &Tensor,
         grad: &Tensor,
     ) -> Result<(Option<Tensor>, Option<Tensor>, Option<Tensor>)> {
-        let (to_x, to_w) = backward::layer_norm(&host(x)?, &host(w)?, self.0, &host(grad)?);
+        let (to_x, to_w) =
+            with_values([x, w, grad], |[x, w, grad]| backward::layer_norm(x, w, self.0, grad))?;
         let to_b = grad.reshape(((), b.elem_count()))?.sum(0)?;
         Ok((back(to_x, x)?, back(to_w, w)?, Some(to_b)))
     }
@@ -196,7 +179,7 @@ impl CustomOp2 for Gated {
         _: &Tensor,
         grad: &Tensor,
     ) -> Result<(Option<Tensor>, Option<Tensor>)> {
-        let (to_gate, to_up) = backward::gated(&host(a)?, &host(b)?, &host(grad)?);
+        let (to_gate, to_up) = with_values([a, b, grad], |[a, b, grad]| backward::gated(a, b, grad))?;
         Ok((back(to_gate, a)?, back(to_up, b)?))
     }
 }
@@ -213,7 +196,7 @@ impl CustomOp1 for GeluTanh {
     }
 
     fn bwd(&self, x: &Tensor, _: &Tensor, grad: &Tensor) -> Result<Option<Tensor>> {
-        back(backward::gelu_tanh(&host(x)?, &host(grad)?), x)
+        back(with_values([x, grad], |[x, grad]| backward::gelu_tanh(x, grad))?, x)
     }
 }
 
@@ -236,28 +219,8 @@ impl CustomOp1 for Rotate {
         // Turned back by the same angles; both halves of a table are equal.
         let (_, heads, dim) = x.dims3()?;
         let sin: Vec<f32> = self.sin.iter().map(|sin| -sin).collect();
-        back(elementwise::rotate(&host(grad)?, &self.cos, &sin, heads, dim), x)
-    }
-}
-
-struct Softmax {
-    scale: f32,
-    queries: Option<usize>,
-}
-
-impl CustomOp1 for Softmax {
-    fn name(&self) -> &'static str {
-        "softmax"
-    }
-
-    fn cpu_fwd(&self, x: &CpuStorage, layout: &Layout) -> Result<(CpuStorage, Shape)> {
-        let keys = layout.dims().last().copied().unwrap_or(1);
-        made(backward::softmax(values(x, layout)?, keys, self.scale, self.queries), layout)
-    }
-
-    fn bwd(&self, x: &Tensor, shares: &Tensor, grad: &Tensor) -> Result<Option<Tensor>> {
-        let keys = x.dim(D::Minus1)?;
-        back(backward::softmax_back(&host(shares)?, &host(grad)?, keys, self.scale, self.queries), x)
+        let turned = with_values([grad], |[grad]| elementwise::rotate(grad, &self.cos, &sin, heads, dim))?;
+        back(turned, x)
     }
 }
 
@@ -265,6 +228,7 @@ impl CustomOp1 for Softmax {
 mod tests {
     use super::*;
     use candle_core::{Device, Var};
+    use paravt_qwen_vl::ops::Segment;
     use rand::rngs::StdRng;
     use rand::{Rng as _, SeedableRng as _};
 
@@ -303,8 +267,8 @@ mod tests {
     }
 
     #[test]
-    fn turning_and_attention_have_the_gradients_of_compositions() {
-        let (q, k, v) = (random(&[6, 4, 8], 5), random(&[9, 2, 8], 6), random(&[9, 2, 8], 7));
+    fn turning_has_the_gradients_of_a_composition() {
+        let q = random(&[6, 4, 8], 5);
         let angles = random(&[6, 4], 8);
         let wide = |x: Result<Tensor>| x.and_then(|x| Tensor::cat(&[&x, &x], 1)).unwrap();
         let (cos, sin) = (wide(angles.cos()), wide(angles.sin()));
@@ -313,25 +277,57 @@ mod tests {
             q.broadcast_mul(&cos.unsqueeze(1)?)? + turned.broadcast_mul(&sin.unsqueeze(1)?)?
         };
         assert_same(&[&q], rotate(&q, &cos, &sin), composed());
+    }
+
+    #[test]
+    fn products_have_the_gradients_of_candles() {
+        let (x, w, b) = (random(&[75, 40], 1), random(&[130, 40], 2), random(&[130], 3));
+        let composed = || x.matmul(&w.t()?)?.broadcast_add(&b);
+        assert_same(&[&x, &w, &b], linear(&x, &w, Some(&b)), composed());
+        let pixels = x.detach();
+        assert_same(&[&w], linear(&pixels, &w, None), pixels.matmul(&w.t().unwrap()));
+    }
+
+    /// Attention of one segment by its definition.
+    fn defined_one(q: &Tensor, k: &Tensor, v: &Tensor, causal: bool) -> Result<Tensor> {
+        let ((queries, heads, dim), (keys, key_heads, _)) = (q.dims3()?, k.dims3()?);
+        let repeat = |x: &Tensor| {
+            let wide = x.unsqueeze(2)?.expand((keys, key_heads, heads / key_heads, dim))?;
+            wide.reshape((keys, heads, dim))?.transpose(0, 1)?.contiguous()
+        };
+        let (k, v) = (repeat(k)?, repeat(v)?);
+        let q = (q.transpose(0, 1)?.contiguous()? * (dim as f64).powf(-0.5))?;
+        let mut scores = q.matmul(&k.transpose(1, 2)?)?;
+        if causal {
+            let hidden = |query: usize, key: usize| key > query + keys - queries;
+            let cell = |query: usize| move |key: usize| if hidden(query, key) { f32::MIN } else { 0.0 };
+            let mask: Vec<f32> = (0..queries).flat_map(|query| (0..keys).map(cell(query))).collect();
+            scores = scores.broadcast_add(&Tensor::from_vec(mask, (queries, keys), &Device::Cpu)?)?;
+        }
+        ops::softmax(&scores, D::Minus1)?.matmul(&v)?.transpose(0, 1)?.contiguous()
+    }
+
+    #[test]
+    fn attention_has_the_gradients_of_its_definition() {
+        let segments = [(6, 9), (150, 150), (1, 4), (16, 16)];
+        let segments = segments.map(|(queries, keys)| Segment { queries, keys });
+        let (n, m) = segments.iter().fold((0, 0), |(n, m), s| (n + s.queries, m + s.keys));
+        let (q, k, v) = (random(&[n, 4, 8], 5), random(&[m, 2, 8], 6), random(&[m, 2, 8], 7));
         for causal in [false, true] {
-            let composed = || {
-                let repeat = |x: &Tensor| {
-                    let (n, heads, dim) = x.dims3()?;
-                    x.unsqueeze(2)?.expand((n, heads, 2, dim))?.reshape((n, heads * 2, dim))?.transpose(0, 1)
-                };
-                let (k, v) = (repeat(&k)?.contiguous()?, repeat(&v)?.contiguous()?);
-                let q = (q.transpose(0, 1)?.contiguous()? * 8f64.powf(-0.5))?;
-                let mut scores = q.matmul(&k.transpose(1, 2)?)?;
-                if causal {
-                    let hidden = |query: usize, key: usize| key > query + 3;
-                    let cell =
-                        |query: usize| move |key: usize| if hidden(query, key) { f32::MIN } else { 0.0 };
-                    let mask: Vec<f32> = (0..6).flat_map(|query| (0..9).map(cell(query))).collect();
-                    scores = scores.broadcast_add(&Tensor::from_vec(mask, (6, 9), &Device::Cpu)?)?;
+            let defined = |one: fn(&Tensor, &Tensor, &Tensor, bool) -> Result<Tensor>| {
+                let (mut parts, mut q_start, mut k_start) = (Vec::new(), 0, 0);
+                for segment in &segments {
+                    let q = q.narrow(0, q_start, segment.queries)?;
+                    let k = k.narrow(0, k_start, segment.keys)?;
+                    let v = v.narrow(0, k_start, segment.keys)?;
+                    parts.push(one(&q, &k, &v, causal)?);
+                    (q_start, k_start) = (q_start + segment.queries, k_start + segment.keys);
                 }
-                ops::softmax(&scores, D::Minus1)?.matmul(&v)?.transpose(0, 1)
+                Tensor::cat(&parts, 0)
             };
-            assert_same(&[&q, &k, &v], attend(&q, &k, &v, causal), composed());
+            assert_same(&[&q, &k, &v], attention(&q, &k, &v, &segments, causal), defined(defined_one));
+            // What other devices use.
+            assert_same(&[&q, &k, &v], defined(attention::composed), defined(defined_one));
         }
     }
 }

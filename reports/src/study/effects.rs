@@ -1,0 +1,193 @@
+//! Paired differences between two arms, over splits and seeds.
+
+use std::collections::BTreeMap;
+
+use paravt_suite::record::Record;
+use paravt_suite::scoring::summary::counts;
+use serde::Serialize;
+
+use super::{Answer, Arm, Finding, Question};
+use crate::compare::Pairs;
+use crate::runs::{ReportError, Run};
+use crate::statistics::{Cluster, Z95, mean, mean_of_means, student_interval};
+
+/// How far B is from A on one split, or on the mean of all; values are shares.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Effect {
+    /// Split; `None` for the mean of all.
+    pub split: Option<String>,
+    /// Pairs of samples, all seeds together.
+    pub pairs: usize,
+    /// Mean of A over the seeds.
+    pub a: f64,
+    /// Mean of B over the seeds.
+    pub b: f64,
+    /// B less A.
+    pub difference: f64,
+    /// 95 % interval of that by video: how other videos could change it.
+    pub by_video: (f64, f64),
+    /// 95 % interval by seed: how another training could. `None` with one seed.
+    pub by_seed: Option<(f64, f64)>,
+    /// The difference of each seed.
+    pub of_seeds: Vec<f64>,
+}
+
+/// What an answer took, means over samples, splits and seeds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct Effort {
+    /// Turns of the main agent.
+    pub turns: f64,
+    /// Tool calls.
+    pub calls: f64,
+    /// Tokens read and written, sub-agents included.
+    pub tokens: f64,
+    /// Seconds.
+    pub seconds: f64,
+}
+
+/// Both arms on one split with one seed.
+struct Paired {
+    split: String,
+    seed: u64,
+    pairs: usize,
+    a: f64,
+    b: f64,
+    differences: BTreeMap<String, Cluster>,
+}
+
+/// `None` where no seed has both arms.
+pub fn answer(question: &Question, arms: &[Arm]) -> Result<Option<Answer>, ReportError> {
+    let mut paired = Vec::new();
+    let (mut seeds, mut efforts) = (Vec::new(), [Vec::new(), Vec::new()]);
+    for first in arms.iter().filter(|arm| arm.name == question.a) {
+        let Some(second) = arms.iter().find(|arm| arm.name == question.b && arm.seed == first.seed) else {
+            continue;
+        };
+        seeds.push(first.seed);
+        for a in &first.runs {
+            let task = &a.manifest.task.name;
+            let Some(b) = second.runs.iter().find(|run| run.manifest.task.name == *task) else { continue };
+            let pairs = Pairs::of(a, b)?;
+            if pairs.is_empty() {
+                continue;
+            }
+            let means = pairs.means()?;
+            let differences = pairs.differences_by_video()?;
+            let (split, seed) = (task.clone(), first.seed);
+            paired.push(Paired { split, seed, pairs: pairs.len(), a: means.a, b: means.b, differences });
+            efforts[0].push(effort(a));
+            efforts[1].push(effort(b));
+        }
+    }
+    let mut splits: Vec<&str> = Vec::new();
+    for one in &paired {
+        if !splits.contains(&one.split.as_str()) {
+            splits.push(&one.split);
+        }
+    }
+    let mut effects: Vec<Effect> = Vec::new();
+    if splits.len() > 1 {
+        effects.extend(effect(None, &seeds, &paired.iter().collect::<Vec<_>>()));
+    }
+    for split in splits {
+        let of_split: Vec<&Paired> = paired.iter().filter(|one| one.split == split).collect();
+        effects.extend(effect(Some(split), &seeds, &of_split));
+    }
+    let finding =
+        effects.first().zip(question.at_least).map(|(effect, points)| judge(effect, points / 100.0));
+    let effort = efforts.map(|efforts| average(&efforts));
+    Ok((!effects.is_empty()).then(|| Answer { question: question.clone(), seeds, effects, effort, finding }))
+}
+
+fn effect(split: Option<&str>, seeds: &[u64], paired: &[&Paired]) -> Option<Effect> {
+    let groups: Vec<BTreeMap<String, Cluster>> = paired.iter().map(|one| one.differences.clone()).collect();
+    let (difference, error) = mean_of_means(&groups)?;
+    let over = |value: &dyn Fn(&Paired) -> f64| {
+        paired.iter().map(|one| value(one)).sum::<f64>() / paired.len() as f64
+    };
+    let of_seed = |seed: &u64| {
+        let of_seed = paired.iter().filter(|one| one.seed == *seed);
+        let means = of_seed.map(|one| mean(&one.differences.values().copied().collect::<Vec<_>>()));
+        let means: Vec<f64> = means.collect::<Option<_>>()?;
+        (!means.is_empty()).then(|| means.iter().sum::<f64>() / means.len() as f64)
+    };
+    let of_seeds: Vec<f64> = seeds.iter().filter_map(of_seed).collect();
+    Some(Effect {
+        split: split.map(str::to_owned),
+        pairs: paired.iter().map(|one| one.pairs).sum(),
+        a: over(&|one| one.a),
+        b: over(&|one| one.b),
+        difference,
+        by_video: (difference - Z95 * error, difference + Z95 * error),
+        by_seed: student_interval(&of_seeds),
+        of_seeds,
+    })
+}
+
+/// Both intervals have their say: other videos and other trainings.
+fn judge(effect: &Effect, at_least: f64) -> Finding {
+    let lows = [Some(effect.by_video.0), effect.by_seed.map(|interval| interval.0)];
+    let highs = [Some(effect.by_video.1), effect.by_seed.map(|interval| interval.1)];
+    if effect.difference >= at_least && lows.into_iter().flatten().all(|low| low > 0.0) {
+        Finding::Holds
+    } else if highs.into_iter().flatten().all(|high| high < at_least) {
+        Finding::Fails
+    } else {
+        Finding::Open
+    }
+}
+
+fn effort(run: &Run) -> Effort {
+    let switches = &run.manifest.plan.switches;
+    let records: Vec<&Record> = run.records.iter().filter(|record| counts(record, switches)).collect();
+    let of = |record: &Record| {
+        let calls = &record.transcript.calls;
+        let usages = calls.iter().filter_map(|call| call.usage.as_ref());
+        Effort {
+            turns: calls.iter().filter(|call| !call.step.contains('/')).count() as f64,
+            calls: record.transcript.tool_calls.len() as f64,
+            tokens: usages.map(|usage| (usage.prompt_tokens + usage.completion_tokens) as f64).sum(),
+            seconds: record.measured.seconds,
+        }
+    };
+    average(&records.into_iter().map(of).collect::<Vec<_>>())
+}
+
+fn average(efforts: &[Effort]) -> Effort {
+    let over =
+        |value: fn(&Effort) -> f64| efforts.iter().map(value).sum::<f64>() / efforts.len().max(1) as f64;
+    Effort {
+        turns: over(|one| one.turns),
+        calls: over(|one| one.calls),
+        tokens: over(|one| one.tokens),
+        seconds: over(|one| one.seconds),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn effect(difference: f64, half: f64) -> Effect {
+        Effect {
+            split: None,
+            pairs: 10,
+            a: 0.0,
+            b: difference,
+            difference,
+            by_video: (difference - half, difference + half),
+            by_seed: None,
+            of_seeds: vec![difference],
+        }
+    }
+
+    #[test]
+    fn an_expectation_holds_fails_or_stays_open() {
+        assert_eq!(judge(&effect(0.2, 0.1), 0.15), Finding::Holds);
+        assert_eq!(judge(&effect(0.2, 0.3), 0.15), Finding::Open, "perhaps nothing");
+        assert_eq!(judge(&effect(0.1, 0.1), 0.15), Finding::Open, "perhaps as large");
+        assert_eq!(judge(&effect(0.02, 0.1), 0.15), Finding::Fails);
+        let apart = Effect { by_seed: Some((-0.1, 0.5)), ..effect(0.2, 0.1) };
+        assert_eq!(judge(&apart, 0.15), Finding::Open, "trainings differ");
+    }
+}

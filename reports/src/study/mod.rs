@@ -1,0 +1,251 @@
+//! A study: the questions that a recipe asks of its own runs, each put again with every seed.
+
+mod effects;
+mod show;
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::runs::{ReportError, Run};
+use crate::training::Training;
+
+pub use effects::{Effect, Effort};
+pub use show::{tables, terminal};
+
+/// What a recipe wants to know: how `b` differs from `a`.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Question {
+    /// For people.
+    pub title: String,
+    /// Name of an arm.
+    pub a: String,
+    /// Name of an arm.
+    pub b: String,
+    /// What the paper says of it.
+    pub paper: Option<String>,
+    /// Points by which `b` is expected to be above `a` at least.
+    pub at_least: Option<f64>,
+}
+
+/// The evaluation of one checkpoint in one way.
+#[derive(Debug)]
+pub struct Arm {
+    /// Its name, shared by all seeds.
+    pub name: String,
+    /// Seed of the training.
+    pub seed: u64,
+    /// One run per split.
+    pub runs: Vec<Run>,
+}
+
+/// One training and its curves.
+#[derive(Debug, Clone)]
+pub struct Trained {
+    /// Its name, shared by all seeds.
+    pub name: String,
+    /// For people.
+    pub title: String,
+    /// What the paper says of it.
+    pub paper: Option<String>,
+    /// Its curves.
+    pub curves: Training,
+}
+
+/// Answers to all questions.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Study {
+    /// In the order of the questions; those whose arms were not run are left out.
+    pub answers: Vec<Answer>,
+    /// Curves in a few numbers.
+    pub curves: Vec<Curve>,
+    /// All curves, means over seeds: by name, a line for each training.
+    #[serde(skip)]
+    pub lines: BTreeMap<String, Vec<Line>>,
+}
+
+/// A line of a chart.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Line {
+    /// What it is of.
+    pub label: String,
+    /// Step and value.
+    pub points: Vec<(f64, f64)>,
+}
+
+/// What was found.
+#[derive(Debug, Clone, Serialize)]
+pub struct Answer {
+    /// The question.
+    pub question: Question,
+    /// Seeds that both arms were run with.
+    pub seeds: Vec<u64>,
+    /// One per split, and the mean of all splits first where there are several.
+    pub effects: Vec<Effect>,
+    /// What an answer took, in A and in B.
+    pub effort: [Effort; 2],
+    /// What that says about the expectation, where there is one.
+    pub finding: Option<Finding>,
+}
+
+/// Whether an expectation was met.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Finding {
+    /// The difference is as large, and its interval is above 0.
+    Holds,
+    /// The whole interval is below it.
+    Fails,
+    /// Neither.
+    Open,
+}
+
+impl Finding {
+    /// For people.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Holds => "holds",
+            Self::Fails => "does not hold",
+            Self::Open => "open",
+        }
+    }
+}
+
+/// One curve of one training in a few numbers, means over its seeds.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Curve {
+    /// Name of the training.
+    pub training: String,
+    /// For people.
+    pub title: String,
+    /// Name of the curve.
+    pub series: String,
+    /// Seeds.
+    pub seeds: usize,
+    /// Value of the first step.
+    pub first: f64,
+    /// Mean over the steps.
+    pub mean: f64,
+    /// 95 % interval of that mean over the seeds.
+    pub interval: Option<(f64, f64)>,
+    /// Largest value.
+    pub peak: f64,
+    /// Mean over the last quarter of the steps.
+    pub end: f64,
+    /// What the paper says of it.
+    pub paper: Option<String>,
+}
+
+/// The curves that tell whether tool use and format survive.
+const SERIES: [&str; 4] = ["f_tau", "kappa", "tool_success", "reward_accuracy"];
+
+impl Study {
+    /// Answers the questions.
+    ///
+    /// # Errors
+    /// Two arms of a question cannot be paired.
+    pub fn of(questions: &[Question], arms: &[Arm], trainings: &[Trained]) -> Result<Self, ReportError> {
+        let answers = questions.iter().map(|question| effects::answer(question, arms));
+        let answers = answers.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect();
+        Ok(Self { answers, curves: curves(trainings), lines: lines(trainings) })
+    }
+}
+
+/// Trainings by name, in the order in which names come first.
+fn by_name(trainings: &[Trained]) -> Vec<Vec<&Trained>> {
+    let mut groups: Vec<Vec<&Trained>> = Vec::new();
+    for trained in trainings {
+        match groups.iter_mut().find(|group| group[0].name == trained.name) {
+            Some(group) => group.push(trained),
+            None => groups.push(vec![trained]),
+        }
+    }
+    groups
+}
+
+fn lines(trainings: &[Trained]) -> BTreeMap<String, Vec<Line>> {
+    let mut lines: BTreeMap<String, Vec<Line>> = BTreeMap::new();
+    for group in by_name(trainings) {
+        for series in group[0].curves.series.keys() {
+            let curves: Vec<&Vec<(f64, f64)>> =
+                group.iter().filter_map(|one| one.curves.series.get(series)).collect();
+            // Up to where all seeds have come.
+            let steps = curves.iter().map(|points| points.len()).min().unwrap_or_default();
+            let at = |step: usize| {
+                (curves[0][step].0, mean(&curves.iter().map(|points| points[step].1).collect::<Vec<_>>()))
+            };
+            let line = Line { label: group[0].name.clone(), points: (0..steps).map(at).collect() };
+            lines.entry(series.clone()).or_default().push(line);
+        }
+    }
+    lines
+}
+
+fn curves(trainings: &[Trained]) -> Vec<Curve> {
+    let groups = by_name(trainings);
+    groups.iter().flat_map(|group| SERIES.iter().filter_map(|series| curve(group, series))).collect()
+}
+
+fn curve(group: &[&Trained], series: &str) -> Option<Curve> {
+    let trained = group.first()?;
+    let values: Vec<Vec<f64>> = group
+        .iter()
+        .filter_map(|one| Some(one.curves.series.get(series)?.iter().map(|point| point.1).collect()))
+        .filter(|values: &Vec<f64>| !values.is_empty())
+        .collect();
+    let over = |of: fn(&[f64]) -> f64| mean(&values.iter().map(|values| of(values)).collect::<Vec<_>>());
+    let means: Vec<f64> = values.iter().map(|values| mean(values)).collect();
+    (!values.is_empty()).then(|| Curve {
+        training: trained.name.clone(),
+        title: trained.title.clone(),
+        series: series.to_owned(),
+        seeds: values.len(),
+        first: over(|values| values[0]),
+        mean: mean(&means),
+        interval: crate::statistics::student_interval(&means),
+        peak: over(|values| values.iter().copied().fold(f64::NEG_INFINITY, f64::max)),
+        end: over(|values| mean(&values[values.len() - values.len().div_ceil(4)..])),
+        paper: trained.paper.clone(),
+    })
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len().max(1) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_curve_is_summed_up_over_its_seeds() {
+        let trained = |name: &str, values: &[f64]| Trained {
+            name: name.to_owned(),
+            title: String::new(),
+            paper: None,
+            curves: Training {
+                series: [("f_tau".to_owned(), values.iter().map(|value| (1.0, *value)).collect())].into(),
+            },
+        };
+        let trainings = [
+            trained("rl", &[0.0, 0.4, 0.8, 0.8]),
+            trained("grpo", &[1.0]),
+            trained("rl", &[0.2, 0.4, 0.6, 0.4]),
+        ];
+        let found = curves(&trainings);
+        assert_eq!(found.iter().map(|curve| curve.training.as_str()).collect::<Vec<_>>(), ["rl", "grpo"]);
+        let Curve { first, mean, peak, end, seeds, interval, .. } = &found[0];
+        assert_eq!(*seeds, 2);
+        for (found, wanted) in [(first, 0.1), (mean, 0.45), (peak, 0.7), (end, 0.6)] {
+            assert!((found - wanted).abs() < 1e-12, "{found} {wanted}");
+        }
+        // Two means, 0.5 and 0.4: t(0.975, 1) is 12.706.
+        let (low, high) = interval.unwrap();
+        assert!((high - low - 2.0 * 12.706_204_736 * 0.05).abs() < 1e-6);
+        assert_eq!(found[1].interval, None);
+        let lines = &lines(&trainings)["f_tau"];
+        assert_eq!(lines[0].points.len(), 4);
+        assert!((lines[0].points[2].1 - 0.7).abs() < 1e-12, "{lines:?}");
+        assert_eq!(lines[1].label, "grpo");
+    }
+}

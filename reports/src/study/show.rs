@@ -1,0 +1,179 @@
+//! A study as tables and for a terminal.
+
+use std::fmt::Write as _;
+
+use polars::prelude::PolarsResult;
+
+use super::{Answer, Curve, Effect, Study};
+use crate::forms::fold_lines;
+use crate::table::{Kind, Table, count, real, text};
+
+/// What the mean of all splits is called.
+const ALL: &str = "mean of the splits";
+
+/// Effects, effort and curves.
+///
+/// # Errors
+/// Columns of unequal length, which would be a mistake in this file.
+pub fn tables(study: &Study) -> PolarsResult<Vec<Table>> {
+    Ok(vec![effects(study)?, effort(study)?, curves(study)?])
+}
+
+fn split(effect: &Effect) -> &str {
+    effect.split.as_deref().unwrap_or(ALL)
+}
+
+fn effects(study: &Study) -> PolarsResult<Table> {
+    let rows: Vec<(&Answer, &Effect)> = study
+        .answers
+        .iter()
+        .flat_map(|answer| answer.effects.iter().map(move |effect| (answer, effect)))
+        .collect();
+    let words = |value: &dyn Fn(&Answer, &Effect) -> Option<String>| {
+        rows.iter().map(|(answer, effect)| value(answer, effect)).collect::<Vec<_>>()
+    };
+    let each = |value: &dyn Fn(&Effect) -> Option<f64>| {
+        rows.iter().map(|(_, effect)| value(effect).map(|share| 100.0 * share)).collect::<Vec<_>>()
+    };
+    // What is asked and found is said once, beside the mean.
+    let once = |value: fn(&Answer) -> Option<String>| {
+        words(&|answer, effect| (answer.effects.first() == Some(effect)).then(|| value(answer)).flatten())
+    };
+    Table::new(
+        "study",
+        "What this recipe asks of its own runs",
+        vec![
+            text("question", "question", words(&|answer, _| Some(answer.question.title.clone()))),
+            text("split", "split", words(&|_, effect| Some(split(effect).to_owned()))),
+            text("a", "A", words(&|answer, _| Some(answer.question.a.clone()))),
+            text("b", "B", words(&|answer, _| Some(answer.question.b.clone()))),
+            count("seeds", "seeds", rows.iter().map(|(answer, _)| Some(answer.seeds.len() as u64)).collect()),
+            count("pairs", "pairs", rows.iter().map(|(_, effect)| Some(effect.pairs as u64)).collect()),
+            real("a_percent", "A, %", Kind::Percent, each(&|effect| Some(effect.a))),
+            real("b_percent", "B, %", Kind::Percent, each(&|effect| Some(effect.b))),
+            real("difference_points", "B - A", Kind::Points, each(&|effect| Some(effect.difference))),
+            real("video_low_points", "by video, low", Kind::Points, each(&|effect| Some(effect.by_video.0))),
+            real("video_high_points", "high", Kind::Points, each(&|effect| Some(effect.by_video.1))),
+            real(
+                "seed_low_points",
+                "by seed, low",
+                Kind::Points,
+                each(&|effect| effect.by_seed.map(|by| by.0)),
+            ),
+            real("seed_high_points", "high", Kind::Points, each(&|effect| effect.by_seed.map(|by| by.1))),
+            text(
+                "expected",
+                "expected",
+                once(|answer| answer.question.at_least.map(|points| format!("at least {points:+.0}"))),
+            ),
+            text("finding", "finding", once(|answer| answer.finding.map(|found| found.as_str().to_owned()))),
+            text("paper", "the paper", once(|answer| answer.question.paper.clone())),
+        ],
+    )
+}
+
+fn effort(study: &Study) -> PolarsResult<Table> {
+    let rows: Vec<(&Answer, usize)> =
+        study.answers.iter().flat_map(|answer| [(answer, 0), (answer, 1)]).collect();
+    let each = |value: fn(&super::Effort) -> f64| {
+        rows.iter().map(|(answer, arm)| Some(value(&answer.effort[*arm]))).collect::<Vec<_>>()
+    };
+    let arm = |answer: &Answer, arm: usize| match arm {
+        0 => answer.question.a.clone(),
+        _ => answer.question.b.clone(),
+    };
+    Table::new(
+        "effort",
+        "What an answer took",
+        vec![
+            text("question", "question", rows.iter().map(|row| Some(row.0.question.title.clone())).collect()),
+            text("arm", "arm", rows.iter().map(|(answer, number)| Some(arm(answer, *number))).collect()),
+            real("turns", "turns", Kind::Number, each(|effort| effort.turns)),
+            real("calls", "calls", Kind::Number, each(|effort| effort.calls)),
+            real("tokens", "tokens", Kind::Number, each(|effort| effort.tokens)),
+            real("seconds", "seconds", Kind::Number, each(|effort| effort.seconds)),
+        ],
+    )
+}
+
+fn curves(study: &Study) -> PolarsResult<Table> {
+    let words = |value: &dyn Fn(&Curve) -> Option<String>| study.curves.iter().map(value).collect::<Vec<_>>();
+    let each = |value: &dyn Fn(&Curve) -> Option<f64>| study.curves.iter().map(value).collect::<Vec<_>>();
+    Table::new(
+        "curves",
+        "Trainings in a few numbers",
+        vec![
+            text("training", "training", words(&|curve| Some(curve.training.clone()))),
+            text("title", "what it is", words(&|curve| Some(curve.title.clone()))),
+            text("series", "curve", words(&|curve| Some(curve.series.clone()))),
+            count("seeds", "seeds", study.curves.iter().map(|curve| Some(curve.seeds as u64)).collect()),
+            real("first", "first step", Kind::Number, each(&|curve| Some(curve.first))),
+            real("mean", "mean", Kind::Number, each(&|curve| Some(curve.mean))),
+            real("mean_low", "low", Kind::Number, each(&|curve| curve.interval.map(|by| by.0))),
+            real("mean_high", "high", Kind::Number, each(&|curve| curve.interval.map(|by| by.1))),
+            real("peak", "peak", Kind::Number, each(&|curve| Some(curve.peak))),
+            real("end", "last quarter", Kind::Number, each(&|curve| Some(curve.end))),
+            text("paper", "the paper", words(&|curve| curve.paper.clone())),
+        ],
+    )
+}
+
+/// The study in lines that fit a terminal.
+pub fn terminal(study: &Study) -> String {
+    let mut out = String::new();
+    for answer in &study.answers {
+        let seeds = answer.seeds.len();
+        let plural = if seeds == 1 { "" } else { "s" };
+        let _ = writeln!(
+            out,
+            "\n{}: {} against {}, {seeds} seed{plural}",
+            answer.question.title, answer.question.b, answer.question.a
+        );
+        let _ = writeln!(
+            out,
+            "  {:<20} {:>5} {:>6} {:>6} {:>6}  {:<16} by seed",
+            "split", "pairs", "A, %", "B, %", "B - A", "95 % by video"
+        );
+        for effect in &answer.effects {
+            let range = |(low, high): (f64, f64)| format!("{:+.1} to {:+.1}", 100.0 * low, 100.0 * high);
+            let _ = writeln!(
+                out,
+                "  {:<20} {:>5} {:>6.1} {:>6.1} {:>+6.1}  {:<16} {}",
+                split(effect),
+                effect.pairs,
+                100.0 * effect.a,
+                100.0 * effect.b,
+                100.0 * effect.difference,
+                range(effect.by_video),
+                effect.by_seed.map_or_else(|| "-".to_owned(), range)
+            );
+        }
+        let [a, b] = &answer.effort;
+        let _ = writeln!(
+            out,
+            "  an answer took {:.1} turns, {:.1} calls, {:.0} tokens in A; {:.1}, {:.1}, {:.0} in B",
+            a.turns, a.calls, a.tokens, b.turns, b.calls, b.tokens
+        );
+        if let (Some(points), Some(finding)) = (answer.question.at_least, answer.finding) {
+            let _ = writeln!(out, "  at least {points:+.0} points: {}", finding.as_str());
+        }
+        if let Some(paper) = &answer.question.paper {
+            let _ = writeln!(out, "  the paper: {paper}");
+        }
+    }
+    if !study.curves.is_empty() {
+        let _ = writeln!(
+            out,
+            "\n{:<18} {:<16} {:>6} {:>6} {:>6} {:>13}",
+            "training", "curve", "first", "mean", "peak", "last quarter"
+        );
+    }
+    for curve in &study.curves {
+        let _ = writeln!(
+            out,
+            "{:<18} {:<16} {:>6.2} {:>6.2} {:>6.2} {:>13.2}",
+            curve.training, curve.series, curve.first, curve.mean, curve.peak, curve.end
+        );
+    }
+    fold_lines(&out)
+}

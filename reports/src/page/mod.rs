@@ -54,6 +54,7 @@ pub fn page(report: &Report, runs: &[Run], thumbnails: &Thumbnails) -> Result<St
             incomplete => !report.complete(),
             forest => charts::forest(report),
             tables => sections::tables(report)?,
+            study => sections::study(report)?,
             scores => sections::scores(report),
             claims => sections::claims(report)?,
             splits => sections::splits(report),

@@ -10,10 +10,14 @@ use crate::Report;
 use crate::cells::{Cell, Verdict};
 use crate::compare::{Pair, compare};
 use crate::runs::Run;
+use crate::study::Finding;
 use crate::table::{Datum, Kind, Table};
 
 /// What the runs say, in one sentence, and its kind for the colour.
 pub fn headline(report: &Report) -> Value {
+    if let Some(found) = found(report) {
+        return found;
+    }
     let count = |wanted: fn(&Verdict) -> bool| {
         report
             .cells
@@ -65,6 +69,43 @@ pub fn claims(report: &Report) -> Result<Value, PageError> {
     Ok(context! {
         judged => shown_rows(table, judged), open => shown_rows(table, open), n_judged, n_open,
     })
+}
+
+/// What the recipe asked: over all splits, and split by split.
+pub fn study(report: &Report) -> Result<Value, PageError> {
+    let tables = report.tables()?;
+    let Some(table) = tables.iter().find(|table| table.name == "study") else { return Ok(Value::UNDEFINED) };
+    let split = table.headings.iter().position(|heading| heading.name == "split").unwrap_or_default();
+    let (means, splits): (Vec<_>, Vec<_>) =
+        table.shown().into_iter().partition(|row| row[split] == crate::study::ALL);
+    Ok(
+        context! { title => visible(&table.title), means => shown_rows(table, means), splits => shown_rows(table, splits) },
+    )
+}
+
+/// The first expectation of a study, in one sentence.
+fn found(report: &Report) -> Option<Value> {
+    let answers = &report.study.as_ref()?.answers;
+    let (answer, finding) = answers.iter().find_map(|answer| Some((answer, answer.finding?)))?;
+    let effect = answer.effects.first()?;
+    let points = |share: f64| format!("{:+.1}", 100.0 * share);
+    let (low, high) = effect.by_video;
+    let text = format!(
+        "{}: {} points on the {} (95 % by video {} to {}); expected at least {:+.0}: {}",
+        answer.question.title,
+        points(effect.difference),
+        effect.split.as_deref().unwrap_or(crate::study::ALL),
+        points(low),
+        points(high),
+        answer.question.at_least.unwrap_or_default(),
+        finding.as_str()
+    );
+    let kind = match finding {
+        Finding::Holds => "reproduced",
+        Finding::Fails => "below",
+        Finding::Open => "apart",
+    };
+    Some(context! { kind, text => visible(&text) })
 }
 
 fn shown(table: &Table) -> Value {

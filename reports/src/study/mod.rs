@@ -11,7 +11,7 @@ use crate::runs::{ReportError, Run};
 use crate::training::Training;
 
 pub use effects::{Effect, Effort};
-pub use show::{tables, terminal};
+pub use show::{ALL, tables, terminal};
 
 /// What a recipe wants to know: how `b` differs from `a`.
 #[derive(Debug, Clone, PartialEq, Serialize)]

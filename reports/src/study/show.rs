@@ -9,7 +9,7 @@ use crate::forms::fold_lines;
 use crate::table::{Kind, Table, count, real, text};
 
 /// What the mean of all splits is called.
-const ALL: &str = "mean of the splits";
+pub const ALL: &str = "mean of the splits";
 
 /// Effects, effort and curves.
 ///

@@ -224,9 +224,11 @@ fn mmvu(out: &Path, options: &WorldOptions, rng: &mut StdRng) -> Result<Videos, 
         let in_repository = format!("videos/{}/{number}.mp4", subject.replace(' ', "_"));
         let scene = Scene::random(Side::Test, rng);
         for question in 0..options.questions {
-            let asked = choice(&scene, Side::Test, number + question, rng);
-            // Every third row is open-ended: all choices empty, free text as the answer.
+            // Every third row is open-ended: all choices empty, free text as the answer. Such rows ask for a
+            // name, as those of the training data do.
             let open = rows.len() % 3 == 2;
+            let kind = if open { 0 } else { number + question };
+            let asked = choice(&scene, Side::Test, kind, rng);
             let shown =
                 |index: usize| if open { "" } else { asked.options.get(index).map_or("", String::as_str) };
             rows.push(json!({

@@ -11,6 +11,8 @@ use super::data::{Traces, prompts};
 use super::{Error, NanoRecipe, NanoRun};
 use crate::stage::Stage;
 
+/// Changes when what is generated for the splits does.
+const WORLD: u32 = 2;
 /// Name of the model that nothing was trained into yet.
 const BASE: &str = "base";
 
@@ -77,7 +79,7 @@ pub fn steps(recipe: &NanoRecipe, root: &Path, seeds: &[u64], full: bool) -> Res
         seed: None,
     };
     let base = shared("base", Work::Base, serde_json::json!(paravt_nano::base_sha256()));
-    let world = shared("world", Work::World, serde_json::json!(recipe.world));
+    let world = shared("world", Work::World, serde_json::json!((recipe.world, WORLD)));
     let mut steps = vec![base.clone(), world.clone()];
     let runs: Vec<&NanoRun> = recipe.runs.iter().filter(|run| full || !run.full).collect();
     for &seed in seeds {

@@ -205,7 +205,8 @@ fn curve(group: &[&Trained], series: &str) -> Option<Curve> {
         interval: crate::statistics::student_interval(&means),
         peak: over(|values| values.iter().copied().fold(f64::NEG_INFINITY, f64::max)),
         end: over(|values| mean(&values[values.len() - values.len().div_ceil(4)..])),
-        paper: trained.paper.clone(),
+        // What is published is of these two.
+        paper: trained.paper.clone().filter(|_| ["f_tau", "kappa"].contains(&series)),
     })
 }
 

@@ -299,19 +299,7 @@ impl Ops for CandleOps {
         if self.trains() {
             return grad::attention(q, k, v, segments, causal).map_err(fail);
         }
-        let (mut outputs, mut q_start, mut k_start) = (Vec::with_capacity(segments.len()), 0, 0);
-        for segment in segments {
-            let output = || {
-                let q = q.narrow(0, q_start, segment.queries)?;
-                let k = k.narrow(0, k_start, segment.keys)?;
-                let v = v.narrow(0, k_start, segment.keys)?;
-                attend(&q, &k, &v, causal)
-            };
-            outputs.push(output().map_err(fail)?);
-            q_start += segment.queries;
-            k_start += segment.keys;
-        }
-        self.cat(&outputs)
+        grad::by_segment(q, k, v, segments, |q, k, v| attend(q, k, v, causal)).map_err(fail)
     }
 
     fn reshape(&self, x: &Tensor, shape: &[usize]) -> Result<Tensor> {

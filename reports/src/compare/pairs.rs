@@ -7,7 +7,7 @@ use paravt_suite::scoring::summary::counts;
 use polars::prelude::*;
 use serde::Serialize;
 
-use crate::frames::video_name;
+use crate::frames::{tokens, video_name};
 use crate::runs::Run;
 use crate::statistics::{Cluster, Flips};
 
@@ -153,15 +153,11 @@ fn side(run: &Run, suffix: &str) -> PolarsResult<DataFrame> {
         let values: Vec<String> = records.iter().map(|record| value(record)).collect();
         Column::new(name.into(), values)
     };
-    let tokens = |record: &Record| {
-        let usages = record.transcript.calls.iter().filter_map(|call| call.usage.as_ref());
-        usages.map(|usage| usage.prompt_tokens + usage.completion_tokens).sum::<u64>() as f64
-    };
     DataFrame::new_infer_height(vec![
         words("uid", &|record| record.sample.uid.clone()),
         words("video", &video_name),
         column("value", &|record| record.score.value),
         column("seconds", &|record| record.measured.seconds),
-        column("tokens", &tokens),
+        column("tokens", &|record| tokens(record) as f64),
     ])
 }

@@ -140,7 +140,7 @@ impl Samples {
         self.error.push(is(Outcome::Error));
         self.calls.push(transcript.tool_calls.len() as u32);
         self.width.push(width as u32);
-        self.turns.push(transcript.calls.iter().filter(|call| !call.step.contains('/')).count() as u32);
+        self.turns.push(turns(record) as u32);
         self.prompt_tokens.push(usages().map(|usage| usage.prompt_tokens).sum());
         self.completion_tokens.push(usages().map(|usage| usage.completion_tokens).sum());
         self.seconds.push(record.measured.seconds);
@@ -176,6 +176,17 @@ impl Windows {
             }
         }
     }
+}
+
+/// Turns of the main agent: model calls that are no sub-agent's.
+pub fn turns(record: &Record) -> usize {
+    record.transcript.calls.iter().filter(|call| !call.step.contains('/')).count()
+}
+
+/// Tokens read and written, sub-agents' included.
+pub fn tokens(record: &Record) -> u64 {
+    let usages = record.transcript.calls.iter().filter_map(|call| call.usage.as_ref());
+    usages.map(|usage| usage.prompt_tokens + usage.completion_tokens).sum()
 }
 
 /// The cluster that a record belongs to: its video's file name.

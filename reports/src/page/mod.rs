@@ -46,6 +46,7 @@ pub enum PageError {
 /// The tables cannot be made; everything else would be a mistake in this room.
 pub fn page(report: &Report, runs: &[Run], thumbnails: &Thumbnails) -> Result<String, PageError> {
     let ordered: Vec<&Run> = report.details.runs.iter().filter_map(|&index| runs.get(index)).collect();
+    let tables = report.tables()?;
     let data = data::Data::of(&ordered, thumbnails)?;
     render(
         "page.html",
@@ -53,10 +54,10 @@ pub fn page(report: &Report, runs: &[Run], thumbnails: &Thumbnails) -> Result<St
             headline => sections::headline(report),
             incomplete => !report.complete(),
             forest => charts::forest(report),
-            tables => sections::tables(report)?,
-            study => sections::study(report)?,
+            tables => sections::tables(&tables),
+            study => sections::study(&tables),
             scores => sections::scores(report),
-            claims => sections::claims(report)?,
+            claims => sections::claims(&tables),
             splits => sections::splits(report),
             windows => charts::windows(report),
             widths => charts::widths(report),

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use minijinja::{Value, context};
 
+use super::charts;
 use super::visible::visible;
-use super::{PageError, charts};
 use crate::Report;
 use crate::cells::{Cell, Verdict};
 use crate::compare::{Pair, compare};
@@ -54,33 +54,29 @@ pub fn headline(report: &Report) -> Value {
 }
 
 /// The tables by name, ready for the template.
-pub fn tables(report: &Report) -> Result<BTreeMap<&'static str, Value>, PageError> {
-    let tables = report.tables()?;
-    Ok(tables.iter().map(|table| (table.name, shown(table))).collect())
+pub fn tables(tables: &[Table]) -> BTreeMap<&'static str, Value> {
+    tables.iter().map(|table| (table.name, shown(table))).collect()
 }
 
 /// The claims that were judged and those that no run at hand tells about.
-pub fn claims(report: &Report) -> Result<Value, PageError> {
-    let tables = report.tables()?;
-    let Some(table) = tables.iter().find(|table| table.name == "claims") else { return Ok(Value::UNDEFINED) };
+pub fn claims(tables: &[Table]) -> Value {
+    let Some(table) = tables.iter().find(|table| table.name == "claims") else { return Value::UNDEFINED };
     let not_run = |row: &[String]| row.iter().any(|cell| cell == "not run");
     let (open, judged): (Vec<_>, Vec<_>) = table.shown().into_iter().partition(|row| not_run(row));
     let (n_judged, n_open) = (judged.len(), open.len());
-    Ok(context! {
+    context! {
         judged => shown_rows(table, judged), open => shown_rows(table, open), n_judged, n_open,
-    })
+    }
 }
 
 /// What the recipe asked: over all splits, and split by split.
-pub fn study(report: &Report) -> Result<Value, PageError> {
-    let tables = report.tables()?;
-    let Some(table) = tables.iter().find(|table| table.name == "study") else { return Ok(Value::UNDEFINED) };
+pub fn study(tables: &[Table]) -> Value {
+    let Some(table) = tables.iter().find(|table| table.name == "study") else { return Value::UNDEFINED };
     let split = table.headings.iter().position(|heading| heading.name == "split").unwrap_or_default();
     let (means, splits): (Vec<_>, Vec<_>) =
         table.shown().into_iter().partition(|row| row[split] == crate::study::ALL);
-    Ok(
-        context! { title => visible(&table.title), means => shown_rows(table, means), splits => shown_rows(table, splits) },
-    )
+    let (means, splits) = (shown_rows(table, means), shown_rows(table, splits));
+    context! { title => visible(&table.title), means, splits }
 }
 
 /// The first expectation of a study, in one sentence.

@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::{Answer, Arm, Finding, Question};
 use crate::compare::Pairs;
+use crate::frames::{tokens, turns};
 use crate::runs::{ReportError, Run};
 use crate::statistics::{Cluster, Z95, mean, mean_of_means, student_interval};
 
@@ -140,15 +141,11 @@ fn judge(effect: &Effect, at_least: f64) -> Finding {
 fn effort(run: &Run) -> Effort {
     let switches = &run.manifest.plan.switches;
     let records: Vec<&Record> = run.records.iter().filter(|record| counts(record, switches)).collect();
-    let of = |record: &Record| {
-        let calls = &record.transcript.calls;
-        let usages = calls.iter().filter_map(|call| call.usage.as_ref());
-        Effort {
-            turns: calls.iter().filter(|call| !call.step.contains('/')).count() as f64,
-            calls: record.transcript.tool_calls.len() as f64,
-            tokens: usages.map(|usage| (usage.prompt_tokens + usage.completion_tokens) as f64).sum(),
-            seconds: record.measured.seconds,
-        }
+    let of = |record: &Record| Effort {
+        turns: turns(record) as f64,
+        calls: record.transcript.tool_calls.len() as f64,
+        tokens: tokens(record) as f64,
+        seconds: record.measured.seconds,
     };
     average(&records.into_iter().map(of).collect::<Vec<_>>())
 }

@@ -16,16 +16,27 @@ pub fn attention(q: &Tensor, k: &Tensor, v: &Tensor, segments: &[Segment], causa
         let op = Attention { segments: segments.to_vec(), causal };
         return q.contiguous()?.apply_op3(&k.contiguous()?, &v.contiguous()?, op);
     }
+    by_segment(q, k, v, segments, |q, k, v| composed(q, k, v, causal))
+}
+
+/// Attention segment by segment: `one` gets the rows of a segment.
+pub fn by_segment(
+    q: &Tensor,
+    k: &Tensor,
+    v: &Tensor,
+    segments: &[Segment],
+    one: impl Fn(&Tensor, &Tensor, &Tensor) -> Result<Tensor>,
+) -> Result<Tensor> {
     let (mut outputs, mut q_start, mut k_start) = (Vec::with_capacity(segments.len()), 0, 0);
     for segment in segments {
         let q = q.narrow(0, q_start, segment.queries)?;
         let k = k.narrow(0, k_start, segment.keys)?;
         let v = v.narrow(0, k_start, segment.keys)?;
-        outputs.push(composed(&q, &k, &v, causal)?);
+        outputs.push(one(&q, &k, &v)?);
         q_start += segment.queries;
         k_start += segment.keys;
     }
-    Tensor::cat(&outputs, 0)
+    if let [only] = &outputs[..] { Ok(only.clone()) } else { Tensor::cat(&outputs, 0) }
 }
 
 /// One segment of candle's own operations.

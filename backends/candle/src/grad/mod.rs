@@ -9,7 +9,7 @@ use candle_core::{
 };
 use candle_nn::ops;
 
-pub use attention::attention;
+pub use attention::{attention, by_segment};
 pub use linear::linear;
 
 use crate::cpu::{backward, elementwise};
@@ -315,15 +315,7 @@ mod tests {
         let (q, k, v) = (random(&[n, 4, 8], 5), random(&[m, 2, 8], 6), random(&[m, 2, 8], 7));
         for causal in [false, true] {
             let defined = |one: fn(&Tensor, &Tensor, &Tensor, bool) -> Result<Tensor>| {
-                let (mut parts, mut q_start, mut k_start) = (Vec::new(), 0, 0);
-                for segment in &segments {
-                    let q = q.narrow(0, q_start, segment.queries)?;
-                    let k = k.narrow(0, k_start, segment.keys)?;
-                    let v = v.narrow(0, k_start, segment.keys)?;
-                    parts.push(one(&q, &k, &v, causal)?);
-                    (q_start, k_start) = (q_start + segment.queries, k_start + segment.keys);
-                }
-                Tensor::cat(&parts, 0)
+                by_segment(&q, &k, &v, &segments, |q, k, v| one(q, k, v, causal))
             };
             assert_same(&[&q, &k, &v], attention(&q, &k, &v, &segments, causal), defined(defined_one));
             // What other devices use.

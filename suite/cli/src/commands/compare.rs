@@ -29,7 +29,7 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
 }
 
 /// Prints the comparison of two runs or folders of runs, and writes it into a folder.
-pub fn write(a: &Path, b: &Path, out: Option<&Path>) -> anyhow::Result<()> {
+fn write(a: &Path, b: &Path, out: Option<&Path>) -> anyhow::Result<()> {
     let mut runs = find_runs(&[a.to_owned()])?;
     let first = runs.len();
     runs.extend(find_runs(&[b.to_owned()])?);

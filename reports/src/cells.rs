@@ -30,6 +30,11 @@ pub struct Cell {
     pub protocol_hash: String,
     /// Model as the backend calls it.
     pub model: String,
+    /// The run's own label.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    /// What the run is called beside others of its split: its label, or mode and model.
+    pub run: String,
     /// All numbers.
     pub summary: Summary,
     /// 95 % interval of the headline, shares between 0 and 1: normal with errors clustered by video for
@@ -45,6 +50,8 @@ pub struct Cell {
     pub paper_rows: usize,
     /// Seconds from the first start to the last sample, where the run ended.
     pub wall_seconds: Option<f64>,
+    /// GPUs that the model ran on, where the run says.
+    pub gpus: Option<u32>,
 }
 
 /// Ours beside a published number.
@@ -118,6 +125,8 @@ pub fn cell(
         protocol: manifest.protocol.clone(),
         protocol_hash: manifest.protocol_hash.clone(),
         model: manifest.backend.model.clone(),
+        label: manifest.label.clone(),
+        run: manifest.called(),
         summary,
         interval,
         standard_error,
@@ -125,6 +134,7 @@ pub fn cell(
         torn_bytes: run.torn_bytes,
         paper_rows: manifest.task.paper_rows,
         wall_seconds: manifest.ended_at.map(|ended| ended - manifest.started_at),
+        gpus: manifest.host.gpus,
     })
 }
 

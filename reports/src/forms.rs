@@ -128,7 +128,7 @@ const FOLDED_INDENT: usize = 6;
 
 fn details(out: &mut String, cell: &Cell) {
     let summary = &cell.summary;
-    let _ = writeln!(out, "{} ({}, {}, {})", cell.title, cell.profile, cell.mode, cell.model);
+    let _ = writeln!(out, "{} ({}, {})", cell.title, cell.profile, cell.run);
     let _ = writeln!(
         out,
         "  {} {} over N {}; {}",

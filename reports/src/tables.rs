@@ -42,6 +42,7 @@ fn scores(report: &Report) -> PolarsResult<Table> {
         "Scores",
         vec![
             text("split", "split", each(report, |cell| words(&cell.title))),
+            text("run", "run", each(report, |cell| words(&cell.run))),
             text("profile", "profile", each(report, |cell| words(cell.profile.as_str()))),
             text("mode", "mode", each(report, |cell| words(&cell.mode))),
             text("model", "model", each(report, |cell| words(&cell.model))),
@@ -84,26 +85,45 @@ fn scores(report: &Report) -> PolarsResult<Table> {
 fn published(report: &Report, paper: &PaperNumbers) -> PolarsResult<Table> {
     let models = paper.models();
     let mut rows: Vec<String> = models.iter().map(|model| (*model).to_owned()).collect();
-    // One line of ours per model, profile and use of tools: a recipe may address splits in different
-    // modes of either kind.
-    let line = |cell: &Cell| format!("ours: {}, {} ({})", cell.model, with_tools(cell), cell.profile);
-    let mut lines: Vec<String> = Vec::new();
-    for cell in &report.cells {
-        if !lines.contains(&line(cell)) {
-            lines.push(line(cell));
-        }
-    }
-    rows.extend(lines.iter().cloned());
+    let lines = lines(report);
+    rows.extend(lines.iter().map(|line| line.name.clone()));
     let mut columns = vec![text("model", "model", rows.into_iter().map(Some).collect())];
     for (split, _) in SPLITS {
         let theirs = models.iter().map(|model| paper.value(model, split).ok().flatten());
-        let ours = lines.iter().map(|wanted| {
-            let cell = report.cells.iter().find(|cell| cell.task == split && line(cell) == *wanted);
+        let ours = lines.iter().map(|line| {
+            let cell = line.cells.iter().find(|cell| cell.task == split);
             cell.map(|cell| 100.0 * cell.summary.value)
         });
         columns.push(real(split, split, Kind::Percent, theirs.chain(ours).collect()));
     }
     Table::new("published", "Published table and ours", columns)
+}
+
+/// One line of ours below the published ones.
+struct Line<'a> {
+    name: String,
+    cells: Vec<&'a Cell>,
+}
+
+/// Cells of one label, or of one model and use of tools (a recipe may address splits in different modes
+/// of either kind), share a line; a split that is there already begins another.
+fn lines(report: &Report) -> Vec<Line<'_>> {
+    let mut lines: Vec<Line<'_>> = Vec::new();
+    for cell in &report.cells {
+        let name = match &cell.label {
+            Some(label) => format!("ours: {label} ({})", cell.profile),
+            None => format!("ours: {}, {} ({})", cell.model, with_tools(cell), cell.profile),
+        };
+        let numbered = |number: usize| if number == 1 { name.clone() } else { format!("{name}, {number}") };
+        let taken = |line: &Line<'_>| line.cells.iter().any(|other| other.task == cell.task);
+        let free = |name: &String| !lines.iter().any(|line| line.name == *name && taken(line));
+        let name = (1..).map(numbered).find(free).unwrap_or_default();
+        match lines.iter_mut().find(|line| line.name == name) {
+            Some(line) => line.cells.push(cell),
+            None => lines.push(Line { name, cells: vec![cell] }),
+        }
+    }
+    lines
 }
 
 fn with_tools(cell: &Cell) -> &'static str {
@@ -131,6 +151,7 @@ fn breakdowns(report: &Report) -> PolarsResult<Table> {
         "Breakdowns",
         vec![
             text("split", "split", rows.iter().map(|row| words(&row.0.title)).collect()),
+            text("run", "run", rows.iter().map(|row| words(&row.0.run)).collect()),
             text("profile", "profile", rows.iter().map(|row| words(row.0.profile.as_str())).collect()),
             text("breakdown", "breakdown", rows.iter().map(|row| words(&row.1.title)).collect()),
             text("group", "group", rows.iter().map(|row| words(&row.2.label)).collect()),
@@ -158,6 +179,7 @@ fn losses(report: &Report) -> PolarsResult<Table> {
         "Errors and losses",
         vec![
             text("split", "split", each(report, |cell| words(&cell.title))),
+            text("run", "run", each(report, |cell| words(&cell.run))),
             text("profile", "profile", each(report, |cell| words(cell.profile.as_str()))),
             count(
                 "missing",
@@ -188,6 +210,7 @@ fn tools(report: &Report) -> PolarsResult<Table> {
         "Tool use",
         vec![
             text("split", "split", each(report, |cell| words(&cell.title))),
+            text("run", "run", each(report, |cell| words(&cell.run))),
             text("profile", "profile", each(report, |cell| words(cell.profile.as_str()))),
             text("mode", "mode", each(report, |cell| words(&cell.mode))),
             real(
@@ -231,6 +254,7 @@ fn cost(report: &Report) -> PolarsResult<Table> {
         "Cost",
         vec![
             text("split", "split", each(report, |cell| words(&cell.title))),
+            text("run", "run", each(report, |cell| words(&cell.run))),
             text("profile", "profile", each(report, |cell| words(cell.profile.as_str()))),
             count(
                 "prompt_tokens",
@@ -272,8 +296,14 @@ fn cost(report: &Report) -> PolarsResult<Table> {
                 Kind::Number,
                 each(report, |cell| cell.wall_seconds.map(|seconds| seconds / 3600.0)),
             ),
+            real("gpu_hours", "GPU hours", Kind::Number, each(report, gpu_hours)),
         ],
     )
+}
+
+/// Hours of all GPUs together, waits between a stop and its resumption included.
+fn gpu_hours(cell: &Cell) -> Option<f64> {
+    Some(f64::from(cell.gpus?) * cell.wall_seconds? / 3600.0)
 }
 
 fn claims(report: &Report) -> PolarsResult<Table> {

@@ -148,7 +148,7 @@
     const form = byId("filters"), body = byId("list").tBodies[0], dialog = byId("transcript");
     let shown = rows, page = 0, open = -1;
 
-    index.runs.forEach((run, number) => form.run.append(make("option", { value: String(number) }, `${run.task} · ${run.mode} · ${run.model} (${run.profile})`)));
+    index.runs.forEach((run, number) => form.run.append(make("option", { value: String(number) }, `${run.task} · ${run.run} (${run.profile})`)));
 
     function matches(row) {
       const loss = index.loss[row], tools = form.tools.value;

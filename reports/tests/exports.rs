@@ -81,6 +81,28 @@ fn markdown_and_latex_show_the_same_rounded_cells() {
     }
 }
 
+/// Parallel and sequential dispatch of one model differ in neither model, profile nor use of tools.
+#[test]
+fn no_run_of_ours_hides_another_in_the_published_table() {
+    let run = |right| whole("videomme", "Video-MME (w/o subtitles)", 8, right);
+    let mut labelled = run(2);
+    labelled.manifest.label = Some("sequential".to_owned());
+    let tables = Report::build(&[run(8), run(4), labelled], None).unwrap().tables().unwrap();
+    let published = tables.iter().find(|table| table.name == "published").unwrap();
+    let ours: Vec<[String; 2]> = published
+        .shown()
+        .into_iter()
+        .filter(|row| row[0].starts_with("ours"))
+        .map(|row| [row[0].clone(), row[1].clone()])
+        .collect();
+    let expected = [
+        ["ours: made-up-8b, with tools (paper)", "100.0"],
+        ["ours: made-up-8b, with tools (paper), 2", "50.0"],
+        ["ours: sequential (paper)", "25.0"],
+    ];
+    assert_eq!(ours, expected.map(|row| row.map(str::to_owned)));
+}
+
 #[test]
 fn hostile_labels_do_not_break_a_table() {
     let mut run = whole("videomme", "a | b & c_d <script> \\ \"q\"\nnext, line", 2, 1);

@@ -36,7 +36,7 @@ fn terminal() {
     mlvu                      not run
     mmvu                      not run
 
-    Video-MME (w/o subtitles) (paper, agentic_general, made-up-8b)
+    Video-MME (w/o subtitles) (paper, agentic_general · made-up-8b)
       accuracy 62.5 over N 8; nothing lost
       reproduced
       Duration
@@ -45,7 +45,7 @@ fn terminal() {
       tools: 0.00 calls a sample, 0.0 % of samples, 0 failed crops, 0 malformed, 0 forced answers
       cost: 8000 prompt and 80 completion tokens, 4.0 sample seconds
 
-    Charades-STA (test) (strict, agentic_general, made-up-8b)
+    Charades-STA (test) (strict, agentic_general · made-up-8b)
       mIoU 24.0 over N 5; 1 unparsed, 1 failed, 1 truncated, 2 dropped calls
       INCOMPLETE not comparable: profile strict, 5 of 8 rows, incomplete run
       the last record is torn and left out; resume the run to redo it

@@ -93,6 +93,9 @@ pub struct Manifest {
     pub data_revision: Option<String>,
     /// Who answered.
     pub backend: BackendInfo,
+    /// What reports call the run, where its mode and model do not tell it from others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
     /// Row of the published table that the run is held against, when a recipe names one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paper_row: Option<String>,
@@ -107,6 +110,11 @@ pub struct Manifest {
 }
 
 impl Manifest {
+    /// What to call the run beside others of its split.
+    pub fn called(&self) -> String {
+        self.label.clone().unwrap_or_else(|| format!("{} · {}", self.plan.mode, self.backend.model))
+    }
+
     /// What keeps `wanted` from continuing this run, in words; empty when nothing does.
     ///
     /// Host, times, command line and the backend's details may differ: a run may move to another
@@ -180,6 +188,9 @@ pub struct Host {
     pub platform: String,
     /// Logical cores.
     pub cores: usize,
+    /// GPUs that the model runs on, wherever they are; `None` where nobody said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpus: Option<u32>,
     /// FFmpeg version.
     pub ffmpeg: String,
 }

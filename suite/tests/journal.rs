@@ -61,6 +61,7 @@ fn manifest() -> Manifest {
         data: BTreeMap::from([("rows.parquet".into(), "d".into())]),
         data_revision: None,
         backend: BackendInfo { name: "none".into(), model: "m".into(), details: BTreeMap::new() },
+        label: None,
         paper_row: None,
         selection: Selection {
             split_rows: 3,
@@ -71,7 +72,7 @@ fn manifest() -> Manifest {
             open_ended: 0,
             groups: BTreeMap::new(),
         },
-        host: Host { platform: "test".into(), cores: 1, ffmpeg: "0".into() },
+        host: Host { platform: "test".into(), cores: 1, gpus: None, ffmpeg: "0".into() },
         started_at: 1.0,
         ended_at: None,
     }

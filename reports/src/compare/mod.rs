@@ -4,7 +4,6 @@
 mod pairs;
 mod show;
 
-use paravt_suite::run::Manifest;
 use paravt_suite::task::Metric;
 use serde::Serialize;
 
@@ -126,8 +125,8 @@ fn pair(a: &Run, b: &Run) -> Result<Pair, ReportError> {
         task: first.task.name.clone(),
         title: first.task.title.clone(),
         metric: if grounding { "mIoU" } else { "accuracy" },
-        name_a: name(first),
-        name_b: name(second),
+        name_a: first.called(),
+        name_b: second.called(),
         differs: first.differences(second),
         n: pairs.len(),
         unpaired: pairs.unpaired,
@@ -143,8 +142,4 @@ fn pair(a: &Run, b: &Run) -> Result<Pair, ReportError> {
         extra_tokens: means.tokens,
         extra_seconds: means.seconds,
     })
-}
-
-fn name(manifest: &Manifest) -> String {
-    format!("{} {}", manifest.backend.model, manifest.plan.mode)
 }

@@ -62,8 +62,7 @@ impl Data {
         for (number, run) in runs.iter().enumerate() {
             index.runs.push(json!({
                 "task": run.manifest.task.name, "title": run.manifest.task.title,
-                "mode": run.manifest.plan.mode, "profile": run.manifest.plan.profile,
-                "model": run.manifest.backend.model,
+                "run": run.manifest.called(), "profile": run.manifest.plan.profile,
             }));
             let before =
                 runs[..number].iter().rfind(|other| other.manifest.task.name == run.manifest.task.name);

@@ -26,6 +26,9 @@ use crate::runs::{ReportError, Run};
 const STYLE: &str = include_str!("../../templates/style.css");
 const SCRIPT: &str = include_str!("../../templates/page.js");
 
+/// Runs from which on what there is of each is folded away: more than three of each published split.
+const MANY: usize = 21;
+
 /// Why there is no page.
 #[derive(Debug, thiserror::Error)]
 pub enum PageError {
@@ -53,6 +56,7 @@ pub fn page(report: &Report, runs: &[Run], thumbnails: &Thumbnails) -> Result<St
         context! {
             headline => sections::headline(report),
             incomplete => !report.complete(),
+            many => Some(report.cells.len()).filter(|cells| *cells > MANY),
             forest => charts::forest(report),
             tables => sections::tables(&tables),
             study => sections::study(&tables),
@@ -62,7 +66,8 @@ pub fn page(report: &Report, runs: &[Run], thumbnails: &Thumbnails) -> Result<St
             windows => charts::windows(report),
             widths => charts::widths(report),
             training => charts::training(report, &ordered),
-            comparisons => sections::comparisons(&ordered),
+            // A study asks its own questions of its runs.
+            comparisons => report.study.is_none().then(|| sections::comparisons(&ordered)).flatten(),
             provenance => provenance::provenance(&ordered),
             index => data.index,
             chunks => data.chunks,

@@ -40,7 +40,7 @@ pub fn provenance(runs: &[&Run]) -> Vec<Value> {
                 facts.iter().map(|(name, value)| (visible(name), visible(value))).collect();
             let command: Vec<String> = manifest.command.iter().map(|word| quote(word)).collect();
             context! {
-                title => visible(&format!("{} · {} · {}", manifest.task.title, manifest.plan.profile, manifest.plan.mode)),
+                title => visible(&format!("{} · {} · {}", manifest.task.title, manifest.plan.profile, manifest.called())),
                 facts,
                 command => visible(&command.join(" ")),
             }

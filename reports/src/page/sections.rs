@@ -189,7 +189,7 @@ fn split(report: &Report, index: usize, cell: &Cell) -> Value {
         facts.iter().map(|(name, value)| (visible(name), visible(value))).collect();
     context! {
         title => visible(&cell.title),
-        under => visible(&format!("{} · {} · {}", cell.profile, cell.mode, cell.model)),
+        under => visible(&format!("{} · {}", cell.profile, cell.run)),
         verdict => visible(&crate::forms::verdict(cell)),
         class => verdict_class(&crate::forms::verdict(cell)),
         facts,
@@ -274,7 +274,7 @@ pub fn scores(report: &Report) -> Value {
         let paper = cell.paper.as_ref();
         vec![
             cell.title.clone(),
-            format!("{} · {} · {}", cell.profile, cell.mode, cell.model),
+            format!("{} · {}", cell.profile, cell.run),
             format!("{:.1}", 100.0 * summary.value),
             interval.unwrap_or_default(),
             n,

@@ -76,6 +76,7 @@ pub fn manifest(task: TaskSpec, profile: Profile, expected: usize) -> Manifest {
         data: BTreeMap::new(),
         data_revision: None,
         backend: BackendInfo { name: "openai".into(), model: "made-up-8b".into(), details: BTreeMap::new() },
+        label: None,
         paper_row: None,
         selection: Selection {
             split_rows: task.expected_rows,
@@ -86,9 +87,9 @@ pub fn manifest(task: TaskSpec, profile: Profile, expected: usize) -> Manifest {
             open_ended: 0,
             groups: GroupSizes::new(),
         },
-        host: Host { platform: "any".into(), cores: 1, ffmpeg: "none".into() },
+        host: Host { platform: "any".into(), cores: 1, gpus: Some(2), ffmpeg: "none".into() },
         started_at: 0.0,
-        ended_at: None,
+        ended_at: Some(1800.0),
         task,
     }
 }

@@ -45,6 +45,11 @@ pub struct EngineArgs {
 }
 
 impl EngineArgs {
+    /// GPUs that the engine uses.
+    pub fn gpus(&self) -> u32 {
+        u32::from(self.device != "cpu")
+    }
+
     /// The engine for a model, loaded by whoever asks first.
     pub async fn start(&self, name: EngineName, model: Option<&str>) -> anyhow::Result<Arc<dyn Backend>> {
         let model = model.context("an in-process engine needs --model DIR")?;

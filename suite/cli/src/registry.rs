@@ -148,6 +148,10 @@ pub struct BackendArgs {
     /// video, 32 under release and paper, 64 under strict; without, the server's own count holds.
     #[arg(long)]
     send_video_frames: bool,
+    /// GPUs that the model runs on, for the GPU hours of reports [default: what an in-process engine
+    /// uses; a server does not tell].
+    #[arg(long, value_name = "N")]
+    gpus: Option<u32>,
     #[command(flatten)]
     engine: EngineArgs,
 }
@@ -156,6 +160,15 @@ impl BackendArgs {
     /// What `--from` names.
     pub fn from(&self) -> Option<&std::path::Path> {
         self.from.as_deref()
+    }
+
+    /// GPUs that the model runs on, where that is known.
+    pub fn gpus(&self) -> Option<u32> {
+        self.gpus.or(match self.backend {
+            BackendName::Openai => None,
+            BackendName::Replay => Some(0),
+            BackendName::Candle | BackendName::Libtorch => Some(self.engine.gpus()),
+        })
     }
 
     /// Starts the backend for one split; an in-process engine once for all of them.

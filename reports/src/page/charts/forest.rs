@@ -1,9 +1,9 @@
 //! Every score with its interval beside the published number.
 
 use crate::Report;
+use crate::page::charts::{LEFT, name};
 use crate::page::svg::{Anchor, Scale, Svg, label};
 
-const LEFT: f64 = 210.0;
 const WIDTH: f64 = 760.0;
 const ROW: f64 = 30.0;
 const TOP: f64 = 12.0;
@@ -26,11 +26,7 @@ pub fn forest(report: &Report) -> String {
     svg.text("axis", (0.5 * (LEFT + WIDTH - 20.0), bottom + 36.0), Anchor::Middle, "accuracy or mean IoU, %");
     for (row, cell) in cells.iter().enumerate() {
         let y = TOP + ROW * (row as f64 + 0.5);
-        let name = match cells.iter().filter(|other| other.task == cell.task).count() {
-            1 => cell.title.clone(),
-            _ => format!("{} · {}", cell.task, cell.mode),
-        };
-        svg.text("label", (LEFT - 10.0, y + 4.0), Anchor::End, &name);
+        svg.text("label", (LEFT - 10.0, y + 4.0), Anchor::End, &name(report, row));
         if let Some(paper) = &cell.paper {
             let (low, high) = (paper.published - paper.tolerance, paper.published + paper.tolerance);
             let (x, width) = (scale.at(low), scale.at(high) - scale.at(low));

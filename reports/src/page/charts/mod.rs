@@ -9,3 +9,22 @@ pub use breakdown::breakdown;
 pub use curves::{history, training};
 pub use forest::forest;
 pub use tools::{widths, windows};
+
+use crate::Report;
+
+/// Room for the names of runs, in pixels, and what fits there in characters.
+const LEFT: f64 = 260.0;
+const FITS: usize = 40;
+
+/// What a run is called beside the others: its split, and the run where there are several of that split.
+fn name(report: &Report, index: usize) -> String {
+    let Some(cell) = report.cells.get(index) else { return String::new() };
+    let name = match report.cells.iter().filter(|other| other.task == cell.task).count() {
+        1 => cell.title.clone(),
+        _ => format!("{} · {}", cell.task, cell.run),
+    };
+    match name.char_indices().nth(FITS) {
+        Some(_) => name.chars().take(FITS - 1).chain(['…']).collect(),
+        None => name,
+    }
+}

@@ -2,9 +2,9 @@
 
 use crate::Report;
 use crate::frames::BINS;
+use crate::page::charts::{LEFT, name};
 use crate::page::svg::{Anchor, Svg};
 
-const LEFT: f64 = 210.0;
 const WIDTH: f64 = 760.0;
 const ROW: f64 = 26.0;
 
@@ -24,7 +24,7 @@ pub fn windows(report: &Report) -> Option<String> {
     let width = (WIDTH - 20.0 - LEFT) / BINS as f64;
     for (row, (index, bins)) in rows.iter().enumerate() {
         let y = 4.0 + ROW * row as f64;
-        svg.text("label", (LEFT - 10.0, y + 17.0), Anchor::End, &name(report, **index));
+        svg.text("label", (LEFT - 10.0, y + 17.0), Anchor::End, &name(report, **index as usize));
         let most = bins.iter().copied().max().unwrap_or(1).max(1);
         for (bin, count) in bins.iter().enumerate() {
             let share = f64::from(*count) / f64::from(most);
@@ -68,7 +68,7 @@ pub fn widths(report: &Report) -> Option<String> {
     let width = (WIDTH - 20.0 - LEFT) / f64::from(widest + 1);
     for (row, (index, table)) in rows.iter().enumerate() {
         let y = 4.0 + ROW * row as f64;
-        svg.text("label", (LEFT - 10.0, y + 17.0), Anchor::End, &name(report, **index));
+        svg.text("label", (LEFT - 10.0, y + 17.0), Anchor::End, &name(report, **index as usize));
         let all: u32 = table.widths.values().sum();
         for calls in 0..=widest {
             // The last field holds everything beyond it.
@@ -90,11 +90,4 @@ pub fn widths(report: &Report) -> Option<String> {
     }
     svg.text("axis", (0.5 * (LEFT + WIDTH - 20.0), bottom + 32.0), Anchor::Middle, "most calls in one turn");
     Some(svg.finish())
-}
-
-fn name(report: &Report, index: u32) -> String {
-    report.cells.get(index as usize).map_or_else(String::new, |cell| {
-        let several = report.cells.iter().filter(|other| other.task == cell.task).count() > 1;
-        if several { format!("{} · {}", cell.task, cell.mode) } else { cell.title.clone() }
-    })
 }

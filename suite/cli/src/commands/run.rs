@@ -23,6 +23,9 @@ pub struct Args {
     /// Folder for the run directories, DIR/TASK for each split.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
+    /// What reports call these runs [default: mode and model].
+    #[arg(long, value_name = "NAME")]
+    label: Option<String>,
     #[command(flatten)]
     data: DataArgs,
     #[command(flatten)]
@@ -187,6 +190,7 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
             task,
             plan: plan.clone(),
             protocol: Arc::clone(&protocol),
+            label: args.label.clone(),
             paper_row: None,
         })
         .collect();
@@ -208,6 +212,7 @@ pub fn execute(
     let common = Common {
         root: &root,
         select: &select,
+        gpus: backend.gpus(),
         concurrency: dispatch.concurrency,
         resume: dispatch.resume,
         allow_partial: dispatch.allow_partial,

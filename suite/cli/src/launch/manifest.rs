@@ -24,7 +24,7 @@ pub fn build(
     launch: &Launch<'_>,
     selected: &Selected,
     backend: BackendInfo,
-    _common: &Common<'_>,
+    common: &Common<'_>,
 ) -> anyhow::Result<Manifest> {
     let mut data = BTreeMap::new();
     for file in &selected.files {
@@ -43,10 +43,12 @@ pub fn build(
         data,
         data_revision: selected.revision.clone(),
         backend,
+        label: launch.label.clone(),
         paper_row: launch.paper_row.clone(),
         selection: selected.selection.clone(),
         host: Host {
             platform: format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
+            gpus: common.gpus,
             cores: std::thread::available_parallelism().map_or(1, usize::from),
             ffmpeg: paravt_media::ffmpeg_version(),
         },

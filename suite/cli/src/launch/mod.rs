@@ -35,6 +35,8 @@ pub struct Launch<'a> {
     pub plan: RunPlan,
     /// The texts.
     pub protocol: Arc<Protocol>,
+    /// What reports call the run.
+    pub label: Option<String>,
     /// Row of the published table that the run is held against, if any.
     pub paper_row: Option<String>,
 }
@@ -45,6 +47,8 @@ pub struct Common<'a> {
     pub root: &'a DataRoot,
     /// Which samples.
     pub select: &'a Select,
+    /// GPUs that the model runs on, where that is known.
+    pub gpus: Option<u32>,
     /// Samples in flight.
     pub concurrency: usize,
     /// Continue what is there.

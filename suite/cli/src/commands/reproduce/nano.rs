@@ -186,6 +186,7 @@ fn evaluate(
     let common = Common {
         root: &root,
         select: &select,
+        gpus: Some(0),
         concurrency: CONCURRENCY,
         resume: true,
         allow_partial: false,
@@ -200,6 +201,7 @@ fn evaluate(
                 task,
                 plan: recipe.plan(run),
                 protocol: Arc::clone(&protocol),
+                label: Some(format!("{}, seed {}", step.stage.name(), step.seed.unwrap_or_default())),
                 paper_row: None,
             };
             let exit = launch::run(&launch, &common, Arc::clone(&engine)).await?;

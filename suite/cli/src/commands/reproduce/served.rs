@@ -37,6 +37,7 @@ pub fn run(args: &Args, out: &Path) -> anyhow::Result<Exit> {
             task: registry::select_tasks(&all, std::slice::from_ref(&task))?[0],
             plan: *plan,
             protocol: Arc::clone(&protocol),
+            label: None,
             paper_row: Some(recipe.paper_row.clone()),
         });
     }

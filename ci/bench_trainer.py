@@ -2,14 +2,15 @@
 
     ci/bench_trainer.py [--steps 8] [--bin target/release/examples/sft_step] [--bench target/release/paravt-bench]
 
-Takes the embedded base checkpoint and conversations of three kinds (short text, the frames of a window,
-whole overviews) and of growing length, and times a step of supervised training: forward, backward, clip,
+Takes the embedded base checkpoint and conversations (rows like those of the cold start, then of one kind
+each: short text, the frames of a window, whole overviews, texts of growing length), and times a step of supervised training: forward, backward, clip,
 AdamW. Torch runs transformers' model with its scaled-dot-product attention, once with the conversations of
 a pack padded to one batch and once one after the other; the faster of the two counts. Losses of both
 are compared first. Printed are the fastest steps and ratios. With --bench, also what a step of PARA-GRPO
 costs by the number of rollouts of a prompt.
 """
 import argparse
+import itertools
 import json
 import os
 import random
@@ -45,16 +46,25 @@ def conversation(frames: int, text: int, answer: int, folder: Path, rng: random.
     return [{"role": "user", "content": parts}, {"role": "assistant", "content": words(answer, rng)}]
 
 
+# Frames, tokens of the question and of what the assistant says, as twenty rows of the cold start of
+# paravt-nano have them: windows of sub-agents, overviews with one call, several calls, and their answers.
+COLD_START = ([(8, 14, 11)] * 8 + [(64, 35, 20)] * 4 + [(frames, 35, 20) for frames in (8, 16)]
+              + [(frames, *text) for text in ((60, 50), (110, 66)) for frames in (8, 16, 32)])
+
+
 def shapes(folder: Path) -> dict:
     """Conversations of one step by the name of what they look like."""
-    kinds = {"text, 100 tokens each": (0, 50, 40), "16 frames each": (16, 30, 20), "64 frames each": (64, 60, 60)}
-    kinds |= {f"text, {length} tokens each": (0, length // 2, length // 2) for length in (512, 1024, 2048)}
+    kinds = {"rows of the cold start": COLD_START, "text, 100 tokens each": [(0, 50, 40)],
+             "16 frames each": [(16, 30, 20)], "64 frames each": [(64, 60, 60)]}
+    kinds |= {f"text, {length} tokens each": [(0, length // 2, length // 2)] for length in (512, 1024, 2048)}
     made = {}
     for name, sizes in kinds.items():
         rng = random.Random(name)
-        first = conversation(*sizes, folder, rng)
-        count = max(PACKS, round(STEP_TOKENS / len(example(first)[0]["input_ids"])))
-        made[name] = [first] + [conversation(*sizes, folder, rng) for _ in range(count - 1)]
+        order = itertools.cycle(rng.sample(sizes, len(sizes)))
+        made[name], tokens = [], 0
+        while tokens < STEP_TOKENS or len(made[name]) < PACKS:
+            made[name].append(conversation(*next(order), folder, rng))
+            tokens += len(example(made[name][-1])[0]["input_ids"])
     return made
 
 

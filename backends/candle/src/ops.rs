@@ -211,11 +211,15 @@ impl Ops for CandleOps {
     }
 
     fn activate(&self, x: &Tensor, activation: Activation) -> Result<Tensor> {
-        if self.on_cpu() && activation == Activation::GeluTanh {
-            return self.wrap(with_values(x, |x| Ok(elementwise::gelu_tanh(x)))?, x.dims());
-        }
         match activation {
+            Activation::GeluTanh if self.on_cpu() => {
+                return self.wrap(with_values(x, |x| Ok(elementwise::gelu_tanh(x)))?, x.dims());
+            }
+            Activation::Gelu if self.on_cpu() => {
+                return self.wrap(with_values(x, |x| Ok(elementwise::gelu(x)))?, x.dims());
+            }
             Activation::GeluTanh if self.trains() => grad::gelu_tanh(x),
+            Activation::Gelu if self.trains() => grad::gelu(x),
             Activation::Silu => x.silu(),
             Activation::Gelu => x.gelu_erf(),
             Activation::GeluTanh => x.gelu(),

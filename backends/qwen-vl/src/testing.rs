@@ -204,7 +204,8 @@ fn run<O: Ops>(
             positions: &prompt.positions[start..end],
             visual: &places,
             features: part.as_ref(),
-            cache: &mut cache,
+            cache: Some(&mut cache),
+            last_only: false,
         };
         hidden = Some(model.hidden(&mut [rows]).expect("hidden states"));
         start = end;

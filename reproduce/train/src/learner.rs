@@ -6,7 +6,7 @@ use std::sync::Arc;
 use candle_core::{Device, Tensor};
 use paravt_backend_candle::{CandleOps, Parameter, Parameters};
 use paravt_qwen_vl::config::Config;
-use paravt_qwen_vl::model::{KvCache, Model, Rows};
+use paravt_qwen_vl::model::{Model, Rows};
 use paravt_qwen_vl::positions::Grid;
 use paravt_qwen_vl::prompt::{Medium, Prompter};
 use paravt_qwen_vl::weights::Weights;
@@ -86,17 +86,16 @@ impl Learner {
             Some(self.model.encode(&values, &grids)?)
         };
         let places: Vec<Vec<u32>> = batch.iter().map(|example| visual_places(&example.media)).collect();
-        let mut caches: Vec<_> = batch.iter().map(|_| KvCache::none()).collect();
         let mut rows: Vec<Rows<'_, Tensor>> = batch
             .iter()
             .zip(&places)
-            .zip(&mut caches)
-            .map(|((example, visual), cache)| Rows {
+            .map(|(example, visual)| Rows {
                 ids: &example.ids,
                 positions: &example.positions,
                 visual,
                 features: None,
-                cache,
+                cache: None,
+                last_only: false,
             })
             .collect();
         // Features of all sequences lie one after the other, as their places do.

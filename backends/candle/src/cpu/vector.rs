@@ -70,7 +70,7 @@ pub fn multiply_columns(
     fill: impl Fn(Range<usize>, &mut [f32]) + Sync,
 ) -> Vec<f32> {
     let (rows, inner) = (left.rows, left.columns);
-    let mut out = vec![0.0f32; rows * columns];
+    let mut out = Vec::with_capacity(rows * columns);
     let place = Place(out.as_mut_ptr());
     let share = columns.div_ceil(rayon::current_num_threads()).next_multiple_of(KERNEL).min(TASK_COLUMNS);
     let tasks = (0..columns.div_ceil(share)).into_par_iter().with_max_len(1);
@@ -86,17 +86,25 @@ pub fn multiply_columns(
             unsafe { product(place.0.add(range.start), columns, left, right, 1.0, false) };
         },
     );
+    // SAFETY: the tasks have written every column of every row.
+    unsafe { out.set_len(rows * columns) };
     out
 }
 
 /// Left by right, (rows, columns), on all cores.
 pub fn multiply_rows(left: Matrix<'_>, right: Matrix<'_>) -> Vec<f32> {
-    let mut out = vec![0.0f32; left.rows * right.columns];
+    let columns = right.columns;
+    let mut out = Vec::with_capacity(left.rows * columns);
     let share = left.rows.div_ceil(rayon::current_num_threads()).next_multiple_of(KERNEL);
-    out.par_chunks_mut(share * right.columns).enumerate().for_each(|(task, out)| {
-        let left = left.part(task * share, out.len() / right.columns);
-        multiply(out, right.columns, left, right, 1.0, false);
-    });
+    out.spare_capacity_mut()[..left.rows * columns].par_chunks_mut(share * columns).enumerate().for_each(
+        |(task, out)| {
+            let left = left.part(task * share, out.len() / columns);
+            // SAFETY: `out` has `columns` places for each row.
+            unsafe { product(out.as_mut_ptr().cast(), columns, left, right, 1.0, false) };
+        },
+    );
+    // SAFETY: the tasks have written every row.
+    unsafe { out.set_len(left.rows * columns) };
     out
 }
 

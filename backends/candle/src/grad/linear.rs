@@ -1,22 +1,19 @@
 //! Products with weights.
 
-use candle_core::{CpuStorage, CustomOp2, Layout, Result, Shape, Tensor};
+use candle_core::{CpuStorage, CustomOp2, CustomOp3, Layout, Result, Shape, Tensor};
 
 use super::{back, fits, values, with_values};
-use crate::cpu::{self, Weight, backward};
+use crate::cpu::{self, Weight, backward, elementwise};
 
 /// x (n, k) by weight (out, k) transposed, plus bias (out): (n, out).
 ///
 /// One operation: the gradient of the weight is made in the weight's own layout and never turned.
 pub fn linear(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
-    let product = if fits(x) && fits(weight) {
-        x.contiguous()?.apply_op2(&weight.contiguous()?, Linear)?
-    } else {
-        x.matmul(&weight.t()?)?
-    };
-    match bias {
-        Some(bias) => product.broadcast_add(bias),
-        None => Ok(product),
+    match (fits(x) && fits(weight), bias) {
+        (true, None) => x.contiguous()?.apply_op2(&weight.contiguous()?, Linear),
+        (true, Some(bias)) => x.contiguous()?.apply_op3(&weight.contiguous()?, bias, BiasedLinear),
+        (false, None) => x.matmul(&weight.t()?),
+        (false, Some(bias)) => x.matmul(&weight.t()?)?.broadcast_add(bias),
     }
 }
 
@@ -52,5 +49,42 @@ impl CustomOp2 for Linear {
             backward::linear(values, w, grad, (out, k), x.track_op())
         })?;
         Ok((to_x.map(|to_x| back(to_x, x)).transpose()?.flatten(), back(to_w, w)?))
+    }
+}
+
+struct BiasedLinear;
+
+impl CustomOp3 for BiasedLinear {
+    fn name(&self) -> &'static str {
+        "biased-linear"
+    }
+
+    fn cpu_fwd(
+        &self,
+        x: &CpuStorage,
+        lx: &Layout,
+        w: &CpuStorage,
+        lw: &Layout,
+        b: &CpuStorage,
+        lb: &Layout,
+    ) -> Result<(CpuStorage, Shape)> {
+        let (mut product, shape) = Linear.cpu_fwd(x, lx, w, lw)?;
+        if let CpuStorage::F32(product) = &mut product {
+            elementwise::add_to_rows(product, values(b, lb)?);
+        }
+        Ok((product, shape))
+    }
+
+    fn bwd(
+        &self,
+        x: &Tensor,
+        w: &Tensor,
+        b: &Tensor,
+        product: &Tensor,
+        grad: &Tensor,
+    ) -> Result<(Option<Tensor>, Option<Tensor>, Option<Tensor>)> {
+        let (to_x, to_w) = Linear.bwd(x, w, product, grad)?;
+        let to_b = with_values([grad], |[grad]| backward::bias(grad, b.elem_count()))?;
+        Ok((to_x, to_w, back(to_b, b)?))
     }
 }

@@ -43,6 +43,11 @@ pub fn gelu_tanh(x: &Tensor) -> Result<Tensor> {
     if fits(x) { x.contiguous()?.apply_op1(GeluTanh) } else { x.gelu() }
 }
 
+/// Gaussian error linear unit, exact.
+pub fn gelu(x: &Tensor) -> Result<Tensor> {
+    if fits(x) { x.contiguous()?.apply_op1(Gelu) } else { x.gelu_erf() }
+}
+
 /// Rotary embedding of x (n, heads, dim) by tables (n, dim), halves paired; the tables are constants.
 pub fn rotate(x: &Tensor, cos: &Tensor, sin: &Tensor) -> Result<Tensor> {
     if fits(x) {
@@ -150,8 +155,8 @@ impl CustomOp3 for LayerNorm {
     ) -> Result<(Option<Tensor>, Option<Tensor>, Option<Tensor>)> {
         let (to_x, to_w) =
             with_values([x, w, grad], |[x, w, grad]| backward::layer_norm(x, w, self.0, grad))?;
-        let to_b = grad.reshape(((), b.elem_count()))?.sum(0)?;
-        Ok((back(to_x, x)?, back(to_w, w)?, Some(to_b)))
+        let to_b = with_values([grad], |[grad]| backward::bias(grad, b.elem_count()))?;
+        Ok((back(to_x, x)?, back(to_w, w)?, back(to_b, b)?))
     }
 }
 
@@ -197,6 +202,22 @@ impl CustomOp1 for GeluTanh {
 
     fn bwd(&self, x: &Tensor, _: &Tensor, grad: &Tensor) -> Result<Option<Tensor>> {
         back(with_values([x, grad], |[x, grad]| backward::gelu_tanh(x, grad))?, x)
+    }
+}
+
+struct Gelu;
+
+impl CustomOp1 for Gelu {
+    fn name(&self) -> &'static str {
+        "gelu"
+    }
+
+    fn cpu_fwd(&self, x: &CpuStorage, layout: &Layout) -> Result<(CpuStorage, Shape)> {
+        made(elementwise::gelu(values(x, layout)?), layout)
+    }
+
+    fn bwd(&self, x: &Tensor, _: &Tensor, grad: &Tensor) -> Result<Option<Tensor>> {
+        back(with_values([x, grad], |[x, grad]| backward::gelu(x, grad))?, x)
     }
 }
 
@@ -264,6 +285,7 @@ mod tests {
         assert_same(&[&x, &w, &b], layer_norm(&x, &w, &b, 1e-6), ops::layer_norm_slow(&x, &w, &b, 1e-6));
         assert_same(&[&x, &y], gated(&x, &y), x.silu().and_then(|x| x.mul(&y)));
         assert_same(&[&x], gelu_tanh(&x), x.gelu());
+        assert_same(&[&x], gelu(&x), x.gelu_erf());
     }
 
     #[test]
@@ -286,6 +308,7 @@ mod tests {
         assert_same(&[&x, &w, &b], linear(&x, &w, Some(&b)), composed());
         let pixels = x.detach();
         assert_same(&[&w], linear(&pixels, &w, None), pixels.matmul(&w.t().unwrap()));
+        assert_same(&[&x, &w], linear(&x, &w, None), x.matmul(&w.t().unwrap()));
     }
 
     /// Attention of one segment by its definition.

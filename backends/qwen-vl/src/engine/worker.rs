@@ -160,7 +160,8 @@ impl<O: Ops> Worker<O> {
                 positions: &positions[start..end],
                 visual: &places,
                 features: part.as_ref(),
-                cache: &mut sequence.cache,
+                cache: Some(&mut sequence.cache),
+                last_only: true,
             };
             hidden = Some(self.model.hidden(&mut [rows])?);
             start = end;
@@ -296,7 +297,8 @@ impl<O: Ops> Worker<O> {
                 positions,
                 visual: &[],
                 features: None,
-                cache: &mut sequence.cache,
+                cache: Some(&mut sequence.cache),
+                last_only: true,
             })
             .collect();
         let hidden = self.model.hidden(&mut batch)?;

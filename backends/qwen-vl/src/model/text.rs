@@ -46,19 +46,23 @@ pub struct Rows<'a, T> {
     pub visual: &'a [u32],
     /// Rows of [`Features`] for them; `None` where there are none.
     pub features: Option<&'a Features<T>>,
-    /// Keys and values so far; grows by these rows.
-    pub cache: &'a mut KvCache<T>,
+    /// Keys and values so far; grows by these rows. `None` for a sequence that is whole, as in training.
+    pub cache: Option<&'a mut KvCache<T>>,
+    /// Whether only the hidden state of the last row is wanted, as from a prompt.
+    pub last_only: bool,
+}
+
+impl<T> Rows<'_, T> {
+    /// Rows whose hidden states are wanted.
+    fn wanted(&self) -> usize {
+        if self.last_only { 1 } else { self.ids.len() }
+    }
 }
 
 impl<T: Clone> KvCache<T> {
     /// Nothing yet; room is made when the first rows come.
     pub fn new(layers: usize, capacity: usize) -> Self {
         Self { layers: vec![None; layers], length: 0, capacity }
-    }
-
-    /// A cache that holds nothing beyond one pass: whole sequences at once, as in training.
-    pub fn none() -> Self {
-        Self::new(0, 0)
     }
 
     /// Tokens held.
@@ -110,11 +114,10 @@ impl<T: Clone> KvCache<T> {
     /// Adds rows to one layer and gives all keys and values of it.
     fn extend<O: Ops<Tensor = T>>(&mut self, ops: &O, layer: usize, k: &T, v: &T) -> Result<(T, T), Error> {
         let rows = ops.shape(k)[0];
-        let Some(held) = self.layers.get_mut(layer) else { return Ok((k.clone(), v.clone())) };
-        if held.is_none() {
-            *held = Some((ops.buffer(self.capacity, k)?, ops.buffer(self.capacity, v)?));
-        }
-        let Some((keys, values)) = held else { return Ok((k.clone(), v.clone())) };
+        let (keys, values) = match &mut self.layers[layer] {
+            Some(held) => held,
+            empty => empty.insert((ops.buffer(self.capacity, k)?, ops.buffer(self.capacity, v)?)),
+        };
         ops.write(keys, self.length, k)?;
         ops.write(values, self.length, v)?;
         let all = self.length + rows;
@@ -166,34 +169,50 @@ impl<T: Clone> Text<T> {
 }
 
 impl<O: Ops> Model<O> {
-    /// Runs new tokens of several sequences in one pass: hidden states (tokens, hidden) after the last
-    /// norm, sequence after sequence. The caches then hold the new tokens too.
+    /// Runs new tokens of several sequences in one pass: hidden states (wanted rows, hidden) after the
+    /// last norm, sequence after sequence. The caches then hold the new tokens too.
     ///
     /// # Errors
     /// Tensor arithmetic, e.g. no memory.
     pub fn hidden(&self, batch: &mut [Rows<'_, O::Tensor>]) -> Result<O::Tensor, Error> {
         let ops = &self.ops;
         for rows in batch.iter_mut() {
-            rows.cache.reserve(ops, rows.ids.len())?;
+            if let Some(cache) = &mut rows.cache {
+                cache.reserve(ops, rows.ids.len())?;
+            }
         }
         let positions: Vec<[u32; 3]> = batch.iter().flat_map(|rows| rows.positions).copied().collect();
-        let (cos, sin) = text_rotary(&self.config, &positions);
-        let shape = [positions.len(), self.config.text.head_dim];
-        let rotary = (ops.upload_f32(&cos, &shape)?, ops.upload_f32(&sin, &shape)?);
         let visual = Visual::of(batch);
         let mut x = self.embed(batch, &visual)?;
+        let mut rotary = self.rotary(&positions)?;
+        let mut counts: Vec<usize> = batch.iter().map(|rows| rows.ids.len()).collect();
         for (number, layer) in self.text.layers.iter().enumerate() {
-            let normed = ops.rms_norm(&x, &layer.input_norm, self.config.text.rms_norm_eps)?;
-            x = ops.add(&x, &self.attend(layer, number, &normed, &rotary, batch)?)?;
+            let mut normed = ops.rms_norm(&x, &layer.input_norm, self.config.text.rms_norm_eps)?;
+            let (k, v) = self.keys_and_values(layer, &normed, &rotary)?;
+            let features = visual.deepstack(ops, number)?;
+            if number + 1 == self.text.layers.len()
+                && features.is_none()
+                && let Some(wanted) = wanted_rows(batch)
+            {
+                // Every row has left its keys and values; from here on only what is wanted counts.
+                (x, normed) = (ops.rows(&x, &wanted)?, ops.rows(&normed, &wanted)?);
+                let positions: Vec<[u32; 3]> = wanted.iter().map(|row| positions[*row as usize]).collect();
+                rotary = self.rotary(&positions)?;
+                counts = batch.iter().map(Rows::wanted).collect();
+            }
+            let q = self.queries(layer, &normed, &rotary)?;
+            x = ops.add(&x, &self.attend(layer, number, [&q, &k, &v], &counts, batch)?)?;
             let normed = ops.rms_norm(&x, &layer.post_norm, self.config.text.rms_norm_eps)?;
             let inner = ops.gated(&ops.linear(&normed, &layer.gate)?, &ops.linear(&normed, &layer.up)?)?;
             x = ops.add(&x, &ops.linear(&inner, &layer.down)?)?;
-            if let Some(features) = visual.deepstack(ops, number)? {
+            if let Some(features) = features {
                 x = ops.add_rows(&x, &visual.places, &features)?;
             }
         }
         for rows in batch.iter_mut() {
-            rows.cache.length += rows.ids.len();
+            if let Some(cache) = &mut rows.cache {
+                cache.length += rows.ids.len();
+            }
         }
         ops.rms_norm(&x, &self.text.norm, self.config.text.rms_norm_eps)
     }
@@ -239,37 +258,98 @@ impl<O: Ops> Model<O> {
         ops.rows(&ops.cat(&parts)?, &order)
     }
 
+    /// Rotary tables (rows, head_dim), cosines and sines.
+    fn rotary(&self, positions: &[[u32; 3]]) -> Result<(O::Tensor, O::Tensor), Error> {
+        let (cos, sin) = text_rotary(&self.config, positions);
+        let shape = [positions.len(), self.config.text.head_dim];
+        Ok((self.ops.upload_f32(&cos, &shape)?, self.ops.upload_f32(&sin, &shape)?))
+    }
+
+    /// x by a matrix, as (rows, heads, head_dim), each head normed where the family does so.
+    fn heads(
+        &self,
+        x: &O::Tensor,
+        linear: &Linear<O::Tensor>,
+        heads: usize,
+        norm: Option<&O::Tensor>,
+    ) -> Result<O::Tensor, Error> {
+        let (ops, text) = (&self.ops, &self.config.text);
+        let product = ops.linear(x, linear)?;
+        let x = ops.reshape(&product, &[ops.shape(&product)[0], heads, text.head_dim])?;
+        norm.map_or(Ok(x.clone()), |norm| ops.rms_norm(&x, norm, text.rms_norm_eps))
+    }
+
+    fn queries(
+        &self,
+        layer: &Layer<O::Tensor>,
+        x: &O::Tensor,
+        (cos, sin): &(O::Tensor, O::Tensor),
+    ) -> Result<O::Tensor, Error> {
+        let norm = layer.head_norms.as_ref().map(|norms| &norms.0);
+        let q = self.heads(x, &layer.query, self.config.text.num_attention_heads, norm)?;
+        self.ops.rotate(&q, cos, sin)
+    }
+
+    fn keys_and_values(
+        &self,
+        layer: &Layer<O::Tensor>,
+        x: &O::Tensor,
+        (cos, sin): &(O::Tensor, O::Tensor),
+    ) -> Result<(O::Tensor, O::Tensor), Error> {
+        let heads = self.config.text.num_key_value_heads;
+        let norm = layer.head_norms.as_ref().map(|norms| &norms.1);
+        let k = self.ops.rotate(&self.heads(x, &layer.key, heads, norm)?, cos, sin)?;
+        Ok((k, self.heads(x, &layer.value, heads, None)?))
+    }
+
+    /// Attention of each sequence to its own keys, old and new; `counts` says how many queries each has.
     fn attend(
         &self,
         layer: &Layer<O::Tensor>,
         number: usize,
-        x: &O::Tensor,
-        (cos, sin): &(O::Tensor, O::Tensor),
+        [q, k, v]: [&O::Tensor; 3],
+        counts: &[usize],
         batch: &mut [Rows<'_, O::Tensor>],
     ) -> Result<O::Tensor, Error> {
         let (ops, text) = (&self.ops, &self.config.text);
-        let tokens = ops.shape(x)[0];
-        let heads = |linear: &Linear<O::Tensor>, heads: usize, norm: Option<&O::Tensor>| {
-            let x = ops.reshape(&ops.linear(x, linear)?, &[tokens, heads, text.head_dim])?;
-            norm.map_or(Ok(x.clone()), |norm| ops.rms_norm(&x, norm, text.rms_norm_eps))
+        let output = if batch.iter().all(|rows| rows.cache.is_none()) {
+            // One operation: a slice of each sequence would have a gradient of the whole batch's size.
+            let segments = batch.iter().zip(counts);
+            let segments = segments.map(|(rows, &queries)| Segment { queries, keys: rows.ids.len() });
+            ops.attention(q, k, v, &segments.collect::<Vec<_>>(), true)?
+        } else {
+            let (mut outputs, mut q_start, mut k_start) = (Vec::with_capacity(batch.len()), 0, 0);
+            for (rows, &queries) in batch.iter_mut().zip(counts) {
+                let new = rows.ids.len();
+                let (mut keys, mut values) =
+                    (ops.narrow(k, 0, k_start, new)?, ops.narrow(v, 0, k_start, new)?);
+                if let Some(cache) = &mut rows.cache {
+                    (keys, values) = cache.extend(ops, number, &keys, &values)?;
+                }
+                let segment = Segment { queries, keys: ops.shape(&keys)[0] };
+                let q = ops.narrow(q, 0, q_start, queries)?;
+                outputs.push(ops.attention(&q, &keys, &values, &[segment], true)?);
+                (q_start, k_start) = (q_start + queries, k_start + new);
+            }
+            ops.cat(&outputs)?
         };
-        let (query_norm, key_norm) = layer.head_norms.as_ref().map(|(q, k)| (q, k)).unzip();
-        let q = ops.rotate(&heads(&layer.query, text.num_attention_heads, query_norm)?, cos, sin)?;
-        let k = ops.rotate(&heads(&layer.key, text.num_key_value_heads, key_norm)?, cos, sin)?;
-        let v = heads(&layer.value, text.num_key_value_heads, None)?;
-        let (mut outputs, mut start) = (Vec::with_capacity(batch.len()), 0);
-        for rows in batch.iter_mut() {
-            let queries = rows.ids.len();
-            let part = |x: &O::Tensor| ops.narrow(x, 0, start, queries);
-            let (keys, values) = rows.cache.extend(ops, number, &part(&k)?, &part(&v)?)?;
-            let segment = Segment { queries, keys: rows.cache.length + queries };
-            outputs.push(ops.attention(&part(&q)?, &keys, &values, &[segment], true)?);
-            start += queries;
-        }
-        let output = if outputs.len() == 1 { outputs.remove(0) } else { ops.cat(&outputs)? };
-        let output = ops.reshape(&output, &[tokens, text.num_attention_heads * text.head_dim])?;
+        let rows = ops.shape(&output)[0];
+        let output = ops.reshape(&output, &[rows, text.num_attention_heads * text.head_dim])?;
         ops.linear(&output, &layer.output)
     }
+}
+
+/// Places among a batch's rows of those whose hidden states are wanted; `None` where all are.
+fn wanted_rows<T>(batch: &[Rows<'_, T>]) -> Option<Vec<u32>> {
+    if batch.iter().all(|rows| rows.wanted() == rows.ids.len()) {
+        return None;
+    }
+    let (mut wanted, mut end) = (Vec::new(), 0);
+    for rows in batch {
+        end += rows.ids.len() as u32;
+        wanted.extend(end - rows.wanted() as u32..end);
+    }
+    Some(wanted)
 }
 
 /// The visual rows of a batch.

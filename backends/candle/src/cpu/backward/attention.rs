@@ -9,8 +9,10 @@ use crate::cpu::attention::{exp, seen};
 use crate::cpu::dot::dot;
 use crate::cpu::vector::{Matrix, multiply};
 
-/// Queries whose shares are held at once.
+/// Most queries whose shares are held at once.
 const QUERIES: usize = 128;
+/// Shares that are held at once: with their slopes, half of a core's second-level cache.
+const SHARES: usize = 1 << 16;
 
 /// Of [`crate::cpu::attention`] of q, k and v: their gradients. Shares are made anew: to keep them would
 /// take memory by the square of the length.
@@ -64,10 +66,10 @@ fn one_segment(
 ) {
     let Heads { queries, keys, dim } = heads;
     let (q_row, k_row, scale) = (queries * dim, keys * dim, (dim as f32).powf(-0.5));
-    let most = QUERIES.min(segment.queries) * segment.keys;
-    let (mut shares, mut slopes) = (vec![0.0f32; most], vec![0.0f32; most]);
-    for first in (0..segment.queries).step_by(QUERIES) {
-        let rows = QUERIES.min(segment.queries - first);
+    let block = (SHARES / segment.keys).clamp(16, QUERIES).min(segment.queries);
+    let (mut shares, mut slopes) = (vec![0.0f32; block * segment.keys], vec![0.0f32; block * segment.keys]);
+    for first in (0..segment.queries).step_by(block) {
+        let rows = block.min(segment.queries - first);
         // The last query of these sees most.
         let count = seen(first + rows - 1, segment, causal);
         for head in 0..queries {

@@ -9,6 +9,7 @@ pub use attention::attention;
 
 use super::attention::exp;
 use super::dot::dot;
+use super::elementwise::{add_to_row, normal};
 use super::vector::{Matrix, multiply_rows};
 
 /// Elements that a task takes.
@@ -51,6 +52,22 @@ fn gelu_part(out: &mut [f32], x: &[f32], grad: &[f32]) {
         let slope = 1.595_769 * (1.0 + 3.0 * 0.044_715 * x * x);
         let share = 1.0 / (1.0 + exp(-inner));
         *out = grad * share * (1.0 + x * slope * (1.0 - share));
+    }
+}
+
+/// Of [`super::elementwise::gelu`].
+pub fn gelu(x: &[f32], grad: &[f32]) -> Vec<f32> {
+    let mut out = vec![0.0; x.len()];
+    let inputs = x.par_chunks(TASK).zip(grad.par_chunks(TASK));
+    out.par_chunks_mut(TASK).zip(inputs).for_each(|(out, (x, grad))| gelu_exact_part(out, x, grad));
+    out
+}
+
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl", "x86_64+avx2+fma"))]
+fn gelu_exact_part(out: &mut [f32], x: &[f32], grad: &[f32]) {
+    for ((out, &x), grad) in out.iter_mut().zip(x).zip(grad) {
+        // 1 / sqrt(2 pi)
+        *out = grad * (normal(x) + x * 0.398_942_3 * exp(-0.5 * x * x));
     }
 }
 
@@ -117,11 +134,26 @@ fn by_rows(
             sums
         })
         .collect();
-    let mut all = vec![0.0; width];
-    for sums in &sums {
-        all.iter_mut().zip(sums).for_each(|(all, sum)| *all += sum);
-    }
-    (out, all)
+    (out, total(&sums))
+}
+
+/// Of a bias that is added to every row: the sums of the columns of `grad`.
+pub fn bias(grad: &[f32], width: usize) -> Vec<f32> {
+    let sums: Vec<Vec<f32>> = grad
+        .par_chunks(ROWS * width)
+        .map(|grad| {
+            let mut sums = vec![0.0; width];
+            grad.chunks(width).for_each(|row| add_to_row(&mut sums, row));
+            sums
+        })
+        .collect();
+    total(&sums)
+}
+
+fn total(parts: &[Vec<f32>]) -> Vec<f32> {
+    let mut all = parts[0].clone();
+    parts[1..].iter().for_each(|part| add_to_row(&mut all, part));
+    all
 }
 
 /// Of a product x (n, k) by weight (out, k) transposed: gradients of x, if wanted, and of the weight.

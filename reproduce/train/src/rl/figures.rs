@@ -1,0 +1,49 @@
+//! What the log says of a step.
+
+use std::collections::BTreeMap;
+
+use crate::objective::{Advantages, Loss};
+use crate::rollout::Trajectory;
+
+/// Means over rollouts: rewards, format compliance (`f_tau`), tool calls (`kappa`), turns, lengths.
+pub fn rollout_figures(all: &[(usize, Trajectory)]) -> BTreeMap<&'static str, f64> {
+    let mean = |value: &dyn Fn(&Trajectory) -> f64| {
+        all.iter().map(|(_, one)| value(one)).sum::<f64>() / all.len().max(1) as f64
+    };
+    let calls: f64 = all.iter().map(|(_, one)| one.figures.calls as f64).sum();
+    let succeeded: f64 = all.iter().map(|(_, one)| one.figures.succeeded as f64).sum();
+    BTreeMap::from([
+        ("reward", mean(&|one| one.reward.total)),
+        ("reward_accuracy", mean(&|one| one.reward.accuracy)),
+        ("f_tau", mean(&|one| one.reward.format)),
+        ("reward_tool", mean(&|one| one.reward.tool)),
+        ("kappa", mean(&|one| one.figures.calls as f64)),
+        ("tool_success", if calls > 0.0 { succeeded / calls } else { 0.0 }),
+        ("turns", mean(&|one| one.figures.turns as f64)),
+        ("frames", mean(&|one| one.figures.frames as f64)),
+        ("length", mean(&|one| one.example.ids.len() as f64)),
+        ("generated_tokens", mean(&|one| one.figures.generated as f64)),
+        ("subagent_tokens", mean(&|one| one.figures.subagent_tokens as f64)),
+        ("truncated", mean(&|one| f64::from(u8::from(one.figures.truncated)))),
+        ("retokenised_tokens", mean(&|one| one.figures.retokenised as f64)),
+    ])
+}
+
+/// Of the update: sums over its trained tokens.
+pub fn update_figures(
+    advantages: &Advantages,
+    sums: &Loss,
+    loss: f64,
+    entropies: f64,
+) -> BTreeMap<&'static str, f64> {
+    BTreeMap::from([
+        ("loss", loss),
+        ("kl", advantages.kl_mean),
+        ("entropy", sums.mean(entropies)),
+        ("clip_fraction", sums.mean(sums.clipped as f64)),
+        ("behaviour_weight", sums.mean(sums.behaviour_weight)),
+        ("dropped_tokens", sums.dropped as f64),
+        ("trained_tokens", sums.tokens as f64),
+        ("unrewarded", advantages.unrewarded as f64),
+    ])
+}

@@ -7,14 +7,13 @@ mod parameters;
 
 pub use candle_core::Device;
 pub use cpu::exp;
-pub use ops::{CandleOps, ROLLOUTS};
+pub use ops::{CandleOps, Compute, ROLLOUTS};
 pub use parameters::{Parameter, Parameters};
 
 use std::sync::Arc;
 
 use paravt_qwen_vl::Error;
 use paravt_qwen_vl::engine::{Engine, Options};
-use paravt_qwen_vl::ops::Precision;
 
 /// Whether candle's CUDA kernels are built in.
 pub const HAS_CUDA: bool = cfg!(feature = "cuda");
@@ -29,17 +28,21 @@ pub fn start(mut options: Options, device: Device) -> Result<Engine, Error> {
     Engine::start("candle", options, move || Ok(CandleOps::new(device, precision)))
 }
 
-/// A model on the CPU whose weights are those of a trainer, as they are at each moment. What it answers
-/// depends on the prompt and the seed alone: nothing is kept from one prompt for the next, and at most
-/// [`ROLLOUTS`] decode together, each as if it were alone.
+/// A model whose weights are those of a trainer, as they are at each moment. What it answers depends on
+/// the prompt and the seed alone: nothing is kept from one prompt for the next, and at most [`ROLLOUTS`]
+/// decode together, on the CPU each as if it were alone.
 ///
 /// # Errors
 /// As [`Engine::start`].
-pub fn start_shared(mut options: Options, parameters: Arc<Parameters>) -> Result<Engine, Error> {
-    options.precision = Precision::F32;
+pub fn start_shared(
+    mut options: Options,
+    compute: Compute,
+    parameters: Arc<Parameters>,
+) -> Result<Engine, Error> {
+    options.precision = compute.precision;
     options.reuse = false;
     options.batch = options.batch.min(ROLLOUTS);
-    Engine::start("candle", options, move || Ok(CandleOps::sharing(parameters)))
+    Engine::start("candle", options, move || Ok(CandleOps::sharing(&compute, parameters)))
 }
 
 /// Vector units that the kernels use here, e.g. `avx512f, amx-bf16`.

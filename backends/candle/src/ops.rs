@@ -19,6 +19,29 @@ pub struct CandleOps {
     purpose: Purpose,
 }
 
+/// Where and in what a trainer computes. The weights themselves, their gradients and the optimiser's
+/// state are f32 whatever the precision: a step is far smaller than the last bit of a bfloat16 weight.
+#[derive(Debug, Clone)]
+pub struct Compute {
+    /// The one device.
+    pub device: Device,
+    /// Of activations, and of weights where they are multiplied.
+    pub precision: Precision,
+}
+
+impl Compute {
+    /// In f32 on the CPU.
+    pub fn cpu() -> Self {
+        Self { device: Device::Cpu, precision: Precision::F32 }
+    }
+}
+
+impl std::fmt::Display for Compute {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}-{}", if self.device.is_cpu() { "cpu" } else { "cuda" }, self.precision.as_str())
+    }
+}
+
 /// What the arithmetic is for.
 enum Purpose {
     /// Weights are constants; kernels need no backward pass.
@@ -42,26 +65,36 @@ fn fail(error: candle_core::Error) -> Error {
 impl CandleOps {
     /// Arithmetic in a precision on a device.
     pub fn new(device: Device, precision: Precision) -> Self {
-        let dtype = match precision {
-            Precision::F32 => DType::F32,
-            Precision::Bf16 => DType::BF16,
-            Precision::F16 => DType::F16,
-        };
-        Self { device, dtype, purpose: Purpose::Inference }
+        Self { device, dtype: dtype(precision), purpose: Purpose::Inference }
     }
 
-    /// Differentiable f32 arithmetic; weights become parameters when a model is loaded.
-    pub fn training(device: Device, parameters: Arc<Parameters>) -> Self {
-        Self { device, dtype: DType::F32, purpose: Purpose::Training(parameters) }
+    /// Differentiable arithmetic; weights become f32 parameters when a model is loaded.
+    pub fn training(compute: &Compute, parameters: Arc<Parameters>) -> Self {
+        let (device, dtype) = (compute.device.clone(), dtype(compute.precision));
+        Self { device, dtype, purpose: Purpose::Training(parameters) }
     }
 
-    /// f32 arithmetic of inference on the CPU with a trainer's weights.
-    pub fn sharing(parameters: Arc<Parameters>) -> Self {
-        Self { device: Device::Cpu, dtype: DType::F32, purpose: Purpose::Rollouts(parameters) }
+    /// Arithmetic of inference with a trainer's weights.
+    pub fn sharing(compute: &Compute, parameters: Arc<Parameters>) -> Self {
+        let (device, dtype) = (compute.device.clone(), dtype(compute.precision));
+        Self { device, dtype, purpose: Purpose::Rollouts(parameters) }
+    }
+}
+
+fn dtype(precision: Precision) -> DType {
+    match precision {
+        Precision::F32 => DType::F32,
+        Precision::Bf16 => DType::BF16,
+        Precision::F16 => DType::F16,
     }
 }
 
 impl CandleOps {
+    /// A weight in the engine's precision: a trainer's is f32.
+    fn cast(&self, weight: &Tensor) -> Result<Tensor> {
+        weight.to_dtype(self.dtype).map_err(fail)
+    }
+
     /// Whether the kernels of this crate are to be used.
     fn on_cpu(&self) -> bool {
         !self.trains() && self.device.is_cpu()
@@ -172,32 +205,35 @@ impl Ops for CandleOps {
         if let Some(product) = self.product(x, linear)? {
             return Ok(product);
         }
+        let weight = self.cast(&linear.weight)?;
+        let bias = linear.bias.as_ref().map(|bias| self.cast(bias)).transpose()?;
         if self.trains() {
-            return grad::linear(x, &linear.weight, linear.bias.as_ref()).map_err(fail);
+            return grad::linear(x, &weight, bias.as_ref()).map_err(fail);
         }
-        let weight = linear.weight.to_dtype(self.dtype).and_then(|weight| weight.t());
-        let product = weight.and_then(|weight| x.matmul(&weight)).map_err(fail)?;
-        match &linear.bias {
-            Some(bias) => product.broadcast_add(bias).map_err(fail),
+        let product = weight.t().and_then(|weight| x.matmul(&weight)).map_err(fail)?;
+        match bias {
+            Some(bias) => product.broadcast_add(&bias).map_err(fail),
             None => Ok(product),
         }
     }
 
     fn rms_norm(&self, x: &Tensor, weight: &Tensor, eps: f64) -> Result<Tensor> {
         if self.trains() {
-            return grad::rms_norm(x, weight, eps as f32).map_err(fail);
+            return grad::rms_norm(x, &self.cast(weight)?, eps as f32).map_err(fail);
         }
         if self.on_cpu() {
             let normed =
                 |x: &[f32]| with_values(weight, |weight| Ok(elementwise::rms_norm(x, weight, eps as f32)));
             return self.wrap(with_values(x, normed)?, x.dims());
         }
-        x.contiguous().and_then(|x| ops::rms_norm(&x, weight, eps as f32)).map_err(fail)
+        let weight = self.cast(weight)?;
+        x.contiguous().and_then(|x| ops::rms_norm(&x, &weight, eps as f32)).map_err(fail)
     }
 
     fn layer_norm(&self, x: &Tensor, weight: &Tensor, bias: &Tensor, eps: f64) -> Result<Tensor> {
         if self.trains() {
-            return grad::layer_norm(x, weight, bias, eps as f32).map_err(fail);
+            let (weight, bias) = (self.cast(weight)?, self.cast(bias)?);
+            return grad::layer_norm(x, &weight, &bias, eps as f32).map_err(fail);
         }
         if self.on_cpu() {
             let normed = with_values(x, |x| {
@@ -207,7 +243,8 @@ impl Ops for CandleOps {
             });
             return self.wrap(normed?, x.dims());
         }
-        x.contiguous().and_then(|x| ops::layer_norm(&x, weight, bias, eps as f32)).map_err(fail)
+        let (weight, bias) = (self.cast(weight)?, self.cast(bias)?);
+        x.contiguous().and_then(|x| ops::layer_norm(&x, &weight, &bias, eps as f32)).map_err(fail)
     }
 
     fn activate(&self, x: &Tensor, activation: Activation) -> Result<Tensor> {

@@ -7,6 +7,7 @@ use futures::future::try_join_all;
 use paravt_nano::{Curriculum, Kind, write_model};
 use paravt_suite::backend::{Backend, CallId, Generation, Request};
 use paravt_suite::message::{Content, Message};
+use paravt_train::Compute;
 use paravt_train::data::Conversations;
 use paravt_train::sft::{self, SftConfig, SftStep};
 
@@ -33,12 +34,17 @@ impl Conversations for Lessons {
 ///
 /// # Errors
 /// A file that cannot be written, or a checkpoint of other settings.
-pub fn train(out: &Path, config: &SftConfig, tell: impl FnMut(&SftStep)) -> Result<(), Error> {
+pub fn train(
+    out: &Path,
+    config: &SftConfig,
+    compute: &Compute,
+    tell: impl FnMut(&SftStep),
+) -> Result<(), Error> {
     let fresh = out.join("fresh");
     if !fresh.join("model.safetensors").is_file() {
         write_model(&fresh, config.seed)?;
     }
-    sft::train(&fresh, out, Arc::new(Lessons { seed: config.seed }), config, tell)?;
+    sft::train(&fresh, out, Arc::new(Lessons { seed: config.seed }), config, compute, tell)?;
     Ok(())
 }
 

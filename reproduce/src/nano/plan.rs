@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use paravt_suite::frames::FrameSource;
+use paravt_train::Compute;
 use paravt_train::rl::{self, RlConfig, RlStep, RlTask};
 use paravt_train::sft::{self, SftConfig, SftStep};
 
@@ -167,6 +168,7 @@ impl Step {
         recipe: &NanoRecipe,
         before: &[Step],
         frames: &Arc<dyn FrameSource>,
+        compute: &Compute,
         mut tell: impl FnMut(Told<'_>),
     ) -> Result<(), Error> {
         let out = self.stage.folder();
@@ -185,7 +187,8 @@ impl Step {
                 let root = data()?;
                 let rows = Traces::read(root, frames)?;
                 let base = input(|work| matches!(work, Work::Base))?;
-                sft::train(base, out, Arc::new(rows), config, |step| tell(Told::Sft(step, config.steps)))?;
+                let tell = |step: &SftStep| tell(Told::Sft(step, config.steps));
+                sft::train(base, out, Arc::new(rows), config, compute, tell)?;
             }
             Work::Rl { config, .. } => {
                 let root = data()?;
@@ -193,6 +196,7 @@ impl Step {
                     prompts: prompts(root)?,
                     protocol: Arc::new(paravt_nano::protocol()),
                     frames: Arc::clone(frames),
+                    compute: compute.clone(),
                 };
                 let base = input(|work| matches!(work, Work::Sft { .. }))?.join("final");
                 rl::train(&base, out, &task, config, |step| tell(Told::Rl(step, config.steps)))?;

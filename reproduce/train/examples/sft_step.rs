@@ -7,7 +7,7 @@
 use std::path::Path;
 use std::time::Instant;
 
-use candle_core::Device;
+use paravt_backend_candle::Compute;
 use paravt_suite::conversation::parse_conversation;
 use paravt_train::example::Example;
 use paravt_train::learner::Learner;
@@ -26,7 +26,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         return Err("see the head of this file".into());
     };
     let (packs, steps): (usize, usize) = (packs.parse()?, steps.parse()?);
-    let learner = Learner::load(Path::new(model), Device::Cpu)?;
+    let learner = Learner::load(Path::new(model), &Compute::cpu())?;
     let rows: Vec<serde_json::Value> = serde_json::from_slice(&std::fs::read(conversations)?)?;
     let examples = rows
         .iter()

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use candle_core::{Device, Tensor};
-use paravt_backend_candle::{CandleOps, Parameter, Parameters};
+use candle_core::{DType, Tensor};
+use paravt_backend_candle::{CandleOps, Compute, Parameter, Parameters};
 use paravt_qwen_vl::config::Config;
 use paravt_qwen_vl::model::{Model, Rows};
 use paravt_qwen_vl::positions::Grid;
@@ -41,12 +41,12 @@ impl Learner {
     ///
     /// # Errors
     /// A file of the folder is missing or wrong.
-    pub fn load(folder: &Path, device: Device) -> Result<Self> {
+    pub fn load(folder: &Path, compute: &Compute) -> Result<Self> {
         let config = Config::read(folder)?;
         let prompter = Arc::new(Prompter::read(folder, &config)?);
         let weights = Weights::open(folder)?;
         let parameters = Arc::new(Parameters::default());
-        let ops = CandleOps::training(device, Arc::clone(&parameters));
+        let ops = CandleOps::training(compute, Arc::clone(&parameters));
         let model = Model::load(ops, config, &weights)?;
         Ok(Self { model, parameters, prompter, folder: folder.to_owned() })
     }
@@ -71,7 +71,7 @@ impl Learner {
         &self.folder
     }
 
-    /// Logits (learned tokens of the batch, vocabulary), sequence after sequence: the row of a token is
+    /// Logits (learned tokens of the batch, vocabulary) in f32, sequence after sequence: the row of a token is
     /// what the tokens before it predict.
     ///
     /// # Errors
@@ -109,7 +109,7 @@ impl Learner {
             start += example.ids.len();
         }
         let wanted = Tensor::from_slice(&wanted, wanted.len(), hidden.device())?;
-        Ok(self.model.logits(&hidden.index_select(&wanted, 0)?)?)
+        Ok(self.model.logits(&hidden.index_select(&wanted, 0)?)?.to_dtype(DType::F32)?)
     }
 
     /// Writes a model folder that every backend loads: `model.safetensors` in f32, the rest as it was.

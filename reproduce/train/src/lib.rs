@@ -18,3 +18,4 @@ pub mod sft;
 mod workers;
 
 pub use error::{Error, Result};
+pub use paravt_backend_candle::Compute;

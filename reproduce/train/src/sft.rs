@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::Instant;
 
-use candle_core::Device;
+use paravt_backend_candle::Compute;
 use paravt_qwen_vl::prompt::Prompter;
 use rand::SeedableRng as _;
 use rand::rngs::StdRng;
@@ -98,11 +98,12 @@ pub fn train(
     out: &Path,
     data: Arc<dyn Conversations>,
     config: &SftConfig,
+    compute: &Compute,
     mut tell: impl FnMut(&SftStep),
 ) -> Result<()> {
     let checkpoints = Checkpoints::new(out);
     let latest = checkpoints.latest();
-    let learner = Learner::load(latest.as_deref().unwrap_or(base), Device::Cpu)?;
+    let learner = Learner::load(latest.as_deref().unwrap_or(base), compute)?;
     let mut optimizer = AdamW::new(config.optimizer.clone(), learner.parameters().all());
     let mut progress = match &latest {
         Some(folder) => Checkpoints::restore(folder, &mut optimizer, config)?,

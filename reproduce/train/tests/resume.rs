@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use paravt_nano::{Curriculum, Kind};
 use paravt_suite::message::Message;
+use paravt_train::Compute;
 use paravt_train::data::Conversations;
 use paravt_train::optimizer::AdamWConfig;
 use paravt_train::sft::{self, SftConfig};
@@ -44,24 +45,30 @@ fn supervised_training_that_stops_anywhere_ends_the_same() {
     let folder = tempfile::tempdir().unwrap();
     let base = fresh(folder.path());
     let whole = folder.path().join("whole");
-    sft::train(&base, &whole, Arc::new(Lessons(11)), &config(), |_| {}).unwrap();
+    sft::train(&base, &whole, Arc::new(Lessons(11)), &config(), &Compute::cpu(), |_| {}).unwrap();
     assert_eq!(log(&whole).len(), 8);
     for stop in [1, 5] {
         // Stopped in the middle of a step: what came after the last checkpoint is lost, and no more.
         let part = folder.path().join(format!("part{stop}"));
         let stopped = std::panic::catch_unwind(|| {
-            sft::train(&base, &part, Arc::new(Lessons(11)), &config(), |step| assert_ne!(step.step, stop))
+            sft::train(&base, &part, Arc::new(Lessons(11)), &config(), &Compute::cpu(), |step| {
+                assert_ne!(step.step, stop)
+            })
         });
         assert!(stopped.is_err() && !part.join("final").exists());
         let mut steps = Vec::new();
-        sft::train(&base, &part, Arc::new(Lessons(11)), &config(), |step| steps.push(step.step)).unwrap();
+        sft::train(&base, &part, Arc::new(Lessons(11)), &config(), &Compute::cpu(), |step| {
+            steps.push(step.step)
+        })
+        .unwrap();
         assert_eq!(steps[0], stop / 2 * 2 + 1, "goes on after the last checkpoint");
         assert_eq!(weights(&part.join("final")), weights(&whole.join("final")));
         assert_eq!(log(&part), log(&whole));
     }
     // Other settings are another run.
     let other = SftConfig { pack_tokens: 301, ..config() };
-    let error = sft::train(&base, &whole, Arc::new(Lessons(11)), &other, |_| {}).unwrap_err();
+    let error =
+        sft::train(&base, &whole, Arc::new(Lessons(11)), &other, &Compute::cpu(), |_| {}).unwrap_err();
     assert!(error.to_string().contains("pack_tokens was 300, is 301"), "{error}");
 }
 
@@ -71,11 +78,19 @@ fn rows_that_are_too_long_are_left_out_and_counted() {
     let base = fresh(folder.path());
     let config = SftConfig { pack_tokens: 120, steps: 3, ..config() };
     let out = folder.path().join("out");
-    sft::train(&base, &out, Arc::new(Lessons(8)), &config, |_| {}).unwrap();
+    sft::train(&base, &out, Arc::new(Lessons(8)), &config, &Compute::cpu(), |_| {}).unwrap();
     assert!(log(&out)[2]["over_long_rows"].as_f64().unwrap() > 0.0);
-    let error = sft::train(&base, &folder.path().join("none"), Arc::new(Lessons(0)), &config, |_| {});
+    let error = sft::train(
+        &base,
+        &folder.path().join("none"),
+        Arc::new(Lessons(0)),
+        &config,
+        &Compute::cpu(),
+        |_| {},
+    );
     assert!(error.unwrap_err().to_string().contains("no row"));
     let tiny = SftConfig { pack_tokens: 2, ..config };
-    let error = sft::train(&base, &folder.path().join("tiny"), Arc::new(Lessons(8)), &tiny, |_| {});
+    let error =
+        sft::train(&base, &folder.path().join("tiny"), Arc::new(Lessons(8)), &tiny, &Compute::cpu(), |_| {});
     assert!(error.unwrap_err().to_string().contains("no row fits into 2 tokens"));
 }

@@ -8,7 +8,7 @@ mod runs;
 use std::path::Path;
 use std::sync::Arc;
 
-use paravt_backend_candle::start_shared;
+use paravt_backend_candle::{Compute, start_shared};
 use paravt_nano::{RL_FILE, TrainingSizes, make_training, protocol, read_prompts};
 use paravt_qwen_vl::engine::Options;
 use paravt_qwen_vl::ops::Precision;
@@ -35,6 +35,7 @@ fn task(folder: &Path) -> RlTask {
         prompts: prompts.collect(),
         protocol: Arc::new(protocol()),
         frames: Arc::new(CachedFrames::default()) as Arc<dyn FrameSource>,
+        compute: Compute::cpu(),
     }
 }
 
@@ -102,7 +103,7 @@ fn pyvision_oversamples_until_enough_groups_spread() {
 fn log_probabilities_of_a_rollout_are_those_that_the_trainer_finds() {
     let folder = tempfile::tempdir().unwrap();
     let (base, task) = (fresh(folder.path()), task(&folder.path().join("data")));
-    let learner = Learner::load(&base, candle_core::Device::Cpu).unwrap();
+    let learner = Learner::load(&base, &Compute::cpu()).unwrap();
     let options = Options {
         folder: base.clone(),
         precision: Precision::F32,
@@ -113,7 +114,7 @@ fn log_probabilities_of_a_rollout_are_those_that_the_trainer_finds() {
         tempered_logprobs: true,
     };
     let roller = Roller {
-        engine: Arc::new(start_shared(options, Arc::clone(learner.parameters())).unwrap()),
+        engine: Arc::new(start_shared(options, Compute::cpu(), Arc::clone(learner.parameters())).unwrap()),
         protocol: Arc::clone(&task.protocol),
         frames: Arc::clone(&task.frames),
         config: config().rollout,

@@ -5,7 +5,9 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::process::Command;
 
-use candle_core::{Device, Tensor};
+use candle_core::{DType, Device, Tensor};
+use paravt_backend_candle::Compute;
+use paravt_qwen_vl::ops::Precision;
 use paravt_suite::conversation::parse_conversation;
 use paravt_train::example::Example;
 use paravt_train::learner::Learner;
@@ -70,7 +72,7 @@ fn compare(folder: &Path) {
     let tensors = candle_core::safetensors::load(folder.join("training.safetensors"), &Device::Cpu).unwrap();
     let recorded: Recorded =
         serde_json::from_slice(&std::fs::read(folder.join("training.json")).unwrap()).unwrap();
-    let learner = Learner::load(folder, Device::Cpu).unwrap();
+    let learner = Learner::load(folder, &Compute::cpu()).unwrap();
     let examples: Vec<Example> = recorded
         .messages
         .iter()
@@ -102,6 +104,7 @@ fn compare(folder: &Path) {
     let wanted = scalar(&tensors, "sft_loss");
     assert!((loss - wanted).abs() <= 1e-5 * wanted, "{label}: loss {loss}, torch {wanted}");
     assert_close(&label, "sft", &tensors, &named(&gradients));
+    in_bfloat16(folder, &label, &packs, wanted, &named(&gradients));
 
     // The policy objective, all in one batch.
     let knobs = Knobs::paragrpo();
@@ -133,6 +136,49 @@ fn compare(folder: &Path) {
     let after: Vec<(String, Tensor)> =
         learner.named().into_iter().map(|(name, weight)| (name, weight.var.as_tensor().clone())).collect();
     assert_close(&label, "after", &tensors, &after);
+}
+
+/// The same step in bfloat16 with f32 weights: gradients but for its rounding, and updates that are too
+/// small for a bfloat16 weight.
+fn in_bfloat16(
+    folder: &Path,
+    label: &str,
+    packs: &[Vec<Example>],
+    loss: f64,
+    gradients: &[(String, Tensor)],
+) {
+    let compute = Compute { precision: Precision::Bf16, ..Compute::cpu() };
+    let learner = Learner::load(folder, &compute).unwrap();
+    let config = AdamWConfig { learning_rate: 1e-7, weight_decay: 0.0, ..AdamWConfig::default() };
+    let mut optimizer = AdamW::new(config, learner.parameters().all());
+    let (found, rounded) = sft::gradients(&learner, &optimizer, packs).unwrap();
+    assert!((found - loss).abs() <= 0.01 * loss, "{label}: loss {found} in bfloat16, {loss} in f32");
+    let (mut off, mut all) = (0.0, 0.0);
+    for (name, gradient) in gradients {
+        let rounded = rounded.get(name).unwrap();
+        assert_eq!(rounded.dtype(), DType::F32);
+        off += norm(&(rounded - gradient).unwrap()).powi(2);
+        all += norm(gradient).powi(2);
+    }
+    let off = (off / all).sqrt();
+    println!("{label}: gradients in bfloat16 are {off:.1e} from those in f32");
+    assert!(off > 1e-4 && off < 0.05, "{label}: {off}");
+
+    let copies = |learner: &Learner| -> Vec<Tensor> {
+        learner.named().iter().map(|(_, weight)| weight.var.as_tensor().copy().unwrap()).collect()
+    };
+    let before = copies(&learner);
+    optimizer.step(&rounded, 1.0).unwrap();
+    let (mut moved, mut kept, mut count) = (0, 0, 0);
+    for (before, after) in before.iter().zip(copies(&learner)) {
+        let values = |x: &Tensor| x.flatten_all().unwrap().to_vec1::<f32>().unwrap();
+        for (before, after) in values(before).into_iter().zip(values(&after)) {
+            count += 1;
+            moved += usize::from(before != after);
+            kept += usize::from(half::bf16::from_f32(before) == half::bf16::from_f32(after));
+        }
+    }
+    assert!(2 * moved > count && 10 * kept > 9 * count, "{label}: {moved} moved, {kept} of {count} kept");
 }
 
 #[test]

@@ -50,18 +50,32 @@ impl EngineArgs {
         u32::from(self.device != "cpu")
     }
 
+    /// Where and in what to train.
+    pub fn compute(&self) -> anyhow::Result<candle::Compute> {
+        let place = Place::parse(&self.device)?;
+        let precision = self.precision(place);
+        if precision == Precision::F16 {
+            bail!("--dtype f16: gradients would vanish; bf16 or f32 train");
+        }
+        Ok(candle::Compute { device: place.candle()?, precision })
+    }
+
+    fn precision(&self, place: Place) -> Precision {
+        match self.dtype.as_deref() {
+            Some("bf16") => Precision::Bf16,
+            Some("f16") => Precision::F16,
+            None if place != Place::Cpu => Precision::Bf16,
+            _ => Precision::F32,
+        }
+    }
+
     /// The engine for a model, loaded by whoever asks first.
     pub async fn start(&self, name: EngineName, model: Option<&str>) -> anyhow::Result<Arc<dyn Backend>> {
         let model = model.context("an in-process engine needs --model DIR")?;
         let engine = self.loaded.get_or_try_init(|| async {
             let (model, revision) = (model.to_owned(), self.revision.clone());
             let place = Place::parse(&self.device)?;
-            let precision = match self.dtype.as_deref() {
-                Some("bf16") => Precision::Bf16,
-                Some("f16") => Precision::F16,
-                None if place != Place::Cpu => Precision::Bf16,
-                _ => Precision::F32,
-            };
+            let precision = self.precision(place);
             let batch = self.batch;
             let load = move || {
                 let folder = hub::resolve(&model, &revision)?;
@@ -88,18 +102,22 @@ impl EngineArgs {
     }
 }
 
-/// A model folder on candle, on the CPU in f32.
-pub fn start_candle(model: &Path, batch: usize) -> anyhow::Result<Arc<dyn Backend>> {
+/// A model folder on candle, where its trainer computes.
+pub fn start_candle(
+    model: &Path,
+    batch: usize,
+    compute: &candle::Compute,
+) -> anyhow::Result<Arc<dyn Backend>> {
     let options = Options {
         folder: model.to_owned(),
-        precision: Precision::F32,
-        memory: Place::Cpu.memory(),
+        precision: compute.precision,
+        memory: if compute.device.is_cpu() { Place::Cpu.memory() } else { u64::MAX },
         batch,
         narrow_weights: false,
         reuse: true,
         tempered_logprobs: false,
     };
-    Ok(Arc::new(candle::start(options, Place::Cpu.candle()?)?))
+    Ok(Arc::new(candle::start(options, compute.device.clone())?))
 }
 
 /// A device.

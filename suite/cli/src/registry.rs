@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crate::engines::{self, EngineArgs, EngineName};
 use anyhow::{Context as _, bail};
+use paravt_backend_candle::Compute;
 use paravt_backend_openai::{Config, OpenAi, Secret};
 use paravt_backend_replay::Replay;
 use paravt_suite::backend::Backend;
@@ -160,6 +161,11 @@ impl BackendArgs {
     /// What `--from` names.
     pub fn from(&self) -> Option<&std::path::Path> {
         self.from.as_deref()
+    }
+
+    /// Where and in what an embedded recipe trains and evaluates.
+    pub fn compute(&self) -> anyhow::Result<Compute> {
+        self.engine.compute()
     }
 
     /// GPUs that the model runs on, where that is known.

@@ -8,10 +8,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use candle_core::Device;
-use paravt_backend_candle::start_shared;
+use paravt_backend_candle::{Compute, start_shared};
 use paravt_qwen_vl::engine::Options;
-use paravt_qwen_vl::ops::Precision;
 use paravt_suite::frames::FrameSource;
 use paravt_suite::protocol::Protocol;
 use rand::SeedableRng as _;
@@ -102,6 +100,8 @@ pub struct RlTask {
     pub protocol: Arc<Protocol>,
     /// Where frames come from.
     pub frames: Arc<dyn FrameSource>,
+    /// Where to compute.
+    pub compute: Compute,
 }
 
 /// Trains `base` and leaves the model in `out/final`. Goes on from the last checkpoint in `out`.
@@ -120,17 +120,17 @@ pub fn train(
     }
     let checkpoints = Checkpoints::new(out);
     let latest = checkpoints.latest();
-    let learner = Learner::load(latest.as_deref().unwrap_or(base), Device::Cpu)?;
+    let learner = Learner::load(latest.as_deref().unwrap_or(base), &task.compute)?;
     let mut optimizer = AdamW::new(config.optimizer.clone(), learner.parameters().all());
     let mut progress: Progress = match &latest {
         Some(folder) => Checkpoints::restore(folder, &mut optimizer, config)?,
         None => Progress::default(),
     };
     let reference =
-        (config.objective.kl_coef != 0.0).then(|| Learner::load(base, Device::Cpu)).transpose()?;
+        (config.objective.kl_coef != 0.0).then(|| Learner::load(base, &task.compute)).transpose()?;
     let options = Options {
         folder: learner.folder().to_owned(),
-        precision: Precision::F32,
+        precision: task.compute.precision,
         memory: u64::MAX,
         batch: config.prompts_per_step * config.rollout.group_size,
         narrow_weights: false,
@@ -138,7 +138,7 @@ pub fn train(
         tempered_logprobs: true,
     };
     let roller = Roller {
-        engine: Arc::new(start_shared(options, Arc::clone(learner.parameters()))?),
+        engine: Arc::new(start_shared(options, task.compute.clone(), Arc::clone(learner.parameters()))?),
         protocol: Arc::clone(&task.protocol),
         frames: Arc::clone(&task.frames),
         config: config.rollout.clone(),

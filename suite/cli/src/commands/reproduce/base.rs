@@ -25,8 +25,8 @@ pub fn run(args: &Args, out: &Path) -> anyhow::Result<Exit> {
         );
         return Ok(Exit::Ok);
     }
-    let started = Instant::now();
-    base::train(out, &config, |step| {
+    let (started, compute) = (Instant::now(), args.backend.compute()?);
+    base::train(out, &config, &compute, |step| {
         if step.step % 50 == 0 || step.step == config.steps {
             let minutes = started.elapsed().as_secs_f64() / 60.0;
             eprintln!(
@@ -36,7 +36,7 @@ pub fn run(args: &Args, out: &Path) -> anyhow::Result<Exit> {
         }
     })?;
     let model = out.join("final");
-    let backend = engines::start_candle(&model, EXAM)?;
+    let backend = engines::start_candle(&model, EXAM, &compute)?;
     let runtime = tokio::runtime::Builder::new_current_thread().build().context("cannot start a thread")?;
     println!("answers right to the letter, on rows it was not trained on:");
     for (kind, right) in runtime.block_on(base::examine(backend.as_ref(), EXAM))? {

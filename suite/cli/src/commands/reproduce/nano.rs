@@ -11,6 +11,7 @@ use paravt_reports::{Training, find_runs};
 use paravt_reproduce::nano::{self, Comparison, NanoRecipe, NanoRun, Step, Told, Work};
 use paravt_suite::frames::{CachedFrames, FrameSource};
 use paravt_suite::task::{DataRoot, Task};
+use paravt_train::Compute;
 
 use super::Args;
 use crate::commands::report;
@@ -26,7 +27,13 @@ const CONCURRENCY: usize = 32;
 /// Runs the command.
 pub fn run(args: &Args, recipe: &NanoRecipe, out: &Path) -> anyhow::Result<Exit> {
     let seeds: Vec<u64> = (args.nano.seed..).take(if args.nano.full { 3 } else { 1 }).collect();
-    let steps = nano::steps(recipe, &out.join("stages"), &seeds, args.nano.full)?;
+    let compute = args.backend.compute()?;
+    // What another device or number type made is kept apart.
+    let stages = match compute.to_string() {
+        name if name == Compute::cpu().to_string() => "stages".to_owned(),
+        name => format!("stages-{name}"),
+    };
+    let steps = nano::steps(recipe, &out.join(stages), &seeds, args.nano.full)?;
     if args.plan {
         println!("{}", recipe.title);
         for (number, step) in steps.iter().enumerate() {
@@ -59,11 +66,13 @@ pub fn run(args: &Args, recipe: &NanoRecipe, out: &Path) -> anyhow::Result<Exit>
             Work::Evaluate { run, model } => {
                 bar.finish_and_clear();
                 eprintln!("{}", line(step));
-                evaluate(recipe, run, step, model, world.stage.folder(), &frames)?
+                evaluate(recipe, run, step, model, world.stage.folder(), &frames, &compute)?
             }
             _ => {
                 let source = Arc::clone(&frames) as Arc<dyn FrameSource>;
-                step.execute(recipe, &steps[..number], &source, |told| bar.set_message(message(&told)))?;
+                step.execute(recipe, &steps[..number], &source, &compute, |told| {
+                    bar.set_message(message(&told));
+                })?;
                 Exit::Ok
             }
         };
@@ -172,6 +181,7 @@ fn evaluate(
     model: &Path,
     world: &Path,
     frames: &Arc<CachedFrames>,
+    compute: &Compute,
 ) -> anyhow::Result<Exit> {
     let tasks = registry::tasks();
     let wanted: Vec<&dyn Task> = registry::select_tasks(&tasks, &recipe.evaluate.splits)?;
@@ -182,11 +192,11 @@ fn evaluate(
         tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start threads")?;
     let (sender, stop) = tokio::sync::watch::channel(false);
     runtime.spawn(crate::commands::run::stop_on_ctrl_c(sender));
-    let engine = engines::start_candle(model, CONCURRENCY)?;
+    let engine = engines::start_candle(model, CONCURRENCY, compute)?;
     let common = Common {
         root: &root,
         select: &select,
-        gpus: Some(0),
+        gpus: Some(u32::from(!compute.device.is_cpu())),
         concurrency: CONCURRENCY,
         resume: true,
         allow_partial: false,

@@ -46,6 +46,10 @@ def conversation(frames: int, text: int, answer: int, folder: Path, rng: random.
     return [{"role": "user", "content": parts}, {"role": "assistant", "content": words(answer, rng)}]
 
 
+# What the command sets for itself when it trains (suite/cli/src/threads.rs and memory.rs).
+AS_THE_COMMAND = {"CANDLE_NUM_THREADS": "1", "RAYON_NUM_THREADS": "1",
+                  "GLIBC_TUNABLES": "glibc.malloc.mmap_threshold=1073741824:glibc.malloc.trim_threshold=2147483647"}
+
 # Frames, tokens of the question and of what the assistant says, as twenty rows of the cold start of
 # paravt-nano have them: windows of sub-agents, overviews with one call, several calls, and their answers.
 COLD_START = ([(8, 14, 11)] * 8 + [(64, 35, 20)] * 4 + [(frames, 35, 20) for frames in (8, 16)]
@@ -135,8 +139,8 @@ def torch_worker() -> None:
     print(json.dumps({"tokens": tokens, "losses": losses, "seconds": seconds}))
 
 
-def run(command: list, **threads: str) -> dict:
-    out = subprocess.run(command, check=True, text=True, stdout=subprocess.PIPE, env=os.environ | threads).stdout
+def run(command: list, **variables: str) -> dict:
+    out = subprocess.run(command, check=True, text=True, stdout=subprocess.PIPE, env=os.environ | variables).stdout
     return json.loads(out.splitlines()[-1])
 
 
@@ -205,7 +209,7 @@ def main() -> None:
             path = Path(folder) / "conversations.json"
             path.write_text(json.dumps(conversations))
             ours = run([args.bin, str(MODEL), str(path), str(PACKS), str(args.steps)],
-                       CANDLE_NUM_THREADS="1", RAYON_NUM_THREADS="1")  # As the command sets them to train.
+                       **AS_THE_COMMAND)
             theirs = {kind: run([sys.executable, __file__, "torch", str(path), kind, str(args.steps)])
                       for kind in ("padded", "single")}
             for kind, found in theirs.items():

@@ -59,7 +59,7 @@ pub fn page(report: &Report, runs: &[Run], thumbnails: &Thumbnails) -> Result<St
             many => Some(report.cells.len()).filter(|cells| *cells > MANY),
             forest => charts::forest(report),
             tables => sections::tables(&tables),
-            study => sections::study(&tables),
+            study => sections::study(report),
             scores => sections::scores(report),
             claims => sections::claims(&tables),
             splits => sections::splits(report),

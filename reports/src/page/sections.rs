@@ -10,7 +10,7 @@ use crate::Report;
 use crate::cells::{Cell, Verdict};
 use crate::compare::{Pair, compare};
 use crate::runs::Run;
-use crate::study::Finding;
+use crate::study::{Answer, Effect, Finding, Question};
 use crate::table::{Datum, Kind, Table};
 
 /// What the runs say, in one sentence, and its kind for the colour.
@@ -69,14 +69,51 @@ pub fn claims(tables: &[Table]) -> Value {
     }
 }
 
-/// What the recipe asked: over all splits, and split by split.
-pub fn study(tables: &[Table]) -> Value {
-    let Some(table) = tables.iter().find(|table| table.name == "study") else { return Value::UNDEFINED };
-    let split = table.headings.iter().position(|heading| heading.name == "split").unwrap_or_default();
-    let (means, splits): (Vec<_>, Vec<_>) =
-        table.shown().into_iter().partition(|row| row[split] == crate::study::ALL);
-    let (means, splits) = (shown_rows(table, means), shown_rows(table, splits));
-    context! { title => visible(&table.title), means, splits }
+/// What the recipe asked: the answers, and split by split where there are several.
+pub fn study(report: &Report) -> Option<Value> {
+    let study = report.study.as_ref().filter(|study| !study.answers.is_empty())?;
+    let range = |(low, high): (f64, f64)| format!("{:+.1} to {:+.1}", 100.0 * low, 100.0 * high);
+    let figures = |answer: &Answer, effect: &Effect| {
+        [
+            answer.seeds.len().to_string(),
+            effect.pairs.to_string(),
+            format!("{:.1}", 100.0 * effect.a),
+            format!("{:.1}", 100.0 * effect.b),
+            format!("{:+.1}", 100.0 * effect.difference),
+            range(effect.by_video),
+            effect.by_seed.map(range).unwrap_or_default(),
+        ]
+    };
+    const FIGURES: [&str; 7] = ["seeds", "pairs", "A, %", "B, %", "B - A", "95 % by video", "95 % by seed"];
+    let asked = |answer: &Answer| {
+        let Question { title, a, b, .. } = &answer.question;
+        [title.clone(), a.clone(), b.clone()]
+    };
+    let (mut answers, mut splits) = (Vec::new(), Vec::new());
+    for answer in &study.answers {
+        for (number, effect) in answer.effects.iter().enumerate() {
+            let mut row = asked(answer).to_vec();
+            if number == 0 {
+                let expected = answer.question.at_least.zip(answer.finding);
+                row.push(expected.map_or_else(String::new, |(points, finding)| {
+                    format!("at least {points:+.0}: {}", finding.as_str())
+                }));
+                row.push(answer.question.paper.clone().unwrap_or_default());
+                row.extend(figures(answer, effect));
+                answers.push(row);
+            } else {
+                row.push(effect.split.clone().unwrap_or_default());
+                row.extend(figures(answer, effect));
+                splits.push(row);
+            }
+        }
+    }
+    let title = "What this recipe asks of its own runs";
+    let titles = [&["question", "A", "B", "expected", "the paper"][..], &FIGURES].concat();
+    let answers = simple(title, &titles, 5, answers);
+    let titles = [&["question", "A", "B", "split"][..], &FIGURES].concat();
+    let splits = (!splits.is_empty()).then(|| simple("Split by split", &titles, 4, splits));
+    Some(context! { title, answers, splits })
 }
 
 /// The first expectation of a study, in one sentence.

@@ -14,10 +14,6 @@ use paravt_train::learner::Learner;
 use paravt_train::optimizer::{AdamW, AdamWConfig};
 use paravt_train::sft;
 
-/// As the command has it.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     // As the command settles them: candle by itself takes its number from the environment.
     let cores = std::thread::available_parallelism()?.get();

@@ -5,16 +5,12 @@ mod commands;
 mod engines;
 mod exit;
 mod launch;
+mod memory;
 mod registry;
 mod threads;
 
 use clap::{Parser, Subcommand};
 use exit::Exit;
-
-/// A step of training makes and drops thousands of tensors of a megabyte or more, which the system's
-/// allocator hands back to the kernel each time: a sixth of the step.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -67,7 +63,11 @@ enum Command {
 
 fn main() -> std::process::ExitCode {
     let cli = Cli::parse();
-    threads::settle(matches!(&cli.command, Command::Reproduce(args) if args.trains()));
+    let trains = matches!(&cli.command, Command::Reproduce(args) if args.trains());
+    threads::settle(trains);
+    if trains {
+        memory::keep();
+    }
     let result = match cli.command {
         Command::Ask(args) => commands::ask::run(&args),
         Command::Check(args) => commands::check::run(&args),

@@ -39,7 +39,7 @@ pub fn run(args: &Args, recipe: &NanoRecipe, out: &Path) -> anyhow::Result<Exit>
         for (number, step) in steps.iter().enumerate() {
             println!("{:>3}. {}", number + 1, line(step));
         }
-        println!("{:>3}. report          {}", steps.len() + 1, out.join("report/index.html").display());
+        println!("{:>3}. report             {}", steps.len() + 1, out.join("report/index.html").display());
         return Ok(Exit::Ok);
     }
     if let Some(stage) = args.backend.from() {
@@ -130,7 +130,7 @@ fn study(recipe: &NanoRecipe, steps: &[Step]) -> anyhow::Result<Study> {
 
 fn line(step: &Step) -> String {
     let seed = step.seed.map(|seed| format!(", seed {seed}")).unwrap_or_default();
-    format!("{:<16}{}{seed}", step.stage.name(), step.title())
+    format!("{:<19}{}{seed}", step.stage.name(), step.title())
 }
 
 fn message(told: &Told<'_>) -> String {

@@ -8,12 +8,24 @@ use super::attention::exp;
 /// Elements that a task takes.
 const TASK: usize = 1 << 14;
 
+/// A kernel of one argument, on all cores: it gets the output and the input of a task.
+fn unary(x: &[f32], part: fn(&mut [f32], &[f32])) -> Vec<f32> {
+    let mut out = vec![0.0; x.len()];
+    out.par_chunks_mut(TASK).zip(x.par_chunks(TASK)).for_each(|(out, x)| part(out, x));
+    out
+}
+
+/// The same of two arguments of one length.
+pub fn binary(x: &[f32], y: &[f32], part: fn(&mut [f32], &[f32], &[f32])) -> Vec<f32> {
+    let mut out = vec![0.0; x.len()];
+    let inputs = x.par_chunks(TASK).zip(y.par_chunks(TASK));
+    out.par_chunks_mut(TASK).zip(inputs).for_each(|(out, (x, y))| part(out, x, y));
+    out
+}
+
 /// silu(gate) * up.
 pub fn gated(gate: &[f32], up: &[f32]) -> Vec<f32> {
-    let mut out = vec![0.0; gate.len()];
-    let parts = gate.par_chunks(TASK).zip(up.par_chunks(TASK));
-    out.par_chunks_mut(TASK).zip(parts).for_each(|(out, (gate, up))| gated_part(out, gate, up));
-    out
+    binary(gate, up, gated_part)
 }
 
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl", "x86_64+avx2+fma"))]
@@ -25,9 +37,7 @@ fn gated_part(out: &mut [f32], gate: &[f32], up: &[f32]) {
 
 /// Gaussian error linear unit by tanh.
 pub fn gelu_tanh(x: &[f32]) -> Vec<f32> {
-    let mut out = vec![0.0; x.len()];
-    out.par_chunks_mut(TASK).zip(x.par_chunks(TASK)).for_each(|(out, x)| gelu_part(out, x));
-    out
+    unary(x, gelu_part)
 }
 
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl", "x86_64+avx2+fma"))]
@@ -41,9 +51,7 @@ fn gelu_part(out: &mut [f32], x: &[f32]) {
 
 /// Gaussian error linear unit, exact.
 pub fn gelu(x: &[f32]) -> Vec<f32> {
-    let mut out = vec![0.0; x.len()];
-    out.par_chunks_mut(TASK).zip(x.par_chunks(TASK)).for_each(|(out, x)| gelu_exact_part(out, x));
-    out
+    unary(x, gelu_exact_part)
 }
 
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl", "x86_64+avx2+fma"))]
@@ -102,11 +110,7 @@ fn rotate_row(out: &mut [f32], x: &[f32], cos: &[f32], sin: &[f32]) {
 
 /// x + y.
 pub fn add(x: &[f32], y: &[f32]) -> Vec<f32> {
-    let mut out = vec![0.0; x.len()];
-    out.par_chunks_mut(TASK)
-        .zip(x.par_chunks(TASK).zip(y.par_chunks(TASK)))
-        .for_each(|(out, (x, y))| out.iter_mut().zip(x).zip(y).for_each(|((out, x), y)| *out = x + y));
-    out
+    binary(x, y, |out, x, y| out.iter_mut().zip(x).zip(y).for_each(|((out, x), y)| *out = x + y))
 }
 
 /// Adds y to every row of x, in place.

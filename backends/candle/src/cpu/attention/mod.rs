@@ -110,7 +110,7 @@ fn one_query(
 
 /// Replaces x by exp(x - most) and gives the sum.
 #[inline(always)]
-fn exponentials(values: &mut [f32], most: f32) -> f32 {
+pub fn exponentials(values: &mut [f32], most: f32) -> f32 {
     let mut sums = [0.0f32; 16];
     let mut parts = values.chunks_exact_mut(16);
     for part in &mut parts {

@@ -5,7 +5,7 @@ use paravt_qwen_vl::ops::Segment;
 use rayon::prelude::*;
 
 use crate::cpu::Heads;
-use crate::cpu::attention::{exp, seen};
+use crate::cpu::attention::{exponentials, seen};
 use crate::cpu::dot::dot;
 use crate::cpu::vector::{Matrix, multiply};
 
@@ -102,14 +102,7 @@ fn one_segment(
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl", "x86_64+avx2+fma"))]
 fn slopes_row(shares: &mut [f32], slopes: &mut [f32], scale: f32) {
     let most = shares.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-    for share in shares.iter_mut() {
-        *share = exp(*share - most);
-    }
-    let mut sums = [0.0f32; 16];
-    for part in shares.chunks(16) {
-        part.iter().zip(&mut sums).for_each(|(x, sum)| *sum += x);
-    }
-    let factor = 1.0 / sums.iter().sum::<f32>();
+    let factor = 1.0 / exponentials(shares, most);
     shares.iter_mut().for_each(|share| *share *= factor);
     let along = dot(shares, slopes);
     for (slope, share) in slopes.iter_mut().zip(shares) {

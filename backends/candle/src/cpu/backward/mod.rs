@@ -9,7 +9,7 @@ pub use attention::attention;
 
 use super::attention::exp;
 use super::dot::dot;
-use super::elementwise::{add_to_row, normal};
+use super::elementwise::{add_to_row, binary, normal};
 use super::vector::{Matrix, multiply_rows};
 
 /// Elements that a task takes.
@@ -39,10 +39,7 @@ fn gated_part(to_gate: &mut [f32], to_up: &mut [f32], gate: &[f32], up: &[f32], 
 
 /// Of [`super::elementwise::gelu_tanh`].
 pub fn gelu_tanh(x: &[f32], grad: &[f32]) -> Vec<f32> {
-    let mut out = vec![0.0; x.len()];
-    let inputs = x.par_chunks(TASK).zip(grad.par_chunks(TASK));
-    out.par_chunks_mut(TASK).zip(inputs).for_each(|(out, (x, grad))| gelu_part(out, x, grad));
-    out
+    binary(x, grad, gelu_part)
 }
 
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl", "x86_64+avx2+fma"))]
@@ -57,10 +54,7 @@ fn gelu_part(out: &mut [f32], x: &[f32], grad: &[f32]) {
 
 /// Of [`super::elementwise::gelu`].
 pub fn gelu(x: &[f32], grad: &[f32]) -> Vec<f32> {
-    let mut out = vec![0.0; x.len()];
-    let inputs = x.par_chunks(TASK).zip(grad.par_chunks(TASK));
-    out.par_chunks_mut(TASK).zip(inputs).for_each(|(out, (x, grad))| gelu_exact_part(out, x, grad));
-    out
+    binary(x, grad, gelu_exact_part)
 }
 
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl", "x86_64+avx2+fma"))]

@@ -2,16 +2,17 @@
 
     ci/bench_engines.py [--backend candle] [--dtype f32] [--device cpu] [--shape 0.5b] [--runs 3] [--dir DIR]
 
-Saves a randomly initialised Qwen3-VL of about 0.5B parameters in bfloat16, as models are published (kept
-in DIR, if given), and asks it for 64 tokens after 16 frames of 128 visual tokens and about 200 tokens of
-text. Prefill is the time to the
-first token, image processing included; decode the mean time of a token after it. Loading is in neither.
-Printed are the fastest of the runs, ratios, and the peak memory beside weights and cache; on a GPU also
-the fractions of its memory bandwidth (decode) and of its bf16 matrix rate (prefill) that this comes to.
+Saves a randomly initialised Qwen3-VL of about 0.5B parameters in bfloat16, as models are published (kept in
+DIR, if given), and asks it for 64 tokens after 16 frames of 128 visual tokens and about 200 tokens of text.
+Prefill is the time to the first token, image processing included; decode the mean time of a token after it.
+Loading is in neither. Each round asks both, one after the other. Printed are the fastest of the rounds, the
+median of their ratios, and the peak memory beside weights and cache; on a GPU also the fractions of its memory
+bandwidth (decode) and of its bf16 matrix rate (prefill) that this comes to.
 """
 import argparse
 import json
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -77,56 +78,58 @@ def make_prompt(folder: Path, frames: int) -> Path:
     return folder / "messages.json"
 
 
-def report(seconds: dict, prompt_tokens: int) -> dict:
-    return {"prefill": seconds[1], "decode": (seconds[NEW_TOKENS] - seconds[1]) / (NEW_TOKENS - 1),
-            "prompt_tokens": prompt_tokens}
+class Reference:
+    """transformers in a process of its own, so that this one's threads and memory are not measured: gets a
+    number of tokens a line, answers with the seconds that they took."""
 
-
-def reference(model: str, messages: str, dtype: str, device: str, runs: int) -> dict:
-    """Runs in a process of its own: this one's threads and memory are not measured."""
-    script = """
+    SCRIPT = """
 import json, sys, time, torch
 from PIL import Image
 from transformers import AutoModelForImageTextToText, AutoProcessor
-folder, messages, dtype, runs, new = sys.argv[1], json.load(open(sys.argv[2])), sys.argv[3], int(sys.argv[4]), int(sys.argv[5])
-device = sys.argv[6]
+folder, messages, dtype, device = sys.argv[1], json.load(open(sys.argv[2])), sys.argv[3], sys.argv[4]
 model = AutoModelForImageTextToText.from_pretrained(folder, dtype={"f32": torch.float32, "bf16": torch.bfloat16}[dtype]).eval().to(device)
 processor = AutoProcessor.from_pretrained(folder)
 parts = messages[0]["content"]
 urls = [part["image_url"]["url"].removeprefix("file://") for part in parts if part["type"] == "image_url"]
 chat = [{"role": "user", "content": [{"type": "image"}] * len(urls) + parts[len(urls):]}]
-def once(count):
+for line in sys.stdin:
     start = time.time()
     text = processor.apply_chat_template(chat, add_generation_prompt=True, tokenize=False)
     inputs = processor(text=[text], images=[Image.open(url).convert("RGB") for url in urls], return_tensors="pt").to(device)
     with torch.inference_mode():
-        out = model.generate(**inputs, max_new_tokens=count, min_new_tokens=count, do_sample=False)
+        out = model.generate(**inputs, max_new_tokens=int(line), min_new_tokens=int(line), do_sample=False)
     out = out.cpu()  # Waits for the device.
-    assert out.shape[1] - inputs["input_ids"].shape[1] == count
-    return time.time() - start, inputs["input_ids"].shape[1], out[0, inputs["input_ids"].shape[1]:].tolist()
-once(2)
-seconds = {count: min(once(count)[0] for _ in range(runs)) for count in (1, new)}
-_, length, ids = once(new)
-print(json.dumps({"seconds": seconds, "prompt_tokens": length, "ids": ids}))
+    ids = out[0, inputs["input_ids"].shape[1]:].tolist()
+    print(json.dumps({"seconds": time.time() - start, "prompt_tokens": inputs["input_ids"].shape[1], "ids": ids}), flush=True)
 """
-    out = subprocess.run([sys.executable, "-c", script, model, messages, dtype, str(runs), str(NEW_TOKENS), device], check=True,
-                         text=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout
-    found = json.loads(out.splitlines()[-1])
-    return report({int(k): v for k, v in found["seconds"].items()}, found["prompt_tokens"]) | {"ids": found["ids"]}
+
+    def __init__(self, *args: str) -> None:
+        command = [sys.executable, "-c", self.SCRIPT, *args]
+        self.process = subprocess.Popen(command, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+
+    def once(self, count: int) -> dict:
+        self.process.stdin.write(f"{count}\n")
+        self.process.stdin.flush()
+        answer = json.loads(self.process.stdout.readline())
+        assert len(answer["ids"]) == count, answer
+        return answer
 
 
-def ours(binary: str, backend: str, model: str, messages: str, dtype: str, device: str, runs: int) -> dict:
-    seconds, peak, answer = {}, 0, {}
-    for count in (1, NEW_TOKENS):
-        for _ in range(runs):
-            command = ["/usr/bin/env", "time", "-f", "%M", binary, "generate", "--backend", backend, "--model", model,
-                       "--messages", messages, "--max-tokens", str(count), "--dtype", dtype, "--device", device, "--json"]
-            result = subprocess.run(command, check=True, text=True, capture_output=True)
-            peak = max(peak, int(result.stderr.split()[-1]))
-            answer = json.loads(result.stdout)
-            assert answer["completion_tokens"] == count, answer
-            seconds[count] = min(seconds.get(count, 1e9), answer["seconds"])
-    return report(seconds, answer["prompt_tokens"]) | {"peak": peak, "ids": answer["token_ids"]}
+def ours(binary: str, backend: str, model: str, messages: str, dtype: str, device: str, count: int) -> dict:
+    command = ["/usr/bin/env", "time", "-f", "%M", binary, "generate", "--backend", backend, "--model", model,
+               "--messages", messages, "--max-tokens", str(count), "--dtype", dtype, "--device", device, "--json"]
+    result = subprocess.run(command, check=True, text=True, capture_output=True)
+    answer = json.loads(result.stdout)
+    assert answer["completion_tokens"] == count, answer
+    return answer | {"ids": answer["token_ids"], "peak": int(result.stderr.split()[-1])}
+
+
+def times(short: dict, long: dict) -> dict:
+    return {"prefill": short["seconds"], "decode": (long["seconds"] - short["seconds"]) / (NEW_TOKENS - 1)}
+
+
+def fastest(rounds: list[dict]) -> dict:
+    return {name: min(each[name] for each in rounds) for name in ("prefill", "decode")}
 
 
 def main() -> None:
@@ -146,25 +149,39 @@ def main() -> None:
             make_model(folder, args.shape)
         messages = make_prompt(Path(scratch), 2 if args.shape == "50m" else 16)
         start = time.time()
-        how = (str(folder), str(messages), args.dtype, args.device, args.runs)
-        theirs, mine = reference(*how), ours(args.bin, args.backend, *how)
+        reference = Reference(str(folder), str(messages), args.dtype, args.device)
+        reference.once(2)
+        rounds, peak = [], 0
+        for _ in range(args.runs):
+            # One after the other, prompt for prompt: a machine that slows down slows both.
+            pairs = []
+            for count in (1, NEW_TOKENS):
+                mine = ours(args.bin, args.backend, str(folder), str(messages), args.dtype, args.device, count)
+                pairs.append((reference.once(count), mine))
+                peak = max(peak, mine["peak"])
+            rounds.append(tuple(times(short, long) for short, long in zip(*pairs)))
+        answers = pairs[-1]
+        reference.process.stdin.close()
+        reference.process.wait()
         weights = sum(path.stat().st_size for path in folder.glob("*.safetensors"))
     width, layers, heads, keys = SHAPES[args.shape][:4]
-    assert theirs["prompt_tokens"] == mine["prompt_tokens"], (theirs["prompt_tokens"], mine["prompt_tokens"])
-    tokens = mine["prompt_tokens"]
+    tokens = answers[1]["prompt_tokens"]
+    assert tokens == answers[0]["prompt_tokens"], answers
+    theirs, mine = fastest([each[0] for each in rounds]), fastest([each[1] for each in rounds])
     head = 128 if args.shape == "8b" else 64
     cache = (tokens + NEW_TOKENS) * 2 * layers * keys * head * (4 if args.dtype == "f32" else 2)
-    same = sum(a == b for a, b in zip(theirs["ids"], mine["ids"]))
+    same = sum(a == b for a, b in zip(*(answer["ids"] for answer in answers)))
     print(f"{args.backend} and transformers, {args.shape}, {args.dtype} on {args.device}, {os.cpu_count()} cores, {tokens} "
-          f"prompt tokens, {NEW_TOKENS} new; fastest of {args.runs} runs; {time.time() - start:.0f} s in all")
+          f"prompt tokens, {NEW_TOKENS} new; fastest of {args.runs} rounds; {time.time() - start:.0f} s in all")
     for name, unit in [("prefill", 1), ("decode", 1000)]:
         text = "s" if unit == 1 else "ms/token"
+        ratios = [each[0][name] / each[1][name] for each in rounds]
         print(f"{name:8} transformers {theirs[name] * unit:8.2f} {text}   {args.backend} {mine[name] * unit:8.2f} {text}   "
-              f"{theirs[name] / mine[name]:.2f}x")
-    print(f"same greedy tokens {same} of {NEW_TOKENS}; peak memory of the process {mine['peak'] / 1024:.0f} MiB, weights "
+              f"{statistics.median(ratios):.2f}x (rounds {min(ratios):.2f} to {max(ratios):.2f})")
+    print(f"same greedy tokens {same} of {NEW_TOKENS}; peak memory of the process {peak / 1024:.0f} MiB, weights "
           f"{weights / 2**20:.0f} MiB, cache {cache / 2**20:.0f} MiB")
     figures = {"backend": args.backend, "shape": args.shape, "dtype": args.dtype, "device": args.device,
-               "transformers": theirs, "ours": mine, "weights": weights, "cache": cache}
+               "transformers": theirs, "ours": mine, "rounds": rounds, "peak_kib": peak, "weights": weights, "cache": cache}
     if args.device != "cpu":
         import torch
         device = torch.cuda.get_device_name()

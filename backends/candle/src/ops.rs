@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use candle_core::{CpuStorage, D, DType, Device, Storage, Tensor};
+use candle_core::{CpuStorage, D, DType, Device, InplaceOp1, Layout, Storage, Tensor};
 use candle_nn::ops;
 use paravt_qwen_vl::Error;
 use paravt_qwen_vl::ops::{Activation, Linear, Ops, Precision, Segment};
 use paravt_qwen_vl::weights::{Dtype, View};
 
-use crate::cpu::{self, Heads, Weight, elementwise};
+use crate::cpu::{self, Heads, Rows, Weight, elementwise};
 use crate::grad;
 use crate::parameters::Parameters;
 
@@ -133,6 +133,59 @@ impl CandleOps {
     }
 }
 
+impl CandleOps {
+    /// Runs a kernel on a tensor's own values on the CPU: from the first on, rows as far apart as the kernel
+    /// is told.
+    fn in_place(&self, x: &Tensor, kernel: impl Fn(&mut [f32], usize)) -> Result<Tensor> {
+        let changed = || {
+            let x = rows_together(x)?;
+            x.inplace_op1(&InPlace(kernel))?;
+            x.to_dtype(self.dtype)
+        };
+        changed().map_err(fail)
+    }
+}
+
+/// A kernel that gets the values of a tensor and how far its rows are apart.
+struct InPlace<F>(F);
+
+impl<F: Fn(&mut [f32], usize)> InplaceOp1 for InPlace<F> {
+    fn name(&self) -> &'static str {
+        "in place"
+    }
+
+    fn cpu_fwd(&self, storage: &mut CpuStorage, layout: &Layout) -> candle_core::Result<()> {
+        let CpuStorage::F32(values) = storage else {
+            candle_core::bail!("a kernel got values that are not f32")
+        };
+        (self.0)(&mut values[span(layout)], layout.stride().first().copied().unwrap_or(1));
+        Ok(())
+    }
+}
+
+/// From a tensor's first value to its last.
+fn span(layout: &Layout) -> std::ops::Range<usize> {
+    let steps = layout.dims().iter().zip(layout.stride());
+    let last: usize = steps.map(|(size, stride)| (size - 1) * stride).sum();
+    layout.start_offset()..layout.start_offset() + last + 1
+}
+
+/// In f32, the values of each row one after the other; rows may be apart.
+fn rows_together(x: &Tensor) -> candle_core::Result<Tensor> {
+    let x = x.to_dtype(DType::F32)?;
+    if x.narrow(0, 0, 1)?.is_contiguous() { Ok(x) } else { x.contiguous() }
+}
+
+/// Runs a kernel on the rows of a tensor (n, heads, dim) on the CPU.
+fn with_rows<R>(x: &Tensor, kernel: impl FnOnce(Rows<'_>) -> Result<R>) -> Result<R> {
+    let x = rows_together(x).map_err(fail)?;
+    let (storage, layout) = x.storage_and_layout();
+    let Storage::Cpu(CpuStorage::F32(values)) = &*storage else {
+        return Err(Error::Compute("values are not on the CPU".to_owned()));
+    };
+    kernel(Rows { values: &values[span(layout)], stride: x.stride()[0] })
+}
+
 /// Runs a kernel on the values of a tensor on the CPU.
 fn with_values<R>(x: &Tensor, kernel: impl FnOnce(&[f32]) -> Result<R>) -> Result<R> {
     let x = x.to_dtype(DType::F32).and_then(|x| x.contiguous()).map_err(fail)?;
@@ -247,16 +300,14 @@ impl Ops for CandleOps {
         x.contiguous().and_then(|x| ops::layer_norm(&x, &weight, &bias, eps as f32)).map_err(fail)
     }
 
-    fn activate(&self, x: &Tensor, activation: Activation) -> Result<Tensor> {
+    fn activate(&self, x: Tensor, activation: Activation) -> Result<Tensor> {
         match activation {
             Activation::GeluTanh if self.on_cpu() => {
-                return self.wrap(with_values(x, |x| Ok(elementwise::gelu_tanh(x)))?, x.dims());
+                return self.in_place(&x, |x, _| elementwise::gelu_tanh(x));
             }
-            Activation::Gelu if self.on_cpu() => {
-                return self.wrap(with_values(x, |x| Ok(elementwise::gelu(x)))?, x.dims());
-            }
-            Activation::GeluTanh if self.trains() => grad::gelu_tanh(x),
-            Activation::Gelu if self.trains() => grad::gelu(x),
+            Activation::Gelu if self.on_cpu() => return self.in_place(&x, |x, _| elementwise::gelu(x)),
+            Activation::GeluTanh if self.trains() => grad::gelu_tanh(&x),
+            Activation::Gelu if self.trains() => grad::gelu(&x),
             Activation::Silu => x.silu(),
             Activation::Gelu => x.gelu_erf(),
             Activation::GeluTanh => x.gelu(),
@@ -264,25 +315,34 @@ impl Ops for CandleOps {
         .map_err(fail)
     }
 
-    fn gated(&self, gate: &Tensor, up: &Tensor) -> Result<Tensor> {
+    fn gated(&self, gate: Tensor, up: &Tensor) -> Result<Tensor> {
         if self.trains() {
-            return grad::gated(gate, up).map_err(fail);
+            return grad::gated(&gate, up).map_err(fail);
         }
         if self.on_cpu() {
-            let product = with_values(gate, |gate| with_values(up, |up| Ok(elementwise::gated(gate, up))))?;
-            return self.wrap(product, gate.dims());
+            return with_values(up, |up| self.in_place(&gate, |gate, _| elementwise::gated(gate, up)));
         }
         gate.silu().and_then(|gate| gate.mul(up)).map_err(fail)
     }
 
-    fn add(&self, a: &Tensor, b: &Tensor) -> Result<Tensor> {
+    fn add(&self, x: Tensor, y: &Tensor) -> Result<Tensor> {
         if self.on_cpu() {
-            return self.wrap(with_values(a, |a| with_values(b, |b| Ok(elementwise::add(a, b))))?, a.dims());
+            return with_values(y, |y| self.in_place(&x, |x, _| elementwise::add(x, y)));
         }
-        a.add(b).map_err(fail)
+        x.add(y).map_err(fail)
     }
 
-    fn add_rows(&self, x: &Tensor, places: &[u32], values: &Tensor) -> Result<Tensor> {
+    fn add_rows(&self, x: Tensor, places: &[u32], values: &Tensor) -> Result<Tensor> {
+        if self.on_cpu() {
+            let width = values.elem_count() / places.len();
+            return with_values(values, |values| {
+                self.in_place(&x, |x, stride| {
+                    for (&place, values) in places.iter().zip(values.chunks(width)) {
+                        elementwise::add_to_row(&mut x[place as usize * stride..][..width], values);
+                    }
+                })
+            });
+        }
         let places = Tensor::from_slice(places, places.len(), &self.device).map_err(fail)?;
         x.index_add(&places, values, 0).map_err(fail)
     }
@@ -299,18 +359,17 @@ impl Ops for CandleOps {
         sum().map_err(fail)
     }
 
-    fn rotate(&self, x: &Tensor, cos: &Tensor, sin: &Tensor) -> Result<Tensor> {
+    fn rotate(&self, x: Tensor, cos: &Tensor, sin: &Tensor) -> Result<Tensor> {
         if self.trains() {
-            return grad::rotate(x, cos, sin).map_err(fail);
+            return grad::rotate(&x, cos, sin).map_err(fail);
         }
         if self.on_cpu() {
             let (_, heads, dim) = x.dims3().map_err(fail)?;
-            let rotated = with_values(x, |x| {
-                with_values(cos, |cos| {
-                    with_values(sin, |sin| Ok(elementwise::rotate(x, cos, sin, heads, dim)))
+            return with_values(cos, |cos| {
+                with_values(sin, |sin| {
+                    self.in_place(&x, |x, stride| elementwise::rotate(x, stride, cos, sin, heads, dim))
                 })
             });
-            return self.wrap(rotated?, x.dims());
         }
         let rotate = || {
             let half = cos.dim(1)? / 2;
@@ -332,8 +391,8 @@ impl Ops for CandleOps {
         if self.on_cpu() {
             let ((_, queries, dim), (_, keys, _)) = (q.dims3().map_err(fail)?, k.dims3().map_err(fail)?);
             let heads = Heads { queries, keys, dim };
-            let found = with_values(q, |q| {
-                with_values(k, |k| with_values(v, |v| Ok(cpu::attention(q, k, v, heads, segments, causal))))
+            let found = with_rows(q, |q| {
+                with_rows(k, |k| with_rows(v, |v| Ok(cpu::attention([q, k, v], heads, segments, causal))))
             });
             return self.wrap(found?, q.dims());
         }

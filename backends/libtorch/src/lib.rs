@@ -22,7 +22,7 @@ mod engine {
     /// As [`Engine::start`].
     pub fn start(mut options: Options, device: Device) -> Result<Engine, Error> {
         let precision = options.precision;
-        options.narrow_weights = false;
+        options.narrow_weights = device == Device::Cpu;
         Engine::start("libtorch", options, move || Ok(TorchOps::new(device, precision)))
     }
 

@@ -9,6 +9,8 @@ use tch::{Device, Kind, TchError, Tensor};
 pub struct TorchOps {
     device: Device,
     kind: Kind,
+    /// On the CPU in f32: room for a part of a matrix that is stored in 16 bits.
+    part: Option<Tensor>,
     /// Nothing is differentiated while this lives.
     _no_grad: tch::NoGradGuard,
 }
@@ -23,6 +25,39 @@ impl Clone for Handle {
 }
 
 type Result<T> = std::result::Result<T, Error>;
+type TchResult = std::result::Result<Tensor, TchError>;
+
+/// Up to so many rows, reading the matrix is what takes time.
+const FEW: i64 = 16;
+/// Elements of a matrix that are widened at once: they stay in the caches until they are used.
+const PART: i64 = 1 << 20;
+
+/// x (n, k) by a matrix (out, k) that may be stored in 16 bits, part by part.
+fn few_rows(part: &Tensor, x: &Tensor, w: &Tensor, bias: Option<&Tensor>) -> TchResult {
+    let ((n, k), out) = (x.size2()?, w.size()[0]);
+    let times = |w: &Tensor| {
+        // One row by a matrix is a matrix by a vector: libtorch has a kernel that is better at it.
+        if n == 1 { w.f_mv(&x.f_squeeze_dim(0)?)?.f_unsqueeze(0) } else { x.f_linear(w, None::<Tensor>) }
+    };
+    let product = if w.kind() == Kind::Float {
+        times(w)?
+    } else {
+        let rows = PART / k;
+        let mut parts = Vec::new();
+        for start in (0..out).step_by(rows as usize) {
+            let count = rows.min(out - start);
+            let narrow = w.f_narrow(0, start, count)?;
+            let mut wide = part.f_narrow(0, 0, count * k)?.f_view([count, k])?;
+            wide.f_copy_(&narrow)?;
+            parts.push(times(&wide)?);
+        }
+        Tensor::f_cat(&parts, 1)?
+    };
+    match bias {
+        Some(bias) => product.f_add(bias),
+        None => Ok(product),
+    }
+}
 
 /// libtorch's own error texts name shapes and types; what follows is a C++ stack.
 fn fail(error: TchError) -> Error {
@@ -47,7 +82,26 @@ impl TorchOps {
             Precision::Bf16 => Kind::BFloat16,
             Precision::F16 => Kind::Half,
         };
-        Self { device, kind, _no_grad: tch::no_grad_guard() }
+        let widens = device == Device::Cpu && kind == Kind::Float;
+        let part = widens.then(|| Tensor::empty([PART], (Kind::Float, device)));
+        Self { device, kind, part, _no_grad: tch::no_grad_guard() }
+    }
+
+    /// x (n, k) by a matrix (out, k) on the CPU in f32.
+    fn product(&self, part: &Tensor, x: &Tensor, w: &Tensor, bias: Option<&Tensor>) -> TchResult {
+        let ((n, k), out) = (x.size2()?, w.size()[0]);
+        if n <= FEW {
+            return few_rows(part, x, w, bias);
+        }
+        let w = w.f_to_kind(Kind::Float)?;
+        if !tch::utils::has_mkldnn() {
+            return x.f_linear(&w, bias);
+        }
+        // libtorch leaves a product to MKL and a convolution of one pixel, which is the same, to oneDNN, whose
+        // kernels are faster.
+        let (x, w) = (x.f_reshape([1, n, 1, k])?.f_permute([0, 3, 1, 2])?, w.f_reshape([out, k, 1, 1])?);
+        let product = x.f_mkldnn_convolution(&w, bias, [0, 0], [1, 1], [1, 1], 1)?;
+        product.f_permute([0, 2, 3, 1])?.f_reshape([n, out])
     }
 
     fn ids(&self, ids: &[u32]) -> Result<Tensor> {
@@ -66,7 +120,11 @@ impl Ops for TorchOps {
             _ => Kind::Float,
         };
         let tensor = Tensor::f_from_data_size(view.data, &sizes(shape), kind).map_err(fail)?;
-        wrap(tensor.f_to_device(self.device).and_then(|tensor| tensor.f_to_kind(self.kind)))
+        let tensor = tensor.f_to_device(self.device).map_err(fail)?;
+        // Matrices stay as published where they are widened part by part: half the memory, and half the time
+        // to read them for one token.
+        let stays = self.part.is_some() && shape.len() > 1;
+        if stays { Ok(Handle(tensor)) } else { wrap(tensor.f_to_kind(self.kind)) }
     }
 
     fn upload(&self, values: &[f32], shape: &[usize]) -> Result<Handle> {
@@ -89,18 +147,13 @@ impl Ops for TorchOps {
     }
 
     fn rows(&self, table: &Handle, ids: &[u32]) -> Result<Handle> {
-        wrap(table.0.f_index_select(0, &self.ids(ids)?))
+        wrap(table.0.f_index_select(0, &self.ids(ids)?).and_then(|rows| rows.f_to_kind(self.kind)))
     }
 
     fn linear(&self, x: &Handle, linear: &Linear<Handle>) -> Result<Handle> {
         let bias = linear.bias.as_ref().map(|bias| &bias.0);
-        // One row by a matrix is a matrix by a vector: libtorch has a kernel that is better at it.
-        if x.0.size()[0] == 1 && self.device == Device::Cpu && self.kind == Kind::Float {
-            let product = x.0.f_squeeze_dim(0).and_then(|x| match bias {
-                Some(bias) => bias.f_addmv(&linear.weight.0, &x),
-                None => linear.weight.0.f_mv(&x),
-            });
-            return wrap(product.and_then(|product| product.f_unsqueeze(0)));
+        if let Some(part) = &self.part {
+            return wrap(self.product(part, &x.0, &linear.weight.0, bias));
         }
         wrap(x.0.f_linear(&linear.weight.0, bias))
     }
@@ -118,24 +171,24 @@ impl Ops for TorchOps {
         wrap(x.0.f_layer_norm(weight.0.size(), Some(&weight.0), Some(&bias.0), eps, true))
     }
 
-    fn activate(&self, x: &Handle, activation: Activation) -> Result<Handle> {
+    fn activate(&self, mut x: Handle, activation: Activation) -> Result<Handle> {
         wrap(match activation {
-            Activation::Silu => x.0.f_silu(),
-            Activation::Gelu => x.0.f_gelu("none"),
-            Activation::GeluTanh => x.0.f_gelu("tanh"),
+            Activation::Silu => x.0.f_silu_(),
+            Activation::Gelu => x.0.f_gelu_("none"),
+            Activation::GeluTanh => x.0.f_gelu_("tanh"),
         })
     }
 
-    fn gated(&self, gate: &Handle, up: &Handle) -> Result<Handle> {
-        wrap(gate.0.f_silu().and_then(|mut gate| gate.f_mul_(&up.0)))
+    fn gated(&self, mut gate: Handle, up: &Handle) -> Result<Handle> {
+        wrap(gate.0.f_silu_().and_then(|mut gate| gate.f_mul_(&up.0)))
     }
 
-    fn add(&self, a: &Handle, b: &Handle) -> Result<Handle> {
-        wrap(a.0.f_add(&b.0))
+    fn add(&self, mut x: Handle, y: &Handle) -> Result<Handle> {
+        wrap(x.0.f_add_(&y.0))
     }
 
-    fn add_rows(&self, x: &Handle, places: &[u32], values: &Handle) -> Result<Handle> {
-        wrap(x.0.f_index_add(0, &self.ids(places)?, &values.0))
+    fn add_rows(&self, mut x: Handle, places: &[u32], values: &Handle) -> Result<Handle> {
+        wrap(x.0.f_index_add_(0, &self.ids(places)?, &values.0))
     }
 
     fn weighted_rows(&self, table: &Handle, ids: &[u32], weights: &[f32], taps: usize) -> Result<Handle> {
@@ -151,13 +204,18 @@ impl Ops for TorchOps {
         wrap(sum())
     }
 
-    fn rotate(&self, x: &Handle, cos: &Handle, sin: &Handle) -> Result<Handle> {
+    fn rotate(&self, x: Handle, cos: &Handle, sin: &Handle) -> Result<Handle> {
         let rotate = || {
             let half = x.0.size()[2] / 2;
             let x = x.0.f_to_kind(Kind::Float)?;
-            let (cos, sin) = (cos.0.f_unsqueeze(1)?, sin.0.f_unsqueeze(1)?);
-            let turned = Tensor::f_cat(&[x.f_narrow(2, half, half)?.f_neg()?, x.f_narrow(2, 0, half)?], 2)?;
-            x.f_mul(&cos)?.f_add_(&turned.f_mul(&sin)?)?.f_to_kind(self.kind)
+            let (mut left, mut right) = (x.f_narrow(2, 0, half)?, x.f_narrow(2, half, half)?);
+            // Both halves of a table are equal.
+            let table = |table: &Handle| table.0.f_narrow(1, 0, half)?.f_unsqueeze(1);
+            let (cos, sin) = (table(cos)?, table(sin)?);
+            let turned = left.f_mul(&sin)?;
+            let _ = left.f_mul_(&cos)?.f_addcmul_(&right, &sin.f_neg()?)?;
+            let _ = right.f_mul_(&cos)?.f_add_(&turned)?;
+            x.f_to_kind(self.kind)
         };
         wrap(rotate())
     }

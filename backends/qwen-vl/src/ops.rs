@@ -61,6 +61,8 @@ pub struct Segment {
 
 /// Tensor arithmetic. Activations are packed: a row per token or patch, no padding, no batch axis.
 ///
+/// An operation that takes a tensor by value may write its result over it: nothing else may use that memory.
+///
 /// Every method fails only as [`Error::Compute`], with the shapes in the message.
 #[allow(clippy::missing_errors_doc)]
 pub trait Ops: 'static {
@@ -93,18 +95,14 @@ pub trait Ops: 'static {
         eps: f64,
     ) -> Result<Self::Tensor, Error>;
     /// Element by element.
-    fn activate(&self, x: &Self::Tensor, activation: Activation) -> Result<Self::Tensor, Error>;
+    fn activate(&self, x: Self::Tensor, activation: Activation) -> Result<Self::Tensor, Error>;
     /// silu(gate) * up.
-    fn gated(&self, gate: &Self::Tensor, up: &Self::Tensor) -> Result<Self::Tensor, Error>;
+    fn gated(&self, gate: Self::Tensor, up: &Self::Tensor) -> Result<Self::Tensor, Error>;
     /// Element by element.
-    fn add(&self, a: &Self::Tensor, b: &Self::Tensor) -> Result<Self::Tensor, Error>;
+    fn add(&self, x: Self::Tensor, y: &Self::Tensor) -> Result<Self::Tensor, Error>;
     /// Rows of `x` with `values` added at the places given.
-    fn add_rows(
-        &self,
-        x: &Self::Tensor,
-        places: &[u32],
-        values: &Self::Tensor,
-    ) -> Result<Self::Tensor, Error>;
+    fn add_rows(&self, x: Self::Tensor, places: &[u32], values: &Self::Tensor)
+    -> Result<Self::Tensor, Error>;
     /// Sum over `taps` of table rows by weight: ids and weights are (n, taps), row-major.
     fn weighted_rows(
         &self,
@@ -115,8 +113,7 @@ pub trait Ops: 'static {
     ) -> Result<Self::Tensor, Error>;
 
     /// Rotary embedding of x (n, heads, dim) with tables (n, dim), halves paired.
-    fn rotate(&self, x: &Self::Tensor, cos: &Self::Tensor, sin: &Self::Tensor)
-    -> Result<Self::Tensor, Error>;
+    fn rotate(&self, x: Self::Tensor, cos: &Self::Tensor, sin: &Self::Tensor) -> Result<Self::Tensor, Error>;
     /// Attention of q (n, heads, dim) to k and v (m, key heads, dim) within segments: (n, heads, dim).
     fn attention(
         &self,

@@ -56,8 +56,8 @@ pub struct Prompter {
     images: Mutex<HashMap<u64, Arc<Patches>>>,
 }
 
-/// Values of patches that are held, 64 MiB.
-const HELD_VALUES: usize = 16 << 20;
+/// Bytes of patches that are held, 32 MiB.
+const HELD_BYTES: usize = 32 << 20;
 
 /// A processed medium and how its placeholder reads.
 struct Processed {
@@ -162,8 +162,8 @@ impl Prompter {
                 let mut images = self.images.lock().unwrap_or_else(PoisonError::into_inner);
                 // The frames of a video come back in every turn and every question; of all videos they
                 // would fill the memory.
-                let held: usize = images.values().map(|patches| patches.values.len()).sum();
-                if held + patches.values.len() > HELD_VALUES {
+                let held: usize = images.values().map(|patches| patches.size()).sum();
+                if held + patches.size() > HELD_BYTES {
                     images.clear();
                 }
                 images.insert(key, Arc::clone(&patches));

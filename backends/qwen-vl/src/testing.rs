@@ -157,7 +157,7 @@ fn compare_media<O: Ops>(
     let found: Vec<f32> =
         grids.iter().flat_map(|grid| [grid.t, grid.h, grid.w].map(|side| side as f32)).collect();
     assert_eq!(found, tensors.get("grids").expect("grids").1, "{label}: grids");
-    let values: Vec<f32> = prompt.media.iter().flat_map(|medium| &medium.patches.values).copied().collect();
+    let values: Vec<f32> = prompt.media.iter().flat_map(|medium| medium.patches.values()).collect();
     // Equal to the bit but for the last one of the normalisation, resized pictures and decoded frames too.
     close(&format!("{label}: pixels"), &values, &pixels, 1e-6);
     let features = model.encode(&pixels, &grids).expect("features");

@@ -81,7 +81,7 @@ impl Learner {
         let features = if media.is_empty() {
             None
         } else {
-            let values: Vec<f32> = media.iter().flat_map(|medium| &medium.patches.values).copied().collect();
+            let values: Vec<f32> = media.iter().flat_map(|medium| medium.patches.values()).collect();
             let grids: Vec<Grid> = media.iter().map(|medium| medium.patches.grid).collect();
             Some(self.model.encode(&values, &grids)?)
         };

@@ -63,11 +63,8 @@ enum Command {
 
 fn main() -> std::process::ExitCode {
     let cli = Cli::parse();
-    let trains = matches!(&cli.command, Command::Reproduce(args) if args.trains());
-    threads::settle(trains);
-    if trains {
-        memory::keep();
-    }
+    threads::settle(matches!(&cli.command, Command::Reproduce(args) if args.trains()));
+    memory::keep();
     let result = match cli.command {
         Command::Ask(args) => commands::ask::run(&args),
         Command::Check(args) => commands::check::run(&args),

@@ -1,10 +1,10 @@
 //! What becomes of memory that is freed.
 
-/// Has the allocator keep it, for a process that trains.
+/// Has the allocator keep it, for the next tensor.
 ///
-/// A step makes and drops thousands of tensors of a megabyte or more. By default glibc hands each back to
-/// the kernel and gets it again page by page: a sixth of the step. Inference makes few of them, and its
-/// peak would grow.
+/// A pass of a model, and a training step more so, makes and drops thousands of tensors of a megabyte or
+/// more. By default glibc hands each back to the kernel and gets it again page by page: a twentieth of a
+/// prompt's time, a sixth of a training step's.
 pub fn keep() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     {

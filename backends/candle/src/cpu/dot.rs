@@ -4,25 +4,7 @@ use half::bf16;
 use multiversion::multiversion;
 use rayon::prelude::*;
 
-/// Elements that a weight can be stored as.
-pub trait Element: Copy + Send + Sync {
-    /// The value, exactly.
-    fn value(self) -> f32;
-}
-
-impl Element for f32 {
-    #[inline(always)]
-    fn value(self) -> f32 {
-        self
-    }
-}
-
-impl Element for bf16 {
-    #[inline(always)]
-    fn value(self) -> f32 {
-        f32::from_bits(u32::from(self.to_bits()) << 16)
-    }
-}
+use super::matrix::Element;
 
 /// Independent sums of a dot product: four vectors of sixteen.
 const LANES: usize = 64;
@@ -84,11 +66,12 @@ fn dots_bf16(x: &[f32], row: &[bf16], products: &mut [f32]) {
 #[inline(always)]
 pub fn dot<W: Element>(x: &[f32], row: &[W]) -> f32 {
     let mut sums = [0.0f32; LANES];
-    let (x_parts, row_parts) = (x.chunks_exact(LANES), row.chunks_exact(LANES));
-    let rest: f32 = x_parts.remainder().iter().zip(row_parts.remainder()).map(|(a, b)| a * b.value()).sum();
-    for (x, row) in x_parts.zip(row_parts) {
+    let ((x, x_rest), (row, row_rest)) = (x.as_chunks::<LANES>(), row.as_chunks::<LANES>());
+    let rest: f32 = x_rest.iter().zip(row_rest).map(|(a, b)| a * b.value()).sum();
+    // By index: an iterator's step that is not inlined would be compiled without the vector instructions.
+    for part in 0..x.len().min(row.len()) {
         for lane in 0..LANES {
-            sums[lane] += x[lane] * row[lane].value();
+            sums[lane] += x[part][lane] * row[part][lane].value();
         }
     }
     let mut width = LANES / 2;

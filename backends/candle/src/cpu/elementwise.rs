@@ -8,56 +8,52 @@ use super::attention::exp;
 /// Elements that a task takes.
 const TASK: usize = 1 << 14;
 
-/// A kernel of one argument, on all cores: it gets the output and the input of a task.
-fn unary(x: &[f32], part: fn(&mut [f32], &[f32])) -> Vec<f32> {
-    let mut out = vec![0.0; x.len()];
-    out.par_chunks_mut(TASK).zip(x.par_chunks(TASK)).for_each(|(out, x)| part(out, x));
-    out
+/// Replaces values on all cores.
+fn each(x: &mut [f32], part: fn(&mut [f32])) {
+    x.par_chunks_mut(TASK).for_each(part);
 }
 
-/// The same of two arguments of one length.
-pub fn binary(x: &[f32], y: &[f32], part: fn(&mut [f32], &[f32], &[f32])) -> Vec<f32> {
-    let mut out = vec![0.0; x.len()];
-    let inputs = x.par_chunks(TASK).zip(y.par_chunks(TASK));
-    out.par_chunks_mut(TASK).zip(inputs).for_each(|(out, (x, y))| part(out, x, y));
-    out
+/// Replaces values, given others of the same number.
+fn each_with(x: &mut [f32], y: &[f32], part: fn(&mut [f32], &[f32])) {
+    x.par_chunks_mut(TASK).zip(y.par_chunks(TASK)).for_each(|(x, y)| part(x, y));
 }
 
-/// silu(gate) * up.
-pub fn gated(gate: &[f32], up: &[f32]) -> Vec<f32> {
-    binary(gate, up, gated_part)
+/// silu(gate) * up, in place of the gate.
+pub fn gated(gate: &mut [f32], up: &[f32]) {
+    each_with(gate, up, gated_part);
 }
 
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl", "x86_64+avx2+fma"))]
-fn gated_part(out: &mut [f32], gate: &[f32], up: &[f32]) {
-    for ((out, gate), up) in out.iter_mut().zip(gate).zip(up) {
-        *out = gate / (1.0 + exp(-gate)) * up;
+fn gated_part(gate: &mut [f32], up: &[f32]) {
+    for (gate, up) in gate.iter_mut().zip(up) {
+        *gate = *gate / (1.0 + exp(-*gate)) * up;
     }
 }
 
-/// Gaussian error linear unit by tanh.
-pub fn gelu_tanh(x: &[f32]) -> Vec<f32> {
-    unary(x, gelu_part)
+/// Gaussian error linear unit by tanh, in place.
+pub fn gelu_tanh(x: &mut [f32]) {
+    each(x, gelu_part);
 }
 
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl", "x86_64+avx2+fma"))]
-fn gelu_part(out: &mut [f32], x: &[f32]) {
-    for (out, &x) in out.iter_mut().zip(x) {
+fn gelu_part(values: &mut [f32]) {
+    for value in values {
+        let x = *value;
         let inner = 0.797_884_6 * (x + 0.044_715 * x * x * x);
         // (1 + tanh(u)) / 2 is the logistic function of 2u.
-        *out = x / (1.0 + exp(-2.0 * inner));
+        *value = x / (1.0 + exp(-2.0 * inner));
     }
 }
 
-/// Gaussian error linear unit, exact.
-pub fn gelu(x: &[f32]) -> Vec<f32> {
-    unary(x, gelu_exact_part)
+/// Gaussian error linear unit, exact, in place.
+pub fn gelu(x: &mut [f32]) {
+    each(x, gelu_exact_part);
 }
 
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl", "x86_64+avx2+fma"))]
-fn gelu_exact_part(out: &mut [f32], x: &[f32]) {
-    for (out, &x) in out.iter_mut().zip(x) {
-        *out = x * normal(x);
+fn gelu_exact_part(values: &mut [f32]) {
+    for value in values {
+        *value *= normal(*value);
     }
 }
 
@@ -84,33 +80,29 @@ pub fn normal(x: f32) -> f32 {
     0.5 + 0.5 * z * above / below
 }
 
-/// Rotary embedding of x (n, heads, dim) by tables (n, dim).
-pub fn rotate(x: &[f32], cos: &[f32], sin: &[f32], heads: usize, dim: usize) -> Vec<f32> {
-    let mut out = vec![0.0; x.len()];
-    let rows = out.par_chunks_mut(heads * dim).zip(x.par_chunks(heads * dim));
-    rows.zip(cos.par_chunks(dim).zip(sin.par_chunks(dim))).with_min_len(16).for_each(
-        |((out, x), (cos, sin))| {
-            rotate_row(out, x, cos, sin);
-        },
-    );
-    out
+/// Rotary embedding of x (n, heads, dim) by tables (n, dim), in place; from one row to the next are `stride`.
+pub fn rotate(x: &mut [f32], stride: usize, cos: &[f32], sin: &[f32], heads: usize, dim: usize) {
+    let rows = x.par_chunks_mut(stride).zip(cos.par_chunks(dim).zip(sin.par_chunks(dim)));
+    rows.with_min_len(16).for_each(|(x, (cos, sin))| rotate_row(&mut x[..heads * dim], cos, sin));
 }
 
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl", "x86_64+avx2+fma"))]
-fn rotate_row(out: &mut [f32], x: &[f32], cos: &[f32], sin: &[f32]) {
+fn rotate_row(x: &mut [f32], cos: &[f32], sin: &[f32]) {
     let dim = cos.len();
     let half = dim / 2;
-    for (out, x) in out.chunks_exact_mut(dim).zip(x.chunks_exact(dim)) {
+    for head in x.chunks_exact_mut(dim) {
+        let (left, right) = head.split_at_mut(half);
         for i in 0..half {
-            out[i] = x[i] * cos[i] - x[i + half] * sin[i];
-            out[i + half] = x[i + half] * cos[i + half] + x[i] * sin[i + half];
+            let (a, b) = (left[i], right[i]);
+            left[i] = a * cos[i] - b * sin[i];
+            right[i] = b * cos[i + half] + a * sin[i + half];
         }
     }
 }
 
-/// x + y.
-pub fn add(x: &[f32], y: &[f32]) -> Vec<f32> {
-    binary(x, y, |out, x, y| out.iter_mut().zip(x).zip(y).for_each(|((out, x), y)| *out = x + y))
+/// x + y, in place of x.
+pub fn add(x: &mut [f32], y: &[f32]) {
+    each_with(x, y, |x, y| x.iter_mut().zip(y).for_each(|(x, y)| *x += y));
 }
 
 /// Adds y to every row of x, in place.
@@ -176,9 +168,12 @@ mod tests {
         let near = |found: f32, wanted: f64| {
             assert!((f64::from(found) - wanted).abs() <= 1e-6 * (1.0 + wanted.abs()), "{found} {wanted}");
         };
-        for ((found, gelu), &x) in gated(&x, &x).iter().zip(gelu_tanh(&x)).zip(&x) {
+        let (mut both, mut tanh) = (x.clone(), x.clone());
+        gated(&mut both, &x);
+        gelu_tanh(&mut tanh);
+        for ((found, gelu), &x) in both.into_iter().zip(tanh).zip(&x) {
             let x = f64::from(x);
-            near(*found, x * x / (1.0 + (-x).exp()));
+            near(found, x * x / (1.0 + (-x).exp()));
             let inner = (2.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x * x * x);
             near(gelu, 0.5 * x * (1.0 + inner.tanh()));
         }
@@ -195,7 +190,8 @@ mod tests {
             (3.0, 0.998_650_102),
         ];
         for (x, share) in distribution.into_iter().chain([(9.0, 1.0)]) {
-            let found = gelu(&[x as f32, -x as f32]);
+            let mut found = [x as f32, -x as f32];
+            gelu(&mut found);
             assert!((f64::from(found[0]) - x * share).abs() < 1e-6 * (1.0 + x), "{x}: {found:?}");
             assert!((f64::from(found[1]) + x * (1.0 - share)).abs() < 1e-6 * (1.0 + x), "{x}: {found:?}");
         }

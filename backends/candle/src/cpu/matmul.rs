@@ -5,9 +5,10 @@ use multiversion::multiversion;
 use rayon::prelude::*;
 
 use super::amx::{self, Pieces, SIDE, STEP, TILE, Tiles};
-use super::dot::{Element as _, few_rows_bf16, few_rows_f32};
+use super::dot::{few_rows_bf16, few_rows_f32};
 use super::elementwise::add_to_row;
-use super::vector::{Matrix, multiply_columns};
+use super::matrix::Matrix;
+use super::vector::product;
 
 /// A matrix (out, k), row by row.
 #[derive(Clone, Copy)]
@@ -40,24 +41,15 @@ pub fn matmul(x: &[f32], narrow: bool, w: Weight<'_>, k: usize, out: usize, few:
         };
     }
     if !amx::is_available() {
-        return plain(x, w, k, out);
+        let x = Matrix::rows(x, n, k, k);
+        return match w {
+            Weight::F32(w) => product(x, Matrix::rows(w, out, k, k).turned()),
+            Weight::Bf16(w) => product(x, Matrix::rows(w, out, k, k).turned()),
+        };
     }
     let is_wide = matches!(w, Weight::F32(_));
     let pieces = Pieces { left: if narrow && !is_wide { 1 } else { 3 }, right: if is_wide { 3 } else { 1 } };
     tiled(x, w, k, out, pieces)
-}
-
-/// By the vector units, which take f32: weights are widened for them.
-fn plain(x: &[f32], w: Weight<'_>, k: usize, out: usize) -> Vec<f32> {
-    multiply_columns(Matrix::rows(x, x.len() / k, k, k), out, |range, wide| match w {
-        Weight::F32(w) => wide.copy_from_slice(&w[range.start * k..range.end * k]),
-        Weight::Bf16(w) => widen(wide, &w[range.start * k..range.end * k]),
-    })
-}
-
-#[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl", "x86_64+avx2+fma"))]
-fn widen(wide: &mut [f32], values: &[bf16]) {
-    wide.iter_mut().zip(values).for_each(|(wide, value)| *wide = value.value());
 }
 
 fn tiled(x: &[f32], w: Weight<'_>, k: usize, out: usize, pieces: Pieces) -> Vec<f32> {

@@ -7,8 +7,11 @@ pub mod backward;
 mod dot;
 pub mod elementwise;
 mod matmul;
+mod matrix;
+#[cfg(target_arch = "x86_64")]
+mod panels;
 mod vector;
 
 pub use amx::is_available as has_amx;
-pub use attention::{Heads, attention, exp};
+pub use attention::{Heads, Rows, attention, exp};
 pub use matmul::{FEW, Weight, matmul};

@@ -1,136 +1,227 @@
-//! f32 products by the vector units, on values where they lie.
+//! f32 products by the vector units: by the kernel of [`super::panels`] where the machine has AVX-512, else by
+//! `gemm`.
 
 #![allow(unsafe_code)]
 
+use std::cell::RefCell;
 use std::ops::Range;
 
 use gemm::{Parallelism, gemm};
 use rayon::prelude::*;
 
-/// Most columns that a task takes: their weights stay in its cache.
-const TASK_COLUMNS: usize = 256;
-/// Columns of the widest kernel.
-const KERNEL: usize = 64;
+use super::matrix::{Element, Matrix};
+#[cfg(target_arch = "x86_64")]
+use super::panels::{self, Panels, Strips};
 
-/// A matrix inside a slice.
-#[derive(Debug, Clone, Copy)]
-pub struct Matrix<'a> {
-    values: &'a [f32],
-    rows: usize,
-    columns: usize,
-    /// From one row to the next.
-    down: usize,
-    /// From one column to the next.
-    right: usize,
-}
+/// Most columns that a task takes: what it packs of them stays in its cache.
+const TASK_COLUMNS: usize = 384;
+/// Fewest rows that a task takes: packing the right side should be little beside using it.
+const TASK_ROWS: usize = 240;
+/// Tasks are made for each core, so that one that is late holds up little.
+const TASKS: usize = 2;
+/// Columns and rows of tasks are multiples of what the kernel takes at once.
+const STEP: (usize, usize) = (32, 12);
+/// Most elements of the inner axis at once.
+pub const INNER: usize = 1024;
 
-impl<'a> Matrix<'a> {
-    /// Rows of `columns` values, `stride` apart.
-    pub fn rows(values: &'a [f32], rows: usize, columns: usize, stride: usize) -> Self {
-        Self { values, rows, columns, down: stride, right: 1 }
-    }
-
-    /// The same with rows for columns.
-    pub fn turned(self) -> Self {
-        Self { rows: self.columns, columns: self.rows, down: self.right, right: self.down, ..self }
-    }
-
-    /// `count` rows from `start`.
-    pub fn part(self, start: usize, count: usize) -> Self {
-        Self { values: &self.values[start * self.down..], rows: count, ..self }
-    }
-
-    /// Number of rows.
-    pub fn count(self) -> usize {
-        self.rows
-    }
-
-    /// Number of columns.
-    pub fn columns(self) -> usize {
-        self.columns
-    }
-
-    /// One past the last element.
-    fn end(self) -> usize {
-        (self.rows - 1) * self.down + (self.columns - 1) * self.right + 1
-    }
-}
-
-/// Where tasks write, each its own columns.
+/// Where tasks write, each its own block.
 struct Place(*mut f32);
 
-// SAFETY: `multiply_columns`, its only user, gives no element to two tasks.
+// SAFETY: `product`, its only user, gives no element to two tasks.
 unsafe impl Sync for Place {}
 
-/// Left by a matrix whose columns `fill` writes one after the other, a range at a time: (rows, columns), on
-/// all cores. Each column is made and packed once, by the task that needs it.
-pub fn multiply_columns(
-    left: Matrix<'_>,
-    columns: usize,
-    fill: impl Fn(Range<usize>, &mut [f32]) + Sync,
-) -> Vec<f32> {
-    let (rows, inner) = (left.rows, left.columns);
+/// Blocks of rows and columns of a result, for tasks that take about as long as each other.
+fn tasks(rows: usize, columns: usize) -> Vec<(Range<usize>, Range<usize>)> {
+    let cores = rayon::current_num_threads();
+    let share =
+        columns.div_ceil(columns.div_ceil(TASK_COLUMNS).next_multiple_of(cores)).next_multiple_of(STEP.0);
+    let parts = columns.div_ceil(share);
+    let blocks = (TASKS * cores).div_ceil(parts).min(rows.div_ceil(TASK_ROWS));
+    let height = rows.div_ceil(blocks).next_multiple_of(STEP.1);
+    let ranges =
+        |size: usize, step: usize| (0..size).step_by(step).map(move |start| start..size.min(start + step));
+    ranges(columns, share)
+        .flat_map(|columns| ranges(rows, height).map(move |rows| (rows, columns.clone())))
+        .collect()
+}
+
+/// Left by right, (rows, columns), on all cores.
+///
+/// # Panics
+/// Sides that do not fit each other.
+pub fn product<T: Element>(left: Matrix<'_>, right: Matrix<'_, T>) -> Vec<f32> {
+    let (rows, inner, columns) = (left.rows, left.columns, right.columns);
+    assert!(right.rows == inner, "{rows} x {inner} by {} x {columns}", right.rows);
     let mut out = Vec::with_capacity(rows * columns);
     let place = Place(out.as_mut_ptr());
-    let share = columns.div_ceil(rayon::current_num_threads()).next_multiple_of(KERNEL).min(TASK_COLUMNS);
-    let tasks = (0..columns.div_ceil(share)).into_par_iter().with_max_len(1);
-    tasks.for_each_init(
-        || vec![0.0f32; share * inner],
-        |made, task| {
+    let tasks = tasks(rows, columns);
+    for start in (0..inner).step_by(INNER) {
+        let count = INNER.min(inner - start);
+        let (left, right) = (Left::new(left.across(start, count)), right.part(start, count));
+        tasks.par_iter().with_max_len(1).for_each(|(rows, range)| {
+            let right = right.across(range.start, range.len());
             let place = &place;
-            let range = task * share..columns.min((task + 1) * share);
-            let made = &mut made[..range.len() * inner];
-            fill(range.clone(), made);
-            let right = Matrix::rows(made, range.len(), inner, inner).turned();
-            // SAFETY: `out` has `columns` values for each row, and the ranges of the tasks are apart.
-            unsafe { product(place.0.add(range.start), columns, left, right, 1.0, false) };
-        },
-    );
-    // SAFETY: the tasks have written every column of every row.
+            // SAFETY: `out` has `columns` values for each row, and the blocks of the tasks are apart.
+            unsafe {
+                let out = place.0.add(rows.start * columns + range.start);
+                block(out, columns, &left, rows.clone(), right, 1.0, start > 0);
+            }
+        });
+    }
+    // SAFETY: the tasks have written every block.
     unsafe { out.set_len(rows * columns) };
     out
 }
 
-/// Left by right, (rows, columns), on all cores.
-pub fn multiply_rows(left: Matrix<'_>, right: Matrix<'_>) -> Vec<f32> {
-    let columns = right.columns;
-    let mut out = Vec::with_capacity(left.rows * columns);
-    let share = left.rows.div_ceil(rayon::current_num_threads()).next_multiple_of(KERNEL);
-    out.spare_capacity_mut()[..left.rows * columns].par_chunks_mut(share * columns).enumerate().for_each(
-        |(task, out)| {
-            let left = left.part(task * share, out.len() / columns);
-            // SAFETY: `out` has `columns` places for each row.
-            unsafe { product(out.as_mut_ptr().cast(), columns, left, right, 1.0, false) };
-        },
-    );
-    // SAFETY: the tasks have written every row.
-    unsafe { out.set_len(left.rows * columns) };
-    out
-}
-
-/// `scale` times left by right, to rows of `out` that lie `stride` apart; on top of what is there if `add`.
+/// `scale` times left by right, to rows of `out` that lie `stride` apart; on top of what is there if `add`. On
+/// one core.
 ///
 /// # Panics
-/// Shapes that do not fit each other or their slices.
+/// Shapes that do not fit each other or `out`.
 pub fn multiply(out: &mut [f32], stride: usize, left: Matrix<'_>, right: Matrix<'_>, scale: f32, add: bool) {
-    let (rows, columns) = (left.rows, right.columns);
-    assert!(columns <= stride && rows > 0 && (rows - 1) * stride + columns <= out.len());
+    let (rows, inner, columns) = (left.rows, left.columns, right.columns);
+    assert!(right.rows == inner, "{rows} x {inner} by {} x {columns}", right.rows);
+    assert!(columns <= stride && (rows - 1) * stride + columns <= out.len());
+    for start in (0..inner).step_by(INNER) {
+        let count = INNER.min(inner - start);
+        let (left, right) = (Left::new(left.across(start, count)), right.part(start, count));
+        // SAFETY: the last element written is inside `out` (asserted above).
+        unsafe { block(out.as_mut_ptr(), stride, &left, 0..rows, right, scale, add || start > 0) };
+    }
+}
+
+/// The same of sides that have been made ready.
+///
+/// # Panics
+/// As above.
+pub fn multiply_ready(
+    out: &mut [f32],
+    stride: usize,
+    left: &Left<'_>,
+    right: &Right<'_>,
+    scale: f32,
+    add: bool,
+) {
+    let (rows, columns) = (left.rows(), right.columns());
+    assert!(columns <= stride && (rows - 1) * stride + columns <= out.len());
     // SAFETY: the last element written is inside `out` (asserted above).
-    unsafe { product(out.as_mut_ptr(), stride, left, right, scale, add) };
+    unsafe {
+        match (left, right) {
+            #[cfg(target_arch = "x86_64")]
+            (Left::Strips(left), Right::Panels(right)) => {
+                panels::multiply(out.as_mut_ptr(), stride, left, 0..rows, right, scale, add);
+            }
+            (Left::Plain(left), Right::Plain(right)) => {
+                plain(out.as_mut_ptr(), stride, *left, *right, scale, add)
+            }
+            #[cfg(target_arch = "x86_64")]
+            _ => unreachable!("both sides are made ready for one kernel"),
+        }
+    }
+}
+
+/// The left side of a product, as the kernel of this machine reads it.
+pub enum Left<'a> {
+    /// In strips.
+    #[cfg(target_arch = "x86_64")]
+    Strips(Strips<'a>),
+    /// As it lies.
+    Plain(Matrix<'a>),
+}
+
+/// The right side of a product, as the kernel of this machine reads it.
+pub enum Right<'a> {
+    /// Packed.
+    #[cfg(target_arch = "x86_64")]
+    Panels(Panels),
+    /// As it lies.
+    Plain(Matrix<'a>),
+}
+
+impl<'a> Right<'a> {
+    /// Packs a matrix of at most [`INNER`] rows, if the kernel wants that: worth it for what is used often.
+    pub fn new(right: Matrix<'a>) -> Self {
+        #[cfg(target_arch = "x86_64")]
+        if panels::is_available() {
+            let mut panels = Panels::default();
+            panels.pack(right);
+            return Self::Panels(panels);
+        }
+        Self::Plain(right)
+    }
+
+    fn columns(&self) -> usize {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            Self::Panels(panels) => panels.columns(),
+            Self::Plain(matrix) => matrix.columns,
+        }
+    }
+}
+
+impl<'a> Left<'a> {
+    /// Looks at a matrix of at most [`INNER`] columns, or copies it where its rows lie badly.
+    pub fn new(left: Matrix<'a>) -> Self {
+        #[cfg(target_arch = "x86_64")]
+        if panels::is_available() {
+            return Self::Strips(Strips::new(left));
+        }
+        Self::Plain(left)
+    }
+
+    fn rows(&self) -> usize {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            Self::Strips(strips) => strips.rows(),
+            Self::Plain(matrix) => matrix.rows,
+        }
+    }
+}
+
+thread_local! {
+    /// Kept from block to block: fresh memory costs more than filling it.
+    #[cfg(target_arch = "x86_64")]
+    static PANELS: RefCell<Panels> = RefCell::default();
+    static WIDE: RefCell<Vec<f32>> = RefCell::default();
+}
+
+/// Some rows of left by right, on one core.
+///
+/// # Safety
+/// `out` is good for right's columns every `stride` values, as many times as there are rows.
+unsafe fn block<T: Element>(
+    out: *mut f32,
+    stride: usize,
+    left: &Left<'_>,
+    rows: Range<usize>,
+    right: Matrix<'_, T>,
+    scale: f32,
+    add: bool,
+) {
+    match left {
+        #[cfg(target_arch = "x86_64")]
+        Left::Strips(left) => PANELS.with_borrow_mut(|panels| {
+            panels.pack(right);
+            // SAFETY: the caller's.
+            unsafe { panels::multiply(out, stride, left, rows, panels, scale, add) };
+        }),
+        Left::Plain(left) => WIDE.with_borrow_mut(|wide| {
+            // SAFETY: the caller's.
+            unsafe { plain(out, stride, left.part(rows.start, rows.len()), right.widen(wide), scale, add) };
+        }),
+    }
 }
 
 /// # Safety
-/// `out` is good for a row of the right side's columns every `stride` values, as many as left has.
-unsafe fn product(out: *mut f32, stride: usize, left: Matrix<'_>, right: Matrix<'_>, scale: f32, add: bool) {
-    let (rows, inner, columns) = (left.rows, left.columns, right.columns);
-    assert!(right.rows == inner && rows * inner * columns > 0, "{rows} x {inner} x {columns}");
-    assert!(left.end() <= left.values.len() && right.end() <= right.values.len());
-    // SAFETY: the last element of each side is inside its slice (asserted above); `out` is the caller's.
+/// As of [`block`].
+unsafe fn plain(out: *mut f32, stride: usize, left: Matrix<'_>, right: Matrix<'_>, scale: f32, add: bool) {
+    assert!(left.columns == right.rows, "{} by {}", left.columns, right.rows);
+    // SAFETY: matrices lie inside their slices; `out` is the caller's.
     unsafe {
         gemm(
-            rows,
-            columns,
-            inner,
+            left.rows,
+            right.columns,
+            left.columns,
             out,
             1,
             stride as isize,
@@ -148,5 +239,81 @@ unsafe fn product(out: *mut f32, stride: usize, left: Matrix<'_>, right: Matrix<
             false,
             Parallelism::None,
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use half::bf16;
+    use rand::rngs::StdRng;
+    use rand::{Rng as _, SeedableRng as _};
+
+    use super::*;
+
+    /// A matrix of random values with gaps between rows, either way round.
+    fn random(rng: &mut StdRng, rows: usize, columns: usize) -> (Vec<f32>, usize) {
+        let stride = columns + rng.random_range(0..3);
+        ((0..rows * stride).map(|_| rng.random::<f32>() * 2.0 - 1.0).collect(), stride)
+    }
+
+    /// Every element of `found` against its sum in f64, on top of `before`.
+    fn check<T: Element>(
+        found: &[f32],
+        stride: usize,
+        left: Matrix<'_>,
+        right: Matrix<'_, T>,
+        scale: f64,
+        before: f64,
+    ) {
+        for row in 0..left.rows {
+            for column in 0..right.columns {
+                let term = |i| f64::from(left.at(row, i)) * f64::from(right.at(i, column).value());
+                let wanted = before + scale * (0..left.columns).map(term).sum::<f64>();
+                let error = (f64::from(found[row * stride + column]) - wanted).abs();
+                let size = (left.rows, left.columns, right.columns);
+                let bound = 2e-6 * (left.columns as f64).sqrt() * scale.max(1.0);
+                assert!(error < bound, "{size:?} at {row}, {column}: {error}");
+            }
+        }
+    }
+
+    #[test]
+    fn products_are_those_of_the_definition() {
+        let mut rng = StdRng::seed_from_u64(5);
+        for (n, k, m) in [(1, 1, 1), (13, 7, 33), (12, 512, 32), (25, 40, 15), (40, 1100, 70), (300, 65, 400)]
+        {
+            for turned in 0..4 {
+                let side = |rng: &mut StdRng, rows, columns, turned| {
+                    if turned { random(rng, columns, rows) } else { random(rng, rows, columns) }
+                };
+                let (a, a_stride) = side(&mut rng, n, k, turned & 1 > 0);
+                let (b, b_stride) = side(&mut rng, k, m, turned & 2 > 0);
+                let left = if turned & 1 > 0 {
+                    Matrix::rows(&a, k, n, a_stride).turned()
+                } else {
+                    Matrix::rows(&a, n, k, a_stride)
+                };
+                let narrow: Vec<bf16> = b.iter().map(|&value| bf16::from_f32(value)).collect();
+                let right = if turned & 2 > 0 {
+                    Matrix::rows(&b, m, k, b_stride).turned()
+                } else {
+                    Matrix::rows(&b, k, m, b_stride)
+                };
+                let short = if turned & 2 > 0 {
+                    Matrix::rows(&narrow, m, k, b_stride).turned()
+                } else {
+                    Matrix::rows(&narrow, k, m, b_stride)
+                };
+                check(&product(left, right), m, left, right, 1.0, 0.0);
+                check(&product(left, short), m, left, short, 1.0, 0.0);
+                let stride = m + 3;
+                let mut out = vec![0.5; n * stride];
+                multiply(&mut out, stride, left, right, 0.25, true);
+                check(&out, stride, left, right, 0.25, 0.5);
+                assert!(out.chunks(stride).all(|row| row[m..] == [0.5; 3]), "wrote beside its columns");
+                multiply(&mut out, stride, left, right, 2.0, false);
+                check(&out, stride, left, right, 2.0, 0.0);
+            }
+        }
     }
 }

@@ -5,7 +5,7 @@ use candle_nn::ops;
 use paravt_qwen_vl::ops::Segment;
 
 use super::{back, fits, made, values, with_values};
-use crate::cpu::{self, Heads, backward};
+use crate::cpu::{self, Heads, Rows, backward};
 
 /// Attention of q (n, heads, dim) to k and v (m, key heads, dim), each segment to its own keys:
 /// (n, heads, dim). With a causal mask the last query of a segment sees all its keys.
@@ -87,8 +87,14 @@ impl CustomOp3 for Attention {
         lv: &Layout,
     ) -> Result<(CpuStorage, Shape)> {
         let heads = heads(lq.shape(), lk.shape())?;
-        let (q, k, v) = (values(q, lq)?, values(k, lk)?, values(v, lv)?);
-        made(cpu::attention(q, k, v, heads, &self.segments, self.causal), lq)
+        let dim = heads.dim;
+        let rows = |values, heads: usize| Rows { values, stride: heads * dim };
+        let sides = [
+            rows(values(q, lq)?, heads.queries),
+            rows(values(k, lk)?, heads.keys),
+            rows(values(v, lv)?, heads.keys),
+        ];
+        made(cpu::attention(sides, heads, &self.segments, self.causal), lq)
     }
 
     fn bwd(

@@ -97,6 +97,17 @@ fn made(values: Vec<f32>, layout: &Layout) -> Result<(CpuStorage, Shape)> {
     Ok((CpuStorage::F32(values), layout.shape().clone()))
 }
 
+/// A copy of values after a kernel that works in place.
+fn changed(
+    storage: &CpuStorage,
+    layout: &Layout,
+    kernel: impl FnOnce(&mut [f32]),
+) -> Result<(CpuStorage, Shape)> {
+    let mut values = values(storage, layout)?.to_vec();
+    kernel(&mut values);
+    made(values, layout)
+}
+
 struct RmsNorm(f32);
 
 impl CustomOp2 for RmsNorm {
@@ -174,7 +185,8 @@ impl CustomOp2 for Gated {
         b: &CpuStorage,
         lb: &Layout,
     ) -> Result<(CpuStorage, Shape)> {
-        made(elementwise::gated(values(a, la)?, values(b, lb)?), la)
+        let b = values(b, lb)?;
+        changed(a, la, |a| elementwise::gated(a, b))
     }
 
     fn bwd(
@@ -197,7 +209,7 @@ impl CustomOp1 for GeluTanh {
     }
 
     fn cpu_fwd(&self, x: &CpuStorage, layout: &Layout) -> Result<(CpuStorage, Shape)> {
-        made(elementwise::gelu_tanh(values(x, layout)?), layout)
+        changed(x, layout, elementwise::gelu_tanh)
     }
 
     fn bwd(&self, x: &Tensor, _: &Tensor, grad: &Tensor) -> Result<Option<Tensor>> {
@@ -213,7 +225,7 @@ impl CustomOp1 for Gelu {
     }
 
     fn cpu_fwd(&self, x: &CpuStorage, layout: &Layout) -> Result<(CpuStorage, Shape)> {
-        made(elementwise::gelu(values(x, layout)?), layout)
+        changed(x, layout, elementwise::gelu)
     }
 
     fn bwd(&self, x: &Tensor, _: &Tensor, grad: &Tensor) -> Result<Option<Tensor>> {
@@ -233,14 +245,15 @@ impl CustomOp1 for Rotate {
 
     fn cpu_fwd(&self, x: &CpuStorage, layout: &Layout) -> Result<(CpuStorage, Shape)> {
         let (_, heads, dim) = layout.shape().dims3()?;
-        made(elementwise::rotate(values(x, layout)?, &self.cos, &self.sin, heads, dim), layout)
+        changed(x, layout, |x| elementwise::rotate(x, heads * dim, &self.cos, &self.sin, heads, dim))
     }
 
     fn bwd(&self, x: &Tensor, _: &Tensor, grad: &Tensor) -> Result<Option<Tensor>> {
         // Turned back by the same angles; both halves of a table are equal.
         let (_, heads, dim) = x.dims3()?;
         let sin: Vec<f32> = self.sin.iter().map(|sin| -sin).collect();
-        let turned = with_values([grad], |[grad]| elementwise::rotate(grad, &self.cos, &sin, heads, dim))?;
+        let mut turned = with_values([grad], |[grad]| grad.to_vec())?;
+        elementwise::rotate(&mut turned, heads * dim, &self.cos, &sin, heads, dim);
         back(turned, x)
     }
 }

@@ -239,7 +239,7 @@ impl<O: Ops> Worker<O> {
                 count += 1;
             }
             let (now, later) = rest.split_at(count);
-            let values: Vec<f32> = now.iter().flat_map(|medium| &medium.patches.values).copied().collect();
+            let values: Vec<f32> = now.iter().flat_map(|medium| medium.patches.values()).collect();
             let grids: Vec<_> = now.iter().map(|medium| medium.patches.grid).collect();
             let part = self.model.encode(&values, &grids)?;
             let whole = match &whole {

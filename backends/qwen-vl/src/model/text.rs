@@ -201,12 +201,12 @@ impl<O: Ops> Model<O> {
                 counts = batch.iter().map(Rows::wanted).collect();
             }
             let q = self.queries(layer, &normed, &rotary)?;
-            x = ops.add(&x, &self.attend(layer, number, [&q, &k, &v], &counts, batch)?)?;
+            x = ops.add(self.attend(layer, number, [&q, &k, &v], &counts, batch)?, &x)?;
             let normed = ops.rms_norm(&x, &layer.post_norm, self.config.text.rms_norm_eps)?;
-            let inner = ops.gated(&ops.linear(&normed, &layer.gate)?, &ops.linear(&normed, &layer.up)?)?;
-            x = ops.add(&x, &ops.linear(&inner, &layer.down)?)?;
+            let inner = ops.gated(ops.linear(&normed, &layer.gate)?, &ops.linear(&normed, &layer.up)?)?;
+            x = ops.add(ops.linear(&inner, &layer.down)?, &x)?;
             if let Some(features) = features {
-                x = ops.add_rows(&x, &visual.places, &features)?;
+                x = ops.add_rows(x, &visual.places, &features)?;
             }
         }
         for rows in batch.iter_mut() {
@@ -287,7 +287,7 @@ impl<O: Ops> Model<O> {
     ) -> Result<O::Tensor, Error> {
         let norm = layer.head_norms.as_ref().map(|norms| &norms.0);
         let q = self.heads(x, &layer.query, self.config.text.num_attention_heads, norm)?;
-        self.ops.rotate(&q, cos, sin)
+        self.ops.rotate(q, cos, sin)
     }
 
     fn keys_and_values(
@@ -298,7 +298,7 @@ impl<O: Ops> Model<O> {
     ) -> Result<(O::Tensor, O::Tensor), Error> {
         let heads = self.config.text.num_key_value_heads;
         let norm = layer.head_norms.as_ref().map(|norms| &norms.1);
-        let k = self.ops.rotate(&self.heads(x, &layer.key, heads, norm)?, cos, sin)?;
+        let k = self.ops.rotate(self.heads(x, &layer.key, heads, norm)?, cos, sin)?;
         Ok((k, self.heads(x, &layer.value, heads, None)?))
     }
 

@@ -161,23 +161,22 @@ impl<T: Clone> Block<T> {
         let shape = ops.shape(x);
         let (patches, hidden) = (shape[0], shape[1]);
         let qkv = ops.linear(&self.norm1.apply(ops, x)?, &self.qkv)?;
-        let part = |number: usize| {
-            ops.reshape(&ops.narrow(&qkv, 1, number * hidden, hidden)?, &[patches, heads, hidden / heads])
-        };
-        let q = ops.rotate(&part(0)?, cos, sin)?;
-        let k = ops.rotate(&part(1)?, cos, sin)?;
+        let qkv = ops.reshape(&qkv, &[patches, 3 * heads, hidden / heads])?;
+        let part = |number: usize| ops.narrow(&qkv, 1, number * heads, heads);
+        let q = ops.rotate(part(0)?, cos, sin)?;
+        let k = ops.rotate(part(1)?, cos, sin)?;
         let attended = ops.attention(&q, &k, &part(2)?, segments, false)?;
-        let x = ops.add(x, &ops.linear(&ops.reshape(&attended, &[patches, hidden])?, &self.output)?)?;
+        let x = ops.add(ops.linear(&ops.reshape(&attended, &[patches, hidden])?, &self.output)?, x)?;
         let normed = self.norm2.apply(ops, &x)?;
         let out = match &self.mlp {
             Mlp::Plain { inner, outer } => {
-                ops.linear(&ops.activate(&ops.linear(&normed, inner)?, Activation::GeluTanh)?, outer)?
+                ops.linear(&ops.activate(ops.linear(&normed, inner)?, Activation::GeluTanh)?, outer)?
             }
             Mlp::Gated { gate, up, down } => {
-                ops.linear(&ops.gated(&ops.linear(&normed, gate)?, &ops.linear(&normed, up)?)?, down)?
+                ops.linear(&ops.gated(ops.linear(&normed, gate)?, &ops.linear(&normed, up)?)?, down)?
             }
         };
-        ops.add(&x, &out)
+        ops.add(out, &x)
     }
 }
 
@@ -209,7 +208,7 @@ impl<T: Clone> Merger<T> {
         } else {
             ops.reshape(&self.norm.apply(ops, x)?, &merged)?
         };
-        ops.linear(&ops.activate(&ops.linear(&x, &self.inner)?, Activation::Gelu)?, &self.outer)
+        ops.linear(&ops.activate(ops.linear(&x, &self.inner)?, Activation::Gelu)?, &self.outer)
     }
 }
 
@@ -226,7 +225,7 @@ impl<O: Ops> Model<O> {
         let mut x = ops.linear(&x, &vision.patch)?;
         if let Some(positions) = &vision.positions {
             let (ids, weights) = position_taps(config, grids);
-            x = ops.add(&x, &ops.weighted_rows(positions, &ids, &weights, 4)?)?;
+            x = ops.add(x, &ops.weighted_rows(positions, &ids, &weights, 4)?)?;
         }
         let frames = frame_segments(grids);
         let (mut cos, mut sin) = vision_rotary(config, grids);

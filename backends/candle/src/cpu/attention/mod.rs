@@ -9,6 +9,7 @@ use rayon::prelude::*;
 
 use super::amx;
 use super::dot::dot;
+use super::matrix::Matrix;
 
 /// Shapes of q (n, heads, dim) and of k and v (m, key heads, dim).
 #[derive(Debug, Clone, Copy)]
@@ -26,40 +27,74 @@ const FEW: usize = 16;
 /// Keys between two updates of the running maximum.
 const CHUNK: usize = 512;
 
+/// Values (n, heads, dim); from one row to the next are `stride`.
+#[derive(Debug, Clone, Copy)]
+pub struct Rows<'a> {
+    /// From the first row on.
+    pub values: &'a [f32],
+    /// At least heads by dim.
+    pub stride: usize,
+}
+
+impl<'a> Rows<'a> {
+    fn from(self, row: usize) -> Self {
+        Self { values: &self.values[row * self.stride..], ..self }
+    }
+
+    /// `count` rows of the columns from `start` on.
+    fn part(self, row: usize, count: usize, start: usize, columns: usize) -> Matrix<'a> {
+        Matrix::rows(&self.values[row * self.stride + start..], count, columns, self.stride)
+    }
+}
+
 /// Softmax of scaled scores times values, (n, heads, dim).
-pub fn attention(
-    q: &[f32],
-    k: &[f32],
-    v: &[f32],
-    heads: Heads,
-    segments: &[Segment],
-    causal: bool,
-) -> Vec<f32> {
-    let mut out = vec![0.0f32; q.len()];
-    let (q_row, k_row) = (heads.queries * heads.dim, heads.keys * heads.dim);
+pub fn attention([q, k, v]: [Rows<'_>; 3], heads: Heads, segments: &[Segment], causal: bool) -> Vec<f32> {
+    let queries: usize = segments.iter().map(|segment| segment.queries).sum();
+    let row = heads.queries * heads.dim;
+    let mut out = vec![0.0f32; queries * row];
     let (mut q_start, mut k_start) = (0, 0);
-    // Each segment's own slices; the output's are disjoint.
+    // Each segment's own rows; the output's are disjoint.
     let mut parts = Vec::with_capacity(segments.len());
     let mut rest = out.as_mut_slice();
     for segment in segments {
-        let (part, later) = rest.split_at_mut(segment.queries * q_row);
+        let (part, later) = rest.split_at_mut(segment.queries * row);
         rest = later;
-        let q = &q[q_start * q_row..(q_start + segment.queries) * q_row];
-        let range = k_start * k_row..(k_start + segment.keys) * k_row;
-        parts.push((part, q, &k[range.clone()], &v[range], *segment));
+        parts.push((part, [q.from(q_start), k.from(k_start), v.from(k_start)], *segment));
         q_start += segment.queries;
         k_start += segment.keys;
     }
-    parts.into_par_iter().for_each(|(out, q, k, v, segment)| {
+    parts.into_par_iter().for_each(|(out, inputs, segment)| {
         if segment.queries <= FEW {
-            few_queries(out, q, k, v, heads, segment, causal);
+            few_queries(out, inputs, heads, segment, causal);
         } else if amx::is_available() {
-            tiled::many_queries(out, q, k, v, heads, segment, causal);
+            tiled::many_queries(out, inputs, heads, segment, causal);
         } else {
-            plain::many_queries(out, q, k, v, heads, segment, causal);
+            plain::many_queries(out, inputs, heads, segment, causal);
         }
     });
     out
+}
+
+/// Fills `out` (n, heads, dim) by blocks of at most `most` rows of one head: `block` gets the head, the first
+/// row and the number of rows, and gives (rows, dim).
+fn by_head(
+    out: &mut [f32],
+    heads: Heads,
+    most: usize,
+    block: impl Fn(usize, usize, usize) -> Vec<f32> + Sync,
+) {
+    let (row, dim) = (heads.queries * heads.dim, heads.dim);
+    out.par_chunks_mut(most * row).enumerate().for_each(|(task, out)| {
+        let count = out.len() / row;
+        // Heads are spread over threads too: a short prompt is one block of rows.
+        let results: Vec<Vec<f32>> =
+            (0..heads.queries).into_par_iter().map(|head| block(head, task * most, count)).collect();
+        for (head, result) in results.iter().enumerate() {
+            for (out, result) in out.chunks_mut(row).zip(result.chunks(dim)) {
+                out[head * dim..][..dim].copy_from_slice(result);
+            }
+        }
+    });
 }
 
 /// Keys that a query sees.
@@ -67,42 +102,29 @@ pub fn seen(query: usize, segment: Segment, causal: bool) -> usize {
     if causal { segment.keys - segment.queries + query + 1 } else { segment.keys }
 }
 
-fn few_queries(
-    out: &mut [f32],
-    q: &[f32],
-    k: &[f32],
-    v: &[f32],
-    heads: Heads,
-    segment: Segment,
-    causal: bool,
-) {
+fn few_queries(out: &mut [f32], [q, k, v]: [Rows<'_>; 3], heads: Heads, segment: Segment, causal: bool) {
     let Heads { dim, .. } = heads;
-    let scale = (dim as f32).powf(-0.5);
     let group = heads.queries / heads.keys;
-    // One task per query head; (query, head) results lie `dim` apart.
-    out.par_chunks_mut(dim).zip(q.par_chunks(dim)).enumerate().for_each(|(place, (out, q))| {
+    // One task per query head.
+    out.par_chunks_mut(dim).enumerate().for_each(|(place, out)| {
         let (query, head) = (place / heads.queries, place % heads.queries);
         let start = head / group * dim;
-        one_query(out, q, k, v, (start, heads.keys * dim), seen(query, segment, causal), scale);
+        let q = &q.values[query * q.stride + head * dim..][..dim];
+        let (k, v) = ((&k.values[start..], k.stride), (&v.values[start..], v.stride));
+        one_query(out, q, k, v, seen(query, segment, causal));
     });
 }
 
+/// Keys and values with how far their rows are apart.
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl", "x86_64+avx2+fma"))]
-fn one_query(
-    out: &mut [f32],
-    q: &[f32],
-    k: &[f32],
-    v: &[f32],
-    (start, row): (usize, usize),
-    keys: usize,
-    scale: f32,
-) {
+fn one_query(out: &mut [f32], q: &[f32], k: (&[f32], usize), v: (&[f32], usize), keys: usize) {
     let dim = q.len();
-    let mut scores: Vec<f32> = (0..keys).map(|key| dot(q, &k[key * row + start..][..dim]) * scale).collect();
+    let scale = (dim as f32).powf(-0.5);
+    let mut scores: Vec<f32> = (0..keys).map(|key| dot(q, &k.0[key * k.1..][..dim]) * scale).collect();
     let most = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     let sum = exponentials(&mut scores, most);
     for (key, share) in scores.iter().enumerate() {
-        let value = &v[key * row + start..][..dim];
+        let value = &v.0[key * v.1..][..dim];
         out.iter_mut().zip(value).for_each(|(out, value)| *out += share * value);
     }
     out.iter_mut().for_each(|out| *out /= sum);
@@ -209,8 +231,11 @@ mod tests {
             let mut random =
                 |count: usize| -> Vec<f32> { (0..count).map(|_| rng.random::<f32>() * 6.0 - 3.0).collect() };
             let q = random(n * heads.queries * heads.dim);
-            let (k, v) = (random(m * heads.keys * heads.dim), random(m * heads.keys * heads.dim));
-            let found = attention(&q, &k, &v, heads, &segments, causal);
+            let dim = heads.dim;
+            let (k, v) = (random(m * heads.keys * dim), random(m * heads.keys * dim));
+            let rows = |values, heads| Rows { values, stride: heads * dim };
+            let sides = [rows(&q[..], heads.queries), rows(&k[..], heads.keys), rows(&v[..], heads.keys)];
+            let found = attention(sides, heads, &segments, causal);
             let (mut q_start, mut k_start) = (0, 0);
             for segment in &segments {
                 for query in 0..segment.queries {

@@ -1,10 +1,12 @@
 //! Many queries by the matrix units.
 
+use std::ops::Range;
+
 use half::bf16;
 use paravt_qwen_vl::ops::Segment;
 use rayon::prelude::*;
 
-use super::{CHUNK, Heads, seen, soften};
+use super::{CHUNK, Heads, Rows, by_head, seen, soften};
 use crate::cpu::amx::{Pieces, SIDE, STEP, TILE, Tiles};
 use crate::cpu::matmul::{pack_left, pack_right_f32};
 
@@ -21,47 +23,23 @@ struct Packed {
     values: Vec<bf16>,
 }
 
-pub fn many_queries(
-    out: &mut [f32],
-    q: &[f32],
-    k: &[f32],
-    v: &[f32],
-    heads: Heads,
-    segment: Segment,
-    causal: bool,
-) {
+pub fn many_queries(out: &mut [f32], [q, k, v]: [Rows<'_>; 3], heads: Heads, segment: Segment, causal: bool) {
     let group = heads.queries / heads.keys;
     let packed: Vec<Packed> =
-        (0..heads.keys).into_par_iter().map(|head| pack_head(k, v, heads, head, segment.keys)).collect();
-    let row = heads.queries * heads.dim;
-    out.par_chunks_mut(TASK_QUERIES * row).enumerate().for_each(|(task, out)| {
-        let first = task * TASK_QUERIES;
-        // Heads are spread over threads too: a short prompt is one chunk of queries.
-        let results: Vec<Vec<f32>> = (0..heads.queries)
-            .into_par_iter()
-            .map(|head| {
-                let queries = out.len() / row;
-                let part: Vec<f32> = (first..first + queries)
-                    .flat_map(|query| &q[query * row + head * heads.dim..][..heads.dim])
-                    .copied()
-                    .collect();
-                head_chunk(&part, &packed[head / group], heads.dim, first, segment, causal)
-            })
-            .collect();
-        for (head, result) in results.iter().enumerate() {
-            for (out, result) in out.chunks_mut(row).zip(result.chunks(heads.dim)) {
-                out[head * heads.dim..][..heads.dim].copy_from_slice(result);
-            }
-        }
+        (0..heads.keys).into_par_iter().map(|head| pack_head(k, v, heads.dim, head, segment.keys)).collect();
+    by_head(out, heads, TASK_QUERIES, |head, first, count| {
+        let queries = gather(q, heads.dim, head, first..first + count);
+        head_chunk(&queries, &packed[head / group], heads.dim, first, segment, causal)
     });
 }
 
-fn pack_head(k: &[f32], v: &[f32], heads: Heads, head: usize, keys: usize) -> Packed {
-    let (dim, row) = (heads.dim, heads.keys * heads.dim);
-    let gather = |x: &[f32]| -> Vec<f32> {
-        (0..keys).flat_map(|key| &x[key * row + head * dim..][..dim]).copied().collect()
-    };
-    let (k, v) = (gather(k), gather(v));
+/// Rows of one head, one after the other.
+fn gather(x: Rows<'_>, dim: usize, head: usize, rows: Range<usize>) -> Vec<f32> {
+    rows.flat_map(|row| &x.values[row * x.stride + head * dim..][..dim]).copied().collect()
+}
+
+fn pack_head(k: Rows<'_>, v: Rows<'_>, dim: usize, head: usize, keys: usize) -> Packed {
+    let (k, v) = (gather(k, dim, head, 0..keys), gather(v, dim, head, 0..keys));
     let key_block = dim.div_ceil(STEP) * 6 * TILE;
     let mut packed_keys = vec![bf16::ZERO; keys.div_ceil(BLOCK) * key_block];
     for (rows, packed) in k.chunks(BLOCK * dim).zip(packed_keys.chunks_mut(key_block)) {

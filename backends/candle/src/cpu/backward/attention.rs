@@ -7,7 +7,8 @@ use rayon::prelude::*;
 use crate::cpu::Heads;
 use crate::cpu::attention::{exponentials, seen};
 use crate::cpu::dot::dot;
-use crate::cpu::vector::{Matrix, multiply};
+use crate::cpu::matrix::Matrix;
+use crate::cpu::vector::multiply;
 
 /// Most queries whose shares are held at once.
 const QUERIES: usize = 128;

@@ -9,8 +9,9 @@ pub use attention::attention;
 
 use super::attention::exp;
 use super::dot::dot;
-use super::elementwise::{add_to_row, binary, normal};
-use super::vector::{Matrix, multiply_rows};
+use super::elementwise::{add_to_row, normal};
+use super::matrix::Matrix;
+use super::vector::product;
 
 /// Elements that a task takes.
 const TASK: usize = 1 << 14;
@@ -37,9 +38,17 @@ fn gated_part(to_gate: &mut [f32], to_up: &mut [f32], gate: &[f32], up: &[f32], 
     }
 }
 
+/// A kernel of values and the gradient, on all cores.
+fn each_of(x: &[f32], grad: &[f32], part: fn(&mut [f32], &[f32], &[f32])) -> Vec<f32> {
+    let mut out = vec![0.0; x.len()];
+    let inputs = x.par_chunks(TASK).zip(grad.par_chunks(TASK));
+    out.par_chunks_mut(TASK).zip(inputs).for_each(|(out, (x, grad))| part(out, x, grad));
+    out
+}
+
 /// Of [`super::elementwise::gelu_tanh`].
 pub fn gelu_tanh(x: &[f32], grad: &[f32]) -> Vec<f32> {
-    binary(x, grad, gelu_part)
+    each_of(x, grad, gelu_part)
 }
 
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl", "x86_64+avx2+fma"))]
@@ -54,7 +63,7 @@ fn gelu_part(out: &mut [f32], x: &[f32], grad: &[f32]) {
 
 /// Of [`super::elementwise::gelu`].
 pub fn gelu(x: &[f32], grad: &[f32]) -> Vec<f32> {
-    binary(x, grad, gelu_exact_part)
+    each_of(x, grad, gelu_exact_part)
 }
 
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl", "x86_64+avx2+fma"))]
@@ -160,6 +169,6 @@ pub fn linear(
 ) -> (Option<Vec<f32>>, Vec<f32>) {
     let n = x.len() / k;
     let (x, grad) = (Matrix::rows(x, n, k, k), Matrix::rows(grad, n, out, out));
-    let to_x = wants_x.then(|| multiply_rows(grad, Matrix::rows(weight, out, k, k)));
-    (to_x, multiply_rows(grad.turned(), x))
+    let to_x = wants_x.then(|| product(grad, Matrix::rows(weight, out, k, k)));
+    (to_x, product(grad.turned(), x))
 }

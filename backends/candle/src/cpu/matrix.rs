@@ -1,0 +1,97 @@
+//! Matrices that lie inside slices.
+
+use half::bf16;
+
+/// Elements that a matrix can be stored as.
+pub trait Element: Copy + Send + Sync {
+    /// The value, exactly.
+    fn value(self) -> f32;
+}
+
+impl Element for f32 {
+    #[inline(always)]
+    fn value(self) -> f32 {
+        self
+    }
+}
+
+impl Element for bf16 {
+    #[inline(always)]
+    fn value(self) -> f32 {
+        f32::from_bits(u32::from(self.to_bits()) << 16)
+    }
+}
+
+/// A matrix inside a slice. Its elements are checked to be inside when it is made.
+#[derive(Debug, Clone, Copy)]
+pub struct Matrix<'a, T = f32> {
+    pub(super) values: &'a [T],
+    pub(super) rows: usize,
+    pub(super) columns: usize,
+    /// From one row to the next.
+    pub(super) down: usize,
+    /// From one column to the next.
+    pub(super) right: usize,
+}
+
+impl<'a, T: Element> Matrix<'a, T> {
+    /// Rows of `columns` values, `stride` apart.
+    ///
+    /// # Panics
+    /// Without elements, or with some outside of the slice.
+    pub fn rows(values: &'a [T], rows: usize, columns: usize, stride: usize) -> Self {
+        assert!(rows * columns > 0 && columns <= stride, "{rows} x {columns} by {stride}");
+        assert!((rows - 1) * stride + columns <= values.len(), "{rows} x {columns} of {}", values.len());
+        Self { values, rows, columns, down: stride, right: 1 }
+    }
+
+    /// The same with rows for columns.
+    pub fn turned(self) -> Self {
+        Self { rows: self.columns, columns: self.rows, down: self.right, right: self.down, ..self }
+    }
+
+    /// `count` rows from `start`.
+    ///
+    /// # Panics
+    /// More rows than there are.
+    pub fn part(self, start: usize, count: usize) -> Self {
+        assert!(count > 0 && start + count <= self.rows, "{count} rows from {start} of {}", self.rows);
+        Self { values: &self.values[start * self.down..], rows: count, ..self }
+    }
+
+    /// `count` columns from `start`.
+    ///
+    /// # Panics
+    /// More columns than there are.
+    pub fn across(self, start: usize, count: usize) -> Self {
+        self.turned().part(start, count).turned()
+    }
+
+    /// An f32 copy in `wide`, its values in the order they lie in.
+    pub fn widen(self, wide: &mut Vec<f32>) -> Matrix<'_> {
+        let (lying, is_turned) = if self.right == 1 { (self, false) } else { (self.turned(), true) };
+        wide.clear();
+        for row in 0..lying.rows {
+            let values = lying.values[row * lying.down..].iter().step_by(lying.right);
+            wide.extend(values.take(lying.columns).map(|value| value.value()));
+        }
+        let wide = Matrix::rows(wide, lying.rows, lying.columns, lying.columns);
+        if is_turned { wide.turned() } else { wide }
+    }
+
+    /// One element.
+    #[cfg(test)]
+    pub fn at(self, row: usize, column: usize) -> T {
+        self.values[row * self.down + column * self.right]
+    }
+
+    /// Number of rows.
+    pub fn count(self) -> usize {
+        self.rows
+    }
+
+    /// Number of columns.
+    pub fn columns(self) -> usize {
+        self.columns
+    }
+}

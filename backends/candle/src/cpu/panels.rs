@@ -1,0 +1,365 @@
+//! f32 products by AVX-512: a kernel of 12 rows by 32 columns.
+//!
+//! Its 24 vectors of sums stay in registers for the whole inner axis. The right side is packed in panels of
+//! 32 columns, so that a step of the inner axis is two vectors; of the left side a step is twelve values,
+//! read in strips of twelve rows. Values that are not f32 are widened as they are packed.
+
+#![allow(unsafe_code)]
+
+use std::arch::x86_64::{
+    __m512, _MM_HINT_T0, _mm_prefetch, _mm512_add_ps, _mm512_castpd_ps, _mm512_castps_pd, _mm512_fmadd_ps,
+    _mm512_loadu_ps, _mm512_mask_storeu_ps, _mm512_maskz_loadu_ps, _mm512_mul_ps, _mm512_set1_ps,
+    _mm512_setzero_ps, _mm512_shuffle_f32x4, _mm512_storeu_ps, _mm512_unpackhi_pd, _mm512_unpackhi_ps,
+    _mm512_unpacklo_pd, _mm512_unpacklo_ps,
+};
+use std::borrow::Cow;
+use std::ops::Range;
+use std::sync::OnceLock;
+
+use rayon::prelude::*;
+
+use super::matrix::{Element, Matrix};
+
+/// Rows of a strip.
+pub const ROWS: usize = 12;
+/// Columns of a panel.
+pub const COLUMNS: usize = 2 * LANES;
+/// How far ahead of the packing values are fetched.
+const AHEAD: usize = 8 * LANES;
+/// Strips that a task copies.
+const COPIED: usize = 8;
+/// Values of a vector.
+const LANES: usize = 16;
+
+/// Whether this machine has the instructions.
+pub fn is_available() -> bool {
+    static AVAILABLE: OnceLock<bool> = OnceLock::new();
+    *AVAILABLE.get_or_init(|| {
+        std::is_x86_feature_detected!("avx512f")
+            && std::is_x86_feature_detected!("avx512bw")
+            && std::is_x86_feature_detected!("avx512vl")
+    })
+}
+
+/// The left side of a product, strip by strip.
+pub struct Strips<'a> {
+    values: Cow<'a, [f32]>,
+    rows: usize,
+    inner: usize,
+    /// From one row of a strip to the next.
+    down: usize,
+    /// From one step of the inner axis to the next.
+    right: usize,
+    /// From one strip to the next.
+    strip: usize,
+}
+
+impl<'a> Strips<'a> {
+    /// Rows of all strips.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// A matrix as it lies, if its rows lie well, else copied on all cores.
+    pub fn new(left: Matrix<'a>) -> Self {
+        // Rows at multiples of 2 KiB compete for the same few places of the first-level cache.
+        if left.right == 1 && !left.down.is_multiple_of(512) {
+            return Self {
+                values: Cow::Borrowed(left.values),
+                rows: left.rows,
+                inner: left.columns,
+                down: left.down,
+                right: 1,
+                strip: ROWS * left.down,
+            };
+        }
+        let (down, right) = if left.right == 1 { (left.columns + LANES, 1) } else { (1, ROWS) };
+        let strip = ROWS * down.max(left.columns);
+        let mut values = vec![0.0; left.rows.div_ceil(ROWS) * strip];
+        values.par_chunks_mut(strip).with_min_len(COPIED).enumerate().for_each(|(number, values)| {
+            let first = number * ROWS;
+            let count = ROWS.min(left.rows - first);
+            if left.right == 1 {
+                for (row, values) in values.chunks_mut(down).take(count).enumerate() {
+                    let from = (first + row) * left.down;
+                    values[..left.columns].copy_from_slice(&left.values[from..from + left.columns]);
+                }
+            } else {
+                for (step, values) in values.chunks_mut(ROWS).enumerate() {
+                    let from = step * left.right + first * left.down;
+                    for (row, value) in values[..count].iter_mut().enumerate() {
+                        *value = left.values[from + row * left.down];
+                    }
+                }
+            }
+        });
+        Self { values: Cow::Owned(values), rows: left.rows, inner: left.columns, down, right, strip }
+    }
+}
+
+/// A vector's worth of values, as the kernel loads them.
+#[derive(Debug, Clone, Copy)]
+#[repr(C, align(64))]
+struct Line([f32; LANES]);
+
+/// The right side of a product: (panel, inner, 32), the last panel filled up with zeros.
+#[derive(Debug, Default)]
+pub struct Panels {
+    lines: Vec<Line>,
+    inner: usize,
+    columns: usize,
+}
+
+impl Panels {
+    /// Columns of what is packed.
+    pub fn columns(&self) -> usize {
+        self.columns
+    }
+
+    /// Packs a matrix in place of what was packed before.
+    ///
+    /// # Panics
+    /// Without the instructions.
+    pub fn pack<T: Element>(&mut self, right: Matrix<'_, T>) {
+        assert!(is_available());
+        (self.inner, self.columns) = (right.rows, right.columns);
+        let panel = 2 * self.inner;
+        let lines = self.columns.div_ceil(COLUMNS) * panel;
+        if self.lines.len() < lines {
+            self.lines.resize(lines, Line([0.0; LANES]));
+        }
+        for (number, lines) in self.lines[..lines].chunks_mut(panel).enumerate() {
+            let first = number * COLUMNS;
+            let width = COLUMNS.min(self.columns - first);
+            // SAFETY: the instructions are there (asserted above).
+            unsafe {
+                if right.down == 1 {
+                    pack_turned(lines, right, first, width)
+                } else {
+                    pack(lines, right, first, width)
+                }
+            }
+        }
+    }
+}
+
+/// Columns of which the values follow on each other: the lines of a weight (out, inner), transposed.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+fn pack_turned<T: Element>(lines: &mut [Line], right: Matrix<'_, T>, first: usize, width: usize) {
+    for half in 0..2 {
+        for step in (0..right.rows).step_by(LANES) {
+            let count = LANES.min(right.rows - step);
+            let mut block = [Line([0.0; LANES]); LANES];
+            for (column, line) in block.iter_mut().enumerate().take(width.saturating_sub(half * LANES)) {
+                let from = (first + half * LANES + column) * right.right + step;
+                // Sixteen lines at once are more than the processor fetches ahead by itself.
+                _mm_prefetch::<_MM_HINT_T0>(right.values.as_ptr().wrapping_add(from + AHEAD).cast());
+                widen(&mut line.0, &right.values[from..from + count]);
+            }
+            let turned = transpose(&block);
+            for (row, turned) in turned[..count].iter().enumerate() {
+                lines[(step + row) * 2 + half] = *turned;
+            }
+        }
+    }
+}
+
+/// Any other matrix; rows of which the values follow on each other are fastest.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+fn pack<T: Element>(lines: &mut [Line], right: Matrix<'_, T>, first: usize, width: usize) {
+    for (row, lines) in lines.chunks_exact_mut(2).enumerate() {
+        for (half, line) in lines.iter_mut().enumerate() {
+            let count = width.saturating_sub(half * LANES).min(LANES);
+            let from = row * right.down + (first + half * LANES) * right.right;
+            *line = Line([0.0; LANES]);
+            if count == 0 {
+            } else if right.right == 1 {
+                widen(&mut line.0, &right.values[from..from + count]);
+            } else {
+                let values = right.values[from..].iter().step_by(right.right);
+                line.0[..count].iter_mut().zip(values).for_each(|(wide, value)| *wide = value.value());
+            }
+        }
+    }
+}
+
+// No closures here and below: one that is called through a function without the instructions is not inlined.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+fn widen<T: Element>(wide: &mut [f32; LANES], values: &[T]) {
+    if values.len() == LANES {
+        for lane in 0..LANES {
+            wide[lane] = values[lane].value();
+        }
+    } else {
+        for (wide, value) in wide.iter_mut().zip(values) {
+            *wide = value.value();
+        }
+    }
+}
+
+/// Sixteen rows of sixteen values to columns.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+fn transpose(rows: &[Line; LANES]) -> [Line; LANES] {
+    let (mut a, mut b) = ([_mm512_setzero_ps(); LANES], [_mm512_setzero_ps(); LANES]);
+    for i in 0..LANES {
+        // SAFETY: lines hold sixteen values each.
+        a[i] = unsafe { _mm512_loadu_ps(rows[i].0.as_ptr()) };
+    }
+    for i in 0..8 {
+        b[2 * i] = _mm512_unpacklo_ps(a[2 * i], a[2 * i + 1]);
+        b[2 * i + 1] = _mm512_unpackhi_ps(a[2 * i], a[2 * i + 1]);
+    }
+    for i in [0, 4, 8, 12] {
+        for j in 0..2 {
+            let (low, high) = (_mm512_castps_pd(b[i + j]), _mm512_castps_pd(b[i + j + 2]));
+            a[i + 2 * j] = _mm512_castpd_ps(_mm512_unpacklo_pd(low, high));
+            a[i + 2 * j + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(low, high));
+        }
+    }
+    for i in 0..4 {
+        for j in [0, 8] {
+            b[i + j] = _mm512_shuffle_f32x4::<0x88>(a[i + j], a[i + j + 4]);
+            b[i + j + 4] = _mm512_shuffle_f32x4::<0xdd>(a[i + j], a[i + j + 4]);
+        }
+    }
+    for i in 0..8 {
+        a[i] = _mm512_shuffle_f32x4::<0x88>(b[i], b[i + 8]);
+        a[i + 8] = _mm512_shuffle_f32x4::<0xdd>(b[i], b[i + 8]);
+    }
+    let mut lines = [Line([0.0; LANES]); LANES];
+    for i in 0..LANES {
+        // SAFETY: lines hold sixteen values each.
+        unsafe { _mm512_storeu_ps(lines[i].0.as_mut_ptr(), a[i]) };
+    }
+    lines
+}
+
+/// `scale` times some rows of left by right, to rows of `out` that lie `stride` apart; on top of what is
+/// there if `add`. `range` begins with a strip, and `out` is where its first row goes.
+///
+/// # Safety
+/// `out` is good for right's columns every `stride` values, for each row.
+///
+/// # Panics
+/// Without the instructions; sides that do not fit each other.
+pub unsafe fn multiply(
+    out: *mut f32,
+    stride: usize,
+    left: &Strips<'_>,
+    range: Range<usize>,
+    right: &Panels,
+    scale: f32,
+    add: bool,
+) {
+    assert!(is_available() && left.inner == right.inner, "{} by {}", left.inner, right.inner);
+    assert!(range.start.is_multiple_of(ROWS) && range.end <= left.rows, "{range:?} of {}", left.rows);
+    let panels = right.lines.chunks_exact(2 * right.inner).take(right.columns.div_ceil(COLUMNS));
+    for first in range.clone().step_by(ROWS) {
+        let rows = ROWS.min(range.end - first);
+        let values = &left.values[first / ROWS * left.strip..];
+        assert!((rows - 1) * left.down + (left.inner - 1) * left.right < values.len());
+        for (panel, lines) in panels.clone().enumerate() {
+            let column = panel * COLUMNS;
+            let tile = Tile {
+                left: values.as_ptr(),
+                down: left.down,
+                right: left.right,
+                lines,
+                // SAFETY: inside of `out`, by the caller's promise.
+                out: unsafe { out.add((first - range.start) * stride + column) },
+                stride,
+                width: COLUMNS.min(right.columns - column),
+                scale,
+                add,
+            };
+            // SAFETY: the instructions are there, the strip's values inside its slice (asserted above), and
+            // the output is good by the caller's promise.
+            unsafe { tile.make(rows) };
+        }
+    }
+}
+
+/// One block of the result.
+struct Tile<'a> {
+    left: *const f32,
+    down: usize,
+    right: usize,
+    lines: &'a [Line],
+    out: *mut f32,
+    stride: usize,
+    width: usize,
+    scale: f32,
+    add: bool,
+}
+
+impl Tile<'_> {
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+    unsafe fn make(&self, rows: usize) {
+        // SAFETY: the caller's.
+        unsafe {
+            match rows {
+                1 => self.rows::<1>(),
+                2 => self.rows::<2>(),
+                3 => self.rows::<3>(),
+                4 => self.rows::<4>(),
+                5 => self.rows::<5>(),
+                6 => self.rows::<6>(),
+                7 => self.rows::<7>(),
+                8 => self.rows::<8>(),
+                9 => self.rows::<9>(),
+                10 => self.rows::<10>(),
+                11 => self.rows::<11>(),
+                _ => self.rows::<ROWS>(),
+            }
+        }
+    }
+
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+    unsafe fn rows<const N: usize>(&self) {
+        let mut sums = [[_mm512_setzero_ps(); 2]; N];
+        let mut left = self.left;
+        // SAFETY: every read and write is inside of what the caller promises; prefetching reads nothing.
+        unsafe {
+            for row in 0..N {
+                let out = self.out.add(row * self.stride);
+                _mm_prefetch::<_MM_HINT_T0>(out.cast());
+                _mm_prefetch::<_MM_HINT_T0>(out.add(self.width - 1).cast());
+            }
+            for step in self.lines.as_chunks::<2>().0 {
+                let line = [_mm512_loadu_ps(step[0].0.as_ptr()), _mm512_loadu_ps(step[1].0.as_ptr())];
+                for (row, sums) in sums.iter_mut().enumerate() {
+                    let value = _mm512_set1_ps(*left.add(row * self.down));
+                    sums[0] = _mm512_fmadd_ps(value, line[0], sums[0]);
+                    sums[1] = _mm512_fmadd_ps(value, line[1], sums[1]);
+                }
+                left = left.wrapping_add(self.right);
+            }
+            let scale = _mm512_set1_ps(self.scale);
+            for (row, sums) in sums.iter().enumerate() {
+                for (half, &sum) in sums.iter().enumerate() {
+                    let out = self.out.wrapping_add(row * self.stride + half * LANES);
+                    store(out, self.width.saturating_sub(half * LANES), _mm512_mul_ps(sum, scale), self.add);
+                }
+            }
+        }
+    }
+}
+
+/// Writes, or adds, the first `width` values of a vector.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+unsafe fn store(out: *mut f32, width: usize, sum: __m512, add: bool) {
+    // SAFETY: `out` is good for `width` values by the caller's promise; masked lanes are not touched.
+    unsafe {
+        if width >= LANES {
+            let before = if add { _mm512_loadu_ps(out) } else { _mm512_setzero_ps() };
+            _mm512_storeu_ps(out, _mm512_add_ps(before, sum));
+        } else {
+            let mask = (1u16 << width) - 1;
+            let before = if add { _mm512_maskz_loadu_ps(mask, out) } else { _mm512_setzero_ps() };
+            _mm512_mask_storeu_ps(out, mask, _mm512_add_ps(before, sum));
+        }
+    }
+}

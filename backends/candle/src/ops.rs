@@ -146,6 +146,19 @@ impl CandleOps {
     }
 }
 
+/// The same values one after the other.
+fn whole(x: &Tensor) -> Result<Tensor> {
+    x.contiguous().map_err(fail)
+}
+
+/// Two tensors of one shape, as kernels of two expect.
+fn alike(x: &Tensor, y: &Tensor) -> Result<()> {
+    if x.dims() == y.dims() {
+        return Ok(());
+    }
+    Err(Error::Compute(format!("shapes differ: {:?} and {:?}", x.dims(), y.dims())))
+}
+
 /// A kernel that gets the values of a tensor and how far its rows are apart.
 struct InPlace<F>(F);
 
@@ -303,9 +316,11 @@ impl Ops for CandleOps {
     fn activate(&self, x: Tensor, activation: Activation) -> Result<Tensor> {
         match activation {
             Activation::GeluTanh if self.on_cpu() => {
-                return self.in_place(&x, |x, _| elementwise::gelu_tanh(x));
+                return self.in_place(&whole(&x)?, |x, _| elementwise::gelu_tanh(x));
             }
-            Activation::Gelu if self.on_cpu() => return self.in_place(&x, |x, _| elementwise::gelu(x)),
+            Activation::Gelu if self.on_cpu() => {
+                return self.in_place(&whole(&x)?, |x, _| elementwise::gelu(x));
+            }
             Activation::GeluTanh if self.trains() => grad::gelu_tanh(&x),
             Activation::Gelu if self.trains() => grad::gelu(&x),
             Activation::Silu => x.silu(),
@@ -320,6 +335,8 @@ impl Ops for CandleOps {
             return grad::gated(&gate, up).map_err(fail);
         }
         if self.on_cpu() {
+            let gate = whole(&gate)?;
+            alike(&gate, up)?;
             return with_values(up, |up| self.in_place(&gate, |gate, _| elementwise::gated(gate, up)));
         }
         gate.silu().and_then(|gate| gate.mul(up)).map_err(fail)
@@ -327,6 +344,8 @@ impl Ops for CandleOps {
 
     fn add(&self, x: Tensor, y: &Tensor) -> Result<Tensor> {
         if self.on_cpu() {
+            let x = whole(&x)?;
+            alike(&x, y)?;
             return with_values(y, |y| self.in_place(&x, |x, _| elementwise::add(x, y)));
         }
         x.add(y).map_err(fail)
@@ -334,7 +353,12 @@ impl Ops for CandleOps {
 
     fn add_rows(&self, x: Tensor, places: &[u32], values: &Tensor) -> Result<Tensor> {
         if self.on_cpu() {
-            let width = values.elem_count() / places.len();
+            let (rows, width) = values.dims2().map_err(fail)?;
+            let (most, across) = x.dims2().map_err(fail)?;
+            if rows != places.len() || width != across || places.iter().any(|&place| place as usize >= most) {
+                let shapes = format!("{:?} to {} rows of {:?}", values.dims(), places.len(), x.dims());
+                return Err(Error::Compute(format!("rows cannot be added: {shapes}")));
+            }
             return with_values(values, |values| {
                 self.in_place(&x, |x, stride| {
                     for (&place, values) in places.iter().zip(values.chunks(width)) {

@@ -10,7 +10,7 @@ pub struct TorchOps {
     device: Device,
     kind: Kind,
     /// On the CPU in f32: room for a part of a matrix that is stored in 16 bits.
-    part: Option<Tensor>,
+    room: Option<Tensor>,
     /// Nothing is differentiated while this lives.
     _no_grad: tch::NoGradGuard,
 }
@@ -29,34 +29,60 @@ type TchResult = std::result::Result<Tensor, TchError>;
 
 /// Up to so many rows, reading the matrix is what takes time.
 const FEW: i64 = 16;
-/// Elements of a matrix that are widened at once: they stay in the caches until they are used.
+/// Elements of a matrix that are widened at once for few rows: they stay in the caches until they are used.
 const PART: i64 = 1 << 20;
+/// And for many rows, where only memory counts: 256 MiB.
+const LARGE_PART: i64 = 1 << 26;
 
-/// x (n, k) by a matrix (out, k) that may be stored in 16 bits, part by part.
-fn few_rows(part: &Tensor, x: &Tensor, w: &Tensor, bias: Option<&Tensor>) -> TchResult {
+/// x (n, k) by a matrix (out, k) on the CPU in f32. A matrix that is stored in 16 bits is widened part by part.
+fn product(room: &Tensor, x: &Tensor, w: &Tensor, bias: Option<&Tensor>) -> TchResult {
     let ((n, k), out) = (x.size2()?, w.size()[0]);
-    let times = |w: &Tensor| {
-        // One row by a matrix is a matrix by a vector: libtorch has a kernel that is better at it.
-        if n == 1 { w.f_mv(&x.f_squeeze_dim(0)?)?.f_unsqueeze(0) } else { x.f_linear(w, None::<Tensor>) }
-    };
+    let times = if n <= FEW { by_few } else { by_many };
     let product = if w.kind() == Kind::Float {
-        times(w)?
+        times(x, w)?
     } else {
-        let rows = PART / k;
+        let most = if n <= FEW { PART } else { LARGE_PART };
+        let rows = (most / k).max(1);
         let mut parts = Vec::new();
         for start in (0..out).step_by(rows as usize) {
             let count = rows.min(out - start);
             let narrow = w.f_narrow(0, start, count)?;
-            let mut wide = part.f_narrow(0, 0, count * k)?.f_view([count, k])?;
-            wide.f_copy_(&narrow)?;
-            parts.push(times(&wide)?);
+            let wide = if count * k <= PART {
+                let mut wide = room.f_narrow(0, 0, count * k)?.f_view([count, k])?;
+                wide.f_copy_(&narrow)?;
+                wide
+            } else {
+                narrow.f_to_kind(Kind::Float)?
+            };
+            parts.push(times(x, &wide)?);
         }
-        Tensor::f_cat(&parts, 1)?
+        if parts.len() == 1 { parts.remove(0) } else { Tensor::f_cat(&parts, 1)? }
     };
     match bias {
-        Some(bias) => product.f_add(bias),
+        Some(bias) => { product }.f_add_(bias),
         None => Ok(product),
     }
+}
+
+/// One row by a matrix is a matrix by a vector: libtorch has a kernel that is better at it.
+fn by_few(x: &Tensor, w: &Tensor) -> TchResult {
+    if x.size()[0] == 1 {
+        w.f_mv(&x.f_squeeze_dim(0)?)?.f_unsqueeze(0)
+    } else {
+        x.f_linear(w, None::<Tensor>)
+    }
+}
+
+/// libtorch leaves a product to MKL and a convolution of one pixel, which is the same, to oneDNN, whose kernels
+/// are faster.
+fn by_many(x: &Tensor, w: &Tensor) -> TchResult {
+    if !tch::utils::has_mkldnn() {
+        return x.f_linear(w, None::<Tensor>);
+    }
+    let ((n, k), out) = (x.size2()?, w.size()[0]);
+    let (x, w) = (x.f_reshape([1, n, 1, k])?.f_permute([0, 3, 1, 2])?, w.f_reshape([out, k, 1, 1])?);
+    let product = x.f_mkldnn_convolution(&w, None::<Tensor>, [0, 0], [1, 1], [1, 1], 1)?;
+    product.f_permute([0, 2, 3, 1])?.f_reshape([n, out])
 }
 
 /// libtorch's own error texts name shapes and types; what follows is a C++ stack.
@@ -83,25 +109,8 @@ impl TorchOps {
             Precision::F16 => Kind::Half,
         };
         let widens = device == Device::Cpu && kind == Kind::Float;
-        let part = widens.then(|| Tensor::empty([PART], (Kind::Float, device)));
-        Self { device, kind, part, _no_grad: tch::no_grad_guard() }
-    }
-
-    /// x (n, k) by a matrix (out, k) on the CPU in f32.
-    fn product(&self, part: &Tensor, x: &Tensor, w: &Tensor, bias: Option<&Tensor>) -> TchResult {
-        let ((n, k), out) = (x.size2()?, w.size()[0]);
-        if n <= FEW {
-            return few_rows(part, x, w, bias);
-        }
-        let w = w.f_to_kind(Kind::Float)?;
-        if !tch::utils::has_mkldnn() {
-            return x.f_linear(&w, bias);
-        }
-        // libtorch leaves a product to MKL and a convolution of one pixel, which is the same, to oneDNN, whose
-        // kernels are faster.
-        let (x, w) = (x.f_reshape([1, n, 1, k])?.f_permute([0, 3, 1, 2])?, w.f_reshape([out, k, 1, 1])?);
-        let product = x.f_mkldnn_convolution(&w, bias, [0, 0], [1, 1], [1, 1], 1)?;
-        product.f_permute([0, 2, 3, 1])?.f_reshape([n, out])
+        let room = widens.then(|| Tensor::empty([PART], (Kind::Float, device)));
+        Self { device, kind, room, _no_grad: tch::no_grad_guard() }
     }
 
     fn ids(&self, ids: &[u32]) -> Result<Tensor> {
@@ -123,7 +132,7 @@ impl Ops for TorchOps {
         let tensor = tensor.f_to_device(self.device).map_err(fail)?;
         // Matrices stay as published where they are widened part by part: half the memory, and half the time
         // to read them for one token.
-        let stays = self.part.is_some() && shape.len() > 1;
+        let stays = self.room.is_some() && shape.len() > 1;
         if stays { Ok(Handle(tensor)) } else { wrap(tensor.f_to_kind(self.kind)) }
     }
 
@@ -152,8 +161,8 @@ impl Ops for TorchOps {
 
     fn linear(&self, x: &Handle, linear: &Linear<Handle>) -> Result<Handle> {
         let bias = linear.bias.as_ref().map(|bias| &bias.0);
-        if let Some(part) = &self.part {
-            return wrap(self.product(part, &x.0, &linear.weight.0, bias));
+        if let Some(room) = &self.room {
+            return wrap(product(room, &x.0, &linear.weight.0, bias));
         }
         wrap(x.0.f_linear(&linear.weight.0, bias))
     }

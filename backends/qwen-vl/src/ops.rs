@@ -61,7 +61,8 @@ pub struct Segment {
 
 /// Tensor arithmetic. Activations are packed: a row per token or patch, no padding, no batch axis.
 ///
-/// An operation that takes a tensor by value may write its result over it: nothing else may use that memory.
+/// An operation that takes a tensor by value may write its result over it: nothing else may use those elements,
+/// its other arguments included.
 ///
 /// Every method fails only as [`Error::Compute`], with the shapes in the message.
 #[allow(clippy::missing_errors_doc)]

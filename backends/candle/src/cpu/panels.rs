@@ -1,6 +1,6 @@
 //! f32 products by AVX-512: a kernel of 12 rows by 32 columns.
 //!
-//! Its 24 vectors of sums stay in registers for the whole inner axis. The right side is packed in panels of
+//! Its 24 vectors of sums stay in registers for a whole pass of the inner axis. The right side is packed in panels of
 //! 32 columns, so that a step of the inner axis is two vectors; of the left side a step is twelve values,
 //! read in strips of twelve rows. Values that are not f32 are widened as they are packed.
 

@@ -15,7 +15,7 @@ use super::panels::{self, Panels, Strips};
 
 /// Most columns that a task takes: what it packs of them stays in its cache.
 const TASK_COLUMNS: usize = 384;
-/// Fewest rows that a task takes: packing the right side should be little beside using it.
+/// About the fewest rows that a task takes: packing the right side should be little beside using it.
 const TASK_ROWS: usize = 240;
 /// Tasks are made for each core, so that one that is late holds up little.
 const TASKS: usize = 2;
@@ -73,8 +73,8 @@ pub fn product<T: Element>(left: Matrix<'_>, right: Matrix<'_, T>) -> Vec<f32> {
     out
 }
 
-/// `scale` times left by right, to rows of `out` that lie `stride` apart; on top of what is there if `add`. On
-/// one core.
+/// `scale` times left by right, to rows of `out` that lie `stride` apart; on top of what is there if `add`. Made
+/// for one task of many: only copying the left side is shared among cores.
 ///
 /// # Panics
 /// Shapes that do not fit each other or `out`.
@@ -311,6 +311,11 @@ mod tests {
                 multiply(&mut out, stride, left, right, 0.25, true);
                 check(&out, stride, left, right, 0.25, 0.5);
                 assert!(out.chunks(stride).all(|row| row[m..] == [0.5; 3]), "wrote beside its columns");
+                // What machines without AVX-512 use.
+                let mut out = vec![0.5; n * stride];
+                // SAFETY: `out` has room for the columns of every row.
+                unsafe { block(out.as_mut_ptr(), stride, &Left::Plain(left), 0..n, short, 0.25, true) };
+                check(&out, stride, left, short, 0.25, 0.5);
                 multiply(&mut out, stride, left, right, 2.0, false);
                 check(&out, stride, left, right, 2.0, 0.0);
             }

@@ -136,7 +136,7 @@ impl<O: Ops> Worker<O> {
         let encoded = self.encode(&media, held)?;
         let runs = media.iter().flat_map(|medium| &medium.runs);
         let visual: Vec<usize> = runs.flat_map(|&(start, length)| start..start + length).collect();
-        // Pixels are as large as the activations of a pass: not held beside them.
+        // Not held beside the activations of the passes to come.
         drop(media);
         // Visual tokens that are held already, and the row of the features that the first other one has.
         let mut visual = &visual[visual.iter().take_while(|place| **place < held).count()..];

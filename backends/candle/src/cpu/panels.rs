@@ -19,17 +19,14 @@ use std::sync::OnceLock;
 use rayon::prelude::*;
 
 use super::matrix::{Element, Matrix};
+use super::vector::{COLUMNS, ROWS};
 
-/// Rows of a strip.
-pub const ROWS: usize = 12;
-/// Columns of a panel.
-pub const COLUMNS: usize = 2 * LANES;
 /// How far ahead of the packing values are fetched.
 const AHEAD: usize = 8 * LANES;
 /// Strips that a task copies.
 const COPIED: usize = 8;
 /// Values of a vector.
-const LANES: usize = 16;
+const LANES: usize = COLUMNS / 2;
 
 /// Whether this machine has the instructions.
 pub fn is_available() -> bool {
@@ -173,7 +170,9 @@ fn pack<T: Element>(lines: &mut [Line], right: Matrix<'_, T>, first: usize, widt
             let from = row * right.down + (first + half * LANES) * right.right;
             *line = Line([0.0; LANES]);
             if count == 0 {
-            } else if right.right == 1 {
+                continue;
+            }
+            if right.right == 1 {
                 widen(&mut line.0, &right.values[from..from + count]);
             } else {
                 let values = right.values[from..].iter().step_by(right.right);

@@ -19,8 +19,10 @@ const TASK_COLUMNS: usize = 384;
 const TASK_ROWS: usize = 240;
 /// Tasks are made for each core, so that one that is late holds up little.
 const TASKS: usize = 2;
-/// Columns and rows of tasks are multiples of what the kernel takes at once.
-const STEP: (usize, usize) = (32, 12);
+/// Rows that the kernel of [`super::panels`] takes at once, and columns: tasks are multiples of them.
+pub const ROWS: usize = 12;
+/// See [`ROWS`].
+pub const COLUMNS: usize = 32;
 /// Most elements of the inner axis at once.
 pub const INNER: usize = 1024;
 
@@ -34,10 +36,10 @@ unsafe impl Sync for Place {}
 fn tasks(rows: usize, columns: usize) -> Vec<(Range<usize>, Range<usize>)> {
     let cores = rayon::current_num_threads();
     let share =
-        columns.div_ceil(columns.div_ceil(TASK_COLUMNS).next_multiple_of(cores)).next_multiple_of(STEP.0);
+        columns.div_ceil(columns.div_ceil(TASK_COLUMNS).next_multiple_of(cores)).next_multiple_of(COLUMNS);
     let parts = columns.div_ceil(share);
     let blocks = (TASKS * cores).div_ceil(parts).min(rows.div_ceil(TASK_ROWS));
-    let height = rows.div_ceil(blocks).next_multiple_of(STEP.1);
+    let height = rows.div_ceil(blocks).next_multiple_of(ROWS);
     let ranges =
         |size: usize, step: usize| (0..size).step_by(step).map(move |start| start..size.min(start + step));
     ranges(columns, share)

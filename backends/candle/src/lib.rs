@@ -25,7 +25,7 @@ pub const HAS_CUDA: bool = cfg!(feature = "cuda");
 pub fn start(mut options: Options, device: Device) -> Result<Engine, Error> {
     let precision = options.precision;
     options.narrow_weights = device.is_cpu();
-    Engine::start("candle", options, move || Ok(CandleOps::new(device, precision)))
+    Engine::start("candle", options, move || CandleOps::new(device, precision).with_threads())
 }
 
 /// A model whose weights are those of a trainer, as they are at each moment. What it answers depends on
@@ -42,7 +42,7 @@ pub fn start_shared(
     options.precision = compute.precision;
     options.reuse = false;
     options.batch = options.batch.min(ROLLOUTS);
-    Engine::start("candle", options, move || Ok(CandleOps::sharing(&compute, parameters)))
+    Engine::start("candle", options, move || CandleOps::sharing(&compute, parameters).with_threads())
 }
 
 /// Vector units that the kernels use here, e.g. `avx512f, amx-bf16`.

@@ -7,6 +7,7 @@ use candle_nn::ops;
 use paravt_qwen_vl::Error;
 use paravt_qwen_vl::ops::{Activation, Linear, Ops, Precision, Segment};
 use paravt_qwen_vl::weights::{Dtype, View};
+use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use crate::cpu::{self, Heads, Rows, Weight, elementwise};
 use crate::grad;
@@ -17,6 +18,8 @@ pub struct CandleOps {
     device: Device,
     dtype: DType,
     purpose: Purpose,
+    /// See [`CandleOps::with_threads`].
+    threads: Option<ThreadPool>,
 }
 
 /// Where and in what a trainer computes. The weights themselves, their gradients and the optimiser's
@@ -65,19 +68,30 @@ fn fail(error: candle_core::Error) -> Error {
 impl CandleOps {
     /// Arithmetic in a precision on a device.
     pub fn new(device: Device, precision: Precision) -> Self {
-        Self { device, dtype: dtype(precision), purpose: Purpose::Inference }
+        Self { device, dtype: dtype(precision), purpose: Purpose::Inference, threads: None }
     }
 
     /// Differentiable arithmetic; weights become f32 parameters when a model is loaded.
     pub fn training(compute: &Compute, parameters: Arc<Parameters>) -> Self {
         let (device, dtype) = (compute.device.clone(), dtype(compute.precision));
-        Self { device, dtype, purpose: Purpose::Training(parameters) }
+        Self { device, dtype, purpose: Purpose::Training(parameters), threads: None }
     }
 
     /// Arithmetic of inference with a trainer's weights.
     pub fn sharing(compute: &Compute, parameters: Arc<Parameters>) -> Self {
         let (device, dtype) = (compute.device.clone(), dtype(compute.precision));
-        Self { device, dtype, purpose: Purpose::Rollouts(parameters) }
+        Self { device, dtype, purpose: Purpose::Rollouts(parameters), threads: None }
+    }
+
+    /// Makes the calling thread, which is to do the arithmetic, one of a pool of its own. A kernel that
+    /// is asked for from outside of a pool wakes two threads and sleeps itself, thousands of times a prompt.
+    ///
+    /// # Errors
+    /// No threads, or the calling one has a pool already.
+    pub fn with_threads(mut self) -> Result<Self> {
+        let pool = ThreadPoolBuilder::new().num_threads(rayon::current_num_threads()).use_current_thread();
+        self.threads = Some(pool.build().map_err(|error| Error::Compute(format!("threads: {error}")))?);
+        Ok(self)
     }
 }
 
@@ -373,6 +387,16 @@ impl Ops for CandleOps {
 
     fn weighted_rows(&self, table: &Tensor, ids: &[u32], weights: &[f32], taps: usize) -> Result<Tensor> {
         let count = ids.len() / taps;
+        if self.on_cpu() {
+            let width = table.dim(1).map_err(fail)?;
+            let sums = with_weight(table, |table| {
+                Ok(match table {
+                    Weight::F32(table) => elementwise::weighted_rows(table, width, ids, weights, taps),
+                    Weight::Bf16(table) => elementwise::weighted_rows(table, width, ids, weights, taps),
+                })
+            });
+            return self.wrap(sums?, &[count, width]);
+        }
         let sum = || {
             let ids = Tensor::from_slice(ids, ids.len(), &self.device)?;
             let weights = Tensor::from_slice(weights, (count, taps, 1), &self.device)?;

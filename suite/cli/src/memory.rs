@@ -9,11 +9,13 @@ pub fn keep() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     {
         const LARGEST: libc::c_int = 1 << 30;
-        // SAFETY: both only change thresholds of the allocator, which it takes at any time.
+        // SAFETY: these only change settings of the allocator, which it takes at any time.
         #[allow(unsafe_code)]
         unsafe {
             libc::mallopt(libc::M_MMAP_THRESHOLD, LARGEST);
             libc::mallopt(libc::M_TRIM_THRESHOLD, libc::c_int::MAX);
+            // The heaps of further arenas go back to the kernel each time that one is empty.
+            libc::mallopt(libc::M_ARENA_MAX, 1);
         }
     }
 }

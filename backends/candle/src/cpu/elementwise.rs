@@ -4,6 +4,8 @@ use multiversion::multiversion;
 use rayon::prelude::*;
 
 use super::attention::exp;
+use super::fresh::filled;
+use super::matrix::Element;
 
 /// Elements that a task takes.
 const TASK: usize = 1 << 14;
@@ -39,7 +41,7 @@ pub fn gelu_tanh(x: &mut [f32]) {
 fn gelu_part(values: &mut [f32]) {
     for value in values {
         let x = *value;
-        let inner = 0.797_884_6 * (x + 0.044_715 * x * x * x);
+        let inner = 0.797_884_6 * (x * x * x).mul_add(0.044_715, x);
         // (1 + tanh(u)) / 2 is the logistic function of 2u.
         *value = x / (1.0 + exp(-2.0 * inner));
     }
@@ -75,8 +77,8 @@ pub fn normal(x: f32) -> f32 {
         [-1.456_607_2e-5, -2.133_740_6e-4, -1.682_827e-3, -7.373_329_2e-3, -1.426_473_9e-2];
     let z = (x * std::f32::consts::FRAC_1_SQRT_2).clamp(-4.0, 4.0);
     let square = z * z;
-    let above = ABOVE.iter().skip(1).fold(ABOVE[0], |sum, part| sum * square + part);
-    let below = BELOW.iter().skip(1).fold(BELOW[0], |sum, part| sum * square + part);
+    let above = ABOVE.iter().skip(1).fold(ABOVE[0], |sum, part| sum.mul_add(square, *part));
+    let below = BELOW.iter().skip(1).fold(BELOW[0], |sum, part| sum.mul_add(square, *part));
     0.5 + 0.5 * z * above / below
 }
 
@@ -116,12 +118,37 @@ pub fn add_to_row(x: &mut [f32], y: &[f32]) {
     x.iter_mut().zip(y).for_each(|(x, y)| *x += y);
 }
 
-/// Rows of `width` by their root mean square.
+/// Sums of some rows of a table (any, width), `taps` for each row of the result, by weights.
+pub fn weighted_rows<T: Element>(
+    table: &[T],
+    width: usize,
+    ids: &[u32],
+    weights: &[f32],
+    taps: usize,
+) -> Vec<f32> {
+    let rows = TASK.div_ceil(width);
+    filled(ids.len() / taps * width, rows * width, |number, out| {
+        let terms = ids.chunks(taps).zip(weights.chunks(taps)).skip(number * rows);
+        for (out, (ids, weights)) in out.chunks_mut(width).zip(terms) {
+            for (&id, weight) in ids.iter().zip(weights) {
+                let row = &table[id as usize * width..][..width];
+                out.iter_mut().zip(row).for_each(|(out, value)| *out += weight * value.value());
+            }
+        }
+    })
+}
+
+/// Rows of `width` to new rows.
+fn by_rows(x: &[f32], width: usize, row: impl Fn(&mut [f32], &[f32]) + Sync) -> Vec<f32> {
+    let task = TASK.next_multiple_of(width);
+    filled(x.len(), task, |number, out| {
+        out.chunks_mut(width).zip(x[number * task..].chunks(width)).for_each(|(out, x)| row(out, x));
+    })
+}
+
+/// Rows by their root mean square.
 pub fn rms_norm(x: &[f32], weight: &[f32], eps: f32) -> Vec<f32> {
-    let mut out = vec![0.0; x.len()];
-    let rows = out.par_chunks_mut(weight.len()).zip(x.par_chunks(weight.len()));
-    rows.with_min_len(16).for_each(|(out, x)| rms_norm_row(out, x, weight, eps));
-    out
+    by_rows(x, weight.len(), |out, x| rms_norm_row(out, x, weight, eps))
 }
 
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl", "x86_64+avx2+fma"))]
@@ -134,10 +161,7 @@ fn rms_norm_row(out: &mut [f32], x: &[f32], weight: &[f32], eps: f32) {
 
 /// Rows to mean 0 and variance 1, then scaled and shifted.
 pub fn layer_norm(x: &[f32], weight: &[f32], bias: &[f32], eps: f32) -> Vec<f32> {
-    let mut out = vec![0.0; x.len()];
-    let rows = out.par_chunks_mut(weight.len()).zip(x.par_chunks(weight.len()));
-    rows.with_min_len(16).for_each(|(out, x)| layer_norm_row(out, x, weight, bias, eps));
-    out
+    by_rows(x, weight.len(), |out, x| layer_norm_row(out, x, weight, bias, eps))
 }
 
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl", "x86_64+avx2+fma"))]

@@ -2,23 +2,43 @@
 
 use half::bf16;
 
-/// Elements that a matrix can be stored as.
+/// Elements that a matrix can be stored as: plain numbers that fill a word of 32 bits or a part of it.
 pub trait Element: Copy + Send + Sync {
+    /// Elements in a word.
+    const IN_WORD: usize;
+
     /// The value, exactly.
     fn value(self) -> f32;
+
+    /// The value of one element of a word; the first is in the low bits.
+    fn of_word(word: u32, place: usize) -> f32;
 }
 
 impl Element for f32 {
+    const IN_WORD: usize = 1;
+
     #[inline(always)]
     fn value(self) -> f32 {
         self
     }
+
+    #[inline(always)]
+    fn of_word(word: u32, _: usize) -> f32 {
+        f32::from_bits(word)
+    }
 }
 
 impl Element for bf16 {
+    const IN_WORD: usize = 2;
+
     #[inline(always)]
     fn value(self) -> f32 {
         f32::from_bits(u32::from(self.to_bits()) << 16)
+    }
+
+    #[inline(always)]
+    fn of_word(word: u32, place: usize) -> f32 {
+        f32::from_bits(if place == 0 { word << 16 } else { word & 0xffff_0000 })
     }
 }
 

@@ -6,6 +6,7 @@ mod attention;
 pub mod backward;
 mod dot;
 pub mod elementwise;
+mod fresh;
 mod matmul;
 mod matrix;
 #[cfg(target_arch = "x86_64")]

@@ -7,24 +7,19 @@
 #![allow(unsafe_code)]
 
 use std::arch::x86_64::{
-    __m512, _MM_HINT_T0, _mm_prefetch, _mm512_add_ps, _mm512_castpd_ps, _mm512_castps_pd, _mm512_fmadd_ps,
-    _mm512_loadu_ps, _mm512_mask_storeu_ps, _mm512_maskz_loadu_ps, _mm512_mul_ps, _mm512_set1_ps,
-    _mm512_setzero_ps, _mm512_shuffle_f32x4, _mm512_storeu_ps, _mm512_unpackhi_pd, _mm512_unpackhi_ps,
-    _mm512_unpacklo_pd, _mm512_unpacklo_ps,
+    _MM_HINT_T0, _MM_HINT_T1, _mm_prefetch, _mm512_castpd_ps, _mm512_castps_pd, _mm512_fmadd_ps,
+    _mm512_loadu_ps, _mm512_mask_storeu_ps, _mm512_maskz_loadu_ps, _mm512_set1_ps, _mm512_setzero_ps,
+    _mm512_shuffle_f32x4, _mm512_storeu_ps, _mm512_unpackhi_pd, _mm512_unpackhi_ps, _mm512_unpacklo_pd,
+    _mm512_unpacklo_ps,
 };
-use std::borrow::Cow;
-use std::ops::Range;
+use std::cell::RefCell;
 use std::sync::OnceLock;
-
-use rayon::prelude::*;
 
 use super::matrix::{Element, Matrix};
 use super::vector::{COLUMNS, ROWS};
 
 /// How far ahead of the packing values are fetched.
 const AHEAD: usize = 8 * LANES;
-/// Strips that a task copies.
-const COPIED: usize = 8;
 /// Values of a vector.
 const LANES: usize = COLUMNS / 2;
 
@@ -38,59 +33,37 @@ pub fn is_available() -> bool {
     })
 }
 
-/// The left side of a product, strip by strip.
-pub struct Strips<'a> {
-    values: Cow<'a, [f32]>,
-    rows: usize,
-    inner: usize,
-    /// From one row of a strip to the next.
+/// Some rows of the left side of a product, as the kernel reads them.
+struct Strip {
+    values: *const f32,
+    /// From one row to the next.
     down: usize,
     /// From one step of the inner axis to the next.
     right: usize,
-    /// From one strip to the next.
-    strip: usize,
 }
 
-impl<'a> Strips<'a> {
-    /// Rows of all strips.
-    pub fn rows(&self) -> usize {
-        self.rows
-    }
-
-    /// A matrix as it lies, if its rows lie well, else copied on all cores.
-    pub fn new(left: Matrix<'a>) -> Self {
+impl Strip {
+    /// A strip as it lies, if its rows lie well, else copied to `copy`.
+    fn new(strip: Matrix<'_>, copy: &mut Vec<f32>) -> Self {
         // Rows at multiples of 2 KiB compete for the same few places of the first-level cache.
-        if left.right == 1 && !left.down.is_multiple_of(512) {
-            return Self {
-                values: Cow::Borrowed(left.values),
-                rows: left.rows,
-                inner: left.columns,
-                down: left.down,
-                right: 1,
-                strip: ROWS * left.down,
-            };
+        if strip.right == 1 && !strip.down.is_multiple_of(512) {
+            assert!((strip.rows - 1) * strip.down + strip.columns <= strip.values.len());
+            return Self { values: strip.values.as_ptr(), down: strip.down, right: 1 };
         }
-        let (down, right) = if left.right == 1 { (left.columns + LANES, 1) } else { (1, ROWS) };
-        let strip = ROWS * down.max(left.columns);
-        let mut values = vec![0.0; left.rows.div_ceil(ROWS) * strip];
-        values.par_chunks_mut(strip).with_min_len(COPIED).enumerate().for_each(|(number, values)| {
-            let first = number * ROWS;
-            let count = ROWS.min(left.rows - first);
-            if left.right == 1 {
-                for (row, values) in values.chunks_mut(down).take(count).enumerate() {
-                    let from = (first + row) * left.down;
-                    values[..left.columns].copy_from_slice(&left.values[from..from + left.columns]);
-                }
-            } else {
-                for (step, values) in values.chunks_mut(ROWS).enumerate() {
-                    let from = step * left.right + first * left.down;
-                    for (row, value) in values[..count].iter_mut().enumerate() {
-                        *value = left.values[from + row * left.down];
-                    }
-                }
+        let (rows, inner) = (strip.rows, strip.columns);
+        let (down, right) = if strip.right == 1 { (inner + LANES, 1) } else { (1, ROWS) };
+        copy.resize(ROWS * (inner + LANES), 0.0);
+        if strip.right == 1 {
+            for (row, copy) in copy.chunks_mut(down).take(rows).enumerate() {
+                copy[..inner].copy_from_slice(&strip.values[row * strip.down..][..inner]);
             }
-        });
-        Self { values: Cow::Owned(values), rows: left.rows, inner: left.columns, down, right, strip }
+        } else {
+            for (step, copy) in copy.chunks_mut(ROWS).take(inner).enumerate() {
+                let values = strip.values[step * strip.right..].iter().step_by(strip.down);
+                copy[..rows].iter_mut().zip(values).for_each(|(copy, value)| *copy = *value);
+            }
+        }
+        Self { values: copy.as_ptr(), down, right }
     }
 }
 
@@ -143,19 +116,34 @@ impl Panels {
 /// Columns of which the values follow on each other: the lines of a weight (out, inner), transposed.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
 fn pack_turned<T: Element>(lines: &mut [Line], right: Matrix<'_, T>, first: usize, width: usize) {
+    let steps = LANES * T::IN_WORD;
     for half in 0..2 {
-        for step in (0..right.rows).step_by(LANES) {
-            let count = LANES.min(right.rows - step);
+        for step in (0..right.rows).step_by(steps) {
+            let count = steps.min(right.rows - step);
             let mut block = [Line([0.0; LANES]); LANES];
             for (column, line) in block.iter_mut().enumerate().take(width.saturating_sub(half * LANES)) {
                 let from = (first + half * LANES + column) * right.right + step;
                 // Sixteen lines at once are more than the processor fetches ahead by itself.
                 _mm_prefetch::<_MM_HINT_T0>(right.values.as_ptr().wrapping_add(from + AHEAD).cast());
-                widen(&mut line.0, &right.values[from..from + count]);
+                let values = &right.values[from..from + count];
+                let (from, to) = (values.as_ptr(), line.0.as_mut_ptr().cast());
+                // SAFETY: elements are plain numbers, of which a line holds `steps`. A whole line, whose size
+                // the compiler knows, needs no call.
+                unsafe {
+                    if count == steps {
+                        std::ptr::copy_nonoverlapping(from, to, steps);
+                    } else {
+                        std::ptr::copy_nonoverlapping(from, to, count);
+                    }
+                }
             }
             let turned = transpose(&block);
-            for (row, turned) in turned[..count].iter().enumerate() {
-                lines[(step + row) * 2 + half] = *turned;
+            for row in 0..count {
+                let line = &mut lines[(step + row) * 2 + half].0;
+                let (words, place) = (&turned[row / T::IN_WORD].0, row % T::IN_WORD);
+                for lane in 0..LANES {
+                    line[lane] = T::of_word(words[lane].to_bits(), place);
+                }
             }
         }
     }
@@ -235,8 +223,12 @@ fn transpose(rows: &[Line; LANES]) -> [Line; LANES] {
     lines
 }
 
-/// `scale` times some rows of left by right, to rows of `out` that lie `stride` apart; on top of what is
-/// there if `add`. `range` begins with a strip, and `out` is where its first row goes.
+thread_local! {
+    /// Kept from product to product: fresh memory costs more than filling it.
+    static COPY: RefCell<Vec<f32>> = RefCell::default();
+}
+
+/// `scale` times left by right, to rows of `out` that lie `stride` apart; on top of what is there if `add`.
 ///
 /// # Safety
 /// `out` is good for right's columns every `stride` values, for each row.
@@ -246,45 +238,60 @@ fn transpose(rows: &[Line; LANES]) -> [Line; LANES] {
 pub unsafe fn multiply(
     out: *mut f32,
     stride: usize,
-    left: &Strips<'_>,
-    range: Range<usize>,
+    left: Matrix<'_>,
     right: &Panels,
     scale: f32,
     add: bool,
 ) {
-    assert!(is_available() && left.inner == right.inner, "{} by {}", left.inner, right.inner);
-    assert!(range.start.is_multiple_of(ROWS) && range.end <= left.rows, "{range:?} of {}", left.rows);
+    assert!(is_available() && left.columns == right.inner, "{} by {}", left.columns, right.inner);
     let panels = right.lines.chunks_exact(2 * right.inner).take(right.columns.div_ceil(COLUMNS));
-    for first in range.clone().step_by(ROWS) {
-        let rows = ROWS.min(range.end - first);
-        let values = &left.values[first / ROWS * left.strip..];
-        assert!((rows - 1) * left.down + (left.inner - 1) * left.right < values.len());
-        for (panel, lines) in panels.clone().enumerate() {
-            let column = panel * COLUMNS;
-            let tile = Tile {
-                left: values.as_ptr(),
-                down: left.down,
-                right: left.right,
-                lines,
-                // SAFETY: inside of `out`, by the caller's promise.
-                out: unsafe { out.add((first - range.start) * stride + column) },
-                stride,
-                width: COLUMNS.min(right.columns - column),
-                scale,
-                add,
-            };
-            // SAFETY: the instructions are there, the strip's values inside its slice (asserted above), and
-            // the output is good by the caller's promise.
-            unsafe { tile.make(rows) };
+    COPY.with_borrow_mut(|copy| {
+        for first in (0..left.rows).step_by(ROWS) {
+            let rows = ROWS.min(left.rows - first);
+            let strip = Strip::new(left.part(first, rows), copy);
+            let later = left.rows - first - rows;
+            let next = (later > 0).then(|| left.part(first + rows, later.min(ROWS)));
+            for (panel, lines) in panels.clone().enumerate() {
+                if let Some(next) = next {
+                    fetch(next, panel, panels.len());
+                }
+                let column = panel * COLUMNS;
+                let tile = Tile {
+                    left: &strip,
+                    lines,
+                    // SAFETY: inside of `out`, by the caller's promise.
+                    out: unsafe { out.add(first * stride + column) },
+                    stride,
+                    width: COLUMNS.min(right.columns - column),
+                    scale,
+                    add,
+                };
+                // SAFETY: the instructions are there (asserted above), a strip holds as many steps as
+                // a panel, and the output is good by the caller's promise.
+                unsafe { tile.make(rows) };
+            }
+        }
+    });
+}
+
+/// Fetches one of some parts of a strip that is used soon.
+fn fetch(strip: Matrix<'_>, part: usize, parts: usize) {
+    if strip.right > 1 {
+        return;
+    }
+    let steps = part * strip.columns / parts..(part + 1) * strip.columns / parts;
+    for row in 0..strip.rows {
+        for step in steps.clone().step_by(LANES) {
+            let value = strip.values.as_ptr().wrapping_add(row * strip.down + step);
+            // SAFETY: prefetching reads nothing.
+            unsafe { _mm_prefetch::<_MM_HINT_T1>(value.cast()) };
         }
     }
 }
 
 /// One block of the result.
 struct Tile<'a> {
-    left: *const f32,
-    down: usize,
-    right: usize,
+    left: &'a Strip,
     lines: &'a [Line],
     out: *mut f32,
     stride: usize,
@@ -318,7 +325,7 @@ impl Tile<'_> {
     #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
     unsafe fn rows<const N: usize>(&self) {
         let mut sums = [[_mm512_setzero_ps(); 2]; N];
-        let mut left = self.left;
+        let Strip { values: mut left, down, right } = *self.left;
         // SAFETY: every read and write is inside of what the caller promises; prefetching reads nothing.
         unsafe {
             for row in 0..N {
@@ -329,36 +336,29 @@ impl Tile<'_> {
             for step in self.lines.as_chunks::<2>().0 {
                 let line = [_mm512_loadu_ps(step[0].0.as_ptr()), _mm512_loadu_ps(step[1].0.as_ptr())];
                 for (row, sums) in sums.iter_mut().enumerate() {
-                    let value = _mm512_set1_ps(*left.add(row * self.down));
+                    let value = _mm512_set1_ps(*left.add(row * down));
                     sums[0] = _mm512_fmadd_ps(value, line[0], sums[0]);
                     sums[1] = _mm512_fmadd_ps(value, line[1], sums[1]);
                 }
-                left = left.wrapping_add(self.right);
+                left = left.wrapping_add(right);
             }
+            // Without branches: a longer loop is not unrolled, and the sums would go to memory and back.
             let scale = _mm512_set1_ps(self.scale);
+            let written = [lanes(self.width), lanes(self.width.saturating_sub(LANES))];
+            let read = if self.add { written } else { [0; 2] };
             for (row, sums) in sums.iter().enumerate() {
-                for (half, &sum) in sums.iter().enumerate() {
-                    let out = self.out.wrapping_add(row * self.stride + half * LANES);
-                    store(out, self.width.saturating_sub(half * LANES), _mm512_mul_ps(sum, scale), self.add);
+                let out = self.out.wrapping_add(row * self.stride);
+                for half in 0..2 {
+                    let out = out.wrapping_add(half * LANES);
+                    let sum = _mm512_fmadd_ps(sums[half], scale, _mm512_maskz_loadu_ps(read[half], out));
+                    _mm512_mask_storeu_ps(out, written[half], sum);
                 }
             }
         }
     }
 }
 
-/// Writes, or adds, the first `width` values of a vector.
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512vl")]
-unsafe fn store(out: *mut f32, width: usize, sum: __m512, add: bool) {
-    // SAFETY: `out` is good for `width` values by the caller's promise; masked lanes are not touched.
-    unsafe {
-        if width >= LANES {
-            let before = if add { _mm512_loadu_ps(out) } else { _mm512_setzero_ps() };
-            _mm512_storeu_ps(out, _mm512_add_ps(before, sum));
-        } else {
-            let mask = (1u16 << width) - 1;
-            let before = if add { _mm512_maskz_loadu_ps(mask, out) } else { _mm512_setzero_ps() };
-            _mm512_mask_storeu_ps(out, mask, _mm512_add_ps(before, sum));
-        }
-    }
+/// The first `count` lanes of a vector, or all.
+fn lanes(count: usize) -> u16 {
+    if count < LANES { (1 << count) - 1 } else { u16::MAX }
 }

@@ -11,7 +11,7 @@ use rayon::prelude::*;
 
 use super::matrix::{Element, Matrix};
 #[cfg(target_arch = "x86_64")]
-use super::panels::{self, Panels, Strips};
+use super::panels::{self, Panels};
 
 /// Most columns that a task takes: what it packs of them stays in its cache.
 const TASK_COLUMNS: usize = 384;
@@ -59,14 +59,14 @@ pub fn product<T: Element>(left: Matrix<'_>, right: Matrix<'_, T>) -> Vec<f32> {
     let tasks = tasks(rows, columns);
     for start in (0..inner).step_by(INNER) {
         let count = INNER.min(inner - start);
-        let (left, right) = (Left::new(left.across(start, count)), right.part(start, count));
+        let (left, right) = (left.across(start, count), right.part(start, count));
         tasks.par_iter().with_max_len(1).for_each(|(rows, range)| {
-            let right = right.across(range.start, range.len());
+            let (left, right) = (left.part(rows.start, rows.len()), right.across(range.start, range.len()));
             let place = &place;
             // SAFETY: `out` has `columns` values for each row, and the blocks of the tasks are apart.
             unsafe {
                 let out = place.0.add(rows.start * columns + range.start);
-                block(out, columns, &left, rows.clone(), right, 1.0, start > 0);
+                block(out, columns, left, right, 1.0, start > 0);
             }
         });
     }
@@ -75,8 +75,8 @@ pub fn product<T: Element>(left: Matrix<'_>, right: Matrix<'_, T>) -> Vec<f32> {
     out
 }
 
-/// `scale` times left by right, to rows of `out` that lie `stride` apart; on top of what is there if `add`. Made
-/// for one task of many: only copying the left side is shared among cores.
+/// `scale` times left by right, to rows of `out` that lie `stride` apart; on top of what is there if `add`. On one
+/// core, for one task of many.
 ///
 /// # Panics
 /// Shapes that do not fit each other or `out`.
@@ -86,49 +86,34 @@ pub fn multiply(out: &mut [f32], stride: usize, left: Matrix<'_>, right: Matrix<
     assert!(columns <= stride && (rows - 1) * stride + columns <= out.len());
     for start in (0..inner).step_by(INNER) {
         let count = INNER.min(inner - start);
-        let (left, right) = (Left::new(left.across(start, count)), right.part(start, count));
+        let (left, right) = (left.across(start, count), right.part(start, count));
         // SAFETY: the last element written is inside `out` (asserted above).
-        unsafe { block(out.as_mut_ptr(), stride, &left, 0..rows, right, scale, add || start > 0) };
+        unsafe { block(out.as_mut_ptr(), stride, left, right, scale, add || start > 0) };
     }
 }
 
-/// The same of sides that have been made ready.
+/// The same by a right side that has been made ready.
 ///
 /// # Panics
 /// As above.
 pub fn multiply_ready(
     out: &mut [f32],
     stride: usize,
-    left: &Left<'_>,
+    left: Matrix<'_>,
     right: &Right<'_>,
     scale: f32,
     add: bool,
 ) {
-    let (rows, columns) = (left.rows(), right.columns());
+    let (rows, columns) = (left.rows, right.columns());
     assert!(columns <= stride && (rows - 1) * stride + columns <= out.len());
     // SAFETY: the last element written is inside `out` (asserted above).
     unsafe {
-        match (left, right) {
+        match right {
             #[cfg(target_arch = "x86_64")]
-            (Left::Strips(left), Right::Panels(right)) => {
-                panels::multiply(out.as_mut_ptr(), stride, left, 0..rows, right, scale, add);
-            }
-            (Left::Plain(left), Right::Plain(right)) => {
-                plain(out.as_mut_ptr(), stride, *left, *right, scale, add)
-            }
-            #[cfg(target_arch = "x86_64")]
-            _ => unreachable!("both sides are made ready for one kernel"),
+            Right::Panels(right) => panels::multiply(out.as_mut_ptr(), stride, left, right, scale, add),
+            Right::Plain(right) => plain(out.as_mut_ptr(), stride, left, *right, scale, add),
         }
     }
-}
-
-/// The left side of a product, as the kernel of this machine reads it.
-pub enum Left<'a> {
-    /// In strips.
-    #[cfg(target_arch = "x86_64")]
-    Strips(Strips<'a>),
-    /// As it lies.
-    Plain(Matrix<'a>),
 }
 
 /// The right side of a product, as the kernel of this machine reads it.
@@ -161,25 +146,6 @@ impl<'a> Right<'a> {
     }
 }
 
-impl<'a> Left<'a> {
-    /// Looks at a matrix of at most [`INNER`] columns, or copies it where its rows lie badly.
-    pub fn new(left: Matrix<'a>) -> Self {
-        #[cfg(target_arch = "x86_64")]
-        if panels::is_available() {
-            return Self::Strips(Strips::new(left));
-        }
-        Self::Plain(left)
-    }
-
-    fn rows(&self) -> usize {
-        match self {
-            #[cfg(target_arch = "x86_64")]
-            Self::Strips(strips) => strips.rows(),
-            Self::Plain(matrix) => matrix.rows,
-        }
-    }
-}
-
 thread_local! {
     /// Kept from block to block: fresh memory costs more than filling it.
     #[cfg(target_arch = "x86_64")]
@@ -187,31 +153,29 @@ thread_local! {
     static WIDE: RefCell<Vec<f32>> = RefCell::default();
 }
 
-/// Some rows of left by right, on one core.
+/// Left by right, on one core.
 ///
 /// # Safety
-/// `out` is good for right's columns every `stride` values, as many times as there are rows.
+/// `out` is good for right's columns every `stride` values, as many times as left has rows.
 unsafe fn block<T: Element>(
     out: *mut f32,
     stride: usize,
-    left: &Left<'_>,
-    rows: Range<usize>,
+    left: Matrix<'_>,
     right: Matrix<'_, T>,
     scale: f32,
     add: bool,
 ) {
-    match left {
-        #[cfg(target_arch = "x86_64")]
-        Left::Strips(left) => PANELS.with_borrow_mut(|panels| {
+    #[cfg(target_arch = "x86_64")]
+    if panels::is_available() {
+        PANELS.with_borrow_mut(|panels| {
             panels.pack(right);
             // SAFETY: the caller's.
-            unsafe { panels::multiply(out, stride, left, rows, panels, scale, add) };
-        }),
-        Left::Plain(left) => WIDE.with_borrow_mut(|wide| {
-            // SAFETY: the caller's.
-            unsafe { plain(out, stride, left.part(rows.start, rows.len()), right.widen(wide), scale, add) };
-        }),
+            unsafe { panels::multiply(out, stride, left, panels, scale, add) };
+        });
+        return;
     }
+    // SAFETY: the caller's.
+    WIDE.with_borrow_mut(|wide| unsafe { plain(out, stride, left, right.widen(wide), scale, add) });
 }
 
 /// # Safety
@@ -315,8 +279,9 @@ mod tests {
                 assert!(out.chunks(stride).all(|row| row[m..] == [0.5; 3]), "wrote beside its columns");
                 // What machines without AVX-512 use.
                 let mut out = vec![0.5; n * stride];
+                let wide = &mut Vec::new();
                 // SAFETY: `out` has room for the columns of every row.
-                unsafe { block(out.as_mut_ptr(), stride, &Left::Plain(left), 0..n, short, 0.25, true) };
+                unsafe { plain(out.as_mut_ptr(), stride, left, short.widen(wide), 0.25, true) };
                 check(&out, stride, left, short, 0.25, 0.5);
                 multiply(&mut out, stride, left, right, 2.0, false);
                 check(&out, stride, left, right, 2.0, 0.0);

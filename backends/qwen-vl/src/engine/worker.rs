@@ -14,7 +14,7 @@ use crate::prompt::{Medium, Prompt};
 use crate::sampling::{Defaults, Sampler, log_probability};
 
 /// Prompt tokens of one pass: bounds activations, whatever the prompt's length.
-const PASS_TOKENS: usize = 1024;
+const PASS_TOKENS: usize = 640;
 /// Patches that the vision tower sees at once.
 const PASS_PATCHES: usize = 1024;
 /// Caches of ended conversations that are kept for what follows on them.
@@ -143,8 +143,11 @@ impl<O: Ops> Worker<O> {
         let mut row = encoded.as_ref().map_or(0, |encoded| encoded.tokens - visual.len());
         let mut hidden = None;
         let mut start = held;
+        // Of about one length: a short last pass would read all weights for a few rows.
+        let passes = (ids.len() - held).div_ceil(PASS_TOKENS).max(1);
+        let most = (ids.len() - held).div_ceil(passes);
         while start < ids.len() {
-            let end = (start + PASS_TOKENS).min(ids.len());
+            let end = (start + most).min(ids.len());
             let count = visual.iter().take_while(|place| **place < end).count();
             let places: Vec<u32> = visual[..count].iter().map(|place| (place - start) as u32).collect();
             let part = match &encoded {

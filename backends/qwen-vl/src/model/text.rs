@@ -187,21 +187,23 @@ impl<O: Ops> Model<O> {
         let mut rotary = self.rotary(&positions)?;
         let mut counts: Vec<usize> = batch.iter().map(|rows| rows.ids.len()).collect();
         for (number, layer) in self.text.layers.iter().enumerate() {
-            let mut normed = ops.rms_norm(&x, &layer.input_norm, self.config.text.rms_norm_eps)?;
-            let (k, v) = self.keys_and_values(layer, &normed, &rotary)?;
             let features = visual.deepstack(ops, number)?;
-            if number + 1 == self.text.layers.len()
-                && features.is_none()
-                && let Some(wanted) = wanted_rows(batch)
-            {
-                // Every row has left its keys and values; from here on only what is wanted counts.
-                (x, normed) = (ops.rows(&x, &wanted)?, ops.rows(&normed, &wanted)?);
-                let positions: Vec<[u32; 3]> = wanted.iter().map(|row| positions[*row as usize]).collect();
-                rotary = self.rotary(&positions)?;
-                counts = batch.iter().map(Rows::wanted).collect();
-            }
-            let q = self.queries(layer, &normed, &rotary)?;
-            x = ops.add(self.attend(layer, number, [&q, &k, &v], &counts, batch)?, &x)?;
+            let last = number + 1 == self.text.layers.len() && features.is_none();
+            let attended = {
+                let mut normed = ops.rms_norm(&x, &layer.input_norm, self.config.text.rms_norm_eps)?;
+                let (k, v) = self.keys_and_values(layer, &normed, &rotary)?;
+                if last && let Some(wanted) = wanted_rows(batch) {
+                    // Every row has left its keys and values; from here on only what is wanted counts.
+                    (x, normed) = (ops.rows(&x, &wanted)?, ops.rows(&normed, &wanted)?);
+                    let positions: Vec<[u32; 3]> =
+                        wanted.iter().map(|row| positions[*row as usize]).collect();
+                    rotary = self.rotary(&positions)?;
+                    counts = batch.iter().map(Rows::wanted).collect();
+                }
+                let q = self.queries(layer, &normed, &rotary)?;
+                self.attend(layer, number, [&q, &k, &v], &counts, batch)?
+            };
+            x = ops.add(attended, &x)?;
             let normed = ops.rms_norm(&x, &layer.post_norm, self.config.text.rms_norm_eps)?;
             let inner = ops.gated(ops.linear(&normed, &layer.gate)?, &ops.linear(&normed, &layer.up)?)?;
             x = ops.add(ops.linear(&inner, &layer.down)?, &x)?;

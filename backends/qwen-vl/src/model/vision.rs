@@ -155,18 +155,11 @@ impl<T: Clone> Block<T> {
         ops: &O,
         x: &T,
         heads: usize,
-        (cos, sin): &(T, T),
+        rotary: &(T, T),
         segments: &[Segment],
     ) -> Result<T, Error> {
-        let shape = ops.shape(x);
-        let (patches, hidden) = (shape[0], shape[1]);
-        let qkv = ops.linear(&self.norm1.apply(ops, x)?, &self.qkv)?;
-        let qkv = ops.reshape(&qkv, &[patches, 3 * heads, hidden / heads])?;
-        let part = |number: usize| ops.narrow(&qkv, 1, number * heads, heads);
-        let q = ops.rotate(part(0)?, cos, sin)?;
-        let k = ops.rotate(part(1)?, cos, sin)?;
-        let attended = ops.attention(&q, &k, &part(2)?, segments, false)?;
-        let x = ops.add(ops.linear(&ops.reshape(&attended, &[patches, hidden])?, &self.output)?, x)?;
+        let attended = self.attend(ops, &self.norm1.apply(ops, x)?, heads, rotary, segments)?;
+        let x = ops.add(ops.linear(&attended, &self.output)?, x)?;
         let normed = self.norm2.apply(ops, &x)?;
         let out = match &self.mlp {
             Mlp::Plain { inner, outer } => {
@@ -177,6 +170,24 @@ impl<T: Clone> Block<T> {
             }
         };
         ops.add(out, &x)
+    }
+
+    /// (patches, hidden), before the output's product.
+    fn attend<O: Ops<Tensor = T>>(
+        &self,
+        ops: &O,
+        x: &T,
+        heads: usize,
+        (cos, sin): &(T, T),
+        segments: &[Segment],
+    ) -> Result<T, Error> {
+        let shape = ops.shape(x);
+        let qkv = ops.linear(x, &self.qkv)?;
+        let qkv = ops.reshape(&qkv, &[shape[0], 3 * heads, shape[1] / heads])?;
+        let part = |number: usize| ops.narrow(&qkv, 1, number * heads, heads);
+        let q = ops.rotate(part(0)?, cos, sin)?;
+        let k = ops.rotate(part(1)?, cos, sin)?;
+        ops.reshape(&ops.attention(&q, &k, &part(2)?, segments, false)?, &shape)
     }
 }
 
@@ -221,8 +232,7 @@ impl<O: Ops> Model<O> {
         let (ops, vision, config) = (&self.ops, &self.vision, &self.config.vision);
         let merge = config.spatial_merge_size;
         let count: usize = grids.iter().map(|grid| grid.patches()).sum();
-        let x = ops.upload(patches, &[count, config.patch_values()])?;
-        let mut x = ops.linear(&x, &vision.patch)?;
+        let mut x = ops.linear(&ops.upload(patches, &[count, config.patch_values()])?, &vision.patch)?;
         if let Some(positions) = &vision.positions {
             let (ids, weights) = position_taps(config, grids);
             x = ops.add(x, &ops.weighted_rows(positions, &ids, &weights, 4)?)?;

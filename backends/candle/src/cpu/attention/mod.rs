@@ -9,6 +9,7 @@ use rayon::prelude::*;
 
 use super::amx;
 use super::dot::dot;
+use super::fresh::zeros;
 use super::matrix::Matrix;
 
 /// Shapes of q (n, heads, dim) and of k and v (m, key heads, dim).
@@ -51,7 +52,7 @@ impl<'a> Rows<'a> {
 pub fn attention([q, k, v]: [Rows<'_>; 3], heads: Heads, segments: &[Segment], causal: bool) -> Vec<f32> {
     let queries: usize = segments.iter().map(|segment| segment.queries).sum();
     let row = heads.queries * heads.dim;
-    let mut out = vec![0.0f32; queries * row];
+    let mut out = zeros(queries * row);
     let (mut q_start, mut k_start) = (0, 0);
     // Each segment's own rows; the output's are disjoint.
     let mut parts = Vec::with_capacity(segments.len());
@@ -156,14 +157,16 @@ pub fn exp(x: f32) -> f32 {
     // Beyond these the result is no normal number.
     let x = x.clamp(-87.3, 88.3);
     // Adding 1.5 * 2^23 rounds to an integer and leaves it in the low bits.
-    let shifted = x * std::f32::consts::LOG2_E + 12_582_912.0;
+    let shifted = x.mul_add(std::f32::consts::LOG2_E, 12_582_912.0);
     let n = shifted - 12_582_912.0;
-    let r = x - n * 0.693_359_4 - n * -2.121_944_4e-4;
-    let polynomial = ((((1.987_569_1e-4 * r + 1.398_199_9e-3) * r + 8.333_452e-3) * r + 4.166_579_6e-2) * r
-        + 1.666_666_5e-1)
-        * r
-        + 0.5;
-    let value = polynomial * r * r + r + 1.0;
+    let r = n.mul_add(2.121_944_4e-4, n.mul_add(-0.693_359_4, x));
+    let polynomial = 1.987_569_1e-4f32
+        .mul_add(r, 1.398_199_9e-3)
+        .mul_add(r, 8.333_452e-3)
+        .mul_add(r, 4.166_579_6e-2)
+        .mul_add(r, 1.666_666_5e-1)
+        .mul_add(r, 0.5);
+    let value = polynomial.mul_add(r * r, r) + 1.0;
     let power = f32::from_bits((shifted.to_bits() << 23).wrapping_add(0x3f80_0000));
     value * power
 }

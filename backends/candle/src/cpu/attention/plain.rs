@@ -5,7 +5,7 @@ use rayon::prelude::*;
 
 use super::{Heads, Rows, by_head, seen, soften};
 use crate::cpu::matrix::Matrix;
-use crate::cpu::vector::{Left, Right, multiply_ready};
+use crate::cpu::vector::{Right, multiply_ready};
 
 /// Queries that a task takes: their scores stay in its cache.
 const TASK_QUERIES: usize = 128;
@@ -45,10 +45,9 @@ fn weigh(queries: Matrix<'_>, packed: &[Packed<'_>], seen: impl Fn(usize) -> usi
     let (mut most, mut total) = ([f32::NEG_INFINITY; TASK_QUERIES], [0.0f32; TASK_QUERIES]);
     let mut scores = vec![0.0f32; count * CHUNK];
     let mut sums = vec![0.0f32; count * dim];
-    let queries = Left::new(queries);
     // The last query of these sees most.
     for (number, packed) in packed.iter().enumerate().take(seen(count - 1).div_ceil(CHUNK)) {
-        multiply_ready(&mut scores, CHUNK, &queries, &packed.keys, scale, false);
+        multiply_ready(&mut scores, CHUNK, queries, &packed.keys, scale, false);
         for row in 0..count {
             soften(
                 &mut scores[row * CHUNK..][..packed.count],
@@ -58,8 +57,8 @@ fn weigh(queries: Matrix<'_>, packed: &[Packed<'_>], seen: impl Fn(usize) -> usi
                 &mut sums[row * dim..][..dim],
             );
         }
-        let shares = Left::new(Matrix::rows(&scores, count, packed.count, CHUNK));
-        multiply_ready(&mut sums, dim, &shares, &packed.values, 1.0, true);
+        let shares = Matrix::rows(&scores, count, packed.count, CHUNK);
+        multiply_ready(&mut sums, dim, shares, &packed.values, 1.0, true);
     }
     for (sums, total) in sums.chunks_mut(dim).zip(total) {
         sums.iter_mut().for_each(|sum| *sum /= total);

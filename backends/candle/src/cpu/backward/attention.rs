@@ -7,6 +7,7 @@ use rayon::prelude::*;
 use crate::cpu::Heads;
 use crate::cpu::attention::{exponentials, seen};
 use crate::cpu::dot::dot;
+use crate::cpu::fresh::zeros;
 use crate::cpu::matrix::Matrix;
 use crate::cpu::vector::multiply;
 
@@ -25,7 +26,7 @@ pub fn attention(
     causal: bool,
 ) -> [Vec<f32>; 3] {
     let (q_row, k_row) = (heads.queries * heads.dim, heads.keys * heads.dim);
-    let (mut to_q, mut to_k, mut to_v) = (vec![0.0; q.len()], vec![0.0; k.len()], vec![0.0; v.len()]);
+    let (mut to_q, mut to_k, mut to_v) = (zeros(q.len()), zeros(k.len()), zeros(v.len()));
     let mut parts = Vec::with_capacity(segments.len());
     let (mut rest_q, mut rest_k, mut rest_v) = (&mut to_q[..], &mut to_k[..], &mut to_v[..]);
     let (mut q_start, mut k_start) = (0, 0);

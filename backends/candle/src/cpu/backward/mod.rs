@@ -10,6 +10,7 @@ pub use attention::attention;
 use super::attention::exp;
 use super::dot::dot;
 use super::elementwise::{add_to_row, normal};
+use super::fresh::{filled, zeros};
 use super::matrix::Matrix;
 use super::vector::product;
 
@@ -20,7 +21,7 @@ const ROWS: usize = 64;
 
 /// Of [`super::elementwise::gated`]: gradients of gate and up.
 pub fn gated(gate: &[f32], up: &[f32], grad: &[f32]) -> (Vec<f32>, Vec<f32>) {
-    let (mut to_gate, mut to_up) = (vec![0.0; gate.len()], vec![0.0; gate.len()]);
+    let (mut to_gate, mut to_up) = (zeros(gate.len()), zeros(gate.len()));
     let inputs = gate.par_chunks(TASK).zip(up.par_chunks(TASK)).zip(grad.par_chunks(TASK));
     let outputs = to_gate.par_chunks_mut(TASK).zip(to_up.par_chunks_mut(TASK));
     outputs.zip(inputs).for_each(|((to_gate, to_up), ((gate, up), grad))| {
@@ -40,10 +41,10 @@ fn gated_part(to_gate: &mut [f32], to_up: &mut [f32], gate: &[f32], up: &[f32], 
 
 /// A kernel of values and the gradient, on all cores.
 fn each_of(x: &[f32], grad: &[f32], part: fn(&mut [f32], &[f32], &[f32])) -> Vec<f32> {
-    let mut out = vec![0.0; x.len()];
-    let inputs = x.par_chunks(TASK).zip(grad.par_chunks(TASK));
-    out.par_chunks_mut(TASK).zip(inputs).for_each(|(out, (x, grad))| part(out, x, grad));
-    out
+    filled(x.len(), TASK, |number, out| {
+        let values = number * TASK..number * TASK + out.len();
+        part(out, &x[values.clone()], &grad[values]);
+    })
 }
 
 /// Of [`super::elementwise::gelu_tanh`].
@@ -126,7 +127,7 @@ fn by_rows(
     width: usize,
     row: impl Fn(&mut [f32], &mut [f32], &[f32], &[f32]) + Sync,
 ) -> (Vec<f32>, Vec<f32>) {
-    let mut out = vec![0.0; x.len()];
+    let mut out = zeros(x.len());
     let tasks = out.par_chunks_mut(ROWS * width).zip(x.par_chunks(ROWS * width));
     let sums: Vec<Vec<f32>> = tasks
         .zip(grad.par_chunks(ROWS * width))

@@ -83,12 +83,16 @@ impl CandleOps {
         Self { device, dtype, purpose: Purpose::Rollouts(parameters), threads: None }
     }
 
-    /// Makes the calling thread, which is to do the arithmetic, one of a pool of its own. A kernel that
-    /// is asked for from outside of a pool wakes two threads and sleeps itself, thousands of times a prompt.
+    /// On the CPU, makes the calling thread, which is to do the arithmetic, one of a pool of its own, for as
+    /// long as it lives. A kernel that is asked for from outside of a pool wakes two threads and sleeps
+    /// itself, thousands of times a prompt.
     ///
     /// # Errors
     /// No threads, or the calling one has a pool already.
     pub fn with_threads(mut self) -> Result<Self> {
+        if !self.device.is_cpu() {
+            return Ok(self);
+        }
         let pool = ThreadPoolBuilder::new().num_threads(rayon::current_num_threads()).use_current_thread();
         self.threads = Some(pool.build().map_err(|error| Error::Compute(format!("threads: {error}")))?);
         Ok(self)
@@ -388,7 +392,10 @@ impl Ops for CandleOps {
     fn weighted_rows(&self, table: &Tensor, ids: &[u32], weights: &[f32], taps: usize) -> Result<Tensor> {
         let count = ids.len() / taps;
         if self.on_cpu() {
-            let width = table.dim(1).map_err(fail)?;
+            let (most, width) = table.dims2().map_err(fail)?;
+            if let Some(id) = ids.iter().find(|id| **id as usize >= most) {
+                return Err(Error::Compute(format!("row {id} of a table of {most}")));
+            }
             let sums = with_weight(table, |table| {
                 Ok(match table {
                     Weight::F32(table) => elementwise::weighted_rows(table, width, ids, weights, taps),

@@ -63,8 +63,8 @@ enum Command {
 
 fn main() -> std::process::ExitCode {
     let cli = Cli::parse();
-    threads::settle(matches!(&cli.command, Command::Reproduce(args) if args.trains()));
     memory::keep();
+    threads::settle(matches!(&cli.command, Command::Reproduce(args) if args.trains()));
     let result = match cli.command {
         Command::Ask(args) => commands::ask::run(&args),
         Command::Check(args) => commands::check::run(&args),

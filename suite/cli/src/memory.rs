@@ -1,6 +1,6 @@
 //! What becomes of memory that is freed.
 
-/// Has the allocator keep it, for the next tensor.
+/// Has the allocator keep it, for the next tensor. To be called before any other thread starts.
 ///
 /// A pass of a model, and a training step more so, makes and drops thousands of tensors of a megabyte or
 /// more. By default glibc hands each back to the kernel and gets it again page by page: a twentieth of a
@@ -9,7 +9,7 @@ pub fn keep() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     {
         const LARGEST: libc::c_int = 1 << 30;
-        // SAFETY: these only change settings of the allocator, which it takes at any time.
+        // SAFETY: these only change settings of the allocator.
         #[allow(unsafe_code)]
         unsafe {
             libc::mallopt(libc::M_MMAP_THRESHOLD, LARGEST);

@@ -77,8 +77,14 @@ pub fn normal(x: f32) -> f32 {
         [-1.456_607_2e-5, -2.133_740_6e-4, -1.682_827e-3, -7.373_329_2e-3, -1.426_473_9e-2];
     let z = (x * std::f32::consts::FRAC_1_SQRT_2).clamp(-4.0, 4.0);
     let square = z * z;
-    let above = ABOVE.iter().skip(1).fold(ABOVE[0], |sum, part| sum.mul_add(square, *part));
-    let below = BELOW.iter().skip(1).fold(BELOW[0], |sum, part| sum.mul_add(square, *part));
+    let (mut above, mut below) = (ABOVE[0], BELOW[0]);
+    // No closures: one that is not inlined would be compiled without the vector instructions.
+    for part in &ABOVE[1..] {
+        above = above.mul_add(square, *part);
+    }
+    for part in &BELOW[1..] {
+        below = below.mul_add(square, *part);
+    }
     0.5 + 0.5 * z * above / below
 }
 

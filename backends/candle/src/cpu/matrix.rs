@@ -2,10 +2,10 @@
 
 use half::bf16;
 
-/// Elements that a matrix can be stored as: plain numbers that fill a word of 32 bits or a part of it.
+/// Elements that a matrix can be stored as: plain numbers, as large as a word of 32 bits or a part of it.
 pub trait Element: Copy + Send + Sync {
     /// Elements in a word.
-    const IN_WORD: usize;
+    const IN_WORD: usize = size_of::<u32>() / size_of::<Self>();
 
     /// The value, exactly.
     fn value(self) -> f32;
@@ -15,8 +15,6 @@ pub trait Element: Copy + Send + Sync {
 }
 
 impl Element for f32 {
-    const IN_WORD: usize = 1;
-
     #[inline(always)]
     fn value(self) -> f32 {
         self
@@ -29,8 +27,6 @@ impl Element for f32 {
 }
 
 impl Element for bf16 {
-    const IN_WORD: usize = 2;
-
     #[inline(always)]
     fn value(self) -> f32 {
         f32::from_bits(u32::from(self.to_bits()) << 16)

@@ -244,6 +244,20 @@ mod tests {
     }
 
     #[test]
+    fn rows_at_multiples_of_two_kibibytes_are_copied_right() {
+        let mut rng = StdRng::seed_from_u64(6);
+        for (stride, k) in [(512, 512), (1024, 700), (1536, 1008), (1024, 496)] {
+            let mut values =
+                |count: usize| -> Vec<f32> { (0..count).map(|_| rng.random::<f32>() * 2.0 - 1.0).collect() };
+            let (a, b) = (values(13 * stride), values(k * 40));
+            let (left, right) = (Matrix::rows(&a, 13, k, stride), Matrix::rows(&b, k, 40, 40));
+            let mut out = vec![0.5; 13 * 40];
+            multiply(&mut out, 40, left, right, 0.25, true);
+            check(&out, 40, left, right, 0.25, 0.5);
+        }
+    }
+
+    #[test]
     fn products_are_those_of_the_definition() {
         let mut rng = StdRng::seed_from_u64(5);
         for (n, k, m) in [(1, 1, 1), (13, 7, 33), (12, 512, 32), (25, 40, 15), (40, 1100, 70), (300, 65, 400)]

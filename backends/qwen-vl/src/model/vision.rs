@@ -158,8 +158,7 @@ impl<T: Clone> Block<T> {
         rotary: &(T, T),
         segments: &[Segment],
     ) -> Result<T, Error> {
-        let attended = self.attend(ops, &self.norm1.apply(ops, x)?, heads, rotary, segments)?;
-        let x = ops.add(ops.linear(&attended, &self.output)?, x)?;
+        let x = ops.add(self.attend(ops, x, heads, rotary, segments)?, x)?;
         let normed = self.norm2.apply(ops, &x)?;
         let out = match &self.mlp {
             Mlp::Plain { inner, outer } => {
@@ -172,7 +171,7 @@ impl<T: Clone> Block<T> {
         ops.add(out, &x)
     }
 
-    /// (patches, hidden), before the output's product.
+    /// Attention with its norm and products, (patches, hidden). What it makes on the way ends here.
     fn attend<O: Ops<Tensor = T>>(
         &self,
         ops: &O,
@@ -182,12 +181,13 @@ impl<T: Clone> Block<T> {
         segments: &[Segment],
     ) -> Result<T, Error> {
         let shape = ops.shape(x);
-        let qkv = ops.linear(x, &self.qkv)?;
+        let qkv = ops.linear(&self.norm1.apply(ops, x)?, &self.qkv)?;
         let qkv = ops.reshape(&qkv, &[shape[0], 3 * heads, shape[1] / heads])?;
         let part = |number: usize| ops.narrow(&qkv, 1, number * heads, heads);
         let q = ops.rotate(part(0)?, cos, sin)?;
         let k = ops.rotate(part(1)?, cos, sin)?;
-        ops.reshape(&ops.attention(&q, &k, &part(2)?, segments, false)?, &shape)
+        let attended = ops.attention(&q, &k, &part(2)?, segments, false)?;
+        ops.linear(&ops.reshape(&attended, &shape)?, &self.output)
     }
 }
 

@@ -47,26 +47,39 @@ fn tasks(rows: usize, columns: usize) -> Vec<(Range<usize>, Range<usize>)> {
         .collect()
 }
 
+/// Both sides of a product by parts of the inner axis, each with whether its result comes on top of an earlier one's.
+///
+/// # Panics
+/// Sides that do not fit each other.
+fn passes<'a, T: Element>(
+    left: Matrix<'a>,
+    right: Matrix<'a, T>,
+) -> impl Iterator<Item = (Matrix<'a>, Matrix<'a, T>, bool)> {
+    let inner = left.columns;
+    assert!(right.rows == inner, "{} x {inner} by {} x {}", left.rows, right.rows, right.columns);
+    (0..inner).step_by(INNER).map(move |start| {
+        let count = INNER.min(inner - start);
+        (left.across(start, count), right.part(start, count), start > 0)
+    })
+}
+
 /// Left by right, (rows, columns), on all cores.
 ///
 /// # Panics
 /// Sides that do not fit each other.
 pub fn product<T: Element>(left: Matrix<'_>, right: Matrix<'_, T>) -> Vec<f32> {
-    let (rows, inner, columns) = (left.rows, left.columns, right.columns);
-    assert!(right.rows == inner, "{rows} x {inner} by {} x {columns}", right.rows);
+    let (rows, columns) = (left.rows, right.columns);
     let mut out = Vec::with_capacity(rows * columns);
     let place = Place(out.as_mut_ptr());
     let tasks = tasks(rows, columns);
-    for start in (0..inner).step_by(INNER) {
-        let count = INNER.min(inner - start);
-        let (left, right) = (left.across(start, count), right.part(start, count));
+    for (left, right, later) in passes(left, right) {
         tasks.par_iter().with_max_len(1).for_each(|(rows, range)| {
             let (left, right) = (left.part(rows.start, rows.len()), right.across(range.start, range.len()));
             let place = &place;
             // SAFETY: `out` has `columns` values for each row, and the blocks of the tasks are apart.
             unsafe {
                 let out = place.0.add(rows.start * columns + range.start);
-                block(out, columns, left, right, 1.0, start > 0);
+                block(out, columns, left, right, 1.0, later);
             }
         });
     }
@@ -81,14 +94,11 @@ pub fn product<T: Element>(left: Matrix<'_>, right: Matrix<'_, T>) -> Vec<f32> {
 /// # Panics
 /// Shapes that do not fit each other or `out`.
 pub fn multiply(out: &mut [f32], stride: usize, left: Matrix<'_>, right: Matrix<'_>, scale: f32, add: bool) {
-    let (rows, inner, columns) = (left.rows, left.columns, right.columns);
-    assert!(right.rows == inner, "{rows} x {inner} by {} x {columns}", right.rows);
+    let (rows, columns) = (left.rows, right.columns);
     assert!(columns <= stride && (rows - 1) * stride + columns <= out.len());
-    for start in (0..inner).step_by(INNER) {
-        let count = INNER.min(inner - start);
-        let (left, right) = (left.across(start, count), right.part(start, count));
+    for (left, right, later) in passes(left, right) {
         // SAFETY: the last element written is inside `out` (asserted above).
-        unsafe { block(out.as_mut_ptr(), stride, left, right, scale, add || start > 0) };
+        unsafe { block(out.as_mut_ptr(), stride, left, right, scale, add || later) };
     }
 }
 

@@ -4,10 +4,10 @@
 
 Saves a randomly initialised Qwen3-VL of about 0.5B parameters in bfloat16, as models are published (kept in
 DIR, if given), and asks it for 64 tokens after 16 frames of 128 visual tokens and about 200 tokens of text.
-Prefill is the time to the first token, image processing included; decode the mean time of a token after it.
-Loading is in neither. Each round asks both, one after the other. Printed are the fastest of the rounds, the
-median of their ratios, and the peak memory beside weights and cache; on a GPU also the fractions of its memory
-bandwidth (decode) and of its bf16 matrix rate (prefill) that this comes to.
+Prefill is the time to the first token, image processing included; decode the mean time of a token after it, of
+the same answer. Loading is in neither. Each round asks both, one after the other. Printed are the fastest of the
+rounds, the median of their ratios, and the peak memory beside weights and cache; on a GPU also the fractions of
+its memory bandwidth (decode) and of its bf16 matrix rate (prefill) that this comes to.
 """
 import argparse
 import json
@@ -80,7 +80,7 @@ def make_prompt(folder: Path, frames: int) -> Path:
 
 class Reference:
     """transformers in a process of its own, so that this one's threads and memory are not measured: gets a
-    number of tokens a line, answers with the seconds that they took."""
+    number of tokens a line, answers with the seconds to the first and to the last of them."""
 
     SCRIPT = """
 import json, sys, time, torch
@@ -92,15 +92,22 @@ processor = AutoProcessor.from_pretrained(folder)
 parts = messages[0]["content"]
 urls = [part["image_url"]["url"].removeprefix("file://") for part in parts if part["type"] == "image_url"]
 chat = [{"role": "user", "content": [{"type": "image"}] * len(urls) + parts[len(urls):]}]
+class Clock:
+    # A streamer: is given the prompt, then every token, copied from the device.
+    def __init__(self):
+        self.times = []
+    def put(self, ids):
+        self.times.append(time.time())
+    def end(self):
+        pass
 for line in sys.stdin:
-    start = time.time()
+    clock, start = Clock(), time.time()
     text = processor.apply_chat_template(chat, add_generation_prompt=True, tokenize=False)
     inputs = processor(text=[text], images=[Image.open(url).convert("RGB") for url in urls], return_tensors="pt").to(device)
     with torch.inference_mode():
-        out = model.generate(**inputs, max_new_tokens=int(line), min_new_tokens=int(line), do_sample=False)
-    out = out.cpu()  # Waits for the device.
+        out = model.generate(**inputs, max_new_tokens=int(line), min_new_tokens=int(line), do_sample=False, streamer=clock)
     ids = out[0, inputs["input_ids"].shape[1]:].tolist()
-    print(json.dumps({"seconds": time.time() - start, "prompt_tokens": inputs["input_ids"].shape[1], "ids": ids}), flush=True)
+    print(json.dumps({"first_token_seconds": clock.times[1] - start, "seconds": clock.times[-1] - start, "prompt_tokens": inputs["input_ids"].shape[1], "ids": ids}), flush=True)
 """
 
     def __init__(self, *args: str) -> None:
@@ -115,17 +122,18 @@ for line in sys.stdin:
         return answer
 
 
-def ours(binary: str, backend: str, model: str, messages: str, dtype: str, device: str, count: int) -> dict:
+def ours(binary: str, backend: str, model: str, messages: str, dtype: str, device: str) -> dict:
     command = ["/usr/bin/env", "time", "-f", "%M", binary, "generate", "--backend", backend, "--model", model,
-               "--messages", messages, "--max-tokens", str(count), "--dtype", dtype, "--device", device, "--json"]
+               "--messages", messages, "--max-tokens", str(NEW_TOKENS), "--dtype", dtype, "--device", device, "--json"]
     result = subprocess.run(command, check=True, text=True, capture_output=True)
     answer = json.loads(result.stdout)
-    assert answer["completion_tokens"] == count, answer
+    assert answer["completion_tokens"] == NEW_TOKENS, answer
     return answer | {"ids": answer["token_ids"], "peak": int(result.stderr.split()[-1])}
 
 
-def times(short: dict, long: dict) -> dict:
-    return {"prefill": short["seconds"], "decode": (long["seconds"] - short["seconds"]) / (NEW_TOKENS - 1)}
+def times(answer: dict) -> dict:
+    first = answer["first_token_seconds"]
+    return {"prefill": first, "decode": (answer["seconds"] - first) / (NEW_TOKENS - 1)}
 
 
 def fastest(rounds: list[dict]) -> dict:
@@ -153,14 +161,10 @@ def main() -> None:
         reference.once(2)
         rounds, peak = [], 0
         for _ in range(args.runs):
-            # One after the other, prompt for prompt: a machine that slows down slows both.
-            pairs = []
-            for count in (1, NEW_TOKENS):
-                mine = ours(args.bin, args.backend, str(folder), str(messages), args.dtype, args.device, count)
-                pairs.append((reference.once(count), mine))
-                peak = max(peak, mine["peak"])
-            rounds.append(tuple(times(short, long) for short, long in zip(*pairs)))
-        answers = pairs[-1]
+            mine = ours(args.bin, args.backend, str(folder), str(messages), args.dtype, args.device)
+            answers = (reference.once(NEW_TOKENS), mine)
+            peak = max(peak, mine["peak"])
+            rounds.append(tuple(map(times, answers)))
         reference.process.stdin.close()
         reference.process.wait()
         weights = sum(path.stat().st_size for path in folder.glob("*.safetensors"))

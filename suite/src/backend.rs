@@ -84,6 +84,8 @@ pub struct Completion {
     pub retries: u32,
     /// Time from the first try's start to the answer.
     pub latency: Duration,
+    /// Of that, the time to the first generated token, when the backend sees it.
+    pub first_token: Option<Duration>,
 }
 
 /// Why generation ended.

@@ -1,7 +1,7 @@
 //! Conversations as they travel to a backend.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use serde::{Deserialize, Serialize};
 
@@ -65,14 +65,13 @@ pub struct Image {
     pub mime: String,
     /// The encoded bytes.
     pub bytes: Vec<u8>,
-    /// `data:` URL of the bytes, made once because a conversation sends it in every turn.
-    pub data_url: String,
     /// Width in pixels; 0 when unknown.
     pub width: u32,
     /// Height in pixels; 0 when unknown.
     pub height: u32,
     /// Where in the sample's video the image comes from.
     pub origin: Option<FrameOrigin>,
+    data_url: OnceLock<String>,
 }
 
 /// Position of a frame in its video.
@@ -94,15 +93,23 @@ pub struct VideoPart {
 }
 
 impl Image {
-    /// Wraps encoded bytes and makes their `data:` URL.
+    /// Wraps encoded bytes.
     pub fn new(mime: &str, bytes: Vec<u8>, width: u32, height: u32, origin: Option<FrameOrigin>) -> Self {
+        Self { mime: mime.to_owned(), bytes, width, height, origin, data_url: OnceLock::new() }
+    }
+
+    /// `data:` URL of the bytes: made once, because a conversation sends it in every turn, and only for a backend
+    /// that sends it.
+    pub fn data_url(&self) -> &str {
         use base64::Engine as _;
-        let mut data_url = String::with_capacity(32 + bytes.len() * 4 / 3);
-        data_url.push_str("data:");
-        data_url.push_str(mime);
-        data_url.push_str(";base64,");
-        base64::engine::general_purpose::STANDARD.encode_string(&bytes, &mut data_url);
-        Self { mime: mime.to_owned(), bytes, data_url, width, height, origin }
+        self.data_url.get_or_init(|| {
+            let mut url = String::with_capacity(32 + self.bytes.len() * 4 / 3);
+            url.push_str("data:");
+            url.push_str(&self.mime);
+            url.push_str(";base64,");
+            base64::engine::general_purpose::STANDARD.encode_string(&self.bytes, &mut url);
+            url
+        })
     }
 }
 

@@ -263,12 +263,12 @@ impl Ops for CandleOps {
         if stays { Ok(tensor) } else { tensor.to_dtype(self.dtype).map_err(fail) }
     }
 
-    fn upload(&self, values: &[f32], shape: &[usize]) -> Result<Tensor> {
+    fn upload(&self, values: Vec<f32>, shape: &[usize]) -> Result<Tensor> {
         self.upload_f32(values, shape)?.to_dtype(self.dtype).map_err(fail)
     }
 
-    fn upload_f32(&self, values: &[f32], shape: &[usize]) -> Result<Tensor> {
-        Tensor::from_slice(values, shape, &self.device).map_err(fail)
+    fn upload_f32(&self, values: Vec<f32>, shape: &[usize]) -> Result<Tensor> {
+        Tensor::from_vec(values, shape, &self.device).map_err(fail)
     }
 
     fn download(&self, x: &Tensor) -> Result<Vec<f32>> {
@@ -469,10 +469,8 @@ impl Ops for CandleOps {
         if let [only] = parts { Ok(only.clone()) } else { Tensor::cat(parts, 0).map_err(fail) }
     }
 
-    fn buffer(&self, capacity: usize, like: &Tensor) -> Result<Tensor> {
-        let mut shape = like.dims().to_vec();
-        shape[0] = capacity;
-        Tensor::zeros(shape, like.dtype(), &self.device).map_err(fail)
+    fn buffer(&self, shape: [usize; 3]) -> Result<Tensor> {
+        Tensor::zeros(&shape, self.dtype, &self.device).map_err(fail)
     }
 
     fn write(&self, buffer: &Tensor, at: usize, rows: &Tensor) -> Result<()> {

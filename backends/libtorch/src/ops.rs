@@ -1,5 +1,7 @@
 //! The models' arithmetic on libtorch tensors.
 
+use std::cell::RefCell;
+
 use paravt_qwen_vl::Error;
 use paravt_qwen_vl::ops::{Activation, Linear, Ops, Precision, Segment};
 use paravt_qwen_vl::weights::{Dtype, View};
@@ -9,8 +11,8 @@ use tch::{Device, Kind, TchError, Tensor};
 pub struct TorchOps {
     device: Device,
     kind: Kind,
-    /// On the CPU in f32: room for a part of a matrix that is stored in 16 bits.
-    room: Option<Tensor>,
+    /// On the CPU in f32: room for a part of a matrix that is stored in 16 bits, grown to the largest one met.
+    room: Option<RefCell<Tensor>>,
     /// Nothing is differentiated while this lives.
     _no_grad: tch::NoGradGuard,
 }
@@ -35,25 +37,23 @@ const PART: i64 = 1 << 20;
 const LARGE_PART: i64 = 1 << 26;
 
 /// x (n, k) by a matrix (out, k) on the CPU in f32. A matrix that is stored in 16 bits is widened part by part.
-fn product(room: &Tensor, x: &Tensor, w: &Tensor, bias: Option<&Tensor>) -> TchResult {
+fn product(room: &RefCell<Tensor>, x: &Tensor, w: &Tensor, bias: Option<&Tensor>) -> TchResult {
     let ((n, k), out) = (x.size2()?, w.size()[0]);
     let times = if n <= FEW { by_few } else { by_many };
     let product = if w.kind() == Kind::Float {
         times(x, w)?
     } else {
         let most = if n <= FEW { PART } else { LARGE_PART };
-        let rows = (most / k).max(1);
+        let rows = (most / k).clamp(1, out);
+        let mut room = room.borrow_mut();
+        if room.size()[0] < rows * k {
+            *room = Tensor::f_empty([rows * k], (Kind::Float, Device::Cpu))?;
+        }
         let mut parts = Vec::new();
         for start in (0..out).step_by(rows as usize) {
             let count = rows.min(out - start);
-            let narrow = w.f_narrow(0, start, count)?;
-            let wide = if count * k <= PART {
-                let mut wide = room.f_narrow(0, 0, count * k)?.f_view([count, k])?;
-                wide.f_copy_(&narrow)?;
-                wide
-            } else {
-                narrow.f_to_kind(Kind::Float)?
-            };
+            let mut wide = room.f_narrow(0, 0, count * k)?.f_view([count, k])?;
+            wide.f_copy_(&w.f_narrow(0, start, count)?)?;
             parts.push(times(x, &wide)?);
         }
         if parts.len() == 1 { parts.remove(0) } else { Tensor::f_cat(&parts, 1)? }
@@ -109,7 +109,7 @@ impl TorchOps {
             Precision::F16 => Kind::Half,
         };
         let widens = device == Device::Cpu && kind == Kind::Float;
-        let room = widens.then(|| Tensor::empty([PART], (Kind::Float, device)));
+        let room = widens.then(|| RefCell::new(Tensor::empty([0], (Kind::Float, device))));
         Self { device, kind, room, _no_grad: tch::no_grad_guard() }
     }
 
@@ -136,12 +136,12 @@ impl Ops for TorchOps {
         if stays { Ok(Handle(tensor)) } else { wrap(tensor.f_to_kind(self.kind)) }
     }
 
-    fn upload(&self, values: &[f32], shape: &[usize]) -> Result<Handle> {
+    fn upload(&self, values: Vec<f32>, shape: &[usize]) -> Result<Handle> {
         wrap(self.upload_f32(values, shape)?.0.f_to_kind(self.kind))
     }
 
-    fn upload_f32(&self, values: &[f32], shape: &[usize]) -> Result<Handle> {
-        let tensor = Tensor::f_from_slice(values).and_then(|tensor| tensor.f_reshape(sizes(shape)));
+    fn upload_f32(&self, values: Vec<f32>, shape: &[usize]) -> Result<Handle> {
+        let tensor = Tensor::f_from_slice(&values).and_then(|tensor| tensor.f_reshape(sizes(shape)));
         wrap(tensor.and_then(|tensor| tensor.f_to(self.device)))
     }
 
@@ -278,10 +278,8 @@ impl Ops for TorchOps {
         wrap(Tensor::f_cat(&parts, 0))
     }
 
-    fn buffer(&self, capacity: usize, like: &Handle) -> Result<Handle> {
-        let mut shape = like.0.size();
-        shape[0] = capacity as i64;
-        wrap(Tensor::f_zeros(shape, (like.0.kind(), self.device)))
+    fn buffer(&self, shape: [usize; 3]) -> Result<Handle> {
+        wrap(Tensor::f_zeros(sizes(&shape), (self.kind, self.device)))
     }
 
     fn write(&self, buffer: &Handle, at: usize, rows: &Handle) -> Result<()> {

@@ -44,7 +44,7 @@ fn size(message: &Message) -> usize {
 fn part_size(part: &Part) -> usize {
     64 + match part {
         Part::Text(text) => text.len(),
-        Part::Image(image) => image.data_url.len(),
+        Part::Image(image) => image.data_url().len(),
         Part::Video(video) => video.path.as_os_str().len(),
     }
 }
@@ -85,7 +85,7 @@ fn write_part(out: &mut Vec<u8>, part: &Part) {
         Part::Image(image) => {
             out.extend_from_slice(b"{\"type\":\"image_url\",\"image_url\":{\"url\":\"");
             // A data URL is base64 behind a MIME type: no character of it needs an escape.
-            out.extend_from_slice(image.data_url.as_bytes());
+            out.extend_from_slice(image.data_url().as_bytes());
             out.extend_from_slice(b"\"}}");
         }
         Part::Video(video) => {

@@ -73,9 +73,9 @@ pub trait Ops: 'static {
     /// A weight in its published type or the engine's.
     fn weight(&self, view: &View<'_>, shape: &[usize]) -> Result<Self::Tensor, Error>;
     /// Host values as activations.
-    fn upload(&self, values: &[f32], shape: &[usize]) -> Result<Self::Tensor, Error>;
+    fn upload(&self, values: Vec<f32>, shape: &[usize]) -> Result<Self::Tensor, Error>;
     /// Host values that stay f32 whatever the precision: rotary tables.
-    fn upload_f32(&self, values: &[f32], shape: &[usize]) -> Result<Self::Tensor, Error>;
+    fn upload_f32(&self, values: Vec<f32>, shape: &[usize]) -> Result<Self::Tensor, Error>;
     /// Values on the host.
     fn download(&self, x: &Self::Tensor) -> Result<Vec<f32>, Error>;
     /// Sizes, outermost first.
@@ -138,8 +138,8 @@ pub trait Ops: 'static {
     /// One after the other along the first axis.
     fn cat(&self, parts: &[Self::Tensor]) -> Result<Self::Tensor, Error>;
 
-    /// Room for `capacity` rows of keys or values (rows, heads, dim).
-    fn buffer(&self, capacity: usize, like: &Self::Tensor) -> Result<Self::Tensor, Error>;
+    /// Room for keys or values (rows, heads, dim).
+    fn buffer(&self, shape: [usize; 3]) -> Result<Self::Tensor, Error>;
     /// Writes rows into a buffer from row `at`, in place.
     fn write(&self, buffer: &Self::Tensor, at: usize, rows: &Self::Tensor) -> Result<(), Error>;
 }

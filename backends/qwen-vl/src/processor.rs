@@ -38,7 +38,14 @@ pub struct Patches {
 impl Patches {
     /// Normalised values, (patch, channel, frame, row, column).
     pub fn values(&self) -> impl Iterator<Item = f32> {
-        let channels = self.bytes.chunks(self.bytes.len() / (3 * self.grid.patches()));
+        (0..self.grid.t).flat_map(|frame| self.frame_values(frame))
+    }
+
+    /// Those of one frame pair.
+    pub fn frame_values(&self, number: usize) -> impl Iterator<Item = f32> {
+        let frame = self.bytes.len() / self.grid.t;
+        let channels = self.bytes[number * frame..(number + 1) * frame]
+            .chunks(self.bytes.len() / (3 * self.grid.patches()));
         channels
             .zip(self.scale.iter().cycle())
             .flat_map(|(bytes, &(mean, std))| bytes.iter().map(move |&value| (f32::from(value) - mean) / std))

@@ -81,7 +81,7 @@ impl Reference {
                 let prompt = prompter.prompt(&case.conversation()).expect("prompt");
                 let features = exact.get("pixels").map(|(_, pixels)| {
                     let grids: Vec<Grid> = prompt.media.iter().map(|medium| medium.patches.grid).collect();
-                    model.encode(&pixels, &grids).expect("features")
+                    model.encode(pixels, &grids).expect("features")
                 });
                 let (hidden, _) = run(&model, &prompt, features.as_ref(), &[prompt.ids.len()]);
                 let found = model.ops.download(&model.logits(&hidden).expect("logits")).expect("logits");
@@ -107,7 +107,7 @@ fn squares(a: &[f32], b: &[f32]) -> f64 {
 fn cases(folder: &Path) -> Vec<Case> {
     let text = std::fs::read(folder.join("cases.json")).expect("cases");
     let cases: Vec<Case> = serde_json::from_slice(&text).expect("cases");
-    assert_eq!(cases.len(), 6);
+    assert_eq!(cases.len(), 7);
     cases
 }
 
@@ -160,7 +160,7 @@ fn compare_media<O: Ops>(
     let values: Vec<f32> = prompt.media.iter().flat_map(|medium| medium.patches.values()).collect();
     // Equal to the bit but for the last one of the normalisation, resized pictures and decoded frames too.
     close(&format!("{label}: pixels"), &values, &pixels, 1e-6);
-    let features = model.encode(&pixels, &grids).expect("features");
+    let features = model.encode(pixels, &grids).expect("features");
     let merged = model.ops.download(&features.merged).expect("features");
     close(&format!("{label}: features"), &merged, &tensors.get("merged").expect("features").1, 1e-4);
     for (number, deep) in features.deepstack.iter().enumerate() {
@@ -185,7 +185,7 @@ fn run<O: Ops>(
         .flat_map(|medium| &medium.runs)
         .flat_map(|&(start, length)| start..start + length)
         .collect();
-    let mut cache = KvCache::new(model.config.text.num_hidden_layers, 1);
+    let mut cache = KvCache::new(&model.ops, &model.config.text, 1).expect("a cache");
     let (mut start, mut hidden) = (0, None);
     for &end in cuts {
         let before = visual.iter().filter(|place| **place < start).count();
@@ -230,6 +230,7 @@ fn answers<O: Ops>(folder: &Path, cases: &[Case], ops: impl Fn() -> O + Copy + S
         assert_eq!(found.token_ids.as_deref(), Some(case.generated.as_slice()), "{label}");
         close(&label, found.logprobs.as_deref().expect("logprobs"), &case.logprobs, 1e-4);
         assert_eq!(found.text, case.answer, "{label}");
+        assert!(found.first_token.is_some_and(|first| first <= found.latency), "{label}: {found:?}");
         let stopped = case.generated.len() < 64;
         assert_eq!(found.finish_reason == Some(FinishReason::Stop), stopped, "{label}");
     };

@@ -60,6 +60,8 @@ def conversations(folder: Path, factor: int) -> dict:
         return {"type": "text", "text": words}
 
     exact = [image(factor * w, factor * h, seed) for seed, (w, h) in enumerate([(4, 3), (3, 7), (6, 5)])]
+    # More tokens than the engine reads in one pass, cut within a picture.
+    large = [image(factor * 16, factor * 16, seed) for seed in (10, 11, 12)]
     video = folder / "video.mp4"
     subprocess.run(["ffmpeg", "-y", "-loglevel", "error", "-f", "lavfi", "-i", "testsrc2=size=128x96:rate=10:duration=9",
                     "-pix_fmt", "yuv420p", str(video)], check=True)
@@ -70,6 +72,7 @@ def conversations(folder: Path, factor: int) -> dict:
                     {"role": "user", "content": [text("First "), exact[0], text(" then "), exact[1], exact[2], text("?")]},
                     {"role": "assistant", "content": "<think> A </think>"},
                     {"role": "user", "content": [exact[1], text("And now?")]}],
+        "long": [{"role": "user", "content": [text("Before "), *large, exact[1], text("What changed?")]}],
         "odd": [{"role": "user", "content": [image(133, 71, 7), text("What is this?"), image(50, 201, 8)]}],
         "forced": [{"role": "user", "content": [exact[0], text("Why?")]}, {"role": "assistant", "content": "<think>\n"}],
         "video": [{"role": "user", "content": [{"type": "video_url", "video_url": {"url": f"file://{video}"}},

@@ -60,6 +60,7 @@ impl Replay {
                 finish_reason: call.finish_reason.clone(),
                 usage: call.usage,
                 latency: Duration::ZERO,
+                first_token: None,
                 ..Completion::default()
             }),
         }

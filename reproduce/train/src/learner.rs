@@ -83,7 +83,7 @@ impl Learner {
         } else {
             let values: Vec<f32> = media.iter().flat_map(|medium| medium.patches.values()).collect();
             let grids: Vec<Grid> = media.iter().map(|medium| medium.patches.grid).collect();
-            Some(self.model.encode(&values, &grids)?)
+            Some(self.model.encode(values, &grids)?)
         };
         let places: Vec<Vec<u32>> = batch.iter().map(|example| visual_places(&example.media)).collect();
         let mut rows: Vec<Rows<'_, Tensor>> = batch

@@ -1,5 +1,6 @@
 //! A model as a backend: one thread owns the tensors, answers travel through channels.
 
+mod features;
 mod memory;
 mod prefix;
 mod worker;
@@ -67,6 +68,8 @@ struct Answer {
     ids: Vec<u32>,
     logprobs: Option<Vec<f32>>,
     stopped: bool,
+    /// When the first token was chosen.
+    first: Option<Instant>,
 }
 
 impl Engine {
@@ -138,8 +141,16 @@ impl Engine {
     ///
     /// # Errors
     /// It does not fit into context or memory, or the arithmetic fails.
-    pub async fn answer(&self, prompt: Prompt, mut generation: Generation) -> Result<Completion, Error> {
-        let started = Instant::now();
+    pub async fn answer(&self, prompt: Prompt, generation: Generation) -> Result<Completion, Error> {
+        self.answer_since(Instant::now(), prompt, generation).await
+    }
+
+    async fn answer_since(
+        &self,
+        started: Instant,
+        prompt: Prompt,
+        mut generation: Generation,
+    ) -> Result<Completion, Error> {
         let tokens = prompt.ids.len();
         // An answer ends where the context does; the prompt and one token must fit.
         if tokens >= self.context {
@@ -160,14 +171,14 @@ impl Engine {
             logprobs: answer.logprobs,
             retries: 0,
             latency: started.elapsed(),
+            first_token: answer.first.map(|first| first - started),
         })
     }
 
     async fn converse(&self, request: &Request) -> Result<Completion, Error> {
         let started = Instant::now();
         let prompt = self.prepare(&request.messages).await?;
-        let completion = self.answer(prompt, request.generation.clone()).await?;
-        Ok(Completion { latency: started.elapsed(), ..completion })
+        self.answer_since(started, prompt, request.generation.clone()).await
     }
 }
 

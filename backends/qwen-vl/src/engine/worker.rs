@@ -2,21 +2,21 @@
 
 use std::collections::VecDeque;
 use std::sync::mpsc::Receiver;
+use std::time::Instant;
 
 use futures::channel::oneshot;
 
+use super::features::Upcoming;
 use super::prefix::History;
 use super::{Answer, Job, Options};
 use crate::error::Error;
-use crate::model::{Features, KvCache, Model, Rows};
+use crate::model::{KvCache, Model, Rows};
 use crate::ops::Ops;
-use crate::prompt::{Medium, Prompt};
+use crate::prompt::Prompt;
 use crate::sampling::{Defaults, Sampler, log_probability};
 
 /// Prompt tokens of one pass: bounds activations, whatever the prompt's length.
 const PASS_TOKENS: usize = 640;
-/// Patches that the vision tower sees at once.
-const PASS_PATCHES: usize = 1024;
 /// Caches of ended conversations that are kept for what follows on them.
 const KEPT: usize = 32;
 
@@ -33,13 +33,6 @@ pub struct Worker<O: Ops> {
     tempered_logprobs: bool,
 }
 
-/// Features of a prompt's last media.
-struct Encoded<T> {
-    features: Features<T>,
-    /// Visual tokens they are for.
-    tokens: usize,
-}
-
 /// One conversation that is being answered.
 struct Sequence<T> {
     history: History,
@@ -52,6 +45,8 @@ struct Sequence<T> {
     temperature: f32,
     most: usize,
     stopped: bool,
+    /// When the first token was chosen.
+    first: Option<Instant>,
     reply: oneshot::Sender<Result<Answer, Error>>,
 }
 
@@ -98,7 +93,7 @@ impl<O: Ops> Worker<O> {
         let Job { prompt, generation, reply } = job;
         let history = History::of(&prompt);
         let mut sequence = Sequence {
-            cache: KvCache::new(0, 0),
+            cache: KvCache::default(),
             history,
             next_position: prompt.next_position,
             sampler: Sampler::new(&generation, &self.defaults),
@@ -110,6 +105,7 @@ impl<O: Ops> Worker<O> {
             },
             most: generation.max_tokens as usize,
             stopped: false,
+            first: None,
             reply,
         };
         if sequence.most == 0 {
@@ -133,14 +129,11 @@ impl<O: Ops> Worker<O> {
         sequence.cache = self.start_cache(&sequence.history, sequence.most)?;
         let held = sequence.cache.len();
         let Prompt { ids, positions, media, .. } = prompt;
-        let encoded = self.encode(&media, held)?;
         let runs = media.iter().flat_map(|medium| &medium.runs);
         let visual: Vec<usize> = runs.flat_map(|&(start, length)| start..start + length).collect();
-        // Not held beside the activations of the passes to come.
-        drop(media);
-        // Visual tokens that are held already, and the row of the features that the first other one has.
-        let mut visual = &visual[visual.iter().take_while(|place| **place < held).count()..];
-        let mut row = encoded.as_ref().map_or(0, |encoded| encoded.tokens - visual.len());
+        let (before, mut visual) = visual.split_at(visual.partition_point(|place| *place < held));
+        let mut features = Upcoming::new(media);
+        features.skip(&self.model, before.len())?;
         let mut hidden = None;
         let mut start = held;
         // Of about one length: a short last pass would read all weights for a few rows.
@@ -148,16 +141,10 @@ impl<O: Ops> Worker<O> {
         let most = (ids.len() - held).div_ceil(passes);
         while start < ids.len() {
             let end = (start + most).min(ids.len());
-            let count = visual.iter().take_while(|place| **place < end).count();
-            let places: Vec<u32> = visual[..count].iter().map(|place| (place - start) as u32).collect();
-            let part = match &encoded {
-                Some(encoded) if count > 0 => {
-                    let ops = &self.model.ops;
-                    Some(encoded.features.map(|tensor| ops.narrow(tensor, 0, row, count))?)
-                }
-                _ => None,
-            };
-            (row, visual) = (row + count, &visual[count..]);
+            let (now, later) = visual.split_at(visual.partition_point(|place| *place < end));
+            let places: Vec<u32> = now.iter().map(|place| (place - start) as u32).collect();
+            let part = features.take(&self.model, places.len())?;
+            visual = later;
             let rows = Rows {
                 ids: &ids[start..end],
                 positions: &positions[start..end],
@@ -207,7 +194,7 @@ impl<O: Ops> Worker<O> {
         };
         let held = cache.as_ref().map_or(0, KvCache::capacity).max(capacity);
         self.make_room(held);
-        Ok(cache.unwrap_or_else(|| KvCache::new(self.model.config.text.num_hidden_layers, capacity)))
+        cache.map_or_else(|| KvCache::new(&self.model.ops, &self.model.config.text, capacity), Ok)
     }
 
     /// Lets go of kept caches, oldest first, until `tokens` more fit.
@@ -221,41 +208,6 @@ impl<O: Ops> Worker<O> {
                 return;
             }
         }
-    }
-
-    /// Features of every medium that is not wholly held; those are the last ones.
-    fn encode(&self, media: &[Medium], held: usize) -> Result<Option<Encoded<O::Tensor>>, Error> {
-        let end = |runs: &[(usize, usize)]| runs.last().map_or(0, |(start, length)| start + length);
-        let first = media.iter().take_while(|medium| end(&medium.runs) <= held).count();
-        let runs = media[first..].iter().flat_map(|medium| &medium.runs);
-        let tokens = runs.map(|(_, length)| length).sum();
-        // Written in place: features of many frames are in memory once.
-        let (mut whole, mut row): (Option<Features<O::Tensor>>, usize) = (None, 0);
-        let ops = &self.model.ops;
-        let mut rest = &media[first..];
-        while !rest.is_empty() {
-            let (mut count, mut patches) = (0, 0);
-            while count < rest.len()
-                && (count == 0 || patches + rest[count].patches.grid.patches() <= PASS_PATCHES)
-            {
-                patches += rest[count].patches.grid.patches();
-                count += 1;
-            }
-            let (now, later) = rest.split_at(count);
-            let values: Vec<f32> = now.iter().flat_map(|medium| medium.patches.values()).collect();
-            let grids: Vec<_> = now.iter().map(|medium| medium.patches.grid).collect();
-            let part = self.model.encode(&values, &grids)?;
-            let whole = match &whole {
-                Some(whole) => whole,
-                None => whole.insert(part.map(|tensor| ops.buffer(tokens, tensor))?),
-            };
-            for (whole, part) in whole.tensors().zip(part.tensors()) {
-                ops.write(whole, row, part)?;
-            }
-            row += ops.shape(&part.merged)[0];
-            rest = later;
-        }
-        Ok(whole.map(|features| Encoded { features, tokens }))
     }
 
     /// One token for every open sequence.
@@ -317,7 +269,7 @@ impl<O: Ops> Worker<O> {
                 continue;
             }
             let mut sequence = self.open.remove(place);
-            let cache = std::mem::replace(&mut sequence.cache, KvCache::new(0, 0));
+            let cache = std::mem::take(&mut sequence.cache);
             // The last token was never run.
             let mut history = std::mem::take(&mut sequence.history);
             history.truncate(cache.len());
@@ -333,6 +285,7 @@ impl<O: Ops> Worker<O> {
 impl<T: Clone> Sequence<T> {
     fn take(&mut self, logits: &[f32], stop: &[u32]) {
         let id = self.sampler.next(logits, &self.history.ids);
+        self.first.get_or_insert_with(Instant::now);
         if let Some(logprobs) = &mut self.logprobs {
             logprobs.push(log_probability(logits, id, self.temperature));
         }
@@ -351,7 +304,7 @@ impl<T: Clone> Sequence<T> {
     }
 
     fn answer(self) {
-        let answer = Answer { ids: self.generated, logprobs: self.logprobs, stopped: self.stopped };
-        let _ = self.reply.send(Ok(answer));
+        let Self { generated: ids, logprobs, stopped, first, reply, .. } = self;
+        let _ = reply.send(Ok(Answer { ids, logprobs, stopped, first }));
     }
 }

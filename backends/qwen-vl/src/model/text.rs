@@ -1,7 +1,7 @@
 //! The language model: grouped-query attention, gated MLP, multimodal rotary positions.
 
 use super::{Features, Loader, Model};
-use crate::config::{Config, Family};
+use crate::config::{Config, Family, TextConfig};
 use crate::error::Error;
 use crate::ops::{Linear, Ops, Segment};
 use crate::positions::text_rotary;
@@ -29,9 +29,11 @@ struct Layer<T> {
     down: Linear<T>,
 }
 
-/// Keys and values of one sequence, per layer (tokens, key heads, head_dim), with room to grow.
+/// Keys and values of one sequence, per layer (tokens, key heads, head_dim), with room to grow. The default has no
+/// layers: it stands where no cache is yet, or where one was.
+#[derive(Debug)]
 pub struct KvCache<T> {
-    layers: Vec<Option<(T, T)>>,
+    layers: Vec<(T, T)>,
     length: usize,
     capacity: usize,
 }
@@ -59,10 +61,22 @@ impl<T> Rows<'_, T> {
     }
 }
 
+impl<T> Default for KvCache<T> {
+    fn default() -> Self {
+        Self { layers: Vec::new(), length: 0, capacity: 0 }
+    }
+}
+
 impl<T: Clone> KvCache<T> {
-    /// Nothing yet; room is made when the first rows come.
-    pub fn new(layers: usize, capacity: usize) -> Self {
-        Self { layers: vec![None; layers], length: 0, capacity }
+    /// Room for `capacity` tokens. Made at once: layer by layer between the tensors of a first pass, it would
+    /// leave the memory in pieces.
+    ///
+    /// # Errors
+    /// No memory.
+    pub fn new<O: Ops<Tensor = T>>(ops: &O, text: &TextConfig, capacity: usize) -> Result<Self, Error> {
+        let shape = [capacity, text.num_key_value_heads, text.head_dim];
+        let layers = (0..text.num_hidden_layers).map(|_| Ok((ops.buffer(shape)?, ops.buffer(shape)?)));
+        Ok(Self { layers: layers.collect::<Result<_, Error>>()?, length: 0, capacity })
     }
 
     /// Tokens held.
@@ -91,14 +105,12 @@ impl<T: Clone> KvCache<T> {
     /// No memory.
     pub fn copy<O: Ops<Tensor = T>>(&self, ops: &O, length: usize, capacity: usize) -> Result<Self, Error> {
         let copy = |tensor: &T| {
-            let buffer = ops.buffer(capacity, tensor)?;
+            let shape = ops.shape(tensor);
+            let buffer = ops.buffer([capacity, shape[1], shape[2]])?;
             ops.write(&buffer, 0, &ops.narrow(tensor, 0, 0, length)?)?;
             Ok::<_, Error>(buffer)
         };
-        let layers = self
-            .layers
-            .iter()
-            .map(|layer| layer.as_ref().map(|(keys, values)| Ok((copy(keys)?, copy(values)?))).transpose());
+        let layers = self.layers.iter().map(|(keys, values)| Ok((copy(keys)?, copy(values)?)));
         Ok(Self { layers: layers.collect::<Result<_, Error>>()?, length: length.min(self.length), capacity })
     }
 
@@ -112,12 +124,9 @@ impl<T: Clone> KvCache<T> {
     }
 
     /// Adds rows to one layer and gives all keys and values of it.
-    fn extend<O: Ops<Tensor = T>>(&mut self, ops: &O, layer: usize, k: &T, v: &T) -> Result<(T, T), Error> {
+    fn extend<O: Ops<Tensor = T>>(&self, ops: &O, layer: usize, k: &T, v: &T) -> Result<(T, T), Error> {
         let rows = ops.shape(k)[0];
-        let (keys, values) = match &mut self.layers[layer] {
-            Some(held) => held,
-            empty => empty.insert((ops.buffer(self.capacity, k)?, ops.buffer(self.capacity, v)?)),
-        };
+        let (keys, values) = &self.layers[layer];
         ops.write(keys, self.length, k)?;
         ops.write(values, self.length, v)?;
         let all = self.length + rows;
@@ -264,7 +273,7 @@ impl<O: Ops> Model<O> {
     fn rotary(&self, positions: &[[u32; 3]]) -> Result<(O::Tensor, O::Tensor), Error> {
         let (cos, sin) = text_rotary(&self.config, positions);
         let shape = [positions.len(), self.config.text.head_dim];
-        Ok((self.ops.upload_f32(&cos, &shape)?, self.ops.upload_f32(&sin, &shape)?))
+        Ok((self.ops.upload_f32(cos, &shape)?, self.ops.upload_f32(sin, &shape)?))
     }
 
     /// x by a matrix, as (rows, heads, head_dim), each head normed where the family does so.

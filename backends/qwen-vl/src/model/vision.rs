@@ -26,9 +26,24 @@ impl<T> Features<T> {
         Ok(Self { merged: change(&self.merged)?, deepstack })
     }
 
-    /// All tensors, always in one order.
-    pub fn tensors(&self) -> impl Iterator<Item = &T> {
-        std::iter::once(&self.merged).chain(&self.deepstack)
+    /// Rows of all parts, one after the other.
+    ///
+    /// # Errors
+    /// Tensor arithmetic.
+    pub(crate) fn cat<O: Ops<Tensor = T>>(ops: &O, mut parts: Vec<Self>) -> Result<Self, Error>
+    where
+        T: Clone,
+    {
+        if parts.len() == 1 {
+            return Ok(parts.remove(0));
+        }
+        let cat = |tensor: &dyn Fn(&Self) -> T| ops.cat(&parts.iter().map(tensor).collect::<Vec<_>>());
+        let levels = parts.first().map_or(0, |part| part.deepstack.len());
+        let deepstack = (0..levels).map(|level| cat(&|part| part.deepstack[level].clone()));
+        Ok(Self {
+            deepstack: deepstack.collect::<Result<_, _>>()?,
+            merged: cat(&|part| part.merged.clone())?,
+        })
     }
 }
 
@@ -228,7 +243,7 @@ impl<O: Ops> Model<O> {
     ///
     /// # Errors
     /// Tensor arithmetic.
-    pub fn encode(&self, patches: &[f32], grids: &[Grid]) -> Result<Features<O::Tensor>, Error> {
+    pub fn encode(&self, patches: Vec<f32>, grids: &[Grid]) -> Result<Features<O::Tensor>, Error> {
         let (ops, vision, config) = (&self.ops, &self.vision, &self.config.vision);
         let merge = config.spatial_merge_size;
         let count: usize = grids.iter().map(|grid| grid.patches()).sum();
@@ -247,7 +262,7 @@ impl<O: Ops> Model<O> {
             sin = reorder_rows(&sin, order, merge * merge * head_dim);
         }
         let shape = [count, head_dim];
-        let rotary = (ops.upload_f32(&cos, &shape)?, ops.upload_f32(&sin, &shape)?);
+        let rotary = (ops.upload_f32(cos, &shape)?, ops.upload_f32(sin, &shape)?);
         let mut deepstack = Vec::with_capacity(vision.deepstack.len());
         for (number, block) in vision.blocks.iter().enumerate() {
             let whole = config.fullatt_block_indexes.contains(&number);

@@ -30,7 +30,7 @@ pub struct Args {
     #[arg(long)]
     logprobs: bool,
     /// Print JSON: text, token_ids, logprobs, finish_reason, prompt_tokens, completion_tokens,
-    /// retries, seconds; null for what the backend does not say.
+    /// retries, seconds, first_token_seconds; null for what the backend does not say.
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -83,6 +83,7 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
             "completion_tokens": answer.usage.map(|usage| usage.completion_tokens),
             "retries": answer.retries,
             "seconds": answer.latency.as_secs_f64(),
+            "first_token_seconds": answer.first_token.map(|time| time.as_secs_f64()),
         });
         println!("{description:#}");
     } else {

@@ -1,0 +1,104 @@
+//! Features of a prompt's media, made when a pass comes to their tokens: all those of a long video would take
+//! more memory than its keys and values.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crate::error::Error;
+use crate::model::{Features, Model};
+use crate::ops::Ops;
+use crate::positions::Grid;
+use crate::processor::Patches;
+use crate::prompt::Medium;
+
+/// Patches that the vision tower sees at once, unless one frame has more.
+const PASS_PATCHES: usize = 1024;
+
+/// Features that are still to be read, in the order of their tokens.
+pub struct Upcoming<T> {
+    /// What is not encoded yet.
+    frames: VecDeque<Frame>,
+    /// What is encoded and not taken: rows of the last pass of the vision tower.
+    ready: Option<Features<T>>,
+}
+
+/// An image or a frame pair of a video; the vision tower sees each by itself.
+struct Frame {
+    patches: Arc<Patches>,
+    number: usize,
+}
+
+impl Frame {
+    fn grid(&self) -> Grid {
+        Grid { t: 1, ..self.patches.grid }
+    }
+}
+
+impl<T: Clone> Upcoming<T> {
+    /// Features of all these media.
+    pub fn new(media: Vec<Medium>) -> Self {
+        let frames = media.into_iter().flat_map(|Medium { patches, .. }| {
+            (0..patches.grid.t).map(move |number| Frame { patches: Arc::clone(&patches), number })
+        });
+        Self { frames: frames.collect(), ready: None }
+    }
+
+    /// Leaves out the next `count` rows; whole frames of them are never encoded.
+    ///
+    /// # Errors
+    /// As [`Self::take`].
+    pub fn skip<O: Ops<Tensor = T>>(&mut self, model: &Model<O>, mut count: usize) -> Result<(), Error> {
+        let merge = model.config.vision.spatial_merge_size;
+        while let Some(frame) = self.frames.pop_front_if(|frame| frame.grid().tokens(merge) <= count) {
+            count -= frame.grid().tokens(merge);
+        }
+        self.take(model, count).map(drop)
+    }
+
+    /// The next `count` rows; nothing for none.
+    ///
+    /// # Errors
+    /// Tensor arithmetic, or fewer rows than that are left.
+    pub fn take<O: Ops<Tensor = T>>(
+        &mut self,
+        model: &Model<O>,
+        count: usize,
+    ) -> Result<Option<Features<T>>, Error> {
+        if count == 0 {
+            return Ok(None);
+        }
+        let (mut parts, mut left) = (Vec::new(), count);
+        while left > 0 {
+            let part = self.ready.take().map_or_else(|| self.encode(model), Ok)?;
+            let rows = model.ops.shape(&part.merged)[0];
+            let cut = |start, length| part.map(|tensor| model.ops.narrow(tensor, 0, start, length));
+            if rows > left {
+                self.ready = Some(cut(left, rows - left)?);
+            }
+            parts.push(cut(0, rows.min(left))?);
+            left -= rows.min(left);
+        }
+        Features::cat(&model.ops, parts).map(Some)
+    }
+
+    /// Features of the next frames.
+    fn encode<O: Ops<Tensor = T>>(&mut self, model: &Model<O>) -> Result<Features<T>, Error> {
+        let mut frames = Vec::new();
+        let mut room = PASS_PATCHES;
+        while let Some(frame) =
+            self.frames.pop_front_if(|frame| frames.is_empty() || frame.grid().patches() <= room)
+        {
+            room = room.saturating_sub(frame.grid().patches());
+            frames.push(frame);
+        }
+        if frames.is_empty() {
+            return Err(Error::Compute("a prompt has more visual tokens than its media".to_owned()));
+        }
+        let grids: Vec<Grid> = frames.iter().map(Frame::grid).collect();
+        let count = grids.iter().map(|grid| grid.patches()).sum::<usize>();
+        let mut values = Vec::with_capacity(count * model.config.vision.patch_values());
+        values.extend(frames.iter().flat_map(|frame| frame.patches.frame_values(frame.number)));
+        drop(frames);
+        model.encode(values, &grids)
+    }
+}

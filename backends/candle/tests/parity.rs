@@ -1,4 +1,4 @@
-//! Number for number what transformers computes, on six small models of both families.
+//! Number for number what transformers computes, on small models of both families.
 
 use candle_core::Device;
 use paravt_backend_candle::CandleOps;

@@ -28,7 +28,7 @@ pub struct Case {
     answer: String,
 }
 
-/// A folder of small random models with what transformers makes of them.
+/// A folder of small random models, and a trained one, with what transformers makes of them.
 pub struct Reference {
     folder: tempfile::TempDir,
 }
@@ -52,7 +52,7 @@ impl Reference {
         let entries = std::fs::read_dir(self.folder.path()).expect("the folder");
         let mut models: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
         models.sort();
-        assert_eq!(models.len(), 6);
+        assert_eq!(models.len(), 7);
         models
     }
 
@@ -67,14 +67,17 @@ impl Reference {
 }
 
 impl Reference {
-    /// bfloat16 is as far from f32 here as in transformers: `ops` makes the engine's arithmetic in it.
+    /// bfloat16 is as far from f32 here as in transformers, and a trained model's likeliest tokens are the same:
+    /// `ops` makes the engine's arithmetic in it.
     pub fn compare_bf16<O: Ops>(&self, ops: impl Fn() -> O) {
         for folder in self.models() {
             let config = Config::read(&folder).expect("config");
             let prompter = Prompter::read(&folder, &config).expect("prompter");
             let weights = Weights::open(&folder).expect("weights");
+            let width = config.text.vocab_size;
             let model = Model::load(ops(), config, &weights).expect("model");
             let (mut ours, mut theirs, mut scale) = (0.0, 0.0, 0.0);
+            let (mut agreeing, mut tokens) = (0, 0);
             for case in cases(&folder) {
                 let read = |end: &str| Tensors::open(&folder.join(format!("{}{end}.safetensors", case.name)));
                 let (exact, rounded) = (read(""), read(".bf16"));
@@ -90,13 +93,25 @@ impl Reference {
                 ours += squares(&found, &exact);
                 theirs += squares(&rounded, &exact);
                 scale += squares(&exact, &vec![0.0; exact.len()]);
+                let pairs = found.chunks(width).zip(rounded.chunks(width));
+                agreeing += pairs.filter(|(found, rounded)| likeliest(found) == likeliest(rounded)).count();
+                tokens += prompt.ids.len();
             }
             let (ours, theirs) = ((ours / scale).sqrt(), (theirs / scale).sqrt());
             let label = folder.file_name().unwrap_or_default().display().to_string();
-            println!("{label}: relative error of bf16 {ours:.2e}, of transformers' {theirs:.2e}");
+            println!(
+                "{label}: relative error of bf16 {ours:.2e}, of transformers' {theirs:.2e}; the same likeliest token \
+                 at {agreeing} of {tokens}"
+            );
             assert!(ours <= 1.1 * theirs, "{label}: {ours} is more than transformers' {theirs}");
+            // Of random weights the likeliest tokens are often nearly equally likely.
+            assert!(label != "trained" || agreeing * 100 >= tokens * 98, "{agreeing} of {tokens}");
         }
     }
+}
+
+fn likeliest(logits: &[f32]) -> Option<usize> {
+    (0..logits.len()).max_by(|&a, &b| logits[a].total_cmp(&logits[b]))
 }
 
 fn squares(a: &[f32], b: &[f32]) -> f64 {

@@ -1,10 +1,11 @@
 """What transformers computes, for the parity tests of the engines: reference.py FOLDER
 
-Saves small random models of both families into FOLDER/<model> and, for each conversation, the
+Saves small random models of both families, and a trained one, into FOLDER/<model> and, for each conversation, the
 processor's tensors, positions, vision features, logits at every position (in bfloat16 too) and 64 greedy
 tokens.
 """
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,12 +14,15 @@ import numpy as np
 import torch
 from PIL import Image
 from safetensors.torch import save_file
+from transformers import AutoModelForImageTextToText, AutoProcessor
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "ci"))
 import tiny_qwen3vl
 import tiny_qwen25vl
 
 NEW_TOKENS = 64
+# The base checkpoint of the embedded reproduction.
+TRAINED = Path(__file__).resolve().parents[3] / "reproduce/nano/base"
 MODELS = {
     "qwen3-tied-gqa2-deep1": (tiny_qwen3vl, True, {"num_attention_heads": 4, "num_key_value_heads": 2}, {}),
     "qwen3-untied-gqa1-deep2": (tiny_qwen3vl, False, {"num_attention_heads": 2, "num_key_value_heads": 2,
@@ -158,6 +162,19 @@ def record(folder: Path, name: str, model, processor, messages) -> dict:
             "answer": processor.tokenizer.decode(generated, skip_special_tokens=True)}
 
 
+def record_all(folder: Path, model, processor, factor: int) -> None:
+    cases = [record(folder, case, model, processor, messages)
+             for case, messages in conversations(folder, factor).items()]
+    (folder / "cases.json").write_text(json.dumps(cases))
+    model.to(torch.bfloat16)
+    for case in cases:
+        _, inputs = inputs_of(processor, case["messages"])
+        model.model.rope_deltas = None
+        with torch.no_grad():
+            logits = model(**inputs).logits[0].float()
+        save_file({"logits": logits.contiguous()}, str(folder / f"{case['name']}.bf16.safetensors"))
+
+
 def main() -> None:
     root = Path(sys.argv[1])
     # Tiny products are slower on two threads than on one.
@@ -173,17 +190,11 @@ def main() -> None:
         model.save_pretrained(folder, max_shard_size="200KB" if number % 3 == 1 else "5GB")
         processor = module.make_processor(tokenizer)
         processor.save_pretrained(folder)
-        factor = 32 if module is tiny_qwen3vl else 28
-        cases = [record(folder, case, model, processor, messages)
-                 for case, messages in conversations(folder, factor).items()]
-        (folder / "cases.json").write_text(json.dumps(cases))
-        model.to(torch.bfloat16)
-        for case in cases:
-            _, inputs = inputs_of(processor, case["messages"])
-            model.model.rope_deltas = None
-            with torch.no_grad():
-                logits = model(**inputs).logits[0].float()
-            save_file({"logits": logits.contiguous()}, str(folder / f"{case['name']}.bf16.safetensors"))
+        record_all(folder, model, processor, 32 if module is tiny_qwen3vl else 28)
+    folder = root / "trained"
+    shutil.copytree(TRAINED, folder)
+    model = AutoModelForImageTextToText.from_pretrained(folder, dtype=torch.float32).eval()
+    record_all(folder, model, AutoProcessor.from_pretrained(folder), 32)
 
 
 if __name__ == "__main__":

@@ -474,7 +474,15 @@ impl Ops for CandleOps {
     }
 
     fn write(&self, buffer: &Tensor, at: usize, rows: &Tensor) -> Result<()> {
-        rows.contiguous().and_then(|rows| buffer.slice_set(&rows, 0, at)).map_err(fail)
+        let rows = whole(rows)?;
+        if self.on_cpu() && self.dtype == DType::F32 {
+            let place = buffer.narrow(0, at, rows.dims()[0]).map_err(fail)?;
+            alike(&place, &rows)?;
+            return with_values(&rows, |rows| {
+                self.in_place(&place, |place, _| elementwise::copy(place, rows)).map(drop)
+            });
+        }
+        buffer.slice_set(&rows, 0, at).map_err(fail)
     }
 }
 

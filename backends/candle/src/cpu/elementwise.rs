@@ -113,6 +113,11 @@ pub fn add(x: &mut [f32], y: &[f32]) {
     each_with(x, y, |x, y| x.iter_mut().zip(y).for_each(|(x, y)| *x += y));
 }
 
+/// y in place of x. The pages of a cache are first touched here: clearing them takes longer than the copy.
+pub fn copy(x: &mut [f32], y: &[f32]) {
+    each_with(x, y, |x, y| x.copy_from_slice(y));
+}
+
 /// Adds y to every row of x, in place.
 pub fn add_to_rows(x: &mut [f32], y: &[f32]) {
     x.par_chunks_mut(y.len()).with_min_len(TASK.div_ceil(y.len())).for_each(|x| add_to_row(x, y));

@@ -151,6 +151,8 @@ def main() -> None:
     parser.add_argument("--dir")
     parser.add_argument("--bin", default=os.environ.get("CARGO_TARGET_DIR", "target") + "/release/paravt-bench")
     args = parser.parse_args()
+    # Of both engines: where other machines share the cores, OpenMP's threads lose their turns by waiting in loops.
+    os.environ.setdefault("GOMP_SPINCOUNT", "10000")
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(args.dir or scratch) / f"engine-{args.shape}"
         if not (folder / "config.json").exists():

@@ -475,7 +475,7 @@ impl Ops for CandleOps {
 
     fn write(&self, buffer: &Tensor, at: usize, rows: &Tensor) -> Result<()> {
         let rows = whole(rows)?;
-        if self.on_cpu() && self.dtype == DType::F32 {
+        if self.on_cpu() && self.dtype == DType::F32 && rows.elem_count() > 0 {
             let place = buffer.narrow(0, at, rows.dims()[0]).map_err(fail)?;
             alike(&place, &rows)?;
             return with_values(&rows, |rows| {

@@ -48,7 +48,8 @@ def conversation(frames: int, text: int, answer: int, folder: Path, rng: random.
 
 # What the command sets for itself when it trains (suite/cli/src/threads.rs and memory.rs).
 AS_THE_COMMAND = {"CANDLE_NUM_THREADS": "1", "RAYON_NUM_THREADS": "1",
-                  "GLIBC_TUNABLES": "glibc.malloc.mmap_threshold=1073741824:glibc.malloc.trim_threshold=2147483647"}
+                  "GLIBC_TUNABLES": "glibc.malloc.mmap_threshold=1073741824:glibc.malloc.trim_threshold=2147483647:"
+                                    "glibc.malloc.arena_max=1:glibc.malloc.mxfast=0"}
 
 # Frames, tokens of the question and of what the assistant says, as twenty rows of the cold start of
 # paravt-nano have them: windows of sub-agents, overviews with one call, several calls, and their answers.

@@ -59,7 +59,7 @@ impl FrameSource for CachedFrames {
             Ok(Arc::new(Image::new("image/jpeg", jpeg, frame.width, frame.height, Some(origin))))
         };
         let finish = |sampled: Sampled<Arc<Image>>| {
-            // With the text in base64 that a server is sent.
+            // The most they may come to: with the text in base64 that a server is sent.
             let bytes = sampled.frames.iter().map(|image| image.bytes.len() * 7 / 3).sum();
             let duration = sampled.info.duration;
             (FrameSet { images: sampled.frames, duration, seconds: sampled.stats.seconds }, bytes)

@@ -11,7 +11,8 @@ use tch::{Device, Kind, TchError, Tensor};
 pub struct TorchOps {
     device: Device,
     kind: Kind,
-    /// On the CPU in f32: room for a part of a matrix that is stored in 16 bits, grown to the largest one met.
+    /// On the CPU in f32: room for a part of a matrix that is stored in 16 bits, grown to the largest one met and
+    /// kept.
     room: Option<RefCell<Tensor>>,
     /// Nothing is differentiated while this lives.
     _no_grad: tch::NoGradGuard,
@@ -47,6 +48,8 @@ fn product(room: &RefCell<Tensor>, x: &Tensor, w: &Tensor, bias: Option<&Tensor>
         let rows = (most / k).clamp(1, out);
         let mut room = room.borrow_mut();
         if room.size()[0] < rows * k {
+            // The smaller one goes before the larger one comes.
+            *room = Tensor::f_empty([0], (Kind::Float, Device::Cpu))?;
             *room = Tensor::f_empty([rows * k], (Kind::Float, Device::Cpu))?;
         }
         let mut parts = Vec::new();

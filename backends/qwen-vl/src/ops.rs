@@ -140,6 +140,6 @@ pub trait Ops: 'static {
 
     /// Room for keys or values (rows, heads, dim).
     fn buffer(&self, shape: [usize; 3]) -> Result<Self::Tensor, Error>;
-    /// Writes rows into a buffer from row `at`, in place.
+    /// Writes rows into a buffer from row `at`, in place. They must not be a part of that buffer.
     fn write(&self, buffer: &Self::Tensor, at: usize, rows: &Self::Tensor) -> Result<(), Error>;
 }

@@ -67,8 +67,8 @@ impl Reference {
 }
 
 impl Reference {
-    /// bfloat16 is as far from f32 here as in transformers, and a trained model's likeliest tokens are the same:
-    /// `ops` makes the engine's arithmetic in it.
+    /// bfloat16 is as far from f32 here as in transformers, and a trained model's likeliest tokens are nearly
+    /// all the same: `ops` makes the engine's arithmetic in it.
     pub fn compare_bf16<O: Ops>(&self, ops: impl Fn() -> O) {
         for folder in self.models() {
             let config = Config::read(&folder).expect("config");

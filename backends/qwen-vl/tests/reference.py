@@ -64,7 +64,7 @@ def conversations(folder: Path, factor: int) -> dict:
         return {"type": "text", "text": words}
 
     exact = [image(factor * w, factor * h, seed) for seed, (w, h) in enumerate([(4, 3), (3, 7), (6, 5)])]
-    # More tokens than the engine reads in one pass, cut within a picture.
+    # More tokens than the engine reads in one pass, cut within a picture; the trained model sees smaller ones.
     large = [image(factor * 16, factor * 16, seed) for seed in (10, 11, 12)]
     video = folder / "video.mp4"
     subprocess.run(["ffmpeg", "-y", "-loglevel", "error", "-f", "lavfi", "-i", "testsrc2=size=128x96:rate=10:duration=9",

@@ -60,7 +60,6 @@ impl Replay {
                 finish_reason: call.finish_reason.clone(),
                 usage: call.usage,
                 latency: Duration::ZERO,
-                first_token: None,
                 ..Completion::default()
             }),
         }

@@ -113,7 +113,8 @@ pub fn add(x: &mut [f32], y: &[f32]) {
     each_with(x, y, |x, y| x.iter_mut().zip(y).for_each(|(x, y)| *x += y));
 }
 
-/// y in place of x. The pages of a cache are first touched here: clearing them takes longer than the copy.
+/// y in place of x. On all cores: where a cache is fresh memory, its pages are first touched here, and the kernel's
+/// clearing of them takes longer than the copy.
 pub fn copy(x: &mut [f32], y: &[f32]) {
     each_with(x, y, |x, y| x.copy_from_slice(y));
 }

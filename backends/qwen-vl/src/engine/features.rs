@@ -1,5 +1,5 @@
-//! Features of a prompt's media, made when a pass comes to their tokens: all those of a long video would take
-//! more memory than its keys and values.
+//! Features of a prompt's media, made when a pass comes to their tokens: those of a long video, up to half the size
+//! of its keys and values, are never held at once.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub struct Upcoming<T> {
     ready: Option<Features<T>>,
 }
 
-/// An image or a frame pair of a video; the vision tower sees each by itself.
+/// An image or a frame pair of a video: patches attend to those of their own frame only.
 struct Frame {
     patches: Arc<Patches>,
     number: usize,
@@ -35,24 +35,25 @@ impl Frame {
 }
 
 impl<T: Clone> Upcoming<T> {
-    /// Features of all these media.
-    pub fn new(media: Vec<Medium>) -> Self {
-        let frames = media.into_iter().flat_map(|Medium { patches, .. }| {
-            (0..patches.grid.t).map(move |number| Frame { patches: Arc::clone(&patches), number })
-        });
-        Self { frames: frames.collect(), ready: None }
-    }
-
-    /// Leaves out the next `count` rows; whole frames of them are never encoded.
+    /// Features of these media without their first `skipped` rows; whole frames of those are never encoded.
     ///
     /// # Errors
     /// As [`Self::take`].
-    pub fn skip<O: Ops<Tensor = T>>(&mut self, model: &Model<O>, mut count: usize) -> Result<(), Error> {
+    pub fn new<O: Ops<Tensor = T>>(
+        model: &Model<O>,
+        media: Vec<Medium>,
+        mut skipped: usize,
+    ) -> Result<Self, Error> {
+        let frames = media.into_iter().flat_map(|Medium { patches, .. }| {
+            (0..patches.grid.t).map(move |number| Frame { patches: Arc::clone(&patches), number })
+        });
+        let mut upcoming = Self { frames: frames.collect(), ready: None };
         let merge = model.config.vision.spatial_merge_size;
-        while let Some(frame) = self.frames.pop_front_if(|frame| frame.grid().tokens(merge) <= count) {
-            count -= frame.grid().tokens(merge);
+        while let Some(frame) = upcoming.frames.pop_front_if(|frame| frame.grid().tokens(merge) <= skipped) {
+            skipped -= frame.grid().tokens(merge);
         }
-        self.take(model, count).map(drop)
+        upcoming.take(model, skipped)?;
+        Ok(upcoming)
     }
 
     /// The next `count` rows; nothing for none.

@@ -132,8 +132,7 @@ impl<O: Ops> Worker<O> {
         let runs = media.iter().flat_map(|medium| &medium.runs);
         let visual: Vec<usize> = runs.flat_map(|&(start, length)| start..start + length).collect();
         let (before, mut visual) = visual.split_at(visual.partition_point(|place| *place < held));
-        let mut features = Upcoming::new(media);
-        features.skip(&self.model, before.len())?;
+        let mut features = Upcoming::new(&self.model, media, before.len())?;
         let mut hidden = None;
         let mut start = held;
         // Of about one length: a short last pass would read all weights for a few rows.

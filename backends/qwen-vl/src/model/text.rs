@@ -31,7 +31,6 @@ struct Layer<T> {
 
 /// Keys and values of one sequence, per layer (tokens, key heads, head_dim), with room to grow. The default has no
 /// layers: it stands where no cache is yet, or where one was.
-#[derive(Debug)]
 pub struct KvCache<T> {
     layers: Vec<(T, T)>,
     length: usize,

@@ -194,17 +194,21 @@ impl<F: Fn(&mut [f32], usize)> InplaceOp1 for InPlace<F> {
     }
 }
 
-/// From a tensor's first value to its last.
+/// From a tensor's first value to its last; nothing of one without values.
 fn span(layout: &Layout) -> std::ops::Range<usize> {
+    let start = layout.start_offset();
+    if layout.shape().elem_count() == 0 {
+        return start..start;
+    }
     let steps = layout.dims().iter().zip(layout.stride());
     let last: usize = steps.map(|(size, stride)| (size - 1) * stride).sum();
-    layout.start_offset()..layout.start_offset() + last + 1
+    start..start + last + 1
 }
 
 /// In f32, the values of each row one after the other; rows may be apart.
 fn rows_together(x: &Tensor) -> candle_core::Result<Tensor> {
     let x = x.to_dtype(DType::F32)?;
-    if x.narrow(0, 0, 1)?.is_contiguous() { Ok(x) } else { x.contiguous() }
+    if x.narrow(0, 0, x.dim(0)?.min(1))?.is_contiguous() { Ok(x) } else { x.contiguous() }
 }
 
 /// Runs a kernel on the rows of a tensor (n, heads, dim) on the CPU.
@@ -474,15 +478,14 @@ impl Ops for CandleOps {
     }
 
     fn write(&self, buffer: &Tensor, at: usize, rows: &Tensor) -> Result<()> {
-        let rows = whole(rows)?;
-        if self.on_cpu() && self.dtype == DType::F32 && rows.elem_count() > 0 {
+        if self.on_cpu() && self.dtype == DType::F32 {
             let place = buffer.narrow(0, at, rows.dims()[0]).map_err(fail)?;
-            alike(&place, &rows)?;
-            return with_values(&rows, |rows| {
+            alike(&place, rows)?;
+            return with_values(rows, |rows| {
                 self.in_place(&place, |place, _| elementwise::copy(place, rows)).map(drop)
             });
         }
-        buffer.slice_set(&rows, 0, at).map_err(fail)
+        buffer.slice_set(&whole(rows)?, 0, at).map_err(fail)
     }
 }
 

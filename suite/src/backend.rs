@@ -59,12 +59,38 @@ pub struct Generation {
     /// Nucleus sampling; `None` leaves the backend's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub top_p: Option<f64>,
+    /// Sampling from the k most probable tokens; 0 is no limit, `None` leaves the backend's default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub top_k: Option<u32>,
+    /// Divisor of positive logits (factor of negative ones) of tokens that the conversation already
+    /// holds; 1 is off, `None` leaves the backend's default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repetition_penalty: Option<f64>,
+    /// Texts that end the generation; they are not part of the answer.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stop: Vec<String>,
     /// Seed for sampling; the reference driver sends none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
     /// Ask for the log-probability of each generated token.
     #[serde(default)]
     pub logprobs: bool,
+}
+
+impl Generation {
+    /// Greedy decoding of at most `max_tokens` tokens, everything else left to the backend.
+    pub fn greedy(max_tokens: u32) -> Self {
+        Self {
+            max_tokens,
+            temperature: 0.0,
+            top_p: None,
+            top_k: None,
+            repetition_penalty: None,
+            stop: Vec::new(),
+            seed: None,
+            logprobs: false,
+        }
+    }
 }
 
 /// A model's answer.

@@ -45,7 +45,7 @@ fn request(frames: &[Part], number: usize, max_tokens: u32) -> Request {
     Request {
         id: CallId { sample: number.to_string(), step: "turn0".to_owned() },
         messages: vec![Message::parts(Role::User, parts)],
-        generation: Generation { max_tokens, temperature: 0.0, top_p: None, seed: None, logprobs: false },
+        generation: Generation::greedy(max_tokens),
     }
 }
 

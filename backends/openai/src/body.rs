@@ -21,6 +21,18 @@ pub fn build(model: &str, request: &Request, send_video_frames: bool) -> Vec<u8>
         out.extend_from_slice(b",\"top_p\":");
         number(&mut out, top_p);
     }
+    if let Some(top_k) = generation.top_k {
+        raw(&mut out, &format!(",\"top_k\":{top_k}"));
+    }
+    if let Some(penalty) = generation.repetition_penalty {
+        out.extend_from_slice(b",\"repetition_penalty\":");
+        number(&mut out, penalty);
+    }
+    if !generation.stop.is_empty() {
+        out.extend_from_slice(b",\"stop\":");
+        // Strings into memory: writing them cannot fail.
+        let _ = serde_json::to_writer(&mut out, &generation.stop);
+    }
     if let Some(seed) = generation.seed {
         raw(&mut out, &format!(",\"seed\":{seed}"));
     }
@@ -142,11 +154,12 @@ mod tests {
                 ),
             ],
             generation: Generation {
-                max_tokens: 8,
-                temperature: 0.0,
-                top_p: None,
                 seed: Some(1),
-                logprobs: false,
+                top_p: Some(0.5),
+                top_k: Some(20),
+                repetition_penalty: Some(1.05),
+                stop: vec!["</answer>".into(), "\"".into()],
+                ..Generation::greedy(8)
             },
         };
         let body: Value = serde_json::from_slice(&build("m", &request, true)).unwrap();
@@ -163,6 +176,7 @@ mod tests {
                     ]},
                 ],
                 "max_tokens": 8, "temperature": 0, "seed": 1,
+                "top_p": 0.5, "top_k": 20, "repetition_penalty": 1.05, "stop": ["</answer>", "\""],
                 "media_io_kwargs": {"video": {"num_frames": 32}},
             })
         );

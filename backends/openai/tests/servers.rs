@@ -108,7 +108,7 @@ async fn ask(client: &OpenAi) -> Result<Completion, BackendError> {
     let request = Request {
         id: CallId { sample: "s".into(), step: "turn0".into() },
         messages: vec![Message::text(Role::User, "A or B?")],
-        generation: Generation { max_tokens: 8, temperature: 0.0, top_p: None, seed: None, logprobs: false },
+        generation: Generation::greedy(8),
     };
     client.complete(&request).await
 }

@@ -69,8 +69,10 @@ impl Sampler {
         Self {
             temperature: generation.temperature,
             top_p: generation.top_p.unwrap_or(defaults.top_p),
-            top_k: defaults.top_k,
-            repetition_penalty: defaults.repetition_penalty,
+            top_k: generation.top_k.map_or(defaults.top_k, |top_k| top_k as usize),
+            repetition_penalty: generation
+                .repetition_penalty
+                .map_or(defaults.repetition_penalty, |penalty| penalty as f32),
             rng,
         }
     }

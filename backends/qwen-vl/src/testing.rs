@@ -269,7 +269,7 @@ fn request(case: &Case) -> Request {
     Request {
         id: CallId { sample: case.name.clone(), step: "turn0".to_owned() },
         messages: case.conversation(),
-        generation: Generation { max_tokens: 64, temperature: 0.0, top_p: None, seed: None, logprobs: true },
+        generation: Generation { logprobs: true, ..Generation::greedy(64) },
     }
 }
 

@@ -63,7 +63,7 @@ pub async fn examine(backend: &dyn Backend, rows: usize) -> Result<Vec<(&'static
             let Some(Content::Text(wanted)) = messages.pop().map(|message| message.content) else { continue };
             let id = CallId { sample: format!("{}-{number}", kind.as_str()), step: "turn0".to_owned() };
             let generation =
-                Generation { max_tokens: 256, temperature: 0.0, top_p: None, seed: None, logprobs: false };
+                Generation::greedy(256);
             asked.push((Request { id, messages, generation }, wanted));
         }
         let answers = try_join_all(asked.iter().map(|(request, _)| backend.complete(request))).await?;

@@ -197,11 +197,9 @@ impl Agent {
             id: CallId { sample: sample.uid.clone(), step: step.to_owned() },
             messages,
             generation: Generation {
-                max_tokens,
                 temperature: self.plan.temperature,
-                top_p: None,
                 seed: self.plan.seed,
-                logprobs: false,
+                ..Generation::greedy(max_tokens)
             },
         }
     }

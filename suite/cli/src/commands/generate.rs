@@ -48,11 +48,10 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
         id: CallId { sample: "generate".to_owned(), step: "turn0".to_owned() },
         messages,
         generation: Generation {
-            max_tokens: args.max_tokens,
             temperature: args.temperature,
-            top_p: None,
             seed: args.seed,
             logprobs: args.logprobs,
+            ..Generation::greedy(args.max_tokens)
         },
     };
     let runtime =

@@ -76,12 +76,12 @@ fn sample(draw: &mut Draw, task: &str, row: usize, per_video: usize, talk: bool)
     let frame = |number: usize| FrameOrigin { index: 30 * number, time: length * number as f64 / 63.0 };
     let image =
         |number| RecordedPart::Image { origin: Some(frame(number)), width: 640, height: 360, bytes: 30_000 };
-    let say = |role, text: String| RecordedMessage { role, parts: vec![RecordedPart::Text { text }] };
+    let say = |role, text: String| RecordedMessage::new(role, vec![RecordedPart::Text { text }]);
     let mut overview: Vec<RecordedPart> = (0..64).map(image).collect();
     overview.push(RecordedPart::Text { text: record.sample.question.stem.clone() });
     record.transcript.messages = vec![
         say(Role::System, "You are a careful watcher of long videos. ".repeat(30)),
-        RecordedMessage { role: Role::User, parts: overview },
+        RecordedMessage::new(Role::User, overview),
         say(Role::Assistant, draw.words(150)),
     ];
     for index in 0..(4.0 * draw.next()) as usize {
@@ -97,7 +97,7 @@ fn sample(draw: &mut Draw, task: &str, row: usize, per_video: usize, talk: bool)
         record
             .transcript
             .messages
-            .push(RecordedMessage { role: Role::User, parts: (0..10).map(image).collect() });
+            .push(RecordedMessage::new(Role::User, (0..10).map(image).collect()));
         record.transcript.messages.push(say(Role::Assistant, draw.words(100)));
     }
     record.transcript.final_text = format!("{}<answer>B</answer>", draw.words(60));

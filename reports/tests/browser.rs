@@ -34,7 +34,7 @@ fn frame(time: f64) -> FrameOrigin {
 }
 
 fn say(role: Role, text: &str) -> RecordedMessage {
-    RecordedMessage { role, parts: vec![RecordedPart::Text { text: text.to_owned() }] }
+    RecordedMessage::new(role, vec![RecordedPart::Text { text: text.to_owned() }])
 }
 
 /// Everything that a sample can carry in from outside, hostile.
@@ -58,7 +58,7 @@ fn poison(record: &mut Record) {
     record.sample.evidence = Some((120.0, 180.0));
     record.transcript.messages = vec![
         say(Role::System, &all),
-        RecordedMessage { role: Role::User, parts: (0..8).map(|at| image(100.0 * f64::from(at))).collect() },
+        RecordedMessage::new(Role::User, (0..8).map(|at| image(100.0 * f64::from(at))).collect()),
         say(Role::Assistant, &format!("{all}{}", "x<b>&".repeat(200_000))),
     ];
     record.transcript.tool_calls = vec![
@@ -82,9 +82,9 @@ fn runs() -> Vec<Run> {
     for record in &mut tool.records {
         let row = record.sample.row as f64;
         let start = (37.0 * row) % 700.0;
-        record.transcript.messages = vec![RecordedMessage {
-            role: Role::User,
-            parts: (0..8)
+        record.transcript.messages = vec![RecordedMessage::new(
+            Role::User,
+            (0..8)
                 .map(|at| RecordedPart::Image {
                     origin: Some(frame(103.0 * f64::from(at))),
                     width: 64,
@@ -93,7 +93,7 @@ fn runs() -> Vec<Run> {
                 })
                 .chain([RecordedPart::Text { text: "What happens after the door opens?".into() }])
                 .collect(),
-        }];
+        )];
         for index in 0..record.sample.row % 4 {
             let start = start + 12.0 * index as f64;
             record.transcript.tool_calls.push(ToolCall {

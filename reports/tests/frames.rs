@@ -51,7 +51,7 @@ fn windows_are_shares_of_the_videos_length() {
     let record = &mut run.records[0];
     let image = |time| RecordedPart::Image { origin: Some(frame(time)), width: 1, height: 1, bytes: 1 };
     let role = paravt_suite::message::Role::User;
-    record.transcript.messages = vec![RecordedMessage { role, parts: vec![image(0.0), image(100.0)] }];
+    record.transcript.messages = vec![RecordedMessage::new(role, vec![image(0.0), image(100.0)])];
     let call = |start, end| ToolCall {
         turn: 0,
         index: 0,

@@ -9,6 +9,7 @@ use std::path::Path;
 use paravt_suite::profile::Profile;
 use paravt_suite::protocol::PromptMode;
 use paravt_suite::run::{Channel, CropMode, RunPlan};
+use paravt_suite::settings::{RequestSettings, ToolDialect};
 use serde::Deserialize;
 
 /// Recipes in this build, by name.
@@ -184,6 +185,8 @@ impl Recipe {
             max_tokens: defaults.max_tokens,
             temperature: defaults.temperature,
             seed: None,
+            dialect: ToolDialect::Auto,
+            request: RequestSettings::default(),
         }
     }
 }

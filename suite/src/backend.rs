@@ -1,16 +1,39 @@
 //! What a model is to the engine.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 
-use crate::message::Message;
+use crate::message::{Message, StructuredCall};
+use crate::run::RunPlan;
+use crate::settings::ToolDialect;
 
 /// Something that answers conversations.
 pub trait Backend: Send + Sync {
     /// What the run manifest says about this backend. Never contains a key.
     fn describe(&self) -> BackendInfo;
+
+    /// Refuses a plan with settings that this backend cannot honour; asked once, before the run.
+    ///
+    /// Without an implementation of its own a backend answers conversations as they are: no `tools`,
+    /// no settings of a server.
+    ///
+    /// # Errors
+    /// What cannot be honoured, with the flag that asks for it.
+    fn accepts(&self, plan: &RunPlan) -> Result<(), String> {
+        if let Some(setting) = plan.request.server_only().first() {
+            return Err(format!("{setting} is a server's setting; the backend {} has none", self.describe().name));
+        }
+        if plan.dialect == ToolDialect::Native {
+            return Err(format!(
+                "tool dialect native: the backend {} has no chat API; use --tool-dialect text",
+                self.describe().name
+            ));
+        }
+        Ok(())
+    }
 
     /// Answers one conversation. Retries, back-off and time-outs happen inside.
     fn complete<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<Completion, BackendError>>;
@@ -37,6 +60,15 @@ pub struct Request {
     pub messages: Vec<Message>,
     /// How to generate.
     pub generation: Generation,
+    /// Tools that the reply may call, as the chat API defines them; `None` sends none.
+    pub tools: Option<Arc<Vec<serde_json::Value>>>,
+}
+
+impl Request {
+    /// A request without tools.
+    pub fn new(id: CallId, messages: Vec<Message>, generation: Generation) -> Self {
+        Self { id, messages, generation, tools: None }
+    }
 }
 
 /// Identity of a call inside a run; a replay finds the recorded answer by it.
@@ -96,8 +128,15 @@ impl Generation {
 /// A model's answer.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Completion {
-    /// Generated text; empty is a legal answer.
+    /// Generated text. An in-process engine may generate nothing; a server's reply without text and
+    /// without calls is an error ([`ErrorClass::EmptyReply`]).
     pub text: String,
+    /// Calls that the server took out of the text.
+    pub tool_calls: Vec<StructuredCall>,
+    /// Thoughts that the server took out of the text.
+    pub reasoning: Option<String>,
+    /// `text` was put together from text, thoughts and calls (a recorded reply; a server's never is).
+    pub rebuilt: bool,
     /// Why generation ended; `None` when the backend does not say.
     pub finish_reason: Option<FinishReason>,
     /// Token counts, when the backend gives them.
@@ -155,6 +194,12 @@ pub enum ErrorClass {
     Malformed,
     /// The conversation does not fit the model's context.
     ContextLength,
+    /// The reply has neither text nor calls.
+    EmptyReply,
+    /// The server took calls or thoughts out of the text, and the plan needs the text whole.
+    ParsedAway,
+    /// The reply is larger than the limit.
+    TooLarge,
     /// A replay has no recorded answer for this call, or the conversation differs.
     NotRecorded,
     /// The engine itself failed (in-process backends).
@@ -167,7 +212,7 @@ pub enum ErrorClass {
 pub struct BackendError {
     /// What kind of failure.
     pub class: ErrorClass,
-    /// For people: endpoint, status, the start of the body; never a key.
+    /// Endpoint, status, the start of the body; never a key.
     pub message: String,
     /// How often it was tried.
     pub tries: u32,

@@ -54,7 +54,10 @@ fn message(value: &Value) -> Result<Message, String> {
         ),
         _ => return Err("content: text or a list of parts is needed".to_owned()),
     };
-    Ok(Message { role, content })
+    Ok(match content {
+        Content::Text(text) => Message::text(role, text),
+        Content::Parts(parts) => Message::parts(role, parts),
+    })
 }
 
 fn part(value: &Value) -> Result<Part, String> {

@@ -20,6 +20,7 @@ use crate::record::{
 };
 use crate::run::{Channel, CropMode, RunPlan};
 use crate::sample::{Gold, Question, Sample, Tags};
+use crate::settings::{RequestSettings, ToolDialect};
 
 /// A choice question with the gold letter B.
 pub fn sample(uid: &str) -> Sample {
@@ -84,6 +85,8 @@ pub fn plan(profile: Profile) -> RunPlan {
         max_tokens: 2048,
         temperature: 0.0,
         seed: None,
+        dialect: ToolDialect::Text,
+        request: RequestSettings::default(),
     }
 }
 

@@ -15,6 +15,8 @@ pub enum Role {
     User,
     /// The model.
     Assistant,
+    /// The result of a structured call.
+    Tool,
 }
 
 impl Role {
@@ -24,6 +26,7 @@ impl Role {
             Role::System => "system",
             Role::User => "user",
             Role::Assistant => "assistant",
+            Role::Tool => "tool",
         }
     }
 }
@@ -35,6 +38,22 @@ pub struct Message {
     pub role: Role,
     /// What is said.
     pub content: Content,
+    /// Structured calls of an assistant message.
+    pub tool_calls: Vec<StructuredCall>,
+    /// The call that a message of role `tool` answers.
+    pub tool_call_id: Option<String>,
+}
+
+/// A call as the chat API carries it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StructuredCall {
+    /// Identifier that the result names.
+    pub id: String,
+    /// Name of the tool.
+    pub name: String,
+    /// Arguments as the server wrote them: JSON in any sane call.
+    pub arguments: String,
 }
 
 /// Content of a message. A plain string and a list with one text part are different on the wire
@@ -116,11 +135,21 @@ impl Image {
 impl Message {
     /// A message of plain text.
     pub fn text(role: Role, text: impl Into<String>) -> Self {
-        Self { role, content: Content::Text(text.into()) }
+        Self { role, content: Content::Text(text.into()), tool_calls: Vec::new(), tool_call_id: None }
     }
 
     /// A message of parts.
     pub fn parts(role: Role, parts: Vec<Part>) -> Self {
-        Self { role, content: Content::Parts(parts) }
+        Self { role, content: Content::Parts(parts), tool_calls: Vec::new(), tool_call_id: None }
+    }
+
+    /// An assistant message with structured calls.
+    pub fn calls(text: impl Into<String>, tool_calls: Vec<StructuredCall>) -> Self {
+        Self { tool_calls, ..Self::text(Role::Assistant, text) }
+    }
+
+    /// The result of a structured call.
+    pub fn tool_result(id: impl Into<String>, text: impl Into<String>) -> Self {
+        Self { tool_call_id: Some(id.into()), ..Self::text(Role::Tool, text) }
     }
 }

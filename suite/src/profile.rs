@@ -47,6 +47,7 @@ impl Profile {
             malformed_call: if strict { MalformedCall::ErrorResponse } else { MalformedCall::SampleError },
             flag_truncated_calls: strict,
             video_channel_frames: if strict { 64 } else { 32 },
+            raw_text: !strict,
         }
     }
 }
@@ -87,6 +88,10 @@ pub struct Switches {
     pub flag_truncated_calls: bool,
     /// Row 18: frames a server samples from a `video_url` (vLLM's default is 32).
     pub video_channel_frames: usize,
+    /// The whole text of a reply is read, thoughts and calls included: a reply that a server took apart is
+    /// refused unless putting it together again is exact.
+    #[serde(default)]
+    pub raw_text: bool,
 }
 
 /// How answers are taken out of text.
@@ -136,6 +141,7 @@ mod tests {
             malformed_call: MalformedCall::SampleError,
             flag_truncated_calls: false,
             video_channel_frames: 32,
+            raw_text: true,
         };
         assert_eq!(Profile::Release.switches(), upstream);
         assert_eq!(Profile::Paper.switches(), upstream);
@@ -147,6 +153,7 @@ mod tests {
             malformed_call: MalformedCall::ErrorResponse,
             flag_truncated_calls: true,
             video_channel_frames: 64,
+            raw_text: false,
         };
         assert_eq!(Profile::Strict.switches(), corrected);
     }

@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::backend::{BackendError, FinishReason, Usage};
-use crate::message::{Content, FrameOrigin, Message, Part, Role};
+use crate::message::{Content, FrameOrigin, Message, Part, Role, StructuredCall};
 use crate::profile::Profile;
 use crate::sample::Sample;
 
@@ -66,6 +66,19 @@ pub struct RecordedMessage {
     pub role: Role,
     /// What was said.
     pub parts: Vec<RecordedPart>,
+    /// Structured calls of an assistant message.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tool_calls: Vec<StructuredCall>,
+    /// The call that a message of role `tool` answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_call_id: Option<String>,
+}
+
+impl RecordedMessage {
+    /// A message without calls.
+    pub fn new(role: Role, parts: Vec<RecordedPart>) -> Self {
+        Self { role, parts, tool_calls: Vec::new(), tool_call_id: None }
+    }
 }
 
 /// One recorded part.
@@ -98,7 +111,7 @@ pub enum RecordedPart {
 }
 
 /// One model call.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ModelCall {
     /// Step within the sample: `turn0`, `turn0/sub1`, `force`.
@@ -111,6 +124,16 @@ pub struct ModelCall {
     pub finish_reason: Option<FinishReason>,
     /// Token counts.
     pub usage: Option<Usage>,
+    /// Calls that the server took out of the text.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tool_calls: Vec<StructuredCall>,
+    /// Thoughts that the server took out of the text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reasoning: Option<String>,
+    /// `text` was put together again from what the server took apart; white space and the spelling of
+    /// JSON may differ from what the model wrote.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub rebuilt: bool,
     /// The failure, when the call failed; then `text` is empty.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<BackendError>,
@@ -259,7 +282,8 @@ impl From<&Message> for RecordedMessage {
             Content::Text(text) => vec![RecordedPart::Text { text: text.clone() }],
             Content::Parts(parts) => parts.iter().map(RecordedPart::from).collect(),
         };
-        Self { role: message.role, parts }
+        let (tool_calls, tool_call_id) = (message.tool_calls.clone(), message.tool_call_id.clone());
+        Self { role: message.role, parts, tool_calls, tool_call_id }
     }
 }
 

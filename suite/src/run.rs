@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::backend::BackendInfo;
 use crate::profile::{Profile, Switches};
 use crate::protocol::{PromptMode, Source};
+use crate::settings::{RequestSettings, ToolDialect};
 use crate::task::TaskSpec;
 
 /// Version of the run directory's format.
@@ -45,6 +46,12 @@ pub struct RunPlan {
     pub temperature: f64,
     /// Seed sent to the backend, if any.
     pub seed: Option<u64>,
+    /// How tool calls travel.
+    #[serde(default)]
+    pub dialect: ToolDialect,
+    /// Sampling and server settings of every request.
+    #[serde(default)]
+    pub request: RequestSettings,
 }
 
 /// How the overview of a video travels to the model.

@@ -11,6 +11,7 @@ use paravt_suite::protocol::{PromptMode, Source};
 use paravt_suite::record::{Measured, Outcome, RECORD_VERSION, Record, Score, Transcript};
 use paravt_suite::run::{Channel, CropMode, Host, Manifest, RUN_VERSION, RunPlan, Selection};
 use paravt_suite::sample::{Gold, Question, Sample, Tags};
+use paravt_suite::settings::{RequestSettings, ToolDialect};
 use paravt_suite::task::{HubSource, Metric, TaskSpec};
 
 fn manifest() -> Manifest {
@@ -49,6 +50,8 @@ fn manifest() -> Manifest {
             max_tokens: 64,
             temperature: 0.0,
             seed: None,
+            dialect: ToolDialect::Text,
+            request: RequestSettings::default(),
         },
         protocol_hash: "p".into(),
         protocol: "native".into(),

@@ -46,6 +46,7 @@ fn request(frames: &[Part], number: usize, max_tokens: u32) -> Request {
         id: CallId { sample: number.to_string(), step: "turn0".to_owned() },
         messages: vec![Message::parts(Role::User, parts)],
         generation: Generation::greedy(max_tokens),
+        tools: None,
     }
 }
 

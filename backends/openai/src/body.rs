@@ -1,11 +1,25 @@
 //! Request bodies. A prompt of 64 frames is megabytes of base64 that a conversation sends again
 //! each turn: it is copied once, and never looked at for characters to escape.
 
+use std::path::Path;
+
 use paravt_suite::backend::Request;
-use paravt_suite::message::{Content, Message, Part};
+use paravt_suite::message::{Content, Message, Part, StructuredCall};
+use serde_json::{Map, Value, json};
+
+/// What every body of a run holds beside its request.
+#[derive(Debug, Clone, Default)]
+pub struct Fixed {
+    /// Ask vLLM for a video's frame count with each request (`media_io_kwargs`).
+    pub send_video_frames: bool,
+    /// Arguments of the server's chat template.
+    pub chat_template_kwargs: Map<String, Value>,
+    /// Further fields; none that the suite writes itself.
+    pub extra: Map<String, Value>,
+}
 
 /// The JSON of one chat completion request.
-pub fn build(model: &str, request: &Request, send_video_frames: bool) -> Vec<u8> {
+pub fn build(model: &str, request: &Request, fixed: &Fixed) -> Vec<u8> {
     let mut out = Vec::with_capacity(1024 + request.messages.iter().map(size).sum::<usize>());
     out.extend_from_slice(b"{\"model\":");
     string(&mut out, model);
@@ -29,9 +43,7 @@ pub fn build(model: &str, request: &Request, send_video_frames: bool) -> Vec<u8>
         number(&mut out, penalty);
     }
     if !generation.stop.is_empty() {
-        out.extend_from_slice(b",\"stop\":");
-        // Strings into memory: writing them cannot fail.
-        let _ = serde_json::to_writer(&mut out, &generation.stop);
+        field(&mut out, "stop", &generation.stop);
     }
     if let Some(seed) = generation.seed {
         raw(&mut out, &format!(",\"seed\":{seed}"));
@@ -39,8 +51,17 @@ pub fn build(model: &str, request: &Request, send_video_frames: bool) -> Vec<u8>
     if generation.logprobs {
         out.extend_from_slice(b",\"logprobs\":true,\"return_token_ids\":true");
     }
-    if let (true, Some(frames)) = (send_video_frames, video_frames(request)) {
+    if let Some(tools) = &request.tools {
+        field(&mut out, "tools", &**tools);
+    }
+    if let (true, Some(frames)) = (fixed.send_video_frames, video_frames(request)) {
         raw(&mut out, &format!(",\"media_io_kwargs\":{{\"video\":{{\"num_frames\":{frames}}}}}"));
+    }
+    if !fixed.chat_template_kwargs.is_empty() {
+        field(&mut out, "chat_template_kwargs", &fixed.chat_template_kwargs);
+    }
+    for (name, value) in &fixed.extra {
+        field(&mut out, name, value);
     }
     out.push(b'}');
     out
@@ -84,7 +105,18 @@ fn write_message(out: &mut Vec<u8>, message: &Message) {
             out.push(b']');
         }
     }
+    if !message.tool_calls.is_empty() {
+        let calls: Vec<Value> = message.tool_calls.iter().map(call).collect();
+        field(out, "tool_calls", &calls);
+    }
+    if let Some(id) = &message.tool_call_id {
+        field(out, "tool_call_id", id);
+    }
     out.push(b'}');
+}
+
+fn call(call: &StructuredCall) -> Value {
+    json!({"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}})
 }
 
 fn write_part(out: &mut Vec<u8>, part: &Part) {
@@ -102,10 +134,33 @@ fn write_part(out: &mut Vec<u8>, part: &Part) {
         }
         Part::Video(video) => {
             out.extend_from_slice(b"{\"type\":\"video_url\",\"video_url\":{\"url\":");
-            string(out, &format!("file://{}", video.path.display()));
+            string(out, &file_url(&video.path));
             out.extend_from_slice(b"}}");
         }
     }
+}
+
+/// A file's URL as the reference writes it, `file://` and the path; of its characters only those are
+/// escaped that would end the path or stand for others in any reader of URLs.
+fn file_url(path: &Path) -> String {
+    let mut url = String::from("file://");
+    for character in path.to_string_lossy().chars() {
+        match character {
+            '%' | '#' | '?' | '\\' => url.push_str(&format!("%{:02X}", character as u32)),
+            character if character.is_ascii_control() => url.push_str(&format!("%{:02X}", character as u32)),
+            character => url.push(character),
+        }
+    }
+    url
+}
+
+/// `,"name":value`
+fn field(out: &mut Vec<u8>, name: &str, value: &impl serde::Serialize) {
+    out.push(b',');
+    string(out, name);
+    out.push(b':');
+    // Plain values into memory: writing them cannot fail.
+    let _ = serde_json::to_writer(out, value);
 }
 
 fn raw(out: &mut Vec<u8>, text: &str) {
@@ -137,7 +192,6 @@ mod tests {
     use super::*;
     use paravt_suite::backend::{CallId, Generation};
     use paravt_suite::message::{Image, Role, VideoPart};
-    use serde_json::{Value, json};
     use std::sync::Arc;
 
     #[test]
@@ -161,8 +215,10 @@ mod tests {
                 stop: vec!["</answer>".into(), "\"".into()],
                 ..Generation::greedy(8)
             },
+            tools: None,
         };
-        let body: Value = serde_json::from_slice(&build("m", &request, true)).unwrap();
+        let fixed = Fixed { send_video_frames: true, ..Fixed::default() };
+        let body: Value = serde_json::from_slice(&build("m", &request, &fixed)).unwrap();
         assert_eq!(
             body,
             json!({
@@ -180,5 +236,51 @@ mod tests {
                 "media_io_kwargs": {"video": {"num_frames": 32}},
             })
         );
+    }
+
+    #[test]
+    fn tools_calls_results_and_settings_stand_where_the_interface_has_them() {
+        let called = StructuredCall {
+            id: "turn0c000".into(),
+            name: "crop_video".into(),
+            arguments: r#"{"start_time": 1}"#.into(),
+        };
+        let mut request = Request::new(
+            CallId { sample: "s".into(), step: "turn1".into() },
+            vec![Message::calls("", vec![called]), Message::tool_result("turn0c000", "2 frames")],
+            Generation::greedy(8),
+        );
+        request.tools = Some(Arc::new(vec![json!({"type": "function"})]));
+        let fields = |value: Value| value.as_object().cloned().unwrap();
+        let fixed = Fixed {
+            chat_template_kwargs: fields(json!({"enable_thinking": false})),
+            extra: fields(json!({"min_p": 0.1})),
+            ..Fixed::default()
+        };
+        let body: Value = serde_json::from_slice(&build("m", &request, &fixed)).unwrap();
+        assert_eq!(
+            body,
+            json!({
+                "model": "m",
+                "messages": [
+                    {"role": "assistant", "content": "", "tool_calls": [{
+                        "id": "turn0c000", "type": "function",
+                        "function": {"name": "crop_video", "arguments": "{\"start_time\": 1}"},
+                    }]},
+                    {"role": "tool", "content": "2 frames", "tool_call_id": "turn0c000"},
+                ],
+                "max_tokens": 8, "temperature": 0, "tools": [{"type": "function"}],
+                "chat_template_kwargs": {"enable_thinking": false}, "min_p": 0.1,
+            })
+        );
+    }
+
+    #[test]
+    fn any_path_comes_back_out_of_its_url() {
+        assert_eq!(file_url(Path::new("/data/a \"b\" é.mp4")), "file:///data/a \"b\" é.mp4");
+        for path in ["/a#b.mp4", "/50% off?.mp4", "/a%20b.mp4", "/line\nbreak\t.mp4", "/é ü[1].mp4", "/a\\b.mp4"] {
+            let url = reqwest::Url::parse(&file_url(Path::new(path))).unwrap();
+            assert_eq!(url.to_file_path().unwrap(), Path::new(path));
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! Several servers: the least busy healthy one is next; ill ones rest for growing pauses.
 
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -16,6 +16,10 @@ const LONGEST_REST: Duration = Duration::from_secs(60);
 pub struct Endpoint {
     /// Base URL without a slash at its end.
     pub base: String,
+    /// The same without credentials, for messages and manifests.
+    pub name: String,
+    /// The server was seen to list the run's model.
+    pub checked: AtomicBool,
     busy: AtomicUsize,
     failures: AtomicU32,
     resting_until: Mutex<Option<Instant>>,
@@ -72,12 +76,25 @@ impl Endpoints {
     pub fn new(urls: &[String]) -> Result<Self, String> {
         let mut endpoints = Vec::new();
         for url in urls {
-            let parsed = reqwest::Url::parse(url).map_err(|error| format!("`{url}` is no URL: {error}"))?;
+            // A URL that does not parse may still hold a password: it is named by its place.
+            let number = endpoints.len() + 1;
+            let mut parsed = reqwest::Url::parse(url)
+                .map_err(|error| format!("base URL {number} cannot be read ({error}): write http://HOST:PORT/v1"))?;
             if !matches!(parsed.scheme(), "http" | "https") {
-                return Err(format!("`{url}`: http or https is needed"));
+                return Err(format!("base URL {number}: http or https is needed, as in http://HOST:PORT/v1"));
             }
+            if parsed.query().is_some() || parsed.fragment().is_some() {
+                return Err(format!(
+                    "base URL {number} has a query or a fragment: send keys by $OPENAI_API_KEY or --header-env"
+                ));
+            }
+            let base = parsed.as_str().trim_end_matches('/').to_owned();
+            let _ = parsed.set_username("");
+            let _ = parsed.set_password(None);
             endpoints.push(Arc::new(Endpoint {
-                base: url.trim_end_matches('/').to_owned(),
+                base,
+                name: parsed.as_str().trim_end_matches('/').to_owned(),
+                checked: AtomicBool::new(false),
                 busy: AtomicUsize::new(0),
                 failures: AtomicU32::new(0),
                 resting_until: Mutex::new(None),
@@ -87,30 +104,41 @@ impl Endpoints {
     }
 
     /// The least busy server that does not rest; where all rest, the one that is done first. The
-    /// server on which this request has `just_failed` is next only where no other is at work.
-    pub fn pick(&self, just_failed: Option<&Arc<Endpoint>>) -> Arc<Endpoint> {
+    /// server on which this request has `just_failed` is next only where no other is at work, and those
+    /// that `refused` it only where all did.
+    pub fn pick(&self, just_failed: Option<&Arc<Endpoint>>, refused: &[Arc<Endpoint>]) -> Arc<Endpoint> {
         let now = Instant::now();
         let key = |endpoint: &&Arc<Endpoint>| {
             let again = just_failed.is_some_and(|failed| Arc::ptr_eq(failed, endpoint));
-            (endpoint.rests_for(now), again, endpoint.busy.load(Ordering::Relaxed))
+            let refused = refused.iter().any(|other| Arc::ptr_eq(other, endpoint));
+            (refused, endpoint.rests_for(now), again, endpoint.busy.load(Ordering::Relaxed))
         };
         // `new` refuses an empty list.
         self.0.iter().min_by_key(key).map_or_else(|| Arc::clone(&self.0[0]), Arc::clone)
     }
 
+    /// All servers.
+    pub fn all(&self) -> &[Arc<Endpoint>] {
+        &self.0
+    }
+
     /// The URLs, for the manifest, without credentials.
     pub fn names(&self) -> Vec<String> {
-        self.0
-            .iter()
-            .map(|endpoint| match reqwest::Url::parse(&endpoint.base) {
-                Ok(mut url) => {
-                    let _ = url.set_username("");
-                    let _ = url.set_password(None);
-                    url.to_string()
-                }
-                Err(_) => endpoint.base.clone(),
-            })
-            .collect()
+        self.0.iter().map(|endpoint| endpoint.name.clone()).collect()
+    }
+
+    /// User names and passwords of the URLs, as written and as decoded.
+    pub fn credentials(&self) -> Vec<String> {
+        let urls = self.0.iter().filter_map(|endpoint| reqwest::Url::parse(&endpoint.base).ok());
+        urls.flat_map(|url| {
+            let decode = |text: &str| percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned();
+            let password = url.password().unwrap_or_default();
+            // A user name alone is a key; beside a password it is a name that texts may hold.
+            let user = if password.is_empty() { url.username() } else { "" };
+            [user.to_owned(), decode(user), password.to_owned(), decode(password)]
+        })
+        .filter(|text| !text.is_empty())
+        .collect()
     }
 }
 
@@ -119,28 +147,38 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_server_that_refused_a_request_is_asked_last() {
+        let all = Endpoints::new(&["http://a/v1".into(), "http://b/v1".into()]).unwrap();
+        let first = all.pick(None, &[]);
+        let second = all.pick(None, &[Arc::clone(&first)]);
+        assert_ne!(first.base, second.base);
+        let _busy = second.busy();
+        assert_eq!(all.pick(None, &[Arc::clone(&first)]).base, second.base, "busy, but it may answer");
+    }
+
+    #[test]
     fn the_least_busy_is_next_and_ill_ones_rest() {
         let all = Endpoints::new(&["http://a/v1/".into(), "http://b/v1".into()]).unwrap();
-        let first = all.pick(None);
+        let first = all.pick(None, &[]);
         let _busy = first.busy();
-        let second = all.pick(None);
+        let second = all.pick(None, &[]);
         assert_ne!(first.base, second.base);
         for _ in 0..STRIKES {
             second.failed();
         }
-        assert_eq!(all.pick(None).base, first.base, "busy but well");
+        assert_eq!(all.pick(None, &[]).base, first.base, "busy but well");
         second.succeeded();
-        assert_eq!(all.pick(None).base, second.base);
-        assert_eq!(all.pick(Some(&second)).base, first.base, "a second try goes elsewhere");
+        assert_eq!(all.pick(None, &[]).base, second.base);
+        assert_eq!(all.pick(Some(&second), &[]).base, first.base, "a second try goes elsewhere");
     }
 
     #[test]
     fn the_failures_of_one_outage_make_one_rest() {
         let all = Endpoints::new(&["http://a/v1".into()]).unwrap();
         for _ in 0..100 {
-            all.pick(None).failed();
+            all.pick(None, &[]).failed();
         }
-        let rest = all.pick(None).rests_for(Instant::now());
+        let rest = all.pick(None, &[]).rests_for(Instant::now());
         assert!(rest > Duration::ZERO && rest <= FIRST_REST, "{rest:?}");
     }
 
@@ -148,7 +186,12 @@ mod tests {
     fn urls_are_checked_and_shown_without_credentials() {
         assert!(Endpoints::new(&["localhost:8000".into()]).is_err());
         assert!(Endpoints::new(&[]).is_err());
-        let all = Endpoints::new(&["http://me:key@a/v1".into()]).unwrap();
-        assert_eq!(all.names(), ["http://a/v1"]);
+        let all = Endpoints::new(&["http://me:k%40y@a/v1/".into(), "http://token@b".into()]).unwrap();
+        assert_eq!(all.names(), ["http://a/v1", "http://b"]);
+        assert_eq!(all.credentials(), ["k%40y", "k@y", "token", "token"]);
+        for bad in ["http://me:secret@[", "me:secret@host/v1", "http://a/v1?key=secret"] {
+            let error = Endpoints::new(&[bad.into()]).unwrap_err();
+            assert!(!error.contains("secret") && error.contains("base URL 1"), "{error}");
+        }
     }
 }

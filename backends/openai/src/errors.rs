@@ -1,12 +1,15 @@
 //! Failures by what can be done about them.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-use bytes::Bytes;
 use paravt_suite::backend::ErrorClass;
-use reqwest::{Response, StatusCode};
+use reqwest::header::{HeaderMap, LOCATION, RETRY_AFTER};
+use reqwest::{Response, StatusCode, Url};
 
-use crate::EXCERPT;
+use crate::secret::Secrets;
+
+/// Bytes of a refusal's body that are read; its message shows fewer.
+const REFUSAL_BYTES: usize = 64 << 10;
 
 /// One failed try.
 #[derive(Debug)]
@@ -41,7 +44,19 @@ impl Failure {
 
     /// Whether the same request may work later.
     pub fn retryable(&self) -> bool {
-        !matches!(self.class, ErrorClass::BadRequest | ErrorClass::Unauthorized | ErrorClass::ContextLength)
+        !matches!(
+            self.class,
+            ErrorClass::BadRequest
+                | ErrorClass::Unauthorized
+                | ErrorClass::ContextLength
+                | ErrorClass::EmptyReply
+                | ErrorClass::TooLarge
+        )
+    }
+
+    /// Whether the server refused the request as it is: another server may not.
+    pub fn is_refusal(&self) -> bool {
+        matches!(self.class, ErrorClass::BadRequest | ErrorClass::Unauthorized)
     }
 
     /// Whether the server asks for fewer requests, in words or by collapsing.
@@ -58,22 +73,68 @@ impl Failure {
     }
 }
 
-/// The body of a successful response.
-pub async fn successful_body(response: Response) -> Result<Bytes, Failure> {
+/// The body of a successful response, `limit` bytes at most.
+pub async fn successful_body(
+    mut response: Response,
+    limit: usize,
+    secrets: &Secrets,
+) -> Result<Vec<u8>, Failure> {
     let status = response.status();
-    let retry_after = response
-        .headers()
-        .get(reqwest::header::RETRY_AFTER)
-        .and_then(|value| value.to_str().ok()?.trim().parse::<f64>().ok())
-        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    let body = response.bytes().await;
     if status.is_success() {
-        return body.map_err(|error| Failure::transport(&error));
+        let (body, whole) = read(&mut response, limit).await?;
+        if !whole {
+            let message = format!("the reply is larger than {limit} bytes; raise --max-reply-bytes");
+            return Err(Failure::new(ErrorClass::TooLarge, message));
+        }
+        return Ok(body);
     }
-    let text = body.map(|body| String::from_utf8_lossy(&body).into_owned()).unwrap_or_default();
-    let class = class_of(status, &text);
-    let message = format!("{status}: {}", excerpt(&text));
+    if status.is_redirection() {
+        let message = format!(
+            "{status}: the server sends the request on{}; nothing is sent there: give that address as --base-url",
+            target(response.headers()).map_or(String::new(), |target| format!(" to {target}"))
+        );
+        return Err(Failure::new(ErrorClass::BadRequest, message));
+    }
+    let retry_after = response.headers().get(RETRY_AFTER).and_then(|value| retry_after(value.to_str().ok()?));
+    let body = read(&mut response, REFUSAL_BYTES).await.map(|(body, _)| body).unwrap_or_default();
+    let class = class_of(status, &String::from_utf8_lossy(&body));
+    let message = format!("{status}: {}", secrets.excerpt(&body));
     Err(Failure { class, message, retry_after })
+}
+
+/// The start of a body, and whether that is all of it.
+async fn read(response: &mut Response, limit: usize) -> Result<(Vec<u8>, bool), Failure> {
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await.map_err(|error| Failure::transport(&error))? {
+        let room = limit - body.len();
+        body.extend_from_slice(&chunk[..chunk.len().min(room)]);
+        if chunk.len() > room {
+            return Ok((body, false));
+        }
+    }
+    Ok((body, true))
+}
+
+/// Where a redirect points, without credentials and query.
+fn target(headers: &HeaderMap) -> Option<String> {
+    let mut url = Url::parse(headers.get(LOCATION)?.to_str().ok()?).ok()?;
+    let _ = url.set_username("");
+    let _ = url.set_password(None);
+    url.set_query(None);
+    url.set_fragment(None);
+    Some(url.to_string())
+}
+
+/// `Retry-After`: seconds, or an HTTP date.
+fn retry_after(value: &str) -> Option<Duration> {
+    let value = value.trim();
+    match value.parse::<f64>() {
+        Ok(seconds) => Duration::try_from_secs_f64(seconds).ok(),
+        Err(_) => {
+            let date = httpdate::parse_http_date(value).ok()?;
+            Some(date.duration_since(SystemTime::now()).unwrap_or_default())
+        }
+    }
 }
 
 fn class_of(status: StatusCode, body: &str) -> ErrorClass {
@@ -81,6 +142,8 @@ fn class_of(status: StatusCode, body: &str) -> ErrorClass {
         429 => ErrorClass::RateLimited,
         401 | 403 => ErrorClass::Unauthorized,
         408 => ErrorClass::Timeout,
+        // The reference's client tries these again.
+        409 => ErrorClass::Server,
         400..=499 if is_context_length(body) => ErrorClass::ContextLength,
         400..=499 => ErrorClass::BadRequest,
         _ => ErrorClass::Server,
@@ -101,11 +164,6 @@ fn is_context_length(body: &str) -> bool {
     .any(|phrase| body.contains(phrase))
 }
 
-/// The start of a server's text on one line.
-pub fn excerpt(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(EXCERPT).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -122,5 +180,18 @@ mod tests {
         assert_eq!(class(503, ""), ErrorClass::Server);
         assert!(!Failure::new(ErrorClass::ContextLength, "").retryable());
         assert!(Failure::new(ErrorClass::Malformed, "").retryable());
+        for status in [408, 409, 429, 500, 502, 599] {
+            assert!(Failure::new(class(status, ""), "").retryable(), "{status}");
+        }
+    }
+
+    #[test]
+    fn waits_are_read_as_seconds_and_as_dates() {
+        assert_eq!(retry_after(" 3 "), Some(Duration::from_secs(3)));
+        let soon = httpdate::fmt_http_date(SystemTime::now() + Duration::from_secs(60));
+        let wait = retry_after(&soon).unwrap();
+        assert!(wait > Duration::from_secs(50) && wait <= Duration::from_secs(60), "{wait:?}");
+        assert_eq!(retry_after("Wed, 21 Oct 2015 07:28:00 GMT"), Some(Duration::ZERO));
+        assert_eq!(["-5", "nan", "soon"].map(retry_after), [None; 3]);
     }
 }

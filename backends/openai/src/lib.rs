@@ -12,20 +12,26 @@ mod reply;
 mod secret;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use paravt_suite::backend::{Backend, BackendError, BackendInfo, Completion, ErrorClass, Request};
+use paravt_suite::run::RunPlan;
+use paravt_suite::settings::RequestSettings;
 use rand::Rng as _;
-use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 
 pub use secret::Secret;
 
+use body::Fixed;
 use endpoints::{Endpoint, Endpoints};
 use errors::Failure;
 use limit::Limit;
+use secret::Secrets;
 
 /// How to reach a model.
 #[derive(Debug, Clone)]
@@ -43,10 +49,16 @@ pub struct Config {
     /// Pause before the second try; the n-th pause is n times this, plus jitter (the reference
     /// driver: 1.5 s, 3 s, …). A server's Retry-After counts where it is longer.
     pub retry_pause: Duration,
-    /// Most requests in flight; fewer when the servers push back.
+    /// Maximum of requests in flight; fewer when the servers push back.
     pub max_requests: usize,
+    /// Maximum size of a reply in bytes.
+    pub max_reply: usize,
     /// Ask vLLM for a video's frame count with each request (`media_io_kwargs`).
     pub send_video_frames: bool,
+    /// Server settings that every request carries.
+    pub settings: RequestSettings,
+    /// Values of the headers that the settings name.
+    pub headers: Vec<(String, Secret)>,
 }
 
 /// The backend.
@@ -57,6 +69,8 @@ pub struct OpenAi {
     client: reqwest::Client,
     endpoints: Endpoints,
     limit: Limit,
+    fixed: Fixed,
+    secrets: Secrets,
 }
 
 /// Time to open a connection.
@@ -65,68 +79,144 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(120);
 /// Characters of a server's reply that a message shows.
 const EXCERPT: usize = 300;
+/// Bytes that a list of models may have.
+const MODELS_BYTES: usize = 4 << 20;
 
 impl OpenAi {
-    /// Makes the client and asks a server for its model where none is named.
+    /// Makes the client and asks the servers for their model where none is named.
     ///
     /// # Errors
-    /// A base URL that is none, a key that is no header, no server that answers.
+    /// A base URL or a header that cannot be used, no server that answers, servers of different models.
     pub async fn connect(config: Config) -> Result<Self, BackendError> {
         let setup = |message: String| BackendError { class: ErrorClass::BadRequest, message, tries: 0 };
         // Only one provider is compiled in; a second call finds it installed.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let mut headers = HeaderMap::new();
-        if let Some(key) = &config.api_key {
-            let mut value = HeaderValue::from_str(&format!("Bearer {}", key.expose()))
-                .map_err(|_| setup("the API key holds characters that no header can carry".to_owned()))?;
-            value.set_sensitive(true);
-            headers.insert(AUTHORIZATION, value);
-        }
         let client = reqwest::Client::builder()
-            .default_headers(headers)
+            .default_headers(headers(&config).map_err(setup)?)
             .connect_timeout(CONNECT_TIMEOUT)
             .timeout(config.timeout)
+            // A redirect would send frames and questions to a host that nobody named.
+            .redirect(reqwest::redirect::Policy::none())
             .build()
-            .map_err(|error| setup(format!("no HTTP client: {error}")))?;
+            .map_err(|error| setup(format!("cannot make an HTTP client: {error}")))?;
         let endpoints = Endpoints::new(&config.base_urls).map_err(setup)?;
-        let limit = Limit::new(config.max_requests);
-        let mut backend = Self { model: String::new(), client, endpoints, limit, config };
-        backend.model = match backend.config.model.clone() {
-            Some(model) => model,
-            None => backend.first_model().await?,
+        let mut secrets = endpoints.credentials();
+        secrets.extend(config.api_key.iter().map(|key| key.expose().to_owned()));
+        secrets.extend(config.headers.iter().map(|(_, value)| value.expose().to_owned()));
+        let mut backend = Self {
+            model: config.model.clone().unwrap_or_default(),
+            client,
+            endpoints,
+            limit: Limit::new(config.max_requests),
+            fixed: Fixed {
+                send_video_frames: config.send_video_frames,
+                chat_template_kwargs: config.settings.chat_template_kwargs.clone(),
+                extra: config.settings.extra_body.clone(),
+            },
+            secrets: Secrets::new(secrets),
+            config,
         };
+        backend.model = backend.agreed_model().await?;
         Ok(backend)
     }
 
-    /// The first model that a server lists; every server is asked until one answers.
-    async fn first_model(&self) -> Result<String, BackendError> {
-        let mut tries = 0;
-        let mut just_failed = None;
-        loop {
-            let endpoint = self.endpoints.pick(just_failed.as_ref());
-            tries += 1;
-            match self.ask_models(&endpoint).await {
-                Ok(model) => return Ok(model),
-                Err(failure) if tries >= self.config.max_tries || !failure.retryable() => {
-                    return Err(self.error(&endpoint, failure, tries));
+    /// The model that is named, or the first that every server lists.
+    async fn agreed_model(&self) -> Result<String, BackendError> {
+        match &self.config.model {
+            Some(model) if self.endpoints.all().len() == 1 => Ok(model.clone()),
+            // Not every server has a list: those that have one must agree.
+            Some(model) => {
+                let asked = self.ask_all().await;
+                let listed = |models: &Vec<String>| models.contains(model);
+                let with_list = || asked.iter().filter_map(|(endpoint, models)| Some((endpoint, models.as_ref().ok()?)));
+                if with_list().any(|(_, models)| listed(models))
+                    && let Some((endpoint, models)) = with_list().find(|(_, models)| !listed(models))
+                {
+                    let others = models.join(", ");
+                    return Err(differing(format!(
+                        "{} does not list the model {model}, which another server does; it lists {others}",
+                        endpoint.name
+                    )));
                 }
-                Err(failure) => {
-                    endpoint.failed();
-                    self.pause(tries, &failure).await;
-                    just_failed = Some(endpoint);
-                }
+                Ok(model.clone())
             }
+            None => self.first_model().await,
         }
     }
 
-    async fn ask_models(&self, endpoint: &Endpoint) -> Result<String, Failure> {
+    /// The first model of the servers that answer. One that does not is asked before it gets work.
+    async fn first_model(&self) -> Result<String, BackendError> {
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let (mut found, mut failed): (Vec<(Arc<Endpoint>, String)>, Option<(Arc<Endpoint>, Failure)>) =
+                (Vec::new(), None);
+            for (endpoint, models) in self.ask_all().await {
+                match models {
+                    Ok(models) => found.extend(models.into_iter().next().map(|model| (endpoint, model))),
+                    Err(failure) => {
+                        endpoint.failed();
+                        // A failure that may pass is a reason to ask again.
+                        if failed.as_ref().is_none_or(|(_, other)| !other.retryable()) {
+                            failed = Some((endpoint, failure));
+                        }
+                    }
+                }
+            }
+            if let Some((first, model)) = found.first() {
+                if let Some((other, theirs)) = found.iter().find(|(_, theirs)| theirs != model) {
+                    return Err(differing(format!(
+                        "{} serves {model} and {} serves {theirs}",
+                        first.name, other.name
+                    )));
+                }
+                found.iter().for_each(|(endpoint, _)| endpoint.checked.store(true, Ordering::Relaxed));
+                return Ok(model.clone());
+            }
+            let Some((endpoint, failure)) = failed else {
+                return Err(differing("no server was asked".to_owned()));
+            };
+            if tries >= self.config.max_tries || !failure.retryable() {
+                return Err(self.error(&endpoint, failure, tries));
+            }
+            self.pause(tries, &failure).await;
+        }
+    }
+
+    async fn ask_all(&self) -> Vec<(Arc<Endpoint>, Result<Vec<String>, Failure>)> {
+        let asked = self.endpoints.all().iter().map(|endpoint| async move {
+            let models = self.ask_models(endpoint).await;
+            (Arc::clone(endpoint), models)
+        });
+        futures::future::join_all(asked).await
+    }
+
+    async fn ask_models(&self, endpoint: &Endpoint) -> Result<Vec<String>, Failure> {
         let request = self.client.get(format!("{}/models", endpoint.base)).timeout(CONNECT_TIMEOUT);
         let response = request.send().await.map_err(|error| Failure::transport(&error))?;
-        let body = errors::successful_body(response).await?;
-        reply::first_model(&body)
+        let body = errors::successful_body(response, MODELS_BYTES, &self.secrets).await?;
+        reply::models(&body, &self.secrets)
+    }
+
+    /// A server that was not there when the run began gets no work before its model is known.
+    async fn check_model(&self, endpoint: &Endpoint) -> Result<(), Failure> {
+        if self.config.model.is_some() || endpoint.checked.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        match self.ask_models(endpoint).await?.first() {
+            Some(model) if *model == self.model => {
+                endpoint.checked.store(true, Ordering::Relaxed);
+                Ok(())
+            }
+            other => Err(Failure::new(
+                ErrorClass::BadRequest,
+                format!("it serves {}, not {}", other.map_or("no model", String::as_str), self.model),
+            )),
+        }
     }
 
     async fn try_once(&self, endpoint: &Endpoint, body: &Bytes) -> Result<Completion, Failure> {
+        self.check_model(endpoint).await?;
         let response = self
             .client
             .post(format!("{}/chat/completions", endpoint.base))
@@ -135,18 +225,19 @@ impl OpenAi {
             .send()
             .await
             .map_err(|error| Failure::transport(&error))?;
-        let body = errors::successful_body(response).await?;
-        reply::completion(&body)
+        let body = errors::successful_body(response, self.config.max_reply, &self.secrets).await?;
+        reply::completion(&body, &self.secrets)
     }
 
     async fn answer(&self, request: &Request) -> Result<Completion, BackendError> {
         let started = Instant::now();
-        let body = Bytes::from(body::build(&self.model, request, self.config.send_video_frames));
+        let body = Bytes::from(body::build(&self.model, request, &self.fixed));
         let mut tries = 0;
         let mut just_failed = None;
+        let mut refused: Vec<Arc<Endpoint>> = Vec::new();
         loop {
             let permit = self.limit.acquire().await;
-            let endpoint = self.endpoints.pick(just_failed.as_ref());
+            let endpoint = self.endpoints.pick(just_failed.as_ref(), &refused);
             let outcome = {
                 let _busy = endpoint.busy();
                 self.try_once(&endpoint, &body).await
@@ -156,6 +247,8 @@ impl OpenAi {
             match outcome {
                 Ok(mut completion) => {
                     endpoint.succeeded();
+                    // What this server answers, the others should not have refused.
+                    refused.iter().for_each(|other| other.failed());
                     completion.retries = tries - 1;
                     completion.latency = started.elapsed();
                     return Ok(completion);
@@ -163,6 +256,10 @@ impl OpenAi {
                 Err(failure) => {
                     if failure.blames_server() {
                         endpoint.failed();
+                    }
+                    if failure.is_refusal() && refused.len() + 1 < self.endpoints.all().len() {
+                        refused.push(endpoint);
+                        continue;
                     }
                     if tries >= self.config.max_tries || !failure.retryable() {
                         return Err(self.error(&endpoint, failure, tries));
@@ -177,19 +274,43 @@ impl OpenAi {
     /// Waits before the next try.
     async fn pause(&self, tries: u32, failure: &Failure) {
         let jitter = rand::rng().random_range(0.0..1.0 / 3.0);
-        let own = self.config.retry_pause.mul_f64(f64::from(tries) + jitter);
+        let own = self.config.retry_pause.as_secs_f64() * (f64::from(tries) + jitter);
+        let own = Duration::try_from_secs_f64(own).unwrap_or(Duration::MAX);
         let asked = failure.retry_after.unwrap_or_default().min(LONGEST_PAUSE);
         tokio::time::sleep(own.max(asked)).await;
     }
 
-    /// The failure for people, without the key should a server echo it.
+    /// The failure with its server, without any key that a server may echo.
     fn error(&self, endpoint: &Endpoint, failure: Failure, tries: u32) -> BackendError {
-        let mut message = format!("{}: {}", endpoint.base, failure.message);
-        if let Some(key) = &self.config.api_key {
-            message = key.redact(&message);
-        }
+        let message = self.secrets.redact(&format!("{}: {}", endpoint.name, failure.message));
         BackendError { class: failure.class, message, tries }
     }
+}
+
+/// Servers that may not share a run.
+fn differing(message: String) -> BackendError {
+    let message = format!("{message}: servers of one run must serve one model; name it with --model");
+    BackendError { class: ErrorClass::BadRequest, message, tries: 0 }
+}
+
+/// The key and the headers that the settings name, none of them printable.
+fn headers(config: &Config) -> Result<HeaderMap, String> {
+    let mut headers = HeaderMap::new();
+    let secret = |value: &str, whose: &str| {
+        let mut value = HeaderValue::from_str(value)
+            .map_err(|_| format!("{whose} holds characters that no header can carry"))?;
+        value.set_sensitive(true);
+        Ok::<_, String>(value)
+    };
+    if let Some(key) = &config.api_key {
+        headers.insert(AUTHORIZATION, secret(&format!("Bearer {}", key.expose()), "the API key")?);
+    }
+    for (name, value) in &config.headers {
+        let parsed = HeaderName::from_bytes(name.as_bytes())
+            .map_err(|_| format!("header `{name}`: letters, digits and `-` make a header's name"))?;
+        headers.insert(parsed, secret(value.expose(), &format!("the value of header {name}"))?);
+    }
+    Ok(headers)
 }
 
 impl Backend for OpenAi {
@@ -204,6 +325,10 @@ impl Backend for OpenAi {
                 ("send_video_frames".to_owned(), self.config.send_video_frames.to_string()),
             ]),
         }
+    }
+
+    fn accepts(&self, _: &RunPlan) -> Result<(), String> {
+        Ok(())
     }
 
     fn complete<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<Completion, BackendError>> {

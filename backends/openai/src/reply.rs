@@ -1,45 +1,67 @@
-//! Reads replies; whatever is no whole chat completion is a failure.
+//! Reads replies; whatever is not a whole chat completion is a failure.
 
 use paravt_suite::backend::{Completion, ErrorClass, FinishReason, Usage};
+use paravt_suite::message::StructuredCall;
 use serde::Deserialize;
+use serde_json::Value;
 
-use crate::errors::{Failure, excerpt};
+use crate::errors::Failure;
+use crate::secret::Secrets;
 
 #[derive(Deserialize)]
 struct Reply {
-    choices: Vec<Choice>,
-    usage: Option<TokenCounts>,
+    choices: Option<Vec<Choice>>,
+    /// Some servers answer 200 and put what went wrong here, beside or instead of choices.
+    error: Option<Value>,
+    /// Counts are a courtesy: ones that cannot be read are none.
+    usage: Option<Value>,
 }
 
 #[derive(Deserialize)]
 struct Choice {
     message: Option<ReplyMessage>,
     finish_reason: Option<String>,
-    logprobs: Option<Logprobs>,
+    logprobs: Option<Value>,
     /// vLLM's `return_token_ids`.
-    token_ids: Option<Vec<u32>>,
+    token_ids: Option<Value>,
 }
 
 #[derive(Deserialize)]
 struct ReplyMessage {
-    content: Option<String>,
+    content: Option<Content>,
+    tool_calls: Option<Vec<Call>>,
+    /// The form before `tool_calls`.
+    function_call: Option<Function>,
+    /// SGLang, transformers serve, vLLM before 0.11.
+    reasoning_content: Option<String>,
+    /// vLLM since 0.11.
+    reasoning: Option<String>,
+    refusal: Option<String>,
 }
 
 #[derive(Deserialize)]
-struct TokenCounts {
-    #[serde(default)]
-    prompt_tokens: u64,
-    completion_tokens: Option<u64>,
+#[serde(untagged)]
+enum Content {
+    Text(String),
+    Parts(Vec<ContentPart>),
 }
 
 #[derive(Deserialize)]
-struct Logprobs {
-    content: Option<Vec<TokenLogprob>>,
+struct ContentPart {
+    text: Option<String>,
 }
 
 #[derive(Deserialize)]
-struct TokenLogprob {
-    logprob: f32,
+struct Call {
+    id: Option<String>,
+    function: Option<Function>,
+}
+
+#[derive(Deserialize)]
+struct Function {
+    name: Option<String>,
+    /// A JSON string; some servers write the object itself.
+    arguments: Option<Value>,
 }
 
 #[derive(Deserialize)]
@@ -52,79 +74,273 @@ struct Model {
     id: String,
 }
 
-fn malformed(message: String) -> Failure {
+fn malformed(message: impl Into<String>) -> Failure {
     Failure::new(ErrorClass::Malformed, message)
 }
 
-fn no_json(what: &str, error: &serde_json::Error, body: &[u8]) -> Failure {
-    malformed(format!("the reply is no {what} ({error}): {}", excerpt(&String::from_utf8_lossy(body))))
+fn not_json(what: &str, error: &serde_json::Error, body: &[u8], secrets: &Secrets) -> Failure {
+    malformed(format!("the reply is not a {what} ({error}): {}", secrets.excerpt(body)))
 }
 
-/// A completion. Only `content` is read, as the reference driver does: a server that splits
-/// reasoning off (`reasoning_content`) has to be told not to.
-pub fn completion(body: &[u8]) -> Result<Completion, Failure> {
+/// A completion: text, structured calls, thoughts, each as the server gives them.
+pub fn completion(body: &[u8], secrets: &Secrets) -> Result<Completion, Failure> {
     let reply: Reply =
-        serde_json::from_slice(body).map_err(|error| no_json("chat completion", &error, body))?;
-    let choice =
-        reply.choices.into_iter().next().ok_or_else(|| malformed("the reply has no choice".to_owned()))?;
-    let message = choice.message.ok_or_else(|| malformed("the choice has no message".to_owned()))?;
-    let text = match (message.content, &choice.finish_reason) {
-        (Some(text), _) => text,
-        // Nothing was generated, and the server says why: an empty answer.
-        (None, Some(_)) => String::new(),
-        (None, None) => {
-            return Err(malformed("the message has neither content nor a finish reason".to_owned()));
-        }
+        serde_json::from_slice(body).map_err(|error| not_json("chat completion", &error, body, secrets))?;
+    if let Some(error) = reply.error.filter(is_error) {
+        let class = if error["code"].as_u64().is_some_and(|code| (400..500).contains(&code)) {
+            ErrorClass::BadRequest
+        } else {
+            ErrorClass::Server
+        };
+        let text = error["message"].as_str().map_or_else(|| error.to_string(), str::to_owned);
+        return Err(Failure::new(class, format!("the server reports an error: {}", secrets.excerpt(text.as_bytes()))));
+    }
+    let choice = reply.choices.unwrap_or_default().into_iter().next();
+    let choice = choice.ok_or_else(|| malformed("the reply has no choice"))?;
+    let message = choice.message.ok_or_else(|| malformed("the choice has no message"))?;
+    if let Some(reason @ ("abort" | "error")) = choice.finish_reason.as_deref() {
+        let message = format!("the server broke the generation off (finish_reason `{reason}`)");
+        return Err(Failure::new(ErrorClass::Server, message));
+    }
+    let text = match message.content {
+        Some(Content::Text(text)) => text,
+        Some(Content::Parts(parts)) => parts.into_iter().filter_map(|part| part.text).collect(),
+        None => String::new(),
     };
-    Ok(Completion {
+    let calls = message.tool_calls.unwrap_or_default().into_iter().map(|call| (call.id, call.function));
+    let tool_calls: Vec<StructuredCall> = calls
+        .chain(message.function_call.map(|function| (None, Some(function))))
+        .map(|(id, function)| structured(id, function))
+        .collect();
+    let reasoning = message.reasoning_content.or(message.reasoning).filter(|text| !text.is_empty());
+    if text.is_empty() && tool_calls.is_empty() {
+        let words = empty(choice.finish_reason.as_deref(), reasoning.as_deref(), message.refusal.as_deref());
+        return Err(Failure::new(ErrorClass::EmptyReply, secrets.redact(&words)));
+    }
+    let usage = reply.usage.as_ref();
+    let mut completion = Completion {
         text,
+        tool_calls,
+        reasoning,
         finish_reason: choice.finish_reason.map(|reason| match reason.as_str() {
             "stop" => FinishReason::Stop,
             "length" => FinishReason::Length,
             _ => FinishReason::Other(reason),
         }),
-        usage: reply.usage.map(|usage| Usage {
-            prompt_tokens: usage.prompt_tokens,
-            completion_tokens: usage.completion_tokens.unwrap_or(0),
+        usage: usage.and_then(|usage| {
+            let prompt_tokens = count(&usage["prompt_tokens"]);
+            let completion_tokens = count(&usage["completion_tokens"]);
+            (prompt_tokens.is_some() || completion_tokens.is_some()).then(|| Usage {
+                prompt_tokens: prompt_tokens.unwrap_or(0),
+                completion_tokens: completion_tokens.unwrap_or(0),
+            })
         }),
-        token_ids: choice.token_ids,
-        logprobs: choice
-            .logprobs
-            .and_then(|logprobs| logprobs.content)
-            .map(|content| content.iter().map(|token| token.logprob).collect()),
+        token_ids: choice.token_ids.and_then(|ids| serde_json::from_value(ids).ok()),
+        logprobs: choice.logprobs.as_ref().and_then(logprobs),
         ..Completion::default()
-    })
+    };
+    scrub(&mut completion, secrets);
+    Ok(completion)
 }
 
-/// The first model of a list.
-pub fn first_model(body: &[u8]) -> Result<String, Failure> {
+/// `"error": null`, `false`, `{}` and `""` are no errors.
+fn is_error(value: &Value) -> bool {
+    match value {
+        Value::Null => false,
+        Value::Bool(set) => *set,
+        Value::String(text) => !text.is_empty(),
+        Value::Object(fields) => !fields.is_empty(),
+        Value::Array(items) => !items.is_empty(),
+        Value::Number(_) => true,
+    }
+}
+
+/// A whole number of tokens, also where it is written `10.0`.
+fn count(value: &Value) -> Option<u64> {
+    let float = || value.as_f64().filter(|value| *value >= 0.0 && value.fract() == 0.0 && *value < 1e15);
+    value.as_u64().or_else(|| float().map(|value| value as u64))
+}
+
+fn logprobs(value: &Value) -> Option<Vec<f32>> {
+    let tokens = value["content"].as_array()?;
+    tokens.iter().map(|token| token["logprob"].as_f64().map(|value| value as f32)).collect()
+}
+
+fn structured(id: Option<String>, function: Option<Function>) -> StructuredCall {
+    let (name, arguments) = function.map(|function| (function.name, function.arguments)).unwrap_or_default();
+    StructuredCall {
+        id: id.unwrap_or_default(),
+        name: name.unwrap_or_default(),
+        arguments: match arguments {
+            Some(Value::String(text)) => text,
+            Some(value) => value.to_string(),
+            None => String::new(),
+        },
+    }
+}
+
+/// Why a reply has nothing in it, in the server's words where it gives some.
+fn empty(finish_reason: Option<&str>, reasoning: Option<&str>, refusal: Option<&str>) -> String {
+    let mut message = format!(
+        "the reply has neither text nor tool calls (finish_reason {})",
+        finish_reason.map_or("absent".to_owned(), |reason| format!("`{reason}`"))
+    );
+    if let Some(refusal) = refusal.filter(|refusal| !refusal.is_empty()) {
+        message.push_str(&format!("; the server refuses: {}", refusal.chars().take(crate::EXCERPT).collect::<String>()));
+    }
+    match (reasoning, finish_reason) {
+        (Some(reasoning), Some("length")) => message.push_str(&format!(
+            "; the token limit was reached within the {} characters that the server's --reasoning-parser took \
+             as thoughts: raise --max-tokens or drop that flag",
+            reasoning.chars().count()
+        )),
+        (Some(reasoning), _) => message.push_str(&format!(
+            "; {} characters of it went to the thoughts (reasoning_content): start the server without \
+             --reasoning-parser",
+            reasoning.chars().count()
+        )),
+        (None, Some("tool_calls" | "function_call")) => message.push_str(
+            "; the server's tool parser took a call and gave none back: start it without --tool-call-parser \
+             and --enable-auto-tool-choice",
+        ),
+        _ => {}
+    }
+    message
+}
+
+/// A server may repeat the key that it was sent; a record may not hold it.
+fn scrub(completion: &mut Completion, secrets: &Secrets) {
+    secrets.scrub(&mut completion.text);
+    if let Some(reasoning) = &mut completion.reasoning {
+        secrets.scrub(reasoning);
+    }
+    if let Some(FinishReason::Other(reason)) = &mut completion.finish_reason {
+        secrets.scrub(reason);
+    }
+    for call in &mut completion.tool_calls {
+        for text in [&mut call.id, &mut call.name, &mut call.arguments] {
+            secrets.scrub(text);
+        }
+    }
+}
+
+/// The models of a list, in the server's order; at least one.
+pub fn models(body: &[u8], secrets: &Secrets) -> Result<Vec<String>, Failure> {
     let models: Models =
-        serde_json::from_slice(body).map_err(|error| no_json("list of models", &error, body))?;
-    let first = models.data.into_iter().next();
-    first.map(|model| model.id).ok_or_else(|| malformed("the server lists no model; name one".to_owned()))
+        serde_json::from_slice(body).map_err(|error| not_json("list of models", &error, body, secrets))?;
+    let names: Vec<String> = models.data.into_iter().map(|model| model.id).collect();
+    if names.is_empty() {
+        return Err(malformed("the server lists no model; name one with --model"));
+    }
+    if names.iter().any(|name| secrets.redact(name) != *name) {
+        return Err(malformed("the server's list of models repeats a key; name a model with --model"));
+    }
+    Ok(names)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
+
+    fn read(body: &Value) -> Result<Completion, Failure> {
+        completion(body.to_string().as_bytes(), &Secrets::default())
+    }
+
+    fn choice(message: Value, finish: &str) -> Value {
+        json!({"choices": [{"message": message, "finish_reason": finish}]})
+    }
 
     #[test]
     fn only_whole_completions_are_answers() {
-        let good = br#"{"choices":[{"message":{"content":"B"},"finish_reason":"length"}],"usage":{"prompt_tokens":3}}"#;
-        let found = completion(good).unwrap();
+        let good = json!({
+            "choices": [{"message": {"content": "B"}, "finish_reason": "length"}], "usage": {"prompt_tokens": 3},
+        });
+        let found = read(&good).unwrap();
         assert_eq!((found.text.as_str(), found.finish_reason), ("B", Some(FinishReason::Length)));
-        let empty = br#"{"choices":[{"message":{"content":null},"finish_reason":"stop"}]}"#;
-        assert_eq!(completion(empty).unwrap().text, "");
+        let good = good.to_string();
         for bad in [
             &good[..good.len() / 2],
-            b"",
-            b"<html>",
-            br#"{"choices":[]}"#,
-            br#"{"choices":[{"message":{"content":null}}]}"#,
-            br#"{"choices":[{"finish_reason":"stop"}]}"#,
-            br#"{"error":"x"}"#,
+            "",
+            "<html>",
+            r#"{"choices":[]}"#,
+            r#"{"choices":null}"#,
+            r#"{"choices":[{"finish_reason":"stop"}]}"#,
+            r#"{"choices":[{"message":{"content":5},"finish_reason":"stop"}]}"#,
         ] {
-            assert_eq!(completion(bad).unwrap_err().class, ErrorClass::Malformed);
+            assert_eq!(completion(bad.as_bytes(), &Secrets::default()).unwrap_err().class, ErrorClass::Malformed);
+        }
+    }
+
+    #[test]
+    fn a_reply_without_text_and_calls_is_an_error_with_its_reason() {
+        for (message, finish, words) in [
+            (json!({"content": null}), "stop", "finish_reason `stop`"),
+            (json!({"content": ""}), "stop", "neither text nor tool calls"),
+            (json!({}), "content_filter", "`content_filter`"),
+            (json!({"content": "", "tool_calls": []}), "tool_calls", "--tool-call-parser"),
+            (json!({"content": null, "reasoning_content": "hm"}), "length", "raise --max-tokens"),
+            (json!({"content": null, "reasoning": "hm"}), "stop", "2 characters"),
+            (json!({"content": null, "refusal": "I cannot"}), "stop", "I cannot"),
+        ] {
+            let failure = read(&choice(message, finish)).unwrap_err();
+            assert_eq!(failure.class, ErrorClass::EmptyReply);
+            assert!(failure.message.contains(words), "{}", failure.message);
+            assert!(!failure.retryable());
+        }
+        let without_reason = json!({"choices": [{"message": {"content": null}}]});
+        assert!(read(&without_reason).unwrap_err().message.contains("finish_reason absent"));
+    }
+
+    #[test]
+    fn errors_beside_choices_and_broken_generations_are_failures() {
+        let mut both = choice(json!({"content": "B"}), "stop");
+        both["error"] = json!({"message": "engine died", "code": 500});
+        let failure = read(&both).unwrap_err();
+        assert!(failure.class == ErrorClass::Server && failure.message.contains("engine died"));
+        both["error"] = Value::Null;
+        assert_eq!(read(&both).unwrap().text, "B");
+        let failure = read(&json!({"error": "x"})).unwrap_err();
+        assert_eq!(failure.class, ErrorClass::Server);
+        for finish in ["abort", "error"] {
+            assert_eq!(read(&choice(json!({"content": "The ans"}), finish)).unwrap_err().class, ErrorClass::Server);
+        }
+    }
+
+    #[test]
+    fn calls_and_thoughts_are_read_in_every_spelling() {
+        let message = json!({
+            "content": null, "reasoning": "hm",
+            "tool_calls": [
+                {"id": "a", "type": "function", "function": {"name": "crop_video", "arguments": "{\"start_time\": 1}"}},
+                {"function": {"name": "crop_video", "arguments": {"start_time": 2}}},
+            ],
+        });
+        let found = read(&choice(message, "tool_calls")).unwrap();
+        assert_eq!(found.text, "");
+        assert_eq!(found.reasoning.as_deref(), Some("hm"));
+        let arguments: Vec<&str> = found.tool_calls.iter().map(|call| call.arguments.as_str()).collect();
+        assert_eq!(arguments, [r#"{"start_time": 1}"#, r#"{"start_time":2}"#]);
+        let old = json!({"content": null, "function_call": {"name": "crop_video", "arguments": "{}"}});
+        assert_eq!(read(&choice(old, "function_call")).unwrap().tool_calls.len(), 1);
+        let parts = json!({"content": [{"type": "text", "text": "A"}, {"type": "text", "text": "B"}]});
+        assert_eq!(read(&choice(parts, "stop")).unwrap().text, "AB");
+    }
+
+    #[test]
+    fn odd_counts_cost_no_answer() {
+        for (usage, wanted) in [
+            (json!({"prompt_tokens": 10.0, "completion_tokens": 2}), Some((10, 2))),
+            (json!({"prompt_tokens": -5, "completion_tokens": 2}), Some((0, 2))),
+            (json!({"prompt_tokens": null}), None),
+            (json!("many"), None),
+        ] {
+            let mut body = choice(json!({"content": "B"}), "stop");
+            body["usage"] = usage;
+            body["choices"][0]["logprobs"] = json!({"content": [{"logprob": null}]});
+            let found = read(&body).unwrap();
+            assert_eq!(found.usage.map(|usage| (usage.prompt_tokens, usage.completion_tokens)), wanted);
+            assert_eq!((found.text.as_str(), found.logprobs), ("B", None));
         }
     }
 }

@@ -16,6 +16,7 @@ use paravt_suite::backend::{
     Backend as _, BackendError, CallId, Completion, ErrorClass, Generation, Request,
 };
 use paravt_suite::message::{Message, Role};
+use paravt_suite::settings::RequestSettings;
 use serde_json::json;
 use tokio::sync::Semaphore;
 
@@ -96,7 +97,10 @@ fn config(urls: Vec<String>) -> Config {
         max_tries: 3,
         retry_pause: Duration::from_millis(1),
         max_requests: 64,
+        max_reply: 1 << 20,
         send_video_frames: false,
+        settings: RequestSettings::default(),
+        headers: Vec::new(),
     }
 }
 
@@ -109,6 +113,7 @@ async fn ask(client: &OpenAi) -> Result<Completion, BackendError> {
         id: CallId { sample: "s".into(), step: "turn0".into() },
         messages: vec![Message::text(Role::User, "A or B?")],
         generation: Generation::greedy(8),
+        tools: None,
     };
     client.complete(&request).await
 }

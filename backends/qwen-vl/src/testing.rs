@@ -270,6 +270,7 @@ fn request(case: &Case) -> Request {
         id: CallId { sample: case.name.clone(), step: "turn0".to_owned() },
         messages: case.conversation(),
         generation: Generation { logprobs: true, ..Generation::greedy(64) },
+        tools: None,
     }
 }
 

@@ -59,6 +59,9 @@ impl Replay {
                 text: call.text.clone(),
                 finish_reason: call.finish_reason.clone(),
                 usage: call.usage,
+                tool_calls: call.tool_calls.clone(),
+                reasoning: call.reasoning.clone(),
+                rebuilt: call.rebuilt,
                 latency: Duration::ZERO,
                 ..Completion::default()
             }),

@@ -14,6 +14,7 @@ use paravt_suite::record::{
 };
 use paravt_suite::run::{Channel, CropMode, GroupSizes, Host, Manifest, RUN_VERSION, RunPlan, Selection};
 use paravt_suite::sample::{Gold, Question, Sample, Tags};
+use paravt_suite::settings::{RequestSettings, ToolDialect};
 use paravt_suite::task::{Breakdown, HubSource, Metric, TaskSpec};
 
 /// The longest title of the seven splits.
@@ -64,6 +65,8 @@ pub fn manifest(task: TaskSpec, profile: Profile, expected: usize) -> Manifest {
             max_tokens: 2048,
             temperature: 0.0,
             seed: None,
+            dialect: ToolDialect::Text,
+            request: RequestSettings::default(),
         },
         protocol_hash: "0123".into(),
         protocol: "paravt".into(),
@@ -118,9 +121,8 @@ pub fn record(task: &str, profile: Profile, row: usize, value: f64) -> Record {
                 step: "turn0".into(),
                 conversation: "0".into(),
                 text: "B".into(),
-                finish_reason: None,
                 usage: Some(Usage { prompt_tokens: 1000, completion_tokens: 10 }),
-                error: None,
+                ..ModelCall::default()
             }],
             final_text: "B".into(),
             ..Transcript::default()

@@ -58,6 +58,7 @@ pub fn protocol() -> Protocol {
         // Without the question: what a sub-agent sees does not depend on why it was asked.
         subagent_prompt: Template::parse("From {start} to {end} s: list what you see with times."),
         frame_label: Some(Template::parse("{time}")),
+        chat_tools: None,
         max_tokens: 256,
     }
 }

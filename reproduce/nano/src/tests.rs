@@ -15,6 +15,7 @@ use paravt_suite::profile::Profile;
 use paravt_suite::protocol::PromptMode;
 use paravt_suite::record::{Record, RecordedMessage};
 use paravt_suite::run::{Channel, CropMode, RunPlan};
+use paravt_suite::settings::{RequestSettings, ToolDialect};
 use rand::SeedableRng as _;
 use rand::rngs::StdRng;
 
@@ -94,6 +95,8 @@ fn drive(turns: &[Turn], case: &Case<'_>, mode: PromptMode, max_parallel: usize)
             max_tokens: 256,
             temperature: 0.0,
             seed: None,
+            dialect: ToolDialect::Text,
+            request: RequestSettings::default(),
         },
         frames: Arc::new(CachedFrames::default()),
     };

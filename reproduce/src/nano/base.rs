@@ -64,7 +64,7 @@ pub async fn examine(backend: &dyn Backend, rows: usize) -> Result<Vec<(&'static
             let id = CallId { sample: format!("{}-{number}", kind.as_str()), step: "turn0".to_owned() };
             let generation =
                 Generation::greedy(256);
-            asked.push((Request { id, messages, generation }, wanted));
+            asked.push((Request::new(id, messages, generation), wanted));
         }
         let answers = try_join_all(asked.iter().map(|(request, _)| backend.complete(request))).await?;
         let right = answers.iter().zip(&asked).filter(|(answer, (_, wanted))| answer.text == *wanted);

@@ -6,6 +6,7 @@ use paravt_nano::{TrainingSizes, WorldOptions};
 use paravt_suite::profile::Profile;
 use paravt_suite::protocol::PromptMode;
 use paravt_suite::run::{Channel, CropMode, RunPlan};
+use paravt_suite::settings::{RequestSettings, ToolDialect};
 use paravt_train::rl::RlConfig;
 use paravt_train::sft::SftConfig;
 use serde::{Deserialize, Serialize};
@@ -196,6 +197,8 @@ impl NanoRecipe {
             max_tokens: evaluate.max_tokens,
             temperature: 0.0,
             seed: None,
+            dialect: ToolDialect::Auto,
+            request: RequestSettings::default(),
         }
     }
 }

@@ -19,6 +19,7 @@ use paravt_suite::protocol::{PromptMode, Protocol};
 use paravt_suite::record::{Record, RecordedPart, ToolCall, ToolOutcome};
 use paravt_suite::run::{Channel, CropMode, RunPlan};
 use paravt_suite::sample::Sample;
+use paravt_suite::settings::{RequestSettings, ToolDialect};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
@@ -272,6 +273,8 @@ impl Roller {
                 max_tokens: self.config.max_new_tokens,
                 temperature: self.config.temperature,
                 seed: None,
+                dialect: ToolDialect::Text,
+                request: RequestSettings::default(),
             },
             frames: Arc::clone(&self.frames),
         };

@@ -7,6 +7,7 @@ mod exit;
 mod launch;
 mod memory;
 mod registry;
+mod request;
 mod threads;
 
 use clap::{Parser, Subcommand};

@@ -5,11 +5,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::engines::{self, EngineArgs, EngineName};
-use anyhow::{Context as _, bail};
+use crate::request::RequestArgs;
+use anyhow::{Context as _, bail, ensure};
 use paravt_backend_candle::Compute;
 use paravt_backend_openai::{Config, OpenAi, Secret};
 use paravt_backend_replay::Replay;
 use paravt_suite::backend::Backend;
+use paravt_suite::profile::Profile;
+use paravt_suite::run::RunPlan;
+use paravt_suite::settings::RequestSettings;
 use paravt_suite::task::{DataRoot, Task};
 use paravt_task_charades_sta::CharadesSta;
 use paravt_task_longvideobench::LongVideoBench;
@@ -134,17 +138,21 @@ pub struct BackendArgs {
     /// Seconds that one try of a request may take.
     #[arg(long, default_value_t = 1800.0, value_name = "SECONDS")]
     request_timeout: f64,
-    /// Tries of one request, the first one included.
-    #[arg(long, default_value_t = 3, value_name = "N")]
-    tries: u32,
+    /// Tries of one request, the first one included [default: 9 under release and paper, as the
+    /// released driver and its client together; 3 otherwise].
+    #[arg(long, value_name = "N")]
+    tries: Option<u32>,
     /// Seconds before the second try, twice as many before the third, and so on; up to a third of
     /// this is added at random.
     #[arg(long, default_value_t = 1.5, value_name = "SECONDS")]
     retry_pause: f64,
-    /// Most requests in flight at once, over all servers; halved whenever a server pushes back, and
+    /// Maximum of requests in flight, over all servers; halved whenever a server pushes back, and
     /// grown again.
     #[arg(long, default_value_t = 64, value_name = "N")]
     max_requests: usize,
+    /// Maximum size of one reply; a larger one is an error.
+    #[arg(long, default_value_t = 32 << 20, value_name = "BYTES")]
+    max_reply_bytes: usize,
     /// With --channel video: ask the server (vLLM `media_io_kwargs`) for the profile's frames of a
     /// video, 32 under release and paper, 64 under strict; without, the server's own count holds.
     #[arg(long)]
@@ -153,6 +161,8 @@ pub struct BackendArgs {
     /// uses; a server does not tell].
     #[arg(long, value_name = "N")]
     gpus: Option<u32>,
+    #[command(flatten)]
+    request: RequestArgs,
     #[command(flatten)]
     engine: EngineArgs,
 }
@@ -177,11 +187,25 @@ impl BackendArgs {
         })
     }
 
-    /// Starts the backend for one split; an in-process engine once for all of them.
-    pub async fn build(&self, task: &str) -> anyhow::Result<Arc<dyn Backend>> {
+    /// How tool calls travel, and the settings of every request.
+    pub fn request(&self) -> &RequestArgs {
+        &self.request
+    }
+
+    /// Starts the backend for one split; an in-process engine once for all of them. A plan that the backend
+    /// cannot honour is an error.
+    pub async fn build(&self, task: &str, plan: Option<&RunPlan>) -> anyhow::Result<Arc<dyn Backend>> {
+        let backend = self.start(task, plan).await?;
+        if let Some(plan) = plan {
+            backend.accepts(plan).map_err(anyhow::Error::msg)?;
+        }
+        Ok(backend)
+    }
+
+    async fn start(&self, task: &str, plan: Option<&RunPlan>) -> anyhow::Result<Arc<dyn Backend>> {
         match self.backend {
             BackendName::Openai => {
-                let backend = OpenAi::connect(self.config()?).await?;
+                let backend = OpenAi::connect(self.config(plan)?).await?;
                 Ok(Arc::new(backend))
             }
             BackendName::Replay => {
@@ -194,7 +218,7 @@ impl BackendArgs {
         }
     }
 
-    fn config(&self) -> anyhow::Result<Config> {
+    fn config(&self, plan: Option<&RunPlan>) -> anyhow::Result<Config> {
         let from_env = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
         let mut base_urls = self.base_url.clone();
         if base_urls.is_empty() {
@@ -204,18 +228,47 @@ impl BackendArgs {
             bail!("no server: give --base-url or set OPENAI_BASE_URL");
         }
         let seconds = |name: &str, value: f64| {
-            std::time::Duration::try_from_secs_f64(value)
-                .with_context(|| format!("{name}: {value} is no time"))
+            ensure!((0.0..=LONGEST_SECONDS).contains(&value), "{name}: {value} is not between 0 and {LONGEST_SECONDS} seconds");
+            Ok(std::time::Duration::from_secs_f64(value))
+        };
+        let settings = match plan {
+            Some(plan) => plan.request.clone(),
+            None => self.request.settings()?,
         };
         Ok(Config {
             base_urls,
             model: self.model.clone(),
             api_key: from_env("OPENAI_API_KEY").map(Secret::new),
             timeout: seconds("--request-timeout", self.request_timeout)?,
-            max_tries: self.tries.max(1),
+            max_tries: self.tries.unwrap_or_else(|| default_tries(plan)).max(1),
             retry_pause: seconds("--retry-pause", self.retry_pause)?,
             max_requests: self.max_requests.max(1),
+            max_reply: self.max_reply_bytes,
             send_video_frames: self.send_video_frames,
+            headers: header_values(&settings)?,
+            settings,
         })
     }
+}
+
+/// Longest time that a flag may name: 30 days.
+const LONGEST_SECONDS: f64 = 2_592_000.0;
+
+/// The released driver tries three times, its client three times within each (ParaVT cf55249
+/// paravt/eval/driver.py `_completion_with_retry`; `max_retries` of openai-python is 2).
+fn default_tries(plan: Option<&RunPlan>) -> u32 {
+    match plan.map(|plan| plan.profile) {
+        Some(Profile::Release | Profile::Paper) => 9,
+        Some(Profile::Strict) | None => 3,
+    }
+}
+
+/// The values of the headers that the settings name, from the environment.
+fn header_values(settings: &RequestSettings) -> anyhow::Result<Vec<(String, Secret)>> {
+    let value = |(name, variable): (&String, &String)| {
+        let value = std::env::var(variable).ok().filter(|value| !value.is_empty());
+        let value = value.with_context(|| format!("header {name}: the environment variable {variable} is not set"))?;
+        Ok((name.clone(), Secret::new(value)))
+    };
+    settings.header_env.iter().map(value).collect()
 }

@@ -4,16 +4,16 @@ use std::sync::Arc;
 
 use futures::future::join_all;
 
-use super::{Session, protocol_error};
-use crate::backend::{BackendError, Completion};
+use super::{Answer, Session, protocol_error};
 use crate::frames::FrameSet;
 use crate::media::VideoRequest;
-use crate::message::{Message, Part, Role};
+use crate::message::{Content, Message, Part, Role, StructuredCall};
 use crate::profile::MalformedCall;
 use crate::protocol::render;
 use crate::python::PyValue;
 use crate::record::{SampleError, SampleErrorClass, ToolCall, ToolOutcome, conversation_hash};
 use crate::run::CropMode;
+use crate::settings::ToolDialect;
 use crate::toolcall;
 
 /// Frames of a crop at one per second, at most this many (`crop_frames` upstream).
@@ -31,14 +31,19 @@ enum Looked {
 struct SubCall {
     step: String,
     conversation: String,
-    answer: Result<Completion, BackendError>,
+    answer: Answer,
 }
 
 impl Session<'_> {
     /// Runs the calls of one turn and appends one user message each.
     ///
     /// The path that the model wrote is never used: a crop is always of the sample's own video.
-    pub(super) async fn run_tools(&mut self, turn: usize, calls: &[PyValue]) -> Result<(), SampleError> {
+    pub(super) async fn run_tools(
+        &mut self,
+        turn: usize,
+        calls: &[PyValue],
+        structured: &[StructuredCall],
+    ) -> Result<(), SampleError> {
         let windows: Vec<_> = calls.iter().map(toolcall::window).collect();
         if self.agent.plan.switches.malformed_call == MalformedCall::SampleError
             && let Some(error) = windows.iter().find_map(|window| window.as_ref().err())
@@ -50,12 +55,13 @@ impl Session<'_> {
         let looks = windows.iter().enumerate().map(|(index, window)| self.look(turn, index, window));
         let results = join_all(looks).await;
 
-        let mut failed = None;
+        let native = self.agent.plan.dialect == ToolDialect::Native;
+        let (mut failed, mut shown) = (None, Vec::new());
         for (index, (looked, seconds, sub_call)) in results.into_iter().enumerate() {
             self.measured.media_seconds += seconds;
             if let Some(sub) = sub_call {
                 self.note_call(&sub.step, sub.conversation, &sub.answer);
-                if let Err(error) = sub.answer {
+                if let Some(error) = sub.answer.error {
                     failed.get_or_insert(SampleError {
                         class: SampleErrorClass::ApiInLoop,
                         message: error.to_string(),
@@ -66,7 +72,10 @@ impl Session<'_> {
             let (start, end) = *windows[index].as_ref().unwrap_or(&(f64::NAN, f64::NAN));
             let (message, outcome) =
                 self.respond(start, end, looked).map_err(|error| protocol_error("tool", &error))?;
-            self.messages.push(message);
+            match structured.get(index).filter(|_| native) {
+                Some(call) => self.messages.push(as_tool_result(&call.id, message, &mut shown)),
+                None => self.messages.push(message),
+            }
             self.transcript.tool_calls.push(ToolCall {
                 turn,
                 index,
@@ -75,6 +84,9 @@ impl Session<'_> {
                 end: Some(end).filter(|value| value.is_finite()),
                 outcome,
             });
+        }
+        if !shown.is_empty() {
+            self.messages.push(Message::parts(Role::User, shown));
         }
         failed.map_or(Ok(()), Err)
     }
@@ -130,11 +142,11 @@ impl Session<'_> {
         parts.push(Part::Text(prompt));
         let messages = vec![Message::parts(Role::User, parts)];
         let request = self.agent.request(self.sample, &step, messages, self.agent.plan.max_tokens);
-        let answer = self.agent.backend.complete(&request).await;
+        let answer = self.agent.ask(&request).await;
         let conversation = conversation_hash(&request.messages);
-        let looked = match &answer {
-            Ok(completion) => Looked::Summary(set, completion.text.clone()),
-            Err(error) => Looked::Failed(error.to_string()),
+        let looked = match (&answer.completion, &answer.error) {
+            (Some(completion), None) => Looked::Summary(set, completion.text.clone()),
+            (_, error) => Looked::Failed(error.as_ref().map(ToString::to_string).unwrap_or_default()),
         };
         (looked, Some(SubCall { step, conversation, answer }))
     }
@@ -166,5 +178,28 @@ impl Session<'_> {
                 (Message::text(Role::User, response), ToolOutcome::Malformed { reason })
             }
         })
+    }
+}
+
+/// A response as the chat API has it: text with the call's id. Not every server takes images in a message
+/// of role `tool`, so a crop's frames follow in one user message after the turn's last result, each
+/// crop's before the text that names its window.
+fn as_tool_result(id: &str, response: Message, shown: &mut Vec<Part>) -> Message {
+    let bare = |text: &str| {
+        let inner = text.strip_prefix("<tool_response>").and_then(|text| text.strip_suffix("</tool_response>"));
+        inner.unwrap_or(text).trim().to_owned()
+    };
+    match response.content {
+        Content::Text(text) => Message::tool_result(id, bare(&text)),
+        Content::Parts(parts) => {
+            // The last part is the response's text; labels of frames stay with their frames.
+            let text = match parts.last() {
+                Some(Part::Text(text)) => bare(text),
+                _ => String::new(),
+            };
+            shown.extend(parts[..parts.len().saturating_sub(1)].iter().cloned());
+            shown.push(Part::Text(text.clone()));
+            Message::tool_result(id, text)
+        }
     }
 }

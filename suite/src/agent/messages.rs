@@ -19,7 +19,7 @@ impl Session<'_> {
             let message = format!("{}: no such video; run `paravt-bench data check`", video.display());
             return Err(SampleError { class: SampleErrorClass::VideoMissing, message, step: "open".into() });
         }
-        let system = render::system_text(&self.agent.protocol, plan.mode)
+        let system = render::dialect_system_text(&self.agent.protocol, plan.mode, plan.dialect)
             .map_err(|error| protocol_error("open", &error))?
             .to_owned();
         let (mut parts, duration) = match plan.channel {

@@ -2,6 +2,7 @@
 
 mod crops;
 mod messages;
+mod reply;
 #[cfg(test)]
 mod tests;
 
@@ -19,6 +20,7 @@ use crate::record::{
 use crate::run::RunPlan;
 use crate::sample::Sample;
 use crate::scoring;
+use crate::settings::ToolDialect;
 use crate::toolcall;
 
 /// Everything that is the same for all samples of a run.
@@ -100,14 +102,16 @@ impl Session<'_> {
     async fn converse(&mut self) -> Result<String, SampleError> {
         self.open().await?;
         if !self.agent.plan.mode.is_agentic() {
-            let completion = self.call("turn0", self.agent.plan.max_tokens, SampleErrorClass::Api).await?;
+            let limit = self.agent.plan.max_tokens;
+            let completion = self.call("turn0", limit, None, SampleErrorClass::Api).await?;
             return Ok(completion.text);
         }
         for turn in 0..=self.agent.plan.max_turns {
             let step = format!("turn{turn}");
+            let tools = self.agent.tools();
             let completion =
-                self.call(&step, self.agent.plan.max_tokens, SampleErrorClass::ApiInLoop).await?;
-            let calls = toolcall::parse_driver(&completion.text);
+                self.call(&step, self.agent.plan.max_tokens, tools, SampleErrorClass::ApiInLoop).await?;
+            let calls = reply::calls(&self.agent.plan, &completion);
             if calls.is_empty() {
                 return Ok(completion.text);
             }
@@ -116,8 +120,14 @@ impl Session<'_> {
                 cap => cap.min(calls.len()),
             };
             self.transcript.dropped_calls += calls.len() - cap;
-            self.messages.push(Message::text(Role::Assistant, completion.text));
-            self.run_tools(turn, &calls[..cap]).await?;
+            self.messages.push(match self.agent.plan.dialect {
+                // The chat API wants a result for every call that stands in the message.
+                ToolDialect::Native => {
+                    Message::calls(completion.text, completion.tool_calls.iter().take(cap).cloned().collect())
+                }
+                ToolDialect::Text | ToolDialect::Auto => Message::text(Role::Assistant, completion.text),
+            });
+            self.run_tools(turn, &calls[..cap], &completion.tool_calls).await?;
             if turn + 1 == self.agent.plan.max_turns {
                 return self.force().await;
             }
@@ -132,7 +142,8 @@ impl Session<'_> {
             .map_err(|error| protocol_error("force", &error))?;
         self.messages.push(Message::text(Role::User, force.text.as_str()));
         self.transcript.forced = true;
-        let completion = self.call("force", force.max_tokens, SampleErrorClass::ApiInLoop).await?;
+        // No tools: the reply is the answer, and not every server has a `tool_choice` that forbids calls.
+        let completion = self.call("force", force.max_tokens, None, SampleErrorClass::ApiInLoop).await?;
         Ok(completion.text)
     }
 
@@ -141,15 +152,18 @@ impl Session<'_> {
         &mut self,
         step: &str,
         max_tokens: u32,
+        tools: Option<Arc<Vec<serde_json::Value>>>,
         class: SampleErrorClass,
     ) -> Result<Completion, SampleError> {
         // The messages travel with the request and come back: frames are shared, text is not copied.
-        let request = self.agent.request(self.sample, step, std::mem::take(&mut self.messages), max_tokens);
-        let answer = self.agent.backend.complete(&request).await;
+        let messages = std::mem::take(&mut self.messages);
+        let mut request = self.agent.request(self.sample, step, messages, max_tokens);
+        request.tools = tools;
+        let answer = self.agent.ask(&request).await;
         let conversation = conversation_hash(&request.messages);
         self.messages = request.messages;
         self.note_call(step, conversation, &answer);
-        match answer {
+        match answer.usable() {
             Ok(completion) => {
                 self.last_truncated = completion.finish_reason == Some(FinishReason::Length);
                 Ok(completion)
@@ -159,49 +173,80 @@ impl Session<'_> {
     }
 
     /// Writes a call into the transcript; what varies from run to run goes to `measured`.
-    fn note_call(&mut self, step: &str, conversation: String, answer: &Result<Completion, BackendError>) {
-        let call = match answer {
-            Ok(completion) => {
-                self.measured.call_seconds.push(completion.latency.as_secs_f64());
-                self.measured.call_retries.push(completion.retries);
-                self.transcript.truncated |= completion.finish_reason == Some(FinishReason::Length);
-                ModelCall {
-                    step: step.to_owned(),
-                    conversation,
-                    text: completion.text.clone(),
-                    finish_reason: completion.finish_reason.clone(),
-                    usage: completion.usage,
-                    error: None,
-                }
+    fn note_call(&mut self, step: &str, conversation: String, answer: &Answer) {
+        let mut call = ModelCall { step: step.to_owned(), conversation, ..ModelCall::default() };
+        call.error = answer.error.clone();
+        if let Some(completion) = &answer.completion {
+            self.measured.call_seconds.push(completion.latency.as_secs_f64());
+            self.measured.call_retries.push(completion.retries);
+            self.transcript.truncated |= completion.finish_reason == Some(FinishReason::Length);
+            if call.error.is_none() {
+                call.text.clone_from(&completion.text);
             }
-            Err(error) => {
-                self.measured.call_seconds.push(0.0);
-                self.measured.call_retries.push(error.tries.saturating_sub(1));
-                ModelCall {
-                    step: step.to_owned(),
-                    conversation,
-                    text: String::new(),
-                    finish_reason: None,
-                    usage: None,
-                    error: Some(error.clone()),
-                }
-            }
-        };
+            call.finish_reason.clone_from(&completion.finish_reason);
+            call.usage = completion.usage;
+            call.tool_calls.clone_from(&completion.tool_calls);
+            call.reasoning.clone_from(&completion.reasoning);
+            call.rebuilt = completion.rebuilt;
+        } else {
+            self.measured.call_seconds.push(0.0);
+            let tries = answer.error.as_ref().map_or(0, |error| error.tries);
+            self.measured.call_retries.push(tries.saturating_sub(1));
+        }
         self.transcript.calls.push(call);
     }
 }
 
-impl Agent {
-    fn request(&self, sample: &Sample, step: &str, messages: Vec<Message>, max_tokens: u32) -> Request {
-        Request {
-            id: CallId { sample: sample.uid.clone(), step: step.to_owned() },
-            messages,
-            generation: Generation {
-                temperature: self.plan.temperature,
-                seed: self.plan.seed,
-                ..Generation::greedy(max_tokens)
-            },
+/// What came of one model call: a completion that is used, one that cannot be (kept for the record), or none.
+struct Answer {
+    completion: Option<Completion>,
+    error: Option<BackendError>,
+}
+
+impl Answer {
+    fn usable(self) -> Result<Completion, BackendError> {
+        match (self.completion, self.error) {
+            (Some(completion), None) => Ok(completion),
+            (_, Some(error)) => Err(error),
+            (None, None) => unreachable!("a call ends with a completion or an error"),
         }
+    }
+}
+
+impl Agent {
+    /// One model call, its reply read as dialect and profile say.
+    async fn ask(&self, request: &Request) -> Answer {
+        match self.backend.complete(request).await {
+            Ok(completion) => {
+                let (offered, limit) = (request.tools.is_some(), request.generation.max_tokens);
+                let (completion, error) =
+                    reply::read(&self.plan, &request.id.step, offered, limit, completion);
+                Answer { completion: Some(completion), error }
+            }
+            Err(error) => Answer { completion: None, error: Some(error) },
+        }
+    }
+
+    /// Tools that a turn offers by the chat API.
+    fn tools(&self) -> Option<Arc<Vec<serde_json::Value>>> {
+        let chat = self.protocol.chat_tools.as_ref().filter(|_| self.plan.dialect == ToolDialect::Native)?;
+        Some(Arc::new(vec![chat.definition.clone()]))
+    }
+
+    fn request(&self, sample: &Sample, step: &str, messages: Vec<Message>, max_tokens: u32) -> Request {
+        let id = CallId { sample: sample.uid.clone(), step: step.to_owned() };
+        let settings = &self.plan.request;
+        let generation = Generation {
+            max_tokens,
+            temperature: self.plan.temperature,
+            top_p: settings.top_p,
+            top_k: settings.top_k,
+            repetition_penalty: settings.repetition_penalty,
+            stop: settings.stop.clone(),
+            seed: self.plan.seed,
+            logprobs: false,
+        };
+        Request::new(id, messages, generation)
     }
 }
 

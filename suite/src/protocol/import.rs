@@ -134,6 +134,7 @@ pub fn import(files: &Files, unpinned: bool) -> Result<Protocol, ImportError> {
         subagent_response: own.subagent_response,
         subagent_prompt: own.subagent_prompt,
         frame_label: None,
+        chat_tools: None,
         max_tokens: driver.integer("DEFAULT_MAX_TOKENS")?,
     })
 }

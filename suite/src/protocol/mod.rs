@@ -109,8 +109,21 @@ pub struct Protocol {
     /// shows bare frames, its training labels them (spec/training.md §2).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frame_label: Option<Template>,
+    /// The tool for the chat API; a protocol without it has no dialect `native`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chat_tools: Option<ChatTools>,
     /// Default token limit of a turn.
     pub max_tokens: u32,
+}
+
+/// What dialect `native` needs of a protocol.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ChatTools {
+    /// Definition of the tool, as `tools` of the chat API has it.
+    pub definition: serde_json::Value,
+    /// System texts that do not say how a call is written, by mode; a mode that is absent has its own text.
+    pub system: BTreeMap<PromptMode, String>,
 }
 
 impl Protocol {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Force, Instructions, PromptMode, Protocol, Source, Template, VideoPathSuffix};
+use super::{ChatTools, Force, Instructions, PromptMode, Protocol, Source, Template, VideoPathSuffix};
 
 /// What every tool mode says about the tool.
 const TOOL: &str = r#"You have one tool, crop_video. It shows you a window of this video in detail: up to 16 frames, one per second. Call it like this, with times in seconds from the start of the video:
@@ -14,28 +14,62 @@ const TOOL: &str = r#"You have one tool, crop_video. It shows you a window of th
 const ANSWER: &str =
     "Put your final answer between <answer> and </answer>, once, and nothing else inside the tags.";
 
+/// The same where the chat API says how a call is written.
+const CHAT_TOOL: &str = "You have one tool, crop_video. It shows you a window of this video in detail: up to 16 \
+                         frames, one per second. Give times in seconds from the start of the video.";
+
 fn system() -> BTreeMap<PromptMode, String> {
-    let look = "You answer questions about a video.";
-    BTreeMap::from([
-        (PromptMode::Direct, format!("{look} You see frames sampled evenly over its whole length. {ANSWER}")),
+    let mut texts = tool_modes(TOOL);
+    texts.extend([
+        (PromptMode::Direct, format!("{LOOK} You see frames sampled evenly over its whole length. {ANSWER}")),
         (
             PromptMode::Reasoning,
             format!(
-                "{look} Reason first, between <think> and </think>, about what the frames show. {ANSWER}"
+                "{LOOK} Reason first, between <think> and </think>, about what the frames show. {ANSWER}"
             ),
         ),
-        (PromptMode::AgenticGeneral, format!("{look} {TOOL}\n{ANSWER}")),
-        (PromptMode::AgenticMinimal, TOOL.to_owned()),
+    ]);
+    texts
+}
+
+const LOOK: &str = "You answer questions about a video.";
+
+/// The texts of the modes that have the tool.
+fn tool_modes(tool: &str) -> BTreeMap<PromptMode, String> {
+    BTreeMap::from([
+        (PromptMode::AgenticGeneral, format!("{LOOK} {tool}\n{ANSWER}")),
+        (PromptMode::AgenticMinimal, tool.to_owned()),
         (
             PromptMode::Native,
             format!(
-                "{look} The frames you see first are an overview, sampled evenly over its whole length; what is \
-                 short may fall between them. {TOOL}\nWhere several windows could matter, write several calls \
+                "{LOOK} The frames you see first are an overview, sampled evenly over its whole length; what is \
+                 short may fall between them. {tool}\nWhere several windows could matter, write several calls \
                  in one turn: they run at the same time. Think between <think> and </think> before you call or \
                  answer. {ANSWER}"
             ),
         ),
     ])
+}
+
+/// `tools` of the chat API.
+fn chat_tools() -> ChatTools {
+    let time = |what: &str| serde_json::json!({"type": "number", "description": what});
+    let definition = serde_json::json!({
+        "type": "function",
+        "function": {
+            "name": "crop_video",
+            "description": "Shows a window of the video in detail: up to 16 frames, one per second.",
+            "parameters": {
+                "type": "object",
+                "properties": {
+                    "start_time": time("Start of the window, in seconds from the start of the video."),
+                    "end_time": time("End of the window, in seconds from the start of the video."),
+                },
+                "required": ["start_time", "end_time"],
+            },
+        },
+    });
+    ChatTools { definition, system: tool_modes(CHAT_TOOL) }
 }
 
 fn force(text: &str, max_tokens: u32) -> Force {
@@ -110,6 +144,7 @@ pub fn protocol() -> Protocol {
              question yourself.",
         ),
         frame_label: None,
+        chat_tools: Some(chat_tools()),
         max_tokens: 2048,
     }
 }

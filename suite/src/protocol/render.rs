@@ -8,6 +8,7 @@ use crate::message::{Image, Part};
 use crate::profile::Switches;
 use crate::python::fixed1;
 use crate::sample::{QuestionKind, Sample};
+use crate::settings::ToolDialect;
 
 /// What a protocol cannot render.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -53,6 +54,23 @@ fn slot(what: &str) -> impl Fn(UnknownSlot) -> RenderError + '_ {
 pub fn system_text(protocol: &Protocol, mode: PromptMode) -> Result<&str, RenderError> {
     let text = protocol.system.get(&mode).map(String::as_str);
     text.ok_or_else(|| no_text(protocol, format!("mode {mode}")))
+}
+
+/// The system text of a mode where calls travel by a dialect: under `native` the chat API says how a call
+/// is written, and the text does not.
+///
+/// # Errors
+/// The protocol does not have the mode.
+pub fn dialect_system_text(
+    protocol: &Protocol,
+    mode: PromptMode,
+    dialect: ToolDialect,
+) -> Result<&str, RenderError> {
+    let chat = protocol.chat_tools.as_ref().filter(|_| dialect == ToolDialect::Native);
+    match chat.and_then(|chat| chat.system.get(&mode)) {
+        Some(text) => Ok(text),
+        None => system_text(protocol, mode),
+    }
 }
 
 /// The user text of a sample. `video_name` is the file's name; `duration` is in seconds, where known.

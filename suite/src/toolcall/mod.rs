@@ -6,12 +6,14 @@ mod hermes;
 mod python_call;
 mod python_source;
 mod python_value;
+mod structured;
 
 pub use crate::python::PyValue;
 pub use driver::{CallError, parse_driver, parse_video_zoom, time_value, window};
 pub use hermes::{Extracted, ExtractedCall, extract_hermes, has_parseable_tool_call};
 pub use python_call::{PythonCall, parse_python_function_call};
 pub use python_source::TooDeep;
+pub use structured::{call_value, is_exact, rebuild};
 
 /// The call as records and case files carry it.
 pub fn to_json(call: &PyValue) -> serde_json::Value {

@@ -172,6 +172,7 @@ impl Engine {
             retries: 0,
             latency: started.elapsed(),
             first_token: answer.first.map(|first| first - started),
+            ..Completion::default()
         })
     }
 

@@ -42,11 +42,11 @@ pub struct Args {
 pub fn run(args: &Args) -> anyhow::Result<Exit> {
     ensure!(args.video.is_file(), "{}: no such video", args.video.display());
     ensure!(args.options.len() <= 26, "--option: at most 26, one for each letter");
-    let (plan, protocol) = args.plan.plan()?;
+    let (plan, protocol) = args.plan.plan(args.backend.request())?;
     let sample = sample(&args.video, &args.question, &args.options, args.ground);
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start threads")?;
-    let backend = match runtime.block_on(args.backend.build("ask")) {
+    let backend = match runtime.block_on(args.backend.build("ask", Some(&plan))) {
         Ok(backend) => backend,
         Err(error) => {
             eprintln!("error: {error:#}");
@@ -128,11 +128,15 @@ impl Backend for Narrator {
         async move {
             eprintln!("── {}: {}", request.id.step, shown(request));
             let answer = self.0.complete(request).await?;
+            if let Some(reasoning) = &answer.reasoning {
+                eprintln!("   thinks: {}", reasoning.trim());
+            }
             println!("{}", answer.text.trim());
             if answer.finish_reason == Some(FinishReason::Length) {
                 eprintln!("   (cut off at {} tokens)", request.generation.max_tokens);
             }
-            for call in toolcall::parse_driver(&answer.text) {
+            let structured = answer.tool_calls.iter().map(toolcall::call_value);
+            for call in structured.chain(toolcall::parse_driver(&answer.text)) {
                 match toolcall::window(&call) {
                     Ok((start, end)) => eprintln!("   looks at {start:.1} s to {end:.1} s"),
                     Err(error) => eprintln!("   tool call that cannot be run: {error}"),

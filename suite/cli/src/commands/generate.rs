@@ -44,20 +44,23 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
     let text = std::fs::read(&args.messages).with_context(|| format!("cannot read {shown}"))?;
     let value = serde_json::from_slice(&text).with_context(|| format!("{shown} is no JSON"))?;
     let messages = parse_conversation(&value).with_context(|| shown.to_string())?;
-    let request = Request {
-        id: CallId { sample: "generate".to_owned(), step: "turn0".to_owned() },
-        messages,
-        generation: Generation {
-            temperature: args.temperature,
-            seed: args.seed,
-            logprobs: args.logprobs,
-            ..Generation::greedy(args.max_tokens)
-        },
+    let settings = args.backend.request().settings()?;
+    let generation = Generation {
+        max_tokens: args.max_tokens,
+        temperature: args.temperature,
+        top_p: settings.top_p,
+        top_k: settings.top_k,
+        repetition_penalty: settings.repetition_penalty,
+        stop: settings.stop,
+        seed: args.seed,
+        logprobs: args.logprobs,
     };
+    let id = CallId { sample: "generate".to_owned(), step: "turn0".to_owned() };
+    let request = Request::new(id, messages, generation);
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start threads")?;
     let answer = runtime.block_on(async {
-        let backend = args.backend.build("generate").await?;
+        let backend = args.backend.build("generate", None).await?;
         Ok::<_, anyhow::Error>(backend.complete(&request).await?)
     });
     let answer = match answer {

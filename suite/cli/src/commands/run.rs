@@ -8,11 +8,13 @@ use paravt_suite::frames::CachedFrames;
 use paravt_suite::profile::Profile;
 use paravt_suite::protocol::{PromptMode, Protocol};
 use paravt_suite::run::{Channel, CropMode, RunPlan};
+use paravt_suite::settings::ToolDialect;
 
 use crate::commands::protocol::{ProtocolChoice, choose};
 use crate::exit::Exit;
 use crate::launch::{self, Common, Launch, Select};
 use crate::registry::{self, BackendArgs, DataArgs};
+use crate::request::RequestArgs;
 
 /// Flags of `run`.
 #[derive(clap::Args)]
@@ -143,7 +145,7 @@ fn parse_shard(text: &str) -> Result<(usize, usize), String> {
 
 impl PlanArgs {
     /// The flags as one plan, and the texts that go with it.
-    pub fn plan(&self) -> anyhow::Result<(RunPlan, Arc<Protocol>)> {
+    pub fn plan(&self, request: &RequestArgs) -> anyhow::Result<(RunPlan, Arc<Protocol>)> {
         let protocol = choose(self.protocol, self.mode)?;
         let native = protocol.name == "native";
         let mode = self.mode.unwrap_or(if native { PromptMode::Native } else { PromptMode::AgenticGeneral });
@@ -155,6 +157,12 @@ impl PlanArgs {
         );
         ensure!(self.nframes >= 2, "--nframes: at least 2");
         ensure!(self.temperature >= 0.0 && self.temperature.is_finite(), "--temperature: 0 or more");
+        ensure!(
+            request.dialect() != ToolDialect::Native || !mode.is_agentic() || protocol.chat_tools.is_some(),
+            "--tool-dialect native: protocol {} defines no tool for the chat API; use --tool-dialect auto, or \
+             --protocol native",
+            protocol.name
+        );
         let plan = RunPlan {
             profile: self.profile,
             switches: self.profile.switches(),
@@ -173,6 +181,8 @@ impl PlanArgs {
             max_tokens: self.max_tokens.unwrap_or(protocol.max_tokens),
             temperature: self.temperature,
             seed: self.seed,
+            dialect: request.dialect(),
+            request: request.settings()?,
         };
         Ok((plan, protocol))
     }
@@ -182,7 +192,7 @@ impl PlanArgs {
 pub fn run(args: &Args) -> anyhow::Result<Exit> {
     let all = registry::tasks();
     let wanted = registry::select_tasks(&all, &args.tasks)?;
-    let (plan, protocol) = args.protocol.plan()?;
+    let (plan, protocol) = args.protocol.plan(args.backend.request())?;
     let launches: Vec<Launch<'_>> = wanted
         .into_iter()
         .map(|task| Launch {
@@ -229,7 +239,7 @@ pub fn execute(
     runtime.block_on(async {
         let mut worst = Exit::Ok;
         for launch in launches {
-            let engine = match backend.build(&launch.task.spec().name).await {
+            let engine = match backend.build(&launch.task.spec().name, Some(&launch.plan)).await {
                 Ok(engine) => engine,
                 Err(error) => {
                     eprintln!("error: {error:#}");

@@ -16,7 +16,7 @@ const BYTES_PER_TOKEN: u64 = 4;
 /// Prints counts and the first sample's texts.
 pub fn print(launch: &Launch<'_>, samples: &[Sample], _frames: &CachedFrames) -> anyhow::Result<()> {
     let plan = &launch.plan;
-    let system = render::system_text(&launch.protocol, plan.mode)?;
+    let system = render::dialect_system_text(&launch.protocol, plan.mode, plan.dialect)?;
     let (mut text_bytes, mut visual, mut frames, mut without) = (0, 0, 0, 0);
     for sample in samples {
         let name =

@@ -1,0 +1,84 @@
+//! Flags for what a request carries beside the conversation.
+
+use std::collections::BTreeMap;
+
+use anyhow::Context as _;
+use paravt_suite::settings::{RequestSettings, ToolDialect};
+use serde_json::{Map, Value};
+
+/// See [`ToolDialect`] and [`RequestSettings`].
+#[derive(clap::Args)]
+#[command(next_help_heading = "Requests")]
+pub struct RequestArgs {
+    /// How tool calls travel: `text` reads them in the reply's text, `native` uses the chat API's `tools`,
+    /// `tool_calls` and role `tool`, `auto` is `text` and puts calls that a server took out of the text back.
+    #[arg(long, value_enum, default_value = "auto")]
+    tool_dialect: DialectArg,
+    /// Nucleus sampling [default: the backend's].
+    #[arg(long, value_name = "P")]
+    top_p: Option<f64>,
+    /// Sample from the K most probable tokens; 0 is all [default: the backend's].
+    #[arg(long, value_name = "K")]
+    top_k: Option<u32>,
+    /// Repetition penalty; 1 is off [default: the backend's].
+    #[arg(long, value_name = "FACTOR")]
+    repetition_penalty: Option<f64>,
+    /// Text that ends a generation; may be given several times [default: none].
+    #[arg(long, value_name = "TEXT")]
+    stop: Vec<String>,
+    /// Arguments of the server's chat template as a JSON object, e.g. {"enable_thinking": false}
+    /// [default: none].
+    #[arg(long, value_name = "JSON", value_parser = object)]
+    chat_template_kwargs: Option<Map<String, Value>>,
+    /// Further fields of every request body as a JSON object, e.g. {"min_p": 0.1} [default: none].
+    #[arg(long, value_name = "JSON", value_parser = object)]
+    extra_body: Option<Map<String, Value>>,
+    /// Header of every request with the environment variable that holds its value, e.g.
+    /// X-Api-Key=MY_KEY; may be given several times. Values are never written anywhere [default: none].
+    #[arg(long, value_name = "NAME=VARIABLE", value_parser = header)]
+    header_env: Vec<(String, String)>,
+}
+
+/// See [`ToolDialect`].
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum DialectArg {
+    Text,
+    Native,
+    Auto,
+}
+
+fn object(text: &str) -> Result<Map<String, Value>, String> {
+    serde_json::from_str(text).map_err(|error| format!("a JSON object is needed: {error}"))
+}
+
+fn header(text: &str) -> Result<(String, String), String> {
+    // The text may hold a key by mistake: it is not repeated.
+    let (name, variable) = text.split_once('=').ok_or("write it as NAME=VARIABLE")?;
+    Ok((name.trim().to_owned(), variable.trim().to_owned()))
+}
+
+impl RequestArgs {
+    /// How tool calls travel.
+    pub fn dialect(&self) -> ToolDialect {
+        match self.tool_dialect {
+            DialectArg::Text => ToolDialect::Text,
+            DialectArg::Native => ToolDialect::Native,
+            DialectArg::Auto => ToolDialect::Auto,
+        }
+    }
+
+    /// The flags as settings, checked.
+    pub fn settings(&self) -> anyhow::Result<RequestSettings> {
+        let settings = RequestSettings {
+            top_p: self.top_p,
+            top_k: self.top_k,
+            repetition_penalty: self.repetition_penalty,
+            stop: self.stop.clone(),
+            chat_template_kwargs: self.chat_template_kwargs.clone().unwrap_or_default(),
+            extra_body: self.extra_body.clone().unwrap_or_default(),
+            header_env: self.header_env.iter().cloned().collect::<BTreeMap<_, _>>(),
+        };
+        settings.check().map_err(anyhow::Error::msg).context("request settings")?;
+        Ok(settings)
+    }
+}

@@ -1,0 +1,108 @@
+//! One reply, read whole: what the server took out of the text is put back, kept apart as the chat API
+//! has it, or refused, as dialect and profile say.
+
+use crate::backend::{BackendError, Completion, ErrorClass};
+use crate::message::StructuredCall;
+use crate::python::PyValue;
+use crate::run::RunPlan;
+use crate::settings::ToolDialect;
+use crate::toolcall;
+
+/// How to get replies whose text is whole.
+const WHOLE: &str = "start vLLM or SGLang without --reasoning-parser, --tool-call-parser and \
+                     --enable-auto-tool-choice; transformers serve parses by itself, unless tokenizer_config.json \
+                     of the model has a response_template without these fields";
+
+/// The completion as the loop goes on with it, or why it cannot. `offered` says whether the request
+/// carried tools.
+pub fn read(
+    plan: &RunPlan,
+    step: &str,
+    offered: bool,
+    max_tokens: u32,
+    mut completion: Completion,
+) -> (Completion, Option<BackendError>) {
+    // Servers draw identifiers at random; by place they are the same in every run.
+    for (index, call) in completion.tool_calls.iter_mut().enumerate() {
+        call.id = format!("{}c{index:03}", step.replace('/', ""));
+    }
+    let problem = problem(plan, offered, max_tokens, &completion);
+    let taken_apart = !completion.tool_calls.is_empty() || has_reasoning(&completion);
+    let keeps_calls = plan.dialect == ToolDialect::Native && offered;
+    if problem.is_none() && taken_apart && !completion.rebuilt && !keeps_calls {
+        // A sub-agent or a forced answer under `native` has no calls to run: they are its text.
+        let auto = plan.dialect != ToolDialect::Text;
+        let reasoning = completion.reasoning.as_deref().filter(|_| plan.dialect == ToolDialect::Auto);
+        if auto && (reasoning.is_some() || !completion.tool_calls.is_empty()) {
+            completion.text = toolcall::rebuild(reasoning, &completion.text, &completion.tool_calls);
+            completion.rebuilt = true;
+        }
+    }
+    let problem = problem.map(|message| {
+        let tries = completion.retries + 1;
+        BackendError { class: ErrorClass::ParsedAway, message, tries }
+    });
+    (completion, problem)
+}
+
+fn has_reasoning(completion: &Completion) -> bool {
+    completion.reasoning.as_ref().is_some_and(|reasoning| !reasoning.is_empty())
+}
+
+/// Why the reply cannot be used under this plan.
+fn problem(plan: &RunPlan, offered: bool, max_tokens: u32, completion: &Completion) -> Option<String> {
+    if completion.rebuilt {
+        return None;
+    }
+    let (calls, raw) = (&completion.tool_calls, plan.switches.raw_text);
+    let profile = plan.profile;
+    match plan.dialect {
+        ToolDialect::Text if !calls.is_empty() => Some(format!(
+            "the server took {} out of the reply, and dialect text reads calls in it: \
+             use --tool-dialect auto, or {WHOLE}",
+            counted(calls)
+        )),
+        ToolDialect::Native if offered && calls.is_empty() && has_written_call(&completion.text) => {
+            Some(
+                "the reply has its tool calls in the text, and dialect native reads them in tool_calls: start vLLM with \
+                 --enable-auto-tool-choice --tool-call-parser, SGLang with --tool-call-parser, or use --tool-dialect auto"
+                    .to_owned(),
+            )
+        }
+        ToolDialect::Text | ToolDialect::Native if raw && has_reasoning(completion) => Some(format!(
+            "the server took the thoughts out of the reply, and profile {profile} scores the whole text: {WHOLE}; \
+             or use --profile strict"
+        )),
+        ToolDialect::Auto if raw && (has_reasoning(completion) || !calls.is_empty()) => {
+            let cut = completion.usage.is_some_and(|usage| usage.completion_tokens >= u64::from(max_tokens));
+            let exact =
+                toolcall::is_exact(completion.reasoning.as_deref(), &completion.text, calls) && !cut;
+            (!exact).then(|| {
+                format!(
+                    "the server took the reply apart ({}{} and {} characters of text), and profile {profile} needs the \
+                     text as the model wrote it, which cannot be told from the parts: {WHOLE}; or use --profile strict",
+                    counted(calls),
+                    if has_reasoning(completion) { ", thoughts" } else { "" },
+                    completion.text.chars().count()
+                )
+            })
+        }
+        _ => None,
+    }
+}
+
+fn counted(calls: &[StructuredCall]) -> String {
+    if calls.len() == 1 { "1 tool call".to_owned() } else { format!("{} tool calls", calls.len()) }
+}
+
+fn has_written_call(text: &str) -> bool {
+    !toolcall::parse_driver(text).is_empty()
+}
+
+/// The calls of a reply that was read.
+pub fn calls(plan: &RunPlan, completion: &Completion) -> Vec<PyValue> {
+    match plan.dialect {
+        ToolDialect::Native => completion.tool_calls.iter().map(toolcall::call_value).collect(),
+        ToolDialect::Text | ToolDialect::Auto => toolcall::parse_driver(&completion.text),
+    }
+}

@@ -1,0 +1,186 @@
+//! What a request carries beside the conversation: how tool calls travel, how tokens are drawn,
+//! what else a server is asked for.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// How tool calls travel between the model and the loop.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolDialect {
+    /// Calls are read from the text; results are user messages (the released driver). Runs made
+    /// before there was a choice are of this dialect.
+    #[default]
+    Text,
+    /// The chat API's `tools` in the request, `tool_calls` in the reply, results as role `tool`.
+    Native,
+    /// As `text`, and calls that the server has taken out of the text are put back into it.
+    Auto,
+}
+
+impl ToolDialect {
+    /// Name on the command line.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ToolDialect::Text => "text",
+            ToolDialect::Native => "native",
+            ToolDialect::Auto => "auto",
+        }
+    }
+}
+
+/// Sampling and server settings of every request of a run. Empty settings send nothing.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RequestSettings {
+    /// Nucleus sampling, above 0 and at most 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub top_p: Option<f64>,
+    /// Sampling from the k most probable tokens.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub top_k: Option<u32>,
+    /// Repetition penalty, above 0; 1 is off.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub repetition_penalty: Option<f64>,
+    /// Texts that end a generation.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub stop: Vec<String>,
+    /// Arguments of the server's chat template, e.g. `{"enable_thinking": false}`.
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    pub chat_template_kwargs: Map<String, Value>,
+    /// Further fields of the request body.
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    pub extra_body: Map<String, Value>,
+    /// Headers by name, each with the environment variable that holds its value. The value itself is
+    /// never part of a plan.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub header_env: BTreeMap<String, String>,
+}
+
+/// Body fields that the suite writes itself, with what sets them.
+const RESERVED: [(&str, &str); 22] = [
+    ("model", "--model"),
+    ("messages", "the protocol and the data"),
+    ("max_tokens", "--max-tokens"),
+    ("max_completion_tokens", "--max-tokens"),
+    ("temperature", "--temperature"),
+    ("seed", "--seed"),
+    ("top_p", "--top-p"),
+    ("top_k", "--top-k"),
+    ("repetition_penalty", "--repetition-penalty"),
+    ("stop", "--stop"),
+    ("chat_template_kwargs", "--chat-template-kwargs"),
+    ("media_io_kwargs", "--send-video-frames"),
+    ("tools", "--tool-dialect native"),
+    ("tool_choice", "--tool-dialect native"),
+    ("functions", "--tool-dialect native"),
+    ("function_call", "--tool-dialect native"),
+    ("stream", "nothing: replies are read whole"),
+    ("stream_options", "nothing: replies are read whole"),
+    ("n", "nothing: one reply is read"),
+    ("logprobs", "`generate --logprobs`"),
+    ("return_token_ids", "`generate --logprobs`"),
+    ("api_key", "$OPENAI_API_KEY or --header-env"),
+];
+
+/// Headers that the client writes itself.
+const RESERVED_HEADERS: [&str; 5] =
+    ["content-type", "content-length", "host", "transfer-encoding", "connection"];
+
+impl RequestSettings {
+    /// Checks values and names.
+    ///
+    /// # Errors
+    /// The first setting that no server could be sent, with what to do instead.
+    pub fn check(&self) -> Result<(), String> {
+        if let Some(top_p) = self.top_p
+            && !(top_p > 0.0 && top_p <= 1.0)
+        {
+            return Err(format!("top_p: {top_p} is not above 0 and at most 1"));
+        }
+        if let Some(penalty) = self.repetition_penalty
+            && !(penalty > 0.0 && penalty.is_finite())
+        {
+            return Err(format!("repetition_penalty: {penalty} is not a positive number"));
+        }
+        if self.stop.iter().any(String::is_empty) {
+            return Err("stop: an empty text would end every generation at once".to_owned());
+        }
+        for (key, _) in &self.extra_body {
+            if let Some((_, instead)) = RESERVED.iter().find(|(name, _)| name == key) {
+                return Err(format!("extra body: `{key}` is set by {instead}"));
+            }
+        }
+        for (name, variable) in &self.header_env {
+            if RESERVED_HEADERS.contains(&name.to_ascii_lowercase().as_str()) {
+                return Err(format!("header `{name}` is set by the client"));
+            }
+            let named = |text: &str, also: &str| {
+                !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || also.contains(c))
+            };
+            if !named(name, "-_.") {
+                return Err(format!("header `{name}`: letters, digits and `-` make a header's name"));
+            }
+            if !named(variable, "_") {
+                return Err(format!(
+                    "header `{name}`: give the name of an environment variable that holds its value, not the value"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// The settings that only a server understands, by name; empty where an in-process engine can do all.
+    pub fn server_only(&self) -> Vec<&'static str> {
+        let set = [
+            ("chat_template_kwargs", !self.chat_template_kwargs.is_empty()),
+            ("extra_body", !self.extra_body.is_empty()),
+            ("header_env", !self.header_env.is_empty()),
+        ];
+        set.into_iter().filter(|(_, set)| *set).map(|(name, _)| name).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn problem(settings: Value) -> Option<String> {
+        serde_json::from_value::<RequestSettings>(settings).unwrap().check().err()
+    }
+
+    #[test]
+    fn settings_that_cannot_be_sent_are_refused_by_name() {
+        assert_eq!(problem(json!({})), None);
+        assert_eq!(problem(json!({"top_p": 0.8, "top_k": 20, "extra_body": {"min_p": 0.1}})), None);
+        for (settings, word) in [
+            (json!({"top_p": 0.0}), "top_p"),
+            (json!({"top_p": 1.5}), "top_p"),
+            (json!({"repetition_penalty": 0.0}), "repetition_penalty"),
+            (json!({"stop": [""]}), "stop"),
+            (json!({"extra_body": {"messages": []}}), "`messages` is set by"),
+            (json!({"extra_body": {"max_tokens": 5}}), "--max-tokens"),
+            (json!({"extra_body": {"stream": true}}), "read whole"),
+            (json!({"header_env": {"Content-Type": "X"}}), "set by the client"),
+            (json!({"header_env": {"a b": "X"}}), "header `a b`"),
+        ] {
+            let found = problem(settings).unwrap();
+            assert!(found.contains(word), "{found}");
+        }
+    }
+
+    #[test]
+    fn a_header_value_in_the_place_of_a_variable_is_not_repeated() {
+        let found = problem(json!({"header_env": {"X-Api-Key": "sk-secret-123"}})).unwrap();
+        assert!(found.contains("X-Api-Key") && !found.contains("sk-secret"), "{found}");
+    }
+
+    #[test]
+    fn empty_settings_are_empty_json() {
+        assert_eq!(serde_json::to_value(RequestSettings::default()).unwrap(), json!({}));
+        assert!(serde_json::from_value::<RequestSettings>(json!({"top_q": 1})).is_err());
+    }
+}

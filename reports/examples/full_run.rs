@@ -94,10 +94,7 @@ fn sample(draw: &mut Draw, task: &str, row: usize, per_video: usize, talk: bool)
             end: Some(start + 10.0),
             outcome: ToolOutcome::Frames { frames: (0..10).map(frame).collect() },
         });
-        record
-            .transcript
-            .messages
-            .push(RecordedMessage::new(Role::User, (0..10).map(image).collect()));
+        record.transcript.messages.push(RecordedMessage::new(Role::User, (0..10).map(image).collect()));
         record.transcript.messages.push(say(Role::Assistant, draw.words(100)));
     }
     record.transcript.final_text = format!("{}<answer>B</answer>", draw.words(60));

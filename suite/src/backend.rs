@@ -24,7 +24,10 @@ pub trait Backend: Send + Sync {
     /// What cannot be honoured, with the flag that asks for it.
     fn accepts(&self, plan: &RunPlan) -> Result<(), String> {
         if let Some(setting) = plan.request.server_only().first() {
-            return Err(format!("{setting} is a server's setting; the backend {} has none", self.describe().name));
+            return Err(format!(
+                "{setting} is a server's setting; the backend {} has none",
+                self.describe().name
+            ));
         }
         if plan.dialect == ToolDialect::Native {
             return Err(format!(

@@ -278,7 +278,9 @@ mod tests {
     #[test]
     fn any_path_comes_back_out_of_its_url() {
         assert_eq!(file_url(Path::new("/data/a \"b\" é.mp4")), "file:///data/a \"b\" é.mp4");
-        for path in ["/a#b.mp4", "/50% off?.mp4", "/a%20b.mp4", "/line\nbreak\t.mp4", "/é ü[1].mp4", "/a\\b.mp4"] {
+        for path in
+            ["/a#b.mp4", "/50% off?.mp4", "/a%20b.mp4", "/line\nbreak\t.mp4", "/é ü[1].mp4", "/a\\b.mp4"]
+        {
             let url = reqwest::Url::parse(&file_url(Path::new(path))).unwrap();
             assert_eq!(url.to_file_path().unwrap(), Path::new(path));
         }

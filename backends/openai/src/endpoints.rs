@@ -78,8 +78,9 @@ impl Endpoints {
         for url in urls {
             // A URL that does not parse may still hold a password: it is named by its place.
             let number = endpoints.len() + 1;
-            let mut parsed = reqwest::Url::parse(url)
-                .map_err(|error| format!("base URL {number} cannot be read ({error}): write http://HOST:PORT/v1"))?;
+            let mut parsed = reqwest::Url::parse(url).map_err(|error| {
+                format!("base URL {number} cannot be read ({error}): write http://HOST:PORT/v1")
+            })?;
             if !matches!(parsed.scheme(), "http" | "https") {
                 return Err(format!("base URL {number}: http or https is needed, as in http://HOST:PORT/v1"));
             }
@@ -131,7 +132,8 @@ impl Endpoints {
     pub fn credentials(&self) -> Vec<String> {
         let urls = self.0.iter().filter_map(|endpoint| reqwest::Url::parse(&endpoint.base).ok());
         urls.flat_map(|url| {
-            let decode = |text: &str| percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned();
+            let decode =
+                |text: &str| percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned();
             let password = url.password().unwrap_or_default();
             // A user name alone is a key; beside a password it is a name that texts may hold.
             let user = if password.is_empty() { url.username() } else { "" };

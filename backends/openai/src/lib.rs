@@ -128,7 +128,8 @@ impl OpenAi {
             Some(model) => {
                 let asked = self.ask_all().await;
                 let listed = |models: &Vec<String>| models.contains(model);
-                let with_list = || asked.iter().filter_map(|(endpoint, models)| Some((endpoint, models.as_ref().ok()?)));
+                let with_list =
+                    || asked.iter().filter_map(|(endpoint, models)| Some((endpoint, models.as_ref().ok()?)));
                 if with_list().any(|(_, models)| listed(models))
                     && let Some((endpoint, models)) = with_list().find(|(_, models)| !listed(models))
                 {

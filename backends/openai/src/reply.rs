@@ -93,7 +93,10 @@ pub fn completion(body: &[u8], secrets: &Secrets) -> Result<Completion, Failure>
             ErrorClass::Server
         };
         let text = error["message"].as_str().map_or_else(|| error.to_string(), str::to_owned);
-        return Err(Failure::new(class, format!("the server reports an error: {}", secrets.excerpt(text.as_bytes()))));
+        return Err(Failure::new(
+            class,
+            format!("the server reports an error: {}", secrets.excerpt(text.as_bytes())),
+        ));
     }
     let choice = reply.choices.unwrap_or_default().into_iter().next();
     let choice = choice.ok_or_else(|| malformed("the reply has no choice"))?;
@@ -186,7 +189,10 @@ fn empty(finish_reason: Option<&str>, reasoning: Option<&str>, refusal: Option<&
         finish_reason.map_or("absent".to_owned(), |reason| format!("`{reason}`"))
     );
     if let Some(refusal) = refusal.filter(|refusal| !refusal.is_empty()) {
-        message.push_str(&format!("; the server refuses: {}", refusal.chars().take(crate::EXCERPT).collect::<String>()));
+        message.push_str(&format!(
+            "; the server refuses: {}",
+            refusal.chars().take(crate::EXCERPT).collect::<String>()
+        ));
     }
     match (reasoning, finish_reason) {
         (Some(reasoning), Some("length")) => message.push_str(&format!(
@@ -268,7 +274,10 @@ mod tests {
             r#"{"choices":[{"finish_reason":"stop"}]}"#,
             r#"{"choices":[{"message":{"content":5},"finish_reason":"stop"}]}"#,
         ] {
-            assert_eq!(completion(bad.as_bytes(), &Secrets::default()).unwrap_err().class, ErrorClass::Malformed);
+            assert_eq!(
+                completion(bad.as_bytes(), &Secrets::default()).unwrap_err().class,
+                ErrorClass::Malformed
+            );
         }
     }
 
@@ -303,7 +312,10 @@ mod tests {
         let failure = read(&json!({"error": "x"})).unwrap_err();
         assert_eq!(failure.class, ErrorClass::Server);
         for finish in ["abort", "error"] {
-            assert_eq!(read(&choice(json!({"content": "The ans"}), finish)).unwrap_err().class, ErrorClass::Server);
+            assert_eq!(
+                read(&choice(json!({"content": "The ans"}), finish)).unwrap_err().class,
+                ErrorClass::Server
+            );
         }
     }
 

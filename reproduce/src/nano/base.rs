@@ -62,8 +62,7 @@ pub async fn examine(backend: &dyn Backend, rows: usize) -> Result<Vec<(&'static
             let mut messages = lessons.row(kind)?.messages;
             let Some(Content::Text(wanted)) = messages.pop().map(|message| message.content) else { continue };
             let id = CallId { sample: format!("{}-{number}", kind.as_str()), step: "turn0".to_owned() };
-            let generation =
-                Generation::greedy(256);
+            let generation = Generation::greedy(256);
             asked.push((Request::new(id, messages, generation), wanted));
         }
         let answers = try_join_all(asked.iter().map(|(request, _)| backend.complete(request))).await?;

@@ -228,7 +228,10 @@ impl BackendArgs {
             bail!("no server: give --base-url or set OPENAI_BASE_URL");
         }
         let seconds = |name: &str, value: f64| {
-            ensure!((0.0..=LONGEST_SECONDS).contains(&value), "{name}: {value} is not between 0 and {LONGEST_SECONDS} seconds");
+            ensure!(
+                (0.0..=LONGEST_SECONDS).contains(&value),
+                "{name}: {value} is not between 0 and {LONGEST_SECONDS} seconds"
+            );
             Ok(std::time::Duration::from_secs_f64(value))
         };
         let settings = match plan {
@@ -267,7 +270,8 @@ fn default_tries(plan: Option<&RunPlan>) -> u32 {
 fn header_values(settings: &RequestSettings) -> anyhow::Result<Vec<(String, Secret)>> {
     let value = |(name, variable): (&String, &String)| {
         let value = std::env::var(variable).ok().filter(|value| !value.is_empty());
-        let value = value.with_context(|| format!("header {name}: the environment variable {variable} is not set"))?;
+        let value = value
+            .with_context(|| format!("header {name}: the environment variable {variable} is not set"))?;
         Ok((name.clone(), Secret::new(value)))
     };
     settings.header_env.iter().map(value).collect()

@@ -186,7 +186,8 @@ impl Session<'_> {
 /// crop's before the text that names its window.
 fn as_tool_result(id: &str, response: Message, shown: &mut Vec<Part>) -> Message {
     let bare = |text: &str| {
-        let inner = text.strip_prefix("<tool_response>").and_then(|text| text.strip_suffix("</tool_response>"));
+        let inner =
+            text.strip_prefix("<tool_response>").and_then(|text| text.strip_suffix("</tool_response>"));
         inner.unwrap_or(text).trim().to_owned()
     };
     match response.content {

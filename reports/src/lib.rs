@@ -4,6 +4,7 @@
 mod cells;
 mod claims;
 pub mod compare;
+pub mod decide;
 pub mod export;
 mod forms;
 pub mod frames;

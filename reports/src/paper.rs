@@ -89,9 +89,13 @@ impl PaperNumbers {
             let column = column.map(|column| if column == "mlvu_dev" { "mlvu" } else { column });
             return Ok(column.and_then(|column| found[column].as_f64()));
         }
-        let mut known: Vec<String> = self.models().into_iter().map(str::to_owned).collect();
-        known.extend(self.ablations().map(|(name, _)| name));
-        Err(PaperError::NoRow { row: row.to_owned(), known: known.join(", ") })
+        Err(PaperError::NoRow { row: row.to_owned(), known: self.rows_of_all_tables().join(", ") })
+    }
+
+    /// Names of the rows of both tables.
+    pub fn rows_of_all_tables(&self) -> Vec<String> {
+        let models = self.models().into_iter().map(str::to_owned);
+        models.chain(self.ablations().map(|(name, _)| name)).collect()
     }
 }
 

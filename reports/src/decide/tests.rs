@@ -1,0 +1,135 @@
+use super::*;
+use crate::statistics::Cluster;
+
+/// `(sum, n)` by cluster.
+fn clusters(sums: &[(f64, usize)]) -> Vec<Cluster> {
+    sums.iter().map(|&(sum, n)| Cluster { sum, n }).collect()
+}
+
+/// An effect with 99 degrees of freedom: t is 1.984.
+fn effect(estimate: f64, error: f64) -> Effect {
+    Effect::from_parts(estimate, error, 100, 99.0, 400, Support::Difference).unwrap()
+}
+
+#[test]
+fn one_cluster_decides_nothing() {
+    let one = clusters(&[(-3.0, 3)]);
+    assert_eq!(Effect::difference(&one), None);
+    assert_eq!(Effect::share(&clusters(&[(3.0, 3)])), None);
+    assert_eq!(decide(Effect::difference(&one).as_ref(), Margin::no_worse(0.1)), Verdict::Inconclusive);
+    assert_eq!(Effect::share(&[]), None);
+    assert_eq!(Effect::share(&clusters(&[(1.0, 1), (0.0, 0)])), None, "an empty cluster is none");
+}
+
+#[test]
+fn standard_error_and_quantile_are_those_of_few_clusters() {
+    // Means 1, 0, 0.5 of two rows each: deviations 1, -1, 0.
+    let effect = Effect::difference(&clusters(&[(2.0, 2), (0.0, 2), (1.0, 2)])).unwrap();
+    let error = (1.5f64 * 2.0).sqrt() / 6.0;
+    assert!((effect.standard_error - error).abs() < 1e-12);
+    let (low, high) = effect.interval();
+    // t(0.975, 2) is 4.302653.
+    assert!((high - low - 2.0 * 4.302_652_729_911_275 * error).abs() < 1e-9);
+    assert!(effect.is_weak());
+}
+
+#[test]
+fn no_interval_has_a_width_of_zero() {
+    for sum in [0.0, 2.0] {
+        let all_alike = Effect::share(&clusters(&[(sum, 2); 12])).unwrap();
+        let (low, high) = all_alike.interval();
+        assert!(high - low > 0.2 && low >= 0.0 && high <= 1.0, "{low} {high}");
+    }
+    // Every video half right: no spread between videos, yet not certain.
+    let (low, high) = Effect::share(&clusters(&[(1.0, 2); 12])).unwrap().interval();
+    assert!(low < 0.3 && high > 0.7);
+    let unchanged = Effect::difference(&clusters(&[(0.0, 4); 900])).unwrap();
+    assert!(unchanged.is_unchanged());
+    assert_eq!(unchanged.p(), 1.0);
+    let (low, high) = unchanged.interval();
+    assert!(low < 0.0 && high > 0.0 && high < 0.005, "900 videos without a change bound it: {high}");
+    // Everything lost in four videos: the sign test over videos, 2/2^4.
+    let lost = Effect::difference(&clusters(&[(-4.0, 4); 4])).unwrap();
+    assert!((lost.p() - 0.125).abs() < 1e-12);
+    assert_eq!(decide(Some(&lost), Margin::NONE), Verdict::Inconclusive);
+    let lost = Effect::difference(&clusters(&[(-4.0, 4); 12])).unwrap();
+    assert_eq!(decide(Some(&lost), Margin::no_worse(0.2)), Verdict::Worse);
+}
+
+#[test]
+fn tests_agree_with_intervals() {
+    let kinds = [
+        Effect::share(&clusters(&[(3.0, 4), (1.0, 4), (4.0, 4), (2.0, 4), (4.0, 4)])).unwrap(),
+        Effect::share(&clusters(&[(2.0, 2); 7])).unwrap().less(0.8),
+        Effect::difference(&clusters(&[(3.0, 4), (-1.0, 4), (2.0, 4)])).unwrap().less(0.1),
+        Effect::difference(&clusters(&[(1.0, 4); 9])).unwrap(),
+        Effect::unbounded(&clusters(&[(3.0, 1), (5.0, 1), (1.0, 1)])).unwrap(),
+    ];
+    // At an end of the range that values can have there is nothing to test.
+    let inside = |p: f64| p > 0.0 && p < 1.0;
+    let mut tested = 0;
+    for effect in kinds {
+        for alpha in [0.05, 0.01] {
+            let (low, high) = effect.interval_at(alpha);
+            for p in [effect.p_above(low), effect.p_below(high)].into_iter().filter(|p| inside(*p)) {
+                assert!((p - 0.5 * alpha).abs() < 1e-9, "{effect:?} {alpha}: {p}");
+                tested += 1;
+            }
+        }
+    }
+    assert!(tested >= 17, "{tested}");
+}
+
+#[test]
+fn a_verdict_needs_the_whole_interval() {
+    let margin = Margin::within(0.03);
+    let verdict = |estimate, error| decide(Some(&effect(estimate, error)), margin);
+    assert_eq!(verdict(0.0, 0.01), Verdict::Reproduced);
+    assert_eq!(verdict(0.0, 0.02), Verdict::Inconclusive, "too wide");
+    assert_eq!(verdict(0.015, 0.01), Verdict::Inconclusive, "reaches over the margin");
+    assert_eq!(verdict(-0.06, 0.01), Verdict::Worse);
+    assert_eq!(verdict(-0.04, 0.01), Verdict::Inconclusive, "reaches into the margin");
+    assert_eq!(verdict(0.06, 0.01), Verdict::Better);
+    // Published +1.4, ours -1.2 ± 0.5: the sign is wrong, and half of the claim is no excuse.
+    let claim = effect(-0.012, 0.0025).less(0.014);
+    assert_eq!(decide(Some(&claim), Margin::within(0.007)), Verdict::Worse);
+}
+
+#[test]
+fn a_loss_within_the_margin_and_any_gain_are_not_worse() {
+    let verdict = |estimate| decide(Some(&effect(estimate, 0.01)), Margin::no_worse(0.05));
+    assert_eq!(verdict(0.0), Verdict::Reproduced);
+    assert_eq!(verdict(0.5), Verdict::Reproduced);
+    assert_eq!(verdict(-0.04), Verdict::Inconclusive);
+    assert_eq!(verdict(-0.08), Verdict::Worse);
+}
+
+#[test]
+fn a_family_is_corrected_by_holm() {
+    let mut family = Family::new("seven splits");
+    // Each has p = 0.02 alone: t = 2.365.
+    for _ in 0..7 {
+        family.push(Some(effect(0.0, 1.0).less(-2.364_8)), Margin::NONE);
+    }
+    family.push(None, Margin::NONE);
+    assert_eq!((family.tests(), family.level()), (7, 0.05 / 7.0));
+    let decisions = family.decide();
+    assert!((decisions[0].p - 0.02).abs() < 1e-4 && (decisions[0].p_holm - 0.14).abs() < 1e-3);
+    assert!(decisions.iter().all(|decision| decision.verdict == Verdict::Inconclusive));
+    assert!(decisions[7].weak && !decisions[0].weak);
+    assert_eq!(decide(family.members[0].0.as_ref(), Margin::NONE), Verdict::Better);
+}
+
+#[test]
+fn what_could_have_been_found_is_above_what_was_not() {
+    for (estimate, df) in [(0.021, 99.0), (0.1, 3.0), (0.0, 1.0)] {
+        let effect = Effect::from_parts(estimate, 0.01, 100, df, 400, Support::Difference).unwrap();
+        for alpha in [0.05, 0.05 / 7.0] {
+            let detectable = effect.detectable(alpha).unwrap();
+            assert!(effect.p() <= alpha || detectable > estimate, "{estimate} {df} {alpha} {detectable}");
+        }
+        assert!(effect.detectable(0.05 / 7.0) > effect.detectable(0.05));
+    }
+    let unchanged = Effect::difference(&clusters(&[(0.0, 4); 9])).unwrap();
+    assert_eq!(unchanged.detectable(0.05), None);
+}

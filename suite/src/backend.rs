@@ -44,7 +44,6 @@ pub trait Backend: Send + Sync {
 
 /// Description of a backend for the manifest.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct BackendInfo {
     /// Name in the registry, e.g. `openai`.
     pub name: String,
@@ -52,6 +51,43 @@ pub struct BackendInfo {
     pub model: String,
     /// Endpoints, devices, data types: free key/value pairs in a stable order.
     pub details: std::collections::BTreeMap<String, String>,
+}
+
+/// Details under which a run may be continued with other values: where the model is reached, how often
+/// and how long it is asked, and how much memory it has there.
+const CHANGEABLE_DETAILS: [&str; 9] = [
+    ENDPOINTS,
+    "max_tries",
+    "timeout_seconds",
+    "retry_pause",
+    "max_requests",
+    "cache_tokens",
+    "weights_bytes",
+    "batch",
+    "recorded_by",
+];
+/// Key of the servers, separated by spaces.
+const ENDPOINTS: &str = "base_urls";
+
+impl BackendInfo {
+    /// The details that can change an answer: number type, weights, request settings, whatever else a
+    /// backend says of itself, less where it runs.
+    pub fn identity(&self) -> std::collections::BTreeMap<String, String> {
+        let details = self.details.iter().filter(|(key, _)| !CHANGEABLE_DETAILS.contains(&key.as_str()));
+        details.map(|(key, value)| (key.clone(), value.clone())).collect()
+    }
+
+    /// Adds the servers of another part of the run.
+    pub fn join_endpoints(&mut self, other: &BackendInfo) {
+        let Some(more) = other.details.get(ENDPOINTS) else { return };
+        let ours = self.details.entry(ENDPOINTS.to_owned()).or_default();
+        for url in more.split_whitespace() {
+            if !ours.split_whitespace().any(|known| known == url) {
+                ours.push_str(if ours.is_empty() { "" } else { " " });
+                ours.push_str(url);
+            }
+        }
+    }
 }
 
 /// One model call.

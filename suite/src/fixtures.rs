@@ -14,13 +14,14 @@ use crate::frames::{FrameSet, FrameSource};
 use crate::media::VideoRequest;
 use crate::message::{FrameOrigin, Image};
 use crate::profile::Profile;
-use crate::protocol::PromptMode;
+use crate::protocol::{PromptMode, native};
 use crate::record::{
     Measured, Outcome, RECORD_VERSION, Record, SampleError, SampleErrorClass, Score, Transcript,
 };
-use crate::run::{Channel, CropMode, RunPlan};
+use crate::run::{Channel, CropMode, Host, Manifest, RUN_VERSION, RunPlan, Selection, constants};
 use crate::sample::{Gold, Question, Sample, Tags};
 use crate::settings::{RequestSettings, ToolDialect};
+use crate::task::{HubSource, Metric, TaskSpec};
 
 /// A choice question with the gold letter B.
 pub fn sample(uid: &str) -> Sample {
@@ -87,6 +88,59 @@ pub fn plan(profile: Profile) -> RunPlan {
         seed: None,
         dialect: ToolDialect::Text,
         request: RequestSettings::default(),
+    }
+}
+
+/// The manifest of a run of three made-up samples.
+pub fn manifest() -> Manifest {
+    Manifest {
+        version: RUN_VERSION,
+        binary: "test".into(),
+        command: vec![],
+        task: TaskSpec {
+            name: "made_up".into(),
+            title: "Made up".into(),
+            hub: HubSource {
+                repos: vec![],
+                config: None,
+                split: "test".into(),
+                revision: None,
+                annotations: "rows.parquet".into(),
+                media: vec![],
+                license: "none".into(),
+                gated: false,
+            },
+            expected_rows: 3,
+            paper_rows: 3,
+            expected_videos: 1,
+            metric: Metric::Accuracy { macro_over: None },
+            breakdowns: vec![],
+        },
+        plan: plan(Profile::Strict),
+        protocol_hash: "p".into(),
+        protocol: "native".into(),
+        protocol_source: native::protocol().source,
+        data: BTreeMap::from([("rows.parquet".into(), "d".into())]),
+        data_revision: None,
+        inputs: None,
+        constants: constants(),
+        backend: BackendInfo { name: "none".into(), model: "m".into(), details: BTreeMap::new() },
+        label: None,
+        paper_row: None,
+        selection: Selection {
+            split_rows: 3,
+            expected: 3,
+            limit: None,
+            ids: None,
+            shard: None,
+            open_ended: 0,
+            groups: BTreeMap::new(),
+            whole: None,
+        },
+        host: Host { platform: "test".into(), cores: 1, gpus: None, ffmpeg: "0".into() },
+        continued_by: vec![],
+        started_at: 1.0,
+        ended_at: None,
     }
 }
 

@@ -12,6 +12,7 @@ pub mod conversation;
 pub mod data;
 #[cfg(test)]
 mod fixtures;
+pub mod format;
 pub mod frames;
 pub mod journal;
 pub mod message;
@@ -19,6 +20,7 @@ pub mod profile;
 pub mod protocol;
 pub mod python;
 pub mod record;
+pub mod redact;
 pub mod run;
 pub mod runner;
 pub mod sample;
@@ -26,5 +28,6 @@ pub mod scoring;
 pub mod settings;
 pub mod task;
 pub mod toolcall;
+pub mod videos;
 
 pub use paravt_media as media;

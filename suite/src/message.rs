@@ -46,7 +46,6 @@ pub struct Message {
 
 /// A call as the chat API carries it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct StructuredCall {
     /// Identifier that the result names.
     pub id: String,

@@ -71,7 +71,6 @@ impl FromStr for Profile {
 
 /// The engine's quirk switches. Row numbers refer to the table in spec/benchmarks.md §2.4.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Switches {
     /// Row 4: only mode `direct` gets the long tool-mentioning instruction, every other mode the
     /// letter-only one. Off: each mode gets the neutral instruction of the protocol.

@@ -10,12 +10,16 @@ use crate::message::{Content, FrameOrigin, Message, Part, Role, StructuredCall};
 use crate::profile::Profile;
 use crate::sample::Sample;
 
-/// Version of the record format.
-pub const RECORD_VERSION: u32 = 1;
+/// Version of the record format; see [`format`](crate::format) for when it rises.
+///
+/// 1. The first.
+/// 2. `sample.video` is the benchmark's name and the path below the folder of its videos (format 1: the
+///    path on the machine of the run); messages name no path of that machine. Unknown fields are
+///    tolerated from here on.
+pub const RECORD_VERSION: u32 = 2;
 
 /// One finished sample.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Record {
     /// [`RECORD_VERSION`].
     pub version: u32,
@@ -38,7 +42,6 @@ pub struct Record {
 
 /// Everything that was said, in order.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Transcript {
     /// The main conversation, the final answer included.
     pub messages: Vec<RecordedMessage>,
@@ -60,7 +63,6 @@ pub struct Transcript {
 
 /// A message as it is recorded: frames by position instead of pixels.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct RecordedMessage {
     /// Who spoke.
     pub role: Role,
@@ -83,7 +85,7 @@ impl RecordedMessage {
 
 /// One recorded part.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
+#[serde(tag = "type", rename_all = "snake_case")]
 pub enum RecordedPart {
     /// Text.
     Text {
@@ -112,7 +114,6 @@ pub enum RecordedPart {
 
 /// One model call.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct ModelCall {
     /// Step within the sample: `turn0`, `turn0/sub1`, `force`.
     pub step: String,
@@ -141,7 +142,6 @@ pub struct ModelCall {
 
 /// One tool call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct ToolCall {
     /// Turn, from 0.
     pub turn: usize,
@@ -159,7 +159,7 @@ pub struct ToolCall {
 
 /// What came of a tool call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+#[serde(tag = "kind", rename_all = "snake_case")]
 pub enum ToolOutcome {
     /// Frames were returned.
     Frames {
@@ -187,7 +187,6 @@ pub enum ToolOutcome {
 
 /// Outcome and score of one sample.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Score {
     /// What happened.
     pub outcome: Outcome,
@@ -213,7 +212,6 @@ pub enum Outcome {
 
 /// Why a sample has no answer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct SampleError {
     /// Class, for counting.
     pub class: SampleErrorClass,
@@ -241,9 +239,52 @@ pub enum SampleErrorClass {
     Protocol,
 }
 
+impl SampleErrorClass {
+    /// Every class.
+    pub const ALL: [SampleErrorClass; 6] = [
+        Self::VideoMissing,
+        Self::FrameLoss,
+        Self::Api,
+        Self::ApiInLoop,
+        Self::MalformedCall,
+        Self::Protocol,
+    ];
+
+    /// Name in records and on the command line.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::VideoMissing => "video_missing",
+            Self::FrameLoss => "frame_loss",
+            Self::Api => "api",
+            Self::ApiInLoop => "api_in_loop",
+            Self::MalformedCall => "malformed_call",
+            Self::Protocol => "protocol",
+        }
+    }
+
+    /// Whether the cause lies outside the run (data, server), so that the same sample may have an answer
+    /// next time. What the model wrote and what the protocol lacks stays as it is.
+    pub fn is_retryable(self) -> bool {
+        match self {
+            Self::VideoMissing | Self::FrameLoss | Self::Api | Self::ApiInLoop => true,
+            Self::MalformedCall | Self::Protocol => false,
+        }
+    }
+}
+
+impl std::str::FromStr for SampleErrorClass {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Self::ALL.into_iter().find(|class| class.as_str() == text).ok_or_else(|| {
+            let all = Self::ALL.map(Self::as_str).join(", ");
+            format!("unknown class of errors `{text}`: use one of {all}")
+        })
+    }
+}
+
 /// What differs from run to run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Measured {
     /// Seconds from start to end of the sample.
     pub seconds: f64,
@@ -262,8 +303,7 @@ pub struct Measured {
 pub fn conversation_hash(messages: &[Message]) -> String {
     use sha2::{Digest as _, Sha256};
     let recorded: Vec<RecordedMessage> = messages.iter().map(RecordedMessage::from).collect();
-    // Plain structs with string keys: serialising them cannot fail.
-    let json = serde_json::to_vec(&recorded).unwrap_or_default();
+    let json = serde_json::to_vec(&recorded).expect("plain structs with string keys serialise");
     hex(&Sha256::digest(&json))
 }
 

@@ -7,22 +7,28 @@
 //! RUN/summary.json    derived: can be rebuilt from the two above
 //! ```
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
+use crate::agent::CROP_MAX_FRAMES;
 use crate::backend::BackendInfo;
+use crate::frames::JPEG_QUALITY;
+use crate::media::VideoRequest;
 use crate::profile::{Profile, Switches};
 use crate::protocol::{PromptMode, Source};
 use crate::settings::{RequestSettings, ToolDialect};
 use crate::task::TaskSpec;
 
-/// Version of the run directory's format.
-pub const RUN_VERSION: u32 = 1;
+/// Version of the format of manifest and summary; see [`format`](crate::format) for when it rises.
+///
+/// 1. The first.
+/// 2. The manifest holds `constants`, `inputs` and, for a shard, the size of the whole selection;
+///    `command` masks what may name a machine or a secret. Unknown fields are tolerated from here on.
+pub const RUN_VERSION: u32 = 2;
 
 /// How samples are put to the model. Two runs are comparable where this and the data agree.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct RunPlan {
     /// Profile.
     pub profile: Profile,
@@ -76,13 +82,12 @@ pub enum CropMode {
 
 /// What a run directory is about.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Manifest {
     /// [`RUN_VERSION`].
     pub version: u32,
     /// Version and commit of the binary.
     pub binary: String,
-    /// The command line, secrets removed.
+    /// The command line from its parsed flags; a value that may hold a path or a secret is `…`.
     pub command: Vec<String>,
     /// The split.
     pub task: TaskSpec,
@@ -98,6 +103,12 @@ pub struct Manifest {
     pub data: BTreeMap<String, String>,
     /// Revision of the hub snapshot, where the path shows one.
     pub data_revision: Option<String>,
+    /// What the samples were made of beside the data files; runs of format 1 have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inputs: Option<Inputs>,
+    /// Constants of the code that can change an answer and stand in no plan; see [`constants`].
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub constants: BTreeMap<String, String>,
     /// Who answered.
     pub backend: BackendInfo,
     /// What reports call the run, where its mode and model do not tell it from others.
@@ -110,6 +121,9 @@ pub struct Manifest {
     pub selection: Selection,
     /// Machine.
     pub host: Host,
+    /// Binaries other than the first that continued the run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub continued_by: Vec<String>,
     /// Unix time of the first start, seconds.
     pub started_at: f64,
     /// Unix time at which the last expected sample was finished.
@@ -124,47 +138,120 @@ impl Manifest {
 
     /// What keeps `wanted` from continuing this run, in words; empty when nothing does.
     ///
-    /// Host, times, command line and the backend's details may differ: a run may move to another
-    /// machine or endpoint. Everything that can change an answer may not.
+    /// Host, times, command line, label and what [`BackendInfo::identity`] leaves out may differ: a run
+    /// may move to another machine or endpoint. Everything that can change an answer may not. Of a
+    /// manifest of format 1 only what it holds is compared.
     pub fn differences(&self, wanted: &Manifest) -> Vec<String> {
-        let mut found = Vec::new();
-        let mut compare = |name: &str, ours: String, theirs: String| {
-            if ours != theirs {
-                found.push(format!("{name} was {ours}, now {theirs}"));
-            }
+        let (ours, theirs) = (self.identity(), wanted.identity());
+        let known = |fields: &BTreeMap<String, String>, name: &str, version: u32| {
+            version > 1 || fields.contains_key(name)
         };
-        compare("format", self.version.to_string(), wanted.version.to_string());
-        compare("task", self.task.name.clone(), wanted.task.name.clone());
-        compare("protocol", self.protocol_hash.clone(), wanted.protocol_hash.clone());
-        compare("data", json(&self.data), json(&wanted.data));
-        compare("backend", self.backend.name.clone(), wanted.backend.name.clone());
-        compare("model", self.backend.model.clone(), wanted.backend.model.clone());
-        compare("selection", json(&self.selection), json(&wanted.selection));
-        let (ours, theirs) = (plan_fields(&self.plan), plan_fields(&wanted.plan));
-        for (name, value) in &ours {
-            let other = theirs.get(name).cloned().unwrap_or_default();
-            compare(name, value.clone(), other);
+        let names: BTreeSet<&String> = ours.keys().chain(theirs.keys()).collect();
+        names
+            .into_iter()
+            .filter(|name| ours.get(*name) != theirs.get(*name))
+            .filter(|name| known(&ours, name, self.version) && known(&theirs, name, wanted.version))
+            .map(|name| {
+                let value = |fields: &BTreeMap<String, String>| {
+                    fields.get(name).cloned().unwrap_or_else(|| "not set".to_owned())
+                };
+                format!("{name} was {}, now {}", value(&ours), value(&theirs))
+            })
+            .collect()
+    }
+
+    /// Everything that can change an answer, by name.
+    fn identity(&self) -> BTreeMap<String, String> {
+        let mut fields = BTreeMap::new();
+        let mut put = |name: &str, value: &dyn std::fmt::Display| {
+            fields.insert(name.to_owned(), value.to_string());
+        };
+        put("task", &self.task.name);
+        put("protocol", &self.protocol_hash);
+        put("backend", &self.backend.name);
+        put("model", &self.backend.model);
+        if let Some(inputs) = &self.inputs {
+            put("samples", &inputs.samples);
         }
-        found
+        flatten("data", &json(&self.data), &mut fields);
+        flatten("selection", &json(&self.selection), &mut fields);
+        flatten("", &json(&self.backend.identity()), &mut fields);
+        flatten("constants", &json(&self.constants), &mut fields);
+        flatten("", &json(&self.plan), &mut fields);
+        fields
+    }
+
+    /// Takes over what a continuation may change: label, endpoints, the binary.
+    pub fn continue_with(&mut self, wanted: &Manifest) {
+        for (ours, theirs) in [(&mut self.label, &wanted.label), (&mut self.paper_row, &wanted.paper_row)] {
+            if theirs.is_some() {
+                ours.clone_from(theirs);
+            }
+        }
+        if wanted.binary != self.binary && !self.continued_by.contains(&wanted.binary) {
+            self.continued_by.push(wanted.binary.clone());
+        }
+        self.backend.join_endpoints(&wanted.backend);
+        if let (Some(ours), Some(theirs)) = (&mut self.inputs, &wanted.inputs) {
+            ours.videos.extend(theirs.videos.clone());
+        }
     }
 }
 
-fn json<T: Serialize>(value: &T) -> String {
-    serde_json::to_string(value).unwrap_or_default()
+/// JSON of our own types, which have string keys and no failing serialisers.
+fn json<T: Serialize>(value: &T) -> serde_json::Value {
+    serde_json::to_value(value).expect("plain structs with string keys serialise")
 }
 
-fn plan_fields(plan: &RunPlan) -> BTreeMap<String, String> {
-    match serde_json::to_value(plan) {
-        Ok(serde_json::Value::Object(fields)) => {
-            fields.into_iter().map(|(k, v)| (k, v.to_string())).collect()
+/// The leaves of nested objects by their dotted names.
+fn flatten(prefix: &str, value: &serde_json::Value, fields: &mut BTreeMap<String, String>) {
+    match value {
+        serde_json::Value::Object(inner) => {
+            for (name, value) in inner {
+                let name = if prefix.is_empty() { name.clone() } else { format!("{prefix}.{name}") };
+                flatten(&name, value, fields);
+            }
         }
-        _ => BTreeMap::new(),
+        // A field that is left out and one that is null say the same.
+        serde_json::Value::Null => {}
+        serde_json::Value::String(text) => {
+            fields.insert(prefix.to_owned(), text.clone());
+        }
+        other => {
+            fields.insert(prefix.to_owned(), other.to_string());
+        }
     }
+}
+
+/// What the samples of a run were made of, beside the data files.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Inputs {
+    /// SHA-256 over all samples of the split as loaded: questions, gold answers, subtitles, tags.
+    pub samples: String,
+    /// Bytes of each video file of the selection that was there, by its name in records.
+    pub videos: BTreeMap<String, u64>,
+}
+
+/// The constants of this build that can change an answer and stand in no plan.
+pub fn constants() -> BTreeMap<String, String> {
+    let crop = VideoRequest::crop(0.0, 1.0, CROP_MAX_FRAMES);
+    let pixels = |bound: Option<u64>| bound.map_or_else(|| "default".to_owned(), |pixels| pixels.to_string());
+    // The bounds of an overview are rules, not numbers: the size that they give a frame stands for them.
+    let overview = VideoRequest::overview(64).frame_size(64, 1920, 1080);
+    let overview = overview.map_or_else(|error| error, |(width, height)| format!("{width}x{height}"));
+    [
+        ("jpeg_quality", JPEG_QUALITY.to_string()),
+        ("crop_sampling", format!("{:?}", crop.sampling)),
+        ("crop_min_pixels", pixels(crop.min_pixels)),
+        ("crop_max_pixels", pixels(crop.max_pixels)),
+        ("overview_of_1080p", overview),
+    ]
+    .map(|(name, value)| (name.to_owned(), value))
+    .into()
 }
 
 /// Which samples belong to a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Selection {
     /// Rows of the split under this profile.
     pub split_rows: usize,
@@ -182,6 +269,20 @@ pub struct Selection {
     /// Expected samples by breakdown tag and label, open-ended ones left out.
     #[serde(default)]
     pub groups: GroupSizes,
+    /// Of a shard: the selection before the shard was taken.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub whole: Option<Box<Whole>>,
+}
+
+/// The selection that shards are parts of.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Whole {
+    /// See [`Selection::expected`].
+    pub expected: usize,
+    /// See [`Selection::open_ended`].
+    pub open_ended: usize,
+    /// See [`Selection::groups`].
+    pub groups: GroupSizes,
 }
 
 /// Samples by breakdown tag and label.
@@ -189,7 +290,6 @@ pub type GroupSizes = BTreeMap<String, BTreeMap<String, usize>>;
 
 /// The machine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Host {
     /// Operating system and architecture.
     pub platform: String,

@@ -1,27 +1,34 @@
 //! Many samples at once, one journal: dispatch, durable records, orderly ends.
 
-use std::collections::HashSet;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeSet, HashMap};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc;
 
-use futures::StreamExt as _;
-use futures::stream;
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 
 use crate::agent::Agent;
+use crate::backend::ErrorClass;
 use crate::journal::{Journal, JournalError};
 use crate::record::{Outcome, Record, SampleErrorClass};
 use crate::sample::Sample;
+use crate::videos::VideoStore;
 
-/// Consecutive failed model calls after which a run stops by itself: the server is gone, and going
-/// on would only fill the journal with errors.
+/// Samples in a row that a dead server may fail before the run stops by itself: going on would only
+/// fill the journal with errors.
 pub const MAX_CONSECUTIVE_API_ERRORS: usize = 32;
 
 /// How samples are dispatched.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Dispatch {
     /// Samples in flight.
     pub concurrency: usize,
+    /// Names of the videos in the journal.
+    pub videos: VideoStore,
 }
 
 /// How a run ended.
@@ -31,36 +38,107 @@ pub enum Ended {
     Finished,
     /// Asked to stop; what was in flight was finished.
     Interrupted,
-    /// Too many model calls failed in a row.
+    /// The server failed too many samples in a row; calls in flight were dropped.
     BackendDown,
 }
 
-/// Told about each record once it is on disk.
+/// Called with each record once it is on disk.
 pub trait Observer: Send {
     /// One more record is safe.
     fn recorded(&mut self, record: &Record);
 }
 
-/// A sample of the run that still needs a record: it has none, or its model call failed.
-pub fn pending(samples: &[Sample], records: &[Record]) -> Vec<Sample> {
-    let done: HashSet<&str> = records
-        .iter()
-        .filter(|record| !is_api_failure(record))
-        .map(|record| record.sample.uid.as_str())
-        .collect();
-    samples.iter().filter(|sample| !done.contains(sample.uid.as_str())).cloned().collect()
+/// Which finished samples a resumed run does again.
+#[derive(Debug, Clone)]
+pub struct Retry {
+    /// Errors of these classes.
+    pub classes: BTreeSet<SampleErrorClass>,
+    /// Samples that lost their overview frames, when their video (by name) is one of these.
+    pub changed_videos: BTreeSet<PathBuf>,
 }
 
-fn is_api_failure(record: &Record) -> bool {
-    record
-        .error
-        .as_ref()
-        .is_some_and(|error| matches!(error.class, SampleErrorClass::Api | SampleErrorClass::ApiInLoop))
+impl Default for Retry {
+    /// Errors whose cause may have been mended.
+    fn default() -> Self {
+        let classes = SampleErrorClass::ALL.into_iter().filter(|class| class.is_retryable()).collect();
+        Self { classes, changed_videos: BTreeSet::new() }
+    }
+}
+
+impl Retry {
+    /// Whether the sample of a record is run again. A video that is still missing would only be
+    /// reported missing once more.
+    fn again(&self, sample: &Sample, record: &Record) -> bool {
+        match &record.error {
+            Some(error) if error.class == SampleErrorClass::VideoMissing => {
+                self.classes.contains(&error.class) && sample.video.is_file()
+            }
+            Some(error) => self.classes.contains(&error.class),
+            None => {
+                record.transcript.frame_loss.is_some() && self.changed_videos.contains(&record.sample.video)
+            }
+        }
+    }
+}
+
+/// The samples of a run that need a record: those without one, and those that `retry` does again.
+pub fn pending(samples: &[Sample], records: &[Record], retry: &Retry) -> Vec<Sample> {
+    let by_uid: HashMap<&str, &Record> =
+        records.iter().map(|record| (record.sample.uid.as_str(), record)).collect();
+    let needed =
+        |sample: &&Sample| by_uid.get(sample.uid.as_str()).is_none_or(|record| retry.again(sample, record));
+    samples.iter().filter(needed).cloned().collect()
+}
+
+/// Whether a failed call says that no call would work now, rather than that this one cannot.
+fn server_is_dead(class: ErrorClass) -> bool {
+    match class {
+        ErrorClass::Connection
+        | ErrorClass::Timeout
+        | ErrorClass::RateLimited
+        | ErrorClass::Server
+        | ErrorClass::Unauthorized
+        | ErrorClass::Malformed
+        | ErrorClass::EmptyReply
+        | ErrorClass::ParsedAway
+        | ErrorClass::Engine => true,
+        ErrorClass::BadRequest
+        | ErrorClass::ContextLength
+        | ErrorClass::TooLarge
+        | ErrorClass::NotRecorded => false,
+    }
+}
+
+/// Watches finished samples for signs that going on is pointless.
+#[derive(Debug, Default)]
+struct Health {
+    dead_in_a_row: usize,
+}
+
+impl Health {
+    /// Takes the next finished sample into account; `Some` when the run must end.
+    fn after(&mut self, record: &Record) -> Option<Ended> {
+        let failure = record
+            .error
+            .as_ref()
+            .filter(|error| matches!(error.class, SampleErrorClass::Api | SampleErrorClass::ApiInLoop));
+        let dead = failure.is_some()
+            && record
+                .transcript
+                .calls
+                .iter()
+                .rev()
+                .find_map(|call| call.error.as_ref())
+                .is_some_and(|error| server_is_dead(error.class));
+        self.dead_in_a_row = if dead { self.dead_in_a_row + 1 } else { 0 };
+        (self.dead_in_a_row >= MAX_CONSECUTIVE_API_ERRORS).then_some(Ended::BackendDown)
+    }
 }
 
 /// Runs `samples` and journals each as it finishes.
 ///
-/// `stop` turning true lets samples in flight finish and starts no more.
+/// `stop` turning true lets samples in flight finish and starts no more. Where the run ends for another
+/// reason, samples in flight are aborted with their calls.
 ///
 /// # Errors
 /// The journal could not be written; what had been written before is safe.
@@ -74,49 +152,49 @@ pub async fn run(
 ) -> Result<(Ended, Journal), JournalError> {
     let (sender, receiver) = mpsc::channel::<Record>();
     let writer = tokio::task::spawn_blocking(move || write_records(journal, observer, &receiver));
-
-    let mut ended = Ended::Finished;
-    let mut failures_in_a_row = 0;
-    let total = samples.len();
-    let mut finished = 0;
-    let halt = stop.clone();
-    let work = stream::iter(samples)
-        .take_while(move |_| std::future::ready(!*halt.borrow()))
-        .map(|sample| {
-            let agent = Arc::clone(&agent);
-            async move {
-                let handle = tokio::spawn(async move { agent.run(&sample).await });
-                handle.await
-            }
-        })
-        .buffer_unordered(dispatch.concurrency.max(1));
-    futures::pin_mut!(work);
-    while let Some(joined) = work.next().await {
-        let record = match joined {
-            Ok(record) => record,
-            // A panic is a bug of ours: stop loudly; the journal keeps what is finished.
-            Err(panic) if panic.is_panic() => std::panic::resume_unwind(panic.into_panic()),
-            Err(_) => break,
-        };
-        failures_in_a_row = if is_api_failure(&record) { failures_in_a_row + 1 } else { 0 };
-        finished += 1;
-        if sender.send(record).is_err() {
-            break; // the writer failed; its error is returned below
-        }
-        if failures_in_a_row >= MAX_CONSECUTIVE_API_ERRORS {
-            ended = Ended::BackendDown;
-            break;
-        }
-    }
+    let ended = drive(&agent, samples, &dispatch, &sender, &stop).await;
     drop(sender);
     let journal = match writer.await {
         Ok(result) => result?,
         Err(panic) => std::panic::resume_unwind(panic.into_panic()),
     };
-    if ended == Ended::Finished && finished < total {
-        ended = Ended::Interrupted;
-    }
     Ok((ended, journal))
+}
+
+/// Keeps `concurrency` samples in flight until none is left or the run has to end.
+async fn drive(
+    agent: &Arc<Agent>,
+    samples: Vec<Sample>,
+    dispatch: &Dispatch,
+    finished: &mpsc::Sender<Record>,
+    stop: &watch::Receiver<bool>,
+) -> Ended {
+    let mut waiting = samples.into_iter();
+    // Aborts what is in flight when it is dropped.
+    let mut in_flight = JoinSet::new();
+    let mut health = Health::default();
+    loop {
+        while in_flight.len() < dispatch.concurrency.max(1) && !*stop.borrow() {
+            let Some(sample) = waiting.next() else { break };
+            let agent = Arc::clone(agent);
+            in_flight.spawn(async move { agent.run(&sample).await });
+        }
+        let record = match in_flight.join_next().await {
+            None if waiting.len() == 0 => return Ended::Finished,
+            None => return Ended::Interrupted,
+            Some(Ok(record)) => dispatch.videos.portable(record),
+            // A panic is a bug of ours: stop loudly; the journal keeps what is finished.
+            Some(Err(error)) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+            Some(Err(_)) => return Ended::Interrupted, // the runtime shuts down
+        };
+        let verdict = health.after(&record);
+        if finished.send(record).is_err() {
+            return Ended::Interrupted; // the writer failed; its error is what the caller sees
+        }
+        if let Some(ended) = verdict {
+            return ended;
+        }
+    }
 }
 
 /// Appends whatever has come in since the last write with one flush.
@@ -134,15 +212,6 @@ fn write_records(
         }
     }
     Ok(journal)
-}
-
-/// Share of right answers so far, for a progress line: scored value over all records.
-pub fn running_score(records: &[Record]) -> Option<f64> {
-    if records.is_empty() {
-        return None;
-    }
-    let sum: f64 = records.iter().map(|record| record.score.value).sum();
-    Some(sum / records.len() as f64)
 }
 
 /// Whether a record is an error.

@@ -10,7 +10,6 @@ pub type Tags = BTreeMap<String, Vec<String>>;
 
 /// One question about one video.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Sample {
     /// Name of the split, e.g. `videomme_wsub`; also the key of its question template.
     pub task: String,
@@ -39,7 +38,6 @@ pub struct Sample {
 
 /// The parts that a protocol's template puts together.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Question {
     /// The question (or the caption to ground), as the profile wants it.
     pub stem: String,
@@ -54,7 +52,7 @@ pub struct Question {
 
 /// What counts as right.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+#[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Gold {
     /// A choice question. The string is compared as it is: `release` keeps what the upstream
     /// loader produces, even where that is no letter.

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::data::{self, Cells, DataError, Folders, Layout};
 use crate::profile::Profile;
 use crate::sample::Sample;
+use crate::videos::VideoStore;
 
 /// One split of one benchmark.
 ///
@@ -62,6 +63,13 @@ pub trait Task: Send + Sync {
         Ok(Dataset { samples, files: vec![found.path], revision: found.revision })
     }
 
+    /// The split's videos below `root`: their names in records and the files behind them.
+    fn videos(&self, root: &DataRoot) -> VideoStore {
+        let found = self.layout().annotations(root, self.spec()).ok();
+        let folders = self.layout().folders(root, found.as_ref());
+        VideoStore::new(self.layout().benchmark, folders.into_iter().map(|folders| folders.videos).collect())
+    }
+
     /// Says what is present and what is missing below `root`, without failing on absence.
     fn check(&self, root: &DataRoot) -> DataCheck {
         check::check(self.spec(), self.layout(), self.load(root, Profile::Release), root)
@@ -103,7 +111,6 @@ pub struct Dataset {
 
 /// Everything about a split that is a constant.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct TaskSpec {
     /// Name of the split, e.g. `videomme_wsub`.
     pub name: String,
@@ -125,7 +132,6 @@ pub struct TaskSpec {
 
 /// Where a benchmark is published.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct HubSource {
     /// Repository id on the Hugging Face hub; the first is current, others redirect or mirror.
     pub repos: Vec<String>,
@@ -147,7 +153,7 @@ pub struct HubSource {
 
 /// The official metric of a split.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+#[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Metric {
     /// Share of right answers.
     Accuracy {
@@ -163,7 +169,6 @@ pub enum Metric {
 
 /// One breakdown of the official report.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Breakdown {
     /// Key into [`Sample::tags`](crate::sample::Sample::tags).
     pub tag: String,
@@ -175,7 +180,6 @@ pub struct Breakdown {
 
 /// What `data check` found for one split.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct DataCheck {
     /// Name of the split.
     pub task: String,

@@ -9,7 +9,7 @@ use paravt_suite::journal::{self, JOURNAL, Journal, JournalError};
 use paravt_suite::profile::Profile;
 use paravt_suite::protocol::{PromptMode, Source};
 use paravt_suite::record::{Measured, Outcome, RECORD_VERSION, Record, Score, Transcript};
-use paravt_suite::run::{Channel, CropMode, Host, Manifest, RUN_VERSION, RunPlan, Selection};
+use paravt_suite::run::{Channel, CropMode, Host, Inputs, Manifest, RUN_VERSION, RunPlan, Selection};
 use paravt_suite::sample::{Gold, Question, Sample, Tags};
 use paravt_suite::settings::{RequestSettings, ToolDialect};
 use paravt_suite::task::{HubSource, Metric, TaskSpec};
@@ -63,6 +63,8 @@ fn manifest() -> Manifest {
         },
         data: BTreeMap::from([("rows.parquet".into(), "d".into())]),
         data_revision: None,
+        inputs: None,
+        constants: BTreeMap::new(),
         backend: BackendInfo { name: "none".into(), model: "m".into(), details: BTreeMap::new() },
         label: None,
         paper_row: None,
@@ -74,8 +76,10 @@ fn manifest() -> Manifest {
             shard: None,
             open_ended: 0,
             groups: BTreeMap::new(),
+            whole: None,
         },
         host: Host { platform: "test".into(), cores: 1, gpus: None, ffmpeg: "0".into() },
+        continued_by: vec![],
         started_at: 1.0,
         ended_at: None,
     }
@@ -173,4 +177,192 @@ fn a_full_disk_is_said_and_loses_nothing() {
     let mut journal = Journal::create(dir.path(), &manifest()).unwrap();
     let error = journal.append(&[record(0, 1.0)]).unwrap_err().to_string();
     assert!(error.contains("disk is full") && error.contains("--resume"), "{error}");
+}
+
+/// A complete last line, whatever stands in it, is never cut off.
+#[test]
+fn a_complete_line_is_damage_by_name_and_stays() {
+    let dir = tempfile::tempdir().unwrap();
+    drop(Journal::create(dir.path(), &manifest()).unwrap());
+    let path = dir.path().join(JOURNAL);
+    let good = serde_json::to_string(&record(0, 1.0)).unwrap();
+    for last in ["{\"version\": 2, \"half\": ", "", "\0\0\0", "null", "{\"version\": 0}"] {
+        let whole = format!("{good}\n{last}\n");
+        std::fs::write(&path, &whole).unwrap();
+        let error = Journal::resume(dir.path(), &manifest()).unwrap_err();
+        assert!(
+            matches!(error, JournalError::Damaged { line: 2, .. } | JournalError::Version { .. }),
+            "{last:?}: {error}"
+        );
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), whole, "{last:?}");
+    }
+}
+
+/// A record of a newer version is neither damage nor torn, whatever its shape.
+#[test]
+fn newer_files_are_called_newer() {
+    let dir = tempfile::tempdir().unwrap();
+    drop(Journal::create(dir.path(), &manifest()).unwrap());
+    let path = dir.path().join(JOURNAL);
+    let mut same_shape = record(0, 1.0);
+    same_shape.version = RECORD_VERSION + 1;
+    for line in [serde_json::to_string(&same_shape).unwrap(), r#"{"uid": 3, "version": 99}"#.into()] {
+        std::fs::write(&path, format!("{line}\n")).unwrap();
+        let error = journal::read(dir.path()).unwrap_err().to_string();
+        assert!(error.contains("written by a newer version of paravt-bench (format"), "{error}");
+        assert!(error.contains(&format!("reads up to {RECORD_VERSION})")), "{error}");
+        assert!(Journal::resume(dir.path(), &manifest()).is_err());
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), format!("{line}\n"), "nothing is cut off");
+    }
+    let manifest_path = dir.path().join(journal::MANIFEST);
+    std::fs::write(&manifest_path, r#"{"version": 99, "shape": "another"}"#).unwrap();
+    let error = journal::read_manifest(dir.path()).unwrap_err().to_string();
+    assert!(error.contains("newer version") && error.contains("format 99"), "{error}");
+}
+
+#[test]
+fn unknown_fields_are_tolerated_everywhere() {
+    fn with_more(value: &mut serde_json::Value) {
+        match value {
+            serde_json::Value::Object(fields) => {
+                fields.values_mut().for_each(with_more);
+                fields.insert("a_field_of_tomorrow".into(), 1.into());
+            }
+            serde_json::Value::Array(items) => items.iter_mut().for_each(with_more),
+            _ => {}
+        }
+    }
+    let mut value = serde_json::to_value(record(0, 1.0)).unwrap();
+    value["sample"]["tags"] = serde_json::Value::Null;
+    with_more(&mut value);
+    value["sample"]["tags"] = serde_json::json!({});
+    let read: Record = serde_json::from_value(value).unwrap();
+    assert_eq!(read, record(0, 1.0));
+}
+
+#[test]
+fn a_damaged_manifest_is_not_called_a_journal() {
+    let dir = tempfile::tempdir().unwrap();
+    drop(Journal::create(dir.path(), &manifest()).unwrap());
+    for text in ["", "{}", "{\"version\": 2}", "not JSON"] {
+        std::fs::write(dir.path().join(journal::MANIFEST), text).unwrap();
+        let error = Journal::resume(dir.path(), &manifest()).unwrap_err();
+        assert!(matches!(error, JournalError::BadManifest { .. }), "{error}");
+        let message = error.to_string();
+        assert!(
+            message.contains("manifest.json: the manifest is damaged") && !message.contains("line"),
+            "{message}"
+        );
+    }
+}
+
+/// A run of the first format, as it lies on disks: absolute video paths, no `inputs`, no `constants`.
+#[test]
+fn runs_of_format_1_are_read_and_not_continued() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut old = manifest();
+    old.version = 1;
+    drop(Journal::create(dir.path(), &old).unwrap());
+    let mut first = record(0, 1.0);
+    first.version = 1;
+    first.sample.video = "/data/of/another/machine/v.mp4".into();
+    let line = serde_json::to_string(&first).unwrap() + "\n";
+    std::fs::write(dir.path().join(JOURNAL), line).unwrap();
+    assert_eq!(journal::read(dir.path()).unwrap().records, [first]);
+    assert_eq!(journal::read_manifest(dir.path()).unwrap(), old);
+    let error = Journal::resume(dir.path(), &manifest()).unwrap_err();
+    assert!(matches!(error, JournalError::OlderRun { found: 1, .. }), "{error}");
+    // What the old one holds is compared, what it lacks is not.
+    let mut new = manifest();
+    new.backend.details.insert("dtype".into(), "bf16".into());
+    new.constants.insert("jpeg_quality".into(), "85".into());
+    assert_eq!(old.differences(&new), Vec::<String>::new());
+    new.plan.nframes = 9;
+    assert_eq!(old.differences(&new), ["nframes was 8, now 9"]);
+}
+
+#[test]
+fn everything_that_can_change_an_answer_keeps_a_run_from_being_continued() {
+    let mut ours = manifest();
+    ours.backend.details = BTreeMap::from([
+        ("dtype".into(), "f32".into()),
+        ("weights".into(), "aaaa".into()),
+        ("base_urls".into(), "http://a/v1".into()),
+        ("cache_tokens".into(), "100".into()),
+    ]);
+    ours.inputs = Some(Inputs { samples: "s".into(), videos: BTreeMap::new() });
+    ours.constants = BTreeMap::from([("jpeg_quality".into(), "85".into())]);
+    type Change = fn(&mut Manifest);
+    let refused: [(&str, Change); 10] = [
+        ("dtype was f32, now bf16", |m| {
+            m.backend.details.insert("dtype".into(), "bf16".into()).map_or((), drop)
+        }),
+        ("weights was aaaa, now bbbb", |m| {
+            m.backend.details.insert("weights".into(), "bbbb".into()).map_or((), drop)
+        }),
+        ("sampler was not set, now new", |m| {
+            m.backend.details.insert("sampler".into(), "new".into()).map_or((), drop)
+        }),
+        ("dtype was f32, now not set", |m| m.backend.details.remove("dtype").map_or((), drop)),
+        ("samples was s, now t", |m| m.inputs.as_mut().unwrap().samples = "t".into()),
+        ("constants.jpeg_quality was 85, now 90", |m| {
+            m.constants.insert("jpeg_quality".into(), "90".into()).map_or((), drop)
+        }),
+        ("switches.frame_loss_is_error was true, now false", |m| m.plan.switches.frame_loss_is_error = false),
+        ("data.rows.parquet was d, now e", |m| {
+            m.data.insert("rows.parquet".into(), "e".into()).map_or((), drop)
+        }),
+        ("selection.limit was not set, now 2", |m| m.selection.limit = Some(2)),
+        ("seed was not set, now 1", |m| m.plan.seed = Some(1)),
+    ];
+    for (said, change) in refused {
+        let mut wanted = ours.clone();
+        change(&mut wanted);
+        assert_eq!(ours.differences(&wanted), [said]);
+    }
+    let mut moved = ours.clone();
+    moved.backend.details.insert("base_urls".into(), "http://b/v1".into());
+    moved.backend.details.insert("cache_tokens".into(), "7".into());
+    moved.binary = "another".into();
+    moved.label = Some("a new name".into());
+    moved.host.cores = 99;
+    assert_eq!(ours.differences(&moved), Vec::<String>::new());
+    ours.continue_with(&moved);
+    assert_eq!(ours.backend.details["base_urls"], "http://a/v1 http://b/v1");
+    assert_eq!(
+        (ours.label.as_deref(), &ours.continued_by),
+        (Some("a new name"), &vec!["another".to_owned()])
+    );
+    let before = ours.clone();
+    ours.continue_with(&Manifest { label: None, ..moved });
+    assert_eq!(ours, before, "continued the same way once more, without a label");
+}
+
+#[test]
+fn what_a_killed_writer_left_is_removed_by_the_next() {
+    let dir = tempfile::tempdir().unwrap();
+    drop(Journal::create(dir.path(), &manifest()).unwrap());
+    let kept = ["summary.tmpl", "notes.tmp12", "manifest.tmp12.bak"];
+    let left = ["manifest.tmp1234", "summary.tmp1", "protocol.tmp99"];
+    for name in kept.iter().chain(&left) {
+        std::fs::write(dir.path().join(name), "half").unwrap();
+    }
+    drop(Journal::resume(dir.path(), &manifest()).unwrap());
+    for name in kept {
+        assert!(dir.path().join(name).exists(), "{name}");
+    }
+    for name in left {
+        assert!(!dir.path().join(name).exists(), "{name}");
+    }
+}
+
+/// A pipe in the journal's place would be waited for.
+#[test]
+#[cfg(unix)]
+fn a_journal_that_is_not_a_file_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let made = std::process::Command::new("mkfifo").arg(dir.path().join(JOURNAL)).status().unwrap();
+    assert!(made.success());
+    let error = journal::read(dir.path()).unwrap_err().to_string();
+    assert!(error.contains("not a regular file"), "{error}");
 }

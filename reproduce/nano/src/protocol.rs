@@ -44,6 +44,7 @@ pub fn protocol() -> Protocol {
         ]),
         option_line: Template::parse("{letter}. {option}"),
         subtitles_block: Template::parse("Subtitles:\n{subtitles}\n"),
+        duration_note: Some(Template::parse(" It is {seconds} seconds long.")),
         video_path: None,
         force: BTreeMap::from([
             ("choice".to_owned(), force(letter)),

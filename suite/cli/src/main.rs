@@ -11,15 +11,16 @@ mod request;
 mod threads;
 
 use clap::{Parser, Subcommand};
-use exit::Exit;
 
 const EXIT_CODES: &str = "\
 Exit codes:
-  0    all well
+  0    success
   1    a finding: a failed case, a missing file, a run worse than its baseline
-  2    wrong usage or bad input
-  3    a precondition does not hold: no server, no data
-  4    a run with samples missing or failed, a check that cannot decide
+  2    wrong usage or bad input: flags, a damaged file, a run that cannot be continued
+  3    a precondition does not hold: no data, no server or model, no space, no permission, a run that
+       another process is writing
+  4    a run with samples missing or failed (also of a disk that filled up in it), a check that cannot
+       decide
   130  Ctrl-C";
 
 /// Benchmark and reproducibility suite for long-video multimodal models.
@@ -85,8 +86,8 @@ fn main() -> std::process::ExitCode {
     match result {
         Ok(exit) => exit.into(),
         Err(error) => {
-            eprintln!("error: {error:#}");
-            Exit::Usage.into()
+            eprintln!("error: {}", paravt_suite::redact::urls(&format!("{error:#}")));
+            exit::code(&error).into()
         }
     }
 }

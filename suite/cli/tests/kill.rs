@@ -86,6 +86,6 @@ fn two_processes_cannot_write_one_run() {
     let second = run(dir.path(), &server, true).output().unwrap();
     first.kill().unwrap();
     first.wait().unwrap();
-    assert_eq!(second.status.code(), Some(2), "{}", text(&second));
+    assert_eq!(second.status.code(), Some(3), "{}", text(&second));
     assert!(text(&second).contains("another process is writing this run"), "{}", text(&second));
 }

@@ -17,7 +17,7 @@ use crate::settings::ToolDialect;
 use crate::toolcall;
 
 /// Frames of a crop at one per second, at most this many (`crop_frames` upstream).
-const CROP_MAX_FRAMES: usize = 16;
+pub const CROP_MAX_FRAMES: usize = 16;
 
 /// What one call came to.
 enum Looked {

@@ -6,6 +6,8 @@ mod reply;
 #[cfg(test)]
 mod tests;
 
+pub use crops::CROP_MAX_FRAMES;
+
 use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 

@@ -126,6 +126,7 @@ pub fn import(files: &Files, unpinned: bool) -> Result<Protocol, ImportError> {
         questions,
         option_line,
         subtitles_block: load.template_if("sub_prefix", "sub_text", "subtitles")?,
+        duration_note: own.duration_note,
         video_path: Some(VideoPathSuffix { template: video_path, unless }),
         force: force_texts(&eval)?,
         crop_response: eval.template_with(&["n", "start:.1f", "end:.1f"])?,

@@ -83,15 +83,18 @@ pub struct Protocol {
     /// Instruction at the end of a choice question, slot-free.
     pub instructions: Instructions,
     /// Question templates by split name (`videomme`), then by kind (`choice`, `grounding`, `open`).
-    /// Slots: `question`, `options`, `instruction`, `subtitles_block`, `caption`.
+    /// Slots: `question`, `options`, `instruction`, `subtitles_block`, `caption`, `duration_note`.
     pub questions: BTreeMap<String, Template>,
     /// One option line; slots `letter`, `option`. Lines are joined with `\n`.
     pub option_line: Template,
     /// What precedes a question with subtitles; slot `subtitles`. Renders into `subtitles_block`
     /// when the subtitle text is not empty.
     pub subtitles_block: Template,
-    /// Appended in agentic modes when the user text does not contain `video_path_unless`
-    /// (case-insensitive); slots `question`, `video_name`.
+    /// Says how long the video is; slot `seconds` (one decimal). Renders into `duration_note` where the
+    /// duration is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration_note: Option<Template>,
+    /// Appended in agentic modes; slots `question`, `video_name`.
     pub video_path: Option<VideoPathSuffix>,
     /// Text and token limit of the forced final answer, by question kind.
     pub force: BTreeMap<String, Force>,
@@ -131,7 +134,7 @@ impl Protocol {
     /// in front when a file was not the pinned one, so that every record shows it.
     pub fn hash(&self) -> String {
         use sha2::{Digest as _, Sha256};
-        let mut value = serde_json::to_value(self).unwrap_or_default();
+        let mut value = serde_json::to_value(self).expect("a protocol is plain data with string keys");
         if let Some(fields) = value.as_object_mut() {
             fields.remove("source");
             fields.sort_keys();
@@ -143,7 +146,6 @@ impl Protocol {
 
 /// Where a protocol's texts come from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Source {
     /// Repository, or `paravt-bench` for the native protocol.
     pub repository: String,

@@ -119,6 +119,7 @@ pub fn protocol() -> Protocol {
         ]),
         option_line: Template::parse("{letter}. {option}"),
         subtitles_block: Template::parse("Subtitles of the video:\n{subtitles}\n\n"),
+        duration_note: Some(Template::parse(" It is {seconds} seconds long.")),
         video_path: None::<VideoPathSuffix>,
         force: BTreeMap::from([
             ("choice".to_owned(), force("Answer now, with the letter of one option only.", 64)),

@@ -105,8 +105,16 @@ pub fn user_text(
     } else {
         protocol.subtitles_block.render(&[("subtitles", subtitles)]).map_err(slot("subtitles"))?
     };
-    let duration =
-        duration.map(|seconds| format!(" It is {} seconds long.", fixed1(seconds))).unwrap_or_default();
+    let duration = match (&protocol.duration_note, duration) {
+        (Some(note), Some(seconds)) => {
+            note.render(&[("seconds", fixed1(seconds).as_str())]).map_err(slot("duration note"))?
+        }
+        // A protocol that was stored before the note was part of it.
+        (None, Some(_)) if template.has_slot("duration_note") => {
+            return Err(no_text(protocol, "duration note; import it again".to_owned()));
+        }
+        _ => String::new(),
+    };
     let text = template
         .render(&[
             ("question", question.stem.as_str()),

@@ -15,7 +15,7 @@ use paravt_suite::sample::{Gold, Question, Sample, Tags};
 use paravt_suite::toolcall;
 
 use crate::commands::run::PlanArgs;
-use crate::exit::Exit;
+use crate::exit::{Exit, OrPreflight as _};
 use crate::registry::BackendArgs;
 
 /// Flags of `ask`.
@@ -46,13 +46,7 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
     let sample = sample(&args.video, &args.question, &args.options, args.ground);
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start threads")?;
-    let backend = match runtime.block_on(args.backend.build("ask", Some(&plan))) {
-        Ok(backend) => backend,
-        Err(error) => {
-            eprintln!("error: {error:#}");
-            return Ok(Exit::Preflight);
-        }
-    };
+    let backend = runtime.block_on(args.backend.build("ask", Some(&plan))).or_preflight()?;
     let record = runtime.block_on(async {
         let agent = Agent {
             backend: Arc::new(Narrator(backend)),

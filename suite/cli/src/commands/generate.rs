@@ -7,7 +7,7 @@ use paravt_suite::backend::{CallId, FinishReason, Generation, Request};
 use paravt_suite::conversation::parse_conversation;
 use serde_json::json;
 
-use crate::exit::Exit;
+use crate::exit::{Exit, OrPreflight as _};
 use crate::registry::BackendArgs;
 
 /// Flags of `generate`.
@@ -63,13 +63,7 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
         let backend = args.backend.build("generate", None).await?;
         Ok::<_, anyhow::Error>(backend.complete(&request).await?)
     });
-    let answer = match answer {
-        Ok(answer) => answer,
-        Err(error) => {
-            eprintln!("error: {error:#}");
-            return Ok(Exit::Preflight);
-        }
-    };
+    let answer = answer.or_preflight()?;
     if args.json {
         let finish = answer.finish_reason.as_ref().map(|reason| match reason {
             FinishReason::Stop => "stop",

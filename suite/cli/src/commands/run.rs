@@ -7,11 +7,13 @@ use anyhow::{Context as _, ensure};
 use paravt_suite::frames::CachedFrames;
 use paravt_suite::profile::Profile;
 use paravt_suite::protocol::{PromptMode, Protocol};
+use paravt_suite::record::SampleErrorClass;
 use paravt_suite::run::{Channel, CropMode, RunPlan};
+use paravt_suite::runner::Ended;
 use paravt_suite::settings::ToolDialect;
 
 use crate::commands::protocol::{ProtocolChoice, choose};
-use crate::exit::Exit;
+use crate::exit::{Exit, OrPreflight as _};
 use crate::launch::{self, Common, Launch, Select};
 use crate::registry::{self, BackendArgs, DataArgs};
 use crate::request::RequestArgs;
@@ -96,10 +98,15 @@ pub struct DispatchArgs {
     /// Samples that are worked on at once.
     #[arg(long, default_value_t = 16, value_name = "N")]
     concurrency: usize,
-    /// Continue the run in the run directory; samples whose model calls failed are tried again.
-    /// Without it, a directory that holds a run is an error.
+    /// Continue the run in the run directory; samples that failed for a cause outside the run (model
+    /// calls, missing videos, lost frames) are run again. Without it, a directory that holds a run is an
+    /// error.
     #[arg(long)]
     resume: bool,
+    /// With --resume: run failed samples of these classes again, separated by commas; without a value,
+    /// all failed ones [default: video_missing,frame_loss,api,api_in_loop].
+    #[arg(long, value_name = "CLASS", value_delimiter = ',', num_args = 0.., require_equals = true, requires = "resume")]
+    retry_errors: Option<Vec<SampleErrorClass>>,
     /// Print how many calls and tokens there would be, and the first sample's texts; send nothing.
     #[arg(long)]
     dry_run: bool,
@@ -112,6 +119,12 @@ impl DispatchArgs {
     /// Nothing is to be sent.
     pub fn is_dry_run(&self) -> bool {
         self.dry_run
+    }
+
+    /// Classes of errors that are run again, where they were given.
+    fn retry(&self) -> Option<Vec<SampleErrorClass>> {
+        let given = self.retry_errors.clone()?;
+        Some(if given.is_empty() { SampleErrorClass::ALL.into() } else { given })
     }
 }
 
@@ -225,6 +238,7 @@ pub fn execute(
         gpus: backend.gpus(),
         concurrency: dispatch.concurrency,
         resume: dispatch.resume,
+        retry: dispatch.retry(),
         allow_partial: dispatch.allow_partial,
         stop,
         frames: Arc::new(CachedFrames::default()),
@@ -236,19 +250,19 @@ pub fn execute(
         return Ok(Exit::Ok);
     }
     runtime.spawn(stop_on_ctrl_c(sender));
+    let prepared = launches.iter().map(|launch| launch::prepare(launch, &common));
+    let prepared = prepared.collect::<anyhow::Result<Vec<_>>>()?;
     runtime.block_on(async {
-        let mut worst = Exit::Ok;
+        let mut engines = Vec::new();
         for launch in launches {
-            let engine = match backend.build(&launch.task.spec().name, Some(&launch.plan)).await {
-                Ok(engine) => engine,
-                Err(error) => {
-                    eprintln!("error: {error:#}");
-                    return Ok(Exit::Preflight);
-                }
-            };
-            let exit = launch::run(launch, &common, engine).await?;
+            // One for each: a plan that its backend cannot honour is an error before the first split runs.
+            engines.push(backend.build(&launch.task.spec().name, Some(&launch.plan)).await.or_preflight()?);
+        }
+        let mut worst = Exit::Ok;
+        for (prepared, engine) in prepared.into_iter().zip(engines) {
+            let (exit, ended) = launch::run(prepared, &common, engine).await?;
             worst = worst.worse(exit);
-            if exit == Exit::Interrupted {
+            if ended != Ended::Finished {
                 break;
             }
         }

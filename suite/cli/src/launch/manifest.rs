@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use clap::CommandFactory as _;
 use paravt_suite::backend::BackendInfo;
 use paravt_suite::data::sha256_file;
-use paravt_suite::run::{Host, Manifest, RUN_VERSION};
+use paravt_suite::redact;
+use paravt_suite::run::{Host, Inputs, Manifest, RUN_VERSION, constants};
 
 use super::select::Selected;
-use super::{Common, Launch};
+use super::{Common, Launch, command_line};
 
 /// Version and commit of this binary.
 pub const BINARY: &str =
@@ -19,13 +21,8 @@ pub fn unix_seconds() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map(|time| time.as_secs_f64()).unwrap_or_default()
 }
 
-/// The manifest of a run that starts now.
-pub fn build(
-    launch: &Launch<'_>,
-    selected: &Selected,
-    backend: BackendInfo,
-    common: &Common<'_>,
-) -> anyhow::Result<Manifest> {
+/// The manifest of a run that starts now. Who answers is filled in when that is known.
+pub fn build(launch: &Launch<'_>, selected: &Selected, common: &Common<'_>) -> anyhow::Result<Manifest> {
     let mut data = BTreeMap::new();
     for file in &selected.files {
         let name = file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
@@ -34,7 +31,7 @@ pub fn build(
     Ok(Manifest {
         version: RUN_VERSION,
         binary: BINARY.to_owned(),
-        command: std::env::args().map(|argument| without_credentials(&argument)).collect(),
+        command: command_line::shown(&crate::Cli::command(), std::env::args_os()),
         task: launch.task.spec().clone(),
         plan: launch.plan.clone(),
         protocol_hash: launch.protocol.hash(),
@@ -42,7 +39,9 @@ pub fn build(
         protocol_source: launch.protocol.source.clone(),
         data,
         data_revision: selected.revision.clone(),
-        backend,
+        inputs: Some(inputs(selected)),
+        constants: constants(),
+        backend: BackendInfo { name: String::new(), model: String::new(), details: BTreeMap::new() },
         label: launch.label.clone(),
         paper_row: launch.paper_row.clone(),
         selection: selected.selection.clone(),
@@ -52,30 +51,25 @@ pub fn build(
             cores: std::thread::available_parallelism().map_or(1, usize::from),
             ffmpeg: paravt_media::ffmpeg_version(),
         },
+        continued_by: Vec::new(),
         started_at: unix_seconds(),
         ended_at: None,
     })
 }
 
-/// `https://user:secret@host` without what is before the `@`.
-fn without_credentials(argument: &str) -> String {
-    let Some((scheme, rest)) = argument.split_once("://") else { return argument.to_owned() };
-    let authority_end = rest.find('/').unwrap_or(rest.len());
-    match rest[..authority_end].rfind('@') {
-        Some(at) => format!("{scheme}://…{}", &rest[at..]),
-        None => argument.to_owned(),
-    }
+/// What a backend says about itself, without credentials.
+pub fn described(backend: BackendInfo) -> BackendInfo {
+    let details = backend.details.iter().map(|(key, value)| (key.clone(), redact::urls(value)));
+    BackendInfo { model: redact::urls(&backend.model), details: details.collect(), ..backend }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::without_credentials;
-
-    #[test]
-    fn credentials_in_urls_do_not_reach_the_manifest() {
-        assert_eq!(without_credentials("http://me:key@host:1/v1"), "http://…@host:1/v1");
-        assert_eq!(without_credentials("--base-url=https://key@host"), "--base-url=https://…@host");
-        assert_eq!(without_credentials("http://host/a@b"), "http://host/a@b");
-        assert_eq!(without_credentials("a@b"), "a@b");
+fn inputs(selected: &Selected) -> Inputs {
+    let size = |sample: &paravt_suite::sample::Sample| {
+        let file = std::fs::metadata(&sample.video).ok().filter(std::fs::Metadata::is_file)?;
+        Some((selected.videos.name(&sample.video).to_string_lossy().into_owned(), file.len()))
+    };
+    Inputs {
+        samples: selected.split_hash.clone(),
+        videos: selected.samples.iter().filter_map(size).collect(),
     }
 }

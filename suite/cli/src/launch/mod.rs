@@ -1,10 +1,12 @@
 //! From typed choices to a finished run directory; used by `run` and by recipes.
 
+mod command_line;
 mod dry;
 mod manifest;
 mod progress;
 mod select;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -12,11 +14,11 @@ use anyhow::Context as _;
 use paravt_suite::agent::Agent;
 use paravt_suite::backend::Backend;
 use paravt_suite::frames::CachedFrames;
-use paravt_suite::journal::{self, Journal};
+use paravt_suite::journal::{self, Contents, Journal, JournalError, RunDir};
 use paravt_suite::protocol::Protocol;
-use paravt_suite::record::Record;
+use paravt_suite::record::{Record, SampleErrorClass};
 use paravt_suite::run::{Manifest, RunPlan};
-use paravt_suite::runner::{self, Dispatch, Ended};
+use paravt_suite::runner::{self, Dispatch, Ended, Retry};
 use paravt_suite::sample::Sample;
 use paravt_suite::scoring::summary::{Summary, summarize};
 use paravt_suite::task::{DataRoot, Task};
@@ -24,6 +26,7 @@ use tokio::sync::watch;
 
 use crate::exit::Exit;
 pub use select::Select;
+use select::Selected;
 
 /// One split to run.
 pub struct Launch<'a> {
@@ -53,6 +56,8 @@ pub struct Common<'a> {
     pub concurrency: usize,
     /// Continue what is there.
     pub resume: bool,
+    /// When resuming, redo failed samples of these classes instead of the retryable ones.
+    pub retry: Option<Vec<SampleErrorClass>>,
     /// Failed samples do not make the command fail.
     pub allow_partial: bool,
     /// Turns true on Ctrl-C.
@@ -67,20 +72,95 @@ pub fn dry_run(launch: &Launch<'_>, common: &Common<'_>) -> anyhow::Result<()> {
     dry::print(launch, &samples, &common.frames)
 }
 
-/// Runs one split to its summary.
+/// A split that is ready to run: data read, directory locked, nothing written and no model loaded yet.
+pub struct Prepared<'a> {
+    launch: &'a Launch<'a>,
+    selected: Selected,
+    wanted: Manifest,
+    dir: RunDir,
+    stored: Option<(Manifest, Contents)>,
+    retry: Retry,
+}
+
+/// Does everything that needs no model: reads the data, takes the directory, and, when resuming, checks
+/// that the run there is this one.
+///
+/// # Errors
+/// Data, directory or run that cannot be used.
+pub fn prepare<'a>(launch: &'a Launch<'a>, common: &Common<'_>) -> anyhow::Result<Prepared<'a>> {
+    let selected = select::samples(launch, common)?;
+    let mut wanted = manifest::build(launch, &selected, common)?;
+    let dir = RunDir::lock(&launch.dir)?;
+    let mut retry = Retry::default();
+    if let Some(classes) = &common.retry {
+        retry.classes = classes.iter().copied().collect();
+    }
+    let mut stored = None;
+    if dir.has_run() {
+        if !common.resume {
+            return Err(JournalError::Exists { dir: launch.dir.clone() }.into());
+        }
+        let (manifest, contents) = dir.stored()?;
+        wanted.backend.clone_from(&manifest.backend);
+        journal::same_run(&launch.dir, &manifest, &wanted)?;
+        retry.changed_videos = changed_videos(&launch.dir, &manifest, &wanted, &contents.records)?;
+        stored = Some((manifest, contents));
+    }
+    Ok(Prepared { launch, selected, wanted, dir, stored, retry })
+}
+
+/// Videos that are other files than when the run was begun.
+///
+/// # Errors
+/// An answer was given to frames of one of them.
+fn changed_videos(
+    dir: &Path,
+    stored: &Manifest,
+    wanted: &Manifest,
+    records: &[Record],
+) -> Result<BTreeSet<PathBuf>, JournalError> {
+    let (Some(before), Some(now)) = (&stored.inputs, &wanted.inputs) else { return Ok(BTreeSet::new()) };
+    let mut changed = BTreeSet::new();
+    for (name, bytes) in &now.videos {
+        let Some(then) = before.videos.get(name).filter(|then| *then != bytes) else { continue };
+        let name = Path::new(name);
+        let seen = |record: &&Record| {
+            record.sample.video == name && record.error.is_none() && record.transcript.frame_loss.is_none()
+        };
+        if let Some(record) = records.iter().find(seen) {
+            let differences = format!(
+                "video {} had {then} bytes when sample {} was answered, now {bytes}",
+                name.display(),
+                record.sample.uid
+            );
+            return Err(JournalError::Differs { dir: dir.to_owned(), differences });
+        }
+        changed.insert(name.to_owned());
+    }
+    Ok(changed)
+}
+
+/// Runs one split to its summary. The second value says why it ended; where that is the server or the
+/// disk, the next split would fare no better.
+///
+/// # Errors
+/// The run in the directory has another backend; files that cannot be read or written.
 pub async fn run(
-    launch: &Launch<'_>,
+    prepared: Prepared<'_>,
     common: &Common<'_>,
     backend: Arc<dyn Backend>,
-) -> anyhow::Result<Exit> {
-    let selected = select::samples(launch, common)?;
-    let wanted = manifest::build(launch, &selected, backend.describe(), common)?;
-    let (journal, mut manifest, records) = open(&launch.dir, wanted, common.resume)?;
-    if records.is_empty() {
-        let path = launch.dir.join(journal::PROTOCOL);
-        journal::write_atomic(&path, &journal::to_pretty_json(&*launch.protocol))?;
+) -> anyhow::Result<(Exit, Ended)> {
+    let Prepared { launch, selected, mut wanted, dir, stored, retry } = prepared;
+    wanted.backend = manifest::described(backend.describe());
+    let (journal, mut manifest, records) = match stored {
+        Some((manifest, contents)) => resume(launch, dir, manifest, contents, &wanted)?,
+        None => (dir.create(&wanted)?, wanted, Vec::new()),
+    };
+    let protocol = launch.dir.join(journal::PROTOCOL);
+    if !protocol.exists() {
+        journal::write_atomic(&protocol, &journal::to_pretty_json(&*launch.protocol))?;
     }
-    let samples = runner::pending(&selected.samples, &records);
+    let samples = runner::pending(&selected.samples, &records, &retry);
     let agent = Arc::new(Agent {
         backend,
         protocol: Arc::clone(&launch.protocol),
@@ -90,34 +170,47 @@ pub async fn run(
     });
     let observer =
         progress::Progress::start(&manifest.task.name, selected.samples.len(), &records, samples.len());
-    let dispatch = Dispatch { concurrency: common.concurrency };
+    let dispatch = Dispatch { concurrency: common.concurrency, videos: selected.videos.clone() };
     let run = runner::run(agent, samples, dispatch, journal, Box::new(observer), common.stop.clone());
     let (ended, journal) = match run.await {
         Ok(ended) => ended,
         // The journal is as it was before the write that failed: the run is incomplete, not lost.
         Err(error) => {
             eprintln!("error: {error}");
-            return Ok(Exit::Incomplete);
+            return Ok((Exit::Incomplete, Ended::Interrupted));
         }
     };
     let exit = finish(&journal, &mut manifest, &selected.samples, ended, common.allow_partial)?;
     drop(journal);
-    Ok(exit)
+    Ok((exit, ended))
 }
 
-fn open(dir: &Path, wanted: Manifest, resume: bool) -> anyhow::Result<(Journal, Manifest, Vec<Record>)> {
-    if resume && dir.join(journal::MANIFEST).exists() {
-        let (journal, manifest, contents) = Journal::resume(dir, &wanted)?;
-        if contents.torn_bytes > 0 {
-            eprintln!(
-                "{}: the last record was torn ({} bytes) and is redone",
-                dir.display(),
-                contents.torn_bytes
-            );
-        }
-        return Ok((journal, manifest, contents.records));
+/// Goes on with the run that is stored, now that the backend is known.
+fn resume(
+    launch: &Launch<'_>,
+    dir: RunDir,
+    mut manifest: Manifest,
+    contents: Contents,
+    wanted: &Manifest,
+) -> anyhow::Result<(Journal, Manifest, Vec<Record>)> {
+    let shown = launch.dir.display();
+    journal::same_run(&launch.dir, &manifest, wanted)?;
+    let journal = dir.resume(&contents)?;
+    if contents.torn_bytes > 0 {
+        eprintln!("{shown}: the last record was torn ({} bytes) and is redone", contents.torn_bytes);
     }
-    Ok((Journal::create(dir, &wanted)?, wanted, Vec::new()))
+    if manifest.binary != wanted.binary {
+        eprintln!(
+            "warning: {shown} was begun by {} and goes on with {}: answers differ where the code does",
+            manifest.binary, wanted.binary
+        );
+    }
+    let before = manifest.clone();
+    manifest.continue_with(wanted);
+    if manifest != before {
+        journal.write_manifest(&manifest)?;
+    }
+    Ok((journal, manifest, contents.records))
 }
 
 /// Writes the derived summary and says how the run stands.
@@ -134,7 +227,7 @@ fn finish(
         journal.write_manifest(manifest)?;
     }
     let summary = summarize_run(manifest, &records)?;
-    journal::write_atomic(&journal.dir().join(journal::SUMMARY), &journal::to_pretty_json(&summary))?;
+    journal::write_summary(journal.dir(), &summary)?;
     eprintln!("{}", progress::closing_line(&manifest.task.name, &summary, records.len(), samples.len()));
     let failed = records.iter().filter(|record| runner::is_error(record)).count();
     Ok(match ended {
@@ -144,14 +237,14 @@ fn finish(
         }
         Ended::BackendDown => {
             eprintln!(
-                "{} model calls failed in a row: stopped; mend the server and go on with --resume",
+                "the server failed {} samples in a row: stopped, calls in flight were dropped; mend the server and go on with --resume",
                 runner::MAX_CONSECUTIVE_API_ERRORS
             );
             Exit::Incomplete
         }
         Ended::Finished if failed > 0 && !allow_partial => {
             eprintln!(
-                "{failed} of {} samples failed: the run is incomplete; --resume tries failed model calls again",
+                "{failed} of {} samples failed: the run is incomplete; --resume redoes those whose cause may be gone (failed model calls, missing videos, lost frames), --resume --retry-errors all of them",
                 samples.len()
             );
             Exit::Incomplete
@@ -163,5 +256,5 @@ fn finish(
 /// The summary of a run's records.
 pub fn summarize_run(manifest: &Manifest, records: &[Record]) -> anyhow::Result<Summary> {
     summarize(&manifest.task, &manifest.plan.switches, &manifest.selection, records)
-        .context("the journal does not add up")
+        .context("records in the journal are inconsistent")
 }

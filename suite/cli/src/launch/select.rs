@@ -3,9 +3,11 @@
 use std::collections::HashSet;
 
 use anyhow::{bail, ensure};
-use paravt_suite::run::Selection;
+use paravt_suite::run::{GroupSizes, Selection, Whole};
 use paravt_suite::sample::{QuestionKind, Sample};
 use paravt_suite::scoring::summary::group_sizes;
+use paravt_suite::videos::VideoStore;
+use sha2::{Digest as _, Sha256};
 
 use super::{Common, Launch};
 
@@ -30,12 +32,18 @@ pub struct Selected {
     pub files: Vec<std::path::PathBuf>,
     /// Revision of the hub snapshot.
     pub revision: Option<String>,
+    /// SHA-256 over all samples of the split, before any was left out.
+    pub split_hash: String,
+    /// Names and files of the split's videos.
+    pub videos: VideoStore,
 }
 
 /// Loads the split and narrows it: ids, then limit, then shard (the reference driver's order).
 pub fn samples(launch: &Launch<'_>, common: &Common<'_>) -> anyhow::Result<Selected> {
     let dataset = launch.task.load(common.root, launch.plan.profile)?;
     let split_rows = dataset.samples.len();
+    let videos = launch.task.videos(common.root);
+    let split_hash = hash(&dataset.samples, &videos);
     let task = &launch.task.spec().name;
     let mut samples = dataset.samples;
     if let Some(ids) = &common.select.ids {
@@ -50,6 +58,10 @@ pub fn samples(launch: &Launch<'_>, common: &Common<'_>) -> anyhow::Result<Selec
     if let Some(limit) = common.select.limit {
         samples.truncate(limit);
     }
+    let whole = common.select.shard.map(|_| {
+        let (expected, open_ended, groups) = sizes(launch, &samples);
+        Box::new(Whole { expected, open_ended, groups })
+    });
     if let Some((index, count)) = common.select.shard {
         samples = samples.into_iter().skip(index).step_by(count).collect();
     }
@@ -58,14 +70,33 @@ pub fn samples(launch: &Launch<'_>, common: &Common<'_>) -> anyhow::Result<Selec
     if let Some(twice) = samples.iter().find(|sample| !seen.insert(sample.uid.as_str())) {
         bail!("{task}: two rows have the uid `{}`; the data file is damaged", twice.uid);
     }
+    let (expected, open_ended, groups) = sizes(launch, &samples);
     let selection = Selection {
         split_rows,
-        expected: samples.len(),
+        expected,
         limit: common.select.limit,
         ids: common.select.ids.clone(),
         shard: common.select.shard,
-        open_ended: samples.iter().filter(|sample| sample.gold.kind() == QuestionKind::Open).count(),
-        groups: group_sizes(launch.task.spec(), &samples),
+        open_ended,
+        groups,
+        whole,
     };
-    Ok(Selected { samples, selection, files: dataset.files, revision: dataset.revision })
+    Ok(Selected { samples, selection, files: dataset.files, revision: dataset.revision, split_hash, videos })
+}
+
+/// How many samples there are, how many of them are open-ended, and how many each breakdown group has.
+fn sizes(launch: &Launch<'_>, samples: &[Sample]) -> (usize, usize, GroupSizes) {
+    let open_ended = samples.iter().filter(|sample| sample.gold.kind() == QuestionKind::Open).count();
+    (samples.len(), open_ended, group_sizes(launch.task.spec(), samples))
+}
+
+/// SHA-256 over samples, subtitles included, with the names of their videos in the place of the paths.
+fn hash(samples: &[Sample], videos: &VideoStore) -> String {
+    let mut hasher = Sha256::new();
+    for sample in samples {
+        let sample = Sample { video: videos.name(&sample.video), ..sample.clone() };
+        hasher.update(serde_json::to_vec(&sample).expect("plain structs with string keys serialise"));
+        hasher.update(b"\n");
+    }
+    paravt_suite::record::hex(&hasher.finalize())
 }

@@ -51,6 +51,7 @@ fn selection(spec: &TaskSpec, expected: usize, samples: &[Sample]) -> Selection 
         shard: None,
         open_ended: open,
         groups: group_sizes(spec, samples),
+        whole: None,
     }
 }
 

@@ -10,6 +10,7 @@ use paravt_reports::study::{Arm, Question, Study, Trained};
 use paravt_reports::{Training, find_runs};
 use paravt_reproduce::nano::{self, Comparison, NanoRecipe, NanoRun, Step, Told, Work};
 use paravt_suite::frames::{CachedFrames, FrameSource};
+use paravt_suite::runner::Ended;
 use paravt_suite::task::{DataRoot, Task};
 use paravt_train::Compute;
 
@@ -199,24 +200,30 @@ fn evaluate(
         gpus: Some(u32::from(!compute.device.is_cpu())),
         concurrency: CONCURRENCY,
         resume: true,
+        retry: None,
         allow_partial: false,
         stop,
         frames: Arc::clone(frames),
     };
+    let launches: Vec<Launch<'_>> = wanted
+        .into_iter()
+        .map(|task| Launch {
+            dir: step.stage.folder().join(&task.spec().name),
+            task,
+            plan: recipe.plan(run),
+            protocol: Arc::clone(&protocol),
+            label: Some(format!("{}, seed {}", step.stage.name(), step.seed.unwrap_or_default())),
+            paper_row: None,
+        })
+        .collect();
+    let prepared = launches.iter().map(|launch| launch::prepare(launch, &common));
+    let prepared = prepared.collect::<anyhow::Result<Vec<_>>>()?;
     runtime.block_on(async {
         let mut worst = Exit::Ok;
-        for task in wanted {
-            let launch = Launch {
-                dir: step.stage.folder().join(&task.spec().name),
-                task,
-                plan: recipe.plan(run),
-                protocol: Arc::clone(&protocol),
-                label: Some(format!("{}, seed {}", step.stage.name(), step.seed.unwrap_or_default())),
-                paper_row: None,
-            };
-            let exit = launch::run(&launch, &common, Arc::clone(&engine)).await?;
+        for prepared in prepared {
+            let (exit, ended) = launch::run(prepared, &common, Arc::clone(&engine)).await?;
             worst = worst.worse(exit);
-            if exit == Exit::Interrupted {
+            if ended != Ended::Finished {
                 break;
             }
         }

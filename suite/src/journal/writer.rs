@@ -1,0 +1,252 @@
+//! The one writer of a run directory: lock, atomic files, appended records.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use super::{Contents, JOURNAL, JournalError, LOCK, MANIFEST, PROTOCOL, SUMMARY, read, read_manifest};
+use crate::record::Record;
+use crate::run::{Manifest, RUN_VERSION};
+use crate::scoring::summary::Summary;
+
+/// Refuses to continue a run as another one.
+///
+/// # Errors
+/// What differs.
+pub fn same_run(dir: &Path, stored: &Manifest, wanted: &Manifest) -> Result<(), JournalError> {
+    let differences = stored.differences(wanted);
+    if differences.is_empty() {
+        return Ok(());
+    }
+    Err(JournalError::Differs { dir: dir.to_owned(), differences: differences.join("; ") })
+}
+
+/// Writes the derived summary of a run.
+///
+/// # Errors
+/// I/O.
+pub fn write_summary(dir: &Path, summary: &Summary) -> Result<(), JournalError> {
+    #[derive(serde::Serialize)]
+    struct Versioned<'a> {
+        version: u32,
+        #[serde(flatten)]
+        summary: &'a Summary,
+    }
+    write_atomic(&dir.join(SUMMARY), &to_pretty_json(&Versioned { version: RUN_VERSION, summary }))
+}
+
+/// Writes a file so that it is there whole or not at all, also after a power cut.
+///
+/// # Errors
+/// I/O.
+pub fn write_atomic(path: &Path, bytes: &[u8]) -> Result<(), JournalError> {
+    let io = |action| move |source| JournalError::Io { path: path.to_owned(), action, source };
+    let temporary = path.with_extension(format!("tmp{}", std::process::id()));
+    let written = File::create(&temporary).and_then(|mut file| {
+        file.write_all(bytes)?;
+        file.sync_all()
+    });
+    if let Err(error) = written {
+        let _ = std::fs::remove_file(&temporary);
+        return Err(io("cannot write")(error));
+    }
+    std::fs::rename(&temporary, path).map_err(io("cannot replace"))?;
+    if let Some(parent) = path.parent() {
+        // The rename itself must survive, too; a file system that cannot sync a folder is not worth failing for.
+        let _ = File::open(parent).and_then(|folder| folder.sync_all());
+    }
+    Ok(())
+}
+
+/// A run directory whose lock is held; nothing of it was changed yet.
+#[derive(Debug)]
+pub struct RunDir {
+    dir: PathBuf,
+    lock: File,
+}
+
+impl RunDir {
+    /// Makes the directory, takes its lock, and removes what a killed writer left half-written.
+    ///
+    /// # Errors
+    /// Another process holds the lock; I/O.
+    pub fn lock(dir: &Path) -> Result<Self, JournalError> {
+        let io = |path: PathBuf, action| move |source| JournalError::Io { path, action, source };
+        std::fs::create_dir_all(dir).map_err(io(dir.to_owned(), "cannot make the run directory"))?;
+        let path = dir.join(LOCK);
+        let lock = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(&path)
+            .map_err(io(path.clone(), "cannot open the lock"))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(std::fs::TryLockError::WouldBlock) => {
+                return Err(JournalError::Locked { dir: dir.to_owned() });
+            }
+            Err(std::fs::TryLockError::Error(source)) => {
+                return Err(JournalError::Io { path, action: "cannot lock", source });
+            }
+        }
+        remove_leftovers(dir);
+        Ok(Self { dir: dir.to_owned(), lock })
+    }
+
+    /// Whether a run was started here.
+    pub fn has_run(&self) -> bool {
+        self.dir.join(MANIFEST).exists()
+    }
+
+    /// The run that was started here, if it can be continued.
+    ///
+    /// # Errors
+    /// No run, a damaged one, one of another version.
+    pub fn stored(&self) -> Result<(Manifest, Contents), JournalError> {
+        let manifest = read_manifest(&self.dir)?;
+        if manifest.version < RUN_VERSION {
+            return Err(JournalError::OlderRun { dir: self.dir.clone(), found: manifest.version });
+        }
+        Ok((manifest, read(&self.dir)?))
+    }
+
+    /// Starts a new run: writes the manifest.
+    ///
+    /// # Errors
+    /// The directory holds a run already, or cannot be written.
+    pub fn create(self, manifest: &Manifest) -> Result<Journal, JournalError> {
+        if self.has_run() {
+            return Err(JournalError::Exists { dir: self.dir });
+        }
+        let journal = self.open()?;
+        journal.write_manifest(manifest)?;
+        Ok(journal)
+    }
+
+    /// Continues the run of which `contents` were read: cuts a torn last line off.
+    ///
+    /// # Errors
+    /// I/O.
+    pub fn resume(self, contents: &Contents) -> Result<Journal, JournalError> {
+        let mut journal = self.open()?;
+        if contents.torn_bytes > 0 {
+            journal.cut(contents.good_bytes)?;
+        }
+        Ok(journal)
+    }
+
+    fn open(self) -> Result<Journal, JournalError> {
+        let io = |path: PathBuf, action| move |source| JournalError::Io { path, action, source };
+        let path = self.dir.join(JOURNAL);
+        let file = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(&path)
+            .map_err(io(path.clone(), "cannot open"))?;
+        let length = file.metadata().map_err(io(path, "cannot read the length of"))?.len();
+        Ok(Journal { dir: self.dir, file, length, _lock: self.lock })
+    }
+}
+
+/// Removes temporary files of [`write_atomic`]. With the lock held nobody else is writing one.
+fn remove_leftovers(dir: &Path) {
+    let ours = |name: &str| {
+        [MANIFEST, PROTOCOL, SUMMARY].iter().any(|file| {
+            let stem = file.trim_end_matches("json");
+            let process = name.strip_prefix(stem).and_then(|rest| rest.strip_prefix("tmp"));
+            process.is_some_and(|id| !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_digit()))
+        })
+    };
+    for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+        if entry.file_name().to_str().is_some_and(ours) {
+            // A leftover that stays disturbs nobody.
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
+}
+
+/// The one writer of a run.
+#[derive(Debug)]
+pub struct Journal {
+    dir: PathBuf,
+    file: File,
+    length: u64,
+    _lock: File,
+}
+
+impl Journal {
+    /// Starts a new run in a directory.
+    ///
+    /// # Errors
+    /// As of [`RunDir::lock`] and [`RunDir::create`].
+    pub fn create(dir: &Path, manifest: &Manifest) -> Result<Self, JournalError> {
+        RunDir::lock(dir)?.create(manifest)
+    }
+
+    /// Continues a run: checks that it is the same one, cuts a torn last line off and returns what is there.
+    ///
+    /// # Errors
+    /// No run, another run, a locked one, or a damaged journal.
+    pub fn resume(dir: &Path, wanted: &Manifest) -> Result<(Self, Manifest, Contents), JournalError> {
+        if !dir.join(MANIFEST).exists() {
+            return Err(JournalError::NoRun { dir: dir.to_owned(), missing: MANIFEST });
+        }
+        let locked = RunDir::lock(dir)?;
+        let (manifest, contents) = locked.stored()?;
+        same_run(dir, &manifest, wanted)?;
+        Ok((locked.resume(&contents)?, manifest, contents))
+    }
+
+    /// Writes the manifest.
+    ///
+    /// # Errors
+    /// I/O.
+    pub fn write_manifest(&self, manifest: &Manifest) -> Result<(), JournalError> {
+        let bytes = to_pretty_json(manifest);
+        write_atomic(&self.dir.join(MANIFEST), &bytes)
+    }
+
+    /// Appends records and waits until they are on disk. All of them or none.
+    ///
+    /// # Errors
+    /// I/O; the journal then is as before the call.
+    pub fn append(&mut self, records: &[Record]) -> Result<(), JournalError> {
+        let mut bytes = Vec::new();
+        for record in records {
+            serde_json::to_writer(&mut bytes, record).map_err(|error| JournalError::Io {
+                path: self.dir.join(JOURNAL),
+                action: "cannot write a record",
+                source: error.into(),
+            })?;
+            bytes.push(b'\n');
+        }
+        let written = self.file.write_all(&bytes).and_then(|()| self.file.sync_data());
+        if let Err(source) = written {
+            // Leave no torn line behind where that is possible; resuming would cut it off anyway.
+            let _ = self.cut(self.length);
+            return Err(JournalError::Io { path: self.dir.join(JOURNAL), action: "cannot append", source });
+        }
+        self.length += bytes.len() as u64;
+        Ok(())
+    }
+
+    fn cut(&mut self, length: u64) -> Result<(), JournalError> {
+        self.file.set_len(length).and_then(|()| self.file.sync_data()).map_err(|source| {
+            JournalError::Io { path: self.dir.join(JOURNAL), action: "cannot cut off a torn line of", source }
+        })?;
+        self.length = length;
+        Ok(())
+    }
+
+    /// The run directory.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+}
+
+/// Pretty JSON with a final newline.
+pub fn to_pretty_json<T: serde::Serialize>(value: &T) -> Vec<u8> {
+    let mut bytes = serde_json::to_vec_pretty(value).expect("our own types have string keys and serialise");
+    bytes.push(b'\n');
+    bytes
+}

@@ -1,0 +1,141 @@
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+
+use super::*;
+use crate::backend::{Backend, BackendError, BackendInfo, Completion, Request};
+use crate::fixtures::{Squares, failed, manifest, plan, record, sample};
+use crate::profile::Profile;
+use crate::protocol::native;
+use crate::run::RunPlan;
+
+/// Fails the samples whose uid begins with `bad`; all others wait for ever. Counts calls in flight.
+struct Failing {
+    class: ErrorClass,
+    in_flight: Arc<AtomicUsize>,
+}
+
+struct InFlight(Arc<AtomicUsize>);
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl Backend for Failing {
+    fn describe(&self) -> BackendInfo {
+        BackendInfo { name: "failing".into(), model: "none".into(), details: BTreeMap::new() }
+    }
+
+    fn complete<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<Completion, BackendError>> {
+        async move {
+            if request.id.sample.starts_with("bad") {
+                return Err(BackendError { class: self.class, message: "made up".into(), tries: 1 });
+            }
+            self.in_flight.fetch_add(1, Ordering::SeqCst);
+            let _call = InFlight(Arc::clone(&self.in_flight));
+            std::future::pending().await
+        }
+        .boxed()
+    }
+}
+
+struct Count(Arc<Mutex<usize>>);
+
+impl Observer for Count {
+    fn recorded(&mut self, _: &Record) {
+        *self.0.lock().unwrap() += 1;
+    }
+}
+
+/// Runs samples of these uids; how it ended, records, and calls in flight a moment later.
+async fn run_all(class: ErrorClass, uids: Vec<String>, concurrency: usize) -> (Ended, usize, usize) {
+    let dir = tempfile::tempdir().unwrap();
+    let video = dir.path().join("clip.mp4");
+    std::fs::write(&video, "x").unwrap();
+    let in_flight = Arc::new(AtomicUsize::new(0));
+    let agent = Agent {
+        backend: Arc::new(Failing { class, in_flight: Arc::clone(&in_flight) }),
+        protocol: Arc::new(native::protocol()),
+        protocol_hash: "p".into(),
+        plan: RunPlan { mode: crate::protocol::PromptMode::Direct, ..plan(Profile::Strict) },
+        frames: Arc::new(Squares::default()),
+    };
+    let samples = uids.iter().map(|uid| Sample { video: video.clone(), ..sample(uid) }).collect();
+    let journal = Journal::create(&dir.path().join("run"), &manifest()).unwrap();
+    let counted = Arc::new(Mutex::new(0));
+    let dispatch = Dispatch { concurrency, videos: VideoStore::default() };
+    let (_stop, stopped) = watch::channel(false);
+    let observer = Box::new(Count(Arc::clone(&counted)));
+    let (ended, _) = run(Arc::new(agent), samples, dispatch, journal, observer, stopped).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    let records = *counted.lock().unwrap();
+    (ended, records, in_flight.load(Ordering::SeqCst))
+}
+
+fn uids(prefix: &str, count: usize) -> Vec<String> {
+    (0..count).map(|number| format!("{prefix}{number}")).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dead_server_ends_the_run_and_the_calls_in_flight() {
+    let all = [uids("waits", 3), uids("bad", 100)].concat();
+    let (ended, records, in_flight) = run_all(ErrorClass::Connection, all, 4).await;
+    assert_eq!((ended, records), (Ended::BackendDown, MAX_CONSECUTIVE_API_ERRORS));
+    assert_eq!(in_flight, 0, "calls in flight are aborted");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn refusals_of_single_samples_do_not_end_the_run() {
+    for class in [ErrorClass::ContextLength, ErrorClass::BadRequest] {
+        let (ended, records, _) = run_all(class, uids("bad", 100), 4).await;
+        assert_eq!((ended, records), (Ended::Finished, 100), "{class:?}");
+    }
+}
+
+#[test]
+fn a_resumed_run_does_again_what_may_have_been_mended() {
+    let dir = tempfile::tempdir().unwrap();
+    let there = dir.path().join("there.mp4");
+    std::fs::write(&there, "x").unwrap();
+    let samples: Vec<Sample> = ["fetched", "gone", "loss", "api", "loop", "call", "protocol", "right", "new"]
+        .map(|uid| Sample {
+            video: if uid == "gone" { dir.path().join("gone.mp4") } else { there.clone() },
+            ..sample(uid)
+        })
+        .into();
+    let error = |uid: &str, class| failed(record(uid, 0.0), class);
+    let records = [
+        error("fetched", SampleErrorClass::VideoMissing),
+        error("gone", SampleErrorClass::VideoMissing),
+        error("loss", SampleErrorClass::FrameLoss),
+        error("api", SampleErrorClass::Api),
+        error("loop", SampleErrorClass::ApiInLoop),
+        error("call", SampleErrorClass::MalformedCall),
+        error("protocol", SampleErrorClass::Protocol),
+        record("right", 1.0),
+    ];
+    let again = |retry: &Retry| -> Vec<String> {
+        pending(&samples, &records, retry).into_iter().map(|sample| sample.uid).collect()
+    };
+    assert_eq!(again(&Retry::default()), ["fetched", "loss", "api", "loop", "new"]);
+    let only = Retry { classes: [SampleErrorClass::MalformedCall].into(), ..Retry::default() };
+    assert_eq!(again(&only), ["call", "new"]);
+}
+
+#[test]
+fn an_answer_without_frames_is_done_again_only_when_its_video_changed() {
+    let samples = [sample("a")];
+    let mut blind = record("a", 0.0);
+    blind.sample.video = "made_up/clip.mp4".into();
+    blind.transcript.frame_loss = Some("video has 3 frames, 4 asked".into());
+    assert!(pending(&samples, std::slice::from_ref(&blind), &Retry::default()).is_empty());
+    let changed = Retry { changed_videos: ["made_up/clip.mp4".into()].into(), ..Retry::default() };
+    assert_eq!(pending(&samples, &[blind], &changed).len(), 1);
+    assert!(pending(&samples, &[record("a", 1.0)], &changed).is_empty(), "an answer with frames stays");
+}

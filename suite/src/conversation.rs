@@ -6,7 +6,7 @@ use std::sync::Arc;
 use base64::Engine as _;
 use serde_json::Value;
 
-use crate::message::{Content, Image, Message, Part, Role, VideoPart};
+use crate::message::{Content, Image, Message, Part, Role, Spread, VideoPart};
 
 /// Why a conversation cannot be read. Messages and parts are counted from 1.
 #[derive(Debug, thiserror::Error)]
@@ -73,7 +73,7 @@ fn part(value: &Value) -> Result<Part, String> {
         Some("image_url") => image(url("image_url")?).map(|image| Part::Image(Arc::new(image))),
         Some("video_url") => {
             let path = file(url("video_url")?)?;
-            Ok(Part::Video(VideoPart { path, nframes: None }))
+            Ok(Part::Video(VideoPart { path, nframes: None, spread: Spread::default() }))
         }
         _ => Err(format!("type {}: text, image_url or video_url is needed", value["type"])),
     }

@@ -217,7 +217,8 @@ impl FrameSource for Squares {
             let origin = FrameOrigin { index: time as usize, time };
             Arc::new(Image::new("image/jpeg", vec![0; 3], 28, 28, Some(origin)))
         });
-        Ok(Arc::new(FrameSet { images: images.collect(), duration: 4.0, seconds: 0.25 }))
+        let images = images.collect();
+        Ok(Arc::new(FrameSet { images, duration: 4.0, seconds: 0.25, second_reader: false }))
     }
 }
 

@@ -27,6 +27,8 @@ pub struct FrameSet {
     pub duration: f64,
     /// Seconds that decoding and encoding took when the frames were made.
     pub seconds: f64,
+    /// The first reader failed at the video and the second one gave these frames.
+    pub second_reader: bool,
 }
 
 impl FrameSet {
@@ -62,7 +64,9 @@ impl FrameSource for CachedFrames {
             // The most they may come to: with the text in base64 that a server is sent.
             let bytes = sampled.frames.iter().map(|image| image.bytes.len() * 7 / 3).sum();
             let duration = sampled.info.duration;
-            (FrameSet { images: sampled.frames, duration, seconds: sampled.stats.seconds }, bytes)
+            let seconds = sampled.stats.seconds;
+            let second_reader = sampled.second_reader;
+            (FrameSet { images: sampled.frames, duration, seconds, second_reader }, bytes)
         };
         self.cache.get_or_sample(path, request, encode, finish).map_err(|error| error.to_string())
     }

@@ -108,6 +108,20 @@ pub struct VideoPart {
     pub path: PathBuf,
     /// Frames to sample; `None` leaves it to the backend (vLLM 0.17: 32).
     pub nframes: Option<usize>,
+    /// Which frames those are, for an engine that samples in process.
+    #[serde(default)]
+    pub spread: Spread,
+}
+
+/// How a number of frames is spread over the whole of a video.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Spread {
+    /// Equal steps, cut off to whole indices: vLLM's video loader (`np.linspace(…, dtype=int)`).
+    Truncated,
+    /// Equal steps, rounded to the nearest index: the video processors of transformers.
+    #[default]
+    Rounded,
 }
 
 impl Image {

@@ -59,6 +59,10 @@ pub struct Transcript {
     pub frame_loss: Option<String>,
     /// A completion ended at the token limit.
     pub truncated: bool,
+    /// Some frames are those of the reference's second reader, which takes over where the first fails:
+    /// a window of less than two frames, or a damaged file.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub second_reader: bool,
 }
 
 /// A message as it is recorded: frames by position instead of pixels.

@@ -191,13 +191,17 @@ fn number(out: &mut Vec<u8>, value: f64) {
 mod tests {
     use super::*;
     use paravt_suite::backend::{CallId, Generation};
-    use paravt_suite::message::{Image, Role, VideoPart};
+    use paravt_suite::message::{Image, Role, Spread, VideoPart};
     use std::sync::Arc;
 
     #[test]
     fn bodies_are_what_the_interface_asks_for() {
         let image = Arc::new(Image::new("image/jpeg", vec![1, 2, 3], 1, 1, None));
-        let video = VideoPart { path: "/data/a \"b\".mp4".into(), nframes: Some(32) };
+        let video = VideoPart {
+            path: "/data/a \"b\".mp4".into(),
+            nframes: Some(32),
+            spread: Spread::default(),
+        };
         let request = Request {
             id: CallId { sample: "s".into(), step: "turn0".into() },
             messages: vec![

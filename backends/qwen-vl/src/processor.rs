@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use image::ImageDecoder as _;
 use paravt_media::Resizer;
+use paravt_suite::message::Spread;
 use serde_json::Value;
 
 use crate::config::{Family, VisionConfig};
@@ -263,7 +264,8 @@ impl VideoRules {
         match self.family {
             Family::Qwen3 => {
                 let wanted = (total as f64 / video_fps * self.fps) as usize;
-                Ok(spread(total, wanted.max(self.min_frames).min(self.max_frames).min(total)))
+                let count = wanted.max(self.min_frames).min(self.max_frames).min(total);
+                Ok(spread(total, count, Spread::Rounded))
             }
             Family::Qwen25 => {
                 paravt_media::frame_indices(&paravt_media::VideoRequest::at_default_rate(), total, video_fps)
@@ -310,18 +312,16 @@ impl VideoRules {
     }
 }
 
-/// `np.linspace(0, total - 1, count).round()`.
-pub fn spread(total: usize, count: usize) -> Vec<usize> {
+/// `count` of `total` frames by `np.linspace(0, total - 1, count)`, to whole indices as `rule` says.
+pub fn spread(total: usize, count: usize, rule: Spread) -> Vec<usize> {
     let step = total.saturating_sub(1) as f64 / count.saturating_sub(1).max(1) as f64;
     let last = total.saturating_sub(1);
+    let whole = |position: f64| match rule {
+        Spread::Truncated => position.floor() as usize,
+        Spread::Rounded => position.round_ties_even() as usize,
+    };
     (0..count)
-        .map(|number| {
-            if number > 0 && number + 1 == count {
-                last
-            } else {
-                (number as f64 * step).round_ties_even() as usize
-            }
-        })
+        .map(|number| if number > 0 && number + 1 == count { last } else { whole(number as f64 * step) })
         .collect()
 }
 
@@ -377,5 +377,21 @@ impl Pixels {
     fn resize(&self, (width, height): (u32, u32)) -> Result<Self, String> {
         let rgb = Resizer::default().resize(self.rgb.clone(), (self.width, self.height), (width, height))?;
         Ok(Self { width, height, rgb })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn positions_are_cut_off_or_rounded() {
+        // `np.linspace(0, 99, 8, dtype=int)` and `np.linspace(0, 99, 8).round()`.
+        assert_eq!(spread(100, 8, Spread::Truncated), [0, 14, 28, 42, 56, 70, 84, 99]);
+        assert_eq!(spread(100, 8, Spread::Rounded), [0, 14, 28, 42, 57, 71, 85, 99]);
+        for rule in [Spread::Truncated, Spread::Rounded] {
+            assert_eq!(spread(5, 5, rule), [0, 1, 2, 3, 4]);
+            assert_eq!((spread(1, 1, rule), spread(7, 1, rule)), (vec![0], vec![0]));
+        }
     }
 }

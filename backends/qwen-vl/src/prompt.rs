@@ -179,7 +179,7 @@ impl Prompter {
         let info = file.info();
         let rules = &self.processor.video;
         let indices = match part.nframes {
-            Some(count) => spread(info.frames, count.clamp(1, info.frames.max(1))),
+            Some(count) => spread(info.frames, count.clamp(1, info.frames.max(1)), part.spread),
             None => rules.indices(info.frames, info.fps).map_err(|error| fail(&error))?,
         };
         let sized = indices.len().max(self.config.vision.temporal_patch_size);

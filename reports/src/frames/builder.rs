@@ -1,8 +1,8 @@
 //! Columns that grow record by record.
 
-use paravt_suite::profile::{ErrorCounting, Switches};
-use paravt_suite::record::{Outcome, Record, RecordedPart, SampleErrorClass};
-use paravt_suite::scoring::summary::counts;
+use paravt_suite::profile::Switches;
+use paravt_suite::record::{Outcome, Record, RecordedPart};
+use paravt_suite::scoring::summary::{counts, leaves_groups};
 use paravt_suite::task::TaskSpec;
 use polars::prelude::*;
 
@@ -63,8 +63,9 @@ impl RunColumns {
             let video = video_name(record);
             let counted = counts(record, switches);
             columns.samples.push(&video, counted, record);
-            if counted && !vanishes(record, switches) {
-                for breakdown in &spec.breakdowns {
+            if counted {
+                let present = |tag: &str| !leaves_groups(record, tag, switches);
+                for breakdown in spec.breakdowns.iter().filter(|breakdown| present(&breakdown.tag)) {
                     for label in record.sample.tags.get(&breakdown.tag).into_iter().flatten() {
                         columns.labels.push(&breakdown.tag, label, &video, record.score.value);
                     }
@@ -203,10 +204,4 @@ pub fn video_length(record: &Record) -> Option<f64> {
         _ => None,
     });
     times.reduce(f64::max).filter(|length| *length > 0.0)
-}
-
-/// Upstream's error rows carry no duration and vanish from its breakdowns.
-fn vanishes(record: &Record, switches: &Switches) -> bool {
-    switches.errors == ErrorCounting::Upstream
-        && record.error.as_ref().is_some_and(|error| error.class != SampleErrorClass::ApiInLoop)
 }

@@ -58,11 +58,12 @@ impl Thumbnails {
         for run in runs {
             for record in &run.records {
                 let requests = wanted.entry(&record.sample.video).or_default();
-                let overview = VideoRequest::overview(run.manifest.plan.nframes);
+                let reader = run.manifest.plan.switches.reader;
+                let overview = VideoRequest::overview(run.manifest.plan.nframes).with_reader(reader);
                 requests.insert(key(record, None), small(overview));
                 for (start, end) in windows(record) {
-                    requests
-                        .insert(key(record, Some((start, end))), small(VideoRequest::crop(start, end, CROP)));
+                    let crop = VideoRequest::crop(start, end, CROP).with_reader(reader);
+                    requests.insert(key(record, Some((start, end))), small(crop));
                 }
             }
         }

@@ -14,6 +14,16 @@ pub struct Converter {
     resizer: Resizer,
     size: (u32, u32),
     rotation: i32,
+    colours: Colours,
+}
+
+/// How YUV becomes RGB.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Colours {
+    /// By the matrix and range that the stream names.
+    OfStream,
+    /// BT.601 whatever the stream names (swscale's default).
+    Bt601,
 }
 
 /// What a scaler is made for; streams may change it half-way.
@@ -28,8 +38,8 @@ struct PictureKind {
 
 impl Converter {
     /// `size` is (width, height) of the frames, after rotation.
-    pub fn new(size: (u32, u32), rotation: i32) -> Self {
-        Self { scaler: None, resizer: Resizer::default(), size, rotation }
+    pub fn new(size: (u32, u32), rotation: i32, colours: Colours) -> Self {
+        Self { scaler: None, resizer: Resizer::default(), size, rotation, colours }
     }
 
     /// One picture as a frame.
@@ -81,7 +91,9 @@ impl Converter {
                 kind.height,
                 scaling::Flags::BILINEAR,
             )?;
-            set_colours(&mut scaler, kind);
+            if self.colours == Colours::OfStream {
+                set_colours(&mut scaler, kind);
+            }
             self.scaler = Some((kind, scaler));
         }
         match &mut self.scaler {
@@ -124,7 +136,7 @@ fn rotate(width: u32, height: u32, rgb: Vec<u8>, degrees: i32) -> (u32, u32, Vec
     (to_w as u32, to_h as u32, out)
 }
 
-/// JPEG as Pillow writes it: the standard tables at this quality, chroma at half resolution.
+/// JPEG as Pillow writes it: the standard tables at this quality, chroma averaged over 2 by 2 pixels.
 ///
 /// # Errors
 /// A frame larger than the format allows.
@@ -135,6 +147,7 @@ pub fn encode_jpeg(frame: &Frame, quality: u8) -> Result<Vec<u8>, MediaError> {
     let mut out = Vec::with_capacity(frame.rgb.len() / 8);
     let mut encoder = jpeg_encoder::Encoder::new(&mut out, quality);
     encoder.set_sampling_factor(jpeg_encoder::SamplingFactor::F_2_2);
+    encoder.set_chroma_subsampling_method(jpeg_encoder::ChromaSubsamplingMethod::Average);
     encoder
         .encode(&frame.rgb, side(frame.width)?, side(frame.height)?, jpeg_encoder::ColorType::Rgb)
         .map_err(|e| error(e.to_string()))?;

@@ -7,7 +7,7 @@ use ff::codec::{decoder, discard::Discard, threading};
 use ffmpeg_next as ff;
 use rayon::prelude::*;
 
-use crate::convert::Converter;
+use crate::convert::{Colours, Converter};
 use crate::error::MediaError;
 use crate::index::{VideoIndex, open, read, seek};
 use crate::{Frame, ReaderStats};
@@ -23,12 +23,23 @@ struct Group {
     wanted: Vec<usize>,
 }
 
-/// Decodes `indices` (ascending, repeats allowed), resizes to `size` and maps, in order.
+/// What is done with each decoded picture.
+#[derive(Debug, Clone, Copy)]
+pub struct Target {
+    /// Size (width, height) of the frames, after rotation.
+    pub size: (u32, u32),
+    /// Degrees to turn, counter-clockwise.
+    pub rotation: i32,
+    /// A packet that the decoder refuses is an error, as in torchcodec; else it costs its own picture.
+    pub refuse_damage: bool,
+}
+
+/// Decodes `indices` (ascending, repeats allowed), converts to `target` and maps, in order.
 pub fn frames<T: Clone + Send>(
     path: &Path,
     index: &VideoIndex,
     indices: &[usize],
-    size: (u32, u32),
+    target: Target,
     map: &(impl Fn(Frame) -> Result<T, MediaError> + Sync),
 ) -> Result<(Vec<T>, ReaderStats), MediaError> {
     let groups = groups(index, indices);
@@ -40,7 +51,7 @@ pub fn frames<T: Clone + Send>(
     let parts: Vec<Result<Part<T>, MediaError>> = shares
         .into_par_iter()
         .map(|share| {
-            let mut worker = Worker::new(path, index, size, threads)?;
+            let mut worker = Worker::new(path, index, target, threads)?;
             let mut found = Vec::new();
             for group in share {
                 worker.group(group, &mut |frame| {
@@ -99,6 +110,7 @@ struct Worker<'a> {
     input: ff::format::context::Input,
     decoder: decoder::Video,
     converter: Converter,
+    refuse_damage: bool,
     /// The last picture, kept only there.
     last: Option<ff::frame::Video>,
     stats: ReaderStats,
@@ -108,7 +120,7 @@ impl<'a> Worker<'a> {
     fn new(
         path: &'a Path,
         index: &'a VideoIndex,
-        size: (u32, u32),
+        target: Target,
         threads: usize,
     ) -> Result<Self, MediaError> {
         let error = |error: ff::Error| MediaError::Open { path: path.to_owned(), message: error.to_string() };
@@ -123,8 +135,10 @@ impl<'a> Worker<'a> {
         let mut decoder = context.decoder();
         decoder.set_packet_time_base(video.time_base());
         let decoder = decoder.video().map_err(error)?;
-        let converter = Converter::new(size, index.info.rotation);
-        Ok(Self { path, index, input, decoder, converter, last: None, stats: ReaderStats::default() })
+        let converter = Converter::new(target.size, target.rotation, Colours::OfStream);
+        let refuse_damage = target.refuse_damage;
+        let stats = ReaderStats::default();
+        Ok(Self { path, index, input, decoder, converter, refuse_damage, last: None, stats })
     }
 
     fn error(&self, index: usize, message: impl ToString) -> MediaError {
@@ -180,7 +194,12 @@ impl<'a> Worker<'a> {
                 self.decoder.skip_frame(if needed { Discard::Default } else { Discard::NonReference });
                 self.stats.packets += 1;
                 // A damaged packet costs its own picture; a wanted one is missed by the caller, by name.
-                let _ = self.decoder.send_packet(&packet);
+                if let Err(error) = self.decoder.send_packet(&packet)
+                    && self.refuse_damage
+                {
+                    let wanted = wanted.values().flatten().min().copied().unwrap_or_default();
+                    return Err(self.error(wanted, error));
+                }
             } else {
                 at_end = true;
                 let _ = self.decoder.send_eof();

@@ -27,8 +27,12 @@ pub struct Entry {
 pub struct VideoIndex {
     /// Frames by presentation time.
     pub entries: Vec<Entry>,
-    /// Seconds of one unit of time.
-    pub time_base: f64,
+    /// Seconds of one unit of time, numerator and denominator.
+    pub time_base: (i32, i32),
+    /// Average frame rate as the header has it; 0 where it has none.
+    pub header_rate: f64,
+    /// The demuxer reported an error before the end of the file.
+    pub damaged: bool,
     /// The video stream's index in the file.
     pub stream: usize,
     /// Packets carry presentation times; in AVI and its like only decoding times.
@@ -75,16 +79,33 @@ const DAMAGED_IN_A_ROW: usize = 1000;
 
 /// The next packet of a stream; false at the end, or where nothing more can be read.
 pub fn read(input: &mut ff::format::context::Input, stream: usize, packet: &mut ff::Packet) -> bool {
-    let mut damaged = 0;
+    read_noting(input, stream, packet, &mut false)
+}
+
+/// As [`read`]; `damaged` becomes true where the demuxer reported an error.
+fn read_noting(
+    input: &mut ff::format::context::Input,
+    stream: usize,
+    packet: &mut ff::Packet,
+    damaged: &mut bool,
+) -> bool {
+    let mut in_a_row = 0;
     loop {
         // FFmpeg's read overwrites without freeing: an old packet has to go first.
         *packet = ff::Packet::empty();
         match packet.read(input) {
             Ok(()) if packet.stream() == stream => return true,
-            Ok(()) => damaged = 0,
+            Ok(()) => in_a_row = 0,
+            Err(ff::Error::Eof) => return false,
             // The demuxer goes on behind a damaged packet; one that never gets anywhere is stopped.
-            Err(ff::Error::InvalidData) if damaged < DAMAGED_IN_A_ROW => damaged += 1,
-            Err(_) => return false,
+            Err(ff::Error::InvalidData) if in_a_row < DAMAGED_IN_A_ROW => {
+                *damaged = true;
+                in_a_row += 1;
+            }
+            Err(_) => {
+                *damaged = true;
+                return false;
+            }
         }
     }
 }
@@ -113,23 +134,23 @@ impl VideoIndex {
     pub fn read(path: &Path) -> Result<Self, MediaError> {
         let (mut input, stream) = open(path)?;
         let error = |message: String| MediaError::Open { path: path.to_owned(), message };
-        let (time_base, rate, parameters, rotation) = {
+        let (time_base, header_rate, parameters, rotation) = {
             let video = input.stream(stream).ok_or_else(|| MediaError::NoVideo { path: path.to_owned() })?;
             (
-                f64::from(video.time_base()),
-                f64::from(video.avg_frame_rate()),
+                (video.time_base().numerator(), video.time_base().denominator()),
+                rate(video.avg_frame_rate()),
                 video.parameters(),
                 rotation(&video),
             )
         };
-        let mut has_pts = true;
+        let (mut has_pts, mut damaged) = (true, false);
         let mut entries = match sample_table::entries(path, &mut input, stream) {
             Some(entries) => entries,
             None => {
                 (input, _) = open(path)?;
                 let mut packet = ff::Packet::empty();
                 let mut entries = Vec::new();
-                while read(&mut input, stream, &mut packet) {
+                while read_noting(&mut input, stream, &mut packet, &mut damaged) {
                     has_pts &= packet.pts().is_some();
                     entries.extend(entry_of(&packet));
                 }
@@ -143,7 +164,9 @@ impl VideoIndex {
         ) else {
             return Err(error("there is not one frame in it".to_owned()));
         };
-        let duration = (end - first) as f64 * time_base;
+        // Each end to seconds by itself, as torchcodec does: the last bit of the rate decides which
+        // frame a whole second falls on.
+        let duration = seconds(end, time_base) - seconds(first, time_base);
         let context =
             ff::codec::context::Context::from_parameters(parameters).map_err(|e| error(e.to_string()))?;
         let codec = context.id();
@@ -154,22 +177,41 @@ impl VideoIndex {
         }
         let frames = entries.len();
         // Frames without durations at one instant span no time: the header's rate is all there is.
-        let fps = if duration > 0.0 { frames as f64 / duration } else { rate };
+        let fps = if duration > 0.0 { frames as f64 / duration } else { header_rate };
         let codec = codec.name().to_owned();
         let info = VideoInfo { width, height, frames, fps, duration, codec, rotation };
-        Ok(Self { entries, time_base, stream, has_pts, info })
+        Ok(Self { entries, time_base, header_rate, damaged, stream, has_pts, info })
     }
 
     /// Microseconds of an entry from the first frame.
     pub fn time_us(&self, index: usize) -> i64 {
-        let ticks = self.entries[index].pts - self.entries[0].pts;
-        (ticks as f64 * self.time_base * 1e6).round() as i64
+        self.us_from_start(self.entries[index].pts)
+    }
+
+    fn us_from_start(&self, pts: i64) -> i64 {
+        (seconds(pts - self.entries[0].pts, self.time_base) * 1e6).round() as i64
+    }
+
+    /// The last frame not after a time stamp, and the stamp's microseconds from the first frame.
+    pub fn nearest(&self, pts: i64) -> (usize, i64) {
+        let after = self.entries.partition_point(|entry| entry.pts <= pts);
+        (after.saturating_sub(1), self.us_from_start(pts))
     }
 
     /// The frame where decoding has to start for `index`: the last key frame not after it.
     pub fn start_of_group(&self, index: usize) -> usize {
         self.entries[..=index].iter().rposition(|entry| entry.key).unwrap_or(0)
     }
+}
+
+/// Time stamp to seconds: multiplied first, then divided, which rounds once.
+fn seconds(pts: i64, (numerator, denominator): (i32, i32)) -> f64 {
+    pts as f64 * f64::from(numerator) / f64::from(denominator)
+}
+
+/// A rational rate as a number; 0 where the header leaves it out (0/0).
+fn rate(rate: ff::Rational) -> f64 {
+    if rate.denominator() == 0 { 0.0 } else { f64::from(rate) }
 }
 
 /// Rotation of the display matrix in degrees, counter-clockwise, a multiple of 90.

@@ -1,5 +1,6 @@
-//! Video frames as qwen-vl-utils 0.0.14 samples them (`fetch_video` with its torchcodec reader),
-//! through FFmpeg: same indices, same sizes, the same pixels but for rounding.
+//! Video frames as qwen-vl-utils 0.0.14 samples them (`fetch_video` with its torchcodec reader and,
+//! under [`Reader::Pinned`], the second one behind it), through FFmpeg: same indices, same sizes,
+//! the same pixels but for rounding.
 //!
 //! Only the groups of pictures that hold a wanted frame are decoded, pictures that nothing refers
 //! to and nobody wants are skipped, and independent groups run on all cores.
@@ -13,6 +14,7 @@ mod index;
 mod resize;
 mod rules;
 mod sample_table;
+mod second;
 #[cfg(test)]
 mod testing;
 
@@ -25,7 +27,7 @@ pub use cache::FrameCache;
 pub use convert::encode_jpeg;
 pub use error::MediaError;
 pub use resize::Resizer;
-pub use rules::{Sampling, VideoRequest, frame_indices, smart_resize};
+pub use rules::{Reader, Sampling, VideoRequest, frame_indices, smart_resize};
 
 use index::VideoIndex;
 
@@ -96,6 +98,8 @@ pub struct Sampled<T = Frame> {
     pub sample_fps: f64,
     /// What reading took.
     pub stats: ReaderStats,
+    /// The first reader failed and the second one ([`Reader::Pinned`]) gave these frames.
+    pub second_reader: bool,
 }
 
 /// An indexed video file; cheap to sample from again and again.
@@ -119,12 +123,26 @@ impl VideoFile {
         &self.index.info
     }
 
-    /// Indices and size that a request comes to.
+    /// What a reader of the reference takes the video for: its frame rate, and its sides as stored
+    /// where it does not turn.
+    pub fn info_of(&self, reader: Reader) -> VideoInfo {
+        let mut info = self.info().clone();
+        info.fps = reader.rate(info.fps);
+        if reader == Reader::Pinned {
+            if info.rotation.rem_euclid(180) == 90 {
+                std::mem::swap(&mut info.width, &mut info.height);
+            }
+            info.rotation = 0;
+        }
+        info
+    }
+
+    /// Indices and size that a request comes to, where the first reader serves it.
     ///
     /// # Errors
-    /// Where `fetch_video` raises: too few frames, an empty window, an extreme aspect ratio.
+    /// Where that reader raises: too few frames, an empty window, an extreme aspect ratio.
     pub fn plan(&self, request: &VideoRequest) -> Result<(Vec<usize>, (u32, u32)), MediaError> {
-        let info = self.info();
+        let info = self.info_of(request.reader);
         let rule = |message| MediaError::Request { path: self.path.clone(), message };
         let indices = frame_indices(request, info.frames, info.fps).map_err(rule)?;
         let size = request.frame_size(indices.len(), info.width, info.height).map_err(rule)?;
@@ -136,7 +154,8 @@ impl VideoFile {
     /// # Errors
     /// A frame cannot be decoded.
     pub fn frames_at(&self, indices: &[usize], size: (u32, u32)) -> Result<Vec<Frame>, MediaError> {
-        Ok(decode::frames(&self.path, &self.index, indices, size, &Ok)?.0)
+        let target = decode::Target { size, rotation: self.info().rotation, refuse_damage: false };
+        Ok(decode::frames(&self.path, &self.index, indices, target, &Ok)?.0)
     }
 
     /// Samples frames; `map` runs on the decoding threads, so that whole videos of pixels are never
@@ -150,12 +169,45 @@ impl VideoFile {
         map: impl Fn(Frame) -> Result<T, MediaError> + Sync,
     ) -> Result<Sampled<T>, MediaError> {
         let started = Instant::now();
+        let mut sampled = match (self.first(request, &map), request.reader) {
+            (Err(error), Reader::Pinned) => self.second(request, &map).map_err(|_| error)?,
+            (sampled, _) => sampled?,
+        };
+        sampled.stats.seconds = started.elapsed().as_secs_f64();
+        Ok(sampled)
+    }
+
+    /// qwen-vl-utils' torchcodec reader.
+    fn first<T: Clone + Send>(
+        &self,
+        request: &VideoRequest,
+        map: &(impl Fn(Frame) -> Result<T, MediaError> + Sync),
+    ) -> Result<Sampled<T>, MediaError> {
+        let pinned = request.reader == Reader::Pinned;
+        if pinned && self.index.damaged {
+            let message = "the demuxer reports damage before the end of the file".to_owned();
+            return Err(MediaError::Open { path: self.path.clone(), message });
+        }
         let (indices, size) = self.plan(request)?;
-        let (frames, mut stats) = decode::frames(&self.path, &self.index, &indices, size, &map)?;
-        stats.seconds = started.elapsed().as_secs_f64();
-        let span = request.span(self.info().frames, self.info().fps);
-        let sample_fps = indices.len() as f64 / span.max(1) as f64 * self.info().fps;
-        Ok(Sampled { frames, info: self.info().clone(), sample_fps, stats })
+        let info = self.info_of(request.reader);
+        let target = decode::Target { size, rotation: info.rotation, refuse_damage: pinned };
+        let (frames, stats) = decode::frames(&self.path, &self.index, &indices, target, map)?;
+        let span = request.span(info.frames, info.fps);
+        let sample_fps = indices.len() as f64 / span.max(1) as f64 * info.fps;
+        Ok(Sampled { frames, info, sample_fps, stats, second_reader: false })
+    }
+
+    /// qwen-vl-utils' torchvision reader, for what the first one fails at.
+    fn second<T: Clone + Send>(
+        &self,
+        request: &VideoRequest,
+        map: &(impl Fn(Frame) -> Result<T, MediaError> + Sync),
+    ) -> Result<Sampled<T>, MediaError> {
+        let found = second::sample(&self.path, &self.index, request, map)?;
+        let sample_fps = found.frames.len() as f64 / found.total.max(1) as f64 * found.fps;
+        let info = self.info_of(request.reader);
+        let stats = ReaderStats { workers: 1, ..ReaderStats::default() };
+        Ok(Sampled { frames: found.frames, info, sample_fps, stats, second_reader: true })
     }
 }
 

@@ -1,5 +1,7 @@
 //! Index and size rules of qwen-vl-utils 0.0.14 (`vision_process.py`), as pure functions.
 
+use serde::{Deserialize, Serialize};
+
 /// `FRAME_FACTOR`: frame counts are multiples of this.
 const FRAME_FACTOR: usize = 2;
 /// `SPATIAL_MERGE_SIZE`.
@@ -27,6 +29,32 @@ pub enum Sampling {
     },
 }
 
+/// Which releases of qwen-vl-utils' two readers are imitated. They differ in frame rates, in turned
+/// videos and in what follows a failure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reader {
+    /// torchcodec 0.10.0 and torchvision 0.25.0, which ParaVT cf55249 pins. Frame rates pass through
+    /// text with six decimals, the display matrix is ignored, and where torchcodec fails,
+    /// `torchvision.io.read_video` reads the window a second time by its own rules.
+    Pinned,
+    /// torchcodec 0.17 and torchvision 0.28: the rate as computed, pictures upright, a failure is
+    /// a failure (`read_video` is gone).
+    #[default]
+    Current,
+}
+
+impl Reader {
+    /// The frame rate that the reader reports for a file whose frames come to `fps`.
+    pub fn rate(self, fps: f64) -> f64 {
+        match self {
+            // `std::to_string` into JSON, and back: exact decimal rounding in both languages.
+            Self::Pinned => format!("{fps:.6}").parse().unwrap_or(fps),
+            Self::Current => fps,
+        }
+    }
+}
+
 /// What is wanted of a video.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct VideoRequest {
@@ -44,6 +72,8 @@ pub struct VideoRequest {
     pub total_pixels: Option<f64>,
     /// 14 (Qwen2.5-VL, and what the reference driver leaves it at) or 16 (Qwen3-VL).
     pub image_patch_size: u32,
+    /// Whose readers.
+    pub reader: Reader,
 }
 
 impl VideoRequest {
@@ -57,7 +87,14 @@ impl VideoRequest {
             max_pixels: None,
             total_pixels: None,
             image_patch_size: 14,
+            reader: Reader::Current,
         }
+    }
+
+    /// The same request to other readers.
+    #[must_use]
+    pub fn with_reader(self, reader: Reader) -> Self {
+        Self { reader, ..self }
     }
 
     /// `get_frames` of the reference driver.
@@ -175,9 +212,13 @@ fn frame_range(request: &VideoRequest, frames: usize, fps: f64) -> Result<(usize
 /// As Python raises: fewer than two frames, or more than there are.
 pub fn frame_indices(request: &VideoRequest, frames: usize, fps: f64) -> Result<Vec<usize>, String> {
     let (start, end) = frame_range(request, frames, fps)?;
-    let total = end - start + 1;
+    Ok(linspace(start, end, frame_count(request.sampling, end - start + 1, fps)?))
+}
+
+/// `smart_nframes`: how many of `total` frames.
+pub(crate) fn frame_count(sampling: Sampling, total: usize, fps: f64) -> Result<usize, String> {
     let factor = FRAME_FACTOR as f64;
-    let count = match request.sampling {
+    let count = match sampling {
         Sampling::NFrames(nframes) => by_factor(nframes as f64, factor, f64::round_ties_even),
         Sampling::Fps { fps: rate, min_frames, max_frames } => {
             let min = by_factor(min_frames as f64, factor, f64::ceil);
@@ -189,12 +230,12 @@ pub fn frame_indices(request: &VideoRequest, frames: usize, fps: f64) -> Result<
     if !(factor <= count && count <= total as f64) {
         return Err(format!("{count} frames asked for, {total} there (at least {FRAME_FACTOR} are needed)"));
     }
-    Ok(linspace(start, end, count as usize))
+    Ok(count as usize)
 }
 
 /// `torch.linspace(start, end, count).round()`: single precision with fused multiply-add (as torch
 /// has it on any processor of the last ten years), computed from the nearer end, ties to even.
-fn linspace(start: usize, end: usize, count: usize) -> Vec<usize> {
+pub(crate) fn linspace(start: usize, end: usize, count: usize) -> Vec<usize> {
     let (first, last) = (start as f32, end as f32);
     let step = (last - first) / (count - 1) as f32;
     (0..count)

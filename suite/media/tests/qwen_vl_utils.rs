@@ -3,45 +3,14 @@
 //! Needs the Python that `ci/setup` installs (`PARAVT_PYTHON`) and the ffmpeg program.
 #![allow(clippy::unwrap_used)]
 
+mod files;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use paravt_media::{MediaError, Sampling, VideoRequest, fetch_video};
+use files::{MEAN_DIFFERENCE, crop, difference, ffmpeg, outcome, reference, rotate, uneven};
+use paravt_media::{MediaError, Sampling, VideoFile, VideoRequest, fetch_video};
 use serde_json::{Value, json};
-
-/// Mean absolute difference of 8-bit values that counts as the same picture.
-const MEAN_DIFFERENCE: f64 = 2.0;
-
-/// A source whose parts differ in colour and move, so that a wrong frame or matrix shows.
-fn ffmpeg(out: &Path, size: &str, rate: &str, seconds: u32, options: &[&str]) {
-    let source = format!("testsrc2=size={size}:rate={rate}:duration={seconds}");
-    let output = Command::new("ffmpeg")
-        .args(["-loglevel", "error", "-y", "-f", "lavfi", "-i", &source])
-        .args(options)
-        .arg(out)
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-}
-
-/// Writes the display matrix of a rotation into a copy of an mp4 (older ffmpeg programs cannot).
-fn rotate(from: &Path, to: &Path, degrees: u32) {
-    let mut bytes = std::fs::read(from).unwrap();
-    let one = 0x0001_0000u32.to_be_bytes();
-    let minus = 0xffff_0000u32.to_be_bytes();
-    let zero = [0u8; 4];
-    let w = 0x4000_0000u32.to_be_bytes();
-    let identity = [one, zero, zero, zero, one, zero, zero, zero, w].concat();
-    let turned = match degrees {
-        90 => [zero, one, zero, minus, zero, zero, zero, zero, w].concat(),
-        _ => [minus, zero, zero, zero, minus, zero, zero, zero, w].concat(),
-    };
-    // The matrix stands in the movie header and in the track header; the track's is what counts.
-    let track = bytes.windows(4).position(|window| window == b"tkhd").unwrap();
-    let at = track + bytes[track..].windows(36).position(|window| window == identity).unwrap();
-    bytes[at..at + 36].copy_from_slice(&turned);
-    std::fs::write(to, bytes).unwrap();
-}
 
 /// Every kind of file the reader has to take, by name.
 fn videos(dir: &Path) -> Vec<(&'static str, PathBuf)> {
@@ -185,14 +154,6 @@ fn videos(dir: &Path) -> Vec<(&'static str, PathBuf)> {
 /// Requests as (ours, Python's dictionary).
 fn requests() -> Vec<(VideoRequest, Value)> {
     let base = VideoRequest::at_default_rate();
-    let crop = |start: f64, end: f64| {
-        let number = |value: f64| {
-            if value.is_finite() { json!(value) } else { json!(value.to_string().to_lowercase()) }
-        };
-        let ele = json!({"fps": 1, "min_frames": 1, "max_frames": 16, "min_pixels": 784, "max_pixels": 50176,
-            "video_start": number(start), "video_end": number(end)});
-        (VideoRequest::crop(start, end, 16), ele)
-    };
     vec![
         (VideoRequest::overview(4), json!({"nframes": 4})),
         (VideoRequest::overview(7), json!({"nframes": 7})),
@@ -218,16 +179,42 @@ fn requests() -> Vec<(VideoRequest, Value)> {
     ]
 }
 
-fn reference(dir: &Path, cases: &[Value]) -> PathBuf {
-    let python =
-        std::env::var("PARAVT_PYTHON").expect("PARAVT_PYTHON is not set: run ci/setup, then ci/test");
-    let (file, out) = (dir.join("cases.json"), dir.join("reference"));
-    std::fs::create_dir_all(&out).unwrap();
-    std::fs::write(&file, Value::from(cases.to_vec()).to_string()).unwrap();
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/reference.py");
-    let output = Command::new(python).arg(script).arg(file).arg(&out).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    out
+fn python() -> String {
+    std::env::var("PARAVT_PYTHON").expect("PARAVT_PYTHON is not set: run ci/setup, then ci/test")
+}
+
+/// Rates, numbers of frames and time scales whose lengths are no whole seconds.
+const UNEVEN: [(&str, u32, &[&str]); 8] = [
+    ("24", 1100, &[]),
+    ("24", 1511, &["-video_track_timescale", "24000"]),
+    ("25", 777, &[]),
+    ("25", 941, &["-video_track_timescale", "90000"]),
+    ("30", 1000, &["-video_track_timescale", "90000"]),
+    ("30", 1357, &[]),
+    ("60", 2003, &[]),
+    ("30000/1001", 941, &[]),
+];
+
+#[test]
+fn windows_of_files_of_uneven_length_hold_the_frames_of_torchcodec() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut cases = Vec::new();
+    let mut ours = Vec::new();
+    for (number, (rate, count, options)) in UNEVEN.into_iter().enumerate() {
+        let path = dir.path().join(format!("{number}.mp4"));
+        uneven(&path, rate, count, options);
+        let file = VideoFile::open(&path).unwrap();
+        for start in (0..30).step_by(3) {
+            let (request, ele) = crop(f64::from(start), f64::from(start + 2 + start % 9));
+            cases.push(json!({"video": path, "patch": 14, "ele": ele}));
+            ours.push((rate, count, file.plan(&request).map(|planned| planned.0), ele));
+        }
+    }
+    let out = reference(&python(), dir.path(), &cases);
+    for (number, (rate, count, found, ele)) in ours.into_iter().enumerate() {
+        let expected = outcome(&out, number);
+        assert_eq!(json!(found.unwrap()), expected["indices"], "{count} frames at {rate}: {ele}");
+    }
 }
 
 #[test]
@@ -243,11 +230,10 @@ fn frames_are_those_of_qwen_vl_utils() {
             ours.push((*name, path, VideoRequest { image_patch_size: patch, ..request }));
         }
     }
-    let out = reference(dir.path(), &cases);
+    let out = reference(&python(), dir.path(), &cases);
     let (mut compared, mut refused, mut worst) = (0, 0, 0.0f64);
     for (number, (name, path, request)) in ours.iter().enumerate() {
-        let text = std::fs::read_to_string(out.join(format!("{number}.json"))).unwrap();
-        let expected: Value = serde_json::from_str(&text).unwrap();
+        let expected = outcome(&out, number);
         let found = fetch_video(path, request);
         if expected.get("raises").is_some() {
             // A damaged file may give us frames where the reference gives up, never the other way round.
@@ -262,8 +248,7 @@ fn frames_are_those_of_qwen_vl_utils() {
         let frame = &found.frames[0];
         let shape = json!([found.frames.len(), frame.height, frame.width]);
         assert_eq!(shape, expected["shape"], "{name} {request:?}");
-        let theirs = std::fs::read(out.join(format!("{number}.rgb"))).unwrap();
-        let difference = mean_difference(found.frames.iter().flat_map(|frame| &frame.rgb), &theirs);
+        let difference = difference(&out, number, &found.frames);
         assert!(
             difference < MEAN_DIFFERENCE,
             "{name} {request:?}: pixels differ by {difference:.2} on average"
@@ -276,11 +261,6 @@ fn frames_are_those_of_qwen_vl_utils() {
         "{compared} samples compared, {refused} refused by both, largest mean difference {worst:.3} of 255"
     );
     assert!(compared > 100 && refused > 20);
-}
-
-fn mean_difference<'a>(ours: impl Iterator<Item = &'a u8>, theirs: &[u8]) -> f64 {
-    let sum: u64 = ours.zip(theirs).map(|(a, b)| u64::from(a.abs_diff(*b))).sum();
-    sum as f64 / theirs.len() as f64
 }
 
 #[test]

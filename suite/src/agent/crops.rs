@@ -59,6 +59,9 @@ impl Session<'_> {
         let (mut failed, mut shown) = (None, Vec::new());
         for (index, (looked, seconds, sub_call)) in results.into_iter().enumerate() {
             self.measured.media_seconds += seconds;
+            if let Looked::Frames(set) | Looked::Summary(set, _) = &looked {
+                self.transcript.second_reader |= set.second_reader;
+            }
             if let Some(sub) = sub_call {
                 self.note_call(&sub.step, sub.conversation, &sub.answer);
                 if let Some(error) = sub.answer.error {
@@ -104,7 +107,8 @@ impl Session<'_> {
         };
         let source = Arc::clone(&self.agent.frames);
         let path = self.sample.video.clone();
-        let request = VideoRequest::crop(start, end, CROP_MAX_FRAMES);
+        let reader = self.agent.plan.switches.reader;
+        let request = VideoRequest::crop(start, end, CROP_MAX_FRAMES).with_reader(reader);
         let fetched = tokio::task::spawn_blocking(move || source.frames(&path, &request)).await;
         let set = match fetched {
             Ok(Ok(set)) => set,

@@ -15,7 +15,9 @@ impl Session<'_> {
     pub(super) async fn open(&mut self) -> Result<(), SampleError> {
         let plan = &self.agent.plan;
         let video = &self.sample.video;
-        if !video.is_file() {
+        // Upstream asks about whatever lies there; a folder gives no frames.
+        let there = if plan.switches.frame_loss_is_error { video.is_file() } else { video.exists() };
+        if !there {
             let message = format!("{}: no such video; run `paravt-bench data check`", video.display());
             return Err(SampleError { class: SampleErrorClass::VideoMissing, message, step: "open".into() });
         }
@@ -26,7 +28,11 @@ impl Session<'_> {
             Channel::Video => {
                 let path = std::path::absolute(video).unwrap_or_else(|_| video.clone());
                 (
-                    vec![Part::Video(VideoPart { path, nframes: Some(plan.switches.video_channel_frames) })],
+                    vec![Part::Video(VideoPart {
+                        path,
+                        nframes: Some(plan.switches.video_channel_frames),
+                        spread: plan.switches.video_channel_spread,
+                    })],
                     None,
                 )
             }
@@ -62,11 +68,13 @@ impl Session<'_> {
 
     /// Frames of the sample's own video, decoded off the async threads.
     pub(super) async fn fetch(&mut self, request: VideoRequest) -> Result<Arc<FrameSet>, String> {
+        let request = request.with_reader(self.agent.plan.switches.reader);
         let source = Arc::clone(&self.agent.frames);
         let path = self.sample.video.clone();
         let fetched = tokio::task::spawn_blocking(move || source.frames(&path, &request)).await;
         let set = fetched.map_err(|error| format!("the decoder panicked: {error}"))??;
         self.measured.media_seconds += set.seconds;
+        self.transcript.second_reader |= set.second_reader;
         Ok(set)
     }
 }

@@ -165,6 +165,16 @@ impl Cells<'_> {
         }
         Err(self.error(column, format!("the answer `{answer}` is none of the letters {letters}")))
     }
+
+    /// As [`letter`](Self::letter); `as_written` keeps blanks around it, with which the reference's
+    /// driver compares it.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn gold(&self, column: &str, letters: &str, as_written: bool) -> Result<String, DataError> {
+        let letter = self.letter(column, letters)?;
+        if as_written { self.text(column).map(str::to_owned) } else { Ok(letter) }
+    }
 }
 
 /// The first `count` letters.

@@ -7,8 +7,8 @@ use super::{Force, PromptMode, Protocol};
 use crate::message::{Image, Part};
 use crate::profile::Switches;
 use crate::python::fixed1;
-use crate::sample::{QuestionKind, Sample};
 use crate::settings::ToolDialect;
+use crate::sample::{Question, QuestionKind, Sample};
 
 /// What a protocol cannot render.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -94,7 +94,7 @@ pub fn user_text(
         .ok_or_else(|| no_text(protocol, format!("question text for {} ({kind})", sample.task)))?;
     let question = &sample.question;
     let mut options = Vec::new();
-    for (letter, option) in ('A'..).zip(&question.options) {
+    for (letter, option) in option_letters(question).zip(&question.options) {
         let letter = letter.to_string();
         let values = [("letter", letter.as_str()), ("option", option.as_str())];
         options.push(protocol.option_line.render(&values).map_err(slot("option line"))?);
@@ -131,6 +131,15 @@ pub fn user_text(
             .render(&[("question", text.as_str()), ("video_name", video_name)])
             .map_err(slot("video path")),
         _ => Ok(text),
+    }
+}
+
+/// The letters that options are shown with: the row's own, which may leave one out (MMVU).
+fn option_letters(question: &Question) -> Box<dyn Iterator<Item = char> + '_> {
+    if question.letters.chars().count() == question.options.len() {
+        Box::new(question.letters.chars())
+    } else {
+        Box::new('A'..)
     }
 }
 
@@ -234,4 +243,25 @@ pub fn subagent_response(
     let (start, end) = (fixed1(start), fixed1(end));
     let values = [("start", start.as_str()), ("end", end.as_str()), ("summary", summary)];
     protocol.subagent_response.render(&values).map_err(slot("sub-agent response"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures::sample;
+    use crate::profile::Profile;
+    use crate::protocol::native;
+
+    #[test]
+    fn options_are_shown_with_the_rows_own_letters() {
+        let shown = |letters: &str, options: &[&str]| {
+            let mut sample = sample("u");
+            sample.question.letters = letters.into();
+            sample.question.options = options.iter().map(|&option| option.into()).collect();
+            let switches = Profile::Release.switches();
+            user_text(&native::protocol(), &sample, PromptMode::Direct, &switches, "v.mp4", None).unwrap()
+        };
+        assert!(shown("ABE", &["x", "y", "z"]).contains("A. x\nB. y\nE. z"));
+        assert!(shown("", &["x", "y"]).contains("A. x\nB. y"), "a row without letters of its own");
+    }
 }

@@ -11,7 +11,11 @@ use crate::profile::{ErrorCounting, Switches};
 use crate::record::{Outcome, Record, SampleErrorClass, ToolOutcome};
 use crate::run::{GroupSizes, Selection};
 use crate::sample::{QuestionKind, Sample};
+use crate::scoring::upstream::TOO_MANY_MINUTES;
 use crate::task::{Metric, TaskSpec};
+
+/// The only tag by which the reference's driver breaks a score down.
+const DURATION: &str = "duration";
 
 /// All numbers of one split. Shares and IoU are between 0 and 1.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -205,7 +209,7 @@ pub fn summarize(
             n: expected_open,
             value: ratio(open.iter().map(|record| record.score.value).sum(), expected_open),
         }),
-        tools: tool_use(records),
+        tools: tool_use(records, switches),
         prompt_tokens: usage(records, |usage| usage.prompt_tokens),
         completion_tokens: usage(records, |usage| usage.completion_tokens),
         sample_seconds: records.iter().map(|record| record.measured.seconds).sum(),
@@ -258,21 +262,30 @@ pub fn group_sizes(spec: &TaskSpec, samples: &[Sample]) -> GroupSizes {
 }
 
 /// Whether a record is in the headline's denominator. Open-ended questions are reported apart.
-/// Upstream drops failed grounding samples, except where the tool loop's call failed: that text is
-/// scored there, and gives 0.
+/// Upstream drops grounding samples that raised, except where the tool loop's call failed: that text
+/// is scored there, and gives 0.
 pub fn counts(record: &Record, switches: &Switches) -> bool {
     if record.sample.gold.kind() == QuestionKind::Open {
         return false;
     }
-    let Some(error) = &record.error else { return true };
-    switches.errors == ErrorCounting::EveryExpectedRow
-        || record.sample.gold.kind() == QuestionKind::Choice
-        || error.class == SampleErrorClass::ApiInLoop
+    record.sample.gold.kind() == QuestionKind::Choice || !raised(record, switches)
 }
 
-/// Group means of one tag; a record with several labels counts in each. Upstream's error rows carry
-/// no duration and vanish from its breakdowns, so they do here under its counting. With `sizes`, a
-/// label's denominator is what the run must have of it, recorded or not.
+/// Whether a record is missing from the groups of a tag. Upstream's error rows carry no duration and
+/// leave its breakdown by duration; every other breakdown, and the macro average, has them as wrong.
+pub fn leaves_groups(record: &Record, tag: &str, switches: &Switches) -> bool {
+    tag == DURATION && raised(record, switches)
+}
+
+/// Whether upstream's `eval_one` raised for this sample: it then returns an empty result.
+fn raised(record: &Record, switches: &Switches) -> bool {
+    let by_error = record.error.as_ref().is_some_and(|error| error.class != SampleErrorClass::ApiInLoop);
+    let by_score = record.score.rule.as_deref() == Some(TOO_MANY_MINUTES);
+    switches.errors == ErrorCounting::Upstream && (by_error || by_score)
+}
+
+/// Group means of one tag; a record with several labels counts in each. With `sizes`, a label's
+/// denominator is what the run must have of it, recorded or not.
 fn groups(
     counted: &[&Record],
     tag: &str,
@@ -284,8 +297,7 @@ fn groups(
     let labels = sizes.into_iter().flat_map(BTreeMap::keys);
     let mut sums: BTreeMap<&str, (f64, usize)> = labels.map(|label| (label.as_str(), (0.0, 0))).collect();
     for record in counted {
-        let vanished = record.error.as_ref().is_some_and(|error| error.class != SampleErrorClass::ApiInLoop);
-        if vanished && switches.errors == ErrorCounting::Upstream {
+        if leaves_groups(record, tag, switches) {
             continue;
         }
         for label in record.sample.tags.get(tag).into_iter().flatten() {
@@ -320,17 +332,18 @@ fn error_classes(records: &[Record]) -> BTreeMap<String, usize> {
     classes
 }
 
-fn tool_use(records: &[Record]) -> ToolUse {
+/// Upstream's empty results say that no call was made: so do the means over samples under its counting.
+fn tool_use(records: &[Record], switches: &Switches) -> ToolUse {
+    let calls_of = |record: &Record| {
+        if raised(record, switches) { 0 } else { record.transcript.tool_calls.len() }
+    };
     let calls = || records.iter().flat_map(|record| &record.transcript.tool_calls);
     let windows: Vec<f64> =
         calls().filter_map(|call| Some(call.end? - call.start?)).filter(|length| *length > 0.0).collect();
     let outcomes = |wanted: fn(&ToolOutcome) -> bool| calls().filter(|call| wanted(&call.outcome)).count();
     ToolUse {
-        calls_per_sample: ratio(calls().count() as f64, records.len()),
-        share_with_calls: ratio(
-            count(records, |record| !record.transcript.tool_calls.is_empty()) as f64,
-            records.len(),
-        ),
+        calls_per_sample: ratio(records.iter().map(calls_of).sum::<usize>() as f64, records.len()),
+        share_with_calls: ratio(count(records, |record| calls_of(record) > 0) as f64, records.len()),
         mean_window_seconds: (!windows.is_empty()).then(|| ratio(windows.iter().sum(), windows.len())),
         crop_failures: outcomes(|outcome| matches!(outcome, ToolOutcome::CropFailed { .. })),
         malformed: outcomes(|outcome| matches!(outcome, ToolOutcome::Malformed { .. })),

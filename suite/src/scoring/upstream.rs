@@ -183,6 +183,9 @@ fn python_min(a: f64, b: f64) -> f64 {
 /// Characters of the text that stand for a prediction where no interval is found.
 const EXCERPT: usize = 200;
 
+/// Rule of a score that the driver never gets to: reading the minutes raises.
+pub const TOO_MANY_MINUTES: &str = "too_many_minutes";
+
 /// `_score`.
 pub fn score(gold: &Gold, text: &str) -> Score {
     match gold {
@@ -209,7 +212,7 @@ pub fn score(gold: &Gold, text: &str) -> Score {
                 outcome: Outcome::Unparsed,
                 value: 0.0,
                 prediction: Some(text.chars().take(EXCERPT).collect()),
-                rule: nothing.is_err().then(|| "too_many_minutes".to_owned()),
+                rule: nothing.is_err().then(|| TOO_MANY_MINUTES.to_owned()),
             },
         },
     }

@@ -108,7 +108,7 @@ impl Task for LvBench {
         &self,
         cells: &Cells<'_>,
         folders: &Folders,
-        _profile: Profile,
+        profile: Profile,
     ) -> Result<Option<Sample>, DataError> {
         let stem = cells.text("question")?.to_owned();
         let letters = embedded_letters(&stem);
@@ -122,7 +122,7 @@ impl Task for LvBench {
             uid,
             row: cells.row,
             video: folders.videos.join(cells.text("video_path")?),
-            gold: Gold::Choice { answer: cells.letter("answer", &letters)? },
+            gold: Gold::Choice { answer: cells.gold("answer", &letters, profile == Profile::Release)? },
             question: Question { stem, options: Vec::new(), letters, subtitles: None },
             tags: Tags::from([
                 ("question_type".to_owned(), cells.texts("question_type")?),

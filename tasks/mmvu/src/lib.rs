@@ -108,6 +108,9 @@ fn choices(cells: &Cells<'_>, open: bool) -> Result<BTreeMap<String, String>, Da
     let parsed = value.as_str().and_then(|text| serde_json::from_str::<Value>(text).ok());
     let object = parsed.as_ref().unwrap_or(value).as_object().cloned();
     let object = object.ok_or_else(|| cells.error("choices", "an object of letters is needed".into()))?;
+    if let Some(key) = object.keys().find(|key| key.chars().count() != 1) {
+        return Err(cells.error("choices", format!("`{key}` is not one letter")));
+    }
     let text = |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
     Ok(object.iter().filter_map(|(letter, value)| Some((letter.clone(), text(value)?))).collect())
 }

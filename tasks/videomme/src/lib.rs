@@ -19,13 +19,20 @@ pub struct Quirks {
     pub doubled_letters: bool,
     /// §2.4 row 15: the whole subtitle file without times, duplicates kept. Off: `[mm:ss]` lines.
     pub untimed_subtitles: bool,
+    /// Videos are `.mp4` and golds are compared as written, blanks included. Off: other extensions
+    /// are found too, and golds are trimmed. No published row or file tells the two apart.
+    pub as_written: bool,
 }
 
 impl Quirks {
     /// The switches of a profile.
     pub fn of(profile: Profile) -> Self {
         let kept = profile != Profile::Strict;
-        Self { doubled_letters: kept, untimed_subtitles: kept }
+        Self {
+            doubled_letters: kept,
+            untimed_subtitles: kept,
+            as_written: profile == Profile::Release,
+        }
     }
 }
 
@@ -120,8 +127,9 @@ fn without_letter(option: &str) -> &str {
 }
 
 /// The first of the known extensions that exists, `.mp4` where none does.
-fn video(folder: &Path, video_id: &str) -> PathBuf {
-    let mut paths = EXTENSIONS.iter().map(|extension| folder.join(format!("{video_id}.{extension}")));
+fn video(folder: &Path, video_id: &str, quirks: Quirks) -> PathBuf {
+    let known = if quirks.as_written { &EXTENSIONS[..1] } else { &EXTENSIONS };
+    let mut paths = known.iter().map(|extension| folder.join(format!("{video_id}.{extension}")));
     paths.find(|path| path.is_file()).unwrap_or_else(|| folder.join(format!("{video_id}.mp4")))
 }
 
@@ -146,7 +154,7 @@ impl Task for VideoMme {
             question_id: cells.text("question_id")?.to_owned(),
             video_id: cells.text("videoID")?.to_owned(),
             question: cells.text("question")?.to_owned(),
-            answer: cells.letter("answer", &letters(options.len()))?,
+            answer: cells.gold("answer", &letters(options.len()), quirks.as_written)?,
             options,
         };
         let mut tags = Tags::new();
@@ -165,7 +173,7 @@ impl Task for VideoMme {
         Ok(Some(Sample {
             task: self.spec.name.clone(),
             uid: row.question_id,
-            video: video(&folders.videos, &row.video_id),
+            video: video(&folders.videos, &row.video_id, quirks),
             id: row.video_id,
             row: cells.row,
             question: Question {
@@ -237,7 +245,9 @@ mod tests {
     fn other_extensions_are_found() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("vid.mkv"), "").unwrap();
-        assert_eq!(video(dir.path(), "vid"), dir.path().join("vid.mkv"));
-        assert_eq!(video(dir.path(), "other"), dir.path().join("other.mp4"));
+        let found = |name, profile| video(dir.path(), name, Quirks::of(profile));
+        assert_eq!(found("vid", Profile::Paper), dir.path().join("vid.mkv"));
+        assert_eq!(found("vid", Profile::Release), dir.path().join("vid.mp4"), "the driver knows no other");
+        assert_eq!(found("other", Profile::Paper), dir.path().join("other.mp4"));
     }
 }

@@ -5,7 +5,7 @@ use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, ensure};
-use paravt_media::{Frame, Sampling, VideoRequest, fetch_video};
+use paravt_media::{Frame, Reader, Sampling, VideoRequest, fetch_video};
 use serde_json::json;
 
 use crate::exit::Exit;
@@ -46,6 +46,10 @@ pub struct Args {
     /// multiples of twice this.
     #[arg(long, value_name = "PIXELS", default_value_t = 14, value_parser = clap::builder::RangedU64ValueParser::<u32>::new().range(1..=64))]
     patch_size: u32,
+    /// Whose video readers to follow: `pinned`, the releases that the reference pins and that `run`
+    /// follows under the profiles release and paper, or `current`.
+    #[arg(long, value_name = "NAME", default_value = "pinned", value_parser = ["pinned", "current"])]
+    reader: String,
     /// Folder for 0000.png, 0001.png, … and frames.json (indices, timestamps in seconds, sizes);
     /// what an earlier call wrote there is replaced.
     #[arg(long, value_name = "DIR")]
@@ -70,6 +74,7 @@ impl Args {
             max_pixels: self.max_pixels,
             total_pixels: None,
             image_patch_size: self.patch_size,
+            reader: if self.reader == "current" { Reader::Current } else { Reader::Pinned },
         }
     }
 }
@@ -101,6 +106,7 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
         "index_over_fps": sampled.frames.iter().map(|frame| frame.index as f64 / fps).collect::<Vec<_>>(),
         "sizes": list(|frame| json!([frame.width, frame.height])),
         "files": files,
+        "second_reader": sampled.second_reader,
         "reader": sampled.stats,
     });
     std::fs::write(&path, format!("{description:#}\n"))

@@ -120,6 +120,59 @@ fn row_9_upstream_error_rows_are_in_the_overall_score_and_in_no_breakdown() {
 }
 
 #[test]
+fn a_failed_row_is_wrong_in_every_breakdown_but_upstreams_durations_and_in_the_macro_average() {
+    use SampleErrorClass::{Api, FrameLoss, MalformedCall, Protocol, VideoMissing};
+    let spec = spec(Metric::Accuracy { macro_over: Some("kind".into()) }, &["kind"]);
+    let rows = |outcome: fn(Record) -> Record| {
+        [
+            tagged("a", 1.0, "kind", &["count"]),
+            outcome(tagged("b", 0.0, "kind", &["count"])),
+            tagged("c", 1.0, "kind", &["order"]),
+            tagged("d", 0.0, "kind", &["order"]),
+        ]
+    };
+    for profile in Profile::ALL {
+        let wrong = summary(&spec, profile, 0, &rows(|record| record));
+        assert_eq!(wrong.macro_average, Some(("kind".to_owned(), 0.5)));
+        for class in [Api, FrameLoss, MalformedCall, Protocol, VideoMissing] {
+            let mut records = rows(|record| record);
+            records[1] = failed(records[1].clone(), class);
+            let lost = summary(&spec, profile, 0, &records);
+            assert_eq!(lost.macro_average, wrong.macro_average, "{profile} {class:?}");
+            assert_eq!(lost.breakdowns, wrong.breakdowns, "{profile} {class:?}");
+        }
+    }
+}
+
+#[test]
+fn minutes_that_python_cannot_read_leave_upstreams_mean() {
+    let mut raised = interval("b", 0.0);
+    raised.score.rule = Some(TOO_MANY_MINUTES.to_owned());
+    let records = [interval("a", 0.6), raised];
+    assert_eq!(summary(&grounding(), Profile::Release, 0, &records).n, 1);
+    assert_eq!(summary(&grounding(), Profile::Strict, 0, &records).n, 2);
+}
+
+#[test]
+fn calls_before_a_failure_are_no_calls_to_upstream() {
+    let call = crate::record::ToolCall {
+        turn: 0,
+        index: 0,
+        call: serde_json::Value::Null,
+        start: None,
+        end: None,
+        outcome: ToolOutcome::Malformed { reason: "null".into() },
+    };
+    let mut lost = failed(record("a", 0.0), SampleErrorClass::MalformedCall);
+    lost.transcript.tool_calls.push(call.clone());
+    let mut scored = record("b", 1.0);
+    scored.transcript.tool_calls.push(call);
+    let tools = |profile| summary(&accuracy(&[]), profile, 0, &[lost.clone(), scored.clone()]).tools;
+    assert_eq!((tools(Profile::Release).calls_per_sample, tools(Profile::Release).share_with_calls), (0.5, 0.5));
+    assert_eq!((tools(Profile::Strict).calls_per_sample, tools(Profile::Strict).share_with_calls), (1.0, 1.0));
+}
+
+#[test]
 fn row_8_a_failed_call_in_the_loop_keeps_its_place_in_upstreams_breakdowns() {
     let records = [
         tagged("a", 1.0, "duration", &["long"]),

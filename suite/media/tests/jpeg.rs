@@ -1,0 +1,72 @@
+//! JPEG files that decode to what Pillow's own decode to.
+//!
+//! Needs the Python that `ci/setup` installs (`PARAVT_PYTHON`).
+#![allow(clippy::unwrap_used)]
+
+use std::path::Path;
+use std::process::Command;
+
+use paravt_media::{Frame, encode_jpeg};
+use serde_json::Value;
+
+const SIZE: (u32, u32) = (640, 364);
+const QUALITY: u8 = 85;
+
+fn frame(value: impl Fn(f64, f64, usize) -> f64) -> Frame {
+    let (width, height) = SIZE;
+    let mut rgb = Vec::new();
+    for y in 0..height {
+        for x in 0..width {
+            rgb.extend((0..3).map(|channel| value(f64::from(x), f64::from(y), channel) as u8));
+        }
+    }
+    Frame { index: 0, time_us: 0, width, height, rgb }
+}
+
+/// Like a photograph: soft shapes, a little grain; then hard edges between saturated colours, which
+/// show best how chroma is reduced; then stripes of one pixel.
+fn frames() -> [Frame; 3] {
+    let grain = |x: f64, y: f64| (x * 12.9898 + y * 78.233).sin() * 43_758.5 % 1.0;
+    let photo = frame(|x, y, channel| {
+        let shift = channel as f64;
+        let soft = ((x / 40.0 + shift).sin() + (y / 25.0 - shift).cos() + (x * y / 9000.0).sin()) * 35.0;
+        (128.0 + soft + 6.0 * grain(x, y + shift)).clamp(0.0, 255.0)
+    });
+    let pattern = frame(|x, y, channel| {
+        let tile = (x / 13.0) as usize + (y / 9.0) as usize * 3;
+        if (tile >> channel) & 1 == 1 { 255.0 } else { 0.0 }
+    });
+    let stripes = frame(|x, _, channel| if (x as usize + channel).is_multiple_of(3) { 230.0 } else { 20.0 });
+    [photo, pattern, stripes]
+}
+
+fn compared(folder: &Path, frames: &[Frame]) -> Vec<Value> {
+    for (number, frame) in frames.iter().enumerate() {
+        std::fs::write(folder.join(format!("{number}.rgb")), &frame.rgb).unwrap();
+        let jpeg = encode_jpeg(frame, QUALITY).unwrap();
+        std::fs::write(folder.join(format!("{number}.jpg")), jpeg).unwrap();
+    }
+    let python = std::env::var("PARAVT_PYTHON").expect("PARAVT_PYTHON is not set: run ci/setup, then ci/test");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/jpeg.py");
+    let output = Command::new(python)
+        .arg(script)
+        .arg(folder)
+        .args([SIZE.0, SIZE.1, u32::from(QUALITY), frames.len() as u32].map(|number| number.to_string()))
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn pictures_decode_to_the_levels_of_pillows() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, found) in ["photo", "pattern", "stripes"].iter().zip(compared(folder.path(), &frames())) {
+        println!("{name}: {found}");
+        assert_eq!(found["same"], true, "{name}: quantisation tables and sampling");
+        let (mean, largest) = (found["mean"].as_f64().unwrap(), found["largest"].as_i64().unwrap());
+        // Two ways to round the same cosine transform; one chroma value of four instead of their
+        // average costs 1 to 30 levels on average.
+        assert!(mean < 0.1 && largest <= 16, "{name}: {mean:.3} levels on average, at most {largest}");
+    }
+}

@@ -197,11 +197,8 @@ mod tests {
     #[test]
     fn bodies_are_what_the_interface_asks_for() {
         let image = Arc::new(Image::new("image/jpeg", vec![1, 2, 3], 1, 1, None));
-        let video = VideoPart {
-            path: "/data/a \"b\".mp4".into(),
-            nframes: Some(32),
-            spread: Spread::default(),
-        };
+        let video =
+            VideoPart { path: "/data/a \"b\".mp4".into(), nframes: Some(32), spread: Spread::default() };
         let request = Request {
             id: CallId { sample: "s".into(), step: "turn0".into() },
             messages: vec![

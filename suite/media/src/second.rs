@@ -125,10 +125,7 @@ fn decode(
     let parameters = parameters.ok_or_else(|| MediaError::NoVideo { path: path.to_owned() })?;
     let mut context = ff::codec::context::Context::from_parameters(parameters).map_err(fail)?;
     // Threads over frames would hold pictures back that an error then loses.
-    context.set_threading(threading::Config {
-        kind: threading::Type::Slice,
-        ..threading::Config::default()
-    });
+    context.set_threading(threading::Config { kind: threading::Type::Slice, ..threading::Config::default() });
     let mut decoder = context.decoder().video().map_err(fail)?;
     let target = window.start.saturating_sub(1).max(0).saturating_sub(BEHIND as i64).max(0);
     if seek(&mut input, stream, target).is_err() {

@@ -46,7 +46,8 @@ fn compared(folder: &Path, frames: &[Frame]) -> Vec<Value> {
         let jpeg = encode_jpeg(frame, QUALITY).unwrap();
         std::fs::write(folder.join(format!("{number}.jpg")), jpeg).unwrap();
     }
-    let python = std::env::var("PARAVT_PYTHON").expect("PARAVT_PYTHON is not set: run ci/setup, then ci/test");
+    let python =
+        std::env::var("PARAVT_PYTHON").expect("PARAVT_PYTHON is not set: run ci/setup, then ci/test");
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/jpeg.py");
     let output = Command::new(python)
         .arg(script)

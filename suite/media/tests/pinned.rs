@@ -142,7 +142,10 @@ fn frames_are_those_of_the_pinned_readers() {
     for ((name, expected), found) in names.iter().zip(&expected).zip(&found) {
         let ours = described(found);
         if ours != *expected {
-            differing.push(format!("{name}\n  reference {expected}\n  ours      {ours} {:?}", found.as_ref().err()));
+            differing.push(format!(
+                "{name}\n  reference {expected}\n  ours      {ours} {:?}",
+                found.as_ref().err()
+            ));
         }
     }
     let second = found.iter().filter(|found| found.as_ref().is_ok_and(|found| found.second_reader)).count();

@@ -7,8 +7,8 @@ use super::{Force, PromptMode, Protocol};
 use crate::message::{Image, Part};
 use crate::profile::Switches;
 use crate::python::fixed1;
-use crate::settings::ToolDialect;
 use crate::sample::{Question, QuestionKind, Sample};
+use crate::settings::ToolDialect;
 
 /// What a protocol cannot render.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

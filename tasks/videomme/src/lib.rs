@@ -28,11 +28,7 @@ impl Quirks {
     /// The switches of a profile.
     pub fn of(profile: Profile) -> Self {
         let kept = profile != Profile::Strict;
-        Self {
-            doubled_letters: kept,
-            untimed_subtitles: kept,
-            as_written: profile == Profile::Release,
-        }
+        Self { doubled_letters: kept, untimed_subtitles: kept, as_written: profile == Profile::Release }
     }
 }
 

@@ -24,7 +24,10 @@ pub fn print(launch: &Launch<'_>, samples: &[Sample], _frames: &CachedFrames) ->
         let user = render::user_text(&launch.protocol, sample, plan.mode, &plan.switches, &name, None)?;
         text_bytes += (system.len() + user.len()) as u64;
         if plan.channel == Channel::Image {
-            match planned_size(&sample.video, &VideoRequest::overview(plan.nframes).with_reader(plan.switches.reader)) {
+            match planned_size(
+                &sample.video,
+                &VideoRequest::overview(plan.nframes).with_reader(plan.switches.reader),
+            ) {
                 Ok((count, width, height)) => {
                     frames += count as u64;
                     visual += count as u64 * tokens(width) * tokens(height);

@@ -168,8 +168,14 @@ fn calls_before_a_failure_are_no_calls_to_upstream() {
     let mut scored = record("b", 1.0);
     scored.transcript.tool_calls.push(call);
     let tools = |profile| summary(&accuracy(&[]), profile, 0, &[lost.clone(), scored.clone()]).tools;
-    assert_eq!((tools(Profile::Release).calls_per_sample, tools(Profile::Release).share_with_calls), (0.5, 0.5));
-    assert_eq!((tools(Profile::Strict).calls_per_sample, tools(Profile::Strict).share_with_calls), (1.0, 1.0));
+    assert_eq!(
+        (tools(Profile::Release).calls_per_sample, tools(Profile::Release).share_with_calls),
+        (0.5, 0.5)
+    );
+    assert_eq!(
+        (tools(Profile::Strict).calls_per_sample, tools(Profile::Strict).share_with_calls),
+        (1.0, 1.0)
+    );
 }
 
 #[test]

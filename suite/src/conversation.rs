@@ -88,6 +88,9 @@ fn file(url: &str) -> Result<PathBuf, String> {
     if path.is_file() { Ok(path.to_owned()) } else { Err(format!("{}: no such file", path.display())) }
 }
 
+/// Bytes that an image file may have.
+const MAX_IMAGE: u64 = 64 << 20;
+
 fn image(url: &str) -> Result<Image, String> {
     if let Some(rest) = url.strip_prefix("data:") {
         let (mime, data) = rest.split_once(";base64,").ok_or("a data URL without `;base64,`")?;
@@ -100,7 +103,8 @@ fn image(url: &str) -> Result<Image, String> {
         return Ok(Image::new(mime, bytes, 0, 0, None));
     }
     let path = file(url)?;
-    let bytes = std::fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let bytes = crate::files::read_limited(&path, MAX_IMAGE)
+        .map_err(|error| format!("{}: {error}", path.display()))?;
     let mime = match bytes.as_slice() {
         [0xff, 0xd8, ..] => "image/jpeg",
         [0x89, b'P', b'N', b'G', ..] => "image/png",

@@ -41,6 +41,7 @@ pub fn sample(uid: &str) -> Sample {
         tags: Tags::new(),
         evidence: None,
         flags: Vec::new(),
+        defect: None,
     }
 }
 

@@ -10,6 +10,7 @@ pub mod agent;
 pub mod backend;
 pub mod conversation;
 pub mod data;
+pub mod files;
 #[cfg(test)]
 mod fixtures;
 pub mod format;

@@ -241,6 +241,8 @@ pub enum SampleErrorClass {
     MalformedCall,
     /// The protocol has no text for what this sample needs.
     Protocol,
+    /// The published row cannot be asked.
+    Data,
 }
 
 impl SampleErrorClass {

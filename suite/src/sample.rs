@@ -34,6 +34,16 @@ pub struct Sample {
     /// Named oddities of this row that belong beside its score, e.g. `no_subtitles`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub flags: Vec<String>,
+    /// Why the row cannot be asked; its record is an error of class `data`, counted as wrong.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub defect: Option<String>,
+}
+
+impl Sample {
+    /// File name of the video; empty for a [defective](Self::defect) row.
+    pub fn video_name(&self) -> String {
+        self.video.file_name().map_or(String::new(), |name| name.to_string_lossy().into_owned())
+    }
 }
 
 /// The parts that a protocol's template puts together.

@@ -1,6 +1,8 @@
-//! What a benchmark is to the engine: where its files are, how rows become samples, how it is scored.
+//! `Task`: the interface of a benchmark, where its files are, how rows become samples, how it is scored.
 
 mod check;
+mod finding;
+mod rows;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,9 +10,13 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::data::{self, Cells, DataError, Folders, Layout};
+use crate::media::Depth;
 use crate::profile::Profile;
 use crate::sample::Sample;
 use crate::videos::VideoStore;
+pub use check::DataCheck;
+pub use finding::{Finding, UnreadableVideo};
+pub use rows::MAX_DEFECTIVE;
 
 /// One split of one benchmark.
 ///
@@ -36,30 +42,31 @@ pub trait Task: Send + Sync {
 
     /// Reads the published files and builds the samples in row order.
     ///
+    /// A row that cannot be asked becomes a sample with a [`defect`](Sample::defect), and a row whose
+    /// uid another row has gets a uid of its own: neither keeps the rest of the split from being run.
+    ///
     /// # Errors
-    /// No file, a damaged one, or as [`sample`](Task::sample).
+    /// No file, a damaged one, a column that is missing, a path out of the data folder, or more
+    /// defective rows than [`MAX_DEFECTIVE`].
     fn load(&self, root: &DataRoot, profile: Profile) -> Result<Dataset, DataError> {
         let found = self.layout().annotations(root, self.spec())?;
         let rows = data::read_rows(&found.path)?;
-        let all = |folders: &Folders, rows: &[data::JsonRow]| -> Result<Vec<Sample>, DataError> {
-            let mut samples = Vec::new();
-            for (row, value) in rows.iter().enumerate() {
-                let cells = Cells { file: &found.path, row, value };
-                samples.extend(self.sample(&cells, folders, profile)?);
-            }
-            Ok(samples)
+        let read = |folders: &Folders, row: usize| {
+            let cells = Cells { file: &found.path, row, value: &rows[row] };
+            self.sample(&cells, folders, profile)
         };
         // Of several folders, the one that holds a video of the first rows.
         let candidates = self.layout().folders(root, Some(&found));
-        let mut chosen = 0;
-        for (number, folders) in candidates.iter().enumerate().filter(|_| candidates.len() > 1) {
-            if all(folders, &rows[..rows.len().min(PROBED_ROWS)])?.iter().any(|sample| sample.video.is_file())
-            {
-                chosen = number;
-                break;
-            }
-        }
-        let samples = all(&candidates[chosen], &rows)?;
+        let holds_a_video = |folders: &&Folders| {
+            let samples =
+                (0..rows.len().min(PROBED_ROWS)).filter_map(|row| read(folders, row).ok().flatten());
+            samples.into_iter().any(|sample| sample.video.is_file())
+        };
+        let chosen = if candidates.len() > 1 { candidates.iter().find(holds_a_video) } else { None };
+        let folders = chosen.unwrap_or(&candidates[0]);
+        let read_all = (0..rows.len()).map(|row| read(folders, row));
+        let mut samples = rows::keep_usable(self.spec(), read_all)?;
+        rows::make_uids_unique(&mut samples, profile);
         Ok(Dataset { samples, files: vec![found.path], revision: found.revision })
     }
 
@@ -70,16 +77,17 @@ pub trait Task: Send + Sync {
         VideoStore::new(self.layout().benchmark, folders.into_iter().map(|folders| folders.videos).collect())
     }
 
-    /// Says what is present and what is missing below `root`, without failing on absence.
-    fn check(&self, root: &DataRoot) -> DataCheck {
-        check::check(self.spec(), self.layout(), self.load(root, Profile::Release), root)
+    /// Says what is present and what is missing below `root`, without failing on absence; every
+    /// video that is there is checked to the depth.
+    fn check(&self, root: &DataRoot, depth: Depth) -> DataCheck {
+        check::check(self.spec(), self.layout(), self.load(root, Profile::Release), root, depth)
     }
 }
 
 /// Rows whose videos are looked for to tell which folder holds the videos.
 const PROBED_ROWS: usize = 16;
 
-/// Where data lies.
+/// Folders to look for data in.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DataRoot {
     /// `$HF_HOME`, in the layout that lmms-eval and ParaVT leave there (spec/benchmarks.md §1).
@@ -176,36 +184,4 @@ pub struct Breakdown {
     pub title: String,
     /// Preferred order of the groups; others follow alphabetically.
     pub order: Vec<String>,
-}
-
-/// What `data check` found for one split.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct DataCheck {
-    /// Name of the split.
-    pub task: String,
-    /// The annotation file, when found.
-    pub annotations: Option<PathBuf>,
-    /// Revision of the hub snapshot that the annotation file lies in, where its path shows one.
-    pub revision: Option<String>,
-    /// Rows found.
-    pub rows: usize,
-    /// Rows expected.
-    pub expected_rows: usize,
-    /// Distinct videos that the rows name.
-    pub videos: usize,
-    /// Distinct videos expected.
-    pub expected_videos: usize,
-    /// Videos that are not there (all of them, sorted).
-    pub missing_videos: Vec<PathBuf>,
-    /// Subtitles found, and expected; `None` for splits without.
-    pub subtitles: Option<(usize, usize)>,
-    /// Findings in plain words, each with the file of the hub repository that would mend it.
-    pub findings: Vec<String>,
-}
-
-impl DataCheck {
-    /// True when nothing is missing and all counts are as expected.
-    pub fn is_complete(&self) -> bool {
-        self.findings.is_empty()
-    }
 }

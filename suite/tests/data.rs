@@ -58,7 +58,7 @@ fn integers_of_every_width_are_the_same_number() {
     assert_eq!(cells(1).integer("int8").unwrap(), -1);
     assert_eq!(cells(1).integer("uint8").unwrap(), 255);
     let message = cells(1).integer("double").unwrap_err().to_string();
-    assert!(message.contains("row 1, column `double`: an integer is needed, found 9.5"), "{message}");
+    assert!(message.contains("row 1, column `double`: expected an integer, found `9.5`"), "{message}");
 }
 
 #[test]
@@ -107,7 +107,7 @@ fn a_column_of_an_unusable_type_is_named_by_its_type_not_called_missing() {
     let rows = read_rows(&path).unwrap();
     let cells = Cells { file: &path, row: 1, value: &rows[1] };
     let message = cells.text("answer").unwrap_err().to_string();
-    assert!(message.contains("row 1, column `answer`: text is needed"), "{message}");
+    assert!(message.contains("row 1, column `answer`: expected a string"), "{message}");
     assert!(message.contains("Timestamp"), "{message}");
     let message = cells.text("anwser").unwrap_err().to_string();
     assert!(message.contains("column `anwser`: missing; the nearest is `answer`"), "{message}");
@@ -163,8 +163,86 @@ fn a_pointer_file_and_broken_json_are_named() {
     let json = dir.path().join("validation.json");
     std::fs::write(&json, r#"[{"id": "validation_0"}, {"id":"#).unwrap();
     let message = read_rows(&json).unwrap_err().to_string();
-    assert!(message.contains("validation.json") && message.contains("no JSON array"), "{message}");
+    assert!(message.contains("validation.json") && message.contains("expected a JSON array"), "{message}");
     assert!(matches!(read_rows(&dir.path().join("none.parquet")), Err(DataError::Io { .. })));
+}
+
+/// One short text, repeated by reference: small in the file, huge when every cell is a copy.
+#[test]
+fn a_dictionary_that_decodes_to_gigabytes_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = file(&dir);
+    let text = "x".repeat(100_000);
+    let column = StringArray::from_iter_values(std::iter::repeat_n(text.as_str(), 20_000));
+    let properties = parquet::file::properties::WriterProperties::builder()
+        .set_compression(parquet::basic::Compression::SNAPPY)
+        .set_dictionary_page_size_limit(1 << 20)
+        .set_statistics_enabled(parquet::file::properties::EnabledStatistics::None)
+        .build();
+    let batch = RecordBatch::try_from_iter([("question", Arc::new(column) as ArrayRef)]).unwrap();
+    let mut writer =
+        ArrowWriter::try_new(File::create(&path).unwrap(), batch.schema(), Some(properties)).unwrap();
+    writer.write(&batch).unwrap();
+    writer.close().unwrap();
+    assert!(std::fs::metadata(&path).unwrap().len() < 1 << 20);
+    let message = read_rows(&path).unwrap_err().to_string();
+    assert!(message.contains("when decoded") && message.contains("test-00000"), "{message}");
+}
+
+#[test]
+fn more_rows_or_bytes_than_any_published_file_are_refused_from_the_footer() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = file(&dir);
+    write(&path, vec![("n", Arc::new(Int32Array::from(vec![7; 1_000_000])))]);
+    let message = read_rows(&path).unwrap_err().to_string();
+    assert!(message.contains("1000000 rows, at most 100000"), "{message}");
+    let long = "y".repeat(1 << 20);
+    let texts: Vec<String> = (0..300).map(|number| format!("{number}{long}")).collect();
+    let batch = RecordBatch::try_from_iter([("q", Arc::new(StringArray::from(texts)) as ArrayRef)]).unwrap();
+    let properties = parquet::file::properties::WriterProperties::builder()
+        .set_compression(parquet::basic::Compression::SNAPPY)
+        .build();
+    let mut writer =
+        ArrowWriter::try_new(File::create(&path).unwrap(), batch.schema(), Some(properties)).unwrap();
+    writer.write(&batch).unwrap();
+    writer.close().unwrap();
+    let message = read_rows(&path).unwrap_err().to_string();
+    assert!(message.contains("bytes when decompressed"), "{message}");
+}
+
+#[test]
+fn pipes_and_devices_are_refused_before_they_are_opened() {
+    let dir = tempfile::tempdir().unwrap();
+    for name in ["pipe.parquet", "pipe.json"] {
+        let path = dir.path().join(name);
+        assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+        assert!(read_rows(&path).unwrap_err().to_string().contains("not a regular file"));
+    }
+    let json = dir.path().join("endless.json");
+    std::os::unix::fs::symlink("/dev/zero", &json).unwrap();
+    assert!(read_rows(&json).unwrap_err().to_string().contains("not a regular file"));
+}
+
+#[test]
+fn paths_that_leave_the_data_folder_are_named_by_their_row() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = file(&dir);
+    let names = ["a/b.mp4", "./c.mp4", "/etc/passwd", "../secret", "a/../../b", "a/..", ""];
+    write(&path, vec![("video", Arc::new(StringArray::from(names.to_vec())))]);
+    let rows = read_rows(&path).unwrap();
+    let relative =
+        |row: usize| Cells { file: &path, row, value: &rows[row] }.relative_path("video").map(str::to_owned);
+    assert_eq!((relative(0).unwrap().as_str(), relative(1).unwrap().as_str()), ("a/b.mp4", "./c.mp4"));
+    for row in 2..6 {
+        let error = relative(row).unwrap_err();
+        assert!(matches!(error, DataError::OutsideData { .. }), "{error}");
+        let message = error.to_string();
+        assert!(
+            message.contains(&format!("row {row}, column `video`: `{}` leaves", names[row])),
+            "{message}"
+        );
+    }
+    assert!(relative(6).unwrap_err().to_string().contains("row 6, column `video`: the cell is empty"));
 }
 
 const PYARROW: &str = r#"

@@ -101,6 +101,7 @@ fn record(row: usize, value: f64) -> Record {
             tags: Tags::new(),
             evidence: None,
             flags: vec![],
+            defect: None,
         },
         transcript: Transcript { final_text: "line one\nline \u{2028} two".into(), ..Transcript::default() },
         score: Score { outcome: Outcome::Scored, value, prediction: Some("A".into()), rule: None },

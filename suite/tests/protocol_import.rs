@@ -53,6 +53,7 @@ fn sample(task: &str, subtitles: Option<&str>, gold: Gold) -> Sample {
         tags: Tags::new(),
         evidence: None,
         flags: vec![],
+        defect: None,
     }
 }
 
@@ -312,4 +313,134 @@ fn a_folder_without_the_files_is_said_to_be() {
     let dir = tempfile::tempdir().unwrap();
     let error = read_files(dir.path().to_str().unwrap(), false).unwrap_err().to_string();
     assert!(error.contains("driver.py"), "{error}");
+}
+
+/// Configurations of a checkout that name a program; `PWN` is the marker that the program would make.
+const TRICKS: [&str; 9] = [
+    "[extensions]\n\tpartialClone = evil\n[remote \"evil\"]\n\turl = .\n\tpromisor = true\n\tuploadpack = \"touch PWN; git-upload-pack\"\n",
+    "[extensions]\n\tpartialClone = evil\n[core]\n\tsshCommand = touch PWN\n[remote \"evil\"]\n\turl = ssh://host/x\n\tpromisor = true\n",
+    "[protocol \"ext\"]\n\tallow = always\n[extensions]\n\tpartialClone = evil\n[remote \"evil\"]\n\turl = \"ext::touch PWN\"\n\tpromisor = true\n",
+    "[core]\n\tfsmonitor = touch PWN\n",
+    "[core]\n\tpager = touch PWN\n[pager]\n\tshow = touch PWN\n\tcat-file = touch PWN\n",
+    "[diff]\n\texternal = touch PWN\n[diff \"py\"]\n\ttextconv = touch PWN\n\tcommand = touch PWN\n",
+    "[filter \"evil\"]\n\tsmudge = touch PWN\n\tclean = touch PWN\n\tprocess = touch PWN\n\trequired = true\n",
+    "[alias]\n\tcat-file = !touch PWN\n\tshow = !touch PWN\n[core]\n\talternateRefsCommand = touch PWN\n\tgitProxy = touch PWN\n\taskPass = touch PWN\n",
+    "[include]\n\tpath = MORE\n[includeIf \"gitdir:/**\"]\n\tpath = MORE\n",
+];
+
+/// A checkout whose commit lacks one of the files' objects, so that a promisor would be asked for it.
+fn hostile_checkout(config: &str, marker: &Path) -> tempfile::TempDir {
+    let dir = repository();
+    std::fs::write(dir.path().join(".gitattributes"), "*.py diff=py filter=evil\n").unwrap();
+    git(dir.path(), &["add", "."]);
+    git(dir.path(), &["commit", "--quiet", "-m", "attributes"]);
+    git(dir.path(), &["tag", COMMIT]);
+    let blob = git(dir.path(), &["rev-parse", "HEAD:paravt/eval/utils.py"]);
+    std::fs::remove_file(dir.path().join(".git/objects").join(&blob[..2]).join(&blob[2..])).unwrap();
+    let marker = marker.to_str().unwrap();
+    let more = dir.path().join("more.config");
+    std::fs::write(&more, TRICKS[0].replace("PWN", marker)).unwrap();
+    let config = config.replace("PWN", marker).replace("MORE", more.to_str().unwrap());
+    let file = dir.path().join(".git/config");
+    let own = "[core]\n\trepositoryformatversion = 1\n\tbare = false\n\thooksPath = hooks\n";
+    std::fs::write(file, format!("{own}{config}")).unwrap();
+    for folder in ["hooks", ".git/hooks"] {
+        std::fs::create_dir_all(dir.path().join(folder)).unwrap();
+        for hook in [
+            "post-checkout",
+            "post-index-change",
+            "pre-commit",
+            "reference-transaction",
+            "fsmonitor-watchman",
+        ] {
+            let path = dir.path().join(folder).join(hook);
+            std::fs::write(&path, format!("#!/bin/sh\ntouch {marker}\n")).unwrap();
+            let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+            std::fs::set_permissions(&path, executable).unwrap();
+        }
+    }
+    dir
+}
+
+#[test]
+fn no_program_that_a_checkout_names_is_run() {
+    for config in TRICKS {
+        for work_tree in [true, false] {
+            let outside = tempfile::tempdir().unwrap();
+            let marker = outside.path().join("pwned");
+            let dir = hostile_checkout(config, &marker);
+            if !work_tree {
+                std::fs::remove_dir_all(dir.path().join("paravt")).unwrap();
+            }
+            for from in [
+                dir.path().to_str().unwrap().to_owned(),
+                dir.path().join(".git").to_str().unwrap().to_owned(),
+                format!("file://{}", dir.path().display()),
+            ] {
+                for unpinned in [false, true] {
+                    let read = read_files(&from, unpinned);
+                    assert!(!marker.exists(), "{config} ran for {from}, unpinned {unpinned}");
+                    // The files of the work tree are there; the history lacks one.
+                    let tree = work_tree && from == dir.path().to_str().unwrap();
+                    assert_eq!(read.is_ok(), tree, "{from}: {read:?}");
+                }
+            }
+        }
+    }
+}
+
+/// The promisor trick is a real one: git as it is called in a checkout does run the program. Without
+/// this the test above would pass because nothing was ever run.
+#[test]
+fn plain_git_runs_the_program_of_the_promisor_trick() {
+    let outside = tempfile::tempdir().unwrap();
+    let marker = outside.path().join("pwned");
+    let dir = hostile_checkout(TRICKS[0], &marker);
+    let file = format!("{COMMIT}:paravt/eval/utils.py");
+    let _ = Command::new("git").arg("-C").arg(dir.path()).args(["show", &file]).output().unwrap();
+    assert!(marker.exists(), "the trick no longer works on this git; find one that does");
+}
+
+#[test]
+fn pipes_devices_and_large_files_are_refused() {
+    let dir = repository();
+    std::fs::remove_dir_all(dir.path().join(".git")).unwrap();
+    let driver = dir.path().join("paravt/eval/driver.py");
+    let problem = || {
+        let error = read_files(dir.path().to_str().unwrap(), true).unwrap_err().to_string();
+        assert!(error.contains("driver.py"), "{error}");
+        error
+    };
+    std::fs::remove_file(&driver).unwrap();
+    std::os::unix::fs::symlink("/dev/zero", &driver).unwrap();
+    assert!(problem().contains("not a regular file"));
+    std::fs::remove_file(&driver).unwrap();
+    assert!(Command::new("mkfifo").arg(&driver).status().unwrap().success());
+    assert!(problem().contains("not a regular file"));
+    std::fs::remove_file(&driver).unwrap();
+    std::fs::File::create(&driver).unwrap().set_len(1 << 30).unwrap();
+    assert!(problem().contains("larger than"));
+}
+
+#[test]
+fn a_large_file_in_the_history_is_refused() {
+    let dir = repository();
+    std::fs::File::create(dir.path().join("paravt/eval/driver.py")).unwrap().set_len(1 << 26).unwrap();
+    git(dir.path(), &["commit", "--quiet", "--all", "-m", "large"]);
+    let error = read_files(&format!("file://{}", dir.path().display()), true).unwrap_err().to_string();
+    assert!(error.contains("larger than"), "{error}");
+}
+
+#[test]
+fn packed_refs_and_linked_work_trees_are_read() {
+    let dir = repository();
+    let head = git(dir.path(), &["rev-parse", "HEAD"]);
+    let linked = tempfile::tempdir().unwrap();
+    let tree = linked.path().join("tree");
+    git(dir.path(), &["worktree", "add", "--quiet", "-b", "other", tree.to_str().unwrap()]);
+    assert_eq!(source_commit(&tree), head, "a linked work tree has its own HEAD");
+    git(dir.path(), &["gc", "--quiet"]);
+    git(dir.path(), &["pack-refs", "--all"]);
+    assert_eq!(source_commit(dir.path()), head);
+    assert_eq!(source_commit(&tree), head);
 }

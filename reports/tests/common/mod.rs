@@ -119,6 +119,7 @@ pub fn record(task: &str, profile: Profile, row: usize, value: f64) -> Record {
             tags: Tags::from([("duration".to_owned(), vec![label.to_owned()])]),
             evidence: None,
             flags: vec![],
+            defect: None,
         },
         transcript: Transcript {
             calls: vec![ModelCall {

@@ -70,5 +70,6 @@ pub fn sample(question: &Question, style: Style, uid: &str, video: &Path) -> Sam
         tags: Tags::from([("kind".to_owned(), vec![question.kind().to_owned()])]),
         evidence: Some((question.evidence.0 as f64, question.evidence.1 as f64)),
         flags: Vec::new(),
+        defect: None,
     }
 }

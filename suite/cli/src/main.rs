@@ -1,6 +1,10 @@
 #![deny(unsafe_code)]
 //! The `paravt-bench` command: parses flags into typed plans and wires tasks, backends and reports.
 
+// First: its macros stand in for the standard ones in all modules below.
+#[macro_use]
+mod output;
+
 mod commands;
 mod engines;
 mod exit;
@@ -82,6 +86,10 @@ fn main() -> std::process::ExitCode {
         Command::Reproduce(args) => commands::reproduce::run(&args),
         Command::Run(args) => commands::run::run(&args),
         Command::Tasks(args) => commands::data::tasks(&args),
+    };
+    let result = match (result, output::failure()) {
+        (Ok(_), Some(error)) => Err(anyhow::Error::new(error).context("cannot write to standard output")),
+        (result, _) => result,
     };
     match result {
         Ok(exit) => exit.into(),

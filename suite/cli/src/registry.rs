@@ -12,6 +12,7 @@ use paravt_backend_openai::{Config, OpenAi, Secret};
 use paravt_backend_replay::Replay;
 use paravt_suite::backend::Backend;
 use paravt_suite::profile::Profile;
+use paravt_suite::redact::urls;
 use paravt_suite::run::RunPlan;
 use paravt_suite::settings::RequestSettings;
 use paravt_suite::task::{DataRoot, Task};
@@ -109,8 +110,9 @@ pub enum BackendName {
 /// What each backend can use on this machine, for `doctor`.
 pub fn backend_abilities() -> Vec<(&'static str, String)> {
     let server = std::env::var("OPENAI_BASE_URL").ok().filter(|url| !url.is_empty());
-    let server = server
-        .map_or("no OPENAI_BASE_URL set; give --base-url".to_owned(), |url| format!("{url} (not asked)"));
+    let server = server.map_or("no OPENAI_BASE_URL set; give --base-url".to_owned(), |url| {
+        format!("{} (not asked)", urls(&url))
+    });
     let mut abilities = vec![("openai", server), ("replay", "needs a recorded run (--from)".to_owned())];
     abilities.extend(engines::abilities());
     abilities

@@ -151,6 +151,15 @@ fn a_video_folder_given_apart_stands_alone() {
     assert_eq!(dataset.samples[0].video, Path::new("/apart/nanoML_0.mp4"));
 }
 
+/// What `data check` prints, its exit code asserted.
+fn check(arguments: &[&str], root: &Path, code: i32) -> String {
+    let mut command = bench();
+    command.env("HF_HOME", "/nowhere").args(["data", "check"]).args(arguments).arg("--data").arg(root);
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(code), "{}", text(&output));
+    String::from_utf8(output.stdout).unwrap()
+}
+
 #[test]
 fn check_says_what_is_missing_and_what_would_provide_it() {
     let dir = tempfile::tempdir().unwrap();
@@ -158,38 +167,72 @@ fn check_says_what_is_missing_and_what_would_provide_it() {
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
     std::fs::copy(annotation(&Mlvu::new()), &path).unwrap();
     std::fs::write(dir.path().join("mlvu/video_part_3.zip"), "PK").unwrap();
-    let output = bench().args(["data", "check", "mlvu", "--data"]).arg(dir.path()).output().unwrap();
-    let said = text(&output);
-    assert_eq!(output.status.code(), Some(1), "{said}");
-    for part in [
-        "6 rows where 2174 are published in mlvu/test-00000-of-00001.parquet of sy1998/MLVU_dev@96207eb9",
-        "3 of 3 videos are missing",
-        "video_part_1.zip, video_part_2.zip",
-        "1 published archives lie there and may only want unpacking",
-        "video_part_3.zip) into",
-    ] {
-        assert!(said.contains(part), "`{part}` in: {said}");
+    let said = check(&["mlvu"], dir.path(), 1).replace(dir.path().to_str().unwrap(), "ROOT");
+    insta::assert_snapshot!("check_mlvu", said);
+    let all = check(&["mlvu", "-v"], dir.path(), 1);
+    for name in ["nanoML_0.mp4", "nanoML_1.mp4", "nanoML_2.mp4", "SHA-256"] {
+        assert!(all.contains(name), "{all}");
+    }
+    assert_eq!(all.matches(dir.path().to_str().unwrap()).count(), 1, "the root is printed once: {all}");
+}
+
+#[test]
+fn check_fits_eighty_columns_with_one_line_for_each_thing() {
+    let empty = tempfile::tempdir().unwrap();
+    for root in [empty.path(), world()] {
+        let said = check(&[], root, 1);
+        for split in SPLITS {
+            let lines = said.lines().filter(|line| line.split_whitespace().next() == Some(split));
+            assert_eq!(lines.count(), 1, "{said}");
+        }
+        let wide = said.lines().filter(|line| !line.starts_with("data root") && line.chars().count() > 80);
+        assert_eq!(wide.collect::<Vec<_>>(), Vec::<&str>::new());
     }
 }
 
 #[test]
+fn check_notices_videos_that_cannot_be_used() {
+    let dir = tempfile::tempdir().unwrap();
+    let made = bench().args(["data", "make", "--out"]).arg(dir.path()).output().unwrap();
+    assert!(made.status.success(), "{}", text(&made));
+    let video = |number: usize| dir.path().join(format!("lvbench/nanoLV_{number}.mp4"));
+    let whole = std::fs::read(video(0)).unwrap();
+    std::fs::write(video(0), &whole[..3000]).unwrap();
+    std::fs::write(video(1), "").unwrap();
+    std::fs::remove_file(video(2)).unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(video(2)).status().unwrap().success());
+    let said = check(&["lvbench", "-v"], dir.path(), 1);
+    assert!(said.contains("3 videos damaged"), "{said}");
+    for number in 0..3 {
+        assert!(said.contains(&format!("lvbench/nanoLV_{number}.mp4: ")), "{said}");
+    }
+    assert!(said.contains("nanoLV_1.mp4: empty") && said.contains("not a regular file"), "{said}");
+    let json: serde_json::Value =
+        serde_json::from_str(&check(&["lvbench", "--json"], dir.path(), 1)).unwrap();
+    assert_eq!(json[0]["unreadable_videos"].as_array().unwrap().len(), 3);
+    assert_eq!(json[0]["missing_videos"], serde_json::json!([]));
+    let sound = check(&["charades", "--deep", "--json"], dir.path(), 1);
+    let sound: serde_json::Value = serde_json::from_str(&sound).unwrap();
+    assert_eq!(sound[0]["unreadable_videos"], serde_json::json!([]), "sound videos pass");
+}
+
+#[test]
 fn check_counts_subtitles_and_answers_in_json() {
-    let output =
-        bench().args(["data", "check", "videomme_wsub", "--json", "--data"]).arg(world()).output().unwrap();
-    assert_eq!(output.status.code(), Some(1));
-    let checks: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let said = check(&["videomme_wsub", "--json"], world(), 1);
+    let checks: serde_json::Value = serde_json::from_str(&said).unwrap();
     assert_eq!(checks[0]["subtitles"], serde_json::json!([2, 744]));
     assert_eq!(checks[0]["missing_videos"], serde_json::json!([]));
+    let hash = paravt_suite::data::sha256_file(&annotation(&VideoMme::with_subtitles())).unwrap();
+    assert_eq!(checks[0]["sha256"], serde_json::json!(hash));
     let findings = checks[0]["findings"].to_string();
     assert!(findings.contains("subtitle.zip of lmms-eval/Video-MME@ead1408f"), "{findings}");
+    assert!(findings.contains(r#""kind":"revision""#), "{findings}");
 }
 
 #[test]
 fn check_of_an_empty_root_names_the_annotation_file_of_every_split() {
     let dir = tempfile::tempdir().unwrap();
-    let output = bench().args(["data", "check", "--hf-home"]).arg(dir.path()).output().unwrap();
-    let said = text(&output);
-    assert_eq!(output.status.code(), Some(1), "{said}");
+    let said = check(&[], dir.path(), 1);
     for (split, file) in SPLITS.iter().zip([
         "videomme/test-00000-of-00001.parquet of lmms-eval/Video-MME",
         "videomme/test-00000-of-00001.parquet of lmms-eval/Video-MME",
@@ -199,7 +242,8 @@ fn check_of_an_empty_root_names_the_annotation_file_of_every_split() {
         "validation.json of yale-nlp/MMVU",
         "data/test-00000-of-00001.parquet of lmms-eval/charades_sta",
     ]) {
-        assert!(said.contains(&format!("{split}: INCOMPLETE")), "{said}");
-        assert!(said.contains(&format!("download {file}")), "{file} in: {said}");
+        let line = said.lines().position(|line| line.split_whitespace().next() == Some(split)).unwrap();
+        let next = said.lines().nth(line + 1).unwrap();
+        assert_eq!(next.trim(), format!("missing: {file}"), "{said}");
     }
 }

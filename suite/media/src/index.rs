@@ -55,6 +55,10 @@ pub fn init() -> Result<(), ff::Error> {
 pub fn open(path: &Path) -> Result<(ff::format::context::Input, usize), MediaError> {
     let error = |error: ff::Error| MediaError::Open { path: path.to_owned(), message: error.to_string() };
     init().map_err(error)?;
+    // Opening a pipe would wait for a writer for ever.
+    if std::fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
+        return Err(MediaError::Open { path: path.to_owned(), message: "not a regular file".to_owned() });
+    }
     // The scheme keeps a name like `a:b.mp4` from being read as a URL; FFmpeg takes no other bytes than these.
     let plain = path.to_str().filter(|text| !text.contains('\0'));
     let name = plain.ok_or_else(|| MediaError::Open {

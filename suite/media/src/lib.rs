@@ -11,6 +11,7 @@ mod convert;
 mod decode;
 mod error;
 mod index;
+mod integrity;
 mod resize;
 mod rules;
 mod sample_table;
@@ -26,10 +27,15 @@ use serde::{Deserialize, Serialize};
 pub use cache::FrameCache;
 pub use convert::encode_jpeg;
 pub use error::MediaError;
+pub use integrity::{Depth, check};
 pub use resize::Resizer;
 pub use rules::{Reader, Sampling, VideoRequest, frame_indices, smart_resize};
 
 use index::VideoIndex;
+
+/// Bytes that the frames of one request may have as pixels: six times those of the 768 largest frames
+/// of the default bounds.
+const MAX_BYTES: u128 = 8 << 30;
 
 /// One sampled frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -145,8 +151,16 @@ impl VideoFile {
         let info = self.info_of(request.reader);
         let rule = |message| MediaError::Request { path: self.path.clone(), message };
         let indices = frame_indices(request, info.frames, info.fps).map_err(rule)?;
-        let size = request.frame_size(indices.len(), info.width, info.height).map_err(rule)?;
-        Ok((indices, size))
+        let (width, height) = request.frame_size(indices.len(), info.width, info.height).map_err(rule)?;
+        let bytes = indices.len() as u128 * u128::from(width) * u128::from(height) * 3;
+        if bytes > MAX_BYTES {
+            let frames = indices.len();
+            let message = format!(
+                "{frames} frames of {width} by {height} pixels are {bytes} bytes, at most {MAX_BYTES} are made"
+            );
+            return Err(rule(message));
+        }
+        Ok((indices, (width, height)))
     }
 
     /// The frames of these indices, at this size (width, height), for callers with rules of their own.

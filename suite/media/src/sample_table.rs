@@ -53,6 +53,15 @@ struct Row {
     discarded: bool,
 }
 
+/// Bytes that a file must have for all frames of its index; 0 where the container has no such index.
+pub fn indexed_bytes(input: &mut ff::format::context::Input, stream: usize) -> u64 {
+    if !input.format().name().split(',').any(|name| name == "mp4") {
+        return 0;
+    }
+    let ends = indexed(input, stream).into_iter().map(|row| row.position.saturating_add(row.size));
+    u64::try_from(ends.max().unwrap_or(0)).unwrap_or(0)
+}
+
 fn indexed(input: &mut ff::format::context::Input, stream: usize) -> Vec<Row> {
     let Some(mut stream) = input.stream_mut(stream) else { return Vec::new() };
     // SAFETY: the stream belongs to `input`, which is borrowed mutably and alive; entries are copied

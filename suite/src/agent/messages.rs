@@ -13,6 +13,9 @@ use crate::run::Channel;
 impl Session<'_> {
     /// Puts system text and question into the conversation.
     pub(super) async fn open(&mut self) -> Result<(), SampleError> {
+        if let Some(message) = self.sample.defect.clone() {
+            return Err(SampleError { class: SampleErrorClass::Data, message, step: "open".into() });
+        }
         let plan = &self.agent.plan;
         let video = &self.sample.video;
         // Upstream asks about whatever lies there; a folder gives no frames.

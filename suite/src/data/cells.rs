@@ -1,10 +1,11 @@
 //! Typed access to the cells of one published row, with errors that name file, column and row.
 
-use std::path::Path;
+use std::path::{Component, Path};
 
 use serde_json::{Map, Value};
 
 use super::DataError;
+use crate::profile::Profile;
 
 /// One published row.
 #[derive(Debug, Clone, Copy)]
@@ -45,13 +46,13 @@ impl Cells<'_> {
         }
     }
 
-    /// Text.
+    /// A string.
     ///
     /// # Errors
-    /// As [`get`](Self::get), or the cell is no text.
+    /// As [`get`](Self::get), or the cell holds another type.
     pub fn text(&self, column: &str) -> Result<&str, DataError> {
         let value = self.get(column)?;
-        value.as_str().ok_or_else(|| self.wrong(column, "text", value))
+        value.as_str().ok_or_else(|| self.wrong(column, "a string", value))
     }
 
     /// Text, or `None` where the cell is null.
@@ -73,7 +74,7 @@ impl Cells<'_> {
     /// An integer of any width; whole floats count.
     ///
     /// # Errors
-    /// As [`get`](Self::get), or the cell is no integer.
+    /// As [`get`](Self::get), or the cell is not a whole number.
     pub fn integer(&self, column: &str) -> Result<i64, DataError> {
         let value = self.get(column)?;
         let whole = |number: f64| (number.fract() == 0.0 && number.abs() < 9e15).then_some(number as i64);
@@ -83,38 +84,32 @@ impl Cells<'_> {
             .ok_or_else(|| self.wrong(column, "an integer", value))
     }
 
-    /// A number.
+    /// A string or an integer as a string: ids come as either.
     ///
     /// # Errors
-    /// As [`get`](Self::get), or the cell is no number.
-    pub fn number(&self, column: &str) -> Result<f64, DataError> {
-        let value = self.get(column)?;
-        value.as_f64().ok_or_else(|| self.wrong(column, "a number", value))
-    }
-
-    /// Text or an integer, as text: ids come as either.
-    ///
-    /// # Errors
-    /// As [`get`](Self::get), or the cell is neither.
+    /// As [`get`](Self::get), or the cell is neither, or empty.
     pub fn id(&self, column: &str) -> Result<String, DataError> {
         match self.get(column)? {
+            Value::String(text) if text.trim().is_empty() => {
+                Err(self.error(column, "the cell is empty".to_owned()))
+            }
             Value::String(text) => Ok(text.clone()),
             Value::Number(number) => Ok(number.to_string()),
-            other => Err(self.wrong(column, "text or an integer", other)),
+            other => Err(self.wrong(column, "a string or an integer", other)),
         }
     }
 
     /// A list of text.
     ///
     /// # Errors
-    /// As [`get`](Self::get), or the cell is no list of text.
+    /// As [`get`](Self::get), or the cell is not a list of strings.
     pub fn texts(&self, column: &str) -> Result<Vec<String>, DataError> {
         let value = self.get(column)?;
-        let items = value.as_array().ok_or_else(|| self.wrong(column, "a list of text", value))?;
+        let items = value.as_array().ok_or_else(|| self.wrong(column, "a list of strings", value))?;
         items
             .iter()
             .map(|item| {
-                item.as_str().map(str::to_owned).ok_or_else(|| self.wrong(column, "a list of text", value))
+                item.as_str().map(str::to_owned).ok_or_else(|| self.wrong(column, "a list of strings", value))
             })
             .collect()
     }
@@ -122,7 +117,7 @@ impl Cells<'_> {
     /// A list of numbers.
     ///
     /// # Errors
-    /// As [`get`](Self::get), or the cell is no list of numbers.
+    /// As [`get`](Self::get), or the cell is not a list of numbers.
     pub fn numbers(&self, column: &str) -> Result<Vec<f64>, DataError> {
         let value = self.get(column)?;
         let items = value.as_array().ok_or_else(|| self.wrong(column, "a list of numbers", value))?;
@@ -138,44 +133,91 @@ impl Cells<'_> {
     }
 
     fn wrong(&self, column: &str, wanted: &str, found: &Value) -> DataError {
-        let shown: String = found.to_string().chars().take(60).collect();
-        self.error(column, format!("{wanted} is needed, found {shown}"))
+        let shown = excerpt(&found.to_string());
+        self.error(column, format!("expected {wanted}, found `{shown}`"))
+    }
+
+    /// Path of a file below a data folder.
+    ///
+    /// # Errors
+    /// As [`text`](Self::text); [`DataError::OutsideData`] where the path is absolute or climbs out of
+    /// the folder: what lies there is not the data set's, and would be sent to a server.
+    pub fn relative_path(&self, column: &str) -> Result<&str, DataError> {
+        let path = self.text(column)?;
+        self.stays_inside(column, path)?;
+        Ok(path)
+    }
+
+    /// [`relative_path`](Self::relative_path) for a path that a cell was turned into.
+    ///
+    /// # Errors
+    /// The path is empty, absolute or climbs out of the folder.
+    pub fn stays_inside(&self, column: &str, path: &str) -> Result<(), DataError> {
+        let mut parts = Path::new(path).components().peekable();
+        if parts.peek().is_none() {
+            return Err(self.error(column, "the cell is empty".to_owned()));
+        }
+        if parts.all(|part| matches!(part, Component::Normal(_) | Component::CurDir)) {
+            return Ok(());
+        }
+        Err(DataError::OutsideData {
+            path: self.file.to_owned(),
+            row: self.row,
+            column: column.to_owned(),
+            value: excerpt(path),
+        })
     }
 
     /// Options of a choice question.
     ///
     /// # Errors
-    /// There are none: such a row makes no question.
-    pub fn options(&self, column: &str) -> Result<Vec<String>, DataError> {
+    /// As [`texts`](Self::texts), or under `strict` there are none; the reference asks without any.
+    pub fn options(&self, column: &str, profile: Profile) -> Result<Vec<String>, DataError> {
         let options = self.texts(column)?;
-        if options.is_empty() {
+        if options.is_empty() && profile == Profile::Strict {
             return Err(self.error(column, "the row has no options".to_owned()));
         }
         Ok(options)
     }
 
-    /// Gold that must be one of the row's letters.
+    /// Gold answer of a choice question, with [`NO_LETTER`] added to `flags` where no answer can
+    /// equal it. `release` compares it as written, blanks included, as the released driver does; the
+    /// others take the blanks off.
     ///
     /// # Errors
-    /// It is none of them.
-    pub fn letter(&self, column: &str, letters: &str) -> Result<String, DataError> {
-        let answer = self.text(column)?.trim();
+    /// As [`text`](Self::text), or under `strict` it is none of the row's letters.
+    pub fn letter(
+        &self,
+        column: &str,
+        letters: &str,
+        profile: Profile,
+        flags: &mut Vec<String>,
+    ) -> Result<String, DataError> {
+        let published = self.text(column)?;
+        let answer = if profile == Profile::Release { published } else { published.trim() };
         if answer.chars().count() == 1 && letters.contains(answer) {
             return Ok(answer.to_owned());
         }
-        Err(self.error(column, format!("the answer `{answer}` is none of the letters {letters}")))
-    }
-
-    /// As [`letter`](Self::letter); `as_written` keeps blanks around it, with which the reference's
-    /// driver compares it.
-    ///
-    /// # Errors
-    /// As there.
-    pub fn gold(&self, column: &str, letters: &str, as_written: bool) -> Result<String, DataError> {
-        let letter = self.letter(column, letters)?;
-        if as_written { self.text(column).map(str::to_owned) } else { Ok(letter) }
+        if profile == Profile::Strict {
+            let letters = if letters.is_empty() { "none" } else { letters };
+            let message = format!("the answer `{}` is not one of the letters: {letters}", excerpt(published));
+            return Err(self.error(column, message));
+        }
+        flags.push(NO_LETTER.to_owned());
+        Ok(answer.to_owned())
     }
 }
+
+/// Flag of a sample whose published gold is none of its letters.
+pub const NO_LETTER: &str = "gold_is_no_letter";
+
+/// The first characters of a value, for messages.
+fn excerpt(text: &str) -> String {
+    text.chars().take(EXCERPT).collect()
+}
+
+/// Characters of a value that messages show.
+const EXCERPT: usize = 60;
 
 /// The first `count` letters.
 pub fn letters(count: usize) -> String {

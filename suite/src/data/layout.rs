@@ -6,6 +6,9 @@ use std::path::{Path, PathBuf};
 use super::DataError;
 use crate::task::{DataRoot, TaskSpec};
 
+/// Bytes of a file that holds a revision.
+const MAX_REVISION: u64 = 256;
+
 /// Where the files of one benchmark lie below a root.
 #[derive(Debug, Clone, Copy)]
 pub struct Layout {
@@ -48,7 +51,7 @@ impl Layout {
         let mut looked = Vec::new();
         for base in root.candidates() {
             for name in self.annotations {
-                let file = Path::new(name).file_name().unwrap_or_default();
+                let file = Path::new(name).file_name().expect("annotation files are named by their task");
                 let own = base.join(self.benchmark);
                 // A bare file name says little (three benchmarks share one): only in a folder
                 // that was named for its files.
@@ -82,7 +85,8 @@ impl Layout {
 
     /// The pinned snapshot, else the one `refs/main` names, else any.
     fn snapshot(&self, cache: &Path, pinned: Option<&str>) -> Option<Found> {
-        let main = std::fs::read_to_string(cache.join("refs/main")).ok();
+        let main = crate::files::read_limited(&cache.join("refs/main"), MAX_REVISION).ok();
+        let main = main.and_then(|text| String::from_utf8(text).ok());
         let mut any: Vec<String> = std::fs::read_dir(cache.join("snapshots"))
             .into_iter()
             .flatten()

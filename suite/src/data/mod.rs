@@ -1,7 +1,6 @@
 //! Reading published files: parquet by column name, JSON, SRT; errors that name file, column and row.
 
 mod cells;
-mod cues;
 mod layout;
 mod srt;
 mod table;
@@ -9,8 +8,7 @@ mod table;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-pub use cells::{Cells, letters};
-pub use cues::{Cue, read_cues};
+pub use cells::{Cells, NO_LETTER, letters};
 pub use layout::{Folders, Found, Layout};
 pub use srt::{parse_srt, timed_subtitles};
 pub use table::{JsonRow, UNREADABLE, read_rows};
@@ -22,7 +20,7 @@ pub use table::{JsonRow, UNREADABLE, read_rows};
 pub fn sha256_file(path: &Path) -> Result<String, DataError> {
     use sha2::{Digest as _, Sha256};
     let io = |source| DataError::Io { path: path.to_owned(), source };
-    let mut file = std::fs::File::open(path).map_err(io)?;
+    let mut file = crate::files::open_regular(path).map_err(io)?;
     let mut hasher = Sha256::new();
     let mut buffer = vec![0; 1 << 20];
     loop {
@@ -75,7 +73,29 @@ pub enum DataError {
         /// What is wrong and which columns or types there are.
         message: String,
     },
-    /// A row has a value that makes no sample.
+    /// A row names a file outside of the data folder.
+    #[error("{path}: row {row}, column `{column}`: `{value}` leaves the data folder; expected a relative path without `..`", path = .path.display())]
+    OutsideData {
+        /// The file.
+        path: PathBuf,
+        /// Zero-based row.
+        row: usize,
+        /// Published column name.
+        column: String,
+        /// The path as it stands there.
+        value: String,
+    },
+    /// Too many rows cannot be used for the split to be the published one.
+    #[error("{defective} of {rows} rows cannot be used, the first: {first}")]
+    Rows {
+        /// Rows that cannot be used.
+        defective: usize,
+        /// All rows.
+        rows: usize,
+        /// What is wrong with the first of them.
+        first: Box<DataError>,
+    },
+    /// A row has a value that no sample can be made of.
     #[error("{path}: row {row}, column `{column}`: {message}", path = .path.display())]
     Row {
         /// The file.

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use crate::python::strip;
+use crate::python::{literal_regex, strip};
 
 /// `parse_srt` of the reference: the text of all cues, tags removed, without times. Blocks of
 /// fewer than three lines are skipped; the byte order mark of the first line is harmless.
@@ -34,25 +34,19 @@ pub fn timed_subtitles(content: &str) -> String {
 
 /// Blocks of three lines or more: the timing line and the cleaned, non-empty text lines.
 fn cues(content: &str) -> impl Iterator<Item = (String, Vec<String>)> {
-    // Patterns are constants; one that does not compile fails every test of this module.
-    static BLANK: LazyLock<Option<Regex>> =
-        LazyLock::new(|| Regex::new(&r"\n\s*\n".replace(r"\s", crate::python::SPACE)).ok());
-    static TAG: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new("<[^>]+>").ok());
+    static BLANK: LazyLock<Regex> = LazyLock::new(|| literal_regex(r"\n\s*\n"));
+    static TAG: LazyLock<Regex> = LazyLock::new(|| literal_regex("<[^>]+>"));
     // Python opens the file in text mode: every line end is one newline.
     let content = content.replace("\r\n", "\n").replace('\r', "\n");
-    let content = strip(&content).to_owned();
-    let blocks: Vec<String> = match BLANK.as_ref() {
-        Some(blank) => blank.split(&content).map(str::to_owned).collect(),
-        None => Vec::new(),
-    };
+    let blocks: Vec<String> = BLANK.split(strip(&content)).map(str::to_owned).collect();
     blocks.into_iter().filter_map(|block| {
         let lines: Vec<&str> = strip(&block).split('\n').collect();
         let [_, timing, text @ ..] = &lines[..] else { return None };
         if text.is_empty() {
             return None;
         }
-        let clean = |line: &&str| TAG.as_ref().map(|tag| strip(&tag.replace_all(line, "")).to_owned());
-        let text = text.iter().filter_map(clean).filter(|line| !line.is_empty()).collect();
+        let clean = |line: &&str| strip(&TAG.replace_all(line, "")).to_owned();
+        let text = text.iter().map(clean).filter(|line| !line.is_empty()).collect();
         Some(((*timing).to_owned(), text))
     })
 }

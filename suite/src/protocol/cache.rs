@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::Protocol;
+use crate::files::read_limited;
 use crate::journal::{self, JournalError};
 
 /// Why a cached protocol cannot be used.
@@ -13,7 +14,7 @@ pub enum CacheError {
     /// It could not be written.
     #[error(transparent)]
     Write(#[from] JournalError),
-    /// It is not readable.
+    /// It cannot be read or parsed.
     #[error("{path}: {message}; import the protocol again", path = .path.display())]
     Unreadable {
         /// The file.
@@ -28,6 +29,9 @@ pub enum CacheError {
         path: PathBuf,
     },
 }
+
+/// Bytes that a stored protocol may have.
+const MAX_FILE: u64 = 16 << 20;
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -64,7 +68,7 @@ pub fn store(dir: &Path, protocol: &Protocol) -> Result<PathBuf, CacheError> {
 /// The file is damaged or was changed.
 pub fn load(dir: &Path, name: &str) -> Result<Option<Protocol>, CacheError> {
     let path = path(dir, name);
-    let bytes = match std::fs::read(&path) {
+    let bytes = match read_limited(&path, MAX_FILE) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(CacheError::Unreadable { path, message: error.to_string() }),

@@ -5,6 +5,7 @@
 
 mod conditions;
 mod fstrings;
+mod git;
 mod shapes;
 mod source;
 
@@ -14,8 +15,9 @@ use sha2::{Digest as _, Sha256};
 
 use super::{Force, Instructions, PromptMode, Protocol, Source, Template, VideoPathSuffix, native};
 use crate::record::hex;
+pub use git::Cancel;
 use shapes::Module;
-pub use source::{Files, read_files};
+pub use source::{Files, read_files, read_files_until};
 
 /// Repository of the reference.
 pub const REPOSITORY: &str = "EvolvingLMMs-Lab/ParaVT";
@@ -60,7 +62,7 @@ pub enum ImportError {
         /// The pinned hash.
         pinned: &'static str,
     },
-    /// A file is no Python.
+    /// A file is not Python.
     #[error("{file}: not parsed as Python: {message}")]
     Syntax {
         /// File.

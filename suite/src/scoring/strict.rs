@@ -95,16 +95,14 @@ fn unparsed() -> Score {
     Score { outcome: Outcome::Unparsed, value: 0.0, prediction: None, rule: None }
 }
 
-fn regex(pattern: &str) -> Option<Regex> {
-    // Patterns are constants; one that does not compile fails every test of this module.
-    Regex::new(pattern).ok()
+fn regex(pattern: &str) -> Regex {
+    Regex::new(pattern).expect("literal pattern")
 }
 
 /// A letter of the row, in either case, and the rule that found it.
 pub fn letter(text: &str, letters: &str) -> Option<(char, &'static str)> {
     /// An option's letter before its text: `B. The green lamp`.
-    static LED: LazyLock<Option<Regex>> =
-        LazyLock::new(|| regex(r"^[(\[*_]*([A-Z])[*_]*[.):\]][*_]*(?:\s|$)"));
+    static LED: LazyLock<Regex> = LazyLock::new(|| regex(r"^[(\[*_]*([A-Z])[*_]*[.):\]][*_]*(?:\s|$)"));
     let own = |found: char| {
         let upper = found.to_ascii_uppercase();
         letters.contains(upper).then_some(upper)
@@ -126,7 +124,7 @@ pub fn letter(text: &str, letters: &str) -> Option<(char, &'static str)> {
 
 /// The one letter of a text that holds nothing else but its wrapping.
 fn wrapped(text: &str) -> Option<char> {
-    static WRAPPED: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    static WRAPPED: LazyLock<Regex> = LazyLock::new(|| {
         regex(
             r"^(?:[()\[\]*_.:\s]|\\boxed\{)*(?:(?i:option|answer)[\s:*_]+)?[()\[\]*_\s]*([A-Za-z])[()\[\]*_.:}\s]*$",
         )
@@ -134,8 +132,8 @@ fn wrapped(text: &str) -> Option<char> {
     first_group(&WRAPPED, text)
 }
 
-fn first_group(regex: &LazyLock<Option<Regex>>, text: &str) -> Option<char> {
-    let found = regex.as_ref()?.captures(text)?;
+fn first_group(regex: &Regex, text: &str) -> Option<char> {
+    let found = regex.captures(text)?;
     found.get(1).or_else(|| found.get(2)).or_else(|| found.get(3))?.as_str().chars().next()
 }
 
@@ -144,13 +142,13 @@ fn first_group(regex: &LazyLock<Option<Regex>>, text: &str) -> Option<char> {
 /// Before a space, `A`, `I` and lower-case letters are words of a sentence ("the answer is a matter
 /// of taste"), unless a reason follows; "B or C" is no answer.
 fn stated(text: &str) -> Option<char> {
-    static STATED: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    static STATED: LazyLock<Regex> = LazyLock::new(|| {
         let lead = r"\b(?i:answer|option)[*_]*(?:\s+(?i:is)|\s*:)[*_:]*\s*(?:[(\[*_]|\\boxed\{)*(?:(?i:option)\s+)?(?:[(\[*_]|\\boxed\{)*";
         let closed = r"([A-Za-z])(?:[)\]*_.,:;!}]|\s*$|\s*\n)";
         let reason = r"([AI])\s+(?:because|since|as|[-–—(])";
         regex(&format!(r"{lead}(?:{closed}|{reason}|([B-HJ-Z])\s)"))
     });
-    let found = STATED.as_ref()?.captures_iter(text).last()?;
+    let found = STATED.captures_iter(text).last()?;
     let letter = found.get(1).or_else(|| found.get(2)).or_else(|| found.get(3))?;
     let mut after =
         text[letter.end()..].split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
@@ -165,11 +163,11 @@ fn stated(text: &str) -> Option<char> {
 pub fn interval(text: &str) -> Option<((f64, f64), &'static str)> {
     const TIME: &str =
         r"(\d+:\d{1,2}:\d{1,2}(?:\.\d+)?|\d+:\d{1,2}(?:\.\d+)?|\d+(?:\.\d+)?)\s*(?i:s\b|secs?\b|seconds?\b)?";
-    static RANGE: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    static RANGE: LazyLock<Regex> = LazyLock::new(|| {
         regex(&format!(r"(?:^|[^\d.:]){TIME}\s*(?:[-–—−‐‑~,]|\b(?i:to|and)\b)\s*{TIME}(?:$|[^\d:])"))
     });
     let selected = select(text)?;
-    let found = RANGE.as_ref()?.captures(&selected.text)?;
+    let found = RANGE.captures(&selected.text)?;
     let (first, second) = (found.get(1)?, found.get(2)?);
     // A minus that belongs to the number makes no time of a video.
     if selected.text[..first.start()].ends_with(['-', '−']) {

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use crate::python::{SPACE, between, fixed1, float, standalone, strip};
+use crate::python::{between, fixed1, float, literal_regex, standalone, strip};
 use crate::record::{Outcome, Score};
 use crate::sample::Gold;
 
@@ -51,15 +51,10 @@ fn only_letter(text: &str) -> Option<char> {
     characters.next().filter(|c| LETTERS.contains(c) && characters.next().is_none())
 }
 
-fn pattern(text: &str) -> Option<Regex> {
-    // Patterns are constants; one that does not compile fails every test of this module.
-    Regex::new(&text.replace(r"\s", SPACE)).ok()
-}
-
 fn stated(text: &str) -> Option<char> {
-    static STATED: LazyLock<Option<Regex>> =
-        LazyLock::new(|| pattern(r"(?:answer|Answer)\s*(?:is|:)\s*([A-J])"));
-    STATED.as_ref()?.captures(text)?.get(1)?.as_str().chars().next()
+    static STATED: LazyLock<Regex> =
+        LazyLock::new(|| literal_regex(r"(?:answer|Answer)\s*(?:is|:)\s*([A-J])"));
+    STATED.captures(text)?.get(1)?.as_str().chars().next()
 }
 
 /// An extracted interval in seconds and the rule that found it.
@@ -83,11 +78,11 @@ pub struct TooManyMinutes(pub String);
 /// # Errors
 /// Minutes beyond what Python can convert, as it words it.
 pub fn extract_interval(text: &str) -> Result<Option<Interval>, TooManyMinutes> {
-    static TAG: LazyLock<Option<Regex>> = LazyLock::new(|| pattern(r"<time>([^<]+)</time>"));
+    static TAG: LazyLock<Regex> = LazyLock::new(|| literal_regex(r"<time>([^<]+)</time>"));
     if strip(text).is_empty() {
         return Ok(None);
     }
-    let tag = TAG.as_ref().and_then(|tag| tag.captures(text)).and_then(|found| found.get(1));
+    let tag = TAG.captures(text).and_then(|found| found.get(1));
     for target in tag.map(|inside| inside.as_str()).into_iter().chain([text]) {
         if let Some(found) = clock_range(target)? {
             return Ok(Some(found));
@@ -100,9 +95,9 @@ pub fn extract_interval(text: &str) -> Result<Option<Interval>, TooManyMinutes> 
 }
 
 fn clock_range(text: &str) -> Result<Option<Interval>, TooManyMinutes> {
-    static CLOCK: LazyLock<Option<Regex>> =
-        LazyLock::new(|| pattern(r"(\d+):(\d+(?:\.\d+)?)\s*[-–—]\s*(\d+):(\d+(?:\.\d+)?)"));
-    let Some(found) = CLOCK.as_ref().and_then(|clock| clock.captures(text)) else { return Ok(None) };
+    static CLOCK: LazyLock<Regex> =
+        LazyLock::new(|| literal_regex(r"(\d+):(\d+(?:\.\d+)?)\s*[-–—]\s*(\d+):(\d+(?:\.\d+)?)"));
+    let Some(found) = CLOCK.captures(text) else { return Ok(None) };
     let group = |index: usize| found.get(index).map_or("", |found| found.as_str());
     let time = |minutes: &str, seconds: &str| {
         let number = |text: &str| float(text).unwrap_or(f64::NAN);
@@ -129,14 +124,14 @@ fn checked_minutes(text: &str, seconds: f64) -> Result<f64, TooManyMinutes> {
 }
 
 fn range(text: &str) -> Option<Interval> {
-    static RANGE: LazyLock<Option<Regex>> = LazyLock::new(|| pattern(r"(\d+\.?\d*)\s*[-–—]\s*(\d+\.?\d*)"));
+    static RANGE: LazyLock<Regex> = LazyLock::new(|| literal_regex(r"(\d+\.?\d*)\s*[-–—]\s*(\d+\.?\d*)"));
     let [start, end] = numbers(&RANGE, text)?;
     (end > start).then_some(Interval { start, end, rule: "range" })
 }
 
 /// The groups of the first match as numbers.
-fn numbers<const N: usize>(regex: &LazyLock<Option<Regex>>, text: &str) -> Option<[f64; N]> {
-    let found = regex.as_ref()?.captures(text)?;
+fn numbers<const N: usize>(regex: &Regex, text: &str) -> Option<[f64; N]> {
+    let found = regex.captures(text)?;
     let mut values = [0.0; N];
     for (index, value) in values.iter_mut().enumerate() {
         *value = float(found.get(index + 1)?.as_str())?;
@@ -147,11 +142,15 @@ fn numbers<const N: usize>(regex: &LazyLock<Option<Regex>>, text: &str) -> Optio
 /// The first named start and the first named end, in whatever order they stand.
 fn named_times(text: &str) -> Option<Interval> {
     // Python's re.I lets `i` match U+0130 and U+0131 too; the regex crate's folding does not.
-    static STARTS: LazyLock<Option<Regex>> = LazyLock::new(|| {
-        pattern(&r"(?i)(?:start(?:@ng)?|beg@n(?:n@ng)?)\s*(?:t@me)?[:\s]*(\d+\.?\d*)".replace('@', "[iİı]"))
+    static STARTS: LazyLock<Regex> = LazyLock::new(|| {
+        literal_regex(
+            &r"(?i)(?:start(?:@ng)?|beg@n(?:n@ng)?)\s*(?:t@me)?[:\s]*(\d+\.?\d*)".replace('@', "[iİı]"),
+        )
     });
-    static ENDS: LazyLock<Option<Regex>> = LazyLock::new(|| {
-        pattern(&r"(?i)(?:end(?:@ng)?|f@n@sh(?:@ng)?)\s*(?:t@me)?[:\s]*(\d+\.?\d*)".replace('@', "[iİı]"))
+    static ENDS: LazyLock<Regex> = LazyLock::new(|| {
+        literal_regex(
+            &r"(?i)(?:end(?:@ng)?|f@n@sh(?:@ng)?)\s*(?:t@me)?[:\s]*(\d+\.?\d*)".replace('@', "[iİı]"),
+        )
     });
     let [start] = numbers(&STARTS, text)?;
     let [end] = numbers(&ENDS, text)?;
@@ -159,8 +158,8 @@ fn named_times(text: &str) -> Option<Interval> {
 }
 
 fn two_numbers(text: &str) -> Option<Interval> {
-    static NUMBER: LazyLock<Option<Regex>> = LazyLock::new(|| pattern(r"(\d+\.?\d*)"));
-    let mut found = NUMBER.as_ref()?.find_iter(text).filter_map(|found| float(found.as_str()));
+    static NUMBER: LazyLock<Regex> = LazyLock::new(|| literal_regex(r"(\d+\.?\d*)"));
+    let mut found = NUMBER.find_iter(text).filter_map(|found| float(found.as_str()));
     Some(Interval { start: found.next()?, end: found.next()?, rule: "two_numbers" })
 }
 

@@ -2,9 +2,56 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::{DataCheck, DataRoot, Dataset, TaskSpec};
-use crate::data::{DataError, Found, Layout};
+use serde::{Deserialize, Serialize};
+
+use super::{DataRoot, Dataset, Finding, TaskSpec, UnreadableVideo};
+use crate::data::{DataError, Found, Layout, sha256_file};
+use crate::media::{self, Depth, MediaError};
+
+/// What `data check` found for one split.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DataCheck {
+    /// Name of the split.
+    pub task: String,
+    /// The annotation file, when found.
+    pub annotations: Option<PathBuf>,
+    /// SHA-256 of the annotation file, lower-case hexadecimal.
+    pub sha256: Option<String>,
+    /// Revision of the hub snapshot that the annotation file lies in, where its path shows one.
+    pub revision: Option<String>,
+    /// Rows found.
+    pub rows: usize,
+    /// Rows published.
+    pub expected_rows: usize,
+    /// Distinct videos that the rows name.
+    pub videos: usize,
+    /// Distinct videos published.
+    pub expected_videos: usize,
+    /// Videos that are not there (all of them, sorted).
+    pub missing_videos: Vec<PathBuf>,
+    /// Videos that are there and cannot be used (all of them, sorted).
+    pub unreadable_videos: Vec<UnreadableVideo>,
+    /// Subtitles found, and published; `None` for splits without.
+    pub subtitles: Option<(usize, usize)>,
+    /// What keeps the split from being complete.
+    pub findings: Vec<Finding>,
+}
+
+impl DataCheck {
+    /// True when nothing is missing and all counts are as published.
+    pub fn is_complete(&self) -> bool {
+        self.findings.is_empty()
+    }
+
+    /// Videos that are there and can be used.
+    pub fn usable_videos(&self) -> usize {
+        self.videos - self.missing_videos.len() - self.unreadable_videos.len()
+    }
+}
 
 /// Compares what lies below `root` with what is published.
 pub fn check(
@@ -12,6 +59,7 @@ pub fn check(
     layout: &Layout,
     loaded: Result<Dataset, DataError>,
     root: &DataRoot,
+    depth: Depth,
 ) -> DataCheck {
     let mut check = DataCheck {
         task: spec.name.clone(),
@@ -19,84 +67,147 @@ pub fn check(
         expected_videos: spec.expected_videos,
         ..DataCheck::default()
     };
-    let at = published_at(spec);
-    let dataset = match loaded {
-        Ok(dataset) => dataset,
-        Err(error) => {
-            check.findings.push(format!("{error} ({} of {at})", spec.hub.annotations));
-            return check;
+    let remedy = provided_by(spec, &[&spec.hub.annotations]);
+    match loaded {
+        Ok(dataset) => {
+            rows_found(&mut check, spec, &dataset, remedy);
+            let found =
+                check.annotations.clone().map(|path| Found { path, revision: check.revision.clone() });
+            let archives = layout.archives(root, spec, found.as_ref());
+            videos_found(&mut check, spec, &dataset, archives, depth);
+            subtitles_found(&mut check, spec, layout, root);
         }
-    };
-    check.annotations = dataset.files.first().cloned();
-    check.revision = dataset.revision;
-    check.rows = dataset.samples.len();
-    if check.rows != spec.expected_rows {
-        check.findings.push(format!(
-            "{} rows where {} are published in {} of {at}",
-            check.rows, spec.expected_rows, spec.hub.annotations
-        ));
+        Err(DataError::Missing { looked, .. }) => {
+            check.findings.push(Finding::AnnotationsMissing { remedy, looked });
+        }
+        Err(error) => {
+            check.findings.push(Finding::AnnotationsUnusable { message: error.to_string(), remedy });
+        }
     }
-    let found = check.annotations.clone().map(|path| Found { path, revision: check.revision.clone() });
-    let archives = layout.archives(root, spec, found.as_ref());
-    let videos: BTreeSet<&PathBuf> = dataset.samples.iter().map(|sample| &sample.video).collect();
-    videos_found(&mut check, spec, &videos, &archives);
-    subtitles_found(&mut check, spec, layout, root);
     check
 }
 
-fn published_at(spec: &TaskSpec) -> String {
+/// `FILES of REPOSITORY@REVISION`.
+fn provided_by(spec: &TaskSpec, files: &[&String]) -> String {
     let repo = spec.hub.repos.first().map_or("", String::as_str);
-    format!("{repo}@{}", spec.hub.revision.as_deref().unwrap_or("main"))
+    let files = match files {
+        [first, .., last] if files.len() > 2 => format!("{first} … {last}"),
+        few => few.iter().map(|file| file.as_str()).collect::<Vec<_>>().join(", "),
+    };
+    format!("{files} of {repo}@{}", spec.hub.revision.as_deref().unwrap_or("main"))
 }
 
 /// Published files that hold subtitles, or those that do not.
-fn media(spec: &TaskSpec, subtitles: bool) -> String {
-    let chosen = spec.hub.media.iter().filter(|name| name.contains("subtitle") == subtitles);
-    chosen.cloned().collect::<Vec<_>>().join(", ")
+fn media_files(spec: &TaskSpec, subtitles: bool) -> Vec<&String> {
+    spec.hub.media.iter().filter(|name| name.contains("subtitle") == subtitles).collect()
 }
 
-fn videos_found(check: &mut DataCheck, spec: &TaskSpec, videos: &BTreeSet<&PathBuf>, archives: &[PathBuf]) {
+fn rows_found(check: &mut DataCheck, spec: &TaskSpec, dataset: &Dataset, remedy: String) {
+    check.annotations = dataset.files.first().cloned();
+    check.revision = dataset.revision.clone();
+    check.rows = dataset.samples.len();
+    match check.annotations.as_deref().map(sha256_file).transpose() {
+        Ok(hash) => check.sha256 = hash,
+        Err(error) => check
+            .findings
+            .push(Finding::AnnotationsUnusable { message: error.to_string(), remedy: remedy.clone() }),
+    }
+    if let (Some(found), Some(pinned)) = (&check.revision, &spec.hub.revision)
+        && found != pinned
+    {
+        check.findings.push(Finding::Revision { found: found.clone(), pinned: pinned.clone() });
+    }
+    if check.rows != spec.expected_rows {
+        let (found, published) = (check.rows, spec.expected_rows);
+        check.findings.push(Finding::Rows { found, published, remedy });
+    }
+    let defects: Vec<String> = dataset.samples.iter().filter_map(|sample| sample.defect.clone()).collect();
+    if !defects.is_empty() {
+        check.findings.push(Finding::DefectiveRows { defects });
+    }
+}
+
+fn videos_found(
+    check: &mut DataCheck,
+    spec: &TaskSpec,
+    dataset: &Dataset,
+    archives: Vec<PathBuf>,
+    depth: Depth,
+) {
+    let asked = dataset.samples.iter().filter(|sample| sample.defect.is_none());
+    let videos: BTreeSet<&PathBuf> = asked.map(|sample| &sample.video).collect();
     check.videos = videos.len();
-    // A download that was cut off at once leaves an empty file.
-    let there = |video: &Path| std::fs::metadata(video).is_ok_and(|file| file.is_file() && file.len() > 0);
-    check.missing_videos =
-        videos.iter().filter(|video| !there(video)).map(|video| (*video).clone()).collect();
+    let (there, missing): (Vec<&PathBuf>, Vec<&PathBuf>) = videos.iter().partition(|video| video.exists());
+    check.missing_videos = missing.into_iter().cloned().collect();
+    check.unreadable_videos = unreadable(&there, depth);
+    let remedy = provided_by(spec, &media_files(spec, false));
     if check.videos != spec.expected_videos {
         let (named, published) = (check.videos, spec.expected_videos);
-        check.findings.push(format!("rows name {named} videos, {published} are published"));
+        check.findings.push(Finding::VideosNamed { named, published });
     }
-    let Some(first) = check.missing_videos.first() else { return };
-    check.findings.push(format!(
-        "{} of {} videos are missing (first: {}); {} of {} provide them",
-        check.missing_videos.len(),
-        check.videos,
-        first.display(),
-        media(spec, false),
-        published_at(spec)
-    ));
-    if let Some(archive) = archives.first() {
-        check.findings.push(format!(
-            "{} published archives lie there and may only want unpacking (first: {}) into {}",
-            archives.len(),
-            archive.display(),
-            first.parent().unwrap_or(Path::new(".")).display()
-        ));
+    if let Some(first) = check.missing_videos.first() {
+        let into = first.parent().unwrap_or(Path::new("")).to_owned();
+        let count = check.missing_videos.len();
+        check.findings.push(Finding::VideosMissing { count, remedy: remedy.clone() });
+        if !archives.is_empty() {
+            check.findings.push(Finding::ArchivesPacked { archives, into });
+        }
+    }
+    if !check.unreadable_videos.is_empty() {
+        let count = check.unreadable_videos.len();
+        check.findings.push(Finding::VideosUnreadable { count, remedy });
+    }
+}
+
+/// The videos that cannot be used, sorted. Reading headers waits for disks more than for cores.
+fn unreadable(videos: &[&PathBuf], depth: Depth) -> Vec<UnreadableVideo> {
+    let found = Mutex::new(Vec::new());
+    let next = AtomicUsize::new(0);
+    let workers = std::thread::available_parallelism().map_or(1, usize::from).min(videos.len());
+    std::thread::scope(|scope| {
+        for _ in 0..workers {
+            scope.spawn(|| {
+                while let Some(video) = videos.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    if let Err(error) = media::check(video, depth) {
+                        let unreadable = UnreadableVideo { path: (*video).clone(), reason: reason(&error) };
+                        found.lock().expect("no thread panics while it holds the list").push(unreadable);
+                    }
+                }
+            });
+        }
+    });
+    let mut found = found.into_inner().expect("no thread panics while it holds the list");
+    found.sort_by(|a, b| a.path.cmp(&b.path));
+    found
+}
+
+/// The error without the path, which is printed once.
+fn reason(error: &MediaError) -> String {
+    match error {
+        MediaError::Open { path, message } => match std::fs::metadata(path) {
+            Ok(file) if file.is_file() && file.len() == 0 => "empty".to_owned(),
+            _ => message.clone(),
+        },
+        MediaError::NoVideo { .. } => "no video stream".to_owned(),
+        MediaError::Request { message, .. } => message.clone(),
+        MediaError::Decode { index, message, .. } => format!("frame {index} cannot be decoded ({message})"),
+        MediaError::Convert { index, message } => format!("frame {index}: {message}"),
     }
 }
 
 fn subtitles_found(check: &mut DataCheck, spec: &TaskSpec, layout: &Layout, root: &DataRoot) {
-    let Some(expected) = layout.expected_subtitles else { return };
+    let Some(published) = layout.expected_subtitles else { return };
     let folder = layout.folders(root, None).into_iter().next().and_then(|folders| folders.subtitles);
     let entries = folder.as_deref().and_then(|folder| std::fs::read_dir(folder).ok());
     let is_srt = |path: &Path| path.extension().is_some_and(|extension| extension == "srt");
     let found = entries.map_or(0, |all| all.flatten().filter(|entry| is_srt(&entry.path())).count());
-    check.subtitles = Some((found, expected));
-    if found != expected {
-        check.findings.push(format!(
-            "{found} subtitle files in {} where {expected} are published; {} of {} provides them",
-            folder.unwrap_or_default().display(),
-            media(spec, true),
-            published_at(spec)
-        ));
+    check.subtitles = Some((found, published));
+    if found != published {
+        check.findings.push(Finding::Subtitles {
+            found,
+            published,
+            folder: folder.unwrap_or_default(),
+            remedy: provided_by(spec, &media_files(spec, true)),
+        });
     }
 }

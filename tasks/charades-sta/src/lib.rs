@@ -12,6 +12,9 @@ const PROMPT_EXAMPLE: (f64, f64) = (24.3, 30.4);
 /// Half a step of the published half floats at that size.
 const HALF_STEP: f64 = 1.0 / 64.0;
 
+/// Flag of a row whose interval does not end after it starts.
+const REVERSED: &str = "reversed_gold";
+
 /// Charades-STA.
 pub struct CharadesSta {
     spec: TaskSpec,
@@ -70,29 +73,40 @@ impl Task for CharadesSta {
         &self,
         cells: &Cells<'_>,
         folders: &Folders,
-        _profile: Profile,
+        profile: Profile,
     ) -> Result<Option<Sample>, DataError> {
         let times = cells.numbers("timestamp")?;
         let [start, end] = times[..] else {
-            return Err(cells.error("timestamp", format!("start and end are needed, found {times:?}")));
+            return Err(cells.error("timestamp", format!("expected start and end, found {times:?}")));
         };
         if !(start.is_finite() && end.is_finite()) {
-            return Err(cells.error("timestamp", format!("{start} - {end} is no interval")));
+            return Err(cells.error("timestamp", format!("expected two finite times, found {times:?}")));
         }
-        let given_away =
-            (start - PROMPT_EXAMPLE.0).abs() < HALF_STEP && (end - PROMPT_EXAMPLE.1).abs() < HALF_STEP;
+        let mut flags = Vec::new();
+        // The reference scores such a row 0 whatever is answered: nothing lies between its times.
+        if start >= end {
+            if profile == Profile::Strict {
+                let message = format!("expected a start before the end, found {start} and {end}");
+                return Err(cells.error("timestamp", message));
+            }
+            flags.push(REVERSED.to_owned());
+        }
+        if (start - PROMPT_EXAMPLE.0).abs() < HALF_STEP && (end - PROMPT_EXAMPLE.1).abs() < HALF_STEP {
+            flags.push("prompt_example".to_owned());
+        }
         Ok(Some(Sample {
             task: self.spec.name.clone(),
             // Captions repeat and float text differs by printer: the row is the stable key (rows 7, 16).
             uid: cells.row.to_string(),
             id: cells.row.to_string(),
             row: cells.row,
-            video: folders.videos.join(cells.text("video")?),
+            video: folders.videos.join(cells.relative_path("video")?),
             question: Question { stem: cells.text("caption")?.to_owned(), ..Question::default() },
             gold: Gold::Interval { start, end },
             tags: Tags::new(),
             evidence: Some((start, end)),
-            flags: if given_away { vec!["prompt_example".to_owned()] } else { Vec::new() },
+            flags,
+            defect: None,
         }))
     }
 }
@@ -103,10 +117,14 @@ mod tests {
     use serde_json::json;
 
     fn sample(timestamp: serde_json::Value) -> Result<Sample, DataError> {
+        sample_under(Profile::Paper, timestamp)
+    }
+
+    fn sample_under(profile: Profile, timestamp: serde_json::Value) -> Result<Sample, DataError> {
         let row = json!({"video": "3MSZA.mp4", "caption": "person turn a light on.", "timestamp": timestamp});
         let cells = Cells { file: "rows".as_ref(), row: 1, value: row.as_object().unwrap() };
         let folders = Folders { videos: "v".into(), subtitles: None };
-        CharadesSta::new().sample(&cells, &folders, Profile::Paper).map(Option::unwrap)
+        CharadesSta::new().sample(&cells, &folders, profile).map(Option::unwrap)
     }
 
     #[test]
@@ -116,5 +134,17 @@ mod tests {
         assert_eq!(first.flags, ["prompt_example"]);
         assert!(sample(json!([3.5, 11.25])).unwrap().flags.is_empty());
         assert!(sample(json!([3.5])).unwrap_err().to_string().contains("timestamp"));
+    }
+
+    #[test]
+    fn a_reversed_interval_scores_zero_as_upstream_and_is_refused_under_strict() {
+        let reversed = sample(json!([10.0, 5.0])).unwrap();
+        assert_eq!(reversed.flags, [REVERSED]);
+        for answer in ["0 - 20", "5 - 10", "10 - 5", "6 - 7"] {
+            let score = paravt_suite::scoring::upstream::score(&reversed.gold, answer);
+            assert_eq!(score.value, 0.0, "{answer}");
+        }
+        let message = sample_under(Profile::Strict, json!([10.0, 5.0])).unwrap_err().to_string();
+        assert!(message.contains("row 1, column `timestamp`: expected a start before the end"), "{message}");
     }
 }

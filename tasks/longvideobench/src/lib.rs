@@ -1,7 +1,7 @@
 #![forbid(unsafe_code)]
 //! LongVideoBench, validation split (spec/benchmarks.md §1.2).
 
-use paravt_suite::data::{Cells, Cue, DataError, Folders, Layout, letters, read_cues};
+use paravt_suite::data::{Cells, DataError, Folders, Layout, NO_LETTER, letters};
 use paravt_suite::profile::Profile;
 use paravt_suite::sample::{Gold, Question, Sample, Tags};
 use paravt_suite::task::{Breakdown, HubSource, Metric, Task, TaskSpec};
@@ -66,16 +66,11 @@ impl LongVideoBench {
     }
 }
 
-/// The subtitle lines of a row, in seconds of its video. No profile shows them: the reference
-/// driver asks the 373 questions that mention subtitles without any.
-///
-/// # Errors
-/// A column is missing, or the file is missing or no list of lines.
-pub fn cues(cells: &Cells<'_>, folders: &Folders) -> Result<Vec<Cue>, DataError> {
-    let offset = cells.number("starting_timestamp_for_subtitles")?;
-    let file = cells.text("subtitle_path")?;
-    let folder = folders.subtitles.as_deref().unwrap_or(&folders.videos);
-    read_cues(&folder.join(file), offset, cells.number("duration")?)
+/// Upstream's gold for an index without an option: `?` for a negative one, else the letter that many
+/// places after `A`, whether or not there is such an option.
+fn unmatched_letter(correct: i64) -> char {
+    let code = u32::try_from(correct).ok().and_then(|index| index.checked_add(u32::from('A')));
+    code.and_then(char::from_u32).unwrap_or('?')
 }
 
 impl Default for LongVideoBench {
@@ -97,9 +92,9 @@ impl Task for LongVideoBench {
         &self,
         cells: &Cells<'_>,
         folders: &Folders,
-        _profile: Profile,
+        profile: Profile,
     ) -> Result<Option<Sample>, DataError> {
-        // Unused columns hold a filler; what is left is lettered anew, as upstream does.
+        // Unused columns hold a filler; the letters count only what is left, as upstream does.
         let mut options = Vec::new();
         for column in OPTIONS {
             options.extend(
@@ -107,26 +102,34 @@ impl Task for LongVideoBench {
             );
         }
         let options: Vec<String> = options.into_iter().map(str::to_owned).collect();
-        if options.is_empty() {
+        if options.is_empty() && profile == Profile::Strict {
             return Err(cells.error(OPTIONS[0], "the row has no options".into()));
         }
         let letters = letters(options.len());
         let correct = cells.integer("correct_choice")?;
-        let answer = usize::try_from(correct).ok().and_then(|index| letters.chars().nth(index));
-        let answer = answer.ok_or_else(|| {
-            cells.error("correct_choice", format!("{correct} is no index into {} options", options.len()))
-        })?;
+        let mut flags = Vec::new();
+        let answer = match usize::try_from(correct).ok().and_then(|index| letters.chars().nth(index)) {
+            Some(letter) => letter,
+            None if profile == Profile::Strict => {
+                let message = format!("expected an index into {} options, found {correct}", options.len());
+                return Err(cells.error("correct_choice", message));
+            }
+            None => {
+                flags.push(NO_LETTER.to_owned());
+                unmatched_letter(correct)
+            }
+        };
         let mut tags = Tags::new();
         for tag in ["duration_group", "question_category", "level", "topic_category"] {
             tags.insert(tag.into(), vec![cells.id(tag)?]);
         }
-        let id = cells.text("id")?.to_owned();
+        let id = cells.id("id")?;
         Ok(Some(Sample {
             task: self.spec.name.clone(),
             uid: id.clone(),
             id,
             row: cells.row,
-            video: folders.videos.join(cells.text("video_path")?),
+            video: folders.videos.join(cells.relative_path("video_path")?),
             question: Question {
                 stem: cells.text("question")?.to_owned(),
                 options,
@@ -136,7 +139,8 @@ impl Task for LongVideoBench {
             gold: Gold::Choice { answer: answer.to_string() },
             tags,
             evidence: None,
-            flags: Vec::new(),
+            flags,
+            defect: None,
         }))
     }
 }
@@ -147,13 +151,17 @@ mod tests {
     use serde_json::{Value, json};
 
     fn read(change: impl FnOnce(&mut Value)) -> Result<Sample, DataError> {
+        read_under(Profile::Paper, change)
+    }
+
+    fn read_under(profile: Profile, change: impl FnOnce(&mut Value)) -> Result<Sample, DataError> {
         let mut row = json!({"id": "v_0", "video_path": "v.mp4", "question": "Q?", "option0": "cup",
             "option1": "N/A", "option2": "key", "option3": "", "option4": "N/A", "correct_choice": 1,
             "duration_group": 15, "question_category": "S2A", "level": "L1", "topic_category": "T"});
         change(&mut row);
         let folders = Folders { videos: "v".into(), subtitles: None };
         let cells = Cells { file: "rows".as_ref(), row: 3, value: row.as_object().unwrap() };
-        LongVideoBench::new().sample(&cells, &folders, Profile::Paper).map(Option::unwrap)
+        LongVideoBench::new().sample(&cells, &folders, profile).map(Option::unwrap)
     }
 
     #[test]
@@ -165,29 +173,26 @@ mod tests {
     }
 
     #[test]
-    fn subtitles_are_read_in_the_clips_own_time() {
-        let dir = tempfile::tempdir().unwrap();
-        let lines = r#"[{"start": "00:00:21.000", "end": "00:00:22.500", "line": "now"}]"#;
-        std::fs::write(dir.path().join("v_en.json"), lines).unwrap();
-        let row =
-            json!({"subtitle_path": "v_en.json", "starting_timestamp_for_subtitles": 20, "duration": 9.5});
-        let folders = Folders { videos: "v".into(), subtitles: Some(dir.path().to_owned()) };
-        let cells = Cells { file: "rows".as_ref(), row: 0, value: row.as_object().unwrap() };
-        assert_eq!(cues(&cells, &folders).unwrap(), [Cue { start: 1.0, end: 2.5, text: "now".into() }]);
-    }
-
-    #[test]
     fn a_lost_or_mistyped_option_column_never_shortens_the_list() {
         let lost = read(|row| drop(row.as_object_mut().unwrap().remove("option2"))).unwrap_err().to_string();
         assert!(lost.contains("column `option2`: missing"), "{lost}");
         let mistyped = read(|row| row["option2"] = json!(7)).unwrap_err().to_string();
-        assert!(mistyped.contains("row 3, column `option2`: text is needed, found 7"), "{mistyped}");
+        assert!(mistyped.contains("row 3, column `option2`: expected a string, found `7`"), "{mistyped}");
         assert_eq!(read(|row| row["option4"] = Value::Null).unwrap().question.options.len(), 2);
     }
 
     #[test]
-    fn bad_rows_are_named() {
-        let text = |change: fn(&mut Value)| read(change).unwrap_err().to_string();
+    fn golds_without_an_option_are_upstreams_except_under_strict() {
+        for (index, gold) in [(-1, "?"), (2, "C"), (30, "_")] {
+            let sample = read(|row| row["correct_choice"] = json!(index)).unwrap();
+            assert_eq!(sample.gold, Gold::Choice { answer: gold.into() });
+            assert_eq!(sample.flags, [NO_LETTER]);
+        }
+    }
+
+    #[test]
+    fn bad_rows_are_named_under_strict() {
+        let text = |change: fn(&mut Value)| read_under(Profile::Strict, change).unwrap_err().to_string();
         let message = text(|row| row["correct_choice"] = json!(2));
         assert!(message.contains("row 3") && message.contains("correct_choice"), "{message}");
         let message = text(|row| {

@@ -91,28 +91,30 @@ impl Task for Mlvu {
     ) -> Result<Option<Sample>, DataError> {
         let quirks = Quirks::of(profile);
         let question = cells.text("question")?;
-        let options = cells.options("candidates")?;
+        let options = cells.options("candidates", profile)?;
         let letters = letters(options.len());
+        let mut flags = Vec::new();
         let answer = if quirks.gold_by_text {
             let text = cells.text("answer")?.trim();
             let found = options.iter().position(|option| option.trim() == text);
             found.and_then(|index| letters.chars().nth(index)).unwrap_or('?').to_string()
         } else {
-            cells.letter("answer", &letters)?
+            cells.letter("answer", &letters, profile, &mut flags)?
         };
         let task_type = cells.text("task_type")?.to_owned();
         let stem = if quirks.options_twice { question } else { without_options(question) };
         Ok(Some(Sample {
             task: self.spec.name.clone(),
-            uid: cells.text("question_id")?.to_owned(),
+            uid: cells.id("question_id")?,
             id: format!("{task_type}-{}", cells.row),
             row: cells.row,
-            video: folders.videos.join(cells.text("video_name")?),
+            video: folders.videos.join(cells.relative_path("video_name")?),
             question: Question { stem: stem.to_owned(), options, letters, subtitles: None },
             gold: Gold::Choice { answer },
             tags: Tags::from([("task_type".to_owned(), vec![task_type])]),
             evidence: None,
-            flags: Vec::new(),
+            flags,
+            defect: None,
         }))
     }
 }
@@ -120,6 +122,7 @@ impl Task for Mlvu {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use paravt_suite::data::NO_LETTER;
     use serde_json::json;
 
     fn sample(profile: Profile, answer: &str) -> Result<Sample, DataError> {
@@ -136,7 +139,19 @@ mod tests {
         assert_eq!(gold(Profile::Release, "B"), Gold::Choice { answer: "?".into() });
         assert_eq!(gold(Profile::Release, " drone"), Gold::Choice { answer: "B".into() });
         assert_eq!(gold(Profile::Paper, "B"), Gold::Choice { answer: "B".into() });
-        assert!(sample(Profile::Paper, "E").unwrap_err().to_string().contains("none of the letters AB"));
+    }
+
+    #[test]
+    fn a_gold_without_an_option_is_never_right_and_refused_under_strict() {
+        let paper = sample(Profile::Paper, "E").unwrap();
+        assert_eq!(
+            (paper.gold, paper.flags),
+            (Gold::Choice { answer: "E".into() }, vec![NO_LETTER.to_owned()])
+        );
+        let spaced = sample(Profile::Paper, "B ").unwrap();
+        assert_eq!((spaced.gold, spaced.flags.len()), (Gold::Choice { answer: "B".into() }, 0));
+        let message = sample(Profile::Strict, "E").unwrap_err().to_string();
+        assert!(message.contains("row 5, column `answer`: the answer `E` is not one of the letters: AB"));
     }
 
     #[test]

@@ -1,15 +1,19 @@
 #![forbid(unsafe_code)]
 //! Video-MME, without and with subtitles (spec/benchmarks.md §1.1).
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use paravt_suite::data::{Cells, DataError, Folders, Layout, letters, parse_srt, timed_subtitles};
+use paravt_suite::files::read_limited;
 use paravt_suite::profile::Profile;
 use paravt_suite::sample::{Gold, Question, Sample, Tags};
 use paravt_suite::task::{Breakdown, HubSource, Metric, Task, TaskSpec};
 
 /// Video extensions in the order that lmms-eval tries them.
 const EXTENSIONS: [&str; 3] = ["mp4", "MP4", "mkv"];
+/// Bytes that a subtitle file may have; the published ones are below one million.
+const MAX_SUBTITLES: u64 = 16 << 20;
 
 /// What only this benchmark does differently by profile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,16 +23,15 @@ pub struct Quirks {
     pub doubled_letters: bool,
     /// §2.4 row 15: the whole subtitle file without times, duplicates kept. Off: `[mm:ss]` lines.
     pub untimed_subtitles: bool,
-    /// Videos are `.mp4` and golds are compared as written, blanks included. Off: other extensions
-    /// are found too, and golds are trimmed. No published row or file tells the two apart.
-    pub as_written: bool,
+    /// Videos are `.mp4`. Off: other extensions are found too. No published file tells the two apart.
+    pub only_mp4: bool,
 }
 
 impl Quirks {
     /// The switches of a profile.
     pub fn of(profile: Profile) -> Self {
         let kept = profile != Profile::Strict;
-        Self { doubled_letters: kept, untimed_subtitles: kept, as_written: profile == Profile::Release }
+        Self { doubled_letters: kept, untimed_subtitles: kept, only_mp4: profile == Profile::Release }
     }
 }
 
@@ -96,13 +99,27 @@ impl VideoMme {
     }
 
     /// Subtitle text as the profile shows it; `None` when there is none for the video.
-    fn subtitle_text(&self, folders: &Folders, video_id: &str, quirks: Quirks) -> Option<String> {
-        let path = folders.subtitles.as_ref()?.join(format!("{video_id}.srt"));
-        // Upstream reads with errors ignored: bytes that are no UTF-8 are dropped.
-        let bytes = std::fs::read(path).ok()?;
+    ///
+    /// # Errors
+    /// The file is there and is not a regular, readable file of at most [`MAX_SUBTITLES`] bytes.
+    fn subtitle_text(
+        &self,
+        cells: &Cells<'_>,
+        folders: &Folders,
+        video_id: &str,
+        quirks: Quirks,
+    ) -> Result<Option<String>, DataError> {
+        let Some(folder) = &folders.subtitles else { return Ok(None) };
+        let file = format!("{video_id}.srt");
+        let bytes = match read_limited(&folder.join(&file), MAX_SUBTITLES) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(cells.error("videoID", format!("subtitles {file}: {error}"))),
+        };
+        // Upstream reads with errors ignored: bytes that are not UTF-8 are dropped.
         let content: String = bytes.utf8_chunks().map(|chunk| chunk.valid()).collect();
         let text = if quirks.untimed_subtitles { parse_srt(&content) } else { timed_subtitles(&content) };
-        (!text.is_empty()).then_some(text)
+        Ok((!text.is_empty()).then_some(text))
     }
 }
 
@@ -124,7 +141,7 @@ fn without_letter(option: &str) -> &str {
 
 /// The first of the known extensions that exists, `.mp4` where none does.
 fn video(folder: &Path, video_id: &str, quirks: Quirks) -> PathBuf {
-    let known = if quirks.as_written { &EXTENSIONS[..1] } else { &EXTENSIONS };
+    let known = if quirks.only_mp4 { &EXTENSIONS[..1] } else { &EXTENSIONS };
     let mut paths = known.iter().map(|extension| folder.join(format!("{video_id}.{extension}")));
     paths.find(|path| path.is_file()).unwrap_or_else(|| folder.join(format!("{video_id}.mp4")))
 }
@@ -145,12 +162,13 @@ impl Task for VideoMme {
         profile: Profile,
     ) -> Result<Option<Sample>, DataError> {
         let quirks = Quirks::of(profile);
-        let options = cells.options("options")?;
+        let options = cells.options("options", profile)?;
+        let mut flags = Vec::new();
         let row = Row {
-            question_id: cells.text("question_id")?.to_owned(),
-            video_id: cells.text("videoID")?.to_owned(),
+            question_id: cells.id("question_id")?,
+            video_id: cells.relative_path("videoID")?.to_owned(),
             question: cells.text("question")?.to_owned(),
-            answer: cells.gold("answer", &letters(options.len()), quirks.as_written)?,
+            answer: cells.letter("answer", &letters(options.len()), profile, &mut flags)?,
             options,
         };
         let mut tags = Tags::new();
@@ -158,8 +176,7 @@ impl Task for VideoMme {
             tags.insert(tag.into(), vec![cells.text(tag)?.to_owned()]);
         }
         let subtitles =
-            if self.subtitles { self.subtitle_text(folders, &row.video_id, quirks) } else { None };
-        let mut flags = Vec::new();
+            if self.subtitles { self.subtitle_text(cells, folders, &row.video_id, quirks)? } else { None };
         if self.subtitles && subtitles.is_none() {
             flags.push("no_subtitles".to_owned());
         }
@@ -182,6 +199,7 @@ impl Task for VideoMme {
             tags,
             evidence: None,
             flags,
+            defect: None,
         }))
     }
 }

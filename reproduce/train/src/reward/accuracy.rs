@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
-use paravt_suite::python::{SPACE, float, standalone, strip};
+use paravt_suite::python::{float, literal_regex, standalone, strip};
 use regex::Regex;
 
 use super::text::normalize;
@@ -101,10 +101,8 @@ pub fn temporal_iou(prediction: &str, truth: &str) -> Result<f64, NotANumber> {
 }
 
 fn range(text: &str) -> Result<Option<(f64, f64)>, NotANumber> {
-    // A constant pattern; one that does not compile fails every test of this module.
-    static RANGE: LazyLock<Option<Regex>> =
-        LazyLock::new(|| Regex::new(&r"\[?\s*([\d.]+)\s*,\s*([\d.]+)\s*\]?".replace(r"\s", SPACE)).ok());
-    let Some(found) = RANGE.as_ref().and_then(|range| range.captures(text)) else { return Ok(None) };
+    static RANGE: LazyLock<Regex> = LazyLock::new(|| literal_regex(r"\[?\s*([\d.]+)\s*,\s*([\d.]+)\s*\]?"));
+    let Some(found) = RANGE.captures(text) else { return Ok(None) };
     let number = |group: usize| {
         let text = found.get(group).map_or("", |found| found.as_str());
         float(text).ok_or_else(|| NotANumber(text.to_owned()))

@@ -40,8 +40,8 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<Exit> {
-    ensure!(args.video.is_file(), "{}: no such video", args.video.display());
-    ensure!(args.options.len() <= 26, "--option: at most 26, one for each letter");
+    ensure!(args.video.is_file(), "{}: not a video file", args.video.display());
+    ensure!(args.options.len() <= 26, "--option: expected at most 26, got {}", args.options.len());
     let (plan, protocol) = args.plan.plan(args.backend.request())?;
     let sample = sample(&args.video, &args.question, &args.options, args.ground);
     let runtime =
@@ -83,10 +83,11 @@ fn sample(video: &Path, question: &str, options: &[String], ground: bool) -> Sam
         tags: Tags::new(),
         evidence: None,
         flags: Vec::new(),
+        defect: None,
     }
 }
 
-/// What is left to say when the conversation is over.
+/// Prints the answer and what went wrong on the way to it.
 fn conclude(record: &Record) -> Exit {
     for call in &record.transcript.tool_calls {
         if let ToolOutcome::CropFailed { reason } | ToolOutcome::Malformed { reason } = &call.outcome {
@@ -110,7 +111,7 @@ fn conclude(record: &Record) -> Exit {
     Exit::Ok
 }
 
-/// Tells what goes to a backend and what comes back.
+/// Prints what goes to a backend and what comes back.
 struct Narrator(Arc<dyn Backend>);
 
 impl Backend for Narrator {

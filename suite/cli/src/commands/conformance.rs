@@ -10,10 +10,14 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
+use paravt_suite::files::read_limited;
 use paravt_suite::python::{PyValue, loads};
 use serde_json::Value;
 
 use crate::exit::Exit;
+
+/// Bytes that a file of cases may have.
+const MAX_FILE: u64 = 256 << 20;
 
 /// Flags of `conformance`.
 #[derive(clap::Args)]
@@ -39,7 +43,7 @@ pub struct Case {
     pub got: Option<Value>,
 }
 
-/// What became of the cases of one file.
+/// Failed and unknown cases of one file.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Tally {
     failed: usize,
@@ -72,15 +76,15 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
     })
 }
 
-/// The cases of one file; what it holds is told from its content.
+/// The cases of one file; its kind follows from its content.
 fn check(file: &Path) -> anyhow::Result<Vec<Case>> {
-    let bytes = std::fs::read(file).context("cannot be read")?;
-    let text = String::from_utf8(bytes).context("is no UTF-8")?;
+    let bytes = read_limited(file, MAX_FILE).context("cannot be read")?;
+    let text = String::from_utf8(bytes).context("not UTF-8")?;
     // Python wrote these files: they may hold NaN, lone surrogates and integers of any size.
-    let content = loads(text.trim_start_matches('\u{feff}')).context("is no JSON")?;
+    let content = loads(text.trim_start_matches('\u{feff}')).context("not JSON")?;
     if let PyValue::List(items) = &content {
         if items.is_empty() {
-            bail!("holds no case");
+            bail!("expected cases, found an empty list");
         }
         return items.iter().map(function_case).collect();
     }
@@ -91,7 +95,7 @@ fn check(file: &Path) -> anyhow::Result<Vec<Case>> {
     .into_iter()
     .find(|(keys, _)| keys.iter().all(|key| content.get(key).is_some()));
     let Some((_, cases)) = kind else {
-        bail!("is of no known kind: a list of function cases, reward cases or prompt hashes is needed")
+        bail!("expected a list of function cases, reward cases or prompt hashes")
     };
     cases(&content.to_json())
 }

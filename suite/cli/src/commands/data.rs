@@ -1,9 +1,12 @@
 //! `paravt-bench tasks` and `paravt-bench data`.
 
+mod report;
+
 use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::Subcommand;
+use paravt_media::Depth;
 use paravt_nano::{WorldOptions, make_world};
 use paravt_suite::task::{DataCheck, Metric, TaskSpec};
 
@@ -19,7 +22,7 @@ pub struct Args {
 
 #[derive(Subcommand)]
 enum Action {
-    /// Say what is there, what is missing, and what would provide it.
+    /// Show what is there, what is missing or damaged, and what would provide it.
     Check(Check),
     /// Generate a small data root with all seven splits.
     Make(Make),
@@ -29,6 +32,12 @@ enum Action {
 struct Check {
     /// Splits (`tasks` lists them) [default: all].
     tasks: Vec<String>,
+    /// Decode frames of every video, not only its header.
+    #[arg(long)]
+    deep: bool,
+    /// List every missing or damaged file, the places looked at, and the SHA-256 of the annotations.
+    #[arg(long, short, conflicts_with = "json")]
+    verbose: bool,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -78,34 +87,15 @@ fn check(args: &Check) -> anyhow::Result<Exit> {
     let all = registry::tasks();
     let names = if args.tasks.is_empty() { vec!["all".to_owned()] } else { args.tasks.clone() };
     let root = args.data.root()?;
+    let depth = if args.deep { Depth::Frames } else { Depth::Header };
     let checks: Vec<DataCheck> =
-        registry::select_tasks(&all, &names)?.into_iter().map(|task| task.check(&root)).collect();
+        registry::select_tasks(&all, &names)?.into_iter().map(|task| task.check(&root, depth)).collect();
     if args.json {
         println!("{}", serde_json::to_string_pretty(&checks)?);
     } else {
-        checks.iter().for_each(print);
+        report::lines(&checks, &root, args.verbose).iter().for_each(|line| println!("{line}"));
     }
     Ok(if checks.iter().all(DataCheck::is_complete) { Exit::Ok } else { Exit::Finding })
-}
-
-fn print(check: &DataCheck) {
-    let state = if check.is_complete() { "complete" } else { "INCOMPLETE" };
-    println!("{}: {state}", check.task);
-    if let Some(path) = &check.annotations {
-        println!("  annotations {}", path.display());
-        if let Some(revision) = &check.revision {
-            println!("  revision    {revision}");
-        }
-        println!("  rows        {} of {}", check.rows, check.expected_rows);
-        let there = check.videos - check.missing_videos.len();
-        println!("  videos      {there} of {} named, {} published", check.videos, check.expected_videos);
-    }
-    if let Some((found, expected)) = check.subtitles {
-        println!("  subtitles   {found} of {expected}");
-    }
-    for finding in &check.findings {
-        println!("  - {finding}");
-    }
 }
 
 /// Lists the benchmarks.

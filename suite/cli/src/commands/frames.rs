@@ -6,9 +6,13 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, ensure};
 use paravt_media::{Frame, Reader, Sampling, VideoRequest, fetch_video};
+use paravt_suite::files::read_limited;
 use serde_json::json;
 
 use crate::exit::Exit;
+
+/// Bytes of a `frames.json`.
+const MAX_DESCRIPTION: u64 = 64 << 20;
 
 /// Flags of `frames`.
 #[derive(clap::Args)]
@@ -81,7 +85,9 @@ impl Args {
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<Exit> {
-    ensure!(args.fps.is_none_or(|fps| fps > 0.0 && fps.is_finite()), "--fps: more than 0");
+    if let Some(fps) = args.fps {
+        ensure!(fps > 0.0 && fps.is_finite(), "--fps: expected a rate > 0, got `{fps}`");
+    }
     if let (Some(fewest), Some(most)) = (args.min_frames, args.max_frames) {
         ensure!(fewest <= most, "--min-frames {fewest}: more than --max-frames {most}");
     }
@@ -117,12 +123,20 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
 
 /// Removes what an earlier call wrote into the folder, so that none of it passes for a frame of now.
 fn remove_earlier(folder: &Path, description: &Path) -> anyhow::Result<()> {
-    let Ok(text) = std::fs::read(description) else { return Ok(()) };
-    let earlier: serde_json::Value = serde_json::from_slice(&text)
-        .with_context(|| format!("{} is of no earlier call; give another --out", description.display()))?;
+    let text = match read_limited(description, MAX_DESCRIPTION) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error).with_context(|| format!("cannot read {}", description.display())),
+    };
+    let earlier: serde_json::Value = serde_json::from_slice(&text).with_context(|| {
+        format!(
+            "{}: refusing to overwrite, not written by this command; give another --out",
+            description.display()
+        )
+    })?;
     for name in earlier["files"].as_array().into_iter().flatten().filter_map(|name| name.as_str()) {
-        let number = name.strip_suffix(".png").unwrap_or_default();
-        if !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()) {
+        let number = name.strip_suffix(".png").filter(|number| !number.is_empty());
+        if number.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit())) {
             let path = folder.join(name);
             match std::fs::remove_file(&path) {
                 Err(error) if error.kind() != std::io::ErrorKind::NotFound => {

@@ -5,10 +5,14 @@ use std::path::PathBuf;
 use anyhow::{Context as _, ensure};
 use paravt_suite::backend::{CallId, FinishReason, Generation, Request};
 use paravt_suite::conversation::parse_conversation;
+use paravt_suite::files::read_limited;
 use serde_json::json;
 
 use crate::exit::{Exit, OrPreflight as _};
 use crate::registry::BackendArgs;
+
+/// Bytes that a file of messages may have, images in it included.
+const MAX_FILE: u64 = 1 << 30;
 
 /// Flags of `generate`.
 #[derive(clap::Args)]
@@ -39,10 +43,14 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<Exit> {
-    ensure!(args.temperature >= 0.0 && args.temperature.is_finite(), "--temperature: 0 or more");
+    ensure!(
+        args.temperature >= 0.0 && args.temperature.is_finite(),
+        "--temperature: expected a number ≥ 0, got `{}`",
+        args.temperature
+    );
     let shown = args.messages.display();
-    let text = std::fs::read(&args.messages).with_context(|| format!("cannot read {shown}"))?;
-    let value = serde_json::from_slice(&text).with_context(|| format!("{shown} is no JSON"))?;
+    let text = read_limited(&args.messages, MAX_FILE).with_context(|| format!("cannot read {shown}"))?;
+    let value = serde_json::from_slice(&text).with_context(|| format!("{shown}: not JSON"))?;
     let messages = parse_conversation(&value).with_context(|| shown.to_string())?;
     let settings = args.backend.request().settings()?;
     let generation = Generation {

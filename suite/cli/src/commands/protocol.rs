@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context as _, bail};
 use clap::Subcommand;
@@ -9,6 +10,7 @@ use paravt_suite::profile::Profile;
 use paravt_suite::protocol::{PromptMode, Protocol, cache, import, native, render};
 use paravt_suite::sample::{Gold, Question, Sample, Tags};
 use paravt_suite::task::{Metric, TaskSpec};
+use tokio::signal::unix::{SignalKind, signal};
 
 use crate::exit::Exit;
 use crate::registry::{self, DataArgs};
@@ -106,7 +108,8 @@ pub fn choose(choice: ProtocolChoice, mode: Option<PromptMode>) -> anyhow::Resul
 pub fn run(args: &Args) -> anyhow::Result<Exit> {
     match &args.action {
         Action::Import { from, unpinned } => {
-            let protocol = import::import(&import::read_files(from, *unpinned)?, *unpinned)?;
+            let Some(files) = read_files(from, *unpinned)? else { return Ok(Exit::Interrupted) };
+            let protocol = import::import(&files, *unpinned)?;
             let path = cache::store(&cache_dir()?, &protocol)?;
             println!(
                 "imported {} at {} into {}",
@@ -128,6 +131,32 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
     Ok(Exit::Ok)
 }
 
+/// The upstream files; `None` when Ctrl-C came first. The handler lets the temporary clone be removed.
+fn read_files(from: &str, unpinned: bool) -> anyhow::Result<Option<import::Files>> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .context("cannot start threads")?;
+    let stopped = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&stopped);
+    let mut interrupt = runtime.block_on(async { signal(SignalKind::interrupt()) })?;
+    let mut terminate = runtime.block_on(async { signal(SignalKind::terminate()) })?;
+    runtime.spawn(async move {
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
+        flag.store(true, Ordering::Relaxed);
+    });
+    let files = import::read_files_until(from, unpinned, &|| stopped.load(Ordering::Relaxed));
+    if stopped.load(Ordering::Relaxed) {
+        eprintln!("interrupted: nothing was imported");
+        return Ok(None);
+    }
+    Ok(Some(files?))
+}
+
 fn describe(protocol: &Protocol) {
     let modes: Vec<&str> = protocol.system.keys().map(|mode| mode.as_str()).collect();
     println!("{}: {}", protocol.name, protocol.hash());
@@ -145,15 +174,13 @@ fn show(args: &Show) -> anyhow::Result<()> {
     let sample = match args.row {
         Some(row) => {
             let dataset = task.load(&args.data.root()?, args.profile)?;
-            dataset
-                .samples
-                .into_iter()
-                .find(|sample| sample.row == row)
-                .context("no such row in this profile")?
+            dataset.samples.into_iter().find(|sample| sample.row == row).with_context(|| {
+                format!("--row {row}: {} has no such row under {}", args.task, args.profile)
+            })?
         }
-        None => made_up(task.spec()),
+        None => example_sample(task.spec()),
     };
-    let name = sample.video.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let name = sample.video_name();
     let switches = args.profile.switches();
     println!("--- protocol {} {} ---", protocol.name, protocol.hash());
     println!("--- system ---\n{}", render::system_text(&protocol, args.mode)?);
@@ -164,8 +191,8 @@ fn show(args: &Show) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A sample of our own, to show a template without data.
-fn made_up(spec: &TaskSpec) -> Sample {
+/// A sample that shows a template without data.
+fn example_sample(spec: &TaskSpec) -> Sample {
     let grounding = matches!(spec.metric, Metric::Grounding { .. });
     let (stem, options) = if grounding {
         ("a person opens the red door.", Vec::new())
@@ -187,5 +214,6 @@ fn made_up(spec: &TaskSpec) -> Sample {
         tags: Tags::new(),
         evidence: None,
         flags: Vec::new(),
+        defect: None,
     }
 }

@@ -69,7 +69,7 @@ pub struct Common<'a> {
 /// Prints what would be sent.
 pub fn dry_run(launch: &Launch<'_>, common: &Common<'_>) -> anyhow::Result<()> {
     let samples = select::samples(launch, common)?.samples;
-    dry::print(launch, &samples, &common.frames)
+    dry::print(launch, &samples)
 }
 
 /// A split that is ready to run: data read, directory locked, nothing written and no model loaded yet.

@@ -1,9 +1,13 @@
 //! Reads the two files out of a work tree, a git directory or anything git can clone.
 
-use std::path::Path;
-use std::process::Command;
+use std::path::{Path, PathBuf};
 
+use super::git::{Cancel, Repository, clone};
 use super::{COMMIT, DRIVER, ImportError, UTILS};
+use crate::files::read_limited;
+
+/// Bytes that one upstream file may have; the pinned ones have 25 and 35 thousand.
+pub(super) const MAX_FILE: u64 = 4 << 20;
 
 /// Contents of the two upstream files.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -12,7 +16,7 @@ pub struct Files {
     pub driver: String,
     /// `paravt/eval/utils.py`
     pub utils: String,
-    /// The commit they are of, as far as there is one, in words for a person.
+    /// Commit of the files with its state, or `no commit (…)`: human-readable.
     pub commit: String,
 }
 
@@ -20,74 +24,127 @@ pub struct Files {
 /// With `unpinned` always what is there: the work tree, edits included, or `HEAD` where there is no
 /// work tree.
 ///
+/// A checkout may be hostile: its configuration, hooks, filters and remotes are never read.
+///
 /// # Errors
-/// A file is at none of these places.
+/// A file is at none of these places, is no regular file, or is too large.
 pub fn read_files(from: &str, unpinned: bool) -> Result<Files, ImportError> {
-    let is_url = from.contains("://") || from.starts_with("git@");
-    if !is_url {
-        return read_both(from, Path::new(from), unpinned);
-    }
-    let unreadable = |message: String| ImportError::Unreadable {
-        file: "the repository".to_owned(),
-        from: from.to_owned(),
-        message,
-    };
-    let folder = std::env::temp_dir().join(format!("paravt-protocol-{}", std::process::id()));
-    let cloned = Command::new("git")
-        .args(["clone", "--quiet", "--no-checkout", "--", from])
-        .arg(&folder)
-        .output()
-        .map_err(|error| unreadable(format!("git: {error}")))?;
-    let files = if cloned.status.success() {
-        read_both(from, &folder, unpinned)
-    } else {
-        Err(unreadable(String::from_utf8_lossy(&cloned.stderr).trim().to_owned()))
-    };
-    let _ = std::fs::remove_dir_all(&folder);
-    files
+    read_files_until(from, unpinned, &|| false)
 }
 
-fn read_both(from: &str, folder: &Path, unpinned: bool) -> Result<Files, ImportError> {
+/// [`read_files`] that stops, and removes its temporary files, once `cancel` answers true.
+///
+/// # Errors
+/// As [`read_files`], or it was cancelled.
+pub fn read_files_until(from: &str, unpinned: bool, cancel: &Cancel<'_>) -> Result<Files, ImportError> {
+    let shown = crate::redact::urls(from);
+    let unreadable = |file: &str, message: String| ImportError::Unreadable {
+        file: file.to_owned(),
+        from: shown.clone(),
+        message,
+    };
+    let repository_error = |message| unreadable("the repository", message);
+    match location(from).map_err(repository_error)? {
+        Location::Folder(folder) => {
+            let repository = Repository::find(&folder).map_err(repository_error)?;
+            read_folder(&folder, repository.as_ref(), unpinned, cancel, &unreadable)
+        }
+        Location::History(folder) => {
+            let repository = Repository::find(&folder).map_err(repository_error)?;
+            let repository = repository.ok_or_else(|| repository_error("not a git repository".to_owned()))?;
+            read_history(&repository, unpinned, cancel, &unreadable)
+        }
+        Location::Remote => {
+            let folder = tempfile::tempdir().map_err(|error| repository_error(error.to_string()))?;
+            let cloned = folder.path().join("clone");
+            clone(from, &cloned, cancel)
+                .map_err(|message| repository_error(crate::redact::urls(&message)))?;
+            let repository = Repository::find(&cloned).map_err(repository_error)?;
+            let repository = repository.ok_or_else(|| repository_error("the clone is empty".to_owned()))?;
+            read_history(&repository, unpinned, cancel, &unreadable)
+        }
+    }
+}
+
+enum Location {
+    /// A path: its files count, and its history.
+    Folder(PathBuf),
+    /// A `file://` URL: what is committed there. Read in place, because a clone would run
+    /// `git-upload-pack` under that repository's configuration.
+    History(PathBuf),
+    /// Anything else with a scheme, or `git@host:path`.
+    Remote,
+}
+
+fn location(from: &str) -> Result<Location, String> {
+    if from.starts_with("git@") {
+        return Ok(Location::Remote);
+    }
+    if !from.contains("://") {
+        return Ok(Location::Folder(PathBuf::from(from)));
+    }
+    match url::Url::parse(from) {
+        Ok(url) if url.scheme() == "file" => {
+            url.to_file_path().map(Location::History).map_err(|()| "the URL names no local path".to_owned())
+        }
+        _ => Ok(Location::Remote),
+    }
+}
+
+type Unreadable<'a> = dyn Fn(&str, String) -> ImportError + 'a;
+
+/// The pinned commit, or `HEAD` with `unpinned`.
+fn read_history(
+    repository: &Repository,
+    unpinned: bool,
+    cancel: &Cancel<'_>,
+    unreadable: &Unreadable<'_>,
+) -> Result<Files, ImportError> {
+    let head = repository.head();
+    let commit = match (&head, unpinned) {
+        (Some(head), true) => head.clone(),
+        (None, true) => return Err(unreadable("HEAD", "the repository has no commit".to_owned())),
+        (_, false) => COMMIT.to_owned(),
+    };
+    let read = |file: &str| {
+        repository
+            .blob(&commit, file, cancel)
+            .map_err(|message| unreadable(file, format!("commit {commit}: {message}")))
+    };
+    Ok(Files { driver: read(DRIVER.0)?, utils: read(UTILS.0)?, commit })
+}
+
+fn read_folder(
+    folder: &Path,
+    repository: Option<&Repository>,
+    unpinned: bool,
+    cancel: &Cancel<'_>,
+    unreadable: &Unreadable<'_>,
+) -> Result<Files, ImportError> {
     let committed = |revision: &str| {
-        let show = |file| git(folder, &["show", &format!("{revision}:{file}")]);
-        Some((show(DRIVER.0)?, show(UTILS.0)?))
+        let repository = repository?;
+        let blob = |file| repository.blob(revision, file, cancel).ok();
+        Some((blob(DRIVER.0)?, blob(UTILS.0)?))
     };
     if !unpinned && let Some((driver, utils)) = committed(COMMIT) {
         return Ok(Files { driver, utils, commit: COMMIT.to_owned() });
     }
-    // A folder inside another repository has a prefix there, and that repository's commits say nothing of it.
-    let is_root = git(folder, &["rev-parse", "--show-prefix"]).is_some_and(|prefix| prefix.trim().is_empty());
-    let head = git(folder, &["rev-parse", "--verify", "HEAD"]).filter(|_| is_root);
-    let head = head.map(|commit| commit.trim().to_owned());
-    if let Some(commit) = &head
-        && !folder.join(DRIVER.0).exists()
-        && let Some((driver, utils)) = committed("HEAD")
-    {
-        return Ok(Files { driver, utils, commit: commit.clone() });
+    let has_files = folder.join(DRIVER.0).exists();
+    if let Some(repository) = repository.filter(|_| !has_files) {
+        return read_history(repository, unpinned, cancel, unreadable);
     }
     let read = |file: &str| {
-        std::fs::read_to_string(folder.join(file)).map_err(|error| ImportError::Unreadable {
-            file: file.to_owned(),
-            from: from.to_owned(),
-            message: error.to_string(),
-        })
+        let bytes = read_limited(&folder.join(file), MAX_FILE)
+            .map_err(|error| unreadable(file, error.to_string()))?;
+        String::from_utf8(bytes).map_err(|_| unreadable(file, "not UTF-8".to_owned()))
     };
     let (driver, utils) = (read(DRIVER.0)?, read(UTILS.0)?);
-    let commit = match head {
+    let commit = match repository.and_then(Repository::head) {
         None => "no commit (files without a git history)".to_owned(),
-        Some(commit) if committed("HEAD").is_some_and(|texts| texts == (driver.clone(), utils.clone())) => {
+        Some(commit) if committed(&commit).is_some_and(|texts| texts == (driver.clone(), utils.clone())) => {
             commit
         }
         Some(commit) => format!("{commit} with uncommitted edits"),
     };
     Ok(Files { driver, utils, commit })
-}
-
-/// Standard output of a git command about `folder` alone; `None` when it fails.
-fn git(folder: &Path, arguments: &[&str]) -> Option<String> {
-    let mut command = Command::new("git");
-    // Set inside a git hook, where they would name another repository.
-    command.env_remove("GIT_DIR").env_remove("GIT_WORK_TREE").env_remove("GIT_INDEX_FILE");
-    let output = command.arg("-C").arg(folder).args(arguments).output().ok()?;
-    output.status.success().then(|| String::from_utf8(output.stdout).ok())?
 }

@@ -20,10 +20,12 @@ use crate::registry;
 pub fn cases(content: &Value) -> anyhow::Result<Vec<Case>> {
     let protocol = imported()?
         .context("needs the upstream texts; run `paravt-bench protocol import --from <checkout of EvolvingLMMs-Lab/ParaVT>`")?;
-    let subtitles = tempfile::tempdir().context("no temporary folder")?;
+    let subtitles = tempfile::tempdir().context("cannot make a temporary folder")?;
     for (name, text) in content["subtitles"].as_object().into_iter().flatten() {
-        let path = subtitles.path().join(Path::new(name).file_name().unwrap_or_default());
-        std::fs::write(&path, text.as_str().unwrap_or_default()).context("cannot write subtitles")?;
+        let file =
+            Path::new(name).file_name().with_context(|| format!("subtitles `{name}`: not a file name"))?;
+        let text = text.as_str().with_context(|| format!("subtitles `{name}`: expected a string"))?;
+        std::fs::write(subtitles.path().join(file), text).context("cannot write subtitles")?;
     }
     let folders = Folders { videos: "videos".into(), subtitles: Some(subtitles.path().to_owned()) };
     let tasks = registry::tasks();
@@ -37,7 +39,7 @@ pub fn cases(content: &Value) -> anyhow::Result<Vec<Case>> {
             got: got.map(fingerprint),
         });
     }
-    for entry in content["user"].as_array().context("`user` is no list")? {
+    for entry in content["user"].as_array().context("`user`: expected a list")? {
         cases.push(user_case(entry, content, &tasks, &folders, &protocol)?);
     }
     for (kind, expected) in content["force"].as_object().into_iter().flatten() {
@@ -66,9 +68,10 @@ fn user_case(
         content["rows"][dataset][row].as_object().context("a user entry names a row that is not there")?;
     let task = registry::select_tasks(tasks, &[dataset.to_owned()])?[0];
     let cells = Cells { file: Path::new("rows"), row, value };
-    let sample = task.sample(&cells, folders, Profile::Release)?.context("the row makes no sample")?;
+    let sample =
+        task.sample(&cells, folders, Profile::Release)?.context("the row does not count under `release`")?;
     let mode: PromptMode = mode.parse().map_err(anyhow::Error::msg)?;
-    let name = sample.video.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let name = sample.video_name();
     let rendered = render::user_text(protocol, &sample, mode, &Profile::Release.switches(), &name, None)?;
     let mut expected = fingerprint_of(entry);
     let mut got = fingerprint(&rendered);

@@ -39,9 +39,9 @@ fn iou(a: &str, b: &str) -> Value {
 
 /// Everything in a reward case file.
 pub fn cases(content: &Value) -> anyhow::Result<Vec<Case>> {
-    let configs = content["configs"].as_object().context("`configs` is no object")?;
+    let configs = content["configs"].as_object().context("`configs`: expected an object")?;
     let mut cases = Vec::new();
-    for case in content["cases"].as_array().context("`cases` is no list")? {
+    for case in content["cases"].as_array().context("`cases`: expected a list")? {
         completion_cases(case, configs, &mut cases)?;
     }
     for case in content.get("function_cases").and_then(Value::as_array).into_iter().flatten() {
@@ -63,10 +63,10 @@ pub fn cases(content: &Value) -> anyhow::Result<Vec<Case>> {
 /// Every output that one completion has in the file.
 fn completion_cases(case: &Value, configs: &Map<String, Value>, cases: &mut Vec<Case>) -> anyhow::Result<()> {
     let completion = case["completion"].as_str().context("a case has no completion")?;
-    let answer = case["answer"].as_str().unwrap_or_default();
-    let question = QuestionType::from_name(case["question_type"].as_str().unwrap_or_default());
+    let answer = text_or_empty(case, "answer")?;
+    let question = QuestionType::from_name(text_or_empty(case, "question_type")?);
     let solution = reward::extract_answer(completion);
-    for (name, expected) in case.as_object().context("a case is no object")? {
+    for (name, expected) in case.as_object().context("a case: expected an object")? {
         let one = |function: &str, got: Value| vec![(function.to_owned(), expected.clone(), Some(got))];
         let outputs: Vec<(String, Value, Option<Value>)> = match name.as_str() {
             "completion" | "answer" | "question_type" => Vec::new(),
@@ -105,8 +105,8 @@ fn env_case(case: &Value) -> anyhow::Result<Case> {
     let got = match function.as_str() {
         "compute_format_reward" => Some(number(reward::format_reward(completion, &config))),
         "compose_reward" => {
-            let question = QuestionType::from_name(case["question_type"].as_str().unwrap_or_default());
-            let answer = case["answer"].as_str().unwrap_or_default();
+            let question = QuestionType::from_name(text_or_empty(case, "question_type")?);
+            let answer = text_or_empty(case, "answer")?;
             Some(compose(completion, answer, question, &config))
         }
         _ => None,
@@ -117,6 +117,14 @@ fn env_case(case: &Value) -> anyhow::Result<Case> {
         expected: case["output"].clone(),
         got,
     })
+}
+
+/// A string of a case; empty where the case has none, as the reference's optional arguments are.
+fn text_or_empty<'a>(case: &'a Value, name: &str) -> anyhow::Result<&'a str> {
+    match &case[name] {
+        Value::Null => Ok(""),
+        value => value.as_str().with_context(|| format!("`{name}`: expected a string, found `{value}`")),
+    }
 }
 
 fn env(value: &Value) -> BTreeMap<String, String> {

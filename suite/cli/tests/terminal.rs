@@ -1,0 +1,123 @@
+//! Closed pipes, a full device on standard output, and text that steers a terminal.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::process::{Command, Stdio};
+
+use common::{bench, text, world};
+
+/// A command with its standard output, or its standard error too, going to a reader who has left.
+fn into_closed_pipe(mut command: Command, stderr_too: bool) -> std::process::Output {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    if stderr_too {
+        command.stderr(writer.try_clone().unwrap());
+    } else {
+        command.stderr(Stdio::piped());
+    }
+    command.stdout(writer).spawn().unwrap().wait_with_output().unwrap()
+}
+
+/// Every command that prints and needs no server, with its exit code.
+fn printing_commands(out: &std::path::Path) -> Vec<(Vec<String>, i32)> {
+    let owned = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect::<Vec<_>>();
+    let (data, frames) = (world().to_str().unwrap(), out.join("frames"));
+    let video = world().join("lvbench/nanoLV_0.mp4");
+    let cases = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/toolcall_cases.json");
+    let made = out.join("made");
+    vec![
+        (owned(&["tasks"]), 0),
+        (owned(&["doctor"]), 0),
+        (owned(&["doctor", "--json"]), 0),
+        (owned(&["data", "check", "--data", data]), 1),
+        (owned(&["data", "check", "-v", "--data", data]), 1),
+        (owned(&["data", "check", "--json", "--data", data]), 1),
+        (owned(&["data", "make", "--videos", "1", "--questions", "1", "--out", made.to_str().unwrap()]), 0),
+        (owned(&["protocol", "list"]), 0),
+        (owned(&["protocol", "show", "native", "mlvu"]), 0),
+        (owned(&["frames", video.to_str().unwrap(), "--out", frames.to_str().unwrap()]), 0),
+        (owned(&["conformance", cases.to_str().unwrap()]), 0),
+        (owned(&["run", "lvbench", "--dry-run", "--mode", "native", "--data", data]), 0),
+        (owned(&["reproduce", "--help"]), 0),
+        (owned(&["nonsense"]), 2),
+        (owned(&["report", "/nowhere"]), 2),
+    ]
+}
+
+#[test]
+fn a_reader_who_leaves_changes_neither_the_exit_code_nor_makes_a_panic() {
+    let dir = tempfile::tempdir().unwrap();
+    for (arguments, code) in printing_commands(dir.path()) {
+        for stderr_too in [false, true] {
+            let mut command = bench();
+            command.args(&arguments).current_dir(dir.path());
+            let output = into_closed_pipe(command, stderr_too);
+            let said = text(&output);
+            assert_eq!(output.status.code(), Some(code), "{arguments:?}: {said}");
+            assert!(!said.contains("panicked") && !said.contains("Broken pipe"), "{arguments:?}: {said}");
+        }
+    }
+}
+
+#[test]
+fn a_full_device_on_standard_output_is_an_error() {
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let output = bench().arg("tasks").stdout(full).stderr(Stdio::piped()).spawn().unwrap().wait_with_output();
+    let output = output.unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output));
+    assert!(text(&output).contains("cannot write to standard output"), "{}", text(&output));
+}
+
+#[test]
+fn doctor_masks_the_secrets_of_a_url() {
+    for json in [&[][..], &["--json"]] {
+        let mut command = bench();
+        command.env("OPENAI_BASE_URL", "http://me:hunter2@host:1/v1?api_key=K1,https://K2@other/v1");
+        let output = command.arg("doctor").args(json).output().unwrap();
+        let said = text(&output);
+        assert!(said.contains("http://…@host:1/v1?…,https://…@other/v1"), "{said}");
+        assert!(!said.contains("hunter2") && !said.contains("K1") && !said.contains("K2"), "{said}");
+    }
+}
+
+#[test]
+fn a_dry_run_counts_calls_of_any_size() {
+    let calls = |arguments: &[&str]| {
+        let mut command = bench();
+        command
+            .args(["run", "lvbench", "--dry-run", "--nframes", "8", "--limit", "2", "--data"])
+            .arg(world());
+        let output = command.args(arguments).output().unwrap();
+        let said = text(&output);
+        assert!(output.status.success(), "{said}");
+        said.lines().find_map(|line| line.trim().strip_prefix("model calls: ").map(str::to_owned)).unwrap()
+    };
+    assert_eq!(calls(&["--mode", "direct"]), "2 to 2");
+    assert_eq!(calls(&["--mode", "agentic_general", "--max-turns", "3"]), "2 to 8");
+    let endless = ["--mode", "agentic_general", "--max-turns", "18446744073709551615"];
+    assert_eq!(calls(&endless), "2 to 36893488147419103232");
+    let subagent = ["--mode", "agentic_general", "--crop", "subagent", "--max-turns", "3", "--max-parallel"];
+    let with = |cap: &'static str| [&subagent[..], &[cap]].concat();
+    assert_eq!(calls(&with("5")), "2 to 38");
+    assert!(calls(&with("0")).starts_with("2 or more"));
+}
+
+#[test]
+fn frames_of_an_impossible_size_and_pipes_are_errors() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("out");
+    let video = world().join("lvbench/nanoLV_0.mp4");
+    let mut command = bench();
+    command
+        .args(["frames", "--min-pixels", "100000000000", "--max-pixels", "200000000000", "--out"])
+        .arg(&out);
+    let output = command.arg(&video).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output));
+    assert!(text(&output).contains("pixels"), "{}", text(&output));
+    let pipe = dir.path().join("pipe.mp4");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let output = bench().arg("frames").arg("--out").arg(&out).arg(&pipe).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output));
+    assert!(text(&output).contains("not a regular file"), "{}", text(&output));
+}

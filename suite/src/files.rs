@@ -1,0 +1,63 @@
+//! Files that others provide: regular ones only, up to a size.
+//!
+//! Opening a named pipe waits for a writer for ever, and a device such as `/dev/zero` never ends.
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::Path;
+
+/// Opens a regular file.
+///
+/// # Errors
+/// It cannot be opened, or is a folder, pipe, socket or device.
+pub fn open_regular(path: &Path) -> io::Result<File> {
+    // Before opening, which may already wait.
+    check_regular(&std::fs::metadata(path)?)?;
+    let file = File::open(path)?;
+    check_regular(&file.metadata()?)?;
+    Ok(file)
+}
+
+/// Reads a regular file of at most `limit` bytes.
+///
+/// # Errors
+/// As [`open_regular`], or it is larger.
+pub fn read_limited(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    // The length that is reported may be smaller than what comes.
+    open_regular(path)?.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > limit {
+        let message = format!("larger than the limit of {limit} bytes");
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
+    }
+    Ok(bytes)
+}
+
+fn check_regular(metadata: &std::fs::Metadata) -> io::Result<()> {
+    if metadata.is_file() {
+        return Ok(());
+    }
+    let kind = if metadata.is_dir() { "a folder" } else { "a pipe, socket or device" };
+    Err(io::Error::new(io::ErrorKind::InvalidInput, format!("{kind}, not a regular file")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_regular_files_within_the_limit_are_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("file");
+        std::fs::write(&file, b"12345").unwrap();
+        assert_eq!(read_limited(&file, 5).unwrap(), b"12345");
+        assert!(read_limited(&file, 4).unwrap_err().to_string().contains("limit of 4 bytes"));
+        assert!(read_limited(dir.path(), 9).unwrap_err().to_string().contains("a folder"));
+        let pipe = dir.path().join("pipe");
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        for endless in [pipe.as_path(), Path::new("/dev/zero")] {
+            assert!(read_limited(endless, 9).unwrap_err().to_string().contains("not a regular file"));
+        }
+        assert_eq!(read_limited(&dir.path().join("none"), 9).unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+}

@@ -1,0 +1,237 @@
+//! Git objects and refs of a repository that is not trusted.
+//!
+//! A repository's own configuration can name programs: promisor remotes that fetch a missing object
+//! (`remote.*.uploadpack`, `core.sshCommand`), `core.fsmonitor`, pagers, text converters, filters,
+//! hooks, includes. None of it is read here: git works in an empty repository of ours, which borrows
+//! the other's object folder, and refs are read as plain files.
+
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use super::source::MAX_FILE;
+use crate::files::read_limited;
+
+/// Asked now and then while git works: true to stop it.
+pub type Cancel<'a> = dyn Fn() -> bool + Sync + 'a;
+
+/// Time that reading one object may take: a repository may hold pipes where git expects packs.
+const READ_LIMIT: Duration = Duration::from_secs(60);
+/// Time that a clone may take.
+const CLONE_LIMIT: Duration = Duration::from_secs(1800);
+const POLL: Duration = Duration::from_millis(10);
+/// Bytes of a ref, of `HEAD`, of a `.git` file.
+const MAX_REF: u64 = 4096;
+/// Bytes of `packed-refs`.
+const MAX_PACKED_REFS: u64 = 64 << 20;
+/// Bytes of standard error that are kept.
+const MAX_MESSAGE: u64 = 4096;
+
+/// A repository's objects and refs.
+pub struct Repository {
+    /// The empty repository in which git runs.
+    own: tempfile::TempDir,
+    /// Folder of `HEAD`; of a linked work tree its own.
+    git_dir: PathBuf,
+    /// Folder of objects and refs, which all work trees share.
+    common: PathBuf,
+}
+
+impl Repository {
+    /// The repository whose root or git directory `folder` is; `None` where it is neither. A folder
+    /// inside another repository is not that repository.
+    ///
+    /// # Errors
+    /// The temporary repository cannot be made.
+    pub fn find(folder: &Path) -> Result<Option<Self>, String> {
+        let Some(git_dir) = git_dir(folder) else { return Ok(None) };
+        let common = match read_line(&git_dir.join("commondir")) {
+            Some(path) => git_dir.join(path),
+            None => git_dir.clone(),
+        };
+        let Ok(objects) = common.join("objects").canonicalize() else { return Ok(None) };
+        let own = empty_repository(&objects)?;
+        Ok(Some(Self { own, git_dir, common }))
+    }
+
+    /// Commit that `HEAD` names.
+    pub fn head(&self) -> Option<String> {
+        let head = read_line(&self.git_dir.join("HEAD"))?;
+        match head.strip_prefix("ref:") {
+            Some(name) => self.reference(name.trim()),
+            None => is_hash(&head).then_some(head),
+        }
+    }
+
+    /// Hash that a full ref name (`refs/…`) stands for.
+    fn reference(&self, name: &str) -> Option<String> {
+        let plain = name.starts_with("refs/") && name.split('/').all(|part| !part.is_empty() && part != "..");
+        if !plain {
+            return None;
+        }
+        let loose = read_line(&self.common.join(name)).filter(|hash| is_hash(hash));
+        loose.or_else(|| {
+            let packed = read_limited(&self.common.join("packed-refs"), MAX_PACKED_REFS).ok()?;
+            let packed = String::from_utf8(packed).ok()?;
+            let mut lines = packed.lines().filter_map(|line| line.split_once(' '));
+            lines.find(|(hash, packed)| *packed == name && is_hash(hash)).map(|(hash, _)| hash.to_owned())
+        })
+    }
+
+    /// Text of a file in a commit: of a hash, its beginning, or a tag or branch of that name.
+    ///
+    /// # Errors
+    /// Git's message, also for a missing object: it is not fetched.
+    pub fn blob(&self, commit: &str, file: &str, cancel: &Cancel<'_>) -> Result<String, String> {
+        let by_hash = self.show(commit, file, cancel);
+        let named = ["refs/tags", "refs/heads"].map(|folder| self.reference(&format!("{folder}/{commit}")));
+        match (by_hash, named.into_iter().flatten().next()) {
+            (Err(_), Some(hash)) => self.show(&hash, file, cancel),
+            (shown, _) => shown,
+        }
+    }
+
+    fn show(&self, commit: &str, file: &str, cancel: &Cancel<'_>) -> Result<String, String> {
+        if !commit.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return Err(format!("`{commit}` is not a commit hash"));
+        }
+        let mut command = isolated_git(self.own.path());
+        command.env("GIT_DIR", self.own.path()).args(["cat-file", "blob", &format!("{commit}:{file}")]);
+        let output = output(command, READ_LIMIT, cancel)?;
+        String::from_utf8(output).map_err(|_| "not UTF-8".to_owned())
+    }
+}
+
+/// Clones a remote repository without a work tree, under the user's own configuration (proxies,
+/// credentials) but with no hook or helper of a template.
+pub fn clone(from: &str, into: &Path, cancel: &Cancel<'_>) -> Result<(), String> {
+    let mut command = Command::new("git");
+    for (name, _) in std::env::vars_os().filter(|(name, _)| names_a_repository(&name.to_string_lossy())) {
+        command.env_remove(name);
+    }
+    command.env("GIT_ALLOW_PROTOCOL", "https:http:ssh:git").env("GIT_TERMINAL_PROMPT", "0");
+    command.args([
+        "-c",
+        "core.hooksPath=/dev/null",
+        "-c",
+        "core.fsmonitor=false",
+        "-c",
+        "transfer.bundleURI=false",
+    ]);
+    command.args(["clone", "--quiet", "--bare", "--template=", "--"]).args([from]).arg(into);
+    output(command, CLONE_LIMIT, cancel).map(drop)
+}
+
+/// Set inside a git hook, where they would name another repository.
+fn names_a_repository(variable: &str) -> bool {
+    ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_COMMON_DIR", "GIT_NAMESPACE"]
+        .contains(&variable)
+}
+
+/// Git with no configuration but that of its repository, no environment but the search path.
+fn isolated_git(home: &Path) -> Command {
+    let mut command = Command::new("git");
+    command.env_clear().current_dir(home).env("HOME", home).env("LC_ALL", "C");
+    command.envs(std::env::var_os("PATH").map(|path| ("PATH", path)));
+    for (name, value) in [
+        ("GIT_CONFIG_NOSYSTEM", "1"),
+        ("GIT_CONFIG_GLOBAL", "/dev/null"),
+        ("GIT_NO_LAZY_FETCH", "1"),
+        ("GIT_NO_REPLACE_OBJECTS", "1"),
+        ("GIT_ALLOW_PROTOCOL", "none"),
+        ("GIT_TERMINAL_PROMPT", "0"),
+    ] {
+        command.env(name, value);
+    }
+    command
+}
+
+/// A bare repository without objects of its own; written by hand so that no template is copied.
+fn empty_repository(objects: &Path) -> Result<tempfile::TempDir, String> {
+    let path = objects.to_str().filter(|path| !path.contains('\n'));
+    let path = path.ok_or("the path of the repository is not UTF-8 on one line")?;
+    let make = || -> std::io::Result<tempfile::TempDir> {
+        let own = tempfile::Builder::new().prefix("paravt-protocol-").tempdir()?;
+        std::fs::create_dir_all(own.path().join("objects/info"))?;
+        std::fs::create_dir_all(own.path().join("refs"))?;
+        std::fs::write(own.path().join("HEAD"), "ref: refs/heads/main\n")?;
+        std::fs::write(own.path().join("config"), "[core]\n\trepositoryformatversion = 0\n\tbare = true\n")?;
+        std::fs::write(own.path().join("objects/info/alternates"), format!("{path}\n"))?;
+        Ok(own)
+    };
+    make().map_err(|error| format!("cannot make a temporary repository: {error}"))
+}
+
+/// The git directory of a work tree's root, or the folder itself where it is one.
+fn git_dir(folder: &Path) -> Option<PathBuf> {
+    let inner = folder.join(".git");
+    if inner.is_dir() {
+        return Some(inner);
+    }
+    if inner.exists() {
+        // Of a linked work tree or a submodule.
+        let line = read_line(&inner)?;
+        return Some(folder.join(line.strip_prefix("gitdir:")?.trim()));
+    }
+    (folder.join("HEAD").is_file() && folder.join("objects").is_dir()).then(|| folder.to_owned())
+}
+
+fn read_line(path: &Path) -> Option<String> {
+    let text = String::from_utf8(read_limited(path, MAX_REF).ok()?).ok()?;
+    text.lines().next().map(|line| line.trim().to_owned())
+}
+
+fn is_hash(text: &str) -> bool {
+    matches!(text.len(), 40 | 64) && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// Standard output of a command that ends well within the limits; otherwise its message.
+fn output(mut command: Command, limit: Duration, cancel: &Cancel<'_>) -> Result<Vec<u8>, String> {
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().map_err(|error| format!("cannot start git: {error}"))?;
+    // Both pipes are read to a limit; a child that writes more finds them closed.
+    let reader = |pipe: Option<Box<dyn std::io::Read + Send>>, limit: u64| {
+        std::thread::spawn(move || {
+            let mut bytes = Vec::new();
+            pipe.map_or(Ok(0), |pipe| pipe.take(limit).read_to_end(&mut bytes)).map(|_| bytes)
+        })
+    };
+    let stdout = reader(child.stdout.take().map(|pipe| Box::new(pipe) as _), MAX_FILE + 1);
+    let stderr = reader(child.stderr.take().map(|pipe| Box::new(pipe) as _), MAX_MESSAGE);
+    let ended = wait(&mut child, limit, cancel);
+    let collect = |thread: std::thread::JoinHandle<std::io::Result<Vec<u8>>>| {
+        thread
+            .join()
+            .map_err(|_| "a reader of git's output panicked".to_owned())?
+            .map_err(|error| error.to_string())
+    };
+    // A helper that outlives a killed git may hold the pipes: they are read only where git ended itself.
+    let status = ended?;
+    let (stdout, stderr) = (collect(stdout)?, collect(stderr)?);
+    if stdout.len() as u64 > MAX_FILE {
+        return Err(format!("larger than the limit of {MAX_FILE} bytes"));
+    }
+    if status.success() { Ok(stdout) } else { Err(String::from_utf8_lossy(&stderr).trim().to_owned()) }
+}
+
+/// Waits for a child and kills it at the limit or when cancelled.
+fn wait(child: &mut Child, limit: Duration, cancel: &Cancel<'_>) -> Result<std::process::ExitStatus, String> {
+    let started = Instant::now();
+    let stopped = loop {
+        if let Some(status) = child.try_wait().map_err(|error| format!("git: {error}"))? {
+            return Ok(status);
+        }
+        if cancel() {
+            break "interrupted".to_owned();
+        }
+        if started.elapsed() > limit {
+            break format!("git did not finish within {} s", limit.as_secs());
+        }
+        std::thread::sleep(POLL);
+    };
+    // An error means that it has ended by itself.
+    let _ = child.kill();
+    child.wait().map_err(|error| format!("git: {error}"))?;
+    Err(stopped)
+}

@@ -1,0 +1,83 @@
+//! Rows that cannot be asked: carried as errors while they are few.
+
+use std::collections::HashMap;
+
+use super::{Metric, TaskSpec};
+use crate::data::DataError;
+use crate::profile::Profile;
+use crate::sample::{Gold, Question, Sample, Tags};
+
+/// Share of a split's rows that may be unusable, one row at the least: beyond it the file is not the
+/// published one.
+pub const MAX_DEFECTIVE: f64 = 0.01;
+
+/// Flag of a sample whose published uid another row has too.
+const DUPLICATE_UID: &str = "duplicate_uid";
+
+/// The samples in row order, with a placeholder for each row that has no sample.
+///
+/// # Errors
+/// Anything but a bad row; more bad rows than [`MAX_DEFECTIVE`].
+pub fn keep_usable(
+    spec: &TaskSpec,
+    rows: impl ExactSizeIterator<Item = Result<Option<Sample>, DataError>>,
+) -> Result<Vec<Sample>, DataError> {
+    let total = rows.len();
+    let (mut samples, mut defective, mut first) = (Vec::with_capacity(total), 0, None);
+    for (row, read) in rows.enumerate() {
+        match read {
+            Ok(sample) => samples.extend(sample),
+            Err(DataError::Row { path, row: _, column, message }) => {
+                samples.push(placeholder(spec, row, format!("row {row}, column `{column}`: {message}")));
+                defective += 1;
+                first.get_or_insert(DataError::Row { path, row, column, message });
+            }
+            Err(other) => return Err(other),
+        }
+    }
+    let allowed = ((total as f64 * MAX_DEFECTIVE) as usize).max(1);
+    match first {
+        Some(first) if defective > allowed || defective == total => {
+            Err(DataError::Rows { defective, rows: total, first: Box::new(first) })
+        }
+        _ => Ok(samples),
+    }
+}
+
+/// A row that nothing can be asked about.
+fn placeholder(spec: &TaskSpec, row: usize, defect: String) -> Sample {
+    let gold = match spec.metric {
+        Metric::Grounding { .. } => Gold::Interval { start: 0.0, end: 0.0 },
+        Metric::Accuracy { .. } => Gold::Choice { answer: String::new() },
+    };
+    Sample {
+        task: spec.name.clone(),
+        uid: format!("row {row}"),
+        id: format!("row {row}"),
+        row,
+        video: std::path::PathBuf::new(),
+        question: Question::default(),
+        gold,
+        tags: Tags::new(),
+        evidence: None,
+        flags: Vec::new(),
+        defect: Some(defect),
+    }
+}
+
+/// Adds the row to a uid that an earlier row has. The reference keys nothing by uid and asks both;
+/// under `strict` the second is a defect, because one of the two is not what was published.
+pub fn make_uids_unique(samples: &mut [Sample], profile: Profile) {
+    let mut rows: HashMap<String, usize> = HashMap::new();
+    for sample in samples {
+        if let Some(earlier) = rows.get(&sample.uid) {
+            if profile == Profile::Strict && sample.defect.is_none() {
+                sample.defect =
+                    Some(format!("row {}: the uid `{}` is that of row {earlier}", sample.row, sample.uid));
+            }
+            sample.flags.push(DUPLICATE_UID.to_owned());
+            sample.uid = format!("{}#{}", sample.uid, sample.row);
+        }
+        rows.insert(sample.uid.clone(), sample.row);
+    }
+}

@@ -247,13 +247,14 @@ pub enum SampleErrorClass {
 
 impl SampleErrorClass {
     /// Every class.
-    pub const ALL: [SampleErrorClass; 6] = [
+    pub const ALL: [SampleErrorClass; 7] = [
         Self::VideoMissing,
         Self::FrameLoss,
         Self::Api,
         Self::ApiInLoop,
         Self::MalformedCall,
         Self::Protocol,
+        Self::Data,
     ];
 
     /// Name in records and on the command line.
@@ -265,6 +266,7 @@ impl SampleErrorClass {
             Self::ApiInLoop => "api_in_loop",
             Self::MalformedCall => "malformed_call",
             Self::Protocol => "protocol",
+            Self::Data => "data",
         }
     }
 
@@ -273,7 +275,8 @@ impl SampleErrorClass {
     pub fn is_retryable(self) -> bool {
         match self {
             Self::VideoMissing | Self::FrameLoss | Self::Api | Self::ApiInLoop => true,
-            Self::MalformedCall | Self::Protocol => false,
+            // Rows are mended by another file, which is another run.
+            Self::MalformedCall | Self::Protocol | Self::Data => false,
         }
     }
 }

@@ -102,7 +102,11 @@ fn of_data(error: &DataError) -> Exit {
             Exit::Usage if source.kind() == ErrorKind::NotFound => Exit::Preflight,
             exit => exit,
         },
-        DataError::Format { .. } | DataError::Column { .. } | DataError::Row { .. } => Exit::Usage,
+        DataError::Format { .. }
+        | DataError::Column { .. }
+        | DataError::Row { .. }
+        | DataError::Rows { .. }
+        | DataError::OutsideData { .. } => Exit::Usage,
     }
 }
 

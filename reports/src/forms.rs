@@ -2,6 +2,9 @@
 
 use std::fmt::Write as _;
 
+use paravt_suite::printable::{printable, printable_line};
+
+use crate::export::escape;
 use crate::{Cell, Report};
 
 /// A format that a report can be written in.
@@ -72,7 +75,7 @@ impl Format for Terminal {
             let _ = writeln!(
                 out,
                 "{:<25} {:>7} {:>5} {:>11} {n:>9} {published:>5} {difference:>6} {}",
-                cell.title,
+                printable_line(&cell.title),
                 cell.profile.as_str(),
                 percent(cell.summary.value),
                 range(cell.interval),
@@ -100,9 +103,10 @@ fn short_verdict(cell: &Cell) -> String {
     format!("{}{first}", if cell.summary.complete { "" } else { "INCOMPLETE " })
 }
 
-/// Every line, none longer than [`COLUMNS`].
+/// Text for a terminal: no line longer than [`COLUMNS`], and no control character or change of the
+/// reading direction that came with a model's name, a label or a server's words.
 pub fn fold_lines(text: &str) -> String {
-    text.lines().fold(String::new(), |folded, line| folded + &fold(line))
+    printable(text).lines().fold(String::new(), |folded, line| folded + &fold(line))
 }
 
 /// A line, broken at spaces where it is too long; what follows is indented further.
@@ -128,7 +132,8 @@ const FOLDED_INDENT: usize = 6;
 
 fn details(out: &mut String, cell: &Cell) {
     let summary = &cell.summary;
-    let _ = writeln!(out, "{} ({}, {})", cell.title, cell.profile, cell.run);
+    let (title, run) = (printable_line(&cell.title), printable_line(&cell.run));
+    let _ = writeln!(out, "{title} ({}, {run})", cell.profile);
     let _ = writeln!(
         out,
         "  {} {} over N {}; {}",
@@ -161,7 +166,8 @@ fn details(out: &mut String, cell: &Cell) {
     for breakdown in &summary.breakdowns {
         let _ = writeln!(out, "  {}", breakdown.title);
         for group in &breakdown.groups {
-            let _ = writeln!(out, "    {:<32} {:>6}  N {}", group.label, percent(group.value), group.n);
+            let label = printable_line(&group.label);
+            let _ = writeln!(out, "    {label:<32} {:>6}  N {}", percent(group.value), group.n);
         }
     }
     let tools = &summary.tools;
@@ -180,7 +186,7 @@ fn details(out: &mut String, cell: &Cell) {
         summary.prompt_tokens, summary.completion_tokens, summary.sample_seconds
     );
     for (flag, count) in &summary.flags {
-        let _ = writeln!(out, "  flagged {flag}: {count}");
+        let _ = writeln!(out, "  flagged {}: {count}", printable_line(flag));
     }
 }
 
@@ -222,7 +228,3 @@ impl Format for Markdown {
     }
 }
 
-/// Keeps titles and reasons from breaking the table.
-fn escape(text: &str) -> String {
-    text.replace('|', "\\|").replace('\n', " ")
-}

@@ -25,7 +25,7 @@ pub use cells::{Cell, Comparison, Verdict};
 pub use claims::{Claim, Judged, Unit};
 pub use forms::{COLUMNS, Format, Json, Markdown, Terminal};
 pub use paper::{PaperError, PaperNumbers};
-pub use runs::{ReportError, Run, find_runs};
+pub use runs::{ReportError, Run, find_runs, tell_apart};
 pub use training::Training;
 
 use frames::FramesBuilder;
@@ -85,7 +85,9 @@ impl Report {
     /// As [`build`](Self::build), or a directory that holds no run or a damaged one.
     pub fn read(paths: &[PathBuf], paper_row: Option<&str>) -> Result<Self, ReportError> {
         let count = |path| Run::read(path)?.count();
-        let counted = run_directories(paths)?.into_par_iter().map(count).collect::<Result<Vec<_>, _>>()?;
+        let mut counted =
+            run_directories(paths)?.into_par_iter().map(count).collect::<Result<Vec<Counted>, _>>()?;
+        runs::tell_apart(counted.iter_mut().map(|run| (run.path.clone(), &mut run.manifest)));
         Self::of(counted, paper_row)
     }
 

@@ -1,8 +1,13 @@
 //! Finds and reads run directories.
 
+mod check;
+mod labels;
+
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use paravt_suite::journal::{self, JournalError};
+use paravt_suite::printable::printable_line;
 use paravt_suite::record::Record;
 use paravt_suite::run::Manifest;
 use paravt_suite::scoring::summary::{Summary, SummaryError, summarize};
@@ -10,7 +15,10 @@ use rayon::prelude::*;
 
 use crate::frames::RunColumns;
 use crate::paper::PaperError;
-use crate::training::Training;
+use crate::training::{TRAINING, Training};
+
+pub use check::check_record;
+pub use labels::tell_apart;
 
 /// Why there is no report.
 #[derive(Debug, thiserror::Error)]
@@ -21,6 +29,23 @@ pub enum ReportError {
     /// There is no run in a folder.
     #[error("{path}: there is no run here or in the folders below", path = .0.display())]
     NoRun(PathBuf),
+    /// A file of a run directory is a pipe, a device or a folder.
+    #[error("{path}: not a regular file; a run directory holds regular files only", path = .0.display())]
+    NotAFile(PathBuf),
+    /// A record holds what no run of this manifest can have written.
+    #[error(
+        "{path}: sample `{uid}`: {message}; the run cannot be reported: take the record out of \
+         journal.jsonl and run the sample again with --resume",
+        path = .path.display()
+    )]
+    Record {
+        /// The run.
+        path: PathBuf,
+        /// The sample.
+        uid: String,
+        /// What is wrong.
+        message: String,
+    },
     /// The records of a run do not belong together.
     #[error("{path}: {source}", path = .path.display())]
     Summary {
@@ -68,6 +93,8 @@ pub struct Run {
 /// A run counted up: what a report needs of it once its records are gone.
 #[derive(Debug)]
 pub struct Counted {
+    /// The run directory.
+    pub path: PathBuf,
     /// What was run.
     pub manifest: Manifest,
     /// All numbers.
@@ -81,15 +108,25 @@ pub struct Counted {
 }
 
 impl Run {
+    /// All numbers of the run.
+    ///
+    /// # Errors
+    /// The records do not belong together.
+    pub fn summary(&self) -> Result<Summary, ReportError> {
+        let manifest = &self.manifest;
+        summarize(&manifest.task, &manifest.plan.switches, &manifest.selection, &self.records)
+            .map_err(|source| ReportError::Summary { path: self.path.clone(), source })
+    }
+
     /// Counts the records up.
     ///
     /// # Errors
     /// They do not belong together.
     pub fn count(&self) -> Result<Counted, ReportError> {
         let (task, switches) = (&self.manifest.task, &self.manifest.plan.switches);
-        let summary = summarize(task, switches, &self.manifest.selection, &self.records)
-            .map_err(|source| ReportError::Summary { path: self.path.clone(), source })?;
+        let summary = self.summary()?;
         Ok(Counted {
+            path: self.path.clone(),
             manifest: self.manifest.clone(),
             summary,
             torn_bytes: self.torn_bytes,
@@ -101,21 +138,34 @@ impl Run {
     /// Reads a run directory.
     ///
     /// # Errors
-    /// There is no run, or it is damaged.
+    /// There is no run, it is damaged, or a record does not belong to it.
     pub fn read(path: PathBuf) -> Result<Self, ReportError> {
-        let manifest = journal::read_manifest(&path)?;
+        for name in [journal::MANIFEST, journal::JOURNAL, TRAINING] {
+            // Opening a named pipe would wait for a writer for ever.
+            let file = path.join(name);
+            if std::fs::metadata(&file).is_ok_and(|metadata| !metadata.is_file()) {
+                return Err(ReportError::NotAFile(file));
+            }
+        }
+        let mut manifest = journal::read_manifest(&path)?;
+        for name in [&mut manifest.task.name, &mut manifest.task.title, &mut manifest.backend.model] {
+            *name = printable_line(name).into_owned();
+        }
+        manifest.label = manifest.label.map(|label| printable_line(&label).into_owned());
         let contents = journal::read(&path)?;
+        check::records(&path, &manifest, &contents.records)?;
         let training = Training::read(&path)?;
         Ok(Self { path, manifest, records: contents.records, torn_bytes: contents.torn_bytes, training })
     }
 }
 
-/// The run directories among these folders, or directly below them.
+/// The run directories among these folders, or directly below them; one that is named twice counts
+/// once.
 ///
 /// # Errors
 /// A folder without a run.
 pub fn run_directories(paths: &[PathBuf]) -> Result<Vec<PathBuf>, ReportError> {
-    let mut all = Vec::new();
+    let (mut all, mut seen) = (Vec::new(), BTreeSet::new());
     for path in paths {
         let mut found: Vec<PathBuf> = Vec::new();
         if is_run(path) {
@@ -127,17 +177,22 @@ pub fn run_directories(paths: &[PathBuf]) -> Result<Vec<PathBuf>, ReportError> {
         if found.is_empty() {
             return Err(ReportError::NoRun(path.clone()));
         }
+        found.retain(|path| seen.insert(path.canonicalize().unwrap_or_else(|_| path.clone())));
         all.append(&mut found);
     }
     Ok(all)
 }
 
-/// The runs in these folders, or in the folders directly below them.
+/// The runs in these folders, or in the folders directly below them. Runs of one split that would be
+/// called the same get their folders' names after their label.
 ///
 /// # Errors
 /// A folder without a run, or a damaged one.
 pub fn find_runs(paths: &[PathBuf]) -> Result<Vec<Run>, ReportError> {
-    run_directories(paths)?.into_par_iter().map(Run::read).collect()
+    let mut runs: Vec<Run> =
+        run_directories(paths)?.into_par_iter().map(Run::read).collect::<Result<_, _>>()?;
+    tell_apart(runs.iter_mut().map(|run| (run.path.clone(), &mut run.manifest)));
+    Ok(runs)
 }
 
 fn is_run(path: &Path) -> bool {

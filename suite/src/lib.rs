@@ -17,6 +17,7 @@ pub mod format;
 pub mod frames;
 pub mod journal;
 pub mod message;
+pub mod printable;
 pub mod profile;
 pub mod protocol;
 pub mod python;

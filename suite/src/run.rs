@@ -293,6 +293,9 @@ pub type GroupSizes = BTreeMap<String, BTreeMap<String, usize>>;
 pub struct Host {
     /// Operating system and architecture.
     pub platform: String,
+    /// Kind of processor as the system names it; `None` where it does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<String>,
     /// Logical cores.
     pub cores: usize,
     /// GPUs that the model runs on, wherever they are; `None` where nobody said.

@@ -1,5 +1,7 @@
 //! LaTeX tables with booktabs.
 
+use paravt_suite::printable::printable_line;
+
 use super::{Export, ExportError};
 use crate::table::Table;
 
@@ -16,7 +18,7 @@ impl Export for Latex {
             table.headings.iter().map(|heading| if heading.kind.is_number() { 'r' } else { 'l' }).collect();
         let line = |cells: Vec<String>| format!("{} \\\\\n", cells.join(" & "));
         let mut out =
-            format!("% {}\n\\begin{{tabular}}{{{align}}}\n\\toprule\n", table.title.replace('\n', " "));
+            format!("% {}\n\\begin{{tabular}}{{{align}}}\n\\toprule\n", printable_line(&table.title));
         out.push_str(&line(table.headings.iter().map(|heading| escape(heading.title)).collect()));
         out.push_str("\\midrule\n");
         for row in table.shown() {
@@ -30,7 +32,7 @@ impl Export for Latex {
 /// Every character that means something to LaTeX as the character itself.
 fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    for character in text.chars() {
+    for character in printable_line(text).chars() {
         match character {
             '&' | '%' | '$' | '#' | '_' | '{' | '}' => out.extend(['\\', character]),
             '\\' => out.push_str("\\textbackslash{}"),
@@ -38,7 +40,9 @@ fn escape(text: &str) -> String {
             '^' => out.push_str("\\textasciicircum{}"),
             '<' => out.push_str("\\textless{}"),
             '>' => out.push_str("\\textgreater{}"),
-            '\n' | '\r' => out.push(' '),
+            // The brackets of a control character's code, which pdfTeX does not have.
+            '⟨' => out.push('['),
+            '⟩' => out.push(']'),
             _ => out.push(character),
         }
     }

@@ -1,5 +1,7 @@
 //! Markdown tables for pull requests.
 
+use paravt_suite::printable::printable;
+
 use super::{Export, ExportError};
 use crate::table::Table;
 
@@ -32,12 +34,12 @@ pub fn markdown(table: &Table) -> String {
 /// Keeps titles, labels and reasons from breaking the table or becoming markup.
 pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    for character in text.chars() {
+    for character in printable(text).chars() {
         match character {
             '\\' | '|' | '`' | '*' | '[' | ']' => out.extend(['\\', character]),
             '<' => out.push_str("&lt;"),
             '&' => out.push_str("&amp;"),
-            '\n' | '\r' => out.push(' '),
+            '\n' | '\t' => out.push(' '),
             _ => out.push(character),
         }
     }

@@ -1,19 +1,34 @@
-//! A baseline: what a run measured, sample by sample, and the rule that later runs are held to.
+//! A baseline: what runs measured, sample by sample, and the rule that later runs are judged by.
+//!
+//! ```text
+//! {"version":2,"sha256":"…","body":{"rule":…,"splits":[{"manifest":…,"n":16,"records":[…]}],…}}
+//! ```
+//!
+//! The hash is over the bytes of `body`: a baseline that was cut, doubled or edited by hand is refused. The
+//! counts and ranges inside are checked as well.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use paravt_suite::record::Record;
-use paravt_suite::run::Manifest;
+use paravt_suite::journal::write_atomic;
+use paravt_suite::record::{RECORD_VERSION, Record, Transcript, hex};
+use paravt_suite::run::{Manifest, RUN_VERSION};
+use paravt_suite::sample::Question;
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use sha2::{Digest as _, Sha256};
 
 use super::benches::Estimate;
-use crate::runs::Run;
+use super::seeds::Seeds;
+use super::{Rule, ScoreRule, measurement};
+use crate::decide::Lost;
+use crate::runs::{ReportError, Run, check_record};
 use crate::training::Training;
 
 /// Version of the file.
-const VERSION: u32 = 1;
+const VERSION: u64 = 2;
 
-/// Why a gate cannot judge.
+/// Why a gate cannot judge, or cannot make a baseline.
 #[derive(Debug, thiserror::Error)]
 pub enum GateError {
     /// A file cannot be read or written.
@@ -32,103 +47,247 @@ pub enum GateError {
         /// Why.
         message: String,
     },
-}
-
-/// What counts as a regression.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Rule {
-    /// Points that a score may drop.
-    pub drop_points: f64,
-    /// Ratio of seconds that is still no slowdown; `None` does not look at speed.
-    pub slower: Option<f64>,
-    /// Errors that a run may have beyond the baseline's.
-    pub more_errors: usize,
-}
-
-impl Default for Rule {
-    fn default() -> Self {
-        Self { drop_points: 1.0, slower: Some(1.5), more_errors: 0 }
-    }
+    /// The rule of a baseline makes no sense.
+    #[error("{0}")]
+    Rule(String),
+    /// A run that cannot be a baseline.
+    #[error("{run}: cannot be a baseline: {why}")]
+    Unfit {
+        /// The run.
+        run: String,
+        /// Why.
+        why: String,
+    },
+    /// The records of a run do not belong together.
+    #[error(transparent)]
+    Run(#[from] ReportError),
 }
 
 /// The file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Baseline {
-    version: u32,
     /// The rule.
     pub rule: Rule,
-    /// One entry per split.
+    /// One entry per run.
     pub splits: Vec<Split>,
+    /// Scores of several training seeds, where the rule is [`ScoreRule::Seeds`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seeds: Option<Seeds>,
     /// Criterion's estimates.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub benches: Vec<Estimate>,
 }
 
-/// One split.
+/// One run of one split.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Split {
-    /// What was run; without the command line, whose paths are the machine's business.
+    /// What was run; without what is the machine's business.
     pub manifest: Manifest,
-    /// Samples with an error.
-    pub errors: usize,
+    /// Samples.
+    pub n: usize,
+    /// Samples without a full answer.
+    pub lost: Lost,
     /// Every sample with what the checks need: the transcript is left out.
     pub records: Vec<Record>,
 }
 
+#[derive(Deserialize)]
+struct Version {
+    version: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+struct File<'a> {
+    version: u64,
+    sha256: String,
+    #[serde(borrow)]
+    body: &'a RawValue,
+}
+
 impl Baseline {
     /// The baseline that runs make.
-    pub fn of(runs: &[Run], rule: Rule, benches: Vec<Estimate>) -> Self {
-        let splits = runs.iter().map(Split::of).collect();
-        Self { version: VERSION, rule, splits, benches }
+    ///
+    /// # Errors
+    /// A rule without sense; a run that is incomplete, failed, or cannot be told from another one.
+    pub fn of(runs: &[Run], rule: Rule, benches: Vec<Estimate>) -> Result<Self, GateError> {
+        rule.check().map_err(GateError::Rule)?;
+        if runs.is_empty() && benches.is_empty() {
+            return Err(GateError::Rule("a baseline needs a run or a bench".to_owned()));
+        }
+        for run in runs {
+            fit(run, &rule)?;
+        }
+        if rule.score == ScoreRule::Seeds {
+            let seeds = Seeds::of(runs)?;
+            return Ok(Self { rule, splits: Vec::new(), seeds: Some(seeds), benches });
+        }
+        for (number, run) in runs.iter().enumerate() {
+            let same = |other: &&Run| {
+                measurement::differences(&other.manifest, &run.manifest, &rule).is_empty()
+            };
+            if let Some(other) = runs[..number].iter().find(same) {
+                return Err(unfit(run, &format!("it is the same measurement as {}; give one", name(other))));
+            }
+        }
+        Ok(Self { rule, splits: runs.iter().map(Split::of).collect(), seeds: None, benches })
     }
 
     /// Reads the file.
     ///
     /// # Errors
-    /// It is not there, of another version, or damaged.
+    /// It is not there, of another version, or was changed since it was written.
     pub fn read(path: &Path) -> Result<Self, GateError> {
         let bytes = std::fs::read(path).map_err(|source| GateError::Io { path: path.to_owned(), source })?;
-        let damaged = |message: String| GateError::Damaged { path: path.to_owned(), message };
-        let baseline: Self = serde_json::from_slice(&bytes).map_err(|error| damaged(error.to_string()))?;
-        if baseline.version != VERSION {
-            return Err(damaged(format!("version {}, this build reads {VERSION}", baseline.version)));
-        }
+        let (baseline, _) = Self::parse(&bytes)
+            .map_err(|message| GateError::Damaged { path: path.to_owned(), message })?;
         Ok(baseline)
     }
 
-    /// Writes the file, one sample a line, so that a change of it can be read.
+    fn parse(bytes: &[u8]) -> Result<(Self, String), String> {
+        let again = "make it again with --write";
+        let Version { version } = serde_json::from_slice(bytes)
+            .map_err(|error| format!("not a baseline: {error}; {again}"))?;
+        if version > VERSION {
+            return Err(format!(
+                "written by a newer version (format {version}, this build reads {VERSION}); update paravt-bench"
+            ));
+        }
+        if version < VERSION {
+            return Err(format!("written by an older version (format {version}); {again}"));
+        }
+        let file: File<'_> = serde_json::from_slice(bytes).map_err(|error| format!("{error}; {again}"))?;
+        let hash = sha256(file.body.get());
+        if hash != file.sha256 {
+            return Err(format!("the file was changed after it was written: its hash differs; {again}"));
+        }
+        let baseline: Self =
+            serde_json::from_str(file.body.get()).map_err(|error| format!("{error}; {again}"))?;
+        baseline.verify().map_err(|message| format!("{message}; {again}"))?;
+        Ok((baseline, hash))
+    }
+
+    /// Writes the file, one sample a line, so that a change of it can be read. What is written is read
+    /// back before it takes the place of an older baseline.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// It cannot be written, or could not be read again.
     pub fn write(&self, path: &Path) -> Result<(), GateError> {
-        // Plain structs with string keys: serialising them cannot fail.
-        let text = serde_json::to_string(self).unwrap_or_default();
-        let text = text.replace("{\"version\":1,\"profile\"", "\n{\"version\":1,\"profile\"") + "\n";
-        std::fs::write(path, text).map_err(|source| GateError::Io { path: path.to_owned(), source })
+        let damaged = |message: String| GateError::Damaged { path: path.to_owned(), message };
+        let text = self.text().map_err(|error| damaged(format!("cannot be written: {error}")))?;
+        match Self::parse(text.as_bytes()) {
+            Ok((read, _)) if read == *self => {}
+            Ok(_) => return Err(damaged("not written: it would not read back as it is".to_owned())),
+            Err(message) => return Err(damaged(format!("not written: {message}"))),
+        }
+        Ok(write_atomic(path, text.as_bytes()).map_err(ReportError::from)?)
     }
+
+    /// SHA-256 of the content: the identity by which a history knows its baseline.
+    ///
+    /// # Errors
+    /// It cannot be written as JSON, which would be a mistake in this file.
+    pub fn hash(&self) -> Result<String, serde_json::Error> {
+        Ok(sha256(&self.body()?))
+    }
+
+    fn body(&self) -> Result<String, serde_json::Error> {
+        // One line per record: its opening brace follows a comma or the bracket of the list.
+        let mut body = format!("{{\"rule\":{},\n\"splits\":[", serde_json::to_string(&self.rule)?);
+        for (number, split) in self.splits.iter().enumerate() {
+            let comma = if number > 0 { "," } else { "" };
+            let manifest = serde_json::to_string(&split.manifest)?;
+            let lost = serde_json::to_string(&split.lost)?;
+            body += &format!("{comma}\n{{\"manifest\":{manifest},\"n\":{},\"lost\":{lost},\"records\":[", split.n);
+            let records: Vec<String> =
+                split.records.iter().map(serde_json::to_string).collect::<Result<_, _>>()?;
+            body += &format!("\n{}]}}", records.join(",\n"));
+        }
+        body += "]";
+        if let Some(seeds) = &self.seeds {
+            body += &format!(",\n\"seeds\":{}", serde_json::to_string(seeds)?);
+        }
+        if !self.benches.is_empty() {
+            body += &format!(",\n\"benches\":{}", serde_json::to_string(&self.benches)?);
+        }
+        Ok(body + "}")
+    }
+
+    fn text(&self) -> Result<String, serde_json::Error> {
+        let body = self.body()?;
+        let sha256 = sha256(&body);
+        let body = RawValue::from_string(body)?;
+        Ok(serde_json::to_string(&File { version: VERSION, sha256, body: &body })? + "\n")
+    }
+
+    fn verify(&self) -> Result<(), String> {
+        self.rule.check()?;
+        if (self.rule.score == ScoreRule::Seeds) != self.seeds.is_some() {
+            return Err("the rule and the scores of seeds do not belong together".to_owned());
+        }
+        self.seeds.iter().try_for_each(Seeds::verify)?;
+        self.benches.iter().try_for_each(Estimate::verify)?;
+        self.splits.iter().try_for_each(Split::verify)
+    }
+}
+
+fn sha256(text: &str) -> String {
+    hex(&Sha256::digest(text))
+}
+
+fn name(run: &Run) -> String {
+    format!("{} ({})", run.manifest.task.name, run.manifest.called())
+}
+
+fn unfit(run: &Run, why: &str) -> GateError {
+    GateError::Unfit { run: name(run), why: why.to_owned() }
+}
+
+/// Refuses a run that says nothing about what later runs should be.
+fn fit(run: &Run, rule: &Rule) -> Result<(), GateError> {
+    let summary = run.summary()?;
+    let (recorded, expected) = (run.records.len(), run.manifest.selection.expected);
+    if recorded != expected || expected == 0 {
+        return Err(unfit(run, &format!("it is incomplete: {recorded} of {expected} samples")));
+    }
+    if summary.n_errors == recorded {
+        return Err(unfit(run, "every sample failed"));
+    }
+    if let Some(why) = Lost::of(&run.records).beyond(&Lost::default()) {
+        return Err(unfit(run, &format!("{why}: mend the data or the server and run them again with --resume")));
+    }
+    if matches!(rule.score, ScoreRule::Exact { .. }) && run.manifest.plan.temperature > 0.0 {
+        let temperature = run.manifest.plan.temperature;
+        return Err(unfit(
+            run,
+            &format!("--changed compares answers one by one, which needs temperature 0, not {temperature}"),
+        ));
+    }
+    Ok(())
 }
 
 impl Split {
     fn of(run: &Run) -> Self {
-        let mut manifest = run.manifest.clone();
-        manifest.command = Vec::new();
-        manifest.backend.details.clear();
         let bare = |record: &Record| {
             let mut record = record.clone();
-            record.transcript = paravt_suite::record::Transcript::default();
-            record.sample.question = paravt_suite::sample::Question::default();
+            let frame_loss = record.transcript.frame_loss.take().map(|_| "frames lost".to_owned());
+            record.transcript = Transcript { frame_loss, ..Transcript::default() };
+            record.sample.question = Question::default();
             record.sample.tags.clear();
             record.sample.video = record.sample.video.file_name().map(PathBuf::from).unwrap_or_default();
+            if let Some(error) = &mut record.error {
+                // A server's words may hold its address.
+                error.message.clear();
+            }
             record.measured.call_seconds.clear();
             record.measured.call_retries.clear();
             record
         };
         Self {
-            manifest,
-            errors: run.records.iter().filter(|record| record.error.is_some()).count(),
+            manifest: measurement::kept(&run.manifest),
+            n: run.records.len(),
+            lost: Lost::of(&run.records),
             records: run.records.iter().map(bare).collect(),
         }
     }
@@ -144,16 +303,29 @@ impl Split {
         }
     }
 
-    /// What keeps a run from being held against this one.
-    pub(super) fn differences(&self, run: &Manifest) -> Vec<String> {
-        let mut ours = self.manifest.clone();
-        // The same answers recorded and replayed are one measurement.
-        ours.backend.name.clone_from(&run.backend.name);
-        ours.differences(run)
-    }
-
-    /// Whether times can be compared.
-    pub(super) fn same_machine(&self, run: &Manifest) -> bool {
-        self.manifest.host == run.host && self.manifest.backend.name == run.backend.name
+    fn verify(&self) -> Result<(), String> {
+        let manifest = &self.manifest;
+        let task = &manifest.task.name;
+        if manifest.version > RUN_VERSION || self.records.iter().any(|record| record.version > RECORD_VERSION) {
+            return Err(format!("{task}: runs of a newer version; update paravt-bench"));
+        }
+        let (found, n, expected) = (self.records.len(), self.n, manifest.selection.expected);
+        if found != n || n != expected || n == 0 {
+            return Err(format!("{task}: {found} records where {n} were written and {expected} were run"));
+        }
+        // The model calls are left out, so that aborted ones can be counted no more.
+        let again = Lost { aborted: self.lost.aborted, rows: self.lost.rows, ..Lost::of(&self.records) };
+        if again != self.lost || self.lost.rows > n {
+            return Err(format!("{task}: the counts of lost samples do not belong to its records"));
+        }
+        let uids: BTreeSet<&str> = self.records.iter().map(|record| record.sample.uid.as_str()).collect();
+        if uids.len() != found {
+            return Err(format!("{task}: a sample stands in it twice"));
+        }
+        for record in &self.records {
+            let of = |message: String| format!("{task}: sample `{}`: {message}", record.sample.uid);
+            check_record(manifest, record).map_err(of)?;
+        }
+        Ok(())
     }
 }

@@ -6,7 +6,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::baseline::GateError;
-use super::{Check, Status, judge};
+use super::{Check, Status, Timing, speed};
+
+/// Name of the group of checks.
+const GROUP: &str = "benches";
 
 /// One benchmark's mean time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -18,6 +21,17 @@ pub struct Estimate {
     pub mean: f64,
     /// Its 95 % interval.
     pub interval: (f64, f64),
+}
+
+impl Estimate {
+    /// What cannot be, in words.
+    pub(super) fn verify(&self) -> Result<(), String> {
+        let (low, high) = self.interval;
+        match 0.0 < low && low <= self.mean && self.mean <= high && high.is_finite() {
+            true => Ok(()),
+            false => Err(format!("bench {}: {} ns within {low}..{high} cannot be a mean time", self.name, self.mean)),
+        }
+    }
 }
 
 /// Reads `*/new/estimates.json` below criterion's folder, by name.
@@ -53,26 +67,43 @@ fn read(path: &Path, name: String) -> Result<Estimate, GateError> {
     let mean = &value["mean"];
     let bound = |name: &str| mean["confidence_interval"][name].as_f64();
     match (mean["point_estimate"].as_f64(), bound("lower_bound"), bound("upper_bound")) {
-        (Some(mean), Some(low), Some(high)) => Ok(Estimate { name, mean, interval: (low, high) }),
-        _ => Err(damaged("no mean with an interval")),
+        (Some(mean), Some(low), Some(high)) => {
+            let estimate = Estimate { name, mean, interval: (low, high) };
+            estimate.verify().map_err(|message| damaged(&message))?;
+            Ok(estimate)
+        }
+        _ => Err(damaged("has no mean with an interval")),
     }
 }
 
-/// The ratio's interval is taken from the ends of both: wider than 95 %, so that noise on a shared
-/// machine makes no failure.
-pub(super) fn check(baseline: &[Estimate], now: &[Estimate], slower: Option<f64>) -> Vec<Check> {
-    let Some(limit) = slower else { return Vec::new() };
-    let one = |before: &Estimate| {
-        let (status, message) = match now.iter().find(|estimate| estimate.name == before.name) {
-            None => (Status::Undecided, "the bench was not run".to_owned()),
-            Some(now) => {
-                let (low, high) = (now.interval.0 / before.interval.1, now.interval.1 / before.interval.0);
-                let ratio = now.mean / before.mean;
-                let message = format!("{ratio:.2} times the time, {low:.2}..{high:.2}; limit {limit:.2}");
-                (judge(high <= limit, low > limit), message)
-            }
+/// Judges benches by the history. A bench that the baseline names and nobody ran decides nothing; one that
+/// it does not name is shown as new.
+pub(super) fn check(
+    baseline: &[Estimate],
+    now: &[Estimate],
+    past: impl Fn(&str) -> Option<Vec<f64>>,
+) -> (Vec<Check>, Vec<Timing>) {
+    let (mut checks, mut timings) = (Vec::new(), Vec::new());
+    for estimate in now {
+        let milliseconds = estimate.mean / 1e6;
+        let mut say = |status, message: &str| checks.push(Check::new(GROUP, &estimate.name, status, message));
+        let Some(before) = baseline.iter().find(|before| before.name == estimate.name) else {
+            say(Status::Skipped, &format!("{milliseconds:.3} ms; new, no baseline: add it with --write"));
+            continue;
         };
-        Check { group: "benches".to_owned(), name: before.name.clone(), status, message }
-    };
-    baseline.iter().map(one).collect()
+        let ratio = estimate.mean / before.mean;
+        let name = format!("{GROUP}/{}", estimate.name);
+        match past(&name) {
+            None => say(Status::Skipped, &format!("{milliseconds:.3} ms, {ratio:.2} times the baseline's; no history given")),
+            Some(past) => {
+                let (status, message, timing) = speed::judge(&name, "ms", milliseconds, &past);
+                say(status, &format!("{message}; {ratio:.2} times the baseline's"));
+                timings.push(timing);
+            }
+        }
+    }
+    for before in baseline.iter().filter(|before| now.iter().all(|now| now.name != before.name)) {
+        checks.push(Check::new(GROUP, &before.name, Status::Undecided, "the bench was not run"));
+    }
+    (checks, timings)
 }

@@ -1,32 +1,49 @@
-//! The regression gate: a run against a baseline, by a rule that the baseline declares.
+//! The regression gate: runs against a baseline, by a rule that the baseline declares.
 //!
-//! Every check passes, fails or stays undecided; nothing is judged by a point estimate alone:
+//! Every run is judged against the entry of its split that measured the same thing. Every check passes,
+//! fails or stays undecided; no score is judged by a point estimate:
 //!
-//! - **score**: paired on the same samples. Fails when the whole 95 % interval of the difference lies
-//!   below `-drop_points`, passes when all of it lies above, else undecided.
-//! - **errors**: fails with more than `more_errors` errors above the baseline's.
-//! - **speed**: geometric mean of the paired ratios of seconds. Fails when its whole interval lies
-//!   above `slower`, passes when all of it lies below; skipped on another machine.
-//! - **complete**: a run with samples missing decides nothing.
-//! - **same measurement**: another protocol hash, profile, plan, data or model is never compared.
+//! - **same measurement**: another protocol, profile, plan, data, selection, engine, number type or model
+//!   is never compared, and what differs is listed. A split that only the baseline or only the runs have is
+//!   named and leaves the whole undecided.
+//! - **complete**: a run with samples missing decides nothing, and no further check is made of it.
+//! - **errors**, **lost frames**: fail with more than `more_errors` or `more_lost` beyond the baseline's.
+//! - **score**: by the rule's [`ScoreRule`]: answers one by one for a deterministic run; else the paired
+//!   effect by [`crate::decide`] with a margin of `drop_points`, all runs as one family; or the spread over
+//!   training seeds.
+//! - **speed**: by the history of checks on machines of the same kind ([`Entry`]); undecided, which fails
+//!   nothing, until there are enough entries.
 
 mod baseline;
 mod benches;
 mod history;
 mod junit;
+mod measurement;
+mod rule;
+mod score;
+mod seeds;
 mod show;
+mod speed;
 
+use paravt_suite::printable::printable_line;
+use paravt_suite::run::Manifest;
 use serde::{Deserialize, Serialize};
 
-use crate::compare::Pairs;
+use crate::decide::Lost;
 use crate::runs::{ReportError, Run};
-use crate::statistics::paired_mean;
+use baseline::Split;
 
-pub use baseline::{Baseline, GateError, Rule};
+pub use baseline::{Baseline, GateError};
 pub use benches::{Estimate, read_estimates};
-pub use history::{Entry, append};
+pub use history::{Entry, History, append, read as read_history};
 pub use junit::junit;
+pub use rule::{Rule, ScoreRule};
+pub use seeds::Seeds;
 pub use show::{markdown, terminal};
+pub use speed::ENTRIES;
+
+const NOT_RUN: &str = "the baseline has this split, and it was not run";
+const NOT_IN_BASELINE: &str = "the baseline does not have this split: add it with --write";
 
 /// What a check says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -43,7 +60,7 @@ pub enum Status {
 }
 
 impl Status {
-    /// For people.
+    /// As it is shown.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Skipped => "skipped",
@@ -67,13 +84,40 @@ pub struct Check {
     pub message: String,
 }
 
+impl Check {
+    /// A check, with nothing in it that a terminal obeys: names come from runs that others made.
+    fn new(group: &str, name: &str, status: Status, message: &str) -> Self {
+        let line = |text: &str| printable_line(text).into_owned();
+        Self { group: line(group), name: line(name), status, message: line(message) }
+    }
+}
+
 /// All checks.
 #[derive(Debug, Clone, Serialize)]
 pub struct Verdict {
-    /// In the order of the baseline.
+    /// In the order of the runs; what was not run at the end.
     pub checks: Vec<Check>,
-    /// What the history remembers of each split.
+    /// What the history remembers of each run.
     pub scores: Vec<Score>,
+    /// Times, likewise.
+    pub timings: Vec<Timing>,
+    /// Hash of the baseline.
+    pub baseline: String,
+    /// Kind of machine that all runs were made on.
+    pub host: Option<String>,
+}
+
+/// Seconds per sample of a run, or milliseconds of a bench.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Timing {
+    /// Run or bench.
+    pub name: String,
+    /// The time; milliseconds for a bench.
+    pub seconds: f64,
+    /// Judged slower than its past, which keeps it out of what later times are compared with.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub slower: bool,
 }
 
 /// A split's score beside its baseline, in percent and points.
@@ -97,99 +141,168 @@ impl Verdict {
     }
 }
 
-/// Holds runs and criterion estimates against a baseline.
+/// Judges runs and criterion's estimates against a baseline. Without a history no time is judged.
 ///
 /// # Errors
-/// The records cannot be paired.
+/// The records of a run do not belong together.
 pub fn check(
     baseline: &Baseline,
     runs: &[Run],
     estimates: Option<&[Estimate]>,
+    history: Option<&[Entry]>,
 ) -> Result<Verdict, ReportError> {
-    let mut verdict = Verdict { checks: Vec::new(), scores: Vec::new() };
-    for split in &baseline.splits {
-        let task = &split.manifest.task.name;
-        let mut say = |name: &str, status, message: String| {
-            verdict.checks.push(Check { group: task.clone(), name: name.to_owned(), status, message });
-        };
-        let Some(run) = runs.iter().find(|run| run.manifest.task.name == *task) else {
-            say("same measurement", Status::Undecided, "the split was not run".to_owned());
-            continue;
-        };
-        let differences = split.differences(&run.manifest);
-        if !differences.is_empty() {
-            let message = format!("not compared: {}", differences.join("; "));
-            say("same measurement", Status::Undecided, message);
-            continue;
-        }
-        say(
-            "same measurement",
-            Status::Pass,
-            "profile, protocol, plan, data and model are the same".to_owned(),
-        );
-        let (recorded, expected) = (run.records.len(), run.manifest.selection.expected);
-        let complete = if recorded == expected { Status::Pass } else { Status::Undecided };
-        say("complete", complete, format!("{recorded} of {expected} samples"));
-        let (errors, before) =
-            (run.records.iter().filter(|record| record.error.is_some()).count(), split.errors);
-        let allowed = before + baseline.rule.more_errors;
-        let status = if errors > allowed { Status::Fail } else { Status::Pass };
-        say("errors", status, format!("{errors}, baseline {before}, allowed {allowed}"));
-
-        let pairs = Pairs::of(&split.run(), run)?;
-        let Some(mean) = paired_mean(&pairs.differences()?) else {
-            say("score", Status::Undecided, "no sample in common".to_owned());
-            continue;
-        };
-        let points = |share: f64| 100.0 * share;
-        let (low, high) = (points(mean.interval.0), points(mean.interval.1));
-        let limit = -baseline.rule.drop_points;
-        // At the limit itself the rule is kept: a run equal to its baseline passes with a limit of 0.
-        let status = judge(low >= limit, high < limit);
-        let means = pairs.means()?;
-        let message = format!(
-            "{:.1} after {:.1}: {:+.1} points, 95 % {low:+.1}..{high:+.1}, {} pairs; limit {limit:+.1}",
-            points(means.b),
-            points(means.a),
-            points(mean.difference),
-            pairs.len()
-        );
-        say("score", status, message);
-        let (status, message) = speed(baseline, split.same_machine(&run.manifest), &pairs)?;
-        say("speed", status, message);
-        verdict.scores.push(Score {
-            task: task.clone(),
-            score: points(means.b),
-            difference: points(mean.difference),
-            interval: (low, high),
-        });
+    let hosts: Vec<String> = runs.iter().map(|run| measurement::host_fingerprint(&run.manifest)).collect();
+    let mut verdict = Verdict {
+        checks: Vec::new(),
+        scores: Vec::new(),
+        timings: Vec::new(),
+        // Plain structs with string keys: serialising them cannot fail.
+        baseline: baseline.hash().unwrap_or_default(),
+        host: hosts.first().filter(|first| hosts.iter().all(|host| host == *first)).cloned(),
+    };
+    let past = {
+        let (baseline, host) = (verdict.baseline.clone(), verdict.host.clone());
+        move |name: &str| Some(speed::past(history?, &baseline, host.as_deref().unwrap_or_default(), name))
+    };
+    match &baseline.seeds {
+        Some(seeds) => seeds.check(runs, &baseline.rule, &mut verdict)?,
+        None => splits(baseline, runs, &past, &mut verdict)?,
     }
     if let Some(estimates) = estimates {
-        verdict.checks.extend(benches::check(&baseline.benches, estimates, baseline.rule.slower));
+        let (checks, timings) = benches::check(&baseline.benches, estimates, past);
+        verdict.checks.extend(checks);
+        verdict.timings.extend(timings);
     }
     Ok(verdict)
 }
 
-fn judge(pass: bool, fail: bool) -> Status {
-    match (pass, fail) {
-        (true, _) => Status::Pass,
-        (_, true) => Status::Fail,
-        _ => Status::Undecided,
+/// Judges every run against its entry, and names entries without a run.
+fn splits(
+    baseline: &Baseline,
+    runs: &[Run],
+    past: &impl Fn(&str) -> Option<Vec<f64>>,
+    verdict: &mut Verdict,
+) -> Result<(), ReportError> {
+    let rule = &baseline.rule;
+    let mut judged = vec![false; baseline.splits.len()];
+    let mut fit = Vec::new();
+    for run in runs {
+        let group = group(runs, run);
+        match entry(baseline, run) {
+            Found::Entry(index) => {
+                judged[index] = true;
+                let split = &baseline.splits[index];
+                let before = (split.lost.failed, split.lost.frame_less);
+                if preliminary(&group, &split.manifest, before, run, rule, &mut verdict.checks) {
+                    fit.push((group, split, run));
+                }
+            }
+            Found::Nothing(indices, message) => {
+                // An entry that was run as something else is named once.
+                indices.into_iter().for_each(|index| judged[index] = true);
+                verdict.checks.push(Check::new(&group, "same measurement", Status::Undecided, &message));
+            }
+        }
+    }
+    for ((check, score), (group, _, run)) in score::judge(&fit, rule.score)?.into_iter().zip(&fit) {
+        verdict.checks.push(check);
+        verdict.scores.extend(score);
+        speed(run, group, past, verdict);
+    }
+    for (split, judged) in baseline.splits.iter().zip(judged) {
+        if !judged {
+            let task = &split.manifest.task.name;
+            let several = baseline.splits.iter().filter(|other| other.manifest.task.name == *task).count() > 1;
+            let group = if several { format!("{task} ({})", split.manifest.called()) } else { task.clone() };
+            verdict.checks.push(Check::new(&group, "same measurement", Status::Undecided, NOT_RUN));
+        }
+    }
+    Ok(())
+}
+
+/// What the checks of a run are called: its split, and its own name where the split was run several times.
+fn group(runs: &[Run], run: &Run) -> String {
+    let task = &run.manifest.task.name;
+    let several = runs.iter().filter(|other| other.manifest.task.name == *task).count() > 1;
+    if several { format!("{task} ({})", run.manifest.called()) } else { task.clone() }
+}
+
+/// Which entry of the baseline a run is judged against.
+enum Found {
+    Entry(usize),
+    /// None: the entry that comes nearest, if any, and why not.
+    Nothing(Option<usize>, String),
+}
+
+fn entry(baseline: &Baseline, run: &Run) -> Found {
+    let of_split = baseline.splits.iter().enumerate().filter(|(_, split)| {
+        split.manifest.task.name == run.manifest.task.name
+    });
+    let differences = |split: &Split| measurement::differences(&split.manifest, &run.manifest, &baseline.rule);
+    let nearest = of_split.map(|(index, split)| (differences(split), index)).min_by_key(|(found, _)| found.len());
+    match nearest {
+        None => Found::Nothing(None, NOT_IN_BASELINE.to_owned()),
+        Some((found, index)) if found.is_empty() => Found::Entry(index),
+        Some((found, index)) => {
+            Found::Nothing(Some(index), format!("not the same measurement: {}", found.join("; ")))
+        }
     }
 }
 
-fn speed(baseline: &Baseline, same_machine: bool, pairs: &Pairs) -> Result<(Status, String), ReportError> {
-    let Some(limit) = baseline.rule.slower else {
-        return Ok((Status::Skipped, "the rule sets no limit".to_owned()));
+/// Seconds per sample against the history.
+fn speed(run: &Run, group: &str, past: &impl Fn(&str) -> Option<Vec<f64>>, verdict: &mut Verdict) {
+    let seconds: f64 = run.records.iter().map(|record| record.measured.seconds).sum();
+    let mean = seconds / run.records.len().max(1) as f64;
+    let (status, message) = match past(group) {
+        None => (Status::Skipped, "no history given: --history".to_owned()),
+        Some(_) if verdict.host.is_none() => (Status::Skipped, "runs of several kinds of machines".to_owned()),
+        Some(_) if mean <= 0.0 => (Status::Skipped, "no times recorded".to_owned()),
+        Some(past) => {
+            let (status, message, timing) = speed::judge(group, "s per sample", mean, &past);
+            verdict.timings.push(timing);
+            (status, message)
+        }
     };
-    if !same_machine {
-        return Ok((Status::Skipped, "another machine than the baseline's".to_owned()));
+    verdict.checks.push(Check::new(group, "speed", status, &message));
+}
+
+/// The checks before the score: whether the run may be judged at all. `before` are the baseline's failed
+/// samples and those without frames.
+fn preliminary(
+    group: &str,
+    baseline: &Manifest,
+    before: (usize, usize),
+    run: &Run,
+    rule: &Rule,
+    checks: &mut Vec<Check>,
+) -> bool {
+    let mut say = |name, status, message: &str| checks.push(Check::new(group, name, status, message));
+    let differences = measurement::differences(baseline, &run.manifest, rule);
+    if !differences.is_empty() {
+        let message = format!("not the same measurement: {}", differences.join("; "));
+        say("same measurement", Status::Undecided, &message);
+        return false;
     }
-    let Some(mean) = paired_mean(&pairs.log_ratios()?) else {
-        return Ok((Status::Skipped, "no times".to_owned()));
-    };
-    let (low, high) = (mean.interval.0.exp(), mean.interval.1.exp());
-    let message =
-        format!("{:.2} times the seconds, 95 % {low:.2}..{high:.2}; limit {limit:.2}", mean.difference.exp());
-    Ok((judge(high <= limit, low > limit), message))
+    say("same measurement", Status::Pass, "nothing that can change an answer differs");
+    let (recorded, expected) = (run.records.len(), run.manifest.selection.expected);
+    let message = format!("{recorded} of {expected} samples");
+    if recorded != expected {
+        say("complete", Status::Undecided, &format!("{message}: continue the run with --resume"));
+        return false;
+    }
+    say("complete", Status::Pass, &message);
+    let lost = Lost::of(&run.records);
+    for (name, now, before, more) in [
+        ("errors", lost.failed, before.0, rule.more_errors),
+        ("lost frames", lost.frame_less, before.1, rule.more_lost),
+    ] {
+        let allowed = before.saturating_add(more);
+        let status = if now > allowed { Status::Fail } else { Status::Pass };
+        say(name, status, &format!("{now}, baseline {before}, allowed {allowed}"));
+    }
+    let answered = lost.rows < lost.of;
+    if !answered {
+        say("score", Status::Undecided, "every sample failed, was aborted or lost its frames");
+    }
+    answered
 }

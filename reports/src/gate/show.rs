@@ -9,12 +9,12 @@ use crate::forms::fold_lines;
 fn headline(status: Status) -> &'static str {
     match status {
         Status::Fail => "FAIL: worse than the baseline",
-        Status::Undecided => "UNDECIDED: the data cannot tell",
+        Status::Undecided => "UNDECIDED: a check could not be decided",
         Status::Pass | Status::Skipped => "pass: no regression",
     }
 }
 
-/// For a terminal.
+/// The verdict for a terminal.
 pub fn terminal(verdict: &Verdict) -> String {
     let mut out = format!("{}\n", headline(verdict.status()));
     for check in &verdict.checks {
@@ -24,7 +24,7 @@ pub fn terminal(verdict: &Verdict) -> String {
     fold_lines(&out)
 }
 
-/// For a pull request.
+/// The verdict for a pull request.
 pub fn markdown(verdict: &Verdict) -> String {
     let mut out = format!("**{}**\n\n| | split | check | |\n|---|---|---|---|\n", headline(verdict.status()));
     for check in &verdict.checks {

@@ -12,7 +12,7 @@ mod svg;
 mod thumbnails;
 mod visible;
 
-pub use thumbnails::{Thumbnail, Thumbnails};
+pub use thumbnails::{Thumbnail, Thumbnails, Videos};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

@@ -1,7 +1,10 @@
 //! Frames as small JPEG files beside the page: those of the overview and of each crop, by the rules
 //! that chose them for the model.
+//!
+//! A journal may come from somebody else, and the paths in it are never opened: the caller says where the
+//! video of a sample lies in its own copy of the data.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use paravt_media::{Frame, MediaError, VideoFile, VideoRequest, encode_jpeg};
@@ -29,7 +32,12 @@ pub struct Thumbnails {
     found: BTreeMap<Key, Vec<Thumbnail>>,
     /// Videos of which nothing could be read.
     pub unreadable: usize,
+    /// Videos that the caller's data does not have.
+    pub unknown: usize,
 }
+
+/// Where the video of a sample lies on this machine: by split and uid.
+pub type Videos = BTreeMap<(String, String), PathBuf>;
 
 /// A video and a window in milliseconds; the whole video without.
 type Key = (PathBuf, Option<(i64, i64)>);
@@ -48,16 +56,22 @@ fn windows(record: &Record) -> impl Iterator<Item = (f64, f64)> {
 }
 
 impl Thumbnails {
-    /// Decodes and writes the thumbnails of all runs below `dir/frames`. A video that cannot be read
-    /// has none and is counted.
+    /// Decodes and writes the thumbnails of all runs below `dir/frames`. A video that is not in `videos`
+    /// or cannot be read has none and is counted.
     ///
     /// # Errors
     /// A file cannot be written.
-    pub fn write(runs: &[Run], dir: &Path) -> std::io::Result<Self> {
+    pub fn write(runs: &[Run], videos: &Videos, dir: &Path) -> std::io::Result<Self> {
         let mut wanted: BTreeMap<&Path, BTreeMap<Key, VideoRequest>> = BTreeMap::new();
+        let mut unknown: BTreeSet<&Path> = BTreeSet::new();
         for run in runs {
             for record in &run.records {
-                let requests = wanted.entry(&record.sample.video).or_default();
+                let sample = (run.manifest.task.name.clone(), record.sample.uid.clone());
+                let Some(video) = videos.get(&sample) else {
+                    unknown.insert(&record.sample.video);
+                    continue;
+                };
+                let requests = wanted.entry(video).or_default();
                 let reader = run.manifest.plan.switches.reader;
                 let overview = VideoRequest::overview(run.manifest.plan.nframes).with_reader(reader);
                 requests.insert(key(record, None), small(overview));
@@ -73,7 +87,7 @@ impl Thumbnails {
             .map(|(number, (video, requests))| of_video(number, video, requests, dir))
             .collect::<std::io::Result<Vec<_>>>()?;
         let unreadable = written.iter().filter(|found| found.is_empty()).count();
-        Ok(Self { found: written.into_iter().flatten().collect(), unreadable })
+        Ok(Self { found: written.into_iter().flatten().collect(), unreadable, unknown: unknown.len() })
     }
 
     /// Those of a sample's overview.
@@ -97,6 +111,10 @@ fn of_video(
     requests: BTreeMap<Key, VideoRequest>,
     dir: &Path,
 ) -> std::io::Result<Vec<(Key, Vec<Thumbnail>)>> {
+    // Opening a named pipe would wait for a writer for ever.
+    if !video.is_file() {
+        return Ok(Vec::new());
+    }
     let Ok(file) = VideoFile::open(video) else { return Ok(Vec::new()) };
     std::fs::create_dir_all(dir.join(format!("frames/v{number}")))?;
     let mut found = Vec::new();

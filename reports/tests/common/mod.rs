@@ -93,7 +93,7 @@ pub fn manifest(task: TaskSpec, profile: Profile, expected: usize) -> Manifest {
             groups: GroupSizes::new(),
             whole: None,
         },
-        host: Host { platform: "any".into(), cores: 1, gpus: Some(2), ffmpeg: "none".into() },
+        host: Host { platform: "any".into(), cpu: None, cores: 1, gpus: Some(2), ffmpeg: "none".into() },
         continued_by: vec![],
         started_at: 0.0,
         ended_at: Some(1800.0),

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use paravt_reports::compare::{compare, markdown, tables, terminal};
 use paravt_reports::page::{self, Thumbnails};
-use paravt_reports::{Report, Run, export, find_runs};
+use paravt_reports::{Report, Run, export, find_runs, tell_apart};
 
 use crate::exit::Exit;
 
@@ -28,11 +28,30 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
     Ok(Exit::Ok)
 }
 
+/// Refuses a folder with two runs of a split: which of them is meant?
+fn one_of_each(folder: &Path, runs: &[Run]) -> anyhow::Result<()> {
+    for (number, run) in runs.iter().enumerate() {
+        let task = &run.manifest.task.name;
+        if let Some(other) = runs[..number].iter().find(|other| other.manifest.task.name == *task) {
+            anyhow::bail!(
+                "{}: two runs of {task}, {} and {}; name one of their folders",
+                folder.display(),
+                other.manifest.called(),
+                run.manifest.called()
+            );
+        }
+    }
+    Ok(())
+}
+
 /// Prints the comparison of two runs or folders of runs, and writes it into a folder.
 fn write(a: &Path, b: &Path, out: Option<&Path>) -> anyhow::Result<()> {
     let mut runs = find_runs(&[a.to_owned()])?;
+    one_of_each(a, &runs)?;
     let first = runs.len();
     runs.extend(find_runs(&[b.to_owned()])?);
+    one_of_each(b, &runs[first..])?;
+    tell_apart(runs.iter_mut().map(|run| (run.path.clone(), &mut run.manifest)));
     let ablation = compare(&runs[..first], &runs[first..])?;
     print!("{}", terminal(&ablation));
     let Some(dir) = out else { return Ok(()) };

@@ -1,13 +1,18 @@
 //! `paravt-bench report`: finished runs beside the published numbers, for people and machines.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use paravt_reports::page::Thumbnails;
+use paravt_reports::page::{Thumbnails, Videos};
 use paravt_reports::study::Study;
-use paravt_reports::{Format, Json, Markdown, Report, Terminal, export, find_runs, page};
+use paravt_reports::{Format, Json, Markdown, Report, Run, Terminal, export, find_runs, page};
+use paravt_suite::profile::Profile;
+use paravt_suite::sample::Sample;
+use paravt_suite::task::DataRoot;
 
 use crate::exit::Exit;
+use crate::registry::{self, DataArgs};
 
 /// Flags of `report`.
 #[derive(clap::Args)]
@@ -23,9 +28,12 @@ pub struct Args {
     /// LaTeX and Parquet [default: none, the report is only printed].
     #[arg(short, long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// With -o: decode small frames of every sample's overview and crops and show them in the page.
+    /// With -o: decode small frames of every sample's overview and crops and show them in the page. The
+    /// videos are those of the data root; paths in a run are never opened.
     #[arg(long, requires = "out")]
     frames: bool,
+    #[command(flatten)]
+    data: DataArgs,
 }
 
 /// Runs the command.
@@ -36,15 +44,17 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
         print!("{}", Terminal.render(&report));
         return Ok(exit(&report));
     };
-    write(&args.runs, args.paper_row.as_deref(), dir, args.frames, None)
+    let root = args.frames.then(|| args.data.root()).transpose()?;
+    write(&args.runs, args.paper_row.as_deref(), dir, root.as_ref(), None)
 }
 
-/// Writes page and tables of runs into a folder, and prints the report.
+/// Writes page and tables of runs into a folder, and prints the report. `frames` is the data root whose
+/// videos the page shows frames of.
 pub fn write(
     runs: &[PathBuf],
     paper_row: Option<&str>,
     dir: &Path,
-    frames: bool,
+    frames: Option<&DataRoot>,
     study: Option<Study>,
 ) -> anyhow::Result<Exit> {
     let runs = find_runs(runs)?;
@@ -53,11 +63,17 @@ pub fn write(
     std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
     export::write_all(&report.tables()?, &dir.join("tables"))?;
     let mut thumbnails = Thumbnails::default();
-    if frames {
-        thumbnails = Thumbnails::write(&runs, dir)
+    if let Some(root) = frames {
+        thumbnails = Thumbnails::write(&runs, &videos(&runs, root), dir)
             .with_context(|| format!("cannot write frames into {}", dir.display()))?;
         if thumbnails.unreadable > 0 {
             eprintln!("{} videos cannot be read: no frames of them in the page", thumbnails.unreadable);
+        }
+        if thumbnails.unknown > 0 {
+            eprintln!(
+                "{} videos are not in the data root: no frames of them in the page; name the root with --data",
+                thumbnails.unknown
+            );
         }
     }
     for (name, text) in [
@@ -69,6 +85,32 @@ pub fn write(
         std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
     }
     Ok(exit(&report))
+}
+
+/// Where the videos of these runs' samples lie below a data root. A split whose data is not there has
+/// none, which the caller counts.
+fn videos(runs: &[Run], root: &DataRoot) -> Videos {
+    let mut videos = Videos::new();
+    for task in registry::tasks() {
+        let name = &task.spec().name;
+        let profiles: BTreeSet<Profile> = runs
+            .iter()
+            .filter(|run| run.manifest.task.name == *name)
+            .map(|run| run.manifest.plan.profile)
+            .collect();
+        for profile in profiles {
+            let samples = match task.load(root, profile) {
+                Ok(dataset) => dataset.samples,
+                Err(error) => {
+                    eprintln!("{name}: no frames in the page: {error}");
+                    continue;
+                }
+            };
+            let video = |sample: Sample| ((name.clone(), sample.uid), sample.video);
+            videos.extend(samples.into_iter().map(video));
+        }
+    }
+    videos
 }
 
 fn exit(report: &Report) -> Exit {

@@ -47,6 +47,7 @@ pub fn build(launch: &Launch<'_>, selected: &Selected, common: &Common<'_>) -> a
         selection: selected.selection.clone(),
         host: Host {
             platform: format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
+            cpu: processor(),
             gpus: common.gpus,
             cores: std::thread::available_parallelism().map_or(1, usize::from),
             ffmpeg: paravt_media::ffmpeg_version(),
@@ -61,6 +62,13 @@ pub fn build(launch: &Launch<'_>, selected: &Selected, common: &Common<'_>) -> a
 pub fn described(backend: BackendInfo) -> BackendInfo {
     let details = backend.details.iter().map(|(key, value)| (key.clone(), redact::urls(value)));
     BackendInfo { model: redact::urls(&backend.model), details: details.collect(), ..backend }
+}
+
+/// Kind of processor, e.g. `AMD EPYC 7763 64-Core Processor`.
+fn processor() -> Option<String> {
+    let info = std::fs::read_to_string("/proc/cpuinfo").ok()?;
+    let line = info.lines().find(|line| line.starts_with("model name"))?;
+    line.split_once(':').map(|(_, name)| name.trim().to_owned()).filter(|name| !name.is_empty())
 }
 
 fn inputs(selected: &Selected) -> Inputs {

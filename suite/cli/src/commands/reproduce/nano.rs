@@ -94,7 +94,8 @@ pub fn run(args: &Args, recipe: &NanoRecipe, out: &Path) -> anyhow::Result<Exit>
     let runs: Vec<_> = runs.map(|step| step.stage.folder().to_owned()).collect();
     let study = study(recipe, &steps)?;
     let told = paravt_reports::study::terminal(&study);
-    let exit = report::write(&runs, None, &out.join("report"), true, Some(study))?;
+    let root = data_root(world.stage.folder());
+    let exit = report::write(&runs, None, &out.join("report"), Some(&root), Some(study))?;
     print!("{told}");
     eprintln!(
         "report: {} ({:.1} min in all)",
@@ -174,6 +175,11 @@ fn show_training(model: &Path, step: &Step, recipe: &NanoRecipe) -> anyhow::Resu
     Ok(())
 }
 
+/// The generated world as a data root.
+fn data_root(world: &Path) -> DataRoot {
+    DataRoot { hf_home: world.to_owned(), data: None, videos: std::collections::BTreeMap::new() }
+}
+
 /// Runs all splits on one checkpoint; goes on where it was stopped.
 fn evaluate(
     recipe: &NanoRecipe,
@@ -187,7 +193,7 @@ fn evaluate(
     let tasks = registry::tasks();
     let wanted: Vec<&dyn Task> = registry::select_tasks(&tasks, &recipe.evaluate.splits)?;
     let protocol = Arc::new(paravt_nano::protocol());
-    let root = DataRoot { hf_home: world.to_owned(), data: None, videos: std::collections::BTreeMap::new() };
+    let root = data_root(world);
     let select = Select { limit: None, ids: None, shard: None };
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start threads")?;

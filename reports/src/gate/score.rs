@@ -1,0 +1,124 @@
+//! Scores: answers one by one where the run is deterministic, else the paired effect by the one rule of
+//! verdicts ([`crate::decide`]), all runs of a check as one family.
+
+use std::collections::BTreeMap;
+
+use paravt_suite::record::Record;
+
+use super::baseline::Split;
+use super::{Check, Score, ScoreRule, Status};
+use crate::compare::Pairs;
+use crate::decide::{Effect, Family, Margin, Verdict};
+use crate::runs::{ReportError, Run};
+
+/// From here on an answer counts as right: 1 or 0 for choices, IoU for intervals.
+const RIGHT: f64 = 0.5;
+/// Samples that a message names.
+const NAMED: usize = 5;
+
+/// Judges complete runs of the same measurement as their entries, by group: a check and what the history
+/// keeps of each. `Err` is a run that cannot be judged.
+///
+/// # Errors
+/// The records cannot be paired.
+pub fn judge(
+    judged: &[(String, &Split, &Run)],
+    rule: ScoreRule,
+) -> Result<Vec<(Check, Option<Score>)>, ReportError> {
+    let mut family = Family::new("score");
+    let mut effects = Vec::new();
+    let margin = match rule {
+        ScoreRule::Interval { drop_points } => Margin::no_worse(drop_points / 100.0),
+        ScoreRule::Exact { .. } | ScoreRule::Seeds => Margin::NONE,
+    };
+    for (group, split, run) in judged {
+        let pairs = Pairs::of(&split.run(), run)?;
+        let effect = Effect::difference(&pairs.differences()?);
+        // Where no answer differs, nothing is left to sample: it stands outside the family.
+        if effect.is_none_or(|effect| !effect.is_unchanged()) {
+            family.push(effect, margin);
+        }
+        let means = pairs.means()?;
+        let score = effect.map(|effect| Score {
+            task: group.clone(),
+            score: 100.0 * means.b,
+            difference: 100.0 * effect.estimate,
+            interval: (100.0 * effect.interval().0, 100.0 * effect.interval().1),
+        });
+        effects.push((effect, score, pairs.len()));
+    }
+    let mut decisions = family.decide().into_iter();
+    let mut checks = Vec::new();
+    for ((group, split, run), (effect, score, pairs)) in judged.iter().zip(effects) {
+        let unchanged = effect.is_some_and(|effect| effect.is_unchanged());
+        let decision = if unchanged { None } else { decisions.next() };
+        let (status, message) = match rule {
+            ScoreRule::Exact { changed } => exact(split, run, changed),
+            _ => {
+                let status = match decision.map(|decision| decision.verdict) {
+                    None | Some(Verdict::Reproduced | Verdict::Better) => Status::Pass,
+                    Some(Verdict::Worse) => Status::Fail,
+                    Some(_) => Status::Undecided,
+                };
+                (status, describe(effect.as_ref(), score.as_ref(), pairs, margin, unchanged))
+            }
+        };
+        checks.push((Check::new(group, "score", status, &message), score));
+    }
+    Ok(checks)
+}
+
+fn describe(
+    effect: Option<&Effect>,
+    score: Option<&Score>,
+    pairs: usize,
+    margin: Margin,
+    unchanged: bool,
+) -> String {
+    let Some((effect, score)) = effect.zip(score) else {
+        return format!("{pairs} pairs of fewer than two videos: nothing can be decided");
+    };
+    let limit = -100.0 * margin.below;
+    if unchanged {
+        return format!("{:.1}: no score differs, {pairs} pairs; limit {limit:+.1}", score.score);
+    }
+    let weak = if effect.is_weak() { ", few videos" } else { "" };
+    let (low, high) = score.interval;
+    format!(
+        "{:.1} after {:.1}: {:+.1} points, 95 % {low:+.1}..{high:+.1}, {pairs} pairs{weak}; limit {limit:+.1}",
+        score.score,
+        score.score - score.difference,
+        score.difference
+    )
+}
+
+/// Answers that differ, one by one.
+fn exact(split: &Split, run: &Run, allowed: usize) -> (Status, String) {
+    let before: BTreeMap<&str, &Record> =
+        split.records.iter().map(|record| (record.sample.uid.as_str(), record)).collect();
+    let mut changed = Vec::new();
+    let (mut gained, mut lost) = (0, 0);
+    for now in &run.records {
+        let uid = now.sample.uid.as_str();
+        let Some(was) = before.get(uid) else {
+            return (Status::Undecided, format!("sample `{uid}` is not in the baseline"));
+        };
+        if was.score != now.score {
+            changed.push(uid);
+            match (was.score.value >= RIGHT, now.score.value >= RIGHT) {
+                (false, true) => gained += 1,
+                (true, false) => lost += 1,
+                _ => {}
+            }
+        }
+    }
+    let n = run.records.len();
+    let status = if changed.len() > allowed { Status::Fail } else { Status::Pass };
+    let mut message = format!("{} of {n} answers differ, allowed {allowed}", changed.len());
+    if !changed.is_empty() {
+        let more = if changed.len() > NAMED { ", …" } else { "" };
+        let named = changed[..changed.len().min(NAMED)].join(", ");
+        message += &format!("; {lost} right to wrong, {gained} wrong to right: {named}{more}");
+    }
+    (status, message)
+}

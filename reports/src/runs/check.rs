@@ -1,0 +1,75 @@
+//! Records that no run of their manifest can have written: edited, of another protocol, out of range.
+
+use std::path::Path;
+
+use paravt_suite::record::{Outcome, Record};
+use paravt_suite::run::Manifest;
+
+use super::ReportError;
+
+/// Counts and seconds beyond this are damage, and would overflow sums.
+const LIMIT: u64 = 1_000_000_000_000;
+
+/// Refuses a run with a record that does not belong to it.
+pub fn records(path: &Path, manifest: &Manifest, records: &[Record]) -> Result<(), ReportError> {
+    for record in records {
+        if let Err(message) = check_record(manifest, record) {
+            let uid = record.sample.uid.clone();
+            return Err(ReportError::Record { path: path.to_owned(), uid, message });
+        }
+    }
+    Ok(())
+}
+
+/// What in a record cannot be, in words.
+///
+/// # Errors
+/// The record is of another protocol, profile or split, or holds a number out of range.
+pub fn check_record(manifest: &Manifest, record: &Record) -> Result<(), String> {
+    if record.protocol != manifest.protocol_hash {
+        let (found, wanted) = (&record.protocol, &manifest.protocol_hash);
+        return Err(format!("recorded under protocol {found}, the run is of {wanted}"));
+    }
+    if record.profile != manifest.plan.profile {
+        let (found, wanted) = (record.profile, manifest.plan.profile);
+        return Err(format!("recorded under profile {found}, the run is of {wanted}"));
+    }
+    if record.sample.task != manifest.task.name {
+        let (found, wanted) = (&record.sample.task, &manifest.task.name);
+        return Err(format!("is of split {found}, the run is of {wanted}"));
+    }
+    value(record)?;
+    seconds(record)?;
+    counts(record)
+}
+
+/// The score is a share, and 0 where there is no answer.
+fn value(record: &Record) -> Result<(), String> {
+    let value = record.score.value;
+    if !(0.0..=1.0).contains(&value) {
+        return Err(format!("score {value} is not between 0 and 1"));
+    }
+    if value > 0.0 && (record.error.is_some() || record.score.outcome == Outcome::Error) {
+        return Err(format!("score {value} beside an error"));
+    }
+    Ok(())
+}
+
+/// Seconds are finite, not negative, and no longer than a machine runs.
+fn seconds(record: &Record) -> Result<(), String> {
+    let measured = &record.measured;
+    let mut all = [measured.seconds, measured.media_seconds].into_iter().chain(measured.call_seconds.iter().copied());
+    match all.find(|seconds| !(0.0..=LIMIT as f64).contains(seconds)) {
+        Some(seconds) => Err(format!("{seconds} seconds is out of range")),
+        None => Ok(()),
+    }
+}
+
+fn counts(record: &Record) -> Result<(), String> {
+    let usages = record.transcript.calls.iter().filter_map(|call| call.usage.as_ref());
+    let tokens = usages.flat_map(|usage| [usage.prompt_tokens, usage.completion_tokens]);
+    match tokens.chain([record.transcript.dropped_calls as u64]).find(|count| *count > LIMIT) {
+        Some(count) => Err(format!("a count of {count} is out of range")),
+        None => Ok(()),
+    }
+}

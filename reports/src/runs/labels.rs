@@ -1,0 +1,64 @@
+//! Names that tell runs apart.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use paravt_suite::printable::printable_line;
+use paravt_suite::run::Manifest;
+
+/// Gives runs of one split that would be called the same a label with the part of their folders' names
+/// that differs: `mine (a)` and `mine (b)` for `a/videomme` and `b/videomme`.
+pub fn tell_apart<'a>(runs: impl IntoIterator<Item = (PathBuf, &'a mut Manifest)>) {
+    let mut same: BTreeMap<(String, String), Vec<(PathBuf, &mut Manifest)>> = BTreeMap::new();
+    for (path, manifest) in runs {
+        same.entry((manifest.task.name.clone(), manifest.called())).or_default().push((path, manifest));
+    }
+    for ((_, called), group) in same.into_iter().filter(|(_, group)| group.len() > 1) {
+        let folders = differing(&group.iter().map(|(path, _)| path.as_path()).collect::<Vec<_>>());
+        for ((_, manifest), folder) in group.into_iter().zip(folders) {
+            manifest.label = Some(format!("{called} ({})", printable_line(&folder)));
+        }
+    }
+}
+
+/// The shortest part of each path that tells it from the others: what all end in is left out, and
+/// before it no more folders are named than needed.
+fn differing(paths: &[&Path]) -> Vec<String> {
+    let components: Vec<Vec<String>> = paths.iter().map(|path| reversed(path)).collect();
+    let longest = components.iter().map(Vec::len).max().unwrap_or_default();
+    let distinct = |from: usize, to: usize| {
+        let parts: BTreeSet<&[String]> =
+            components.iter().map(|path| &path[from.min(path.len())..to.min(path.len())]).collect();
+        parts.len()
+    };
+    let from = (0..longest).find(|&at| distinct(at, at + 1) > 1).unwrap_or_default();
+    let to = (from + 1..=longest).find(|&to| distinct(from, to) == paths.len()).unwrap_or(longest);
+    let part = |path: &Vec<String>| {
+        let mut part = path[from.min(path.len())..to.min(path.len())].to_vec();
+        part.reverse();
+        part.join("/")
+    };
+    components.iter().map(part).collect()
+}
+
+/// Names of the folders, innermost first.
+fn reversed(path: &Path) -> Vec<String> {
+    let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let mut names: Vec<String> =
+        path.components().map(|part| part.as_os_str().to_string_lossy().into_owned()).collect();
+    names.reverse();
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_are_named_by_what_differs() {
+        let names = |paths: &[&str]| differing(&paths.iter().map(Path::new).collect::<Vec<_>>());
+        assert_eq!(names(&["/r/a/videomme", "/r/b/videomme"]), ["a", "b"]);
+        assert_eq!(names(&["/r/one", "/r/two"]), ["one", "two"]);
+        assert_eq!(names(&["/a/x/v", "/b/x/v", "/a/y/v"]), ["a/x", "b/x", "a/y"]);
+    }
+}

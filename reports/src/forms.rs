@@ -227,4 +227,3 @@ impl Format for Markdown {
         out
     }
 }
-

@@ -150,7 +150,10 @@ fn another_measurement_is_never_compared_and_what_differs_is_listed() {
     differs(&|run| run.manifest.plan.nframes = 32, "nframes was 64, now 32");
     differs(&|run| run.manifest.backend.name = "candle".into(), "backend was openai, now candle");
     differs(&|run| run.manifest.backend.model = "other".into(), "model was made-up-8b, now other");
-    differs(&|run| drop(run.manifest.data.insert("rows.parquet".into(), "12ab".into())), "data.rows.parquet was not set, now 12ab");
+    differs(
+        &|run| drop(run.manifest.data.insert("rows.parquet".into(), "12ab".into())),
+        "data.rows.parquet was not set, now 12ab",
+    );
     differs(&|run| run.manifest.selection.limit = Some(400), "selection.limit was not set, now 400");
     let dtype = |run: &mut Run| drop(run.manifest.backend.details.insert("dtype".into(), "bf16".into()));
     differs(&dtype, "dtype was not set, now bf16");
@@ -252,8 +255,10 @@ fn training(seed: usize, right: usize) -> [Run; 2] {
 #[test]
 fn another_training_is_judged_by_the_spread_of_the_seeds() {
     let rule = Rule { score: ScoreRule::Seeds, any_model: true, ..Rule::default() };
-    let runs: Vec<Run> =
-        [(0, 300), (1, 308), (2, 292), (3, 300)].into_iter().flat_map(|(seed, right)| training(seed, right)).collect();
+    let runs: Vec<Run> = [(0, 300), (1, 308), (2, 292), (3, 300)]
+        .into_iter()
+        .flat_map(|(seed, right)| training(seed, right))
+        .collect();
     let reference = Baseline::of(&runs, rule, vec![]).unwrap();
     // Scores of 75, 77, 73 and 75 %: s = 1.633, t(3) = 3.182, sqrt(1 + 1/4) = 1.118: 69.19 % is the bound.
     assert_eq!(verdict(&reference, &training(9, 277)).status(), Status::Pass);
@@ -345,7 +350,8 @@ fn a_baseline_whose_hash_was_made_to_fit_is_checked_all_the_same() {
     let refused = |changed: String, reason: &str| {
         assert_ne!(changed, body);
         let hash = paravt_suite::record::hex(&Sha256::digest(&changed));
-        std::fs::write(&path, format!("{{\"version\":2,\"sha256\":\"{hash}\",\"body\":{changed}}}\n")).unwrap();
+        std::fs::write(&path, format!("{{\"version\":2,\"sha256\":\"{hash}\",\"body\":{changed}}}\n"))
+            .unwrap();
         let error = Baseline::read(&path).unwrap_err().to_string();
         assert!(error.contains(reason), "{error}");
     };
@@ -387,8 +393,7 @@ fn history(reference: &Baseline, seconds: impl IntoIterator<Item = f64>) -> Vec<
 }
 
 fn timed(reference: &Baseline, seconds: f64, past: &[Entry]) -> gate::Verdict {
-    let run =
-        changed(200, |run| run.records.iter_mut().for_each(|record| record.measured.seconds = seconds));
+    let run = changed(200, |run| run.records.iter_mut().for_each(|record| record.measured.seconds = seconds));
     check(reference, &[run], None, Some(past)).unwrap()
 }
 
@@ -425,7 +430,8 @@ fn speed_is_judged_by_the_history_and_undecided_without_one() {
 
 #[test]
 fn benches_are_judged_by_the_history_and_new_ones_are_named() {
-    let estimate = |name: &str, mean: f64| Estimate { name: name.into(), mean, interval: (0.9 * mean, 1.1 * mean) };
+    let estimate =
+        |name: &str, mean: f64| Estimate { name: name.into(), mean, interval: (0.9 * mean, 1.1 * mean) };
     let reference = Baseline::of(&[run(200)], Rule::default(), vec![estimate("frames", 1e6)]).unwrap();
     let verdict = |estimates: &[Estimate], past: Option<&[Entry]>| {
         check(&reference, &[run(200)], Some(estimates), past).unwrap()
@@ -491,7 +497,10 @@ fn a_history_with_damage_before_its_end_is_refused_and_nothing_appended() {
         assert_eq!(std::fs::read_to_string(&path).unwrap(), text, "nothing was appended");
     };
     refused(format!("{{\"time\":1{good}"), "line 1");
-    refused(format!("{good}{}", good.replace("\"version\":2", "\"version\":7")), "line 2: written by a newer");
+    refused(
+        format!("{good}{}", good.replace("\"version\":2", "\"version\":7")),
+        "line 2: written by a newer",
+    );
     // Lines of the first version have neither version nor times.
     std::fs::write(&path, "{\"time\":1.0,\"commit\":\"x\",\"status\":\"pass\",\"scores\":[]}\n").unwrap();
     assert_eq!(append(&path, &entry).unwrap().entries.len(), 2);
@@ -505,7 +514,10 @@ fn names_from_runs_reach_no_terminal_raw() {
     let reference = baseline(&[run(200)]);
     let hostile = changed(200, |run| run.manifest.backend.model = "m\u{1b}[2J\npass\u{202e}".into());
     let shown = gate::terminal(&verdict(&reference, &[hostile]));
-    assert!(!shown.contains('\u{1b}') && !shown.contains('\u{202e}') && !shown.contains("\npass\u{27e8}"), "{shown:?}");
+    assert!(
+        !shown.contains('\u{1b}') && !shown.contains('\u{202e}') && !shown.contains("\npass\u{27e8}"),
+        "{shown:?}"
+    );
     assert!(shown.contains("m⟨U+001B⟩[2J⟨U+000A⟩pass⟨U+202E⟩"), "{shown}");
 }
 

@@ -124,9 +124,8 @@ impl Baseline {
             return Ok(Self { rule, splits: Vec::new(), seeds: Some(seeds), benches });
         }
         for (number, run) in runs.iter().enumerate() {
-            let same = |other: &&Run| {
-                measurement::differences(&other.manifest, &run.manifest, &rule).is_empty()
-            };
+            let same =
+                |other: &&Run| measurement::differences(&other.manifest, &run.manifest, &rule).is_empty();
             if let Some(other) = runs[..number].iter().find(same) {
                 return Err(unfit(run, &format!("it is the same measurement as {}; give one", name(other))));
             }
@@ -140,15 +139,15 @@ impl Baseline {
     /// It is not there, of another version, or was changed since it was written.
     pub fn read(path: &Path) -> Result<Self, GateError> {
         let bytes = std::fs::read(path).map_err(|source| GateError::Io { path: path.to_owned(), source })?;
-        let (baseline, _) = Self::parse(&bytes)
-            .map_err(|message| GateError::Damaged { path: path.to_owned(), message })?;
+        let (baseline, _) =
+            Self::parse(&bytes).map_err(|message| GateError::Damaged { path: path.to_owned(), message })?;
         Ok(baseline)
     }
 
     fn parse(bytes: &[u8]) -> Result<(Self, String), String> {
         let again = "make it again with --write";
-        let Version { version } = serde_json::from_slice(bytes)
-            .map_err(|error| format!("not a baseline: {error}; {again}"))?;
+        let Version { version } =
+            serde_json::from_slice(bytes).map_err(|error| format!("not a baseline: {error}; {again}"))?;
         if version > VERSION {
             return Err(format!(
                 "written by a newer version (format {version}, this build reads {VERSION}); update paravt-bench"
@@ -199,7 +198,10 @@ impl Baseline {
             let comma = if number > 0 { "," } else { "" };
             let manifest = serde_json::to_string(&split.manifest)?;
             let lost = serde_json::to_string(&split.lost)?;
-            body += &format!("{comma}\n{{\"manifest\":{manifest},\"n\":{},\"lost\":{lost},\"records\":[", split.n);
+            body += &format!(
+                "{comma}\n{{\"manifest\":{manifest},\"n\":{},\"lost\":{lost},\"records\":[",
+                split.n
+            );
             let records: Vec<String> =
                 split.records.iter().map(serde_json::to_string).collect::<Result<_, _>>()?;
             body += &format!("\n{}]}}", records.join(",\n"));
@@ -255,7 +257,10 @@ fn fit(run: &Run, rule: &Rule) -> Result<(), GateError> {
         return Err(unfit(run, "every sample failed"));
     }
     if let Some(why) = Lost::of(&run.records).beyond(&Lost::default()) {
-        return Err(unfit(run, &format!("{why}: mend the data or the server and run them again with --resume")));
+        return Err(unfit(
+            run,
+            &format!("{why}: mend the data or the server and run them again with --resume"),
+        ));
     }
     if matches!(rule.score, ScoreRule::Exact { .. }) && run.manifest.plan.temperature > 0.0 {
         let temperature = run.manifest.plan.temperature;
@@ -306,7 +311,8 @@ impl Split {
     fn verify(&self) -> Result<(), String> {
         let manifest = &self.manifest;
         let task = &manifest.task.name;
-        if manifest.version > RUN_VERSION || self.records.iter().any(|record| record.version > RECORD_VERSION) {
+        if manifest.version > RUN_VERSION || self.records.iter().any(|record| record.version > RECORD_VERSION)
+        {
             return Err(format!("{task}: runs of a newer version; update paravt-bench"));
         }
         let (found, n, expected) = (self.records.len(), self.n, manifest.selection.expected);

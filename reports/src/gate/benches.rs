@@ -29,7 +29,10 @@ impl Estimate {
         let (low, high) = self.interval;
         match 0.0 < low && low <= self.mean && self.mean <= high && high.is_finite() {
             true => Ok(()),
-            false => Err(format!("bench {}: {} ns within {low}..{high} cannot be a mean time", self.name, self.mean)),
+            false => Err(format!(
+                "bench {}: {} ns within {low}..{high} cannot be a mean time",
+                self.name, self.mean
+            )),
         }
     }
 }
@@ -94,7 +97,10 @@ pub(super) fn check(
         let ratio = estimate.mean / before.mean;
         let name = format!("{GROUP}/{}", estimate.name);
         match past(&name) {
-            None => say(Status::Skipped, &format!("{milliseconds:.3} ms, {ratio:.2} times the baseline's; no history given")),
+            None => say(
+                Status::Skipped,
+                &format!("{milliseconds:.3} ms, {ratio:.2} times the baseline's; no history given"),
+            ),
             Some(past) => {
                 let (status, message, timing) = speed::judge(&name, "ms", milliseconds, &past);
                 say(status, &format!("{message}; {ratio:.2} times the baseline's"));

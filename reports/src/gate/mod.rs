@@ -212,7 +212,8 @@ fn splits(
     for (split, judged) in baseline.splits.iter().zip(judged) {
         if !judged {
             let task = &split.manifest.task.name;
-            let several = baseline.splits.iter().filter(|other| other.manifest.task.name == *task).count() > 1;
+            let several =
+                baseline.splits.iter().filter(|other| other.manifest.task.name == *task).count() > 1;
             let group = if several { format!("{task} ({})", split.manifest.called()) } else { task.clone() };
             verdict.checks.push(Check::new(&group, "same measurement", Status::Undecided, NOT_RUN));
         }
@@ -235,11 +236,15 @@ enum Found {
 }
 
 fn entry(baseline: &Baseline, run: &Run) -> Found {
-    let of_split = baseline.splits.iter().enumerate().filter(|(_, split)| {
-        split.manifest.task.name == run.manifest.task.name
-    });
-    let differences = |split: &Split| measurement::differences(&split.manifest, &run.manifest, &baseline.rule);
-    let nearest = of_split.map(|(index, split)| (differences(split), index)).min_by_key(|(found, _)| found.len());
+    let of_split = baseline
+        .splits
+        .iter()
+        .enumerate()
+        .filter(|(_, split)| split.manifest.task.name == run.manifest.task.name);
+    let differences =
+        |split: &Split| measurement::differences(&split.manifest, &run.manifest, &baseline.rule);
+    let nearest =
+        of_split.map(|(index, split)| (differences(split), index)).min_by_key(|(found, _)| found.len());
     match nearest {
         None => Found::Nothing(None, NOT_IN_BASELINE.to_owned()),
         Some((found, index)) if found.is_empty() => Found::Entry(index),
@@ -255,7 +260,9 @@ fn speed(run: &Run, group: &str, past: &impl Fn(&str) -> Option<Vec<f64>>, verdi
     let mean = seconds / run.records.len().max(1) as f64;
     let (status, message) = match past(group) {
         None => (Status::Skipped, "no history given: --history".to_owned()),
-        Some(_) if verdict.host.is_none() => (Status::Skipped, "runs of several kinds of machines".to_owned()),
+        Some(_) if verdict.host.is_none() => {
+            (Status::Skipped, "runs of several kinds of machines".to_owned())
+        }
         Some(_) if mean <= 0.0 => (Status::Skipped, "no times recorded".to_owned()),
         Some(past) => {
             let (status, message, timing) = speed::judge(group, "s per sample", mean, &past);

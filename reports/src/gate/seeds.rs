@@ -161,7 +161,12 @@ impl Seeds {
                 .entry(&run.manifest.backend.model)
                 .or_insert_with(|| SeedScores { name, scores: BTreeMap::new() });
             let Some(split) = self.splits.iter().find(|split| split.manifest.task.name == *task) else {
-                checks.push(Check::new(&group, "same measurement", Status::Undecided, super::NOT_IN_BASELINE));
+                checks.push(Check::new(
+                    &group,
+                    "same measurement",
+                    Status::Undecided,
+                    super::NOT_IN_BASELINE,
+                ));
                 continue;
             };
             let before = (split.errors, split.lost);

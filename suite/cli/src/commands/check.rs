@@ -95,7 +95,8 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
 fn judge(args: &Args, runs: &[Run], estimates: Option<&[Estimate]>) -> anyhow::Result<Exit> {
     let baseline = Baseline::read(&args.baseline)?;
     let history = args.history.as_deref().map(gate::read_history).transpose()?;
-    if let Some((path, History { torn_bytes: bytes @ 1.., .. })) = args.history.as_ref().zip(history.as_ref()) {
+    if let Some((path, History { torn_bytes: bytes @ 1.., .. })) = args.history.as_ref().zip(history.as_ref())
+    {
         eprintln!("{}: a torn last line of {bytes} bytes is cut off", path.display());
     }
     let past = history.as_ref().map(|history| history.entries.as_slice());

@@ -138,7 +138,7 @@ pub fn manifest() -> Manifest {
             groups: BTreeMap::new(),
             whole: None,
         },
-        host: Host { platform: "test".into(), cores: 1, gpus: None, ffmpeg: "0".into() },
+        host: Host { platform: "test".into(), cpu: None, cores: 1, gpus: None, ffmpeg: "0".into() },
         continued_by: vec![],
         started_at: 1.0,
         ended_at: None,

@@ -50,6 +50,7 @@ pub fn losses(cell: &Cell) -> String {
         (summary.n_frame_loss, "frame loss"),
         (summary.n_truncated, "truncated"),
         (summary.n_dropped_calls, "dropped calls"),
+        (summary.n_rebuilt, "rebuilt"),
     ] {
         if count > 0 {
             parts.push(format!("{count} {name}"));

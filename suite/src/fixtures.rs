@@ -162,9 +162,14 @@ impl Scripted {
     }
 
     /// One more answer.
-    pub fn with(mut self, step: &str, text: &str, finish: FinishReason) -> Self {
+    pub fn with(self, step: &str, text: &str, finish: FinishReason) -> Self {
         let completion =
             Completion { text: text.to_owned(), finish_reason: Some(finish), ..Completion::default() };
+        self.completing(step, completion)
+    }
+
+    /// One more answer, whole.
+    pub fn completing(mut self, step: &str, completion: Completion) -> Self {
         self.answers.insert(step.to_owned(), completion);
         self
     }

@@ -1,5 +1,6 @@
 //! Many samples at once, one journal: dispatch, durable records, orderly ends.
 
+mod first;
 #[cfg(test)]
 mod tests;
 
@@ -17,6 +18,9 @@ use crate::journal::{Journal, JournalError};
 use crate::record::{Outcome, Record, SampleErrorClass};
 use crate::sample::Sample;
 use crate::videos::VideoStore;
+
+use first::FirstReplies;
+pub use first::FIRST_REPLIES;
 
 /// Samples in a row that a dead server may fail before the run stops by itself: going on would only
 /// fill the journal with errors.
@@ -40,6 +44,8 @@ pub enum Ended {
     Interrupted,
     /// The server failed too many samples in a row; calls in flight were dropped.
     BackendDown,
+    /// The first replies were all empty or taken apart by the server; calls in flight were dropped.
+    Unreadable,
 }
 
 /// Called with each record once it is on disk.
@@ -113,11 +119,15 @@ fn server_is_dead(class: ErrorClass) -> bool {
 #[derive(Debug, Default)]
 struct Health {
     dead_in_a_row: usize,
+    first: FirstReplies,
 }
 
 impl Health {
     /// Takes the next finished sample into account; `Some` when the run must end.
     fn after(&mut self, record: &Record) -> Option<Ended> {
+        if self.first.all_unreadable(record) {
+            return Some(Ended::Unreadable);
+        }
         let failure = record
             .error
             .as_ref()

@@ -118,10 +118,7 @@ async fn read(response: &mut Response, limit: usize) -> Result<(Vec<u8>, bool), 
 /// Where a redirect points, without credentials and query.
 fn target(headers: &HeaderMap) -> Option<String> {
     let mut url = Url::parse(headers.get(LOCATION)?.to_str().ok()?).ok()?;
-    let _ = url.set_username("");
-    let _ = url.set_password(None);
-    url.set_query(None);
-    url.set_fragment(None);
+    crate::endpoints::strip(&mut url);
     Some(url.to_string())
 }
 

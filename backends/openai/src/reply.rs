@@ -116,7 +116,9 @@ pub fn completion(body: &[u8], secrets: &Secrets) -> Result<Completion, Failure>
         .map(|(id, function)| structured(id, function))
         .collect();
     let reasoning = message.reasoning_content.or(message.reasoning).filter(|text| !text.is_empty());
-    if text.is_empty() && tool_calls.is_empty() {
+    // Beside thoughts, white space is what a server leaves of a reply without an answer.
+    let no_text = text.is_empty() || (reasoning.is_some() && text.trim().is_empty());
+    if no_text && tool_calls.is_empty() {
         let words = empty(choice.finish_reason.as_deref(), reasoning.as_deref(), message.refusal.as_deref());
         return Err(Failure::new(ErrorClass::EmptyReply, secrets.redact(&words)));
     }
@@ -290,6 +292,7 @@ mod tests {
             (json!({"content": "", "tool_calls": []}), "tool_calls", "--tool-call-parser"),
             (json!({"content": null, "reasoning_content": "hm"}), "length", "raise --max-tokens"),
             (json!({"content": null, "reasoning": "hm"}), "stop", "2 characters"),
+            (json!({"content": "\n\n", "reasoning": "hm"}), "stop", "2 characters"),
             (json!({"content": null, "refusal": "I cannot"}), "stop", "I cannot"),
         ] {
             let failure = read(&choice(message, finish)).unwrap_err();

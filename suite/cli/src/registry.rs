@@ -153,7 +153,7 @@ pub struct BackendArgs {
     #[arg(long, default_value_t = 64, value_name = "N")]
     max_requests: usize,
     /// Maximum size of one reply; a larger one is an error.
-    #[arg(long, default_value_t = 32 << 20, value_name = "BYTES")]
+    #[arg(long, default_value_t = 8 << 20, value_name = "BYTES")]
     max_reply_bytes: usize,
     /// With --channel video: ask the server (vLLM `media_io_kwargs`) for the profile's frames of a
     /// video, 32 under release and paper, 64 under strict; without, the server's own count holds.

@@ -1,6 +1,8 @@
 //! One sample through one protocol, in the order of spec/benchmarks.md §2.3.
 
 mod crops;
+#[cfg(test)]
+mod dialect_tests;
 mod messages;
 mod reply;
 #[cfg(test)]

@@ -11,14 +11,14 @@ use crate::run::{Channel, CropMode};
 use crate::sample::Gold;
 
 /// One sample's way: who answers, what can be seen, and the plan; all of it inspected afterwards.
-struct World {
-    backend: Arc<Scripted>,
+pub(super) struct World {
+    pub backend: Arc<Scripted>,
     frames: Arc<Squares>,
-    plan: RunPlan,
+    pub plan: RunPlan,
     gold: Gold,
 }
 
-fn world(answers: &[(&str, &str)]) -> World {
+pub(super) fn world(answers: &[(&str, &str)]) -> World {
     World {
         backend: Arc::new(Scripted::new(answers)),
         frames: Arc::new(Squares::default()),
@@ -28,7 +28,7 @@ fn world(answers: &[(&str, &str)]) -> World {
 }
 
 impl World {
-    async fn run(&self) -> Record {
+    pub async fn run(&self) -> Record {
         let video = tempfile::NamedTempFile::with_suffix(".mp4").unwrap();
         self.run_on(video.path()).await
     }
@@ -53,14 +53,14 @@ impl World {
     }
 }
 
-fn call(start: f64, end: f64) -> String {
+pub(super) fn call(start: f64, end: f64) -> String {
     format!(
         r#"<tool_call>{{"name": "crop_video", "arguments": {{"start_time": {start:?}, "end_time": {end:?}}}}}</tool_call>"#
     )
 }
 
 /// Role and text of each message, images as `[n]`.
-fn said(record: &Record) -> Vec<String> {
+pub(super) fn said(record: &Record) -> Vec<String> {
     let part = |part: &RecordedPart| match part {
         RecordedPart::Text { text } => text.clone(),
         RecordedPart::Image { origin, .. } => format!("[{}]", origin.unwrap().time),
@@ -78,7 +78,7 @@ fn class(record: &Record) -> Option<SampleErrorClass> {
 }
 
 /// What a failed sample must never have: an answer.
-fn assert_no_answer(record: &Record) {
+pub(super) fn assert_no_answer(record: &Record) {
     assert_eq!(record.score.outcome, Outcome::Error);
     assert_eq!((record.score.value, &record.score.prediction), (0.0, &None));
     assert_eq!(record.transcript.final_text, "");

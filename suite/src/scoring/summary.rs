@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use serde::{Deserialize, Serialize};
 
 use crate::profile::{ErrorCounting, Switches};
-use crate::record::{Outcome, Record, SampleErrorClass, ToolOutcome};
+use crate::record::{ModelCall, Outcome, Record, SampleErrorClass, ToolOutcome};
 use crate::run::{GroupSizes, Selection};
 use crate::sample::{QuestionKind, Sample};
 use crate::scoring::upstream::TOO_MANY_MINUTES;
@@ -47,6 +47,12 @@ pub struct Summary {
     pub n_truncated: usize,
     /// Tool calls beyond the cap.
     pub n_dropped_calls: usize,
+    /// Samples with a reply whose thoughts came apart from its text (`reasoning_content`).
+    #[serde(default)]
+    pub n_reasoning: usize,
+    /// Samples with a reply whose text was put together again from what a server took apart.
+    #[serde(default)]
+    pub n_rebuilt: usize,
     /// The value over every expected row, a missing or failed one counting 0.
     pub value_over_expected: f64,
     /// The official headline where it is no micro average (MLVU's M-Avg): tag and mean of group means.
@@ -196,6 +202,8 @@ pub fn summarize(
         n_frame_loss: count(records, |record| record.transcript.frame_loss.is_some()),
         n_truncated: count(records, |record| record.transcript.truncated),
         n_dropped_calls: records.iter().map(|record| record.transcript.dropped_calls).sum(),
+        n_reasoning: with_call(records, |call| call.reasoning.is_some()),
+        n_rebuilt: with_call(records, |call| call.rebuilt),
         value_over_expected: ratio(main.iter().map(|record| record.score.value).sum(), expected_main),
         macro_average: macro_over.map(|tag| {
             let groups = groups(&tag, &[]);
@@ -216,6 +224,11 @@ pub fn summarize(
         flags: flags(records),
         complete: records.len() == expected && n_errors == 0,
     })
+}
+
+/// Samples with a model call of this kind.
+fn with_call(records: &[Record], is: impl Fn(&ModelCall) -> bool) -> usize {
+    count(records, |record| record.transcript.calls.iter().any(&is))
 }
 
 fn check(spec: &TaskSpec, expected: usize, records: &[Record]) -> Result<(), SummaryError> {

@@ -242,6 +242,16 @@ fn finish(
             );
             Exit::Incomplete
         }
+        Ended::Unreadable => {
+            let reason = records.iter().rev().find_map(|record| record.error.as_ref());
+            eprintln!(
+                "none of the first {} replies can be read: stopped; change the server or the flags as said here and start again in \
+                 another folder, or go on with --resume\n  {}",
+                runner::FIRST_REPLIES,
+                reason.map_or("", |error| error.message.as_str())
+            );
+            Exit::Incomplete
+        }
         Ended::Finished if failed > 0 && !allow_partial => {
             eprintln!(
                 "{failed} of {} samples failed: the run is incomplete; --resume redoes those whose cause may be gone (failed model calls, missing videos, lost frames), --resume --retry-errors all of them",

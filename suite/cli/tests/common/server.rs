@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::extract::{DefaultBodyLimit, State};
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
@@ -42,6 +42,8 @@ pub struct Script {
     pub delay: Duration,
     /// Fields that replace those of every answer's choice.
     pub choice: BTreeMap<&'static str, Value>,
+    /// What the server does to every answer before it sends it.
+    pub rewrite: Option<fn(&mut Value)>,
 }
 
 /// A running server; ends with the value.
@@ -52,6 +54,8 @@ pub struct Server {
     pub requests: Arc<AtomicUsize>,
     /// The latest request's body.
     pub latest: Arc<Mutex<Value>>,
+    /// The latest request's headers.
+    pub headers: Arc<Mutex<HeaderMap>>,
     _runtime: tokio::runtime::Runtime,
 }
 
@@ -59,6 +63,7 @@ struct Shared {
     script: Script,
     requests: Arc<AtomicUsize>,
     latest: Arc<Mutex<Value>>,
+    headers: Arc<Mutex<HeaderMap>>,
 }
 
 impl Server {
@@ -68,7 +73,13 @@ impl Server {
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let requests = Arc::new(AtomicUsize::new(0));
         let latest = Arc::new(Mutex::new(Value::Null));
-        let shared = Shared { script, requests: Arc::clone(&requests), latest: Arc::clone(&latest) };
+        let headers = Arc::new(Mutex::new(HeaderMap::new()));
+        let shared = Shared {
+            script,
+            requests: Arc::clone(&requests),
+            latest: Arc::clone(&latest),
+            headers: Arc::clone(&headers),
+        };
         let app = Router::new()
             .route("/v1/models", get(|| async { Json(json!({"data": [{"id": "scripted"}]})) }))
             .route("/v1/chat/completions", post(complete))
@@ -77,11 +88,12 @@ impl Server {
         let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
         let base_url = format!("http://{}/v1", listener.local_addr().unwrap());
         runtime.spawn(async move { axum::serve(listener, app).await });
-        Self { base_url, requests, latest, _runtime: runtime }
+        Self { base_url, requests, latest, headers, _runtime: runtime }
     }
 }
 
-async fn complete(State(shared): State<Arc<Shared>>, body: Bytes) -> Response {
+async fn complete(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: Bytes) -> Response {
+    *shared.headers.lock().unwrap() = headers;
     let number = shared.requests.fetch_add(1, Ordering::Relaxed);
     tokio::time::sleep(shared.script.delay).await;
     let faults = &shared.script.faults;
@@ -91,6 +103,9 @@ async fn complete(State(shared): State<Arc<Shared>>, body: Bytes) -> Response {
     *shared.latest.lock().unwrap() = request;
     for (field, value) in &shared.script.choice {
         good["choices"][0][field] = value.clone();
+    }
+    if let Some(rewrite) = shared.script.rewrite {
+        rewrite(&mut good);
     }
     match fault {
         None => Json(good).into_response(),
@@ -126,7 +141,8 @@ fn answer(request: &Value) -> Value {
     let messages = request["messages"].as_array().unwrap();
     let mut hasher = DefaultHasher::new();
     for message in messages {
-        texts(&message["content"]).hash(&mut hasher);
+        // White space is the server's: what it takes apart comes back with other line breaks.
+        texts(&message["content"]).split_whitespace().collect::<String>().hash(&mut hasher);
     }
     let hash = hasher.finish();
     let agentic = texts(&messages[0]["content"]).contains("crop_video");

@@ -413,3 +413,25 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn replies_that_a_server_took_apart_are_counted_by_sample() {
+    let records: Vec<Record> = (0..4)
+        .map(|number| {
+            let mut record = record(&number.to_string(), 1.0);
+            let call = |reasoning: Option<&str>, rebuilt| ModelCall {
+                reasoning: reasoning.map(str::to_owned),
+                rebuilt,
+                ..ModelCall::default()
+            };
+            record.transcript.calls = match number {
+                0 => vec![call(Some("a"), false), call(Some("b"), true)],
+                1 => vec![call(None, true)],
+                _ => vec![call(None, false)],
+            };
+            record
+        })
+        .collect();
+    let found = summary(&accuracy(&[]), Profile::Strict, 0, &records);
+    assert_eq!((found.n_reasoning, found.n_rebuilt), (1, 2));
+}

@@ -1,0 +1,261 @@
+//! Replies of real servers, byte for byte as they answer one request with a tool call, a thought or
+//! nothing; and what hostile or careless servers do.
+#![allow(clippy::unwrap_used)]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use axum::body::{Body, Bytes};
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use paravt_backend_openai::{Config, OpenAi, Secret};
+use paravt_suite::backend::{
+    Backend as _, BackendError, CallId, Completion, ErrorClass, FinishReason, Generation, Request,
+};
+use paravt_suite::message::{Message, Role};
+use paravt_suite::settings::RequestSettings;
+use serde_json::json;
+
+type Answer = Arc<dyn Fn(&HeaderMap) -> Response + Send + Sync>;
+
+/// A server that answers every completion alike.
+struct Server {
+    url: String,
+    hits: Arc<AtomicUsize>,
+}
+
+async fn server(model: &'static str, answer: impl Fn(&HeaderMap) -> Response + Send + Sync + 'static) -> Server {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let hits = Arc::new(AtomicUsize::new(0));
+    let state = (Arc::clone(&hits), Arc::new(answer) as Answer);
+    let url = format!("http://{}/v1", listener.local_addr().unwrap());
+    let app = Router::new()
+        .route("/v1/models", get(move || async move { Json(json!({"data": [{"id": model}]})) }))
+        .route("/v1/chat/completions", post(complete))
+        .with_state(state);
+    tokio::spawn(async move { axum::serve(listener, app).await });
+    Server { url, hits }
+}
+
+async fn complete(State((hits, answer)): State<(Arc<AtomicUsize>, Answer)>, headers: HeaderMap, _: Bytes) -> Response {
+    hits.fetch_add(1, Ordering::SeqCst);
+    answer(&headers)
+}
+
+/// A server with this body.
+async fn replaying(body: &'static str) -> Server {
+    server("m", move |_| ([(header::CONTENT_TYPE, "application/json")], body).into_response()).await
+}
+
+fn good() -> Response {
+    Json(json!({"choices": [{"message": {"content": "B"}, "finish_reason": "stop"}]})).into_response()
+}
+
+fn config(servers: &[&Server]) -> Config {
+    Config {
+        base_urls: servers.iter().map(|server| server.url.clone()).collect(),
+        model: Some("m".into()),
+        api_key: None,
+        timeout: Duration::from_secs(20),
+        max_tries: 2,
+        retry_pause: Duration::from_millis(1),
+        max_requests: 8,
+        max_reply: 1 << 16,
+        send_video_frames: false,
+        settings: RequestSettings::default(),
+        headers: Vec::new(),
+    }
+}
+
+async fn ask(client: &OpenAi) -> Result<Completion, BackendError> {
+    let id = CallId { sample: "s".into(), step: "turn0".into() };
+    let request = Request::new(id, vec![Message::text(Role::User, "A or B?")], Generation::greedy(8));
+    client.complete(&request).await
+}
+
+async fn reply(config: Config) -> Result<Completion, BackendError> {
+    ask(&OpenAi::connect(config).await.unwrap()).await
+}
+
+/// transformers serve 5.23, model type qwen3_vl: no `tools` in the request, and the call is gone from the text.
+const TRANSFORMERS: &str = r#"{"id":"7c7fdbd6-0ad1-4c34-8d9b-c1d2f3a4b5c6","choices":[{"finish_reason":"tool_calls","index":0,"message":{"content":"","role":"assistant","tool_calls":[{"id":"7c7fdbd6-0ad1-4c34-8d9b-c1d2f3a4b5c6_tool_call_0","function":{"arguments":"{\"start_time\": 4, \"end_time\": 8}","name":"crop_video"},"type":"function"}],"reasoning_content":"look closer at 6 s"}}],"created":1795351200,"model":"nano","object":"chat.completion","usage":{"completion_tokens":51,"prompt_tokens":612,"total_tokens":663}}"#;
+
+/// vLLM with --enable-auto-tool-choice --tool-call-parser hermes and `tools` in the request.
+const VLLM_TOOLS: &str = r#"{"id":"chatcmpl-2f","object":"chat.completion","created":1795351200,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"I look closer.\n","refusal":null,"annotations":null,"audio":null,"function_call":null,"tool_calls":[{"id":"chatcmpl-tool-9f0","type":"function","function":{"name":"crop_video","arguments":"{\"start_time\": 4, \"end_time\": 8}"}}],"reasoning":null,"reasoning_content":null},"logprobs":null,"finish_reason":"tool_calls","stop_reason":null,"token_ids":null}],"service_tier":null,"system_fingerprint":null,"usage":{"prompt_tokens":612,"total_tokens":660,"completion_tokens":48,"prompt_tokens_details":null},"prompt_logprobs":null,"prompt_token_ids":null,"kv_transfer_params":null}"#;
+
+/// vLLM with --reasoning-parser qwen3.
+const VLLM_REASONING: &str = r#"{"id":"chatcmpl-30","object":"chat.completion","created":1795351200,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"\n\n<answer>B</answer>","refusal":null,"annotations":null,"audio":null,"function_call":null,"tool_calls":[],"reasoning":"\nThe door is red.\n","reasoning_content":"\nThe door is red.\n"},"logprobs":null,"finish_reason":"stop","stop_reason":null,"token_ids":null}],"usage":{"prompt_tokens":612,"total_tokens":632,"completion_tokens":20}}"#;
+
+/// The same, where the limit was reached within the thoughts.
+const VLLM_CUT: &str = r#"{"id":"chatcmpl-31","object":"chat.completion","created":1795351200,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":null,"refusal":null,"tool_calls":[],"reasoning":"The door","reasoning_content":"The door"},"logprobs":null,"finish_reason":"length","stop_reason":null}],"usage":{"prompt_tokens":612,"total_tokens":620,"completion_tokens":8}}"#;
+
+/// SGLang with --tool-call-parser qwen25 --reasoning-parser qwen3 and `tools` in the request.
+const SGLANG: &str = r#"{"id":"93b6717481cf45c284841fac5c3af2a3","object":"chat.completion","created":1795351200,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":null,"reasoning_content":"look closer","tool_calls":[{"id":"call_5b1","index":0,"type":"function","function":{"name":"crop_video","arguments":"{\"start_time\": 4, \"end_time\": 8}"}}]},"logprobs":null,"finish_reason":"tool_calls","matched_stop":null}],"usage":{"prompt_tokens":612,"total_tokens":660,"completion_tokens":48,"prompt_tokens_details":null,"reasoning_tokens":0},"metadata":{"weight_version":"default"}}"#;
+
+#[tokio::test]
+async fn replies_of_real_servers_are_read_whole() {
+    for (body, text, reasoning, calls) in [
+        (TRANSFORMERS, "", Some("look closer at 6 s"), 1),
+        (VLLM_TOOLS, "I look closer.\n", None, 1),
+        (VLLM_REASONING, "\n\n<answer>B</answer>", Some("\nThe door is red.\n"), 0),
+        (SGLANG, "", Some("look closer"), 1),
+    ] {
+        let found = reply(config(&[&replaying(body).await])).await.unwrap();
+        assert_eq!((found.text.as_str(), found.reasoning.as_deref()), (text, reasoning));
+        assert_eq!(found.tool_calls.len(), calls);
+        for call in &found.tool_calls {
+            assert_eq!(call.name, "crop_video");
+            assert_eq!(call.arguments, r#"{"start_time": 4, "end_time": 8}"#);
+        }
+        assert_eq!(found.usage.unwrap().prompt_tokens, 612);
+        assert!(!found.rebuilt);
+    }
+}
+
+#[tokio::test]
+async fn thoughts_that_reach_the_limit_are_an_error_that_names_the_flags() {
+    let server = replaying(VLLM_CUT).await;
+    let error = reply(config(&[&server])).await.unwrap_err();
+    assert_eq!((error.class, error.tries), (ErrorClass::EmptyReply, 1));
+    assert!(error.message.contains("--max-tokens") && error.message.contains("--reasoning-parser"), "{error}");
+    assert_eq!(server.hits.load(Ordering::SeqCst), 1, "no retry can mend it");
+}
+
+#[tokio::test]
+async fn a_body_without_end_stops_at_the_limit() {
+    let endless = |_: &HeaderMap| {
+        let chunk = Bytes::from(vec![b'x'; 1 << 14]);
+        let forever = futures::stream::repeat_with(move || Ok::<_, std::io::Error>(chunk.clone()));
+        Response::new(Body::from_stream(forever))
+    };
+    let started = Instant::now();
+    let error = reply(config(&[&server("m", endless).await])).await.unwrap_err();
+    assert_eq!((error.class, error.tries), (ErrorClass::TooLarge, 1));
+    assert!(error.message.contains("--max-reply-bytes"), "{error}");
+    // A refusal's body is cut, not read to its end either.
+    let refusing = move |headers: &HeaderMap| {
+        let mut response = endless(headers);
+        *response.status_mut() = StatusCode::BAD_REQUEST;
+        response
+    };
+    let error = reply(config(&[&server("m", refusing).await])).await.unwrap_err();
+    assert_eq!(error.class, ErrorClass::BadRequest);
+    assert!(started.elapsed() < Duration::from_secs(15));
+}
+
+#[tokio::test]
+async fn redirects_are_not_followed() {
+    let target = server("m", |_| good()).await;
+    for status in [301, 302, 303, 307, 308] {
+        let location = target.url.replace("http://", "http://me:secret@") + "/chat/completions?key=secret";
+        let source = server("m", move |_| {
+            (StatusCode::from_u16(status).unwrap(), [(header::LOCATION, location.clone())]).into_response()
+        });
+        let error = reply(config(&[&source.await])).await.unwrap_err();
+        assert_eq!(error.class, ErrorClass::BadRequest, "{status}");
+        assert!(error.message.contains(&target.url) && !error.message.contains("secret"), "{error}");
+    }
+    assert_eq!(target.hits.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test]
+async fn keys_reach_neither_errors_nor_answers() {
+    const KEY: &str = "sk-0123456789abcdefghijklmnop";
+    const TOKEN: &str = "token-zyxwvutsrq";
+    for before in [0, 270, 290, 299] {
+        let echo = move |headers: &HeaderMap| {
+            let said = |name: &str| headers.get(name).unwrap().to_str().unwrap().to_owned();
+            let text = format!("{}{} {}", "x".repeat(before), said("authorization"), said("x-token"));
+            (StatusCode::UNAUTHORIZED, text).into_response()
+        };
+        let mut config = config(&[&server("m", echo).await]);
+        config.api_key = Some(Secret::new(KEY.into()));
+        config.headers = vec![("X-Token".into(), Secret::new(TOKEN.into()))];
+        let error = reply(config).await.unwrap_err();
+        assert_eq!(error.class, ErrorClass::Unauthorized);
+        for secret in [KEY, TOKEN] {
+            assert!(!error.message.contains(&secret[..8]), "{before}: {error}");
+        }
+    }
+    let echo = |_: &HeaderMap| {
+        let message = json!({
+            "content": format!("B {KEY}"), "reasoning": KEY,
+            "tool_calls": [{"id": KEY, "function": {"name": "crop_video", "arguments": KEY}}],
+        });
+        Json(json!({"choices": [{"message": message, "finish_reason": KEY}]})).into_response()
+    };
+    let mut config = config(&[&server("m", echo).await]);
+    config.api_key = Some(Secret::new(KEY.into()));
+    let found = reply(config).await.unwrap();
+    assert!(!format!("{found:?}").contains(&KEY[..8]), "{found:?}");
+    assert_eq!((found.text.as_str(), found.finish_reason), ("B [key]", Some(FinishReason::Other("[key]".into()))));
+}
+
+#[tokio::test]
+async fn passwords_of_base_urls_are_not_in_messages() {
+    let server = server("m", |_| (StatusCode::BAD_REQUEST, "no").into_response()).await;
+    let mut config = config(&[&server]);
+    config.base_urls = vec![server.url.replace("http://", "http://me:hunter22@")];
+    let client = OpenAi::connect(config).await.unwrap();
+    assert!(!format!("{:?}", client.describe()).contains("hunter22"));
+    assert!(!ask(&client).await.unwrap_err().message.contains("hunter22"));
+}
+
+#[tokio::test]
+async fn servers_of_different_models_do_not_share_a_run() {
+    let (first, second) = (server("a", |_| good()).await, server("b", |_| good()).await);
+    let mut unnamed = config(&[&first, &second]);
+    unnamed.model = None;
+    let error = OpenAi::connect(unnamed.clone()).await.unwrap_err();
+    assert!(error.message.contains("serves a") && error.message.contains("serves b"), "{error}");
+    let mut named = config(&[&first, &second]);
+    named.model = Some("a".into());
+    let error = OpenAi::connect(named).await.unwrap_err();
+    assert!(error.message.contains("does not list the model a"), "{error}");
+
+    let same = server("a", |_| good()).await;
+    unnamed.base_urls = vec![first.url.clone(), same.url.clone()];
+    assert_eq!(OpenAi::connect(unnamed).await.unwrap().describe().model, "a");
+    // Neither lists the name: both may take names that they do not list.
+    assert!(OpenAi::connect(config(&[&first, &second])).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_server_that_refuses_what_others_answer_is_set_aside() {
+    for status in [400, 401, 403, 404] {
+        let refusing = move |_: &HeaderMap| (StatusCode::from_u16(status).unwrap(), "no").into_response();
+        let (bad, well) = (server("m", refusing).await, server("m", |_| good()).await);
+        let client = OpenAi::connect(config(&[&bad, &well])).await.unwrap();
+        for _ in 0..20 {
+            assert_eq!(ask(&client).await.unwrap().text, "B", "{status}");
+        }
+        assert_eq!(well.hits.load(Ordering::SeqCst), 20);
+        assert_eq!(bad.hits.load(Ordering::SeqCst), 3, "three strikes, then it rests");
+    }
+}
+
+#[tokio::test]
+async fn what_every_server_refuses_is_the_requests_own_fault() {
+    let refusing = |_: &HeaderMap| (StatusCode::BAD_REQUEST, "bad image").into_response();
+    let (first, second) = (server("m", refusing).await, server("m", refusing).await);
+    let client = OpenAi::connect(config(&[&first, &second])).await.unwrap();
+    for asked in 1..=5 {
+        assert_eq!(ask(&client).await.unwrap_err().class, ErrorClass::BadRequest);
+        let hits = (first.hits.load(Ordering::SeqCst), second.hits.load(Ordering::SeqCst));
+        assert_eq!(hits, (asked, asked), "each is asked once, none is set aside");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pause_beyond_all_time_is_no_panic() {
+    let failing = server("m", |_| (StatusCode::INTERNAL_SERVER_ERROR, "no").into_response()).await;
+    let mut config = config(&[&failing]);
+    config.retry_pause = Duration::from_secs_f64(1.8e19);
+    let client = OpenAi::connect(config).await.unwrap();
+    let waits = tokio::time::timeout(Duration::from_secs(3600), ask(&client)).await;
+    assert!(waits.is_err(), "it waits");
+}

@@ -19,8 +19,8 @@ use crate::record::{Outcome, Record, SampleErrorClass};
 use crate::sample::Sample;
 use crate::videos::VideoStore;
 
-use first::FirstReplies;
 pub use first::FIRST_REPLIES;
+use first::FirstReplies;
 
 /// Samples in a row that a dead server may fail before the run stops by itself: going on would only
 /// fill the journal with errors.

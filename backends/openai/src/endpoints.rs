@@ -193,6 +193,7 @@ mod tests {
     }
 
     #[test]
+    fn urls_are_checked_and_shown_without_credentials() {
         assert!(Endpoints::new(&["localhost:8000".into()]).is_err());
         assert!(Endpoints::new(&[]).is_err());
         let all = Endpoints::new(&["http://me:k%40y@a/v1/".into(), "http://token@b".into()]).unwrap();

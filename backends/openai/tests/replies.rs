@@ -28,7 +28,10 @@ struct Server {
     hits: Arc<AtomicUsize>,
 }
 
-async fn server(model: &'static str, answer: impl Fn(&HeaderMap) -> Response + Send + Sync + 'static) -> Server {
+async fn server(
+    model: &'static str,
+    answer: impl Fn(&HeaderMap) -> Response + Send + Sync + 'static,
+) -> Server {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let hits = Arc::new(AtomicUsize::new(0));
     let state = (Arc::clone(&hits), Arc::new(answer) as Answer);
@@ -41,7 +44,11 @@ async fn server(model: &'static str, answer: impl Fn(&HeaderMap) -> Response + S
     Server { url, hits }
 }
 
-async fn complete(State((hits, answer)): State<(Arc<AtomicUsize>, Answer)>, headers: HeaderMap, _: Bytes) -> Response {
+async fn complete(
+    State((hits, answer)): State<(Arc<AtomicUsize>, Answer)>,
+    headers: HeaderMap,
+    _: Bytes,
+) -> Response {
     hits.fetch_add(1, Ordering::SeqCst);
     answer(&headers)
 }
@@ -121,7 +128,10 @@ async fn thoughts_that_reach_the_limit_are_an_error_that_names_the_flags() {
     let server = replaying(VLLM_CUT).await;
     let error = reply(config(&[&server])).await.unwrap_err();
     assert_eq!((error.class, error.tries), (ErrorClass::EmptyReply, 1));
-    assert!(error.message.contains("--max-tokens") && error.message.contains("--reasoning-parser"), "{error}");
+    assert!(
+        error.message.contains("--max-tokens") && error.message.contains("--reasoning-parser"),
+        "{error}"
+    );
     assert_eq!(server.hits.load(Ordering::SeqCst), 1, "no retry can mend it");
 }
 
@@ -192,7 +202,10 @@ async fn keys_reach_neither_errors_nor_answers() {
     config.api_key = Some(Secret::new(KEY.into()));
     let found = reply(config).await.unwrap();
     assert!(!format!("{found:?}").contains(&KEY[..8]), "{found:?}");
-    assert_eq!((found.text.as_str(), found.finish_reason), ("B [key]", Some(FinishReason::Other("[key]".into()))));
+    assert_eq!(
+        (found.text.as_str(), found.finish_reason),
+        ("B [key]", Some(FinishReason::Other("[key]".into())))
+    );
 }
 
 #[tokio::test]

@@ -15,7 +15,15 @@ use serde_json::{Value, json};
 
 fn run(tasks: &[&str], out: &Path, base_url: &str) -> Command {
     let mut command = bench();
-    command.arg("run").args(tasks).args(["--nframes", "16", "--tries", "1", "--base-url", base_url, "--data"]);
+    command.arg("run").args(tasks).args([
+        "--nframes",
+        "16",
+        "--tries",
+        "1",
+        "--base-url",
+        base_url,
+        "--data",
+    ]);
     command.arg(world()).arg("--out").arg(out);
     command
 }
@@ -34,7 +42,9 @@ fn take_apart(reply: &mut Value) {
         let call: Value = serde_json::from_str(&content[start + 11..end]).unwrap();
         let arguments = call["arguments"].to_string();
         let id = format!("{:x}_tool_call_{}", content.len(), calls.len());
-        calls.push(json!({"id": id, "type": "function", "function": {"name": call["name"], "arguments": arguments}}));
+        calls.push(
+            json!({"id": id, "type": "function", "function": {"name": call["name"], "arguments": arguments}}),
+        );
         content.replace_range(start..end + 12, "");
     }
     message["content"] = json!(content.trim());
@@ -66,22 +76,26 @@ fn a_server_that_takes_calls_out_of_the_text_gives_the_same_scores() {
     let (whole, apart) = (Server::start(Script::default()), apart());
     let dir = tempfile::tempdir().unwrap();
     for (name, server) in [("whole", &whole), ("apart", &apart)] {
-        let output =
-            run(&["all"], &dir.path().join(name), &server.base_url).args(["--profile", "strict"]).output().unwrap();
+        let output = run(&["all"], &dir.path().join(name), &server.base_url)
+            .args(["--profile", "strict"])
+            .output()
+            .unwrap();
         assert!(output.status.success(), "{}", text(&output));
     }
     let mut called = 0;
     for split in SPLITS {
-        let [whole, apart] = ["whole", "apart"].map(|name| stable_records(&dir.path().join(name).join(split)));
+        let [whole, apart] =
+            ["whole", "apart"].map(|name| stable_records(&dir.path().join(name).join(split)));
         assert_eq!(scores(&apart), scores(&whole), "{split}");
         let rebuilt = |record: &&Record| record.transcript.calls.iter().any(|call| call.rebuilt);
         let with_calls = |record: &&Record| !record.transcript.tool_calls.is_empty();
         assert_eq!(apart.iter().filter(rebuilt).count(), apart.iter().filter(with_calls).count());
         assert_eq!(whole.iter().filter(rebuilt).count(), 0);
         called += apart.iter().filter(with_calls).count();
-        let summary: Value =
-            serde_json::from_slice(&std::fs::read(dir.path().join("apart").join(split).join(journal::SUMMARY)).unwrap())
-                .unwrap();
+        let summary: Value = serde_json::from_slice(
+            &std::fs::read(dir.path().join("apart").join(split).join(journal::SUMMARY)).unwrap(),
+        )
+        .unwrap();
         assert_eq!(summary["n_rebuilt"], summary["n_reasoning"]);
     }
     assert!(called > 10, "the scripted model calls the tool");
@@ -89,7 +103,17 @@ fn a_server_that_takes_calls_out_of_the_text_gives_the_same_scores() {
     // A replay of it reads the same.
     let again = dir.path().join("again");
     let mut replay = bench();
-    replay.args(["run", "lvbench", "--nframes", "16", "--profile", "strict", "--backend", "replay", "--data"]);
+    replay.args([
+        "run",
+        "lvbench",
+        "--nframes",
+        "16",
+        "--profile",
+        "strict",
+        "--backend",
+        "replay",
+        "--data",
+    ]);
     replay.arg(world()).arg("--from").arg(dir.path().join("apart")).arg("--out").arg(&again);
     let output = replay.output().unwrap();
     assert!(output.status.success(), "{}", text(&output));
@@ -121,12 +145,16 @@ fn the_chat_apis_own_calls_give_the_same_crops() {
     assert_eq!(latest["tools"][0]["function"]["name"], "crop_video");
     // A server that leaves the calls in the text is found out, not scored.
     let out = dir.path().join("unparsed");
-    let output =
-        run(&["lvbench"], &out, &whole.base_url).args(["--profile", "strict", "--tool-dialect", "native"]).output();
+    let output = run(&["lvbench"], &out, &whole.base_url)
+        .args(["--profile", "strict", "--tool-dialect", "native"])
+        .output();
     let output = output.unwrap();
     assert_eq!(output.status.code(), Some(4), "{}", text(&output));
-    assert!(text(&output).contains("--enable-auto-tool-choice") || !text(&output).contains("none of the first"));
-    let errors: Vec<_> = stable_records(&out.join("lvbench")).into_iter().filter_map(|record| record.error).collect();
+    assert!(
+        text(&output).contains("--enable-auto-tool-choice") || !text(&output).contains("none of the first")
+    );
+    let errors: Vec<_> =
+        stable_records(&out.join("lvbench")).into_iter().filter_map(|record| record.error).collect();
     assert!(!errors.is_empty() && errors.iter().all(|error| error.message.contains("--tool-call-parser")));
 }
 
@@ -134,13 +162,17 @@ fn the_chat_apis_own_calls_give_the_same_crops() {
 fn paper_refuses_thoughts_that_left_the_text_and_says_how_to_keep_them() {
     let server = apart();
     let dir = tempfile::tempdir().unwrap();
-    let output = run(&["lvbench"], dir.path(), &server.base_url).args(["--profile", "paper"]).output().unwrap();
+    let output =
+        run(&["lvbench"], dir.path(), &server.base_url).args(["--profile", "paper"]).output().unwrap();
     assert_eq!(output.status.code(), Some(4), "{}", text(&output));
     let records = stable_records(&dir.path().join("lvbench"));
     let refused: Vec<_> = records.iter().filter_map(|record| record.error.as_ref()).collect();
     assert!(!refused.is_empty());
     for error in refused {
-        assert!(error.message.contains("--reasoning-parser") && error.message.contains("profile paper"), "{error:?}");
+        assert!(
+            error.message.contains("--reasoning-parser") && error.message.contains("profile paper"),
+            "{error:?}"
+        );
     }
 }
 
@@ -148,7 +180,8 @@ fn paper_refuses_thoughts_that_left_the_text_and_says_how_to_keep_them() {
 fn a_run_whose_first_replies_are_all_empty_stops_and_says_why() {
     let server = Server::start(Script { rewrite: Some(nothing), ..Script::default() });
     let dir = tempfile::tempdir().unwrap();
-    let output = run(&["videomme"], dir.path(), &server.base_url).args(["--concurrency", "1"]).output().unwrap();
+    let output =
+        run(&["videomme"], dir.path(), &server.base_url).args(["--concurrency", "1"]).output().unwrap();
     assert_eq!(output.status.code(), Some(4), "{}", text(&output));
     let records = stable_records(&dir.path().join("videomme"));
     let samples = journal::read_manifest(&dir.path().join("videomme")).unwrap().selection.expected;
@@ -167,11 +200,28 @@ fn request_settings_are_sent_recorded_and_compared_and_secrets_are_not() {
     let server = Server::start(Script::default());
     let dir = tempfile::tempdir().unwrap();
     let settings = [
-        "--top-p", "0.8", "--top-k", "20", "--repetition-penalty", "1.05", "--stop", "</answer>", "--extra-body",
-        r#"{"min_p": 0.1}"#, "--chat-template-kwargs", r#"{"enable_thinking": false}"#, "--header-env", "X-Token=MY_TOKEN",
+        "--top-p",
+        "0.8",
+        "--top-k",
+        "20",
+        "--repetition-penalty",
+        "1.05",
+        "--stop",
+        "</answer>",
+        "--extra-body",
+        r#"{"min_p": 0.1}"#,
+        "--chat-template-kwargs",
+        r#"{"enable_thinking": false}"#,
+        "--header-env",
+        "X-Token=MY_TOKEN",
     ];
     let start = |extra: &[&str]| {
-        run(&["mmvu"], dir.path(), &server.base_url).args(settings).args(extra).env("MY_TOKEN", SECRET).output().unwrap()
+        run(&["mmvu"], dir.path(), &server.base_url)
+            .args(settings)
+            .args(extra)
+            .env("MY_TOKEN", SECRET)
+            .output()
+            .unwrap()
     };
     let output = start(&[]);
     assert!(output.status.success(), "{}", text(&output));
@@ -192,7 +242,8 @@ fn request_settings_are_sent_recorded_and_compared_and_secrets_are_not() {
     assert_eq!((plan.request.top_k, plan.request.header_env["X-Token"].as_str()), (Some(20), "MY_TOKEN"));
 
     assert!(start(&["--resume"]).status.success());
-    let changed = run(&["mmvu"], dir.path(), &server.base_url).args(["--resume", "--top-p", "0.9"]).output().unwrap();
+    let changed =
+        run(&["mmvu"], dir.path(), &server.base_url).args(["--resume", "--top-p", "0.9"]).output().unwrap();
     assert!(!changed.status.success() && text(&changed).contains("top_p"), "{}", text(&changed));
     let dialect = start(&["--resume", "--tool-dialect", "text"]);
     assert!(!dialect.status.success() && text(&dialect).contains("dialect"), "{}", text(&dialect));

@@ -41,7 +41,11 @@ fn with(dialect: ToolDialect, profile: Profile, answers: &[(&str, Completion)]) 
 }
 
 fn answer() -> Completion {
-    Completion { text: "<answer>B</answer>".into(), finish_reason: Some(FinishReason::Stop), ..Completion::default() }
+    Completion {
+        text: "<answer>B</answer>".into(),
+        finish_reason: Some(FinishReason::Stop),
+        ..Completion::default()
+    }
 }
 
 fn class(record: &Record) -> ErrorClass {
@@ -100,7 +104,8 @@ async fn profiles_that_need_the_raw_text_refuse_what_cannot_be_rebuilt() {
         parsed("", None, &[structured("{broken")]),
         cut,
     ] {
-        let record = with(ToolDialect::Auto, Profile::Paper, &[("turn0", reply.clone()), ("turn1", answer())]);
+        let record =
+            with(ToolDialect::Auto, Profile::Paper, &[("turn0", reply.clone()), ("turn1", answer())]);
         let record = record.run().await;
         assert_no_answer(&record);
         assert_eq!(class(&record), ErrorClass::ParsedAway, "{reply:?}");
@@ -163,7 +168,8 @@ async fn native_answers_malformed_calls_summaries_and_forced_answers_in_their_ro
     assert_eq!((record.score.value, record.transcript.forced), (1.0, true));
     assert!(matches!(record.transcript.tool_calls[0].outcome, ToolOutcome::Malformed { .. }));
     let roles: Vec<Role> = record.transcript.messages.iter().map(|message| message.role).collect();
-    let wanted = [Role::System, Role::User, Role::Assistant, Role::Tool, Role::Tool, Role::User, Role::Assistant];
+    let wanted =
+        [Role::System, Role::User, Role::Assistant, Role::Tool, Role::Tool, Role::User, Role::Assistant];
     assert_eq!(roles, wanted);
     let RecordedPart::Text { text } = &record.transcript.messages[4].parts[0] else { panic!() };
     assert!(text.contains("a red door") && !text.contains("<tool_response>"), "{text}");
@@ -197,7 +203,10 @@ async fn sampling_settings_of_the_plan_reach_every_request() {
     assert_eq!(asked.len(), 2);
     for request in asked.iter() {
         let generation = &request.generation;
-        assert_eq!((generation.top_p, generation.top_k, generation.repetition_penalty), (Some(0.8), Some(20), Some(1.05)));
+        assert_eq!(
+            (generation.top_p, generation.top_k, generation.repetition_penalty),
+            (Some(0.8), Some(20), Some(1.05))
+        );
         assert_eq!(generation.stop, ["</answer>"]);
     }
 }

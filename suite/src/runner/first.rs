@@ -30,7 +30,9 @@ impl FirstReplies {
 fn is_unreadable(record: &Record) -> bool {
     let errors = record.transcript.calls.iter().filter_map(|call| call.error.as_ref());
     record.error.is_some()
-        && errors.into_iter().any(|error| matches!(error.class, ErrorClass::EmptyReply | ErrorClass::ParsedAway))
+        && errors
+            .into_iter()
+            .any(|error| matches!(error.class, ErrorClass::EmptyReply | ErrorClass::ParsedAway))
 }
 
 #[cfg(test)]

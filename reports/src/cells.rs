@@ -1,24 +1,29 @@
 //! One run as one cell: score, interval, the published number and a verdict.
 
+use std::collections::BTreeSet;
+
 use paravt_suite::profile::Profile;
-use paravt_suite::run::Manifest;
 use paravt_suite::scoring::summary::Summary;
-use paravt_suite::task::Metric;
 use serde::Serialize;
 
+use crate::decide::{Effect, Family, Lost, Margin, Verdict};
 use crate::paper::PaperNumbers;
 use crate::runs::{Counted, ReportError};
-use crate::statistics::{Bootstrap, Cluster, Z95, cluster_bootstrap, standard_error, wilson};
+use crate::settings::Settings;
+use crate::statistics::Cluster;
 
-/// How far apart two values may be, in binomial standard errors of the published one (spec §6).
-pub const TOLERANCE: f64 = 2.0;
+/// Equivalence margin of a published score, in binomial standard errors of it: twice the half-width of
+/// its own 95 % sampling interval. Nothing narrower can be shown with an interval as wide as that.
+const MARGIN_ERRORS: f64 = 4.0;
+/// The margin is never wider than this, in points: about the paper's mean gain over its baseline.
+const MAX_MARGIN: f64 = 5.0;
 
 /// One run in a report.
 #[derive(Debug, Clone, Serialize)]
 pub struct Cell {
     /// Split.
     pub task: String,
-    /// Name for people.
+    /// Title of the split.
     pub title: String,
     /// Profile.
     pub profile: Profile,
@@ -37,21 +42,25 @@ pub struct Cell {
     pub run: String,
     /// All numbers.
     pub summary: Summary,
-    /// 95 % interval of the headline, shares between 0 and 1: normal with errors clustered by video for
-    /// accuracy, bootstrap over videos for mean IoU, Wilson where every answer is alike.
+    /// Rows without a full answer.
+    pub lost: Lost,
+    /// 95 % interval of the headline, shares between 0 and 1: clustered by video. `None` for fewer
+    /// than two videos.
     pub interval: Option<(f64, f64)>,
     /// Standard error clustered by video.
     pub standard_error: Option<f64>,
+    /// Videos that the interval rests on.
+    pub videos: usize,
     /// The published number beside it.
     pub paper: Option<Comparison>,
     /// Bytes of a torn last record that were left out.
     pub torn_bytes: u64,
-    /// Rows that the published number stands on.
-    pub paper_rows: usize,
     /// Seconds from the first start to the last sample, where the run ended.
     pub wall_seconds: Option<f64>,
     /// GPUs that the model ran on, where the run says.
     pub gpus: Option<u32>,
+    #[serde(skip)]
+    effect: Option<Effect>,
 }
 
 /// Ours beside a published number.
@@ -63,42 +72,33 @@ pub struct Comparison {
     pub published: f64,
     /// Ours less published, in points.
     pub difference: f64,
+    /// 95 % interval of that, in points: ours; the published number is a point.
+    pub interval: Option<(f64, f64)>,
     /// Points within which the two count as equal.
-    pub tolerance: f64,
+    pub margin: f64,
+    /// P-value of the verdict after Holm's correction over the splits of the row.
+    pub p_holm: Option<f64>,
+    /// The verdict rests on few videos.
+    pub weak: bool,
     /// What that means.
     pub verdict: Verdict,
 }
 
-/// What a comparison means.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(tag = "kind", content = "why", rename_all = "snake_case")]
-pub enum Verdict {
-    /// Within the tolerance.
-    Reproduced,
-    /// Below it.
-    Below,
-    /// Above it.
-    Above,
-    /// The two numbers do not measure the same thing.
-    NotComparable(Vec<String>),
-    /// There is no run that would tell.
-    NotRun,
-}
+impl Cell {
+    /// Every expected row has a record, and no more failed than the rule for lost rows allows.
+    pub fn complete(&self) -> bool {
+        let Lost { failed, .. } = self.lost;
+        self.summary.n_recorded == self.summary.n_expected && failed <= self.lost.allowed()
+    }
 
-impl std::fmt::Display for Verdict {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Reproduced => f.write_str("reproduced"),
-            Self::Below => f.write_str("below"),
-            Self::Above => f.write_str("above"),
-            Self::NotComparable(why) => write!(f, "not comparable: {}", why.join(", ")),
-            Self::NotRun => f.write_str("not run"),
-        }
+    /// Comparable to its published number.
+    pub fn is_comparable(&self) -> bool {
+        self.paper.as_ref().is_some_and(|paper| !matches!(paper.verdict, Verdict::NotComparable(_)))
     }
 }
 
-/// The cell of a run, given its counted records summed up by video. `row` overrides the row that
-/// the run's own manifest names.
+/// The cell of a run, given its counted records summed up by video; not judged yet. `row` overrides the
+/// row that the run's own manifest names.
 ///
 /// # Errors
 /// There is no such row.
@@ -106,17 +106,24 @@ pub fn cell(
     run: &Counted,
     clusters: &[Cluster],
     paper: &PaperNumbers,
+    settings: &Settings,
     row: Option<&str>,
 ) -> Result<Cell, ReportError> {
     let (manifest, summary) = (&run.manifest, run.summary.clone());
-    let standard_error = standard_error(clusters);
-    let interval = interval(&summary, &manifest.task.metric, clusters, standard_error);
+    let effect = Effect::share(clusters);
+    // Rows that are missing count 0 in the headline and are in no cluster.
+    let recorded: usize = clusters.iter().map(|cluster| cluster.n).sum();
+    let scale = recorded as f64 / summary.n.max(1) as f64;
     let row = row.or(manifest.paper_row.as_deref());
     let published = match row {
         Some(row) => paper.value(row, &manifest.task.name)?.map(|value| (row, value)),
         None => None,
     };
-    let paper = published.map(|(row, published)| compare(manifest, &summary, row, published));
+    let paper = published.map(|(row, published)| {
+        let why = settings.differences(row, manifest, &run.facts);
+        let rows = settings.split(&manifest.task.name).map_or(manifest.task.paper_rows, |split| split.rows);
+        compare(row, published, &summary, effect, margin(published, rows), why)
+    });
     Ok(Cell {
         task: manifest.task.name.clone(),
         title: manifest.task.title.clone(),
@@ -128,81 +135,74 @@ pub fn cell(
         label: manifest.label.clone(),
         run: manifest.called(),
         summary,
-        interval,
-        standard_error,
+        lost: run.facts.lost,
+        interval: effect.map(|effect| scaled(effect.interval(), scale)),
+        standard_error: effect.map(|effect| scale * effect.standard_error),
+        videos: clusters.len(),
         paper,
         torn_bytes: run.torn_bytes,
-        paper_rows: manifest.task.paper_rows,
         wall_seconds: manifest.ended_at.map(|ended| ended - manifest.started_at),
         gpus: manifest.host.gpus,
+        effect,
     })
 }
 
-/// Accuracy: normal, clustered by video. Mean IoU, which piles up at 0: bootstrap over videos.
-fn interval(
-    summary: &Summary,
-    metric: &Metric,
-    clusters: &[Cluster],
-    error: Option<f64>,
-) -> Option<(f64, f64)> {
-    match (metric, error) {
-        (Metric::Grounding { .. }, Some(error)) if error > 0.0 => {
-            let (low, high) = cluster_bootstrap(clusters, Bootstrap::default())?;
-            // Rows that are missing count 0 in the headline and are in no cluster.
-            let recorded: usize = clusters.iter().map(|cluster| cluster.n).sum();
-            let scale = recorded as f64 / summary.n.max(1) as f64;
-            Some((low * scale, high * scale))
+/// Judges the comparable cells of each published row together.
+pub fn judge(cells: &mut [Cell]) {
+    let named = cells.iter().filter_map(|cell| Some(cell.paper.as_ref()?.row.clone()));
+    for row in named.collect::<BTreeSet<_>>() {
+        let mut members: Vec<&mut Cell> = cells
+            .iter_mut()
+            .filter(|cell| cell.is_comparable() && cell.paper.as_ref().is_some_and(|paper| paper.row == row))
+            .collect();
+        let mut family = Family::new(row.as_str());
+        for cell in &members {
+            if let Some(paper) = &cell.paper {
+                let effect = cell.effect.map(|effect| effect.less(paper.published / 100.0));
+                family.push(effect, Margin::within(paper.margin / 100.0));
+            }
         }
-        (Metric::Accuracy { .. }, Some(error)) if error > 0.0 => {
-            Some(((summary.value - Z95 * error).max(0.0), (summary.value + Z95 * error).min(1.0)))
+        for (cell, decision) in members.iter_mut().zip(family.decide()) {
+            if let Some(paper) = &mut cell.paper {
+                paper.p_holm = Some(decision.p_holm);
+                paper.weak = decision.weak;
+                paper.verdict = decision.verdict;
+            }
         }
-        // All right or all wrong: the clusters show no spread, which does not make it certain.
-        (Metric::Accuracy { .. }, _) => {
-            wilson((summary.value * summary.n as f64).round() as usize, summary.n)
-        }
-        (Metric::Grounding { .. }, _) => None,
     }
 }
 
 /// Standard error of a share of `n` independent rows.
-pub fn binomial_error(share: f64, n: usize) -> f64 {
-    (share * (1.0 - share) / n as f64).sqrt()
+fn binomial_error(share: f64, n: usize) -> f64 {
+    (share * (1.0 - share) / n.max(1) as f64).sqrt()
 }
 
-fn compare(manifest: &Manifest, summary: &Summary, row: &str, published: f64) -> Comparison {
-    let ours = 100.0 * summary.value;
-    let share = published / 100.0;
-    let tolerance = 100.0 * TOLERANCE * binomial_error(share, manifest.task.paper_rows);
-    let why = not_comparable(manifest, summary);
-    let difference = ours - published;
-    let verdict = if !why.is_empty() {
-        Verdict::NotComparable(why)
-    } else if difference < -tolerance {
-        Verdict::Below
-    } else if difference > tolerance {
-        Verdict::Above
-    } else {
-        Verdict::Reproduced
-    };
-    Comparison { row: row.to_owned(), published, difference, tolerance, verdict }
+/// Points within which a score counts as equal to a published one over `rows` rows.
+pub fn margin(published: f64, rows: usize) -> f64 {
+    (100.0 * MARGIN_ERRORS * binomial_error(published / 100.0, rows)).min(MAX_MARGIN)
 }
 
-/// Why a run's number may not stand beside a published one.
-fn not_comparable(manifest: &Manifest, summary: &Summary) -> Vec<String> {
-    let mut why = Vec::new();
-    if manifest.plan.profile != Profile::Paper {
-        why.push(format!("profile {}", manifest.plan.profile));
+fn compare(
+    row: &str,
+    published: f64,
+    summary: &Summary,
+    effect: Option<Effect>,
+    margin: f64,
+    why: Vec<String>,
+) -> Comparison {
+    let points = |(low, high): (f64, f64)| (100.0 * low - published, 100.0 * high - published);
+    Comparison {
+        row: row.to_owned(),
+        published,
+        difference: 100.0 * summary.value - published,
+        interval: effect.map(|effect| points(effect.interval())),
+        margin,
+        p_holm: None,
+        weak: effect.is_none_or(|effect| effect.is_weak()),
+        verdict: if why.is_empty() { Verdict::Inconclusive } else { Verdict::NotComparable(why) },
     }
-    if manifest.protocol_source.repository == "paravt-bench" {
-        why.push("native protocol".to_owned());
-    } else if !manifest.protocol_source.pinned {
-        why.push("unpinned protocol".to_owned());
-    }
-    if manifest.selection.expected != manifest.task.paper_rows {
-        why.push(format!("{} of {} rows", manifest.selection.expected, manifest.task.paper_rows));
-    }
-    if !summary.complete {
-        why.push("incomplete run".to_owned());
-    }
-    why
+}
+
+fn scaled((low, high): (f64, f64), scale: f64) -> (f64, f64) {
+    (scale * low, scale * high)
 }

@@ -33,11 +33,17 @@ fn range(interval: Option<(f64, f64)>) -> String {
 
 /// The verdict in a few words; INCOMPLETE stands wherever the score does.
 pub fn verdict(cell: &Cell) -> String {
-    let mark = if cell.summary.complete { "" } else { "INCOMPLETE " };
+    let mark = if cell.complete() { "" } else { "INCOMPLETE " };
     match &cell.paper {
-        Some(paper) => format!("{mark}{}", paper.verdict),
+        Some(paper) => format!("{mark}{}{}", paper.verdict, weak(cell)),
         None => format!("{mark}no published number named").trim().to_owned(),
     }
+}
+
+/// Says that a verdict rests on few videos.
+fn weak(cell: &Cell) -> String {
+    let weak = cell.paper.as_ref().is_some_and(|paper| paper.weak) && cell.is_comparable();
+    if weak { format!(" (weak: {} videos)", cell.videos) } else { String::new() }
 }
 
 /// Losses that belong beside a score, or nothing.
@@ -48,6 +54,7 @@ pub fn losses(cell: &Cell) -> String {
         (summary.n_unparsed, "unparsed"),
         (summary.n_errors, "failed"),
         (summary.n_frame_loss, "frame loss"),
+        (cell.lost.aborted, "aborted"),
         (summary.n_truncated, "truncated"),
         (summary.n_dropped_calls, "dropped calls"),
         (summary.n_rebuilt, "rebuilt"),
@@ -97,11 +104,10 @@ impl Format for Terminal {
 /// Reasons follow in the split's own section; the overview has room for one word or two.
 fn short_verdict(cell: &Cell) -> String {
     let verdict = match &cell.paper {
-        Some(paper) => paper.verdict.to_string(),
-        None => "no paper value".to_owned(),
+        Some(paper) => paper.verdict.as_str(),
+        None => "no paper value",
     };
-    let first = verdict.split(": ").next().unwrap_or(&verdict);
-    format!("{}{first}", if cell.summary.complete { "" } else { "INCOMPLETE " })
+    format!("{}{verdict}", if cell.complete() { "" } else { "INCOMPLETE " })
 }
 
 /// Text for a terminal: no line longer than [`COLUMNS`], and no control character or change of the

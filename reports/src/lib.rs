@@ -12,6 +12,7 @@ pub mod gate;
 pub mod page;
 mod paper;
 mod runs;
+mod settings;
 pub mod statistics;
 pub mod study;
 pub mod table;
@@ -21,16 +22,18 @@ mod training;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-pub use cells::{Cell, Comparison, Verdict};
+pub use cells::{Cell, Comparison};
 pub use claims::{Claim, Judged, Unit};
+pub use decide::Verdict;
 pub use forms::{COLUMNS, Format, Json, Markdown, Terminal};
 pub use paper::{PaperError, PaperNumbers};
 pub use runs::{ReportError, Run, find_runs, tell_apart};
-pub use training::Training;
+pub use training::{ABOUT, About, TRAINING, Training};
 
 use frames::FramesBuilder;
 use rayon::prelude::*;
 use runs::{Counted, run_directories};
+use settings::Settings;
 
 /// Everything a report shows.
 #[derive(Debug, Clone, serde::Serialize)]
@@ -92,7 +95,7 @@ impl Report {
     }
 
     fn of(runs: Vec<Counted>, paper_row: Option<&str>) -> Result<Self, ReportError> {
-        let paper = PaperNumbers::embedded()?;
+        let (paper, settings) = (PaperNumbers::embedded()?, Settings::embedded()?);
         let order =
             |run: &Counted| paper::SPLITS.iter().position(|(split, _)| *split == run.manifest.task.name);
         let mut sorted: Vec<(usize, Counted)> = runs.into_iter().enumerate().collect();
@@ -105,16 +108,20 @@ impl Report {
         let clusters = frames::clusters(&frames)?;
         let cell = |(position, (_, run)): (usize, &(usize, Counted))| {
             let clusters = clusters.get(&(position as u32)).map_or(&[][..], Vec::as_slice);
-            cells::cell(run, clusters, &paper, paper_row)
+            cells::cell(run, clusters, &paper, &settings, paper_row)
         };
-        let cells = sorted.iter().enumerate().map(cell).collect::<Result<Vec<_>, _>>()?;
+        let mut cells = sorted.iter().enumerate().map(cell).collect::<Result<Vec<_>, _>>()?;
+        cells::judge(&mut cells);
         let not_run = paper::SPLITS
             .iter()
             .map(|(split, _)| (*split).to_owned())
             .filter(|split| !cells.iter().any(|cell| cell.task == *split))
             .collect();
-        let training: Vec<Training> = sorted.iter().map(|(_, run)| run.training.clone()).collect();
-        let claims = claims::judge(&claims::embedded()?, &paper, &cells, &training)?;
+        let samples: Vec<_> = sorted.iter().map(|(_, run)| run.samples.clone()).collect();
+        let trainings: Vec<_> = sorted.iter().map(|(_, run)| (&run.manifest, &run.training)).collect();
+        let evidence =
+            claims::Evidence { settings: &settings, cells: &cells, samples: &samples, trainings: &trainings };
+        let claims = claims::judge(&claims::Claims::embedded()?, &paper, &evidence)?;
         let details = Details {
             runs: sorted.into_iter().map(|(index, _)| index).collect(),
             breakdowns: frames::breakdowns(&frames)?,
@@ -137,8 +144,8 @@ impl Report {
         Ok(tables)
     }
 
-    /// Whether every run is complete.
+    /// Every run is complete: see [`Cell::complete`].
     pub fn complete(&self) -> bool {
-        self.cells.iter().all(|cell| cell.summary.complete)
+        self.cells.iter().all(Cell::complete)
     }
 }

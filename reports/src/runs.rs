@@ -11,10 +11,12 @@ use paravt_suite::printable::printable_line;
 use paravt_suite::record::Record;
 use paravt_suite::run::Manifest;
 use paravt_suite::scoring::summary::{Summary, SummaryError, summarize};
+use polars::prelude::DataFrame;
 use rayon::prelude::*;
 
 use crate::frames::RunColumns;
 use crate::paper::PaperError;
+use crate::settings::Facts;
 use crate::training::{TRAINING, Training};
 
 pub use check::check_record;
@@ -70,6 +72,22 @@ pub enum ReportError {
         /// Profile of B.
         b: String,
     },
+    /// Two runs of one split on one side of a comparison.
+    #[error(
+        "{side} has two runs of {task}, {} and {}: name one of them",
+        .first.display(),
+        .second.display()
+    )]
+    Ambiguous {
+        /// Side of the comparison.
+        side: &'static str,
+        /// Split.
+        task: String,
+        /// One run.
+        first: PathBuf,
+        /// The other.
+        second: PathBuf,
+    },
     /// The records could not be counted up.
     #[error("the records could not be counted up: {0}")]
     Frames(#[from] polars::prelude::PolarsError),
@@ -105,6 +123,10 @@ pub struct Counted {
     pub training: Training,
     /// Columns for the frames.
     pub columns: RunColumns,
+    /// What the records say about data and losses.
+    pub facts: Facts,
+    /// Scored samples, for pairing.
+    pub samples: DataFrame,
 }
 
 impl Run {
@@ -132,6 +154,8 @@ impl Run {
             torn_bytes: self.torn_bytes,
             training: self.training.clone(),
             columns: RunColumns::of(task, switches, &self.records),
+            facts: Facts::of(&self.records),
+            samples: crate::compare::samples(self)?,
         })
     }
 

@@ -68,6 +68,7 @@ fn scores(report: &Report) -> PolarsResult<Table> {
             count("n", "N", whole(|cell| cell.summary.n)),
             count("recorded", "recorded", whole(|cell| cell.summary.n_recorded)),
             count("expected", "expected", whole(|cell| cell.summary.n_expected)),
+            count("videos", "videos", whole(|cell| cell.videos)),
             text(
                 "paper_row",
                 "published row",
@@ -75,7 +76,20 @@ fn scores(report: &Report) -> PolarsResult<Table> {
             ),
             real("published_percent", "published", Kind::Percent, paper(|paper| paper.published)),
             real("difference_points", "difference", Kind::Points, paper(|paper| paper.difference)),
-            real("tolerance_points", "tolerance", Kind::Number, paper(|paper| paper.tolerance)),
+            real(
+                "difference_low_points",
+                "low",
+                Kind::Points,
+                each(report, |cell| Some(cell.paper.as_ref()?.interval?.0)),
+            ),
+            real(
+                "difference_high_points",
+                "high",
+                Kind::Points,
+                each(report, |cell| Some(cell.paper.as_ref()?.interval?.1)),
+            ),
+            real("margin_points", "margin", Kind::Number, paper(|paper| paper.margin)),
+            real("p_holm", "p (Holm)", Kind::Probability, each(report, |cell| cell.paper.as_ref()?.p_holm)),
             text("verdict", "verdict", each(report, |cell| words(forms::verdict(cell)))),
         ],
     )
@@ -139,7 +153,7 @@ fn breakdowns(report: &Report) -> PolarsResult<Table> {
         for breakdown in &cell.summary.breakdowns {
             for group in &breakdown.groups {
                 let key = (index as u32, breakdown.tag.clone(), group.label.clone());
-                let interval = report.details.breakdowns.get(&key).map(|found| found.interval);
+                let interval = report.details.breakdowns.get(&key).and_then(|found| found.interval);
                 rows.push((cell, breakdown, group, interval));
             }
         }
@@ -187,10 +201,13 @@ fn losses(report: &Report) -> PolarsResult<Table> {
                 whole(|cell| cell.summary.n_expected.saturating_sub(cell.summary.n_recorded)),
             ),
             count("failed", "failed", whole(|cell| cell.summary.n_errors)),
+            count("aborted", "aborted", whole(|cell| cell.lost.aborted)),
             count("unparsed", "unparsed", whole(|cell| cell.summary.n_unparsed)),
             count("truncated", "truncated", whole(|cell| cell.summary.n_truncated)),
             count("frame_loss", "frame loss", whole(|cell| cell.summary.n_frame_loss)),
             count("dropped_calls", "dropped calls", whole(|cell| cell.summary.n_dropped_calls)),
+            count("lost", "without a full answer", whole(|cell| cell.lost.rows)),
+            count("lost_allowed", "allowed", whole(|cell| cell.lost.allowed())),
             text("errors", "error classes", classes),
         ],
     )
@@ -321,15 +338,11 @@ fn claims(report: &Report) -> PolarsResult<Table> {
                 claims.iter().map(|claim| Some(claim.published)).collect(),
             ),
             text("unit", "unit", claims.iter().map(|claim| words(claim.unit.as_str())).collect()),
-            real(
-                "tolerance",
-                "tolerance",
-                Kind::Number,
-                claims.iter().map(|claim| claim.tolerance).collect(),
-            ),
+            real("margin", "margin", Kind::Number, claims.iter().map(|claim| Some(claim.margin)).collect()),
             real("measured", "measured", Kind::Number, claims.iter().map(|claim| claim.measured).collect()),
             real("low", "low", Kind::Number, bound(|pair| pair.0)),
             real("high", "high", Kind::Number, bound(|pair| pair.1)),
+            real("p_holm", "p (Holm)", Kind::Probability, claims.iter().map(|claim| claim.p_holm).collect()),
             text("verdict", "verdict", claims.iter().map(|claim| words(claim.verdict.to_string())).collect()),
             text("source", "source", claims.iter().map(|claim| words(&claim.source)).collect()),
             text("confidence", "confidence", claims.iter().map(|claim| words(&claim.confidence)).collect()),

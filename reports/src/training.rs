@@ -5,24 +5,43 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use paravt_suite::journal::JournalError;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 /// File name inside a run directory.
 pub const TRAINING: &str = "training.jsonl";
+/// File name of [`About`] beside it.
+pub const ABOUT: &str = "training.json";
+
+/// What was trained: `RUN/training.json`. Only with it a claim about a training can be judged.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct About {
+    /// Name of the training recipe.
+    pub recipe: String,
+    /// Name of the model that the training began with.
+    pub base_model: String,
+    /// Parameters of the model.
+    pub parameters: u64,
+    /// Seed of the training.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seed: Option<u64>,
+}
 
 /// The curves of one run: `(step, value)` by name, in file order.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Training {
     /// Curves.
     pub series: BTreeMap<String, Vec<(f64, f64)>>,
+    /// What was trained, where the run says.
+    pub about: Option<About>,
 }
 
 impl Training {
     /// Reads the curves of a run directory; none is not an error.
     ///
     /// # Errors
-    /// A line that is no object with a `step`; a torn last line is left out.
+    /// A line that is not an object with a `step`, or a damaged [`ABOUT`]; a torn last line is left out.
     pub fn read(dir: &Path) -> Result<Self, JournalError> {
         let path = dir.join(TRAINING);
         let text = match std::fs::read_to_string(&path) {
@@ -30,7 +49,7 @@ impl Training {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Self::default()),
             Err(source) => return Err(JournalError::Io { path, action: "cannot read", source }),
         };
-        let mut training = Self::default();
+        let mut training = Self { about: read_about(dir)?, ..Self::default() };
         for (index, line) in text.split_inclusive('\n').enumerate() {
             let parsed = serde_json::from_str::<Map<String, Value>>(line);
             let (fields, step) = match parsed
@@ -56,6 +75,21 @@ impl Training {
     }
 }
 
+fn read_about(dir: &Path) -> Result<Option<About>, JournalError> {
+    let path = dir.join(ABOUT);
+    let text = match std::fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(source) => return Err(JournalError::Io { path, action: "cannot read", source }),
+    };
+    let damaged = |error: serde_json::Error| JournalError::Damaged {
+        path,
+        line: error.line(),
+        message: error.to_string(),
+    };
+    serde_json::from_str(&text).map(Some).map_err(damaged)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -72,5 +106,11 @@ mod tests {
         assert_eq!(read.series.len(), 1);
         std::fs::write(&path, "{\"f_tau\":0.1}\n").unwrap();
         assert!(Training::read(dir.path()).unwrap_err().to_string().contains("step"));
+        std::fs::write(&path, "").unwrap();
+        let about = About { recipe: "r".into(), base_model: "m".into(), parameters: 5, seed: Some(1) };
+        std::fs::write(dir.path().join(ABOUT), serde_json::to_string(&about).unwrap()).unwrap();
+        assert_eq!(Training::read(dir.path()).unwrap().about, Some(about));
+        std::fs::write(dir.path().join(ABOUT), "{}").unwrap();
+        assert!(Training::read(dir.path()).unwrap_err().to_string().contains("recipe"));
     }
 }

@@ -29,8 +29,9 @@ const HOSTILE: [&str; 8] = [
     "]]></pre></dialog></main><form action=https://example.org><button>x",
 ];
 
+/// A frame of a video of one frame a second.
 fn frame(time: f64) -> FrameOrigin {
-    FrameOrigin { index: (30.0 * time) as usize, time }
+    FrameOrigin { index: time as usize, time }
 }
 
 fn say(role: Role, text: &str) -> RecordedMessage {
@@ -125,6 +126,7 @@ fn runs() -> Vec<Run> {
             (HOSTILE[0].to_owned(), curve(|step| (step / 5.0).sin())),
         ]
         .into(),
+        about: None,
     };
     vec![direct, tool, lvbench, mmvu]
 }
@@ -140,7 +142,7 @@ fn film(folder: &Path, runs: &mut [Run]) {
             "-f",
             "lavfi",
             "-i",
-            "testsrc2=size=320x180:rate=1:duration=700",
+            "testsrc2=size=320x180:rate=1:duration=701",
             "-pix_fmt",
             "yuv420p",
         ])
@@ -220,8 +222,8 @@ fn a_reader_finds_everything_and_nothing_hostile_happens() {
     assert!(transcript.contains("⟨U+202E⟩gnihton siht⟨U+202C⟩"), "{transcript}");
     assert!(found["long_texts"][0].as_str().unwrap().starts_with("Show all 1000"), "{}", found["long_texts"]);
     assert!(found["transcript_length"].as_u64().unwrap() > 1_000_000);
-    // 16 of the overview, 16 of each crop that returned frames; every one of them loads.
-    assert_eq!((&found["frames"], &found["frames_loaded"]), (&serde_json::json!(48), &serde_json::json!(48)));
+    // The frames that the record names: 8 of the overview, 2 and 1 of the crops; every one of them loads.
+    assert_eq!((&found["frames"], &found["frames_loaded"]), (&serde_json::json!(11), &serde_json::json!(11)));
     assert_eq!(found["closed"], true);
     assert!(found["address"].as_str().unwrap().starts_with("#sample="));
     assert_eq!(

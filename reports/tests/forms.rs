@@ -28,8 +28,8 @@ fn terminal() {
     assert_fits(&text);
     insta::assert_snapshot!(text, @r#"
     split                     profile score        95 %         N paper   diff verdict
-    Video-MME (w/o subtitles)   paper  62.5  21.9-100.0       8/8  62.1   +0.4 reproduced
-    Charades-STA (test)        strict  24.0    0.0-48.0       4/5  50.1  -26.1 INCOMPLETE not comparable
+    Video-MME (w/o subtitles)   paper  62.5   11.8-95.4       8/8  62.1   +0.4 not comparable
+    Charades-STA (test)        strict  24.0    0.1-79.4       4/5  50.1  -26.1 INCOMPLETE not comparable
     videomme_wsub             not run
     longvideobench            not run
     lvbench                   not run
@@ -38,7 +38,7 @@ fn terminal() {
 
     Video-MME (w/o subtitles) (paper, agentic_general · made-up-8b)
       accuracy 62.5 over N 8; nothing lost
-      reproduced
+      not comparable: 8 of 2700 rows; 4 distinct videos, published 900
       Duration
         short                              75.0  N 4
         long                               50.0  N 4
@@ -47,7 +47,9 @@ fn terminal() {
 
     Charades-STA (test) (strict, agentic_general · made-up-8b)
       mIoU 24.0 over N 5; 1 unparsed, 1 failed, 1 truncated, 2 dropped calls
-      INCOMPLETE not comparable: profile strict, 5 of 8 rows, incomplete run
+      INCOMPLETE not comparable: channel image (published: video); mode agentic_general (published:
+          agentic_minimal); profile strict (published: paper); 5 of 3720 rows; unfinished run: 4 of 5
+          rows recorded; 1 of 4 rows lack a full answer (1 failed), at most 0 may
       the last record is torn and left out; resume the run to redo it
       R@0.3: 40.0
       R@0.5: 20.0
@@ -66,8 +68,8 @@ fn markdown() {
     insta::assert_snapshot!(Markdown.render(&small()), @r#"
     | split | profile | score | 95 % | N | lost | paper | diff | verdict |
     |---|---|--:|--:|--:|---|--:|--:|---|
-    | Video-MME (w/o subtitles) | paper | 62.5 | 21.9-100.0 | 8/8 | nothing lost | 62.1 | +0.4 | reproduced |
-    | Charades-STA (test) | strict | 24.0 | 0.0-48.0 | 4/5 | 1 unparsed, 1 failed, 1 truncated, 2 dropped calls | 50.1 | -26.1 | INCOMPLETE not comparable: profile strict, 5 of 8 rows, incomplete run |
+    | Video-MME (w/o subtitles) | paper | 62.5 | 11.8-95.4 | 8/8 | nothing lost | 62.1 | +0.4 | not comparable: 8 of 2700 rows; 4 distinct videos, published 900 |
+    | Charades-STA (test) | strict | 24.0 | 0.1-79.4 | 4/5 | 1 unparsed, 1 failed, 1 truncated, 2 dropped calls | 50.1 | -26.1 | INCOMPLETE not comparable: channel image (published: video); mode agentic_general (published: agentic_minimal); profile strict (published: paper); 5 of 3720 rows; unfinished run: 4 of 5 rows recorded; 1 of 4 rows lack a full answer (1 failed), at most 0 may |
     | videomme_wsub | | | | | | | | not run |
     | longvideobench | | | | | | | | not run |
     | lvbench | | | | | | | | not run |
@@ -124,7 +126,7 @@ fn long_names_and_losses_are_folded_and_nothing_is_cut() {
         "{text}"
     );
     assert!(words(&text).contains(
-        "INCOMPLETE not comparable: profile strict, unpinned protocol, 2701 of 2700 rows, incomplete run"
+        "INCOMPLETE not comparable: profile strict (published: paper); unpinned protocol; 2701 of 2700 rows;"
     ));
     assert_eq!(text.matches('é').count(), 150);
     assert!(words(&text).contains(&words(&"a label of many words ".repeat(8))));

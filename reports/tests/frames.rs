@@ -25,7 +25,9 @@ proptest! {
                 let found = &details.breakdowns[&(0, breakdown.tag.clone(), group.label.clone())];
                 prop_assert_eq!(found.n, group.n);
                 prop_assert!((found.value - group.value).abs() < 1e-12);
-                prop_assert!(found.interval.0 <= group.value && group.value <= found.interval.1);
+                if let Some((low, high)) = found.interval {
+                    prop_assert!(low <= group.value && group.value <= high && low < high);
+                }
             }
         }
         let cost = details.costs[&0];

@@ -1,103 +1,188 @@
-//! From claims and cells to verdicts.
+//! From claims and runs to verdicts.
 
-use super::{Claim, Judged, Measure, Statistic, Unit, columns};
-use crate::cells::{Cell, TOLERANCE, Verdict, binomial_error};
+use std::collections::BTreeMap;
+
+use paravt_suite::run::Manifest;
+use polars::prelude::{DataFrame, col, lit};
+
+use super::{Claim, Claims, Judged, Measure, Unit, columns, trained};
+use crate::cells::Cell;
+use crate::compare::Pairs;
+use crate::decide::{Effect, Family, Margin, Support, Verdict};
 use crate::paper::{PaperError, PaperNumbers, SPLITS};
-use crate::statistics::Z95;
+use crate::runs::ReportError;
+use crate::settings::Settings;
+use crate::statistics::Cluster;
 use crate::training::Training;
 
-/// Ours, in the claim's unit.
-struct Measured {
-    value: f64,
-    interval: Option<(f64, f64)>,
-    tolerance: f64,
-    not_comparable: Vec<String>,
+/// Margin of a claimed difference or gain, as a share of it: half of it is no longer the claim, and a
+/// margin as large as the claim would call "no difference" a reproduction.
+const MARGIN_SHARE: f64 = 0.5;
+/// The margin of a difference is no narrower: both published numbers are rounded to a tenth of a point.
+const ROUNDING: f64 = 0.1;
+
+/// What the runs at hand have to show.
+pub struct Evidence<'a> {
+    /// The published settings.
+    pub settings: &'a Settings,
+    /// One cell per run, judged.
+    pub cells: &'a [Cell],
+    /// Scored samples of each run (see [`Pairs::join`]), in the order of the cells.
+    pub samples: &'a [DataFrame],
+    /// Training curves of each run with its manifest.
+    pub trainings: &'a [(&'a Manifest, &'a Training)],
 }
 
-/// Judges every claim by the cells and the training curves at hand.
+/// One claim on one split, before its family is decided.
+struct Candidate<'a> {
+    claim: &'a Claim,
+    split: Option<&'static str>,
+    published: f64,
+    unit: Unit,
+    margin: f64,
+    found: Found,
+}
+
+/// What was measured, in shares (of the claim's own unit for training curves).
+enum Found {
+    NotRun,
+    Refused {
+        value: Option<f64>,
+        why: Vec<String>,
+    },
+    Measured {
+        value: f64,
+        effect: Option<Effect>,
+    },
+    /// A cell, which is judged in the family of its row.
+    Cell(usize),
+}
+
+/// Judges every claim; the splits of one claim are a family.
 ///
 /// # Errors
-/// A claim names a row that the published tables do not have.
+/// A claim names a row that the published tables do not have, or records that cannot be paired.
 pub fn judge(
-    claims: &[Claim],
+    claims: &Claims,
     paper: &PaperNumbers,
-    cells: &[Cell],
-    training: &[Training],
-) -> Result<Vec<Judged>, PaperError> {
+    evidence: &Evidence<'_>,
+) -> Result<Vec<Judged>, ReportError> {
     let mut judged = Vec::new();
-    for claim in claims {
-        match &claim.measure {
-            Measure::Cell { row } => {
-                for split in columns(paper, &[row]) {
-                    let published = paper.value(row, split)?.unwrap_or_default();
-                    judged.push(conclude(
-                        claim,
-                        Some(split),
-                        published,
-                        Unit::Percent,
-                        cell(cells, row, split),
-                    ));
+    for claim in &claims.claims {
+        let candidates = candidates(claims, claim, paper, evidence)?;
+        let mut family = Family::new(claim.title.as_str());
+        for candidate in &candidates {
+            if let Found::Measured { effect, .. } = &candidate.found {
+                let scale = scale(candidate.unit);
+                let effect = effect.map(|effect| effect.less(candidate.published / scale));
+                family.push(effect, Margin::within(candidate.margin / scale));
+            }
+        }
+        let mut decisions = family.decide().into_iter();
+        for candidate in candidates {
+            let decision = match candidate.found {
+                Found::Measured { .. } => decisions.next(),
+                _ => None,
+            };
+            let (verdict, p_holm) = match &candidate.found {
+                Found::NotRun => (Verdict::NotRun, None),
+                Found::Refused { why, .. } => (Verdict::NotComparable(why.clone()), None),
+                Found::Cell(index) => {
+                    let paper = evidence.cells[*index].paper.as_ref();
+                    let verdict = paper.map_or(Verdict::NotRun, |paper| paper.verdict.clone());
+                    (verdict, paper.and_then(|paper| paper.p_holm))
                 }
-            }
-            Measure::Difference { from, to } => {
-                for split in columns(paper, &[from, to]) {
-                    let value = |row| paper.value(row, split).map(Option::unwrap_or_default);
-                    let published = value(to)? - value(from)?;
-                    let measured = difference(cells, from, to, split);
-                    judged.push(conclude(claim, Some(split), published, Unit::Points, measured));
-                }
-            }
-            Measure::MeanRelativeGain { row, baseline } => {
-                let measured = gain(cells, row, baseline);
-                judged.push(conclude(
-                    claim,
-                    None,
-                    claim.published.unwrap_or_default(),
-                    unit(claim),
-                    measured,
-                ));
-            }
-            Measure::Training { series, statistic } => {
-                let measured = curve(training, series, *statistic, claim.tolerance.unwrap_or_default());
-                judged.push(conclude(
-                    claim,
-                    None,
-                    claim.published.unwrap_or_default(),
-                    unit(claim),
-                    measured,
-                ));
-            }
+                Found::Measured { .. } => decision.map_or((Verdict::Inconclusive, None), |decision| {
+                    (decision.verdict, Some(decision.p_holm))
+                }),
+            };
+            judged.push(conclude(candidate, verdict, p_holm, evidence.cells));
         }
     }
     Ok(judged)
 }
 
-fn unit(claim: &Claim) -> Unit {
-    claim.unit.unwrap_or(Unit::Percent)
+fn candidates<'a>(
+    claims: &Claims,
+    claim: &'a Claim,
+    paper: &PaperNumbers,
+    evidence: &Evidence<'_>,
+) -> Result<Vec<Candidate<'a>>, ReportError> {
+    let published_claim = claim.published.unwrap_or_default();
+    let unit = claim.unit.unwrap_or(Unit::Percent);
+    let one = |margin: f64, found: Found| {
+        vec![Candidate { claim, split: None, published: published_claim, unit, margin, found }]
+    };
+    Ok(match &claim.measure {
+        Measure::Cell { row } => columns(paper, &[row])
+            .map(|split| {
+                let published = paper.value(row, split)?.unwrap_or_default();
+                let found = match find(evidence.cells, row, split) {
+                    Run::None => Found::NotRun,
+                    Run::One(index) => Found::Cell(index),
+                    Run::Refused(why) => Found::Refused { value: None, why },
+                };
+                let rows = evidence.settings.split(split).map_or(0, |split| split.rows);
+                let margin = crate::cells::margin(published, rows);
+                Ok(Candidate { claim, split: Some(split), published, unit: Unit::Percent, margin, found })
+            })
+            .collect::<Result<_, PaperError>>()?,
+        Measure::Difference { from, to } => columns(paper, &[from, to])
+            .map(|split| {
+                let value = |row| paper.value(row, split).map(Option::unwrap_or_default);
+                let published = value(to)? - value(from)?;
+                let margin = (MARGIN_SHARE * published.abs()).max(ROUNDING);
+                let found = difference(evidence, from, to, split)?;
+                Ok(Candidate { claim, split: Some(split), published, unit: Unit::Points, margin, found })
+            })
+            .collect::<Result<_, ReportError>>()?,
+        Measure::MeanRelativeGain { row, baseline } => {
+            one(MARGIN_SHARE * published_claim.abs(), gain(evidence, row, baseline)?)
+        }
+        Measure::Training { series, statistic } => {
+            let found = trained::found(&claims.training, evidence.trainings, series, *statistic);
+            let found = match found {
+                None => Found::NotRun,
+                Some(found) if !found.why.is_empty() => Found::Refused { value: found.value, why: found.why },
+                Some(found) => {
+                    Found::Measured { value: found.value.unwrap_or_default(), effect: found.effect }
+                }
+            };
+            one(claim.margin.unwrap_or_default(), found)
+        }
+    })
 }
 
-fn conclude(
-    claim: &Claim,
-    split: Option<&str>,
-    published: f64,
-    unit: Unit,
-    measured: Option<Measured>,
-) -> Judged {
-    let verdict = match &measured {
-        None => Verdict::NotRun,
-        Some(ours) if !ours.not_comparable.is_empty() => Verdict::NotComparable(ours.not_comparable.clone()),
-        Some(ours) if ours.value < published - ours.tolerance => Verdict::Below,
-        Some(ours) if ours.value > published + ours.tolerance => Verdict::Above,
-        Some(_) => Verdict::Reproduced,
+/// Units per 1 of the measured quantity.
+fn scale(unit: Unit) -> f64 {
+    match unit {
+        Unit::Percent | Unit::Points => 100.0,
+        Unit::Share | Unit::Calls => 1.0,
+    }
+}
+
+fn conclude(candidate: Candidate<'_>, verdict: Verdict, p_holm: Option<f64>, cells: &[Cell]) -> Judged {
+    let Candidate { claim, split, published, unit, margin, found } = candidate;
+    let scale = scale(unit);
+    let (measured, interval) = match &found {
+        Found::NotRun => (None, None),
+        Found::Refused { value, .. } => (*value, None),
+        Found::Measured { value, effect } => (Some(*value), effect.map(|effect| effect.interval())),
+        Found::Cell(index) => (Some(cells[*index].summary.value), cells[*index].interval),
     };
     Judged {
         id: split.map_or_else(|| claim.id.clone(), |split| format!("{}/{split}", claim.id)),
         title: claim.title.replace("{split}", split.unwrap_or_default()),
         published,
         unit,
-        tolerance: measured.as_ref().map(|ours| ours.tolerance),
-        measured: measured.as_ref().map(|ours| ours.value),
-        interval: measured.as_ref().and_then(|ours| ours.interval),
+        margin,
+        measured: measured.map(|value| scale * value),
+        interval: interval.map(|(low, high)| (scale * low, scale * high)),
+        p_holm,
+        series: match &claim.measure {
+            Measure::Training { series, .. } => Some(series.clone()),
+            _ => None,
+        },
         verdict,
         source: claim.source.clone(),
         confidence: claim.confidence.clone(),
@@ -105,91 +190,101 @@ fn conclude(
     }
 }
 
-fn find<'a>(cells: &'a [Cell], row: &str, split: &str) -> Option<&'a Cell> {
-    cells.iter().find(|cell| cell.task == split && cell.paper.as_ref().is_some_and(|paper| paper.row == row))
+/// The run of a published row on a split.
+enum Run {
+    None,
+    One(usize),
+    /// None that is comparable, or more than one.
+    Refused(Vec<String>),
 }
 
-fn reasons(cells: &[&Cell]) -> Vec<String> {
-    let mut reasons = Vec::new();
-    for cell in cells {
-        if let Some(Verdict::NotComparable(why)) = cell.paper.as_ref().map(|paper| &paper.verdict) {
-            for reason in why {
-                if !reasons.contains(reason) {
-                    reasons.push(reason.clone());
-                }
-            }
+/// The comparable run of a row on a split. Several of them are ambiguous: the order of folders decides
+/// nothing.
+fn find(cells: &[Cell], row: &str, split: &str) -> Run {
+    let of_row =
+        |cell: &Cell| cell.task == split && cell.paper.as_ref().is_some_and(|paper| paper.row == row);
+    let all: Vec<usize> = (0..cells.len()).filter(|&index| of_row(&cells[index])).collect();
+    let comparable: Vec<usize> = all.iter().copied().filter(|&index| cells[index].is_comparable()).collect();
+    match (&all[..], &comparable[..]) {
+        ([], _) => Run::None,
+        (_, [one]) => Run::One(*one),
+        ([one], []) => Run::One(*one),
+        (_, []) => Run::Refused(reasons(cells, &all)),
+        (_, several) => {
+            let mut names: Vec<&str> = several.iter().map(|&index| cells[index].run.as_str()).collect();
+            names.sort_unstable();
+            let names = names.join(", ");
+            Run::Refused(vec![format!(
+                "{} runs of {row} on {split}: {names}; report them apart",
+                several.len()
+            )])
+        }
+    }
+}
+
+fn reasons(cells: &[Cell], of: &[usize]) -> Vec<String> {
+    let mut reasons: Vec<String> = Vec::new();
+    for &index in of {
+        if let Some(Verdict::NotComparable(why)) = cells[index].paper.as_ref().map(|paper| &paper.verdict) {
+            reasons
+                .extend(why.iter().filter(|reason| !reasons.contains(reason)).cloned().collect::<Vec<_>>());
         }
     }
     reasons
 }
 
-fn cell(cells: &[Cell], row: &str, split: &str) -> Option<Measured> {
-    let cell = find(cells, row, split)?;
-    Some(Measured {
-        value: 100.0 * cell.summary.value,
-        interval: cell.interval.map(|(low, high)| (100.0 * low, 100.0 * high)),
-        tolerance: cell.paper.as_ref()?.tolerance,
-        not_comparable: reasons(&[cell]),
-    })
+/// The runs of two rows on one split, or why they cannot be compared.
+fn both(cells: &[Cell], from: &str, to: &str, split: &str) -> Result<(usize, usize), Found> {
+    let (from, to) = match (find(cells, from, split), find(cells, to, split)) {
+        (Run::None, _) | (_, Run::None) => return Err(Found::NotRun),
+        (Run::Refused(why), _) | (_, Run::Refused(why)) => return Err(Found::Refused { value: None, why }),
+        (Run::One(from), Run::One(to)) => (from, to),
+    };
+    let why = reasons(cells, &[from, to]);
+    if why.is_empty() { Ok((from, to)) } else { Err(Found::Refused { value: None, why }) }
 }
 
-/// Difference of two cells, in points; the tolerance is that of the published difference, whose two
-/// numbers are taken as independent because nothing about their pairing is published.
-fn difference(cells: &[Cell], from: &str, to: &str, split: &str) -> Option<Measured> {
-    let (from, to) = (find(cells, from, split)?, find(cells, to, split)?);
-    let hypot = |a: Option<f64>, b: Option<f64>| Some(a?.hypot(b?));
-    let value = 100.0 * (to.summary.value - from.summary.value);
-    let error = hypot(from.standard_error, to.standard_error).map(|error| 100.0 * error);
-    Some(Measured {
-        value,
-        interval: error.map(|error| around(value, error)),
-        tolerance: hypot(tolerance(from), tolerance(to))?,
-        not_comparable: reasons(&[from, to]),
-    })
-}
-
-fn around(value: f64, error: f64) -> (f64, f64) {
-    (value - Z95 * error, value + Z95 * error)
-}
-
-fn tolerance(cell: &Cell) -> Option<f64> {
-    cell.paper.as_ref().map(|paper| paper.tolerance)
-}
-
-/// Mean over the seven columns of `ours / baseline - 1`, in percent, with errors propagated to first
-/// order: `(1/7)·sqrt(Σ (σ_r/b)² + (r·σ_b/b²)²)`.
-fn gain(cells: &[Cell], row: &str, baseline: &str) -> Option<Measured> {
-    let (mut value, mut variance, mut published_variance, mut used) = (0.0, 0.0, 0.0, Vec::new());
-    for (split, _) in SPLITS {
-        let (ours, base) = (find(cells, row, split)?, find(cells, baseline, split)?);
-        let (r, b) = (ours.summary.value, base.summary.value);
-        if b <= 0.0 {
-            return None;
-        }
-        value += r / b - 1.0;
-        let spread = |sr: f64, sb: f64, r: f64, b: f64| (sr / b).powi(2) + (r * sb / (b * b)).powi(2);
-        variance += spread(ours.standard_error?, base.standard_error?, r, b);
-        let (pr, pb) = (ours.paper.as_ref()?.published / 100.0, base.paper.as_ref()?.published / 100.0);
-        let error = |share: f64, cell: &Cell| binomial_error(share, cell.paper_rows);
-        published_variance += spread(error(pr, ours), error(pb, base), pr, pb);
-        used.extend([ours, base]);
+/// The paired difference of two rows on one split.
+fn difference(evidence: &Evidence<'_>, from: &str, to: &str, split: &str) -> Result<Found, ReportError> {
+    let (from, to) = match both(evidence.cells, from, to, split) {
+        Ok(both) => both,
+        Err(found) => return Ok(found),
+    };
+    let pairs = Pairs::join(&evidence.samples[from], &evidence.samples[to])?;
+    if let Some(why) = pairs.mismatch()? {
+        return Ok(Found::Refused { value: None, why: vec![why] });
     }
-    let n = SPLITS.len() as f64;
-    Some(Measured {
-        value: 100.0 * value / n,
-        interval: Some(around(100.0 * value / n, 100.0 * variance.sqrt() / n)),
-        tolerance: 100.0 * TOLERANCE * published_variance.sqrt() / n,
-        not_comparable: reasons(&used),
-    })
+    let means = pairs.means()?;
+    Ok(Found::Measured { value: means.b - means.a, effect: Effect::difference(&pairs.differences()?) })
 }
 
-fn curve(training: &[Training], series: &str, statistic: Statistic, tolerance: f64) -> Option<Measured> {
-    let points = training.iter().find_map(|training| training.series.get(series))?;
-    let values = || points.iter().map(|(_, value)| *value);
-    let value = match statistic {
-        Statistic::First => values().next(),
-        Statistic::Peak => values().reduce(f64::max),
-        Statistic::Mean => (!points.is_empty()).then(|| values().sum::<f64>() / points.len() as f64),
-    }?;
-    Some(Measured { value, interval: None, tolerance, not_comparable: Vec::new() })
+/// Mean over the seven columns of `ours / baseline - 1` from pairs of samples. To first order a pair
+/// moves a column's gain by `r_i/b - r·b_i/b²` around it.
+fn gain(evidence: &Evidence<'_>, row: &str, baseline: &str) -> Result<Found, ReportError> {
+    let mut groups: Vec<BTreeMap<String, Cluster>> = Vec::new();
+    for (split, _) in SPLITS {
+        let (base, ours) = match both(evidence.cells, baseline, row, split) {
+            Ok(both) => both,
+            Err(found) => return Ok(found),
+        };
+        let pairs = Pairs::join(&evidence.samples[base], &evidence.samples[ours])?;
+        let means = pairs.means()?;
+        if let Some(why) = pairs.mismatch()? {
+            return Ok(Found::Refused { value: None, why: vec![why] });
+        }
+        if means.a <= 0.0 {
+            let why = format!("{baseline} has a score of 0 on {split}: there is no relative gain");
+            return Ok(Found::Refused { value: None, why: vec![why] });
+        }
+        let gain = means.b / means.a;
+        let moved = (col("value_b") - lit(gain) * col("value_a")) / lit(means.a) + lit(gain - 1.0);
+        groups.push(pairs.clusters(moved)?);
+    }
+    let effect = Effect::of_groups(&groups, Support::Unbounded);
+    let means: Option<Vec<f64>> = groups
+        .iter()
+        .map(|group| crate::statistics::mean(&group.values().copied().collect::<Vec<_>>()))
+        .collect();
+    let value = means.map_or(0.0, |means| means.iter().sum::<f64>() / SPLITS.len() as f64);
+    Ok(Found::Measured { value, effect })
 }

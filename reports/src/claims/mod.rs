@@ -1,13 +1,15 @@
 //! The paper's claims as data (`data/claims.toml`) and what the runs at hand say about each.
 
 mod judge;
+mod trained;
 
 use serde::{Deserialize, Serialize};
 
-use crate::cells::Verdict;
+use crate::decide::Verdict;
 use crate::paper::{PaperError, PaperNumbers, SPLITS};
 
-pub use judge::judge;
+pub use judge::{Evidence, judge};
+pub use trained::Claimed;
 
 /// Unit of a claim's numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -85,7 +87,7 @@ pub enum Statistic {
 pub struct Claim {
     /// Name.
     pub id: String,
-    /// For people; `{split}` is filled in where a claim stands for several columns.
+    /// Title; `{split}` is filled in where a claim stands for several columns.
     pub title: String,
     /// The number, where it is not a cell of a published table.
     pub published: Option<f64>,
@@ -93,8 +95,8 @@ pub struct Claim {
     pub unit: Option<Unit>,
     /// Where the data file of published numbers has it.
     pub pointer: Option<String>,
-    /// How far off counts as equal, where it does not follow from the sizes of the splits.
-    pub tolerance: Option<f64>,
+    /// How far off counts as equal, where it does not follow from the published numbers.
+    pub margin: Option<f64>,
     /// Key of the sources in the data file of published numbers.
     pub source: String,
     /// Its confidence.
@@ -110,18 +112,23 @@ pub struct Claim {
 pub struct Judged {
     /// Name, with the split where a claim stands for several.
     pub id: String,
-    /// For people.
+    /// Title.
     pub title: String,
     /// Published.
     pub published: f64,
     /// Unit of all numbers.
     pub unit: Unit,
-    /// How far off counts as equal; `None` where nothing was measured that would say so.
-    pub tolerance: Option<f64>,
+    /// How far off counts as equal.
+    pub margin: f64,
     /// Ours.
     pub measured: Option<f64>,
     /// 95 % interval of ours.
     pub interval: Option<(f64, f64)>,
+    /// P-value of the verdict after Holm's correction over the claim's splits.
+    pub p_holm: Option<f64>,
+    /// Name of the training curve, of a claim about one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub series: Option<String>,
     /// What that means.
     pub verdict: Verdict,
     /// Where the number is published.
@@ -132,20 +139,25 @@ pub struct Judged {
     pub note: Option<String>,
 }
 
-#[derive(Deserialize)]
+/// The claims and the training that those about curves are made of.
+#[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
-    claims: Vec<Claim>,
+pub struct Claims {
+    /// The training whose curves are published.
+    pub training: Claimed,
+    /// The claims.
+    pub claims: Vec<Claim>,
 }
 
-/// The claims of this build.
-///
-/// # Errors
-/// The data file is damaged.
-pub fn embedded() -> Result<Vec<Claim>, PaperError> {
-    let file: File = toml::from_str(include_str!("../../data/claims.toml"))
-        .map_err(|error| PaperError::Damaged(error.to_string()))?;
-    Ok(file.claims)
+impl Claims {
+    /// The claims of this build.
+    ///
+    /// # Errors
+    /// The data file is damaged.
+    pub fn embedded() -> Result<Self, PaperError> {
+        toml::from_str(include_str!("../../data/claims.toml"))
+            .map_err(|error| PaperError::Damaged(error.to_string()))
+    }
 }
 
 /// The splits that both rows have a published value for.
@@ -160,8 +172,8 @@ mod tests {
 
     #[test]
     fn every_claim_is_in_the_published_numbers_with_its_source() {
-        let (claims, paper) = (embedded().unwrap(), PaperNumbers::embedded().unwrap());
-        for claim in &claims {
+        let (claims, paper) = (Claims::embedded().unwrap(), PaperNumbers::embedded().unwrap());
+        for claim in &claims.claims {
             assert!(paper.source(&claim.source).is_some(), "{}: source {}", claim.id, claim.source);
             if let Some(pointer) = &claim.pointer {
                 assert_eq!(paper.number(pointer), claim.published, "{}: {pointer}", claim.id);
@@ -171,7 +183,7 @@ mod tests {
                 Measure::MeanRelativeGain { row, baseline } => vec![row, baseline],
                 Measure::Difference { from, to } => vec![from, to],
                 Measure::Training { .. } => {
-                    assert!(claim.pointer.is_some() && claim.tolerance.is_some(), "{}", claim.id);
+                    assert!(claim.pointer.is_some() && claim.margin.is_some(), "{}", claim.id);
                     continue;
                 }
             };

@@ -7,13 +7,10 @@ mod show;
 use paravt_suite::task::Metric;
 use serde::Serialize;
 
+use crate::decide::{Effect, Family, Lost, Margin, Verdict};
 use crate::runs::{ReportError, Run};
-use crate::statistics::{
-    Bootstrap, Flips, PairedMean, cluster_bootstrap, holm, mcnemar_exact, minimal_detectable_difference,
-    paired_mean,
-};
 
-pub use pairs::{Flip, Pairs};
+pub use pairs::{Flip, Flips, Pairs, samples};
 pub use show::{markdown, tables, terminal};
 
 /// Two sets of runs, split by split.
@@ -21,7 +18,7 @@ pub use show::{markdown, tables, terminal};
 pub struct Ablation {
     /// Splits that both have, in the order of A.
     pub splits: Vec<Pair>,
-    /// Splits that only one of them has.
+    /// Splits of which the two have no sample in common.
     pub unmatched: Vec<String>,
 }
 
@@ -30,7 +27,7 @@ pub struct Ablation {
 pub struct Pair {
     /// Split.
     pub task: String,
-    /// For people.
+    /// Title of the split.
     pub title: String,
     /// `accuracy` or `mIoU`.
     pub metric: &'static str,
@@ -48,17 +45,23 @@ pub struct Pair {
     pub a: f64,
     /// Mean of B over the pairs.
     pub b: f64,
-    /// Difference, clustered by video.
-    pub mean: PairedMean,
-    /// 95 % interval of the difference: normal for accuracy, bootstrap for IoU.
-    pub interval: (f64, f64),
-    /// McNemar's exact test for accuracy, the clustered normal one for IoU.
-    pub p: f64,
+    /// B less A.
+    pub difference: f64,
+    /// The same with its interval clustered by video; `None` for fewer than two videos.
+    pub effect: Option<Effect>,
+    /// 95 % interval of the difference.
+    pub interval: Option<(f64, f64)>,
+    /// P-value of no difference: Student's t on the errors clustered by video, the test that the
+    /// interval inverts.
+    pub p: Option<f64>,
     /// The same after Holm's correction over the splits.
-    pub p_holm: f64,
-    /// Smallest difference that this many pairs find with 80 % power.
-    pub detectable: f64,
-    /// Answers that turned; for IoU, across 0.5.
+    pub p_holm: Option<f64>,
+    /// Smallest difference that these pairs find with 80 % power at the corrected level; `None` where
+    /// no pair differs from another.
+    pub detectable: Option<f64>,
+    /// Better, worse or inconclusive, with a margin of zero.
+    pub verdict: Verdict,
+    /// Answers that flipped; for IoU, across 0.5.
     pub flips: Flips,
     /// Which.
     pub flipped: Vec<Flip>,
@@ -71,7 +74,7 @@ pub struct Pair {
 impl Pair {
     /// Extra tokens and seconds a sample for each point gained; `None` without a gain.
     pub fn cost_per_point(&self) -> Option<(f64, f64)> {
-        let points = 100.0 * self.mean.difference;
+        let points = 100.0 * self.difference;
         (points > 0.0).then(|| (self.extra_tokens / points, self.extra_seconds / points))
     }
 }
@@ -79,14 +82,28 @@ impl Pair {
 /// Compares two sets of runs.
 ///
 /// # Errors
-/// Runs of different profiles, which are never mixed, or no split in common.
+/// Runs of different profiles, which are never mixed, several runs of one split on one side, or no
+/// split in common.
 pub fn compare(a: &[Run], b: &[Run]) -> Result<Ablation, ReportError> {
-    let find = |runs: &'_ [Run], task: &str| runs.iter().position(|run| run.manifest.task.name == task);
+    compare_runs(&a.iter().collect::<Vec<_>>(), &b.iter().collect::<Vec<_>>())
+}
+
+/// [`compare`] of runs that lie apart.
+///
+/// # Errors
+/// As there.
+pub fn compare_runs(a: &[&Run], b: &[&Run]) -> Result<Ablation, ReportError> {
+    let find = |runs: &[&Run], task: &str| runs.iter().position(|run| run.manifest.task.name == task);
+    unambiguous("A", a)?;
+    unambiguous("B", b)?;
     let mut splits = Vec::new();
     let mut unmatched = Vec::new();
     for run in a {
         match find(b, &run.manifest.task.name) {
-            Some(index) => splits.push(pair(run, &b[index])?),
+            Some(index) => match pair(run, b[index]) {
+                Err(ReportError::NothingInCommon) => unmatched.push(run.manifest.task.name.clone()),
+                pair => splits.push(pair?),
+            },
             None => unmatched.push(run.manifest.task.name.clone()),
         }
     }
@@ -95,11 +112,45 @@ pub fn compare(a: &[Run], b: &[Run]) -> Result<Ablation, ReportError> {
     if splits.is_empty() {
         return Err(ReportError::NothingInCommon);
     }
-    let adjusted = holm(&splits.iter().map(|pair| pair.p).collect::<Vec<_>>());
-    for (pair, p) in splits.iter_mut().zip(adjusted) {
-        pair.p_holm = p;
-    }
+    decide(&mut splits);
     Ok(Ablation { splits, unmatched })
+}
+
+/// Refuses two runs of one split: which one is meant would depend on the order of folders.
+fn unambiguous(side: &'static str, runs: &[&Run]) -> Result<(), ReportError> {
+    for (index, run) in runs.iter().enumerate() {
+        let task = &run.manifest.task.name;
+        if let Some(other) = runs[..index].iter().find(|other| other.manifest.task.name == *task) {
+            let (first, second) = (other.path.clone(), run.path.clone());
+            return Err(ReportError::Ambiguous { side, task: task.clone(), first, second });
+        }
+    }
+    Ok(())
+}
+
+/// The comparable splits are a family; the power is that of its strictest test.
+fn decide(splits: &mut [Pair]) {
+    let mut family = Family::new("splits");
+    let mut members: Vec<&mut Pair> =
+        splits.iter_mut().filter(|pair| !matches!(pair.verdict, Verdict::NotComparable(_))).collect();
+    for pair in &members {
+        family.push(pair.effect, Margin::NONE);
+    }
+    let level = family.level();
+    for (pair, decision) in members.iter_mut().zip(family.decide()) {
+        pair.p_holm = pair.effect.map(|_| decision.p_holm);
+        pair.detectable = pair.effect.and_then(|effect| effect.detectable(level));
+        pair.verdict = decision.verdict;
+    }
+}
+
+/// Why the two do not measure the same thing.
+fn not_comparable(a: &Run, b: &Run, pairs: &Pairs) -> Result<Vec<String>, ReportError> {
+    let lost = [Lost::of(&a.records), Lost::of(&b.records)];
+    let mut why: Vec<String> = pairs.mismatch()?.into_iter().collect();
+    why.extend(lost[0].beyond(&lost[1]).map(|lost| format!("A: {lost}")));
+    why.extend(lost[1].beyond(&lost[0]).map(|lost| format!("B: {lost}")));
+    Ok(why)
 }
 
 fn pair(a: &Run, b: &Run) -> Result<Pair, ReportError> {
@@ -110,16 +161,12 @@ fn pair(a: &Run, b: &Run) -> Result<Pair, ReportError> {
     }
     let grounding = matches!(first.task.metric, Metric::Grounding { .. });
     let pairs = Pairs::of(a, b)?;
-    let clusters = pairs.differences()?;
-    let Some(mean) = paired_mean(&clusters) else {
+    if pairs.is_empty() {
         return Err(ReportError::NothingInCommon);
-    };
+    }
+    let effect = Effect::difference(&pairs.differences()?);
+    let why = not_comparable(a, b, &pairs)?;
     let (flips, flipped) = pairs.flips()?;
-    let interval = match grounding {
-        true => cluster_bootstrap(&clusters, Bootstrap::default()).unwrap_or(mean.interval),
-        false => mean.interval,
-    };
-    let p = if grounding { mean.p } else { mcnemar_exact(flips) };
     let means = pairs.means()?;
     Ok(Pair {
         task: first.task.name.clone(),
@@ -132,11 +179,13 @@ fn pair(a: &Run, b: &Run) -> Result<Pair, ReportError> {
         unpaired: pairs.unpaired,
         a: means.a,
         b: means.b,
-        mean,
-        interval,
-        p,
-        p_holm: p,
-        detectable: minimal_detectable_difference(mean.standard_error),
+        difference: means.b - means.a,
+        effect,
+        interval: effect.map(|effect| effect.interval()),
+        p: effect.map(|effect| effect.p()),
+        p_holm: None,
+        detectable: None,
+        verdict: if why.is_empty() { Verdict::Inconclusive } else { Verdict::NotComparable(why) },
         flips,
         flipped,
         extra_tokens: means.tokens,

@@ -7,9 +7,9 @@ use paravt_suite::scoring::summary::counts;
 use polars::prelude::*;
 use serde::Serialize;
 
-use crate::frames::{tokens, video_name};
+use crate::frames::{cluster_name, gold, tokens};
 use crate::runs::Run;
-use crate::statistics::{Cluster, Flips};
+use crate::statistics::Cluster;
 
 /// From here on an answer counts as right: 1 or 0 for choices, IoU for intervals.
 const RIGHT: f64 = 0.5;
@@ -22,7 +22,16 @@ pub struct Pairs {
     pub unpaired: usize,
 }
 
-/// An answer that turned.
+/// Samples whose answer flipped.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Flips {
+    /// Wrong in A, right in B.
+    pub gained: usize,
+    /// Right in A, wrong in B.
+    pub lost: usize,
+}
+
+/// An answer that flipped.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Flip {
     /// Sample.
@@ -47,20 +56,34 @@ pub struct Means {
 impl Pairs {
     /// Pairs the counted records of two runs by sample.
     pub fn of(a: &Run, b: &Run) -> PolarsResult<Self> {
-        let (first, second) = (side(a, "_a")?, side(b, "_b")?);
-        let rows = first.height() + second.height();
-        let frame = first
-            .lazy()
+        Self::join(&samples(a)?, &samples(b)?)
+    }
+
+    /// Pairs the [`samples`] of two runs by name. The video is that of A.
+    pub fn join(a: &DataFrame, b: &DataFrame) -> PolarsResult<Self> {
+        let side = |frame: &DataFrame, suffix: &str| {
+            let named = |name: &&str| col(*name).alias(format!("{name}{suffix}"));
+            let columns = ["gold", "value", "seconds", "tokens"].iter().map(named);
+            frame.clone().lazy().select([vec![col("uid"), col("video")], columns.collect()].concat())
+        };
+        let frame = side(a, "_a")
             .join(
-                second.lazy().drop(by_name(["video"], true, false)),
+                side(b, "_b").drop(by_name(["video"], true, false)),
                 [col("uid")],
                 [col("uid")],
                 JoinArgs::new(JoinType::Inner),
             )
             .sort(["uid"], SortMultipleOptions::default())
             .collect()?;
-        let unpaired = rows - 2 * frame.height();
+        let unpaired = a.height() + b.height() - 2 * frame.height();
         Ok(Self { frame, unpaired })
+    }
+
+    /// Why the pairs are not of the same questions: samples of one name with different gold answers.
+    pub fn mismatch(&self) -> PolarsResult<Option<String>> {
+        let other = self.frame.clone().lazy().filter(col("gold_a").neq(col("gold_b"))).collect()?.height();
+        Ok((other > 0)
+            .then(|| format!("{other} of {} samples have another gold answer in the other run", self.len())))
     }
 
     /// Number of pairs.
@@ -96,7 +119,8 @@ impl Pairs {
         Ok(Self { frame, unpaired: 0 }.clusters(col("ratio"))?.into_values().collect())
     }
 
-    fn clusters(&self, value: Expr) -> PolarsResult<BTreeMap<String, Cluster>> {
+    /// Sums by video of an expression over the pairs.
+    pub fn clusters(&self, value: Expr) -> PolarsResult<BTreeMap<String, Cluster>> {
         let sums = self
             .frame
             .clone()
@@ -126,7 +150,7 @@ impl Pairs {
         })
     }
 
-    /// Answers that turned, in the order of their names.
+    /// Answers that flipped, in the order of their names.
     pub fn flips(&self) -> PolarsResult<(Flips, Vec<Flip>)> {
         let turned = self
             .frame
@@ -142,12 +166,13 @@ impl Pairs {
     }
 }
 
-fn side(run: &Run, suffix: &str) -> PolarsResult<DataFrame> {
+/// The counted samples of a run: `uid video gold value seconds tokens`, where `video` is the cluster.
+pub fn samples(run: &Run) -> PolarsResult<DataFrame> {
     let switches = &run.manifest.plan.switches;
     let records: Vec<&Record> = run.records.iter().filter(|record| counts(record, switches)).collect();
     let column = |name: &str, value: &dyn Fn(&Record) -> f64| {
         let values: Vec<f64> = records.iter().map(|record| value(record)).collect();
-        Column::new(format!("{name}{suffix}").into(), values)
+        Column::new(name.into(), values)
     };
     let words = |name: &str, value: &dyn Fn(&Record) -> String| {
         let values: Vec<String> = records.iter().map(|record| value(record)).collect();
@@ -155,7 +180,8 @@ fn side(run: &Run, suffix: &str) -> PolarsResult<DataFrame> {
     };
     DataFrame::new_infer_height(vec![
         words("uid", &|record| record.sample.uid.clone()),
-        words("video", &video_name),
+        words("video", &cluster_name),
+        words("gold", &|record| gold(&record.sample.gold)),
         column("value", &|record| record.score.value),
         column("seconds", &|record| record.measured.seconds),
         column("tokens", &|record| tokens(record) as f64),

@@ -5,11 +5,12 @@ use std::fmt::Write as _;
 use polars::prelude::PolarsResult;
 
 use super::{Ablation, Pair};
+use crate::decide::Verdict;
 use crate::export::{escape, markdown as table_markdown};
 use crate::forms::fold_lines;
 use crate::table::{Kind, Table, count, real, text};
 
-/// The comparison and the answers that turned.
+/// The comparison and the answers that flipped.
 ///
 /// # Errors
 /// Columns of unequal length, which would be a mistake in this file.
@@ -35,16 +36,22 @@ fn comparison(ablation: &Ablation) -> PolarsResult<Table> {
             count("unpaired", "unpaired", whole(|pair| pair.unpaired)),
             real("a_percent", "A, %", Kind::Percent, each(|pair| Some(100.0 * pair.a))),
             real("b_percent", "B, %", Kind::Percent, each(|pair| Some(100.0 * pair.b))),
-            real("difference_points", "B - A", Kind::Points, each(|pair| Some(100.0 * pair.mean.difference))),
-            real("low_points", "low", Kind::Points, each(|pair| Some(100.0 * pair.interval.0))),
-            real("high_points", "high", Kind::Points, each(|pair| Some(100.0 * pair.interval.1))),
-            real("p", "p", Kind::Probability, each(|pair| Some(pair.p))),
-            real("p_holm", "p (Holm)", Kind::Probability, each(|pair| Some(pair.p_holm))),
+            real("difference_points", "B - A", Kind::Points, each(|pair| Some(100.0 * pair.difference))),
+            real("low_points", "low", Kind::Points, each(|pair| Some(100.0 * pair.interval?.0))),
+            real("high_points", "high", Kind::Points, each(|pair| Some(100.0 * pair.interval?.1))),
+            count("videos", "videos", whole(|pair| pair.effect.map_or(1, |effect| effect.clusters))),
+            real("p", "p", Kind::Probability, each(|pair| pair.p)),
+            real("p_holm", "p (Holm)", Kind::Probability, each(|pair| pair.p_holm)),
             real(
                 "detectable_points",
                 "detectable",
                 Kind::Percent,
-                each(|pair| Some(100.0 * pair.detectable)),
+                each(|pair| Some(100.0 * pair.detectable?)),
+            ),
+            text(
+                "verdict",
+                "B against A",
+                ablation.splits.iter().map(|pair| Some(pair.verdict.to_string())).collect(),
             ),
             count("gained", "wrong to right", whole(|pair| pair.flips.gained)),
             count("lost", "right to wrong", whole(|pair| pair.flips.lost)),
@@ -70,7 +77,7 @@ fn flips(ablation: &Ablation) -> PolarsResult<Table> {
     let rows = || ablation.splits.iter().flat_map(|pair| pair.flipped.iter().map(move |flip| (pair, flip)));
     Table::new(
         "flips",
-        "Answers that turned",
+        "Answers that flipped",
         vec![
             text("split", "split", rows().map(|(pair, _)| Some(pair.task.clone())).collect()),
             text("sample", "sample", rows().map(|(_, flip)| Some(flip.uid.clone())).collect()),
@@ -92,7 +99,7 @@ pub fn markdown(ablation: &Ablation, link: impl Fn(&str, &str) -> Option<String>
         }
         out.push('\n');
     }
-    out.push_str("## Answers that turned\n\n| split | sample | from A to B |\n|---|---|---|\n");
+    out.push_str("## Answers that flipped\n\n| split | sample | from A to B |\n|---|---|---|\n");
     for (pair, flip) in
         ablation.splits.iter().flat_map(|pair| pair.flipped.iter().map(move |flip| (pair, flip)))
     {
@@ -102,7 +109,7 @@ pub fn markdown(ablation: &Ablation, link: impl Fn(&str, &str) -> Option<String>
     }
     out.push('\n');
     for split in &ablation.unmatched {
-        let _ = writeln!(out, "{}: only in one of the two", escape(split));
+        let _ = writeln!(out, "{}: no sample in common", escape(split));
     }
     Ok(out)
 }
@@ -111,20 +118,49 @@ fn way(gained: bool) -> &'static str {
     if gained { "wrong to right" } else { "right to wrong" }
 }
 
-/// What the numbers of one split say.
+/// What the numbers of one split say. A difference that was not shown is never said to be below one
+/// that would have been: the detectable difference is above every estimate without significance.
 fn sentence(pair: &Pair) -> String {
-    let points = 100.0 * pair.mean.difference;
-    let found = if pair.p_holm < 0.05 {
-        format!("B is {} by {:.1} points", if points > 0.0 { "better" } else { "worse" }, points.abs())
-    } else {
-        let detectable = 100.0 * pair.detectable;
-        format!("no difference shown; these {} pairs would have shown one of {detectable:.1} points", pair.n)
+    let points = 100.0 * pair.difference;
+    let found = match &pair.verdict {
+        Verdict::Better | Verdict::Worse => {
+            format!("B is {} by {:.1} points", pair.verdict.as_str(), points.abs())
+        }
+        Verdict::NotComparable(_) => pair.verdict.to_string(),
+        _ => inconclusive(pair),
     };
+    let few = match &pair.effect {
+        Some(effect) if effect.is_weak() => format!(" (weak: {} videos)", effect.clusters),
+        _ => String::new(),
+    };
+    let found = found + &few;
     match pair.cost_per_point() {
         Some((tokens, seconds)) => {
             format!("{found}; a point more costs {tokens:.0} tokens and {seconds:.2} s a sample")
         }
         None => found,
+    }
+}
+
+fn inconclusive(pair: &Pair) -> String {
+    let Some(effect) = &pair.effect else {
+        return "inconclusive: fewer than two videos".to_owned();
+    };
+    if effect.is_unchanged() {
+        let (_, high) = effect.interval();
+        return format!(
+            "no answer changed; {} videos bound the difference to {:.1} points",
+            effect.clusters,
+            100.0 * high
+        );
+    }
+    match pair.detectable {
+        Some(detectable) if detectable < 1.0 => format!(
+            "inconclusive (Holm p {:.3}); minimum detectable difference {:.1} points at 80 % power",
+            pair.p_holm.unwrap_or(1.0),
+            100.0 * detectable
+        ),
+        _ => "inconclusive: too few videos to show any difference".to_owned(),
     }
 }
 
@@ -135,8 +171,15 @@ pub fn terminal(ablation: &Ablation) -> String {
         "split", "pairs", "A", "B", "B - A", "95 %", "p", "Holm", "gained", "lost"
     );
     for pair in &ablation.splits {
-        let interval = format!("{:+.1}..{:+.1}", 100.0 * pair.interval.0, 100.0 * pair.interval.1);
-        let p = |p: f64| if p < 0.001 { "<0.001".to_owned() } else { format!("{p:.3}") };
+        let interval = pair.interval.map_or_else(
+            || "-".to_owned(),
+            |(low, high)| format!("{:+.1}..{:+.1}", 100.0 * low, 100.0 * high),
+        );
+        let p = |p: Option<f64>| match p {
+            None => "-".to_owned(),
+            Some(p) if p < 0.001 => "<0.001".to_owned(),
+            Some(p) => format!("{p:.3}"),
+        };
         let _ = writeln!(
             out,
             "{:<25} {:>6} {:>5.1} {:>5.1} {:>+6.1} {interval:>13} {:>7} {:>7} {:>6} {:>6}",
@@ -144,7 +187,7 @@ pub fn terminal(ablation: &Ablation) -> String {
             pair.n,
             100.0 * pair.a,
             100.0 * pair.b,
-            100.0 * pair.mean.difference,
+            100.0 * pair.difference,
             p(pair.p),
             p(pair.p_holm),
             pair.flips.gained,
@@ -181,10 +224,10 @@ pub fn terminal(ablation: &Ablation) -> String {
         }
     }
     for split in &ablation.unmatched {
-        let _ = writeln!(out, "\n{split}: only in one of the two");
+        let _ = writeln!(out, "\n{split}: no sample in common");
     }
     fold_lines(&out)
 }
 
-/// Turned samples that a terminal lists per direction.
+/// Flipped samples that a terminal lists per direction.
 const SHOWN: usize = 20;

@@ -1,9 +1,11 @@
 //! A measured mean or difference with the uncertainty that its clusters leave.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 use statrs::distribution::{ContinuousCDF as _, StudentsT};
 
-use crate::statistics::{Cluster, mean};
+use crate::statistics::{Cluster, GroupedMean, mean, mean_of_means};
 
 /// Clusters below which nothing is decided: one video says nothing about other videos.
 pub const MIN_CLUSTERS: usize = 2;
@@ -78,6 +80,15 @@ impl Effect {
         Self::of(&values.iter().map(|&sum| Cluster { sum, n: 1 }).collect::<Vec<_>>(), support)
     }
 
+    /// The mean of the means of several groups (splits, trainings), each counted once; clusters of one
+    /// name are one draw in whichever groups they are. `None` without groups, or with one of fewer than
+    /// two clusters.
+    pub fn of_groups(groups: &[BTreeMap<String, Cluster>], support: Support) -> Option<Self> {
+        let found = mean_of_means(groups)?;
+        let GroupedMean { mean, standard_error, clusters, degrees_of_freedom, rows } = found;
+        Self::from_parts(mean, standard_error, clusters, degrees_of_freedom, rows, support)
+    }
+
     fn of(clusters: &[Cluster], support: Support) -> Option<Self> {
         let clusters: Vec<Cluster> = clusters.iter().copied().filter(|cluster| cluster.n > 0).collect();
         let estimate = mean(&clusters)?;
@@ -103,7 +114,7 @@ impl Effect {
         support: Support,
     ) -> Option<Self> {
         let finite = estimate.is_finite() && standard_error.is_finite();
-        (finite && clusters >= MIN_CLUSTERS && degrees_of_freedom >= 1.0).then(|| Self {
+        (finite && clusters >= MIN_CLUSTERS && degrees_of_freedom >= 1.0).then_some(Self {
             estimate,
             // Sums of equal values differ in their last bits; that is no spread.
             standard_error: if standard_error < ROUNDING { 0.0 } else { standard_error },
@@ -213,7 +224,8 @@ impl Effect {
         let added = t * t / self.effective_rows(share);
         let centre = (share + 0.5 * added) / (1.0 + added);
         let half = (share * (1.0 - share) * added + 0.25 * added * added).sqrt() / (1.0 + added);
-        ((centre - half).max(0.0), (centre + half).min(1.0))
+        // At an end of the range rounding must not leave the share itself out.
+        ((centre - half).clamp(0.0, share), (centre + half).clamp(share, 1.0))
     }
 
     /// P-value of "the mean of which `value` was measured is above `bound`".

@@ -144,19 +144,22 @@ impl Family {
 
     /// One decision per member, in the order in which they were added.
     pub fn decide(&self) -> Vec<Decision> {
-        let found: Vec<Option<(Verdict, f64)>> =
+        let found: Vec<Option<Lead>> =
             self.members.iter().map(|(effect, margin)| Some(lead(effect.as_ref()?, *margin))).collect();
-        let mut corrected = holm(&found.iter().flatten().map(|(_, p)| *p).collect::<Vec<_>>()).into_iter();
-        let decision = |(found, (effect, _)): (Option<(Verdict, f64)>, &(Option<Effect>, Margin))| {
+        let mut corrected = holm(&found.iter().flatten().map(|lead| lead.p).collect::<Vec<_>>()).into_iter();
+        let mut decisions = Vec::new();
+        for (found, (effect, _)) in found.into_iter().zip(&self.members) {
             let weak = effect.is_none_or(|effect| effect.is_weak());
-            let Some((verdict, p)) = found else {
-                return Decision { verdict: Verdict::Inconclusive, p: 1.0, p_holm: 1.0, weak };
-            };
-            let p_holm = corrected.next().unwrap_or(1.0);
-            let verdict = if p_holm <= ALPHA { verdict } else { Verdict::Inconclusive };
-            Decision { verdict, p, p_holm, weak }
-        };
-        found.into_iter().zip(&self.members).map(decision).collect()
+            decisions.push(match found {
+                None => Decision { verdict: Verdict::Inconclusive, p: 1.0, p_holm: 1.0, weak },
+                Some(Lead { verdict, p }) => {
+                    let p_holm = corrected.next().unwrap_or(1.0);
+                    let verdict = if p_holm <= ALPHA { verdict } else { Verdict::Inconclusive };
+                    Decision { verdict, p, p_holm, weak }
+                }
+            });
+        }
+        decisions
     }
 }
 
@@ -177,12 +180,17 @@ impl Family {
 /// ```
 pub fn decide(effect: Option<&Effect>, margin: Margin) -> Verdict {
     let Some(effect) = effect else { return Verdict::Inconclusive };
-    let (verdict, p) = lead(effect, margin);
+    let Lead { verdict, p } = lead(effect, margin);
     if p <= ALPHA { verdict } else { Verdict::Inconclusive }
 }
 
-/// The verdict that the effect is nearest to, and its two-sided p-value.
-fn lead(effect: &Effect, margin: Margin) -> (Verdict, f64) {
+/// The verdict that an effect is nearest to, and its two-sided p-value.
+struct Lead {
+    verdict: Verdict,
+    p: f64,
+}
+
+fn lead(effect: &Effect, margin: Margin) -> Lead {
     let inside = match margin.above.is_infinite() {
         true => effect.p_above(-margin.below),
         false => effect.p_above(-margin.below).max(effect.p_below(margin.above)),
@@ -192,5 +200,5 @@ fn lead(effect: &Effect, margin: Margin) -> (Verdict, f64) {
     let found = [(Verdict::Reproduced, inside), (Verdict::Better, beyond), (Verdict::Worse, below)];
     let (verdict, p) =
         found.into_iter().min_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or((Verdict::Inconclusive, 1.0));
-    (verdict, (2.0 * p).min(1.0))
+    Lead { verdict, p: (2.0 * p).min(1.0) }
 }

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use polars::prelude::*;
 
 use super::{BINS, Frames};
-use crate::statistics::{Cluster, Z95, mean, standard_error};
+use crate::decide::Effect;
+use crate::statistics::{Cluster, mean};
 
 /// One group of a breakdown, of the records that are there.
 #[derive(Debug, Clone, PartialEq)]
@@ -14,8 +15,8 @@ pub struct Breakdown {
     pub n: usize,
     /// Mean value.
     pub value: f64,
-    /// 95 % interval clustered by video.
-    pub interval: (f64, f64),
+    /// 95 % interval clustered by video; `None` for one video.
+    pub interval: Option<(f64, f64)>,
 }
 
 /// Tool use of one run.
@@ -93,9 +94,11 @@ pub fn breakdowns(frames: &Frames) -> PolarsResult<BTreeMap<(u32, String, String
 }
 
 fn breakdown(clusters: &[Cluster]) -> Option<Breakdown> {
-    let (value, error) = (mean(clusters)?, standard_error(clusters)?);
-    let interval = ((value - Z95 * error).max(0.0), (value + Z95 * error).min(1.0));
-    Some(Breakdown { n: clusters.iter().map(|cluster| cluster.n).sum(), value, interval })
+    Some(Breakdown {
+        n: clusters.iter().map(|cluster| cluster.n).sum(),
+        value: mean(clusters)?,
+        interval: Effect::share(clusters).map(|effect| effect.interval()),
+    })
 }
 
 /// Samples by calls and by parallel width, by run.

@@ -1,7 +1,10 @@
 //! Columns that grow record by record.
 
+use std::path::Path;
+
 use paravt_suite::profile::Switches;
 use paravt_suite::record::{Outcome, Record, RecordedPart};
+use paravt_suite::sample::Gold;
 use paravt_suite::scoring::summary::{counts, leaves_groups};
 use paravt_suite::task::TaskSpec;
 use polars::prelude::*;
@@ -60,7 +63,7 @@ impl RunColumns {
     pub fn of(spec: &TaskSpec, switches: &Switches, records: &[Record]) -> Self {
         let mut columns = Self::default();
         for record in records {
-            let video = video_name(record);
+            let video = cluster_name(record);
             let counted = counts(record, switches);
             columns.samples.push(&video, counted, record);
             if counted {
@@ -190,7 +193,23 @@ pub fn tokens(record: &Record) -> u64 {
     usages.map(|usage| usage.prompt_tokens + usage.completion_tokens).sum()
 }
 
-/// The cluster that a record belongs to: its video's file name.
+/// The cluster that a record belongs to: its video's file name with the folder that it lies in, which
+/// tells `Art/1.mp4` from `Biology/1.mp4` and is the same on every machine.
+pub fn cluster_name(record: &Record) -> String {
+    let folder = record.sample.video.parent().and_then(Path::file_name);
+    let folder = folder.map(|name| name.to_string_lossy() + "/").unwrap_or_default();
+    format!("{folder}{}", video_name(record))
+}
+
+/// The gold answer as text.
+pub fn gold(gold: &Gold) -> String {
+    match gold {
+        Gold::Choice { answer } | Gold::Text { answer } => answer.clone(),
+        Gold::Interval { start, end } => format!("{start}-{end}"),
+    }
+}
+
+/// File name of a record's video.
 pub fn video_name(record: &Record) -> String {
     record.sample.video.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }

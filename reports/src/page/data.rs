@@ -14,8 +14,9 @@ use rayon::prelude::*;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::reference::reference;
 use super::thumbnails::Thumbnails;
-use crate::frames::{video_length, video_name};
+use crate::frames::{gold, video_length, video_name};
 use crate::runs::Run;
 
 /// Samples of one chunk: small enough to unpack unnoticed, large enough to compress well.
@@ -45,7 +46,8 @@ struct Index {
     answer: Vec<String>,
     calls: Vec<usize>,
     seconds: Vec<f64>,
-    /// Against the run of the same split before it: 0 nothing to say, 1 wrong to right, 2 right to wrong.
+    /// Against the run that the table of comparisons has as A: 0 no flip, 1 wrong to right, 2 right to
+    /// wrong.
     turned: Vec<u8>,
     /// 1 truncated, 2 frame loss, 4 dropped calls, 8 forced answer, 16 failed or malformed call.
     loss: Vec<u8>,
@@ -64,11 +66,9 @@ impl Data {
                 "task": run.manifest.task.name, "title": run.manifest.task.title,
                 "run": run.manifest.called(), "profile": run.manifest.plan.profile,
             }));
-            let before =
-                runs[..number].iter().rfind(|other| other.manifest.task.name == run.manifest.task.name);
-            let right_before: HashMap<&str, bool> = before
+            let right_before: HashMap<&str, bool> = reference(runs, number)
                 .into_iter()
-                .flat_map(|run| &run.records)
+                .flat_map(|first| &runs[first].records)
                 .map(|record| (record.sample.uid.as_str(), right(record)))
                 .collect();
             for record in &run.records {
@@ -122,13 +122,6 @@ impl Index {
 
 fn right(record: &Record) -> bool {
     record.score.value >= 0.5
-}
-
-fn gold(gold: &Gold) -> String {
-    match gold {
-        Gold::Choice { answer } | Gold::Text { answer } => answer.clone(),
-        Gold::Interval { start, end } => format!("{start}-{end}"),
-    }
 }
 
 /// The list needs no more of an answer; the transcript has all of it.
@@ -217,7 +210,7 @@ fn tool(call: &ToolCall, record: &Record, thumbnails: &Thumbnails) -> Value {
     json!({
         "turn": call.turn, "index": call.index, "call": call.call, "start": call.start, "end": call.end,
         "kind": kind, "frames": frames, "text": text,
-        "thumbnails": call.start.zip(call.end).map(|window| thumbnails.crop(record, window)),
+        "thumbnails": thumbnails.crop(record, call),
     })
 }
 

@@ -7,6 +7,7 @@
 mod charts;
 mod data;
 mod provenance;
+mod reference;
 mod sections;
 mod svg;
 mod thumbnails;
@@ -29,6 +30,48 @@ const SCRIPT: &str = include_str!("../../templates/page.js");
 /// Runs from which on what there is of each is folded away: more than three of each published split.
 const MANY: usize = 21;
 
+/// How the numbers of the page are made: term and sentence.
+const METHODS: [(&str, &str); 7] = [
+    (
+        "intervals",
+        "95 %, clustered by video: CR1 standard error (G/(G-1)) and Student's t with G-1 degrees of freedom for G \
+         videos; scores by the score interval on the effective sample size, so that none has a width of zero. One \
+         video has no interval; fewer than ten are marked as weak. Simulated coverage is 95 % within its Monte-Carlo \
+         error, 93 % at worst (scores near 100 % with strongly correlated answers).",
+    ),
+    (
+        "verdicts",
+        "Reproduced: the whole interval of the difference lies inside the margin. Better or worse: the whole interval \
+         lies beyond it. Everything else is inconclusive. P-values are corrected by Holm over the splits of one \
+         published row, claim or comparison.",
+    ),
+    (
+        "margin of a score",
+        "Four binomial standard errors of the published score, at most 5 points. The published number is a point; \
+         the interval is ours.",
+    ),
+    (
+        "margin of a claim",
+        "Half of a claimed difference or gain (at least 0.1 points); differences are paired on the samples of both \
+         runs. A margin of zero between two runs.",
+    ),
+    (
+        "not comparable",
+        "A run counts beside a published number only with the published profile, protocol, mode, channel, frames, \
+         turns, calls at once, crops, sampling, engine and number type, and with as many rows and videos.",
+    ),
+    (
+        "rows without an answer",
+        "Failed rows, replies aborted by the server and questions sent without frames count as wrong, as in the \
+         reference. Up to 0.5 % of the rows are carried and shown; more make a run not comparable.",
+    ),
+    (
+        "training",
+        "A claim about a training is judged only by trainings of the same recipe, base model and size, with an \
+         interval over seeds.",
+    ),
+];
+
 /// Why there is no page.
 #[derive(Debug, thiserror::Error)]
 pub enum PageError {
@@ -46,7 +89,7 @@ pub enum PageError {
 /// The page of a report over the runs that it was built from, with thumbnails where there are any.
 ///
 /// # Errors
-/// The tables cannot be made; everything else would be a mistake in this room.
+/// The tables cannot be made; everything else would be a bug in this module.
 pub fn page(report: &Report, runs: &[Run], thumbnails: &Thumbnails) -> Result<String, PageError> {
     let ordered: Vec<&Run> = report.details.runs.iter().filter_map(|&index| runs.get(index)).collect();
     let tables = report.tables()?;
@@ -66,6 +109,7 @@ pub fn page(report: &Report, runs: &[Run], thumbnails: &Thumbnails) -> Result<St
             windows => charts::windows(report),
             widths => charts::widths(report),
             training => charts::training(report, &ordered),
+            methods => METHODS,
             // A study asks its own questions of its runs.
             comparisons => report.study.is_none().then(|| sections::comparisons(&ordered)).flatten(),
             provenance => provenance::provenance(&ordered),

@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use minijinja::{Value, context};
 
 use super::charts;
+use super::reference;
 use super::visible::visible;
 use crate::Report;
-use crate::cells::{Cell, Verdict};
-use crate::compare::{Pair, compare};
+use crate::cells::Cell;
+use crate::compare::Pair;
 use crate::runs::Run;
 use crate::study::{Answer, Effect, Finding, Question};
 use crate::table::{Datum, Kind, Table};
@@ -18,30 +19,20 @@ pub fn headline(report: &Report) -> Value {
     if let Some(found) = found(report) {
         return found;
     }
-    let count = |wanted: fn(&Verdict) -> bool| {
-        report
-            .cells
-            .iter()
-            .filter(|cell| cell.paper.as_ref().is_some_and(|paper| wanted(&paper.verdict)))
-            .count()
+    let count = |word: &str| {
+        let verdicts = report.cells.iter().filter_map(|cell| Some(cell.paper.as_ref()?.verdict.as_str()));
+        verdicts.filter(|verdict| *verdict == word).count()
     };
-    let reproduced = count(|verdict| *verdict == Verdict::Reproduced);
-    let below = count(|verdict| *verdict == Verdict::Below);
-    let above = count(|verdict| *verdict == Verdict::Above);
-    let apart = count(|verdict| matches!(verdict, Verdict::NotComparable(_)));
-    let mut parts = Vec::new();
-    for (count, what) in
-        [(reproduced, "reproduced"), (below, "below"), (above, "above"), (apart, "not comparable")]
-    {
-        if count > 0 {
-            parts.push(format!("{count} {what}"));
-        }
-    }
+    let counts =
+        ["reproduced", "worse", "better", "inconclusive", "not comparable"].map(|word| (count(word), word));
+    let named = counts.iter().filter(|(count, _)| *count > 0);
+    let mut parts: Vec<String> = named.map(|(count, what)| format!("{count} {what}")).collect();
     if !report.not_run.is_empty() {
         parts.push(format!("{} not run", report.not_run.len()));
     }
-    let kind = match (below, reproduced + above) {
-        (1.., _) => "below",
+    let [(reproduced, _), (worse, _), (better, _), ..] = counts;
+    let kind = match (worse, reproduced + better) {
+        (1.., _) => "worse",
         (0, 1..) => "reproduced",
         _ => "apart",
     };
@@ -80,7 +71,7 @@ pub fn study(report: &Report) -> Option<Value> {
             format!("{:.1}", 100.0 * effect.a),
             format!("{:.1}", 100.0 * effect.b),
             format!("{:+.1}", 100.0 * effect.difference),
-            range(effect.by_video),
+            effect.by_video.map(range).unwrap_or_default(),
             effect.by_seed.map(range).unwrap_or_default(),
         ]
     };
@@ -122,20 +113,21 @@ fn found(report: &Report) -> Option<Value> {
     let (answer, finding) = answers.iter().find_map(|answer| Some((answer, answer.finding?)))?;
     let effect = answer.effects.first()?;
     let points = |share: f64| format!("{:+.1}", 100.0 * share);
-    let (low, high) = effect.by_video;
+    let interval = effect.by_video.map_or_else(
+        || "no interval from one video".to_owned(),
+        |(low, high)| format!("95 % by video {} to {}", points(low), points(high)),
+    );
     let text = format!(
-        "{}: {} points on the {} (95 % by video {} to {}); expected at least {:+.0}: {}",
+        "{}: {} points on the {} ({interval}); expected at least {:+.0}: {}",
         answer.question.title,
         points(effect.difference),
         effect.split.as_deref().unwrap_or(crate::study::ALL),
-        points(low),
-        points(high),
         answer.question.at_least.unwrap_or_default(),
         finding.as_str()
     );
     let kind = match finding {
         Finding::Holds => "reproduced",
-        Finding::Fails => "below",
+        Finding::Fails => "worse",
         Finding::Open => "apart",
     };
     Some(context! { kind, text => visible(&text) })
@@ -174,8 +166,8 @@ fn verdict_class(verdict: &str) -> &'static str {
     let verdict = verdict.trim_start_matches("INCOMPLETE ");
     match verdict.split([':', ' ']).next() {
         Some("reproduced") => "verdict reproduced",
-        Some("below") => "verdict below",
-        Some("above") => "verdict above",
+        Some("worse") => "verdict worse",
+        Some("better") => "verdict better",
         _ => "verdict apart",
     }
 }
@@ -189,7 +181,7 @@ fn split(report: &Report, index: usize, cell: &Cell) -> Value {
     let summary = &cell.summary;
     let interval = |tag: &str, label: &str| {
         let key = (index as u32, tag.to_owned(), label.to_owned());
-        report.details.breakdowns.get(&key).map(|found| found.interval)
+        report.details.breakdowns.get(&key).and_then(|found| found.interval)
     };
     let breakdowns: Vec<Value> = summary
         .breakdowns
@@ -236,19 +228,8 @@ fn split(report: &Report, index: usize, cell: &Cell) -> Value {
 
 /// Runs of one split and profile against the first of them, in the columns that fit a page.
 pub fn comparisons(runs: &[&Run]) -> Option<Value> {
-    let mut rows = Vec::new();
-    for (index, second) in runs.iter().enumerate() {
-        let same = |run: &&&Run| {
-            run.manifest.task.name == second.manifest.task.name
-                && run.manifest.plan.profile == second.manifest.plan.profile
-        };
-        let Some(first) = runs[..index].iter().find(same) else { continue };
-        // Two runs without a sample in common have nothing to compare; the rest of the page stands.
-        let Ok(ablation) = compare(std::slice::from_ref(first), std::slice::from_ref(second)) else {
-            continue;
-        };
-        rows.extend(ablation.splits.iter().map(|pair| compared(pair, second)));
-    }
+    let pairs = reference::comparisons(runs);
+    let rows: Vec<Vec<String>> = pairs.iter().map(|(&index, pair)| compared(pair, runs[index])).collect();
     let titles = [
         "split",
         "A",
@@ -266,6 +247,7 @@ pub fn comparisons(runs: &[&Run]) -> Option<Value> {
         "with crops",
         "extra tokens",
         "extra s",
+        "B against A",
     ];
     (!rows.is_empty()).then(|| simple("Runs of one split against its first", &titles, 3, rows))
 }
@@ -286,16 +268,17 @@ fn compared(pair: &Pair, second: &Run) -> Vec<String> {
         pair.n.to_string(),
         format!("{:.1}", 100.0 * pair.a),
         format!("{:.1}", 100.0 * pair.b),
-        points(pair.mean.difference),
-        format!("{} to {}", points(pair.interval.0), points(pair.interval.1)),
-        Kind::Probability.show(&Datum::Real(pair.p_holm)),
-        format!("{:.1}", 100.0 * pair.detectable),
+        points(pair.difference),
+        pair.interval.map_or_else(String::new, |(low, high)| format!("{} to {}", points(low), points(high))),
+        pair.p_holm.map_or_else(String::new, |p| Kind::Probability.show(&Datum::Real(p))),
+        pair.detectable.map_or_else(String::new, |share| format!("{:.1}", 100.0 * share)),
         pair.flips.gained.to_string(),
         with_crops(true),
         pair.flips.lost.to_string(),
         with_crops(false),
         format!("{:+.0}", pair.extra_tokens),
         format!("{:+.2}", pair.extra_seconds),
+        pair.verdict.to_string(),
     ]
 }
 
@@ -304,7 +287,7 @@ pub fn scores(report: &Report) -> Value {
     let row = |cell: &Cell| {
         let summary = &cell.summary;
         let interval = cell.interval.map(|(low, high)| format!("{:.1} to {:.1}", 100.0 * low, 100.0 * high));
-        let n = match summary.n == summary.n_recorded && summary.complete {
+        let n = match summary.n == summary.n_recorded && cell.complete() {
             true => summary.n.to_string(),
             false => format!("{} ({} of {})", summary.n, summary.n_recorded, summary.n_expected),
         };
@@ -335,7 +318,7 @@ pub fn scores(report: &Report) -> Value {
 /// A table of texts; columns from `numbers` on are flush right, a last one called `verdict` is coloured.
 fn simple(title: &str, titles: &[&str], numbers: usize, rows: Vec<Vec<String>>) -> Value {
     let class = |column: usize, text: &str| match titles[column] {
-        "verdict" => verdict_class(text),
+        "verdict" | "B against A" => verdict_class(text),
         "losses" => "",
         _ if column >= numbers => "number",
         _ => "",

@@ -1,5 +1,4 @@
-//! Frames as small JPEG files beside the page: those of the overview and of each crop, by the rules
-//! that chose them for the model.
+//! Frames as small JPEG files beside the page: the very frames that the record says the model saw.
 //!
 //! A journal may come from somebody else, and the paths in it are never opened: the caller says where the
 //! video of a sample lies in its own copy of the data.
@@ -7,29 +6,29 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use paravt_media::{Frame, MediaError, VideoFile, VideoRequest, encode_jpeg};
-use paravt_suite::record::{Record, ToolOutcome};
+use paravt_media::{VideoFile, encode_jpeg, smart_resize};
+use paravt_suite::message::FrameOrigin;
+use paravt_suite::record::{Record, RecordedPart, ToolCall, ToolOutcome};
 use rayon::prelude::*;
 use serde::Serialize;
 
 use crate::runs::Run;
 
-/// Pixels of a thumbnail.
-const PIXELS: u64 = 168 * 168;
-/// Frames kept of an overview, evenly.
+/// Pixels of a thumbnail, and what its sides are multiples of.
+const PIXELS: f64 = 168.0 * 168.0;
+const SIDE: u32 = 14;
+/// Frames shown of an overview, evenly.
 const OVERVIEW: usize = 16;
-/// Frames of a crop (the reference driver's limit).
-const CROP: usize = 16;
 const QUALITY: u8 = 75;
 
 /// A thumbnail: time in seconds and path relative to the page. The path is made of numbers only.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Thumbnail(f64, String);
 
-/// Thumbnails by what they show.
+/// Thumbnails by video and frame.
 #[derive(Debug, Default)]
 pub struct Thumbnails {
-    found: BTreeMap<Key, Vec<Thumbnail>>,
+    found: BTreeMap<PathBuf, BTreeMap<usize, String>>,
     /// Videos of which nothing could be read.
     pub unreadable: usize,
     /// Videos that the caller's data does not have.
@@ -39,98 +38,112 @@ pub struct Thumbnails {
 /// Where the video of a sample lies on this machine: by split and uid.
 pub type Videos = BTreeMap<(String, String), PathBuf>;
 
-/// A video and a window in milliseconds; the whole video without.
-type Key = (PathBuf, Option<(i64, i64)>);
-
-fn key(record: &Record, window: Option<(f64, f64)>) -> Key {
-    let milliseconds = |(start, end): (f64, f64)| ((1000.0 * start) as i64, (1000.0 * end) as i64);
-    (record.sample.video.clone(), window.map(milliseconds))
+/// The frames of the overview, where they were chosen here: images before the first tool response.
+/// A video that went out by reference was sampled by the server, and no frame of it is recorded.
+fn overview(record: &Record) -> Vec<FrameOrigin> {
+    // With frames lost, the first images of the conversation are those of a crop.
+    if record.transcript.frame_loss.is_some() {
+        return Vec::new();
+    }
+    let first = record
+        .transcript
+        .messages
+        .iter()
+        .find(|message| message.parts.iter().any(|part| !matches!(part, RecordedPart::Text { .. })));
+    let parts = first.into_iter().flat_map(|message| &message.parts);
+    let frames: Vec<FrameOrigin> = parts
+        .filter_map(|part| match part {
+            RecordedPart::Image { origin, .. } => *origin,
+            _ => None,
+        })
+        .collect();
+    let step = frames.len().div_ceil(OVERVIEW).max(1);
+    frames.into_iter().step_by(step).collect()
 }
 
-/// Windows of the crops that returned frames.
-fn windows(record: &Record) -> impl Iterator<Item = (f64, f64)> {
-    record.transcript.tool_calls.iter().filter_map(|call| match call.outcome {
-        ToolOutcome::Frames { .. } | ToolOutcome::Summary { .. } => Some((call.start?, call.end?)),
-        _ => None,
-    })
+/// The frames that a tool call returned.
+fn crop(call: &ToolCall) -> &[FrameOrigin] {
+    match &call.outcome {
+        ToolOutcome::Frames { frames } | ToolOutcome::Summary { frames, .. } => frames,
+        _ => &[],
+    }
 }
 
 impl Thumbnails {
-    /// Decodes and writes the thumbnails of all runs below `dir/frames`. A video that is not in `videos`
-    /// or cannot be read has none and is counted.
+    /// Decodes and writes the recorded frames of all runs below `dir/frames`. A video that is not in
+    /// `videos` or cannot be read has none and is counted.
     ///
     /// # Errors
     /// A file cannot be written.
     pub fn write(runs: &[Run], videos: &Videos, dir: &Path) -> std::io::Result<Self> {
-        let mut wanted: BTreeMap<&Path, BTreeMap<Key, VideoRequest>> = BTreeMap::new();
+        let mut wanted: BTreeMap<&Path, (&Path, BTreeSet<usize>)> = BTreeMap::new();
         let mut unknown: BTreeSet<&Path> = BTreeSet::new();
-        for run in runs {
-            for record in &run.records {
-                let sample = (run.manifest.task.name.clone(), record.sample.uid.clone());
-                let Some(video) = videos.get(&sample) else {
-                    unknown.insert(&record.sample.video);
-                    continue;
-                };
-                let requests = wanted.entry(video).or_default();
-                let reader = run.manifest.plan.switches.reader;
-                let overview = VideoRequest::overview(run.manifest.plan.nframes).with_reader(reader);
-                requests.insert(key(record, None), small(overview));
-                for (start, end) in windows(record) {
-                    let crop = VideoRequest::crop(start, end, CROP).with_reader(reader);
-                    requests.insert(key(record, Some((start, end))), small(crop));
-                }
-            }
+        for (run, record) in runs.iter().flat_map(|run| run.records.iter().map(move |record| (run, record))) {
+            let sample = (run.manifest.task.name.clone(), record.sample.uid.clone());
+            let Some(video) = videos.get(&sample) else {
+                unknown.insert(&record.sample.video);
+                continue;
+            };
+            let calls = record.transcript.tool_calls.iter().flat_map(crop).copied();
+            let indices = overview(record).into_iter().chain(calls).map(|frame| frame.index);
+            wanted.entry(&record.sample.video).or_insert((video, BTreeSet::new())).1.extend(indices);
         }
+        wanted.retain(|_, (_, indices)| !indices.is_empty());
         let videos: Vec<_> = wanted.into_iter().enumerate().collect();
         let written = videos
             .into_par_iter()
-            .map(|(number, (video, requests))| of_video(number, video, requests, dir))
-            .collect::<std::io::Result<Vec<_>>>()?;
-        let unreadable = written.iter().filter(|found| found.is_empty()).count();
-        Ok(Self { found: written.into_iter().flatten().collect(), unreadable, unknown: unknown.len() })
+            .map(|(number, (name, (video, indices)))| {
+                let indices: Vec<usize> = indices.into_iter().collect();
+                Ok((name.to_owned(), of_video(number, video, &indices, dir)?))
+            })
+            .collect::<std::io::Result<BTreeMap<_, _>>>()?;
+        let unreadable = written.values().filter(|frames| frames.is_empty()).count();
+        Ok(Self { found: written, unreadable, unknown: unknown.len() })
     }
 
     /// Those of a sample's overview.
-    pub fn overview(&self, record: &Record) -> &[Thumbnail] {
-        self.found.get(&key(record, None)).map_or(&[], Vec::as_slice)
+    pub fn overview(&self, record: &Record) -> Vec<Thumbnail> {
+        self.of(record, &overview(record))
     }
 
-    /// Those of a crop.
-    pub fn crop(&self, record: &Record, window: (f64, f64)) -> &[Thumbnail] {
-        self.found.get(&key(record, Some(window))).map_or(&[], Vec::as_slice)
+    /// Those of a tool call's frames.
+    pub fn crop(&self, record: &Record, call: &ToolCall) -> Vec<Thumbnail> {
+        self.of(record, crop(call))
+    }
+
+    fn of(&self, record: &Record, frames: &[FrameOrigin]) -> Vec<Thumbnail> {
+        let Some(found) = self.found.get(&record.sample.video) else { return Vec::new() };
+        let thumbnail = |frame: &FrameOrigin| {
+            Some(Thumbnail((100.0 * frame.time).round() / 100.0, found.get(&frame.index)?.clone()))
+        };
+        frames.iter().filter_map(thumbnail).collect()
     }
 }
 
-fn small(request: VideoRequest) -> VideoRequest {
-    VideoRequest { min_pixels: Some(784), max_pixels: Some(PIXELS), ..request }
-}
-
+/// Paths of the written frames by index; none where the video cannot be read.
 fn of_video(
     number: usize,
     video: &Path,
-    requests: BTreeMap<Key, VideoRequest>,
+    indices: &[usize],
     dir: &Path,
-) -> std::io::Result<Vec<(Key, Vec<Thumbnail>)>> {
+) -> std::io::Result<BTreeMap<usize, String>> {
+    let mut written = BTreeMap::new();
     // Opening a named pipe would wait for a writer for ever.
     if !video.is_file() {
-        return Ok(Vec::new());
+        return Ok(written);
     }
-    let Ok(file) = VideoFile::open(video) else { return Ok(Vec::new()) };
+    let Ok(file) = VideoFile::open(video) else { return Ok(written) };
+    let info = file.info();
+    // A file that was replaced since the run may be shorter than the record says.
+    let indices: Vec<usize> = indices.iter().copied().filter(|&index| index < info.frames).collect();
+    let Ok(size) = smart_resize(info.width, info.height, SIDE, 0.0, PIXELS) else { return Ok(written) };
+    let Ok(frames) = file.frames_at(&indices, size) else { return Ok(written) };
     std::fs::create_dir_all(dir.join(format!("frames/v{number}")))?;
-    let mut found = Vec::new();
-    for (key, request) in requests {
-        let encode = |frame: Frame| -> Result<_, MediaError> {
-            Ok((frame.index, frame.time(), encode_jpeg(&frame, QUALITY)?))
-        };
-        let Ok(sampled) = file.sample(&request, encode) else { continue };
-        let step = if key.1.is_none() { sampled.frames.len().div_ceil(OVERVIEW).max(1) } else { 1 };
-        let mut thumbnails = Vec::new();
-        for (index, time, jpeg) in sampled.frames.into_iter().step_by(step) {
-            let name = format!("frames/v{number}/{index}.jpg");
-            std::fs::write(dir.join(&name), jpeg)?;
-            thumbnails.push(Thumbnail((100.0 * time).round() / 100.0, name));
-        }
-        found.push((key, thumbnails));
+    for frame in frames {
+        let Ok(jpeg) = encode_jpeg(&frame, QUALITY) else { continue };
+        let name = format!("frames/v{number}/{}.jpg", frame.index);
+        std::fs::write(dir.join(&name), jpeg)?;
+        written.insert(frame.index, name);
     }
-    Ok(found)
+    Ok(written)
 }

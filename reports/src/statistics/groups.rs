@@ -1,47 +1,76 @@
-//! Means over groups of rows, and over repetitions.
+//! Means over groups of rows.
 
-use std::collections::BTreeMap;
-
-use statrs::distribution::{ContinuousCDF as _, StudentsT};
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::clustered::{Cluster, mean};
 
-/// Mean of the groups' means, each counted once whatever its size, and its standard error. Rows of one
-/// video are one draw, in whichever groups they are (splits that share videos, trainings that are
-/// evaluated on the same ones): `sqrt(Σ_v (Σ_g (sum_gv - n_gv·mean_g) / (n_g·G))²)`, which for one group
-/// is [`super::standard_error`]. `None` without groups or with an empty one.
-pub fn mean_of_means(groups: &[BTreeMap<String, Cluster>]) -> Option<(f64, f64)> {
+/// Mean of the means of several groups with its standard error.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct GroupedMean {
+    /// Mean of the groups' means, each counted once whatever its size.
+    pub mean: f64,
+    /// Its cluster-robust standard error.
+    pub standard_error: f64,
+    /// Distinct clusters of all groups together.
+    pub clusters: usize,
+    /// Degrees of freedom: distinct clusters, less one for each set of groups that share any.
+    pub degrees_of_freedom: f64,
+    /// Rows.
+    pub rows: usize,
+}
+
+/// Mean of the groups' means. Rows of one video are one draw, in whichever groups they are (splits that
+/// share videos, trainings that are evaluated on the same ones):
+/// `sqrt(Σ_v (Σ_g c_g·(sum_gv - n_gv·mean_g) / (n_g·G))²)` with `c_g = sqrt(C_g/(C_g-1))` for the `C_g`
+/// clusters of a group, which for one group is CR1. `None` without groups, or with one of fewer than
+/// two clusters.
+pub fn mean_of_means(groups: &[BTreeMap<String, Cluster>]) -> Option<GroupedMean> {
     let mut moved: BTreeMap<&str, f64> = BTreeMap::new();
-    let mut total = 0.0;
+    let (mut total, mut rows) = (0.0, 0);
     for group in groups {
         let clusters: Vec<Cluster> = group.values().copied().collect();
         let mean = mean(&clusters)?;
         let n: usize = clusters.iter().map(|cluster| cluster.n).sum();
+        let count = clusters.len() as f64;
+        if clusters.len() < 2 {
+            return None;
+        }
         total += mean;
+        rows += n;
+        let correction = (count / (count - 1.0)).sqrt();
         for (video, cluster) in group {
-            *moved.entry(video).or_default() += (cluster.sum - cluster.n as f64 * mean) / n as f64;
+            *moved.entry(video).or_default() +=
+                correction * (cluster.sum - cluster.n as f64 * mean) / n as f64;
         }
     }
     let count = groups.len() as f64;
     let squares: f64 = moved.values().map(|moved| (moved / count).powi(2)).sum();
-    (!groups.is_empty()).then(|| (total / count, squares.sqrt()))
+    (!groups.is_empty()).then(|| GroupedMean {
+        mean: total / count,
+        standard_error: squares.sqrt(),
+        clusters: moved.len(),
+        degrees_of_freedom: (moved.len() - independent_sets(groups)) as f64,
+        rows,
+    })
 }
 
-/// 95 % interval of the mean of repetitions by Student's t: `mean ± t(0.975, n - 1)·s/√n`. `None` for
-/// fewer than two.
-pub fn student_interval(values: &[f64]) -> Option<(f64, f64)> {
-    let n = values.len() as f64;
-    let t = StudentsT::new(0.0, 1.0, n - 1.0).ok()?.inverse_cdf(0.975);
-    let mean = values.iter().sum::<f64>() / n;
-    let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (n - 1.0);
-    let half = t * (variance / n).sqrt();
-    Some((mean - half, mean + half))
+/// Sets of groups that share clusters among them and none with another set.
+fn independent_sets(groups: &[BTreeMap<String, Cluster>]) -> usize {
+    let mut sets: Vec<BTreeSet<&str>> = Vec::new();
+    for group in groups {
+        let mut names: BTreeSet<&str> = group.keys().map(String::as_str).collect();
+        let (shared, apart): (Vec<_>, Vec<_>) = sets.into_iter().partition(|set| !set.is_disjoint(&names));
+        names.extend(shared.into_iter().flatten());
+        sets = apart;
+        sets.push(names);
+    }
+    sets.len()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::statistics::standard_error;
+    use crate::decide::Effect;
 
     fn group(rows: &[(&str, f64)]) -> BTreeMap<String, Cluster> {
         let mut group = BTreeMap::new();
@@ -56,21 +85,20 @@ mod tests {
     #[test]
     fn one_group_is_a_mean_and_the_same_group_twice_is_no_more_evidence() {
         let one = group(&[("a", 1.0), ("a", 0.0), ("b", 1.0), ("c", 0.0)]);
-        let (mean, error) = mean_of_means(std::slice::from_ref(&one)).unwrap();
         let clusters: Vec<Cluster> = one.values().copied().collect();
-        assert!((mean - 0.5).abs() < 1e-12 && (error - standard_error(&clusters).unwrap()).abs() < 1e-12);
-        assert_eq!(mean_of_means(&[one.clone(), one.clone()]), Some((mean, error)));
+        let effect = Effect::difference(&clusters).unwrap();
+        let alone = mean_of_means(std::slice::from_ref(&one)).unwrap();
+        assert!((alone.mean - 0.5).abs() < 1e-12);
+        assert!((alone.standard_error - effect.standard_error).abs() < 1e-12);
+        assert_eq!((alone.clusters, alone.degrees_of_freedom), (3, 2.0));
+        let twice = mean_of_means(&[one.clone(), one.clone()]).unwrap();
+        assert_eq!(twice, GroupedMean { rows: 8, ..alone });
         let others = one.iter().map(|(video, cluster)| (format!("other {video}"), *cluster)).collect();
-        let (_, both) = mean_of_means(&[one, others]).unwrap();
-        assert!((both - error / 2f64.sqrt()).abs() < 1e-12, "other videos are");
+        let both = mean_of_means(&[one, others]).unwrap();
+        assert!((both.standard_error - alone.standard_error / 2f64.sqrt()).abs() < 1e-12, "other videos are");
+        assert_eq!((both.clusters, both.degrees_of_freedom), (6, 4.0));
         assert_eq!(mean_of_means(&[]), None);
         assert_eq!(mean_of_means(&[BTreeMap::new()]), None);
-    }
-
-    #[test]
-    fn one_repetition_tells_no_spread() {
-        assert_eq!(student_interval(&[]), None);
-        assert_eq!(student_interval(&[1.0]), None);
-        assert_eq!(student_interval(&[2.0, 2.0, 2.0]), Some((2.0, 2.0)));
+        assert_eq!(mean_of_means(&[group(&[("a", 1.0), ("a", 0.0)])]), None, "one video");
     }
 }

@@ -10,8 +10,3 @@ pub const Z95: f64 = 1.959_963_984_540_054;
 pub fn two_sided_p(z: f64) -> f64 {
     erfc(z.abs() / std::f64::consts::SQRT_2)
 }
-
-/// `Φ(z)`.
-pub(super) fn cdf(z: f64) -> f64 {
-    0.5 * erfc(-z / std::f64::consts::SQRT_2)
-}

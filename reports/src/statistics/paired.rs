@@ -1,7 +1,6 @@
 //! Two runs on the same samples.
 
 use serde::Serialize;
-use statrs::distribution::{Binomial, DiscreteCDF as _};
 
 use super::clustered::{Cluster, mean, standard_error};
 use super::normal::{Z95, two_sided_p};
@@ -33,34 +32,9 @@ pub fn paired_mean(differences: &[Cluster]) -> Option<PairedMean> {
     Some(PairedMean { difference, standard_error, interval, p })
 }
 
-/// Samples whose answer turned.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct Flips {
-    /// Wrong in A, right in B.
-    pub gained: usize,
-    /// Right in A, wrong in B.
-    pub lost: usize,
-}
-
-/// Exact McNemar test (McNemar 1947, Psychometrika 12:153-157): under no difference each flip goes
-/// either way with probability 1/2, so `p = min(1, 2·P(X ≤ min(gained, lost)))` with
-/// `X ~ Binomial(gained + lost, 1/2)`. 1 without flips.
-pub fn mcnemar_exact(flips: Flips) -> f64 {
-    let (few, all) = (flips.gained.min(flips.lost) as u64, (flips.gained + flips.lost) as u64);
-    Binomial::new(0.5, all).map_or(1.0, |flips| (2.0 * flips.cdf(few)).min(1.0))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn no_flip_is_no_evidence_and_ten_to_none_is_some() {
-        assert_eq!(mcnemar_exact(Flips::default()), 1.0);
-        assert_eq!(mcnemar_exact(Flips { gained: 3, lost: 3 }), 1.0);
-        let p = mcnemar_exact(Flips { gained: 10, lost: 0 });
-        assert!((p - 2.0 / 1024.0).abs() < 1e-12, "{p}");
-    }
 
     #[test]
     fn a_difference_without_spread_is_certain() {

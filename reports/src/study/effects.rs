@@ -8,9 +8,10 @@ use serde::Serialize;
 
 use super::{Answer, Arm, Finding, Question};
 use crate::compare::Pairs;
+use crate::decide::{Effect as Estimate, Margin, Support, Verdict, decide};
 use crate::frames::{tokens, turns};
 use crate::runs::{ReportError, Run};
-use crate::statistics::{Cluster, Z95, mean, mean_of_means, student_interval};
+use crate::statistics::{Cluster, mean};
 
 /// How far B is from A on one split, or on the mean of all; values are shares.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -25,10 +26,13 @@ pub struct Effect {
     pub b: f64,
     /// B less A.
     pub difference: f64,
-    /// 95 % interval of that by video: how other videos could change it.
-    pub by_video: (f64, f64),
-    /// 95 % interval by seed: how another training could. `None` with one seed.
+    /// 95 % interval clustered by video; `None` for fewer than two videos.
+    pub by_video: Option<(f64, f64)>,
+    /// 95 % interval over training seeds (Student's t). `None` with one seed.
     pub by_seed: Option<(f64, f64)>,
+    /// The estimates behind the two intervals.
+    #[serde(skip)]
+    pub estimates: [Option<Estimate>; 2],
     /// The difference of each seed.
     pub of_seeds: Vec<f64>,
 }
@@ -102,7 +106,12 @@ pub fn answer(question: &Question, arms: &[Arm]) -> Result<Option<Answer>, Repor
 
 fn effect(split: Option<&str>, seeds: &[u64], paired: &[&Paired]) -> Option<Effect> {
     let groups: Vec<BTreeMap<String, Cluster>> = paired.iter().map(|one| one.differences.clone()).collect();
-    let (difference, error) = mean_of_means(&groups)?;
+    let means = groups.iter().map(|group| mean(&group.values().copied().collect::<Vec<_>>()));
+    let means: Vec<f64> = means.collect::<Option<_>>()?;
+    if means.is_empty() {
+        return None;
+    }
+    let by_video = Estimate::of_groups(&groups, Support::Difference);
     let over = |value: &dyn Fn(&Paired) -> f64| {
         paired.iter().map(|one| value(one)).sum::<f64>() / paired.len() as f64
     };
@@ -113,28 +122,33 @@ fn effect(split: Option<&str>, seeds: &[u64], paired: &[&Paired]) -> Option<Effe
         (!means.is_empty()).then(|| means.iter().sum::<f64>() / means.len() as f64)
     };
     let of_seeds: Vec<f64> = seeds.iter().filter_map(of_seed).collect();
+    let by_seed = Estimate::repetitions(&of_seeds, Support::Difference);
     Some(Effect {
         split: split.map(str::to_owned),
         pairs: paired.iter().map(|one| one.pairs).sum(),
         a: over(&|one| one.a),
         b: over(&|one| one.b),
-        difference,
-        by_video: (difference - Z95 * error, difference + Z95 * error),
-        by_seed: student_interval(&of_seeds),
+        difference: means.iter().sum::<f64>() / means.len() as f64,
+        by_video: by_video.map(|estimate| estimate.interval()),
+        by_seed: by_seed.map(|estimate| estimate.interval()),
+        estimates: [by_video, by_seed],
         of_seeds,
     })
 }
 
-/// Both intervals have their say: other videos and other trainings.
+/// An expectation holds where both intervals, over other videos and over other trainings, lie beyond it;
+/// it fails where both lie below. With one seed only the videos are judged.
 fn judge(effect: &Effect, at_least: f64) -> Finding {
-    let lows = [Some(effect.by_video.0), effect.by_seed.map(|interval| interval.0)];
-    let highs = [Some(effect.by_video.1), effect.by_seed.map(|interval| interval.1)];
-    if effect.difference >= at_least && lows.into_iter().flatten().all(|low| low > 0.0) {
-        Finding::Holds
-    } else if highs.into_iter().flatten().all(|high| high < at_least) {
-        Finding::Fails
-    } else {
-        Finding::Open
+    let [by_video, by_seed] = effect.estimates;
+    let verdict = |estimate: Option<Estimate>| {
+        decide(estimate.map(|estimate| estimate.less(at_least)).as_ref(), Margin::NONE)
+    };
+    let by_video = verdict(by_video);
+    let agrees = effect.of_seeds.len() < 2 || verdict(by_seed) == by_video;
+    match by_video {
+        Verdict::Better if agrees => Finding::Holds,
+        Verdict::Worse if agrees => Finding::Fails,
+        _ => Finding::Open,
     }
 }
 
@@ -165,26 +179,34 @@ fn average(efforts: &[Effort]) -> Effort {
 mod tests {
     use super::*;
 
-    fn effect(difference: f64, half: f64) -> Effect {
+    /// An effect with a standard error by video and, with `seeds`, one by seed.
+    fn effect(difference: f64, error: f64, seeds: Option<f64>) -> Effect {
+        let estimate = |error, clusters: usize| {
+            Estimate::from_parts(difference, error, clusters, clusters as f64 - 1.0, 100, Support::Difference)
+        };
+        let estimates = [estimate(error, 100), seeds.and_then(|error| estimate(error, 3))];
         Effect {
             split: None,
             pairs: 10,
             a: 0.0,
             b: difference,
             difference,
-            by_video: (difference - half, difference + half),
-            by_seed: None,
-            of_seeds: vec![difference],
+            by_video: estimates[0].map(|estimate| estimate.interval()),
+            by_seed: estimates[1].map(|estimate| estimate.interval()),
+            estimates,
+            of_seeds: vec![difference; if seeds.is_some() { 3 } else { 1 }],
         }
     }
 
     #[test]
-    fn an_expectation_holds_fails_or_stays_open() {
-        assert_eq!(judge(&effect(0.2, 0.1), 0.15), Finding::Holds);
-        assert_eq!(judge(&effect(0.2, 0.3), 0.15), Finding::Open, "perhaps nothing");
-        assert_eq!(judge(&effect(0.1, 0.1), 0.15), Finding::Open, "perhaps as large");
-        assert_eq!(judge(&effect(0.02, 0.1), 0.15), Finding::Fails);
-        let apart = Effect { by_seed: Some((-0.1, 0.5)), ..effect(0.2, 0.1) };
-        assert_eq!(judge(&apart, 0.15), Finding::Open, "trainings differ");
+    fn an_expectation_holds_only_with_its_whole_interval() {
+        assert_eq!(judge(&effect(0.3, 0.05, None), 0.15), Finding::Holds);
+        assert_eq!(judge(&effect(0.2, 0.05, None), 0.15), Finding::Open, "0.10 to 0.30 reaches below 0.15");
+        assert_eq!(judge(&effect(0.1, 0.05, None), 0.15), Finding::Open, "perhaps as large");
+        assert_eq!(judge(&effect(0.02, 0.05, None), 0.15), Finding::Fails);
+        assert_eq!(judge(&effect(0.3, 0.05, Some(0.1)), 0.15), Finding::Open, "trainings differ");
+        assert_eq!(judge(&effect(0.3, 0.05, Some(0.01)), 0.15), Finding::Holds);
+        let one_video = Effect { estimates: [None, None], by_video: None, ..effect(0.3, 0.05, None) };
+        assert_eq!(judge(&one_video, 0.15), Finding::Open);
     }
 }

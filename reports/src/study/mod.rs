@@ -92,11 +92,11 @@ pub struct Answer {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Finding {
-    /// The difference is as large, and its interval is above 0.
+    /// The whole interval is beyond it, by video and by seed.
     Holds,
-    /// The whole interval is below it.
+    /// The whole interval is below it, by video and by seed.
     Fails,
-    /// Neither.
+    /// An interval crosses it, or there is none.
     Open,
 }
 
@@ -106,7 +106,7 @@ impl Finding {
         match self {
             Self::Holds => "holds",
             Self::Fails => "does not hold",
-            Self::Open => "open",
+            Self::Open => "inconclusive",
         }
     }
 }
@@ -202,7 +202,8 @@ fn curve(group: &[&Trained], series: &str) -> Option<Curve> {
         seeds: values.len(),
         first: over(|values| values[0]),
         mean: mean(&means),
-        interval: crate::statistics::student_interval(&means),
+        interval: crate::decide::Effect::repetitions(&means, crate::decide::Support::Unbounded)
+            .map(|effect| effect.interval()),
         peak: over(|values| values.iter().copied().fold(f64::NEG_INFINITY, f64::max)),
         end: over(|values| mean(&values[values.len() - values.len().div_ceil(4)..])),
         // What is published is of these two.
@@ -226,6 +227,7 @@ mod tests {
             paper: None,
             curves: Training {
                 series: [("f_tau".to_owned(), values.iter().map(|value| (1.0, *value)).collect())].into(),
+                about: None,
             },
         };
         let trainings = [

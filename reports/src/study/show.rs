@@ -52,8 +52,13 @@ fn effects(study: &Study) -> PolarsResult<Table> {
             real("a_percent", "A, %", Kind::Percent, each(&|effect| Some(effect.a))),
             real("b_percent", "B, %", Kind::Percent, each(&|effect| Some(effect.b))),
             real("difference_points", "B - A", Kind::Points, each(&|effect| Some(effect.difference))),
-            real("video_low_points", "by video, low", Kind::Points, each(&|effect| Some(effect.by_video.0))),
-            real("video_high_points", "high", Kind::Points, each(&|effect| Some(effect.by_video.1))),
+            real(
+                "video_low_points",
+                "by video, low",
+                Kind::Points,
+                each(&|effect| effect.by_video.map(|by| by.0)),
+            ),
+            real("video_high_points", "high", Kind::Points, each(&|effect| effect.by_video.map(|by| by.1))),
             real(
                 "seed_low_points",
                 "by seed, low",
@@ -144,7 +149,7 @@ pub fn terminal(study: &Study) -> String {
                 100.0 * effect.a,
                 100.0 * effect.b,
                 100.0 * effect.difference,
-                range(effect.by_video),
+                effect.by_video.map_or_else(|| "-".to_owned(), range),
                 effect.by_seed.map_or_else(|| "-".to_owned(), range)
             );
         }

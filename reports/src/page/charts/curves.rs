@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use minijinja::{Value, context};
 
+use crate::claims::Judged;
+use crate::decide::Verdict;
 use crate::gate::Entry;
 use crate::page::svg::{Anchor, Scale, Svg, label};
 use crate::page::visible::visible;
@@ -19,11 +21,6 @@ const BOTTOM: f64 = 160.0;
 /// Strokes that the style has for lines of one chart.
 const STYLES: usize = 7;
 
-/// Values that the paper publishes for curves of these names, with what they are (Table 2, full
-/// PARA-GRPO, and the abstract's peak).
-const PUBLISHED: [(&str, f64, &str); 3] =
-    [("f_tau", 0.41, "published mean"), ("f_tau", 0.64, "published peak"), ("kappa", 0.21, "published mean")];
-
 /// One chart per curve with a line for each training: of a study the means over its seeds, else each
 /// training that a run shows, once.
 pub fn training(report: &Report, runs: &[&Run]) -> Vec<Value> {
@@ -32,11 +29,12 @@ pub fn training(report: &Report, runs: &[&Run]) -> Vec<Value> {
         None => lines_of(runs),
     };
     let chart = |(name, lines): (&String, &Vec<Line>)| {
-        let published: Vec<(f64, &str)> = PUBLISHED
-            .iter()
-            .filter(|(series, ..)| series == name)
-            .map(|(_, value, what)| (*value, *what))
-            .collect();
+        // A published value is drawn only across trainings that it is about.
+        let about = |claim: &&Judged| {
+            claim.series.as_ref() == Some(name) && !matches!(claim.verdict, Verdict::NotComparable(_))
+        };
+        let published: Vec<(f64, &str)> =
+            report.claims.iter().filter(about).map(|claim| (claim.published, claim.title.as_str())).collect();
         context! { title => visible(name), svg => curve(name, "step", name, lines, &[], &published) }
     };
     lines.iter().map(chart).collect()

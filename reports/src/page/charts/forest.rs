@@ -28,9 +28,9 @@ pub fn forest(report: &Report) -> String {
         let y = TOP + ROW * (row as f64 + 0.5);
         svg.text("label", (LEFT - 10.0, y + 4.0), Anchor::End, &name(report, row));
         if let Some(paper) = &cell.paper {
-            let (low, high) = (paper.published - paper.tolerance, paper.published + paper.tolerance);
+            let (low, high) = (paper.published - paper.margin, paper.published + paper.margin);
             let (x, width) = (scale.at(low), scale.at(high) - scale.at(low));
-            let tip = format!("{}: {:.1} ± {:.1} published", cell.title, paper.published, paper.tolerance);
+            let tip = format!("{}: {:.1} ± {:.1} published", cell.title, paper.published, paper.margin);
             svg.rect("band", (x, y - 8.0), (width, 16.0), &tip);
             svg.diamond("published", (scale.at(paper.published), y), &tip);
         }
@@ -41,7 +41,7 @@ pub fn forest(report: &Report) -> String {
         let interval = cell.interval.map_or_else(String::new, |(low, high)| {
             format!(", 95 % {:.1} to {:.1}", 100.0 * low, 100.0 * high)
         });
-        let class = if cell.summary.complete { "ours" } else { "ours open" };
+        let class = if cell.complete() { "ours" } else { "ours open" };
         svg.dot(class, (scale.at(ours), y), &format!("{}: {ours:.1} ours{interval}", cell.title));
     }
     svg.finish()
@@ -56,7 +56,7 @@ fn range(report: &Report) -> (f64, f64) {
         values.extend(
             cell.paper
                 .iter()
-                .flat_map(|paper| [paper.published - paper.tolerance, paper.published + paper.tolerance]),
+                .flat_map(|paper| [paper.published - paper.margin, paper.published + paper.margin]),
         );
     }
     let low = values.iter().copied().fold(100.0, f64::min);

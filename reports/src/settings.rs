@@ -1,0 +1,286 @@
+//! Whether a run measures what a published number measures: the published settings as data
+//! (`data/settings.toml`) against a run's manifest and records.
+
+use std::collections::{BTreeMap, HashSet};
+
+use paravt_suite::profile::Profile;
+use paravt_suite::protocol::PromptMode;
+use paravt_suite::record::Record;
+use paravt_suite::run::Manifest;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use crate::decide::Lost;
+use crate::paper::PaperError;
+
+/// Plan fields that only the tool loop reads.
+const TOOL_FIELDS: [&str; 3] = ["max_turns", "max_parallel", "crop"];
+
+/// Fields of a plan that are compared apart (the profile sets all switches) or move no score.
+const APART: [&str; 2] = ["switches", "request.header_env"];
+
+/// The published settings.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Settings {
+    plan: Map<String, Value>,
+    backend: BTreeMap<String, Value>,
+    splits: BTreeMap<String, Split>,
+    rows: Vec<Row>,
+}
+
+/// One split as published.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Split {
+    /// Rows that the published number stands on.
+    pub rows: usize,
+    /// Distinct videos of these rows.
+    pub videos: usize,
+    /// SHA-256 of published annotation files; empty where none is known.
+    #[serde(default)]
+    annotations: Vec<String>,
+    #[serde(default)]
+    plan: Map<String, Value>,
+}
+
+/// Rows of the published tables that were measured alike.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Row {
+    names: Vec<String>,
+    #[expect(dead_code, reason = "for readers of the file")]
+    source: String,
+    #[serde(default)]
+    plan: Map<String, Value>,
+    #[serde(default)]
+    splits: BTreeMap<String, Map<String, Value>>,
+    unpublished: Option<String>,
+}
+
+/// What a run's records say about the data and about what was lost.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// Records.
+    pub recorded: usize,
+    /// Distinct videos that they name.
+    pub videos: usize,
+    /// Rows without a full answer.
+    pub lost: Lost,
+}
+
+impl Facts {
+    /// Facts about a run's records.
+    pub fn of(records: &[Record]) -> Self {
+        let videos: HashSet<_> = records.iter().map(|record| &record.sample.video).collect();
+        Self { recorded: records.len(), videos: videos.len(), lost: Lost::of(records) }
+    }
+}
+
+impl Settings {
+    /// The settings of this build.
+    ///
+    /// # Errors
+    /// The data file is damaged.
+    pub fn embedded() -> Result<Self, PaperError> {
+        toml::from_str(include_str!("../data/settings.toml"))
+            .map_err(|error| PaperError::Damaged(error.to_string()))
+    }
+
+    /// A published split; `None` for one of no published table.
+    pub fn split(&self, name: &str) -> Option<&Split> {
+        self.splits.get(name)
+    }
+
+    /// Why a run's score may not stand beside the published one of `row`; empty where it may.
+    pub fn differences(&self, row: &str, manifest: &Manifest, facts: &Facts) -> Vec<String> {
+        let task = &manifest.task.name;
+        let (Some(split), Some(published)) = (self.split(task), self.row(row)) else {
+            return vec![format!("the settings of {row} on {task} are not declared")];
+        };
+        let mut why = Vec::new();
+        match &published.unpublished {
+            Some(reason) => why.push(reason.clone()),
+            None => {
+                why.extend(plan_differences(&self.plan(published, task, split), manifest));
+                why.extend(self.backend_differences(manifest));
+            }
+        }
+        why.extend(protocol_differences(manifest));
+        why.extend(data_differences(split, manifest, facts));
+        why.extend(facts.lost.beyond(&Lost::default()));
+        why
+    }
+
+    fn row(&self, name: &str) -> Option<&Row> {
+        self.rows.iter().find(|row| row.names.iter().any(|known| known == name))
+    }
+
+    /// The plan of one cell: common settings, then the split's, the row's and the cell's own.
+    fn plan(&self, row: &Row, task: &str, split: &Split) -> Map<String, Value> {
+        let mut plan = self.plan.clone();
+        let own = row.splits.get(task).into_iter().flatten();
+        for (name, value) in split.plan.iter().chain(&row.plan).chain(own) {
+            plan.insert(name.clone(), value.clone());
+        }
+        plan
+    }
+
+    /// The engine that answered (of a replay the recorded one) and what it states about itself.
+    fn backend_differences(&self, manifest: &Manifest) -> Vec<String> {
+        let details = &manifest.backend.details;
+        let name = details.get("recorded_with").unwrap_or(&manifest.backend.name);
+        let stated = |field: &str| if field == "name" { Some(name) } else { details.get(field) };
+        let differing = self.backend.iter().filter_map(|(field, wanted)| {
+            let ours = stated(field)?;
+            let shown = if field == "name" { "backend" } else { field };
+            (!accepts(wanted, &Value::String(ours.clone()))).then(|| differs(shown, ours, wanted))
+        });
+        differing.collect()
+    }
+}
+
+/// Every field of the run's plan against the published one. A field that the published settings do not
+/// declare is a difference where the run sets it: it was added after them and may move a score.
+fn plan_differences(published: &Map<String, Value>, manifest: &Manifest) -> Vec<String> {
+    let mut why = Vec::new();
+    let Ok(plan) = serde_json::to_value(&manifest.plan) else {
+        return vec!["the plan of the run cannot be read".to_owned()];
+    };
+    let mut ours = BTreeMap::new();
+    flatten("", &plan, &mut ours);
+    let mode = published.get("mode").and_then(Value::as_str).and_then(|mode| mode.parse::<PromptMode>().ok());
+    let tools = mode.is_none_or(PromptMode::is_agentic);
+    for (field, value) in &ours {
+        if !tools && TOOL_FIELDS.contains(&field.as_str()) {
+            continue;
+        }
+        match published.get(field) {
+            Some(wanted) if accepts(wanted, value) => {}
+            Some(wanted) => why.push(differs(field, &shown(value), wanted)),
+            None if is_unset(value) => {}
+            None => why.push(format!("{field} {} (published: not stated)", shown(value))),
+        }
+    }
+    if manifest.plan.profile == Profile::Paper && manifest.plan.switches != Profile::Paper.switches() {
+        why.push("switches other than those of the paper profile".to_owned());
+    }
+    why
+}
+
+/// Fields by path, e.g. `request.top_p`.
+fn flatten(path: &str, value: &Value, fields: &mut BTreeMap<String, Value>) {
+    match value {
+        _ if APART.contains(&path) => {}
+        Value::Object(inner) => {
+            for (name, value) in inner {
+                let dot = if path.is_empty() { "" } else { "." };
+                flatten(&format!("{path}{dot}{name}"), value, fields);
+            }
+        }
+        value => {
+            fields.insert(path.to_owned(), value.clone());
+        }
+    }
+}
+
+fn protocol_differences(manifest: &Manifest) -> Option<String> {
+    if manifest.protocol_source.repository == "paravt-bench" {
+        Some("native protocol".to_owned())
+    } else {
+        (!manifest.protocol_source.pinned).then(|| "unpinned protocol".to_owned())
+    }
+}
+
+fn data_differences(split: &Split, manifest: &Manifest, facts: &Facts) -> Vec<String> {
+    let mut why = Vec::new();
+    let (expected, recorded) = (manifest.selection.expected, facts.recorded);
+    if expected != split.rows {
+        why.push(format!("{expected} of {} rows", split.rows));
+    }
+    if recorded != expected {
+        why.push(format!("unfinished run: {recorded} of {expected} rows recorded"));
+    } else if facts.videos != split.videos {
+        why.push(format!("{} distinct videos, published {}", facts.videos, split.videos));
+    }
+    let known = &split.annotations;
+    if !known.is_empty() && !manifest.data.values().any(|hash| known.contains(hash)) {
+        why.push("annotations with another SHA-256 than the published".to_owned());
+    }
+    why
+}
+
+fn differs(field: &str, ours: &str, wanted: &Value) -> String {
+    let wanted = match wanted {
+        Value::Array(values) => values.iter().map(shown).collect::<Vec<_>>().join(" or "),
+        value => shown(value),
+    };
+    format!("{field} {ours} (published: {wanted})")
+}
+
+/// Whether a declared value accepts a run's: one of a list, equal numbers, `"none"` for an unset field.
+fn accepts(wanted: &Value, ours: &Value) -> bool {
+    match (wanted, ours) {
+        (Value::Array(values), _) => values.iter().any(|wanted| accepts(wanted, ours)),
+        (Value::Number(wanted), Value::Number(ours)) => wanted.as_f64() == ours.as_f64(),
+        (Value::String(wanted), _) if wanted == "none" => is_unset(ours),
+        _ => wanted == ours,
+    }
+}
+
+fn is_unset(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Array(values) => values.is_empty(),
+        _ => false,
+    }
+}
+
+fn shown(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::paper::{PaperNumbers, SPLITS};
+
+    #[test]
+    fn every_published_row_and_split_is_declared() {
+        let (settings, paper) = (Settings::embedded().unwrap(), PaperNumbers::embedded().unwrap());
+        for row in paper.rows_of_all_tables() {
+            assert!(settings.row(&row).is_some(), "{row}");
+        }
+        for (split, _) in SPLITS {
+            assert!(settings.split(split).is_some(), "{split}");
+        }
+    }
+
+    #[test]
+    fn charades_went_out_as_a_video_in_its_own_mode() {
+        let settings = Settings::embedded().unwrap();
+        let plan = |row: &str, split: &str| {
+            settings.plan(settings.row(row).unwrap(), split, settings.split(split).unwrap())
+        };
+        assert_eq!(plan("ParaVT-8B", "charades")["mode"], "agentic_minimal");
+        assert_eq!(plan("ParaVT-8B", "charades")["channel"], "video");
+        assert_eq!(plan("ParaVT-8B", "mmvu")["mode"], "agentic_general");
+        assert_eq!(plan("Conan-7B", "charades")["mode"], "agentic_general");
+        assert_eq!(plan("Qwen2.5-VL-7B", "charades")["mode"], "direct");
+        assert_eq!(plan("C: Sequential tool calling (same checkpoint)", "mlvu")["max_parallel"], 1);
+    }
+
+    #[test]
+    fn values_are_compared_as_values() {
+        let json = |text: &str| serde_json::from_str::<Value>(text).unwrap();
+        assert!(accepts(&json("0.0"), &json("0")));
+        assert!(!accepts(&json("0.0"), &json("0.9")));
+        assert!(accepts(&json("\"none\""), &Value::Null));
+        assert!(!accepts(&json("\"none\""), &json("3")));
+        assert!(accepts(&json("[\"text\", \"auto\"]"), &json("\"auto\"")));
+        let mut fields = BTreeMap::new();
+        let plan = r#"{"mode": "direct", "switches": {"a": true}, "request": {"top_p": 0.9, "header_env": {"x": "Y"}}}"#;
+        flatten("", &json(plan), &mut fields);
+        assert_eq!(fields.keys().collect::<Vec<_>>(), ["mode", "request.top_p"]);
+    }
+}

@@ -70,13 +70,10 @@ fn main() {
     });
 
     let options = Options {
-        folder: folder.path().to_owned(),
         precision: Precision::F32,
         memory: 4 << 30,
-        batch: 8,
         narrow_weights: true,
-        reuse: true,
-        tempered_logprobs: false,
+        ..Options::new(folder.path().to_owned())
     };
     let engine = start(options, Device::Cpu).expect("an engine");
     let tokens = prompter.prompt(&conversation).expect("a prompt").ids.len() as u64;

@@ -20,6 +20,8 @@ pub struct CandleOps {
     purpose: Purpose,
     /// See [`CandleOps::with_threads`].
     threads: Option<ThreadPool>,
+    /// Rows of a product up to which each row's result is the same, whatever rows it is computed with.
+    invariant_rows: usize,
 }
 
 /// Where and in what a trainer computes. The weights themselves, their gradients and the optimiser's
@@ -62,25 +64,55 @@ type Result<T> = std::result::Result<T, Error>;
 
 /// candle's own error texts name shapes and types.
 fn fail(error: candle_core::Error) -> Error {
-    Error::Compute(format!("candle: {error}"))
+    Error::compute(format!("candle: {error}"))
 }
 
 impl CandleOps {
     /// Arithmetic in a precision on a device.
     pub fn new(device: Device, precision: Precision) -> Self {
-        Self { device, dtype: dtype(precision), purpose: Purpose::Inference, threads: None }
+        Self {
+            device,
+            dtype: dtype(precision),
+            purpose: Purpose::Inference,
+            threads: None,
+            invariant_rows: cpu::FEW,
+        }
     }
 
     /// Differentiable arithmetic; weights become f32 parameters when a model is loaded.
     pub fn training(compute: &Compute, parameters: Arc<Parameters>) -> Self {
         let (device, dtype) = (compute.device.clone(), dtype(compute.precision));
-        Self { device, dtype, purpose: Purpose::Training(parameters), threads: None }
+        Self {
+            device,
+            dtype,
+            purpose: Purpose::Training(parameters),
+            threads: None,
+            invariant_rows: cpu::FEW,
+        }
     }
 
     /// Arithmetic of inference with a trainer's weights.
     pub fn sharing(compute: &Compute, parameters: Arc<Parameters>) -> Self {
         let (device, dtype) = (compute.device.clone(), dtype(compute.precision));
-        Self { device, dtype, purpose: Purpose::Rollouts(parameters), threads: None }
+        Self {
+            device,
+            dtype,
+            purpose: Purpose::Rollouts(parameters),
+            threads: None,
+            invariant_rows: ROLLOUTS,
+        }
+    }
+
+    /// Sequences that decode together have the answers that each has alone (on the CPU, in f32 and bf16; elsewhere
+    /// only one decodes at a time, see [`CandleOps::invariant_batch`]).
+    #[must_use]
+    pub fn batch_invariant(self) -> Self {
+        Self { invariant_rows: ROLLOUTS, ..self }
+    }
+
+    /// Most sequences that may decode together where an answer may not depend on the others.
+    pub fn invariant_batch(device: &Device, precision: Precision) -> usize {
+        if device.is_cpu() && precision != Precision::F16 { ROLLOUTS } else { 1 }
     }
 
     /// On the CPU, makes the calling thread, which is to do the arithmetic, one of a pool of its own, for as
@@ -138,8 +170,7 @@ impl CandleOps {
         let w = &linear.weight;
         let (n, (out, k)) = (x.dims()[0], w.dims2().map_err(fail)?);
         let narrow = self.dtype == DType::BF16;
-        // Rollouts are the same whichever of them happen to decode together.
-        let few = if matches!(self.purpose, Purpose::Rollouts(_)) { ROLLOUTS } else { cpu::FEW };
+        let few = self.invariant_rows;
         let mut product = with_values(x, |x| with_weight(w, |w| Ok(cpu::matmul(x, narrow, w, k, out, few))))?;
         if let Some(bias) = &linear.bias {
             with_values(bias, |bias| {
@@ -167,6 +198,17 @@ impl CandleOps {
 /// The same values one after the other.
 fn whole(x: &Tensor) -> Result<Tensor> {
     x.contiguous().map_err(fail)
+}
+
+/// A tensor that a kernel may write over while it reads others: a copy where one of those has the same storage.
+fn apart(x: Tensor, others: &[&Tensor]) -> Result<Tensor> {
+    if others.iter().any(|other| shares(&x, other)) { x.copy().map_err(fail) } else { Ok(x) }
+}
+
+/// Whether two tensors are views of one storage.
+fn shares(a: &Tensor, b: &Tensor) -> bool {
+    let address = |tensor: &Tensor| std::ptr::from_ref::<Storage>(&tensor.storage_and_layout().0);
+    address(a) == address(b)
 }
 
 /// Two tensors of one shape, as kernels of two expect.
@@ -357,7 +399,7 @@ impl Ops for CandleOps {
             return grad::gated(&gate, up).map_err(fail);
         }
         if self.on_cpu() {
-            let gate = whole(&gate)?;
+            let gate = apart(whole(&gate)?, &[up])?;
             alike(&gate, up)?;
             return with_values(up, |up| self.in_place(&gate, |gate, _| elementwise::gated(gate, up)));
         }
@@ -366,7 +408,7 @@ impl Ops for CandleOps {
 
     fn add(&self, x: Tensor, y: &Tensor) -> Result<Tensor> {
         if self.on_cpu() {
-            let x = whole(&x)?;
+            let x = apart(whole(&x)?, &[y])?;
             alike(&x, y)?;
             return with_values(y, |y| self.in_place(&x, |x, _| elementwise::add(x, y)));
         }
@@ -381,6 +423,7 @@ impl Ops for CandleOps {
                 let shapes = format!("{:?} to {} rows of {:?}", values.dims(), places.len(), x.dims());
                 return Err(Error::Compute(format!("rows cannot be added: {shapes}")));
             }
+            let x = apart(x, &[values])?;
             return with_values(values, |values| {
                 self.in_place(&x, |x, stride| {
                     for (&place, values) in places.iter().zip(values.chunks(width)) {
@@ -424,6 +467,7 @@ impl Ops for CandleOps {
         }
         if self.on_cpu() {
             let (_, heads, dim) = x.dims3().map_err(fail)?;
+            let x = apart(x, &[cos, sin])?;
             return with_values(cos, |cos| {
                 with_values(sin, |sin| {
                     self.in_place(&x, |x, stride| elementwise::rotate(x, stride, cos, sin, heads, dim))
@@ -481,6 +525,11 @@ impl Ops for CandleOps {
         if self.on_cpu() && self.dtype == DType::F32 {
             let place = buffer.narrow(0, at, rows.dims()[0]).map_err(fail)?;
             alike(&place, rows)?;
+            if shares(&place, rows) {
+                return Err(Error::Compute(
+                    "rows of a buffer cannot be written into the same buffer".to_owned(),
+                ));
+            }
             return with_values(rows, |rows| {
                 self.in_place(&place, |place, _| elementwise::copy(place, rows)).map(drop)
             });

@@ -1,10 +1,14 @@
-//! What this machine can compute on. CUDA and NCCL are looked for when asked, never linked, so that
-//! one binary starts with and without them.
+//! Accelerators and memory of this machine. NVML (the NVIDIA driver's management library) and NCCL are
+//! loaded when asked for; this crate links neither, and opens no CUDA context on any GPU.
+//!
+//! A binary with the feature `cuda` is another matter: candle links libcuda, libcudart, libcublas and libcurand,
+//! and starts only where those libraries are.
 
 use std::ffi::c_int;
 use std::num::NonZero;
 
-use cudarc::driver::{CudaContext, sys};
+use nvml_wrapper::Nvml;
+use nvml_wrapper::error::NvmlError;
 
 /// Processors and memory of the machine.
 #[derive(Debug, Clone)]
@@ -20,16 +24,19 @@ pub struct Host {
 /// One CUDA device.
 #[derive(Debug, Clone)]
 pub struct Gpu {
-    /// Number by which backends name it.
+    /// Number by which CUDA programs name it (see [`cuda`]).
     pub ordinal: usize,
-    /// The maker's name.
+    /// Product name.
     pub name: String,
     /// Compute capability, e.g. (9, 0).
     pub capability: (i32, i32),
     /// Memory in bytes.
     pub memory: u64,
-    /// Memory that nobody holds, in bytes.
+    /// Unallocated memory in bytes.
     pub free: u64,
+    /// Whether the GPU is partitioned into MIG instances; a CUDA program then sees one instance, which has less
+    /// memory than stands here.
+    pub mig: bool,
 }
 
 impl Gpu {
@@ -44,9 +51,9 @@ impl Gpu {
 pub struct Cuda {
     /// Highest CUDA version that the driver serves, e.g. (12, 8).
     pub version: (i32, i32),
-    /// The kernel module's own version, e.g. `550.54.15`, where the system shows it.
+    /// The driver's own version, e.g. `550.54.15`.
     pub driver: Option<String>,
-    /// Its devices.
+    /// Devices that a CUDA program of this environment sees.
     pub gpus: Vec<Gpu>,
 }
 
@@ -64,43 +71,72 @@ pub fn host() -> Host {
     }
 }
 
-/// Looks for CUDA.
+/// GPUs and driver, by NVML.
+///
+/// `CUDA_VISIBLE_DEVICES` selects and orders the GPUs as CUDA does. Without it the order is that of the PCI bus;
+/// CUDA's own order differs where GPUs of several kinds are mixed and `CUDA_DEVICE_ORDER` is not `PCI_BUS_ID`.
 ///
 /// # Errors
-/// Why there is none to use: no driver library, or what the driver says.
+/// No driver, or the driver's own message.
 pub fn cuda() -> Result<Cuda, String> {
-    // SAFETY: only loads the driver's library, which runs nothing but its own start-up.
-    if !unsafe { sys::is_culib_present() } {
-        return Err("no CUDA driver library (libcuda) on this machine".to_owned());
-    }
-    let failed = |error: cudarc::driver::DriverError| format!("the CUDA driver fails: {error}");
-    let count = CudaContext::device_count().map_err(failed)?;
-    let mut version: c_int = 0;
-    // SAFETY: writes one integer through a pointer to one integer.
-    unsafe { sys::cuDriverGetVersion(&mut version) }.result().map_err(failed)?;
-    let gpus = (0..count.max(0) as usize)
-        .map(|ordinal| {
-            let context = CudaContext::new(ordinal)?;
-            let (free, memory) = context.mem_get_info()?;
-            let (free, memory) = (free as u64, memory as u64);
-            let (name, capability) = (context.name()?, context.compute_capability()?);
-            Ok(Gpu { ordinal, name, capability, memory, free })
+    let failed =
+        |error: NvmlError| format!("NVML, the management library of the CUDA driver, fails: {error}");
+    let nvml = Nvml::init().map_err(|error| match error {
+        NvmlError::LibloadingError(_) => {
+            "no CUDA driver on this machine (libnvidia-ml.so.1 not found)".to_owned()
+        }
+        error => failed(error),
+    })?;
+    let version = nvml.sys_cuda_driver_version().map_err(failed)?;
+    let count = nvml.device_count().map_err(failed)?;
+    let devices = (0..count).map(|index| nvml.device_by_index(index)).collect::<Result<Vec<_>, _>>();
+    let devices = devices.map_err(failed)?;
+    let uuids = devices.iter().map(|device| device.uuid()).collect::<Result<Vec<_>, _>>().map_err(failed)?;
+    let list = std::env::var("CUDA_VISIBLE_DEVICES").ok();
+    let gpus = visible(list.as_deref(), &uuids)
+        .into_iter()
+        .enumerate()
+        .map(|(ordinal, index)| {
+            let device = &devices[index];
+            let (memory, capability) = (device.memory_info()?, device.cuda_compute_capability()?);
+            Ok(Gpu {
+                ordinal,
+                name: device.name()?,
+                capability: (capability.major, capability.minor),
+                memory: memory.total,
+                free: memory.free,
+                // GPUs without the ability answer with an error.
+                mig: device.mig_mode().is_ok_and(|mode| mode.current == 1),
+            })
         })
         .collect::<Result<_, _>>()
         .map_err(failed)?;
-    Ok(Cuda { version: (version / 1000, version % 1000 / 10), driver: kernel_driver(), gpus })
+    let version = (version / 1000, version % 1000 / 10);
+    Ok(Cuda { version, driver: nvml.sys_driver_version().ok(), gpus })
 }
 
-/// The version in the line that the NVIDIA kernel module shows.
-fn kernel_driver() -> Option<String> {
-    let text = std::fs::read_to_string("/proc/driver/nvidia/version").ok()?;
-    driver_version(&text).map(str::to_owned)
-}
-
-fn driver_version(text: &str) -> Option<&str> {
-    let is_version =
-        |word: &&str| word.contains('.') && word.bytes().all(|b| b.is_ascii_digit() || b == b'.');
-    text.lines().next()?.split_whitespace().find(is_version)
+/// NVML indices of the GPUs that CUDA shows, in CUDA's order: entries are numbers or beginnings of UUIDs, and the
+/// first one that names no GPU, or one again, ends the list.
+fn visible(list: Option<&str>, uuids: &[String]) -> Vec<usize> {
+    let Some(list) = list else { return (0..uuids.len()).collect() };
+    let mut found = Vec::new();
+    for entry in list.split(',').map(str::trim) {
+        // A MIG instance was named by its GPU's UUID until driver 470: `MIG-GPU-<uuid>/<instance>/<compute>`.
+        let name = entry.strip_prefix("MIG-").unwrap_or(entry).split('/').next().unwrap_or_default();
+        let index = match name.parse::<usize>() {
+            Ok(index) => Some(index).filter(|index| *index < uuids.len()),
+            Err(_) if name.starts_with("GPU-") => {
+                let mut matching = (0..uuids.len()).filter(|&index| uuids[index].starts_with(name));
+                matching.next().filter(|_| matching.next().is_none())
+            }
+            Err(_) => None,
+        };
+        match index {
+            Some(index) if !found.contains(&index) => found.push(index),
+            _ => break,
+        }
+    }
+    found
 }
 
 /// Version of the NCCL library, e.g. (2, 30, 3); `None` where it cannot be loaded.
@@ -133,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn looking_for_a_gpu_answers_with_a_reason_or_with_devices_and_never_fails() {
+    fn a_missing_driver_is_a_reason_and_a_driver_lists_its_gpus() {
         match cuda() {
             Ok(cuda) => assert!(cuda.version.0 >= 11 && cuda.gpus.iter().all(|gpu| gpu.free <= gpu.memory)),
             Err(reason) => assert!(reason.contains("CUDA")),
@@ -141,10 +177,21 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_module_names_its_version() {
-        let text =
-            "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar  5 22:23:56 UTC 2024\n";
-        assert_eq!(driver_version(text), Some("550.54.15"));
-        assert_eq!(driver_version(""), None);
+    fn cuda_visible_devices_selects_and_orders_gpus_as_cuda_does() {
+        let uuids = ["GPU-aa11", "GPU-aa22", "GPU-bb33"].map(str::to_owned);
+        for (list, wanted) in [
+            (None, &[0, 1, 2][..]),
+            (Some(""), &[]),
+            (Some("2, 0"), &[2, 0]),
+            (Some("1,7,0"), &[1]),
+            (Some("1,-1,0"), &[1]),
+            (Some("0,1,0"), &[0, 1]),
+            (Some("GPU-bb,GPU-aa11"), &[2, 0]),
+            // Two GPUs begin so.
+            (Some("GPU-aa"), &[]),
+            (Some("MIG-GPU-aa22/1/0"), &[1]),
+        ] {
+            assert_eq!(visible(list, &uuids), wanted, "{list:?}");
+        }
     }
 }

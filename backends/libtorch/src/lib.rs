@@ -23,6 +23,10 @@ mod engine {
     pub fn start(mut options: Options, device: Device) -> Result<Engine, Error> {
         let precision = options.precision;
         options.narrow_weights = device == Device::Cpu;
+        if options.deterministic {
+            // libtorch has other kernels for one row than for several.
+            (options.reuse, options.batch) = (false, 1);
+        }
         Engine::start("libtorch", options, move || Ok(TorchOps::new(device, precision)))
     }
 

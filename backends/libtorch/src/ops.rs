@@ -92,7 +92,7 @@ fn by_many(x: &Tensor, w: &Tensor) -> TchResult {
 fn fail(error: TchError) -> Error {
     let text = error.to_string();
     let first = text.split("Exception raised from").next().unwrap_or_default();
-    Error::Compute(format!("libtorch: {}", first.trim()))
+    Error::compute(format!("libtorch: {}", first.trim()))
 }
 
 fn wrap(result: std::result::Result<Tensor, TchError>) -> Result<Handle> {

@@ -6,6 +6,8 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::error::Error;
+use crate::files::read_json;
+use crate::positions::PositionRule;
 
 /// Which architecture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,6 +33,8 @@ pub struct Config {
     pub video_token_id: u32,
     /// Whether the head is the embedding table.
     pub tied: bool,
+    /// How Qwen2.5-VL positions are counted; not in the file.
+    pub positions: PositionRule,
 }
 
 /// The language model.
@@ -101,7 +105,7 @@ pub struct VisionConfig {
     #[serde(default)]
     pub window_size: usize,
     /// Qwen2.5-VL: temporal positions per second of video.
-    #[serde(default)]
+    #[serde(default = "four")]
     pub tokens_per_second: f32,
 }
 
@@ -111,6 +115,10 @@ fn two() -> usize {
 
 fn three() -> usize {
     3
+}
+
+fn four() -> f32 {
+    4.0
 }
 
 fn default_context() -> usize {
@@ -131,8 +139,7 @@ impl Config {
     /// A missing or wrong key, or an architecture or option that is not built.
     pub fn read(folder: &Path) -> Result<Self, Error> {
         let path = folder.join("config.json");
-        let text = std::fs::read(&path).map_err(|error| Error::file(&path, error))?;
-        let json: Value = serde_json::from_slice(&text).map_err(|error| Error::file(&path, error))?;
+        let json = read_json(&path)?;
         Self::parse(&json).map_err(|message| Error::file(&path, message))
     }
 
@@ -141,8 +148,8 @@ impl Config {
             Some("qwen3_vl") => Family::Qwen3,
             Some("qwen2_5_vl") => Family::Qwen25,
             other => {
-                let other = other.unwrap_or("nothing");
-                return Err(format!("model_type is {other}; qwen3_vl and qwen2_5_vl are built"));
+                let other = other.unwrap_or("missing");
+                return Err(format!("unsupported model_type `{other}` (supported: qwen3_vl, qwen2_5_vl)"));
             }
         };
         // Published Qwen2.5-VL files keep the language model's keys on the top level.
@@ -162,6 +169,7 @@ impl Config {
             image_token_id: id("image_token_id")?,
             video_token_id: id("video_token_id")?,
             tied: tied.and_then(Value::as_bool).unwrap_or(false),
+            positions: PositionRule::default(),
             text,
             vision,
         };
@@ -181,6 +189,7 @@ impl Config {
         if text_json["use_sliding_window"].as_bool() == Some(true) {
             return Err("use_sliding_window is true; sliding windows are not built".to_owned());
         }
+        self.check_ranges()?;
         let (text, vision) = (&self.text, &self.vision);
         let divides = |what: &str, whole: usize, part: usize| {
             let holds = part > 0 && whole.is_multiple_of(part);
@@ -202,6 +211,39 @@ impl Config {
             }
         } else if vision.window_size == 0 {
             return Err("vision_config.window_size is missing".to_owned());
+        }
+        Ok(())
+    }
+}
+
+impl Config {
+    /// Sizes of at least one, and constants that keep the arithmetic finite.
+    fn check_ranges(&self) -> Result<(), String> {
+        let (text, vision) = (&self.text, &self.vision);
+        for (key, size) in [
+            ("vocab_size", text.vocab_size),
+            ("hidden_size", text.hidden_size),
+            ("num_hidden_layers", text.num_hidden_layers),
+            ("head_dim", text.head_dim),
+            ("max_position_embeddings", text.max_position_embeddings),
+            ("vision_config.depth", vision.depth),
+            ("vision_config.hidden_size", vision.hidden_size),
+            ("vision_config.patch_size", vision.patch_size),
+            ("vision_config.temporal_patch_size", vision.temporal_patch_size),
+            ("vision_config.spatial_merge_size", vision.spatial_merge_size),
+        ] {
+            if size == 0 {
+                return Err(format!("{key} is 0; at least 1 is needed"));
+            }
+        }
+        let positive = |key: &str, value: f64| {
+            let holds = value.is_finite() && value > 0.0;
+            if holds { Ok(()) } else { Err(format!("{key} is {value}; a number above 0 is needed")) }
+        };
+        positive("rms_norm_eps", text.rms_norm_eps)?;
+        positive("rope_theta", text.rope_theta)?;
+        if !(0.0..=1e6).contains(&vision.tokens_per_second) {
+            return Err(format!("vision_config.tokens_per_second is {}", vision.tokens_per_second));
         }
         Ok(())
     }

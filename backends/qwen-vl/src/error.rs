@@ -45,6 +45,13 @@ pub enum Error {
 }
 
 impl Error {
+    /// An engine's own message about arithmetic that failed; the memory's where it says that there is none left.
+    pub fn compute(message: String) -> Self {
+        let lower = message.to_lowercase();
+        let memory = ["out of memory", "out_of_memory"].iter().any(|words| lower.contains(words));
+        if memory { Error::Memory(message) } else { Error::Compute(message) }
+    }
+
     pub(crate) fn file(path: &Path, message: impl ToString) -> Self {
         Error::File { path: path.to_owned(), message: message.to_string() }
     }

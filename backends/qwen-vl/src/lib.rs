@@ -9,6 +9,7 @@ pub mod chat;
 pub mod config;
 pub mod engine;
 mod error;
+mod files;
 pub mod hub;
 pub mod model;
 pub mod ops;

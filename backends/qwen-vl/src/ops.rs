@@ -61,8 +61,8 @@ pub struct Segment {
 
 /// Tensor arithmetic. Activations are packed: a row per token or patch, no padding, no batch axis.
 ///
-/// An operation that takes a tensor by value may write its result over it: nothing else may use those elements,
-/// its other arguments included.
+/// An operation that takes a tensor by value may write its result over it: a view or clone of it then has the new
+/// values. Other arguments of the same call may share its storage; the operation copies it first.
 ///
 /// Every method fails only as [`Error::Compute`], with the shapes in the message.
 #[allow(clippy::missing_errors_doc)]
@@ -140,6 +140,6 @@ pub trait Ops: 'static {
 
     /// Room for keys or values (rows, heads, dim).
     fn buffer(&self, shape: [usize; 3]) -> Result<Self::Tensor, Error>;
-    /// Writes rows into a buffer from row `at`, in place. They must not be a part of that buffer.
+    /// Writes rows into a buffer from row `at`, in place. Rows of that buffer itself are an error.
     fn write(&self, buffer: &Self::Tensor, at: usize, rows: &Self::Tensor) -> Result<(), Error>;
 }

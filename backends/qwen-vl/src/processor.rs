@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use crate::config::{Family, VisionConfig};
 use crate::error::Error;
+use crate::files::read_json;
 use crate::positions::Grid;
 
 /// 8-bit RGB, (height, width, 3).
@@ -57,6 +58,10 @@ impl Patches {
         self.bytes.len()
     }
 }
+
+/// Most pixels of an image, or of all frames of a video, that a folder may ask for and a request come to; published
+/// folders ask for at most 25 million.
+const MAX_PIXELS: u64 = 1 << 29;
 
 /// The two processors of a model folder.
 #[derive(Debug, Clone)]
@@ -106,12 +111,12 @@ impl Processor {
     pub fn read(folder: &Path, family: Family, vision: &VisionConfig) -> Result<Self, Error> {
         let joint = folder.join("processor_config.json");
         let nested = |key: &str| -> Result<Option<(PathBuf, Value)>, Error> {
-            let json = if joint.is_file() { read_json(&joint)? } else { Value::Null };
+            let json = if joint.exists() { read_json(&joint)? } else { Value::Null };
             Ok(json.get(key).cloned().map(|part| (joint.clone(), part)))
         };
         let file = |name: &str| -> Result<Option<(PathBuf, Value)>, Error> {
             let path = folder.join(name);
-            if path.is_file() { Ok(Some((path.clone(), read_json(&path)?))) } else { Ok(None) }
+            if path.exists() { Ok(Some((path.clone(), read_json(&path)?))) } else { Ok(None) }
         };
         let image = match nested("image_processor")? {
             Some(found) => Some(found),
@@ -142,19 +147,36 @@ impl Processor {
                 rules: rules(&video_path, &video_json, size, colours)?,
                 family,
                 cap_per_frame: video_json["cap_pixels_per_frame"].as_bool().unwrap_or(false),
-                max_video_tokens: video_json["max_video_tokens"].as_f64().unwrap_or(max_tokens),
-                fps: video_json["fps"].as_f64().unwrap_or(2.0),
-                min_frames: video_json["min_frames"].as_u64().unwrap_or(4) as usize,
-                max_frames: video_json["max_frames"].as_u64().unwrap_or(768) as usize,
+                max_video_tokens: number(&video_path, &video_json, "max_video_tokens", max_tokens)?,
+                fps: number(&video_path, &video_json, "fps", 2.0)?,
+                min_frames: number(&video_path, &video_json, "min_frames", 4.0)? as usize,
+                max_frames: number(&video_path, &video_json, "max_frames", 768.0)? as usize,
             },
         })
     }
 }
 
-/// A JSON file of a model folder.
-pub(crate) fn read_json(path: &Path) -> Result<Value, Error> {
-    let text = std::fs::read(path).map_err(|error| Error::file(path, error))?;
-    serde_json::from_slice(&text).map_err(|error| Error::file(path, error))
+/// A number of a configuration above 0 and up to a million, or what holds without it.
+fn number(path: &Path, json: &Value, key: &str, default: f64) -> Result<f64, Error> {
+    if json[key].is_null() {
+        return Ok(default);
+    }
+    json[key].as_f64().filter(|number| *number > 0.0 && *number <= 1e6).ok_or_else(|| {
+        Error::file(path, format!("{key} is {}; a number above 0 and up to a million is needed", json[key]))
+    })
+}
+
+/// # Errors
+/// More pixels, of all frames together, than a request may come to.
+fn bounded(frames: f64, (width, height): (u32, u32)) -> Result<(u32, u32), String> {
+    let pixels = frames * f64::from(width) * f64::from(height);
+    if pixels <= MAX_PIXELS as f64 {
+        return Ok((width, height));
+    }
+    Err(format!(
+        "{frames} frames of {width} by {height} pixels are more than {MAX_PIXELS} pixels; fewer frames or lower \
+                 limits of pixels in the folder's preprocessor configuration would fit"
+    ))
 }
 
 impl Rules {
@@ -176,23 +198,35 @@ impl Rules {
             Some(found) if found != built as u64 => Err(format!("{key} is {found}, the model's is {built}")),
             _ => Ok(built),
         };
-        let colours = |key: &str, default: [f32; 3]| match json[key].as_array() {
-            Some(found) if found.len() == 3 => {
-                Ok(std::array::from_fn(|channel| found[channel].as_f64().unwrap_or(f64::NAN) as f32))
+        let colours = |key: &str, default: [f32; 3]| {
+            if json[key].is_null() {
+                return Ok(default);
             }
-            Some(found) => Err(format!("{key} has {} values; 3 are needed", found.len())),
-            None => Ok(default),
+            let values = json[key].as_array().into_iter().flatten().filter_map(Value::as_f64);
+            let found: Vec<f32> =
+                values.map(|value| value as f32).filter(|value| value.is_finite()).collect();
+            <[f32; 3]>::try_from(found)
+                .map_err(|_| format!("{key} is {}; three numbers are needed", json[key]))
         };
         // The older `min_pixels` and `max_pixels` win over `size`, as in the reference.
         let pixels = |old: &str, edge: &str, default| {
-            let found = json[old].as_u64().or_else(|| json["size"][edge].as_u64());
-            found.unwrap_or(default)
+            let found = Some(&json[old]).filter(|value| !value.is_null()).unwrap_or(&json["size"][edge]);
+            if found.is_null() {
+                return Ok(default);
+            }
+            found.as_u64().filter(|pixels| *pixels <= MAX_PIXELS).ok_or_else(|| {
+                format!("{old} (or size.{edge}) is {found}; a number of pixels up to {MAX_PIXELS} is needed")
+            })
         };
+        let std = colours("image_std", std)?;
+        if let Some(wrong) = std.iter().find(|std| **std <= 0.0) {
+            return Err(format!("image_std holds {wrong}; positive numbers are needed"));
+        }
         Ok(Self {
-            min_pixels: pixels("min_pixels", "shortest_edge", min),
-            max_pixels: pixels("max_pixels", "longest_edge", max),
+            min_pixels: pixels("min_pixels", "shortest_edge", min)?,
+            max_pixels: pixels("max_pixels", "longest_edge", max)?,
             mean: colours("image_mean", mean)?,
-            std: colours("image_std", std)?,
+            std,
             patch: fits("patch_size", vision.patch_size)?,
             frames: fits("temporal_patch_size", vision.temporal_patch_size)?,
             merge: fits("merge_size", vision.spatial_merge_size)?,
@@ -204,7 +238,8 @@ impl Rules {
     /// # Errors
     /// Sides too unequal.
     pub fn image_size(&self, width: u32, height: u32) -> Result<(u32, u32), String> {
-        resize_rule(width, height, 1.0, 1.0, self.factor(), self.min_pixels as f64, self.max_pixels as f64)
+        let (min, max) = (self.min_pixels as f64, self.max_pixels as f64);
+        bounded(self.frames as f64, resize_rule(width, height, 1.0, 1.0, self.factor(), min, max)?)
     }
 
     /// One image, resized and cut into patches. An image is a video whose frames are all alike.
@@ -282,7 +317,7 @@ impl VideoRules {
         let (factor, count) = (rules.factor(), frames as f64);
         let (min, mut max) = (rules.min_pixels as f64, rules.max_pixels as f64);
         let floor = (min * 1.05).trunc();
-        match self.family {
+        let size = match self.family {
             Family::Qwen3 => {
                 if self.cap_per_frame {
                     let cap = self.max_video_tokens * factor * factor;
@@ -303,7 +338,8 @@ impl VideoRules {
                 }
                 resize_rule(width, height, 1.0, 1.0, factor, min, max)
             }
-        }
+        };
+        bounded(count, size?)
     }
 
     /// Frames of one size (see [`VideoRules::frame_size`]), cut into patches.

@@ -13,7 +13,8 @@ use tokenizers::Tokenizer;
 use crate::chat::ChatTemplate;
 use crate::config::{Config, Family};
 use crate::error::Error;
-use crate::positions::{Grid, Run, token_positions};
+use crate::files::read_json;
+use crate::positions::{Grid, Pace, Run, token_positions};
 use crate::processor::{Patches, Pixels, Processor, spread};
 
 /// What a model reads.
@@ -69,6 +70,39 @@ struct Processed {
     seconds_per_step: Option<f32>,
 }
 
+/// Most bytes that a tokenizer's normalizers, or decoders, may make of one byte of text.
+const MAX_GROWTH: usize = 64;
+
+/// # Errors
+/// Replacements that, one after the other, could make far more text of what they are given.
+fn check_growth(tokenizer: &Value) -> Result<(), String> {
+    for part in ["normalizer", "pre_tokenizer", "decoder"] {
+        let growth = growth(&tokenizer[part]);
+        if growth > MAX_GROWTH {
+            return Err(format!(
+                "{part} can make {growth} bytes or more of one; at most {MAX_GROWTH} are supported"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Most bytes that a normalizer, pre-tokenizer or decoder, and those inside, make of one; saturating.
+fn growth(step: &Value) -> usize {
+    let inside = ["normalizers", "pretokenizers", "decoders"];
+    let steps = inside.iter().filter_map(|key| step[*key].as_array()).flatten();
+    let inner = steps.map(growth).fold(1, usize::saturating_mul);
+    let own = match step["type"].as_str() {
+        // Also between characters, where the pattern matches nothing.
+        Some("Replace") => 1 + step["content"].as_str().map_or(0, str::len),
+        Some("Prepend") => 1 + step["prepend"].as_str().map_or(0, str::len),
+        Some("Metaspace") => 1 + step["replacement"].as_str().map_or(0, str::len),
+        Some("ByteLevel") => 2,
+        _ => 1,
+    };
+    inner.saturating_mul(own)
+}
+
 impl Prompter {
     /// Reads template, tokenizer and processors of a model folder.
     ///
@@ -76,7 +110,9 @@ impl Prompter {
     /// A missing or wrong file.
     pub fn read(folder: &Path, config: &Config) -> Result<Self, Error> {
         let path = folder.join("tokenizer.json");
-        let tokenizer = Tokenizer::from_file(&path).map_err(|error| Error::file(&path, error))?;
+        let json = read_json(&path)?;
+        check_growth(&json).map_err(|message| Error::file(&path, message))?;
+        let tokenizer: Tokenizer = serde_json::from_value(json).map_err(|error| Error::file(&path, error))?;
         let token = |id: u32| {
             let known = tokenizer.id_to_token(id);
             known.ok_or_else(|| Error::file(&path, format!("no token {id}, which config.json names")))
@@ -259,16 +295,13 @@ impl Prompter {
             let number = placed.len() - 1;
             let whole = placed[number].patches.grid;
             let grid = if self.runs_of(whole) > 1 { Grid { t: 1, ..whole } } else { whole };
-            let interval = match media[number].seconds_per_step {
-                Some(seconds) if self.config.family == Family::Qwen25 => {
-                    self.config.vision.tokens_per_second * seconds
-                }
-                _ => 1.0,
-            };
+            // Only a Qwen2.5-VL video has several temporal patches in one run.
+            let seconds = media[number].seconds_per_step.unwrap_or(1.0);
+            let pace = Pace { seconds, per_second: self.config.vision.tokens_per_second };
             if words > 0 {
                 runs.push(Run::Text(std::mem::take(&mut words)));
             }
-            runs.push(Run::Vision { grid, interval });
+            runs.push(Run::Vision { grid, pace });
             placed[number].runs.push((ids.len(), grid.tokens(merge)));
             ids.extend(std::iter::repeat_n(id, grid.tokens(merge)));
         }
@@ -278,7 +311,7 @@ impl Prompter {
                 "the chat template leaves out images or videos: it is not the one of a vision model";
             return Err(Error::Prompt(message.to_owned()));
         }
-        let (positions, next_position) = token_positions(&runs, merge);
+        let (positions, next_position) = token_positions(&runs, merge, self.config.positions);
         Ok(Prompt { text, ids, positions, next_position, media: placed })
     }
 

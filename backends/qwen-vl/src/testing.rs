@@ -12,7 +12,7 @@ use crate::config::Config;
 use crate::engine::{Engine, Options};
 use crate::model::{Features, KvCache, Model, Rows};
 use crate::ops::{Ops, Precision};
-use crate::positions::Grid;
+use crate::positions::{Grid, PositionRule};
 use crate::prompt::{Prompt, Prompter};
 use crate::weights::Weights;
 
@@ -71,7 +71,7 @@ impl Reference {
     /// all the same: `ops` makes the engine's arithmetic in it.
     pub fn compare_bf16<O: Ops>(&self, ops: impl Fn() -> O) {
         for folder in self.models() {
-            let config = Config::read(&folder).expect("config");
+            let config = read_config(&folder);
             let prompter = Prompter::read(&folder, &config).expect("prompter");
             let weights = Weights::open(&folder).expect("weights");
             let width = config.text.vocab_size;
@@ -110,6 +110,13 @@ impl Reference {
     }
 }
 
+/// With the positions of the installed version of transformers.
+fn read_config(folder: &Path) -> Config {
+    let mut config = Config::read(folder).expect("config");
+    config.positions = PositionRule::Transformers5;
+    config
+}
+
 fn likeliest(logits: &[f32]) -> Option<usize> {
     (0..logits.len()).max_by(|&a, &b| logits[a].total_cmp(&logits[b]))
 }
@@ -134,7 +141,7 @@ impl Case {
 
 /// Prompt, pixels, positions, features and logits.
 fn stages<O: Ops>(folder: &Path, cases: &[Case], ops: O) {
-    let config = Config::read(folder).expect("config");
+    let config = read_config(folder);
     let prompter = Prompter::read(folder, &config).expect("prompter");
     let weights = Weights::open(folder).expect("weights");
     let model = Model::load(ops, config, &weights).expect("model");
@@ -231,13 +238,12 @@ fn run<O: Ops>(
 /// Greedy answers: alone, after each other (with prefix reuse) and all at once (in a batch).
 fn answers<O: Ops>(folder: &Path, cases: &[Case], ops: impl Fn() -> O + Copy + Send + 'static) {
     let options = Options {
-        folder: folder.to_owned(),
         precision: Precision::F32,
         memory: 1 << 30,
-        batch: 8,
         narrow_weights: true,
-        reuse: true,
-        tempered_logprobs: false,
+        // The peer's version.
+        positions: PositionRule::Transformers5,
+        ..Options::new(folder.to_owned())
     };
     let start = || Engine::start("test", options.clone(), move || Ok(ops())).expect("an engine");
     let check = |way: &str, case: &Case, found: &Completion| {

@@ -1,21 +1,33 @@
 //! Sharded safetensors, memory-mapped.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use memmap2::{Mmap, UncheckedAdvice};
+use rayon::prelude::*;
 use safetensors::tensor::{Metadata, SafeTensors};
+use sha2::{Digest as _, Sha256};
+use xxhash_rust::xxh3::xxh3_128;
 
 pub use safetensors::Dtype;
 
 use crate::error::Error;
+use crate::files::{check_regular, read_json};
+
+/// Bytes of a tensor that one task reads.
+const PART: usize = 1 << 20;
+/// Unused tensors that an error names.
+const NAMED: usize = 3;
 
 /// All tensors of a model folder.
 pub struct Weights {
     folder: PathBuf,
     shards: Vec<Shard>,
     shard_of: HashMap<String, usize>,
+    /// Digest of each tensor that a model has taken.
+    taken: Mutex<BTreeMap<String, u128>>,
 }
 
 struct Shard {
@@ -42,28 +54,81 @@ impl Weights {
     /// Maps `model.safetensors`, or the shards of `model.safetensors.index.json`.
     ///
     /// # Errors
-    /// No such files, or a file that is no safetensors or is cut off.
+    /// A file is missing, truncated or corrupt, or the index names one outside of the folder.
     pub fn open(folder: &Path) -> Result<Self, Error> {
         let index = folder.join("model.safetensors.index.json");
-        let mut names: Vec<String> = if index.is_file() {
-            let text = std::fs::read(&index).map_err(|error| Error::file(&index, error))?;
-            let json: serde_json::Value =
-                serde_json::from_slice(&text).map_err(|error| Error::file(&index, error))?;
-            let map = json["weight_map"].as_object();
-            let map = map.ok_or_else(|| Error::file(&index, "no `weight_map`"))?;
-            map.values().filter_map(|name| name.as_str().map(str::to_owned)).collect()
-        } else {
-            vec!["model.safetensors".to_owned()]
-        };
-        names.sort();
-        names.dedup();
+        let names = if index.exists() { shard_names(&index)? } else { vec!["model.safetensors".to_owned()] };
         let shards =
             names.iter().map(|name| Shard::open(&folder.join(name))).collect::<Result<Vec<_>, _>>()?;
         let mut shard_of = HashMap::new();
         for (number, shard) in shards.iter().enumerate() {
             shard_of.extend(shard.metadata.tensors().into_keys().map(|name| (name, number)));
         }
-        Ok(Self { folder: folder.to_owned(), shards, shard_of })
+        Ok(Self { folder: folder.to_owned(), shards, shard_of, taken: Mutex::default() })
+    }
+
+    /// A tensor for a model: its values are read once, for its digest, and have to be finite.
+    ///
+    /// # Errors
+    /// As [`Self::get`], or a value that is NaN or infinite.
+    pub fn take<'a>(&'a self, name: &'a str, shape: &[usize]) -> Result<View<'a>, Error> {
+        let view = self.get(name, shape)?;
+        let parts: Vec<Option<u128>> = view
+            .data
+            .par_chunks(PART)
+            .map(|part| is_finite(view.dtype, part).then(|| xxh3_128(part)))
+            .collect();
+        let parts: Option<Vec<u128>> = parts.into_iter().collect();
+        let Some(parts) = parts else {
+            let path = self.shard_of.get(name).map_or(&self.folder, |&number| &self.shards[number].path);
+            return Err(Error::Weight {
+                name: name.to_owned(),
+                path: path.clone(),
+                message: "holds a value that is NaN or infinite; the checkpoint is damaged".to_owned(),
+            });
+        };
+        let bytes: Vec<u8> = parts.into_iter().flat_map(u128::to_le_bytes).collect();
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), xxh3_128(&bytes));
+        Ok(view)
+    }
+
+    /// Checks that the model has taken every tensor that computes something.
+    ///
+    /// # Errors
+    /// Names tensors that the configuration leaves out.
+    pub fn check_all_taken(&self, tied: bool) -> Result<(), Error> {
+        let taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let harmless = |name: &str| {
+            // Computed from the configuration; older versions of transformers saved it.
+            name.ends_with("rotary_emb.inv_freq") || (tied && name == "lm_head.weight")
+        };
+        let mut unused: Vec<&String> =
+            self.shard_of.keys().filter(|name| !taken.contains_key(*name) && !harmless(name)).collect();
+        unused.sort();
+        if unused.is_empty() {
+            return Ok(());
+        }
+        let names: Vec<String> = unused.iter().take(NAMED).map(|name| format!("`{name}`")).collect();
+        let more = unused.len().checked_sub(NAMED).filter(|more| *more > 0);
+        let more = more.map(|more| format!(" and {more} more")).unwrap_or_default();
+        let message = format!(
+            "{} tensors of the checkpoint are not used: {}{more}; config.json describes another model (layers, depth, \
+             family)",
+            unused.len(),
+            names.join(", ")
+        );
+        Err(Error::file(&self.folder, message))
+    }
+
+    /// SHA-256 over name, type, shape and a digest (XXH3, 128 bits) of the values of every tensor taken, in hex.
+    pub fn digest(&self) -> String {
+        let mut hasher = Sha256::new();
+        for (name, values) in &*self.taken.lock().unwrap_or_else(PoisonError::into_inner) {
+            let info = self.shard_of.get(name).and_then(|&number| self.shards[number].metadata.info(name));
+            let kind = info.map(|info| format!("{:?} {:?}", info.dtype, info.shape)).unwrap_or_default();
+            hasher.update(format!("{name} {kind} {values:032x}\n"));
+        }
+        format!("{:x}", hasher.finalize())
     }
 
     /// Whether any tensor's name starts so.
@@ -109,7 +174,7 @@ impl Weights {
     /// One tensor of a known number of elements per axis.
     ///
     /// # Errors
-    /// Missing, another shape, or a type other than f32, bf16 and f16.
+    /// Missing, of another shape, or of a type other than f32, bf16 and f16.
     pub fn get<'a>(&'a self, name: &'a str, shape: &[usize]) -> Result<View<'a>, Error> {
         let fail = |path: &Path, message: String| Error::Weight {
             name: name.to_owned(),
@@ -117,11 +182,11 @@ impl Weights {
             message,
         };
         let Some(&number) = self.shard_of.get(name) else {
-            return Err(fail(&self.folder, "no file has it".to_owned()));
+            return Err(fail(&self.folder, "not found in any shard".to_owned()));
         };
         let shard = &self.shards[number];
         let Some(info) = shard.metadata.info(name) else {
-            return Err(fail(&shard.path, "no file has it".to_owned()));
+            return Err(fail(&shard.path, "not found in any shard".to_owned()));
         };
         if info.shape != shape {
             let message = format!("shape {:?}, the configuration asks for {shape:?}", info.shape);
@@ -136,15 +201,53 @@ impl Weights {
     }
 }
 
+/// Files that an index names, each once.
+fn shard_names(index: &Path) -> Result<Vec<String>, Error> {
+    let json = read_json(index)?;
+    let map = json["weight_map"].as_object().ok_or_else(|| Error::file(index, "no `weight_map`"))?;
+    let mut names = Vec::with_capacity(map.len());
+    for (tensor, name) in map {
+        let name = name.as_str().unwrap_or_default();
+        let mut parts = Path::new(name).components();
+        if !matches!((parts.next(), parts.next()), (Some(Component::Normal(_)), None)) {
+            let message =
+                format!("weight_map puts `{tensor}` into {name:?}; a file name in this folder is needed");
+            return Err(Error::file(index, message));
+        }
+        names.push(name.to_owned());
+    }
+    names.sort();
+    names.dedup();
+    Ok(names)
+}
+
+/// Whether all elements are: none has the exponent of NaN and infinity.
+fn is_finite(dtype: Dtype, data: &[u8]) -> bool {
+    let two = |exponent: u16| {
+        let special = |bytes: &[u8; 2]| u16::from_le_bytes(*bytes) & exponent == exponent;
+        !data.as_chunks::<2>().0.iter().fold(false, |found, bytes| found | special(bytes))
+    };
+    let four = |exponent: u32| {
+        let special = |bytes: &[u8; 4]| u32::from_le_bytes(*bytes) & exponent == exponent;
+        !data.as_chunks::<4>().0.iter().fold(false, |found, bytes| found | special(bytes))
+    };
+    match dtype {
+        Dtype::BF16 => two(0x7f80),
+        Dtype::F16 => two(0x7c00),
+        _ => four(0x7f80_0000),
+    }
+}
+
 impl Shard {
     fn open(path: &Path) -> Result<Self, Error> {
+        check_regular(path)?;
         let file = File::open(path).map_err(|error| Error::file(path, error))?;
         // SAFETY: model files are read-only to us; a file that somebody truncates while it is mapped
         // ends the process with SIGBUS, as for every user of mapped weights.
         #[allow(unsafe_code)]
         let map = unsafe { Mmap::map(&file) }.map_err(|error| Error::file(path, error))?;
         let (header, metadata) = SafeTensors::read_metadata(&map)
-            .map_err(|error| Error::file(path, format!("no whole safetensors file: {error}")))?;
+            .map_err(|error| Error::file(path, format!("truncated or corrupt safetensors file: {error}")))?;
         // The length of the header is itself eight bytes.
         Ok(Self { path: path.to_owned(), map, metadata, data_start: header + 8 })
     }

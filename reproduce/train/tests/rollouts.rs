@@ -104,15 +104,8 @@ fn log_probabilities_of_a_rollout_are_those_that_the_trainer_finds() {
     let folder = tempfile::tempdir().unwrap();
     let (base, task) = (fresh(folder.path()), task(&folder.path().join("data")));
     let learner = Learner::load(&base, &Compute::cpu()).unwrap();
-    let options = Options {
-        folder: base.clone(),
-        precision: Precision::F32,
-        memory: u64::MAX,
-        batch: 8,
-        narrow_weights: false,
-        reuse: false,
-        tempered_logprobs: true,
-    };
+    let options =
+        Options { precision: Precision::F32, tempered_logprobs: true, ..Options::new(base.clone()) };
     let roller = Roller {
         engine: Arc::new(start_shared(options, Compute::cpu(), Arc::clone(learner.parameters())).unwrap()),
         protocol: Arc::clone(&task.protocol),

@@ -1,5 +1,6 @@
 //! In-process engines: from flags to a loaded model.
 
+use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -10,6 +11,7 @@ use paravt_backend_libtorch as libtorch;
 use paravt_qwen_vl::engine::{Engine, Options};
 use paravt_qwen_vl::hub;
 use paravt_qwen_vl::ops::Precision;
+use paravt_qwen_vl::positions::PositionRule;
 use paravt_suite::backend::Backend;
 use tokio::sync::OnceCell;
 
@@ -39,6 +41,14 @@ pub struct EngineArgs {
     /// Most conversations that decode together.
     #[arg(long, default_value_t = 16, value_name = "N")]
     batch: usize,
+    /// Batch-invariant: an answer depends, to the bit, on its prompt and seed alone, and not on the answers before and
+    /// beside it. No keys and values are reused; on a GPU, in f16 and on libtorch one conversation decodes at a time.
+    #[arg(long)]
+    deterministic: bool,
+    /// Temporal positions of Qwen2.5-VL videos: as vLLM counts them, which the paper's models were served by, or as
+    /// transformers up to 4.57 or since 5 does.
+    #[arg(long, default_value = "vllm", value_parser = PositionRule::ALL.map(PositionRule::as_str), value_name = "RULE")]
+    positions: String,
     /// The loaded engine: one for all splits of a command.
     #[arg(skip)]
     loaded: OnceCell<Arc<Engine>>,
@@ -60,6 +70,11 @@ impl EngineArgs {
         Ok(candle::Compute { device: place.candle()?, precision })
     }
 
+    fn position_rule(&self) -> PositionRule {
+        let mut rules = PositionRule::ALL.into_iter();
+        rules.find(|rule| rule.as_str() == self.positions).unwrap_or_default()
+    }
+
     fn precision(&self, place: Place) -> Precision {
         match self.dtype.as_deref() {
             Some("bf16") => Precision::Bf16,
@@ -76,17 +91,21 @@ impl EngineArgs {
             let (model, revision) = (model.to_owned(), self.revision.clone());
             let place = Place::parse(&self.device)?;
             let precision = self.precision(place);
-            let batch = self.batch;
+            let (batch, deterministic, positions) = (self.batch, self.deterministic, self.position_rule());
             let load = move || {
                 let folder = hub::resolve(&model, &revision)?;
+                // A name on the hub is a name; of a folder, the records get its last part.
+                let is_folder = Path::new(&model).is_dir();
+                let named = Options::new(folder);
                 let options = Options {
-                    folder,
+                    name: if is_folder { named.name.clone() } else { format!("{model}@{revision}") },
+                    device: place.to_string(),
                     precision,
                     memory: place.memory(),
                     batch,
-                    narrow_weights: false,
-                    reuse: true,
-                    tempered_logprobs: false,
+                    deterministic,
+                    positions,
+                    ..named
                 };
                 match name {
                     EngineName::Candle => Ok(candle::start(options, place.candle()?)?),
@@ -108,14 +127,13 @@ pub fn start_candle(
     batch: usize,
     compute: &candle::Compute,
 ) -> anyhow::Result<Arc<dyn Backend>> {
+    let cpu = compute.device.is_cpu();
     let options = Options {
-        folder: model.to_owned(),
+        device: if cpu { "cpu" } else { "cuda" }.to_owned(),
         precision: compute.precision,
-        memory: if compute.device.is_cpu() { Place::Cpu.memory() } else { u64::MAX },
+        memory: if cpu { Place::Cpu.memory() } else { u64::MAX },
         batch,
-        narrow_weights: false,
-        reuse: true,
-        tempered_logprobs: false,
+        ..Options::new(model.to_owned())
     };
     Ok(Arc::new(candle::start(options, compute.device.clone())?))
 }
@@ -125,6 +143,15 @@ pub fn start_candle(
 enum Place {
     Cpu,
     Cuda(usize),
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Place::Cpu => write!(f, "cpu"),
+            Place::Cuda(ordinal) => write!(f, "cuda:{ordinal}"),
+        }
+    }
 }
 
 impl Place {
@@ -139,7 +166,7 @@ impl Place {
         }
     }
 
-    /// Bytes that can be had there; all there are where the system does not say.
+    /// Bytes that can be had there; no limit where the system does not say. candle asks the GPU that it opens itself.
     fn memory(self) -> u64 {
         let free = match self {
             Place::Cpu => paravt_devices::host().available,

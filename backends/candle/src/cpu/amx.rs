@@ -8,6 +8,8 @@
 
 #[cfg(target_arch = "x86_64")]
 use std::arch::asm;
+use std::cell::Cell;
+use std::marker::PhantomData;
 use std::sync::OnceLock;
 
 use half::bf16;
@@ -19,7 +21,13 @@ pub const STEP: usize = 32;
 /// Elements of a bfloat16 tile.
 pub const TILE: usize = SIDE * STEP;
 
-/// Whether this machine has the units and the system lets us use them.
+thread_local! {
+    /// Whether this thread's tiles are configured.
+    static CONFIGURED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether this machine has the units and the system lets us use them. `PARAVT_NO_AMX` in the environment turns them
+/// off: for comparing the paths of a machine that has both.
 pub fn is_available() -> bool {
     static AVAILABLE: OnceLock<bool> = OnceLock::new();
     *AVAILABLE.get_or_init(detect)
@@ -65,11 +73,21 @@ pub fn split(value: f32) -> [bf16; 3] {
     [first, second, round(rest - widen(second))].map(bf16::from_bits)
 }
 
-/// To the nearest bfloat16, ties to even; finite values only.
+/// Whether [`split`] is exact for all values: infinities and NaN have no second piece, and what is more than the
+/// largest bfloat16 rounds up to infinity.
+pub fn can_split(values: &[f32]) -> bool {
+    // A fold, not `all`: loops that vectorise.
+    values.iter().fold(true, |all, value| all & (value.abs() <= LARGEST))
+}
+
+/// The largest finite bfloat16.
+const LARGEST: f32 = f32::from_bits(0x7f7f_0000);
+
+/// To the nearest bfloat16, ties to even; of values that [`can_split`] allows.
 #[inline(always)]
 pub fn round(value: f32) -> u16 {
     let bits = value.to_bits();
-    ((bits + 0x7fff + ((bits >> 16) & 1)) >> 16) as u16
+    (bits.wrapping_add(0x7fff + ((bits >> 16) & 1)) >> 16) as u16
 }
 
 /// The value of a bfloat16.
@@ -87,14 +105,15 @@ pub struct Pieces {
     pub right: usize,
 }
 
-/// Makes this thread's tiles ready; they are given back when dropped.
-pub struct Tiles(());
+/// Makes this thread's tiles ready; they are given back when dropped. Tiles are registers: they stay on their thread,
+/// and a thread has them once.
+pub struct Tiles(PhantomData<*mut ()>);
 
 impl Tiles {
     /// # Panics
-    /// Without the units.
+    /// Without the units, or while this thread has tiles already.
     pub fn new() -> Self {
-        assert!(is_available());
+        assert!(is_available() && !CONFIGURED.replace(true));
         #[repr(C, align(64))]
         struct Config {
             palette: u8,
@@ -112,7 +131,7 @@ impl Tiles {
         unsafe {
             asm!("ldtilecfg [{}]", in(reg) &config, options(nostack, readonly));
         }
-        Self(())
+        Self(PhantomData)
     }
 
     /// 32 by 32 products: `left` is `steps` times (pieces, 2 tiles), `right` the same, transposed in
@@ -148,6 +167,7 @@ impl Tiles {
 
 impl Drop for Tiles {
     fn drop(&mut self) {
+        CONFIGURED.set(false);
         // SAFETY: gives back what `new` configured.
         #[cfg(target_arch = "x86_64")]
         unsafe {
@@ -278,3 +298,28 @@ kernel!(
     "tdpbf16ps tmm2, tmm5, tmm6",
     "tdpbf16ps tmm3, tmm5, tmm7",
 );
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn three_pieces_add_up_to_the_value_wherever_it_can_be_split() {
+        for value in [0.0f32, -0.0, 1.0, -1.000_000_1, 1e-30, 3.141_592_7, -1e38, LARGEST] {
+            assert!(can_split(&[value]));
+            let pieces = split(value).map(|piece| f64::from(piece.to_f32()));
+            assert_eq!(pieces.iter().sum::<f64>(), f64::from(value), "{value}");
+        }
+    }
+
+    #[test]
+    fn values_without_pieces_are_found() {
+        // The third rounds up to an infinite first piece.
+        for value in [f32::NAN, f32::INFINITY, 3.4e38, f32::NEG_INFINITY, f32::MAX] {
+            assert!(!can_split(&[1.0, value]), "{value}");
+            // Rounding them does not panic.
+            split(value);
+        }
+        split(f32::from_bits(u32::MAX));
+    }
+}

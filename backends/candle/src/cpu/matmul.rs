@@ -27,6 +27,8 @@ const BLOCK: usize = 2 * SIDE;
 const INNER: usize = 1024;
 /// Rows of x that a task holds in its second-level cache.
 const TASK_ROWS: usize = 128;
+/// Values that a task checks.
+const PART: usize = 1 << 16;
 /// Columns whose packed weights are held at once.
 const COLUMNS: usize = 4096;
 
@@ -40,7 +42,7 @@ pub fn matmul(x: &[f32], narrow: bool, w: Weight<'_>, k: usize, out: usize, few:
             Weight::Bf16(w) => few_rows_bf16(x, w, k, out),
         };
     }
-    if !amx::is_available() {
+    if !amx::is_available() || !can_split(x, w) {
         let x = Matrix::rows(x, n, k, k);
         return match w {
             Weight::F32(w) => product(x, Matrix::rows(w, out, k, k).turned()),
@@ -50,6 +52,16 @@ pub fn matmul(x: &[f32], narrow: bool, w: Weight<'_>, k: usize, out: usize, few:
     let is_wide = matches!(w, Weight::F32(_));
     let pieces = Pieces { left: if narrow && !is_wide { 1 } else { 3 }, right: if is_wide { 3 } else { 1 } };
     tiled(x, w, k, out, pieces)
+}
+
+/// Whether both sides can be products of the matrix units.
+fn can_split(x: &[f32], w: Weight<'_>) -> bool {
+    let finite = |w: &[bf16]| w.iter().fold(true, |all, value| all & value.is_finite());
+    x.par_chunks(PART).all(amx::can_split)
+        && match w {
+            Weight::F32(w) => w.par_chunks(PART).all(amx::can_split),
+            Weight::Bf16(w) => w.par_chunks(PART).all(finite),
+        }
 }
 
 fn tiled(x: &[f32], w: Weight<'_>, k: usize, out: usize, pieces: Pieces) -> Vec<f32> {

@@ -2,8 +2,13 @@
 
 use half::bf16;
 
-/// Elements that a matrix can be stored as: plain numbers, as large as a word of 32 bits or a part of it.
-pub trait Element: Copy + Send + Sync {
+/// Elements that a matrix can be stored as.
+///
+/// # Safety
+/// Plain numbers without padding, for which every pattern of bits is a value, as large as a word of 32 bits or as a
+/// whole part of it; `IN_WORD` says how many are in a word. Kernels copy their bytes.
+#[allow(unsafe_code)]
+pub unsafe trait Element: Copy + Send + Sync {
     /// Elements in a word.
     const IN_WORD: usize = size_of::<u32>() / size_of::<Self>();
 
@@ -14,7 +19,9 @@ pub trait Element: Copy + Send + Sync {
     fn of_word(word: u32, place: usize) -> f32;
 }
 
-impl Element for f32 {
+// SAFETY: one word.
+#[allow(unsafe_code)]
+unsafe impl Element for f32 {
     #[inline(always)]
     fn value(self) -> f32 {
         self
@@ -26,7 +33,9 @@ impl Element for f32 {
     }
 }
 
-impl Element for bf16 {
+// SAFETY: half a word.
+#[allow(unsafe_code)]
+unsafe impl Element for bf16 {
     #[inline(always)]
     fn value(self) -> f32 {
         f32::from_bits(u32::from(self.to_bits()) << 16)

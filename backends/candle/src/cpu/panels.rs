@@ -16,7 +16,7 @@ use std::cell::RefCell;
 use std::sync::OnceLock;
 
 use super::matrix::{Element, Matrix};
-use super::vector::{COLUMNS, ROWS};
+use super::vector::{COLUMNS, Out, ROWS};
 
 /// How many elements ahead of the packing values are fetched.
 const AHEAD: usize = 8 * LANES;
@@ -229,21 +229,15 @@ thread_local! {
     static COPY: RefCell<Vec<f32>> = RefCell::default();
 }
 
-/// `scale` times left by right, to rows of `out` that lie `stride` apart; on top of what is there if `add`.
+/// The scaled product of left and right, to `out`.
 ///
 /// # Safety
-/// `out` is good for right's columns every `stride` values, for each row.
+/// `out` is good for right's columns in each of left's rows.
 ///
 /// # Panics
 /// Without the instructions; sides that do not fit each other.
-pub unsafe fn multiply(
-    out: *mut f32,
-    stride: usize,
-    left: Matrix<'_>,
-    right: &Panels,
-    scale: f32,
-    add: bool,
-) {
+pub unsafe fn multiply(out: Out, left: Matrix<'_>, right: &Panels) {
+    let Out { values: out, stride, scale, add } = out;
     assert!(is_available() && left.columns == right.inner, "{} by {}", left.columns, right.inner);
     let panels = right.lines.chunks_exact(2 * right.inner).take(right.columns.div_ceil(COLUMNS));
     COPY.with_borrow_mut(|copy| {

@@ -32,6 +32,19 @@ struct Place(*mut f32);
 // SAFETY: `product`, its only user, gives no element to two tasks.
 unsafe impl Sync for Place {}
 
+/// Where a product goes, and how.
+#[derive(Clone, Copy)]
+pub struct Out {
+    /// First value of the first row.
+    pub values: *mut f32,
+    /// From one row to the next.
+    pub stride: usize,
+    /// Factor of the product.
+    pub scale: f32,
+    /// Whether the product comes on top of what is there.
+    pub add: bool,
+}
+
 /// Blocks of rows and columns of a result, for tasks that take about as long as each other.
 fn tasks(rows: usize, columns: usize) -> Vec<(Range<usize>, Range<usize>)> {
     let cores = rayon::current_num_threads();
@@ -45,6 +58,18 @@ fn tasks(rows: usize, columns: usize) -> Vec<(Range<usize>, Range<usize>)> {
     ranges(columns, share)
         .flat_map(|columns| ranges(rows, height).map(move |rows| (rows, columns.clone())))
         .collect()
+}
+
+/// Whether each element is in exactly one block: blocks lie inside, are apart and have as many elements together.
+fn covers(tasks: &[(Range<usize>, Range<usize>)], rows: usize, columns: usize) -> bool {
+    let apart = |a: &Range<usize>, b: &Range<usize>| a.end <= b.start || b.end <= a.start;
+    let inside =
+        tasks.iter().all(|(r, c)| r.start < r.end && r.end <= rows && c.start < c.end && c.end <= columns);
+    let disjoint = tasks
+        .iter()
+        .enumerate()
+        .all(|(number, (r, c))| tasks[..number].iter().all(|(or, oc)| apart(r, or) || apart(c, oc)));
+    inside && disjoint && tasks.iter().map(|(r, c)| r.len() * c.len()).sum::<usize>() == rows * columns
 }
 
 /// Both sides of a product by parts of the inner axis, each with whether its result comes on top of an earlier one's.
@@ -72,14 +97,15 @@ pub fn product<T: Element>(left: Matrix<'_>, right: Matrix<'_, T>) -> Vec<f32> {
     let mut out = Vec::with_capacity(rows * columns);
     let place = Place(out.as_mut_ptr());
     let tasks = tasks(rows, columns);
+    debug_assert!(covers(&tasks, rows, columns), "{tasks:?} of {rows} x {columns}");
     for (left, right, later) in passes(left, right) {
         tasks.par_iter().with_max_len(1).for_each(|(rows, range)| {
             let (left, right) = (left.part(rows.start, rows.len()), right.across(range.start, range.len()));
             let place = &place;
             // SAFETY: `out` has `columns` values for each row, and the blocks of the tasks are apart.
             unsafe {
-                let out = place.0.add(rows.start * columns + range.start);
-                block(out, columns, left, right, 1.0, later);
+                let values = place.0.add(rows.start * columns + range.start);
+                block(Out { values, stride: columns, scale: 1.0, add: later }, left, right);
             }
         });
     }
@@ -98,7 +124,7 @@ pub fn multiply(out: &mut [f32], stride: usize, left: Matrix<'_>, right: Matrix<
     assert!(columns <= stride && (rows - 1) * stride + columns <= out.len());
     for (left, right, later) in passes(left, right) {
         // SAFETY: the last element written is inside `out` (asserted above).
-        unsafe { block(out.as_mut_ptr(), stride, left, right, scale, add || later) };
+        unsafe { block(Out { values: out.as_mut_ptr(), stride, scale, add: add || later }, left, right) };
     }
 }
 
@@ -116,12 +142,13 @@ pub fn multiply_ready(
 ) {
     let (rows, columns) = (left.rows, right.columns());
     assert!(columns <= stride && (rows - 1) * stride + columns <= out.len());
+    let out = Out { values: out.as_mut_ptr(), stride, scale, add };
     // SAFETY: the last element written is inside `out` (asserted above).
     unsafe {
         match right {
             #[cfg(target_arch = "x86_64")]
-            Right::Panels(right) => panels::multiply(out.as_mut_ptr(), stride, left, right, scale, add),
-            Right::Plain(right) => plain(out.as_mut_ptr(), stride, left, *right, scale, add),
+            Right::Panels(right) => panels::multiply(out, left, right),
+            Right::Plain(right) => plain(out, left, *right),
         }
     }
 }
@@ -166,31 +193,25 @@ thread_local! {
 /// Left by right, on one core.
 ///
 /// # Safety
-/// `out` is good for right's columns every `stride` values, as many times as left has rows.
-unsafe fn block<T: Element>(
-    out: *mut f32,
-    stride: usize,
-    left: Matrix<'_>,
-    right: Matrix<'_, T>,
-    scale: f32,
-    add: bool,
-) {
+/// `out` is good for right's columns in each of left's rows.
+unsafe fn block<T: Element>(out: Out, left: Matrix<'_>, right: Matrix<'_, T>) {
     #[cfg(target_arch = "x86_64")]
     if panels::is_available() {
         PANELS.with_borrow_mut(|panels| {
             panels.pack(right);
             // SAFETY: the caller's.
-            unsafe { panels::multiply(out, stride, left, panels, scale, add) };
+            unsafe { panels::multiply(out, left, panels) };
         });
         return;
     }
     // SAFETY: the caller's.
-    WIDE.with_borrow_mut(|wide| unsafe { plain(out, stride, left, right.widen(wide), scale, add) });
+    WIDE.with_borrow_mut(|wide| unsafe { plain(out, left, right.widen(wide)) });
 }
 
 /// # Safety
 /// As of [`block`].
-unsafe fn plain(out: *mut f32, stride: usize, left: Matrix<'_>, right: Matrix<'_>, scale: f32, add: bool) {
+unsafe fn plain(out: Out, left: Matrix<'_>, right: Matrix<'_>) {
+    let Out { values: out, stride, scale, add } = out;
     assert!(left.columns == right.rows, "{} by {}", left.columns, right.rows);
     // SAFETY: matrices lie inside their slices; `out` is the caller's.
     unsafe {
@@ -254,6 +275,17 @@ mod tests {
     }
 
     #[test]
+    fn tasks_cover_every_element_once() {
+        for (rows, columns) in
+            [(1, 1), (17, 5), (240, 384), (241, 385), (640, 4096), (33, 151_936), (5000, 31)]
+        {
+            assert!(covers(&tasks(rows, columns), rows, columns), "{rows} x {columns}");
+        }
+        let two = [(0..2, 0..3), (1..2, 0..3)];
+        assert!(!covers(&two, 2, 3) && !covers(&two[1..], 2, 3));
+    }
+
+    #[test]
     fn rows_at_multiples_of_two_kibibytes_are_copied_right() {
         let mut rng = StdRng::seed_from_u64(6);
         for (stride, k) in [(512, 512), (1024, 700), (1536, 1008), (1024, 496)] {
@@ -305,7 +337,13 @@ mod tests {
                 let mut out = vec![0.5; n * stride];
                 let wide = &mut Vec::new();
                 // SAFETY: `out` has room for the columns of every row.
-                unsafe { plain(out.as_mut_ptr(), stride, left, short.widen(wide), 0.25, true) };
+                unsafe {
+                    plain(
+                        Out { values: out.as_mut_ptr(), stride, scale: 0.25, add: true },
+                        left,
+                        short.widen(wide),
+                    );
+                }
                 check(&out, stride, left, short, 0.25, 0.5);
                 multiply(&mut out, stride, left, right, 2.0, false);
                 check(&out, stride, left, right, 2.0, 0.0);

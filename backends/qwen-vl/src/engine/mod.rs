@@ -1,12 +1,15 @@
 //! A model as a backend: one thread owns the tensors, answers travel through channels.
 
 mod features;
+mod kept;
 mod memory;
 mod prefix;
+mod sequence;
 mod worker;
 
 use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
+use std::thread::JoinHandle;
 use std::time::Instant;
 
 use futures::FutureExt as _;
@@ -19,10 +22,12 @@ use paravt_suite::message::Message;
 
 pub use memory::MemoryPlan;
 
-use crate::config::Config;
+use crate::config::{Config, Family};
 use crate::error::Error;
+use crate::files;
 use crate::model::Model;
 use crate::ops::{Ops, Precision};
+use crate::positions::PositionRule;
 use crate::prompt::{Prompt, Prompter};
 use crate::sampling::Defaults;
 use crate::weights::Weights;
@@ -32,6 +37,10 @@ use crate::weights::Weights;
 pub struct Options {
     /// Model folder.
     pub folder: PathBuf,
+    /// What records call the model: a name, not a path of the machine.
+    pub name: String,
+    /// What records say about where it computes, e.g. `cuda:0`.
+    pub device: String,
     /// Number type of activations and cache.
     pub precision: Precision,
     /// Bytes that weights and cache may take on the device.
@@ -42,15 +51,47 @@ pub struct Options {
     pub narrow_weights: bool,
     /// Whether keys and values of prompts before are reused for prompts that begin alike.
     pub reuse: bool,
+    /// Batch-invariant: whether an answer depends, to the bit, on its own prompt and request alone. Engines then set
+    /// `reuse` and `batch` so that it holds.
+    pub deterministic: bool,
+    /// Whether what a request leaves open is the model's whole distribution, and not what `generation_config.json`
+    /// says.
+    pub neutral_sampling: bool,
+    /// How Qwen2.5-VL positions are counted.
+    pub positions: PositionRule,
     /// Whether log-probabilities are of the distribution that is sampled from (divided by the
     /// temperature, as policy gradients need them) and not of the model's own.
     pub tempered_logprobs: bool,
 }
 
-/// A loaded model that answers conversations; sequences that are open at the same time decode together.
+impl Options {
+    /// In f32, eight together, within all memory, with prefixes reused; called as its folder is.
+    pub fn new(folder: PathBuf) -> Self {
+        let whole = folder.canonicalize().unwrap_or_else(|_| folder.clone());
+        Self {
+            name: whole.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default(),
+            folder,
+            device: "cpu".to_owned(),
+            precision: Precision::F32,
+            memory: u64::MAX,
+            batch: 8,
+            narrow_weights: false,
+            reuse: true,
+            deterministic: false,
+            neutral_sampling: false,
+            positions: PositionRule::default(),
+            tempered_logprobs: false,
+        }
+    }
+}
+
+/// A loaded model that answers conversations; sequences that are open at the same time decode together. Dropping it
+/// waits for its thread, so that its memory is free afterwards.
 pub struct Engine {
     prompter: Arc<Prompter>,
-    jobs: mpsc::Sender<Job>,
+    /// `None` while it is dropped.
+    jobs: Option<mpsc::Sender<Job>>,
+    thread: Option<JoinHandle<()>>,
     info: BackendInfo,
     plan: MemoryPlan,
     context: usize,
@@ -63,6 +104,13 @@ struct Job {
     reply: oneshot::Sender<Result<Answer, Error>>,
 }
 
+impl Job {
+    /// Most tokens that it may come to.
+    fn end(&self) -> usize {
+        self.prompt.ids.len() + self.generation.max_tokens as usize
+    }
+}
+
 /// What the worker made of it.
 struct Answer {
     ids: Vec<u32>,
@@ -70,6 +118,16 @@ struct Answer {
     stopped: bool,
     /// When the first token was chosen.
     first: Option<Instant>,
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        // Without senders the worker ends, after the step that it is in.
+        self.jobs = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
 }
 
 impl Engine {
@@ -82,36 +140,43 @@ impl Engine {
         options: Options,
         ops: impl FnOnce() -> Result<O, Error> + Send + 'static,
     ) -> Result<Self, Error> {
-        let config = Config::read(&options.folder)?;
+        let mut config = Config::read(&options.folder)?;
+        config.positions = options.positions;
         let prompter = Arc::new(Prompter::read(&options.folder, &config)?);
-        let defaults = Defaults::read(&options.folder)?;
+        let mut defaults = Defaults::read(&options.folder)?;
+        if options.neutral_sampling {
+            defaults = defaults.neutral();
+        }
         let weights = Weights::open(&options.folder)?;
         let plan = MemoryPlan::new(&config, &weights, &options);
         plan.check_weights()?;
-        let info = describe(name, &options, &plan);
+        let mut info = describe(name, &config, &options, &defaults, &plan);
+        info.details.insert("files_sha256".to_owned(), files::digest(&options.folder)?);
         let (jobs, queue) = mpsc::channel();
         let (ready, loaded) = mpsc::channel();
         let context = config.text.max_position_embeddings;
-        std::thread::Builder::new()
+        let room = Arc::clone(&prompter);
+        let thread = std::thread::Builder::new()
             .name("engine".to_owned())
             .spawn(move || {
                 let model = ops().and_then(|ops| Model::load(ops, config, &weights));
+                let digest = weights.digest();
                 drop(weights);
                 match model {
                     Ok(model) => {
-                        let _ = ready.send(Ok(()));
-                        worker::Worker::new(model, defaults, plan.cache_tokens, &options).run(&queue);
+                        let _ = ready.send(Ok(digest));
+                        worker::Worker::new(model, room, defaults, plan.cache_tokens, &options).run(&queue);
                     }
                     Err(error) => {
                         let _ = ready.send(Err(error));
                     }
                 }
             })
-            .map_err(|error| Error::Compute(format!("no thread for the engine: {error}")))?;
-        loaded
-            .recv()
-            .unwrap_or_else(|_| Err(Error::Compute("the engine stopped while loading".to_owned())))?;
-        Ok(Self { prompter, jobs, info, plan, context })
+            .map_err(|error| Error::Compute(format!("cannot start the engine's thread: {error}")))?;
+        let panicked = || Err(Error::Compute("engine thread panicked while loading; see stderr".to_owned()));
+        let digest = loaded.recv().unwrap_or_else(|_| panicked())?;
+        info.details.insert("weights_sha256".to_owned(), digest);
+        Ok(Self { prompter, jobs: Some(jobs), thread: Some(thread), info, plan, context })
     }
 
     /// What weights and cache take.
@@ -160,11 +225,18 @@ impl Engine {
         generation.max_tokens = generation.max_tokens.min((self.context - tokens) as u32);
         self.plan.check_request(tokens, generation.max_tokens as usize)?;
         let (reply, answer) = oneshot::channel();
-        let gone = || Error::Compute("the engine stopped; its thread's last words are on stderr".to_owned());
-        self.jobs.send(Job { prompt, generation, reply }).map_err(|_| gone())?;
+        let gone = || Error::Compute("engine thread panicked; see stderr".to_owned());
+        let stop = generation.stop.clone();
+        let jobs = self.jobs.as_ref().ok_or_else(gone)?;
+        jobs.send(Job { prompt, generation, reply }).map_err(|_| gone())?;
         let answer = answer.await.unwrap_or_else(|_| Err(gone()))?;
+        let mut text = self.prompter.decode(&answer.ids)?;
+        // A stop text is no part of the answer, nor is what its last token adds.
+        if let Some(end) = stop.iter().filter_map(|stop| text.find(stop.as_str())).min() {
+            text.truncate(end);
+        }
         Ok(Completion {
-            text: self.prompter.decode(&answer.ids)?,
+            text,
             finish_reason: Some(if answer.stopped { FinishReason::Stop } else { FinishReason::Length }),
             usage: Some(Usage { prompt_tokens: tokens as u64, completion_tokens: answer.ids.len() as u64 }),
             token_ids: Some(answer.ids),
@@ -204,16 +276,30 @@ impl From<Error> for BackendError {
     }
 }
 
-fn describe(name: &str, options: &Options, plan: &MemoryPlan) -> BackendInfo {
-    let details = [
-        ("dtype", options.precision.as_str().to_owned()),
-        ("weights_bytes", plan.weights.to_string()),
-        ("cache_tokens", plan.cache_tokens.to_string()),
+/// What can change an answer, beside what changes with the machine.
+fn describe(
+    engine: &str,
+    config: &Config,
+    options: &Options,
+    defaults: &Defaults,
+    plan: &MemoryPlan,
+) -> BackendInfo {
+    let switch = |on: bool| if on { "on" } else { "off" }.to_owned();
+    let mut details = vec![
         ("batch", options.batch.to_string()),
+        ("deterministic", switch(options.deterministic)),
+        ("device", options.device.clone()),
+        ("dtype", options.precision.as_str().to_owned()),
+        ("generation_defaults", defaults.to_string()),
+        ("prefix_reuse", switch(options.reuse)),
+        ("weights_bytes", plan.weights.to_string()),
     ];
+    if config.family == Family::Qwen25 {
+        details.push(("positions", options.positions.as_str().to_owned()));
+    }
     BackendInfo {
-        name: name.to_owned(),
-        model: options.folder.display().to_string(),
+        name: engine.to_owned(),
+        model: options.name.clone(),
         details: details.into_iter().map(|(key, value)| (key.to_owned(), value)).collect(),
     }
 }

@@ -6,7 +6,7 @@
 mod text;
 mod vision;
 
-pub use text::{KvCache, Rows, Text};
+pub use text::{BLOCK, KvCache, Rows, Text};
 pub use vision::{Features, Vision};
 
 use crate::config::Config;
@@ -30,10 +30,11 @@ impl<O: Ops> Model<O> {
     /// Takes every weight from the checkpoint.
     ///
     /// # Errors
-    /// A tensor that is missing or has another shape.
+    /// A tensor that is missing, of another shape, not finite, or left over.
     pub fn load(ops: O, config: Config, weights: &Weights) -> Result<Self, Error> {
         let text = Text::load(&ops, &config, weights)?;
         let vision = Vision::load(&ops, &config, weights)?;
+        weights.check_all_taken(config.tied)?;
         Ok(Self { ops, config, text, vision })
     }
 }
@@ -64,7 +65,7 @@ impl<'a, O: Ops> Loader<'a, O> {
 
     /// A tensor in another shape than it is published in.
     fn take(&self, name: &str, published: &[usize], shape: &[usize]) -> Result<O::Tensor, Error> {
-        let view = self.weights.get(name, published)?;
+        let view = self.weights.take(name, published)?;
         let tensor = self.ops.weight(&view, shape)?;
         self.weights.release(&view);
         Ok(tensor)

@@ -37,6 +37,9 @@ pub struct KvCache<T> {
     capacity: usize,
 }
 
+/// Tokens by which a cache grows.
+pub const BLOCK: usize = 256;
+
 /// New tokens of one sequence.
 pub struct Rows<'a, T> {
     /// Token ids; those of visual tokens are replaced by features.
@@ -113,13 +116,38 @@ impl<T: Clone> KvCache<T> {
         Ok(Self { layers: layers.collect::<Result<_, Error>>()?, length: length.min(self.length), capacity })
     }
 
-    /// Makes room for `rows` more in every layer.
-    fn reserve<O: Ops<Tensor = T>>(&mut self, ops: &O, rows: usize) -> Result<(), Error> {
-        if self.length + rows > self.capacity {
-            let capacity = (self.length + rows).max(self.capacity * 2);
-            *self = self.copy(ops, self.length, capacity)?;
+    /// Changes the room, in place of what was there, layer by layer: of one layer alone there are two at a time.
+    ///
+    /// # Errors
+    /// No memory; layers up to that one have the new room, and nothing is lost.
+    ///
+    /// # Panics
+    /// Less room than tokens held.
+    pub fn resize<O: Ops<Tensor = T>>(&mut self, ops: &O, capacity: usize) -> Result<(), Error> {
+        assert!(self.length <= capacity, "{} tokens, room for {capacity}", self.length);
+        if capacity == self.capacity {
+            return Ok(());
         }
+        // Until all layers are changed, only what every layer has room for counts.
+        self.capacity = self.capacity.min(capacity);
+        for (keys, values) in &mut self.layers {
+            for tensor in [keys, values] {
+                let shape = ops.shape(tensor);
+                let buffer = ops.buffer([capacity, shape[1], shape[2]])?;
+                if self.length > 0 {
+                    ops.write(&buffer, 0, &ops.narrow(tensor, 0, 0, self.length)?)?;
+                }
+                *tensor = buffer;
+            }
+        }
+        self.capacity = capacity;
         Ok(())
+    }
+
+    /// Makes room for `rows` more in every layer, a block at a time.
+    fn reserve<O: Ops<Tensor = T>>(&mut self, ops: &O, rows: usize) -> Result<(), Error> {
+        let needed = self.length + rows;
+        if needed > self.capacity { self.resize(ops, needed.next_multiple_of(BLOCK)) } else { Ok(()) }
     }
 
     /// Adds rows to one layer and gives all keys and values of it.

@@ -129,13 +129,10 @@ pub fn train(
     let reference =
         (config.objective.kl_coef != 0.0).then(|| Learner::load(base, &task.compute)).transpose()?;
     let options = Options {
-        folder: learner.folder().to_owned(),
         precision: task.compute.precision,
-        memory: u64::MAX,
         batch: config.prompts_per_step * config.rollout.group_size,
-        narrow_weights: false,
-        reuse: false,
         tempered_logprobs: true,
+        ..Options::new(learner.folder().to_owned())
     };
     let roller = Roller {
         engine: Arc::new(start_shared(options, task.compute.clone(), Arc::clone(learner.parameters()))?),

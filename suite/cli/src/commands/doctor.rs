@@ -37,6 +37,7 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
             json!({
                 "ordinal": gpu.ordinal, "name": gpu.name, "memory": gpu.memory, "free": gpu.free,
                 "compute_capability": format!("{}.{}", gpu.capability.0, gpu.capability.1), "bf16": gpu.has_bf16(),
+                "mig": gpu.mig,
             })
         };
         let description = json!({
@@ -95,8 +96,9 @@ fn cuda_lines(cuda: &Result<Cuda, String>) -> Vec<String> {
     lines.extend(cuda.gpus.iter().map(|gpu| {
         let (major, minor) = gpu.capability;
         let bf16 = if gpu.has_bf16() { "" } else { ", no bf16" };
+        let mig = if gpu.mig { ", MIG on: memory is of the whole GPU" } else { "" };
         format!(
-            "GPU {}      {}, {} of {} free, compute capability {major}.{minor}{bf16}",
+            "GPU {}      {}, {} of {} free, compute capability {major}.{minor}{bf16}{mig}",
             gpu.ordinal,
             gpu.name,
             gib(gpu.free),
@@ -116,7 +118,14 @@ mod tests {
 
     #[test]
     fn a_gpu_is_one_line() {
-        let gpu = Gpu { ordinal: 0, name: "X1".into(), capability: (7, 5), memory: 16 << 30, free: 8 << 30 };
+        let gpu = Gpu {
+            ordinal: 0,
+            name: "X1".into(),
+            capability: (7, 5),
+            memory: 16 << 30,
+            free: 8 << 30,
+            mig: false,
+        };
         let cuda = Ok(Cuda { version: (12, 4), driver: Some("550.1".into()), gpus: vec![gpu] });
         assert_eq!(
             cuda_lines(&cuda),

@@ -1,6 +1,9 @@
 //! Chat templates: Jinja2 as `apply_chat_template` of transformers runs it.
 
+mod limits;
+
 use std::path::Path;
+use std::sync::Arc;
 
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Kwargs, Serde, Value as Any};
@@ -9,11 +12,11 @@ use paravt_suite::python::{dumps, loads};
 use serde_json::Value;
 
 use crate::error::Error;
-use crate::processor::read_json;
+use crate::files::{read_json, read_text};
 
-/// A model's chat template.
+/// A model's chat template. It is a program that comes with the model's files: what it may use is bounded.
 pub struct ChatTemplate {
-    environment: Environment<'static>,
+    environment: Arc<Environment<'static>>,
     special: serde_json::Map<String, Value>,
 }
 
@@ -23,15 +26,15 @@ impl ChatTemplate {
     /// Reads `chat_template.jinja`, `chat_template.json` or the one in `tokenizer_config.json`.
     ///
     /// # Errors
-    /// No template, or one that does not parse.
+    /// No template, one that does not parse, or one of more than 128 KiB.
     pub fn read(folder: &Path) -> Result<Self, Error> {
         let config_path = folder.join("tokenizer_config.json");
-        let config = if config_path.is_file() { read_json(&config_path)? } else { Value::Null };
+        let config = if config_path.exists() { read_json(&config_path)? } else { Value::Null };
         let (jinja, old) = (folder.join("chat_template.jinja"), folder.join("chat_template.json"));
-        let (path, source) = if jinja.is_file() {
-            let text = std::fs::read_to_string(&jinja).map_err(|error| Error::file(&jinja, error))?;
+        let (path, source) = if jinja.exists() {
+            let text = read_text(&jinja)?;
             (jinja, Some(text))
-        } else if old.is_file() {
+        } else if old.exists() {
             let text = read_json(&old)?["chat_template"].as_str().map(str::to_owned);
             (old, text)
         } else {
@@ -39,7 +42,17 @@ impl ChatTemplate {
             (config_path, text)
         };
         let source = source.ok_or_else(|| Error::file(&path, "no chat template in it, nor beside it"))?;
-        Self::parse(source, special_tokens(&config)).map_err(|error| Error::file(&path, format!("{error:#}")))
+        if source.len() > limits::SOURCE {
+            let limit = limits::SOURCE >> 10;
+            return Err(Error::file(
+                &path,
+                format!("a chat template of more than {limit} KiB is not supported"),
+            ));
+        }
+        let special = special_tokens(&config);
+        let parsed =
+            limits::apart(move || Self::parse(source, special).map_err(|error| format!("{error:#}")));
+        parsed.and_then(|parsed| parsed).map_err(|message| Error::file(&path, message))
     }
 
     fn parse(source: String, special: serde_json::Map<String, Value>) -> Result<Self, minijinja::Error> {
@@ -47,13 +60,13 @@ impl ChatTemplate {
         // A file's last line break belongs to the file, not to the prompt: none is kept, as by default.
         let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build()?;
         environment.set_syntax(syntax);
-        environment.set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
+        limits::install(&mut environment);
         environment.add_filter("tojson", to_json);
         environment.add_function("raise_exception", |message: String| -> Result<Any, minijinja::Error> {
             Err(minijinja::Error::new(ErrorKind::InvalidOperation, message))
         });
         environment.add_template_owned(NAME, source)?;
-        Ok(Self { environment, special })
+        Ok(Self { environment: Arc::new(environment), special })
     }
 
     /// The prompt of a conversation: `messages` as chat-completion JSON, media parts as `{"type": "image"}`.
@@ -94,13 +107,22 @@ impl ChatTemplate {
     }
 
     fn fill(&self, messages: &Value, tools: Option<&Value>, asks: bool) -> Result<String, Error> {
-        let fail = |error: minijinja::Error| Error::Prompt(format!("chat template: {error:#}"));
-        let template = self.environment.get_template(NAME).map_err(fail)?;
-        let special = Any::from(Serde(&self.special));
-        let values = context! {
-            messages => Serde(messages), tools => tools.map(Serde), add_generation_prompt => asks, ..special
-        };
-        template.render(values).map_err(fail)
+        let parts = |message: &Value| 1 + message["content"].as_array().map_or(0, Vec::len) as u64;
+        let fuel = messages.as_array().into_iter().flatten().map(parts).sum::<u64>() * limits::FUEL_PER_PART;
+        let mut environment = Environment::clone(&self.environment);
+        environment.set_fuel(Some(limits::FUEL + fuel));
+        let (messages, tools, special) = (messages.clone(), tools.cloned(), self.special.clone());
+        let rendered = limits::apart(move || {
+            let mut text = limits::Text::default();
+            let special = Any::from(Serde(&special));
+            let values = context! {
+                messages => Serde(&messages), tools => tools.as_ref().map(Serde), add_generation_prompt => asks, ..special
+            };
+            let template = environment.get_template(NAME).map_err(|error| format!("{error:#}"))?;
+            template.render_captured_to(values, &mut text).map_err(|error| format!("{error:#}"))?;
+            String::from_utf8(text.0).map_err(|error| error.to_string())
+        });
+        rendered.and_then(|text| text).map_err(|message| Error::Prompt(format!("chat template: {message}")))
     }
 }
 
@@ -136,6 +158,7 @@ fn to_json(value: &Any, options: Kwargs) -> Result<String, minijinja::Error> {
     let _: Option<bool> = options.get("ensure_ascii")?;
     options.assert_all_used()?;
     if let Some(indent) = indent {
+        limits::check_width(indent)?;
         let value = serde_json::to_value(value).map_err(|error| fail(error.to_string()))?;
         let pad = vec![b' '; indent];
         let mut out = Vec::new();

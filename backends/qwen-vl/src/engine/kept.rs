@@ -1,0 +1,49 @@
+//! Caches of ended conversations, for prompts that begin as they did.
+
+use std::collections::VecDeque;
+
+use super::prefix::History;
+use crate::model::KvCache;
+
+/// Most finished sequences that are kept.
+const MOST: usize = 32;
+
+/// Finished sequences, last used last.
+pub struct Kept<T>(VecDeque<(History, KvCache<T>)>);
+
+impl<T> Default for Kept<T> {
+    fn default() -> Self {
+        Self(VecDeque::new())
+    }
+}
+
+impl<T: Clone> Kept<T> {
+    /// Adds one; the oldest goes where there are too many.
+    pub fn push(&mut self, history: History, cache: KvCache<T>) {
+        if self.0.len() == MOST {
+            self.0.pop_front();
+        }
+        self.0.push_back((history, cache));
+    }
+
+    /// Tokens that all of them have room for.
+    pub fn tokens(&self) -> usize {
+        self.0.iter().map(|(_, cache)| cache.capacity()).sum()
+    }
+
+    /// Drops the oldest until at most so many tokens are left.
+    pub fn shrink(&mut self, tokens: usize) {
+        while self.tokens() > tokens && self.0.pop_front().is_some() {}
+    }
+
+    /// Tokens that the best one shares with the start of a history, at most `limit`, and its place.
+    pub fn longest(&self, history: &History, limit: usize) -> Option<(usize, usize)> {
+        let shared = |place: usize| history.common(&self.0[place].0, limit);
+        (0..self.0.len()).map(|place| (shared(place), place)).filter(|(length, _)| *length > 0).max()
+    }
+
+    /// Takes one out.
+    pub fn take(&mut self, place: usize) -> Option<(History, KvCache<T>)> {
+        self.0.remove(place)
+    }
+}

@@ -1,0 +1,228 @@
+//! One conversation that is being answered.
+
+use std::time::Instant;
+
+use futures::channel::oneshot;
+
+use super::features::Upcoming;
+use super::prefix::History;
+use super::{Answer, Job};
+use crate::error::Error;
+use crate::model::{KvCache, Model, Rows};
+use crate::ops::Ops;
+use crate::prompt::{Prompt, Prompter};
+use crate::sampling::{Defaults, Sampler, log_probability};
+
+/// Prompt tokens of one pass: bounds activations, whatever the prompt's length.
+const PASS_TOKENS: usize = 640;
+
+/// A prompt that is read, then an answer that grows.
+pub struct Sequence<T> {
+    pub history: History,
+    pub cache: KvCache<T>,
+    pub next_position: u32,
+    pub sampler: Sampler,
+    pub generated: Vec<u32>,
+    logprobs: Option<Vec<f32>>,
+    /// What logits are divided by before their log-probabilities are taken.
+    temperature: f32,
+    max_tokens: usize,
+    stop: Vec<String>,
+    stopped: bool,
+    /// When the first token was chosen.
+    first: Option<Instant>,
+    /// What is left of the prompt; `None` once all of it is read.
+    pub reading: Option<Reading<T>>,
+    pub reply: oneshot::Sender<Result<Answer, Error>>,
+    /// The request, for another try.
+    generation: paravt_suite::backend::Generation,
+}
+
+/// A prompt between its passes.
+pub struct Reading<T> {
+    prompt: Prompt,
+    /// Set with the first pass.
+    state: Option<State<T>>,
+}
+
+struct State<T> {
+    /// Places of visual tokens.
+    visual: Vec<usize>,
+    features: Upcoming<T>,
+    /// First token that is not read.
+    start: usize,
+    /// Tokens of a pass.
+    step: usize,
+}
+
+/// A chosen token.
+pub struct Choice {
+    id: u32,
+    logprob: Option<f32>,
+}
+
+impl<T: Clone> Sequence<T> {
+    /// # Errors
+    /// The request, handed back, with a sampling parameter that is outside of its range.
+    pub fn new(job: Job, defaults: &Defaults, tempered: bool) -> Result<Self, (Job, Error)> {
+        let sampler = match Sampler::new(&job.generation, defaults) {
+            Ok(sampler) => sampler,
+            Err(error) => return Err((job, error)),
+        };
+        let Job { prompt, generation, reply } = job;
+        Ok(Self {
+            history: History::of(&prompt),
+            cache: KvCache::default(),
+            next_position: prompt.next_position,
+            sampler,
+            generated: Vec::new(),
+            logprobs: generation.logprobs.then(Vec::new),
+            temperature: match generation.temperature as f32 {
+                temperature if tempered && temperature > 0.0 => temperature,
+                _ => 1.0,
+            },
+            max_tokens: generation.max_tokens as usize,
+            stop: generation.stop.clone(),
+            stopped: false,
+            first: None,
+            reading: Some(Reading { prompt, state: None }),
+            reply,
+            generation,
+        })
+    }
+
+    /// The request as it came, of a sequence that has answered nothing yet.
+    pub fn into_job(self) -> Option<Job> {
+        let prompt = self.reading?.prompt;
+        Some(Job { prompt, generation: self.generation, reply: self.reply })
+    }
+
+    /// Whether the first pass is still to come.
+    pub fn is_fresh(&self) -> bool {
+        self.reading.as_ref().is_some_and(|reading| reading.state.is_none())
+    }
+
+    pub fn ended(&self) -> bool {
+        self.stopped || self.generated.len() >= self.max_tokens
+    }
+
+    /// Most tokens that it may come to.
+    pub fn end(&self) -> usize {
+        self.history.ids.len() + self.max_tokens - self.generated.len()
+    }
+
+    /// What a token is chosen with; of this sequence alone.
+    pub fn chooser(&mut self) -> Chooser<'_> {
+        Chooser {
+            sampler: &mut self.sampler,
+            seen: &self.history.ids,
+            temperature: self.temperature,
+            logprob: self.logprobs.is_some(),
+            prompt: self.history.ids.len() - self.generated.len(),
+            step: self.generated.len() + 1,
+        }
+    }
+
+    /// Adds a token to the answer.
+    pub fn push(&mut self, Choice { id, logprob }: Choice, defaults: &Defaults, prompter: &Prompter) {
+        self.first.get_or_insert_with(Instant::now);
+        if let (Some(logprobs), Some(logprob)) = (&mut self.logprobs, logprob) {
+            logprobs.push(logprob);
+        }
+        self.generated.push(id);
+        self.history.ids.push(id);
+        self.stopped = defaults.stop.contains(&id) || self.stops_here(prompter);
+    }
+
+    /// Whether the end of the answer holds a stop text. A token is at least one byte of text, unless it is special.
+    fn stops_here(&self, prompter: &Prompter) -> bool {
+        let Some(longest) = self.stop.iter().map(String::len).max() else { return false };
+        let start = self.generated.len().saturating_sub(longest + 8);
+        let text = prompter.decode(&self.generated[start..]).unwrap_or_default();
+        self.stop.iter().any(|stop| text.contains(stop))
+    }
+
+    pub fn answer(self) {
+        let Self { generated: ids, logprobs, stopped, first, reply, .. } = self;
+        let _ = reply.send(Ok(Answer { ids, logprobs, stopped, first }));
+    }
+
+    /// Reads the next tokens of the prompt, after those that the cache holds; logits after the last one.
+    ///
+    /// # Errors
+    /// Tensor arithmetic, e.g. no memory.
+    pub fn pass<O: Ops<Tensor = T>>(&mut self, model: &Model<O>) -> Result<Option<Vec<f32>>, Error> {
+        let Some(Reading { prompt, state }) = &mut self.reading else { return Ok(None) };
+        let state = match state {
+            Some(state) => state,
+            None => state.insert(State::new(model, prompt, self.cache.len())?),
+        };
+        let end = (state.start + state.step).min(prompt.ids.len());
+        let later = state.visual.split_off(state.visual.partition_point(|place| *place < end));
+        let places: Vec<u32> = state.visual.iter().map(|place| (place - state.start) as u32).collect();
+        let features = state.features.take(model, places.len())?;
+        let rows = Rows {
+            ids: &prompt.ids[state.start..end],
+            positions: &prompt.positions[state.start..end],
+            visual: &places,
+            features: features.as_ref(),
+            cache: Some(&mut self.cache),
+            last_only: true,
+        };
+        let hidden = model.hidden(&mut [rows])?;
+        (state.visual, state.start) = (later, end);
+        if end < prompt.ids.len() {
+            return Ok(None);
+        }
+        let last = model.ops.shape(&hidden)[0] - 1;
+        let logits = model.logits(&model.ops.narrow(&hidden, 0, last, 1)?)?;
+        let logits = model.ops.download(&logits)?;
+        self.reading = None;
+        Ok(Some(logits))
+    }
+}
+
+impl<T: Clone> State<T> {
+    /// Of a prompt whose first `held` tokens are in the cache.
+    fn new<O: Ops<Tensor = T>>(model: &Model<O>, prompt: &Prompt, held: usize) -> Result<Self, Error> {
+        let left = prompt.ids.len().checked_sub(held).filter(|left| *left > 0);
+        let left = left.ok_or_else(|| Error::Prompt("the prompt is empty".to_owned()))?;
+        let runs = prompt.media.iter().flat_map(|medium| &medium.runs);
+        let mut visual: Vec<usize> = runs.flat_map(|&(start, length)| start..start + length).collect();
+        let visual = visual.split_off(visual.partition_point(|place| *place < held));
+        let tokens: usize = prompt.media.iter().flat_map(|medium| &medium.runs).map(|run| run.1).sum();
+        let features = Upcoming::new(model, prompt.media.clone(), tokens - visual.len())?;
+        // Of about one length: a short last pass would read all weights for a few rows.
+        let step = left.div_ceil(left.div_ceil(PASS_TOKENS));
+        Ok(Self { visual, features, start: held, step })
+    }
+}
+
+/// See [`Sequence::chooser`].
+pub struct Chooser<'a> {
+    sampler: &'a mut Sampler,
+    seen: &'a [u32],
+    temperature: f32,
+    logprob: bool,
+    prompt: usize,
+    step: usize,
+}
+
+impl Chooser<'_> {
+    /// # Errors
+    /// Logits that are NaN or infinite.
+    pub fn choose(self, logits: &[f32]) -> Result<Choice, Error> {
+        let Self { sampler, seen, temperature, logprob, prompt, step } = self;
+        let mut choose = || {
+            let id = sampler.next(logits, seen)?;
+            let logprob = logprob.then(|| log_probability(logits, id, temperature)).transpose()?;
+            Ok(Choice { id, logprob })
+        };
+        choose().map_err(|error: Error| {
+            Error::Compute(format!(
+                "token {step} of the answer to a prompt of {prompt} tokens: {error}; the weights are damaged, or \
+                 overflow in this --dtype"
+            ))
+        })
+    }
+}

@@ -99,6 +99,17 @@ fn wrap(result: std::result::Result<Tensor, TchError>) -> Result<Handle> {
     result.map(Handle).map_err(fail)
 }
 
+/// A tensor that may be written over while `other` is read: a copy where both are the same elements. libtorch itself
+/// refuses those that overlap in part.
+fn apart(x: Handle, other: &Handle) -> Result<Handle> {
+    if !x.0.f_is_set_to(&other.0).map_err(fail)? {
+        return Ok(x);
+    }
+    let mut copy = x.0.f_zeros_like().map_err(fail)?;
+    copy.f_copy_(&x.0).map_err(fail)?;
+    Ok(Handle(copy))
+}
+
 fn sizes(shape: &[usize]) -> Vec<i64> {
     shape.iter().map(|&size| size as i64).collect()
 }
@@ -191,15 +202,18 @@ impl Ops for TorchOps {
         })
     }
 
-    fn gated(&self, mut gate: Handle, up: &Handle) -> Result<Handle> {
+    fn gated(&self, gate: Handle, up: &Handle) -> Result<Handle> {
+        let mut gate = apart(gate, up)?;
         wrap(gate.0.f_silu_().and_then(|mut gate| gate.f_mul_(&up.0)))
     }
 
-    fn add(&self, mut x: Handle, y: &Handle) -> Result<Handle> {
+    fn add(&self, x: Handle, y: &Handle) -> Result<Handle> {
+        let mut x = apart(x, y)?;
         wrap(x.0.f_add_(&y.0))
     }
 
-    fn add_rows(&self, mut x: Handle, places: &[u32], values: &Handle) -> Result<Handle> {
+    fn add_rows(&self, x: Handle, places: &[u32], values: &Handle) -> Result<Handle> {
+        let mut x = apart(x, values)?;
         wrap(x.0.f_index_add_(0, &self.ids(places)?, &values.0))
     }
 

@@ -10,6 +10,8 @@ use super::matrix::Element;
 const LANES: usize = 64;
 /// Rows of the matrix that a task takes.
 const TASK_ROWS: usize = 32;
+/// Results that a task puts in order.
+const TURNED: usize = 1 << 14;
 
 /// x (n, k) by w (out, k) transposed: (n, out).
 pub fn few_rows_f32(x: &[f32], w: &[f32], k: usize, out: usize) -> Vec<f32> {
@@ -39,12 +41,14 @@ fn few_rows<W: Element>(
     if n == 1 {
         return products;
     }
+    // A task writes a part of one row.
     let mut turned = vec![0.0; out * n];
-    for (row, products) in products.chunks(n).enumerate() {
-        for (token, product) in products.iter().enumerate() {
-            turned[token * out + row] = *product;
-        }
-    }
+    turned.par_chunks_mut(out).enumerate().for_each(|(token, row)| {
+        row.par_chunks_mut(TURNED).enumerate().for_each(|(part, row)| {
+            let products = products[part * TURNED * n + token..].iter().step_by(n);
+            row.iter_mut().zip(products).for_each(|(value, product)| *value = *product);
+        });
+    });
     turned
 }
 

@@ -1,0 +1,240 @@
+//! Model folders that are made to hang, to take all memory or to read other files: each ends in an error that names
+//! the file.
+#![allow(clippy::unwrap_used)]
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use paravt_qwen_vl::chat::ChatTemplate;
+use paravt_qwen_vl::config::{Config, Family};
+use paravt_qwen_vl::processor::{Pixels, Processor};
+use paravt_qwen_vl::prompt::Prompter;
+use paravt_qwen_vl::weights::Weights;
+use serde_json::{Value, json};
+
+fn template(source: &str) -> Result<String, String> {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("chat_template.jinja"), source).unwrap();
+    let template = ChatTemplate::read(folder.path()).map_err(|error| error.to_string())?;
+    let messages = json!([{"role": "user", "content": "hello"}]);
+    template.render(&messages, None).map_err(|error| error.to_string())
+}
+
+#[test]
+fn templates_that_never_end_or_grow_without_bound_are_errors() {
+    let deep = |open: &str, middle: &str, close: &str, count: usize| {
+        format!("{{{{ {}{middle}{} }}}}", open.repeat(count), close.repeat(count))
+    };
+    let nines = "9999999999";
+    for source in [
+        "{% for a in range(99999) %}{% for b in range(99999) %}{% for c in range(99999) %}{% endfor %}{% endfor %}\
+         {% endfor %}"
+            .to_owned(),
+        "{% macro f(n) %}{{ f(n) }}{{ f(n) }}{% endmacro %}{{ f(1) }}".to_owned(),
+        "{% for a in range(99999) %}{{ 'a' * 100000 }}{% endfor %}".to_owned(),
+        "{% set x %}{% for a in range(99999) %}{{ 'a' * 100000 }}{% endfor %}{% endset %}{{ x | length }}".to_owned(),
+        format!("{{{{ 'a\\nb' | indent({nines}) }}}}"),
+        format!("{{{{ 'a\\nb' | indent(width={nines}) }}}}"),
+        format!("{{{{ messages | tojson(indent={nines}) }}}}"),
+        format!("{{{{ 'a' * {nines} }}}}"),
+        format!("{{{{ '%{nines}d' | format(1) }}}}"),
+        format!("{{{{ '%*d' | format({nines}, 1) }}}}"),
+        format!("{{{{ '{{:>{nines}}}'.format(1) }}}}"),
+        format!("{{{{ '{{:{{}}}}'.format(1, {nines}) }}}}"),
+        "{% set ns = namespace(x='aaaaaaaa') %}{% for i in range(40) %}{% set ns.x = ns.x | replace('a', 'aaaa') %}\
+         {% endfor %}"
+            .to_owned(),
+        "{% set ns = namespace(x='aaaaaaaa') %}{% for i in range(40) %}{% set ns.x = ns.x.replace('a', 'aaaa') %}\
+         {% endfor %}"
+            .to_owned(),
+        "{% set ns = namespace(x='aaaaaaaa') %}{% for i in range(40) %}{% set ns.x = [ns.x, ns.x] | join(ns.x) %}\
+         {% endfor %}"
+            .to_owned(),
+        "{% set ns = namespace(x='aaaaaaaa') %}{% for i in range(40) %}{% set ns.x = ns.x.join([ns.x, ns.x]) %}\
+         {% endfor %}"
+            .to_owned(),
+        // Too long; what fits is parsed on a stack that is large enough.
+        deep("not ", "1", "", 200_000),
+    ] {
+        let start = Instant::now();
+        let error = template(&source).expect_err(&source[..source.len().min(80)]);
+        assert!(start.elapsed() < Duration::from_secs(50) && error.contains("chat template"), "{error}");
+    }
+    // As deep as the limit of length allows: an answer or an error, and no overflow of the stack.
+    for source in [
+        deep("not ", "1", "", 30_000),
+        deep("-", "1", "", 60_000),
+        deep("(", "1", ")", 30_000),
+        deep("[", "1", "]", 30_000),
+        format!("{{{{ 1{} }}}}", "+1".repeat(60_000)),
+        format!("{{{{ messages{} }}}}", ".a".repeat(60_000)),
+        "{% set ns = namespace(x=[]) %}{% for i in range(90000) %}{% set ns.x = [ns.x] %}{% endfor %}fine"
+            .to_owned(),
+    ] {
+        let _ = template(&source);
+    }
+    // An ordinary one is as it was.
+    assert_eq!(template("{% for m in messages %}{{ m.content | indent(2) }}{% endfor %}").unwrap(), "hello");
+}
+
+#[test]
+fn a_long_conversation_has_fuel_in_proportion() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = "{% for m in messages %}{% for part in m.content %}{% if part.type == 'image' %}<i>{% else %}\
+                  {{ part.text | trim }}{% endif %}{% endfor %}{% endfor %}";
+    std::fs::write(folder.path().join("chat_template.jinja"), source).unwrap();
+    let template = ChatTemplate::read(folder.path()).unwrap();
+    let parts: Vec<Value> =
+        (0..4_000)
+            .map(|number| {
+                if number % 2 == 0 {
+                    json!({"type": "image"})
+                } else {
+                    json!({"type": "text", "text": " a "})
+                }
+            })
+            .collect();
+    let messages: Vec<Value> = (0..50).map(|_| json!({"role": "user", "content": parts})).collect();
+    assert_eq!(template.render(&json!(messages), None).unwrap(), "<i>a".repeat(100_000));
+}
+
+#[cfg(unix)]
+#[test]
+fn pipes_in_the_place_of_files_are_refused_and_not_waited_for() {
+    let (done, finished) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let folder = tempfile::tempdir().unwrap();
+        for name in [
+            "config.json",
+            "tokenizer.json",
+            "chat_template.jinja",
+            "model.safetensors",
+            "preprocessor_config.json",
+        ] {
+            let made = std::process::Command::new("mkfifo").arg(folder.path().join(name)).status().unwrap();
+            assert!(made.success());
+        }
+        let vision = serde_json::from_value(vision()).unwrap();
+        let errors = [
+            Config::read(folder.path()).err().unwrap().to_string(),
+            ChatTemplate::read(folder.path()).err().unwrap().to_string(),
+            Weights::open(folder.path()).err().unwrap().to_string(),
+            Processor::read(folder.path(), Family::Qwen3, &vision).err().unwrap().to_string(),
+        ];
+        done.send(errors).unwrap();
+    });
+    let errors = finished.recv_timeout(Duration::from_secs(30)).expect("no waiting for a pipe");
+    assert!(errors.iter().all(|error| error.contains("not a regular file")), "{errors:?}");
+}
+
+#[test]
+fn an_index_names_files_of_its_own_folder_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["../outside.safetensors", "/etc/passwd", "a/b.safetensors", "..", "", "./x/../y"] {
+        let index = json!({"weight_map": {"one": "model.safetensors", "two": name}});
+        std::fs::write(folder.path().join("model.safetensors.index.json"), index.to_string()).unwrap();
+        let error = Weights::open(folder.path()).err().unwrap().to_string();
+        assert!(error.contains("`two`") && error.contains("index.json"), "{name}: {error}");
+    }
+}
+
+fn vision() -> Value {
+    json!({"depth": 2, "hidden_size": 32, "intermediate_size": 48, "num_heads": 2, "patch_size": 16,
+        "out_hidden_size": 64, "num_position_embeddings": 16})
+}
+
+fn processor(json: &Value) -> Result<Processor, String> {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("preprocessor_config.json"), json.to_string()).unwrap();
+    let vision = serde_json::from_value(vision()).unwrap();
+    Processor::read(folder.path(), Family::Qwen3, &vision).map_err(|error| error.to_string())
+}
+
+#[test]
+fn preprocessors_whose_pixels_would_be_infinite_or_too_many_are_refused() {
+    for (key, value) in [
+        ("image_std", json!([0.5, 0.0, 0.5])),
+        ("image_std", json!([0.5, -1.0, 0.5])),
+        ("image_std", json!([0.5, 1e300, 0.5])),
+        ("image_std", json!("half")),
+        ("image_mean", json!([0.5, null, 0.5])),
+        ("image_mean", json!([0.5, 0.5])),
+        ("image_mean", json!([1e39, 0, 0])),
+        ("size", json!({"shortest_edge": 1_000_000_000_000u64, "longest_edge": 1_000_000_000_000u64})),
+        ("size", json!({"shortest_edge": -1, "longest_edge": 100})),
+        ("min_pixels", json!(1e12)),
+        ("max_pixels", json!("many")),
+        ("fps", json!(0)),
+        ("max_frames", json!(1e9)),
+    ] {
+        let error = processor(&json!({key: value})).expect_err(key);
+        let key = if key == "size" { "edge" } else { key };
+        assert!(error.contains(key) && error.contains("preprocessor_config.json"), "{error}");
+    }
+    // Allowed for each frame, too much for all of them.
+    let found =
+        processor(&json!({"size": {"shortest_edge": 400_000_000, "longest_edge": 400_000_000}})).unwrap();
+    let pixels = Pixels { width: 32, height: 32, rgb: vec![0; 32 * 32 * 3] };
+    assert!(found.image.image(&pixels).unwrap_err().contains("more than"), "two frames of an image");
+}
+
+/// A tokenizer of single bytes with this normalizer.
+fn prompter(folder: &Path, normalizer: &Value) -> Result<(), String> {
+    let tokenizer = json!({"version": "1.0", "truncation": null, "padding": null, "added_tokens": [],
+        "normalizer": normalizer, "pre_tokenizer": null, "post_processor": null, "decoder": null,
+        "model": {"type": "BPE", "vocab": {"a": 0, "b": 1}, "merges": []}});
+    std::fs::write(folder.join("tokenizer.json"), tokenizer.to_string()).unwrap();
+    std::fs::write(folder.join("chat_template.jinja"), "hello").unwrap();
+    std::fs::write(folder.join("preprocessor_config.json"), "{}").unwrap();
+    let config = json!({"model_type": "qwen3_vl", "vocab_size": 2, "hidden_size": 8, "intermediate_size": 8,
+        "num_hidden_layers": 1, "num_attention_heads": 1, "num_key_value_heads": 1, "rms_norm_eps": 1e-6,
+        "rope_theta": 1e4, "image_token_id": 0, "video_token_id": 1, "vision_config": vision()});
+    std::fs::write(folder.join("config.json"), config.to_string()).unwrap();
+    let config = Config::read(folder).map_err(|error| error.to_string())?;
+    Prompter::read(folder, &config).map(drop).map_err(|error| error.to_string())
+}
+
+#[test]
+fn normalizers_that_multiply_the_text_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let replace = |content: &str| json!({"type": "Replace", "pattern": {"String": "a"}, "content": content});
+    let bomb = json!({"type": "Sequence", "normalizers": vec![replace("aa"); 40]});
+    let error = prompter(folder.path(), &bomb).unwrap_err();
+    assert!(error.contains("normalizer") && error.contains("tokenizer.json"), "{error}");
+    let nested = json!({"type": "Sequence", "normalizers": [bomb]});
+    assert!(prompter(folder.path(), &nested).is_err());
+    assert!(prompter(folder.path(), &replace(&"a".repeat(1_000_000))).is_err());
+    // Those of published tokenizers.
+    prompter(folder.path(), &json!({"type": "NFC"})).unwrap();
+    let ordinary =
+        json!({"type": "Sequence", "normalizers": [{"type": "Prepend", "prepend": "▁"}, replace("▁")]});
+    prompter(folder.path(), &ordinary).unwrap();
+}
+
+#[test]
+fn sizes_of_nothing_and_constants_that_are_not_finite_are_refused_by_key() {
+    let folder = tempfile::tempdir().unwrap();
+    prompter(folder.path(), &Value::Null).unwrap();
+    let path = folder.path().join("config.json");
+    let whole: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    for (key, value) in [
+        ("num_hidden_layers", json!(0)),
+        ("hidden_size", json!(0)),
+        ("rms_norm_eps", json!(-1)),
+        ("rms_norm_eps", json!(0)),
+        ("rope_theta", json!(-1)),
+        ("max_position_embeddings", json!(0)),
+    ] {
+        let mut wrong = whole.clone();
+        wrong[key] = value;
+        std::fs::write(&path, wrong.to_string()).unwrap();
+        let error = Config::read(folder.path()).unwrap_err().to_string();
+        assert!(error.contains(key), "{error}");
+    }
+    for key in ["depth", "patch_size", "temporal_patch_size", "spatial_merge_size"] {
+        let mut wrong = whole.clone();
+        wrong["vision_config"][key] = json!(0);
+        std::fs::write(&path, wrong.to_string()).unwrap();
+        assert!(Config::read(folder.path()).unwrap_err().to_string().contains(key), "{key}");
+    }
+}

@@ -107,8 +107,20 @@ fn two_runs_are_reported_compared_and_gated() {
 
     let other = check(&direct, &baseline, &[]);
     assert_eq!(code(&other), 4, "{}", text(&other));
-    assert!(text(&other).contains("not compared: mode was"), "{}", text(&other));
+    let shown = text(&other);
+    assert!(shown.contains("not the same measurement") && shown.contains("mode was"), "{shown}");
     assert_eq!(code(&check(&right, &dir.path().join("nowhere.json"), &[])), 2);
+
+    // The second run of a split is judged, too, and a rule without sense leaves the old baseline alone.
+    let both = check(&right, &baseline, &[broken.to_str().unwrap()]);
+    assert_eq!(code(&both), 1, "{}", text(&both));
+    assert!(text(&both).contains("videomme (") && text(&both).contains("(broken)"), "{}", text(&both));
+    let before = std::fs::read(&baseline).unwrap();
+    for points in ["nan", "inf", "-1"] {
+        let refused = check(&right, &baseline, &["--write", &format!("--drop-points={points}")]);
+        assert_eq!(code(&refused), 2, "{}", text(&refused));
+    }
+    assert_eq!(std::fs::read(&baseline).unwrap(), before);
 }
 
 #[test]

@@ -38,8 +38,8 @@ if ! ldconfig -p | grep -q 'libcuda\.so\.1'; then
   manifest="$(cargo metadata --locked --format-version 1 --filter-platform x86_64-unknown-linux-gnu \
     --features paravt-bench/cuda | python3 -c 'import json, sys
 print(*(p["manifest_path"] for p in json.load(sys.stdin)["packages"] if p["name"] == "cudarc"))')"
-  grep -oh 'pub fn cu[A-Z][A-Za-z0-9_]*' "$(dirname "$manifest")/src/driver/sys/mod.rs" | sort -u |
-    sed 's/pub fn \(.*\)/void \1(void) {}/' > "$stubs/cuda.c"
+  grep -oE '\bfn cu[A-Z][A-Za-z0-9_]*\(' "$(dirname "$manifest")/src/driver/sys/mod.rs" | sort -u |
+    sed -E 's/fn (.*)\(/void \1(void) {}/' > "$stubs/cuda.c"
   cc -shared -fPIC -Wl,-soname,libcuda.so.1 -o "$stubs/libcuda.so" "$stubs/cuda.c"
   export LIBRARY_PATH="$stubs:${LIBRARY_PATH:-}"
 fi

@@ -8,7 +8,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use candle_core::{Device, Tensor};
-use paravt_backend_candle::{CandleOps, start};
+use paravt_backend_candle::{CandleOps, Compute, Parameters, start, start_shared};
 use paravt_qwen_vl::Error;
 use paravt_qwen_vl::engine::{Engine, Options};
 use paravt_qwen_vl::ops::{Activation, Linear, Ops, Precision, Segment};
@@ -87,8 +87,8 @@ struct Seen {
     passes: std::sync::Mutex<Vec<usize>>,
     /// Buffers of more rows than this cannot be had; 0 is no limit.
     largest: AtomicUsize,
-    /// Passes of more rows than this run out of memory; 0 is no limit.
-    rows_at_once: AtomicUsize,
+    /// More rows of buffers than this are more than the memory has; 0 is no limit.
+    room: AtomicUsize,
 }
 
 /// A tensor, and the rows of the buffer behind it.
@@ -169,10 +169,6 @@ impl Ops for Watched {
     ) -> Result<Counted> {
         let rows = segments.iter().map(|segment| segment.queries).sum();
         self.1.passes.lock().unwrap().push(rows);
-        let limit = self.1.rows_at_once.load(Ordering::SeqCst);
-        if limit > 0 && rows > limit {
-            return Err(Error::compute("the device is out of memory".to_owned()));
-        }
         plain(self.0.attention(&q.0, &k.0, &v.0, segments, causal))
     }
     fn reshape(&self, x: &Counted, shape: &[usize]) -> Result<Counted> {
@@ -188,6 +184,10 @@ impl Ops for Watched {
         let limit = self.1.largest.load(Ordering::SeqCst);
         if limit > 0 && shape[0] > limit {
             return Err(Error::compute("cannot have so large a buffer".to_owned()));
+        }
+        let room = self.1.room.load(Ordering::SeqCst);
+        if room > 0 && self.1.rows.load(Ordering::SeqCst) + shape[0] > room {
+            return Err(Error::compute("the device is out of memory".to_owned()));
         }
         let now = self.1.rows.fetch_add(shape[0], Ordering::SeqCst) + shape[0];
         self.1.peak.fetch_max(now, Ordering::SeqCst);
@@ -297,23 +297,26 @@ fn prompts_are_read_between_the_tokens_of_open_answers() {
 
 #[test]
 fn a_prompt_that_the_memory_is_too_small_for_waits_for_the_others() {
-    let (engine, seen) = watched(100_000, true);
+    let (engine, seen) = watched(100_000, false);
     let long = "word ".repeat(30);
     let wanted = ask(&engine, &long, &greedy(5)).unwrap().token_ids;
     let tokens = futures::executor::block_on(engine.prepare(&said(&long))).unwrap().ids.len();
-    drop(engine);
-    drop(seen);
-    // Every pass of the whole prompt fails: an error, once nothing else is open. No answer hangs.
-    let (engine, seen) = watched(100_000, true);
-    seen.rows_at_once.store(tokens - 1, Ordering::SeqCst);
-    let both = futures::executor::block_on(futures::future::join_all(["short", &long].map(|text| async {
-        let prompt = engine.prepare(&said(text)).await.unwrap();
-        engine.answer(prompt, greedy(5)).await
-    })));
-    assert!(both[0].is_ok());
-    assert!(matches!(&both[1], Err(Error::Memory(_))), "{both:?}");
-    // With memory again, the next one is answered.
-    seen.rows_at_once.store(0, Ordering::SeqCst);
+    let both = || {
+        futures::executor::block_on(futures::future::join_all(["short", &long].map(|text| async {
+            let prompt = engine.prepare(&said(text)).await.unwrap();
+            engine.answer(prompt, greedy(5)).await
+        })))
+    };
+    // Room for the keys and values of the long one alone: it waits for the short one, and is answered.
+    seen.room.store(4 * (tokens + 5), Ordering::SeqCst);
+    let found = both();
+    assert!(found[0].is_ok());
+    assert_eq!(found[1].as_ref().unwrap().token_ids, wanted);
+    // Not even that: an error once it is alone, and no other's.
+    seen.room.store(4 * (tokens + 4), Ordering::SeqCst);
+    let found = both();
+    assert!(found[0].is_ok() && matches!(&found[1], Err(Error::Memory(_))), "{found:?}");
+    seen.room.store(0, Ordering::SeqCst);
     assert_eq!(ask(&engine, &long, &greedy(5)).unwrap().token_ids, wanted);
 }
 
@@ -445,4 +448,21 @@ fn a_tensor_added_to_itself_is_twice_it() {
     assert!((squared[1] - 4.0 / (1.0 + (-2.0f32).exp())).abs() < 1e-5 && turned && into_itself);
     // What was read is as it was.
     assert_eq!(x, [1.0, 2.0, 3.0, 4.0]);
+}
+
+#[test]
+fn rollouts_are_of_the_whole_distribution_whatever_the_folder_says() {
+    let (_folder, path) = copy();
+    std::fs::write(path.join("generation_config.json"), r#"{"top_k": 1}"#).unwrap();
+    let answers = |engine: &Engine| -> std::collections::BTreeSet<Vec<u32>> {
+        let sampled = |seed| Generation { temperature: 1.0, seed: Some(seed), ..Generation::greedy(8) };
+        (0..8).map(|seed| ask(engine, "a question", &sampled(seed)).unwrap().token_ids.unwrap()).collect()
+    };
+    // An evaluation follows the folder, as vLLM does, and its record says so.
+    let engine = start(Options::new(path.clone()), Device::Cpu).unwrap();
+    assert_eq!(answers(&engine).len(), 1);
+    assert!(engine.describe().details["generation_defaults"].contains("top_k 1"));
+    let engine = start_shared(Options::new(path), Compute::cpu(), Arc::new(Parameters::default())).unwrap();
+    assert!(answers(&engine).len() > 6);
+    assert!(engine.describe().details["generation_defaults"].contains("top_k 0"));
 }

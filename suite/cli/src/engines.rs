@@ -1,6 +1,5 @@
 //! In-process engines: from flags to a loaded model.
 
-use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -99,7 +98,7 @@ impl EngineArgs {
                 let named = Options::new(folder);
                 let options = Options {
                     name: if is_folder { named.name.clone() } else { format!("{model}@{revision}") },
-                    device: place.to_string(),
+                    device: place.kind().to_owned(),
                     precision,
                     memory: place.memory(),
                     batch,
@@ -145,16 +144,12 @@ enum Place {
     Cuda(usize),
 }
 
-impl fmt::Display for Place {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Place::Cpu => write!(f, "cpu"),
-            Place::Cuda(ordinal) => write!(f, "cuda:{ordinal}"),
-        }
-    }
-}
-
 impl Place {
+    /// What records call it: which one of several like GPUs answered makes no difference.
+    fn kind(self) -> &'static str {
+        if self == Place::Cpu { "cpu" } else { "cuda" }
+    }
+
     fn parse(name: &str) -> anyhow::Result<Self> {
         if name == "cpu" {
             return Ok(Place::Cpu);

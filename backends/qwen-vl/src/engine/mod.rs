@@ -39,7 +39,7 @@ pub struct Options {
     pub folder: PathBuf,
     /// What records call the model: a name, not a path of the machine.
     pub name: String,
-    /// What records say about where it computes, e.g. `cuda:0`.
+    /// Kind of device that it computes on, for records: `cpu` or `cuda`.
     pub device: String,
     /// Number type of activations and cache.
     pub precision: Precision,

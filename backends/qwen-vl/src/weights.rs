@@ -100,7 +100,7 @@ impl Weights {
         let taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let harmless = |name: &str| {
             // Computed from the configuration; older versions of transformers saved it.
-            name.ends_with("rotary_emb.inv_freq") || (tied && name == "lm_head.weight")
+            name.ends_with(".inv_freq") || (tied && name == "lm_head.weight")
         };
         let mut unused: Vec<&String> =
             self.shard_of.keys().filter(|name| !taken.contains_key(*name) && !harmless(name)).collect();

@@ -68,6 +68,16 @@ pub enum JournalError {
         /// Why.
         message: String,
     },
+    /// A record that the run of the manifest cannot have written.
+    #[error("{path}: the record of sample {uid} is not of this run: {message}; keep a copy, remove its line, and resume to redo the sample", path = .path.display())]
+    Foreign {
+        /// The journal.
+        path: PathBuf,
+        /// The sample.
+        uid: String,
+        /// What is not as the manifest says.
+        message: String,
+    },
     /// The manifest cannot be read.
     #[error("{path}: the manifest is damaged: {message}; restore it from a copy, or start the run again in another --out", path = .path.display())]
     BadManifest {
@@ -156,6 +166,32 @@ pub fn read(dir: &Path) -> Result<Contents, JournalError> {
     contents.records = by_uid.into_values().collect();
     contents.records.sort_by(|a, b| (a.sample.row, &a.sample.uid).cmp(&(b.sample.row, &b.sample.uid)));
     Ok(contents)
+}
+
+/// Reads manifest and journal of a run directory and checks that they belong together.
+///
+/// # Errors
+/// As of [`read_manifest`] and [`read`]; a record of another split, profile or protocol, or with a score
+/// that is not between 0 and 1.
+pub fn read_run(dir: &Path) -> Result<(Manifest, Contents), JournalError> {
+    let manifest = read_manifest(dir)?;
+    let contents = read(dir)?;
+    for record in &contents.records {
+        let wrong = |name: &str, found: &str, wanted: &str| format!("{name} is {found}, not {wanted}");
+        let message = if record.sample.task != manifest.task.name {
+            wrong("split", &record.sample.task, &manifest.task.name)
+        } else if record.profile != manifest.plan.profile {
+            wrong("profile", record.profile.as_str(), manifest.plan.profile.as_str())
+        } else if record.protocol != manifest.protocol_hash {
+            wrong("protocol", &record.protocol, &manifest.protocol_hash)
+        } else if !(0.0..=1.0).contains(&record.score.value) {
+            wrong("score", &record.score.value.to_string(), "between 0 and 1")
+        } else {
+            continue;
+        };
+        return Err(JournalError::Foreign { path: dir.join(JOURNAL), uid: record.sample.uid.clone(), message });
+    }
+    Ok((manifest, contents))
 }
 
 /// Opens a file for reading, `None` where there is none. What is not a file (a pipe would wait for ever)

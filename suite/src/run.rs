@@ -193,7 +193,7 @@ impl Manifest {
         }
         self.backend.join_endpoints(&wanted.backend);
         if let (Some(ours), Some(theirs)) = (&mut self.inputs, &wanted.inputs) {
-            ours.videos.extend(theirs.videos.clone());
+            ours.see(&theirs.videos);
         }
     }
 }
@@ -230,6 +230,33 @@ pub struct Inputs {
     pub samples: String,
     /// Bytes of each video file of the selection that was there, by its name in records.
     pub videos: BTreeMap<String, u64>,
+    /// Of these, the files that were replaced since, with their new bytes: samples that lost their frames
+    /// to the old file are still to be redone.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub replaced: BTreeMap<String, u64>,
+}
+
+impl Inputs {
+    /// Bytes of a video as it was last seen.
+    pub fn bytes(&self, video: &str) -> Option<u64> {
+        self.replaced.get(video).or_else(|| self.videos.get(video)).copied()
+    }
+
+    /// Takes the videos that are there now into account.
+    fn see(&mut self, now: &BTreeMap<String, u64>) {
+        for (name, bytes) in now {
+            match self.bytes(name) {
+                None => self.videos.insert(name.clone(), *bytes),
+                Some(known) if known != *bytes => self.replaced.insert(name.clone(), *bytes),
+                Some(_) => None,
+            };
+        }
+    }
+
+    /// Every sample was redone: the replaced files are the videos of the run.
+    pub fn settle(&mut self) {
+        self.videos.append(&mut self.replaced);
+    }
 }
 
 /// The constants of this build that can change an answer and stand in no plan.

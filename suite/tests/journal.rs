@@ -291,7 +291,7 @@ fn everything_that_can_change_an_answer_keeps_a_run_from_being_continued() {
         ("base_urls".into(), "http://a/v1".into()),
         ("cache_tokens".into(), "100".into()),
     ]);
-    ours.inputs = Some(Inputs { samples: "s".into(), videos: BTreeMap::new() });
+    ours.inputs = Some(Inputs { samples: "s".into(), videos: BTreeMap::new(), replaced: BTreeMap::new() });
     ours.constants = BTreeMap::from([("jpeg_quality".into(), "85".into())]);
     type Change = fn(&mut Manifest);
     let refused: [(&str, Change); 10] = [
@@ -366,4 +366,44 @@ fn a_journal_that_is_not_a_file_is_refused() {
     assert!(made.success());
     let error = journal::read(dir.path()).unwrap_err().to_string();
     assert!(error.contains("not a regular file"), "{error}");
+}
+
+#[test]
+fn records_of_another_run_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    drop(Journal::create(dir.path(), &manifest()).unwrap());
+    let good = record(1, 1.0);
+    for (change, said) in [
+        ((|r| r.protocol = "other".into()) as fn(&mut Record), "protocol is other, not p"),
+        (|r| r.profile = Profile::Paper, "profile is paper, not strict"),
+        (|r| r.sample.task = "mlvu".into(), "split is mlvu, not made_up"),
+        (|r| r.score.value = 5.0, "score is 5, not between 0 and 1"),
+        (|r| r.score.value = -0.5, "score is -0.5, not between 0 and 1"),
+    ] {
+        let mut foreign = record(0, 1.0);
+        change(&mut foreign);
+        let lines = [&good, &foreign].map(|record| serde_json::to_string(record).unwrap() + "\n").concat();
+        std::fs::write(dir.path().join(JOURNAL), lines).unwrap();
+        let error = journal::read_run(dir.path()).unwrap_err().to_string();
+        assert!(error.contains("sample q0") && error.contains(said), "{error}");
+        assert!(Journal::resume(dir.path(), &manifest()).is_err());
+    }
+}
+
+/// A resumed run that is killed before the samples of a replaced video are redone still has to redo them.
+#[test]
+fn a_replaced_video_stays_replaced_until_its_samples_are_redone() {
+    let videos = |bytes: u64| BTreeMap::from([("b/v.mp4".to_owned(), bytes)]);
+    let inputs = |bytes| Inputs { samples: "s".into(), videos: videos(bytes), replaced: BTreeMap::new() };
+    let mut stored = Manifest { inputs: Some(inputs(10)), ..manifest() };
+    let mut wanted = Manifest { inputs: Some(inputs(20)), ..manifest() };
+    wanted.inputs.as_mut().unwrap().videos.insert("b/new.mp4".into(), 5);
+    assert_eq!(stored.differences(&wanted), Vec::<String>::new());
+    stored.continue_with(&wanted);
+    stored.continue_with(&wanted);
+    let seen = stored.inputs.as_mut().unwrap();
+    assert_eq!((seen.videos["b/v.mp4"], seen.replaced["b/v.mp4"], seen.videos["b/new.mp4"]), (10, 20, 5));
+    assert_eq!(seen.bytes("b/v.mp4"), Some(20));
+    seen.settle();
+    assert_eq!((seen.videos["b/v.mp4"], seen.replaced.len()), (20, 0));
 }

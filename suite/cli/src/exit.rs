@@ -118,6 +118,7 @@ fn of_journal(error: &JournalError) -> Exit {
         | JournalError::NoRun { .. }
         | JournalError::Differs { .. }
         | JournalError::Damaged { .. }
+        | JournalError::Foreign { .. }
         | JournalError::BadManifest { .. }
         | JournalError::Version { .. }
         | JournalError::OlderRun { .. } => Exit::Usage,
@@ -218,6 +219,8 @@ mod tests {
         assert_eq!(of(JournalError::NoRun { dir: "d".into(), missing: "manifest.json" }), Exit::Usage);
         assert_eq!(of(JournalError::Differs { dir: "d".into(), differences: "x".into() }), Exit::Usage);
         assert_eq!(of(JournalError::Damaged { path: "p".into(), line: 1, message: "m".into() }), Exit::Usage);
+        let foreign = JournalError::Foreign { path: "p".into(), uid: "u".into(), message: "m".into() };
+        assert_eq!(of(foreign), Exit::Usage);
         assert_eq!(of(JournalError::BadManifest { path: "p".into(), message: "m".into() }), Exit::Usage);
         let newer = VersionError::TooNew { found: 99, supported: RUN_VERSION };
         assert_eq!(of(JournalError::Version { path: "p".into(), source: newer }), Exit::Usage);

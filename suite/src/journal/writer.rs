@@ -4,7 +4,7 @@ use std::fs::{File, OpenOptions};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use super::{Contents, JOURNAL, JournalError, LOCK, MANIFEST, PROTOCOL, SUMMARY, read, read_manifest};
+use super::{Contents, JOURNAL, JournalError, LOCK, MANIFEST, PROTOCOL, SUMMARY, read_manifest, read_run};
 use crate::record::Record;
 use crate::run::{Manifest, RUN_VERSION};
 use crate::scoring::summary::Summary;
@@ -107,7 +107,7 @@ impl RunDir {
         if manifest.version < RUN_VERSION {
             return Err(JournalError::OlderRun { dir: self.dir.clone(), found: manifest.version });
         }
-        Ok((manifest, read(&self.dir)?))
+        read_run(&self.dir)
     }
 
     /// Starts a new run: writes the manifest.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail, ensure};
 use paravt_suite::journal::{self, Journal};
 use paravt_suite::record::Record;
-use paravt_suite::run::{Manifest, Selection, Whole};
+use paravt_suite::run::{Inputs, Manifest, Selection, Whole};
 
 use crate::exit::Exit;
 use crate::launch;
@@ -24,15 +24,14 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<Exit> {
-    let mut manifests = Vec::new();
+    let (mut manifests, mut records) = (Vec::new(), Vec::new());
     for dir in &args.shards {
-        manifests.push(journal::read_manifest(dir)?);
+        let (mut manifest, contents) = journal::read_run(dir)?;
+        manifest.inputs.iter_mut().for_each(Inputs::settle);
+        manifests.push(manifest);
+        records.extend(contents.records);
     }
     let Merged { mut manifest, missing } = merge_manifests(&manifests, &args.shards)?;
-    let mut records = Vec::new();
-    for dir in &args.shards {
-        records.extend(journal::read(dir)?.records);
-    }
     records.sort_by(|a, b| (a.sample.row, &a.sample.uid).cmp(&(b.sample.row, &b.sample.uid)));
     let twice = records.windows(2).find(|pair| pair[0].sample.uid == pair[1].sample.uid);
     if let Some(pair) = twice {

@@ -79,5 +79,6 @@ fn inputs(selected: &Selected) -> Inputs {
     Inputs {
         samples: selected.split_hash.clone(),
         videos: selected.samples.iter().filter_map(size).collect(),
+        replaced: BTreeMap::new(),
     }
 }

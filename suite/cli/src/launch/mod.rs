@@ -109,7 +109,7 @@ pub fn prepare<'a>(launch: &'a Launch<'a>, common: &Common<'_>) -> anyhow::Resul
     Ok(Prepared { launch, selected, wanted, dir, stored, retry })
 }
 
-/// Videos that are other files than when the run was begun.
+/// Videos that are other files than when samples lost their frames to them.
 ///
 /// # Errors
 /// An answer was given to frames of one of them.
@@ -122,7 +122,10 @@ fn changed_videos(
     let (Some(before), Some(now)) = (&stored.inputs, &wanted.inputs) else { return Ok(BTreeSet::new()) };
     let mut changed = BTreeSet::new();
     for (name, bytes) in &now.videos {
-        let Some(then) = before.videos.get(name).filter(|then| *then != bytes) else { continue };
+        if before.replaced.contains_key(name) {
+            changed.insert(PathBuf::from(name));
+        }
+        let Some(then) = before.bytes(name).filter(|then| then != bytes) else { continue };
         let name = Path::new(name);
         let seen = |record: &&Record| {
             record.sample.video == name && record.error.is_none() && record.transcript.frame_loss.is_none()
@@ -222,8 +225,14 @@ fn finish(
     allow_partial: bool,
 ) -> anyhow::Result<Exit> {
     let records = journal::read(journal.dir())?.records;
+    let before = manifest.clone();
     if records.len() == samples.len() && manifest.ended_at.is_none() {
         manifest.ended_at = Some(manifest::unix_seconds());
+    }
+    if let Some(inputs) = manifest.inputs.as_mut().filter(|_| ended == Ended::Finished) {
+        inputs.settle();
+    }
+    if *manifest != before {
         journal.write_manifest(manifest)?;
     }
     let summary = summarize_run(manifest, &records)?;
@@ -254,7 +263,7 @@ fn finish(
         }
         Ended::Finished if failed > 0 && !allow_partial => {
             eprintln!(
-                "{failed} of {} samples failed: the run is incomplete; --resume redoes those whose cause may be gone (failed model calls, missing videos, lost frames), --resume --retry-errors all of them",
+                "{failed} of {} samples failed: the run is incomplete; --resume redoes those whose cause may be gone (failed model calls, missing videos, lost frames), with --retry-errors all of them",
                 samples.len()
             );
             Exit::Incomplete

@@ -1,0 +1,108 @@
+//! `merge` joins the shards of one selection, whole or not at all.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+use common::server::{Script, Server};
+use common::{bench, stable_records, text, world};
+use paravt_suite::journal;
+
+const TASK: &str = "videomme";
+
+fn shard(server: &Server, dir: &Path, name: &str, extra: &[&str]) -> PathBuf {
+    let out = dir.join(name);
+    let output = bench()
+        .args(["run", TASK, "--nframes", "8", "--base-url", &server.base_url, "--data"])
+        .arg(world())
+        .arg("--out")
+        .arg(&out)
+        .args(extra)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", text(&output));
+    out.join(TASK)
+}
+
+fn merge(shards: &[&Path], out: &Path) -> Output {
+    bench().arg("merge").args(shards).arg("--out").arg(out).output().unwrap()
+}
+
+fn expect(code: i32, output: &Output) -> String {
+    assert_eq!(output.status.code(), Some(code), "{}", text(output));
+    text(output)
+}
+
+#[test]
+fn a_missing_shard_is_named_and_counted_also_where_one_id_names_several_rows() {
+    let (server, dir) = (Server::start(Script::default()), tempfile::tempdir().unwrap());
+    let (ids, second) = (["--ids", "nanoMME_0", "--shard", "1/2"], ["--ids", "nanoMME_0", "--shard", "2/2"]);
+    let first = shard(&server, dir.path(), "first", &ids);
+    let alone = dir.path().join("alone");
+    let said = expect(4, &merge(&[&first], &alone));
+    assert!(said.contains("shard 2/2 is missing") && said.contains("INCOMPLETE"), "{said}");
+    let summary = std::fs::read_to_string(alone.join("summary.json")).unwrap();
+    assert!(summary.contains("\"complete\": false") && summary.contains("\"n_expected\": 2"), "{summary}");
+    let second = shard(&server, dir.path(), "second", &second);
+    let both = dir.path().join("both");
+    expect(0, &merge(&[&second, &first], &both));
+    let whole = shard(&server, dir.path(), "whole", &["--ids", "nanoMME_0"]);
+    assert_eq!(stable_records(&both), stable_records(&whole));
+    let (merged, undivided) = (journal::read_manifest(&both).unwrap(), journal::read_manifest(&whole).unwrap());
+    assert_eq!(merged.selection, undivided.selection);
+    assert_eq!(merged.inputs, undivided.inputs);
+}
+
+#[test]
+fn shards_of_different_selections_or_models_are_refused() {
+    let (server, dir) = (Server::start(Script::default()), tempfile::tempdir().unwrap());
+    let first = shard(&server, dir.path(), "first", &["--limit", "2", "--shard", "1/2"]);
+    for (name, extra, said) in [
+        ("limit", ["--limit", "6", "--shard", "2/2"], "selection.limit was 2, now 6"),
+        ("all", ["--nframes", "8", "--shard", "2/2"], "selection.limit was 2, now not set"),
+        ("ids", ["--ids", "nanoMME_1", "--shard", "2/2"], "selection.ids was not set, now"),
+        ("number", ["--limit", "2", "--shard", "2/3"], "shard 2/3 among shards of 2"),
+        ("twice", ["--limit", "2", "--shard", "1/2"], "shard 1/2 is given twice"),
+    ] {
+        let extra: Vec<&str> = extra.into_iter().filter(|word| name != "all" || !["--nframes", "8"].contains(word)).collect();
+        let other = shard(&server, dir.path(), name, &extra);
+        let out = dir.path().join(format!("merged-{name}"));
+        let refused = expect(2, &merge(&[&first, &other], &out));
+        assert!(refused.contains(said), "{name}: {refused}");
+        assert!(!out.exists(), "{name}");
+    }
+    let second = shard(&server, dir.path(), "second", &["--limit", "2", "--shard", "2/2"]);
+    let manifest = second.join(journal::MANIFEST);
+    let good = std::fs::read_to_string(&manifest).unwrap();
+    for key in ["dtype", "weights"] {
+        let changed = good.replacen("\"details\": {", &format!("\"details\": {{ \"{key}\": \"other\","), 1);
+        assert_ne!(changed, good);
+        std::fs::write(&manifest, changed).unwrap();
+        let refused = expect(2, &merge(&[&first, &second], &dir.path().join("merged-model")));
+        assert!(refused.contains(&format!("{key} was not set, now other")), "{refused}");
+    }
+    std::fs::write(&manifest, good).unwrap();
+    expect(0, &merge(&[&first, &second], &dir.path().join("merged")));
+}
+
+#[test]
+fn the_merged_run_appears_whole_or_not_at_all() {
+    let (server, dir) = (Server::start(Script::default()), tempfile::tempdir().unwrap());
+    let first = shard(&server, dir.path(), "first", &["--shard", "1/2"]);
+    let second = shard(&server, dir.path(), "second", &["--shard", "2/2"]);
+    let refused = merge(&[&first, &second], &first);
+    let said = expect(2, &refused);
+    assert!(said.contains("not empty; choose another --out") && !said.contains("--resume"), "{said}");
+    std::fs::rename(first.join(journal::PROTOCOL), dir.path().join("aside")).unwrap();
+    let out = dir.path().join("out");
+    expect(2, &merge(&[&first, &second], &out));
+    assert!(!out.exists());
+    let left: Vec<_> = std::fs::read_dir(dir.path()).unwrap().flatten().map(|entry| entry.file_name()).collect();
+    assert!(left.iter().all(|name| !name.to_string_lossy().starts_with(".merge")), "{left:?}");
+    std::fs::rename(dir.path().join("aside"), first.join(journal::PROTOCOL)).unwrap();
+    std::fs::create_dir(&out).unwrap();
+    expect(0, &merge(&[&first, &second], &out));
+    expect(2, &merge(&[&first, &second], &out));
+}

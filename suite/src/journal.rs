@@ -189,7 +189,11 @@ pub fn read_run(dir: &Path) -> Result<(Manifest, Contents), JournalError> {
         } else {
             continue;
         };
-        return Err(JournalError::Foreign { path: dir.join(JOURNAL), uid: record.sample.uid.clone(), message });
+        return Err(JournalError::Foreign {
+            path: dir.join(JOURNAL),
+            uid: record.sample.uid.clone(),
+            message,
+        });
     }
     Ok((manifest, contents))
 }

@@ -50,7 +50,8 @@ fn a_missing_shard_is_named_and_counted_also_where_one_id_names_several_rows() {
     expect(0, &merge(&[&second, &first], &both));
     let whole = shard(&server, dir.path(), "whole", &["--ids", "nanoMME_0"]);
     assert_eq!(stable_records(&both), stable_records(&whole));
-    let (merged, undivided) = (journal::read_manifest(&both).unwrap(), journal::read_manifest(&whole).unwrap());
+    let (merged, undivided) =
+        (journal::read_manifest(&both).unwrap(), journal::read_manifest(&whole).unwrap());
     assert_eq!(merged.selection, undivided.selection);
     assert_eq!(merged.inputs, undivided.inputs);
 }
@@ -66,7 +67,8 @@ fn shards_of_different_selections_or_models_are_refused() {
         ("number", ["--limit", "2", "--shard", "2/3"], "shard 2/3 among shards of 2"),
         ("twice", ["--limit", "2", "--shard", "1/2"], "shard 1/2 is given twice"),
     ] {
-        let extra: Vec<&str> = extra.into_iter().filter(|word| name != "all" || !["--nframes", "8"].contains(word)).collect();
+        let extra: Vec<&str> =
+            extra.into_iter().filter(|word| name != "all" || !["--nframes", "8"].contains(word)).collect();
         let other = shard(&server, dir.path(), name, &extra);
         let out = dir.path().join(format!("merged-{name}"));
         let refused = expect(2, &merge(&[&first, &other], &out));
@@ -99,7 +101,8 @@ fn the_merged_run_appears_whole_or_not_at_all() {
     let out = dir.path().join("out");
     expect(2, &merge(&[&first, &second], &out));
     assert!(!out.exists());
-    let left: Vec<_> = std::fs::read_dir(dir.path()).unwrap().flatten().map(|entry| entry.file_name()).collect();
+    let left: Vec<_> =
+        std::fs::read_dir(dir.path()).unwrap().flatten().map(|entry| entry.file_name()).collect();
     assert!(left.iter().all(|name| !name.to_string_lossy().starts_with(".merge")), "{left:?}");
     std::fs::rename(dir.path().join("aside"), first.join(journal::PROTOCOL)).unwrap();
     std::fs::create_dir(&out).unwrap();

@@ -62,7 +62,11 @@ fn no_secret_of_two_urls_or_of_the_environment_reaches_a_file_or_the_log() {
     }
     assert!(shown.contains(place) && shown.contains("transcript"), "the run was made: {shown}");
     for secret in ["SECRET", "RET5"] {
-        assert!(!shown.contains(secret), "{}", &shown[shown.find(secret).unwrap().saturating_sub(200)..][..260]);
+        assert!(
+            !shown.contains(secret),
+            "{}",
+            &shown[shown.find(secret).unwrap().saturating_sub(200)..][..260]
+        );
     }
 }
 
@@ -72,7 +76,8 @@ fn files_of_a_run_name_no_folder_and_are_the_same_wherever_the_data_lies() {
     let server = Server::start(Script::default());
     let elsewhere = dir.path().join("elsewhere");
     copy_of(world(), &elsewhere);
-    let victim = files_below(&elsewhere).into_iter().find(|file| file.ends_with("lvbench/nanoLV_0.mp4")).unwrap();
+    let victim =
+        files_below(&elsewhere).into_iter().find(|file| file.ends_with("lvbench/nanoLV_0.mp4")).unwrap();
     let missing = dir.path().join("also/deeper");
     std::fs::create_dir_all(missing.parent().unwrap()).unwrap();
     std::fs::remove_file(victim).unwrap();
@@ -190,7 +195,9 @@ fn a_resumed_run_redoes_missing_and_lost_videos_and_keeps_answers_of_others() {
     copy_of(world(), &data);
     let videos: Vec<_> = files_below(&data)
         .into_iter()
-        .filter(|file| file.parent().unwrap().ends_with("lvbench") && file.extension().is_some_and(|e| e == "mp4"))
+        .filter(|file| {
+            file.parent().unwrap().ends_with("lvbench") && file.extension().is_some_and(|e| e == "mp4")
+        })
         .collect();
     let whole: Vec<Vec<u8>> = videos.iter().map(|video| std::fs::read(video).unwrap()).collect();
     assert!(videos.len() >= 3, "{videos:?}");
@@ -233,7 +240,8 @@ fn subtitles_that_change_between_start_and_resume_are_another_run() {
     copy_of(world(), &data);
     let out = dir.path().join("runs");
     assert!(run_on(&data, "videomme_wsub", &out, &server.base_url).status().unwrap().success());
-    let subtitles = files_below(&data).into_iter().filter(|file| file.extension().is_some_and(|e| e == "srt"));
+    let subtitles =
+        files_below(&data).into_iter().filter(|file| file.extension().is_some_and(|e| e == "srt"));
     for file in subtitles {
         std::fs::remove_file(file).unwrap();
     }
@@ -247,9 +255,8 @@ fn classes_of_errors_are_retried_on_demand_and_labels_are_applied() {
     let bad = Server::start(Script { faults: vec![Some(Fault::Server)], ..Script::default() });
     expect(4, &run(TASK, dir.path(), &bad.base_url).args(["--label", "first"]).output().unwrap());
     let good = Server::start(Script::default());
-    let resume = |extra: &[&str]| {
-        run(TASK, dir.path(), &good.base_url).arg("--resume").args(extra).output().unwrap()
-    };
+    let resume =
+        |extra: &[&str]| run(TASK, dir.path(), &good.base_url).arg("--resume").args(extra).output().unwrap();
     expect(4, &resume(&["--retry-errors=video_missing", "--label", "second"]));
     assert_eq!(good.requests.load(Ordering::Relaxed), 0);
     let manifest = journal::read_manifest(&dir.path().join(TASK)).unwrap();
@@ -269,10 +276,22 @@ fn a_dead_server_ends_the_whole_command() {
     let bad = Server::start(Script { faults: vec![Some(Fault::Server)], ..Script::default() });
     // More samples than may fail in a row.
     let data = dir.path().join("data");
-    let made = bench().args(["data", "make", "--videos", "6", "--questions", "8", "--out"]).arg(&data).status();
+    let made =
+        bench().args(["data", "make", "--videos", "6", "--questions", "8", "--out"]).arg(&data).status();
     assert!(made.unwrap().success());
     let mut command = bench();
-    command.args(["run", TASK, "mlvu", "--nframes", "4", "--tries", "1", "--base-url", &bad.base_url, "--data"]);
+    command.args([
+        "run",
+        TASK,
+        "mlvu",
+        "--nframes",
+        "4",
+        "--tries",
+        "1",
+        "--base-url",
+        &bad.base_url,
+        "--data",
+    ]);
     let output = command.arg(&data).arg("--out").arg(dir.path().join("runs")).output().unwrap();
     let said = expect(4, &output);
     assert!(said.contains("the server failed 32 samples in a row"), "{said}");

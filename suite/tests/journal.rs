@@ -357,17 +357,6 @@ fn what_a_killed_writer_left_is_removed_by_the_next() {
     }
 }
 
-/// A pipe in the journal's place would be waited for.
-#[test]
-#[cfg(unix)]
-fn a_journal_that_is_not_a_file_is_refused() {
-    let dir = tempfile::tempdir().unwrap();
-    let made = std::process::Command::new("mkfifo").arg(dir.path().join(JOURNAL)).status().unwrap();
-    assert!(made.success());
-    let error = journal::read(dir.path()).unwrap_err().to_string();
-    assert!(error.contains("not a regular file"), "{error}");
-}
-
 #[test]
 fn records_of_another_run_are_refused() {
     let dir = tempfile::tempdir().unwrap();

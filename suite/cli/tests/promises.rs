@@ -164,6 +164,14 @@ fn preconditions_of_the_machine_have_their_own_code() {
     std::fs::write(damaged.join(TASK).join("manifest.json"), "{}").unwrap();
     let said = expect(2, &run(TASK, &damaged, &server.base_url).arg("--resume").output().unwrap());
     assert!(said.contains("the manifest is damaged"), "{said}");
+    // A pipe in the journal's place would be waited for.
+    let piped = dir.path().join("f");
+    assert!(run(TASK, &piped, &server.base_url).status().unwrap().success());
+    let journal = piped.join(TASK).join("journal.jsonl");
+    std::fs::remove_file(&journal).unwrap();
+    assert!(Command::new("mkfifo").arg(&journal).status().unwrap().success());
+    let said = expect(2, &run(TASK, &piped, &server.base_url).arg("--resume").output().unwrap());
+    assert!(said.contains("not a regular file"), "{said}");
 }
 
 /// Needs a file system of a given size, as the test of a disk that fills up in a run.

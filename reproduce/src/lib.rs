@@ -1,19 +1,17 @@
 #![forbid(unsafe_code)]
 //! Recipes and the stages that run them.
 
+mod any;
 pub mod nano;
 pub mod stage;
 
-use std::path::Path;
+pub use any::{AnyRecipe, Kind};
 
 use paravt_suite::profile::Profile;
 use paravt_suite::protocol::PromptMode;
 use paravt_suite::run::{Channel, CropMode, RunPlan};
 use paravt_suite::settings::{RequestSettings, ToolDialect};
 use serde::Deserialize;
-
-/// Recipes in this build, by name.
-const BUILT_IN: [(&str, &str); 1] = [("paravt-8b", include_str!("../recipes/paravt-8b.toml"))];
 
 /// Why a recipe cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -34,7 +32,7 @@ pub enum RecipeError {
         /// Why.
         message: String,
     },
-    /// The file is no recipe; the message names line and field.
+    /// The file is not a recipe; the message names line and field.
     #[error("{file}: {message}{hint}", hint = .nearest.as_ref().map(|name| format!("\ndid you mean `{name}`?")).unwrap_or_default())]
     Invalid {
         /// The file.
@@ -50,6 +48,9 @@ pub enum RecipeError {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Recipe {
+    /// How recipes of this kind are told from others.
+    #[serde(default = "Kind::served")]
+    pub kind: Kind,
     /// Name on the command line.
     pub name: String,
     /// What it reproduces.
@@ -136,24 +137,11 @@ pub enum Step {
 }
 
 impl Recipe {
-    /// A built-in recipe by name, or a file.
+    /// The recipe of a text; `file` is where it is from.
     ///
     /// # Errors
-    /// Neither exists, or the file is no recipe.
-    pub fn load(name: &str) -> Result<Self, RecipeError> {
-        if let Some((_, text)) = BUILT_IN.iter().find(|(known, _)| *known == name) {
-            return Self::parse(&format!("recipe {name}"), text);
-        }
-        if !Path::new(name).is_file() {
-            let known = BUILT_IN.map(|(name, _)| name).join(", ");
-            return Err(RecipeError::Unknown { name: name.to_owned(), known });
-        }
-        let text = std::fs::read_to_string(name)
-            .map_err(|error| RecipeError::Unreadable { file: name.to_owned(), message: error.to_string() })?;
-        Self::parse(name, &text)
-    }
-
-    fn parse(file: &str, text: &str) -> Result<Self, RecipeError> {
+    /// It is not a recipe of this kind.
+    pub fn parse(file: &str, text: &str) -> Result<Self, RecipeError> {
         parse_toml(file, text)
     }
 
@@ -233,7 +221,7 @@ mod tests {
 
     #[test]
     fn the_built_in_recipe_is_the_reference_protocol() {
-        let recipe = Recipe::load("paravt-8b").unwrap();
+        let AnyRecipe::Served(recipe) = AnyRecipe::load("paravt-8b").unwrap() else { panic!("served") };
         let plans: Vec<(String, RunPlan)> = recipe
             .steps()
             .into_iter()
@@ -254,9 +242,8 @@ mod tests {
 
     #[test]
     fn a_wrong_field_is_named_with_its_neighbour() {
-        let text = BUILT_IN[0].1.replace("max_turns = 3", "max_turn = 3");
+        let text = include_str!("../recipes/paravt-8b.toml").replace("max_turns = 3", "max_turn = 3");
         let error = Recipe::parse("my.toml", &text).unwrap_err().to_string();
         assert!(error.contains("my.toml") && error.contains("did you mean `max_turns`"), "{error}");
-        assert!(Recipe::load("nothing").unwrap_err().to_string().contains("paravt-8b"));
     }
 }

@@ -1,14 +1,43 @@
 //! Stages: work whose result is kept under what went into it, so that unchanged work is not done again.
 
+use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
 
-use serde::Serialize;
+use paravt_suite::journal::JournalError;
+use paravt_train::durable::{self, Listing};
+use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
+/// Written into a stage's folder before its work begins.
+const BEGUN: &str = "begun.json";
 /// Written into a stage's folder when its work is done.
 const DONE: &str = "stage.json";
+/// Held by the process that works below a folder.
+const LOCK: &str = ".lock";
 /// Changes when the meaning of any stage's result does.
 const VERSION: u32 = 1;
+
+/// The code that makes a stage: a hash over the sources of the crates that have a part in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Code {
+    /// Generated videos, questions and the base checkpoint.
+    World,
+    /// Trained weights.
+    Training,
+    /// Records.
+    Evaluation,
+}
+
+impl Code {
+    /// SHA-256 in lower-case hexadecimal.
+    pub fn hash(self) -> &'static str {
+        match self {
+            Self::World => env!("PARAVT_CODE_WORLD"),
+            Self::Training => env!("PARAVT_CODE_TRAINING"),
+            Self::Evaluation => env!("PARAVT_CODE_EVALUATION"),
+        }
+    }
+}
 
 /// One piece of work and where its result is.
 #[derive(Debug, Clone)]
@@ -16,21 +45,42 @@ pub struct Stage {
     name: String,
     hash: String,
     folder: PathBuf,
-    record: String,
+    record: serde_json::Value,
+    code: Code,
+}
+
+/// How far the work of a stage is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum State {
+    /// Not begun.
+    New,
+    /// Begun by the same code; it goes on where it was stopped.
+    Begun,
+    /// Done, and its files are as they were then.
+    Done,
+    /// Begun or done, but what is there cannot be built on: why.
+    Unusable(String),
+}
+
+/// What a done stage says of itself, beside what went into it.
+#[derive(Debug, Deserialize)]
+struct Done {
+    code: Option<String>,
+    files: Option<Listing>,
 }
 
 impl Stage {
-    /// The stage of a name, of settings and of the stages it builds on. Its folder is below `root`.
-    pub fn new(root: &Path, name: &str, inputs: &[&Stage], settings: &impl Serialize) -> Self {
+    /// The stage of a name, of settings and of the stages it builds on, made by some code. Its folder is below
+    /// `root`.
+    pub fn new(root: &Path, name: &str, inputs: &[&Stage], settings: &impl Serialize, code: Code) -> Self {
         let inputs: Vec<&str> = inputs.iter().map(|input| input.hash.as_str()).collect();
         let record = serde_json::json!({
             "stage": name, "version": VERSION, "settings": settings, "inputs": inputs
         });
-        let record = format!("{record:#}\n");
-        let digest = Sha256::digest(record.as_bytes());
-        let hash: String = digest.iter().take(6).map(|byte| format!("{byte:02x}")).collect();
+        let digest = Sha256::digest(format!("{record:#}\n").as_bytes());
+        let hash = durable::hex(&digest[..6]);
         let folder = root.join(format!("{name}-{hash}"));
-        Self { name: name.to_owned(), hash, folder, record }
+        Self { name: name.to_owned(), hash, folder, record, code }
     }
 
     /// Its name.
@@ -43,31 +93,110 @@ impl Stage {
         &self.folder
     }
 
-    /// Whether its work is done.
-    pub fn is_done(&self) -> bool {
-        self.folder.join(DONE).is_file()
+    /// How far its work is. What other code made is unusable, unless `any_code`; so is a finished result of which
+    /// a file is missing or has changed.
+    pub fn state(&self, any_code: bool) -> State {
+        let is_other = |code: Option<&str>| !any_code && code != Some(self.code.hash());
+        let by_other = || State::Unusable("made by another version of the code".to_owned());
+        if let Ok(text) = std::fs::read(self.folder.join(DONE)) {
+            let done: Done = match serde_json::from_slice(&text) {
+                Ok(done) => done,
+                Err(error) => return State::Unusable(format!("{DONE} is damaged: {error}")),
+            };
+            let Some(files) = done.files else {
+                return State::Unusable("marked done by a version that did not list its files".to_owned());
+            };
+            if is_other(done.code.as_deref()) {
+                return by_other();
+            }
+            return files.damage(&self.folder).map_or(State::Done, State::Unusable);
+        }
+        match std::fs::read_to_string(self.folder.join(BEGUN)) {
+            Ok(code) if is_other(Some(code.trim())) => by_other(),
+            Ok(_) => State::Begun,
+            Err(_) if self.folder.is_dir() => {
+                State::Unusable(format!("begun by a version that wrote no {BEGUN}"))
+            }
+            Err(_) => State::New,
+        }
     }
 
-    /// Marks its work as done, with all that went into it.
+    /// To be called before its work: notes the code that does it.
     ///
     /// # Errors
-    /// The mark cannot be written.
-    pub fn finish(&self) -> std::io::Result<()> {
-        let part = self.folder.join("stage.part");
-        std::fs::create_dir_all(&self.folder)?;
-        std::fs::write(&part, &self.record)?;
-        std::fs::rename(part, self.folder.join(DONE))
+    /// The note cannot be written.
+    pub fn begin(&self) -> std::io::Result<()> {
+        if self.folder.join(BEGUN).is_file() {
+            return Ok(());
+        }
+        // The folder appears with the note in it.
+        let part = durable::beside(&self.folder, ".part");
+        durable::remove_folder(&part)?;
+        std::fs::create_dir_all(&part)?;
+        std::fs::write(part.join(BEGUN), format!("{}\n", self.code.hash()))?;
+        durable::replace_folder(&part, &self.folder)
     }
 
-    /// Takes its result away, so that it is made anew.
+    /// Marks its work as done, with all that went into it and a listing of its files. Those whose names begin with
+    /// a dot, checkpoints and unfinished parts are not listed.
+    ///
+    /// # Errors
+    /// A file cannot be read, or the mark cannot be written.
+    pub fn finish(&self) -> std::io::Result<()> {
+        let passed_over = |name: &str| {
+            let file = name.rsplit('/').next().unwrap_or(name);
+            file.starts_with('.')
+                || file.starts_with("step-")
+                || [".part", ".old"].iter().any(|end| file.ends_with(end))
+                || ["part", BEGUN, DONE].contains(&file)
+        };
+        let files = Listing::of(&self.folder, passed_over)?;
+        let mut record = self.record.clone();
+        record["code"] = self.code.hash().into();
+        record["files"] = serde_json::to_value(files)?;
+        durable::sync_folder(&self.folder)?;
+        durable::write(&self.folder.join(DONE), format!("{record:#}\n").as_bytes())
+    }
+
+    /// Deletes its result, so that its work is done again.
     ///
     /// # Errors
     /// The folder cannot be removed.
     pub fn forget(&self) -> std::io::Result<()> {
-        match std::fs::remove_dir_all(&self.folder) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
+        // Without its marks first: a kill half-way leaves nothing that looks whole.
+        for mark in [DONE, BEGUN] {
+            match std::fs::remove_file(self.folder.join(mark)) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
         }
+        durable::remove_folder(&self.folder)
+    }
+}
+
+/// The right to work below a folder, as long as it lives.
+#[derive(Debug)]
+pub struct Lock {
+    _file: File,
+}
+
+/// Takes the right to work below a folder, which is made where it is not there.
+///
+/// # Errors
+/// Another process has it, or the folder cannot be written.
+pub fn lock(folder: &Path) -> Result<Lock, JournalError> {
+    let io = |path: &Path, action| {
+        let path = path.to_owned();
+        move |source| JournalError::Io { path, action, source }
+    };
+    std::fs::create_dir_all(folder).map_err(io(folder, "cannot make the folder"))?;
+    let path = folder.join(LOCK);
+    let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
+    let file = file.map_err(io(&path, "cannot open the lock"))?;
+    match file.try_lock() {
+        Ok(()) => Ok(Lock { _file: file }),
+        Err(std::fs::TryLockError::WouldBlock) => Err(JournalError::Locked { dir: folder.to_owned() }),
+        Err(std::fs::TryLockError::Error(source)) => Err(io(&path, "cannot lock")(source)),
     }
 }
 
@@ -75,20 +204,86 @@ impl Stage {
 mod tests {
     use super::*;
 
+    fn stage(root: &Path, name: &str, inputs: &[&Stage], setting: u32) -> Stage {
+        Stage::new(root, name, inputs, &setting, Code::World)
+    }
+
     #[test]
     fn a_stage_is_another_when_its_settings_or_inputs_are() {
         let root = tempfile::tempdir().unwrap();
-        let stage =
-            |name: &str, inputs: &[&Stage], setting: u32| Stage::new(root.path(), name, inputs, &setting);
+        let stage = |name, inputs: &[&Stage], setting| stage(root.path(), name, inputs, setting);
         let (one, two) = (stage("world", &[], 1), stage("world", &[], 2));
         assert_eq!(one.folder(), stage("world", &[], 1).folder());
         assert_ne!(one.folder(), two.folder());
         assert_ne!(stage("sft", &[&one], 0).folder(), stage("sft", &[&two], 0).folder());
-        assert!(!one.is_done());
+        assert_eq!(one.state(false), State::New);
+        one.begin().unwrap();
+        assert_eq!(one.state(false), State::Begun);
         one.finish().unwrap();
-        assert!(one.is_done() && stage("world", &[], 1).is_done() && !two.is_done());
+        assert_eq!([one.state(false), two.state(false)], [State::Done, State::New]);
+        assert_eq!(stage("world", &[], 1).state(false), State::Done);
         one.forget().unwrap();
         one.forget().unwrap();
-        assert!(!one.is_done());
+        assert_eq!(one.state(false), State::New);
+    }
+
+    fn unusable(stage: &Stage) -> String {
+        match stage.state(false) {
+            State::Unusable(why) => why,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn damage_and_marks_of_other_versions_are_noticed() {
+        let root = tempfile::tempdir().unwrap();
+        let stage = stage(root.path(), "sft", &[], 0);
+        let make = || {
+            stage.forget().unwrap();
+            stage.begin().unwrap();
+            std::fs::create_dir(stage.folder().join("final")).unwrap();
+            std::fs::write(stage.folder().join("final/config.json"), "{}").unwrap();
+            std::fs::write(stage.folder().join("step-000001"), "a checkpoint").unwrap();
+            stage.finish().unwrap();
+            assert_eq!(stage.state(false), State::Done);
+        };
+        make();
+        std::fs::remove_file(stage.folder().join("step-000001")).unwrap();
+        assert_eq!(stage.state(false), State::Done, "checkpoints are not part of the result");
+        std::fs::remove_file(stage.folder().join("final/config.json")).unwrap();
+        assert_eq!(unusable(&stage), "final/config.json is missing");
+
+        // As the version before this one marked it.
+        make();
+        let mark = stage.folder().join(DONE);
+        std::fs::write(&mark, format!("{:#}\n", stage.record)).unwrap();
+        assert!(unusable(&stage).contains("did not list its files"));
+        std::fs::remove_file(&mark).unwrap();
+        std::fs::remove_file(stage.folder().join(BEGUN)).unwrap();
+        assert!(unusable(&stage).contains("wrote no begun.json"));
+
+        // Other code.
+        make();
+        for name in [DONE, BEGUN] {
+            let path = stage.folder().join(name);
+            let text = std::fs::read_to_string(&path).unwrap();
+            std::fs::write(&path, text.replace(Code::World.hash(), "0123")).unwrap();
+            assert!(unusable(&stage).contains("another version"), "{name}");
+            if name == DONE {
+                assert_eq!(stage.state(true), State::Done);
+                std::fs::remove_file(&path).unwrap();
+            }
+        }
+        assert_eq!(stage.state(true), State::Begun);
+    }
+
+    #[test]
+    fn one_process_works_below_a_folder() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = root.path().join("out");
+        let held = lock(&folder).unwrap();
+        assert!(matches!(lock(&folder), Err(JournalError::Locked { .. })));
+        drop(held);
+        lock(&folder).unwrap();
     }
 }

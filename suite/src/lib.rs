@@ -27,6 +27,7 @@ pub mod run;
 pub mod runner;
 pub mod sample;
 pub mod scoring;
+pub mod seed;
 pub mod settings;
 pub mod task;
 pub mod toolcall;

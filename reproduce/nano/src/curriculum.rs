@@ -11,9 +11,9 @@ use paravt_suite::message::{FrameOrigin, Image, Message, Part, Role};
 use paravt_suite::profile::Profile;
 use paravt_suite::protocol::{PromptMode, Protocol, render};
 use paravt_suite::sample::Sample;
-use rand::rngs::StdRng;
+use paravt_suite::seed::{ChaCha8Rng, Seed};
+use rand::Rng as _;
 use rand::seq::{IndexedRandom as _, SliceRandom as _};
-use rand::{Rng as _, SeedableRng as _};
 
 use crate::WorldError;
 use crate::policy::{self, Sighting};
@@ -83,7 +83,7 @@ pub struct Row {
 
 /// The stream.
 pub struct Curriculum {
-    rng: StdRng,
+    rng: ChaCha8Rng,
     protocol: Protocol,
     drawn: usize,
 }
@@ -100,7 +100,7 @@ const SHARES: [[f64; 8]; 2] =
 impl Curriculum {
     /// The stream of a seed.
     pub fn new(seed: u64) -> Self {
-        Self { rng: StdRng::seed_from_u64(seed ^ 0x6375_7272), protocol: crate::protocol(), drawn: 0 }
+        Self { rng: Seed::new("curriculum", seed).rng(), protocol: crate::protocol(), drawn: 0 }
     }
 
     /// Row `number` of the stream of a seed, whatever was drawn before it.
@@ -108,8 +108,8 @@ impl Curriculum {
     /// # Errors
     /// As [`row`](Self::row).
     pub fn at(seed: u64, number: usize) -> Result<Row, WorldError> {
-        let place = (number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        Self { drawn: number, ..Self::new(seed.wrapping_add(place)) }.next()
+        let rng = Seed::new("curriculum", seed).numbered(number as u64).rng();
+        Self { rng, drawn: number, ..Self::new(seed) }.next()
     }
 
     /// The next row: names and letters first, whole conversations later.

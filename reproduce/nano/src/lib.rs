@@ -23,10 +23,8 @@ mod tokenizer;
 mod traces;
 mod training;
 
+use paravt_suite::seed::Seed;
 use std::path::{Path, PathBuf};
-
-use rand::SeedableRng as _;
-use rand::rngs::StdRng;
 
 pub use base::{base_sha256, write_base};
 pub use curriculum::{Curriculum, Kind, Row};
@@ -96,7 +94,7 @@ pub fn make_world(out: &Path, options: &WorldOptions) -> Result<(), WorldError> 
     let mut videos = Vec::new();
     for (number, benchmark) in splits::ALL.iter().enumerate() {
         // A generator of its own for each benchmark: one more question here moves nothing there.
-        let mut rng = StdRng::seed_from_u64(options.seed.wrapping_mul(1009).wrapping_add(number as u64));
+        let mut rng = Seed::new("world", options.seed).numbered(number as u64).rng();
         videos.extend(benchmark(out, options, &mut rng)?);
     }
     encode::all(&videos)

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use rand::rngs::StdRng;
-use rand::{Rng as _, SeedableRng as _};
+use paravt_suite::seed::{ChaCha8Rng, Seed};
+use rand::Rng as _;
 use safetensors::tensor::{Dtype, TensorView};
 use serde_json::{Value, json};
 
@@ -212,7 +212,7 @@ fn write_weights(path: &Path, vocabulary: usize, seed: u64) -> Result<(), WorldE
         path: path.to_owned(),
         message: error.to_string(),
     };
-    let mut rng = StdRng::seed_from_u64(seed);
+    let mut rng = Seed::new("weights", seed).rng();
     let mut stored = Vec::new();
     for (name, shape) in tensors(vocabulary) {
         let count: usize = shape.iter().product();
@@ -258,7 +258,7 @@ fn first_value(name: &str) -> f32 {
 }
 
 /// One draw of the standard normal distribution (Box and Muller).
-fn normal(rng: &mut StdRng) -> f64 {
+fn normal(rng: &mut ChaCha8Rng) -> f64 {
     let radius: f64 = 1.0 - rng.random_range(0.0..1.0);
     let angle: f64 = rng.random_range(0.0..std::f64::consts::TAU);
     (-2.0 * radius.ln()).sqrt() * angle.cos()

@@ -152,11 +152,10 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use rand::SeedableRng as _;
-    use rand::rngs::StdRng;
+    use paravt_suite::seed::Seed;
 
     fn questions(side: Side) -> Vec<(Scene, Question)> {
-        let mut rng = StdRng::seed_from_u64(1);
+        let mut rng = Seed::new("test", 1).rng();
         let mut found = Vec::new();
         for _ in 0..300 {
             let scene = Scene::random(side, &mut rng);

@@ -7,9 +7,8 @@ use arrow::array::{ArrayRef, ListBuilder, StringBuilder, StructBuilder};
 use arrow::datatypes::{DataType, Field, Fields};
 use paravt_suite::protocol::{PromptMode, Protocol, render};
 use paravt_suite::sample::{Gold, Sample};
+use paravt_suite::seed::{ChaCha8Rng, Seed};
 use rand::Rng as _;
-use rand::SeedableRng as _;
-use rand::rngs::StdRng;
 use rand::seq::IndexedRandom as _;
 use serde_json::json;
 
@@ -61,7 +60,7 @@ const BUDGETS: [usize; 8] = [4, 8, 8, 8, 16, 16, 32, 64];
 /// # Errors
 /// A file cannot be written, or FFmpeg has no H.264 encoder.
 pub fn make_training(out: &Path, seed: u64, sizes: &TrainingSizes) -> Result<TrainingPaths, WorldError> {
-    let mut rng = StdRng::seed_from_u64(seed ^ 0x7261_696e);
+    let mut rng = Seed::new("training", seed).rng();
     let protocol = protocol::protocol();
     let scenes: Vec<Scene> = (0..sizes.videos.max(1)).map(|_| Scene::random(Side::Train, &mut rng)).collect();
     let videos = scenes.iter().enumerate().map(|(n, scene)| (out.join(sentinel(n)), scene.clone()));
@@ -89,7 +88,7 @@ fn sentinel(video: usize) -> String {
 }
 
 /// Any question about a scene, and how it is written.
-fn question(scene: &Scene, rng: &mut StdRng) -> (Question, Style) {
+fn question(scene: &Scene, rng: &mut ChaCha8Rng) -> (Question, Style) {
     let question = match rng.random_range(0..10) {
         0..3 => grounding(*scene.events.choose(rng).unwrap_or(&scene.events[0])),
         3..6 => order(scene, rng),
@@ -104,7 +103,7 @@ fn question(scene: &Scene, rng: &mut StdRng) -> (Question, Style) {
 fn sft_row(
     protocol: &Protocol,
     scene: &Scene,
-    rng: &mut StdRng,
+    rng: &mut ChaCha8Rng,
 ) -> Result<(&'static str, Vec<Turn>), WorldError> {
     let (question, style) = question(scene, rng);
     let sample = sample(&question, style, "nano", Path::new("nano.mp4"));
@@ -129,7 +128,7 @@ fn sft_row(
 fn tool_row(
     protocol: &Protocol,
     case: &Case<'_>,
-    rng: &mut StdRng,
+    rng: &mut ChaCha8Rng,
 ) -> Result<(&'static str, Vec<Turn>), WorldError> {
     // What 64 frames show needs no call: half of those rows answer at once.
     if case.nframes == 64 && rng.random_bool(0.5) && !case.evidence_in_overview()?.is_empty() {
@@ -167,7 +166,7 @@ fn write_prompts(
     protocol: &Protocol,
     scenes: &[Scene],
     count: usize,
-    rng: &mut StdRng,
+    rng: &mut ChaCha8Rng,
 ) -> Result<(), WorldError> {
     let mut prompts = Structs::new(["role", "content"]);
     let mut videos = Structs::new(["video"]);

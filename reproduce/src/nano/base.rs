@@ -7,11 +7,12 @@ use futures::future::try_join_all;
 use paravt_nano::{Curriculum, Kind, write_model};
 use paravt_suite::backend::{Backend, CallId, Generation, Request};
 use paravt_suite::message::{Content, Message};
-use paravt_train::Compute;
 use paravt_train::data::Conversations;
 use paravt_train::sft::{self, SftConfig, SftStep};
+use paravt_train::{Compute, durable};
 
 use super::Error;
+use crate::RecipeError;
 
 /// The endless curriculum of a seed.
 struct Lessons {
@@ -41,8 +42,12 @@ pub fn train(
     tell: impl FnMut(&SftStep),
 ) -> Result<(), Error> {
     let fresh = out.join("fresh");
-    if !fresh.join("model.safetensors").is_file() {
-        write_model(&fresh, config.seed)?;
+    if !fresh.is_dir() {
+        let part = durable::beside(&fresh, ".part");
+        let failed = |error| paravt_train::Error::File { path: fresh.clone(), message: format!("{error}") };
+        durable::remove_folder(&part).map_err(|error: std::io::Error| failed(error))?;
+        write_model(&part, config.seed)?;
+        durable::replace_folder(&part, &fresh).map_err(failed)?;
     }
     sft::train(&fresh, out, Arc::new(Lessons { seed: config.seed }), config, compute, tell)?;
     Ok(())
@@ -76,6 +81,6 @@ pub async fn examine(backend: &dyn Backend, rows: usize) -> Result<Vec<(&'static
 ///
 /// # Errors
 /// It is damaged: a bug.
-pub fn recipe() -> Result<SftConfig, Error> {
-    Ok(crate::parse_toml("recipe paravt-nano-base", include_str!("../../recipes/paravt-nano-base.toml"))?)
+pub fn recipe() -> Result<SftConfig, RecipeError> {
+    crate::parse_toml("recipe paravt-nano-base", include_str!("../../recipes/paravt-nano-base.toml"))
 }

@@ -3,8 +3,10 @@
 
 pub mod base;
 mod data;
+pub mod identity;
 mod plan;
 mod recipe;
+mod validate;
 
 pub use plan::{Step, Told, Work, steps};
 pub use recipe::{Comparison, NanoRecipe, NanoRun, Variant};

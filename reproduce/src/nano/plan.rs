@@ -9,13 +9,13 @@ use paravt_train::rl::{self, RlConfig, RlStep, RlTask};
 use paravt_train::sft::{self, SftConfig, SftStep};
 
 use super::data::{Traces, prompts};
-use super::{Error, NanoRecipe, NanoRun};
-use crate::stage::Stage;
+use super::{Error, NanoRecipe, NanoRun, identity};
+use crate::stage::{Code, Stage};
 
 /// Changes when what is generated for the splits does.
 const WORLD: u32 = 2;
 /// Name of the model that nothing was trained into yet.
-const BASE: &str = "base";
+pub(super) const BASE: &str = "base";
 
 /// What a step does.
 #[derive(Debug, Clone)]
@@ -35,7 +35,7 @@ pub enum Work {
     Rl {
         /// The settings.
         config: Box<RlConfig>,
-        /// What it is, for people.
+        /// What it is.
         title: String,
         /// What the paper says of it.
         paper: Option<String>,
@@ -75,7 +75,7 @@ pub enum Told<'a> {
 /// A variant changes a field that does not exist, or a run names no model.
 pub fn steps(recipe: &NanoRecipe, root: &Path, seeds: &[u64], full: bool) -> Result<Vec<Step>, Error> {
     let shared = |name: &str, work: Work, settings: serde_json::Value| Step {
-        stage: Stage::new(root, name, &[], &settings),
+        stage: Stage::new(root, name, &[], &settings, Code::World),
         work,
         seed: None,
     };
@@ -100,7 +100,7 @@ pub fn steps(recipe: &NanoRecipe, root: &Path, seeds: &[u64], full: bool) -> Res
                 model.ok_or_else(|| Error::NoModel(run.name.clone(), run.model.clone()))?;
             let settings = serde_json::json!({ "evaluate": recipe.evaluate, "run": run });
             evaluations.push(Step {
-                stage: Stage::new(root, &run.name, &[&world.stage, &step.stage], &settings),
+                stage: Stage::new(root, &run.name, &[&world.stage, &step.stage], &settings, Code::Evaluation),
                 work: Work::Evaluate { run: (*run).clone(), model: model.clone() },
                 seed: Some(seed),
             });
@@ -120,20 +120,20 @@ fn trainings(
     full: bool,
 ) -> Result<Vec<Step>, Error> {
     let data = Step {
-        stage: Stage::new(root, "data", &[], &(recipe.data, seed)),
+        stage: Stage::new(root, "data", &[], &(recipe.data, seed), Code::World),
         work: Work::Data,
         seed: Some(seed),
     };
     let config = SftConfig { seed, ..recipe.sft.clone() };
     let sft = Step {
-        stage: Stage::new(root, "sft", &[&base.stage, &data.stage], &config),
+        stage: Stage::new(root, "sft", &[&base.stage, &data.stage], &config, Code::Training),
         work: Work::Sft { config },
         seed: Some(seed),
     };
     let reinforce = |name: &str, title: &str, paper: &Option<String>, config: RlConfig| {
         let config = RlConfig { seed, ..config };
         Step {
-            stage: Stage::new(root, name, &[&sft.stage, &data.stage], &config),
+            stage: Stage::new(root, name, &[&sft.stage, &data.stage], &config, Code::Training),
             work: Work::Rl { config: Box::new(config), title: title.to_owned(), paper: paper.clone() },
             seed: Some(seed),
         }
@@ -147,7 +147,7 @@ fn trainings(
 }
 
 impl Step {
-    /// For people.
+    /// One line about it.
     pub fn title(&self) -> String {
         match &self.work {
             Work::Base => "the base checkpoint".to_owned(),
@@ -189,6 +189,7 @@ impl Step {
                 let base = input(|work| matches!(work, Work::Base))?;
                 let tell = |step: &SftStep| tell(Told::Sft(step, config.steps));
                 sft::train(base, out, Arc::new(rows), config, compute, tell)?;
+                identity::write(recipe, out)?;
             }
             Work::Rl { config, .. } => {
                 let root = data()?;
@@ -200,6 +201,7 @@ impl Step {
                 };
                 let base = input(|work| matches!(work, Work::Sft { .. }))?.join("final");
                 rl::train(&base, out, &task, config, |step| tell(Told::Rl(step, config.steps)))?;
+                identity::write(recipe, out)?;
             }
             Work::Evaluate { .. } => return Err(Error::Order(self.stage.name().to_owned())),
         }

@@ -1,7 +1,5 @@
 //! The recipe of the embedded reproduction as data.
 
-use std::path::Path;
-
 use paravt_nano::{TrainingSizes, WorldOptions};
 use paravt_suite::profile::Profile;
 use paravt_suite::protocol::PromptMode;
@@ -11,12 +9,19 @@ use paravt_train::rl::RlConfig;
 use paravt_train::sft::SftConfig;
 use serde::{Deserialize, Serialize};
 
-use crate::RecipeError;
+use super::validate;
+use crate::{Kind, RecipeError};
 
 /// The embedded reproduction: generated videos, SFT, PARA-GRPO, evaluation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NanoRecipe {
+    /// Its name; that of its file where it says none.
+    #[serde(default)]
+    pub name: String,
+    /// How recipes of this kind are told from others.
+    #[serde(default)]
+    pub kind: Kind,
     /// What it reproduces.
     pub title: String,
     /// What is evaluated on.
@@ -79,10 +84,10 @@ impl Default for Data {
 #[serde(deny_unknown_fields)]
 pub struct Evaluate {
     profile: Profile,
-    nframes: usize,
-    max_turns: usize,
+    pub(super) nframes: usize,
+    pub(super) max_turns: usize,
     max_parallel: usize,
-    max_tokens: u32,
+    pub(super) max_tokens: u32,
     /// Splits by name.
     pub splits: Vec<String>,
 }
@@ -140,21 +145,24 @@ impl NanoRecipe {
     /// # Errors
     /// It is damaged: a bug.
     pub fn built_in() -> Result<Self, RecipeError> {
-        Self::parse("recipe paravt-nano", include_str!("../../recipes/paravt-nano.toml"))
+        Self::parse("recipe paravt-nano", "paravt-nano", include_str!("../../recipes/paravt-nano.toml"))
     }
 
-    /// A file, where it is a recipe of this kind: it has a `world`. `None` for any other.
+    /// The recipe of a text; `file` and `name` are those of its file.
     ///
     /// # Errors
-    /// It is a recipe of this kind with a mistake.
-    pub fn read(path: &Path) -> Result<Option<Self>, RecipeError> {
-        let Ok(text) = std::fs::read_to_string(path) else { return Ok(None) };
-        let is_nano = text.parse::<toml::Table>().is_ok_and(|table| table.contains_key("world"));
-        is_nano.then(|| Self::parse(&path.display().to_string(), &text)).transpose()
-    }
-
-    fn parse(file: &str, text: &str) -> Result<Self, RecipeError> {
-        crate::parse_toml(file, text)
+    /// An unknown field, or a value that no run can have; the message names it.
+    pub fn parse(file: &str, name: &str, text: &str) -> Result<Self, RecipeError> {
+        let mut recipe: Self = crate::parse_toml(file, text)?;
+        if recipe.name.is_empty() {
+            name.clone_into(&mut recipe.name);
+        }
+        validate::check(&recipe).map_err(|message| RecipeError::Invalid {
+            file: file.to_owned(),
+            message,
+            nearest: None,
+        })?;
+        Ok(recipe)
     }
 
     /// The generated splits.
@@ -217,6 +225,8 @@ fn merge(into: &mut toml::Table, from: &toml::Table) {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     #[test]

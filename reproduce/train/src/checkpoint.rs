@@ -2,35 +2,63 @@
 //!
 //! ```text
 //! DIR/step-000100/model.safetensors …   the model, as published
-//! DIR/step-000100/optimizer.safetensors moments and step count
-//! DIR/step-000100/progress.json         where in the data the next step begins
+//! DIR/step-000100/optimizer.safetensors moments and steps of each weight
+//! DIR/step-000100/progress.json         where in the data the next step begins; size and SHA-256 of the files
 //! ```
+//!
+//! A folder has its name only once everything in it is on disk, and an older checkpoint goes only after that.
+//! One that was damaged later is passed over for the one before it.
 
 use std::path::{Path, PathBuf};
 
+use paravt_backend_candle::Compute;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::durable::{self, Listing};
 use crate::error::{Error, Result};
 use crate::learner::Learner;
-use crate::optimizer::AdamW;
+use crate::log::{self, Log};
+use crate::optimizer::{AdamW, AdamWConfig};
 
+/// Folder of the finished model.
+pub const FINAL: &str = "final";
 const OPTIMIZER: &str = "optimizer.safetensors";
 const PROGRESS: &str = "progress.json";
+const PREFIX: &str = "step-";
 /// Checkpoints that are kept.
 const KEPT: usize = 2;
+/// Changes when what is saved does.
+const FORMAT: u32 = 2;
 
 /// Where a run is, and under which settings.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Saved<S, P> {
+    format: u32,
     settings: S,
+    /// Device and precision.
+    compute: String,
     progress: P,
+    /// All other files.
+    files: Listing,
 }
 
 /// The checkpoints of one run.
 pub struct Checkpoints {
     folder: PathBuf,
+}
+
+/// What a training starts from or goes on from.
+pub struct Start<P> {
+    /// The model.
+    pub learner: Learner,
+    /// Its optimiser.
+    pub optimizer: AdamW,
+    /// Where in the data the next step begins.
+    pub progress: P,
+    /// Its log, up to that step.
+    pub log: Log,
 }
 
 impl Checkpoints {
@@ -39,25 +67,29 @@ impl Checkpoints {
         Self { folder: folder.to_owned() }
     }
 
-    /// The folder of the last whole one.
-    pub fn latest(&self) -> Option<PathBuf> {
-        self.all().pop()
-    }
-
-    /// Whole ones, oldest first: a folder has its name only once everything is in it.
-    fn all(&self) -> Vec<PathBuf> {
-        let entries = std::fs::read_dir(&self.folder).into_iter().flatten().flatten();
-        let named =
-            |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("step-"));
-        let mut found: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(named).collect();
+    /// Steps of the checkpoints, oldest first.
+    fn all(&self) -> Result<Vec<(usize, PathBuf)>> {
+        let entries = match std::fs::read_dir(&self.folder) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(Error::file(&self.folder, error)),
+        };
+        let mut found = Vec::new();
+        for entry in entries {
+            let path = entry.map_err(|error| Error::file(&self.folder, error))?.path();
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            if let Some(step) = name.strip_prefix(PREFIX).and_then(|step| step.parse().ok()) {
+                found.push((step, path));
+            }
+        }
         found.sort();
-        found
+        Ok(found)
     }
 
     /// Writes one; older ones than the last two go.
     ///
     /// # Errors
-    /// A file cannot be written.
+    /// A file cannot be written; a weight is NaN or infinite.
     pub fn save<S: Serialize, P: Serialize>(
         &self,
         step: usize,
@@ -66,54 +98,131 @@ impl Checkpoints {
         settings: &S,
         progress: &P,
     ) -> Result<()> {
-        let (part, whole) = (self.folder.join("part"), self.folder.join(format!("step-{step:06}")));
-        let _ = std::fs::remove_dir_all(&part);
-        learner.save(&part)?;
+        let (part, whole) = (self.folder.join("part"), self.folder.join(format!("{PREFIX}{step:06}")));
+        durable::remove_folder(&part).map_err(|error| Error::file(&part, error))?;
+        learner.write_into(&part)?;
         let path = part.join(OPTIMIZER);
         candle_core::safetensors::save(&optimizer.state()?, &path)
             .map_err(|error| Error::file(&path, error))?;
-        let text = serde_json::to_string_pretty(&Saved { settings, progress }).unwrap_or_default();
+        let files = Listing::of(&part, |_| false).map_err(|error| Error::file(&part, error))?;
+        let compute = learner.compute().to_string();
         let path = part.join(PROGRESS);
+        let text =
+            serde_json::to_string_pretty(&Saved { format: FORMAT, settings, compute, progress, files });
+        let text = text.map_err(|error| Error::file(&path, error))?;
         std::fs::write(&path, text).map_err(|error| Error::file(&path, error))?;
-        let _ = std::fs::remove_dir_all(&whole);
-        std::fs::rename(&part, &whole).map_err(|error| Error::file(&whole, error))?;
-        let all = self.all();
-        for old in &all[..all.len().saturating_sub(KEPT)] {
-            let _ = std::fs::remove_dir_all(old);
+        durable::replace_folder(&part, &whole).map_err(|error| Error::file(&whole, error))?;
+        let all = self.all()?;
+        for (_, old) in &all[..all.len().saturating_sub(KEPT)] {
+            durable::remove_folder(old).map_err(|error| Error::file(old, error))?;
         }
         Ok(())
     }
 
-    /// Gives the optimiser its state back and says where to go on; the model is loaded from the folder.
+    /// The newest whole checkpoint, or `base` from the first step on where there is none. A damaged one is
+    /// passed over with a warning on standard error.
     ///
     /// # Errors
-    /// A damaged checkpoint, or one of other settings: the message names what differs.
-    pub fn restore<S, P>(folder: &Path, optimizer: &mut AdamW, settings: &S) -> Result<P>
+    /// A checkpoint of other settings, of another device or precision, or of another version; the message names
+    /// what differs. A file that cannot be read.
+    pub fn start<S, P>(
+        &self,
+        base: &Path,
+        compute: &Compute,
+        optimizer: &AdamWConfig,
+        settings: &S,
+    ) -> Result<Start<P>>
     where
         S: Serialize + DeserializeOwned + PartialEq,
-        P: DeserializeOwned,
+        P: DeserializeOwned + Default,
     {
-        let path = folder.join(PROGRESS);
-        let text = std::fs::read_to_string(&path).map_err(|error| Error::file(&path, error))?;
-        let saved: Saved<S, P> = serde_json::from_str(&text).map_err(|error| Error::file(&path, error))?;
-        if saved.settings != *settings {
-            let differences = differences(&saved.settings, settings);
-            let message = format!("the run was started differently and cannot go on: {differences}");
-            return Err(Error::file(&path, message));
+        std::fs::create_dir_all(&self.folder).map_err(|error| Error::file(&self.folder, error))?;
+        let path = self.folder.join(log::FILE);
+        let logged = Log::steps(&path)?;
+        for (step, folder) in self.all()?.into_iter().rev() {
+            let saved: std::result::Result<Saved<S, P>, String> = read(&folder)?;
+            let damage = match &saved {
+                Ok(saved) => saved.files.damage(&folder),
+                Err(damage) => Some(damage.clone()),
+            };
+            let damage = damage
+                .or_else(|| (logged < step).then(|| format!("{} holds {logged} of {step} steps", log::FILE)));
+            let (Ok(saved), None) = (saved, &damage) else {
+                warn(&folder, damage.as_deref().unwrap_or_default());
+                continue;
+            };
+            check(&folder, &saved, compute, settings)?;
+            let learner = Learner::resume(base, &folder, compute)?;
+            let mut optimizer = AdamW::new(optimizer.clone(), learner.parameters().all());
+            let path_of_state = folder.join(OPTIMIZER);
+            let state = candle_core::safetensors::load(&path_of_state, &candle_core::Device::Cpu);
+            optimizer.restore(state.map_err(|error| Error::file(&path_of_state, error))?)?;
+            let log = Log::open(&path, step)?;
+            return Ok(Start { learner, optimizer, progress: saved.progress, log });
         }
-        let path = folder.join(OPTIMIZER);
-        let state = candle_core::safetensors::load(&path, &candle_core::Device::Cpu);
-        optimizer.restore(state.map_err(|error| Error::file(&path, error))?)?;
-        Ok(saved.progress)
+        let learner = Learner::load(base, compute)?;
+        let optimizer = AdamW::new(optimizer.clone(), learner.parameters().all());
+        Ok(Start { learner, optimizer, progress: P::default(), log: Log::open(&path, 0)? })
     }
 }
 
+fn warn(folder: &Path, damage: &str) {
+    let name = folder.file_name().unwrap_or_default().to_string_lossy();
+    eprintln!("warning: checkpoint {name} is damaged: {damage}; going back to the one before it");
+}
+
+/// What a checkpoint says of itself; `Err` with what is wrong inside where it cannot be read.
+///
+/// # Errors
+/// It was written by another version.
+fn read<S: DeserializeOwned, P: DeserializeOwned>(
+    folder: &Path,
+) -> Result<std::result::Result<Saved<S, P>, String>> {
+    let path = folder.join(PROGRESS);
+    let value: serde_json::Value = match std::fs::read(&path) {
+        Ok(bytes) => match serde_json::from_slice(&bytes) {
+            Ok(value) => value,
+            Err(error) => return Ok(Err(format!("{PROGRESS}: {error}"))),
+        },
+        Err(error) => return Ok(Err(format!("{PROGRESS}: {error}"))),
+    };
+    let format = value.get("format").and_then(serde_json::Value::as_u64).unwrap_or(1);
+    if format != u64::from(FORMAT) {
+        let message = format!(
+            "a checkpoint of format {format}, this version writes {FORMAT} and cannot go on from it; \
+             remove the checkpoints to start the training over"
+        );
+        return Err(Error::file(&path, message));
+    }
+    serde_json::from_value(value).map(Ok).map_err(|error| Error::file(&path, error))
+}
+
+fn check<S: Serialize + PartialEq, P>(
+    folder: &Path,
+    saved: &Saved<S, P>,
+    compute: &Compute,
+    settings: &S,
+) -> Result<()> {
+    let mut differing = Vec::new();
+    if saved.settings != *settings {
+        differing = differences(folder, &saved.settings, settings)?;
+    }
+    let compute = compute.to_string();
+    if saved.compute != compute {
+        differing.push(format!("device and precision was {}, is {compute}", saved.compute));
+    }
+    if differing.is_empty() {
+        return Ok(());
+    }
+    let message = format!("cannot resume: settings changed since the checkpoint: {}", differing.join("; "));
+    Err(Error::file(&folder.join(PROGRESS), message))
+}
+
 /// Names of top-level settings that differ, with both values.
-fn differences<S: Serialize>(was: &S, is: &S) -> String {
-    let value = |settings: &S| serde_json::to_value(settings).unwrap_or_default();
-    let (was, is) = (value(was), value(is));
+fn differences<S: Serialize>(folder: &Path, was: &S, is: &S) -> Result<Vec<String>> {
+    let value = |settings: &S| serde_json::to_value(settings).map_err(|error| Error::file(folder, error));
+    let (was, is) = (value(was)?, value(is)?);
     let fields = was.as_object().into_iter().flatten();
     let differing = fields.filter(|(name, value)| is[name.as_str()] != **value);
-    let told = differing.map(|(name, value)| format!("{name} was {value}, is {}", is[name.as_str()]));
-    told.collect::<Vec<_>>().join("; ")
+    Ok(differing.map(|(name, value)| format!("{name} was {value}, is {}", is[name.as_str()])).collect())
 }

@@ -23,6 +23,14 @@ pub enum Error {
         /// What is wrong.
         message: String,
     },
+    /// A setting that no training can have.
+    #[error("`{field}` {message}")]
+    Setting {
+        /// Its name, e.g. `rollout.group_size`.
+        field: String,
+        /// What is wrong, e.g. `is 0; it must be at least 1`.
+        message: String,
+    },
     /// Data and settings do not fit together.
     #[error("{0}")]
     Settings(String),

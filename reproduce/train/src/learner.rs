@@ -1,5 +1,6 @@
 //! A model that is trained: its weights, and what they make of a batch.
 
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -11,22 +12,31 @@ use paravt_qwen_vl::positions::Grid;
 use paravt_qwen_vl::prompt::{Medium, Prompter};
 use paravt_qwen_vl::weights::Weights;
 
+use crate::durable;
 use crate::error::{Error, Result};
 use crate::example::Example;
+use crate::objective::token_logprobs;
+use crate::workers::Workers;
 
-/// Files of a model folder that a checkpoint takes over as they are.
-const COMPANIONS: [&str; 10] = [
+/// Files beside the weights that a model folder may have. A checkpoint takes over those of the model that the
+/// training began with.
+const COMPANIONS: [&str; 13] = [
     "config.json",
     "generation_config.json",
     "tokenizer.json",
     "tokenizer_config.json",
+    "vocab.json",
+    "merges.txt",
+    "added_tokens.json",
+    "special_tokens_map.json",
     "chat_template.jinja",
     "chat_template.json",
     "preprocessor_config.json",
     "video_preprocessor_config.json",
     "processor_config.json",
-    "special_tokens_map.json",
 ];
+/// The weights of a checkpoint.
+const WEIGHTS: &str = "model.safetensors";
 
 /// A model and its trainable weights, f32.
 pub struct Learner {
@@ -34,6 +44,10 @@ pub struct Learner {
     parameters: Arc<Parameters>,
     prompter: Arc<Prompter>,
     folder: PathBuf,
+    /// Read once, so that nothing that happens to the folder later changes what is saved.
+    companions: BTreeMap<&'static str, Vec<u8>>,
+    compute: Compute,
+    workers: Workers,
 }
 
 impl Learner {
@@ -42,13 +56,23 @@ impl Learner {
     /// # Errors
     /// A file of the folder is missing or wrong.
     pub fn load(folder: &Path, compute: &Compute) -> Result<Self> {
+        Self::resume(folder, folder, compute)
+    }
+
+    /// The model of a folder with the weights of another, which holds a checkpoint of it.
+    ///
+    /// # Errors
+    /// A file of one of the folders is missing or wrong.
+    pub fn resume(folder: &Path, weights: &Path, compute: &Compute) -> Result<Self> {
+        let companions = companions(folder)?;
         let config = Config::read(folder)?;
         let prompter = Arc::new(Prompter::read(folder, &config)?);
-        let weights = Weights::open(folder)?;
+        let weights = Weights::open(weights)?;
         let parameters = Arc::new(Parameters::default());
         let ops = CandleOps::training(compute, Arc::clone(&parameters));
         let model = Model::load(ops, config, &weights)?;
-        Ok(Self { model, parameters, prompter, folder: folder.to_owned() })
+        let (folder, compute, workers) = (folder.to_owned(), compute.clone(), Workers::new(compute));
+        Ok(Self { model, parameters, prompter, folder, companions, compute, workers })
     }
 
     /// What makes its prompts.
@@ -66,72 +90,165 @@ impl Learner {
         self.parameters.all().into_iter().collect()
     }
 
-    /// The folder it was loaded from.
+    /// The folder of the model that the training began with.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
+    /// Device and precision.
+    pub fn compute(&self) -> &Compute {
+        &self.compute
+    }
+
+    /// Where its micro-batches are computed.
+    pub fn workers(&self) -> &Workers {
+        &self.workers
+    }
+
     /// Logits (learned tokens of the batch, vocabulary) in f32, sequence after sequence: the row of a token is
-    /// what the tokens before it predict.
+    /// what the tokens before it predict. Differentiable by the weights.
     ///
     /// # Errors
     /// Tensor arithmetic.
     pub fn logits(&self, batch: &[&Example]) -> Result<Tensor> {
-        let media: Vec<&Medium> = batch.iter().flat_map(|example| &example.media).collect();
-        let features = if media.is_empty() {
-            None
-        } else {
-            let values: Vec<f32> = media.iter().flat_map(|medium| medium.patches.values()).collect();
-            let grids: Vec<Grid> = media.iter().map(|medium| medium.patches.grid).collect();
-            Some(self.model.encode(values, &grids)?)
-        };
-        let places: Vec<Vec<u32>> = batch.iter().map(|example| visual_places(&example.media)).collect();
-        let mut rows: Vec<Rows<'_, Tensor>> = batch
-            .iter()
-            .zip(&places)
-            .map(|(example, visual)| Rows {
-                ids: &example.ids,
-                positions: &example.positions,
-                visual,
-                features: None,
-                cache: None,
-                last_only: false,
-            })
-            .collect();
-        // Features of all sequences lie one after the other, as their places do.
-        if let Some(first) = rows.first_mut() {
-            first.features = features.as_ref();
-        }
-        let hidden = self.model.hidden(&mut rows)?;
-        let (mut wanted, mut start) = (Vec::new(), 0);
-        for example in batch {
-            wanted.extend(example.rows().map(|row| (start + row) as u32));
-            start += example.ids.len();
-        }
-        let wanted = Tensor::from_slice(&wanted, wanted.len(), hidden.device())?;
-        Ok(self.model.logits(&hidden.index_select(&wanted, 0)?)?.to_dtype(DType::F32)?)
+        logits(&self.model, batch)
     }
 
-    /// Writes a model folder that every backend loads: `model.safetensors` in f32, the rest as it was.
+    /// The model with the same weights, as they are at each moment, without gradients.
     ///
     /// # Errors
-    /// A file cannot be written.
+    /// The folder of the model cannot be read any more.
+    pub fn scorer(&self) -> Result<Scorer> {
+        Scorer::sharing(&self.folder, &self.compute, Arc::clone(&self.parameters))
+    }
+
+    /// Writes a model folder that every backend loads: `model.safetensors` in f32, the rest as in the model that
+    /// the training began with. The folder has its name once everything is in it and on disk.
+    ///
+    /// # Errors
+    /// A file cannot be written; a weight is NaN or infinite.
     pub fn save(&self, folder: &Path) -> Result<()> {
+        let part = durable::beside(folder, ".part");
+        durable::remove_folder(&part).map_err(|error| Error::file(&part, error))?;
+        self.write_into(&part)?;
+        durable::replace_folder(&part, folder).map_err(|error| Error::file(folder, error))
+    }
+
+    /// Writes the files of [`save`](Self::save) into a folder.
+    pub(crate) fn write_into(&self, folder: &Path) -> Result<()> {
         std::fs::create_dir_all(folder).map_err(|error| Error::file(folder, error))?;
-        for name in COMPANIONS {
-            let (from, to) = (self.folder.join(name), folder.join(name));
-            if from.is_file() && from != to {
-                std::fs::copy(&from, &to).map_err(|error| Error::file(&to, error))?;
-            }
+        for (name, bytes) in &self.companions {
+            let path = folder.join(name);
+            std::fs::write(&path, bytes).map_err(|error| Error::file(&path, error))?;
         }
-        let tensors = self
-            .named()
-            .into_iter()
-            .map(|(name, parameter)| Ok((name, parameter.var.reshape(parameter.published)?)))
-            .collect::<Result<std::collections::HashMap<_, _>>>()?;
-        let path = folder.join("model.safetensors");
+        let mut tensors = HashMap::new();
+        for (name, parameter) in self.named() {
+            let tensor = parameter.var.reshape(parameter.published)?;
+            // NaN and infinity times 0 are NaN, and so is every sum with it.
+            let check = (&tensor * 0.0)?.sum_all()?.to_scalar::<f32>()?;
+            if check != 0.0 {
+                return Err(Error::Settings(format!(
+                    "weight `{name}` is NaN or infinite; lower the learning rate or check the data"
+                )));
+            }
+            tensors.insert(name, tensor);
+        }
+        let path = folder.join(WEIGHTS);
         candle_core::safetensors::save(&tensors, &path).map_err(|error| Error::file(&path, error))
     }
+
+    /// Whether a folder that [`save`](Self::save) wrote can be loaded: configuration, tokenizer and templates are
+    /// read, and each weight is there in its shape.
+    ///
+    /// # Errors
+    /// What is missing or wrong.
+    pub fn verify(&self, folder: &Path) -> Result<()> {
+        Prompter::read(folder, &Config::read(folder)?)?;
+        let weights = Weights::open(folder)?;
+        for (name, parameter) in self.named() {
+            weights.get(&name, &parameter.published)?;
+        }
+        Ok(())
+    }
+}
+
+/// A model that is only asked for log-probabilities: no graph is kept.
+pub struct Scorer(Model<CandleOps>);
+
+impl Scorer {
+    /// Loads a model folder.
+    ///
+    /// # Errors
+    /// A file of the folder is missing or wrong.
+    pub fn load(folder: &Path, compute: &Compute) -> Result<Self> {
+        Self::sharing(folder, compute, Arc::default())
+    }
+
+    fn sharing(folder: &Path, compute: &Compute, parameters: Arc<Parameters>) -> Result<Self> {
+        let ops = CandleOps::sharing(compute, parameters);
+        Ok(Self(Model::load(ops, Config::read(folder)?, &Weights::open(folder)?)?))
+    }
+
+    /// Log-probabilities (learned tokens of the batch) in nats at a temperature, sequence after sequence.
+    ///
+    /// # Errors
+    /// Tensor arithmetic.
+    pub fn logprobs(&self, batch: &[&Example], temperature: f64) -> Result<Vec<f32>> {
+        let targets: Vec<u32> = batch.iter().flat_map(|example| example.targets()).collect();
+        let logits = logits(&self.0, batch)?.detach();
+        Ok(token_logprobs(&logits, &targets, temperature)?.0.to_vec1::<f32>()?)
+    }
+}
+
+/// The companions of a model folder.
+fn companions(folder: &Path) -> Result<BTreeMap<&'static str, Vec<u8>>> {
+    let mut found = BTreeMap::new();
+    for name in COMPANIONS {
+        let path = folder.join(name);
+        match std::fs::read(&path) {
+            Ok(bytes) => _ = found.insert(name, bytes),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) => return Err(Error::file(&path, error)),
+        }
+    }
+    Ok(found)
+}
+
+/// See [`Learner::logits`].
+fn logits(model: &Model<CandleOps>, batch: &[&Example]) -> Result<Tensor> {
+    let media: Vec<&Medium> = batch.iter().flat_map(|example| &example.media).collect();
+    let features = if media.is_empty() {
+        None
+    } else {
+        let values: Vec<f32> = media.iter().flat_map(|medium| medium.patches.values()).collect();
+        let grids: Vec<Grid> = media.iter().map(|medium| medium.patches.grid).collect();
+        Some(model.encode(values, &grids)?)
+    };
+    let places: Vec<Vec<u32>> = batch.iter().map(|example| visual_places(&example.media)).collect();
+    let mut rows: Vec<Rows<'_, Tensor>> = batch
+        .iter()
+        .zip(&places)
+        .map(|(example, visual)| Rows {
+            ids: &example.ids,
+            positions: &example.positions,
+            visual,
+            features: None,
+            cache: None,
+            last_only: false,
+        })
+        .collect();
+    // Features of all sequences lie one after the other, as their places do.
+    if let Some(first) = rows.first_mut() {
+        first.features = features.as_ref();
+    }
+    let hidden = model.hidden(&mut rows)?;
+    let (mut wanted, mut start) = (Vec::new(), 0);
+    for example in batch {
+        wanted.extend(example.rows().map(|row| (start + row) as u32));
+        start += example.ids.len();
+    }
+    let wanted = Tensor::from_slice(&wanted, wanted.len(), hidden.device())?;
+    Ok(model.logits(&hidden.index_select(&wanted, 0)?)?.to_dtype(DType::F32)?)
 }
 
 /// The visual tokens among a sequence's.

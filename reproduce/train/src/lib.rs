@@ -4,6 +4,7 @@
 
 pub mod checkpoint;
 pub mod data;
+pub mod durable;
 pub mod error;
 pub mod example;
 pub mod learner;
@@ -14,8 +15,9 @@ pub mod reward;
 pub mod rl;
 pub mod rollout;
 pub mod schedule;
+mod settings;
 pub mod sft;
-mod workers;
+pub mod workers;
 
 pub use error::{Error, Result};
 pub use paravt_backend_candle::Compute;

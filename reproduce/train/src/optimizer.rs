@@ -57,11 +57,16 @@ impl Default for AdamWConfig {
     }
 }
 
-/// Moments of one weight, f32, in its shape.
+/// Moments of one weight, f32, in its shape, and the steps that it took part in: a weight that first gets a
+/// gradient late has its moments corrected as in its own first steps.
 struct Moments {
     first: Tensor,
     second: Tensor,
+    steps: u32,
 }
+
+/// Values whose squares are summed at a time.
+const NORM_CHUNK: usize = 1 << 22;
 
 /// The optimiser of named weights.
 pub struct AdamW {
@@ -109,18 +114,32 @@ impl Gradients {
         self.0.get(name)
     }
 
-    /// L2 norm of all together.
+    /// L2 norm of all together; squares are summed in f64.
     ///
     /// # Errors
     /// Tensor arithmetic.
     pub fn norm(&self) -> Result<f64> {
-        let squares: Vec<f64> = self
-            .0
-            .par_iter()
-            .map(|(_, gradient)| Ok(f64::from(gradient.sqr()?.sum_all()?.to_scalar::<f32>()?)))
-            .collect::<Result<_>>()?;
+        let squares: Vec<f64> =
+            self.0.par_iter().map(|(_, gradient)| sum_of_squares(gradient)).collect::<Result<_>>()?;
         Ok(squares.iter().sum::<f64>().sqrt())
     }
+}
+
+impl FromIterator<(String, Tensor)> for Gradients {
+    fn from_iter<I: IntoIterator<Item = (String, Tensor)>>(gradients: I) -> Self {
+        Self(gradients.into_iter().collect())
+    }
+}
+
+/// In f64, a part of the tensor at a time.
+fn sum_of_squares(tensor: &Tensor) -> Result<f64> {
+    let (flat, mut sum) = (tensor.flatten_all()?, 0.0);
+    let count = flat.elem_count();
+    for start in (0..count).step_by(NORM_CHUNK) {
+        let part = flat.narrow(0, start, NORM_CHUNK.min(count - start))?.to_dtype(DType::F64)?;
+        sum += part.sqr()?.sum_all()?.to_scalar::<f64>()?;
+    }
+    Ok(sum)
 }
 
 impl AdamW {
@@ -150,7 +169,7 @@ impl AdamW {
         let norm = gradients.norm()?;
         if !norm.is_finite() {
             return Err(Error::Settings(format!(
-                "step {}: the gradient's norm is {norm}; a lower learning rate or a look at the data would help",
+                "step {}: the norm of the gradients is {norm}; lower the learning rate or check the data",
                 self.steps + 1
             )));
         }
@@ -158,33 +177,35 @@ impl AdamW {
         let clip = if max_grad_norm > 0.0 { (max_grad_norm / (norm + 1e-6)).min(1.0) } else { 1.0 };
         self.steps += 1;
         let rate = learning_rate * factor;
-        let correct1 = 1.0 - beta1.powi(self.steps as i32);
-        let correct2 = 1.0 - beta2.powi(self.steps as i32);
         let moments = &self.moments;
         let step = |(name, weight): (&String, &Parameter)| -> Result<Option<(String, Moments)>> {
             let Some(gradient) = gradients.get(name) else { return Ok(None) };
             let gradient = (gradient * clip)?;
-            let (first, second) = match moments.get(name) {
-                Some(Moments { first, second }) => (
+            let (first, second, steps) = match moments.get(name) {
+                Some(Moments { first, second, steps }) => (
                     ((first * beta1)? + (&gradient * (1.0 - beta1))?)?,
                     ((second * beta2)? + (gradient.sqr()? * (1.0 - beta2))?)?,
+                    steps + 1,
                 ),
-                None => ((&gradient * (1.0 - beta1))?, (gradient.sqr()? * (1.0 - beta2))?),
+                None => ((&gradient * (1.0 - beta1))?, (gradient.sqr()? * (1.0 - beta2))?, 1),
             };
+            let correct1 = 1.0 - beta1.powf(f64::from(steps));
+            let correct2 = 1.0 - beta2.powf(f64::from(steps));
             let decays = decay == Decay::All || weight.published.len() > 1;
             let kept = 1.0 - if decays { rate * weight_decay } else { 0.0 };
             let spread = ((second.sqrt()? / correct2.sqrt())? + eps)?;
             let change = (&first / spread)?;
             let value = ((weight.var.as_tensor().detach() * kept)? - (change * (rate / correct1))?)?;
             weight.var.set(&value)?;
-            Ok(Some((name.clone(), Moments { first, second })))
+            Ok(Some((name.clone(), Moments { first, second, steps })))
         };
         let made: Vec<_> = self.weights.par_iter().map(step).collect::<Result<_>>()?;
         self.moments.extend(made.into_iter().flatten());
         Ok(norm)
     }
 
-    /// The state as named tensors: `NAME.first`, `NAME.second`, and `steps`.
+    /// The state as named tensors: `NAME.first`, `NAME.second` and `NAME.steps` of each weight that got a
+    /// gradient so far, and `steps` of the optimiser.
     ///
     /// # Errors
     /// Tensor arithmetic.
@@ -193,6 +214,7 @@ impl AdamW {
         for (name, moments) in &self.moments {
             state.insert(format!("{name}.first"), moments.first.clone());
             state.insert(format!("{name}.second"), moments.second.clone());
+            state.insert(format!("{name}.steps"), Tensor::new(moments.steps, &candle_core::Device::Cpu)?);
         }
         state.insert("steps".to_owned(), Tensor::new(self.steps as u32, &candle_core::Device::Cpu)?);
         Ok(state)
@@ -201,9 +223,13 @@ impl AdamW {
     /// Takes a saved state.
     ///
     /// # Errors
-    /// A tensor is missing or has another shape.
+    /// A tensor is missing or has another shape; a state of an older version, which has no steps by weight.
     pub fn restore(&mut self, mut state: std::collections::HashMap<String, Tensor>) -> Result<()> {
-        let missing = |what: &str| Error::Settings(format!("the optimiser's state has no `{what}`"));
+        let missing = |what: &str| {
+            Error::Settings(format!(
+                "the optimiser's state has no `{what}`; start over a training that an older version began"
+            ))
+        };
         let steps = state.remove("steps").ok_or_else(|| missing("steps"))?;
         self.steps = steps.to_scalar::<u32>()? as usize;
         self.moments.clear();
@@ -215,7 +241,10 @@ impl AdamW {
                 return Err(Error::Settings(format!("the optimiser's state of `{name}` has another shape")));
             }
             let device = weight.var.device();
-            let moments = Moments { first: first.to_device(device)?, second: second.to_device(device)? };
+            let steps = format!("{name}.steps");
+            let steps = state.remove(&steps).ok_or_else(|| missing(&steps))?.to_scalar::<u32>()?;
+            let moments =
+                Moments { first: first.to_device(device)?, second: second.to_device(device)?, steps };
             self.moments.insert(name.clone(), moments);
         }
         match state.into_keys().next() {

@@ -1,9 +1,8 @@
 //! Rollouts: the suite's agent samples answers, and every token of the main agent is kept with its
 //! log-probability.
 //!
-//! Source: `paravt/rl/workflow.py` (spec/training.md §2).
+//! Source: ParaVT `paravt/rl/workflow.py`.
 
-use std::hash::{DefaultHasher, Hasher as _};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::FutureExt as _;
@@ -19,7 +18,9 @@ use paravt_suite::protocol::{PromptMode, Protocol};
 use paravt_suite::record::{Record, RecordedPart, ToolCall, ToolOutcome};
 use paravt_suite::run::{Channel, CropMode, RunPlan};
 use paravt_suite::sample::Sample;
+use paravt_suite::seed::Seed;
 use paravt_suite::settings::{RequestSettings, ToolDialect};
+use rand::Rng as _;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
@@ -159,7 +160,7 @@ struct Turn {
 struct Recorder {
     engine: Arc<Engine>,
     config: RolloutConfig,
-    seed: u64,
+    seed: Seed,
     turns: Mutex<Vec<Turn>>,
 }
 
@@ -167,7 +168,10 @@ impl Recorder {
     async fn call(&self, request: &Request) -> std::result::Result<Completion, paravt_qwen_vl::Error> {
         let step = &request.id.step;
         let mut generation = request.generation.clone();
-        generation.seed = Some(mix(&(self.seed, step)));
+        generation.seed = Some(self.seed.child(step).number());
+        // The distribution that the objective knows: the softmax at the temperature, nothing cut off and no
+        // default of the model's folder.
+        (generation.top_p, generation.top_k, generation.repetition_penalty) = (Some(1.0), Some(0), Some(1.0));
         if step.contains("/sub") {
             let prompt = self.engine.prepare(&request.messages).await?;
             let mut completion = self.engine.answer(prompt, generation).await?;
@@ -214,42 +218,36 @@ impl Backend for Recorder {
     }
 }
 
-fn mix(value: &impl std::hash::Hash) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    value.hash(&mut hasher);
-    hasher.finish()
-}
-
 impl Roller {
     /// Rolls every prompt out `group_size` times, all at once: group after group.
     ///
     /// # Errors
     /// A rollout that failed; the message names its sample.
-    pub async fn roll(&self, prompts: &[&RlPrompt], seed: u64) -> Result<Vec<Vec<Trajectory>>> {
+    pub async fn roll(&self, prompts: &[&RlPrompt], seed: Seed) -> Result<Vec<Vec<Trajectory>>> {
         let groups = prompts.iter().enumerate().map(|(number, prompt)| async move {
-            let seed = mix(&(seed, number));
+            let seed = seed.numbered(number as u64);
             let frames = self.budget(prompt, seed);
-            let rollouts =
-                (0..self.config.group_size).map(|sample| self.one(prompt, frames, mix(&(seed, sample))));
+            let samples = 0..self.config.group_size as u64;
+            let rollouts = samples.map(|sample| self.one(prompt, frames, seed.numbered(sample)));
             join_all(rollouts).await.into_iter().collect::<Result<Vec<_>>>()
         });
         join_all(groups).await.into_iter().collect()
     }
 
     /// Overview frames of a prompt; all its rollouts have the same.
-    fn budget(&self, prompt: &RlPrompt, seed: u64) -> usize {
+    fn budget(&self, prompt: &RlPrompt, seed: Seed) -> usize {
         match (self.config.frame_gating, self.config.semantics) {
             // `fps: 1` with at most 64 frames, an even number of them, whatever the gating says.
             (_, Semantics::Release) => (prompt.duration as usize).clamp(4, 64) / 2 * 2,
             (true, Semantics::Paper) => {
                 let budgets = &self.config.frame_budgets;
-                budgets[mix(&(seed, "frames")) as usize % budgets.len()]
+                budgets[seed.child("frames").rng().random_range(0..budgets.len())]
             }
             (false, Semantics::Paper) => self.config.nframes,
         }
     }
 
-    async fn one(&self, prompt: &RlPrompt, frames: usize, seed: u64) -> Result<Trajectory> {
+    async fn one(&self, prompt: &RlPrompt, frames: usize, seed: Seed) -> Result<Trajectory> {
         let recorder = Arc::new(Recorder {
             engine: Arc::clone(&self.engine),
             config: self.config.clone(),

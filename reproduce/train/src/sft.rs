@@ -1,6 +1,6 @@
 //! Supervised fine-tuning on packed conversations.
 //!
-//! Source: `paravt/sft/configs/qwen3vl_8b.yaml` and lmms-engine (spec/training.md §1).
+//! Source: ParaVT `paravt/sft/configs/qwen3vl_8b.yaml` and lmms-engine.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,21 +9,18 @@ use std::time::Instant;
 
 use paravt_backend_candle::Compute;
 use paravt_qwen_vl::prompt::Prompter;
-use rand::SeedableRng as _;
-use rand::rngs::StdRng;
+use paravt_suite::seed::Seed;
 use rand::seq::SliceRandom as _;
 use serde::{Deserialize, Serialize};
 
-use crate::checkpoint::Checkpoints;
+use crate::checkpoint::{Checkpoints, FINAL, Start};
 use crate::data::Conversations;
 use crate::error::{Error, Result};
 use crate::example::Example;
 use crate::learner::Learner;
-use crate::log::Log;
 use crate::objective::token_logprobs;
 use crate::optimizer::{AdamW, AdamWConfig, Gradients};
 use crate::schedule::Schedule;
-use crate::workers;
 
 /// Knobs of SFT.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -101,16 +98,10 @@ pub fn train(
     compute: &Compute,
     mut tell: impl FnMut(&SftStep),
 ) -> Result<()> {
+    config.validate()?;
     let checkpoints = Checkpoints::new(out);
-    let latest = checkpoints.latest();
-    let learner = Learner::load(latest.as_deref().unwrap_or(base), compute)?;
-    let mut optimizer = AdamW::new(config.optimizer.clone(), learner.parameters().all());
-    let mut progress = match &latest {
-        Some(folder) => Checkpoints::restore(folder, &mut optimizer, config)?,
-        None => Progress::default(),
-    };
-    std::fs::create_dir_all(out).map_err(|error| Error::file(out, error))?;
-    let log = Log::open(&out.join("training.jsonl"), progress.step)?;
+    let Start { learner, mut optimizer, mut progress, mut log } =
+        checkpoints.start::<_, Progress>(base, compute, &config.optimizer, config)?;
     let batches = prepare(data, Arc::clone(learner.prompter()), config.clone(), progress);
     while progress.step < config.steps {
         let started = Instant::now();
@@ -139,7 +130,8 @@ pub fn train(
             checkpoints.save(progress.step, &learner, &optimizer, config, &progress)?;
         }
     }
-    learner.save(&out.join("final"))
+    learner.save(&out.join(FINAL))?;
+    learner.verify(&out.join(FINAL))
 }
 
 /// Token-mean loss over all packs together, and its gradients.
@@ -148,7 +140,7 @@ pub fn train(
 /// Tensor arithmetic.
 pub fn gradients(learner: &Learner, optimizer: &AdamW, packs: &[Vec<Example>]) -> Result<(f64, Gradients)> {
     let learned: usize = packs.iter().flatten().map(Example::learned).sum();
-    let parts = workers::map(packs, |pack| {
+    let parts = learner.workers().map(packs, |pack| {
         let batch: Vec<&Example> = pack.iter().collect();
         let targets: Vec<u32> = pack.iter().flat_map(Example::targets).collect();
         let (logprobs, _) = token_logprobs(&learner.logits(&batch)?, &targets, 1.0)?;
@@ -195,6 +187,8 @@ fn next_batch(
     progress: Progress,
 ) -> Result<Batch> {
     let (mut packs, mut open, mut held) = (Vec::new(), Vec::new(), 0);
+    // Rows in a row that do not fit: as many as there are is all of them.
+    let mut misses = 0;
     let mut next = Progress { step: progress.step + 1, ..progress };
     let mut order = Order::new(data.count(), config.seed)?;
     while packs.len() < config.packs_per_step {
@@ -204,11 +198,13 @@ fn next_batch(
         if length > config.pack_tokens {
             next.over_long += 1;
             next.taken += 1;
-            if data.count().is_some_and(|count| next.over_long >= count && held == 0 && packs.is_empty()) {
+            misses += 1;
+            if data.count().is_some_and(|count| misses >= count) {
                 return Err(Error::Settings(format!("no row fits into {} tokens", config.pack_tokens)));
             }
             continue;
         }
+        misses = 0;
         if held + length > config.pack_tokens {
             packs.push(std::mem::take(&mut open));
             held = 0;
@@ -244,8 +240,7 @@ impl Order {
         let wanted = taken / count;
         if self.epoch.as_ref().is_none_or(|(epoch, _)| *epoch != wanted) {
             let mut rows: Vec<usize> = (0..count).collect();
-            let seed = self.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(wanted as u64);
-            rows.shuffle(&mut StdRng::seed_from_u64(seed));
+            rows.shuffle(&mut Seed::new("sft order", self.seed).numbered(wanted as u64).rng());
             self.epoch = Some((wanted, rows));
         }
         self.epoch.as_ref().map_or(0, |(_, rows)| rows[taken % count])

@@ -10,11 +10,11 @@ use std::process::{Command, Stdio};
 
 use candle_core::{Device, Tensor, Var};
 use common::{Rollout, error, flat, host_loss, objectives, rollouts};
+use paravt_suite::seed::{ChaCha8Rng, Seed};
 use paravt_train::objective::{
     Knobs, Loss, Sequence, Tokens, advantages, cross_entropy, policy_loss, token_logprobs,
 };
-use rand::rngs::StdRng;
-use rand::{Rng as _, SeedableRng as _};
+use rand::Rng as _;
 use serde::{Deserialize, Serialize};
 
 #[derive(Serialize)]
@@ -98,8 +98,8 @@ fn torch(cases: &Cases) -> Results {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-fn logits(rng: &mut StdRng, n: usize, vocab: usize, spread: f32) -> Vec<Vec<f32>> {
-    let row = |rng: &mut StdRng| (0..vocab).map(|_| rng.random_range(-spread..spread)).collect();
+fn logits(rng: &mut ChaCha8Rng, n: usize, vocab: usize, spread: f32) -> Vec<Vec<f32>> {
+    let row = |rng: &mut ChaCha8Rng| (0..vocab).map(|_| rng.random_range(-spread..spread)).collect();
     (0..n).map(|_| row(rng)).collect()
 }
 
@@ -109,7 +109,7 @@ fn cases() -> Cases {
         knobs: objectives[seed as usize % objectives.len()].clone(),
         sequences: rollouts(seed, 1 + seed as usize % 3, 2 + seed as usize % 7),
     };
-    let mut rng = StdRng::seed_from_u64(5);
+    let mut rng = Seed::new("test", 5).rng();
     let mut softmax = Vec::new();
     let mut chains = Vec::new();
     for (n, vocab, spread) in [(1, 2, 1.0), (7, 33, 5.0), (24, 257, 12.0), (5, 4_099, 30.0)] {

@@ -4,15 +4,18 @@
 #[path = "common/runs.rs"]
 mod runs;
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use paravt_nano::{Curriculum, Kind};
-use paravt_suite::message::Message;
+use paravt_qwen_vl::ops::Precision;
+use paravt_suite::message::{Message, Role};
 use paravt_train::Compute;
 use paravt_train::data::Conversations;
 use paravt_train::optimizer::AdamWConfig;
+use paravt_train::schedule::Schedule;
 use paravt_train::sft::{self, SftConfig};
-use runs::{fresh, log, weights};
+use runs::{files, fresh, log};
 
 /// Lessons with pictures, as many as there are.
 struct Lessons(usize);
@@ -47,7 +50,8 @@ fn supervised_training_that_stops_anywhere_ends_the_same() {
     let whole = folder.path().join("whole");
     sft::train(&base, &whole, Arc::new(Lessons(11)), &config(), &Compute::cpu(), |_| {}).unwrap();
     assert_eq!(log(&whole).len(), 8);
-    for stop in [1, 5] {
+    // At 3 there is one checkpoint, which two later ones push out before the end.
+    for stop in [1, 3, 5] {
         // Stopped in the middle of a step: what came after the last checkpoint is lost, and no more.
         let part = folder.path().join(format!("part{stop}"));
         let stopped = std::panic::catch_unwind(|| {
@@ -62,7 +66,7 @@ fn supervised_training_that_stops_anywhere_ends_the_same() {
         })
         .unwrap();
         assert_eq!(steps[0], stop / 2 * 2 + 1, "goes on after the last checkpoint");
-        assert_eq!(weights(&part.join("final")), weights(&whole.join("final")));
+        assert_eq!(files(&part.join("final")), files(&whole.join("final")));
         assert_eq!(log(&part), log(&whole));
     }
     // Other settings are another run.
@@ -70,6 +74,125 @@ fn supervised_training_that_stops_anywhere_ends_the_same() {
     let error =
         sft::train(&base, &whole, Arc::new(Lessons(11)), &other, &Compute::cpu(), |_| {}).unwrap_err();
     assert!(error.to_string().contains("pack_tokens was 300, is 301"), "{error}");
+}
+
+fn interrupted(base: &Path, out: &Path, stop: usize) {
+    let stopped = std::panic::catch_unwind(|| {
+        sft::train(base, out, Arc::new(Lessons(11)), &config(), &Compute::cpu(), |step| {
+            assert_ne!(step.step, stop)
+        })
+    });
+    assert!(stopped.is_err());
+}
+
+fn finished(base: &Path, out: &Path) -> Vec<usize> {
+    let mut steps = Vec::new();
+    let tell = |step: &sft::SftStep| steps.push(step.step);
+    sft::train(base, out, Arc::new(Lessons(11)), &config(), &Compute::cpu(), tell).unwrap();
+    steps
+}
+
+#[test]
+fn a_damaged_checkpoint_is_passed_over_for_the_one_before() {
+    let folder = tempfile::tempdir().unwrap();
+    let base = fresh(folder.path());
+    let whole = folder.path().join("whole");
+    finished(&base, &whole);
+    let cut = |path: PathBuf| {
+        let bytes = std::fs::read(&path).unwrap();
+        std::fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
+    };
+    type Damage<'a> = &'a dyn Fn(&Path);
+    let optimizer = |out: &Path| cut(out.join("step-000004/optimizer.safetensors"));
+    let progress = |out: &Path| cut(out.join("step-000004/progress.json"));
+    let log_lines = |out: &Path| {
+        // Shorter than the newest checkpoint: its steps would be missing from the curves.
+        let path = out.join("training.jsonl");
+        let text = std::fs::read_to_string(&path).unwrap();
+        std::fs::write(&path, text.split_inclusive('\n').take(3).collect::<String>()).unwrap();
+    };
+    let flipped = |out: &Path| {
+        let path = out.join("step-000004/model.safetensors");
+        let mut bytes = std::fs::read(&path).unwrap();
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 1;
+        std::fs::write(&path, bytes).unwrap();
+    };
+    let both = |out: &Path| {
+        optimizer(out);
+        cut(out.join("step-000002/model.safetensors"));
+    };
+    let damages: [(Damage<'_>, usize); 5] =
+        [(&optimizer, 3), (&progress, 3), (&log_lines, 3), (&flipped, 3), (&both, 1)];
+    for (number, (damage, first)) in damages.into_iter().enumerate() {
+        let out = folder.path().join(format!("damaged{number}"));
+        interrupted(&base, &out, 5);
+        damage(&out);
+        assert_eq!(finished(&base, &out)[0], first, "damage {number}");
+        assert_eq!(files(&out.join("final")), files(&whole.join("final")), "damage {number}");
+        assert_eq!(log(&out), log(&whole));
+    }
+}
+
+#[test]
+fn a_checkpoint_of_another_precision_or_version_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let (base, out) = (fresh(folder.path()), folder.path().join("out"));
+    interrupted(&base, &out, 3);
+    let compute = Compute { precision: Precision::Bf16, ..Compute::cpu() };
+    let error =
+        sft::train(&base, &out, Arc::new(Lessons(11)), &config(), &compute, |_| {}).unwrap_err().to_string();
+    assert!(error.contains("device and precision was cpu-f32, is cpu-bf16"), "{error}");
+    let path = out.join("step-000002/progress.json");
+    let text = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, text.replace("\"format\": 2,", "")).unwrap();
+    let train = || sft::train(&base, &out, Arc::new(Lessons(11)), &config(), &Compute::cpu(), |_| {});
+    let error = train().unwrap_err().to_string();
+    assert!(error.contains("format 1, this version writes 2"), "{error}");
+}
+
+#[test]
+fn weights_that_are_not_numbers_are_never_saved() {
+    let folder = tempfile::tempdir().unwrap();
+    let base = fresh(folder.path());
+    let optimizer = AdamWConfig { learning_rate: f64::MAX, max_grad_norm: 0.0, ..AdamWConfig::default() };
+    let schedule = Schedule::Constant;
+    for steps in [1, 4] {
+        let out = folder.path().join(format!("{steps}"));
+        let config = SftConfig { optimizer: optimizer.clone(), schedule, steps, ..config() };
+        let error = sft::train(&base, &out, Arc::new(Lessons(11)), &config, &Compute::cpu(), |_| {});
+        let error = error.unwrap_err().to_string();
+        assert!(error.contains("lower the learning rate"), "{error}");
+        assert!(!out.join("final").exists());
+    }
+}
+
+/// Ten lessons and one that is far too long.
+struct OneTooLong;
+
+impl Conversations for OneTooLong {
+    fn count(&self) -> Option<usize> {
+        Some(11)
+    }
+
+    fn conversation(&self, number: usize) -> paravt_train::Result<Vec<Message>> {
+        if number == 10 {
+            let answer = Message::text(Role::Assistant, &"one two three ".repeat(400));
+            return Ok(vec![Message::text(Role::User, "Count."), answer]);
+        }
+        Lessons(10).conversation(number)
+    }
+}
+
+#[test]
+fn a_row_that_is_too_long_does_not_end_the_eleventh_epoch() {
+    let folder = tempfile::tempdir().unwrap();
+    let base = fresh(folder.path());
+    // One row a step: in some epoch the long one comes first.
+    let config = SftConfig { pack_tokens: 300, packs_per_step: 1, steps: 130, save_every: 200, ..config() };
+    let out = folder.path().join("out");
+    sft::train(&base, &out, Arc::new(OneTooLong), &config, &Compute::cpu(), |_| {}).unwrap();
+    assert!(log(&out)[129]["over_long_rows"].as_f64().unwrap() >= 12.0);
 }
 
 #[test]

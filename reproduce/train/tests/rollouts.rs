@@ -13,6 +13,7 @@ use paravt_nano::{RL_FILE, TrainingSizes, make_training, protocol, read_prompts}
 use paravt_qwen_vl::engine::Options;
 use paravt_qwen_vl::ops::Precision;
 use paravt_suite::frames::{CachedFrames, FrameSource};
+use paravt_suite::seed::Seed;
 use paravt_train::learner::Learner;
 use paravt_train::objective::strategy::Strategy;
 use paravt_train::objective::{Knobs, token_logprobs};
@@ -20,7 +21,7 @@ use paravt_train::optimizer::AdamWConfig;
 use paravt_train::reward::{QuestionType, RewardConfig};
 use paravt_train::rl::{self, RlConfig, RlTask};
 use paravt_train::rollout::{RlPrompt, Roller, RolloutConfig, Semantics};
-use runs::{fresh, log, weights};
+use runs::{files, fresh, log};
 
 fn task(folder: &Path) -> RlTask {
     let sizes = TrainingSizes { videos: 2, rows: 4, prompts: 5 };
@@ -78,7 +79,7 @@ fn reinforcement_learning_that_stops_ends_the_same() {
     assert!(stopped.is_err());
     rl::train(&base, &part, &task, &config(), |_| {}).unwrap();
     assert_eq!(log(&part), log(&whole));
-    assert_eq!(weights(&part.join("final")), weights(&whole.join("final")));
+    assert_eq!(files(&part.join("final")), files(&whole.join("final")));
 }
 
 #[test]
@@ -88,15 +89,49 @@ fn pyvision_oversamples_until_enough_groups_spread() {
     let strategy = Strategy {
         gen_batch_size: 2,
         train_batch_size: 1,
+        ppo_mini_batch_size: 1,
         n: 3,
         max_num_gen_batches: 2,
         ..Strategy::paper()
     };
-    let objective = Knobs { strategy: Some(strategy), ..Knobs::pyvision() };
+    let objective = Knobs { strategy: Some(strategy), temperature: 0.7, ..Knobs::pyvision() };
     let config = RlConfig { objective, steps: 1, ..config() };
     // A fresh model is never right: no group spreads, and that is said.
     let error = rl::train(&base, &folder.path().join("out"), &task, &config, |_| {}).unwrap_err();
     assert!(error.to_string().contains("after 2 generation batches"), "{error}");
+}
+
+/// A folder whose defaults leave one token to choose from: rollouts that took them would all be the same.
+#[test]
+fn rollouts_take_nothing_from_the_generation_config() {
+    let folder = tempfile::tempdir().unwrap();
+    let (base, task) = (fresh(folder.path()), task(&folder.path().join("data")));
+    let path = base.join("generation_config.json");
+    let mut defaults: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    (defaults["top_k"], defaults["top_p"]) = (1.into(), 0.01.into());
+    defaults["repetition_penalty"] = 50.0.into();
+    std::fs::write(&path, defaults.to_string()).unwrap();
+    let learner = Learner::load(&base, &Compute::cpu()).unwrap();
+    let roller = roller(&learner, &task);
+    let prompts: Vec<&RlPrompt> = task.prompts.iter().take(1).collect();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let group = runtime.block_on(roller.roll(&prompts, Seed::new("test", 7))).unwrap().remove(0);
+    assert!(group.iter().any(|one| one.example.ids != group[0].example.ids), "the rollouts are all the same");
+}
+
+fn roller(learner: &Learner, task: &RlTask) -> Roller {
+    let options = Options {
+        precision: Precision::F32,
+        tempered_logprobs: true,
+        ..Options::new(learner.folder().to_owned())
+    };
+    Roller {
+        engine: Arc::new(start_shared(options, Compute::cpu(), Arc::clone(learner.parameters())).unwrap()),
+        protocol: Arc::clone(&task.protocol),
+        frames: Arc::clone(&task.frames),
+        config: config().rollout,
+        reward: RewardConfig::paragrpo(),
+    }
 }
 
 #[test]
@@ -104,18 +139,10 @@ fn log_probabilities_of_a_rollout_are_those_that_the_trainer_finds() {
     let folder = tempfile::tempdir().unwrap();
     let (base, task) = (fresh(folder.path()), task(&folder.path().join("data")));
     let learner = Learner::load(&base, &Compute::cpu()).unwrap();
-    let options =
-        Options { precision: Precision::F32, tempered_logprobs: true, ..Options::new(base.clone()) };
-    let roller = Roller {
-        engine: Arc::new(start_shared(options, Compute::cpu(), Arc::clone(learner.parameters())).unwrap()),
-        protocol: Arc::clone(&task.protocol),
-        frames: Arc::clone(&task.frames),
-        config: config().rollout,
-        reward: RewardConfig::paragrpo(),
-    };
+    let roller = roller(&learner, &task);
     let prompts: Vec<&RlPrompt> = task.prompts.iter().take(2).collect();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
-    let groups = runtime.block_on(roller.roll(&prompts, 7)).unwrap();
+    let groups = runtime.block_on(roller.roll(&prompts, Seed::new("test", 7))).unwrap();
     assert_eq!(groups.iter().map(Vec::len).collect::<Vec<_>>(), [3, 3]);
     for one in groups.iter().flatten() {
         assert_eq!((one.example.learned(), one.figures.frames <= 8), (one.behaviour.len(), true));
@@ -130,6 +157,15 @@ fn log_probabilities_of_a_rollout_are_those_that_the_trainer_finds() {
         let groups = runtime.block_on(roller.roll(&prompts, seed)).unwrap();
         groups.into_iter().flatten().map(|one| one.example.ids).collect()
     };
-    assert_eq!(ids(7), ids(7));
-    assert_ne!(ids(7), ids(8));
+    let seed = |number| Seed::new("test", number);
+    assert_eq!(ids(seed(7)), ids(seed(7)));
+    assert_ne!(ids(seed(7)), ids(seed(8)));
+    // The same weights without gradients find the same.
+    let scorer = learner.scorer().unwrap();
+    let all: Vec<_> = groups.iter().flatten().map(|one| &one.example).collect();
+    let found = scorer.logprobs(&all, 0.7).unwrap();
+    let kept = groups.iter().flatten().flat_map(|one| one.behaviour.clone());
+    for (found, kept) in found.iter().zip(kept) {
+        assert!((found - kept).abs() < 1e-4, "{found} {kept}");
+    }
 }

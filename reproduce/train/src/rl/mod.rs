@@ -1,4 +1,4 @@
-//! The GRPO family: roll out, reward, compare within groups, one step (spec/training.md §2-4).
+//! The GRPO family: roll out, reward, compare within groups, one or more optimiser steps.
 
 mod figures;
 mod update;
@@ -12,24 +12,22 @@ use paravt_backend_candle::{Compute, start_shared};
 use paravt_qwen_vl::engine::Options;
 use paravt_suite::frames::FrameSource;
 use paravt_suite::protocol::Protocol;
-use rand::SeedableRng as _;
-use rand::rngs::StdRng;
+use paravt_suite::seed::Seed;
 use rand::seq::SliceRandom as _;
 use serde::{Deserialize, Serialize};
 
-use crate::checkpoint::Checkpoints;
+use crate::checkpoint::{Checkpoints, FINAL, Start};
 use crate::error::{Error, Result};
-use crate::learner::Learner;
-use crate::log::Log;
-use crate::objective::strategy::{EndReason, Pool, Rollout};
+use crate::learner::Scorer;
+use crate::objective::strategy::{EndReason, Pool, Rollout, cap_videos};
 use crate::objective::{Knobs, advantages};
-use crate::optimizer::{AdamW, AdamWConfig};
+use crate::optimizer::AdamWConfig;
 use crate::reward::RewardConfig;
 use crate::rollout::{RlPrompt, Roller, RolloutConfig, Trajectory};
 use crate::schedule::Schedule;
 
 use figures::rollout_figures;
-use update::{Held, update};
+use update::{Held, Scorers, update};
 
 /// Knobs of reinforcement learning; defaults are those of `paragrpo_8b.yaml` and `_base.yaml`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -83,7 +81,7 @@ struct Progress {
     taken: usize,
 }
 
-/// Figures of a finished step, by the names of the log (spec/training.md §4).
+/// Figures of a finished step, by the names of the log.
 #[derive(Debug, Clone)]
 pub struct RlStep {
     /// Counted from 1.
@@ -118,16 +116,16 @@ pub fn train(
     if task.prompts.is_empty() {
         return Err(Error::Settings("there are no prompts to learn from".to_owned()));
     }
+    config.validate()?;
     let checkpoints = Checkpoints::new(out);
-    let latest = checkpoints.latest();
-    let learner = Learner::load(latest.as_deref().unwrap_or(base), &task.compute)?;
-    let mut optimizer = AdamW::new(config.optimizer.clone(), learner.parameters().all());
-    let mut progress: Progress = match &latest {
-        Some(folder) => Checkpoints::restore(folder, &mut optimizer, config)?,
-        None => Progress::default(),
+    let Start { learner, mut optimizer, mut progress, mut log } =
+        checkpoints.start::<_, Progress>(base, &task.compute, &config.optimizer, config)?;
+    let scorers = Scorers {
+        reference: (config.objective.kl_coef != 0.0)
+            .then(|| Scorer::load(base, &task.compute))
+            .transpose()?,
+        before: config.objective.strategy.as_ref().map(|_| learner.scorer()).transpose()?,
     };
-    let reference =
-        (config.objective.kl_coef != 0.0).then(|| Learner::load(base, &task.compute)).transpose()?;
     let options = Options {
         precision: task.compute.precision,
         batch: config.prompts_per_step * config.rollout.group_size,
@@ -143,23 +141,18 @@ pub fn train(
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Error::Settings(format!("cannot start threads: {error}")))?;
-    std::fs::create_dir_all(out).map_err(|error| Error::file(out, error))?;
-    let log = Log::open(&out.join("training.jsonl"), progress.step)?;
     while progress.step < config.steps {
         let started = Instant::now();
-        let seed = config.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(progress.step as u64);
+        let seed = Seed::new("rl step", config.seed).numbered(progress.step as u64);
         let rolled = runtime.block_on(roll(&roller, &task.prompts, config, seed, &mut progress.taken))?;
         let rolled_in = started.elapsed().as_secs_f64();
         let mut figures = rollout_figures(&rolled.all);
-        let update = update(&learner, reference.as_ref(), &rolled, config)?;
         let factor = config.schedule.factor(progress.step, config.steps);
-        let grad_norm = optimizer.step(&update.gradients, factor)?;
+        figures.extend(update(&learner, &mut optimizer, factor, &scorers, &rolled, config)?);
         progress.step += 1;
         let seconds = started.elapsed().as_secs_f64();
         let tokens: usize = rolled.chosen.iter().map(|&place| rolled.all[place].1.example.ids.len()).sum();
-        figures.extend(update.figures);
         figures.extend([
-            ("grad_norm", grad_norm),
             ("rollout_seconds", rolled_in),
             ("seconds", seconds),
             ("tokens_per_second", tokens as f64 / (seconds - rolled_in).max(1e-9)),
@@ -172,7 +165,8 @@ pub fn train(
             checkpoints.save(progress.step, &learner, &optimizer, config, &progress)?;
         }
     }
-    learner.save(&out.join("final"))
+    learner.save(&out.join(FINAL))?;
+    learner.verify(&out.join(FINAL))
 }
 
 /// Rollouts of a step with their groups, and which of them are trained on.
@@ -186,12 +180,12 @@ async fn roll(
     roller: &Roller,
     prompts: &[RlPrompt],
     config: &RlConfig,
-    seed: u64,
+    seed: Seed,
     taken: &mut usize,
 ) -> Result<Rolled> {
     let Some(strategy) = &config.objective.strategy else {
         let wanted = take(prompts, config.prompts_per_step, config.seed, taken);
-        let groups = roller.roll(&wanted, seed).await?;
+        let groups = roller.roll(&wanted, seed.numbered(0)).await?;
         let all: Vec<(usize, Trajectory)> = number(groups, 0).collect();
         return Ok(Rolled { chosen: (0..all.len()).collect(), all, groups_dropped: 0 });
     };
@@ -199,8 +193,11 @@ async fn roll(
     let mut pool = Pool::new(strategy);
     let (mut all, mut groups, mut batches) = (Vec::new(), 0, 0u64);
     while pool.wants_more().map_err(|error| Error::Settings(error.to_string()))? {
-        let wanted = take(prompts, strategy.gen_batch_size, config.seed, taken);
-        let rolled = roller.roll(&wanted, seed.wrapping_add(batches << 32)).await?;
+        let drawn = take(prompts, strategy.gen_batch_size, config.seed, taken);
+        // Every prompt is about a video.
+        let wanted: Vec<&RlPrompt> =
+            cap_videos(&vec![true; drawn.len()], strategy).into_iter().map(|place| drawn[place]).collect();
+        let rolled = roller.roll(&wanted, seed.numbered(batches)).await?;
         let (count, mut batch) = (rolled.len(), number(rolled, groups).collect::<Vec<_>>());
         for (_, one) in &mut batch {
             one.reward.total = strategy.reward(one.reward.accuracy, is_right(one), one.figures.succeeded);
@@ -227,7 +224,7 @@ fn take<'a>(prompts: &'a [RlPrompt], count: usize, seed: u64, taken: &mut usize)
     while chosen.len() < count {
         let (epoch, start) = (*taken / prompts.len(), *taken % prompts.len());
         let mut order: Vec<usize> = (0..prompts.len()).collect();
-        order.shuffle(&mut StdRng::seed_from_u64(seed.wrapping_add((epoch as u64) << 20)));
+        order.shuffle(&mut Seed::new("rl order", seed).numbered(epoch as u64).rng());
         let now = (count - chosen.len()).min(prompts.len() - start);
         chosen.extend(order[start..start + now].iter().map(|&place| &prompts[place]));
         *taken += now;

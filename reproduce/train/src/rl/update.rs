@@ -1,4 +1,4 @@
-//! One optimiser step's gradients.
+//! The optimiser steps of a batch of rollouts.
 
 use std::collections::BTreeMap;
 
@@ -6,58 +6,125 @@ use super::figures::update_figures;
 use super::{RlConfig, Rolled};
 use crate::error::{Error, Result};
 use crate::example::Example;
-use crate::learner::Learner;
-use crate::objective::{Knobs, Loss, Sequence, advantages, pack, policy_loss, token_logprobs};
-use crate::optimizer::Gradients;
+use crate::learner::{Learner, Scorer};
+use crate::objective::strategy::{Strategy, Unit};
+use crate::objective::{Advantages, Knobs, Loss, Sequence, advantages, pack, policy_loss, token_logprobs};
+use crate::optimizer::{AdamW, Gradients};
 use crate::rollout::Trajectory;
-use crate::workers;
 
-/// Gradients of a step and what there is to say about it.
-pub struct Update {
-    pub gradients: Gradients,
-    pub figures: BTreeMap<&'static str, f64>,
+/// Models that are only asked for log-probabilities.
+pub struct Scorers {
+    /// The model that the training began with, where the objective has a KL term.
+    pub reference: Option<Scorer>,
+    /// The policy itself, for the weights before the update, where a batch has several optimiser steps.
+    pub before: Option<Scorer>,
 }
 
-/// One optimiser step's gradients. Advantages compare whole groups; what a strategy left out is compared
-/// with, but not trained on. The recomputed log-probabilities of the trainer (`prox`) are those of
-/// the loss itself: a step is one minibatch, nothing changes in between.
+/// A batch as the objective sees it.
+struct Batch<'a> {
+    rollouts: &'a [(usize, Trajectory)],
+    sequences: Vec<Sequence<'a>>,
+    advantages: Advantages,
+    knobs: &'a Knobs,
+    limit: usize,
+}
+
+/// One mini-batch: its gradients and what there is to say about it.
+#[derive(Default)]
+struct Part {
+    gradients: Gradients,
+    loss: f64,
+    entropies: f64,
+    sums: Loss,
+}
+
+/// Takes the optimiser steps of a batch, each at `factor` times the peak learning rate, and gives the figures of
+/// the log. Advantages compare whole groups; what a strategy left out is compared with, but not trained on.
+///
+/// The log-probabilities that ratios are taken from (`prox`) are those under the weights before the first of
+/// these steps. Where there is one step they are those of the loss itself: nothing changes in between, every
+/// ratio is 1 and no clip binds.
 pub fn update(
     learner: &Learner,
-    reference: Option<&Learner>,
+    optimizer: &mut AdamW,
+    factor: f64,
+    scorers: &Scorers,
     rolled: &Rolled,
     config: &RlConfig,
-) -> Result<Update> {
-    let (knobs, batch, limit) = (&config.objective, &rolled.all, config.micro_batch_tokens);
-    let reference =
-        reference.map(|reference| reference_logprobs(reference, batch, limit, knobs)).transpose()?;
-    let held = Held::new(batch, reference);
-    let sequences = held.sequences(batch);
+) -> Result<BTreeMap<&'static str, f64>> {
+    let (knobs, rollouts, limit) = (&config.objective, rolled.all.as_slice(), config.micro_batch_tokens);
+    let all: Vec<usize> = (0..rollouts.len()).collect();
+    let logprobs = |scorer, which| logprobs(learner, scorer, rollouts, which, limit, knobs.temperature);
+    let reference = scorers.reference.as_ref().map(|reference| logprobs(reference, &all)).transpose()?;
+    let held = Held::new(rollouts, reference);
+    let sequences = held.sequences(rollouts);
     let advantages = advantages(&sequences, knobs).map_err(|error| Error::Settings(error.to_string()))?;
-    let weights = learner.parameters().all();
-    let parts = micro_batches(batch, &rolled.chosen, limit);
-    let trained: usize = rolled.chosen.iter().map(|&place| batch[place].1.example.learned()).sum();
-    let done = workers::map(&parts, |part| {
-        let packed = pack(&sequences, &advantages, part);
-        let examples: Vec<&Example> = part.iter().map(|&place| &batch[place].1.example).collect();
-        let targets: Vec<u32> = examples.iter().flat_map(|example| example.targets()).collect();
-        let (new, entropy) = token_logprobs(&learner.logits(&examples)?, &targets, knobs.temperature)?;
-        let prox: Vec<f64> = new.to_vec1::<f32>()?.into_iter().map(f64::from).collect();
-        let (loss, sums) = policy_loss(&new, &packed.with_prox(&prox), knobs)?;
-        let loss = (loss * knobs.scale(prox.len(), trained, parts.len()))?;
-        let entropy = f64::from(entropy.detach().sum_all()?.to_scalar::<f32>()?);
-        let value = f64::from(loss.to_scalar::<f32>()?);
-        Ok((value, entropy, sums, Gradients::of(&weights, &loss.backward()?)?))
-    })?;
-    let (mut gradients, mut sums, mut total, mut entropies) =
-        (Gradients::default(), Loss::default(), 0.0, 0.0);
-    for (value, entropy, part, its) in done {
-        total += value;
-        entropies += entropy;
-        sums += part;
-        gradients.add(its)?;
+    let parts = mini_batches(rollouts, &rolled.chosen, knobs.strategy.as_ref());
+    let before = match (&scorers.before, parts.len()) {
+        (_, 0 | 1) => None,
+        (Some(before), _) => Some(logprobs(before, &rolled.chosen)?),
+        (None, _) => return Err(Error::Settings("several steps of a batch without a scorer".to_owned())),
+    };
+    // By place in the batch, as the mini-batches name them.
+    let before: Option<BTreeMap<usize, Vec<f32>>> =
+        before.map(|before| rolled.chosen.iter().copied().zip(before).collect());
+    let batch = Batch { rollouts, sequences, advantages, knobs, limit };
+    let (mut whole, mut norms) = (Part::default(), 0.0);
+    for part in &parts {
+        let done = batch.gradients(learner, part, before.as_ref())?;
+        norms += optimizer.step(&done.gradients, factor)?;
+        whole.loss += done.loss;
+        whole.entropies += done.entropies;
+        whole.sums += done.sums;
     }
-    let figures = update_figures(&advantages, &sums, total, entropies);
-    Ok(Update { gradients, figures })
+    let steps = parts.len().max(1) as f64;
+    let mut figures = update_figures(&batch.advantages, &whole.sums, whole.loss / steps, whole.entropies);
+    figures.insert("grad_norm", norms / steps);
+    figures.insert("optimizer_steps", parts.len() as f64);
+    Ok(figures)
+}
+
+impl Batch<'_> {
+    /// Gradients of one optimiser step. `before`: log-probabilities of the trained tokens under the weights before
+    /// the first step, by place; those of the loss itself where there are none.
+    fn gradients(
+        &self,
+        learner: &Learner,
+        chosen: &[usize],
+        before: Option<&BTreeMap<usize, Vec<f32>>>,
+    ) -> Result<Part> {
+        let weights = learner.parameters().all();
+        let parts = micro_batches(self.rollouts, chosen, self.limit);
+        let learned = |&place: &usize| self.rollouts[place].1.example.learned();
+        let trained: usize = chosen.iter().map(learned).sum();
+        let done = learner.workers().map(&parts, |part| {
+            let packed = pack(&self.sequences, &self.advantages, part);
+            let examples: Vec<&Example> = part.iter().map(|&place| &self.rollouts[place].1.example).collect();
+            let targets: Vec<u32> = examples.iter().flat_map(|example| example.targets()).collect();
+            let (new, entropy) =
+                token_logprobs(&learner.logits(&examples)?, &targets, self.knobs.temperature)?;
+            let prox: Vec<f64> = match before {
+                Some(before) => {
+                    part.iter().flat_map(|place| &before[place]).copied().map(f64::from).collect()
+                }
+                None => new.to_vec1::<f32>()?.into_iter().map(f64::from).collect(),
+            };
+            let (loss, sums) = policy_loss(&new, &packed.with_prox(&prox), self.knobs)?;
+            let loss = (loss * self.knobs.scale(prox.len(), trained, parts.len()))?;
+            let entropies = f64::from(entropy.detach().sum_all()?.to_scalar::<f32>()?);
+            let value = f64::from(loss.to_scalar::<f32>()?);
+            let gradients = Gradients::of(&weights, &loss.backward()?)?;
+            Ok(Part { gradients, loss: value, entropies, sums })
+        })?;
+        let mut whole = Part::default();
+        for part in done {
+            whole.loss += part.loss;
+            whole.entropies += part.entropies;
+            whole.sums += part.sums;
+            whole.gradients.add(part.gradients)?;
+        }
+        Ok(whole)
+    }
 }
 
 /// Per-token values of a batch on the host, as the objective reads them.
@@ -101,25 +168,50 @@ impl Held {
     }
 }
 
-/// Log-probabilities of the trained tokens under the reference, sequence by sequence.
-fn reference_logprobs(
-    reference: &Learner,
+/// Log-probabilities of the trained tokens of the chosen sequences, sequence by sequence.
+fn logprobs(
+    learner: &Learner,
+    scorer: &Scorer,
     batch: &[(usize, Trajectory)],
+    chosen: &[usize],
     limit: usize,
-    knobs: &Knobs,
+    temperature: f64,
 ) -> Result<Vec<Vec<f32>>> {
-    let all: Vec<usize> = (0..batch.len()).collect();
-    let parts = micro_batches(batch, &all, limit);
-    let found = workers::map(&parts, |part| {
+    let parts = micro_batches(batch, chosen, limit);
+    let found = learner.workers().map(&parts, |part| {
         let examples: Vec<&Example> = part.iter().map(|&place| &batch[place].1.example).collect();
-        let targets: Vec<u32> = examples.iter().flat_map(|example| example.targets()).collect();
-        let logits = reference.logits(&examples)?.detach();
-        let (logprobs, _) = token_logprobs(&logits, &targets, knobs.temperature)?;
-        let mut values = logprobs.to_vec1::<f32>()?.into_iter();
+        let mut values = scorer.logprobs(&examples, temperature)?.into_iter();
         let cut = |example: &&Example| values.by_ref().take(example.learned()).collect();
         Ok(examples.iter().map(cut).collect::<Vec<Vec<f32>>>())
     })?;
     Ok(found.into_iter().flatten().collect())
+}
+
+/// The chosen sequences by optimiser step, in order: all at once without a strategy, `ppo_mini_batch_size` prompts
+/// of each with one. The last has what is left.
+fn mini_batches(
+    batch: &[(usize, Trajectory)],
+    chosen: &[usize],
+    strategy: Option<&Strategy>,
+) -> Vec<Vec<usize>> {
+    let Some(strategy) = strategy else { return vec![chosen.to_vec()] };
+    match strategy.unit {
+        Unit::Rollouts => {
+            chosen.chunks(strategy.ppo_mini_batch_size * strategy.n).map(<[usize]>::to_vec).collect()
+        }
+        Unit::Groups => {
+            let mut groups: Vec<(usize, Vec<usize>)> = Vec::new();
+            for &place in chosen {
+                let group = batch[place].0;
+                match groups.iter_mut().find(|(known, _)| *known == group) {
+                    Some((_, members)) => members.push(place),
+                    None => groups.push((group, vec![place])),
+                }
+            }
+            let parts = groups.chunks(strategy.ppo_mini_batch_size);
+            parts.map(|part| part.iter().flat_map(|(_, members)| members).copied().collect()).collect()
+        }
+    }
 }
 
 /// The chosen sequences in order, as many together as stay within the limit.

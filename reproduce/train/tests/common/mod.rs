@@ -1,9 +1,9 @@
 //! Random rollouts, and what the host's arithmetic makes of them.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+use paravt_suite::seed::Seed;
 use paravt_train::objective::{Knobs, Loss, RewardPosition, Sequence, advantages, pack, token_losses};
-use rand::rngs::StdRng;
-use rand::{Rng as _, SeedableRng as _};
+use rand::Rng as _;
 use serde::Serialize;
 
 /// Largest difference, by the largest of the values that were wanted.
@@ -50,7 +50,7 @@ impl Rollout {
 /// Groups of `samples` rollouts of 2 to 12 tokens; log-probabilities apart enough that ratios are
 /// clipped, weights capped and the KL clamped now and then.
 pub fn rollouts(seed: u64, groups: usize, samples: usize) -> Vec<Rollout> {
-    let mut rng = StdRng::seed_from_u64(seed);
+    let mut rng = Seed::new("test", seed).rng();
     let rollout = |place: usize| {
         let tokens = rng.random_range(2..=12);
         let mut mask: Vec<bool> = (0..tokens).map(|token| token > 0 && rng.random_bool(0.7)).collect();

@@ -12,10 +12,14 @@ pub fn fresh(folder: &Path) -> PathBuf {
     model
 }
 
-pub fn weights(folder: &Path) -> BTreeMap<String, Vec<f32>> {
-    let tensors = candle_core::safetensors::load(folder.join("model.safetensors"), &candle_core::Device::Cpu);
-    let values = |x: candle_core::Tensor| x.flatten_all().unwrap().to_vec1::<f32>().unwrap();
-    tensors.unwrap().into_iter().map(|(name, x)| (name, values(x))).collect()
+/// Names and sizes of a model folder's files with their SHA-256; every folder that a training leaves has its
+/// configuration and its tokenizer.
+pub fn files(folder: &Path) -> BTreeMap<String, serde_json::Value> {
+    let listing = paravt_train::durable::Listing::of(folder, |_| false).unwrap();
+    for name in ["config.json", "tokenizer.json", "chat_template.jinja", "preprocessor_config.json"] {
+        assert!(listing.has(name), "{name}");
+    }
+    serde_json::from_value(serde_json::to_value(listing).unwrap()).unwrap()
 }
 
 /// The log without what a clock says.

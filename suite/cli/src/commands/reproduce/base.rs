@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use anyhow::Context as _;
 use paravt_reproduce::nano::base;
+use paravt_train::sft::SftConfig;
 
 use super::Args;
 use crate::engines;
@@ -13,9 +14,8 @@ use crate::exit::Exit;
 /// Rows of each kind that the finished checkpoint is asked.
 const EXAM: usize = 50;
 
-/// Trains it anew; about an hour on two cores.
-pub fn run(args: &Args, out: &Path) -> anyhow::Result<Exit> {
-    let config = base::recipe()?;
+/// Trains it from random weights; about an hour on two cores.
+pub fn run(args: &Args, config: &SftConfig, out: &Path) -> anyhow::Result<Exit> {
     if args.plan {
         println!("  1. fresh    a model of random weights with its tokenizer");
         println!(
@@ -25,8 +25,9 @@ pub fn run(args: &Args, out: &Path) -> anyhow::Result<Exit> {
         );
         return Ok(Exit::Ok);
     }
+    let _lock = args.lock(out)?;
     let (started, compute) = (Instant::now(), args.backend.compute()?);
-    base::train(out, &config, &compute, |step| {
+    base::train(out, config, &compute, |step| {
         if step.step % 50 == 0 || step.step == config.steps {
             let minutes = started.elapsed().as_secs_f64() / 60.0;
             eprintln!(

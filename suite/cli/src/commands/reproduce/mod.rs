@@ -5,8 +5,10 @@ mod nano;
 mod served;
 
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
-use paravt_reproduce::nano::NanoRecipe;
+use paravt_reproduce::AnyRecipe;
+use paravt_reproduce::stage::{Lock, lock};
 
 use crate::commands::protocol::ProtocolChoice;
 use crate::commands::run::DispatchArgs;
@@ -19,6 +21,9 @@ pub struct Args {
     /// Recipe: paravt-nano (generate, train and evaluate here, without network or GPU), paravt-nano-base
     /// (its base checkpoint), paravt-8b, or a TOML file.
     recipe: String,
+    /// The recipe, read once: threads are settled by its kind before the command runs.
+    #[arg(skip)]
+    read: OnceLock<AnyRecipe>,
     /// Print the steps of the recipe and run none.
     #[arg(long)]
     plan: bool,
@@ -53,25 +58,40 @@ pub struct NanoArgs {
     /// after it; takes an hour or two.
     #[arg(long)]
     full: bool,
+    /// Build on stages that another version of the code made, instead of redoing them.
+    #[arg(long)]
+    keep_stages: bool,
 }
 
 impl Args {
-    /// Whether a model is trained in this process.
+    /// Whether a model is trained in this process. A recipe that cannot be read is none of these; running it says
+    /// why.
     pub fn trains(&self) -> bool {
-        !self.plan && self.recipe != "paravt-8b"
+        !self.plan && self.recipe().is_ok_and(AnyRecipe::trains)
+    }
+
+    fn recipe(&self) -> anyhow::Result<&AnyRecipe> {
+        if let Some(recipe) = self.read.get() {
+            return Ok(recipe);
+        }
+        let recipe = AnyRecipe::load(&self.recipe)?;
+        Ok(self.read.get_or_init(|| recipe))
+    }
+
+    /// The right to write below a folder, unless nothing is written.
+    fn lock(&self, out: &Path) -> anyhow::Result<Option<Lock>> {
+        if self.plan { Ok(None) } else { Ok(Some(lock(out)?)) }
     }
 }
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<Exit> {
+    let recipe = args.recipe()?;
     let name = Path::new(&args.recipe).file_stem().unwrap_or_default();
     let out = args.out.clone().unwrap_or_else(|| Path::new("runs").join(name));
-    match args.recipe.as_str() {
-        "paravt-nano" => nano::run(args, &NanoRecipe::built_in()?, &out),
-        "paravt-nano-base" => base::run(args, &out),
-        file => match NanoRecipe::read(Path::new(file))? {
-            Some(recipe) => nano::run(args, &recipe, &out),
-            None => served::run(args, &out),
-        },
+    match recipe {
+        AnyRecipe::Embedded(recipe) => nano::run(args, recipe, &out),
+        AnyRecipe::Base(config) => base::run(args, config, &out),
+        AnyRecipe::Served(recipe) => served::run(args, recipe, &out),
     }
 }

@@ -8,11 +8,13 @@ use anyhow::{Context as _, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use paravt_reports::study::{Arm, Question, Study, Trained};
 use paravt_reports::{Training, find_runs};
-use paravt_reproduce::nano::{self, Comparison, NanoRecipe, NanoRun, Step, Told, Work};
+use paravt_reproduce::nano::{self, Comparison, NanoRecipe, NanoRun, Step, Told, Work, identity};
+use paravt_reproduce::stage::State;
 use paravt_suite::frames::{CachedFrames, FrameSource};
 use paravt_suite::runner::Ended;
 use paravt_suite::task::{DataRoot, Task};
-use paravt_train::Compute;
+use paravt_train::log::FILE as TRAINING;
+use paravt_train::{Compute, durable};
 
 use super::Args;
 use crate::commands::report;
@@ -20,8 +22,6 @@ use crate::exit::Exit;
 use crate::launch::{self, Common, Launch, Select};
 use crate::{engines, registry};
 
-/// Name of the training log, in a training stage and in a run directory.
-const TRAINING: &str = "training.jsonl";
 /// Samples in flight: what decodes together.
 const CONCURRENCY: usize = 32;
 
@@ -43,6 +43,9 @@ pub fn run(args: &Args, recipe: &NanoRecipe, out: &Path) -> anyhow::Result<Exit>
         println!("{:>3}. report             {}", steps.len() + 1, out.join("report/index.html").display());
         return Ok(Exit::Ok);
     }
+    // A split that does not exist is known before an hour of training.
+    registry::select_tasks(&registry::tasks(), &recipe.evaluate.splits)?;
+    let _lock = args.lock(out)?;
     if let Some(stage) = args.backend.from() {
         forget_from(&steps, &stage.to_string_lossy())?;
     }
@@ -52,10 +55,18 @@ pub fn run(args: &Args, recipe: &NanoRecipe, out: &Path) -> anyhow::Result<Exit>
     let world =
         steps.iter().find(|step| matches!(step.work, Work::World)).context("the recipe has no world")?;
     for (number, step) in steps.iter().enumerate() {
-        if step.stage.is_done() {
-            eprintln!("{} (done before)", line(step));
-            continue;
+        match step.stage.state(args.nano.keep_stages) {
+            State::Done => {
+                eprintln!("{} (done before)", line(step));
+                continue;
+            }
+            State::Unusable(why) => {
+                eprintln!("{}: the result that is there is not used: {why}; doing it again", line(step));
+                forget(step)?;
+            }
+            State::New | State::Begun => {}
         }
+        step.stage.begin().with_context(|| format!("cannot write {}", step.stage.folder().display()))?;
         let began = Instant::now();
         let bar = ProgressBar::new_spinner().with_style(
             ProgressStyle::with_template("{spinner} {prefix} {msg} [{elapsed_precise}]")
@@ -160,18 +171,25 @@ fn forget_from(steps: &[Step], name: &str) -> anyhow::Result<()> {
         known.dedup();
         bail!("--from: no stage `{name}`; there are {}", known.join(", "));
     };
-    for step in &steps[first..] {
-        step.stage.forget().with_context(|| format!("cannot remove {}", step.stage.folder().display()))?;
-    }
-    Ok(())
+    steps[first..].iter().try_for_each(forget)
 }
 
-/// Puts a checkpoint's training curves beside its first split, where the report finds them.
+fn forget(step: &Step) -> anyhow::Result<()> {
+    step.stage.forget().with_context(|| format!("cannot remove {}", step.stage.folder().display()))
+}
+
+/// Puts a checkpoint's training curves, and what they are of, beside its first split, where the report finds
+/// them.
 fn show_training(model: &Path, step: &Step, recipe: &NanoRecipe) -> anyhow::Result<()> {
-    let log = model.with_file_name(TRAINING);
-    let Some(split) = recipe.evaluate.splits.first().filter(|_| log.is_file()) else { return Ok(()) };
-    let to = step.stage.folder().join(split).join(TRAINING);
-    std::fs::copy(&log, &to).with_context(|| format!("cannot write {}", to.display()))?;
+    let Some(split) = recipe.evaluate.splits.first() else { return Ok(()) };
+    for name in [TRAINING, identity::FILE] {
+        let from = model.with_file_name(name);
+        if from.is_file() {
+            let to = step.stage.folder().join(split).join(name);
+            let copied = std::fs::read(&from).and_then(|bytes| durable::write(&to, &bytes));
+            copied.with_context(|| format!("cannot write {}", to.display()))?;
+        }
+    }
     Ok(())
 }
 

@@ -14,8 +14,7 @@ use crate::launch::Launch;
 use crate::registry;
 
 /// Runs the command.
-pub fn run(args: &Args, out: &Path) -> anyhow::Result<Exit> {
-    let recipe = Recipe::load(&args.recipe)?;
+pub fn run(args: &Args, recipe: &Recipe, out: &Path) -> anyhow::Result<Exit> {
     let steps = recipe.steps();
     if args.plan {
         println!("{}", recipe.title);

@@ -1,0 +1,134 @@
+//! Checks of a recipe before any of its work: what cannot end well is refused by the name of its field.
+
+use std::collections::BTreeSet;
+
+use super::NanoRecipe;
+use super::plan::BASE;
+
+/// Names of the stages that every recipe has; a variant of such a name would be taken for one of them.
+const STAGES: [&str; 5] = [BASE, "world", "data", "sft", "rl"];
+
+/// The first thing that is wrong, if any.
+///
+/// # Errors
+/// What and how to mend it.
+pub fn check(recipe: &NanoRecipe) -> Result<(), String> {
+    sizes(recipe)?;
+    let invalid = |table: &str, error: &paravt_train::Error| match error {
+        paravt_train::Error::Setting { field, message } => format!("`{table}.{field}` {message}"),
+        other => format!("[{table}] {other}"),
+    };
+    recipe.sft.validate().map_err(|error| invalid("sft", &error))?;
+    recipe.rl.validate().map_err(|error| invalid("rl", &error))?;
+    let mut names = BTreeSet::new();
+    for variant in &recipe.variants {
+        plain("variants", &variant.name)?;
+        if STAGES.contains(&variant.name.as_str()) || !names.insert(&variant.name) {
+            return Err(format!("[[variants]] name `{}` is taken; choose another", variant.name));
+        }
+        let config = recipe.variant(variant).map_err(|error| error.to_string())?;
+        config.validate().map_err(|error| format!("variant {}: {}", variant.name, invalid("rl", &error)))?;
+    }
+    let mut names = BTreeSet::new();
+    for run in &recipe.runs {
+        plain("runs", &run.name)?;
+        if !names.insert(run.name.as_str()) {
+            return Err(format!("[[runs]] name `{}` is there twice; choose another", run.name));
+        }
+        let is_made = STAGES[3..].contains(&run.model.as_str())
+            || run.model == BASE
+            || recipe.variants.iter().any(|variant| variant.name == run.model);
+        if !is_made {
+            let message = "which the recipe does not train; name `base`, `sft`, `rl` or a variant";
+            return Err(format!("[[runs]] `{}` is of model `{}`, {message}", run.name, run.model));
+        }
+    }
+    for comparison in &recipe.comparisons {
+        if let Some(name) =
+            [&comparison.a, &comparison.b].into_iter().find(|name| !names.contains(name.as_str()))
+        {
+            let title = &comparison.title;
+            return Err(format!("[[comparisons]] `{title}` names `{name}`, which is not the name of a run"));
+        }
+    }
+    Ok(())
+}
+
+/// A name that becomes part of a folder's name.
+fn plain(table: &str, name: &str) -> Result<(), String> {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
+    if !name.is_empty() && name.len() <= 100 && !name.starts_with('.') && name.chars().all(is_plain) {
+        return Ok(());
+    }
+    Err(format!(
+        "[[{table}]] name `{name}` cannot be the name of a folder: use letters, digits, `-`, `_` and `.`, \
+         the first of them not `.`"
+    ))
+}
+
+fn sizes(recipe: &NanoRecipe) -> Result<(), String> {
+    let (world, data, evaluate) = (&recipe.world, &recipe.data, &recipe.evaluate);
+    let all = [
+        ("world.videos", world.videos),
+        ("world.questions", world.questions),
+        ("data.videos", data.videos),
+        ("data.rows", data.rows),
+        ("data.prompts", data.prompts),
+        ("evaluate.nframes", evaluate.nframes),
+        ("evaluate.max_turns", evaluate.max_turns),
+        ("evaluate.max_tokens", evaluate.max_tokens as usize),
+        ("evaluate.splits", evaluate.splits.len()),
+        ("runs", recipe.runs.len()),
+    ];
+    match all.iter().find(|(_, count)| *count == 0) {
+        Some((field, _)) => Err(format!("`{field}` is 0 or empty; it must be at least 1")),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(change: impl Fn(&mut NanoRecipe)) -> String {
+        let mut recipe = NanoRecipe::built_in().unwrap();
+        change(&mut recipe);
+        check(&recipe).unwrap_err()
+    }
+
+    #[test]
+    fn names_that_lead_out_of_the_folder_are_refused() {
+        for name in ["", ".", "..", "../../up", "/abs", "a/b", "a\\b", ".hidden", "a b", "a\nb", "ü"] {
+            let message = refused(|recipe| recipe.runs[0].name = name.to_owned());
+            assert!(message.contains("[[runs]] name") && message.contains("folder"), "{message}");
+            let message = refused(|recipe| recipe.variants[0].name = name.to_owned());
+            assert!(message.contains("[[variants]] name"), "{message}");
+        }
+        assert!(refused(|recipe| recipe.variants[0].name = "sft".to_owned()).contains("taken"));
+        assert!(refused(|recipe| recipe.runs[0].name = recipe.runs[1].name.clone()).contains("twice"));
+        assert!(refused(|recipe| recipe.runs[0].model = "gone".to_owned()).contains("`gone`"));
+        assert!(refused(|recipe| recipe.comparisons[0].a = "gone".to_owned()).contains("`gone`"));
+    }
+
+    #[test]
+    fn fields_that_train_nothing_are_refused_by_name() {
+        for (change, name) in [
+            ((|recipe| recipe.sft.save_every = 0) as fn(&mut NanoRecipe), "`sft.save_every`"),
+            (|recipe| recipe.sft.packs_per_step = 0, "`sft.packs_per_step`"),
+            (|recipe| recipe.rl.prompts_per_step = 0, "`rl.prompts_per_step`"),
+            (|recipe| recipe.rl.micro_batch_tokens = 0, "`rl.micro_batch_tokens`"),
+            (|recipe| recipe.data.rows = 0, "`data.rows`"),
+            (|recipe| recipe.world.videos = 0, "`world.videos`"),
+            (|recipe| recipe.evaluate.max_tokens = 0, "`evaluate.max_tokens`"),
+            (|recipe| recipe.runs.clear(), "`runs`"),
+        ] {
+            let message = refused(change);
+            assert!(message.starts_with(name), "{message}");
+        }
+        let message = refused(|recipe| {
+            let changed = toml::from_str("rollout = { group_size = 0 }");
+            recipe.variants[0].rl = changed.unwrap();
+        });
+        assert!(message.contains("`rl.rollout.group_size` is 0"), "{message}");
+    }
+}

@@ -1,6 +1,6 @@
 #![forbid(unsafe_code)]
 //! Training: supervised fine-tuning and the GRPO family on one device, with the model and the agent of the
-//! suite (spec/training.md, spec/pyvision.md, spec/benchmarks.md §5).
+//! suite.
 
 pub mod checkpoint;
 pub mod data;

@@ -85,7 +85,7 @@ fn what_does_not_go_together_is_said() {
     assert_eq!(error, "sequence 1: the reward is NaN");
 }
 
-/// Rewards and advantages of groups of 8: spec/pyvision.md §2.5.
+/// Rewards and advantages of groups of 8.
 #[test]
 fn the_worked_groups_of_pyvision() {
     let groups = [

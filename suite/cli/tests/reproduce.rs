@@ -63,6 +63,16 @@ fn reproduce(folder: &Path, extra: &[&str]) -> Output {
     command.output().unwrap()
 }
 
+/// The folder of a stage: its name, a hyphen and twelve hexadecimal digits.
+fn stage(folder: &Path, name: &str) -> std::path::PathBuf {
+    let entries = std::fs::read_dir(folder.join("out/stages")).unwrap().map(|entry| entry.unwrap().path());
+    let is_it = |path: &std::path::PathBuf| {
+        let found = path.file_name().unwrap().to_string_lossy().into_owned();
+        found.strip_prefix(name).is_some_and(|rest| rest.len() == 13 && rest.starts_with('-'))
+    };
+    entries.into_iter().find(is_it).unwrap()
+}
+
 fn told(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
@@ -93,6 +103,42 @@ fn it_runs_to_a_report_does_nothing_twice_and_starts_again_where_it_is_told_to()
 
     let again = reproduce(folder.path(), &["--from", "with-tool"]);
     assert_eq!(told(&again).matches("(done before)").count(), 5, "{}", told(&again));
+
+    // What a training is a training of, beside its curves.
+    let run = stage(folder.path(), "with-tool").join("lvbench");
+    let identity: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(run.join("training.json")).unwrap()).unwrap();
+    assert_eq!((identity["recipe"].as_str(), identity["protocol"].as_str()), (Some("small"), Some("nano")));
+    assert!(identity["parameters"].as_u64().unwrap() > 1_000_000 && run.join("training.jsonl").is_file());
+
+    // A finished training that lost a file, as one of an older version may have, is done again.
+    let sft = stage(folder.path(), "sft");
+    std::fs::remove_file(sft.join("final/config.json")).unwrap();
+    let mended = reproduce(folder.path(), &[]);
+    assert!(mended.status.success(), "{}", told(&mended));
+    assert!(told(&mended).contains("final/config.json is missing"), "{}", told(&mended));
+    assert_eq!(told(&mended).matches("(done before)").count(), 6, "{}", told(&mended));
+    assert!(sft.join("final/config.json").is_file());
+
+    // So is one that other code made, unless that is accepted.
+    let mark = sft.join("stage.json");
+    let text = std::fs::read_to_string(&mark).unwrap();
+    let mut other: serde_json::Value = serde_json::from_str(&text).unwrap();
+    other["code"] = "0123".into();
+    std::fs::write(&mark, other.to_string()).unwrap();
+    let kept = reproduce(folder.path(), &["--keep-stages"]);
+    assert_eq!(told(&kept).matches("(done before)").count(), 7, "{}", told(&kept));
+    let redone = reproduce(folder.path(), &[]);
+    assert!(told(&redone).contains("another version of the code"), "{}", told(&redone));
+    assert_eq!(told(&redone).matches("(done before)").count(), 6, "{}", told(&redone));
+
+    // One process at a time.
+    let lock = std::fs::File::open(folder.path().join("out/.lock")).unwrap();
+    lock.lock().unwrap();
+    let locked = reproduce(folder.path(), &[]);
+    assert!(!locked.status.success() && told(&locked).contains("another process"), "{}", told(&locked));
+    drop(lock);
+
     let wrong = reproduce(folder.path(), &["--from", "evaluate"]);
     assert!(!wrong.status.success() && told(&wrong).contains("there are base, world"), "{}", told(&wrong));
 }
@@ -116,4 +162,28 @@ fn a_mistake_in_a_recipe_is_named() {
     let output = reproduce(folder.path(), &["--plan"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(told(&output).contains("did you mean `prompts_per_step`"), "{}", told(&output));
+}
+
+#[test]
+fn a_recipe_that_cannot_end_well_is_refused_before_any_work() {
+    let folder = tempfile::tempdir().unwrap();
+    for (from, to, named) in [
+        ("name = \"with-tool\"", "name = \"../../../up\"", "[[runs]] name"),
+        ("name = \"with-tool\"", "name = \"/abs\"", "[[runs]] name"),
+        ("save_every = 2", "save_every = 0", "`sft.save_every` is 0"),
+        ("packs_per_step = 1", "packs_per_step = 0", "`sft.packs_per_step` is 0"),
+        ("prompts_per_step = 2", "prompts_per_step = 0", "`rl.prompts_per_step` is 0"),
+        ("micro_batch_tokens = 1024", "micro_batch_tokens = 0", "`rl.micro_batch_tokens` is 0"),
+        ("splits = [\"lvbench\", \"charades\"]", "splits = [\"nothing\"]", "nothing"),
+        ("title = \"small\"", "title = \"small\"\nkind = \"served\"", "small.toml"),
+    ] {
+        std::fs::write(folder.path().join("small.toml"), RECIPE.replacen(from, to, 1)).unwrap();
+        let output = reproduce(folder.path(), &[]);
+        assert_eq!(output.status.code(), Some(2), "{to}: {}", told(&output));
+        assert!(told(&output).contains(named), "{to}: {}", told(&output));
+        assert!(!folder.path().join("out").exists(), "{to}");
+    }
+    std::fs::write(folder.path().join("small.toml"), b"\xff\xfe").unwrap();
+    let output = reproduce(folder.path(), &[]);
+    assert!(output.status.code() == Some(2) && told(&output).contains("small.toml"), "{}", told(&output));
 }

@@ -76,7 +76,7 @@ pub struct Advantages {
     pub unrewarded: usize,
 }
 
-/// Steps 1 to 5 of spec/training.md §3 over a whole batch.
+/// Rewards scaled, compared within their groups, spread over tokens and normalised over a whole batch.
 ///
 /// # Errors
 /// Slices of unequal lengths, and rewards or log-probabilities that are not finite.

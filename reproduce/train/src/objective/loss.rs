@@ -58,7 +58,7 @@ impl AddAssign for Loss {
     }
 }
 
-/// Step 6 of spec/training.md §3 in f64: the sums, and the gradient of [`Loss::sum`] by each new
+/// The token losses in f64: the sums, and the gradient of [`Loss::sum`] by each new
 /// log-probability (n).
 ///
 /// # Panics

@@ -1,5 +1,5 @@
-//! Objectives: from rewards and log-probabilities to a loss and its gradient (spec/training.md §3,
-//! spec/pyvision.md §2-3).
+//! Objectives: from rewards and log-probabilities to a loss and its gradient, as AReaL (ParaVT) and
+//! PyVision-RL `62ca599` compute them.
 //!
 //! A step goes [`advantages`] over the whole batch, [`pack`] for each micro-batch, then
 //! [`token_logprobs`] and [`policy_loss`] on its trained positions, the sum scaled by

@@ -231,3 +231,62 @@ fn micro_batches(batch: &[(usize, Trajectory)], chosen: &[usize], limit: usize) 
     }
     parts
 }
+
+#[cfg(test)]
+mod tests {
+    use paravt_backend_candle::Compute;
+    use paravt_qwen_vl::prompt::Prompt;
+
+    use super::*;
+    use crate::optimizer::AdamWConfig;
+    use crate::reward::Reward;
+    use crate::rollout::RolloutFigures;
+
+    fn trajectory(number: u32, reward: f64) -> Trajectory {
+        let prompt = Prompt {
+            text: String::new(),
+            ids: (0..12).map(|at| 10 + (number * 7 + at * 3) % 50).collect(),
+            positions: (0..12).map(|at| [at; 3]).collect(),
+            next_position: 12,
+            media: Vec::new(),
+        };
+        let example = Example::of_prompt(prompt, (0..12).map(|at| at >= 4).collect());
+        let behaviour = vec![-1.0; example.learned()];
+        let reward = Reward { total: reward, ..Reward::default() };
+        Trajectory { example, behaviour, reward, figures: RolloutFigures::default() }
+    }
+
+    /// Ratios are taken from the weights before the first step: they move away from 1 with each step, and the clip
+    /// binds. With one step of the whole batch it cannot.
+    #[test]
+    fn several_steps_of_a_batch_clip_against_the_weights_before_the_first() {
+        let folder = tempfile::tempdir().unwrap();
+        paravt_nano::write_model(folder.path(), 1).unwrap();
+        let run = |ppo_mini_batch_size| {
+            let learner = Learner::load(folder.path(), &Compute::cpu()).unwrap();
+            let strategy = Strategy {
+                train_batch_size: 4,
+                ppo_mini_batch_size,
+                n: 2,
+                unit: Unit::Groups,
+                ..Strategy::readme()
+            };
+            let objective = Knobs { strategy: Some(strategy), ..Knobs::pyvision() };
+            let config = RlConfig { objective, micro_batch_tokens: 24, ..RlConfig::default() };
+            let reward = |number: u32| f64::from(number % 2);
+            let all =
+                (0..8).map(|number| (number as usize / 2, trajectory(number, reward(number)))).collect();
+            let rolled = Rolled { all, chosen: (0..8).collect(), groups_dropped: 0 };
+            let scorers = Scorers { reference: None, before: Some(learner.scorer().unwrap()) };
+            let rate = AdamWConfig { learning_rate: 1e-2, ..AdamWConfig::default() };
+            let mut optimizer = AdamW::new(rate, learner.parameters().all());
+            let figures = update(&learner, &mut optimizer, 1.0, &scorers, &rolled, &config).unwrap();
+            (figures["optimizer_steps"], optimizer.steps(), figures["clip_fraction"])
+        };
+        assert_eq!(run(4), (1.0, 1, 0.0));
+        let (steps, taken, clipped) = run(1);
+        assert_eq!((steps, taken), (4.0, 4));
+        assert!(clipped > 0.0, "{clipped}");
+        assert_eq!(run(3).1, 2, "the last step has what is left");
+    }
+}

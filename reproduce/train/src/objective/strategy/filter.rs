@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn spreads_of_the_worked_groups() {
-        // Rewards, mean, std (N - 1), std (N): spec/pyvision.md §2.5.
+        // Rewards, mean, std (N - 1), std (N).
         let cases: [([f64; 8], f64, f64, f64); 5] = [
             ([1.2, 1.2, 1.1, 0.0, 0.0, 0.0, 0.0, 0.0], 0.4375, 0.604_595, 0.565_547),
             ([1.0, 1.0, 1.0, 1.0, 1.1, 1.1, 1.2, 1.4], 1.1, 0.141_421, 0.132_288),

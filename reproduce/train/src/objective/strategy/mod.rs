@@ -1,4 +1,4 @@
-//! The PyVision-RL strategy: which rollouts a step trains on (spec/pyvision.md §2-3.1).
+//! The PyVision-RL strategy: which rollouts a step trains on (arXiv 2602.20739).
 //!
 //! Prompts are rolled out in generation batches until enough rollouts survive the filters; then those
 //! of the prompts whose rewards spread most are kept. Advantages come from the full groups, before

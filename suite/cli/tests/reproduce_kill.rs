@@ -1,0 +1,177 @@
+//! A reproduction that is killed at any moment ends, after the same command again, with the weights and records of
+//! one that never was.
+//!
+//! `PARAVT_KILLS` kills in each stage (2), `PARAVT_KILL_RECIPE` the file of another recipe.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use common::{bench, stable_records, text};
+use sha2::{Digest as _, Sha256};
+
+/// Saves often enough that two checkpoints push the first one out.
+const RECIPE: &str = r#"
+kind = "embedded"
+title = "killed"
+
+[world]
+videos = 1
+questions = 2
+seed = 1
+
+[data]
+videos = 2
+rows = 16
+prompts = 4
+
+[sft]
+steps = 8
+pack_tokens = 1024
+packs_per_step = 2
+save_every = 1
+
+[rl]
+steps = 4
+prompts_per_step = 2
+micro_batch_tokens = 1024
+save_every = 1
+
+[rl.rollout]
+semantics = "paper"
+group_size = 2
+max_new_tokens = 96
+frame_budgets = [4]
+
+[evaluate]
+profile = "strict"
+nframes = 4
+max_turns = 2
+max_tokens = 96
+max_parallel = 5
+splits = ["lvbench", "charades"]
+
+[[runs]]
+name = "with-tool"
+model = "rl"
+mode = "native"
+"#;
+const STAGES: [&str; 6] = ["base", "world", "data", "sft", "rl", "with-tool"];
+
+fn command(folder: &Path, out: &str) -> Command {
+    let mut command = bench();
+    command.current_dir(folder).args(["reproduce", "recipe.toml", "--out", out]);
+    command.stdout(Stdio::null()).stderr(Stdio::piped());
+    command
+}
+
+/// The folder of a stage: its name, a hyphen and twelve hexadecimal digits.
+fn stage(out: &Path, name: &str) -> Option<PathBuf> {
+    let entries = std::fs::read_dir(out.join("stages")).ok()?.flatten().map(|entry| entry.path());
+    let is_it = |path: &PathBuf| {
+        let found = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        found.strip_prefix(name).is_some_and(|rest| rest.len() == 13 && rest.starts_with('-'))
+    };
+    entries.into_iter().find(is_it)
+}
+
+fn is_done(out: &Path, name: &str) -> bool {
+    stage(out, name).is_some_and(|folder| folder.join("stage.json").is_file())
+}
+
+/// SHA-256 of every file of the trained models, and the records of the runs.
+fn results(out: &Path) -> (BTreeMap<String, String>, Vec<String>, Vec<serde_json::Value>) {
+    let mut files = BTreeMap::new();
+    let mut steps = Vec::new();
+    for name in ["sft", "rl"] {
+        let folder = stage(out, name).unwrap();
+        for entry in std::fs::read_dir(folder.join("final")).unwrap() {
+            let path = entry.unwrap().path();
+            let hash = format!("{:x}", Sha256::digest(std::fs::read(&path).unwrap()));
+            files.insert(format!("{name}/{}", path.file_name().unwrap().to_string_lossy()), hash);
+        }
+        assert!(files.contains_key(&format!("{name}/config.json")), "{files:?}");
+        let log = std::fs::read_to_string(folder.join("training.jsonl")).unwrap();
+        for line in log.lines() {
+            let mut fields: serde_json::Value = serde_json::from_str(line).unwrap();
+            fields.as_object_mut().unwrap().retain(|field, _| !field.contains("second"));
+            steps.push(format!("{name} {fields}"));
+        }
+    }
+    let mut records = Vec::new();
+    for split in ["lvbench", "charades"] {
+        let run = stage(out, "with-tool").unwrap().join(split);
+        records.extend(stable_records(&run).iter().map(|record| serde_json::to_value(record).unwrap()));
+    }
+    (files, steps, records)
+}
+
+/// Runs the command, and kills it after a share of the time that a stage takes, counted from its beginning.
+fn kill(folder: &Path, name: &str, again: bool, after: Duration) -> bool {
+    let out = folder.join("killed");
+    let mut command = command(folder, "killed");
+    if again {
+        command.args(["--from", name]);
+    }
+    let mut child = command.stderr(Stdio::null()).spawn().unwrap();
+    let started = Instant::now();
+    let begun = |out: &Path| stage(out, name).is_some_and(|folder| folder.join("begun.json").is_file());
+    // The folder of an earlier try is there from the start.
+    while !begun(&out) && child.try_wait().unwrap().is_none() && started.elapsed() < Duration::from_secs(300)
+    {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    std::thread::sleep(after);
+    let hit = child.try_wait().unwrap().is_none() && !is_done(&out, name);
+    let _ = child.kill();
+    child.wait().unwrap();
+    hit
+}
+
+#[test]
+fn a_kill_at_any_moment_of_any_stage_changes_no_result() {
+    let folder = tempfile::tempdir().unwrap();
+    let recipe = std::env::var_os("PARAVT_KILL_RECIPE").map(|path| std::fs::read_to_string(path).unwrap());
+    std::fs::write(folder.path().join("recipe.toml"), recipe.as_deref().unwrap_or(RECIPE)).unwrap();
+    let kills: u32 = std::env::var("PARAVT_KILLS").map_or(2, |count| count.parse().unwrap());
+
+    let whole = command(folder.path(), "whole").output().unwrap();
+    assert!(whole.status.success(), "{}", text(&whole));
+    let told = text(&whole);
+    // "sft   …, seed 0 in 12 s": how long a stage takes, where a kill is to hit it.
+    let seconds = |name: &str| -> f64 {
+        let line = told.lines().find(|line| line.starts_with(&format!("{name} ")) && line.ends_with(" s"));
+        line.unwrap().rsplit(' ').nth(1).unwrap().parse::<f64>().unwrap().max(0.5)
+    };
+
+    let out = folder.path().join("killed");
+    let mut hits = BTreeMap::new();
+    for name in STAGES {
+        for number in 0..kills {
+            // Steps of the golden section: moments everywhere in the stage, none of them twice.
+            let share = (0.13 + f64::from(number) * 0.618_034).fract();
+            let after = Duration::from_secs_f64(share * seconds(name));
+            let hit = kill(folder.path(), name, is_done(&out, name), after);
+            *hits.entry(name).or_insert(0) += u32::from(hit);
+        }
+    }
+    eprintln!("kills that hit their stage, of {kills}: {hits:?}");
+    assert!(hits["sft"] + hits["rl"] > 0, "no kill hit a training");
+    let output = command(folder.path(), "killed").output().unwrap();
+    assert!(output.status.success(), "{}", text(&output));
+    let (expected, found) = (results(&folder.path().join("whole")), results(&out));
+    assert_eq!(found.0, expected.0, "files of the trained models");
+    assert_eq!(found.1, expected.1, "steps of the training logs");
+    assert_eq!(found.2, expected.2, "records");
+    // Nothing half-made is left behind, and nothing is done again.
+    for entry in std::fs::read_dir(out.join("stages")).unwrap() {
+        let path = entry.unwrap().path();
+        assert!(path.join("stage.json").is_file(), "{}", path.display());
+    }
+    let again = command(folder.path(), "killed").output().unwrap();
+    assert_eq!(text(&again).matches("(done before)").count(), STAGES.len(), "{}", text(&again));
+}

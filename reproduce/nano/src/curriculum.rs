@@ -11,17 +11,16 @@ use paravt_suite::message::{FrameOrigin, Image, Message, Part, Role};
 use paravt_suite::profile::Profile;
 use paravt_suite::protocol::{PromptMode, Protocol, render};
 use paravt_suite::sample::Sample;
-use paravt_suite::seed::{ChaCha8Rng, Seed};
 use rand::Rng as _;
 use rand::seq::{IndexedRandom as _, SliceRandom as _};
 
-use crate::WorldError;
 use crate::policy::{self, Sighting};
 use crate::questions::{Question, choice, grounding, order, perception};
 use crate::samples::{Style, sample};
 use crate::scene::{FPS, HEIGHT, KINDS, Scene, Side, WIDTH, kind_name};
 use crate::traces::{CROP_FRAMES, Case, Dispatch, Piece, Turn, seen_in};
 use crate::training::window;
+use crate::{WorldError, WorldRng, world_rng};
 
 /// What a row practises.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -83,7 +82,7 @@ pub struct Row {
 
 /// The stream.
 pub struct Curriculum {
-    rng: ChaCha8Rng,
+    rng: WorldRng,
     protocol: Protocol,
     drawn: usize,
 }
@@ -100,7 +99,7 @@ const SHARES: [[f64; 8]; 2] =
 impl Curriculum {
     /// The stream of a seed.
     pub fn new(seed: u64) -> Self {
-        Self { rng: Seed::new("curriculum", seed).rng(), protocol: crate::protocol(), drawn: 0 }
+        Self { rng: world_rng(seed ^ 0x6375_7272), protocol: crate::protocol(), drawn: 0 }
     }
 
     /// Row `number` of the stream of a seed, whatever was drawn before it.
@@ -108,8 +107,8 @@ impl Curriculum {
     /// # Errors
     /// As [`row`](Self::row).
     pub fn at(seed: u64, number: usize) -> Result<Row, WorldError> {
-        let rng = Seed::new("curriculum", seed).numbered(number as u64).rng();
-        Self { rng, drawn: number, ..Self::new(seed) }.next()
+        let place = (number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        Self { drawn: number, ..Self::new(seed.wrapping_add(place)) }.next()
     }
 
     /// The next row: names and letters first, whole conversations later.

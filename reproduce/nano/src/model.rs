@@ -3,13 +3,12 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use paravt_suite::seed::{ChaCha8Rng, Seed};
 use rand::Rng as _;
 use safetensors::tensor::{Dtype, TensorView};
 use serde_json::{Value, json};
 
 use crate::tokenizer::{SPECIAL, tokenizer};
-use crate::{WorldError, tables};
+use crate::{WorldError, WorldRng, tables, world_rng};
 
 /// ChatML with image and video parts.
 const CHAT_TEMPLATE: &str = "\
@@ -212,7 +211,7 @@ fn write_weights(path: &Path, vocabulary: usize, seed: u64) -> Result<(), WorldE
         path: path.to_owned(),
         message: error.to_string(),
     };
-    let mut rng = Seed::new("weights", seed).rng();
+    let mut rng = world_rng(seed);
     let mut stored = Vec::new();
     for (name, shape) in tensors(vocabulary) {
         let count: usize = shape.iter().product();
@@ -258,7 +257,7 @@ fn first_value(name: &str) -> f32 {
 }
 
 /// One draw of the standard normal distribution (Box and Muller).
-fn normal(rng: &mut ChaCha8Rng) -> f64 {
+fn normal(rng: &mut WorldRng) -> f64 {
     let radius: f64 = 1.0 - rng.random_range(0.0..1.0);
     let angle: f64 = rng.random_range(0.0..std::f64::consts::TAU);
     (-2.0 * radius.ln()).sqrt() * angle.cos()

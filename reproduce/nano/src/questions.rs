@@ -152,10 +152,10 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use paravt_suite::seed::Seed;
+    use crate::world_rng;
 
     fn questions(side: Side) -> Vec<(Scene, Question)> {
-        let mut rng = Seed::new("test", 1).rng();
+        let mut rng = world_rng(1);
         let mut found = Vec::new();
         for _ in 0..300 {
             let scene = Scene::random(side, &mut rng);

@@ -213,10 +213,10 @@ fn inside(event: &Event, x: f64, y: f64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use paravt_suite::seed::Seed;
+    use crate::world_rng;
 
     fn scenes(side: Side) -> impl Iterator<Item = Scene> {
-        (0..200).map(move |seed| Scene::random(side, &mut Seed::new("test", seed).rng()))
+        (0..200).map(move |seed| Scene::random(side, &mut world_rng(seed)))
     }
 
     #[test]
@@ -238,7 +238,7 @@ mod tests {
 
     #[test]
     fn a_shape_is_seen_while_its_event_lasts() {
-        let scene = Scene::random(Side::Train, &mut Seed::new("test", 7).rng());
+        let scene = Scene::random(Side::Train, &mut world_rng(7));
         let event = scene.events[0];
         let colour = COLOURS[event.kind / SHAPES.len()].1;
         let shows =

@@ -2,18 +2,17 @@
 
 use std::path::{Path, PathBuf};
 
-use paravt_suite::seed::ChaCha8Rng;
 use serde_json::json;
 
 use crate::questions::{Question, choice, grounding};
 use crate::scene::{Event, Scene, Side};
 use crate::tables::{self, doubles, half_lists, integers, text, text_lists};
-use crate::{WorldError, WorldOptions};
+use crate::{WorldError, WorldOptions, WorldRng};
 
 /// Videos to encode: where each goes, and what it shows.
 pub type Videos = Vec<(PathBuf, Scene)>;
 /// A benchmark's maker: writes annotations and subtitles, and says which videos are needed.
-pub type Maker = fn(&Path, &WorldOptions, &mut ChaCha8Rng) -> Result<Videos, WorldError>;
+pub type Maker = fn(&Path, &WorldOptions, &mut WorldRng) -> Result<Videos, WorldError>;
 
 /// All benchmarks; Video-MME serves two splits.
 pub const ALL: [Maker; 6] = [videomme, longvideobench, lvbench, mlvu, mmvu, charades];
@@ -36,7 +35,7 @@ struct Asked {
 }
 
 /// Scenes for `PREFIX0.mp4`, … in a folder, and questions about them.
-fn ask(folder: &Path, prefix: &str, options: &WorldOptions, rng: &mut ChaCha8Rng) -> (Videos, Vec<Asked>) {
+fn ask(folder: &Path, prefix: &str, options: &WorldOptions, rng: &mut WorldRng) -> (Videos, Vec<Asked>) {
     let (mut videos, mut asked) = (Vec::new(), Vec::new());
     for video in 0..options.videos {
         let scene = Scene::random(Side::Test, rng);
@@ -50,7 +49,7 @@ fn ask(folder: &Path, prefix: &str, options: &WorldOptions, rng: &mut ChaCha8Rng
     (videos, asked)
 }
 
-fn videomme(out: &Path, options: &WorldOptions, rng: &mut ChaCha8Rng) -> Result<Videos, WorldError> {
+fn videomme(out: &Path, options: &WorldOptions, rng: &mut WorldRng) -> Result<Videos, WorldError> {
     let (videos, asked) = ask(&out.join("videomme/data"), "nanoMME_", options, rng);
     for (number, (_, scene)) in videos.iter().enumerate() {
         // One video in three has no subtitles, as some have none in the original.
@@ -118,7 +117,7 @@ fn srt(scene: &Scene) -> String {
     cues.collect::<Vec<_>>().join("\n")
 }
 
-fn longvideobench(out: &Path, options: &WorldOptions, rng: &mut ChaCha8Rng) -> Result<Videos, WorldError> {
+fn longvideobench(out: &Path, options: &WorldOptions, rng: &mut WorldRng) -> Result<Videos, WorldError> {
     let base = out.join("datasets/longvideobench");
     let (videos, asked) = ask(&base.join("videos"), "nanoLVB_", options, rng);
     for (number, (_, scene)) in videos.iter().enumerate() {
@@ -163,7 +162,7 @@ fn longvideobench(out: &Path, options: &WorldOptions, rng: &mut ChaCha8Rng) -> R
     Ok(videos)
 }
 
-fn lvbench(out: &Path, options: &WorldOptions, rng: &mut ChaCha8Rng) -> Result<Videos, WorldError> {
+fn lvbench(out: &Path, options: &WorldOptions, rng: &mut WorldRng) -> Result<Videos, WorldError> {
     let (videos, asked) = ask(&out.join("lvbench"), "nanoLV_", options, rng);
     let clock = |seconds: u64| format!("{:02}:{:02}", seconds / 60, seconds % 60);
     let labels = |row: &Asked| match row.question.kind() {
@@ -193,7 +192,7 @@ fn lvbench(out: &Path, options: &WorldOptions, rng: &mut ChaCha8Rng) -> Result<V
     Ok(videos)
 }
 
-fn mlvu(out: &Path, options: &WorldOptions, rng: &mut ChaCha8Rng) -> Result<Videos, WorldError> {
+fn mlvu(out: &Path, options: &WorldOptions, rng: &mut WorldRng) -> Result<Videos, WorldError> {
     let (videos, asked) = ask(&out.join("MLVU/video"), "nanoML_", options, rng);
     let kind = |row: &Asked| match row.question.kind() {
         "order" => "order",
@@ -216,7 +215,7 @@ fn mlvu(out: &Path, options: &WorldOptions, rng: &mut ChaCha8Rng) -> Result<Vide
     Ok(videos)
 }
 
-fn mmvu(out: &Path, options: &WorldOptions, rng: &mut ChaCha8Rng) -> Result<Videos, WorldError> {
+fn mmvu(out: &Path, options: &WorldOptions, rng: &mut WorldRng) -> Result<Videos, WorldError> {
     let subjects = ["Art", "Modern Physics", "Computer Science"];
     let (mut videos, mut rows) = (Vec::new(), Vec::new());
     for number in 0..options.videos {
@@ -249,7 +248,7 @@ fn mmvu(out: &Path, options: &WorldOptions, rng: &mut ChaCha8Rng) -> Result<Vide
     Ok(videos)
 }
 
-fn charades(out: &Path, options: &WorldOptions, rng: &mut ChaCha8Rng) -> Result<Videos, WorldError> {
+fn charades(out: &Path, options: &WorldOptions, rng: &mut WorldRng) -> Result<Videos, WorldError> {
     let mut rows: Vec<(String, String, Event)> = Vec::new();
     let mut videos = Vec::new();
     for number in 0..options.videos {

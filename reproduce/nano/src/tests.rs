@@ -15,14 +15,15 @@ use paravt_suite::profile::Profile;
 use paravt_suite::protocol::PromptMode;
 use paravt_suite::record::{Record, RecordedMessage};
 use paravt_suite::run::{Channel, CropMode, RunPlan};
-use paravt_suite::seed::{ChaCha8Rng, Seed};
 use paravt_suite::settings::{RequestSettings, ToolDialect};
+use rand::Rng as _;
 
 use crate::questions::{Ask, Question, choice, grounding, order, perception};
 use crate::samples::{Style, sample};
 use crate::traces::{Case, Dispatch, Piece, Turn, description, seen_in};
 use crate::{
-    Scene, Side, TrainingSizes, encode, make_training, policy, protocol, read_messages, read_prompts, rows,
+    Scene, Side, TrainingSizes, WorldRng, encode, make_training, policy, protocol, read_messages,
+    read_prompts, rows, world_rng,
 };
 
 /// Says the trace's words in order; a sub-agent lists what its window shows.
@@ -111,7 +112,7 @@ fn recorded(turns: &[Turn], root: &Path, video: &str) -> Vec<RecordedMessage> {
     messages.iter().map(RecordedMessage::from).collect()
 }
 
-fn questions(scene: &Scene, side: Side, rng: &mut ChaCha8Rng) -> Vec<(Question, Style)> {
+fn questions(scene: &Scene, side: Side, rng: &mut WorldRng) -> Vec<(Question, Style)> {
     // The last event of the first three windows: one by one, it takes as many turns as there are.
     let late = scene.events.iter().rfind(|event| event.start < 96.0).unwrap();
     vec![
@@ -128,7 +129,7 @@ fn questions(scene: &Scene, side: Side, rng: &mut ChaCha8Rng) -> Vec<(Question, 
 #[test]
 fn the_agent_sends_what_the_traces_hold() {
     let dir = tempfile::tempdir().unwrap();
-    let mut rng = Seed::new("test", 5).rng();
+    let mut rng = world_rng(5);
     let in_third = |scene: &Scene| scene.events.iter().any(|event| (64.0..96.0).contains(&event.start));
     let mut scenes = std::iter::repeat_with(|| Scene::random(Side::Train, &mut rng));
     let scene = scenes.find(in_third).unwrap();
@@ -169,7 +170,7 @@ fn the_agent_sends_what_the_traces_hold() {
 /// Over many scenes: looking everywhere in parallel always finds the evidence, and it is right.
 #[test]
 fn windows_hold_the_evidence() {
-    let mut rng = Seed::new("test", 3).rng();
+    let mut rng = world_rng(3);
     let protocol = protocol();
     let mut overlaps = Vec::new();
     for number in 0..200 {
@@ -210,7 +211,7 @@ fn windows_hold_the_evidence() {
 /// About a quarter of the events are in an overview of 8 frames, all in one of 64.
 #[test]
 fn overviews_miss_what_the_world_says_they_miss() {
-    let mut rng = Seed::new("test", 4).rng();
+    let mut rng = world_rng(4);
     let mut shares = [0.0; 2];
     let (mut events, counts) = (0.0, [8, 64]);
     for _ in 0..200 {
@@ -267,13 +268,8 @@ fn a_seed_gives_the_same_training_world_to_the_byte() {
 /// Another number here is another world: everything that was recorded on it has to be recorded again.
 #[test]
 fn the_first_draws_of_a_seed_are_fixed() {
-    let drawn = |side, seed: Seed| {
-        let scene = Scene::random(side, &mut seed.rng());
-        let events = scene.events.iter().map(|event| (event.kind, event.start, event.end));
-        (scene.seconds, events.take(2).collect::<Vec<_>>())
-    };
-    let first = drawn(Side::Test, Seed::new("world", 0).numbered(0));
-    assert_eq!(first, (0, vec![]));
-    let first = drawn(Side::Train, Seed::new("training", 0));
-    assert_eq!(first, (0, vec![]));
+    assert_eq!(
+        [world_rng(0).random::<u64>(), world_rng(1009).random::<u64>()],
+        [13_486_662_071_293_341_567, 3_403_930_122_243_021_336]
+    );
 }

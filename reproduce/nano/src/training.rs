@@ -7,7 +7,6 @@ use arrow::array::{ArrayRef, ListBuilder, StringBuilder, StructBuilder};
 use arrow::datatypes::{DataType, Field, Fields};
 use paravt_suite::protocol::{PromptMode, Protocol, render};
 use paravt_suite::sample::{Gold, Sample};
-use paravt_suite::seed::{ChaCha8Rng, Seed};
 use rand::Rng as _;
 use rand::seq::IndexedRandom as _;
 use serde_json::json;
@@ -17,7 +16,7 @@ use crate::questions::{Ask, Question, choice, grounding, order, perception};
 use crate::samples::{Style, sample};
 use crate::scene::{Scene, Side};
 use crate::traces::{Case, Dispatch, Turn, description};
-use crate::{WorldError, encode, protocol, rows, tables};
+use crate::{WorldError, WorldRng, encode, protocol, rows, tables, world_rng};
 
 /// Name of the file of SFT rows.
 pub const SFT_FILE: &str = "paravt_sft_nano.parquet";
@@ -60,7 +59,7 @@ const BUDGETS: [usize; 8] = [4, 8, 8, 8, 16, 16, 32, 64];
 /// # Errors
 /// A file cannot be written, or FFmpeg has no H.264 encoder.
 pub fn make_training(out: &Path, seed: u64, sizes: &TrainingSizes) -> Result<TrainingPaths, WorldError> {
-    let mut rng = Seed::new("training", seed).rng();
+    let mut rng = world_rng(seed ^ 0x7261_696e);
     let protocol = protocol::protocol();
     let scenes: Vec<Scene> = (0..sizes.videos.max(1)).map(|_| Scene::random(Side::Train, &mut rng)).collect();
     let videos = scenes.iter().enumerate().map(|(n, scene)| (out.join(sentinel(n)), scene.clone()));
@@ -88,7 +87,7 @@ fn sentinel(video: usize) -> String {
 }
 
 /// Any question about a scene, and how it is written.
-fn question(scene: &Scene, rng: &mut ChaCha8Rng) -> (Question, Style) {
+fn question(scene: &Scene, rng: &mut WorldRng) -> (Question, Style) {
     let question = match rng.random_range(0..10) {
         0..3 => grounding(*scene.events.choose(rng).unwrap_or(&scene.events[0])),
         3..6 => order(scene, rng),
@@ -103,7 +102,7 @@ fn question(scene: &Scene, rng: &mut ChaCha8Rng) -> (Question, Style) {
 fn sft_row(
     protocol: &Protocol,
     scene: &Scene,
-    rng: &mut ChaCha8Rng,
+    rng: &mut WorldRng,
 ) -> Result<(&'static str, Vec<Turn>), WorldError> {
     let (question, style) = question(scene, rng);
     let sample = sample(&question, style, "nano", Path::new("nano.mp4"));
@@ -128,7 +127,7 @@ fn sft_row(
 fn tool_row(
     protocol: &Protocol,
     case: &Case<'_>,
-    rng: &mut ChaCha8Rng,
+    rng: &mut WorldRng,
 ) -> Result<(&'static str, Vec<Turn>), WorldError> {
     // What 64 frames show needs no call: half of those rows answer at once.
     if case.nframes == 64 && rng.random_bool(0.5) && !case.evidence_in_overview()?.is_empty() {
@@ -166,7 +165,7 @@ fn write_prompts(
     protocol: &Protocol,
     scenes: &[Scene],
     count: usize,
-    rng: &mut ChaCha8Rng,
+    rng: &mut WorldRng,
 ) -> Result<(), WorldError> {
     let mut prompts = Structs::new(["role", "content"]);
     let mut videos = Structs::new(["video"]);

@@ -65,3 +65,36 @@ fn a_run_with_edited_texts_says_so_in_manifest_and_records() {
     assert!(records.iter().all(|record| record.protocol.starts_with("unpinned:")));
     assert_eq!(records.len(), 1);
 }
+
+/// A server that takes a connection and never answers, while Ctrl-C comes.
+#[test]
+fn an_interrupted_clone_leaves_nothing_behind() {
+    let dir = tempfile::tempdir().unwrap();
+    let (temporary, cache) = (dir.path().join("tmp"), dir.path().join("cache"));
+    std::fs::create_dir(&temporary).unwrap();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://me:hunter2@{}/x.git", listener.local_addr().unwrap());
+    let mut command = bench();
+    command.env("PARAVT_BENCH_CACHE", &cache).env("TMPDIR", &temporary);
+    command.args(["protocol", "import", "--from", &url]);
+    command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+    let child = command.spawn().unwrap();
+    let _connection = listener.accept().unwrap();
+    assert_eq!(std::fs::read_dir(&temporary).unwrap().count(), 1, "the clone is under way");
+    let signal = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(signal.success());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{}", text(&output));
+    assert_eq!(std::fs::read_dir(&temporary).unwrap().count(), 0);
+    assert!(!cache.exists() && !text(&output).contains("hunter2"), "{}", text(&output));
+}
+
+#[test]
+fn a_failed_clone_names_the_url_without_its_password() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://me:hunter2@{}/x.git", listener.local_addr().unwrap());
+    drop(listener);
+    let output = bench().args(["protocol", "import", "--from", &url]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output));
+    assert!(text(&output).contains("…@127.0.0.1") && !text(&output).contains("hunter2"), "{}", text(&output));
+}

@@ -3,6 +3,7 @@
 
 mod common;
 
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use common::{bench, text, world};
@@ -19,42 +20,46 @@ fn into_closed_pipe(mut command: Command, stderr_too: bool) -> std::process::Out
     command.stdout(writer).spawn().unwrap().wait_with_output().unwrap()
 }
 
-/// Every command that prints and needs no server, with its exit code.
-fn printing_commands(out: &std::path::Path) -> Vec<(Vec<String>, i32)> {
+/// Every command that prints and needs no server; what it makes goes below `out`.
+fn printing_commands(out: &Path) -> Vec<Vec<String>> {
     let owned = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect::<Vec<_>>();
-    let (data, frames) = (world().to_str().unwrap(), out.join("frames"));
+    let (data, frames, made) = (world().to_str().unwrap(), out.join("frames"), out.join("made"));
     let video = world().join("lvbench/nanoLV_0.mp4");
-    let cases = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/toolcall_cases.json");
-    let made = out.join("made");
+    let cases = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/toolcall_cases.json");
+    let server = "http://127.0.0.1:9/v1";
     vec![
-        (owned(&["tasks"]), 0),
-        (owned(&["doctor"]), 0),
-        (owned(&["doctor", "--json"]), 0),
-        (owned(&["data", "check", "--data", data]), 1),
-        (owned(&["data", "check", "-v", "--data", data]), 1),
-        (owned(&["data", "check", "--json", "--data", data]), 1),
-        (owned(&["data", "make", "--videos", "1", "--questions", "1", "--out", made.to_str().unwrap()]), 0),
-        (owned(&["protocol", "list"]), 0),
-        (owned(&["protocol", "show", "native", "mlvu"]), 0),
-        (owned(&["frames", video.to_str().unwrap(), "--out", frames.to_str().unwrap()]), 0),
-        (owned(&["conformance", cases.to_str().unwrap()]), 0),
-        (owned(&["run", "lvbench", "--dry-run", "--mode", "native", "--data", data]), 0),
-        (owned(&["reproduce", "--help"]), 0),
-        (owned(&["nonsense"]), 2),
-        (owned(&["report", "/nowhere"]), 2),
+        owned(&["tasks"]),
+        owned(&["doctor"]),
+        owned(&["doctor", "--json"]),
+        owned(&["data", "check", "--data", data]),
+        owned(&["data", "check", "-v", "--data", data]),
+        owned(&["data", "check", "--json", "--data", data]),
+        owned(&["data", "make", "--videos", "1", "--questions", "1", "--out", made.to_str().unwrap()]),
+        owned(&["protocol", "list"]),
+        owned(&["protocol", "show", "native", "mlvu"]),
+        owned(&["frames", video.to_str().unwrap(), "--out", frames.to_str().unwrap()]),
+        owned(&["conformance", cases.to_str().unwrap()]),
+        owned(&["run", "lvbench", "--dry-run", "--mode", "native", "--base-url", server, "--data", data]),
+        owned(&["reproduce", "--help"]),
+        owned(&["nonsense"]),
+        owned(&["report", "/nowhere"]),
+        owned(&["compare", "/nowhere", "/nowhere"]),
     ]
 }
 
 #[test]
-fn a_reader_who_leaves_changes_neither_the_exit_code_nor_makes_a_panic() {
-    let dir = tempfile::tempdir().unwrap();
-    for (arguments, code) in printing_commands(dir.path()) {
-        for stderr_too in [false, true] {
+fn a_reader_who_leaves_causes_no_panic_and_no_other_exit_code() {
+    let folders = [(); 3].map(|()| tempfile::tempdir().unwrap());
+    let [read, closed, both] = folders.each_ref().map(|folder| printing_commands(folder.path()));
+    for ((read, closed), both) in read.iter().zip(closed).zip(both) {
+        let expected = bench().args(read).current_dir(folders[0].path()).output().unwrap();
+        assert!(!text(&expected).trim().is_empty(), "{read:?} prints nothing");
+        for (arguments, stderr_too) in [(closed, false), (both, true)] {
             let mut command = bench();
-            command.args(&arguments).current_dir(dir.path());
+            command.args(&arguments).current_dir(folders[0].path());
             let output = into_closed_pipe(command, stderr_too);
             let said = text(&output);
-            assert_eq!(output.status.code(), Some(code), "{arguments:?}: {said}");
+            assert_eq!(output.status.code(), expected.status.code(), "{arguments:?}: {said}");
             assert!(!said.contains("panicked") && !said.contains("Broken pipe"), "{arguments:?}: {said}");
         }
     }
@@ -65,7 +70,7 @@ fn a_full_device_on_standard_output_is_an_error() {
     let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
     let output = bench().arg("tasks").stdout(full).stderr(Stdio::piped()).spawn().unwrap().wait_with_output();
     let output = output.unwrap();
-    assert_eq!(output.status.code(), Some(2), "{}", text(&output));
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output));
     assert!(text(&output).contains("cannot write to standard output"), "{}", text(&output));
 }
 
@@ -86,7 +91,18 @@ fn a_dry_run_counts_calls_of_any_size() {
     let calls = |arguments: &[&str]| {
         let mut command = bench();
         command
-            .args(["run", "lvbench", "--dry-run", "--nframes", "8", "--limit", "2", "--data"])
+            .args([
+                "run",
+                "lvbench",
+                "--dry-run",
+                "--nframes",
+                "8",
+                "--limit",
+                "2",
+                "--base-url",
+                "http://127.0.0.1:9/v1",
+                "--data",
+            ])
             .arg(world());
         let output = command.args(arguments).output().unwrap();
         let said = text(&output);

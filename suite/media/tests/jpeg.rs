@@ -66,8 +66,8 @@ fn pictures_decode_to_the_levels_of_pillows() {
         println!("{name}: {found}");
         assert_eq!(found["same"], true, "{name}: quantisation tables and sampling");
         let (mean, largest) = (found["mean"].as_f64().unwrap(), found["largest"].as_i64().unwrap());
-        // Two ways to round the same cosine transform; one chroma value of four instead of their
-        // average costs 1 to 30 levels on average.
-        assert!(mean < 0.1 && largest <= 16, "{name}: {mean:.3} levels on average, at most {largest}");
+        // Two ways to round the same averages and the same cosine transform. One chroma value of four
+        // in the place of their average costs more than a level, and tens at edges.
+        assert!(mean < 0.3 && largest <= 16, "{name}: {mean:.3} levels on average, at most {largest}");
     }
 }

@@ -3,7 +3,8 @@
 //!
 //! It differs from the first reader in what it takes as the window (the frame before the start is
 //! part of it unless a frame lies exactly there), in the rate (the header's), in the colours
-//! (BT.601 whatever the stream says) and in damage (what came out before it counts).
+//! (BT.601 whatever the stream says) and in damage (what came out before it counts). Files whose
+//! packets carry no presentation times (AVI) are refused here; PyAV makes times up for them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

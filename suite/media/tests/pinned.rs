@@ -42,7 +42,6 @@ fn videos(dir: &Path) -> Vec<(String, PathBuf)> {
     uneven(&at("b-frames.mp4"), "24", 400, &["-preset", "veryfast", "-bf", "3"]);
     uneven(&at("bt709.mp4"), "25", 300, &["-colorspace", "bt709", "-color_primaries", "bt709"]);
     uneven(&at("late.mkv"), "24", 400, &["-output_ts_offset", "2.5"]);
-    uneven(&at("mpeg4.avi"), "25", 407, &["-c:v", "mpeg4", "-bf", "2"]);
     copied(&at("b-frames.mp4"), &at("edit-list.mp4"), &["-ss", "1.3"]);
     copied(&at("b-frames.mp4"), &at("sound.mkv"), &["-f", "lavfi", "-i", "sine=duration=16"]);
     rotate(&at("24.mp4"), &at("turned.mp4"), 90);
@@ -149,7 +148,7 @@ fn frames_are_those_of_the_pinned_readers() {
     let refused = found.iter().filter(|found| found.is_err()).count();
     println!("{} cases, {second} by the second reader, {refused} refused", found.len());
     assert!(differing.is_empty(), "{} differ:\n{}", differing.len(), differing.join("\n"));
-    assert!(second > 10 && refused > 30);
+    assert!(second > 10 && refused > 90);
 }
 
 #[test]

@@ -37,7 +37,7 @@ def note_window() -> None:
 
 
 def first_time(path: str):
-    """Time stamp of a file's first frame in seconds."""
+    """Time stamp of a file's first frame that is shown, in seconds."""
     import av
 
     first = None
@@ -45,7 +45,7 @@ def first_time(path: str):
         stream = container.streams.video[0]
         try:
             for packet in container.demux(stream):
-                if packet.pts is not None and (first is None or packet.pts < first):
+                if packet.pts is not None and not packet.is_discard and (first is None or packet.pts < first):
                     first = packet.pts
         except av.FFmpegError:
             pass

@@ -134,7 +134,7 @@ def make_world(binary: str, root: str) -> None:
     for folder, _, names in os.walk(root):
         for name in sorted(names):
             if name.endswith(".mp4"):
-                folders.setdefault(folder if "mmvu" not in folder else "mmvu", []).append(os.path.join(folder, name))
+                folders.setdefault(folder if "MMVU" not in folder else "MMVU", []).append(os.path.join(folder, name))
     number = 0
     for _, paths in sorted(folders.items()):
         for path in sorted(paths)[1:]:

@@ -39,7 +39,8 @@ def main() -> None:
 
     for job in jobs:
         os.environ["HF_HOME"] = job["root"]
-        os.environ["PARAVT_MMVU_VIDEO_DIR"] = os.path.join(job["root"], "mmvu")
+        snapshots = glob.glob(os.path.join(job["root"], "hub", "datasets--*--MMVU", "snapshots", "*"))
+        os.environ["PARAVT_MMVU_VIDEO_DIR"] = snapshots[0]
         sys.argv = ["driver", *job["argv"]]
         driver.main()
 

@@ -108,7 +108,7 @@ impl RequestSettings {
         if self.stop.iter().any(String::is_empty) {
             return Err("stop: an empty text would end every generation at once".to_owned());
         }
-        for (key, _) in &self.extra_body {
+        for key in self.extra_body.keys() {
             if let Some((_, instead)) = RESERVED.iter().find(|(name, _)| name == key) {
                 return Err(format!("extra body: `{key}` is set by {instead}"));
             }

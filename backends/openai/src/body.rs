@@ -19,7 +19,7 @@ pub struct Fixed {
 }
 
 /// The JSON of one chat completion request.
-pub fn build(model: &str, request: &Request, fixed: &Fixed) -> Vec<u8> {
+pub fn build(model: &str, request: &Request, fixed: &Fixed, streams: bool) -> Vec<u8> {
     let mut out = Vec::with_capacity(1024 + request.messages.iter().map(size).sum::<usize>());
     out.extend_from_slice(b"{\"model\":");
     string(&mut out, model);
@@ -59,6 +59,9 @@ pub fn build(model: &str, request: &Request, fixed: &Fixed) -> Vec<u8> {
     }
     if !fixed.chat_template_kwargs.is_empty() {
         field(&mut out, "chat_template_kwargs", &fixed.chat_template_kwargs);
+    }
+    if streams {
+        out.extend_from_slice(b",\"stream\":true,\"stream_options\":{\"include_usage\":true}");
     }
     for (name, value) in &fixed.extra {
         field(&mut out, name, value);
@@ -219,7 +222,7 @@ mod tests {
             tools: None,
         };
         let fixed = Fixed { send_video_frames: true, ..Fixed::default() };
-        let body: Value = serde_json::from_slice(&build("m", &request, &fixed)).unwrap();
+        let body: Value = serde_json::from_slice(&build("m", &request, &fixed, false)).unwrap();
         assert_eq!(
             body,
             json!({
@@ -258,7 +261,7 @@ mod tests {
             extra: fields(json!({"min_p": 0.1})),
             ..Fixed::default()
         };
-        let body: Value = serde_json::from_slice(&build("m", &request, &fixed)).unwrap();
+        let body: Value = serde_json::from_slice(&build("m", &request, &fixed, false)).unwrap();
         assert_eq!(
             body,
             json!({

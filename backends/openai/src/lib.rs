@@ -10,10 +10,11 @@ mod errors;
 mod limit;
 mod reply;
 mod secret;
+mod stream;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -55,6 +56,10 @@ pub struct Config {
     pub max_reply: usize,
     /// Ask vLLM for a video's frame count with each request (`media_io_kwargs`).
     pub send_video_frames: bool,
+    /// Calls and thoughts that a server takes out of a text are going to be put back (dialect `auto`): from
+    /// the first reply that was taken apart on, replies are streamed, because the parts of a stream keep
+    /// their white space.
+    pub whole_text: bool,
     /// Server settings that every request carries.
     pub settings: RequestSettings,
     /// Values of the headers that the settings name.
@@ -71,6 +76,8 @@ pub struct OpenAi {
     limit: Limit,
     fixed: Fixed,
     secrets: Secrets,
+    /// A server was seen to take replies apart.
+    streams: AtomicBool,
 }
 
 /// Time to open a connection.
@@ -114,6 +121,7 @@ impl OpenAi {
                 extra: config.settings.extra_body.clone(),
             },
             secrets: Secrets::new(secrets),
+            streams: AtomicBool::new(false),
             config,
         };
         backend.model = backend.agreed_model().await?;
@@ -150,8 +158,8 @@ impl OpenAi {
         let mut tries = 0;
         loop {
             tries += 1;
-            let (mut found, mut failed): (Vec<(Arc<Endpoint>, String)>, Option<(Arc<Endpoint>, Failure)>) =
-                (Vec::new(), None);
+            let mut found: Vec<(Arc<Endpoint>, String)> = Vec::new();
+            let mut failed: Option<(Arc<Endpoint>, Failure)> = None;
             for (endpoint, models) in self.ask_all().await {
                 match models {
                     Ok(models) => found.extend(models.into_iter().next().map(|model| (endpoint, model))),
@@ -227,12 +235,23 @@ impl OpenAi {
             .await
             .map_err(|error| Failure::transport(&error))?;
         let body = errors::successful_body(response, self.config.max_reply, &self.secrets).await?;
+        if stream::is_stream(&body) {
+            return reply::completion(&stream::whole(&body)?, &self.secrets);
+        }
         reply::completion(&body, &self.secrets)
+    }
+
+    /// Whether a reply was taken apart that a stream would give whole.
+    fn wants_stream(&self, request: &Request, completion: &Completion) -> bool {
+        let apart = completion.reasoning.is_some() || !completion.tool_calls.is_empty();
+        apart && self.config.whole_text && request.tools.is_none()
     }
 
     async fn answer(&self, request: &Request) -> Result<Completion, BackendError> {
         let started = Instant::now();
-        let body = Bytes::from(body::build(&self.model, request, &self.fixed));
+        let build = |streams| Bytes::from(body::build(&self.model, request, &self.fixed, streams));
+        let mut streams = self.streams.load(Ordering::Relaxed);
+        let mut body = build(streams);
         let mut tries = 0;
         let mut just_failed = None;
         let mut refused: Vec<Arc<Endpoint>> = Vec::new();
@@ -250,6 +269,13 @@ impl OpenAi {
                     endpoint.succeeded();
                     // What this server answers, the others should not have refused.
                     refused.iter().for_each(|other| other.failed());
+                    if !streams && self.wants_stream(request, &completion) {
+                        self.streams.store(true, Ordering::Relaxed);
+                        streams = true;
+                        body = build(streams);
+                        tries = 0;
+                        continue;
+                    }
                     completion.retries = tries - 1;
                     completion.latency = started.elapsed();
                     return Ok(completion);

@@ -73,6 +73,7 @@ fn config(servers: &[&Server]) -> Config {
         max_requests: 8,
         max_reply: 1 << 16,
         send_video_frames: false,
+        whole_text: false,
         settings: RequestSettings::default(),
         headers: Vec::new(),
     }
@@ -271,4 +272,31 @@ async fn a_pause_beyond_all_time_is_no_panic() {
     let client = OpenAi::connect(config).await.unwrap();
     let waits = tokio::time::timeout(Duration::from_millis(300), ask(&client)).await;
     assert!(waits.is_err(), "it waits");
+}
+
+/// The reply above as transformers serve streams it: the parts keep their white space.
+const STREAMED: &str = concat!(
+    "data: {\"choices\":[{\"delta\":{\"role\":\"assistant\"},\"index\":0}],\"object\":\"chat.completion.chunk\"}\n\n",
+    "data: {\"choices\":[{\"delta\":{\"content\":\" red door\"},\"index\":0}],\"object\":\"chat.completion.chunk\"}\n\n",
+    "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\",\"index\":0}],\"usage\":{\"completion_tokens\":4,\"prompt_tokens\":9}}\n\n",
+);
+
+#[tokio::test]
+async fn from_the_first_reply_that_was_taken_apart_on_replies_are_streamed() {
+    let json = |body: &'static str| ([(header::CONTENT_TYPE, "application/json")], body).into_response();
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&asked);
+    let answer = move |_: &HeaderMap| match count.fetch_add(1, Ordering::SeqCst) {
+        0 => json(TRANSFORMERS),
+        _ => ([(header::CONTENT_TYPE, "text/event-stream")], STREAMED).into_response(),
+    };
+    let server = server("m", answer).await;
+    let mut config = config(&[&server]);
+    config.whole_text = true;
+    let client = OpenAi::connect(config).await.unwrap();
+    for hits in [2, 3] {
+        let found = ask(&client).await.unwrap();
+        assert_eq!((found.text.as_str(), found.usage.unwrap().prompt_tokens), (" red door", 9));
+        assert_eq!(server.hits.load(Ordering::SeqCst), hits, "asked twice once");
+    }
 }

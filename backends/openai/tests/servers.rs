@@ -99,6 +99,7 @@ fn config(urls: Vec<String>) -> Config {
         max_requests: 64,
         max_reply: 1 << 20,
         send_video_frames: false,
+        whole_text: false,
         settings: RequestSettings::default(),
         headers: Vec::new(),
     }

@@ -14,7 +14,7 @@ use paravt_suite::backend::Backend;
 use paravt_suite::profile::Profile;
 use paravt_suite::redact::urls;
 use paravt_suite::run::RunPlan;
-use paravt_suite::settings::RequestSettings;
+use paravt_suite::settings::{RequestSettings, ToolDialect};
 use paravt_suite::task::{DataRoot, Task};
 use paravt_task_charades_sta::CharadesSta;
 use paravt_task_longvideobench::LongVideoBench;
@@ -250,6 +250,7 @@ impl BackendArgs {
             max_requests: self.max_requests.max(1),
             max_reply: self.max_reply_bytes,
             send_video_frames: self.send_video_frames,
+            whole_text: plan.is_some_and(|plan| plan.dialect == ToolDialect::Auto),
             headers: header_values(&settings)?,
             settings,
         })

@@ -64,7 +64,7 @@ impl Session<'_> {
             }
             if let Some(sub) = sub_call {
                 self.note_call(&sub.step, sub.conversation, &sub.answer);
-                if let Some(error) = sub.answer.error {
+                if let Some(error) = sub.answer.error() {
                     failed.get_or_insert(SampleError {
                         class: SampleErrorClass::ApiInLoop,
                         message: error.to_string(),
@@ -148,9 +148,9 @@ impl Session<'_> {
         let request = self.agent.request(self.sample, &step, messages, self.agent.plan.max_tokens);
         let answer = self.agent.ask(&request).await;
         let conversation = conversation_hash(&request.messages);
-        let looked = match (&answer.completion, &answer.error) {
-            (Some(completion), None) => Looked::Summary(set, completion.text.clone()),
-            (_, error) => Looked::Failed(error.as_ref().map(ToString::to_string).unwrap_or_default()),
+        let looked = match &answer {
+            Answer::Usable(completion) => Looked::Summary(set, completion.text.clone()),
+            Answer::Refused(_, error) | Answer::Failed(error) => Looked::Failed(error.to_string()),
         };
         (looked, Some(SubCall { step, conversation, answer }))
     }

@@ -179,8 +179,8 @@ impl Session<'_> {
     /// Writes a call into the transcript; what varies from run to run goes to `measured`.
     fn note_call(&mut self, step: &str, conversation: String, answer: &Answer) {
         let mut call = ModelCall { step: step.to_owned(), conversation, ..ModelCall::default() };
-        call.error = answer.error.clone();
-        if let Some(completion) = &answer.completion {
+        call.error = answer.error().cloned();
+        if let Some(completion) = answer.completion() {
             self.measured.call_seconds.push(completion.latency.as_secs_f64());
             self.measured.call_retries.push(completion.retries);
             self.transcript.truncated |= completion.finish_reason == Some(FinishReason::Length);
@@ -194,25 +194,42 @@ impl Session<'_> {
             call.rebuilt = completion.rebuilt;
         } else {
             self.measured.call_seconds.push(0.0);
-            let tries = answer.error.as_ref().map_or(0, |error| error.tries);
+            let tries = answer.error().map_or(0, |error| error.tries);
             self.measured.call_retries.push(tries.saturating_sub(1));
         }
         self.transcript.calls.push(call);
     }
 }
 
-/// What came of one model call: a completion that is used, one that cannot be (kept for the record), or none.
-struct Answer {
-    completion: Option<Completion>,
-    error: Option<BackendError>,
+/// The outcome of one model call.
+enum Answer {
+    /// A completion to go on with.
+    Usable(Completion),
+    /// A completion that the plan cannot use, kept for the record.
+    Refused(Completion, BackendError),
+    /// No completion.
+    Failed(BackendError),
 }
 
 impl Answer {
+    fn completion(&self) -> Option<&Completion> {
+        match self {
+            Answer::Usable(completion) | Answer::Refused(completion, _) => Some(completion),
+            Answer::Failed(_) => None,
+        }
+    }
+
+    fn error(&self) -> Option<&BackendError> {
+        match self {
+            Answer::Usable(_) => None,
+            Answer::Refused(_, error) | Answer::Failed(error) => Some(error),
+        }
+    }
+
     fn usable(self) -> Result<Completion, BackendError> {
-        match (self.completion, self.error) {
-            (Some(completion), None) => Ok(completion),
-            (_, Some(error)) => Err(error),
-            (None, None) => unreachable!("a call ends with a completion or an error"),
+        match self {
+            Answer::Usable(completion) => Ok(completion),
+            Answer::Refused(_, error) | Answer::Failed(error) => Err(error),
         }
     }
 }
@@ -223,11 +240,12 @@ impl Agent {
         match self.backend.complete(request).await {
             Ok(completion) => {
                 let (offered, limit) = (request.tools.is_some(), request.generation.max_tokens);
-                let (completion, error) =
-                    reply::read(&self.plan, &request.id.step, offered, limit, completion);
-                Answer { completion: Some(completion), error }
+                match reply::read(&self.plan, &request.id.step, offered, limit, completion) {
+                    (completion, None) => Answer::Usable(completion),
+                    (completion, Some(error)) => Answer::Refused(completion, error),
+                }
             }
-            Err(error) => Answer { completion: None, error: Some(error) },
+            Err(error) => Answer::Failed(error),
         }
     }
 

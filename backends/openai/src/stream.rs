@@ -1,0 +1,119 @@
+//! Streamed replies (server-sent events), put together into the reply they would have been.
+//!
+//! A server that takes replies apart strips the white space of the parts; the deltas of its stream still
+//! have it.
+
+use paravt_suite::backend::ErrorClass;
+use serde_json::{Map, Value, json};
+
+use crate::errors::Failure;
+
+/// Whether a body is a stream of events.
+pub fn is_stream(body: &[u8]) -> bool {
+    body.trim_ascii_start().starts_with(b"data:")
+}
+
+/// The whole reply of a stream as one chat completion.
+pub fn whole(body: &[u8]) -> Result<Vec<u8>, Failure> {
+    let broken = |what: &str| Failure::new(ErrorClass::Malformed, format!("the reply's stream {what}"));
+    let text = std::str::from_utf8(body).map_err(|_| broken("is not UTF-8"))?;
+    let (mut message, mut calls) = (Map::new(), Vec::<Value>::new());
+    let (mut finish, mut usage) = (Value::Null, Value::Null);
+    let events = text.lines().filter_map(|line| line.strip_prefix("data:")).map(str::trim);
+    for event in events.filter(|event| !event.is_empty() && *event != "[DONE]") {
+        let event: Value =
+            serde_json::from_str(event).map_err(|_| broken("holds an event that is not JSON"))?;
+        if !event["error"].is_null() {
+            return Ok(json!({"error": event["error"]}).to_string().into_bytes());
+        }
+        if !event["usage"].is_null() {
+            usage = event["usage"].clone();
+        }
+        let choice = &event["choices"][0];
+        if !choice["finish_reason"].is_null() {
+            finish = choice["finish_reason"].clone();
+        }
+        // A server may send its thoughts under both names: each is kept apart.
+        for name in ["content", "reasoning_content", "reasoning", "refusal"] {
+            if let Some(more) = choice["delta"][name].as_str() {
+                append(&mut message, name, more);
+            }
+        }
+        for delta in choice["delta"]["tool_calls"].as_array().into_iter().flatten() {
+            add_call(&mut calls, delta);
+        }
+    }
+    if finish.is_null() {
+        return Err(broken("ended before the reply did"));
+    }
+    message.insert("tool_calls".to_owned(), Value::Array(calls));
+    let reply = json!({"choices": [{"message": message, "finish_reason": finish}], "usage": usage});
+    Ok(reply.to_string().into_bytes())
+}
+
+fn append(fields: &mut Map<String, Value>, name: &str, more: &str) {
+    let text = fields.get(name).and_then(Value::as_str).unwrap_or_default();
+    let text = format!("{text}{more}");
+    fields.insert(name.to_owned(), Value::String(text));
+}
+
+/// One piece of a call: the first of an index opens it, the others go on with its arguments.
+fn add_call(calls: &mut Vec<Value>, delta: &Value) {
+    let index = &delta["index"];
+    match calls.iter_mut().find(|call| call["index"] == *index && !index.is_null()) {
+        Some(call) => {
+            if let Some(more) = delta["function"]["arguments"].as_str()
+                && let Some(function) = call["function"].as_object_mut()
+            {
+                append(function, "arguments", more);
+            }
+        }
+        None => calls.push(delta.clone()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reply::completion;
+    use crate::secret::Secrets;
+
+    const STREAM: &str = r#"data: {"choices":[{"delta":{"role":"assistant"},"index":0}]}
+
+data: {"choices":[{"delta":{"reasoning_content":"\nlook"},"index":0}]}
+
+data: {"choices":[{"delta":{"reasoning_content":" closer\n"},"index":0}]}
+
+data: {"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","type":"function","function":{"name":"crop_video","arguments":"{\"start_"}}]},"index":0}]}
+
+data: {"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":"time\": 4}"}}]},"index":0}]}
+
+data: {"choices":[{"delta":{"content":" B"},"index":0}]}
+
+data: {"choices":[{"delta":{},"index":0,"finish_reason":"tool_calls"}],"usage":{"completion_tokens":19,"prompt_tokens":160}}
+
+data: [DONE]
+"#;
+
+    #[test]
+    fn pieces_become_one_reply_with_its_white_space() {
+        assert!(is_stream(STREAM.as_bytes()) && !is_stream(b"{}"));
+        let found = completion(&whole(STREAM.as_bytes()).unwrap(), &Secrets::default()).unwrap();
+        assert_eq!((found.text.as_str(), found.reasoning.as_deref()), (" B", Some("\nlook closer\n")));
+        assert_eq!(found.tool_calls[0].arguments, r#"{"start_time": 4}"#);
+        assert_eq!(found.usage.unwrap().prompt_tokens, 160);
+    }
+
+    #[test]
+    fn broken_streams_are_no_answers() {
+        for bad in [
+            "data: {\"choices\":[{\"delta\":{\"content\":\"B\"}}]}\n\n",
+            "data: {\"cho\n\n",
+            "data: [DONE]\n\n",
+        ] {
+            assert_eq!(whole(bad.as_bytes()).unwrap_err().class, ErrorClass::Malformed, "{bad}");
+        }
+        let failed = whole(b"data: {\"error\": \"engine died\"}\n\n").unwrap();
+        assert!(completion(&failed, &Secrets::default()).unwrap_err().message.contains("engine died"));
+    }
+}

@@ -173,8 +173,8 @@ async fn native_answers_malformed_calls_summaries_and_forced_answers_in_their_ro
     assert_eq!(roles, wanted);
     let RecordedPart::Text { text } = &record.transcript.messages[4].parts[0] else { panic!() };
     assert!(text.contains("a red door") && !text.contains("<tool_response>"), "{text}");
-    let asked = world.backend.asked.lock().unwrap();
-    let offered: Vec<bool> = asked.iter().map(|request| request.tools.is_some()).collect();
+    let offered: Vec<bool> =
+        world.backend.asked.lock().unwrap().iter().map(|request| request.tools.is_some()).collect();
     assert_eq!(offered, [true, false, false], "neither the sub-agent nor the forced answer has tools");
 
     let replies = [("turn0", parsed("", None, &[structured("{broken")]))];

@@ -119,6 +119,9 @@ fn rollouts_take_nothing_from_the_generation_config() {
     assert!(group.iter().any(|one| one.example.ids != group[0].example.ids), "the rollouts are all the same");
 }
 
+/// A fresh model repeats its last token at any usual temperature.
+const TEMPERATURE: f64 = 10.0;
+
 fn roller(learner: &Learner, task: &RlTask) -> Roller {
     let options = Options {
         precision: Precision::F32,
@@ -129,7 +132,7 @@ fn roller(learner: &Learner, task: &RlTask) -> Roller {
         engine: Arc::new(start_shared(options, Compute::cpu(), Arc::clone(learner.parameters())).unwrap()),
         protocol: Arc::clone(&task.protocol),
         frames: Arc::clone(&task.frames),
-        config: config().rollout,
+        config: RolloutConfig { temperature: TEMPERATURE, ..config().rollout },
         reward: RewardConfig::paragrpo(),
     }
 }
@@ -147,7 +150,8 @@ fn log_probabilities_of_a_rollout_are_those_that_the_trainer_finds() {
     for one in groups.iter().flatten() {
         assert_eq!((one.example.learned(), one.figures.frames <= 8), (one.behaviour.len(), true));
         let targets: Vec<u32> = one.example.targets().collect();
-        let (found, _) = token_logprobs(&learner.logits(&[&one.example]).unwrap(), &targets, 0.7).unwrap();
+        let (found, _) =
+            token_logprobs(&learner.logits(&[&one.example]).unwrap(), &targets, TEMPERATURE).unwrap();
         for (found, kept) in found.to_vec1::<f32>().unwrap().iter().zip(&one.behaviour) {
             assert!((found - kept).abs() < 1e-4, "{found} {kept}");
         }
@@ -163,7 +167,7 @@ fn log_probabilities_of_a_rollout_are_those_that_the_trainer_finds() {
     // The same weights without gradients find the same.
     let scorer = learner.scorer().unwrap();
     let all: Vec<_> = groups.iter().flatten().map(|one| &one.example).collect();
-    let found = scorer.logprobs(&all, 0.7).unwrap();
+    let found = scorer.logprobs(&all, TEMPERATURE).unwrap();
     let kept = groups.iter().flatten().flat_map(|one| one.behaviour.clone());
     for (found, kept) in found.iter().zip(kept) {
         assert!((found - kept).abs() < 1e-4, "{found} {kept}");

@@ -219,7 +219,7 @@ pub enum Outcome {
 pub struct SampleError {
     /// Class, for counting.
     pub class: SampleErrorClass,
-    /// For people.
+    /// What went wrong, where, and how to mend it.
     pub message: String,
     /// Step at which it happened, e.g. `turn1`.
     pub step: String,

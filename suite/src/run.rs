@@ -42,7 +42,7 @@ pub struct RunPlan {
     pub nframes: usize,
     /// Tool turns before the forced answer (agentic modes).
     pub max_turns: usize,
-    /// Most calls that are run per turn; 0 is no cap.
+    /// Maximum of calls that are run per turn; 0 runs all.
     pub max_parallel: usize,
     /// What a crop returns.
     pub crop: CropMode,
@@ -114,7 +114,7 @@ pub struct Manifest {
     /// What reports call the run, where its mode and model do not tell it from others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
-    /// Row of the published table that the run is held against, when a recipe names one.
+    /// Row of the published table that the run is compared with, when a recipe names one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paper_row: Option<String>,
     /// Which samples belong to this run.

@@ -15,7 +15,7 @@ pub struct Sample {
     pub task: String,
     /// Unique within the split and stable over versions of the harness.
     pub uid: String,
-    /// The id that the upstream driver writes (not always unique, spec/benchmarks.md §2.4 row 7).
+    /// The id that the upstream driver writes (not always unique: Video-MME's is the video's).
     pub id: String,
     /// Zero-based row in the published file.
     pub row: usize,
@@ -53,7 +53,7 @@ pub struct Question {
     pub stem: String,
     /// Option texts in display order; the protocol letters them. Empty where the stem carries them.
     pub options: Vec<String>,
-    /// Letters that are valid answers of this row, e.g. `"ABCD"`; empty when it is no choice question.
+    /// Letters that are valid answers of this row, e.g. `"ABCD"`; empty for other than choice questions.
     pub letters: String,
     /// Subtitle text, already reduced to what the split shows; `None` or empty when there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -148,10 +148,10 @@ pub enum CropArg {
 
 fn parse_shard(text: &str) -> Result<(usize, usize), String> {
     let (index, count) = text.split_once('/').ok_or("write it as I/N, e.g. 2/8")?;
-    let number = |text: &str| text.parse::<usize>().map_err(|_| format!("`{text}` is no number"));
+    let number = |text: &str| text.parse::<usize>().map_err(|_| format!("expected a number, got `{text}`"));
     let (index, count) = (number(index)?, number(count)?);
     if index == 0 || index > count {
-        return Err(format!("shards of {count} are 1 to {count}"));
+        return Err(format!("shard must be between 1 and {count}, got `{text}`"));
     }
     Ok((index - 1, count))
 }

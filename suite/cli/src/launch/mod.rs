@@ -40,7 +40,7 @@ pub struct Launch<'a> {
     pub protocol: Arc<Protocol>,
     /// What reports call the run.
     pub label: Option<String>,
-    /// Row of the published table that the run is held against, if any.
+    /// Row of the published table that the run is compared with, if any.
     pub paper_row: Option<String>,
 }
 

@@ -5,11 +5,7 @@
 mod clustered;
 mod groups;
 mod holm;
-mod normal;
-mod paired;
 
-pub use clustered::{Cluster, clustered_standard_error, mean, standard_error};
+pub use clustered::{Cluster, mean};
 pub use groups::{GroupedMean, mean_of_means};
 pub use holm::holm;
-pub use normal::{Z95, two_sided_p};
-pub use paired::{PairedMean, paired_mean};

@@ -2,7 +2,7 @@
 #![allow(dead_code, clippy::unwrap_used)]
 
 use paravt_reports::decide::Effect;
-use paravt_reports::statistics::{Cluster, Z95};
+use paravt_reports::statistics::Cluster;
 use rand::{Rng as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 
@@ -12,6 +12,9 @@ pub const QUESTIONS: usize = 4;
 pub const CLUSTERS: [usize; 5] = [4, 6, 12, 24, 100];
 /// Correlation of two answers about one video.
 pub const CORRELATIONS: [f64; 3] = [0.0, 0.2, 0.5];
+
+/// Standard normal quantile of a two-sided 95 % interval.
+const Z95: f64 = 1.959_963_984_540_054;
 
 /// What the rows of a simulated run are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

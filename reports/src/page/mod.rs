@@ -37,7 +37,7 @@ const METHODS: [(&str, &str); 7] = [
         "95 %, clustered by video: CR1 standard error (G/(G-1)) and Student's t with G-1 degrees of freedom for G \
          videos; scores by the score interval on the effective sample size, so that none has a width of zero. One \
          video has no interval; fewer than ten are marked as weak. Simulated coverage is 95 % within its Monte-Carlo \
-         error, 93 % at worst (scores near 100 % with strongly correlated answers).",
+         error, 92 % at worst (scores near 100 % with strongly correlated answers).",
     ),
     (
         "verdicts",

@@ -105,8 +105,11 @@ fn a_subtitle_file_that_is_a_pipe_ends_the_run_before_it_starts() {
     let srt = data.path().join("videomme/subtitle/nanoMME_0.srt");
     std::fs::remove_file(&srt).unwrap();
     assert!(std::process::Command::new("mkfifo").arg(&srt).status().unwrap().success());
-    let output =
-        bench().args(["run", "videomme_wsub", "--dry-run", "--data"]).arg(data.path()).output().unwrap();
+    let output = bench()
+        .args(["run", "videomme_wsub", "--dry-run", "--out", "runs", "--data"])
+        .arg(data.path())
+        .output()
+        .unwrap();
     assert_eq!(output.status.code(), Some(2), "{}", text(&output));
     assert!(text(&output).contains("nanoMME_0.srt") && text(&output).contains("not a regular file"));
 }

@@ -33,10 +33,6 @@ pub use rules::{Reader, Sampling, VideoRequest, frame_indices, smart_resize};
 
 use index::VideoIndex;
 
-/// Bytes that the frames of one request may have as pixels: six times those of the 768 largest frames
-/// of the default bounds.
-const MAX_BYTES: u128 = 8 << 30;
-
 /// One sampled frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Frame {
@@ -151,16 +147,8 @@ impl VideoFile {
         let info = self.info_of(request.reader);
         let rule = |message| MediaError::Request { path: self.path.clone(), message };
         let indices = frame_indices(request, info.frames, info.fps).map_err(rule)?;
-        let (width, height) = request.frame_size(indices.len(), info.width, info.height).map_err(rule)?;
-        let bytes = indices.len() as u128 * u128::from(width) * u128::from(height) * 3;
-        if bytes > MAX_BYTES {
-            let frames = indices.len();
-            let message = format!(
-                "{frames} frames of {width} by {height} pixels are {bytes} bytes, at most {MAX_BYTES} are made"
-            );
-            return Err(rule(message));
-        }
-        Ok((indices, (width, height)))
+        let size = request.frame_size(indices.len(), info.width, info.height).map_err(rule)?;
+        Ok((indices, size))
     }
 
     /// The frames of these indices, at this size (width, height), for callers with rules of their own.

@@ -76,6 +76,10 @@ pub struct VideoRequest {
     pub reader: Reader,
 }
 
+/// Bytes that the frames of one request may have as pixels: six times those of the 768 largest frames
+/// of the default bounds.
+const MAX_BYTES: u128 = 8 << 30;
+
 impl VideoRequest {
     /// `fetch_video`'s defaults: 2 frames a second, 4 to 768 of them.
     pub fn at_default_rate() -> Self {
@@ -117,7 +121,7 @@ impl VideoRequest {
     /// Size of the `count` frames of a video of the given size, (width, height).
     ///
     /// # Errors
-    /// Sides too unequal, or bounds that contradict each other.
+    /// Sides too unequal, bounds that contradict each other, or more pixels than memory could hold.
     pub fn frame_size(&self, count: usize, width: u32, height: u32) -> Result<(u32, u32), String> {
         let factor = self.image_patch_size * MERGE;
         let unit = f64::from(factor) * f64::from(factor);
@@ -126,7 +130,14 @@ impl VideoRequest {
         let limit = (VIDEO_TOKENS.1 as f64 * unit).min(total / count as f64 * FRAME_FACTOR as f64);
         let limit = limit.max((min_pixels * 1.05).trunc());
         let max_pixels = self.max_pixels.map_or(limit, |pixels| (pixels as f64).min(limit));
-        smart_resize(width, height, factor, min_pixels, max_pixels)
+        let (width, height) = smart_resize(width, height, factor, min_pixels, max_pixels)?;
+        let bytes = count as u128 * u128::from(width) * u128::from(height) * 3;
+        if bytes > MAX_BYTES {
+            return Err(format!(
+                "{count} frames of {width} by {height} pixels are {bytes} bytes, at most {MAX_BYTES} are made"
+            ));
+        }
+        Ok((width, height))
     }
 
     /// Frames inside the window (all of them where the window is empty or wrong).

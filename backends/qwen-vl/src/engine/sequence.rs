@@ -62,15 +62,10 @@ pub struct Choice {
 }
 
 impl<T: Clone> Sequence<T> {
-    /// # Errors
-    /// The request, handed back, with a sampling parameter that is outside of its range.
-    pub fn new(job: Job, defaults: &Defaults, tempered: bool) -> Result<Self, (Job, Error)> {
-        let sampler = match Sampler::new(&job.generation, defaults) {
-            Ok(sampler) => sampler,
-            Err(error) => return Err((job, error)),
-        };
+    /// A sequence of which nothing is read yet; `sampler` is that of the job's generation.
+    pub fn new(job: Job, sampler: Sampler, tempered: bool) -> Self {
         let Job { prompt, generation, reply } = job;
-        Ok(Self {
+        Self {
             history: History::of(&prompt),
             cache: KvCache::default(),
             next_position: prompt.next_position,
@@ -88,7 +83,7 @@ impl<T: Clone> Sequence<T> {
             reading: Some(Reading { prompt, state: None }),
             reply,
             generation,
-        })
+        }
     }
 
     /// The request as it came, of a sequence that has answered nothing yet.

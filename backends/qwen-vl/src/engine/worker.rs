@@ -17,7 +17,7 @@ use crate::error::Error;
 use crate::model::{BLOCK, KvCache, Model, Rows};
 use crate::ops::Ops;
 use crate::prompt::Prompter;
-use crate::sampling::Defaults;
+use crate::sampling::{Defaults, Sampler};
 
 /// The owner of a model.
 pub struct Worker<O: Ops> {
@@ -89,10 +89,16 @@ impl<O: Ops> Worker<O> {
             let free = self.cache_tokens.saturating_sub(reserved);
             let alone = self.open.is_empty();
             let Some(job) = self.waiting.pop_front_if(|job| alone || job.end() <= free) else { return };
-            match Sequence::new(job, &self.defaults, self.tempered_logprobs) {
-                Ok(sequence) if sequence.ended() => sequence.answer(),
-                Ok(sequence) => self.open.push(sequence),
-                Err((job, error)) => drop(job.reply.send(Err(error))),
+            let sampler = match Sampler::new(&job.generation, &self.defaults) {
+                Ok(sampler) => sampler,
+                Err(error) => {
+                    drop(job.reply.send(Err(error)));
+                    continue;
+                }
+            };
+            match Sequence::new(job, sampler, self.tempered_logprobs) {
+                sequence if sequence.ended() => sequence.answer(),
+                sequence => self.open.push(sequence),
             }
         }
     }

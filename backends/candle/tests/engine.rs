@@ -208,7 +208,7 @@ fn watched(tokens: usize, reuse: bool) -> (Engine, Arc<Seen>) {
         let ops = move || Ok(Watched(CandleOps::new(Device::Cpu, Precision::F32), seen));
         Engine::start("watched", options, ops).unwrap()
     };
-    let plan = start(1 << 40).memory().clone();
+    let plan = *start(1 << 40).memory();
     // A tenth is left for activations.
     let engine = start(plan.weights + (plan.per_token * tokens as u64).div_ceil(9) * 10);
     assert_eq!(engine.memory().cache_tokens, tokens);

@@ -177,7 +177,7 @@ impl Conversations for OneTooLong {
 
     fn conversation(&self, number: usize) -> paravt_train::Result<Vec<Message>> {
         if number == 10 {
-            let answer = Message::text(Role::Assistant, &"one two three ".repeat(400));
+            let answer = Message::text(Role::Assistant, "one two three ".repeat(400));
             return Ok(vec![Message::text(Role::User, "Count."), answer]);
         }
         Lessons(10).conversation(number)

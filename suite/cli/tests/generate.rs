@@ -84,7 +84,7 @@ fn a_bad_conversation_is_named_and_nothing_is_sent() {
     let dir = tempfile::tempdir().unwrap();
     let server = Server::start(Script::default());
     for (content, problem) in [
-        ("[{", "no JSON"),
+        ("[{", "not JSON"),
         ("[]", "a non-empty list of messages"),
         (r#"[{"role": "robot", "content": "x"}]"#, r#"message 1: role "robot""#),
         (r#"{"messages": [{"role": "user"}]}"#, "message 1: content"),

@@ -280,7 +280,10 @@ impl Split {
             record.transcript = Transcript { frame_loss, ..Transcript::default() };
             record.sample.question = Question::default();
             record.sample.tags.clear();
-            record.sample.video = record.sample.video.file_name().map(PathBuf::from).unwrap_or_default();
+            // Runs of format 1 name the machine's path; later ones a path within the benchmark.
+            if record.sample.video.is_absolute() {
+                record.sample.video = record.sample.video.file_name().map(PathBuf::from).unwrap_or_default();
+            }
             if let Some(error) = &mut record.error {
                 // A server's words may hold its address.
                 error.message.clear();

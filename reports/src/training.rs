@@ -14,15 +14,19 @@ pub const TRAINING: &str = "training.jsonl";
 pub const ABOUT: &str = "training.json";
 
 /// What was trained: `RUN/training.json`. Only with it a claim about a training can be judged.
+/// Unknown fields are tolerated, so that a newer writer's file stays readable.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct About {
     /// Name of the training recipe.
     pub recipe: String,
-    /// Name of the model that the training began with.
+    /// Name of the model that was trained, or its architecture where it has no name.
+    #[serde(rename = "model")]
     pub base_model: String,
     /// Parameters of the model.
     pub parameters: u64,
+    /// Name of the protocol of its rollouts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub protocol: Option<String>,
     /// Seed of the training.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
@@ -107,7 +111,13 @@ mod tests {
         std::fs::write(&path, "{\"f_tau\":0.1}\n").unwrap();
         assert!(Training::read(dir.path()).unwrap_err().to_string().contains("step"));
         std::fs::write(&path, "").unwrap();
-        let about = About { recipe: "r".into(), base_model: "m".into(), parameters: 5, seed: Some(1) };
+        let about = About {
+            recipe: "r".into(),
+            base_model: "m".into(),
+            parameters: 5,
+            protocol: None,
+            seed: Some(1),
+        };
         std::fs::write(dir.path().join(ABOUT), serde_json::to_string(&about).unwrap()).unwrap();
         assert_eq!(Training::read(dir.path()).unwrap().about, Some(about));
         std::fs::write(dir.path().join(ABOUT), "{}").unwrap();

@@ -261,7 +261,13 @@ fn trained(mut run: Run, about: Option<About>, peak: f64) -> Run {
 }
 
 fn para(seed: Option<u64>) -> About {
-    About { recipe: "paragrpo_8b".into(), base_model: "Qwen3-VL-8B".into(), parameters: 8_767_123_696, seed }
+    About {
+        recipe: "paragrpo_8b".into(),
+        base_model: "Qwen3-VL-8B".into(),
+        parameters: 8_767_123_696,
+        protocol: None,
+        seed,
+    }
 }
 
 #[test]

@@ -10,7 +10,8 @@ use common::whole;
 use paravt_reports::page::{Thumbnails, Videos};
 use paravt_reports::{Format as _, Report, ReportError, Run, Terminal, find_runs};
 use paravt_suite::journal::{JOURNAL, Journal};
-use paravt_suite::record::Record;
+use paravt_suite::message::{FrameOrigin, Role};
+use paravt_suite::record::{Record, RecordedMessage, RecordedPart};
 
 const TITLE: &str = "Video-MME (w/o subtitles)";
 
@@ -100,7 +101,16 @@ fn frames_come_from_the_callers_data_and_never_from_a_path_in_a_journal() {
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     let path = pipe.clone();
     let run = write(&dir.path().join("run"), |run| {
-        run.records.iter_mut().for_each(|record| record.sample.video = path.clone());
+        let seen = RecordedPart::Image {
+            origin: Some(FrameOrigin { index: 3, time: 0.5 }),
+            width: 1,
+            height: 1,
+            bytes: 1,
+        };
+        for record in &mut run.records {
+            record.sample.video = path.clone();
+            record.transcript.messages = vec![RecordedMessage::new(Role::User, vec![seen.clone()])];
+        }
     });
     let runs = find_runs(&[run]).unwrap();
     let out = dir.path().join("report");

@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn a_video_has_one_name_in_every_layout() {
-        for folder in ["/root/hub/datasets--x/snapshots/1/videos", "/home/me/data/mlvu/video"] {
+        for folder in ["/srv/hub/datasets--x/snapshots/1/videos", "/home/me/data/mlvu/video"] {
             let store = VideoStore::new("mlvu", vec!["/elsewhere".into(), folder.into()]);
             assert_eq!(store.name(&Path::new(folder).join("a/3.mp4")), Path::new("mlvu/a/3.mp4"));
         }

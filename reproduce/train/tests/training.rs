@@ -7,7 +7,10 @@ use std::process::Command;
 
 use candle_core::{DType, Device, Tensor};
 use paravt_backend_candle::Compute;
+use paravt_qwen_vl::config::Config;
 use paravt_qwen_vl::ops::Precision;
+use paravt_qwen_vl::positions::PositionRule;
+use paravt_qwen_vl::prompt::Prompter;
 use paravt_suite::conversation::parse_conversation;
 use paravt_train::example::Example;
 use paravt_train::learner::Learner;
@@ -73,12 +76,14 @@ fn compare(folder: &Path) {
     let recorded: Recorded =
         serde_json::from_slice(&std::fs::read(folder.join("training.json")).unwrap()).unwrap();
     let learner = Learner::load(folder, &Compute::cpu()).unwrap();
+    // The reference is transformers 5, which places what follows a Qwen2.5-VL video by a rule of its own.
+    let mut config = Config::read(folder).unwrap();
+    config.positions = PositionRule::Transformers5;
+    let prompter = Prompter::read(folder, &config).unwrap();
     let examples: Vec<Example> = recorded
         .messages
         .iter()
-        .map(|messages| {
-            Example::of_conversation(learner.prompter(), &parse_conversation(messages).unwrap()).unwrap()
-        })
+        .map(|messages| Example::of_conversation(&prompter, &parse_conversation(messages).unwrap()).unwrap())
         .collect();
     for (ours, theirs) in examples.iter().zip(&recorded.examples) {
         // The line break after the last turn is nobody's.

@@ -54,6 +54,12 @@ pub struct SeedScores {
     pub scores: BTreeMap<String, f64>,
 }
 
+/// What tells the models of two trainings apart: the weights where the backend says which, else the name.
+/// Trainings of one recipe end in folders of one name.
+fn model(manifest: &Manifest) -> &str {
+    manifest.backend.details.get("weights_sha256").unwrap_or(&manifest.backend.model)
+}
+
 impl SeedScores {
     fn mean(&self) -> f64 {
         self.scores.values().sum::<f64>() / self.scores.len().max(1) as f64
@@ -91,7 +97,7 @@ impl Seeds {
                 }),
             }
             let training = by_model
-                .entry(&manifest.backend.model)
+                .entry(model(manifest))
                 .or_insert_with(|| SeedScores { name: manifest.called(), scores: BTreeMap::new() });
             if training.scores.insert(task.clone(), summary.value).is_some() {
                 return refuse(format!("{task}: two runs of the model {}", manifest.backend.model));
@@ -158,7 +164,7 @@ impl Seeds {
             let (task, name) = (&run.manifest.task.name, run.manifest.called());
             let group = format!("{task} ({name})");
             let training = by_model
-                .entry(&run.manifest.backend.model)
+                .entry(model(&run.manifest))
                 .or_insert_with(|| SeedScores { name, scores: BTreeMap::new() });
             let Some(split) = self.splits.iter().find(|split| split.manifest.task.name == *task) else {
                 checks.push(Check::new(

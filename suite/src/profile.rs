@@ -1,7 +1,7 @@
 //! The three profiles and the switches that they set.
 //!
 //! A quirk of the upstream code is one named switch here (or, when only one benchmark has it, in
-//! that task's crate), documented with its row in spec/benchmarks.md §2.4, and never an `if` on
+//! that task's crate), documented beside its field, and never an `if` on
 //! the profile elsewhere.
 
 use std::str::FromStr;
@@ -80,7 +80,7 @@ impl FromStr for Profile {
     }
 }
 
-/// The engine's quirk switches. Row numbers refer to the table in spec/benchmarks.md §2.4.
+/// The engine's quirk switches.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Switches {
     /// Row 4: only mode `direct` gets the long tool-mentioning instruction, every other mode the

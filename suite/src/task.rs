@@ -90,7 +90,7 @@ const PROBED_ROWS: usize = 16;
 /// Folders to look for data in.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DataRoot {
-    /// `$HF_HOME`, in the layout that lmms-eval and ParaVT leave there (spec/benchmarks.md §1).
+    /// `$HF_HOME`, in the layout that lmms-eval and ParaVT leave there.
     pub hf_home: PathBuf,
     /// `--data DIR`: looked into first, accepts the same layout as `hf_home` or the files of one
     /// benchmark directly.

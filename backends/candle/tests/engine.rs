@@ -85,9 +85,9 @@ struct Seen {
     peak: AtomicUsize,
     /// Rows of the passes so far: a prompt's, or of tokens that are decoded.
     passes: std::sync::Mutex<Vec<usize>>,
-    /// Buffers of more rows than this cannot be had; 0 is no limit.
+    /// Allocations of more rows than this fail; 0 turns the limit off.
     largest: AtomicUsize,
-    /// More rows of buffers than this are more than the memory has; 0 is no limit.
+    /// Allocations of more rows than this in all fail as out of memory; 0 turns the limit off.
     room: AtomicUsize,
 }
 

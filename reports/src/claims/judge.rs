@@ -18,7 +18,7 @@ use crate::training::Training;
 /// Margin of a claimed difference or gain, as a share of it: half of it is no longer the claim, and a
 /// margin as large as the claim would call "no difference" a reproduction.
 const MARGIN_SHARE: f64 = 0.5;
-/// The margin of a difference is no narrower: both published numbers are rounded to a tenth of a point.
+/// Smallest margin of a difference: both published numbers are rounded to a tenth of a point.
 const ROUNDING: f64 = 0.1;
 
 /// What the runs at hand have to show.

@@ -27,7 +27,7 @@ pub struct Found {
     pub value: Option<f64>,
     /// The same with an interval by training, where there are several.
     pub effect: Option<Effect>,
-    /// Why it is no measurement of the claim.
+    /// Reasons why the training does not measure the claim.
     pub why: Vec<String>,
 }
 

@@ -116,7 +116,7 @@ impl Effect {
         let finite = estimate.is_finite() && standard_error.is_finite();
         (finite && clusters >= MIN_CLUSTERS && degrees_of_freedom >= 1.0).then_some(Self {
             estimate,
-            // Sums of equal values differ in their last bits; that is no spread.
+            // Sums of equal values differ in their last bits, which is rounding and not spread.
             standard_error: if standard_error < ROUNDING { 0.0 } else { standard_error },
             clusters,
             degrees_of_freedom,

@@ -90,7 +90,7 @@ fn a_verdict_needs_the_whole_interval() {
     assert_eq!(verdict(-0.06, 0.01), Verdict::Worse);
     assert_eq!(verdict(-0.04, 0.01), Verdict::Inconclusive, "reaches into the margin");
     assert_eq!(verdict(0.06, 0.01), Verdict::Better);
-    // Published +1.4, ours -1.2 ± 0.5: the sign is wrong, and half of the claim is no excuse.
+    // Published +1.4, ours -1.2 ± 0.5: the sign is wrong, and the margin of half the claim does not cover that.
     let claim = effect(-0.012, 0.0025).less(0.014);
     assert_eq!(decide(Some(&claim), Margin::within(0.007)), Verdict::Worse);
 }

@@ -109,7 +109,7 @@ pub fn evidence(ask: &Ask, seen: &[Sighting]) -> Vec<Sighting> {
 /// The answer as it stands in the tags.
 pub fn answer(question: &Question, style: Style, evidence: &[Sighting]) -> String {
     match (question.ask, style) {
-        // With a comma: the training reward reads no other interval (spec/training.md §2).
+        // With a comma: the training reward reads no other interval.
         (Ask::Grounding { event }, _) => evidence.first().map_or_else(
             || format!("{}, {}", event.start as u64, event.end as u64),
             |seen| format!("{}, {}", seen.from, seen.to),

@@ -1,4 +1,4 @@
-//! One sample through one protocol, in the order of spec/benchmarks.md §2.3.
+//! One sample through one protocol, in the order of ParaVT cf55249 `paravt/eval/driver.py`.
 
 mod crops;
 #[cfg(test)]

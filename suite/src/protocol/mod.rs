@@ -109,7 +109,7 @@ pub struct Protocol {
     /// What a sub-agent is asked about its frames; slots `question`, `start`, `end`, `n`.
     pub subagent_prompt: Template,
     /// What precedes each frame; slot `time`, in seconds with one decimal. The reference's evaluation
-    /// shows bare frames, its training labels them (spec/training.md §2).
+    /// shows bare frames, its training labels them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frame_label: Option<Template>,
     /// The tool for the chat API; a protocol without it has no dialect `native`.

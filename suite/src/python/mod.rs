@@ -1,7 +1,7 @@
 //! Python semantics that the reference code relies on.
 //!
 //! The reference is Python; its `str.strip`, `\w`, `float()` and `json.loads` differ from Rust's
-//! nearest relatives in corners that models do reach (spec/benchmarks.md §3.5).
+//! nearest relatives in corners that models do reach.
 
 mod json;
 mod number;

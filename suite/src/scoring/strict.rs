@@ -1,4 +1,4 @@
-//! Corrected extraction (spec/benchmarks.md §3.4): an answer is taken where it is given as one, or
+//! Corrected extraction: an answer is taken where it is given as one, or
 //! not at all. Never out of running prose, an error text or a tool call.
 
 use std::sync::LazyLock;

@@ -1,5 +1,5 @@
 //! Extraction and scoring as the released driver does them, wrong turns included
-//! (spec/benchmarks.md §3.1 to §3.3; `paravt/eval/utils.py`).
+//! (ParaVT cf55249 `paravt/eval/utils.py`).
 
 use std::sync::LazyLock;
 

@@ -1,5 +1,5 @@
-//! The three upstream tool-call parsers and the driver's reading of a window
-//! (spec/benchmarks.md §4). They disagree on purpose: each is exact to its own source.
+//! The three upstream tool-call parsers and the driver's reading of a window.
+//! They disagree on purpose: each is exact to its own source.
 
 mod driver;
 mod hermes;

@@ -1,5 +1,5 @@
 #![forbid(unsafe_code)]
-//! Charades-STA, test split: temporal grounding (spec/benchmarks.md §1.6).
+//! Charades-STA, test split: temporal grounding.
 
 use paravt_suite::data::{Cells, DataError, Folders, Layout};
 use paravt_suite::profile::Profile;

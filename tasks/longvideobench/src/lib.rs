@@ -1,5 +1,5 @@
 #![forbid(unsafe_code)]
-//! LongVideoBench, validation split (spec/benchmarks.md §1.2).
+//! LongVideoBench, validation split.
 
 use paravt_suite::data::{Cells, DataError, Folders, Layout, NO_LETTER, letters};
 use paravt_suite::profile::Profile;

@@ -1,5 +1,5 @@
 #![forbid(unsafe_code)]
-//! LVBench (spec/benchmarks.md §1.3). Options stand inside the question; capabilities are multi-label.
+//! LVBench. Options stand inside the question; capabilities are multi-label.
 
 use paravt_suite::data::{Cells, DataError, Folders, Layout};
 use paravt_suite::profile::Profile;

@@ -1,5 +1,5 @@
 #![forbid(unsafe_code)]
-//! MLVU dev, multiple choice (spec/benchmarks.md §1.4).
+//! MLVU dev, multiple choice.
 
 use paravt_suite::data::{Cells, DataError, Folders, Layout, letters};
 use paravt_suite::profile::Profile;

@@ -1,5 +1,5 @@
 #![forbid(unsafe_code)]
-//! MMVU, validation split (spec/benchmarks.md §1.5).
+//! MMVU, validation split.
 
 mod disciplines;
 

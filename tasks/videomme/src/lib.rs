@@ -1,5 +1,5 @@
 #![forbid(unsafe_code)]
-//! Video-MME, without and with subtitles (spec/benchmarks.md §1.1).
+//! Video-MME, without and with subtitles.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};

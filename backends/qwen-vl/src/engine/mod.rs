@@ -231,7 +231,7 @@ impl Engine {
         jobs.send(Job { prompt, generation, reply }).map_err(|_| gone())?;
         let answer = answer.await.unwrap_or_else(|_| Err(gone()))?;
         let mut text = self.prompter.decode(&answer.ids)?;
-        // A stop text is no part of the answer, nor is what its last token adds.
+        // The answer ends before the stop text; the rest of its last token is cut as well.
         if let Some(end) = stop.iter().filter_map(|stop| text.find(stop.as_str())).min() {
             text.truncate(end);
         }

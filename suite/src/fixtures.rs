@@ -1,4 +1,4 @@
-//! Made-up samples, records, models and videos for the unit tests of this crate.
+//! Made-up samples, records, models and videos for tests; other crates have them by the feature `testing`.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
@@ -12,16 +12,60 @@ use futures::future::BoxFuture;
 use crate::backend::{Backend, BackendError, BackendInfo, Completion, ErrorClass, FinishReason, Request};
 use crate::frames::{FrameSet, FrameSource};
 use crate::media::VideoRequest;
-use crate::message::{FrameOrigin, Image};
+use crate::message::{FrameOrigin, Image, StructuredCall};
 use crate::profile::Profile;
 use crate::protocol::{PromptMode, native};
 use crate::record::{
     Measured, Outcome, RECORD_VERSION, Record, SampleError, SampleErrorClass, Score, Transcript,
 };
+use crate::reference::{Call, CallTags, Extractor, Reference, ToolSyntax};
 use crate::run::{Channel, CropMode, Host, Manifest, RUN_VERSION, RunPlan, Selection, constants};
 use crate::sample::{Gold, Question, Sample, Tags};
 use crate::settings::{RequestSettings, ToolDialect};
 use crate::task::{HubSource, Metric, TaskSpec};
+
+/// Tags of calls and responses.
+pub const TAGS: CallTags = CallTags {
+    calls: &[
+        ("<tool_call>", "</tool_call>"),
+        ("<tool_code>", "</tool_code>"),
+        ("<video_zoom>", "</video_zoom>"),
+    ],
+    response: ("<tool_response>", "</tool_response>"),
+};
+
+/// A release without tools; no text of its models scores.
+pub static NO_TOOLS: Reference = Reference { name: "none", syntax: &NoTools, extractor: &NoTools };
+
+struct NoTools;
+
+impl ToolSyntax for NoTools {
+    fn tags(&self) -> &CallTags {
+        &TAGS
+    }
+
+    fn calls(&self, _text: &str) -> Vec<Call> {
+        Vec::new()
+    }
+
+    fn structured(&self, call: &StructuredCall) -> Call {
+        panic!("{} was called where there are no tools", call.name)
+    }
+
+    fn rebuild(&self, _reasoning: Option<&str>, content: &str, _calls: &[StructuredCall]) -> String {
+        content.to_owned()
+    }
+
+    fn rebuilds_exactly(&self, _reasoning: Option<&str>, _content: &str, _calls: &[StructuredCall]) -> bool {
+        false
+    }
+}
+
+impl Extractor for NoTools {
+    fn score(&self, _gold: &Gold, _text: &str) -> Score {
+        Score { outcome: Outcome::Unparsed, value: 0.0, prediction: None, rule: None }
+    }
+}
 
 /// A choice question with the gold letter B.
 pub fn sample(uid: &str) -> Sample {

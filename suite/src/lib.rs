@@ -4,15 +4,15 @@
 //! One [`Sample`](sample::Sample) leaves a dataset row, meets a model
 //! ([`Backend`](backend::Backend)) under a named [`Protocol`](protocol::Protocol) and
 //! [`Profile`](profile::Profile), and arrives as one scored [`Record`](record::Record) in a run's
-//! journal. This library knows no task, backend, recipe or report by name.
+//! journal. This library knows no task, backend, recipe, report or paper by name.
 
 pub mod agent;
 pub mod backend;
 pub mod conversation;
 pub mod data;
 pub mod files;
-#[cfg(test)]
-mod fixtures;
+#[cfg(any(test, feature = "testing"))]
+pub mod fixtures;
 pub mod format;
 pub mod frames;
 pub mod journal;
@@ -20,9 +20,9 @@ pub mod message;
 pub mod printable;
 pub mod profile;
 pub mod protocol;
-pub mod python;
 pub mod record;
 pub mod redact;
+pub mod reference;
 pub mod run;
 pub mod runner;
 pub mod sample;
@@ -30,7 +30,7 @@ pub mod scoring;
 pub mod seed;
 pub mod settings;
 pub mod task;
-pub mod toolcall;
+pub mod text;
 pub mod videos;
 
 pub use paravt_media as media;

@@ -145,8 +145,6 @@ pub enum MalformedCall {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample::Gold;
-    use crate::scoring::score;
 
     #[test]
     fn every_switch_of_every_profile_is_as_the_table_says() {
@@ -185,24 +183,5 @@ mod tests {
             assert_eq!(profile.to_string().parse(), Ok(profile));
         }
         assert!("Paper".parse::<Profile>().is_err_and(|error| error.contains("release, paper or strict")));
-    }
-
-    #[test]
-    fn switch_extraction_decides_what_an_answer_is() {
-        let base = Profile::Release.switches();
-        let value = |extraction, gold: &Gold, text: &str| {
-            score(gold, "ABCD", text, false, &Switches { extraction, ..base }).value
-        };
-        // Row 21: a letter in prose. Row 23: a letter that the row does not have.
-        let choice = |answer: &str| Gold::Choice { answer: answer.into() };
-        for (gold, text) in [(choice("I"), "I think so"), (choice("E"), "<answer>E</answer>")] {
-            assert_eq!(value(Extraction::Upstream, &gold, text), 1.0, "{text}");
-            assert_eq!(value(Extraction::Strict, &gold, text), 0.0, "{text}");
-        }
-        // Spec §3.2: upstream reads the times in the thoughts.
-        let interval = Gold::Interval { start: 3.0, end: 9.0 };
-        let text = "<think>3 - 9</think><answer>20 - 30</answer>";
-        assert_eq!(value(Extraction::Upstream, &interval, text), 1.0);
-        assert_eq!(value(Extraction::Strict, &interval, text), 0.0);
     }
 }

@@ -60,6 +60,7 @@ pub fn protocol() -> Protocol {
         subagent_prompt: Template::parse("From {start} to {end} s: list what you see with times."),
         frame_label: Some(Template::parse("{time}")),
         chat_tools: None,
+        reference: None,
         max_tokens: 256,
     }
 }

@@ -259,6 +259,8 @@ impl Roller {
             backend: Arc::clone(&recorder) as Arc<dyn Backend>,
             protocol: Arc::clone(&self.protocol),
             protocol_hash: String::new(),
+            reference: paravt_upstream::reference(&self.protocol)
+                .map_err(|error| Error::Settings(error.to_string()))?,
             plan: RunPlan {
                 profile,
                 switches: profile.switches(),

@@ -25,7 +25,7 @@ fn a_run_with_edited_texts_says_so_in_manifest_and_records() {
     let dir = tempfile::tempdir().unwrap();
     let (source, cache, out) = (dir.path().join("source"), dir.path().join("cache"), dir.path().join("out"));
     std::fs::create_dir_all(source.join("paravt/eval")).unwrap();
-    let standin = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/data/standin");
+    let standin = Path::new(env!("CARGO_MANIFEST_DIR")).join("../upstream/tests/standin");
     for file in ["paravt/eval/driver.py", "paravt/eval/utils.py"] {
         std::fs::copy(standin.join(file), source.join(file)).unwrap();
     }

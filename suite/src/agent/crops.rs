@@ -10,11 +10,10 @@ use crate::media::VideoRequest;
 use crate::message::{Content, Message, Part, Role, StructuredCall};
 use crate::profile::MalformedCall;
 use crate::protocol::render;
-use crate::python::PyValue;
 use crate::record::{SampleError, SampleErrorClass, ToolCall, ToolOutcome, conversation_hash};
+use crate::reference::{Call, CallError, Tag};
 use crate::run::CropMode;
 use crate::settings::ToolDialect;
-use crate::toolcall;
 
 /// Frames of a crop at one per second, at most this many (`crop_frames` upstream).
 pub const CROP_MAX_FRAMES: usize = 16;
@@ -41,20 +40,20 @@ impl Session<'_> {
     pub(super) async fn run_tools(
         &mut self,
         turn: usize,
-        calls: &[PyValue],
+        calls: &[Call],
         structured: &[StructuredCall],
     ) -> Result<(), SampleError> {
-        let windows: Vec<_> = calls.iter().map(toolcall::window).collect();
         if self.agent.plan.switches.malformed_call == MalformedCall::SampleError
-            && let Some(error) = windows.iter().find_map(|window| window.as_ref().err())
+            && let Some(error) = calls.iter().find_map(|call| call.window.as_ref().err())
         {
             let message = format!("tool call that stops the reference driver: {error}");
             let step = format!("turn{turn}");
             return Err(SampleError { class: SampleErrorClass::MalformedCall, message, step });
         }
-        let looks = windows.iter().enumerate().map(|(index, window)| self.look(turn, index, window));
+        let looks = calls.iter().enumerate().map(|(index, call)| self.look(turn, index, &call.window));
         let results = join_all(looks).await;
 
+        let response_tag = self.agent.reference.syntax.tags().response;
         let native = self.agent.plan.dialect == ToolDialect::Native;
         let (mut failed, mut shown) = (None, Vec::new());
         for (index, (looked, seconds, sub_call)) in results.into_iter().enumerate() {
@@ -72,17 +71,17 @@ impl Session<'_> {
                     });
                 }
             }
-            let (start, end) = *windows[index].as_ref().unwrap_or(&(f64::NAN, f64::NAN));
+            let (start, end) = *calls[index].window.as_ref().unwrap_or(&(f64::NAN, f64::NAN));
             let (message, outcome) =
                 self.respond(start, end, looked).map_err(|error| protocol_error("tool", &error))?;
             match structured.get(index).filter(|_| native) {
-                Some(call) => self.messages.push(as_tool_result(&call.id, message, &mut shown)),
+                Some(call) => self.messages.push(as_tool_result(&call.id, message, response_tag, &mut shown)),
                 None => self.messages.push(message),
             }
             self.transcript.tool_calls.push(ToolCall {
                 turn,
                 index,
-                call: toolcall::to_json(&calls[index]),
+                call: calls[index].value.clone(),
                 start: Some(start).filter(|value| value.is_finite()),
                 end: Some(end).filter(|value| value.is_finite()),
                 outcome,
@@ -99,7 +98,7 @@ impl Session<'_> {
         &self,
         turn: usize,
         index: usize,
-        window: &Result<(f64, f64), toolcall::CallError>,
+        window: &Result<(f64, f64), CallError>,
     ) -> (Looked, f64, Option<SubCall>) {
         let (start, end) = match window {
             Ok(window) => *window,
@@ -188,10 +187,9 @@ impl Session<'_> {
 /// A response as the chat API has it: text with the call's id. Not every server takes images in a message
 /// of role `tool`, so a crop's frames follow in one user message after the turn's last result, each
 /// crop's before the text that names its window.
-fn as_tool_result(id: &str, response: Message, shown: &mut Vec<Part>) -> Message {
+fn as_tool_result(id: &str, response: Message, (open, close): Tag, shown: &mut Vec<Part>) -> Message {
     let bare = |text: &str| {
-        let inner =
-            text.strip_prefix("<tool_response>").and_then(|text| text.strip_suffix("</tool_response>"));
+        let inner = text.strip_prefix(open).and_then(|text| text.strip_suffix(close));
         inner.unwrap_or(text).trim().to_owned()
     };
     match response.content {

@@ -1,12 +1,9 @@
-//! One sample through one protocol, in the order of ParaVT cf55249 `paravt/eval/driver.py`.
+//! One sample through one protocol, in the order of the reference driver (ParaVT cf55249
+//! `paravt/eval/driver.py`).
 
 mod crops;
-#[cfg(test)]
-mod dialect_tests;
 mod messages;
 mod reply;
-#[cfg(test)]
-mod tests;
 
 pub use crops::CROP_MAX_FRAMES;
 
@@ -21,11 +18,11 @@ use crate::record::{
     Measured, ModelCall, Outcome, RECORD_VERSION, Record, RecordedMessage, SampleError, SampleErrorClass,
     Score, Transcript, conversation_hash,
 };
+use crate::reference::Reference;
 use crate::run::RunPlan;
 use crate::sample::Sample;
 use crate::scoring;
 use crate::settings::ToolDialect;
-use crate::toolcall;
 
 /// Everything that is the same for all samples of a run.
 pub struct Agent {
@@ -35,6 +32,8 @@ pub struct Agent {
     pub protocol: Arc<Protocol>,
     /// The protocol's hash as records carry it.
     pub protocol_hash: String,
+    /// How calls are written and how a release scores.
+    pub reference: &'static Reference,
     /// How samples are put to the model.
     pub plan: RunPlan,
     /// Where frames come from.
@@ -73,7 +72,7 @@ impl Agent {
                 transcript
                     .messages
                     .push(RecordedMessage::from(&Message::text(Role::Assistant, text.as_str())));
-                let truncated_call = last_truncated && toolcall::has_unclosed_call(&text);
+                let truncated_call = last_truncated && self.reference.syntax.has_unclosed_call(&text);
                 transcript.final_text = text;
                 (self.score(sample, &transcript.final_text, truncated_call), None)
             }
@@ -97,7 +96,8 @@ impl Agent {
     }
 
     fn score(&self, sample: &Sample, text: &str, truncated_call: bool) -> Score {
-        scoring::score(&sample.gold, &sample.question.letters, text, truncated_call, &self.plan.switches)
+        let letters = &sample.question.letters;
+        scoring::score(&sample.gold, letters, text, truncated_call, &self.plan.switches, self.reference)
     }
 }
 
@@ -115,7 +115,7 @@ impl Session<'_> {
             let tools = self.agent.tools();
             let completion =
                 self.call(&step, self.agent.plan.max_tokens, tools, SampleErrorClass::ApiInLoop).await?;
-            let calls = reply::calls(&self.agent.plan, &completion);
+            let calls = reply::calls(self.agent, &completion);
             if calls.is_empty() {
                 return Ok(completion.text);
             }
@@ -240,7 +240,7 @@ impl Agent {
         match self.backend.complete(request).await {
             Ok(completion) => {
                 let (offered, limit) = (request.tools.is_some(), request.generation.max_tokens);
-                match reply::read(&self.plan, &request.id.step, offered, limit, completion) {
+                match reply::read(self, &request.id.step, offered, limit, completion) {
                     (completion, None) => Answer::Usable(completion),
                     (completion, Some(error)) => Answer::Refused(completion, error),
                 }

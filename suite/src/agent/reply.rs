@@ -1,12 +1,11 @@
 //! One reply, read whole: what the server took out of the text is put back, kept apart as the chat API
 //! has it, or refused, as dialect and profile say.
 
+use super::Agent;
 use crate::backend::{BackendError, Completion, ErrorClass};
 use crate::message::StructuredCall;
-use crate::python::PyValue;
-use crate::run::RunPlan;
+use crate::reference::Call;
 use crate::settings::ToolDialect;
-use crate::toolcall;
 
 /// How to get replies whose text is whole.
 const WHOLE: &str = "start vLLM or SGLang without --reasoning-parser, --tool-call-parser and \
@@ -16,17 +15,18 @@ const WHOLE: &str = "start vLLM or SGLang without --reasoning-parser, --tool-cal
 /// The completion as the loop goes on with it, or why it cannot. `offered` says whether the request
 /// carried tools.
 pub fn read(
-    plan: &RunPlan,
+    agent: &Agent,
     step: &str,
     offered: bool,
     max_tokens: u32,
     mut completion: Completion,
 ) -> (Completion, Option<BackendError>) {
+    let Agent { plan, reference, .. } = agent;
     // Servers draw identifiers at random; by place they are the same in every run.
     for (index, call) in completion.tool_calls.iter_mut().enumerate() {
         call.id = format!("{}c{index:03}", step.replace('/', ""));
     }
-    let problem = problem(plan, offered, max_tokens, &completion);
+    let problem = problem(agent, offered, max_tokens, &completion);
     let taken_apart = !completion.tool_calls.is_empty() || has_reasoning(&completion);
     let keeps_calls = plan.dialect == ToolDialect::Native && offered;
     if problem.is_none() && taken_apart && !completion.rebuilt && !keeps_calls {
@@ -34,7 +34,7 @@ pub fn read(
         let auto = plan.dialect != ToolDialect::Text;
         let reasoning = completion.reasoning.as_deref().filter(|_| plan.dialect == ToolDialect::Auto);
         if auto && (reasoning.is_some() || !completion.tool_calls.is_empty()) {
-            completion.text = toolcall::rebuild(reasoning, &completion.text, &completion.tool_calls);
+            completion.text = reference.syntax.rebuild(reasoning, &completion.text, &completion.tool_calls);
             completion.rebuilt = true;
         }
     }
@@ -50,7 +50,8 @@ fn has_reasoning(completion: &Completion) -> bool {
 }
 
 /// Why the reply cannot be used under this plan.
-fn problem(plan: &RunPlan, offered: bool, max_tokens: u32, completion: &Completion) -> Option<String> {
+fn problem(agent: &Agent, offered: bool, max_tokens: u32, completion: &Completion) -> Option<String> {
+    let Agent { plan, reference, .. } = agent;
     if completion.rebuilt {
         return None;
     }
@@ -62,7 +63,7 @@ fn problem(plan: &RunPlan, offered: bool, max_tokens: u32, completion: &Completi
              use --tool-dialect auto, or {WHOLE}",
             counted(calls)
         )),
-        ToolDialect::Native if offered && calls.is_empty() && has_written_call(&completion.text) => {
+        ToolDialect::Native if offered && calls.is_empty() && !reference.syntax.calls(&completion.text).is_empty() => {
             Some(
                 "the reply has its tool calls in the text, and dialect native reads them in tool_calls: start vLLM with \
                  --enable-auto-tool-choice --tool-call-parser, SGLang with --tool-call-parser, or use --tool-dialect auto"
@@ -75,8 +76,8 @@ fn problem(plan: &RunPlan, offered: bool, max_tokens: u32, completion: &Completi
         )),
         ToolDialect::Auto if raw && (has_reasoning(completion) || !calls.is_empty()) => {
             let cut = completion.usage.is_some_and(|usage| usage.completion_tokens >= u64::from(max_tokens));
-            let exact =
-                toolcall::is_exact(completion.reasoning.as_deref(), &completion.text, calls) && !cut;
+            let reasoning = completion.reasoning.as_deref();
+            let exact = reference.syntax.rebuilds_exactly(reasoning, &completion.text, calls) && !cut;
             (!exact).then(|| {
                 format!(
                     "the server took the reply apart ({}{} and {} characters of text), and profile {profile} needs the \
@@ -95,14 +96,11 @@ fn counted(calls: &[StructuredCall]) -> String {
     if calls.len() == 1 { "1 tool call".to_owned() } else { format!("{} tool calls", calls.len()) }
 }
 
-fn has_written_call(text: &str) -> bool {
-    !toolcall::parse_driver(text).is_empty()
-}
-
 /// The calls of a reply that was read.
-pub fn calls(plan: &RunPlan, completion: &Completion) -> Vec<PyValue> {
-    match plan.dialect {
-        ToolDialect::Native => completion.tool_calls.iter().map(toolcall::call_value).collect(),
-        ToolDialect::Text | ToolDialect::Auto => toolcall::parse_driver(&completion.text),
+pub fn calls(agent: &Agent, completion: &Completion) -> Vec<Call> {
+    let syntax = agent.reference.syntax;
+    match agent.plan.dialect {
+        ToolDialect::Native => completion.tool_calls.iter().map(|call| syntax.structured(call)).collect(),
+        ToolDialect::Text | ToolDialect::Auto => syntax.calls(&completion.text),
     }
 }

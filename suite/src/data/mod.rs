@@ -1,8 +1,7 @@
-//! Reading published files: parquet by column name, JSON, SRT; errors that name file, column and row.
+//! Reading published files: parquet by column name, JSON; errors that name file, column and row.
 
 mod cells;
 mod layout;
-mod srt;
 mod table;
 
 use std::io::Read as _;
@@ -10,7 +9,6 @@ use std::path::{Path, PathBuf};
 
 pub use cells::{Cells, NO_LETTER, letters};
 pub use layout::{Folders, Found, Layout};
-pub use srt::{parse_srt, timed_subtitles};
 pub use table::{JsonRow, UNREADABLE, read_rows};
 
 /// SHA-256 of a file, lower-case hexadecimal.

@@ -1,10 +1,9 @@
 //! A protocol: the texts around a sample, as data.
 //!
-//! The upstream texts are imported from pinned files ([`import`]) and never stand in this tree;
-//! the suite's own protocol is [`native`]. Both are the same struct, rendered by [`render`].
+//! Texts of a release are imported from its pinned files and never stand in this tree; the suite's own
+//! protocol is [`native`]. Both are the same struct, rendered by [`render`].
 
 pub mod cache;
-pub mod import;
 pub mod native;
 pub mod render;
 pub mod template;
@@ -115,6 +114,10 @@ pub struct Protocol {
     /// The tool for the chat API; a protocol without it has no dialect `native`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chat_tools: Option<ChatTools>,
+    /// Name of the [`Reference`](crate::reference::Reference) whose tool calls the texts describe; none for
+    /// the suite's own texts, which are written for the first one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reference: Option<String>,
     /// Default token limit of a turn.
     pub max_tokens: u32,
 }

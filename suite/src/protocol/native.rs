@@ -146,6 +146,7 @@ pub fn protocol() -> Protocol {
         ),
         frame_label: None,
         chat_tools: Some(chat_tools()),
+        reference: None,
         max_tokens: 2048,
     }
 }

@@ -6,9 +6,9 @@ use super::template::UnknownSlot;
 use super::{Force, PromptMode, Protocol};
 use crate::message::{Image, Part};
 use crate::profile::Switches;
-use crate::python::fixed1;
 use crate::sample::{Question, QuestionKind, Sample};
 use crate::settings::ToolDialect;
+use crate::text::fixed1;
 
 /// What a protocol cannot render.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -8,7 +8,7 @@ use futures::future::BoxFuture;
 
 use super::*;
 use crate::backend::{Backend, BackendError, BackendInfo, Completion, Request};
-use crate::fixtures::{Squares, failed, manifest, plan, record, sample};
+use crate::fixtures::{NO_TOOLS, Squares, failed, manifest, plan, record, sample};
 use crate::profile::Profile;
 use crate::protocol::native;
 use crate::run::RunPlan;
@@ -63,6 +63,7 @@ async fn run_all(class: ErrorClass, uids: Vec<String>, concurrency: usize) -> (E
         backend: Arc::new(Failing { class, in_flight: Arc::clone(&in_flight) }),
         protocol: Arc::new(native::protocol()),
         protocol_hash: "p".into(),
+        reference: &NO_TOOLS,
         plan: RunPlan { mode: crate::protocol::PromptMode::Direct, ..plan(Profile::Strict) },
         frames: Arc::new(Squares::default()),
     };

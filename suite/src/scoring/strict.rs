@@ -5,9 +5,10 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use crate::python::{between, fixed1, float};
 use crate::record::{Outcome, Score};
+use crate::reference::CallTags;
 use crate::sample::Gold;
+use crate::text::{between, clock_seconds, fixed1};
 
 /// The text that may hold the answer, and which selection found it.
 struct Selected {
@@ -15,19 +16,12 @@ struct Selected {
     tagged: bool,
 }
 
-/// Blocks that never hold an answer.
-const BLOCKS: [(&str, &str); 4] = [
-    ("<tool_call>", "</tool_call>"),
-    ("<tool_code>", "</tool_code>"),
-    ("<video_zoom>", "</video_zoom>"),
-    ("<tool_response>", "</tool_response>"),
-];
 /// How the reference driver writes a failed model call into the place of an answer.
 const API_ERROR: &str = "[API error:";
 
 /// The last closed `<answer>`; without one, what follows the last `</think>`. Tool calls, error
 /// texts and a think block that was never closed hold no answer.
-fn select(text: &str) -> Option<Selected> {
+fn select(text: &str, tags: &CallTags) -> Option<Selected> {
     if text.trim_start().starts_with(API_ERROR) {
         return None;
     }
@@ -38,7 +32,7 @@ fn select(text: &str) -> Option<Selected> {
             (rest.split("<think>").next().unwrap_or(rest), false)
         }
     };
-    let text = BLOCKS.iter().fold(text.to_owned(), |text, (open, close)| without_blocks(&text, open, close));
+    let text = tags.all().fold(text.to_owned(), |text, (open, close)| without_blocks(&text, open, close));
     let text = text.replace("<|im_end|>", "");
     Some(Selected { text: text.trim().to_owned(), tagged })
 }
@@ -56,14 +50,14 @@ fn without_blocks(text: &str, open: &str, close: &str) -> String {
     out + rest
 }
 
-/// Scores one final text against its row's own letters.
-pub fn score(gold: &Gold, letters: &str, text: &str) -> Score {
+/// Scores one final text against its row's own letters; blocks between `tags` hold no answer.
+pub fn score(gold: &Gold, letters: &str, text: &str, tags: &CallTags) -> Score {
     match gold {
-        Gold::Choice { answer } => match letter(text, letters) {
+        Gold::Choice { answer } => match letter(text, letters, tags) {
             Some((letter, rule)) => scored(letter.to_string() == *answer, letter.to_string(), rule),
             None => unparsed(),
         },
-        Gold::Interval { start, end } => match interval(text) {
+        Gold::Interval { start, end } => match interval(text, tags) {
             Some((found, rule)) => Score {
                 outcome: Outcome::Scored,
                 value: iou(found, (*start, *end)),
@@ -72,7 +66,7 @@ pub fn score(gold: &Gold, letters: &str, text: &str) -> Score {
             },
             None => unparsed(),
         },
-        Gold::Text { answer } => match select(text).filter(|selected| !selected.text.is_empty()) {
+        Gold::Text { answer } => match select(text, tags).filter(|selected| !selected.text.is_empty()) {
             Some(selected) => {
                 let same = normalised(&selected.text) == normalised(answer);
                 scored(same, selected.text, "exact")
@@ -100,14 +94,14 @@ fn regex(pattern: &str) -> Regex {
 }
 
 /// A letter of the row, in either case, and the rule that found it.
-pub fn letter(text: &str, letters: &str) -> Option<(char, &'static str)> {
+pub fn letter(text: &str, letters: &str, tags: &CallTags) -> Option<(char, &'static str)> {
     /// An option's letter before its text: `B. The green lamp`.
     static LED: LazyLock<Regex> = LazyLock::new(|| regex(r"^[(\[*_]*([A-Z])[*_]*[.):\]][*_]*(?:\s|$)"));
     let own = |found: char| {
         let upper = found.to_ascii_uppercase();
         letters.contains(upper).then_some(upper)
     };
-    let Selected { text, tagged } = select(text)?;
+    let Selected { text, tagged } = select(text, tags)?;
     if let Some(found) = wrapped(&text).and_then(own) {
         return Some((found, if tagged { "answer_tag" } else { "letter_only" }));
     }
@@ -160,26 +154,22 @@ fn stated(text: &str) -> Option<char> {
 }
 
 /// An interval in seconds with its end after its start, and the rule that found it.
-pub fn interval(text: &str) -> Option<((f64, f64), &'static str)> {
+pub fn interval(text: &str, tags: &CallTags) -> Option<((f64, f64), &'static str)> {
     const TIME: &str =
         r"(\d+:\d{1,2}:\d{1,2}(?:\.\d+)?|\d+:\d{1,2}(?:\.\d+)?|\d+(?:\.\d+)?)\s*(?i:s\b|secs?\b|seconds?\b)?";
     static RANGE: LazyLock<Regex> = LazyLock::new(|| {
         regex(&format!(r"(?:^|[^\d.:]){TIME}\s*(?:[-–—−‐‑~,]|\b(?i:to|and)\b)\s*{TIME}(?:$|[^\d:])"))
     });
-    let selected = select(text)?;
+    let selected = select(text, tags)?;
     let found = RANGE.captures(&selected.text)?;
     let (first, second) = (found.get(1)?, found.get(2)?);
     // A minus that belongs to the number makes no time of a video.
     if selected.text[..first.start()].ends_with(['-', '−']) {
         return None;
     }
-    let (start, end) = (seconds(first.as_str())?, seconds(second.as_str())?);
+    let (start, end) = (clock_seconds(first.as_str())?, clock_seconds(second.as_str())?);
     let rule = if selected.tagged { "answer_tag_range" } else { "range" };
     (end > start).then_some(((start, end), rule))
-}
-
-fn seconds(text: &str) -> Option<f64> {
-    text.split(':').try_fold(0.0, |total, part| Some(total * 60.0 + float(part)?))
 }
 
 /// Intersection over union by lengths.
@@ -202,6 +192,7 @@ fn normalised(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fixtures::TAGS;
     use proptest::prelude::*;
 
     #[test]
@@ -236,7 +227,7 @@ mod tests {
             ("<tool_call>{\"a\": \"C\"}</tool_call>\nB", Some(('B', "letter_only"))),
             ("B<|im_end|>", Some(('B', "letter_only"))),
         ] {
-            assert_eq!(letter(text, "ABCD"), expected, "{text}");
+            assert_eq!(letter(text, "ABCD", &TAGS), expected, "{text}");
         }
     }
 
@@ -271,7 +262,7 @@ mod tests {
             "<answer>E</answer> B",
             "",
         ] {
-            assert_eq!(letter(text, "ABCD"), None, "{text}");
+            assert_eq!(letter(text, "ABCD", &TAGS), None, "{text}");
         }
     }
 
@@ -312,7 +303,7 @@ mod tests {
             ("-5 - 10", None),
             ("[API error: Error code: 400]", None),
         ] {
-            assert_eq!(interval(text).map(|(found, _)| found), expected, "{text}");
+            assert_eq!(interval(text, &TAGS).map(|(found, _)| found), expected, "{text}");
         }
     }
 
@@ -326,21 +317,21 @@ mod tests {
     #[test]
     fn free_text_is_compared_without_articles_and_punctuation() {
         let gold = Gold::Text { answer: "Doppler effect".into() };
-        assert_eq!(score(&gold, "", "<answer>The Doppler-Effect.</answer>").value, 1.0);
-        assert_eq!(score(&gold, "", "<answer>Doppler</answer>").value, 0.0);
-        assert_eq!(score(&gold, "", "<answer> </answer>").outcome, Outcome::Unparsed);
+        assert_eq!(score(&gold, "", "<answer>The Doppler-Effect.</answer>", &TAGS).value, 1.0);
+        assert_eq!(score(&gold, "", "<answer>Doppler</answer>", &TAGS).value, 0.0);
+        assert_eq!(score(&gold, "", "<answer> </answer>", &TAGS).outcome, Outcome::Unparsed);
         let letter = Gold::Text { answer: "A".into() };
-        assert_eq!(score(&letter, "", "<answer>the</answer>").value, 0.0);
-        assert_eq!(score(&letter, "", "<answer>a.</answer>").value, 1.0);
+        assert_eq!(score(&letter, "", "<answer>the</answer>", &TAGS).value, 0.0);
+        assert_eq!(score(&letter, "", "<answer>a.</answer>", &TAGS).value, 1.0);
     }
 
     proptest! {
         #[test]
         fn no_text_panics_and_no_foreign_letter_comes_out(text in ".{0,200}") {
-            if let Some((found, _)) = letter(&text, "ABC") {
+            if let Some((found, _)) = letter(&text, "ABC", &TAGS) {
                 prop_assert!("ABC".contains(found));
             }
-            if let Some(((start, end), _)) = interval(&text) {
+            if let Some(((start, end), _)) = interval(&text, &TAGS) {
                 prop_assert!(end > start);
             }
         }

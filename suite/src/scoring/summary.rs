@@ -11,7 +11,7 @@ use crate::profile::{ErrorCounting, Switches};
 use crate::record::{ModelCall, Outcome, Record, SampleErrorClass, ToolOutcome};
 use crate::run::{GroupSizes, Selection};
 use crate::sample::{QuestionKind, Sample};
-use crate::scoring::upstream::TOO_MANY_MINUTES;
+use crate::scoring::RAISES;
 use crate::task::{Metric, TaskSpec};
 
 /// The only tag by which the reference's driver breaks a score down.
@@ -293,7 +293,7 @@ pub fn leaves_groups(record: &Record, tag: &str, switches: &Switches) -> bool {
 /// Whether upstream's `eval_one` raised for this sample: it then returns an empty result.
 fn raised(record: &Record, switches: &Switches) -> bool {
     let by_error = record.error.as_ref().is_some_and(|error| error.class != SampleErrorClass::ApiInLoop);
-    let by_score = record.score.rule.as_deref() == Some(TOO_MANY_MINUTES);
+    let by_score = record.score.rule.as_deref() == Some(RAISES);
     switches.errors == ErrorCounting::Upstream && (by_error || by_score)
 }
 

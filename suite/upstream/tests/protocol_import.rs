@@ -5,12 +5,12 @@ use std::path::Path;
 use std::process::Command;
 
 use paravt_suite::profile::Profile;
-use paravt_suite::protocol::import::{COMMIT, Files, ImportError, import, read_files};
 use paravt_suite::protocol::{PromptMode, Protocol, render};
 use paravt_suite::sample::{Gold, Question, QuestionKind, Sample, Tags};
+use paravt_upstream::paravt::import::{COMMIT, Files, ImportError, import, read_files};
 
 fn standin() -> Files {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/standin");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/standin");
     // Read as a plain folder: the repository around it has no such files at its root.
     Files {
         driver: std::fs::read_to_string(folder.join("paravt/eval/driver.py")).unwrap(),

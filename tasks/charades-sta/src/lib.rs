@@ -141,7 +141,7 @@ mod tests {
         let reversed = sample(json!([10.0, 5.0])).unwrap();
         assert_eq!(reversed.flags, [REVERSED]);
         for answer in ["0 - 20", "5 - 10", "10 - 5", "6 - 7"] {
-            let score = paravt_suite::scoring::upstream::score(&reversed.gold, answer);
+            let score = paravt_upstream::paravt::scoring::score(&reversed.gold, answer);
             assert_eq!(score.value, 0.0, "{answer}");
         }
         let message = sample_under(Profile::Strict, json!([10.0, 5.0])).unwrap_err().to_string();

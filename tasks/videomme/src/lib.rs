@@ -4,11 +4,12 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use paravt_suite::data::{Cells, DataError, Folders, Layout, letters, parse_srt, timed_subtitles};
+use paravt_suite::data::{Cells, DataError, Folders, Layout, letters};
 use paravt_suite::files::read_limited;
 use paravt_suite::profile::Profile;
 use paravt_suite::sample::{Gold, Question, Sample, Tags};
 use paravt_suite::task::{Breakdown, HubSource, Metric, Task, TaskSpec};
+use paravt_upstream::paravt::srt::{parse_srt, timed_subtitles};
 
 /// Video extensions in the order that lmms-eval tries them.
 const EXTENSIONS: [&str; 3] = ["mp4", "MP4", "mkv"];

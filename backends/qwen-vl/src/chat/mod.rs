@@ -8,7 +8,7 @@ use std::sync::Arc;
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Kwargs, Serde, Value as Any};
 use minijinja::{Environment, ErrorKind, context};
-use paravt_suite::python::{dumps, loads};
+use paravt_upstream::python::{dumps, loads};
 use serde_json::Value;
 
 use crate::error::Error;

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
-use paravt_suite::python::{float, literal_regex, standalone, strip};
+use paravt_upstream::paravt::REFERENCE;
+use paravt_upstream::python::{float, literal_regex, standalone, strip};
 use regex::Regex;
 
 use super::text::normalize;
@@ -39,7 +40,7 @@ fn strict_accuracy(solution: &str, answer: &str, question: QuestionType, config:
         QuestionType::Mcq => {
             let letters: String = ('A'..='Z').collect();
             let tagged = format!("<answer>{solution}</answer>");
-            let found = paravt_suite::scoring::strict::letter(&tagged, &letters);
+            let found = paravt_suite::scoring::strict::letter(&tagged, &letters, REFERENCE.syntax.tags());
             let gold = answer.trim().trim_matches(['(', ')', '.']).to_uppercase();
             f64::from(u8::from(found.is_some_and(|(letter, _)| gold == letter.to_string())))
         }
@@ -170,7 +171,7 @@ fn after(text: &str, phrase: &str, first: char) -> Option<char> {
         if before != first && before != first.to_ascii_lowercase() {
             return None;
         }
-        let rest = text[at + phrase.len()..].trim_start_matches(paravt_suite::python::is_space);
+        let rest = text[at + phrase.len()..].trim_start_matches(paravt_upstream::python::is_space);
         letter(rest.strip_prefix('(').unwrap_or(rest).chars().next())
     })
 }

@@ -1,6 +1,7 @@
 //! What the rewards read out of a completion (`paravt/rl/rewards/utils.py`).
 
-use paravt_suite::python::{between, is_space, is_word, split_lines, strip};
+use paravt_suite::text::between;
+use paravt_upstream::python::{is_space, is_word, split_lines, strip};
 
 /// `extract_answer`: the first answer tag, else what follows the first `</think>` without tool
 /// blocks, else the last line that is no marker.

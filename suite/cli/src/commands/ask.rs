@@ -11,8 +11,8 @@ use paravt_suite::backend::{Backend, BackendError, BackendInfo, Completion, Fini
 use paravt_suite::frames::CachedFrames;
 use paravt_suite::message::{Content, Part};
 use paravt_suite::record::{Record, ToolOutcome};
+use paravt_suite::reference::Reference;
 use paravt_suite::sample::{Gold, Question, Sample, Tags};
-use paravt_suite::toolcall;
 
 use crate::commands::run::PlanArgs;
 use crate::exit::{Exit, OrPreflight as _};
@@ -46,12 +46,14 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
     let sample = sample(&args.video, &args.question, &args.options, args.ground);
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start threads")?;
+    let reference = paravt_upstream::reference(&protocol)?;
     let backend = runtime.block_on(args.backend.build("ask", Some(&plan))).or_preflight()?;
     let record = runtime.block_on(async {
         let agent = Agent {
-            backend: Arc::new(Narrator(backend)),
+            backend: Arc::new(Narrator { backend, reference }),
             protocol,
             protocol_hash: String::new(),
+            reference,
             plan,
             frames: Arc::new(CachedFrames::default()),
         };
@@ -112,17 +114,20 @@ fn conclude(record: &Record) -> Exit {
 }
 
 /// Prints what goes to a backend and what comes back.
-struct Narrator(Arc<dyn Backend>);
+struct Narrator {
+    backend: Arc<dyn Backend>,
+    reference: &'static Reference,
+}
 
 impl Backend for Narrator {
     fn describe(&self) -> BackendInfo {
-        self.0.describe()
+        self.backend.describe()
     }
 
     fn complete<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<Completion, BackendError>> {
         async move {
             eprintln!("── {}: {}", request.id.step, shown(request));
-            let answer = self.0.complete(request).await?;
+            let answer = self.backend.complete(request).await?;
             if let Some(reasoning) = &answer.reasoning {
                 eprintln!("   thinks: {}", reasoning.trim());
             }
@@ -130,9 +135,10 @@ impl Backend for Narrator {
             if answer.finish_reason == Some(FinishReason::Length) {
                 eprintln!("   (cut off at {} tokens)", request.generation.max_tokens);
             }
-            let structured = answer.tool_calls.iter().map(toolcall::call_value);
-            for call in structured.chain(toolcall::parse_driver(&answer.text)) {
-                match toolcall::window(&call) {
+            let syntax = self.reference.syntax;
+            let structured = answer.tool_calls.iter().map(|call| syntax.structured(call));
+            for call in structured.chain(syntax.calls(&answer.text)) {
+                match call.window {
                     Ok((start, end)) => eprintln!("   looks at {start:.1} s to {end:.1} s"),
                     Err(error) => eprintln!("   tool call that cannot be run: {error}"),
                 }

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use paravt_suite::files::read_limited;
-use paravt_suite::python::{PyValue, loads};
+use paravt_upstream::python::{PyValue, loads};
 use serde_json::Value;
 
 use crate::exit::Exit;

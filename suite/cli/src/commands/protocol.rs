@@ -7,9 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::{Context as _, bail};
 use clap::Subcommand;
 use paravt_suite::profile::Profile;
-use paravt_suite::protocol::{PromptMode, Protocol, cache, import, native, render};
+use paravt_suite::protocol::{PromptMode, Protocol, cache, native, render};
 use paravt_suite::sample::{Gold, Question, Sample, Tags};
 use paravt_suite::task::{Metric, TaskSpec};
+use paravt_upstream::paravt::import;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::exit::Exit;

@@ -168,6 +168,7 @@ pub async fn run(
         backend,
         protocol: Arc::clone(&launch.protocol),
         protocol_hash: manifest.protocol_hash.clone(),
+        reference: paravt_upstream::reference(&launch.protocol)?,
         plan: launch.plan.clone(),
         frames: Arc::clone(&common.frames) as Arc<_>,
     });

@@ -11,11 +11,12 @@ mod source;
 
 use std::collections::BTreeMap;
 
-use sha2::{Digest as _, Sha256};
-
-use super::{Force, Instructions, PromptMode, Protocol, Source, Template, VideoPathSuffix, native};
-use crate::record::hex;
 pub use git::Cancel;
+use paravt_suite::protocol::{
+    Force, Instructions, PromptMode, Protocol, Source, Template, VideoPathSuffix, native,
+};
+use paravt_suite::record::hex;
+use sha2::{Digest as _, Sha256};
 use shapes::Module;
 pub use source::{Files, read_files, read_files_until};
 
@@ -138,6 +139,7 @@ pub fn import(files: &Files, unpinned: bool) -> Result<Protocol, ImportError> {
         subagent_prompt: own.subagent_prompt,
         frame_label: None,
         chat_tools: None,
+        reference: None,
         max_tokens: driver.integer("DEFAULT_MAX_TOKENS")?,
     })
 }

@@ -3,11 +3,14 @@
 
 use std::sync::LazyLock;
 
+use paravt_suite::record::{Outcome, Score};
+use paravt_suite::reference::Extractor;
+use paravt_suite::sample::Gold;
+use paravt_suite::scoring::RAISES;
+use paravt_suite::text::{between, fixed1};
 use regex::Regex;
 
-use crate::python::{between, fixed1, float, literal_regex, standalone, strip};
-use crate::record::{Outcome, Score};
-use crate::sample::Gold;
+use crate::python::{MAX_STR_DIGITS, float, literal_regex, standalone, strip};
 
 const LETTERS: std::ops::RangeInclusive<char> = 'A'..='J';
 
@@ -109,11 +112,10 @@ fn clock_range(text: &str) -> Result<Option<Interval>, TooManyMinutes> {
 
 /// Python reads minutes as an integer, which is exact up to a limit and raises beyond it.
 fn checked_minutes(text: &str, seconds: f64) -> Result<f64, TooManyMinutes> {
-    const MAX_DIGITS: usize = 4300;
     let digits = text.chars().count();
-    if digits > MAX_DIGITS {
+    if digits > MAX_STR_DIGITS {
         return Err(TooManyMinutes(format!(
-            "ValueError: Exceeds the limit ({MAX_DIGITS} digits) for integer string conversion: \
+            "ValueError: Exceeds the limit ({MAX_STR_DIGITS} digits) for integer string conversion: \
              value has {digits} digits; use sys.set_int_max_str_digits() to increase the limit"
         )));
     }
@@ -143,14 +145,10 @@ fn numbers<const N: usize>(regex: &Regex, text: &str) -> Option<[f64; N]> {
 fn named_times(text: &str) -> Option<Interval> {
     // Python's re.I lets `i` match U+0130 and U+0131 too; the regex crate's folding does not.
     static STARTS: LazyLock<Regex> = LazyLock::new(|| {
-        literal_regex(
-            &r"(?i)(?:start(?:@ng)?|beg@n(?:n@ng)?)\s*(?:t@me)?[:\s]*(\d+\.?\d*)".replace('@', "[iİı]"),
-        )
+        literal_regex(r"(?i)(?:start(?:[iİı]ng)?|beg[iİı]n(?:n[iİı]ng)?)\s*(?:t[iİı]me)?[:\s]*(\d+\.?\d*)")
     });
     static ENDS: LazyLock<Regex> = LazyLock::new(|| {
-        literal_regex(
-            &r"(?i)(?:end(?:@ng)?|f@n@sh(?:@ng)?)\s*(?:t@me)?[:\s]*(\d+\.?\d*)".replace('@', "[iİı]"),
-        )
+        literal_regex(r"(?i)(?:end(?:[iİı]ng)?|f[iİı]n[iİı]sh(?:[iİı]ng)?)\s*(?:t[iİı]me)?[:\s]*(\d+\.?\d*)")
     });
     let [start] = numbers(&STARTS, text)?;
     let [end] = numbers(&ENDS, text)?;
@@ -182,8 +180,14 @@ fn python_min(a: f64, b: f64) -> f64 {
 /// Characters of the text that stand for a prediction where no interval is found.
 const EXCERPT: usize = 200;
 
-/// Rule of a score that the driver never gets to: reading the minutes raises.
-pub const TOO_MANY_MINUTES: &str = "too_many_minutes";
+/// Scores as the evaluation driver gives them.
+pub struct DriverScoring;
+
+impl Extractor for DriverScoring {
+    fn score(&self, gold: &Gold, text: &str) -> Score {
+        score(gold, text)
+    }
+}
 
 /// `_score`.
 pub fn score(gold: &Gold, text: &str) -> Score {
@@ -207,13 +211,18 @@ pub fn score(gold: &Gold, text: &str) -> Score {
                 prediction: Some(format!("{}-{}", fixed1(found.start), fixed1(found.end))),
                 rule: Some(found.rule.to_owned()),
             },
-            nothing => Score {
-                outcome: Outcome::Unparsed,
-                value: 0.0,
-                prediction: Some(text.chars().take(EXCERPT).collect()),
-                rule: nothing.is_err().then(|| TOO_MANY_MINUTES.to_owned()),
-            },
+            Ok(None) => no_interval(text, None),
+            Err(TooManyMinutes(_)) => no_interval(text, Some(RAISES)),
         },
+    }
+}
+
+fn no_interval(text: &str, rule: Option<&str>) -> Score {
+    Score {
+        outcome: Outcome::Unparsed,
+        value: 0.0,
+        prediction: Some(text.chars().take(EXCERPT).collect()),
+        rule: rule.map(str::to_owned),
     }
 }
 

@@ -1,7 +1,8 @@
-//! SRT subtitles.
+//! SRT subtitles (ParaVT cf55249 `paravt/eval/utils.py`).
 
 use std::sync::LazyLock;
 
+use paravt_suite::text::clock_seconds;
 use regex::Regex;
 
 use crate::python::{literal_regex, strip};
@@ -54,7 +55,7 @@ fn cues(content: &str) -> impl Iterator<Item = (String, Vec<String>)> {
 /// Whole seconds of `HH:MM:SS,mmm --> …`.
 fn start_seconds(timing: &str) -> Option<u64> {
     let start = timing.split("-->").next()?.trim().split([',', '.']).next()?;
-    start.split(':').try_fold(0, |total, part| Some(total * 60 + part.trim().parse::<u64>().ok()?))
+    clock_seconds(start).map(|seconds| seconds as u64)
 }
 
 #[cfg(test)]

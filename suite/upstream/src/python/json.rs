@@ -1,6 +1,6 @@
 //! `json.loads` and `json.dumps`: NaN and infinities, duplicate keys, integers of any size.
 
-use super::{float, repr_float};
+use super::{MAX_STR_DIGITS, float, repr_float};
 
 /// A Python value as `json.loads` or `ast.literal_eval` makes it.
 #[derive(Debug, Clone, PartialEq)]
@@ -33,8 +33,6 @@ pub struct JsonError {
 
 /// Nesting at which CPython's scanner gives up (its recursion limit of 1,000, less the frames below it).
 const MAX_DEPTH: usize = 980;
-/// Digits beyond which CPython refuses to read an integer.
-const MAX_INT_DIGITS: usize = 4300;
 
 impl PyValue {
     /// Python's name of the type, as error messages use it.
@@ -179,7 +177,7 @@ impl Parser<'_> {
         if end > int_end {
             return float(text).map(PyValue::Float).ok_or_else(|| self.error("a number was expected"));
         }
-        if text.trim_start_matches('-').len() > MAX_INT_DIGITS {
+        if text.trim_start_matches('-').len() > MAX_STR_DIGITS {
             return Err(self.error("an integer is too long"));
         }
         Ok(PyValue::Int(if text == "-0" { "0".to_owned() } else { text.to_owned() }))

@@ -8,11 +8,11 @@ mod number;
 
 use std::sync::LazyLock;
 
+use paravt_suite::text::CharClass;
 use regex::Regex;
-use regex_syntax::hir::{Class, HirKind};
 
 pub use json::{JsonError, PyValue, dumps, loads};
-pub use number::{fixed1, float, repr_float};
+pub use number::{MAX_STR_DIGITS, float, repr_float};
 
 /// Python's `\s` (and `str.isspace`) as a class for the `regex` crate, whose own `\s` lacks U+001C to U+001F.
 pub const SPACE: &str = r"[\s\x1c-\x1f]";
@@ -37,36 +37,11 @@ pub fn strip(text: &str) -> &str {
 
 /// Python's `\w`: alphanumeric by category (no combining marks, unlike Rust's), or an underscore.
 pub fn is_word(c: char) -> bool {
-    static RANGES: LazyLock<Vec<(char, char)>> = LazyLock::new(|| class_ranges(r"[\p{L}\p{N}_]"));
+    static WORD: LazyLock<CharClass> = LazyLock::new(|| CharClass::literal(r"[\p{L}\p{N}_]"));
     if c.is_ascii() {
         return c.is_ascii_alphanumeric() || c == '_';
     }
-    find_range(&RANGES, c).is_some()
-}
-
-/// Value of a Unicode decimal digit (category Nd).
-pub fn decimal_digit(c: char) -> Option<u32> {
-    static RANGES: LazyLock<Vec<(char, char)>> = LazyLock::new(|| class_ranges(r"\p{Nd}"));
-    if c.is_ascii() {
-        return c.to_digit(10);
-    }
-    // Every range of category Nd starts at a zero and holds whole runs of ten.
-    find_range(&RANGES, c).map(|(start, _)| (c as u32 - start as u32) % 10)
-}
-
-fn class_ranges(pattern: &str) -> Vec<(char, char)> {
-    let hir = regex_syntax::parse(pattern).expect("literal pattern");
-    match hir.into_kind() {
-        HirKind::Class(Class::Unicode(class)) => {
-            class.iter().map(|range| (range.start(), range.end())).collect()
-        }
-        other => unreachable!("`{pattern}` is a literal class, parsed as {other:?}"),
-    }
-}
-
-fn find_range(ranges: &[(char, char)], c: char) -> Option<(char, char)> {
-    let after = ranges.partition_point(|(start, _)| *start <= c);
-    ranges[..after].last().copied().filter(|(_, end)| c <= *end)
+    WORD.run_of(c).is_some()
 }
 
 /// `str.splitlines()`.
@@ -104,18 +79,6 @@ pub fn standalone(text: &str, wanted: impl Fn(char) -> bool) -> Option<char> {
     None
 }
 
-/// Bodies of all closed `open … close` pairs, as `re.findall` with a lazy dot finds them.
-pub fn between<'a>(text: &'a str, open: &'a str, close: &'a str) -> impl Iterator<Item = &'a str> {
-    let mut rest = text;
-    std::iter::from_fn(move || {
-        let start = rest.find(open)? + open.len();
-        let length = rest[start..].find(close)?;
-        let body = &rest[start..start + length];
-        rest = &rest[start + length + close.len()..];
-        Some(body)
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -132,19 +95,5 @@ mod tests {
         assert!(is_word('²') && is_word('ª') && is_word('Ⅷ') && is_word('你'));
         assert_eq!(standalone("A\u{301} B", |c| c == 'A' || c == 'B'), Some('A'));
         assert_eq!(standalone("A² xB", |c| c == 'A' || c == 'B'), None);
-    }
-
-    #[test]
-    fn digits_have_values() {
-        assert_eq!(decimal_digit('７'), Some(7));
-        assert_eq!(decimal_digit('٣'), Some(3));
-        assert_eq!(decimal_digit('\u{1d7d8}'), Some(0), "the second run of mathematical digits");
-        assert_eq!(decimal_digit('²'), None);
-    }
-
-    #[test]
-    fn pairs_are_found_like_findall() {
-        let found: Vec<_> = between("<a>1<a>2</a>3</a><a>4", "<a>", "</a>").collect();
-        assert_eq!(found, ["1<a>2"]);
     }
 }

@@ -1,14 +1,18 @@
-//! The tool dialects: the same conversation with calls in the text, taken out of it, and as the chat API has them.
+//! The ways that calls travel: the same conversation with calls in the text, taken out of it, and as the chat
+//! API has them.
 
-use super::tests::{World, assert_no_answer, call, said, world};
-use super::*;
-use crate::backend::{ErrorClass, Usage};
-use crate::fixtures::{Scripted, plan};
-use crate::message::{Content, Part, StructuredCall};
-use crate::profile::Profile;
-use crate::protocol::PromptMode;
-use crate::record::{RecordedPart, ToolOutcome};
-use crate::run::CropMode;
+use std::sync::Arc;
+
+use paravt_suite::backend::{Completion, ErrorClass, FinishReason, Usage};
+use paravt_suite::fixtures::{Scripted, plan};
+use paravt_suite::message::{Content, Part, Role, StructuredCall};
+use paravt_suite::profile::Profile;
+use paravt_suite::protocol::PromptMode;
+use paravt_suite::record::{Record, RecordedPart, SampleErrorClass, ToolOutcome};
+use paravt_suite::run::{CropMode, RunPlan};
+use paravt_suite::settings::ToolDialect;
+
+use super::{World, assert_no_answer, call, said, world};
 
 fn structured(arguments: &str) -> StructuredCall {
     // Servers draw such identifiers at random.

@@ -1,24 +1,30 @@
-use std::path::Path;
+//! The agent's loop with the release's tool calls.
+#![allow(clippy::unwrap_used)]
 
-use super::*;
-use crate::backend::ErrorClass;
-use crate::fixtures::{Scripted, Squares, plan, sample};
-use crate::message::{Content, Part};
-use crate::profile::{MalformedCall, Profile, Switches};
-use crate::protocol::{PromptMode, native};
-use crate::record::{RecordedPart, ToolOutcome};
-use crate::run::{Channel, CropMode};
-use crate::sample::Gold;
+mod dialects;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use paravt_suite::agent::Agent;
+use paravt_suite::backend::{ErrorClass, FinishReason};
+use paravt_suite::fixtures::{Scripted, Squares, plan, sample};
+use paravt_suite::message::{Content, Part};
+use paravt_suite::profile::{MalformedCall, Profile, Switches};
+use paravt_suite::protocol::{PromptMode, native};
+use paravt_suite::record::{Outcome, Record, RecordedMessage, RecordedPart, SampleErrorClass, ToolOutcome};
+use paravt_suite::run::{Channel, CropMode, RunPlan};
+use paravt_suite::sample::Gold;
 
 /// One sample's way: who answers, what can be seen, and the plan; all of it inspected afterwards.
-pub(super) struct World {
+struct World {
     pub backend: Arc<Scripted>,
     frames: Arc<Squares>,
     pub plan: RunPlan,
     gold: Gold,
 }
 
-pub(super) fn world(answers: &[(&str, &str)]) -> World {
+fn world(answers: &[(&str, &str)]) -> World {
     World {
         backend: Arc::new(Scripted::new(answers)),
         frames: Arc::new(Squares::default()),
@@ -38,6 +44,7 @@ impl World {
             backend: Arc::clone(&self.backend) as Arc<_>,
             protocol: Arc::new(native::protocol()),
             protocol_hash: "p".into(),
+            reference: &paravt_upstream::paravt::REFERENCE,
             plan: self.plan.clone(),
             frames: Arc::clone(&self.frames) as Arc<_>,
         };
@@ -53,14 +60,14 @@ impl World {
     }
 }
 
-pub(super) fn call(start: f64, end: f64) -> String {
+fn call(start: f64, end: f64) -> String {
     format!(
         r#"<tool_call>{{"name": "crop_video", "arguments": {{"start_time": {start:?}, "end_time": {end:?}}}}}</tool_call>"#
     )
 }
 
 /// Role and text of each message, images as `[n]`.
-pub(super) fn said(record: &Record) -> Vec<String> {
+fn said(record: &Record) -> Vec<String> {
     let part = |part: &RecordedPart| match part {
         RecordedPart::Text { text } => text.clone(),
         RecordedPart::Image { origin, .. } => format!("[{}]", origin.unwrap().time),
@@ -78,7 +85,7 @@ fn class(record: &Record) -> Option<SampleErrorClass> {
 }
 
 /// What a failed sample must never have: an answer.
-pub(super) fn assert_no_answer(record: &Record) {
+fn assert_no_answer(record: &Record) {
     assert_eq!(record.score.outcome, Outcome::Error);
     assert_eq!((record.score.value, &record.score.prediction), (0.0, &None));
     assert_eq!(record.transcript.final_text, "");

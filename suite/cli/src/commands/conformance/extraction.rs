@@ -1,18 +1,18 @@
 //! `paravt/eval/utils.py` and `_score`.
 
-use paravt_suite::data::parse_srt;
-use paravt_suite::python::PyValue;
 use paravt_suite::sample::Gold;
-use paravt_suite::scoring::upstream;
-use paravt_suite::toolcall::time_value;
+use paravt_upstream::paravt::scoring;
+use paravt_upstream::paravt::srt::parse_srt;
+use paravt_upstream::paravt::toolcall::time_value;
+use paravt_upstream::python::{self, PyValue};
 use serde_json::{Value, json};
 
 /// Our output, or `None` for a function that is not of this module.
 pub fn call(function: &str, value: &PyValue) -> Option<Value> {
     let input = &value.to_json();
     Some(match function {
-        "extract_letter" => upstream::extract_letter(input.as_str()?).text.into(),
-        "extract_time_from_response" => match upstream::extract_interval(input.as_str()?) {
+        "extract_letter" => scoring::extract_letter(input.as_str()?).text.into(),
+        "extract_time_from_response" => match scoring::extract_interval(input.as_str()?) {
             Ok(Some(found)) => json!([number(found.start), number(found.end)]),
             Ok(None) => Value::Null,
             Err(error) => json!({ "raises": error.to_string() }),
@@ -21,21 +21,21 @@ pub fn call(function: &str, value: &PyValue) -> Option<Value> {
             Ok(value) => number(value),
             Err(error) => json!({ "raises": format!("OverflowError: {error}") }),
         },
-        "temporal_iou" => number(upstream::temporal_iou(pair(&input[0])?, pair(&input[1])?)),
+        "temporal_iou" => number(scoring::temporal_iou(pair(&input[0])?, pair(&input[1])?)),
         "parse_srt" => parse_srt(input.as_str()?).into(),
         "driver._score(mcq)" => {
             let gold = Gold::Choice { answer: input[1].as_str()?.to_owned() };
-            let score = upstream::score(&gold, input[0].as_str()?);
+            let score = scoring::score(&gold, input[0].as_str()?);
             json!([score.value == 1.0, score.value, score.prediction])
         }
         name => {
             let gold = name.strip_prefix("driver._score(tvg gt=")?.strip_suffix(')')?;
             let [start, end] = pair(&serde_json::from_str(gold).ok()?)?;
             let text = input.as_str()?;
-            if let Err(error) = upstream::extract_interval(text) {
+            if let Err(error) = scoring::extract_interval(text) {
                 return Some(json!({ "raises": error.to_string() }));
             }
-            let score = upstream::score(&Gold::Interval { start, end }, text);
+            let score = scoring::score(&Gold::Interval { start, end }, text);
             json!([null, number(score.value), score.prediction])
         }
     })
@@ -47,6 +47,6 @@ pub fn number(value: f64) -> Value {
 }
 
 fn pair(value: &Value) -> Option<[f64; 2]> {
-    let number = |value: &Value| value.as_f64().or_else(|| paravt_suite::python::float(value.as_str()?));
+    let number = |value: &Value| value.as_f64().or_else(|| python::float(value.as_str()?));
     Some([number(value.get(0)?)?, number(value.get(1)?)?])
 }

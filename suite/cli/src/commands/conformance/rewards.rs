@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use anyhow::Context as _;
-use paravt_suite::toolcall::has_parseable_tool_call;
 use paravt_train::reward::{self, QuestionType, RewardConfig};
+use paravt_upstream::paravt::toolcall::has_parseable_tool_call;
 use serde_json::{Map, Value, json};
 
 use super::Case;

@@ -1,7 +1,7 @@
 //! The three tool-call parsers.
 
-use paravt_suite::python::PyValue;
-use paravt_suite::toolcall;
+use paravt_upstream::paravt::toolcall;
+use paravt_upstream::python::PyValue;
 use serde_json::{Value, json};
 
 use super::extraction::number;

@@ -3,8 +3,8 @@
 use rustpython_parser::ast::{ConversionFlag, Expr, ExprFormattedValue, ExprJoinedStr, Operator};
 
 use super::shapes::{constant_integer, constant_text};
-use crate::protocol::Template;
-use crate::protocol::template::Piece;
+use paravt_suite::protocol::Template;
+use paravt_suite::protocol::template::Piece;
 
 /// An f-string (or plain string) as a template with our slot names.
 pub fn template(expression: &Expr) -> Option<Template> {

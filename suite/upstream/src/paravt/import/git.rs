@@ -11,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use super::source::MAX_FILE;
-use crate::files::read_limited;
+use paravt_suite::files::read_limited;
 
 /// Asked now and then while git works: true to stop it.
 pub type Cancel<'a> = dyn Fn() -> bool + Sync + 'a;

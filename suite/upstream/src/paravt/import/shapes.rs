@@ -4,8 +4,8 @@ use rustpython_parser::ast::{Constant, Expr, Ranged as _, Stmt};
 
 use super::fstrings::{slots, template, without_formats};
 use super::{ImportError, conditions};
-use crate::protocol::Template;
 use crate::python::{PyValue, dumps};
+use paravt_suite::protocol::Template;
 
 /// Statements of a module, a function or a branch, and where they are from.
 pub struct Module<'a> {

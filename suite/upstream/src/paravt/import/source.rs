@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::git::{Cancel, Repository, clone};
 use super::{COMMIT, DRIVER, ImportError, UTILS};
-use crate::files::read_limited;
+use paravt_suite::files::read_limited;
 
 /// Bytes that one upstream file may have; the pinned ones have 25 and 35 thousand.
 pub(super) const MAX_FILE: u64 = 4 << 20;
@@ -37,7 +37,7 @@ pub fn read_files(from: &str, unpinned: bool) -> Result<Files, ImportError> {
 /// # Errors
 /// As [`read_files`], or it was cancelled.
 pub fn read_files_until(from: &str, unpinned: bool, cancel: &Cancel<'_>) -> Result<Files, ImportError> {
-    let shown = crate::redact::urls(from);
+    let shown = paravt_suite::redact::urls(from);
     let unreadable = |file: &str, message: String| ImportError::Unreadable {
         file: file.to_owned(),
         from: shown.clone(),
@@ -58,7 +58,7 @@ pub fn read_files_until(from: &str, unpinned: bool, cancel: &Cancel<'_>) -> Resu
             let folder = tempfile::tempdir().map_err(|error| repository_error(error.to_string()))?;
             let cloned = folder.path().join("clone");
             clone(from, &cloned, cancel)
-                .map_err(|message| repository_error(crate::redact::urls(&message)))?;
+                .map_err(|message| repository_error(paravt_suite::redact::urls(&message)))?;
             let repository = Repository::find(&cloned).map_err(repository_error)?;
             let repository = repository.ok_or_else(|| repository_error("the clone is empty".to_owned()))?;
             read_history(&repository, unpinned, cancel, &unreadable)

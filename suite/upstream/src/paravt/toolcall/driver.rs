@@ -1,20 +1,18 @@
 //! The evaluation driver's parsers: `parse_tool_calls`, `parse_video_zoom_calls`, and how
 //! `eval_one` reads a window out of a call.
 
-use crate::python::{self, PyValue, between, is_space, strip};
+use paravt_suite::reference::CallError;
+use paravt_suite::text::between;
 
-/// What makes the reference driver raise; the text is Python's own message.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct CallError(pub String);
+use super::{TOOL_CALL, TOOL_CODE, VIDEO_ZOOM};
+use crate::python::{self, PyValue, is_space, strip};
 
 /// `parse_tool_calls`: every closed `<tool_call>` whose body is JSON (of any kind), then every
 /// closed `<tool_code>` that starts with `crop_video(`.
 pub fn parse_driver(text: &str) -> Vec<PyValue> {
-    let mut calls: Vec<PyValue> = between(text, "<tool_call>", "</tool_call>")
-        .filter_map(|body| python::loads(strip(body)).ok())
-        .collect();
-    calls.extend(between(text, "<tool_code>", "</tool_code>").filter_map(tool_code));
+    let mut calls: Vec<PyValue> =
+        between(text, TOOL_CALL.0, TOOL_CALL.1).filter_map(|body| python::loads(strip(body)).ok()).collect();
+    calls.extend(between(text, TOOL_CODE.0, TOOL_CODE.1).filter_map(tool_code));
     calls
 }
 
@@ -68,7 +66,7 @@ fn split_before_keywords(text: &str) -> Vec<&str> {
 
 /// `parse_video_zoom_calls`: JSON objects are arguments as they are, other bodies are `k=v` words.
 pub fn parse_video_zoom(text: &str) -> Vec<PyValue> {
-    between(text, "<video_zoom>", "</video_zoom>")
+    between(text, VIDEO_ZOOM.0, VIDEO_ZOOM.1)
         .filter_map(|body| {
             let body = strip(body);
             if body.is_empty() {
@@ -93,7 +91,8 @@ pub fn parse_video_zoom(text: &str) -> Vec<PyValue> {
 /// or ten seconds later; anything unreadable is 0.
 ///
 /// # Errors
-/// Where the driver raises: the call or its arguments are no dictionary, an integer is too large.
+/// Where the driver raises, in Python's words: the call or its arguments are not a dictionary, an integer is
+/// too large.
 pub fn window(call: &PyValue) -> Result<(f64, f64), CallError> {
     let empty = PyValue::Dict(Vec::new());
     let arguments = dictionary(call)?.get("arguments").unwrap_or(&empty);

@@ -1,6 +1,9 @@
 //! The RL side's `Hermes2ProToolParser` and the reward's `has_parseable_tool_call`.
 
+use paravt_suite::reference::Tag;
+
 use super::python_call::parse_python_function_call;
+use super::{TOOL_CALL, TOOL_CODE};
 use crate::python::{self, PyValue, dumps, loads, strip};
 
 /// What `extract_tool_calls` returns.
@@ -24,7 +27,7 @@ pub struct ExtractedCall {
 }
 
 /// Bodies of `open(.*?)close|open(.*)`: the last one may lack its end.
-fn bodies<'a>(text: &'a str, open: &'a str, close: &'a str) -> Vec<&'a str> {
+fn bodies<'a>(text: &'a str, (open, close): Tag) -> Vec<&'a str> {
     let mut found = Vec::new();
     let mut rest = text;
     while let Some(start) = rest.find(open) {
@@ -46,21 +49,21 @@ fn bodies<'a>(text: &'a str, open: &'a str, close: &'a str) -> Vec<&'a str> {
 /// `Hermes2ProToolParser.extract_tool_calls`: all `<tool_call>` bodies or none of them, then `<tool_code>`.
 pub fn extract_hermes(text: &str) -> Extracted {
     let before = |tag: &str| text.find(tag).map(|at| text[..at].to_owned()).filter(|text| !text.is_empty());
-    if text.contains("<tool_call>")
+    if text.contains(TOOL_CALL.0)
         && let Some(calls) = json_calls(text)
     {
-        return Extracted { tools_called: true, calls, content: before("<tool_call>") };
+        return Extracted { tools_called: true, calls, content: before(TOOL_CALL.0) };
     }
-    if text.contains("<tool_code>")
+    if text.contains(TOOL_CODE.0)
         && let Some(calls) = code_calls(text).filter(|calls| !calls.is_empty())
     {
-        return Extracted { tools_called: true, calls, content: before("<tool_code>") };
+        return Extracted { tools_called: true, calls, content: before(TOOL_CODE.0) };
     }
     Extracted { tools_called: false, calls: Vec::new(), content: Some(text.to_owned()) }
 }
 
 fn json_calls(text: &str) -> Option<Vec<ExtractedCall>> {
-    bodies(text, "<tool_call>", "</tool_call>")
+    bodies(text, TOOL_CALL)
         .into_iter()
         .map(|body| {
             let call = loads(body).ok()?;
@@ -73,7 +76,7 @@ fn json_calls(text: &str) -> Option<Vec<ExtractedCall>> {
 /// The calls of all `<tool_code>` bodies; `None` where one of them makes Python raise.
 fn code_calls(text: &str) -> Option<Vec<ExtractedCall>> {
     let mut calls = Vec::new();
-    for body in bodies(text, "<tool_code>", "</tool_code>") {
+    for body in bodies(text, TOOL_CODE) {
         for call in parse_python_function_call(body).ok()? {
             let arguments = dumps(&PyValue::Dict(call.arguments?), false);
             calls.push(ExtractedCall { name: call.name.into(), arguments });
@@ -88,11 +91,11 @@ fn code_calls(text: &str) -> Option<Vec<ExtractedCall>> {
 /// the bodies taken by the extractor is white space, and that is stripped.
 pub fn has_parseable_tool_call(text: &str) -> bool {
     let body_is_empty = |body: &str| body.is_empty() || body.starts_with("<|im_end|>");
-    let json = bodies(text, "<tool_call>", "</tool_call>")
+    let json = bodies(text, TOOL_CALL)
         .into_iter()
         .map(strip)
         .any(|body| !body_is_empty(body) && loads(body).is_ok_and(|value| value.get("name").is_some()));
-    json || bodies(text, "<tool_code>", "</tool_code>").into_iter().map(strip).any(|body| {
+    json || bodies(text, TOOL_CODE).into_iter().map(strip).any(|body| {
         !body_is_empty(body)
             && python::split_lines(body)
                 .into_iter()

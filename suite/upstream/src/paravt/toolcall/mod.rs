@@ -1,5 +1,5 @@
-//! The three upstream tool-call parsers and the driver's reading of a window.
-//! They disagree on purpose: each is exact to its own source.
+//! The three tool-call parsers of the release and the driver's reading of a window. They disagree on
+//! purpose: each is exact to its own source.
 
 mod driver;
 mod hermes;
@@ -8,28 +8,56 @@ mod python_source;
 mod python_value;
 mod structured;
 
-pub use crate::python::PyValue;
-pub use driver::{CallError, parse_driver, parse_video_zoom, time_value, window};
+pub use driver::{parse_driver, parse_video_zoom, time_value, window};
 pub use hermes::{Extracted, ExtractedCall, extract_hermes, has_parseable_tool_call};
 pub use python_call::{PythonCall, parse_python_function_call};
 pub use python_source::TooDeep;
 pub use structured::{call_value, is_exact, rebuild};
 
-/// The call as records and case files carry it.
-pub fn to_json(call: &PyValue) -> serde_json::Value {
-    call.to_json()
+use paravt_suite::message::StructuredCall;
+use paravt_suite::reference::{Call, CallTags, Tag, ToolSyntax};
+
+use crate::python::PyValue;
+
+/// A call as JSON.
+const TOOL_CALL: Tag = ("<tool_call>", "</tool_call>");
+/// A call as Python.
+const TOOL_CODE: Tag = ("<tool_code>", "</tool_code>");
+/// A call as arguments alone.
+const VIDEO_ZOOM: Tag = ("<video_zoom>", "</video_zoom>");
+
+static TAGS: CallTags = CallTags {
+    calls: &[TOOL_CALL, TOOL_CODE, VIDEO_ZOOM],
+    response: ("<tool_response>", "</tool_response>"),
+};
+
+/// Calls as the evaluation driver reads them.
+pub struct DriverSyntax;
+
+impl ToolSyntax for DriverSyntax {
+    fn tags(&self) -> &CallTags {
+        &TAGS
+    }
+
+    fn calls(&self, text: &str) -> Vec<Call> {
+        parse_driver(text).iter().map(call).collect()
+    }
+
+    fn structured(&self, structured: &StructuredCall) -> Call {
+        call(&call_value(structured))
+    }
+
+    fn rebuild(&self, reasoning: Option<&str>, content: &str, calls: &[StructuredCall]) -> String {
+        rebuild(reasoning, content, calls)
+    }
+
+    fn rebuilds_exactly(&self, reasoning: Option<&str>, content: &str, calls: &[StructuredCall]) -> bool {
+        is_exact(reasoning, content, calls)
+    }
 }
 
-/// Whether a call was opened and never closed: the text ended in the middle of it.
-pub fn has_unclosed_call(text: &str) -> bool {
-    let last = |tag: &str| text.rfind(tag);
-    [("<tool_call>", "</tool_call>"), ("<tool_code>", "</tool_code>"), ("<video_zoom>", "</video_zoom>")]
-        .into_iter()
-        .any(|(open, close)| match (last(open), last(close)) {
-            (Some(open), Some(close)) => open > close,
-            (Some(_), None) => true,
-            (None, _) => false,
-        })
+fn call(value: &PyValue) -> Call {
+    Call { value: value.to_json(), window: window(value) }
 }
 
 #[cfg(test)]
@@ -39,10 +67,10 @@ mod tests {
 
     #[test]
     fn unclosed_calls_are_seen() {
-        assert!(has_unclosed_call("<tool_call>{\"name\""));
-        assert!(has_unclosed_call("<tool_call>{}</tool_call><tool_call>{"));
-        assert!(!has_unclosed_call("<tool_call>{}</tool_call>"));
-        assert!(!has_unclosed_call("no call"));
+        assert!(DriverSyntax.has_unclosed_call("<tool_call>{\"name\""));
+        assert!(DriverSyntax.has_unclosed_call("<tool_call>{}</tool_call><tool_call>{"));
+        assert!(!DriverSyntax.has_unclosed_call("<tool_call>{}</tool_call>"));
+        assert!(!DriverSyntax.has_unclosed_call("no call"));
     }
 
     /// Texts of the tokens that the parsers look for, in any order.
@@ -88,10 +116,10 @@ mod tests {
         fn no_text_panics(text in soup()) {
             for call in parse_driver(&text).iter().chain(&parse_video_zoom(&text)) {
                 let _ = window(call);
-                let _ = to_json(call).to_string();
+                let _ = call.to_json().to_string();
             }
             let _ = parse_python_function_call(&text);
-            let _ = (has_parseable_tool_call(&text), has_unclosed_call(&text));
+            let _ = (has_parseable_tool_call(&text), DriverSyntax.has_unclosed_call(&text));
             let found = extract_hermes(&text);
             prop_assert_eq!(found.tools_called, !found.calls.is_empty());
         }

@@ -5,6 +5,8 @@ use rustpython_parser::lexer::{LexResult, lex};
 use rustpython_parser::{Mode, Tok, parse_tokens};
 use unicode_normalization::UnicodeNormalization as _;
 
+use crate::python::MAX_STR_DIGITS;
+
 /// An expression too deep for CPython's parser, which then raises something else than a syntax error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("maximum recursion depth exceeded during ast construction")]
@@ -15,8 +17,6 @@ const MAX_BRACKETS: usize = 200;
 /// Tokens that may each nest an expression by one level; beyond this many, the depth of the tree
 /// could exceed a thread's stack.
 const MAX_NESTING_TOKENS: usize = 2000;
-/// Digits beyond which CPython refuses a decimal integer.
-const MAX_DECIMAL_DIGITS: usize = 4300;
 /// Between a keyword's name and its position in the line; no text that has it is parsed.
 const MARK: char = 'ǁ';
 
@@ -58,10 +58,7 @@ fn tokens(line: &str) -> Result<Option<Vec<LexResult>>, TooDeep> {
             Tok::Int { value } => {
                 let digits = line[usize::from(range.start())..usize::from(range.end())].bytes();
                 let decimal = digits.clone().all(|byte| byte.is_ascii_digit() || byte == b'_');
-                if decimal
-                    && digits.len() > MAX_DECIMAL_DIGITS
-                    && value.to_string().len() > MAX_DECIMAL_DIGITS
-                {
+                if decimal && digits.len() > MAX_STR_DIGITS && value.to_string().len() > MAX_STR_DIGITS {
                     return Ok(None);
                 }
             }

@@ -2,10 +2,7 @@
 
 use rustpython_parser::ast::{Constant, Expr, Operator, UnaryOp};
 
-use crate::python::{PyValue, repr_float};
-
-/// Digits beyond which CPython does not print an integer.
-const MAX_PRINTED_DIGITS: usize = 4300;
+use crate::python::{MAX_STR_DIGITS, PyValue, repr_float};
 
 /// A Python literal.
 #[derive(Debug, Clone, PartialEq)]
@@ -93,7 +90,7 @@ fn constant_value(constant: &Constant) -> Literal {
         Constant::Str(text) => PyValue::Str(text.clone()),
         Constant::Int(value) => {
             let digits = value.to_string();
-            if digits.len() > MAX_PRINTED_DIGITS {
+            if digits.len() > MAX_STR_DIGITS {
                 return Literal::NotJson;
             }
             PyValue::Int(digits)

@@ -1,7 +1,9 @@
 //! Calls as the chat API carries them (`tool_calls`): read as the loop reads written ones, and
 //! written back into the text that a server took them out of.
 
-use crate::message::StructuredCall;
+use paravt_suite::message::StructuredCall;
+
+use super::TOOL_CALL;
 use crate::python::{PyValue, dumps, loads};
 
 /// The call as [`parse_driver`](super::parse_driver) would have found it in the text. Arguments that are
@@ -37,7 +39,7 @@ pub fn rebuild(reasoning: Option<&str>, content: &str, calls: &[StructuredCall])
         };
         // A closing tag inside a JSON string would end the call early; `\/` is the same character.
         let body = format!("{{\"name\": {name}, \"arguments\": {arguments}}}").replace("</", "<\\/");
-        text.push_str(&format!("<tool_call>\n{body}\n</tool_call>"));
+        text.push_str(&format!("{}\n{body}\n{}", TOOL_CALL.0, TOOL_CALL.1));
     }
     text
 }
@@ -57,7 +59,7 @@ pub fn is_exact(reasoning: Option<&str>, content: &str, calls: &[StructuredCall]
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::toolcall::{parse_driver, window};
+    use crate::paravt::toolcall::{parse_driver, window};
 
     fn call(arguments: &str) -> StructuredCall {
         StructuredCall { id: "1".into(), name: "crop_video".into(), arguments: arguments.into() }

@@ -1,0 +1,87 @@
+//! What the loop asks of code that imitates a release: how its models write tool calls, and how it
+//! takes answers out of replies.
+//!
+//! The implementations are outside of this crate, one for each release; a
+//! [`Protocol`](crate::protocol::Protocol) names the one it belongs to.
+
+use crate::message::StructuredCall;
+use crate::record::Score;
+use crate::sample::Gold;
+
+/// One release: its name, its tool calls, its scoring.
+pub struct Reference {
+    /// Name, as [`Protocol::reference`](crate::protocol::Protocol::reference) has it.
+    pub name: &'static str,
+    /// How its models write tool calls.
+    pub syntax: &'static dyn ToolSyntax,
+    /// How its evaluation scores a reply.
+    pub extractor: &'static dyn Extractor,
+}
+
+/// Opening and closing tag of a block of text.
+pub type Tag = (&'static str, &'static str);
+
+/// CallTags of a tool syntax.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CallTags {
+    /// Blocks that hold a call.
+    pub calls: &'static [Tag],
+    /// Block that holds the response to a call.
+    pub response: Tag,
+}
+
+impl CallTags {
+    /// All blocks that a model's own words are not in.
+    pub fn all(&self) -> impl Iterator<Item = Tag> {
+        self.calls.iter().copied().chain([self.response])
+    }
+}
+
+/// One tool call: a window of the sample's video to look at.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Call {
+    /// The call as records carry it.
+    pub value: serde_json::Value,
+    /// Start and end of the window in seconds, as asked, or why they cannot be read.
+    pub window: Result<(f64, f64), CallError>,
+}
+
+/// Why a call cannot be run, in the words that the model is answered with.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct CallError(pub String);
+
+/// How tool calls stand in text.
+pub trait ToolSyntax: Send + Sync {
+    /// CallTags of calls and responses.
+    fn tags(&self) -> &CallTags;
+
+    /// The calls of a text, in the order in which they are run.
+    fn calls(&self, text: &str) -> Vec<Call>;
+
+    /// A call that came by the chat API, read as [`calls`](Self::calls) reads a written one.
+    fn structured(&self, call: &StructuredCall) -> Call;
+
+    /// The text that a server took apart into thoughts, content and calls, as the model wrote it.
+    fn rebuild(&self, reasoning: Option<&str>, content: &str, calls: &[StructuredCall]) -> String;
+
+    /// Whether [`rebuild`](Self::rebuild) is sure to give the model's text to the byte, for a model that
+    /// writes calls as its chat template does.
+    fn rebuilds_exactly(&self, reasoning: Option<&str>, content: &str, calls: &[StructuredCall]) -> bool;
+
+    /// Whether the text ends in the middle of a call.
+    fn has_unclosed_call(&self, text: &str) -> bool {
+        self.tags().calls.iter().any(|(open, close)| match (text.rfind(open), text.rfind(close)) {
+            (Some(open), Some(close)) => open > close,
+            (Some(_), None) => true,
+            (None, _) => false,
+        })
+    }
+}
+
+/// How a release scores a reply, its mistakes included.
+pub trait Extractor: Send + Sync {
+    /// Scores one final text. A text at which the release's own code raises has the rule
+    /// [`RAISES`](crate::scoring::RAISES).
+    fn score(&self, gold: &Gold, text: &str) -> Score;
+}

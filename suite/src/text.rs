@@ -1,0 +1,124 @@
+//! Text as models and published files write it: digits of any script, clock times, tagged blocks.
+
+use std::sync::LazyLock;
+
+use regex_syntax::hir::{Class, HirKind};
+
+/// A Unicode class of characters, e.g. `\p{Nd}`.
+pub struct CharClass(Vec<(char, char)>);
+
+impl CharClass {
+    /// The class that a literal pattern stands for.
+    ///
+    /// # Panics
+    /// The pattern is not one class of characters: for literals only, which a test reaches.
+    pub fn literal(pattern: &str) -> Self {
+        let hir = regex_syntax::parse(pattern).expect("literal pattern");
+        match hir.into_kind() {
+            HirKind::Class(Class::Unicode(class)) => {
+                Self(class.iter().map(|range| (range.start(), range.end())).collect())
+            }
+            other => unreachable!("`{pattern}` is a literal class, parsed as {other:?}"),
+        }
+    }
+
+    /// The first character of the run of consecutive members that holds `c`; `None` for a character that is
+    /// not in the class.
+    pub fn run_of(&self, c: char) -> Option<char> {
+        let after = self.0.partition_point(|(start, _)| *start <= c);
+        self.0[..after].last().filter(|(_, end)| c <= *end).map(|(start, _)| *start)
+    }
+}
+
+/// Value of a Unicode decimal digit (category Nd).
+pub fn decimal_digit(c: char) -> Option<u32> {
+    static DIGITS: LazyLock<CharClass> = LazyLock::new(|| CharClass::literal(r"\p{Nd}"));
+    if c.is_ascii() {
+        return c.to_digit(10);
+    }
+    // Every run of category Nd starts at a zero and holds whole tens.
+    DIGITS.run_of(c).map(|zero| (c as u32 - zero as u32) % 10)
+}
+
+/// Seconds of `ss`, `mm:ss` or `hh:mm:ss`, each part of decimal digits of any script with an optional
+/// fraction. `None` for anything else.
+pub fn clock_seconds(text: &str) -> Option<f64> {
+    text.split(':').try_fold(0.0, |total, part| Some(total * 60.0 + decimal(part.trim())?))
+}
+
+/// A number without sign and exponent.
+fn decimal(text: &str) -> Option<f64> {
+    let plain = |c: char| match c {
+        '.' => Some('.'),
+        c => decimal_digit(c).and_then(|digit| char::from_digit(digit, 10)),
+    };
+    text.chars().map(plain).collect::<Option<String>>()?.parse().ok()
+}
+
+/// A number with one decimal; not a number is `nan`.
+pub fn fixed1(value: f64) -> String {
+    if value.is_nan() { "nan".to_owned() } else { format!("{value:.1}") }
+}
+
+/// Bodies of all closed `open … close` pairs, each from the first opening tag after the last pair.
+pub fn between<'a>(text: &'a str, open: &'a str, close: &'a str) -> impl Iterator<Item = &'a str> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let start = rest.find(open)? + open.len();
+        let length = rest[start..].find(close)?;
+        let body = &rest[start..start + length];
+        rest = &rest[start + length + close.len()..];
+        Some(body)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digits_of_any_script_have_values() {
+        assert_eq!(decimal_digit('７'), Some(7));
+        assert_eq!(decimal_digit('٣'), Some(3));
+        assert_eq!(decimal_digit('\u{1d7d8}'), Some(0), "the second run of mathematical digits");
+        assert_eq!(decimal_digit('²'), None);
+    }
+
+    #[test]
+    fn clock_times_are_seconds() {
+        for (text, seconds) in [
+            ("7", 7.0),
+            ("1:02", 62.0),
+            ("01:02:03.5", 3723.5),
+            (" 1 : 2 ", 62.0),
+            ("٣:０5", 185.0),
+            ("5.", 5.0),
+        ] {
+            assert_eq!(clock_seconds(text), Some(seconds), "{text}");
+        }
+        for text in ["", ":", "1:", "-1", "+1", "1e2", "a", "1:-2", "1.2.3", ".", "inf", "nan"] {
+            assert_eq!(clock_seconds(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn decimals_are_printed_by_the_exact_value() {
+        for (value, text) in [
+            (0.25, "0.2"),
+            (0.35, "0.3"),
+            (2.5, "2.5"),
+            (-0.04, "-0.0"),
+            (1e16, "10000000000000000.0"),
+            (f64::NAN, "nan"),
+            (f64::NEG_INFINITY, "-inf"),
+        ] {
+            assert_eq!(fixed1(value), text);
+        }
+    }
+
+    #[test]
+    fn closed_pairs_are_found_from_the_left() {
+        let found: Vec<_> = between("<a>1<a>2</a>3</a><a>4", "<a>", "</a>").collect();
+        assert_eq!(found, ["1<a>2"]);
+    }
+}

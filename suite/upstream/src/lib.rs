@@ -1,0 +1,54 @@
+#![forbid(unsafe_code)]
+//! What imitates released code: the semantics of Python that it relies on, and one module for each release
+//! with its tool calls, its scoring and the import of its texts.
+
+pub mod paravt;
+pub mod python;
+
+use paravt_suite::protocol::Protocol;
+use paravt_suite::reference::Reference;
+
+/// All releases; the first is that of protocols that name none.
+pub const REFERENCES: [&Reference; 1] = [&paravt::REFERENCE];
+
+/// A protocol names a release that this build does not have.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("protocol {protocol}: unknown reference `{name}`; this build has {known}")]
+pub struct UnknownReference {
+    /// Name of the protocol.
+    pub protocol: String,
+    /// Name of the release.
+    pub name: String,
+    /// Names that there are.
+    pub known: String,
+}
+
+/// The release that a protocol belongs to.
+///
+/// # Errors
+/// There is none of that name.
+pub fn reference(protocol: &Protocol) -> Result<&'static Reference, UnknownReference> {
+    let Some(name) = &protocol.reference else { return Ok(REFERENCES[0]) };
+    REFERENCES.into_iter().find(|reference| reference.name == name).ok_or_else(|| UnknownReference {
+        protocol: protocol.name.clone(),
+        name: name.clone(),
+        known: REFERENCES.map(|reference| reference.name).join(", "),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use paravt_suite::protocol::native;
+
+    #[test]
+    fn a_protocol_finds_its_reference_by_name_or_is_refused() {
+        let mut protocol = native::protocol();
+        assert_eq!(reference(&protocol).unwrap().name, "paravt");
+        protocol.reference = Some("paravt".into());
+        assert_eq!(reference(&protocol).unwrap().name, "paravt");
+        protocol.reference = Some("longvt".into());
+        let error = reference(&protocol).err().unwrap().to_string();
+        assert_eq!(error, "protocol native: unknown reference `longvt`; this build has paravt");
+    }
+}

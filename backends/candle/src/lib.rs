@@ -1,12 +1,10 @@
 //! Qwen3-VL and Qwen2.5-VL on candle: the default in-process engine.
 
-mod cpu;
 mod grad;
 mod ops;
 mod parameters;
 
 pub use candle_core::Device;
-pub use cpu::exp;
 pub use ops::{CandleOps, Compute, ROLLOUTS};
 pub use parameters::{Parameter, Parameters};
 
@@ -67,21 +65,7 @@ pub fn start_shared(
     Engine::start("candle", options, move || CandleOps::sharing(&compute, parameters).with_threads())
 }
 
-/// Vector units that the kernels use here, e.g. `avx512f, amx-bf16`.
+/// The instruction set that the kernels use here, e.g. `avx512`.
 pub fn cpu_features() -> String {
-    let mut found = Vec::new();
-    #[cfg(target_arch = "x86_64")]
-    {
-        for (name, has) in [
-            ("avx2", std::is_x86_feature_detected!("avx2")),
-            ("fma", std::is_x86_feature_detected!("fma")),
-            ("avx512f", std::is_x86_feature_detected!("avx512f")),
-            ("amx-bf16", cpu::has_amx()),
-        ] {
-            if has {
-                found.push(name);
-            }
-        }
-    }
-    if found.is_empty() { "portable code".to_owned() } else { found.join(", ") }
+    paravt_kernels::isa().to_string()
 }

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use candle_core::{CpuStorage, D, DType, Device, InplaceOp1, Layout, Storage, Tensor};
 use candle_nn::ops;
+use paravt_kernels::{self as kernels, GEMV_MAX_M, Heads, SeqLens, Strided, Weight, elementwise};
 use paravt_qwen_vl::Error;
 use paravt_qwen_vl::ops::{Activation, Linear, Ops, Precision, Segment};
 use paravt_qwen_vl::weights::{Dtype, View};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
-use crate::cpu::{self, Heads, Rows, Weight, elementwise};
 use crate::grad;
 use crate::parameters::Parameters;
 
@@ -75,7 +75,7 @@ impl CandleOps {
             dtype: dtype(precision),
             purpose: Purpose::Inference,
             threads: None,
-            invariant_rows: cpu::FEW,
+            invariant_rows: GEMV_MAX_M,
         }
     }
 
@@ -87,7 +87,7 @@ impl CandleOps {
             dtype,
             purpose: Purpose::Training(parameters),
             threads: None,
-            invariant_rows: cpu::FEW,
+            invariant_rows: GEMV_MAX_M,
         }
     }
 
@@ -169,12 +169,11 @@ impl CandleOps {
         }
         let w = &linear.weight;
         let (n, (out, k)) = (x.dims()[0], w.dims2().map_err(fail)?);
-        let narrow = self.dtype == DType::BF16;
-        let few = self.invariant_rows;
-        let mut product = with_values(x, |x| with_weight(w, |w| Ok(cpu::matmul(x, narrow, w, k, out, few))))?;
+        let max_m = self.invariant_rows;
+        let mut product = with_values(x, |x| with_weight(w, |w| Ok(kernels::linear(x, w, k, out, max_m))))?;
         if let Some(bias) = &linear.bias {
             with_values(bias, |bias| {
-                elementwise::add_to_rows(&mut product, bias);
+                elementwise::add_bias(&mut product, bias);
                 Ok(())
             })?;
         }
@@ -254,13 +253,18 @@ fn rows_together(x: &Tensor) -> candle_core::Result<Tensor> {
 }
 
 /// Runs a kernel on the rows of a tensor (n, heads, dim) on the CPU.
-fn with_rows<R>(x: &Tensor, kernel: impl FnOnce(Rows<'_>) -> Result<R>) -> Result<R> {
+fn with_rows<R>(x: &Tensor, kernel: impl FnOnce(Strided<'_>) -> Result<R>) -> Result<R> {
     let x = rows_together(x).map_err(fail)?;
     let (storage, layout) = x.storage_and_layout();
     let Storage::Cpu(CpuStorage::F32(values)) = &*storage else {
         return Err(Error::Compute("values are not on the CPU".to_owned()));
     };
-    kernel(Rows { values: &values[span(layout)], stride: x.stride()[0] })
+    kernel(Strided { values: &values[span(layout)], row_stride: x.stride()[0] })
+}
+
+/// The sequences of a batch, as the kernels name them.
+pub(crate) fn seq_lens(segments: &[Segment]) -> Vec<SeqLens> {
+    segments.iter().map(|segment| SeqLens { queries: segment.queries, keys: segment.keys }).collect()
 }
 
 /// Runs a kernel on the values of a tensor on the CPU.
@@ -401,7 +405,7 @@ impl Ops for CandleOps {
         if self.on_cpu() {
             let gate = apart(whole(&gate)?, &[up])?;
             alike(&gate, up)?;
-            return with_values(up, |up| self.in_place(&gate, |gate, _| elementwise::gated(gate, up)));
+            return with_values(up, |up| self.in_place(&gate, |gate, _| elementwise::silu_mul(gate, up)));
         }
         gate.silu().and_then(|gate| gate.mul(up)).map_err(fail)
     }
@@ -445,8 +449,8 @@ impl Ops for CandleOps {
             }
             let sums = with_weight(table, |table| {
                 Ok(match table {
-                    Weight::F32(table) => elementwise::weighted_rows(table, width, ids, weights, taps),
-                    Weight::Bf16(table) => elementwise::weighted_rows(table, width, ids, weights, taps),
+                    Weight::F32(table) => elementwise::embedding_bag(table, width, ids, weights, taps),
+                    Weight::Bf16(table) => elementwise::embedding_bag(table, width, ids, weights, taps),
                 })
             });
             return self.wrap(sums?, &[count, width]);
@@ -470,7 +474,7 @@ impl Ops for CandleOps {
             let x = apart(x, &[cos, sin])?;
             return with_values(cos, |cos| {
                 with_values(sin, |sin| {
-                    self.in_place(&x, |x, stride| elementwise::rotate(x, stride, cos, sin, heads, dim))
+                    self.in_place(&x, |x, stride| elementwise::rope(x, stride, cos, sin, heads, dim))
                 })
             });
         }
@@ -493,9 +497,10 @@ impl Ops for CandleOps {
     ) -> Result<Tensor> {
         if self.on_cpu() {
             let ((_, queries, dim), (_, keys, _)) = (q.dims3().map_err(fail)?, k.dims3().map_err(fail)?);
-            let heads = Heads { queries, keys, dim };
+            let heads = Heads { query: queries, kv: keys, dim };
+            let seqs = seq_lens(segments);
             let found = with_rows(q, |q| {
-                with_rows(k, |k| with_rows(v, |v| Ok(cpu::attention([q, k, v], heads, segments, causal))))
+                with_rows(k, |k| with_rows(v, |v| Ok(kernels::attention([q, k, v], heads, &seqs, causal))))
             });
             return self.wrap(found?, q.dims());
         }

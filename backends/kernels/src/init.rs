@@ -1,26 +1,24 @@
-//! Memory that is first written by all cores.
-
-#![allow(unsafe_code)]
+//! Parallel first-touch initialisation of outputs.
 
 use rayon::prelude::*;
 
-/// `count` values by tasks of `task` values: `fill` gets a task's number and its values, which are zero.
+/// `count` values in tasks of `task` values: `fill` gets a task's number and its values, which are zero.
 /// `vec![0.0; count]` would clear all of them on the calling thread, while the others wait.
-pub fn filled(count: usize, task: usize, fill: impl Fn(usize, &mut [f32]) + Sync) -> Vec<f32> {
+pub fn par_init(count: usize, task: usize, fill: impl Fn(usize, &mut [f32]) + Sync) -> Vec<f32> {
     let mut values = Vec::with_capacity(count);
     values.spare_capacity_mut()[..count].par_chunks_mut(task).enumerate().for_each(|(number, part)| {
         part.iter_mut().for_each(|value| {
             value.write(0.0);
         });
-        // SAFETY: written just before.
+        // SAFETY: every value of the part was written just before.
         fill(number, unsafe { part.assume_init_mut() });
     });
-    // SAFETY: the tasks have written every value.
+    // SAFETY: the chunks partition the first `count` values, and every task has written all of its chunk.
     unsafe { values.set_len(count) };
     values
 }
 
 /// `count` zeros.
-pub fn zeros(count: usize) -> Vec<f32> {
-    filled(count, 1 << 16, |_, _| ())
+pub fn par_zeros(count: usize) -> Vec<f32> {
+    par_init(count, 1 << 16, |_, _| ())
 }

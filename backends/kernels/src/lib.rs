@@ -1,18 +1,29 @@
-//! Products and attention on the CPU, where candle's own are slower than the memory or the matrix
-//! units allow.
+//! CPU kernels of the in-process engine, on slices of f32 and bf16: GEMM, GEMV, attention, norms and
+//! activations, and their gradients.
+//!
+//! All kernels run on rayon's current pool. They use one instruction set, see [`Isa`]. Their results do not
+//! depend on the number of threads. Between instruction sets only products by GEMM differ, by rounding.
+//!
+//! Names are those of BLIS: C (m, n) = A (m, k) by B (k, n), packed in micro-panels of MR rows and NR columns,
+//! the inner axis in blocks of KC.
 
-mod amx;
+#![allow(unsafe_code, reason = "vector instructions, unchecked stores of packed blocks, uninitialised outputs")]
+
+#[macro_use]
+mod isa;
 mod attention;
 pub mod backward;
-mod dot;
 pub mod elementwise;
-mod fresh;
-mod matmul;
+mod gemm;
+mod gemv;
+mod init;
+mod linear;
+mod math;
 mod matrix;
-#[cfg(target_arch = "x86_64")]
-mod panels;
-mod vector;
 
-pub use amx::is_available as has_amx;
-pub use attention::{Heads, Rows, attention, exp};
-pub use matmul::{FEW, Weight, matmul};
+pub use attention::{Heads, SeqLens, Strided, attention};
+pub use gemm::{Update, gemm, gemm_serial};
+pub use isa::{Isa, UnsupportedIsa, isa, set_isa};
+pub use linear::{GEMV_MAX_M, Weight, linear};
+pub use math::exp;
+pub use matrix::{Element, MatMut, MatRef};

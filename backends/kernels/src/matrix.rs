@@ -1,26 +1,24 @@
-//! Matrices that lie inside slices.
+//! Strided views of matrices.
 
 use half::bf16;
 
-/// Elements that a matrix can be stored as.
+/// Element types of a matrix.
 ///
 /// # Safety
-/// Plain numbers without padding, for which every pattern of bits is a value, as large as a word of 32 bits or as a
-/// whole part of it; `IN_WORD` says how many are in a word. Kernels copy their bytes.
-#[allow(unsafe_code)]
+/// Implementors are plain numbers without padding, for which every bit pattern is a value, of the size of a 32-bit
+/// word or of a whole fraction of it. Packing copies their bytes.
 pub unsafe trait Element: Copy + Send + Sync {
-    /// Elements in a word.
-    const IN_WORD: usize = size_of::<u32>() / size_of::<Self>();
+    /// Elements per 32-bit word.
+    const PER_WORD: usize = size_of::<u32>() / size_of::<Self>();
 
     /// The value, exactly.
     fn value(self) -> f32;
 
-    /// The value of one element of a word; the first is in the low bits.
-    fn of_word(word: u32, place: usize) -> f32;
+    /// Element number `index` of a word; the first is in the low bits.
+    fn of_word(word: u32, index: usize) -> f32;
 }
 
-// SAFETY: one word.
-#[allow(unsafe_code)]
+// SAFETY: one word, every pattern of which is an f32.
 unsafe impl Element for f32 {
     #[inline(always)]
     fn value(self) -> f32 {
@@ -33,8 +31,7 @@ unsafe impl Element for f32 {
     }
 }
 
-// SAFETY: half a word.
-#[allow(unsafe_code)]
+// SAFETY: half a word, every pattern of which is a bf16.
 unsafe impl Element for bf16 {
     #[inline(always)]
     fn value(self) -> f32 {
@@ -42,81 +39,122 @@ unsafe impl Element for bf16 {
     }
 
     #[inline(always)]
-    fn of_word(word: u32, place: usize) -> f32 {
-        f32::from_bits(if place == 0 { word << 16 } else { word & 0xffff_0000 })
+    fn of_word(word: u32, index: usize) -> f32 {
+        f32::from_bits(if index == 0 { word << 16 } else { word & 0xffff_0000 })
     }
+}
+
+/// Elements from the first to the last of a row-major matrix, the gaps between rows included.
+///
+/// # Panics
+/// No elements, rows that overlap, or more than memory can hold.
+fn span(rows: usize, cols: usize, row_stride: usize) -> usize {
+    assert!(rows > 0 && cols > 0 && cols <= row_stride, "{rows} x {cols} with row stride {row_stride}");
+    let last_row = (rows - 1).checked_mul(row_stride);
+    last_row.and_then(|start| start.checked_add(cols)).expect("a matrix larger than memory")
 }
 
 /// A matrix inside a slice. Its elements are checked to be inside when it is made.
 #[derive(Debug, Clone, Copy)]
-pub struct Matrix<'a, T = f32> {
-    pub(super) values: &'a [T],
-    pub(super) rows: usize,
-    pub(super) columns: usize,
-    /// From one row to the next.
-    pub(super) down: usize,
-    /// From one column to the next.
-    pub(super) right: usize,
+pub struct MatRef<'a, T = f32> {
+    pub(crate) values: &'a [T],
+    pub(crate) rows: usize,
+    pub(crate) cols: usize,
+    /// Elements from one row to the next.
+    pub(crate) row_stride: usize,
+    /// Elements from one column to the next.
+    pub(crate) col_stride: usize,
 }
 
-impl<'a, T: Element> Matrix<'a, T> {
-    /// Rows of `columns` values, `stride` apart.
+impl<'a, T: Element> MatRef<'a, T> {
+    /// A row-major matrix (rows, cols).
     ///
     /// # Panics
     /// Without elements, or with some outside of the slice.
-    pub fn rows(values: &'a [T], rows: usize, columns: usize, stride: usize) -> Self {
-        assert!(rows * columns > 0 && columns <= stride, "{rows} x {columns} by {stride}");
-        assert!((rows - 1) * stride + columns <= values.len(), "{rows} x {columns} of {}", values.len());
-        Self { values, rows, columns, down: stride, right: 1 }
+    pub fn row_major(values: &'a [T], rows: usize, cols: usize, row_stride: usize) -> Self {
+        assert!(span(rows, cols, row_stride) <= values.len(), "{rows} x {cols} in {} values", values.len());
+        Self { values, rows, cols, row_stride, col_stride: 1 }
     }
 
-    /// The same with rows for columns.
-    pub fn turned(self) -> Self {
-        Self { rows: self.columns, columns: self.rows, down: self.right, right: self.down, ..self }
+    /// The same elements, (cols, rows).
+    #[must_use]
+    pub fn transposed(self) -> Self {
+        Self {
+            rows: self.cols,
+            cols: self.rows,
+            row_stride: self.col_stride,
+            col_stride: self.row_stride,
+            ..self
+        }
     }
 
     /// `count` rows from `start`.
     ///
     /// # Panics
-    /// More rows than there are.
-    pub fn part(self, start: usize, count: usize) -> Self {
-        assert!(count > 0 && start + count <= self.rows, "{count} rows from {start} of {}", self.rows);
-        Self { values: &self.values[start * self.down..], rows: count, ..self }
+    /// No rows, or more than there are.
+    #[must_use]
+    pub fn row_block(self, start: usize, count: usize) -> Self {
+        assert!(count > 0 && start < self.rows && count <= self.rows - start, "{count} rows from {start} of {}", self.rows);
+        Self { values: &self.values[start * self.row_stride..], rows: count, ..self }
     }
 
     /// `count` columns from `start`.
     ///
     /// # Panics
-    /// More columns than there are.
-    pub fn across(self, start: usize, count: usize) -> Self {
-        self.turned().part(start, count).turned()
-    }
-
-    /// An f32 copy in `wide`, its values in the order they lie in.
-    pub fn widen(self, wide: &mut Vec<f32>) -> Matrix<'_> {
-        let (lying, is_turned) = if self.right == 1 { (self, false) } else { (self.turned(), true) };
-        wide.clear();
-        for row in 0..lying.rows {
-            let values = lying.values[row * lying.down..].iter().step_by(lying.right);
-            wide.extend(values.take(lying.columns).map(|value| value.value()));
-        }
-        let wide = Matrix::rows(wide, lying.rows, lying.columns, lying.columns);
-        if is_turned { wide.turned() } else { wide }
-    }
-
-    /// One element.
-    #[cfg(test)]
-    pub fn at(self, row: usize, column: usize) -> T {
-        self.values[row * self.down + column * self.right]
+    /// No columns, or more than there are.
+    #[must_use]
+    pub fn col_block(self, start: usize, count: usize) -> Self {
+        self.transposed().row_block(start, count).transposed()
     }
 
     /// Number of rows.
-    pub fn count(self) -> usize {
+    pub fn rows(self) -> usize {
         self.rows
     }
 
     /// Number of columns.
-    pub fn columns(self) -> usize {
-        self.columns
+    pub fn cols(self) -> usize {
+        self.cols
+    }
+
+    /// One element.
+    #[cfg(test)]
+    pub fn at(self, row: usize, col: usize) -> T {
+        self.values[row * self.row_stride + col * self.col_stride]
+    }
+
+    /// An f32 copy in `buffer`, in the storage order of this one.
+    pub(crate) fn to_f32(self, buffer: &mut Vec<f32>) -> MatRef<'_> {
+        let is_transposed = self.col_stride != 1;
+        let stored = if is_transposed { self.transposed() } else { self };
+        buffer.clear();
+        for row in 0..stored.rows {
+            let values = stored.values[row * stored.row_stride..].iter().step_by(stored.col_stride);
+            buffer.extend(values.take(stored.cols).map(|value| value.value()));
+        }
+        let copy = MatRef::row_major(buffer, stored.rows, stored.cols, stored.cols);
+        if is_transposed { copy.transposed() } else { copy }
+    }
+}
+
+/// A row-major matrix inside a slice, to be written.
+#[derive(Debug)]
+pub struct MatMut<'a> {
+    pub(crate) values: &'a mut [f32],
+    /// Elements from one row to the next.
+    pub(crate) row_stride: usize,
+}
+
+impl<'a> MatMut<'a> {
+    /// Rows that start `row_stride` apart; how many, and how wide, is up to the product that is written.
+    pub fn new(values: &'a mut [f32], row_stride: usize) -> Self {
+        Self { values, row_stride }
+    }
+
+    /// # Panics
+    /// No room for a matrix (rows, cols).
+    pub(crate) fn assert_holds(&self, rows: usize, cols: usize) {
+        let span = span(rows, cols, self.row_stride);
+        assert!(span <= self.values.len(), "{rows} x {cols} into {} values", self.values.len());
     }
 }

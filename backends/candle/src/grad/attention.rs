@@ -5,7 +5,9 @@ use candle_nn::ops;
 use paravt_qwen_vl::ops::Segment;
 
 use super::{back, fits, made, values, with_values};
-use crate::cpu::{self, Heads, Rows, backward};
+use paravt_kernels::{self as kernels, Heads, Strided, backward};
+
+use crate::ops::seq_lens;
 
 /// Attention of q (n, heads, dim) to k and v (m, key heads, dim), each segment to its own keys:
 /// (n, heads, dim). With a causal mask the last query of a segment sees all its keys.
@@ -69,7 +71,7 @@ struct Attention {
 
 fn heads(q: &Shape, k: &Shape) -> Result<Heads> {
     let ((_, queries, dim), (_, keys, _)) = (q.dims3()?, k.dims3()?);
-    Ok(Heads { queries, keys, dim })
+    Ok(Heads { query: queries, kv: keys, dim })
 }
 
 impl CustomOp3 for Attention {
@@ -88,13 +90,13 @@ impl CustomOp3 for Attention {
     ) -> Result<(CpuStorage, Shape)> {
         let heads = heads(lq.shape(), lk.shape())?;
         let dim = heads.dim;
-        let rows = |values, heads: usize| Rows { values, stride: heads * dim };
+        let rows = |values, heads: usize| Strided { values, row_stride: heads * dim };
         let sides = [
-            rows(values(q, lq)?, heads.queries),
-            rows(values(k, lk)?, heads.keys),
-            rows(values(v, lv)?, heads.keys),
+            rows(values(q, lq)?, heads.query),
+            rows(values(k, lk)?, heads.kv),
+            rows(values(v, lv)?, heads.kv),
         ];
-        made(cpu::attention(sides, heads, &self.segments, self.causal), lq)
+        made(kernels::attention(sides, heads, &seq_lens(&self.segments), self.causal), lq)
     }
 
     fn bwd(
@@ -107,7 +109,7 @@ impl CustomOp3 for Attention {
     ) -> Result<(Option<Tensor>, Option<Tensor>, Option<Tensor>)> {
         let heads = heads(q.shape(), k.shape())?;
         let [to_q, to_k, to_v] = with_values([q, k, v, grad], |[q, k, v, grad]| {
-            backward::attention([q, k, v], grad, heads, &self.segments, self.causal)
+            backward::attention([q, k, v], grad, heads, &seq_lens(&self.segments), self.causal)
         })?;
         Ok((back(to_q, q)?, back(to_k, k)?, back(to_v, v)?))
     }

@@ -3,7 +3,7 @@
 use candle_core::{CpuStorage, CustomOp2, CustomOp3, Layout, Result, Shape, Tensor};
 
 use super::{back, fits, values, with_values};
-use crate::cpu::{self, Weight, backward, elementwise};
+use paravt_kernels::{self as kernels, GEMV_MAX_M, Weight, backward, elementwise};
 
 /// x (n, k) by weight (out, k) transposed, plus bias (out): (n, out).
 ///
@@ -32,7 +32,7 @@ impl CustomOp2 for Linear {
         lw: &Layout,
     ) -> Result<(CpuStorage, Shape)> {
         let ((n, _), (out, k)) = (lx.shape().dims2()?, lw.shape().dims2()?);
-        let product = cpu::matmul(values(x, lx)?, false, Weight::F32(values(w, lw)?), k, out, cpu::FEW);
+        let product = kernels::linear(values(x, lx)?, Weight::F32(values(w, lw)?), k, out, GEMV_MAX_M);
         Ok((CpuStorage::F32(product), (n, out).into()))
     }
 
@@ -70,7 +70,7 @@ impl CustomOp3 for BiasedLinear {
     ) -> Result<(CpuStorage, Shape)> {
         let (mut product, shape) = Linear.cpu_fwd(x, lx, w, lw)?;
         if let CpuStorage::F32(product) = &mut product {
-            elementwise::add_to_rows(product, values(b, lb)?);
+            elementwise::add_bias(product, values(b, lb)?);
         }
         Ok((product, shape))
     }

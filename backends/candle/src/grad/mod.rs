@@ -12,7 +12,7 @@ use candle_nn::ops;
 pub use attention::{attention, by_segment};
 pub use linear::linear;
 
-use crate::cpu::{backward, elementwise};
+use paravt_kernels::{backward, elementwise};
 
 /// x over its root mean square, times weight; over the last axis.
 pub fn rms_norm(x: &Tensor, weight: &Tensor, eps: f32) -> Result<Tensor> {
@@ -186,7 +186,7 @@ impl CustomOp2 for Gated {
         lb: &Layout,
     ) -> Result<(CpuStorage, Shape)> {
         let b = values(b, lb)?;
-        changed(a, la, |a| elementwise::gated(a, b))
+        changed(a, la, |a| elementwise::silu_mul(a, b))
     }
 
     fn bwd(
@@ -196,7 +196,7 @@ impl CustomOp2 for Gated {
         _: &Tensor,
         grad: &Tensor,
     ) -> Result<(Option<Tensor>, Option<Tensor>)> {
-        let (to_gate, to_up) = with_values([a, b, grad], |[a, b, grad]| backward::gated(a, b, grad))?;
+        let (to_gate, to_up) = with_values([a, b, grad], |[a, b, grad]| backward::silu_mul(a, b, grad))?;
         Ok((back(to_gate, a)?, back(to_up, b)?))
     }
 }
@@ -245,7 +245,7 @@ impl CustomOp1 for Rotate {
 
     fn cpu_fwd(&self, x: &CpuStorage, layout: &Layout) -> Result<(CpuStorage, Shape)> {
         let (_, heads, dim) = layout.shape().dims3()?;
-        changed(x, layout, |x| elementwise::rotate(x, heads * dim, &self.cos, &self.sin, heads, dim))
+        changed(x, layout, |x| elementwise::rope(x, heads * dim, &self.cos, &self.sin, heads, dim))
     }
 
     fn bwd(&self, x: &Tensor, _: &Tensor, grad: &Tensor) -> Result<Option<Tensor>> {
@@ -253,7 +253,7 @@ impl CustomOp1 for Rotate {
         let (_, heads, dim) = x.dims3()?;
         let sin: Vec<f32> = self.sin.iter().map(|sin| -sin).collect();
         let mut turned = with_values([grad], |[grad]| grad.to_vec())?;
-        elementwise::rotate(&mut turned, heads * dim, &self.cos, &sin, heads, dim);
+        elementwise::rope(&mut turned, heads * dim, &self.cos, &sin, heads, dim);
         back(turned, x)
     }
 }

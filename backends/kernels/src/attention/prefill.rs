@@ -1,67 +1,117 @@
-//! Many queries by the vector units.
+//! Attention of many queries: blocks of keys by GEMM, with an online softmax (flash attention).
 
-use paravt_qwen_vl::ops::Segment;
 use rayon::prelude::*;
 
-use super::{Heads, Rows, by_head, seen, soften};
-use crate::cpu::matrix::Matrix;
-use crate::cpu::vector::{Right, multiply_ready};
+use super::{Heads, SeqLens, Strided};
+use crate::gemm::{PackedB, Update, gemm_packed};
+use crate::math::{exp, exp_and_sum};
+use crate::matrix::{MatMut, MatRef};
 
-/// Queries that a task takes: their scores stay in its cache.
-const TASK_QUERIES: usize = 128;
-/// Keys between two updates of the running maximum.
-const CHUNK: usize = 256;
+/// Queries per task: their scores stay in its cache.
+const BLOCK_Q: usize = 128;
+/// Keys between two updates of the online softmax.
+const BLOCK_K: usize = 256;
 
-/// Some keys of one head and their values, as right sides.
-struct Packed<'a> {
+/// A block of keys of one head and their values, as right sides.
+struct PackedBlock<'a> {
     count: usize,
     /// (dim, keys): scores.
-    keys: Right<'a>,
+    keys: PackedB<'a>,
     /// (keys, dim): results.
-    values: Right<'a>,
+    values: PackedB<'a>,
 }
 
-pub fn many_queries(out: &mut [f32], [q, k, v]: [Rows<'_>; 3], heads: Heads, segment: Segment, causal: bool) {
-    let (dim, group) = (heads.dim, heads.queries / heads.keys);
-    let chunks = segment.keys.div_ceil(CHUNK);
-    let pack = |place: usize| {
-        let (head, start) = (place / chunks, place % chunks * CHUNK);
-        let count = CHUNK.min(segment.keys - start);
-        let (keys, values) = (k.part(start, count, head * dim, dim), v.part(start, count, head * dim, dim));
-        Packed { count, keys: Right::new(keys.turned()), values: Right::new(values) }
+pub fn attention_prefill(
+    out: &mut [f32],
+    [q, k, v]: [Strided<'_>; 3],
+    heads: Heads,
+    seq: SeqLens,
+    causal: bool,
+) {
+    let dim = heads.dim;
+    let blocks = seq.keys.div_ceil(BLOCK_K);
+    let pack = |number: usize| {
+        let (head, first) = (number / blocks, number % blocks * BLOCK_K);
+        let count = BLOCK_K.min(seq.keys - first);
+        let (keys, values) = (k.head(first, count, head, dim), v.head(first, count, head, dim));
+        PackedBlock { count, keys: PackedB::new(keys.transposed()), values: PackedB::new(values) }
     };
-    let packed: Vec<Packed<'_>> = (0..heads.keys * chunks).into_par_iter().map(pack).collect();
-    by_head(out, heads, TASK_QUERIES, |head, first, count| {
-        let queries = q.part(first, count, head * dim, dim);
-        let packed = &packed[head / group * chunks..][..chunks];
-        weigh(queries, packed, |query| seen(first + query, segment, causal))
+    let packed: Vec<PackedBlock<'_>> = (0..heads.kv * blocks).into_par_iter().map(pack).collect();
+    let row = heads.query * dim;
+    out.par_chunks_mut(BLOCK_Q * row).enumerate().for_each(|(task, out)| {
+        let (first, count) = (task * BLOCK_Q, out.len() / row);
+        // Heads are spread over threads too: a short prompt is one block of queries.
+        let one_head = |head: usize| {
+            let queries = q.head(first, count, head, dim);
+            let packed = &packed[heads.kv_of(head) * blocks..][..blocks];
+            attend_block(queries, packed, |query| seq.visible_keys(first + query, causal))
+        };
+        let results: Vec<Vec<f32>> = (0..heads.query).into_par_iter().map(one_head).collect();
+        for (head, result) in results.iter().enumerate() {
+            for (out, result) in out.chunks_mut(row).zip(result.chunks(dim)) {
+                out[head * dim..][..dim].copy_from_slice(result);
+            }
+        }
     });
 }
 
-/// Values by shares, a row per query.
-fn weigh(queries: Matrix<'_>, packed: &[Packed<'_>], seen: impl Fn(usize) -> usize) -> Vec<f32> {
-    let (count, dim) = (queries.count(), queries.columns());
+/// A block of queries of one head over all blocks of keys that they see: (queries, dim).
+fn attend_block(
+    queries: MatRef<'_>,
+    packed: &[PackedBlock<'_>],
+    visible_keys: impl Fn(usize) -> usize,
+) -> Vec<f32> {
+    let (count, dim) = (queries.rows(), queries.cols());
     let scale = (dim as f32).powf(-0.5);
-    let (mut most, mut total) = ([f32::NEG_INFINITY; TASK_QUERIES], [0.0f32; TASK_QUERIES]);
-    let mut scores = vec![0.0f32; count * CHUNK];
+    let (mut max, mut total) = ([f32::NEG_INFINITY; BLOCK_Q], [0.0f32; BLOCK_Q]);
+    let mut scores = vec![0.0f32; count * BLOCK_K];
     let mut sums = vec![0.0f32; count * dim];
-    // The last query of these sees most.
-    for (number, packed) in packed.iter().enumerate().take(seen(count - 1).div_ceil(CHUNK)) {
-        multiply_ready(&mut scores, CHUNK, queries, &packed.keys, scale, false);
+    // The last query of the block sees the largest number of keys.
+    let visible_blocks = visible_keys(count - 1).div_ceil(BLOCK_K);
+    for (number, block) in packed.iter().enumerate().take(visible_blocks) {
+        gemm_packed(MatMut::new(&mut scores, BLOCK_K), queries, &block.keys, Update::assign(scale));
         for row in 0..count {
-            soften(
-                &mut scores[row * CHUNK..][..packed.count],
-                seen(row).saturating_sub(number * CHUNK).min(packed.count),
-                &mut most[row],
+            online_softmax_step(
+                &mut scores[row * BLOCK_K..][..block.count],
+                visible_keys(row).saturating_sub(number * BLOCK_K).min(block.count),
+                &mut max[row],
                 &mut total[row],
                 &mut sums[row * dim..][..dim],
             );
         }
-        let shares = Matrix::rows(&scores, count, packed.count, CHUNK);
-        multiply_ready(&mut sums, dim, shares, &packed.values, 1.0, true);
+        let probs = MatRef::row_major(&scores, count, block.count, BLOCK_K);
+        gemm_packed(MatMut::new(&mut sums, dim), probs, &block.values, Update::accumulate(1.0));
     }
     for (sums, total) in sums.chunks_mut(dim).zip(total) {
         sums.iter_mut().for_each(|sum| *sum /= total);
     }
     sums
+}
+
+per_isa! {
+    /// Online-softmax update of one query: the first `visible` scores become exp(score - max), the others 0, and the
+    /// accumulated total and sums are rescaled to the new maximum.
+    fn online_softmax_step(scores: &mut [f32], visible: usize, max: &mut f32, total: &mut f32, sums: &mut [f32]) {
+        let (scores, hidden) = scores.split_at_mut(visible);
+        hidden.fill(0.0);
+        if scores.is_empty() {
+            return;
+        }
+        let mut largest = [*max; 16];
+        let chunks = scores.chunks_exact(16);
+        let rest = chunks.remainder().iter().copied().fold(*max, f32::max);
+        for chunk in chunks {
+            for lane in 0..16 {
+                largest[lane] = if chunk[lane] > largest[lane] { chunk[lane] } else { largest[lane] };
+            }
+        }
+        let new_max = largest.iter().copied().fold(rest, f32::max);
+        if new_max > *max {
+            let factor = if *max == f32::NEG_INFINITY { 0.0 } else { exp(*max - new_max) };
+            *total *= factor;
+            sums.iter_mut().for_each(|sum| *sum *= factor);
+            *max = new_max;
+        }
+        *total += exp_and_sum(scores, new_max);
+    }
 }

@@ -1,57 +1,55 @@
 //! Gradients of attention.
 
-use multiversion::multiversion;
-use paravt_qwen_vl::ops::Segment;
 use rayon::prelude::*;
 
-use crate::cpu::Heads;
-use crate::cpu::attention::{exponentials, seen};
-use crate::cpu::dot::dot;
-use crate::cpu::fresh::zeros;
-use crate::cpu::matrix::Matrix;
-use crate::cpu::vector::multiply;
+use crate::attention::{Heads, SeqLens};
+use crate::gemm::{Update, gemm_serial};
+use crate::gemv::dot;
+use crate::init::par_zeros;
+use crate::math::exp_and_sum;
+use crate::matrix::{MatMut, MatRef};
 
-/// Most queries whose shares are held at once.
-const QUERIES: usize = 128;
-/// Shares that are held at once: with their slopes, half of a core's second-level cache.
-const SHARES: usize = 1 << 16;
+/// Largest number of queries whose probabilities are held at once.
+const BLOCK_Q: usize = 128;
+/// Probabilities held at once: with the gradients of their scores, half of a core's second-level cache.
+const BLOCK_PROBS: usize = 1 << 16;
 
-/// Of [`crate::cpu::attention`] of q, k and v: their gradients. Shares are made anew: to keep them would
-/// take memory by the square of the length.
+/// Gradients of [`crate::attention`] by q, k and v, all contiguous. Probabilities are computed again: storing them
+/// would take memory quadratic in the length.
 pub fn attention(
     [q, k, v]: [&[f32]; 3],
     grad: &[f32],
     heads: Heads,
-    segments: &[Segment],
+    seqs: &[SeqLens],
     causal: bool,
 ) -> [Vec<f32>; 3] {
-    let (q_row, k_row) = (heads.queries * heads.dim, heads.keys * heads.dim);
-    let (mut to_q, mut to_k, mut to_v) = (zeros(q.len()), zeros(k.len()), zeros(v.len()));
-    let mut parts = Vec::with_capacity(segments.len());
-    let (mut rest_q, mut rest_k, mut rest_v) = (&mut to_q[..], &mut to_k[..], &mut to_v[..]);
+    let (q_row, k_row) = (heads.query * heads.dim, heads.kv * heads.dim);
+    let (mut dq, mut dk, mut dv) = (par_zeros(q.len()), par_zeros(k.len()), par_zeros(v.len()));
+    let mut parts = Vec::with_capacity(seqs.len());
+    let (mut rest_q, mut rest_k, mut rest_v) = (&mut dq[..], &mut dk[..], &mut dv[..]);
     let (mut q_start, mut k_start) = (0, 0);
-    for &segment in segments {
-        let (queries, keys) = (segment.queries * q_row, segment.keys * k_row);
-        let (to_q, to_k, to_v);
-        (to_q, rest_q) = rest_q.split_at_mut(queries);
-        (to_k, rest_k) = rest_k.split_at_mut(keys);
-        (to_v, rest_v) = rest_v.split_at_mut(keys);
+    for &seq in seqs {
+        let (queries, keys) = (seq.queries * q_row, seq.keys * k_row);
+        let (dq, dk, dv);
+        (dq, rest_q) = rest_q.split_at_mut(queries);
+        (dk, rest_k) = rest_k.split_at_mut(keys);
+        (dv, rest_v) = rest_v.split_at_mut(keys);
         let inputs = Inputs {
             q: &q[q_start..q_start + queries],
             k: &k[k_start..k_start + keys],
             v: &v[k_start..k_start + keys],
             grad: &grad[q_start..q_start + queries],
         };
-        parts.push((inputs, [to_q, to_k, to_v], segment));
+        parts.push((inputs, [dq, dk, dv], seq));
         (q_start, k_start) = (q_start + queries, k_start + keys);
     }
-    parts.into_par_iter().for_each(|(inputs, outputs, segment)| {
-        one_segment(&inputs, outputs, heads, segment, causal);
+    parts.into_par_iter().for_each(|(inputs, outputs, seq)| {
+        one_sequence(&inputs, outputs, heads, seq, causal);
     });
-    [to_q, to_k, to_v]
+    [dq, dk, dv]
 }
 
-/// Values of one segment; `grad` is of the result, in the shape of q.
+/// Values of one sequence; `grad` is of the result, in the shape of q.
 struct Inputs<'a> {
     q: &'a [f32],
     k: &'a [f32],
@@ -59,55 +57,56 @@ struct Inputs<'a> {
     grad: &'a [f32],
 }
 
-fn one_segment(
+fn one_sequence(
     inputs: &Inputs<'_>,
-    [to_q, to_k, to_v]: [&mut [f32]; 3],
+    [dq, dk, dv]: [&mut [f32]; 3],
     heads: Heads,
-    segment: Segment,
+    seq: SeqLens,
     causal: bool,
 ) {
-    let Heads { queries, keys, dim } = heads;
-    let (q_row, k_row, scale) = (queries * dim, keys * dim, (dim as f32).powf(-0.5));
-    let block = (SHARES / segment.keys).clamp(16, QUERIES).min(segment.queries);
-    let (mut shares, mut slopes) = (vec![0.0f32; block * segment.keys], vec![0.0f32; block * segment.keys]);
-    for first in (0..segment.queries).step_by(block) {
-        let rows = block.min(segment.queries - first);
-        // The last query of these sees most.
-        let count = seen(first + rows - 1, segment, causal);
-        for head in 0..queries {
-            let (at, key_at) = (first * q_row + head * dim, head / (queries / keys) * dim);
-            let q = Matrix::rows(&inputs.q[at..], rows, dim, q_row);
-            let grad = Matrix::rows(&inputs.grad[at..], rows, dim, q_row);
-            let k = Matrix::rows(&inputs.k[key_at..], count, dim, k_row);
-            let v = Matrix::rows(&inputs.v[key_at..], count, dim, k_row);
-            multiply(&mut shares, count, q, k.turned(), scale, false);
-            multiply(&mut slopes, count, grad, v.turned(), 1.0, false);
+    let dim = heads.dim;
+    let (q_row, k_row, scale) = (heads.query * dim, heads.kv * dim, (dim as f32).powf(-0.5));
+    let block = (BLOCK_PROBS / seq.keys).clamp(16, BLOCK_Q).min(seq.queries);
+    let (mut probs, mut dscores) = (vec![0.0f32; block * seq.keys], vec![0.0f32; block * seq.keys]);
+    for first in (0..seq.queries).step_by(block) {
+        let rows = block.min(seq.queries - first);
+        // The last query of the block sees the largest number of keys.
+        let keys = seq.visible_keys(first + rows - 1, causal);
+        for head in 0..heads.query {
+            let (at, key_at) = (first * q_row + head * dim, heads.kv_of(head) * dim);
+            let q = MatRef::row_major(&inputs.q[at..], rows, dim, q_row);
+            let grad = MatRef::row_major(&inputs.grad[at..], rows, dim, q_row);
+            let k = MatRef::row_major(&inputs.k[key_at..], keys, dim, k_row);
+            let v = MatRef::row_major(&inputs.v[key_at..], keys, dim, k_row);
+            gemm_serial(MatMut::new(&mut probs, keys), q, k.transposed(), Update::assign(scale));
+            gemm_serial(MatMut::new(&mut dscores, keys), grad, v.transposed(), Update::assign(1.0));
             for row in 0..rows {
-                let (shares, slopes) =
-                    (&mut shares[row * count..][..count], &mut slopes[row * count..][..count]);
-                let seen = seen(first + row, segment, causal);
-                slopes_row(&mut shares[..seen], &mut slopes[..seen], scale);
-                shares[seen..].fill(0.0);
-                slopes[seen..].fill(0.0);
+                let (probs, dscores) = (&mut probs[row * keys..][..keys], &mut dscores[row * keys..][..keys]);
+                let visible = seq.visible_keys(first + row, causal);
+                dscores_row(&mut probs[..visible], &mut dscores[..visible], scale);
+                probs[visible..].fill(0.0);
+                dscores[visible..].fill(0.0);
             }
-            let shares = Matrix::rows(&shares, rows, count, count);
-            let slopes = Matrix::rows(&slopes, rows, count, count);
-            multiply(&mut to_q[at..], q_row, slopes, k, 1.0, false);
-            // Several queries' heads share these, and all queries.
-            multiply(&mut to_k[key_at..], k_row, slopes.turned(), q, 1.0, true);
-            multiply(&mut to_v[key_at..], k_row, shares.turned(), grad, 1.0, true);
+            let probs = MatRef::row_major(&probs, rows, keys, keys);
+            let dscores = MatRef::row_major(&dscores, rows, keys, keys);
+            gemm_serial(MatMut::new(&mut dq[at..], q_row), dscores, k, Update::assign(1.0));
+            // The query heads of a group share these, and all queries.
+            let add = Update::accumulate(1.0);
+            gemm_serial(MatMut::new(&mut dk[key_at..], k_row), dscores.transposed(), q, add);
+            gemm_serial(MatMut::new(&mut dv[key_at..], k_row), probs.transposed(), grad, add);
         }
     }
 }
 
-/// Scores to shares, and gradients of shares to those of unscaled scores.
-#[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl", "x86_64+avx2+fma"))]
-fn slopes_row(shares: &mut [f32], slopes: &mut [f32], scale: f32) {
-    let most = shares.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-    let factor = 1.0 / exponentials(shares, most);
-    shares.iter_mut().for_each(|share| *share *= factor);
-    let along = dot(shares, slopes);
-    for (slope, share) in slopes.iter_mut().zip(shares) {
-        *slope = scale * *share * (*slope - along);
+per_isa! {
+    /// Scores to probabilities, and gradients of probabilities to gradients of unscaled scores.
+    fn dscores_row(probs: &mut [f32], dscores: &mut [f32], scale: f32) {
+        let max = probs.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+        let factor = 1.0 / exp_and_sum(probs, max);
+        probs.iter_mut().for_each(|prob| *prob *= factor);
+        let mean = dot(probs, dscores);
+        for (dscore, prob) in dscores.iter_mut().zip(probs) {
+            *dscore = scale * *prob * (*dscore - mean);
+        }
     }
 }

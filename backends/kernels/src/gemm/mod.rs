@@ -1,353 +1,260 @@
-//! f32 products by the vector units: by the kernel of [`super::panels`] where the machine has AVX-512, else by
-//! `gemm`.
+//! GEMM: C = alpha A B, on its own or added to C. AVX-512 has a micro-kernel here; every other instruction set uses
+//! the `gemm` crate, block by block.
 
-#![allow(unsafe_code)]
+#[cfg(target_arch = "x86_64")]
+mod avx512;
 
 use std::cell::RefCell;
 use std::ops::Range;
 
-use gemm::{Parallelism, gemm};
 use rayon::prelude::*;
 
-use super::matrix::{Element, Matrix};
-#[cfg(target_arch = "x86_64")]
-use super::panels::{self, Panels};
+use crate::isa::{Isa, isa};
+use crate::matrix::{Element, MatMut, MatRef};
 
-/// Most columns that a task takes: what it packs of them stays in its cache.
-const TASK_COLUMNS: usize = 384;
-/// About the fewest rows that a task takes: packing the right side should be little beside using it.
-const TASK_ROWS: usize = 240;
-/// Tasks are made for each core, so that one that is late holds up little.
-const TASKS: usize = 2;
-/// Rows that the kernel of [`super::panels`] takes at once, and columns: tasks are multiples of them.
-pub const ROWS: usize = 12;
-/// See [`ROWS`].
-pub const COLUMNS: usize = 32;
-/// Most elements of the inner axis at once.
-pub const INNER: usize = 1024;
+/// Rows of the micro-kernel's tile; blocks are multiples of it.
+const MR: usize = 12;
+/// Columns of the micro-kernel's tile; blocks are multiples of it.
+const NR: usize = 32;
+/// Largest block of the inner axis.
+pub const KC: usize = 1024;
+/// Largest number of columns per task: what it packs of B stays in its cache.
+const NC: usize = 384;
+/// Smallest number of rows per task, about: packing B should be little beside using it.
+const MC: usize = 240;
+/// Tasks per core, so that a late one delays little.
+const TASKS_PER_CORE: usize = 2;
 
-/// Where tasks write, each its own block.
-struct Place(*mut f32);
+/// How a product goes to its destination.
+#[derive(Debug, Clone, Copy)]
+pub struct Update {
+    alpha: f32,
+    accumulate: bool,
+}
 
-// SAFETY: `product`, its only user, gives no element to two tasks.
-unsafe impl Sync for Place {}
+impl Update {
+    /// C = alpha A B.
+    pub fn assign(alpha: f32) -> Self {
+        Self { alpha, accumulate: false }
+    }
 
-/// Where a product goes, and how.
+    /// C += alpha A B.
+    pub fn accumulate(alpha: f32) -> Self {
+        Self { alpha, accumulate: true }
+    }
+
+    /// The update by block number `block` of the inner axis: later ones add to the first one's result.
+    fn of_block(self, block: usize) -> Self {
+        Self { accumulate: self.accumulate || block > 0, ..self }
+    }
+}
+
+/// Destination of one block: a pointer, because the blocks of one matrix interleave in memory.
 #[derive(Clone, Copy)]
-pub struct Out {
-    /// First value of the first row.
-    pub values: *mut f32,
-    /// From one row to the next.
-    pub stride: usize,
-    /// Factor of the product.
-    pub scale: f32,
-    /// Whether the product comes on top of what is there.
-    pub add: bool,
+struct OutPtr {
+    first: *mut f32,
+    row_stride: usize,
+    update: Update,
 }
 
-/// Blocks of rows and columns of a result, for tasks that take about as long as each other.
-fn tasks(rows: usize, columns: usize) -> Vec<(Range<usize>, Range<usize>)> {
-    let cores = rayon::current_num_threads();
-    let share =
-        columns.div_ceil(columns.div_ceil(TASK_COLUMNS).next_multiple_of(cores)).next_multiple_of(COLUMNS);
-    let parts = columns.div_ceil(share);
-    let blocks = (TASKS * cores).div_ceil(parts).min(rows.div_ceil(TASK_ROWS));
-    let height = rows.div_ceil(blocks).next_multiple_of(ROWS);
-    let ranges =
-        |size: usize, step: usize| (0..size).step_by(step).map(move |start| start..size.min(start + step));
-    ranges(columns, share)
-        .flat_map(|columns| ranges(rows, height).map(move |rows| (rows, columns.clone())))
-        .collect()
+/// The output of [`gemm`], which its tasks share.
+struct SharedOut(*mut f32);
+
+// SAFETY: `gemm` gives each element to one task at a time.
+unsafe impl Sync for SharedOut {}
+
+/// A partition of a matrix (rows, cols) into blocks of at most (height, width).
+struct Grid {
+    rows: usize,
+    cols: usize,
+    height: usize,
+    width: usize,
 }
 
-/// Whether each element is in exactly one block: blocks lie inside, are apart and have as many elements together.
-fn covers(tasks: &[(Range<usize>, Range<usize>)], rows: usize, columns: usize) -> bool {
-    let apart = |a: &Range<usize>, b: &Range<usize>| a.end <= b.start || b.end <= a.start;
-    let inside =
-        tasks.iter().all(|(r, c)| r.start < r.end && r.end <= rows && c.start < c.end && c.end <= columns);
-    let disjoint = tasks
-        .iter()
-        .enumerate()
-        .all(|(number, (r, c))| tasks[..number].iter().all(|(or, oc)| apart(r, or) || apart(c, oc)));
-    inside && disjoint && tasks.iter().map(|(r, c)| r.len() * c.len()).sum::<usize>() == rows * columns
+impl Grid {
+    /// Blocks that take about as long as each other, a few per core.
+    fn new(rows: usize, cols: usize) -> Self {
+        let cores = rayon::current_num_threads();
+        let width = cols.div_ceil(cols.div_ceil(NC).next_multiple_of(cores)).next_multiple_of(NR);
+        let parts = cols.div_ceil(width);
+        let blocks = (TASKS_PER_CORE * cores).div_ceil(parts).min(rows.div_ceil(MC));
+        let height = rows.div_ceil(blocks).next_multiple_of(MR);
+        Self { rows, cols, height, width }
+    }
+
+    fn len(&self) -> usize {
+        self.rows.div_ceil(self.height) * self.cols.div_ceil(self.width)
+    }
+
+    /// Rows and columns of a block; blocks of the same columns follow each other.
+    fn block(&self, number: usize) -> (Range<usize>, Range<usize>) {
+        let down = self.rows.div_ceil(self.height);
+        let (top, left) = (number % down * self.height, number / down * self.width);
+        (top..self.rows.min(top + self.height), left..self.cols.min(left + self.width))
+    }
 }
 
-/// Both sides of a product by parts of the inner axis, each with whether its result comes on top of an earlier one's.
+/// Both sides of a product in blocks of the inner axis.
 ///
 /// # Panics
-/// Sides that do not fit each other.
-fn passes<'a, T: Element>(
-    left: Matrix<'a>,
-    right: Matrix<'a, T>,
-) -> impl Iterator<Item = (Matrix<'a>, Matrix<'a, T>, bool)> {
-    let inner = left.columns;
-    assert!(right.rows == inner, "{} x {inner} by {} x {}", left.rows, right.rows, right.columns);
-    (0..inner).step_by(INNER).map(move |start| {
-        let count = INNER.min(inner - start);
-        (left.across(start, count), right.part(start, count), start > 0)
+/// Inner sizes differ.
+fn inner_blocks<'a, T: Element>(
+    a: MatRef<'a>,
+    b: MatRef<'a, T>,
+) -> impl Iterator<Item = (MatRef<'a>, MatRef<'a, T>)> {
+    let k = a.cols;
+    assert!(b.rows == k, "{} x {k} by {} x {}", a.rows, b.rows, b.cols);
+    (0..k).step_by(KC).map(move |start| {
+        let count = KC.min(k - start);
+        (a.col_block(start, count), b.row_block(start, count))
     })
 }
 
-/// Left by right, (rows, columns), on all cores.
+/// A (m, k) by B (k, n): C (m, n), on all cores.
 ///
 /// # Panics
-/// Sides that do not fit each other.
-pub fn product<T: Element>(left: Matrix<'_>, right: Matrix<'_, T>) -> Vec<f32> {
-    let (rows, columns) = (left.rows, right.columns);
-    let mut out = Vec::with_capacity(rows * columns);
-    let place = Place(out.as_mut_ptr());
-    let tasks = tasks(rows, columns);
-    debug_assert!(covers(&tasks, rows, columns), "{tasks:?} of {rows} x {columns}");
-    for (left, right, later) in passes(left, right) {
-        tasks.par_iter().with_max_len(1).for_each(|(rows, range)| {
-            let (left, right) = (left.part(rows.start, rows.len()), right.across(range.start, range.len()));
-            let place = &place;
-            // SAFETY: `out` has `columns` values for each row, and the blocks of the tasks are apart.
+/// Inner sizes differ.
+pub fn gemm<T: Element>(a: MatRef<'_>, b: MatRef<'_, T>) -> Vec<f32> {
+    let (m, n) = (a.rows, b.cols);
+    let mut c = Vec::with_capacity(m * n);
+    let shared = SharedOut(c.as_mut_ptr());
+    let grid = Grid::new(m, n);
+    for (number, (a, b)) in inner_blocks(a, b).enumerate() {
+        (0..grid.len()).into_par_iter().with_max_len(1).for_each(|block| {
+            let (rows, cols) = grid.block(block);
+            let (a, b) = (a.row_block(rows.start, rows.len()), b.col_block(cols.start, cols.len()));
+            let shared = &shared;
+            // SAFETY: `c` has room for n values in each of m rows, and the blocks of a grid partition those.
             unsafe {
-                let values = place.0.add(rows.start * columns + range.start);
-                block(Out { values, stride: columns, scale: 1.0, add: later }, left, right);
+                let first = shared.0.add(rows.start * n + cols.start);
+                let update = Update::assign(1.0).of_block(number);
+                multiply_block(OutPtr { first, row_stride: n, update }, a, b);
             }
         });
     }
-    // SAFETY: the tasks have written every block.
-    unsafe { out.set_len(rows * columns) };
-    out
+    // SAFETY: k > 0, so that the first block of the inner axis has written every block of the grid, which cover C.
+    unsafe { c.set_len(m * n) };
+    c
 }
 
-/// `scale` times left by right, to rows of `out` that lie `stride` apart; on top of what is there if `add`. On one
-/// core, for one task of many.
+/// A (m, k) by B (k, n) to C (m, n), on the calling thread: one task of many.
 ///
 /// # Panics
-/// Shapes that do not fit each other or `out`.
-pub fn multiply(out: &mut [f32], stride: usize, left: Matrix<'_>, right: Matrix<'_>, scale: f32, add: bool) {
-    let (rows, columns) = (left.rows, right.columns);
-    assert!(columns <= stride && (rows - 1) * stride + columns <= out.len());
-    for (left, right, later) in passes(left, right) {
-        // SAFETY: the last element written is inside `out` (asserted above).
-        unsafe { block(Out { values: out.as_mut_ptr(), stride, scale, add: add || later }, left, right) };
+/// Sizes that do not fit each other.
+pub fn gemm_serial(c: MatMut<'_>, a: MatRef<'_>, b: MatRef<'_>, update: Update) {
+    c.assert_holds(a.rows, b.cols);
+    for (number, (a, b)) in inner_blocks(a, b).enumerate() {
+        let out =
+            OutPtr { first: c.values.as_mut_ptr(), row_stride: c.row_stride, update: update.of_block(number) };
+        // SAFETY: C holds m rows of n values (asserted above) and is borrowed mutably.
+        unsafe { multiply_block(out, a, b) };
     }
 }
 
-/// The same by a right side that has been made ready.
-///
-/// # Panics
-/// As above.
-pub fn multiply_ready(
-    out: &mut [f32],
-    stride: usize,
-    left: Matrix<'_>,
-    right: &Right<'_>,
-    scale: f32,
-    add: bool,
-) {
-    let (rows, columns) = (left.rows, right.columns());
-    assert!(columns <= stride && (rows - 1) * stride + columns <= out.len());
-    let out = Out { values: out.as_mut_ptr(), stride, scale, add };
-    // SAFETY: the last element written is inside `out` (asserted above).
-    unsafe {
-        match right {
-            #[cfg(target_arch = "x86_64")]
-            Right::Panels(right) => panels::multiply(out, left, right),
-            Right::Plain(right) => plain(out, left, *right),
-        }
-    }
-}
-
-/// The right side of a product, as the kernel of this machine reads it.
-pub enum Right<'a> {
-    /// Packed.
+/// B of a product, as the kernel in use reads it.
+pub enum PackedB<'a> {
+    /// In micro-panels.
     #[cfg(target_arch = "x86_64")]
-    Panels(Panels),
-    /// As it lies.
-    Plain(Matrix<'a>),
+    Panels(avx512::Panels),
+    /// In place, for kernels that pack it themselves.
+    InPlace(MatRef<'a>),
 }
 
-impl<'a> Right<'a> {
-    /// Packs a matrix of at most [`INNER`] rows, if the kernel wants that: worth it for what is used often.
-    pub fn new(right: Matrix<'a>) -> Self {
+impl<'a> PackedB<'a> {
+    /// Packs a matrix of at most [`KC`] rows: worth it for what is used often.
+    pub fn new(b: MatRef<'a>) -> Self {
         #[cfg(target_arch = "x86_64")]
-        if panels::is_available() {
-            let mut panels = Panels::default();
-            panels.pack(right);
+        if isa() == Isa::Avx512 {
+            let mut panels = avx512::Panels::default();
+            panels.pack(b);
             return Self::Panels(panels);
         }
-        Self::Plain(right)
+        Self::InPlace(b)
     }
 
-    fn columns(&self) -> usize {
+    fn cols(&self) -> usize {
         match self {
             #[cfg(target_arch = "x86_64")]
-            Self::Panels(panels) => panels.columns(),
-            Self::Plain(matrix) => matrix.columns,
+            Self::Panels(panels) => panels.cols(),
+            Self::InPlace(b) => b.cols,
+        }
+    }
+}
+
+/// [`gemm_serial`] with a packed B.
+///
+/// # Panics
+/// Sizes that do not fit each other.
+pub fn gemm_packed(c: MatMut<'_>, a: MatRef<'_>, b: &PackedB<'_>, update: Update) {
+    c.assert_holds(a.rows, b.cols());
+    let out = OutPtr { first: c.values.as_mut_ptr(), row_stride: c.row_stride, update };
+    // SAFETY: C holds m rows of n values (asserted above) and is borrowed mutably.
+    unsafe {
+        match b {
+            #[cfg(target_arch = "x86_64")]
+            PackedB::Panels(b) => avx512::multiply(out, a, b),
+            PackedB::InPlace(b) => multiply_portable(out, a, *b),
         }
     }
 }
 
 thread_local! {
-    /// Kept from block to block: fresh memory costs more than filling it.
+    /// Kept between blocks: fresh memory costs more than filling it.
     #[cfg(target_arch = "x86_64")]
-    static PANELS: RefCell<Panels> = RefCell::default();
-    static WIDE: RefCell<Vec<f32>> = RefCell::default();
+    static PANELS: RefCell<avx512::Panels> = RefCell::default();
+    static WIDENED: RefCell<Vec<f32>> = RefCell::default();
 }
 
-/// Left by right, on one core.
+/// One block of a product, on the calling thread.
 ///
 /// # Safety
-/// `out` is good for right's columns in each of left's rows.
-unsafe fn block<T: Element>(out: Out, left: Matrix<'_>, right: Matrix<'_, T>) {
+/// `out` is valid for writes of B's columns in each of A's rows, and for reads if it is accumulated to.
+unsafe fn multiply_block<T: Element>(out: OutPtr, a: MatRef<'_>, b: MatRef<'_, T>) {
     #[cfg(target_arch = "x86_64")]
-    if panels::is_available() {
+    if isa() == Isa::Avx512 {
         PANELS.with_borrow_mut(|panels| {
-            panels.pack(right);
+            panels.pack(b);
             // SAFETY: the caller's.
-            unsafe { panels::multiply(out, left, panels) };
+            unsafe { avx512::multiply(out, a, panels) };
         });
         return;
     }
     // SAFETY: the caller's.
-    WIDE.with_borrow_mut(|wide| unsafe { plain(out, left, right.widen(wide)) });
+    WIDENED.with_borrow_mut(|buffer| unsafe { multiply_portable(out, a, b.to_f32(buffer)) });
 }
 
+/// The same by the `gemm` crate.
+///
 /// # Safety
-/// As of [`block`].
-unsafe fn plain(out: Out, left: Matrix<'_>, right: Matrix<'_>) {
-    let Out { values: out, stride, scale, add } = out;
-    assert!(left.columns == right.rows, "{} by {}", left.columns, right.rows);
-    // SAFETY: matrices lie inside their slices; `out` is the caller's.
+/// As of [`multiply_block`].
+unsafe fn multiply_portable(out: OutPtr, a: MatRef<'_>, b: MatRef<'_>) {
+    let OutPtr { first, row_stride, update } = out;
+    assert!(a.cols == b.rows, "{} by {}", a.cols, b.rows);
+    // SAFETY: matrices lie inside of their slices; `out` is the caller's.
     unsafe {
-        gemm(
-            left.rows,
-            right.columns,
-            left.columns,
-            out,
+        ::gemm::gemm(
+            a.rows,
+            b.cols,
+            a.cols,
+            first,
             1,
-            stride as isize,
-            add,
-            left.values.as_ptr(),
-            left.right as isize,
-            left.down as isize,
-            right.values.as_ptr(),
-            right.right as isize,
-            right.down as isize,
+            row_stride as isize,
+            update.accumulate,
+            a.values.as_ptr(),
+            a.col_stride as isize,
+            a.row_stride as isize,
+            b.values.as_ptr(),
+            b.col_stride as isize,
+            b.row_stride as isize,
             1.0,
-            scale,
+            update.alpha,
             false,
             false,
             false,
-            Parallelism::None,
+            ::gemm::Parallelism::None,
         );
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use half::bf16;
-    use rand::rngs::StdRng;
-    use rand::{Rng as _, SeedableRng as _};
-
-    use super::*;
-
-    /// A matrix of random values with gaps between rows, either way round.
-    fn random(rng: &mut StdRng, rows: usize, columns: usize) -> (Vec<f32>, usize) {
-        let stride = columns + rng.random_range(0..3);
-        ((0..rows * stride).map(|_| rng.random::<f32>() * 2.0 - 1.0).collect(), stride)
-    }
-
-    /// Every element of `found` against its sum in f64, on top of `before`.
-    fn check<T: Element>(
-        found: &[f32],
-        stride: usize,
-        left: Matrix<'_>,
-        right: Matrix<'_, T>,
-        scale: f64,
-        before: f64,
-    ) {
-        for row in 0..left.rows {
-            for column in 0..right.columns {
-                let term = |i| f64::from(left.at(row, i)) * f64::from(right.at(i, column).value());
-                let wanted = before + scale * (0..left.columns).map(term).sum::<f64>();
-                let error = (f64::from(found[row * stride + column]) - wanted).abs();
-                let size = (left.rows, left.columns, right.columns);
-                let bound = 2e-6 * (left.columns as f64).sqrt() * scale.max(1.0);
-                assert!(error < bound, "{size:?} at {row}, {column}: {error}");
-            }
-        }
-    }
-
-    #[test]
-    fn tasks_cover_every_element_once() {
-        for (rows, columns) in
-            [(1, 1), (17, 5), (240, 384), (241, 385), (640, 4096), (33, 151_936), (5000, 31)]
-        {
-            assert!(covers(&tasks(rows, columns), rows, columns), "{rows} x {columns}");
-        }
-        let two = [(0..2, 0..3), (1..2, 0..3)];
-        assert!(!covers(&two, 2, 3) && !covers(&two[1..], 2, 3));
-    }
-
-    #[test]
-    fn rows_at_multiples_of_two_kibibytes_are_copied_right() {
-        let mut rng = StdRng::seed_from_u64(6);
-        for (stride, k) in [(512, 512), (1024, 700), (1536, 1008), (1024, 496)] {
-            let mut values =
-                |count: usize| -> Vec<f32> { (0..count).map(|_| rng.random::<f32>() * 2.0 - 1.0).collect() };
-            let (a, b) = (values(13 * stride), values(k * 40));
-            let (left, right) = (Matrix::rows(&a, 13, k, stride), Matrix::rows(&b, k, 40, 40));
-            let mut out = vec![0.5; 13 * 40];
-            multiply(&mut out, 40, left, right, 0.25, true);
-            check(&out, 40, left, right, 0.25, 0.5);
-        }
-    }
-
-    #[test]
-    fn products_are_those_of_the_definition() {
-        let mut rng = StdRng::seed_from_u64(5);
-        for (n, k, m) in [(1, 1, 1), (13, 7, 33), (12, 512, 32), (25, 40, 15), (40, 1100, 70), (300, 65, 400)]
-        {
-            for turned in 0..4 {
-                let side = |rng: &mut StdRng, rows, columns, turned| {
-                    if turned { random(rng, columns, rows) } else { random(rng, rows, columns) }
-                };
-                let (a, a_stride) = side(&mut rng, n, k, turned & 1 > 0);
-                let (b, b_stride) = side(&mut rng, k, m, turned & 2 > 0);
-                let left = if turned & 1 > 0 {
-                    Matrix::rows(&a, k, n, a_stride).turned()
-                } else {
-                    Matrix::rows(&a, n, k, a_stride)
-                };
-                let narrow: Vec<bf16> = b.iter().map(|&value| bf16::from_f32(value)).collect();
-                let right = if turned & 2 > 0 {
-                    Matrix::rows(&b, m, k, b_stride).turned()
-                } else {
-                    Matrix::rows(&b, k, m, b_stride)
-                };
-                let short = if turned & 2 > 0 {
-                    Matrix::rows(&narrow, m, k, b_stride).turned()
-                } else {
-                    Matrix::rows(&narrow, k, m, b_stride)
-                };
-                check(&product(left, right), m, left, right, 1.0, 0.0);
-                check(&product(left, short), m, left, short, 1.0, 0.0);
-                let stride = m + 3;
-                let mut out = vec![0.5; n * stride];
-                multiply(&mut out, stride, left, right, 0.25, true);
-                check(&out, stride, left, right, 0.25, 0.5);
-                assert!(out.chunks(stride).all(|row| row[m..] == [0.5; 3]), "wrote beside its columns");
-                // What machines without AVX-512 use.
-                let mut out = vec![0.5; n * stride];
-                let wide = &mut Vec::new();
-                // SAFETY: `out` has room for the columns of every row.
-                unsafe {
-                    plain(
-                        Out { values: out.as_mut_ptr(), stride, scale: 0.25, add: true },
-                        left,
-                        short.widen(wide),
-                    );
-                }
-                check(&out, stride, left, short, 0.25, 0.5);
-                multiply(&mut out, stride, left, right, 2.0, false);
-                check(&out, stride, left, right, 2.0, 0.0);
-            }
-        }
-    }
-}
+mod tests;

@@ -4,7 +4,7 @@ use candle_core::{CpuStorage, CustomOp1, D, DType, Layout, Result, Shape, Storag
 use multiversion::multiversion;
 use rayon::prelude::*;
 
-use paravt_backend_candle::exp;
+use paravt_kernels::exp;
 
 /// Sums are kept in as many parts, which are a vector or two.
 const LANES: usize = 16;

@@ -227,7 +227,8 @@ mod tests {
             let (rms, layer) = (rms_norm(&x, &weight, 1e-6), layer_norm(&x, &weight, &bias, 1e-6));
             for (row, x) in x.chunks(70).enumerate() {
                 let mean = x.iter().sum::<f32>() / 70.0;
-                let square = |shift: f32| x.iter().map(|x| (x - shift) * (x - shift)).sum::<f32>() / 70.0 + 1e-6;
+                let square =
+                    |shift: f32| x.iter().map(|x| (x - shift) * (x - shift)).sum::<f32>() / 70.0 + 1e-6;
                 for i in 0..70 {
                     let expected = x[i] / square(0.0).sqrt() * weight[i];
                     assert!((rms[row * 70 + i] - expected).abs() < 1e-5, "{isa}");

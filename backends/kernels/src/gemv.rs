@@ -22,13 +22,7 @@ pub fn gemv_bf16(x: &[f32], w: &[bf16], k: usize, n: usize) -> Vec<f32> {
     gemv(x, w, k, n, dots_bf16)
 }
 
-fn gemv<W: Element>(
-    x: &[f32],
-    w: &[W],
-    k: usize,
-    n: usize,
-    dots: fn(&[f32], &[W], &mut [f32]),
-) -> Vec<f32> {
+fn gemv<W: Element>(x: &[f32], w: &[W], k: usize, n: usize, dots: fn(&[f32], &[W], &mut [f32])) -> Vec<f32> {
     let m = x.len() / k;
     // (n, m) while computing: the results of a task are contiguous.
     let mut products = vec![0.0; n * m];

@@ -73,7 +73,12 @@ pub struct UnsupportedIsa(String);
 impl fmt::Display for UnsupportedIsa {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let supported: Vec<&str> = Isa::supported().map(Isa::as_str).collect();
-        write!(f, "instruction set `{}` is not available; this processor has {}", self.0, supported.join(", "))
+        write!(
+            f,
+            "instruction set `{}` is not available; this processor has {}",
+            self.0,
+            supported.join(", ")
+        )
     }
 }
 

@@ -7,7 +7,10 @@
 //! Names are those of BLIS: C (m, n) = A (m, k) by B (k, n), packed in micro-panels of MR rows and NR columns,
 //! the inner axis in blocks of KC.
 
-#![allow(unsafe_code, reason = "vector instructions, unchecked stores of packed blocks, uninitialised outputs")]
+#![allow(
+    unsafe_code,
+    reason = "vector instructions, unchecked stores of packed blocks, uninitialised outputs"
+)]
 
 #[macro_use]
 mod isa;

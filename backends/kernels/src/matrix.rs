@@ -94,7 +94,11 @@ impl<'a, T: Element> MatRef<'a, T> {
     /// No rows, or more than there are.
     #[must_use]
     pub fn row_block(self, start: usize, count: usize) -> Self {
-        assert!(count > 0 && start < self.rows && count <= self.rows - start, "{count} rows from {start} of {}", self.rows);
+        assert!(
+            count > 0 && start < self.rows && count <= self.rows - start,
+            "{count} rows from {start} of {}",
+            self.rows
+        );
         Self { values: &self.values[start * self.row_stride..], rows: count, ..self }
     }
 

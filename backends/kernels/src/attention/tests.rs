@@ -40,7 +40,9 @@ impl Batch {
         let total: f64 = scores.iter().map(|score| (score - max).exp()).sum();
         let weighted = |d: usize| {
             let terms = scores.iter().enumerate();
-            terms.map(|(number, score)| (score - max).exp() / total * f64::from(self.v[key(number) + d])).sum()
+            terms
+                .map(|(number, score)| (score - max).exp() / total * f64::from(self.v[key(number) + d]))
+                .sum()
         };
         (0..dim).map(weighted).collect()
     }

@@ -221,7 +221,10 @@ mod tests {
                 for (found, expected) in found.into_iter().zip(expected) {
                     // Only products are summed in another order.
                     let bound = if number < 9 { 0.0 } else { 1e-5 * (1.0 + expected.abs()) };
-                    assert!((found - expected).abs() <= bound, "{isa}, gradient {number}: {found} {expected}");
+                    assert!(
+                        (found - expected).abs() <= bound,
+                        "{isa}, gradient {number}: {found} {expected}"
+                    );
                 }
             }
         });

@@ -144,8 +144,11 @@ pub fn gemm<T: Element>(a: MatRef<'_>, b: MatRef<'_, T>) -> Vec<f32> {
 pub fn gemm_serial(c: MatMut<'_>, a: MatRef<'_>, b: MatRef<'_>, update: Update) {
     c.assert_holds(a.rows, b.cols);
     for (number, (a, b)) in inner_blocks(a, b).enumerate() {
-        let out =
-            OutPtr { first: c.values.as_mut_ptr(), row_stride: c.row_stride, update: update.of_block(number) };
+        let out = OutPtr {
+            first: c.values.as_mut_ptr(),
+            row_stride: c.row_stride,
+            update: update.of_block(number),
+        };
         // SAFETY: C holds m rows of n values (asserted above) and is borrowed mutably.
         unsafe { multiply_block(out, a, b) };
     }

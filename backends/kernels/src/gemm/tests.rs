@@ -70,7 +70,13 @@ fn products_equal_f64_sums_under_every_isa() {
     });
 }
 
-fn view<T: Element>(values: &[T], rows: usize, cols: usize, stride: usize, transposed: bool) -> MatRef<'_, T> {
+fn view<T: Element>(
+    values: &[T],
+    rows: usize,
+    cols: usize,
+    stride: usize,
+    transposed: bool,
+) -> MatRef<'_, T> {
     if transposed {
         MatRef::row_major(values, cols, rows, stride).transposed()
     } else {

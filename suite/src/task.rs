@@ -1,6 +1,8 @@
-//! `Task`: the interface of a benchmark, where its files are, how rows become samples, how it is scored.
+//! `Task`: the interface of a benchmark, and [`Benchmark`], its implementation for published rows.
 
+mod benchmark;
 mod check;
+mod description;
 mod finding;
 mod rows;
 
@@ -9,36 +11,21 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::data::{self, Cells, DataError, Folders, Layout};
+use crate::data::DataError;
 use crate::media::Depth;
 use crate::profile::Profile;
 use crate::sample::Sample;
 use crate::videos::VideoStore;
+pub use benchmark::{Benchmark, IntoSample, NO_LETTER, ReadRow, RowContext, SubtitleText, letters, read};
 pub use check::DataCheck;
+pub use description::{Description, DescriptionError};
 pub use finding::{Finding, UnreadableVideo};
 pub use rows::MAX_DEFECTIVE;
 
 /// One split of one benchmark.
-///
-/// A task crate says what its constants are, where its files lie and what a row means; reading,
-/// checking and error messages are the same for all and live here.
 pub trait Task: Send + Sync {
     /// Everything about the split that is a constant.
     fn spec(&self) -> &TaskSpec;
-
-    /// Where the split's files lie below a root.
-    fn layout(&self) -> &Layout;
-
-    /// Builds the sample of one published row; `None` for a row that does not count under the profile.
-    ///
-    /// # Errors
-    /// A missing column, a wrong type, a row that makes no sample: the error names file, column and row.
-    fn sample(
-        &self,
-        cells: &Cells<'_>,
-        folders: &Folders,
-        profile: Profile,
-    ) -> Result<Option<Sample>, DataError>;
 
     /// Reads the published files and builds the samples in row order.
     ///
@@ -48,44 +35,15 @@ pub trait Task: Send + Sync {
     /// # Errors
     /// No file, a damaged one, a column that is missing, a path out of the data folder, or more
     /// defective rows than [`MAX_DEFECTIVE`].
-    fn load(&self, root: &DataRoot, profile: Profile) -> Result<Dataset, DataError> {
-        let found = self.layout().annotations(root, self.spec())?;
-        let rows = data::read_rows(&found.path)?;
-        let read = |folders: &Folders, row: usize| {
-            let cells = Cells { file: &found.path, row, value: &rows[row] };
-            self.sample(&cells, folders, profile)
-        };
-        // Of several folders, the one that holds a video of the first rows.
-        let candidates = self.layout().folders(root, Some(&found));
-        let holds_a_video = |folders: &&Folders| {
-            let samples =
-                (0..rows.len().min(PROBED_ROWS)).filter_map(|row| read(folders, row).ok().flatten());
-            samples.into_iter().any(|sample| sample.video.is_file())
-        };
-        let chosen = if candidates.len() > 1 { candidates.iter().find(holds_a_video) } else { None };
-        let folders = chosen.unwrap_or(&candidates[0]);
-        let read_all = (0..rows.len()).map(|row| read(folders, row));
-        let mut samples = rows::keep_usable(self.spec(), read_all)?;
-        rows::make_uids_unique(&mut samples, profile);
-        Ok(Dataset { samples, files: vec![found.path], revision: found.revision })
-    }
+    fn load(&self, root: &DataRoot, profile: Profile) -> Result<Dataset, DataError>;
 
     /// The split's videos below `root`: their names in records and the files behind them.
-    fn videos(&self, root: &DataRoot) -> VideoStore {
-        let found = self.layout().annotations(root, self.spec()).ok();
-        let folders = self.layout().folders(root, found.as_ref());
-        VideoStore::new(self.layout().benchmark, folders.into_iter().map(|folders| folders.videos).collect())
-    }
+    fn videos(&self, root: &DataRoot) -> VideoStore;
 
     /// Says what is present and what is missing below `root`, without failing on absence; every
     /// video that is there is checked to the depth.
-    fn check(&self, root: &DataRoot, depth: Depth) -> DataCheck {
-        check::check(self.spec(), self.layout(), self.load(root, Profile::Release), root, depth)
-    }
+    fn check(&self, root: &DataRoot, depth: Depth) -> DataCheck;
 }
-
-/// Rows whose videos are looked for to tell which folder holds the videos.
-const PROBED_ROWS: usize = 16;
 
 /// Folders to look for data in.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -156,6 +114,7 @@ pub struct HubSource {
     /// License in a few words, with what it forbids.
     pub license: String,
     /// Whether an account has to accept terms first.
+    #[serde(default)]
     pub gated: bool,
 }
 
@@ -183,5 +142,6 @@ pub struct Breakdown {
     /// Name for people.
     pub title: String,
     /// Preferred order of the groups; others follow alphabetically.
+    #[serde(default)]
     pub order: Vec<String>,
 }

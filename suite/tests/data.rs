@@ -13,7 +13,7 @@ use arrow::array::{
 };
 use arrow::datatypes::{Field, Float16Type, Int32Type};
 use half::f16;
-use paravt_suite::data::{Cells, DataError, read_rows};
+use paravt_suite::data::{DataError, PublishedRow, read_rows};
 use parquet::arrow::ArrowWriter;
 use serde_json::{Value, json};
 
@@ -51,13 +51,13 @@ fn integers_of_every_width_are_the_same_number() {
     let names: Vec<String> = columns.iter().map(|(name, _)| (*name).to_owned()).collect();
     write(&path, columns);
     let rows = read_rows(&path).unwrap();
-    let cells = |row: usize| Cells { file: &path, row, value: &rows[row] };
+    let cells = |row: usize| PublishedRow { file: &path, row, value: &rows[row] };
     for name in &names {
-        assert_eq!(cells(0).integer(name).unwrap(), 3, "{name}");
+        assert_eq!(cells(0).column::<i64>(name).unwrap(), 3, "{name}");
     }
-    assert_eq!(cells(1).integer("int8").unwrap(), -1);
-    assert_eq!(cells(1).integer("uint8").unwrap(), 255);
-    let message = cells(1).integer("double").unwrap_err().to_string();
+    assert_eq!(cells(1).column::<i64>("int8").unwrap(), -1);
+    assert_eq!(cells(1).column::<i64>("uint8").unwrap(), 255);
+    let message = cells(1).column::<i64>("double").unwrap_err().to_string();
     assert!(message.contains("row 1, column `double`: expected an integer, found `9.5`"), "{message}");
 }
 
@@ -95,7 +95,10 @@ fn texts_lists_structs_and_half_floats() {
             "metadata": {"subject": "Art", "textbook": "t"}})
     );
     assert_eq!((&rows[1]["type"], &rows[2]["type"]), (&Value::Null, &json!("tv")));
-    let message = Cells { file: &path, row: 1, value: &rows[1] }.text("type").unwrap_err().to_string();
+    let message = PublishedRow { file: &path, row: 1, value: &rows[1] }
+        .column::<String>("type")
+        .unwrap_err()
+        .to_string();
     assert!(message.ends_with("parquet: row 1, column `type`: the cell is null"), "{message}");
 }
 
@@ -105,11 +108,11 @@ fn a_column_of_an_unusable_type_is_named_by_its_type_not_called_missing() {
     let path = file(&dir);
     write(&path, vec![("answer", Arc::new(TimestampSecondArray::from(vec![0, 1])))]);
     let rows = read_rows(&path).unwrap();
-    let cells = Cells { file: &path, row: 1, value: &rows[1] };
-    let message = cells.text("answer").unwrap_err().to_string();
+    let cells = PublishedRow { file: &path, row: 1, value: &rows[1] };
+    let message = cells.column::<String>("answer").unwrap_err().to_string();
     assert!(message.contains("row 1, column `answer`: expected a string"), "{message}");
     assert!(message.contains("Timestamp"), "{message}");
-    let message = cells.text("anwser").unwrap_err().to_string();
+    let message = cells.column::<String>("anwser").unwrap_err().to_string();
     assert!(message.contains("column `anwser`: missing; the nearest is `answer`"), "{message}");
     assert!(message.contains(&*path.to_string_lossy()), "{message}");
 }
@@ -230,8 +233,12 @@ fn paths_that_leave_the_data_folder_are_named_by_their_row() {
     let names = ["a/b.mp4", "./c.mp4", "/etc/passwd", "../secret", "a/../../b", "a/..", ""];
     write(&path, vec![("video", Arc::new(StringArray::from(names.to_vec())))]);
     let rows = read_rows(&path).unwrap();
-    let relative =
-        |row: usize| Cells { file: &path, row, value: &rows[row] }.relative_path("video").map(str::to_owned);
+    let relative = |row: usize| -> Result<String, DataError> {
+        let row = PublishedRow { file: &path, row, value: &rows[row] };
+        let path: String = row.column("video")?;
+        row.stays_inside("video", &path)?;
+        Ok(path)
+    };
     assert_eq!((relative(0).unwrap().as_str(), relative(1).unwrap().as_str()), ("a/b.mp4", "./c.mp4"));
     for (row, name) in names.iter().enumerate().take(6).skip(2) {
         let error = relative(row).unwrap_err();

@@ -15,36 +15,18 @@ use paravt_suite::profile::Profile;
 use paravt_suite::redact::urls;
 use paravt_suite::run::RunPlan;
 use paravt_suite::settings::{RequestSettings, ToolDialect};
-use paravt_suite::task::{DataRoot, Task};
-use paravt_task_charades_sta::CharadesSta;
-use paravt_task_longvideobench::LongVideoBench;
-use paravt_task_lvbench::LvBench;
-use paravt_task_mlvu::Mlvu;
-use paravt_task_mmvu::Mmvu;
-use paravt_task_videomme::VideoMme;
+use paravt_suite::task::{Benchmark, DataRoot, Task as _};
 
-/// Every split, in the order of the paper's table.
-pub fn tasks() -> Vec<Box<dyn Task>> {
-    vec![
-        Box::new(VideoMme::without_subtitles()),
-        Box::new(VideoMme::with_subtitles()),
-        Box::new(LongVideoBench::new()),
-        Box::new(LvBench::new()),
-        Box::new(Mlvu::new()),
-        Box::new(Mmvu::new()),
-        Box::new(CharadesSta::new()),
-    ]
-}
-
-/// The splits of that name; `all` is all of them.
-pub fn select_tasks<'a>(all: &'a [Box<dyn Task>], names: &[String]) -> anyhow::Result<Vec<&'a dyn Task>> {
-    let mut selected: Vec<&dyn Task> = Vec::new();
+/// The splits of those names; `all` is all of them.
+pub fn select_tasks(names: &[String]) -> anyhow::Result<Vec<&'static Benchmark>> {
+    let all = paravt_tasks::all();
+    let mut selected = Vec::new();
     for name in names {
         if name == "all" {
-            return Ok(all.iter().map(|task| &**task).collect());
+            return Ok(all.to_vec());
         }
-        match all.iter().find(|task| task.spec().name == *name) {
-            Some(task) => selected.push(&**task),
+        match paravt_tasks::named(name) {
+            Some(task) => selected.push(task),
             None => {
                 let known = all.iter().map(|task| task.spec().name.as_str());
                 let nearest = known

@@ -10,24 +10,10 @@ use std::path::{Path, PathBuf};
 use common::{SPLITS, bench, text, world};
 use paravt_suite::profile::Profile;
 use paravt_suite::sample::{Gold, Sample};
-use paravt_suite::task::{DataRoot, Dataset, Task};
-use paravt_task_charades_sta::CharadesSta;
-use paravt_task_longvideobench::LongVideoBench;
-use paravt_task_lvbench::LvBench;
-use paravt_task_mlvu::Mlvu;
-use paravt_task_mmvu::Mmvu;
-use paravt_task_videomme::VideoMme;
+use paravt_suite::task::{Benchmark, DataRoot, Dataset, Task};
 
-fn tasks() -> Vec<Box<dyn Task>> {
-    vec![
-        Box::new(VideoMme::without_subtitles()),
-        Box::new(VideoMme::with_subtitles()),
-        Box::new(LongVideoBench::new()),
-        Box::new(LvBench::new()),
-        Box::new(Mlvu::new()),
-        Box::new(Mmvu::new()),
-        Box::new(CharadesSta::new()),
-    ]
+fn named(name: &str) -> &'static Benchmark {
+    paravt_tasks::named(name).unwrap()
 }
 
 fn root(hf_home: &Path, data: Option<&Path>) -> DataRoot {
@@ -61,10 +47,10 @@ fn line(sample: &Sample, base: &Path) -> String {
 /// Golden loads: what every split of the world becomes under every profile.
 #[test]
 fn every_split_loads_as_written() {
-    for task in tasks() {
+    for &task in paravt_tasks::all() {
         let mut shown = String::new();
         for profile in Profile::ALL {
-            let dataset = load(&*task, &root(world(), None), profile);
+            let dataset = load(task, &root(world(), None), profile);
             let _ = writeln!(shown, "{profile}");
             for sample in &dataset.samples {
                 assert!(sample.video.is_file(), "{}", sample.video.display());
@@ -78,8 +64,8 @@ fn every_split_loads_as_written() {
 
 #[test]
 fn uids_are_unique_and_letters_are_the_gold_letters() {
-    for task in tasks() {
-        let mut samples = load(&*task, &root(world(), None), Profile::Strict).samples;
+    for &task in paravt_tasks::all() {
+        let mut samples = load(task, &root(world(), None), Profile::Strict).samples;
         for sample in &samples {
             if let Gold::Choice { answer } = &sample.gold {
                 assert!(sample.question.letters.contains(answer.as_str()), "{}", sample.uid);
@@ -117,15 +103,15 @@ fn annotation(task: &dyn Task) -> PathBuf {
 
 #[test]
 fn annotations_are_found_in_every_place_and_under_the_former_owner() {
-    let task = LvBench::new();
+    let task = named("lvbench");
     let published = "data/train-00000-of-00001.parquet";
     let former = "hub/datasets--lmms-lab--LVBench/snapshots/abc/data/train-00000-of-00001.parquet";
     for place in ["train-00000-of-00001.parquet", published, "lvbench/train-00000-of-00001.parquet", former] {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join(place);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::copy(annotation(&task), &path).unwrap();
-        let dataset = load(&task, &root(Path::new("/nowhere"), Some(dir.path())), Profile::Paper);
+        std::fs::copy(annotation(task), &path).unwrap();
+        let dataset = load(task, &root(Path::new("/nowhere"), Some(dir.path())), Profile::Paper);
         assert_eq!(dataset.files, [path]);
         assert_eq!(dataset.revision.as_deref(), (place == former).then_some("abc"), "{place}");
     }
@@ -134,10 +120,10 @@ fn annotations_are_found_in_every_place_and_under_the_former_owner() {
 #[test]
 fn videos_are_taken_from_the_root_that_holds_them() {
     let dir = tempfile::tempdir().unwrap();
-    for task in [Box::new(LvBench::new()) as Box<dyn Task>, Box::new(Mlvu::new())] {
-        std::fs::copy(annotation(&*task), dir.path().join(annotation(&*task).file_name().unwrap())).unwrap();
+    for task in [named("lvbench"), named("mlvu")] {
+        std::fs::copy(annotation(task), dir.path().join(annotation(task).file_name().unwrap())).unwrap();
         // Annotations in --data, videos where lmms-eval left them.
-        let dataset = load(&*task, &root(world(), Some(dir.path())), Profile::Paper);
+        let dataset = load(task, &root(world(), Some(dir.path())), Profile::Paper);
         assert!(dataset.files[0].starts_with(dir.path()));
         assert!(dataset.samples.iter().all(|sample| sample.video.is_file()), "{}", task.spec().name);
     }
@@ -147,7 +133,7 @@ fn videos_are_taken_from_the_root_that_holds_them() {
 fn a_video_folder_given_apart_stands_alone() {
     let mut root = root(world(), None);
     root.videos.insert("mlvu".into(), PathBuf::from("/apart"));
-    let dataset = load(&Mlvu::new(), &root, Profile::Release);
+    let dataset = load(named("mlvu"), &root, Profile::Release);
     assert_eq!(dataset.samples[0].video, Path::new("/apart/nanoML_0.mp4"));
 }
 
@@ -165,7 +151,7 @@ fn check_says_what_is_missing_and_what_would_provide_it() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("mlvu/test-00000-of-00001.parquet");
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-    std::fs::copy(annotation(&Mlvu::new()), &path).unwrap();
+    std::fs::copy(annotation(named("mlvu")), &path).unwrap();
     std::fs::write(dir.path().join("mlvu/video_part_3.zip"), "PK").unwrap();
     let said = check(&["mlvu"], dir.path(), 1).replace(dir.path().to_str().unwrap(), "ROOT");
     let expected = [
@@ -233,7 +219,7 @@ fn check_counts_subtitles_and_answers_in_json() {
     let checks: serde_json::Value = serde_json::from_str(&said).unwrap();
     assert_eq!(checks[0]["subtitles"], serde_json::json!([2, 744]));
     assert_eq!(checks[0]["missing_videos"], serde_json::json!([]));
-    let hash = paravt_suite::data::sha256_file(&annotation(&VideoMme::with_subtitles())).unwrap();
+    let hash = paravt_suite::data::sha256_file(&annotation(named("videomme_wsub"))).unwrap();
     assert_eq!(checks[0]["sha256"], serde_json::json!(hash));
     let findings = checks[0]["findings"].to_string();
     assert!(findings.contains("subtitle.zip of lmms-eval/Video-MME@ead1408f"), "{findings}");

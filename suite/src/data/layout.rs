@@ -3,24 +3,37 @@
 
 use std::path::{Path, PathBuf};
 
+use serde::Deserialize;
+
 use super::DataError;
+use crate::profile::Profile;
 use crate::task::{DataRoot, TaskSpec};
 
 /// Bytes of a file that holds a revision.
 const MAX_REVISION: u64 = 256;
 
 /// Where the files of one benchmark lie below a root.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Layout {
     /// The benchmark's own folder, also the key of a video folder given apart.
-    pub benchmark: &'static str,
+    pub benchmark: String,
     /// Annotation files as named in the repository, in the order of preference.
-    pub annotations: &'static [&'static str],
+    pub annotations: Vec<String>,
     /// Folders of the videos below a root, in the order of preference.
-    pub videos: &'static [&'static str],
+    pub videos: Vec<String>,
+    /// Extensions that are tried where the named video does not exist. Not under `release`, which knows the
+    /// published place only.
+    #[serde(default)]
+    pub other_extensions: Vec<String>,
+    /// First part of the published video paths that a folder of videos may leave out. Not under `release`.
+    #[serde(default)]
+    pub optional_prefix: Option<String>,
     /// Folders of the subtitles below a root.
-    pub subtitles: &'static [&'static str],
-    /// Published subtitle files, for splits that use them.
+    #[serde(default)]
+    pub subtitles: Vec<String>,
+    /// Published subtitle files, for splits that show them.
+    #[serde(default)]
     pub expected_subtitles: Option<usize>,
 }
 
@@ -50,9 +63,9 @@ impl Layout {
     pub fn annotations(&self, root: &DataRoot, spec: &TaskSpec) -> Result<Found, DataError> {
         let mut looked = Vec::new();
         for base in root.candidates() {
-            for name in self.annotations {
+            for name in &self.annotations {
                 let file = Path::new(name).file_name().expect("annotation files are named by their task");
-                let own = base.join(self.benchmark);
+                let own = base.join(&self.benchmark);
                 // A bare file name says little (three benchmarks share one): only in a folder
                 // that was named for its files.
                 let bare = root.data.as_deref().filter(|data| *data == base).map(|data| data.join(file));
@@ -112,12 +125,25 @@ impl Layout {
             let depth = self.annotations.iter().find(|name| found.path.ends_with(name))?.split('/').count();
             found.path.ancestors().nth(depth).map(Path::to_owned)
         });
-        let videos = match root.videos.get(self.benchmark) {
+        let videos = match root.videos.get(&self.benchmark) {
             Some(folder) => vec![folder.clone()],
-            None => existing(root, self.videos, snapshot),
+            None => existing(root, &self.videos, snapshot),
         };
-        let subtitles = existing(root, self.subtitles, None).into_iter().next();
+        let subtitles = existing(root, &self.subtitles, None).into_iter().next();
         videos.into_iter().map(|videos| Folders { videos, subtitles: subtitles.clone() }).collect()
+    }
+
+    /// The file of a published video path below a folder: the published place, else an allowed other place
+    /// that has it, else the published one.
+    pub fn video(&self, folder: &Path, published: &Path, profile: Profile) -> PathBuf {
+        let first = folder.join(published);
+        if profile == Profile::Release || first.is_file() {
+            return first;
+        }
+        let others = self.other_extensions.iter().map(|extension| first.with_extension(extension));
+        let short = self.optional_prefix.iter().filter_map(|prefix| published.strip_prefix(prefix).ok());
+        let mut others = others.chain(short.map(|rest| folder.join(rest)));
+        others.find(|path| path.is_file()).unwrap_or(first)
     }
 
     /// Published archives that lie below a root (or beside the annotations in their snapshot) as
@@ -126,7 +152,7 @@ impl Layout {
         let beside = annotations.into_iter().flat_map(|found| found.path.ancestors().skip(1).take(2));
         let bases: Vec<PathBuf> = root
             .candidates()
-            .flat_map(|base| [base.join(self.benchmark), base.to_owned()])
+            .flat_map(|base| [base.join(&self.benchmark), base.to_owned()])
             .chain(beside.map(Path::to_owned))
             .collect();
         let lies = |name: &String| bases.iter().map(|base| base.join(name)).find(|path| path.is_file());
@@ -134,7 +160,7 @@ impl Layout {
     }
 }
 
-fn existing(root: &DataRoot, names: &[&str], otherwise: Option<PathBuf>) -> Vec<PathBuf> {
+fn existing(root: &DataRoot, names: &[String], otherwise: Option<PathBuf>) -> Vec<PathBuf> {
     let all: Vec<PathBuf> =
         root.candidates().flat_map(|base| names.iter().map(move |name| base.join(name))).collect();
     let mut found: Vec<PathBuf> = all.iter().filter(|folder| folder.is_dir()).cloned().collect();

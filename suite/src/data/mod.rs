@@ -1,14 +1,15 @@
 //! Reading published files: parquet by column name, JSON; errors that name file, column and row.
 
-mod cells;
 mod layout;
+mod row;
 mod table;
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-pub use cells::{Cells, NO_LETTER, letters};
 pub use layout::{Folders, Found, Layout};
+pub(crate) use row::excerpt;
+pub use row::{Id, PublishedRow, nullable};
 pub use table::{JsonRow, UNREADABLE, read_rows};
 
 /// SHA-256 of a file, lower-case hexadecimal.

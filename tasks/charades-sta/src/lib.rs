@@ -1,10 +1,14 @@
 #![forbid(unsafe_code)]
 //! Charades-STA, test split: temporal grounding.
 
-use paravt_suite::data::{Cells, DataError, Folders, Layout};
+use paravt_suite::data::DataError;
 use paravt_suite::profile::Profile;
-use paravt_suite::sample::{Gold, Question, Sample, Tags};
-use paravt_suite::task::{HubSource, Metric, Task, TaskSpec};
+use paravt_suite::sample::{Gold, Question, Sample};
+use paravt_suite::task::{Benchmark, IntoSample, RowContext, read};
+use serde::Deserialize;
+
+/// `charades`.
+pub static CHARADES_STA: Benchmark = Benchmark::new(include_str!("../benchmark.toml"), read::<Row>);
 
 /// Interval of the first three published rows, which the reference prompt gives away as its
 /// worked example (§2.4 row 17).
@@ -15,99 +19,42 @@ const HALF_STEP: f64 = 1.0 / 64.0;
 /// Flag of a row whose interval does not end after it starts.
 const REVERSED: &str = "reversed_gold";
 
-/// Charades-STA.
-pub struct CharadesSta {
-    spec: TaskSpec,
-    layout: Layout,
+/// The published columns.
+#[derive(Deserialize)]
+struct Row {
+    video: String,
+    caption: String,
+    /// Start and end in seconds, published as half floats.
+    timestamp: Vec<f64>,
 }
 
-impl CharadesSta {
-    /// The test split.
-    pub fn new() -> Self {
-        let spec = TaskSpec {
-            name: "charades".into(),
-            title: "Charades-STA (test)".into(),
-            hub: HubSource {
-                repos: vec!["lmms-eval/charades_sta".into(), "lmms-lab/charades_sta".into()],
-                config: None,
-                split: "test".into(),
-                revision: None,
-                annotations: "data/test-00000-of-00001.parquet".into(),
-                media: (1..=4).map(|part| format!("Charades_v1_480_part_{part}.zip")).collect(),
-                license: "card says MIT; the Charades videos are non-commercial".into(),
-                gated: false,
-            },
-            expected_rows: 3720,
-            paper_rows: 3720,
-            expected_videos: 1334,
-            metric: Metric::Grounding { thresholds: vec![0.3, 0.5, 0.7] },
-            breakdowns: Vec::new(),
-        };
-        let layout = Layout {
-            benchmark: "charades_sta",
-            annotations: &["data/test-00000-of-00001.parquet"],
-            videos: &["charades_sta/Charades_v1_480", "Charades_v1_480"],
-            subtitles: &[],
-            expected_subtitles: None,
-        };
-        Self { spec, layout }
-    }
-}
-
-impl Default for CharadesSta {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl Task for CharadesSta {
-    fn spec(&self) -> &TaskSpec {
-        &self.spec
-    }
-
-    fn layout(&self) -> &Layout {
-        &self.layout
-    }
-
-    fn sample(
-        &self,
-        cells: &Cells<'_>,
-        folders: &Folders,
-        profile: Profile,
-    ) -> Result<Option<Sample>, DataError> {
-        let times = cells.numbers("timestamp")?;
+impl IntoSample for Row {
+    fn into_sample(self, cx: &RowContext<'_>) -> Result<Option<Sample>, DataError> {
+        let times = &self.timestamp;
         let [start, end] = times[..] else {
-            return Err(cells.error("timestamp", format!("expected start and end, found {times:?}")));
+            return Err(cx.error("timestamp", format!("expected start and end, found {times:?}")));
         };
         if !(start.is_finite() && end.is_finite()) {
-            return Err(cells.error("timestamp", format!("expected two finite times, found {times:?}")));
+            return Err(cx.error("timestamp", format!("expected two finite times, found {times:?}")));
         }
         let mut flags = Vec::new();
         // The reference scores such a row 0 whatever is answered: nothing lies between its times.
         if start >= end {
-            if profile == Profile::Strict {
+            if cx.profile == Profile::Strict {
                 let message = format!("expected a start before the end, found {start} and {end}");
-                return Err(cells.error("timestamp", message));
+                return Err(cx.error("timestamp", message));
             }
             flags.push(REVERSED.to_owned());
         }
         if (start - PROMPT_EXAMPLE.0).abs() < HALF_STEP && (end - PROMPT_EXAMPLE.1).abs() < HALF_STEP {
             flags.push("prompt_example".to_owned());
         }
-        Ok(Some(Sample {
-            task: self.spec.name.clone(),
-            // Captions repeat and float text differs by printer: the row is the stable key (rows 7, 16).
-            uid: cells.row.to_string(),
-            id: cells.row.to_string(),
-            row: cells.row,
-            video: folders.videos.join(cells.relative_path("video")?),
-            question: Question { stem: cells.text("caption")?.to_owned(), ..Question::default() },
-            gold: Gold::Interval { start, end },
-            tags: Tags::new(),
-            evidence: Some((start, end)),
-            flags,
-            defect: None,
-        }))
+        let video = cx.path("video", &self.video)?;
+        let question = Question { stem: self.caption, ..Question::default() };
+        // Captions repeat and float text differs by printer: the row is the stable key (rows 7, 16).
+        let uid = cx.published.row.to_string();
+        let sample = cx.sample(uid, video, question, Gold::Interval { start, end });
+        Ok(Some(Sample { evidence: Some((start, end)), flags, ..sample }))
     }
 }
 
@@ -122,9 +69,7 @@ mod tests {
 
     fn sample_under(profile: Profile, timestamp: serde_json::Value) -> Result<Sample, DataError> {
         let row = json!({"video": "3MSZA.mp4", "caption": "person turn a light on.", "timestamp": timestamp});
-        let cells = Cells { file: "rows".as_ref(), row: 1, value: row.as_object().unwrap() };
-        let folders = Folders { videos: "v".into(), subtitles: None };
-        CharadesSta::new().sample(&cells, &folders, profile).map(Option::unwrap)
+        CHARADES_STA.sample("rows".as_ref(), 1, row.as_object().unwrap(), profile).map(Option::unwrap)
     }
 
     #[test]

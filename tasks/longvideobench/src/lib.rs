@@ -1,69 +1,39 @@
 #![forbid(unsafe_code)]
 //! LongVideoBench, validation split.
 
-use paravt_suite::data::{Cells, DataError, Folders, Layout, NO_LETTER, letters};
+use paravt_suite::data::{DataError, Id, nullable};
 use paravt_suite::profile::Profile;
-use paravt_suite::sample::{Gold, Question, Sample, Tags};
-use paravt_suite::task::{Breakdown, HubSource, Metric, Task, TaskSpec};
+use paravt_suite::sample::{Gold, Question, Sample};
+use paravt_suite::task::{Benchmark, IntoSample, NO_LETTER, RowContext, letters, read};
+use serde::Deserialize;
 
-/// Option columns of the published parquet.
-const OPTIONS: [&str; 5] = ["option0", "option1", "option2", "option3", "option4"];
+/// `longvideobench`.
+pub static LONG_VIDEO_BENCH: Benchmark = Benchmark::new(include_str!("../benchmark.toml"), read::<Row>);
+
 /// What fills an option column that the question does not use.
 const FILLER: &str = "N/A";
 
-/// LongVideoBench.
-pub struct LongVideoBench {
-    spec: TaskSpec,
-    layout: Layout,
-}
-
-impl LongVideoBench {
-    /// The validation split.
-    pub fn new() -> Self {
-        let parts =
-            ('a'..='z').map(|letter| format!("a{letter}")).chain(('a'..='e').map(|l| format!("b{l}")));
-        let spec = TaskSpec {
-            name: "longvideobench".into(),
-            title: "LongVideoBench (val)".into(),
-            hub: HubSource {
-                repos: vec!["longvideobench/LongVideoBench".into()],
-                config: None,
-                split: "validation".into(),
-                revision: Some("60d1c89c1919a198b73be39c2babb213b29d6a5c".into()),
-                annotations: "validation-00000-of-00001.parquet".into(),
-                media: parts
-                    .map(|part| format!("videos.tar.part.{part}"))
-                    .chain(["subtitles.tar".into()])
-                    .collect(),
-                license: "CC-BY-NC-SA-4.0".into(),
-                gated: true,
-            },
-            expected_rows: 1337,
-            paper_rows: 1337,
-            expected_videos: 753,
-            metric: Metric::Accuracy { macro_over: None },
-            breakdowns: [
-                ("duration_group", "Duration group (s)", &["15", "60", "600", "3600"][..]),
-                ("question_category", "Question category", &[]),
-                ("level", "Level", &[]),
-                ("topic_category", "Topic", &[]),
-            ]
-            .map(|(tag, title, order)| Breakdown {
-                tag: tag.into(),
-                title: title.into(),
-                order: order.iter().map(|&label| label.into()).collect(),
-            })
-            .into(),
-        };
-        let layout = Layout {
-            benchmark: "longvideobench",
-            annotations: &["validation-00000-of-00001.parquet", "data/validation-00000-of-00001.parquet"],
-            videos: &["datasets/longvideobench/videos", "longvideobench/videos", "videos"],
-            subtitles: &["datasets/longvideobench/subtitles", "longvideobench/subtitles", "subtitles"],
-            expected_subtitles: None,
-        };
-        Self { spec, layout }
-    }
+/// The published columns.
+#[derive(Deserialize)]
+struct Row {
+    id: Id,
+    video_path: String,
+    question: String,
+    #[serde(deserialize_with = "nullable")]
+    option0: Option<String>,
+    #[serde(deserialize_with = "nullable")]
+    option1: Option<String>,
+    #[serde(deserialize_with = "nullable")]
+    option2: Option<String>,
+    #[serde(deserialize_with = "nullable")]
+    option3: Option<String>,
+    #[serde(deserialize_with = "nullable")]
+    option4: Option<String>,
+    correct_choice: i64,
+    duration_group: Id,
+    question_category: Id,
+    level: Id,
+    topic_category: Id,
 }
 
 /// Upstream's gold for an index without an option: `?` for a negative one, else the letter that many
@@ -73,74 +43,40 @@ fn unmatched_letter(correct: i64) -> char {
     code.and_then(char::from_u32).unwrap_or('?')
 }
 
-impl Default for LongVideoBench {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl Task for LongVideoBench {
-    fn spec(&self) -> &TaskSpec {
-        &self.spec
-    }
-
-    fn layout(&self) -> &Layout {
-        &self.layout
-    }
-
-    fn sample(
-        &self,
-        cells: &Cells<'_>,
-        folders: &Folders,
-        profile: Profile,
-    ) -> Result<Option<Sample>, DataError> {
+impl IntoSample for Row {
+    fn into_sample(self, cx: &RowContext<'_>) -> Result<Option<Sample>, DataError> {
         // Unused columns hold a filler; the letters count only what is left, as upstream does.
-        let mut options = Vec::new();
-        for column in OPTIONS {
-            options.extend(
-                cells.nullable_text(column)?.filter(|option| !option.is_empty() && *option != FILLER),
-            );
-        }
-        let options: Vec<String> = options.into_iter().map(str::to_owned).collect();
-        if options.is_empty() && profile == Profile::Strict {
-            return Err(cells.error(OPTIONS[0], "the row has no options".into()));
-        }
+        let options = [self.option0, self.option1, self.option2, self.option3, self.option4];
+        let used = |option: &String| !option.is_empty() && option != FILLER;
+        let options: Vec<String> = options.into_iter().flatten().filter(used).collect();
         let letters = letters(options.len());
-        let correct = cells.integer("correct_choice")?;
+        cx.need_options("option0", &letters)?;
+        let correct = self.correct_choice;
         let mut flags = Vec::new();
         let answer = match usize::try_from(correct).ok().and_then(|index| letters.chars().nth(index)) {
             Some(letter) => letter,
-            None if profile == Profile::Strict => {
+            None if cx.profile == Profile::Strict => {
                 let message = format!("expected an index into {} options, found {correct}", options.len());
-                return Err(cells.error("correct_choice", message));
+                return Err(cx.error("correct_choice", message));
             }
             None => {
                 flags.push(NO_LETTER.to_owned());
                 unmatched_letter(correct)
             }
         };
-        let mut tags = Tags::new();
-        for tag in ["duration_group", "question_category", "level", "topic_category"] {
-            tags.insert(tag.into(), vec![cells.id(tag)?]);
-        }
-        let id = cells.id("id")?;
+        let tags = [
+            ("duration_group", self.duration_group),
+            ("question_category", self.question_category),
+            ("level", self.level),
+            ("topic_category", self.topic_category),
+        ];
+        let video = cx.path("video_path", &self.video_path)?;
+        let question = Question { stem: self.question, options, letters, subtitles: None };
+        let gold = Gold::Choice { answer: answer.to_string() };
         Ok(Some(Sample {
-            task: self.spec.name.clone(),
-            uid: id.clone(),
-            id,
-            row: cells.row,
-            video: folders.videos.join(cells.relative_path("video_path")?),
-            question: Question {
-                stem: cells.text("question")?.to_owned(),
-                options,
-                letters,
-                subtitles: None,
-            },
-            gold: Gold::Choice { answer: answer.to_string() },
-            tags,
-            evidence: None,
+            tags: tags.map(|(tag, label)| (tag.to_owned(), vec![label.0])).into(),
             flags,
-            defect: None,
+            ..cx.sample(self.id.0, video, question, gold)
         }))
     }
 }
@@ -159,9 +95,7 @@ mod tests {
             "option1": "N/A", "option2": "key", "option3": "", "option4": "N/A", "correct_choice": 1,
             "duration_group": 15, "question_category": "S2A", "level": "L1", "topic_category": "T"});
         change(&mut row);
-        let folders = Folders { videos: "v".into(), subtitles: None };
-        let cells = Cells { file: "rows".as_ref(), row: 3, value: row.as_object().unwrap() };
-        LongVideoBench::new().sample(&cells, &folders, profile).map(Option::unwrap)
+        LONG_VIDEO_BENCH.sample("rows".as_ref(), 3, row.as_object().unwrap(), profile).map(Option::unwrap)
     }
 
     #[test]
@@ -196,8 +130,8 @@ mod tests {
         let message = text(|row| row["correct_choice"] = json!(2));
         assert!(message.contains("row 3") && message.contains("correct_choice"), "{message}");
         let message = text(|row| {
-            for column in OPTIONS {
-                row[column] = json!("N/A");
+            for column in 0..5 {
+                row[format!("option{column}")] = json!("N/A");
             }
         });
         assert!(message.contains("no options"), "{message}");

@@ -1,10 +1,14 @@
 #![forbid(unsafe_code)]
 //! MLVU dev, multiple choice.
 
-use paravt_suite::data::{Cells, DataError, Folders, Layout, letters};
+use paravt_suite::data::{DataError, Id};
 use paravt_suite::profile::Profile;
 use paravt_suite::sample::{Gold, Question, Sample, Tags};
-use paravt_suite::task::{Breakdown, HubSource, Metric, Task, TaskSpec};
+use paravt_suite::task::{Benchmark, IntoSample, RowContext, letters, read};
+use serde::Deserialize;
+
+/// `mlvu`.
+pub static MLVU: Benchmark = Benchmark::new(include_str!("../benchmark.toml"), read::<Row>);
 
 /// What only this benchmark does differently by profile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,49 +27,16 @@ impl Quirks {
     }
 }
 
-/// MLVU.
-pub struct Mlvu {
-    spec: TaskSpec,
-    layout: Layout,
-}
-
-impl Mlvu {
-    /// The dev questions; the hub calls the split `test`.
-    pub fn new() -> Self {
-        let spec = TaskSpec {
-            name: "mlvu".into(),
-            title: "MLVU (dev)".into(),
-            hub: HubSource {
-                repos: vec!["sy1998/MLVU_dev".into()],
-                config: None,
-                split: "test".into(),
-                revision: Some("96207eb9aa7101e2a495dd147684a7e618c79e12".into()),
-                annotations: "mlvu/test-00000-of-00001.parquet".into(),
-                media: (1..=8).map(|part| format!("video_part_{part}.zip")).collect(),
-                license: "CC-BY-NC-SA-4.0".into(),
-                gated: false,
-            },
-            expected_rows: 2174,
-            paper_rows: 2174,
-            expected_videos: 1122,
-            metric: Metric::Accuracy { macro_over: Some("task_type".into()) },
-            breakdowns: vec![Breakdown { tag: "task_type".into(), title: "Task".into(), order: Vec::new() }],
-        };
-        let layout = Layout {
-            benchmark: "mlvu",
-            annotations: &["mlvu/test-00000-of-00001.parquet"],
-            videos: &["MLVU/video", "mlvu", "video", "."],
-            subtitles: &[],
-            expected_subtitles: None,
-        };
-        Self { spec, layout }
-    }
-}
-
-impl Default for Mlvu {
-    fn default() -> Self {
-        Self::new()
-    }
+/// The published columns.
+#[derive(Deserialize)]
+struct Row {
+    question_id: Id,
+    video_name: String,
+    /// With its options at the end.
+    question: String,
+    candidates: Vec<String>,
+    answer: String,
+    task_type: String,
 }
 
 /// The question without the option block at its end.
@@ -74,47 +45,27 @@ fn without_options(question: &str) -> &str {
     question[..end].trim_end()
 }
 
-impl Task for Mlvu {
-    fn spec(&self) -> &TaskSpec {
-        &self.spec
-    }
-
-    fn layout(&self) -> &Layout {
-        &self.layout
-    }
-
-    fn sample(
-        &self,
-        cells: &Cells<'_>,
-        folders: &Folders,
-        profile: Profile,
-    ) -> Result<Option<Sample>, DataError> {
-        let quirks = Quirks::of(profile);
-        let question = cells.text("question")?;
-        let options = cells.options("candidates", profile)?;
+impl IntoSample for Row {
+    fn into_sample(self, cx: &RowContext<'_>) -> Result<Option<Sample>, DataError> {
+        let quirks = Quirks::of(cx.profile);
+        let options = self.candidates;
         let letters = letters(options.len());
+        cx.need_options("candidates", &letters)?;
         let mut flags = Vec::new();
         let answer = if quirks.gold_by_text {
-            let text = cells.text("answer")?.trim();
-            let found = options.iter().position(|option| option.trim() == text);
+            let found = options.iter().position(|option| option.trim() == self.answer.trim());
             found.and_then(|index| letters.chars().nth(index)).unwrap_or('?').to_string()
         } else {
-            cells.letter("answer", &letters, profile, &mut flags)?
+            cx.letter("answer", &self.answer, &letters, &mut flags)?
         };
-        let task_type = cells.text("task_type")?.to_owned();
-        let stem = if quirks.options_twice { question } else { without_options(question) };
+        let stem = if quirks.options_twice { &self.question } else { without_options(&self.question) };
+        let question = Question { stem: stem.to_owned(), options, letters, subtitles: None };
+        let video = cx.path("video_name", &self.video_name)?;
         Ok(Some(Sample {
-            task: self.spec.name.clone(),
-            uid: cells.id("question_id")?,
-            id: format!("{task_type}-{}", cells.row),
-            row: cells.row,
-            video: folders.videos.join(cells.relative_path("video_name")?),
-            question: Question { stem: stem.to_owned(), options, letters, subtitles: None },
-            gold: Gold::Choice { answer },
-            tags: Tags::from([("task_type".to_owned(), vec![task_type])]),
-            evidence: None,
+            id: format!("{}-{}", self.task_type, cx.published.row),
+            tags: Tags::from([("task_type".to_owned(), vec![self.task_type])]),
             flags,
-            defect: None,
+            ..cx.sample(self.question_id.0, video, question, Gold::Choice { answer })
         }))
     }
 }
@@ -122,15 +73,13 @@ impl Task for Mlvu {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use paravt_suite::data::NO_LETTER;
+    use paravt_suite::task::NO_LETTER;
     use serde_json::json;
 
     fn sample(profile: Profile, answer: &str) -> Result<Sample, DataError> {
         let row = json!({"video_name": "n.mp4", "duration": 480.5, "question": "Q?\n(A) kite\n(B) drone\n",
             "candidates": ["kite", "drone"], "answer": answer, "task_type": "needle", "question_id": "Q7"});
-        let cells = Cells { file: "rows".as_ref(), row: 5, value: row.as_object().unwrap() };
-        let folders = Folders { videos: "v".into(), subtitles: None };
-        Mlvu::new().sample(&cells, &folders, profile).map(Option::unwrap)
+        MLVU.sample("rows".as_ref(), 5, row.as_object().unwrap(), profile).map(Option::unwrap)
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::time::Instant;
 use clap::Subcommand;
 use paravt_media::Depth;
 use paravt_nano::{WorldOptions, make_world};
-use paravt_suite::task::{DataCheck, Metric, TaskSpec};
+use paravt_suite::task::{DataCheck, Metric, Task as _, TaskSpec};
 
 use crate::exit::Exit;
 use crate::registry::{self, DataArgs};
@@ -84,12 +84,11 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
 }
 
 fn check(args: &Check) -> anyhow::Result<Exit> {
-    let all = registry::tasks();
     let names = if args.tasks.is_empty() { vec!["all".to_owned()] } else { args.tasks.clone() };
     let root = args.data.root()?;
     let depth = if args.deep { Depth::Frames } else { Depth::Header };
     let checks: Vec<DataCheck> =
-        registry::select_tasks(&all, &names)?.into_iter().map(|task| task.check(&root, depth)).collect();
+        registry::select_tasks(&names)?.into_iter().map(|task| task.check(&root, depth)).collect();
     if args.json {
         println!("{}", serde_json::to_string_pretty(&checks)?);
     } else {
@@ -104,7 +103,7 @@ pub fn tasks(_args: &TasksArgs) -> anyhow::Result<Exit> {
         "{:<15} {:<27} {:>5} {:>6}  {:<13} {:<32} license",
         "name", "benchmark", "rows", "videos", "metric", "repository"
     );
-    for task in registry::tasks() {
+    for task in paravt_tasks::all() {
         let spec: &TaskSpec = task.spec();
         let metric = match &spec.metric {
             Metric::Grounding { .. } => "mIoU, R@IoU",

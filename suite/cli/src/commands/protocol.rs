@@ -9,7 +9,7 @@ use clap::Subcommand;
 use paravt_suite::profile::Profile;
 use paravt_suite::protocol::{PromptMode, Protocol, cache, native, render};
 use paravt_suite::sample::{Gold, Question, Sample, Tags};
-use paravt_suite::task::{Metric, TaskSpec};
+use paravt_suite::task::{Metric, Task as _, TaskSpec};
 use paravt_upstream::paravt::import;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -169,8 +169,7 @@ fn describe(protocol: &Protocol) {
 }
 
 fn show(args: &Show) -> anyhow::Result<()> {
-    let all = registry::tasks();
-    let task = registry::select_tasks(&all, std::slice::from_ref(&args.task))?[0];
+    let task = registry::select_tasks(std::slice::from_ref(&args.task))?[0];
     let protocol = choose(args.protocol, Some(args.mode))?;
     let sample = match args.row {
         Some(row) => {

@@ -9,10 +9,10 @@ use paravt_reports::study::Study;
 use paravt_reports::{Format, Json, Markdown, Report, Run, Terminal, export, find_runs, page};
 use paravt_suite::profile::Profile;
 use paravt_suite::sample::Sample;
-use paravt_suite::task::DataRoot;
+use paravt_suite::task::{DataRoot, Task as _};
 
 use crate::exit::Exit;
-use crate::registry::{self, DataArgs};
+use crate::registry::DataArgs;
 
 /// Flags of `report`.
 #[derive(clap::Args)]
@@ -91,7 +91,7 @@ pub fn write(
 /// none, which the caller counts.
 fn videos(runs: &[Run], root: &DataRoot) -> Videos {
     let mut videos = Videos::new();
-    for task in registry::tasks() {
+    for task in paravt_tasks::all() {
         let name = &task.spec().name;
         let profiles: BTreeSet<Profile> = runs
             .iter()

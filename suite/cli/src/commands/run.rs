@@ -11,6 +11,7 @@ use paravt_suite::record::SampleErrorClass;
 use paravt_suite::run::{Channel, CropMode, RunPlan};
 use paravt_suite::runner::Ended;
 use paravt_suite::settings::ToolDialect;
+use paravt_suite::task::Task as _;
 
 use crate::commands::protocol::{ProtocolChoice, choose};
 use crate::exit::{Exit, OrPreflight as _};
@@ -203,8 +204,7 @@ impl PlanArgs {
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<Exit> {
-    let all = registry::tasks();
-    let wanted = registry::select_tasks(&all, &args.tasks)?;
+    let wanted = registry::select_tasks(&args.tasks)?;
     let (plan, protocol) = args.protocol.plan(args.backend.request())?;
     let launches: Vec<Launch<'_>> = wanted
         .into_iter()

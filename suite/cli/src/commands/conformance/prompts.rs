@@ -3,12 +3,11 @@
 use std::path::Path;
 
 use anyhow::Context as _;
-use paravt_suite::data::{Cells, Folders};
+use paravt_suite::data::Folders;
 use paravt_suite::profile::Profile;
 use paravt_suite::protocol::{PromptMode, Protocol, render};
 use paravt_suite::record::hex;
 use paravt_suite::sample::{Gold, QuestionKind, Sample};
-use paravt_suite::task::Task;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
@@ -28,7 +27,6 @@ pub fn cases(content: &Value) -> anyhow::Result<Vec<Case>> {
         std::fs::write(subtitles.path().join(file), text).context("cannot write subtitles")?;
     }
     let folders = Folders { videos: "videos".into(), subtitles: Some(subtitles.path().to_owned()) };
-    let tasks = registry::tasks();
     let mut cases = Vec::new();
     for (mode, expected) in content["system"].as_object().into_iter().flatten() {
         let got = mode.parse::<PromptMode>().ok().and_then(|mode| render::system_text(&protocol, mode).ok());
@@ -40,7 +38,7 @@ pub fn cases(content: &Value) -> anyhow::Result<Vec<Case>> {
         });
     }
     for entry in content["user"].as_array().context("`user`: expected a list")? {
-        cases.push(user_case(entry, content, &tasks, &folders, &protocol)?);
+        cases.push(user_case(entry, content, &folders, &protocol)?);
     }
     for (kind, expected) in content["force"].as_object().into_iter().flatten() {
         let kind_of = if kind == "charades" { QuestionKind::Grounding } else { QuestionKind::Choice };
@@ -54,22 +52,17 @@ pub fn cases(content: &Value) -> anyhow::Result<Vec<Case>> {
     Ok(cases)
 }
 
-fn user_case(
-    entry: &Value,
-    content: &Value,
-    tasks: &[Box<dyn Task>],
-    folders: &Folders,
-    protocol: &Protocol,
-) -> anyhow::Result<Case> {
+fn user_case(entry: &Value, content: &Value, folders: &Folders, protocol: &Protocol) -> anyhow::Result<Case> {
     let text = |name: &str| entry[name].as_str().with_context(|| format!("a user entry has no `{name}`"));
     let (dataset, mode) = (text("dataset")?, text("mode")?);
     let row = entry["row"].as_u64().context("a user entry has no `row`")? as usize;
     let value =
         content["rows"][dataset][row].as_object().context("a user entry names a row that is not there")?;
-    let task = registry::select_tasks(tasks, &[dataset.to_owned()])?[0];
-    let cells = Cells { file: Path::new("rows"), row, value };
+    let task = registry::select_tasks(&[dataset.to_owned()])?[0];
+    let file = Path::new("rows");
     let sample =
-        task.sample(&cells, folders, Profile::Release)?.context("the row does not count under `release`")?;
+        task.sample(file, row, value, Profile::Release)?.context("the row does not count under `release`")?;
+    let sample = task.find_files(sample, file, folders, Profile::Release)?;
     let mode: PromptMode = mode.parse().map_err(anyhow::Error::msg)?;
     let name = sample.video_name();
     let rendered = render::user_text(protocol, &sample, mode, &Profile::Release.switches(), &name, None)?;

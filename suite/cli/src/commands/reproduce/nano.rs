@@ -12,7 +12,7 @@ use paravt_reproduce::nano::{self, Comparison, NanoRecipe, NanoRun, Step, Told, 
 use paravt_reproduce::stage::State;
 use paravt_suite::frames::{CachedFrames, FrameSource};
 use paravt_suite::runner::Ended;
-use paravt_suite::task::{DataRoot, Task};
+use paravt_suite::task::{DataRoot, Task as _};
 use paravt_train::log::FILE as TRAINING;
 use paravt_train::{Compute, durable};
 
@@ -44,7 +44,7 @@ pub fn run(args: &Args, recipe: &NanoRecipe, out: &Path) -> anyhow::Result<Exit>
         return Ok(Exit::Ok);
     }
     // A split that does not exist is known before an hour of training.
-    registry::select_tasks(&registry::tasks(), &recipe.evaluate.splits)?;
+    registry::select_tasks(&recipe.evaluate.splits)?;
     let _lock = args.lock(out)?;
     if let Some(stage) = args.backend.from() {
         forget_from(&steps, &stage.to_string_lossy())?;
@@ -208,8 +208,7 @@ fn evaluate(
     frames: &Arc<CachedFrames>,
     compute: &Compute,
 ) -> anyhow::Result<Exit> {
-    let tasks = registry::tasks();
-    let wanted: Vec<&dyn Task> = registry::select_tasks(&tasks, &recipe.evaluate.splits)?;
+    let wanted = registry::select_tasks(&recipe.evaluate.splits)?;
     let protocol = Arc::new(paravt_nano::protocol());
     let root = data_root(world);
     let select = Select { limit: None, ids: None, shard: None };

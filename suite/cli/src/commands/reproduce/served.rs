@@ -23,7 +23,6 @@ pub fn run(args: &Args, recipe: &Recipe, out: &Path) -> anyhow::Result<Exit> {
         }
         return Ok(Exit::Ok);
     }
-    let all = registry::tasks();
     let mut launches = Vec::new();
     for step in steps {
         let Step::Evaluate { task, plan } = step else { continue };
@@ -33,7 +32,7 @@ pub fn run(args: &Args, recipe: &Recipe, out: &Path) -> anyhow::Result<Exit> {
         let protocol = choose(args.protocol, Some(plan.mode))?;
         launches.push(Launch {
             dir: out.join(&task),
-            task: registry::select_tasks(&all, std::slice::from_ref(&task))?[0],
+            task: registry::select_tasks(std::slice::from_ref(&task))?[0],
             plan: *plan,
             protocol: Arc::clone(&protocol),
             label: None,

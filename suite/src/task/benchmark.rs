@@ -1,0 +1,309 @@
+//! `Benchmark`: a published split as a description and the mapping of its rows.
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use serde::de::DeserializeOwned;
+
+use super::description::Description;
+use super::{DataCheck, DataRoot, Dataset, Task, TaskSpec, check, rows};
+use crate::data::{self, DataError, Folders, JsonRow, Layout, PublishedRow, excerpt};
+use crate::files::read_limited;
+use crate::media::Depth;
+use crate::profile::Profile;
+use crate::sample::{Gold, Question, Sample, Tags};
+use crate::videos::VideoStore;
+
+/// Rows whose videos are looked for to tell which folder holds the videos.
+const PROBED_ROWS: usize = 16;
+/// Bytes that a subtitle file may have; the published ones are below one million.
+const MAX_SUBTITLES: u64 = 16 << 20;
+/// Flag of a sample whose published gold is none of its letters.
+pub const NO_LETTER: &str = "gold_is_no_letter";
+/// Flag of a sample without subtitles in a split that shows them.
+const NO_SUBTITLES: &str = "no_subtitles";
+
+/// Makes the sample of one row; `None` for a row that does not count under the profile.
+pub type ReadRow = fn(&RowContext<'_>) -> Result<Option<Sample>, DataError>;
+/// The text that is shown of the content of an SRT file; empty for none.
+pub type SubtitleText = fn(content: &str, profile: Profile) -> String;
+
+/// A struct of published columns that becomes a sample.
+pub trait IntoSample: DeserializeOwned {
+    /// The sample; `None` where the row does not count under the profile. Reads no file: paths are checked
+    /// and relative, videos and subtitles are found by the loader.
+    ///
+    /// # Errors
+    /// No sample can be made of the row: the error names the column.
+    fn into_sample(self, cx: &RowContext<'_>) -> Result<Option<Sample>, DataError>;
+}
+
+/// [`ReadRow`] of a struct of columns.
+///
+/// # Errors
+/// As [`PublishedRow::read`] and [`IntoSample::into_sample`].
+pub fn read<R: IntoSample>(cx: &RowContext<'_>) -> Result<Option<Sample>, DataError> {
+    cx.published.read::<R>()?.into_sample(cx)
+}
+
+/// One row and what it is read under.
+#[derive(Debug, Clone, Copy)]
+pub struct RowContext<'a> {
+    /// Name of the split.
+    pub task: &'a str,
+    /// Profile.
+    pub profile: Profile,
+    /// The row.
+    pub published: PublishedRow<'a>,
+}
+
+impl RowContext<'_> {
+    /// A sample of this row with nothing else in it. `video` is relative to the folder of the videos.
+    pub fn sample(&self, uid: String, video: PathBuf, question: Question, gold: Gold) -> Sample {
+        Sample {
+            task: self.task.to_owned(),
+            id: uid.clone(),
+            uid,
+            row: self.published.row,
+            video,
+            question,
+            gold,
+            tags: Tags::new(),
+            evidence: None,
+            flags: Vec::new(),
+            defect: None,
+        }
+    }
+
+    /// An error about one cell of the row.
+    pub fn error(&self, column: &str, message: impl Into<String>) -> DataError {
+        self.published.error(column, message)
+    }
+
+    /// A published path, relative to a data folder.
+    ///
+    /// # Errors
+    /// As [`PublishedRow::stays_inside`].
+    pub fn path(&self, column: &str, path: &str) -> Result<PathBuf, DataError> {
+        self.published.stays_inside(column, path)?;
+        Ok(PathBuf::from(path))
+    }
+
+    /// Under `strict`, refuses a choice question without options; the reference asks it.
+    ///
+    /// # Errors
+    /// The profile is `strict` and `options` is empty.
+    pub fn need_options(&self, column: &str, options: &str) -> Result<(), DataError> {
+        if options.is_empty() && self.profile == Profile::Strict {
+            return Err(self.error(column, "the row has no options"));
+        }
+        Ok(())
+    }
+
+    /// Gold answer of a choice question, with [`NO_LETTER`] added to `flags` where no answer can
+    /// equal it. `release` compares it as written, blanks included, as the released driver does; the
+    /// others take the blanks off.
+    ///
+    /// # Errors
+    /// Under `strict`, it is none of the row's letters.
+    pub fn letter(
+        &self,
+        column: &str,
+        published: &str,
+        letters: &str,
+        flags: &mut Vec<String>,
+    ) -> Result<String, DataError> {
+        let answer = if self.profile == Profile::Release { published } else { published.trim() };
+        if answer.chars().count() == 1 && letters.contains(answer) {
+            return Ok(answer.to_owned());
+        }
+        if self.profile == Profile::Strict {
+            let letters = if letters.is_empty() { "none" } else { letters };
+            let message = format!("the answer `{}` is not one of the letters: {letters}", excerpt(published));
+            return Err(self.error(column, message));
+        }
+        flags.push(NO_LETTER.to_owned());
+        Ok(answer.to_owned())
+    }
+}
+
+/// The first `count` letters.
+pub fn letters(count: usize) -> String {
+    ('A'..='Z').take(count).collect()
+}
+
+/// A published split: its description and the mapping of its rows.
+///
+/// ```
+/// use paravt_suite::data::{DataError, Id};
+/// use paravt_suite::sample::{Gold, Question, Sample};
+/// use paravt_suite::task::{Benchmark, IntoSample, RowContext, Task as _, letters, read};
+///
+/// static CLIPS: Benchmark = Benchmark::new(
+///     r#"
+///     name = "clips"
+///     title = "Clips (test)"
+///     expected_rows = 200
+///     expected_videos = 40
+///     metric = { kind = "accuracy" }
+///     hub = { repos = ["owner/clips"], split = "test", annotations = "test.json", media = [], license = "MIT" }
+///     layout = { benchmark = "clips", annotations = ["test.json"], videos = ["clips"] }
+///     "#,
+///     read::<Row>,
+/// );
+///
+/// #[derive(serde::Deserialize)]
+/// struct Row {
+///     id: Id,
+///     video: String,
+///     question: String,
+///     options: Vec<String>,
+///     answer: String,
+/// }
+///
+/// impl IntoSample for Row {
+///     fn into_sample(self, cx: &RowContext<'_>) -> Result<Option<Sample>, DataError> {
+///         let letters = letters(self.options.len());
+///         let mut flags = Vec::new();
+///         let answer = cx.letter("answer", &self.answer, &letters, &mut flags)?;
+///         let question = Question { stem: self.question, options: self.options, letters, subtitles: None };
+///         let video = cx.path("video", &self.video)?;
+///         Ok(Some(Sample { flags, ..cx.sample(self.id.0, video, question, Gold::Choice { answer }) }))
+///     }
+/// }
+///
+/// assert_eq!(CLIPS.spec().expected_rows, 200);
+/// ```
+#[derive(Debug)]
+pub struct Benchmark {
+    toml: &'static str,
+    changes: &'static str,
+    read: ReadRow,
+    subtitles: Option<SubtitleText>,
+    description: OnceLock<Description>,
+}
+
+impl Benchmark {
+    /// The benchmark of a `benchmark.toml` that is compiled in; it is parsed when it is first used.
+    pub const fn new(toml: &'static str, read: ReadRow) -> Self {
+        Self { toml, changes: "", read, subtitles: None, description: OnceLock::new() }
+    }
+
+    /// Another split of the same files: `changes` is TOML whose values replace those of the description.
+    pub const fn with_changes(mut self, changes: &'static str) -> Self {
+        self.changes = changes;
+        self
+    }
+
+    /// Shows the subtitles of the video, `STEM.srt` in the layout's folder of subtitles.
+    pub const fn with_subtitles(mut self, text: SubtitleText) -> Self {
+        self.subtitles = Some(text);
+        self
+    }
+
+    fn description(&self) -> &Description {
+        let parse = || Description::parse(self.toml, self.changes);
+        self.description.get_or_init(|| {
+            parse().unwrap_or_else(|error| panic!("{error}: a benchmark that is compiled in parses"))
+        })
+    }
+
+    /// Where the files lie below a data root.
+    pub fn layout(&self) -> &Layout {
+        &self.description().layout
+    }
+
+    /// The sample of one row, as published: the video's path is relative, and no file is read.
+    ///
+    /// # Errors
+    /// No sample can be made of the row: the error names file, row and column.
+    pub fn sample(
+        &self,
+        file: &Path,
+        row: usize,
+        value: &JsonRow,
+        profile: Profile,
+    ) -> Result<Option<Sample>, DataError> {
+        let published = PublishedRow { file, row, value };
+        (self.read)(&RowContext { task: &self.spec().name, profile, published })
+    }
+
+    /// Finds the files of a sample: its video, and its subtitles where the split shows them.
+    ///
+    /// # Errors
+    /// The file of the subtitles is there and is not a regular, readable file of at most 16 MiB.
+    pub fn find_files(
+        &self,
+        mut sample: Sample,
+        file: &Path,
+        folders: &Folders,
+        profile: Profile,
+    ) -> Result<Sample, DataError> {
+        if let Some(shown) = self.subtitles {
+            let content = folders.subtitles.as_ref().map(|folder| subtitles(folder, &sample.video));
+            let content = content.transpose().map_err(|(name, error)| DataError::Row {
+                path: file.to_owned(),
+                row: sample.row,
+                column: "subtitles".to_owned(),
+                message: format!("{name}: {error}"),
+            })?;
+            let text = content.flatten().map(|content| shown(&content, profile));
+            sample.question.subtitles = text.filter(|text| !text.is_empty());
+            if sample.question.subtitles.is_none() {
+                sample.flags.push(NO_SUBTITLES.to_owned());
+            }
+        }
+        sample.video = self.layout().video(&folders.videos, &sample.video, profile);
+        Ok(sample)
+    }
+}
+
+/// Content of the subtitles of a video; `None` when there are none. Bytes that are not UTF-8 are dropped, as
+/// by upstream, which reads with errors ignored.
+fn subtitles(folder: &Path, video: &Path) -> Result<Option<String>, (String, std::io::Error)> {
+    let name = video.with_extension("srt");
+    match read_limited(&folder.join(&name), MAX_SUBTITLES) {
+        Ok(bytes) => Ok(Some(bytes.utf8_chunks().map(|chunk| chunk.valid()).collect())),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err((name.display().to_string(), error)),
+    }
+}
+
+impl Task for Benchmark {
+    fn spec(&self) -> &TaskSpec {
+        &self.description().spec
+    }
+
+    fn load(&self, root: &DataRoot, profile: Profile) -> Result<Dataset, DataError> {
+        let found = self.layout().annotations(root, self.spec())?;
+        let rows = data::read_rows(&found.path)?;
+        let numbered = rows.iter().enumerate();
+        let read: Vec<_> =
+            numbered.map(|(row, value)| self.sample(&found.path, row, value, profile)).collect();
+        // Of several folders, the one that holds a video of the first rows.
+        let candidates = self.layout().folders(root, Some(&found));
+        let holds_a_video = |folders: &&Folders| {
+            let first = read.iter().take(PROBED_ROWS).filter_map(|read| read.as_ref().ok()?.as_ref());
+            first.into_iter().any(|row| self.layout().video(&folders.videos, &row.video, profile).is_file())
+        };
+        let chosen = if candidates.len() > 1 { candidates.iter().find(holds_a_video) } else { None };
+        let folders = chosen.unwrap_or(&candidates[0]);
+        let complete = |read: Result<Option<Sample>, DataError>| {
+            read?.map(|sample| self.find_files(sample, &found.path, folders, profile)).transpose()
+        };
+        let mut samples = rows::keep_usable(self.spec(), read.into_iter().map(complete))?;
+        rows::make_uids_unique(&mut samples, profile);
+        Ok(Dataset { samples, files: vec![found.path], revision: found.revision })
+    }
+
+    fn videos(&self, root: &DataRoot) -> VideoStore {
+        let found = self.layout().annotations(root, self.spec()).ok();
+        let folders = self.layout().folders(root, found.as_ref());
+        VideoStore::new(&self.layout().benchmark, folders.into_iter().map(|folders| folders.videos).collect())
+    }
+
+    fn check(&self, root: &DataRoot, depth: Depth) -> DataCheck {
+        check::check(self.spec(), self.layout(), self.load(root, Profile::Release), root, depth)
+    }
+}

@@ -1,0 +1,124 @@
+//! `benchmark.toml`: everything about a split that is a constant.
+
+use serde::Deserialize;
+
+use super::{Breakdown, HubSource, Metric, TaskSpec};
+use crate::data::Layout;
+
+/// A description that cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DescriptionError {
+    /// Not TOML, or a value of the wrong type.
+    #[error("benchmark description: {0}")]
+    Parse(String),
+    /// A field that no description has.
+    #[error("benchmark description: unknown field `{0}`")]
+    UnknownField(String),
+}
+
+/// The constants of a split and where its files lie.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Description {
+    /// The constants, as the manifest of a run stores them.
+    pub spec: TaskSpec,
+    /// Where the files lie below a data root.
+    pub layout: Layout,
+}
+
+/// The file as it is written.
+#[derive(Deserialize)]
+struct Written {
+    name: String,
+    title: String,
+    expected_rows: usize,
+    paper_rows: Option<usize>,
+    expected_videos: usize,
+    metric: Metric,
+    hub: HubSource,
+    layout: Layout,
+    #[serde(default)]
+    breakdowns: Vec<Breakdown>,
+}
+
+impl Description {
+    /// Parses a `benchmark.toml`; `changes`, TOML too, replaces values of it: a second split of the same files.
+    ///
+    /// # Errors
+    /// Not TOML, a missing or unknown field, or a value of the wrong type.
+    pub fn parse(text: &str, changes: &str) -> Result<Self, DescriptionError> {
+        let table = |text: &str| {
+            text.parse::<toml::Table>().map_err(|error| DescriptionError::Parse(error.to_string()))
+        };
+        let mut merged = table(text)?;
+        merge(&mut merged, table(changes)?);
+        let mut unknown = None;
+        let written: Written = serde_ignored::deserialize(toml::Value::Table(merged), |path| {
+            unknown.get_or_insert(path.to_string());
+        })
+        .map_err(|error| DescriptionError::Parse(error.to_string()))?;
+        if let Some(field) = unknown {
+            return Err(DescriptionError::UnknownField(field));
+        }
+        Ok(Self {
+            spec: TaskSpec {
+                name: written.name,
+                title: written.title,
+                hub: written.hub,
+                expected_rows: written.expected_rows,
+                paper_rows: written.paper_rows.unwrap_or(written.expected_rows),
+                expected_videos: written.expected_videos,
+                metric: written.metric,
+                breakdowns: written.breakdowns,
+            },
+            layout: written.layout,
+        })
+    }
+}
+
+/// Tables are merged field by field; every other value is replaced.
+fn merge(base: &mut toml::Table, changes: toml::Table) {
+    for (name, change) in changes {
+        match (base.get_mut(&name), change) {
+            (Some(toml::Value::Table(base)), toml::Value::Table(change)) => merge(base, change),
+            (_, change) => drop(base.insert(name, change)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TOML: &str = r#"
+        name = "made_up"
+        title = "Made up"
+        expected_rows = 3
+        expected_videos = 2
+        metric = { kind = "accuracy" }
+        breakdowns = [{ tag = "length", title = "Length" }]
+        hub = { repos = ["owner/name"], split = "test", annotations = "a.json", media = [], license = "none" }
+        layout = { benchmark = "made_up", annotations = ["a.json"], videos = ["videos"] }
+    "#;
+
+    #[test]
+    fn changes_replace_values_inside_of_tables() {
+        let base = Description::parse(TOML, "").unwrap();
+        assert_eq!((base.spec.paper_rows, base.spec.hub.gated), (3, false));
+        let changed = Description::parse(TOML, "name = \"other\"\nhub.media = [\"s.zip\"]").unwrap();
+        assert_eq!(
+            (changed.spec.name.as_str(), &*changed.spec.hub.media),
+            ("other", &["s.zip".to_owned()][..])
+        );
+        assert_eq!(changed.spec.hub.repos, base.spec.hub.repos);
+    }
+
+    #[test]
+    fn missing_unknown_and_mistyped_fields_are_named() {
+        let error = |changes| Description::parse(TOML, changes).unwrap_err().to_string();
+        assert_eq!(error("videos = 3"), "benchmark description: unknown field `videos`");
+        assert_eq!(error("hub.licence = \"MIT\""), "benchmark description: unknown field `hub.licence`");
+        assert!(error("expected_rows = \"3\"").contains("expected_rows"));
+        let missing = Description::parse("name = \"x\"", "").unwrap_err().to_string();
+        assert!(missing.contains("missing field `title`"), "{missing}");
+    }
+}

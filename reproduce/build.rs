@@ -1,43 +1,28 @@
 //! Hashes the sources that make a stage's result, so that a stage names the code that made it.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest as _, Sha256};
 
-/// Folders of the workspace whose sources make each kind of result.
-const WORLD: [&str; 4] = ["suite", "suite/media", "reproduce", "reproduce/nano"];
-const TRAINING: [&str; 7] = [
-    "suite",
-    "suite/media",
-    "reproduce",
-    "reproduce/nano",
-    "reproduce/train",
-    "backends/candle",
-    "backends/qwen-vl",
-];
-const EVALUATION: [&str; 12] = [
-    "suite",
-    "suite/media",
-    "reproduce",
-    "reproduce/nano",
-    "backends/candle",
-    "backends/qwen-vl",
-    "tasks/videomme",
-    "tasks/longvideobench",
-    "tasks/lvbench",
-    "tasks/mlvu",
-    "tasks/mmvu",
-    "tasks/charades-sta",
-];
-
 fn main() -> std::io::Result<()> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    // From the environment, not `env!`: a build folder may be shared by several checkouts.
+    let root = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default()).join("..");
     println!("cargo::rerun-if-changed=build.rs");
-    for (name, folders) in [("WORLD", &WORLD[..]), ("TRAINING", &TRAINING), ("EVALUATION", &EVALUATION)] {
+    let mut tasks: Vec<PathBuf> = std::fs::read_dir(root.join("tasks"))?
+        .map(|entry| entry.map(|entry| Path::new("tasks").join(entry.file_name())))
+        .collect::<std::io::Result<_>>()?;
+    tasks.sort();
+    let nano = PathBuf::from("reproduce/nano");
+    let world = vec![nano.clone()];
+    let training = vec![nano.clone(), PathBuf::from("reproduce/train")];
+    let evaluation = [vec![nano, PathBuf::from("backends/candle")], tasks].concat();
+    for (name, crates) in [("WORLD", world), ("TRAINING", training), ("EVALUATION", evaluation)] {
         let mut hash = Sha256::new();
         // Dependencies compute too.
         add(&root, &root.join("Cargo.lock"), &mut hash)?;
-        for folder in folders {
+        walk(&root, &root.join("reproduce/src"), &mut hash)?;
+        for folder in with_dependencies(&root, crates)? {
             let folder = root.join(folder);
             add(&root, &folder.join("Cargo.toml"), &mut hash)?;
             walk(&root, &folder.join("src"), &mut hash)?;
@@ -46,6 +31,36 @@ fn main() -> std::io::Result<()> {
         println!("cargo::rustc-env=PARAVT_CODE_{name}={hash}");
     }
     Ok(())
+}
+
+/// These crates of the workspace and those that they are built from, as folders below `root`.
+fn with_dependencies(root: &Path, crates: Vec<PathBuf>) -> std::io::Result<BTreeSet<PathBuf>> {
+    let members = section(&root.join("Cargo.toml"), "[workspace.dependencies]")?;
+    let mut found = BTreeSet::new();
+    let mut open = crates;
+    while let Some(folder) = open.pop() {
+        for (name, _) in section(&root.join(&folder).join("Cargo.toml"), "[dependencies]")? {
+            let member = members.iter().find(|(member, _)| *member == name);
+            let path = member.and_then(|(_, value)| value.split("path = \"").nth(1)?.split('"').next());
+            open.extend(path.map(PathBuf::from).filter(|path| !found.contains(path)));
+        }
+        found.insert(folder);
+    }
+    Ok(found)
+}
+
+/// Crates of a section of a manifest and what stands behind their names. By lines: a TOML parser here would be
+/// compiled for the host before anything else.
+fn section(manifest: &Path, header: &str) -> std::io::Result<Vec<(String, String)>> {
+    println!("cargo::rerun-if-changed={}", manifest.display());
+    let text = std::fs::read_to_string(manifest)?;
+    let lines = text.lines().skip_while(|line| line.trim() != header).skip(1);
+    let lines = lines.take_while(|line| !line.starts_with('['));
+    let entry = |line: &str| {
+        let end = line.find(['.', ' ', '='])?;
+        Some((line[..end].to_owned(), line[end..].to_owned()))
+    };
+    Ok(lines.filter(|line| !line.starts_with('#')).filter_map(entry).collect())
 }
 
 fn walk(root: &Path, folder: &Path, hash: &mut Sha256) -> std::io::Result<()> {

@@ -60,8 +60,6 @@ name = "with-tool"
 model = "rl"
 mode = "native"
 "#;
-const STAGES: [&str; 6] = ["base", "world", "data", "sft", "rl", "with-tool"];
-
 fn command(folder: &Path, out: &str) -> Command {
     let mut command = bench();
     command.current_dir(folder).args(["reproduce", "recipe.toml", "--out", out]);
@@ -83,31 +81,66 @@ fn is_done(out: &Path, name: &str) -> bool {
     stage(out, name).is_some_and(|folder| folder.join("stage.json").is_file())
 }
 
-/// SHA-256 of every file of the trained models, and the records of the runs.
-fn results(out: &Path) -> (BTreeMap<String, String>, Vec<String>, Vec<serde_json::Value>) {
-    let mut files = BTreeMap::new();
-    let mut steps = Vec::new();
-    for name in ["sft", "rl"] {
-        let folder = stage(out, name).unwrap();
+/// What a reproduction ends with.
+#[derive(Default)]
+struct Results {
+    /// SHA-256 of every file of the trained models, by stage and file name.
+    models: BTreeMap<String, String>,
+    /// Lines of the training logs without their times.
+    steps: Vec<String>,
+    /// Records of every split of every evaluation without their times.
+    records: Vec<serde_json::Value>,
+}
+
+impl Results {
+    fn read(out: &Path, stages: &[(String, f64)]) -> Self {
+        let mut results = Self::default();
+        for (name, _) in stages {
+            let folder = stage(out, name).unwrap();
+            if folder.join("final").is_dir() {
+                results.read_training(name, &folder);
+            }
+            for run in folders(&folder).filter(|run| run.join("journal.jsonl").is_file()) {
+                let records = stable_records(&run);
+                assert!(!records.is_empty(), "{}", run.display());
+                results.records.extend(records.iter().map(|record| serde_json::to_value(record).unwrap()));
+            }
+        }
+        assert!(!results.models.is_empty() && !results.steps.is_empty() && !results.records.is_empty());
+        results
+    }
+
+    fn read_training(&mut self, name: &str, folder: &Path) {
         for entry in std::fs::read_dir(folder.join("final")).unwrap() {
             let path = entry.unwrap().path();
             let hash = format!("{:x}", Sha256::digest(std::fs::read(&path).unwrap()));
-            files.insert(format!("{name}/{}", path.file_name().unwrap().to_string_lossy()), hash);
+            self.models.insert(format!("{name}/{}", path.file_name().unwrap().to_string_lossy()), hash);
         }
-        assert!(files.contains_key(&format!("{name}/config.json")), "{files:?}");
-        let log = std::fs::read_to_string(folder.join("training.jsonl")).unwrap();
-        for line in log.lines() {
+        assert!(self.models.contains_key(&format!("{name}/config.json")), "{:?}", self.models);
+        for line in std::fs::read_to_string(folder.join("training.jsonl")).unwrap().lines() {
             let mut fields: serde_json::Value = serde_json::from_str(line).unwrap();
             fields.as_object_mut().unwrap().retain(|field, _| !field.contains("second"));
-            steps.push(format!("{name} {fields}"));
+            self.steps.push(format!("{name} {fields}"));
         }
     }
-    let mut records = Vec::new();
-    for split in ["lvbench", "charades"] {
-        let run = stage(out, "with-tool").unwrap().join(split);
-        records.extend(stable_records(&run).iter().map(|record| serde_json::to_value(record).unwrap()));
-    }
-    (files, steps, records)
+}
+
+/// The folders in a folder, sorted.
+fn folders(folder: &Path) -> impl Iterator<Item = PathBuf> {
+    let mut found: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    found.retain(|path| path.is_dir());
+    found.sort();
+    found.into_iter()
+}
+
+/// Stages in their order and how long each took, in seconds, from lines as "sft   …, seed 0 in 12 s".
+fn stages_of(told: &str) -> Vec<(String, f64)> {
+    let stage = |line: &str| {
+        let (line, seconds) = line.strip_suffix(" s")?.rsplit_once(" in ")?;
+        let name = line.split_whitespace().next()?.to_owned();
+        Some((name, seconds.parse::<f64>().ok()?.max(0.5)))
+    };
+    told.lines().filter_map(stage).collect()
 }
 
 /// Runs the command, and kills it after a share of the time that a stage takes, counted from its beginning.
@@ -141,37 +174,46 @@ fn a_kill_at_any_moment_of_any_stage_changes_no_result() {
 
     let whole = command(folder.path(), "whole").output().unwrap();
     assert!(whole.status.success(), "{}", text(&whole));
-    let told = text(&whole);
-    // "sft   …, seed 0 in 12 s": how long a stage takes, where a kill is to hit it.
-    let seconds = |name: &str| -> f64 {
-        let line = told.lines().find(|line| line.starts_with(&format!("{name} ")) && line.ends_with(" s"));
-        line.unwrap().rsplit(' ').nth(1).unwrap().parse::<f64>().unwrap().max(0.5)
-    };
+    let stages = stages_of(&text(&whole));
+    assert!(stages.len() >= 6, "{stages:?}\n{}", text(&whole));
 
     let out = folder.path().join("killed");
     let mut hits = BTreeMap::new();
-    for name in STAGES {
+    // A stage goes on from its last checkpoint after each kill: many kills have the whole stage before them with
+    // short ways between them.
+    let reach = (5.0 / f64::from(kills)).min(1.0);
+    for (name, seconds) in &stages {
         for number in 0..kills {
             // Steps of the golden section: moments everywhere in the stage, none of them twice.
             let share = (0.13 + f64::from(number) * 0.618_034).fract();
-            let after = Duration::from_secs_f64(share * seconds(name));
+            let after = Duration::from_secs_f64(share * reach * seconds);
             let hit = kill(folder.path(), name, is_done(&out, name), after);
-            *hits.entry(name).or_insert(0) += u32::from(hit);
+            *hits.entry(name.as_str()).or_insert(0) += u32::from(hit);
         }
+        eprintln!(
+            "{name}: {} of {kills} kills hit the stage ({seconds:.0} s undisturbed)",
+            hits[name.as_str()]
+        );
     }
-    eprintln!("kills that hit their stage, of {kills}: {hits:?}");
     assert!(hits["sft"] + hits["rl"] > 0, "no kill hit a training");
     let output = command(folder.path(), "killed").output().unwrap();
     assert!(output.status.success(), "{}", text(&output));
-    let (expected, found) = (results(&folder.path().join("whole")), results(&out));
-    assert_eq!(found.0, expected.0, "files of the trained models");
-    assert_eq!(found.1, expected.1, "steps of the training logs");
-    assert_eq!(found.2, expected.2, "records");
+    let expected = Results::read(&folder.path().join("whole"), &stages);
+    let found = Results::read(&out, &stages);
+    assert_eq!(found.models, expected.models, "files of the trained models");
+    assert_eq!(found.steps, expected.steps, "steps of the training logs");
+    assert_eq!(found.records, expected.records, "records");
+    eprintln!(
+        "equal to an undisturbed run: {} files of trained models, {} steps of training logs, {} records",
+        expected.models.len(),
+        expected.steps.len(),
+        expected.records.len()
+    );
     // Nothing half-made is left behind, and nothing is done again.
     for entry in std::fs::read_dir(out.join("stages")).unwrap() {
         let path = entry.unwrap().path();
         assert!(path.join("stage.json").is_file(), "{}", path.display());
     }
     let again = command(folder.path(), "killed").output().unwrap();
-    assert_eq!(text(&again).matches("(done before)").count(), STAGES.len(), "{}", text(&again));
+    assert_eq!(text(&again).matches("(done before)").count(), stages.len(), "{}", text(&again));
 }

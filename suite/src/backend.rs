@@ -246,7 +246,7 @@ pub enum ErrorClass {
 }
 
 /// A failed model call. Never an answer.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, thiserror::Error, Serialize, Deserialize)]
 #[error("{message} ({class:?}, {tries} tries)")]
 pub struct BackendError {
     /// What kind of failure.
@@ -255,4 +255,14 @@ pub struct BackendError {
     pub message: String,
     /// How often it was tried.
     pub tries: u32,
+    /// What came, where a reply came that is not an answer; a record has it in the fields of its call.
+    #[serde(skip)]
+    pub reply: Option<Box<Completion>>,
+}
+
+impl BackendError {
+    /// A failure without a reply.
+    pub fn new(class: ErrorClass, message: impl Into<String>, tries: u32) -> Self {
+        Self { class, message: message.into(), tries, reply: None }
+    }
 }

@@ -192,7 +192,7 @@ pub fn manifest() -> Manifest {
 /// Answers by step; a step that the script does not have is a failed call.
 #[derive(Default)]
 pub struct Scripted {
-    answers: BTreeMap<String, Completion>,
+    answers: BTreeMap<String, Result<Completion, BackendError>>,
     /// What was asked, in the order in which it came.
     pub asked: Mutex<Vec<Request>>,
 }
@@ -214,7 +214,13 @@ impl Scripted {
 
     /// One more answer, whole.
     pub fn completing(mut self, step: &str, completion: Completion) -> Self {
-        self.answers.insert(step.to_owned(), completion);
+        self.answers.insert(step.to_owned(), Ok(completion));
+        self
+    }
+
+    /// One call that fails.
+    pub fn failing(mut self, step: &str, error: BackendError) -> Self {
+        self.answers.insert(step.to_owned(), Err(error));
         self
     }
 
@@ -231,11 +237,8 @@ impl Backend for Scripted {
 
     fn complete<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<Completion, BackendError>> {
         self.asked.lock().unwrap().push(request.clone());
-        let answer = self.answers.get(&request.id.step).cloned().ok_or_else(|| BackendError {
-            class: ErrorClass::Server,
-            message: "answer B".into(),
-            tries: 3,
-        });
+        let answer = self.answers.get(&request.id.step).cloned();
+        let answer = answer.unwrap_or_else(|| Err(BackendError::new(ErrorClass::Server, "answer B", 3)));
         async move { answer }.boxed()
     }
 }

@@ -139,7 +139,8 @@ pub struct ModelCall {
     /// JSON may differ from what the model wrote.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub rebuilt: bool,
-    /// The failure, when the call failed; then `text` is empty.
+    /// The failure, when the call failed; then `text` is empty. Thoughts and counts of a reply that is not an
+    /// answer are kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<BackendError>,
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use paravt_suite::backend::ErrorClass;
+use paravt_suite::backend::{Completion, ErrorClass};
 use reqwest::header::{HeaderMap, LOCATION, RETRY_AFTER};
 use reqwest::{Response, StatusCode, Url};
 
@@ -17,11 +17,13 @@ pub struct Failure {
     pub class: ErrorClass,
     pub message: String,
     pub retry_after: Option<Duration>,
+    /// What came, where a whole reply came that is not an answer.
+    pub reply: Option<Box<Completion>>,
 }
 
 impl Failure {
     pub fn new(class: ErrorClass, message: impl Into<String>) -> Self {
-        Self { class, message: message.into(), retry_after: None }
+        Self { class, message: message.into(), retry_after: None, reply: None }
     }
 
     /// No answer, or a broken one.
@@ -99,7 +101,7 @@ pub async fn successful_body(
     let body = read(&mut response, REFUSAL_BYTES).await.map(|(body, _)| body).unwrap_or_default();
     let class = class_of(status, &String::from_utf8_lossy(&body));
     let message = format!("{status}: {}", secrets.excerpt(&body));
-    Err(Failure { class, message, retry_after })
+    Err(Failure { class, message, retry_after, reply: None })
 }
 
 /// The start of a body, and whether that is all of it.

@@ -95,7 +95,7 @@ impl OpenAi {
     /// # Errors
     /// A base URL or a header that cannot be used, no server that answers, servers of different models.
     pub async fn connect(config: Config) -> Result<Self, BackendError> {
-        let setup = |message: String| BackendError { class: ErrorClass::BadRequest, message, tries: 0 };
+        let setup = |message: String| BackendError::new(ErrorClass::BadRequest, message, 0);
         // Only one provider is compiled in; a second call finds it installed.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let client = reqwest::Client::builder()
@@ -310,14 +310,14 @@ impl OpenAi {
     /// The failure with its server, without any key that a server may echo.
     fn error(&self, endpoint: &Endpoint, failure: Failure, tries: u32) -> BackendError {
         let message = self.secrets.redact(&format!("{}: {}", endpoint.name, failure.message));
-        BackendError { class: failure.class, message, tries }
+        BackendError { reply: failure.reply, ..BackendError::new(failure.class, message, tries) }
     }
 }
 
 /// Servers that may not share a run.
 fn differing(message: String) -> BackendError {
     let message = format!("{message}: servers of one run must serve one model; name it with --model");
-    BackendError { class: ErrorClass::BadRequest, message, tries: 0 }
+    BackendError::new(ErrorClass::BadRequest, message, 0)
 }
 
 /// The key and the headers that the settings name, none of them printable.

@@ -118,10 +118,8 @@ pub fn completion(body: &[u8], secrets: &Secrets) -> Result<Completion, Failure>
     let reasoning = message.reasoning_content.or(message.reasoning).filter(|text| !text.is_empty());
     // Beside thoughts, white space is what a server leaves of a reply without an answer.
     let no_text = text.is_empty() || (reasoning.is_some() && text.trim().is_empty());
-    if no_text && tool_calls.is_empty() {
-        let words = empty(choice.finish_reason.as_deref(), reasoning.as_deref(), message.refusal.as_deref());
-        return Err(Failure::new(ErrorClass::EmptyReply, secrets.redact(&words)));
-    }
+    let emptiness = (no_text && tool_calls.is_empty())
+        .then(|| empty(choice.finish_reason.as_deref(), reasoning.as_deref(), message.refusal.as_deref()));
     let usage = reply.usage.as_ref();
     let mut completion = Completion {
         text,
@@ -145,7 +143,13 @@ pub fn completion(body: &[u8], secrets: &Secrets) -> Result<Completion, Failure>
         ..Completion::default()
     };
     scrub(&mut completion, secrets);
-    Ok(completion)
+    match emptiness {
+        None => Ok(completion),
+        Some(message) => {
+            let failure = Failure::new(ErrorClass::EmptyReply, secrets.redact(&message));
+            Err(Failure { reply: Some(Box::new(completion)), ..failure })
+        }
+    }
 }
 
 /// `"error": null`, `false`, `{}` and `""` are no errors.

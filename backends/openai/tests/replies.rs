@@ -129,6 +129,8 @@ async fn thoughts_that_reach_the_limit_are_an_error_that_names_the_flags() {
     let server = replaying(VLLM_CUT).await;
     let error = reply(config(&[&server])).await.unwrap_err();
     assert_eq!((error.class, error.tries), (ErrorClass::EmptyReply, 1));
+    let reply = error.reply.as_ref().unwrap();
+    assert_eq!(reply.reasoning.as_deref(), Some("The door"), "the thoughts are kept for the record");
     assert!(
         error.message.contains("--max-tokens") && error.message.contains("--reasoning-parser"),
         "{error}"

@@ -41,7 +41,7 @@ impl Replay {
 
     fn answer(&self, request: &Request) -> Result<Completion, BackendError> {
         let not_recorded =
-            |message: String| BackendError { class: ErrorClass::NotRecorded, message, tries: 1 };
+            |message: String| BackendError::new(ErrorClass::NotRecorded, message, 1);
         let (sample, step) = (&request.id.sample, &request.id.step);
         let call = self
             .calls
@@ -53,18 +53,19 @@ impl Replay {
                  texts, frames and plan must be those of the recorded run"
             )));
         }
+        let completion = Completion {
+            text: call.text.clone(),
+            finish_reason: call.finish_reason.clone(),
+            usage: call.usage,
+            tool_calls: call.tool_calls.clone(),
+            reasoning: call.reasoning.clone(),
+            rebuilt: call.rebuilt,
+            latency: Duration::ZERO,
+            ..Completion::default()
+        };
         match &call.error {
-            Some(error) => Err(error.clone()),
-            None => Ok(Completion {
-                text: call.text.clone(),
-                finish_reason: call.finish_reason.clone(),
-                usage: call.usage,
-                tool_calls: call.tool_calls.clone(),
-                reasoning: call.reasoning.clone(),
-                rebuilt: call.rebuilt,
-                latency: Duration::ZERO,
-                ..Completion::default()
-            }),
+            Some(error) => Err(BackendError { reply: Some(Box::new(completion)), ..error.clone() }),
+            None => Ok(completion),
         }
     }
 }

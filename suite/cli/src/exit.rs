@@ -183,7 +183,7 @@ mod tests {
     }
 
     fn backend(class: ErrorClass) -> BackendError {
-        BackendError { class, message: "m".into(), tries: 1 }
+        BackendError::new(class, "m", 1)
     }
 
     #[test]

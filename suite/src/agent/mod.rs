@@ -179,10 +179,14 @@ impl Session<'_> {
     /// Writes a call into the transcript; what varies from run to run goes to `measured`.
     fn note_call(&mut self, step: &str, conversation: String, answer: &Answer) {
         let mut call = ModelCall { step: step.to_owned(), conversation, ..ModelCall::default() };
-        call.error = answer.error().cloned();
-        if let Some(completion) = answer.completion() {
-            self.measured.call_seconds.push(completion.latency.as_secs_f64());
-            self.measured.call_retries.push(completion.retries);
+        call.error = answer.error().map(|error| BackendError { reply: None, ..error.clone() });
+        let completion = answer.completion();
+        let seconds = completion.map_or(0.0, |completion| completion.latency.as_secs_f64());
+        let tries_before = answer.error().map(|error| error.tries.saturating_sub(1));
+        let retries = tries_before.or(completion.map(|completion| completion.retries)).unwrap_or_default();
+        self.measured.call_seconds.push(seconds);
+        self.measured.call_retries.push(retries);
+        if let Some(completion) = completion {
             self.transcript.truncated |= completion.finish_reason == Some(FinishReason::Length);
             if call.error.is_none() {
                 call.text.clone_from(&completion.text);
@@ -192,10 +196,6 @@ impl Session<'_> {
             call.tool_calls.clone_from(&completion.tool_calls);
             call.reasoning.clone_from(&completion.reasoning);
             call.rebuilt = completion.rebuilt;
-        } else {
-            self.measured.call_seconds.push(0.0);
-            let tries = answer.error().map_or(0, |error| error.tries);
-            self.measured.call_retries.push(tries.saturating_sub(1));
         }
         self.transcript.calls.push(call);
     }
@@ -207,7 +207,7 @@ enum Answer {
     Usable(Completion),
     /// A completion that the plan cannot use, kept for the record.
     Refused(Completion, BackendError),
-    /// No completion.
+    /// No completion; the error may hold a reply that is not an answer.
     Failed(BackendError),
 }
 
@@ -215,7 +215,7 @@ impl Answer {
     fn completion(&self) -> Option<&Completion> {
         match self {
             Answer::Usable(completion) | Answer::Refused(completion, _) => Some(completion),
-            Answer::Failed(_) => None,
+            Answer::Failed(error) => error.reply.as_deref(),
         }
     }
 

@@ -40,7 +40,7 @@ pub fn read(
     }
     let problem = problem.map(|message| {
         let tries = completion.retries + 1;
-        BackendError { class: ErrorClass::ParsedAway, message, tries }
+        BackendError::new(ErrorClass::ParsedAway, message, tries)
     });
     (completion, problem)
 }

@@ -44,7 +44,7 @@ mod tests {
 
     fn unreadable(class: ErrorClass) -> Record {
         let mut record = failed(record("u", 0.0), SampleErrorClass::Api);
-        let error = BackendError { class, message: String::new(), tries: 1 };
+        let error = BackendError::new(class, "", 1);
         record.transcript.calls = vec![ModelCall { error: Some(error), ..ModelCall::default() }];
         record
     }

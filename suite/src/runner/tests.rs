@@ -35,7 +35,7 @@ impl Backend for Failing {
     fn complete<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<Completion, BackendError>> {
         async move {
             if request.id.sample.starts_with("bad") {
-                return Err(BackendError { class: self.class, message: "made up".into(), tries: 1 });
+                return Err(BackendError::new(self.class, "made up", 1));
             }
             self.in_flight.fetch_add(1, Ordering::SeqCst);
             let _call = InFlight(Arc::clone(&self.in_flight));

@@ -272,7 +272,7 @@ impl From<Error> for BackendError {
             Error::ContextLength { .. } => ErrorClass::ContextLength,
             _ => ErrorClass::Engine,
         };
-        Self { class, message: error.to_string(), tries: 1 }
+        Self::new(class, error.to_string(), 1)
     }
 }
 

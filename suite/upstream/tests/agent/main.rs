@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use paravt_suite::agent::Agent;
-use paravt_suite::backend::{ErrorClass, FinishReason};
+use paravt_suite::backend::{BackendError, Completion, ErrorClass, FinishReason, Usage};
 use paravt_suite::fixtures::{Scripted, Squares, plan, sample};
 use paravt_suite::message::{Content, Part};
 use paravt_suite::profile::{MalformedCall, Profile, Switches};
@@ -291,6 +291,28 @@ async fn a_failed_call_is_an_error_at_every_step_and_never_an_answer() {
             assert!(!said(&record).concat().contains("answer B"));
         }
     }
+}
+
+#[tokio::test]
+async fn a_reply_that_is_not_an_answer_keeps_its_thoughts_in_the_record() {
+    let reply = Completion {
+        reasoning: Some("The door".into()),
+        finish_reason: Some(FinishReason::Length),
+        usage: Some(Usage { prompt_tokens: 612, completion_tokens: 8 }),
+        ..Completion::default()
+    };
+    let error = BackendError { reply: Some(Box::new(reply)), ..BackendError::new(ErrorClass::EmptyReply, "empty", 1) };
+    let mut world = world(&[]);
+    world.backend = Arc::new(Scripted::default().failing("turn0", error));
+    let record = world.run().await;
+    assert_no_answer(&record);
+    let call = &record.transcript.calls[0];
+    assert_eq!(call.error.as_ref().unwrap().class, ErrorClass::EmptyReply);
+    assert_eq!((call.reasoning.as_deref(), call.text.as_str()), (Some("The door"), ""));
+    assert_eq!((call.usage.unwrap().completion_tokens, &call.finish_reason), (8, &Some(FinishReason::Length)));
+    assert!(record.transcript.truncated);
+    let stored = serde_json::to_string(&record).unwrap();
+    assert_eq!(serde_json::from_str::<Record>(&stored).unwrap(), record, "nothing of the reply is held twice");
 }
 
 #[tokio::test]

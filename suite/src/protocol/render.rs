@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::template::UnknownSlot;
+use super::template::TemplateError;
 use super::{Force, PromptMode, Protocol};
 use crate::message::{Image, Part};
 use crate::profile::Switches;
@@ -13,13 +13,13 @@ use crate::text::fixed1;
 /// What a protocol cannot render.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RenderError {
-    /// A template asks for what is not there.
+    /// A template cannot be filled.
     #[error("{what}: {source}")]
     Slot {
         /// Which text.
         what: String,
-        /// Which slot.
-        source: UnknownSlot,
+        /// Why.
+        source: TemplateError,
     },
     /// The protocol has no such text.
     #[error("protocol {protocol} has no {what}")]
@@ -43,7 +43,7 @@ fn no_text(protocol: &Protocol, what: String) -> RenderError {
     RenderError::NoText { protocol: protocol.name.clone(), what }
 }
 
-fn slot(what: &str) -> impl Fn(UnknownSlot) -> RenderError + '_ {
+fn slot(what: &str) -> impl Fn(TemplateError) -> RenderError + '_ {
     move |source| RenderError::Slot { what: what.to_owned(), source }
 }
 

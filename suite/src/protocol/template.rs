@@ -1,7 +1,5 @@
 //! Text with named slots.
 
-use std::fmt::Write as _;
-
 use serde::{Deserialize, Serialize};
 
 /// Text with named slots, kept as pieces so that no brace in a text has to be escaped.
@@ -19,14 +17,26 @@ pub enum Piece {
     Slot(String),
 }
 
-/// A slot that the caller has no value for.
+/// Maximum size of a rendered text, in bytes; the longest subtitles have some hundred thousand.
+pub const MAX_TEXT: usize = 64 << 20;
+
+/// Why a template cannot be filled.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the template has a slot `{slot}` that nothing fills here (known: {known})")]
-pub struct UnknownSlot {
-    /// Name of the slot.
-    pub slot: String,
-    /// Names that were available.
-    pub known: String,
+pub enum TemplateError {
+    /// A slot that the caller has no value for.
+    #[error("the template has a slot `{slot}` that nothing fills here (known: {known})")]
+    UnknownSlot {
+        /// Name of the slot.
+        slot: String,
+        /// Names that were available.
+        known: String,
+    },
+    /// The text is too long.
+    #[error("the text has more than {} MiB at slot `{slot}`; put the value in fewer times", MAX_TEXT >> 20)]
+    TooLong {
+        /// The slot whose value did not fit.
+        slot: String,
+    },
 }
 
 impl Template {
@@ -56,21 +66,56 @@ impl Template {
     /// Fills the slots.
     ///
     /// # Errors
-    /// A slot without a value.
-    pub fn render(&self, values: &[(&str, &str)]) -> Result<String, UnknownSlot> {
+    /// A slot without a value, or a text of more than [`MAX_TEXT`] bytes.
+    pub fn render(&self, values: &[(&str, &str)]) -> Result<String, TemplateError> {
         let mut text = String::new();
         for piece in &self.0 {
             match piece {
                 Piece::Text(literal) => text.push_str(literal),
                 Piece::Slot(slot) => {
-                    let value = values.iter().find(|(name, _)| name == slot).ok_or_else(|| UnknownSlot {
+                    let value = values.iter().find(|(name, _)| name == slot).ok_or_else(|| TemplateError::UnknownSlot {
                         slot: slot.clone(),
                         known: values.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", "),
                     })?;
-                    let _ = write!(text, "{}", value.1);
+                    if text.len() + value.1.len() > MAX_TEXT {
+                        return Err(TemplateError::TooLong { slot: slot.clone() });
+                    }
+                    text.push_str(value.1);
                 }
             }
         }
         Ok(text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_are_filled_by_name() {
+        let template = Template::parse("{a} and {b}, {a}");
+        assert_eq!(template.render(&[("a", "1"), ("b", "{a}")]).unwrap(), "1 and {a}, 1");
+        let error = template.render(&[("a", "1")]).unwrap_err().to_string();
+        assert_eq!(error, "the template has a slot `b` that nothing fills here (known: a)");
+    }
+
+    #[test]
+    fn a_template_that_doubles_its_own_output_reaches_the_limit() {
+        let doubling = Template::parse("{text}{text}");
+        let mut text = "12345678".to_owned();
+        let mut error = None;
+        for _ in 0..40 {
+            match doubling.render(&[("text", text.as_str())]) {
+                Ok(twice) => text = twice,
+                Err(found) => {
+                    error = Some(found);
+                    break;
+                }
+            }
+        }
+        assert_eq!(text.len(), MAX_TEXT);
+        let error = error.unwrap().to_string();
+        assert_eq!(error, "the text has more than 64 MiB at slot `text`; put the value in fewer times");
     }
 }

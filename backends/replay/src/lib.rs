@@ -40,8 +40,7 @@ impl Replay {
     }
 
     fn answer(&self, request: &Request) -> Result<Completion, BackendError> {
-        let not_recorded =
-            |message: String| BackendError::new(ErrorClass::NotRecorded, message, 1);
+        let not_recorded = |message: String| BackendError::new(ErrorClass::NotRecorded, message, 1);
         let (sample, step) = (&request.id.sample, &request.id.step);
         let call = self
             .calls

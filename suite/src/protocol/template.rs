@@ -73,9 +73,11 @@ impl Template {
             match piece {
                 Piece::Text(literal) => text.push_str(literal),
                 Piece::Slot(slot) => {
-                    let value = values.iter().find(|(name, _)| name == slot).ok_or_else(|| TemplateError::UnknownSlot {
-                        slot: slot.clone(),
-                        known: values.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", "),
+                    let value = values.iter().find(|(name, _)| name == slot).ok_or_else(|| {
+                        TemplateError::UnknownSlot {
+                            slot: slot.clone(),
+                            known: values.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", "),
+                        }
                     })?;
                     if text.len() + value.1.len() > MAX_TEXT {
                         return Err(TemplateError::TooLong { slot: slot.clone() });

@@ -301,7 +301,10 @@ async fn a_reply_that_is_not_an_answer_keeps_its_thoughts_in_the_record() {
         usage: Some(Usage { prompt_tokens: 612, completion_tokens: 8 }),
         ..Completion::default()
     };
-    let error = BackendError { reply: Some(Box::new(reply)), ..BackendError::new(ErrorClass::EmptyReply, "empty", 1) };
+    let error = BackendError {
+        reply: Some(Box::new(reply)),
+        ..BackendError::new(ErrorClass::EmptyReply, "empty", 1)
+    };
     let mut world = world(&[]);
     world.backend = Arc::new(Scripted::default().failing("turn0", error));
     let record = world.run().await;
@@ -309,10 +312,17 @@ async fn a_reply_that_is_not_an_answer_keeps_its_thoughts_in_the_record() {
     let call = &record.transcript.calls[0];
     assert_eq!(call.error.as_ref().unwrap().class, ErrorClass::EmptyReply);
     assert_eq!((call.reasoning.as_deref(), call.text.as_str()), (Some("The door"), ""));
-    assert_eq!((call.usage.unwrap().completion_tokens, &call.finish_reason), (8, &Some(FinishReason::Length)));
+    assert_eq!(
+        (call.usage.unwrap().completion_tokens, &call.finish_reason),
+        (8, &Some(FinishReason::Length))
+    );
     assert!(record.transcript.truncated);
     let stored = serde_json::to_string(&record).unwrap();
-    assert_eq!(serde_json::from_str::<Record>(&stored).unwrap(), record, "nothing of the reply is held twice");
+    assert_eq!(
+        serde_json::from_str::<Record>(&stored).unwrap(),
+        record,
+        "nothing of the reply is held twice"
+    );
 }
 
 #[tokio::test]

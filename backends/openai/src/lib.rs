@@ -236,7 +236,7 @@ impl OpenAi {
             .map_err(|error| Failure::transport(&error))?;
         let body = errors::successful_body(response, self.config.max_reply, &self.secrets).await?;
         if stream::is_stream(&body) {
-            return reply::completion(&stream::whole(&body)?, &self.secrets);
+            return reply::completion(&stream::whole(&body, &self.secrets)?, &self.secrets);
         }
         reply::completion(&body, &self.secrets)
     }

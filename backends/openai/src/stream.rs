@@ -7,6 +7,7 @@ use paravt_suite::backend::ErrorClass;
 use serde_json::{Map, Value, json};
 
 use crate::errors::Failure;
+use crate::secret::Secrets;
 
 /// Whether a body is a stream of events.
 pub fn is_stream(body: &[u8]) -> bool {
@@ -14,15 +15,20 @@ pub fn is_stream(body: &[u8]) -> bool {
 }
 
 /// The whole reply of a stream as one chat completion.
-pub fn whole(body: &[u8]) -> Result<Vec<u8>, Failure> {
+///
+/// # Errors
+/// The stream holds an event that is not JSON (shown without `secrets`: a server that fails within a stream says
+/// why there), is not UTF-8, or ends before the reply does.
+pub fn whole(body: &[u8], secrets: &Secrets) -> Result<Vec<u8>, Failure> {
     let broken = |what: &str| Failure::new(ErrorClass::Malformed, format!("the reply's stream {what}"));
     let text = std::str::from_utf8(body).map_err(|_| broken("is not UTF-8"))?;
     let (mut message, mut calls) = (Map::new(), Vec::<Value>::new());
     let (mut finish, mut usage) = (Value::Null, Value::Null);
     let events = text.lines().filter_map(|line| line.strip_prefix("data:")).map(str::trim);
     for event in events.filter(|event| !event.is_empty() && *event != "[DONE]") {
-        let event: Value =
-            serde_json::from_str(event).map_err(|_| broken("holds an event that is not JSON"))?;
+        let event: Value = serde_json::from_str(event).map_err(|_| {
+            broken(&format!("holds an event that is not JSON: {}", secrets.excerpt(event.as_bytes())))
+        })?;
         if !event["error"].is_null() {
             return Ok(json!({"error": event["error"]}).to_string().into_bytes());
         }
@@ -76,7 +82,6 @@ fn add_call(calls: &mut Vec<Value>, delta: &Value) {
 mod tests {
     use super::*;
     use crate::reply::completion;
-    use crate::secret::Secrets;
 
     const STREAM: &str = r#"data: {"choices":[{"delta":{"role":"assistant"},"index":0}]}
 
@@ -98,7 +103,8 @@ data: [DONE]
     #[test]
     fn pieces_become_one_reply_with_its_white_space() {
         assert!(is_stream(STREAM.as_bytes()) && !is_stream(b"{}"));
-        let found = completion(&whole(STREAM.as_bytes()).unwrap(), &Secrets::default()).unwrap();
+        let found =
+            completion(&whole(STREAM.as_bytes(), &Secrets::default()).unwrap(), &Secrets::default()).unwrap();
         assert_eq!((found.text.as_str(), found.reasoning.as_deref()), (" B", Some("\nlook closer\n")));
         assert_eq!(found.tool_calls[0].arguments, r#"{"start_time": 4}"#);
         assert_eq!(found.usage.unwrap().prompt_tokens, 160);
@@ -111,9 +117,15 @@ data: [DONE]
             "data: {\"cho\n\n",
             "data: [DONE]\n\n",
         ] {
-            assert_eq!(whole(bad.as_bytes()).unwrap_err().class, ErrorClass::Malformed, "{bad}");
+            assert_eq!(
+                whole(bad.as_bytes(), &Secrets::default()).unwrap_err().class,
+                ErrorClass::Malformed,
+                "{bad}"
+            );
         }
-        let failed = whole(b"data: {\"error\": \"engine died\"}\n\n").unwrap();
+        let said = whole(b"data: Expecting value: line 1\n\n", &Secrets::default()).unwrap_err().message;
+        assert!(said.ends_with("an event that is not JSON: Expecting value: line 1"), "{said}");
+        let failed = whole(b"data: {\"error\": \"engine died\"}\n\n", &Secrets::default()).unwrap();
         assert!(completion(&failed, &Secrets::default()).unwrap_err().message.contains("engine died"));
     }
 }

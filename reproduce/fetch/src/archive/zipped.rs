@@ -1,0 +1,158 @@
+//! Zip archives, zip64 too.
+//!
+//! The `zip` crate reads the directory; members are inflated and checked here, so that each is bounded by
+//! what it declares before a byte too many is written.
+
+use std::collections::HashSet;
+use std::io::Read;
+
+use flate2::read::DeflateDecoder;
+use zip::read::ZipFile;
+use zip::{CompressionMethod, ZipArchive};
+
+use super::Stop;
+use super::extraction::{Extraction, Member};
+use super::parts::Parts;
+use crate::disk;
+use crate::names;
+
+/// Members below this size are not suspected, whatever they were compressed from.
+const SUSPECTED: u64 = 64 << 20;
+/// Largest growth of a larger one. Deflate reaches 1,032; annotations reach about 30.
+const MAX_GROWTH: u64 = 200;
+/// Longest text of a link.
+const MAX_LINK: u64 = 4096;
+/// Bytes of a local header at least.
+const LOCAL_HEADER: u64 = 30;
+
+const TYPE_MASK: u32 = 0o170_000;
+const REGULAR: u32 = 0o100_000;
+
+/// Unpacks every member that may be.
+pub fn unpack(parts: Parts, extraction: &mut Extraction<'_>) -> Result<(), Stop> {
+    let damaged = |error: zip::result::ZipError| Stop::Archive(format!("not a zip archive: {error}"));
+    let mut archive = ZipArchive::new(parts).map_err(damaged)?;
+    let overlapping = overlapping(&mut archive);
+    let declared = (0..archive.len()).filter(|index| !overlapping.contains(index)).fold(0, |sum: u64, index| {
+        let member = archive.by_index_raw(index).ok().filter(|member| growth(member).is_none());
+        sum.saturating_add(member.map_or(0, |member| member.size()))
+    });
+    disk::check(extraction.folder(), declared.saturating_sub(extraction.bytes_there()))?;
+    for index in 0..archive.len() {
+        let mut member = match archive.by_index_raw(index) {
+            Ok(member) => member,
+            Err(error) => {
+                extraction.refuse(format!("member {index}").as_bytes(), format!("damaged: {error}"));
+                continue;
+            }
+        };
+        let name = name(&member);
+        match plan(&member, overlapping.contains(&index)) {
+            Ok(Content::Folder) => {}
+            Ok(content) => one(&mut member, index, &name, content, extraction)?,
+            Err(reason) => extraction.refuse(&name, reason),
+        }
+    }
+    Ok(())
+}
+
+enum Content {
+    Folder,
+    File,
+    Link,
+}
+
+/// What a member is, or why it is not unpacked.
+fn plan<R: Read>(member: &ZipFile<'_, R>, overlaps: bool) -> Result<Content, String> {
+    if member.is_dir() {
+        return Ok(Content::Folder);
+    }
+    if overlaps {
+        return Err("its bytes are also another member's".to_owned());
+    }
+    if member.encrypted() {
+        return Err("it is encrypted".to_owned());
+    }
+    if ![CompressionMethod::Stored, CompressionMethod::DEFLATE].contains(&member.compression()) {
+        return Err(format!("it is compressed with {}, expected stored or deflated", member.compression()));
+    }
+    if let Some(reason) = growth(member) {
+        return Err(reason);
+    }
+    if member.is_symlink() {
+        return Ok(Content::Link);
+    }
+    match member.unix_mode().map_or(0, |mode| mode & TYPE_MASK) {
+        0 | REGULAR => Ok(Content::File),
+        _ => Err("a device or pipe, not a file".to_owned()),
+    }
+}
+
+fn growth<R: Read>(member: &ZipFile<'_, R>) -> Option<String> {
+    let (size, compressed) = (member.size(), member.compressed_size());
+    let suspect = size > SUSPECTED && size / compressed.max(1) > MAX_GROWTH;
+    suspect.then(|| format!("it would grow from {compressed} to {size} bytes, more than {MAX_GROWTH}-fold"))
+}
+
+fn one<R: Read>(
+    member: &mut ZipFile<'_, R>,
+    index: usize,
+    name: &[u8],
+    content: Content,
+    extraction: &mut Extraction<'_>,
+) -> Result<(), Stop> {
+    let place = match extraction.place(name, true) {
+        Ok(Some(place)) => place,
+        Ok(None) => return Ok(()),
+        Err(reason) => {
+            extraction.refuse(name, reason);
+            return Ok(());
+        }
+    };
+    let (size, crc) = (member.size(), member.crc32());
+    let stored = member.compression() == CompressionMethod::Stored;
+    let mut inflated: Box<dyn Read + '_> =
+        if stored { Box::new(member) } else { Box::new(DeflateDecoder::new(member)) };
+    if matches!(content, Content::File) {
+        let member = Member { index, name, place, size, crc: Some(crc) };
+        return Ok(extraction.member(member, &mut inflated)?);
+    }
+    let mut text = Vec::new();
+    let read = inflated.take(MAX_LINK).read_to_end(&mut text);
+    match read.map_err(|_| "a damaged link").and_then(|_| names::link_target(&place.source, &text)) {
+        Ok(target) => extraction.link(index, name, place, target),
+        Err(reason) => extraction.refuse(name, reason),
+    }
+    Ok(())
+}
+
+/// The name in UTF-8: many writers do not set the flag for it. Else as code page 437, the format's other
+/// encoding.
+fn name<R: Read>(member: &ZipFile<'_, R>) -> Vec<u8> {
+    let raw = member.name_raw();
+    match std::str::from_utf8(raw) {
+        Ok(_) => raw.to_vec(),
+        Err(_) => member.name().map_or_else(|_| raw.to_vec(), |name| name.into_owned().into_bytes()),
+    }
+}
+
+/// Members whose bytes begin within those of an earlier one: an archive of real files has none.
+fn overlapping<R: Read + std::io::Seek>(archive: &mut ZipArchive<R>) -> HashSet<usize> {
+    let mut ranges: Vec<(u64, u64, usize)> = (0..archive.len())
+        .filter_map(|index| {
+            let member = archive.by_index_raw(index).ok()?;
+            let start = member.header_start();
+            Some((start, start.saturating_add(LOCAL_HEADER).saturating_add(member.compressed_size()), index))
+        })
+        .collect();
+    ranges.sort_unstable();
+    let mut end = 0;
+    let mut found = HashSet::new();
+    for (start, until, index) in ranges {
+        if start < end {
+            found.insert(index);
+        }
+        end = end.max(until);
+    }
+    found
+}

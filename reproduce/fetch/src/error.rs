@@ -1,0 +1,107 @@
+//! Errors of downloads and archives. None carries a token, a query string or a signed address.
+
+use std::path::{Path, PathBuf};
+
+/// What kept data from arriving.
+#[derive(Debug, thiserror::Error)]
+pub enum FetchError {
+    /// The hub wants an account, or terms accepted, or does not know the repository.
+    #[error("{repo}: {message}")]
+    Access {
+        /// Repository id.
+        repo: String,
+        /// The refusal and what to do.
+        message: String,
+    },
+    /// The repository, revision or file does not exist.
+    #[error("{repo}: {message}")]
+    NotFound {
+        /// Repository id.
+        repo: String,
+        /// What was not found and what to check.
+        message: String,
+    },
+    /// The hub could not be reached, or kept failing.
+    #[error("{what}: {message} ({tries} tries); run the command again to go on where it stopped")]
+    Network {
+        /// The file or the request.
+        what: String,
+        /// The last failure.
+        message: String,
+        /// Tries made without progress.
+        tries: u32,
+    },
+    /// A reply that is not what the hub's interface promises.
+    #[error("{what}: {message}")]
+    Protocol {
+        /// The file or the request.
+        what: String,
+        /// What is wrong with it.
+        message: String,
+    },
+    /// A file arrived with another hash than the repository lists.
+    #[error("{file}: {algorithm} is {found}, the repository lists {expected}; downloaded twice, not kept")]
+    Hash {
+        /// Path in the repository.
+        file: String,
+        /// Name of the hash.
+        algorithm: &'static str,
+        /// Hash of what arrived.
+        found: String,
+        /// Hash in the repository's listing.
+        expected: String,
+    },
+    /// The disk cannot hold what is to come.
+    #[error("{path}: {needed} bytes needed, {available} available; free some, name another folder with --dir, or have archives deleted once they are unpacked (--delete-archives)", path = .path.display())]
+    Space {
+        /// The folder.
+        path: PathBuf,
+        /// Bytes still to be written.
+        needed: u64,
+        /// Bytes that this user may write.
+        available: u64,
+    },
+    /// A pattern matches no file of the repository.
+    #[error("{repo}: no file matches {pattern} at revision {revision}")]
+    NoMatch {
+        /// Repository id.
+        repo: String,
+        /// The pattern.
+        pattern: String,
+        /// The commit that was listed.
+        revision: String,
+    },
+    /// An archive that cannot be read at all.
+    #[error("{archive}: {message}")]
+    Archive {
+        /// File name of the archive.
+        archive: String,
+        /// Why.
+        message: String,
+    },
+    /// Another process downloads or unpacks the same thing.
+    #[error("{path}: another process is at work on it; wait for it to end", path = .path.display())]
+    Locked {
+        /// The lock.
+        path: PathBuf,
+    },
+    /// A file on this machine could not be read or written.
+    #[error("{path}: {source}", path = .path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+}
+
+impl FetchError {
+    /// Wraps an error of the file system with its path.
+    pub fn io(path: &Path) -> impl FnOnce(std::io::Error) -> FetchError + '_ {
+        move |source| FetchError::Io { path: path.to_owned(), source }
+    }
+
+    pub(crate) fn protocol(what: impl Into<String>, message: impl Into<String>) -> FetchError {
+        FetchError::Protocol { what: what.into(), message: message.into() }
+    }
+}

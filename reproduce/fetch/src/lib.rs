@@ -1,0 +1,28 @@
+#![forbid(unsafe_code)]
+//! Published data on this machine: hub downloads into the hub's own cache layout, archives unpacked
+//! safely, training files materialized.
+//!
+//! [`fetch`] does one [`Source`]: it lists the repository at its revision, checks the disk, downloads
+//! what is missing in parallel ranges (an interrupted download goes on where it stopped), verifies size
+//! and hash of every file, and unpacks the archives. Progress goes to an [`Observer`].
+
+mod archive;
+mod cache;
+mod disk;
+mod download;
+mod error;
+mod fetch;
+mod hub;
+mod names;
+mod observer;
+mod retry;
+mod source;
+
+pub use archive::{Archive, Refused, Unpacked, unpack};
+pub use cache::Cache;
+pub use error::FetchError;
+pub use fetch::{FetchOptions, Fetched, Plan, fetch, plan};
+pub use hub::{Hub, HubFile, Oid, Token};
+pub use observer::{Event, Observer, Silent};
+pub use retry::Retries;
+pub use source::{Kind, Only, Source, Unpack, training};

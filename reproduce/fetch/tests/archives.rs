@@ -1,0 +1,301 @@
+//! Archives that attack, are damaged, or were unpacked halfway.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use common::{ZipMember, files_below, noise, zip};
+use paravt_fetch::{Archive, FetchError, Unpacked, unpack};
+use tar::{EntryType, Header};
+
+struct Place {
+    dir: tempfile::TempDir,
+}
+
+impl Place {
+    fn new() -> Self {
+        Self { dir: tempfile::tempdir().unwrap() }
+    }
+
+    fn folder(&self) -> PathBuf {
+        self.dir.path().join("root/into")
+    }
+
+    fn unpack(&self, name: &str, parts: &[Vec<u8>], flatten: bool) -> Result<Unpacked, FetchError> {
+        let paths: Vec<PathBuf> = (0..parts.len()).map(|part| self.dir.path().join(format!("part{part}"))).collect();
+        for (path, bytes) in paths.iter().zip(parts) {
+            std::fs::write(path, bytes).unwrap();
+        }
+        unpack(&Archive { name, id: "1", into: &self.folder(), flatten }, &paths)
+    }
+
+    fn files(&self) -> BTreeMap<String, Vec<u8>> {
+        files_below(&self.folder())
+    }
+
+    /// Nothing lies beside the folder but the archive itself, and nothing in it is a link.
+    fn check_contained(&self) {
+        for entry in std::fs::read_dir(self.dir.path()).unwrap() {
+            let name = entry.unwrap().file_name().into_string().unwrap();
+            assert!(name == "root" || name.starts_with("part"), "{name}");
+        }
+        let beside: Vec<_> = std::fs::read_dir(self.dir.path().join("root")).unwrap().collect();
+        assert_eq!(beside.len(), 1, "{beside:?}");
+        for name in self.files().keys() {
+            assert!(!self.folder().join(name).symlink_metadata().unwrap().is_symlink(), "{name}");
+            assert!(!name.contains(".paravt-"), "{name}");
+        }
+    }
+}
+
+fn refused(unpacked: &Unpacked) -> Vec<(&str, &str)> {
+    unpacked.refused.iter().map(|refused| (refused.member.as_str(), refused.reason.as_str())).collect()
+}
+
+#[test]
+fn zip_members_that_leave_the_folder_are_refused_and_the_rest_arrives() {
+    let place = Place::new();
+    let link = |name: &'static str, to: &'static str| ZipMember { mode: 0o120_777, ..ZipMember::new(name, to.as_bytes()) };
+    let archive = zip(&[
+        ZipMember::new("good/a.txt", b"a"),
+        ZipMember::new("../escaped.txt", b"x"),
+        ZipMember::new("good/../../escaped.txt", b"x"),
+        ZipMember::new("/absolute.txt", b"x"),
+        ZipMember::new("..\\windows.txt", b"x"),
+        ZipMember::new("C:\\drive.txt", b"x"),
+        ZipMember::new("nul\0.txt", b"x"),
+        ZipMember { mode: 0o020_644, ..ZipMember::new("device", b"") },
+        link("out", "/etc/passwd"),
+        link("up", "../../x"),
+        link("nowhere", "good/none.txt"),
+        link("good/inside", "a.txt"),
+        ZipMember { flags: 1, ..ZipMember::new("encrypted.txt", b"x") },
+        ZipMember::new("__MACOSX/good/._a.txt", b"x"),
+        ZipMember { name: b"caf\x82.txt", ..ZipMember::new("", b"cp437") },
+        ZipMember::new("good/b.txt", b"b"),
+    ]);
+    let unpacked = place.unpack("a.zip", &[archive], false).unwrap();
+    place.check_contained();
+    let names: Vec<String> = place.files().into_keys().collect();
+    assert_eq!(names, ["caf\u{e9}.txt", "good/a.txt", "good/b.txt", "good/inside"]);
+    assert_eq!(place.files()["good/inside"], b"a");
+    assert_eq!(unpacked.members, 4);
+    let found = refused(&unpacked);
+    let mut members: Vec<&str> = found.iter().map(|(member, _)| *member).collect();
+    members.sort_unstable();
+    assert_eq!(
+        members,
+        [
+            "../escaped.txt",
+            "..\\windows.txt",
+            "/absolute.txt",
+            "C:\\drive.txt",
+            "device",
+            "encrypted.txt",
+            "good/../../escaped.txt",
+            "nowhere",
+            "nul\0.txt",
+            "out",
+            "up"
+        ]
+    );
+}
+
+#[test]
+fn damaged_and_swollen_zip_members_are_refused() {
+    let place = Place::new();
+    let zeros = vec![0; 80 << 20];
+    let text = noise(5000, 1);
+    let archive = zip(&[
+        ZipMember { crc: Some(7), ..ZipMember::new("crc.bin", &text) },
+        ZipMember { declared: Some(10), deflate: true, ..ZipMember::new("more.bin", &text) },
+        ZipMember { declared: Some(6000), deflate: true, ..ZipMember::new("fewer.bin", &text) },
+        ZipMember { deflate: true, ..ZipMember::new("bomb.bin", &zeros) },
+        ZipMember { deflate: true, declared: Some(100), ..ZipMember::new("hidden_bomb.bin", &zeros) },
+        ZipMember { deflate: true, ..ZipMember::new("good.bin", &text) },
+        ZipMember::new("same.bin", b"1"),
+        ZipMember::new("same.bin/below.bin", b"2"),
+    ]);
+    assert!(archive.len() < 1 << 20, "{} bytes would become 160 million", archive.len());
+    let unpacked = place.unpack("a.zip", &[archive], false).unwrap();
+    place.check_contained();
+    let files = place.files();
+    assert_eq!(files.keys().collect::<Vec<_>>(), ["good.bin", "same.bin"]);
+    assert!(files["good.bin"] == text);
+    let reasons: BTreeMap<&str, &str> = refused(&unpacked).into_iter().collect();
+    assert!(reasons["crc.bin"].contains("CRC-32"), "{reasons:?}");
+    assert!(reasons["more.bin"].contains("holds more"), "{reasons:?}");
+    assert!(reasons["hidden_bomb.bin"].contains("holds more"), "{reasons:?}");
+    assert!(reasons["fewer.bin"].contains("holds 5000"), "{reasons:?}");
+    assert!(reasons["bomb.bin"].contains("83886080"), "{reasons:?}");
+    assert!(reasons.contains_key("same.bin/below.bin"), "{reasons:?}");
+}
+
+#[test]
+fn zip_members_that_share_bytes_are_refused() {
+    // Two directory entries for one local file: the way to a bomb without recursion.
+    let place = Place::new();
+    let mut archive = zip(&[ZipMember::new("a.bin", b"12345"), ZipMember::new("b.bin", b"12345")]);
+    let second = archive.windows(4).rposition(|bytes| bytes == b"PK\x01\x02").unwrap();
+    archive[second + 42..second + 46].copy_from_slice(&[0; 4]);
+    let unpacked = place.unpack("a.zip", &[archive], false).unwrap();
+    assert_eq!(place.files().len(), 1);
+    assert_eq!(unpacked.refused.len(), 1, "{unpacked:?}");
+}
+
+#[test]
+fn zip64_and_flattened_names() {
+    let place = Place::new();
+    let file = std::fs::File::create(place.dir.path().join("written")).unwrap();
+    let mut writer = zip::ZipWriter::new(file);
+    let options = zip::write::SimpleFileOptions::default()
+        .large_file(true)
+        .compression_method(zip::CompressionMethod::Stored);
+    for name in ["one/a.mp4", "two/b.mp4", "three/a.mp4"] {
+        writer.start_file(name, options).unwrap();
+        std::io::Write::write_all(&mut writer, name.as_bytes()).unwrap();
+    }
+    writer.finish().unwrap();
+    let bytes = std::fs::read(place.dir.path().join("written")).unwrap();
+    std::fs::remove_file(place.dir.path().join("written")).unwrap();
+    // In two files, as large archives are published.
+    let parts = [bytes[..60].to_vec(), bytes[60..].to_vec()];
+    let unpacked = place.unpack("a.zip", &parts, true).unwrap();
+    place.check_contained();
+    let files = place.files();
+    assert_eq!(files.keys().collect::<Vec<_>>(), ["a.mp4", "b.mp4"]);
+    assert_eq!(files["a.mp4"], b"one/a.mp4");
+    assert_eq!(refused(&unpacked).iter().map(|(member, _)| *member).collect::<Vec<_>>(), ["three/a.mp4"]);
+}
+
+/// Header and bytes of a member, padded; names as they are, however wrong.
+fn tar_member(name: &[u8], kind: EntryType, link: &str, bytes: &[u8]) -> Vec<u8> {
+    let mut header = Header::new_gnu();
+    header.as_old_mut().name[..name.len()].copy_from_slice(name);
+    header.as_old_mut().linkname[..link.len()].copy_from_slice(link.as_bytes());
+    header.set_entry_type(kind);
+    header.set_mode(0o644);
+    header.set_size(bytes.len() as u64);
+    header.set_cksum();
+    let mut out = header.as_bytes().to_vec();
+    out.extend(bytes);
+    out.resize(out.len().next_multiple_of(512), 0);
+    out
+}
+
+fn tar_of(members: &[Vec<u8>]) -> Vec<u8> {
+    let mut out = members.concat();
+    out.extend([0; 1024]);
+    out
+}
+
+#[test]
+fn tar_members_that_leave_the_folder_are_refused_and_the_rest_arrives() {
+    let place = Place::new();
+    let file = EntryType::Regular;
+    let archive = tar_of(&[
+        tar_member(b"./", EntryType::Directory, "", b""),
+        tar_member(b"./videos/a.mp4", file, "", b"aaa"),
+        tar_member(b"../escaped", file, "", b"x"),
+        tar_member(b"/absolute", file, "", b"x"),
+        tar_member(b"../folder", EntryType::Directory, "", b""),
+        tar_member(b"videos/out", EntryType::Symlink, "../../../etc/passwd", b""),
+        tar_member(b"videos/root", EntryType::Symlink, "/etc", b""),
+        tar_member(b"videos/root/passwd", file, "", b"x"),
+        tar_member(b"videos/hard", EntryType::Link, "/etc/passwd", b""),
+        tar_member(b"videos/again", EntryType::Link, "videos/a.mp4", b""),
+        tar_member(b"again", EntryType::Symlink, "videos/again", b""),
+        tar_member(b"pipe", EntryType::Fifo, "", b""),
+        tar_member(b"device", EntryType::Block, "", b""),
+        tar_member(b"caf\xe9.mp4", file, "", b"latin"),
+        tar_member(b"videos/b.mp4", file, "", &[7; 1000]),
+    ]);
+    let unpacked = place.unpack("a.tar", &[archive], false).unwrap();
+    place.check_contained();
+    let at = |name: &[u8]| std::fs::read(place.folder().join(Path::new(std::ffi::OsStr::from_bytes(name)))).unwrap();
+    assert_eq!(at(b"videos/a.mp4"), b"aaa");
+    assert_eq!(at(b"videos/again"), b"aaa");
+    assert_eq!(at(b"again"), b"aaa");
+    assert_eq!(at(b"caf\xe9.mp4"), b"latin");
+    assert_eq!(at(b"videos/b.mp4"), [7; 1000]);
+    assert_eq!(at(b"videos/root/passwd"), b"x", "a folder of its own: the link was never made");
+    let found = refused(&unpacked);
+    let members: Vec<&str> = found.iter().map(|(member, _)| *member).collect();
+    assert_eq!(
+        members,
+        ["../escaped", "/absolute", "../folder", "videos/out", "videos/root", "videos/hard", "pipe", "device"]
+    );
+    assert_eq!(unpacked.members, 6);
+}
+
+#[test]
+fn split_tars_are_read_across_their_parts_and_a_torn_one_says_where() {
+    let place = Place::new();
+    let bytes = noise(40_000, 9);
+    let members: Vec<Vec<u8>> = (0..5)
+        .map(|index| tar_member(format!("videos/{index}.mp4").as_bytes(), EntryType::Regular, "", &bytes))
+        .collect();
+    let archive = tar_of(&members);
+    let parts: Vec<Vec<u8>> = archive.chunks(30_001).map(<[u8]>::to_vec).collect();
+    let unpacked = place.unpack("videos.tar", &parts, true).unwrap();
+    assert_eq!((unpacked.members, unpacked.refused.len()), (5, 0));
+    assert!(place.files().values().all(|file| *file == bytes));
+
+    let torn = Place::new();
+    let unpacked = torn.unpack("videos.tar", &parts[..parts.len() - 2], true).unwrap();
+    torn.check_contained();
+    assert!(unpacked.members < 5 && !unpacked.refused.is_empty(), "{unpacked:?}");
+    assert!(torn.files().values().all(|file| *file == bytes), "no half file has a name");
+}
+
+#[test]
+fn what_is_no_archive_is_an_error() {
+    let place = Place::new();
+    for name in ["a.zip", "a.tar"] {
+        let error = place.unpack(name, &[noise(5000, 3)], false).unwrap_err();
+        assert!(matches!(&error, FetchError::Archive { archive, .. } if archive == name), "{error}");
+    }
+    let error = place.unpack("a.rar", &[noise(5000, 3)], false).unwrap_err().to_string();
+    assert!(error.contains(".zip"), "{error}");
+    let truncated = zip(&[ZipMember::new("a", b"a")]);
+    assert!(place.unpack("a.zip", &[truncated[..truncated.len() - 30].to_vec()], false).is_err());
+}
+
+#[test]
+fn unpacking_goes_on_after_an_interruption_and_keeps_what_is_whole() {
+    use std::os::unix::fs::MetadataExt as _;
+    let bytes = noise(100_000, 4);
+    let names: Vec<String> = (0..6).map(|index| format!("{index}.bin")).collect();
+    let zipped = zip(&names.iter().map(|name| ZipMember::new(name, &bytes)).collect::<Vec<_>>());
+    let taped = tar_of(&names.iter().map(|name| tar_member(name.as_bytes(), EntryType::Regular, "", &bytes)).collect::<Vec<_>>());
+    for (name, archive) in [("a.zip", zipped), ("a.tar", taped)] {
+        let place = Place::new();
+        place.unpack(name, &[archive.clone()], false).unwrap();
+        let journal = place.folder().join(".paravt-fetch").join(format!("{name}.jsonl"));
+        let text = std::fs::read_to_string(&journal).unwrap();
+        // As a kill leaves it: three members noted, the fourth line torn, a half file beside.
+        let lines: Vec<&str> = text.lines().collect();
+        std::fs::write(&journal, format!("{}\n{}", lines[..4].join("\n"), &lines[4][..9])).unwrap();
+        std::fs::write(place.folder().join(".paravt-3.part"), &bytes[..500]).unwrap();
+        for index in 3..6 {
+            std::fs::remove_file(place.folder().join(format!("{index}.bin"))).unwrap();
+        }
+        std::fs::write(place.folder().join("1.bin"), b"changed").unwrap();
+        let inode = |index: usize| std::fs::metadata(place.folder().join(format!("{index}.bin"))).unwrap().ino();
+        let before = (inode(0), inode(2));
+        let archive_of = |id| Archive { name, id, into: Box::leak(Box::new(place.folder())), flatten: false };
+        assert_eq!(archive_of("1").unpacked(), None);
+        let unpacked = place.unpack(name, &[archive.clone()], false).unwrap();
+        assert_eq!((unpacked.members, unpacked.bytes), (6, 600_000), "{name}");
+        assert_eq!((inode(0), inode(2)), before, "{name}: not written again");
+        assert!(place.files().values().all(|file| *file == bytes), "{name}");
+        place.check_contained();
+        assert_eq!(archive_of("1").unpacked(), Some(unpacked));
+        assert_eq!(archive_of("2").unpacked(), None, "another archive");
+        std::fs::write(place.folder().join("2.bin"), b"short").unwrap();
+        assert_eq!(archive_of("1").unpacked(), None, "a file was lost since");
+    }
+}

@@ -13,7 +13,15 @@ pub enum FetchError {
         /// The refusal and what to do.
         message: String,
     },
-    /// The repository, revision or file does not exist.
+    /// The repository has no such branch, tag or commit.
+    #[error("{revision}: no such revision; {page} lists the branches and commits")]
+    NoRevision {
+        /// `OWNER/NAME@REVISION`.
+        revision: String,
+        /// The repository's page.
+        page: String,
+    },
+    /// The repository or file does not exist.
     #[error("{repo}: {message}")]
     NotFound {
         /// Repository id.

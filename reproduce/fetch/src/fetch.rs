@@ -153,7 +153,8 @@ async fn resolve(hub: &Hub, source: &Source, observer: &dyn Observer) -> Result<
     for repo in &source.repos {
         match hub.commit(source.kind, repo, &source.revision, observer).await {
             Ok(commit) => return Ok((repo.clone(), commit)),
-            Err(error @ FetchError::NotFound { .. }) => first = first.or(Some(error)),
+            // Without a token the hub says of a repository that does not exist that it is not public.
+            Err(error @ (FetchError::NotFound { .. } | FetchError::Access { .. })) => first = first.or(Some(error)),
             Err(error) => return Err(error),
         }
     }

@@ -414,8 +414,10 @@ impl Hub {
                 None => format!("not public, or it does not exist: see {page}, set HF_TOKEN where an account is needed ({status})"),
                 Some(_) => format!("the account of HF_TOKEN has no access, or HF_TOKEN is no longer valid: see {page} ({status})"),
             }),
+            StatusCode::NOT_FOUND if code == "RevisionNotFound" => {
+                Failure::Final(FetchError::NoRevision { revision: what.to_owned(), page })
+            }
             StatusCode::NOT_FOUND => missing(match code.as_str() {
-                "RevisionNotFound" => format!("no such revision ({what}); {page} lists the branches and commits"),
                 "EntryNotFound" => format!("no such file: {what}"),
                 _ => format!("no such repository: see {page}; a private one needs HF_TOKEN ({what})"),
             }),

@@ -96,10 +96,16 @@ impl Downloader<'_> {
     async fn ranges(&self, file: &HubFile, partial: &Partial) -> Result<Ended, FetchError> {
         // Where the hub redirects to, so that not every range asks it again.
         let place = Mutex::new(None);
-        let missing: Vec<usize> = (0..partial.counters.len()).filter(|&part| partial.left(part) > 0).collect();
-        let parts = futures::stream::iter(missing.into_iter().map(|part| self.range(file, partial, part, &place)));
+        let missing: Vec<usize> =
+            (0..partial.counters.len()).filter(|&part| partial.left(part) > 0).collect();
+        let parts =
+            futures::stream::iter(missing.into_iter().map(|part| self.range(file, partial, part, &place)));
         let ended: Vec<Ended> = parts.buffer_unordered(self.jobs.max(1)).try_collect().await?;
-        Ok(if ended.iter().all(|ended| matches!(ended, Ended::Whole)) { Ended::Whole } else { Ended::RangesIgnored })
+        Ok(if ended.iter().all(|ended| matches!(ended, Ended::Whole)) {
+            Ended::Whole
+        } else {
+            Ended::RangesIgnored
+        })
     }
 
     async fn range(
@@ -161,7 +167,10 @@ impl Downloader<'_> {
                 partial.restart(part)?;
             }
             (status, _) => {
-                return Err(Failure::Final(FetchError::protocol(what, format!("{status} to a request of bytes"))));
+                return Err(Failure::Final(FetchError::protocol(
+                    what,
+                    format!("{status} to a request of bytes"),
+                )));
             }
         }
         self.copy(response, partial, part).await?;
@@ -240,11 +249,15 @@ impl Partial {
             file.map_err(FetchError::io(path))
         };
         let (data, counters_file) = (open(&data_path)?, open(&counters_path)?);
-        let parts = usize::try_from(size.div_ceil(range)).expect("a file has fewer ranges than memory has bytes");
+        let parts =
+            usize::try_from(size.div_ceil(range)).expect("a file has fewer ranges than memory has bytes");
         let header = [MAGIC, size, range].map(u64::to_le_bytes).concat();
         let saved = fs::read(&counters_path).map_err(FetchError::io(&counters_path))?;
         let whole = data.metadata().is_ok_and(|data| data.len() == size);
-        let counts: Vec<u64> = if whole && saved.starts_with(&header) && saved.len() == header.len() + 8 * parts {
+        let counts: Vec<u64> = if whole
+            && saved.starts_with(&header)
+            && saved.len() == header.len() + 8 * parts
+        {
             let words = saved[header.len()..].chunks_exact(8);
             words.map(|word| u64::from_le_bytes(word.try_into().expect("a chunk of eight bytes"))).collect()
         } else {
@@ -347,7 +360,9 @@ pub fn partly_there(blob: &Path, size: u64) -> u64 {
         .map(|word| u64::from_le_bytes(word.try_into().expect("a chunk of eight bytes")))
         .collect();
     match words.as_slice() {
-        [MAGIC, listed, _, counts @ ..] if *listed == size => counts.iter().fold(0, |sum: u64, count| sum.saturating_add(*count)).min(size),
+        [MAGIC, listed, _, counts @ ..] if *listed == size => {
+            counts.iter().fold(0, |sum: u64, count| sum.saturating_add(*count)).min(size)
+        }
         _ => 0,
     }
 }

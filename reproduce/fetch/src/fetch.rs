@@ -148,13 +148,19 @@ pub async fn plan(
 }
 
 /// The first of the repositories that exists, at the revision's commit.
-async fn resolve(hub: &Hub, source: &Source, observer: &dyn Observer) -> Result<(String, String), FetchError> {
+async fn resolve(
+    hub: &Hub,
+    source: &Source,
+    observer: &dyn Observer,
+) -> Result<(String, String), FetchError> {
     let mut first = None;
     for repo in &source.repos {
         match hub.commit(source.kind, repo, &source.revision, observer).await {
             Ok(commit) => return Ok((repo.clone(), commit)),
             // Without a token the hub says of a repository that does not exist that it is not public.
-            Err(error @ (FetchError::NotFound { .. } | FetchError::Access { .. })) => first = first.or(Some(error)),
+            Err(error @ (FetchError::NotFound { .. } | FetchError::Access { .. })) => {
+                first = first.or(Some(error))
+            }
             Err(error) => return Err(error),
         }
     }
@@ -268,7 +274,12 @@ impl<'a> Work<'a> {
         self.note(archive, unpacked, fetched)
     }
 
-    fn note(&self, archive: &PlannedArchive, unpacked: Unpacked, fetched: &mut Fetched) -> Result<(), FetchError> {
+    fn note(
+        &self,
+        archive: &PlannedArchive,
+        unpacked: Unpacked,
+        fetched: &mut Fetched,
+    ) -> Result<(), FetchError> {
         let (name, members, refused) = (archive.name.clone(), unpacked.members, unpacked.refused.len());
         self.observer.event(Event::Unpacked { archive: name, members, refused });
         fetched.members += members;

@@ -17,8 +17,17 @@ use crate::retry::{Retries, retry_after};
 use crate::source::Kind;
 
 /// Characters that are escaped in a path of the hub; slashes separate.
-const ESCAPED: &AsciiSet =
-    &CONTROLS.add(b' ').add(b'"').add(b'#').add(b'%').add(b'<').add(b'>').add(b'?').add(b'`').add(b'{').add(b'}');
+const ESCAPED: &AsciiSet = &CONTROLS
+    .add(b' ')
+    .add(b'"')
+    .add(b'#')
+    .add(b'%')
+    .add(b'<')
+    .add(b'>')
+    .add(b'?')
+    .add(b'`')
+    .add(b'{')
+    .add(b'}');
 const ESCAPED_REVISION: &AsciiSet = &ESCAPED.add(b'/');
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
@@ -40,7 +49,8 @@ impl Token {
     /// Wraps a token; `None` where it is empty or no header can carry it.
     pub fn new(token: &str) -> Option<Self> {
         let token = token.trim();
-        let mut value = HeaderValue::from_str(&format!("Bearer {token}")).ok().filter(|_| !token.is_empty())?;
+        let mut value =
+            HeaderValue::from_str(&format!("Bearer {token}")).ok().filter(|_| !token.is_empty())?;
         value.set_sensitive(true);
         Some(Self(value))
     }
@@ -234,8 +244,9 @@ impl Hub {
         let url = self.address(&format!("api/{}/{repo}/revision/{escaped}", kind.plural()));
         let what = format!("{repo}@{revision}");
         let (body, _) = self.page(url, kind, repo, &what, observer).await?;
-        let found: Revision = serde_json::from_slice(&body)
-            .map_err(|error| FetchError::protocol(&what, format!("not a revision of a repository: {error}")))?;
+        let found: Revision = serde_json::from_slice(&body).map_err(|error| {
+            FetchError::protocol(&what, format!("not a revision of a repository: {error}"))
+        })?;
         if !names::is_hex(&found.sha, 40) {
             return Err(FetchError::protocol(&what, "the hub names a commit that is not a SHA-1"));
         }
@@ -253,7 +264,8 @@ impl Hub {
         commit: &str,
         observer: &dyn Observer,
     ) -> Result<Vec<HubFile>, FetchError> {
-        let mut next = Some(self.address(&format!("api/{}/{repo}/tree/{commit}?recursive=true", kind.plural())));
+        let mut next =
+            Some(self.address(&format!("api/{}/{repo}/tree/{commit}?recursive=true", kind.plural())));
         let mut files = Vec::new();
         let what = format!("file list of {repo}");
         while let Some(url) = next {
@@ -385,7 +397,14 @@ impl Hub {
     }
 
     /// What a refused request means and what to do about it.
-    async fn refusal(&self, response: &mut Response, own: bool, kind: Kind, repo: &str, what: &str) -> Failure {
+    async fn refusal(
+        &self,
+        response: &mut Response,
+        own: bool,
+        kind: Kind,
+        repo: &str,
+        what: &str,
+    ) -> Failure {
         let status = response.status();
         let after = response.headers().get(RETRY_AFTER).and_then(|value| retry_after(value.to_str().ok()?));
         let header = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
@@ -393,26 +412,35 @@ impl Hub {
         let said = read(response, MAX_REFUSAL).await.unwrap_or_default();
         let page = format!("{}{}{repo}", self.endpoint, kind.prefix());
         let access = |message: String| Failure::Final(FetchError::Access { repo: repo.to_owned(), message });
-        let missing = |message: String| Failure::Final(FetchError::NotFound { repo: repo.to_owned(), message });
+        let missing =
+            |message: String| Failure::Final(FetchError::NotFound { repo: repo.to_owned(), message });
         let retried = status == StatusCode::TOO_MANY_REQUESTS
             || status == StatusCode::REQUEST_TIMEOUT
             || status.is_server_error();
         match status {
             // A signed address that has run out is asked for again.
-            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::NOT_FOUND | StatusCode::GONE if !own => {
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::NOT_FOUND | StatusCode::GONE
+                if !own =>
+            {
                 Failure::Passing { message: format!("the storage server refused with {status}"), after }
             }
-            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN if code == "GatedRepo" => access(match &self.token {
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN if code == "GatedRepo" => {
+                access(match &self.token {
+                    None => format!(
+                        "gated: accept the terms at {page}, then set HF_TOKEN to a token of that account ({status})"
+                    ),
+                    Some(_) => format!(
+                        "gated, and the account of HF_TOKEN has no access yet: accept the terms at {page} (some owners approve by hand) ({status})"
+                    ),
+                })
+            }
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => access(match &self.token {
                 None => format!(
-                    "gated: accept the terms at {page}, then set HF_TOKEN to a token of that account ({status})"
+                    "not public, or it does not exist: see {page}, set HF_TOKEN where an account is needed ({status})"
                 ),
                 Some(_) => format!(
-                    "gated, and the account of HF_TOKEN has no access yet: accept the terms at {page} (some owners approve by hand) ({status})"
+                    "the account of HF_TOKEN has no access, or HF_TOKEN is no longer valid: see {page} ({status})"
                 ),
-            }),
-            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => access(match &self.token {
-                None => format!("not public, or it does not exist: see {page}, set HF_TOKEN where an account is needed ({status})"),
-                Some(_) => format!("the account of HF_TOKEN has no access, or HF_TOKEN is no longer valid: see {page} ({status})"),
             }),
             StatusCode::NOT_FOUND if code == "RevisionNotFound" => {
                 Failure::Final(FetchError::NoRevision { revision: what.to_owned(), page })
@@ -423,7 +451,8 @@ impl Hub {
             }),
             _ if retried => Failure::Passing { message: format!("{status}"), after },
             _ => {
-                let said: String = String::from_utf8_lossy(&said).split_whitespace().collect::<Vec<_>>().join(" ");
+                let said: String =
+                    String::from_utf8_lossy(&said).split_whitespace().collect::<Vec<_>>().join(" ");
                 let said: String = self.without_token(&said).chars().take(200).collect();
                 Failure::Final(FetchError::protocol(what, format!("{status} {said}")))
             }
@@ -480,7 +509,10 @@ mod tests {
     #[test]
     fn the_next_page_is_read_from_the_link_header() {
         let mut headers = HeaderMap::new();
-        headers.insert(LINK, HeaderValue::from_static("<https://h/a?x=1>; rel=\"prev\", <https://h/b?c=2>; rel=\"next\""));
+        headers.insert(
+            LINK,
+            HeaderValue::from_static("<https://h/a?x=1>; rel=\"prev\", <https://h/b?c=2>; rel=\"next\""),
+        );
         assert_eq!(next_page(&headers).as_deref(), Some("https://h/b?c=2"));
         headers.insert(LINK, HeaderValue::from_static("<https://h/a>; rel=\"prev\""));
         assert_eq!(next_page(&headers), None);

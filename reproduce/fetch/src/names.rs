@@ -79,7 +79,9 @@ mod tests {
 
     #[test]
     fn plain_relative_names_become_paths() {
-        for (name, path) in [("a.mp4", "a.mp4"), ("./a//b/./c.mp4", "a/b/c.mp4"), ("a/...", "a/..."), ("a\\b", "a\\b")] {
+        for (name, path) in
+            [("a.mp4", "a.mp4"), ("./a//b/./c.mp4", "a/b/c.mp4"), ("a/...", "a/..."), ("a\\b", "a\\b")]
+        {
             assert_eq!(relative(name.as_bytes(), false).unwrap(), Path::new(path), "{name}");
         }
         assert_eq!(relative(b"a\\b.mp4", true).unwrap(), Path::new("a/b.mp4"));

@@ -12,8 +12,11 @@ use crate::names;
 /// Weights in formats that nobody asked for where `.safetensors` are there.
 const OTHER_WEIGHTS: [&str; 9] =
     ["*.bin", "*.pt", "*.pth", "*.h5", "*.msgpack", "*.onnx", "*.gguf", "*.ot", "original/**/*"];
-const OPTIONS: MatchOptions =
-    MatchOptions { case_sensitive: true, require_literal_separator: true, require_literal_leading_dot: false };
+const OPTIONS: MatchOptions = MatchOptions {
+    case_sensitive: true,
+    require_literal_separator: true,
+    require_literal_leading_dot: false,
+};
 
 /// What a repository holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -124,7 +127,13 @@ impl Source {
     ///
     /// # Errors
     /// A pattern is not one, or matches nothing; an archive's name says no format.
-    pub fn select(&self, all: &[HubFile], only: Only, repo: &str, commit: &str) -> Result<Selection, FetchError> {
+    pub fn select(
+        &self,
+        all: &[HubFile],
+        only: Only,
+        repo: &str,
+        commit: &str,
+    ) -> Result<Selection, FetchError> {
         let matching = |pattern: &String| -> Result<Vec<HubFile>, FetchError> {
             let compiled = compiled(pattern)?;
             let found: Vec<HubFile> =
@@ -199,7 +208,8 @@ struct Table {
 
 /// The training rows and media of the release.
 pub fn training() -> Vec<Source> {
-    let table: Table = toml::from_str(include_str!("training.toml")).expect("a test reads the built-in table");
+    let table: Table =
+        toml::from_str(include_str!("training.toml")).expect("a test reads the built-in table");
     table.source
 }
 
@@ -225,7 +235,14 @@ mod tests {
             annotations: vec!["rows.parquet".into()],
             ..Source::model("a/b", "main").unwrap()
         };
-        let all = files(&["a_2.zip", "a_1.zip", "rows.parquet", "videos.tar.part.ab", "videos.tar.part.aa", "deep/a_3.zip"]);
+        let all = files(&[
+            "a_2.zip",
+            "a_1.zip",
+            "rows.parquet",
+            "videos.tar.part.ab",
+            "videos.tar.part.aa",
+            "deep/a_3.zip",
+        ]);
         let selection = source.select(&all, Only::Everything, "a/b", "c").unwrap();
         let archives: Vec<(&str, usize)> =
             selection.archives.iter().map(|(name, parts, _)| (name.as_str(), parts.len())).collect();
@@ -241,7 +258,13 @@ mod tests {
     #[test]
     fn other_weights_are_left_where_safetensors_are() {
         let source = Source::model("a/b", "main").unwrap();
-        let all = files(&["config.json", "model.safetensors", "pytorch_model.bin", "original/consolidated.pth", "sub/x.json"]);
+        let all = files(&[
+            "config.json",
+            "model.safetensors",
+            "pytorch_model.bin",
+            "original/consolidated.pth",
+            "sub/x.json",
+        ]);
         let selection = source.select(&all, Only::Everything, "a/b", "c").unwrap();
         assert_eq!(names(&selection), ["config.json", "model.safetensors", "sub/x.json"]);
         let selection = source.select(&files(&["pytorch_model.bin"]), Only::Everything, "a/b", "c").unwrap();

@@ -25,7 +25,8 @@ impl Place {
     }
 
     fn unpack(&self, name: &str, parts: &[Vec<u8>], flatten: bool) -> Result<Unpacked, FetchError> {
-        let paths: Vec<PathBuf> = (0..parts.len()).map(|part| self.dir.path().join(format!("part{part}"))).collect();
+        let paths: Vec<PathBuf> =
+            (0..parts.len()).map(|part| self.dir.path().join(format!("part{part}"))).collect();
         for (path, bytes) in paths.iter().zip(parts) {
             std::fs::write(path, bytes).unwrap();
         }
@@ -60,7 +61,10 @@ fn refused(unpacked: &Unpacked) -> Vec<(&str, &str)> {
 #[test]
 fn zip_members_that_leave_the_folder_are_refused_and_the_rest_arrives() {
     let place = Place::new();
-    let link = |name: &'static str, to: &'static str| ZipMember { mode: 0o120_777, ..ZipMember::new(name, to.as_bytes()) };
+    let link = |name: &'static str, to: &'static str| ZipMember {
+        mode: 0o120_777,
+        ..ZipMember::new(name, to.as_bytes())
+    };
     let archive = zip(&[
         ZipMember::new("good/a.txt", b"a"),
         ZipMember::new("../escaped.txt", b"x"),
@@ -217,7 +221,9 @@ fn tar_members_that_leave_the_folder_are_refused_and_the_rest_arrives() {
     ]);
     let unpacked = place.unpack("a.tar", &[archive], false).unwrap();
     place.check_contained();
-    let at = |name: &[u8]| std::fs::read(place.folder().join(Path::new(std::ffi::OsStr::from_bytes(name)))).unwrap();
+    let at = |name: &[u8]| {
+        std::fs::read(place.folder().join(Path::new(std::ffi::OsStr::from_bytes(name)))).unwrap()
+    };
     assert_eq!(at(b"videos/a.mp4"), b"aaa");
     assert_eq!(at(b"videos/again"), b"aaa");
     assert_eq!(at(b"again"), b"aaa");
@@ -228,7 +234,16 @@ fn tar_members_that_leave_the_folder_are_refused_and_the_rest_arrives() {
     let members: Vec<&str> = found.iter().map(|(member, _)| *member).collect();
     assert_eq!(
         members,
-        ["../escaped", "/absolute", "../folder", "videos/out", "videos/root", "videos/hard", "pipe", "device"]
+        [
+            "../escaped",
+            "/absolute",
+            "../folder",
+            "videos/out",
+            "videos/root",
+            "videos/hard",
+            "pipe",
+            "device"
+        ]
     );
     assert_eq!(unpacked.members, 6);
 }
@@ -272,7 +287,12 @@ fn unpacking_goes_on_after_an_interruption_and_keeps_what_is_whole() {
     let bytes = noise(100_000, 4);
     let names: Vec<String> = (0..6).map(|index| format!("{index}.bin")).collect();
     let zipped = zip(&names.iter().map(|name| ZipMember::new(name, &bytes)).collect::<Vec<_>>());
-    let taped = tar_of(&names.iter().map(|name| tar_member(name.as_bytes(), EntryType::Regular, "", &bytes)).collect::<Vec<_>>());
+    let taped = tar_of(
+        &names
+            .iter()
+            .map(|name| tar_member(name.as_bytes(), EntryType::Regular, "", &bytes))
+            .collect::<Vec<_>>(),
+    );
     for (name, archive) in [("a.zip", zipped), ("a.tar", taped)] {
         let place = Place::new();
         place.unpack(name, &[archive.clone()], false).unwrap();
@@ -286,7 +306,8 @@ fn unpacking_goes_on_after_an_interruption_and_keeps_what_is_whole() {
             std::fs::remove_file(place.folder().join(format!("{index}.bin"))).unwrap();
         }
         std::fs::write(place.folder().join("1.bin"), b"changed").unwrap();
-        let inode = |index: usize| std::fs::metadata(place.folder().join(format!("{index}.bin"))).unwrap().ino();
+        let inode =
+            |index: usize| std::fs::metadata(place.folder().join(format!("{index}.bin"))).unwrap().ino();
         let before = (inode(0), inode(2));
         let archive_of = |id| Archive { name, id, into: Box::leak(Box::new(place.folder())), flatten: false };
         assert_eq!(archive_of("1").unpacked(), None);

@@ -9,7 +9,9 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
 use common::{COMMIT, Faults, TOKEN, TestHub, ZipMember, files_below, git_oid, noise, sha256, zip};
-use paravt_fetch::{Event, FetchError, FetchOptions, Fetched, Kind, Observer, Only, Source, Unpack, fetch, plan};
+use paravt_fetch::{
+    Event, FetchError, FetchOptions, Fetched, Kind, Observer, Only, Source, Unpack, fetch, plan,
+};
 
 /// Small ranges, so that a small file has many.
 const RANGE: u64 = 100_000;
@@ -95,7 +97,8 @@ fn check_whole(root: &Path) {
     assert_eq!(videos.keys().collect::<Vec<_>>(), ["a.mp4", "b.mp4", "c.mp4"]);
     assert!(videos["a.mp4"] == noise(300_000, 1) && videos["c.mp4"] == videos["a.mp4"]);
     let blobs = std::fs::read_dir(root.join("hub/datasets--tiny--bench/blobs")).unwrap();
-    let left: Vec<_> = blobs.map(|blob| blob.unwrap().path()).filter(|path| path.extension().is_some()).collect();
+    let left: Vec<_> =
+        blobs.map(|blob| blob.unwrap().path()).filter(|path| path.extension().is_some()).collect();
     assert!(left.is_empty(), "{left:?}");
 }
 
@@ -130,7 +133,8 @@ fn a_source_arrives_whole_in_the_layout_of_the_cache() {
 
 #[test]
 fn the_real_client_reads_the_cache_offline() {
-    let python = std::env::var("PARAVT_PYTHON").expect("PARAVT_PYTHON is not set: run ci/setup, then ci/test");
+    let python =
+        std::env::var("PARAVT_PYTHON").expect("PARAVT_PYTHON is not set: run ci/setup, then ci/test");
     let hub = TestHub::start(&contents(), Faults::default());
     let root = tempfile::tempdir().unwrap();
     run(&hub, root.path()).result.unwrap();
@@ -167,7 +171,9 @@ fn dropped_connections_go_on_where_they_ended() {
     let sizes: usize = contents()[..3].iter().map(|(_, bytes)| bytes.len()).sum();
     assert_eq!(run.events.bytes() as usize, sizes + 10 + contents()[6].1.len(), "no byte came twice");
     let events = run.events.0.lock().unwrap();
-    assert!(events.iter().any(|event| matches!(event, Event::Retry { message, .. } if message.contains("429"))));
+    assert!(
+        events.iter().any(|event| matches!(event, Event::Retry { message, .. } if message.contains("429")))
+    );
 }
 
 #[test]
@@ -203,7 +209,10 @@ fn a_wrong_hash_is_fetched_again_and_then_refused() {
 
 #[test]
 fn a_file_of_another_size_than_listed_is_refused() {
-    let hub = TestHub::start(&contents(), Faults { short: Some(("media/x/big.bin".into(), 7)), ..Faults::default() });
+    let hub = TestHub::start(
+        &contents(),
+        Faults { short: Some(("media/x/big.bin".into(), 7)), ..Faults::default() },
+    );
     let root = tempfile::tempdir().unwrap();
     let error = run(&hub, root.path()).result.unwrap_err().to_string();
     assert!(error.contains("1234560") && error.contains("1234567"), "{error}");
@@ -290,7 +299,8 @@ fn deleted_archives_are_not_fetched_again() {
 fn annotations_alone_and_videos_alone() {
     let hub = TestHub::start(&contents(), Faults::default());
     let root = tempfile::tempdir().unwrap();
-    let tried = |only| run_with(&hub, &source(Kind::Dataset), root.path(), None, &FetchOptions { only, ..options() });
+    let tried =
+        |only| run_with(&hub, &source(Kind::Dataset), root.path(), None, &FetchOptions { only, ..options() });
     tried(Only::Annotations).result.unwrap();
     assert_eq!(files_below(&snapshot(root.path())).len(), 1);
     tried(Only::Videos).result.unwrap();
@@ -299,7 +309,8 @@ fn annotations_alone_and_videos_alone() {
 
 #[test]
 fn models_have_their_own_folders() {
-    let files = [("config.json", b"{}".to_vec()), ("model.safetensors", noise(5000, 5)), ("a.bin", noise(5000, 6))];
+    let files =
+        [("config.json", b"{}".to_vec()), ("model.safetensors", noise(5000, 5)), ("a.bin", noise(5000, 6))];
     let hub = TestHub::start(&files, Faults::default());
     let root = tempfile::tempdir().unwrap();
     let source = Source::model("tiny/bench", "v1").unwrap();
@@ -317,7 +328,8 @@ fn a_disk_without_room_is_refused_before_the_first_byte() {
     let error = runtime.block_on(async {
         let client = hub.client(None);
         let observer: Arc<dyn Observer> = Arc::new(Events::default());
-        let mut plan = plan(&client, &source(Kind::Dataset), root.path(), &options(), &*observer).await.unwrap();
+        let mut plan =
+            plan(&client, &source(Kind::Dataset), root.path(), &options(), &*observer).await.unwrap();
         let archives: usize = contents()[..2].iter().map(|(_, bytes)| bytes.len()).sum();
         assert_eq!(plan.needed, plan.missing + archives as u64);
         plan.needed = u64::MAX / 2;

@@ -10,7 +10,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use common::{COMMIT, Faults, TestHub, ZipMember, files_below, noise, zip};
-use paravt_fetch::{FetchError, FetchOptions, Hub, Kind, Observer, Retries, Silent, Source, Unpack, fetch, plan};
+use paravt_fetch::{
+    FetchError, FetchOptions, Hub, Kind, Observer, Retries, Silent, Source, Unpack, fetch, plan,
+};
 
 const ENDPOINT: &str = "PARAVT_TEST_ENDPOINT";
 const ROOT: &str = "PARAVT_TEST_ROOT";
@@ -33,7 +35,8 @@ fn member(index: u64) -> Vec<u8> {
 }
 
 fn contents() -> Vec<(&'static str, Vec<u8>)> {
-    let videos: Vec<(String, Vec<u8>)> = (0..6).map(|index| (format!("v/{index}.mp4"), member(index))).collect();
+    let videos: Vec<(String, Vec<u8>)> =
+        (0..6).map(|index| (format!("v/{index}.mp4"), member(index))).collect();
     let archive = |range: std::ops::Range<usize>| {
         zip(&videos[range].iter().map(|(name, bytes)| ZipMember::new(name, bytes)).collect::<Vec<_>>())
     };
@@ -87,7 +90,8 @@ fn check_whole(root: &Path) {
 
 #[test]
 fn a_fetch_killed_at_twenty_moments_goes_on_and_ends_with_equal_bytes() {
-    let hub = TestHub::start(&contents(), Faults { slow: Some(Duration::from_millis(60)), ..Faults::default() });
+    let hub =
+        TestHub::start(&contents(), Faults { slow: Some(Duration::from_millis(60)), ..Faults::default() });
     let root = tempfile::tempdir().unwrap();
     let mut killed = 0;
     for moment in 0..20_u64 {
@@ -102,7 +106,8 @@ fn a_fetch_killed_at_twenty_moments_goes_on_and_ends_with_equal_bytes() {
     fetch_here(&hub.endpoint, root.path()).unwrap();
     check_whole(root.path());
     // Half files that a kill left have been used up or written over.
-    let left: Vec<String> = files_below(root.path()).into_keys().filter(|name| name.ends_with(".partial")).collect();
+    let left: Vec<String> =
+        files_below(root.path()).into_keys().filter(|name| name.ends_with(".partial")).collect();
     assert!(left.is_empty(), "{left:?}");
     let sizes: usize = contents().iter().map(|(_, bytes)| bytes.len()).sum();
     let asked = hub.served.reads.load(Ordering::SeqCst);
@@ -129,7 +134,8 @@ fn a_full_disk_ends_the_fetch_and_keeps_what_arrived() {
     let mut command = Command::new("unshare");
     command.args(["--user", "--map-root-user", "--mount", "sh", "-c", &script]);
     let output = command.env(ENDPOINT, &hub.endpoint).env(ROOT, &small).output().unwrap();
-    let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let said =
+        format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert_eq!(output.status.code(), Some(7), "{said}");
     assert!(said.contains("No space left"), "{said}");
     hub.faults(|faults| faults.slow = None);

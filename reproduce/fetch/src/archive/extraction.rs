@@ -231,12 +231,14 @@ impl<'a> Extraction<'a> {
 
 /// Writes exactly the declared bytes.
 fn copy(path: &Path, size: u64, crc: Option<u32>, bytes: &mut dyn Read) -> Result<(), MemberError> {
-    let mut file = File::options().write(true).create_new(true).open(path).map_err(|error| of_io(path, error))?;
+    let mut file =
+        File::options().write(true).create_new(true).open(path).map_err(|error| of_io(path, error))?;
     let mut hasher = crc32fast::Hasher::new();
     let mut buffer = vec![0; 1 << 18];
     let mut written = 0;
     loop {
-        let length = bytes.read(&mut buffer).map_err(|error| MemberError::Refused(format!("damaged: {error}")))?;
+        let length =
+            bytes.read(&mut buffer).map_err(|error| MemberError::Refused(format!("damaged: {error}")))?;
         if length == 0 {
             break;
         }

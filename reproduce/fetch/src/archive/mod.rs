@@ -67,9 +67,15 @@ pub fn unpack(archive: &Archive<'_>, parts: &[PathBuf]) -> Result<Unpacked, Fetc
     let journal = Journal::open(archive)?;
     let mut extraction = Extraction::new(archive, journal);
     match kind(archive.name) {
-        Some(Format::Zip) => zipped::unpack(reader, &mut extraction).map_err(|error| error.into_fetch(fail))?,
-        Some(Format::Tar) => tape::unpack(&mut reader, &mut extraction).map_err(|error| error.into_fetch(fail))?,
-        None => return Err(fail("expected a name that ends in .zip or .tar (or parts of a .tar)".to_owned())),
+        Some(Format::Zip) => {
+            zipped::unpack(reader, &mut extraction).map_err(|error| error.into_fetch(fail))?
+        }
+        Some(Format::Tar) => {
+            tape::unpack(&mut reader, &mut extraction).map_err(|error| error.into_fetch(fail))?
+        }
+        None => {
+            return Err(fail("expected a name that ends in .zip or .tar (or parts of a .tar)".to_owned()));
+        }
     }
     extraction.finish()
 }
@@ -122,7 +128,8 @@ pub fn archive_of(file_name: &str) -> Option<&str> {
     let suffix = file_name[at + 5..].trim_start_matches("part").trim_start_matches(['.', '_', '-']);
     let digits = suffix.bytes().all(|byte| byte.is_ascii_digit());
     let letters = suffix.bytes().all(|byte| byte.is_ascii_lowercase()) && (2..=3).contains(&suffix.len());
-    let is_part = !suffix.is_empty() && (digits || letters) && !["gz", "xz", "bz", "zst", "lz"].contains(&suffix);
+    let is_part =
+        !suffix.is_empty() && (digits || letters) && !["gz", "xz", "bz", "zst", "lz"].contains(&suffix);
     is_part.then(|| &file_name[..at + 4])
 }
 

@@ -77,5 +77,7 @@ pub fn unpack(parts: &mut Parts, extraction: &mut Extraction<'_>) -> Result<(), 
 
 /// `.` or `./`, which many archives begin with.
 fn is_the_folder_itself(name: &[u8]) -> bool {
-    !name.is_empty() && name.split(|byte| *byte == b'/').all(|part| matches!(part, b"" | b".")) && name[0] != b'/'
+    !name.is_empty()
+        && name.split(|byte| *byte == b'/').all(|part| matches!(part, b"" | b"."))
+        && name[0] != b'/'
 }

@@ -33,10 +33,11 @@ pub fn unpack(parts: Parts, extraction: &mut Extraction<'_>) -> Result<(), Stop>
     let damaged = |error: zip::result::ZipError| Stop::Archive(format!("not a zip archive: {error}"));
     let mut archive = ZipArchive::new(parts).map_err(damaged)?;
     let overlapping = overlapping(&mut archive);
-    let declared = (0..archive.len()).filter(|index| !overlapping.contains(index)).fold(0, |sum: u64, index| {
-        let member = archive.by_index_raw(index).ok().filter(|member| growth(member).is_none());
-        sum.saturating_add(member.map_or(0, |member| member.size()))
-    });
+    let declared =
+        (0..archive.len()).filter(|index| !overlapping.contains(index)).fold(0, |sum: u64, index| {
+            let member = archive.by_index_raw(index).ok().filter(|member| growth(member).is_none());
+            sum.saturating_add(member.map_or(0, |member| member.size()))
+        });
     disk::check(extraction.folder(), declared.saturating_sub(extraction.bytes_there()))?;
     for index in 0..archive.len() {
         let mut member = match archive.by_index_raw(index) {

@@ -135,7 +135,8 @@ fn gate(hub: &Served, headers: &HeaderMap) -> Option<Response> {
     if !faults.gated {
         return None;
     }
-    let token = headers.get(header::AUTHORIZATION).is_some_and(|value| value == format!("Bearer {TOKEN}").as_str());
+    let token =
+        headers.get(header::AUTHORIZATION).is_some_and(|value| value == format!("Bearer {TOKEN}").as_str());
     let status = match (token, faults.accepted) {
         (true, true) => return None,
         (true, false) => StatusCode::FORBIDDEN,
@@ -166,7 +167,11 @@ async fn resolve(
     (StatusCode::FOUND, [(header::LOCATION, place)]).into_response()
 }
 
-async fn storage(State(hub): State<Arc<Served>>, UrlPath(path): UrlPath<String>, headers: HeaderMap) -> Response {
+async fn storage(
+    State(hub): State<Arc<Served>>,
+    UrlPath(path): UrlPath<String>,
+    headers: HeaderMap,
+) -> Response {
     if headers.contains_key(header::AUTHORIZATION) {
         hub.leaked.fetch_add(1, Ordering::SeqCst);
     }
@@ -207,13 +212,14 @@ async fn send(hub: &Served, path: &str, headers: &HeaderMap) -> Response {
     }
     let total = bytes.len();
     let asked = range.filter(|_| !faults.no_ranges);
-    let (status, start, end) = match asked.as_deref().and_then(|range| range.strip_prefix("bytes=")?.split_once('-')) {
-        Some((start, end)) => {
-            let end = end.parse::<usize>().unwrap_or(total - 1).min(total - 1);
-            (StatusCode::PARTIAL_CONTENT, start.parse::<usize>().unwrap(), end + 1)
-        }
-        None => (StatusCode::OK, 0, total),
-    };
+    let (status, start, end) =
+        match asked.as_deref().and_then(|range| range.strip_prefix("bytes=")?.split_once('-')) {
+            Some((start, end)) => {
+                let end = end.parse::<usize>().unwrap_or(total - 1).min(total - 1);
+                (StatusCode::PARTIAL_CONTENT, start.parse::<usize>().unwrap(), end + 1)
+            }
+            None => (StatusCode::OK, 0, total),
+        };
     let mut fields = HeaderMap::new();
     if status == StatusCode::PARTIAL_CONTENT {
         fields.insert(header::CONTENT_RANGE, format!("bytes {start}-{}/{total}", end - 1).parse().unwrap());
@@ -282,7 +288,8 @@ impl TestHub {
     }
 
     pub fn client(&self, token: Option<&str>) -> Hub {
-        let retries = Retries { tries: 6, pause: Duration::from_millis(5), longest: Duration::from_millis(50) };
+        let retries =
+            Retries { tries: 6, pause: Duration::from_millis(5), longest: Duration::from_millis(50) };
         Hub::new(&self.endpoint, token.and_then(Token::new), retries).unwrap()
     }
 
@@ -319,7 +326,15 @@ pub struct ZipMember<'a> {
 
 impl<'a> ZipMember<'a> {
     pub fn new(name: &'a str, bytes: &'a [u8]) -> Self {
-        Self { name: name.as_bytes(), bytes, mode: 0o100_644, deflate: false, declared: None, crc: None, flags: 0 }
+        Self {
+            name: name.as_bytes(),
+            bytes,
+            mode: 0o100_644,
+            deflate: false,
+            declared: None,
+            crc: None,
+            flags: 0,
+        }
     }
 }
 

@@ -7,10 +7,10 @@ pub mod stage;
 
 pub use any::{AnyRecipe, Kind};
 
-use paravt_suite::profile::Profile;
+use paravt_suite::evaluate::RunConfig;
+use paravt_suite::nearest;
 use paravt_suite::protocol::PromptMode;
-use paravt_suite::run::{Channel, CropMode, RunPlan};
-use paravt_suite::settings::{RequestSettings, ToolDialect};
+use paravt_suite::run::Channel;
 use serde::Deserialize;
 
 /// Why a recipe cannot be used.
@@ -33,7 +33,7 @@ pub enum RecipeError {
         message: String,
     },
     /// The file is not a recipe; the message names line and field.
-    #[error("{file}: {message}{hint}", hint = .nearest.as_ref().map(|name| format!("\ndid you mean `{name}`?")).unwrap_or_default())]
+    #[error("{file}: {message}{hint}", hint = nearest::hint(.nearest.as_deref()))]
     Invalid {
         /// The file.
         file: String,
@@ -64,7 +64,7 @@ pub struct Recipe {
     /// How the model is served.
     pub serve: Serve,
     /// What holds for every split that does not say otherwise.
-    pub defaults: Settings,
+    pub defaults: RunConfig,
     /// The splits.
     pub splits: Vec<Split>,
 }
@@ -77,21 +77,6 @@ pub struct Serve {
     pub engine: String,
     /// The command that starts it.
     pub command: String,
-}
-
-/// Settings of an evaluation; see [`RunPlan`] for their meaning.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Settings {
-    profile: Profile,
-    mode: PromptMode,
-    channel: Channel,
-    nframes: usize,
-    max_turns: usize,
-    max_parallel: usize,
-    crop: CropMode,
-    max_tokens: u32,
-    temperature: f64,
 }
 
 /// One split and what it does differently.
@@ -127,7 +112,7 @@ pub enum Step {
         /// Split.
         task: String,
         /// How.
-        plan: Box<RunPlan>,
+        config: Box<RunConfig>,
     },
     /// Hold the runs against the published row.
     Report {
@@ -151,30 +136,24 @@ impl Recipe {
         steps.extend(self.splits.iter().map(|split| Step::Data { task: split.task.clone() }));
         steps.push(Step::Serve { engine: self.serve.engine.clone(), command: self.serve.command.clone() });
         steps.extend(
-            self.splits
-                .iter()
-                .map(|split| Step::Evaluate { task: split.task.clone(), plan: Box::new(self.plan(split)) }),
+            self.splits.iter().map(|split| Step::Evaluate {
+                task: split.task.clone(),
+                config: Box::new(self.config(split)),
+            }),
         );
         steps.push(Step::Report { paper_row: self.paper_row.clone() });
         steps
     }
 
-    fn plan(&self, split: &Split) -> RunPlan {
+    fn config(&self, split: &Split) -> RunConfig {
         let defaults = &self.defaults;
-        RunPlan {
-            profile: defaults.profile,
-            switches: defaults.profile.switches(),
-            mode: split.mode.unwrap_or(defaults.mode),
+        RunConfig {
+            mode: split.mode.or(defaults.mode),
             channel: split.channel.unwrap_or(defaults.channel),
             nframes: split.nframes.unwrap_or(defaults.nframes),
             max_turns: split.max_turns.unwrap_or(defaults.max_turns),
-            max_parallel: defaults.max_parallel,
-            crop: defaults.crop,
-            max_tokens: defaults.max_tokens,
-            temperature: defaults.temperature,
-            seed: None,
-            dialect: ToolDialect::Auto,
-            request: RequestSettings::default(),
+            paper_row: Some(self.paper_row.clone()),
+            ..defaults.clone()
         }
     }
 }
@@ -187,10 +166,15 @@ impl std::fmt::Display for Step {
             ),
             Self::Data { task } => write!(f, "data      paravt-bench data check {task}"),
             Self::Serve { engine, command } => write!(f, "serve     ({engine}) {}", command.trim()),
-            Self::Evaluate { task, plan } => write!(
+            Self::Evaluate { task, config } => write!(
                 f,
                 "evaluate  {task}: {}, {:?} channel, {} frames, {} turns, {} calls a turn, profile {}",
-                plan.mode, plan.channel, plan.nframes, plan.max_turns, plan.max_parallel, plan.profile
+                config.mode.map_or("the protocol's mode", PromptMode::as_str),
+                config.channel,
+                config.nframes,
+                config.max_turns,
+                config.max_parallel,
+                config.profile
             ),
             Self::Report { paper_row } => write!(f, "report    against the published row {paper_row}"),
         }
@@ -201,42 +185,37 @@ impl std::fmt::Display for Step {
 pub(crate) fn parse_toml<T: serde::de::DeserializeOwned>(file: &str, text: &str) -> Result<T, RecipeError> {
     toml::from_str(text).map_err(|error| {
         let message = error.to_string();
-        RecipeError::Invalid { file: file.to_owned(), nearest: nearest_field(&message), message }
+        RecipeError::Invalid { file: file.to_owned(), nearest: nearest::expected_field(&message), message }
     })
-}
-
-/// For "unknown field `x`, expected one of `a`, `b`": the nearest of the expected ones.
-fn nearest_field(message: &str) -> Option<String> {
-    let rest = message.split("unknown field `").nth(1)?;
-    let (unknown, expected) = rest.split_once('`')?;
-    let known = expected.split('`').skip(1).step_by(2);
-    let best =
-        known.max_by(|a, b| strsim::jaro_winkler(a, unknown).total_cmp(&strsim::jaro_winkler(b, unknown)))?;
-    Some(best.to_owned())
 }
 
 #[cfg(test)]
 mod tests {
+    use paravt_suite::profile::Profile;
+    use paravt_suite::run::CropMode;
+
     use super::*;
 
     #[test]
     fn the_built_in_recipe_is_the_reference_protocol() {
         let AnyRecipe::Served(recipe) = AnyRecipe::load("paravt-8b").unwrap() else { panic!("served") };
-        let plans: Vec<(String, RunPlan)> = recipe
+        let configs: Vec<(String, RunConfig)> = recipe
             .steps()
             .into_iter()
             .filter_map(|step| match step {
-                Step::Evaluate { task, plan } => Some((task, *plan)),
+                Step::Evaluate { task, config } => Some((task, *config)),
                 _ => None,
             })
             .collect();
-        assert_eq!(plans.len(), 7);
-        for (task, plan) in plans {
+        assert_eq!(configs.len(), 7);
+        for (task, config) in configs {
             let grounding = task == "charades";
             let mode = if grounding { PromptMode::AgenticMinimal } else { PromptMode::AgenticGeneral };
-            assert_eq!((plan.mode, plan.channel == Channel::Video), (mode, grounding), "{task}");
-            assert_eq!((plan.nframes, plan.max_turns, plan.max_parallel), (64, 3, 5));
-            assert_eq!((plan.profile, plan.switches.video_channel_frames), (Profile::Paper, 32));
+            assert_eq!((config.mode, config.channel == Channel::Video), (Some(mode), grounding), "{task}");
+            assert_eq!((config.nframes, config.max_turns, config.max_parallel), (64, 3, 5));
+            assert_eq!((config.crop, config.max_tokens), (CropMode::Frames, Some(2048)));
+            let switches = config.profile.switches();
+            assert_eq!((config.profile, switches.video_channel_frames), (Profile::Paper, 32));
         }
     }
 

@@ -1,4 +1,4 @@
-//! What a model is to the engine.
+//! `Backend`: the interface of every model, in this process or on a server.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -243,6 +243,42 @@ pub enum ErrorClass {
     NotRecorded,
     /// The engine itself failed (in-process backends).
     Engine,
+}
+
+impl ErrorClass {
+    /// Every class.
+    pub const ALL: [ErrorClass; 13] = [
+        Self::Connection,
+        Self::Timeout,
+        Self::RateLimited,
+        Self::Server,
+        Self::BadRequest,
+        Self::Unauthorized,
+        Self::Malformed,
+        Self::ContextLength,
+        Self::EmptyReply,
+        Self::ParsedAway,
+        Self::TooLarge,
+        Self::NotRecorded,
+        Self::Engine,
+    ];
+
+    /// Whether a failed call says that no call would work now, rather than that this one cannot: the
+    /// server or the engine is down, or set up wrong.
+    pub fn concerns_every_call(self) -> bool {
+        match self {
+            Self::Connection
+            | Self::Timeout
+            | Self::RateLimited
+            | Self::Server
+            | Self::Unauthorized
+            | Self::Malformed
+            | Self::EmptyReply
+            | Self::ParsedAway
+            | Self::Engine => true,
+            Self::BadRequest | Self::ContextLength | Self::TooLarge | Self::NotRecorded => false,
+        }
+    }
 }
 
 /// A failed model call. Never an answer.

@@ -114,6 +114,17 @@ pub enum JournalError {
     },
 }
 
+/// Says which file of a run directory an error of the system is about.
+trait IoContext<T> {
+    fn at(self, path: &Path, action: &'static str) -> Result<T, JournalError>;
+}
+
+impl<T> IoContext<T> for std::io::Result<T> {
+    fn at(self, path: &Path, action: &'static str) -> Result<T, JournalError> {
+        self.map_err(|source| JournalError::Io { path: path.to_owned(), action, source })
+    }
+}
+
 fn disk_full_hint(error: &std::io::Error) -> &'static str {
     match error.kind() {
         std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
@@ -147,11 +158,7 @@ pub fn read(dir: &Path) -> Result<Contents, JournalError> {
     let mut line = Vec::new();
     for number in 1.. {
         line.clear();
-        let length = reader.read_until(b'\n', &mut line).map_err(|source| JournalError::Io {
-            path: path.clone(),
-            action: "cannot read",
-            source,
-        })?;
+        let length = reader.read_until(b'\n', &mut line).at(&path, "cannot read")?;
         if length == 0 {
             break;
         }
@@ -164,8 +171,13 @@ pub fn read(dir: &Path) -> Result<Contents, JournalError> {
         by_uid.insert(record.sample.uid.clone(), record);
     }
     contents.records = by_uid.into_values().collect();
-    contents.records.sort_by(|a, b| (a.sample.row, &a.sample.uid).cmp(&(b.sample.row, &b.sample.uid)));
+    sort_by_row(&mut contents.records);
     Ok(contents)
+}
+
+/// Puts records into the order of their rows.
+pub(crate) fn sort_by_row(records: &mut [Record]) {
+    records.sort_by(|a, b| (a.sample.row, &a.sample.uid).cmp(&(b.sample.row, &b.sample.uid)));
 }
 
 /// Reads manifest and journal of a run directory and checks that they belong together.
@@ -201,13 +213,13 @@ pub fn read_run(dir: &Path) -> Result<(Manifest, Contents), JournalError> {
 /// Opens a file for reading, `None` where there is none. What is not a file (a pipe would wait for ever)
 /// is refused.
 fn open_regular(path: &Path) -> Result<Option<File>, JournalError> {
-    let io = |source| JournalError::Io { path: path.to_owned(), action: "cannot read", source };
-    match std::fs::metadata(path) {
-        Ok(found) if !found.is_file() => Err(io(std::io::Error::other("not a regular file"))),
-        Ok(_) => File::open(path).map(Some).map_err(io),
+    let opened = match std::fs::metadata(path) {
+        Ok(found) if !found.is_file() => Err(std::io::Error::other("not a regular file")),
+        Ok(_) => File::open(path).map(Some),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(io(error)),
-    }
+        Err(error) => Err(error),
+    };
+    opened.at(path, "cannot read")
 }
 
 /// The record of a complete line. A line of a newer version may have any shape: its version is looked at
@@ -232,11 +244,10 @@ fn parse_record(line: &[u8], path: &Path, number: usize) -> Result<Record, Journ
 /// There is none, it is of a newer version, or it is damaged.
 pub fn read_manifest(dir: &Path) -> Result<Manifest, JournalError> {
     let path = dir.join(MANIFEST);
-    let io = |source| JournalError::Io { path: path.clone(), action: "cannot read", source };
     let mut file =
         open_regular(&path)?.ok_or_else(|| JournalError::NoRun { dir: dir.to_owned(), missing: MANIFEST })?;
     let mut bytes = Vec::new();
-    file.read_to_end(&mut bytes).map_err(io)?;
+    file.read_to_end(&mut bytes).at(&path, "cannot read")?;
     if let Some(version) = format::version_of(&bytes) {
         format::check(version, RUN_VERSION)
             .map_err(|source| JournalError::Version { path: path.clone(), source })?;

@@ -4,12 +4,14 @@
 //! One [`Sample`](sample::Sample) leaves a dataset row, meets a model
 //! ([`Backend`](backend::Backend)) under a named [`Protocol`](protocol::Protocol) and
 //! [`Profile`](profile::Profile), and arrives as one scored [`Record`](record::Record) in a run's
-//! journal. This library knows no task, backend, recipe, report or paper by name.
+//! journal. [`evaluate`] is the front door. This library knows no task, backend, recipe, report or paper
+//! by name.
 
 pub mod agent;
 pub mod backend;
 pub mod conversation;
 pub mod data;
+pub mod evaluate;
 pub mod files;
 #[cfg(any(test, feature = "testing"))]
 pub mod fixtures;
@@ -17,6 +19,7 @@ pub mod format;
 pub mod frames;
 pub mod journal;
 pub mod message;
+pub mod nearest;
 pub mod printable;
 pub mod profile;
 pub mod protocol;

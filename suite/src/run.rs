@@ -62,21 +62,23 @@ pub struct RunPlan {
 
 /// How the overview of a video travels to the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 #[serde(rename_all = "snake_case")]
 pub enum Channel {
     /// Frames sampled here, sent as JPEG images.
     Image,
-    /// The file by reference; the server samples.
+    /// The file by a file:// URL that the server must be able to read; the server samples.
     Video,
 }
 
 /// What a crop returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 #[serde(rename_all = "snake_case")]
 pub enum CropMode {
-    /// Raw frames (the released driver).
+    /// Its frames, at most 16, one for each second.
     Frames,
-    /// The text summary of a sub-agent that shares the model's weights (the paper's architecture).
+    /// A text summary of its frames by a sub-agent, the same model in a conversation of its own.
     Subagent,
 }
 

@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::agent::Agent;
-use crate::backend::ErrorClass;
+use crate::evaluate::{Event, Observer};
 use crate::journal::{Journal, JournalError};
 use crate::record::{Outcome, Record, SampleErrorClass};
 use crate::sample::Sample;
@@ -46,12 +46,6 @@ pub enum Ended {
     BackendDown,
     /// The first replies were all empty or taken apart by the server; calls in flight were dropped.
     Unreadable,
-}
-
-/// Called with each record once it is on disk.
-pub trait Observer: Send {
-    /// One more record is safe.
-    fn recorded(&mut self, record: &Record);
 }
 
 /// Which finished samples a resumed run does again.
@@ -96,25 +90,6 @@ pub fn pending(samples: &[Sample], records: &[Record], retry: &Retry) -> Vec<Sam
     samples.iter().filter(needed).cloned().collect()
 }
 
-/// Whether a failed call says that no call would work now, rather than that this one cannot.
-fn server_is_dead(class: ErrorClass) -> bool {
-    match class {
-        ErrorClass::Connection
-        | ErrorClass::Timeout
-        | ErrorClass::RateLimited
-        | ErrorClass::Server
-        | ErrorClass::Unauthorized
-        | ErrorClass::Malformed
-        | ErrorClass::EmptyReply
-        | ErrorClass::ParsedAway
-        | ErrorClass::Engine => true,
-        ErrorClass::BadRequest
-        | ErrorClass::ContextLength
-        | ErrorClass::TooLarge
-        | ErrorClass::NotRecorded => false,
-    }
-}
-
 /// Watches finished samples for signs that going on is pointless.
 #[derive(Debug, Default)]
 struct Health {
@@ -139,7 +114,7 @@ impl Health {
                 .iter()
                 .rev()
                 .find_map(|call| call.error.as_ref())
-                .is_some_and(|error| server_is_dead(error.class));
+                .is_some_and(|error| error.class.concerns_every_call());
         self.dead_in_a_row = if dead { self.dead_in_a_row + 1 } else { 0 };
         (self.dead_in_a_row >= MAX_CONSECUTIVE_API_ERRORS).then_some(Ended::BackendDown)
     }
@@ -157,11 +132,11 @@ pub async fn run(
     samples: Vec<Sample>,
     dispatch: Dispatch,
     journal: Journal,
-    observer: Box<dyn Observer>,
+    observer: Arc<dyn Observer>,
     stop: watch::Receiver<bool>,
 ) -> Result<(Ended, Journal), JournalError> {
     let (sender, receiver) = mpsc::channel::<Record>();
-    let writer = tokio::task::spawn_blocking(move || write_records(journal, observer, &receiver));
+    let writer = tokio::task::spawn_blocking(move || write_records(journal, &*observer, &receiver));
     let ended = drive(&agent, samples, &dispatch, &sender, &stop).await;
     drop(sender);
     let journal = match writer.await {
@@ -210,7 +185,7 @@ async fn drive(
 /// Appends whatever has come in since the last write with one flush.
 fn write_records(
     mut journal: Journal,
-    mut observer: Box<dyn Observer>,
+    observer: &dyn Observer,
     receiver: &mpsc::Receiver<Record>,
 ) -> Result<Journal, JournalError> {
     while let Ok(first) = receiver.recv() {
@@ -218,7 +193,7 @@ fn write_records(
         batch.extend(receiver.try_iter());
         journal.append(&batch)?;
         for record in &batch {
-            observer.recorded(record);
+            observer.observe(Event::Recorded(record));
         }
     }
     Ok(journal)

@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 
 /// How tool calls travel between the model and the loop.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 #[serde(rename_all = "snake_case")]
 pub enum ToolDialect {
     /// Calls are read from the text; results are user messages (the released driver). Runs made
@@ -90,6 +91,11 @@ const RESERVED_HEADERS: [&str; 5] =
     ["content-type", "content-length", "host", "transfer-encoding", "connection"];
 
 impl RequestSettings {
+    /// Whether nothing is set.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
     /// Checks values and names.
     ///
     /// # Errors

@@ -58,6 +58,11 @@ pub struct DataRoot {
 }
 
 impl DataRoot {
+    /// A root in the layout of `$HF_HOME` and nothing else.
+    pub fn new(hf_home: impl Into<PathBuf>) -> Self {
+        Self { hf_home: hf_home.into(), data: None, videos: BTreeMap::new() }
+    }
+
     /// The roots to look into, first match wins.
     pub fn candidates(&self) -> impl Iterator<Item = &Path> {
         self.data.iter().map(PathBuf::as_path).chain(std::iter::once(self.hf_home.as_path()))

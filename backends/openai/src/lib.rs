@@ -66,6 +66,26 @@ pub struct Config {
     pub headers: Vec<(String, Secret)>,
 }
 
+impl Config {
+    /// The defaults of the command for these base URLs: no key, half an hour a request, three tries.
+    pub fn new<U: Into<String>>(base_urls: impl IntoIterator<Item = U>) -> Self {
+        Self {
+            base_urls: base_urls.into_iter().map(Into::into).collect(),
+            model: None,
+            api_key: None,
+            timeout: Duration::from_secs(1800),
+            max_tries: 3,
+            retry_pause: Duration::from_millis(1500),
+            max_requests: 64,
+            max_reply: 8 << 20,
+            send_video_frames: false,
+            whole_text: true,
+            settings: RequestSettings::default(),
+            headers: Vec::new(),
+        }
+    }
+}
+
 /// The backend.
 #[derive(Debug)]
 pub struct OpenAi {

@@ -1,10 +1,10 @@
 //! The recipe of the embedded reproduction as data.
 
 use paravt_nano::{TrainingSizes, WorldOptions};
+use paravt_suite::evaluate::RunConfig;
 use paravt_suite::profile::Profile;
 use paravt_suite::protocol::PromptMode;
-use paravt_suite::run::{Channel, CropMode, RunPlan};
-use paravt_suite::settings::{RequestSettings, ToolDialect};
+use paravt_suite::run::CropMode;
 use paravt_train::rl::RlConfig;
 use paravt_train::sft::SftConfig;
 use serde::{Deserialize, Serialize};
@@ -191,22 +191,17 @@ impl NanoRecipe {
     }
 
     /// How samples are put to the model in a run.
-    pub fn plan(&self, run: &NanoRun) -> RunPlan {
+    pub fn config(&self, run: &NanoRun) -> RunConfig {
         let evaluate = &self.evaluate;
-        RunPlan {
+        RunConfig {
             profile: evaluate.profile,
-            switches: evaluate.profile.switches(),
-            mode: run.mode,
-            channel: Channel::Image,
+            mode: Some(run.mode),
             nframes: evaluate.nframes,
             max_turns: evaluate.max_turns,
             max_parallel: run.max_parallel.unwrap_or(evaluate.max_parallel),
             crop: CropMode::Subagent,
-            max_tokens: evaluate.max_tokens,
-            temperature: 0.0,
-            seed: None,
-            dialect: ToolDialect::Auto,
-            request: RequestSettings::default(),
+            max_tokens: Some(evaluate.max_tokens),
+            ..RunConfig::default()
         }
     }
 }

@@ -12,16 +12,9 @@ use paravt_qwen_vl::hub;
 use paravt_qwen_vl::ops::Precision;
 use paravt_qwen_vl::positions::PositionRule;
 use paravt_suite::backend::Backend;
-use tokio::sync::OnceCell;
 
-/// Which engine.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum EngineName {
-    /// The default.
-    Candle,
-    /// In builds with the feature `libtorch`.
-    Libtorch,
-}
+/// Starts an engine of one kind.
+pub type Start = fn(Place, Options) -> anyhow::Result<Engine>;
 
 /// Flags of in-process engines.
 #[derive(clap::Args)]
@@ -48,9 +41,6 @@ pub struct EngineArgs {
     /// transformers up to 4.57 or since 5 does.
     #[arg(long, default_value = "vllm", value_parser = PositionRule::ALL.map(PositionRule::as_str), value_name = "RULE")]
     positions: String,
-    /// The loaded engine: one for all splits of a command.
-    #[arg(skip)]
-    loaded: OnceCell<Arc<Engine>>,
 }
 
 impl EngineArgs {
@@ -83,40 +73,33 @@ impl EngineArgs {
         }
     }
 
-    /// The engine for a model, loaded by whoever asks first.
-    pub async fn start(&self, name: EngineName, model: Option<&str>) -> anyhow::Result<Arc<dyn Backend>> {
-        let model = model.context("an in-process engine needs --model DIR")?;
-        let engine = self.loaded.get_or_try_init(|| async {
-            let (model, revision) = (model.to_owned(), self.revision.clone());
-            let place = Place::parse(&self.device)?;
-            let precision = self.precision(place);
-            let (batch, deterministic, positions) = (self.batch, self.deterministic, self.position_rule());
-            let load = move || {
-                let folder = hub::resolve(&model, &revision)?;
-                // A name on the hub is a name; of a folder, the records get its last part.
-                let is_folder = Path::new(&model).is_dir();
-                let named = Options::new(folder);
-                let options = Options {
-                    name: if is_folder { named.name.clone() } else { format!("{model}@{revision}") },
-                    device: place.kind().to_owned(),
-                    precision,
-                    memory: place.memory(),
-                    batch,
-                    deterministic,
-                    positions,
-                    ..named
-                };
-                match name {
-                    EngineName::Candle => Ok(candle::start(options, place.candle()?)?),
-                    EngineName::Libtorch => place.start_libtorch(options),
-                }
+    /// Loads a model: a folder, or a name on the hub.
+    pub async fn load(&self, model: Option<&str>, start: Start) -> anyhow::Result<Arc<dyn Backend>> {
+        let model = model.context("an in-process engine needs --model DIR")?.to_owned();
+        let revision = self.revision.clone();
+        let place = Place::parse(&self.device)?;
+        let precision = self.precision(place);
+        let (batch, deterministic, positions) = (self.batch, self.deterministic, self.position_rule());
+        let load = move || {
+            let folder = hub::resolve(&model, &revision)?;
+            // A name on the hub is a name; of a folder, the records get its last part.
+            let is_folder = Path::new(&model).is_dir();
+            let named = Options::new(folder);
+            let options = Options {
+                name: if is_folder { named.name.clone() } else { format!("{model}@{revision}") },
+                device: place.kind().to_owned(),
+                precision,
+                memory: place.memory(),
+                batch,
+                deterministic,
+                positions,
+                ..named
             };
-            let engine = tokio::task::spawn_blocking(load).await.context("the engine's loader stopped")??;
-            eprintln!("{}: {}", engine.describe().name, engine.memory());
-            Ok::<_, anyhow::Error>(Arc::new(engine))
-        });
-        let engine: Arc<Engine> = Arc::clone(engine.await?);
-        Ok(engine)
+            start(place, options)
+        };
+        let engine = tokio::task::spawn_blocking(load).await.context("the engine's loader stopped")??;
+        eprintln!("{}: {}", engine.describe().name, engine.memory());
+        Ok(Arc::new(engine))
     }
 }
 
@@ -137,10 +120,12 @@ pub fn start_candle(
     Ok(Arc::new(candle::start(options, compute.device.clone())?))
 }
 
-/// A device.
+/// Where an engine computes.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+pub enum Place {
+    /// The processor.
     Cpu,
+    /// A GPU, by its ordinal.
     Cuda(usize),
 }
 
@@ -184,22 +169,25 @@ impl Place {
     }
 }
 
-#[cfg(feature = "libtorch")]
-impl Place {
-    fn start_libtorch(self, options: Options) -> anyhow::Result<Engine> {
-        let device = match self {
-            Place::Cpu => libtorch::Device::Cpu,
-            Place::Cuda(ordinal) => libtorch::Device::Cuda(ordinal),
-        };
-        Ok(libtorch::start(options, device)?)
-    }
+/// Starts a model on candle.
+pub fn start_on_candle(place: Place, options: Options) -> anyhow::Result<Engine> {
+    Ok(candle::start(options, place.candle()?)?)
 }
 
+/// Starts a model on libtorch.
+#[cfg(feature = "libtorch")]
+pub fn start_on_libtorch(place: Place, options: Options) -> anyhow::Result<Engine> {
+    let device = match place {
+        Place::Cpu => libtorch::Device::Cpu,
+        Place::Cuda(ordinal) => libtorch::Device::Cuda(ordinal),
+    };
+    Ok(libtorch::start(options, device)?)
+}
+
+/// Starts a model on libtorch.
 #[cfg(not(feature = "libtorch"))]
-impl Place {
-    fn start_libtorch(self, _: Options) -> anyhow::Result<Engine> {
-        bail!("--backend libtorch: this binary was built without the feature `libtorch`")
-    }
+pub fn start_on_libtorch(_: Place, _: Options) -> anyhow::Result<Engine> {
+    bail!("--backend libtorch: this binary was built without the feature `libtorch`")
 }
 
 #[cfg(feature = "libtorch")]

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use paravt_reports::ReportError;
 use paravt_suite::backend::{BackendError, ErrorClass};
 use paravt_suite::data::DataError;
+use paravt_suite::evaluate::{ConfigError, MergeError, RunError};
 use paravt_suite::journal::JournalError;
 
 /// How a command ended.
@@ -88,11 +89,58 @@ pub fn code(error: &anyhow::Error) -> Exit {
 
 fn typed(error: &anyhow::Error) -> Option<Exit> {
     error.chain().find_map(|cause| {
-        let data = cause.downcast_ref().map(of_data);
-        data.or_else(|| cause.downcast_ref().map(of_journal))
+        let run = cause.downcast_ref().map(of_run);
+        run.or_else(|| cause.downcast_ref().map(of_merge))
+            .or_else(|| cause.downcast_ref().map(of_config))
+            .or_else(|| cause.downcast_ref().map(of_data))
+            .or_else(|| cause.downcast_ref().map(of_journal))
             .or_else(|| cause.downcast_ref().map(of_backend))
             .or_else(|| cause.downcast_ref().and_then(of_report))
     })
+}
+
+fn of_run(error: &RunError) -> Exit {
+    match error {
+        RunError::Config(error) => of_config(error),
+        RunError::Data(error) => of_data(error),
+        RunError::Journal(error) => of_journal(error),
+        RunError::UnknownId { .. }
+        | RunError::NoSamples { .. }
+        | RunError::SameUid { .. }
+        | RunError::Prompt(_)
+        | RunError::Summary(_) => Exit::Usage,
+        RunError::Refused(_) => Exit::Preflight,
+        RunError::NotWritten(_) => Exit::Incomplete,
+    }
+}
+
+fn of_merge(error: &MergeError) -> Exit {
+    match error {
+        MergeError::Journal(error) => of_journal(error),
+        MergeError::Io { source, .. } => of_io(source),
+        MergeError::NoShards
+        | MergeError::NotAShard { .. }
+        | MergeError::OtherCount { .. }
+        | MergeError::Twice { .. }
+        | MergeError::Differs { .. }
+        | MergeError::VideoDiffers { .. }
+        | MergeError::UnknownSize
+        | MergeError::SampleTwice { .. }
+        | MergeError::Summary(_)
+        | MergeError::NotEmpty { .. }
+        | MergeError::Root => Exit::Usage,
+    }
+}
+
+fn of_config(error: &ConfigError) -> Exit {
+    match error {
+        ConfigError::Json { .. }
+        | ConfigError::NoMode { .. }
+        | ConfigError::TooFewFrames
+        | ConfigError::Temperature
+        | ConfigError::NoChatTools { .. }
+        | ConfigError::Request(_) => Exit::Usage,
+    }
 }
 
 fn of_data(error: &DataError) -> Exit {
@@ -127,17 +175,9 @@ fn of_journal(error: &JournalError) -> Exit {
 
 fn of_backend(error: &BackendError) -> Exit {
     match error.class {
-        ErrorClass::Connection
-        | ErrorClass::Timeout
-        | ErrorClass::RateLimited
-        | ErrorClass::Server
-        | ErrorClass::Unauthorized
-        | ErrorClass::Malformed
-        | ErrorClass::EmptyReply
-        | ErrorClass::ParsedAway
-        | ErrorClass::TooLarge
-        | ErrorClass::Engine => Exit::Preflight,
-        ErrorClass::BadRequest | ErrorClass::ContextLength | ErrorClass::NotRecorded => Exit::Usage,
+        ErrorClass::TooLarge => Exit::Preflight,
+        class if class.concerns_every_call() => Exit::Preflight,
+        _ => Exit::Usage,
     }
 }
 
@@ -167,7 +207,10 @@ mod tests {
 
     use anyhow::Context as _;
     use paravt_suite::format::VersionError;
+    use paravt_suite::protocol::PromptMode;
+    use paravt_suite::protocol::render::RenderError;
     use paravt_suite::run::RUN_VERSION;
+    use paravt_suite::scoring::summary::SummaryError;
 
     use super::*;
 
@@ -226,6 +269,69 @@ mod tests {
         assert_eq!(of(JournalError::Version { path: "p".into(), source: newer }), Exit::Usage);
         assert_eq!(of(JournalError::OlderRun { dir: "d".into(), found: 1 }), Exit::Usage);
         assert_eq!(of(ReportError::Journal(JournalError::Locked { dir: "d".into() })), Exit::Preflight);
+    }
+
+    #[test]
+    fn runs() {
+        let missing =
+            || DataError::Missing { task: "t".into(), what: "w".into(), looked: vec![], remedy: "r".into() };
+        let locked = || JournalError::Locked { dir: "d".into() };
+        assert_eq!(of(RunError::Data(missing())), Exit::Preflight);
+        assert_eq!(of(RunError::Journal(locked())), Exit::Preflight);
+        assert_eq!(of(RunError::Journal(JournalError::Exists { dir: "d".into() })), Exit::Usage);
+        assert_eq!(of(RunError::Config(ConfigError::TooFewFrames)), Exit::Usage);
+        assert_eq!(of(RunError::UnknownId { task: "t".into(), id: "i".into() }), Exit::Usage);
+        assert_eq!(of(RunError::NoSamples { task: "t".into() }), Exit::Usage);
+        assert_eq!(of(RunError::SameUid { task: "t".into(), uid: "u".into() }), Exit::Usage);
+        let no_text = RenderError::NoText { protocol: "p".into(), what: "w".into() };
+        assert_eq!(of(RunError::Prompt(no_text)), Exit::Usage);
+        assert_eq!(of(RunError::Summary(SummaryError::TooMany { expected: 1, found: 2 })), Exit::Usage);
+        assert_eq!(of(RunError::Refused("no tools".into())), Exit::Preflight);
+        let full = JournalError::Io {
+            path: "p".into(),
+            action: "cannot append",
+            source: ErrorKind::StorageFull.into(),
+        };
+        assert_eq!(of(RunError::NotWritten(full)), Exit::Incomplete, "what was written counts");
+    }
+
+    #[test]
+    fn merges() {
+        let dir = || "d".into();
+        assert_eq!(of(MergeError::Journal(JournalError::Locked { dir: dir() })), Exit::Preflight);
+        let io = |kind: ErrorKind| MergeError::Io { action: "write", path: "p".into(), source: kind.into() };
+        assert_eq!(of(io(ErrorKind::StorageFull)), Exit::Preflight);
+        assert_eq!(of(io(ErrorKind::PermissionDenied)), Exit::Preflight);
+        assert_eq!(of(io(ErrorKind::NotFound)), Exit::Usage);
+        for error in [
+            MergeError::NoShards,
+            MergeError::NotAShard { dir: dir() },
+            MergeError::OtherCount { dir: dir(), number: 1, of: 3, shards: 2 },
+            MergeError::Twice { dir: dir(), number: 1, shards: 2 },
+            MergeError::Differs { first: dir(), dir: dir(), differences: "x".into() },
+            MergeError::VideoDiffers { dir: dir(), video: "v".into(), ours: 1, theirs: 2 },
+            MergeError::UnknownSize,
+            MergeError::SampleTwice { uid: "u".into() },
+            MergeError::Summary(SummaryError::TooMany { expected: 1, found: 2 }),
+            MergeError::NotEmpty { out: dir() },
+            MergeError::Root,
+        ] {
+            assert_eq!(of(error), Exit::Usage);
+        }
+    }
+
+    #[test]
+    fn configurations() {
+        for error in [
+            ConfigError::Json { message: "m".into(), nearest: None },
+            ConfigError::NoMode { protocol: "p".into(), mode: PromptMode::Direct, known: "native".into() },
+            ConfigError::TooFewFrames,
+            ConfigError::Temperature,
+            ConfigError::NoChatTools { protocol: "p".into() },
+            ConfigError::Request("top_p".into()),
+        ] {
+            assert_eq!(of(error), Exit::Usage);
+        }
     }
 
     #[test]

@@ -5,16 +5,19 @@
 #[macro_use]
 mod output;
 
+mod allocator;
+mod command_line;
 mod commands;
 mod engines;
 mod exit;
 mod launch;
-mod memory;
+mod progress;
 mod registry;
 mod request;
 mod threads;
 
 use clap::{Parser, Subcommand};
+use threads::Workload;
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -69,8 +72,11 @@ enum Command {
 
 fn main() -> std::process::ExitCode {
     let cli = Cli::parse();
-    memory::keep();
-    threads::settle(matches!(&cli.command, Command::Reproduce(args) if args.trains()));
+    allocator::configure();
+    threads::configure(match &cli.command {
+        Command::Reproduce(args) if args.trains() => Workload::Training,
+        _ => Workload::Inference,
+    });
     let result = match cli.command {
         Command::Ask(args) => commands::ask::run(&args),
         Command::Check(args) => commands::check::run(&args),

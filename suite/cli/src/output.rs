@@ -3,10 +3,11 @@
 //!
 //! `println!` and its relatives are shadowed for the whole crate, so that no call can forget it.
 
-use std::borrow::Cow;
-use std::fmt::{Arguments, Write as _};
+use std::fmt::Arguments;
 use std::io::{self, ErrorKind, Write};
 use std::sync::Mutex;
+
+use paravt_suite::printable::printable_json;
 
 /// First failure of standard output that is not a reader who left.
 static FAILED: Mutex<Option<io::Error>> = Mutex::new(None);
@@ -35,32 +36,7 @@ pub fn failure() -> Option<io::Error> {
 }
 
 fn write(stream: &mut impl Write, text: Arguments<'_>) -> io::Result<()> {
-    stream.write_all(printable(&text.to_string()).as_bytes())
-}
-
-/// The text with control characters but line breaks and tabs escaped as JSON escapes them (`\u001b`),
-/// so that a model's text neither moves the cursor nor reverses the line, and JSON stays the same JSON.
-fn printable(text: &str) -> Cow<'_, str> {
-    if !text.contains(steers) {
-        return Cow::Borrowed(text);
-    }
-    let mut shown = String::with_capacity(text.len());
-    for character in text.chars() {
-        if steers(character) {
-            let _ = write!(shown, "\\u{:04x}", u32::from(character));
-        } else {
-            shown.push(character);
-        }
-    }
-    Cow::Owned(shown)
-}
-
-/// Controls (C0, DEL, C1) and the marks that change the direction of text.
-fn steers(character: char) -> bool {
-    let allowed = matches!(character, '\n' | '\t');
-    let direction =
-        matches!(character, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    (character.is_control() && !allowed) || direction
+    stream.write_all(printable_json(&text.to_string()).as_bytes())
 }
 
 // Every form that a call may take, used or not.
@@ -79,18 +55,4 @@ macro_rules! println {
 macro_rules! eprintln {
     () => { $crate::output::stderr(format_args!("\n")) };
     ($($text:tt)*) => { $crate::output::stderr(format_args!("{}\n", format_args!($($text)*))) };
-}
-
-#[cfg(test)]
-mod tests {
-    use super::printable;
-
-    #[test]
-    fn text_that_steers_the_terminal_is_escaped_and_json_stays_json() {
-        assert_eq!(printable("m\u{1b}[2J\r\u{202e}x\u{9b}"), "m\\u001b[2J\\u000d\\u202ex\\u009b");
-        assert_eq!(printable("a\n\tä — 視"), "a\n\tä — 視");
-        let json = serde_json::json!({"text": "\u{202e}\u{7f}a\u{1b}"});
-        let read: serde_json::Value = serde_json::from_str(&printable(&format!("{json:#}"))).unwrap();
-        assert_eq!(read, json);
-    }
 }

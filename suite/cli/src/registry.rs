@@ -4,18 +4,21 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::engines::{self, EngineArgs, EngineName};
-use crate::request::RequestArgs;
 use anyhow::{Context as _, bail, ensure};
 use paravt_backend_candle::Compute;
 use paravt_backend_openai::{Config, OpenAi, Secret};
 use paravt_backend_replay::Replay;
 use paravt_suite::backend::Backend;
+use paravt_suite::nearest::nearest;
 use paravt_suite::profile::Profile;
 use paravt_suite::redact::urls;
 use paravt_suite::run::RunPlan;
 use paravt_suite::settings::{RequestSettings, ToolDialect};
 use paravt_suite::task::{Benchmark, DataRoot, Task as _};
+use tokio::sync::OnceCell;
+
+use crate::engines::{self, EngineArgs, Start};
+use crate::request::RequestArgs;
 
 /// The splits of those names; `all` is all of them.
 pub fn select_tasks(names: &[String]) -> anyhow::Result<Vec<&'static Benchmark>> {
@@ -28,10 +31,8 @@ pub fn select_tasks(names: &[String]) -> anyhow::Result<Vec<&'static Benchmark>>
         match paravt_tasks::named(name) {
             Some(task) => selected.push(task),
             None => {
-                let known = all.iter().map(|task| task.spec().name.as_str());
-                let nearest = known
-                    .max_by(|a, b| strsim::jaro_winkler(a, name).total_cmp(&strsim::jaro_winkler(b, name)))
-                    .unwrap_or_default();
+                let nearest = nearest(name, all.iter().map(|task| task.spec().name.as_str()));
+                let nearest = nearest.unwrap_or_default();
                 bail!("no split `{name}`; did you mean `{nearest}`? `paravt-bench tasks` lists all");
             }
         }
@@ -176,30 +177,9 @@ impl BackendArgs {
         &self.request
     }
 
-    /// Starts the backend for one split; an in-process engine once for all of them. A plan that the backend
-    /// cannot honour is an error.
-    pub async fn build(&self, task: &str, plan: Option<&RunPlan>) -> anyhow::Result<Arc<dyn Backend>> {
-        let backend = self.start(task, plan).await?;
-        if let Some(plan) = plan {
-            backend.accepts(plan).map_err(anyhow::Error::msg)?;
-        }
-        Ok(backend)
-    }
-
-    async fn start(&self, task: &str, plan: Option<&RunPlan>) -> anyhow::Result<Arc<dyn Backend>> {
-        match self.backend {
-            BackendName::Openai => {
-                let backend = OpenAi::connect(self.config(plan)?).await?;
-                Ok(Arc::new(backend))
-            }
-            BackendName::Replay => {
-                let from = self.from.as_ref().context("--backend replay needs --from RUN")?;
-                let run = Some(from.join(task)).filter(|run| run.is_dir()).unwrap_or_else(|| from.clone());
-                Ok(Arc::new(Replay::open(&run)?))
-            }
-            BackendName::Candle => self.engine.start(EngineName::Candle, self.model.as_deref()).await,
-            BackendName::Libtorch => self.engine.start(EngineName::Libtorch, self.model.as_deref()).await,
-        }
+    /// What the flags name, for the splits of one command.
+    pub fn open(&self) -> Backends<'_> {
+        Backends { args: self, engine: OnceCell::new() }
     }
 
     fn config(&self, plan: Option<&RunPlan>) -> anyhow::Result<Config> {
@@ -236,6 +216,44 @@ impl BackendArgs {
             headers: header_values(&settings)?,
             settings,
         })
+    }
+}
+
+/// The backends of one command.
+pub struct Backends<'a> {
+    args: &'a BackendArgs,
+    /// An in-process engine is loaded once, by the split that asks first.
+    engine: OnceCell<Arc<dyn Backend>>,
+}
+
+impl Backends<'_> {
+    /// Starts the backend for one split; an in-process engine once for all of them. A plan that the backend
+    /// cannot honour is an error.
+    pub async fn build(&self, task: &str, plan: Option<&RunPlan>) -> anyhow::Result<Arc<dyn Backend>> {
+        let backend = self.start(task, plan).await?;
+        if let Some(plan) = plan {
+            backend.accepts(plan).map_err(anyhow::Error::msg)?;
+        }
+        Ok(backend)
+    }
+
+    async fn start(&self, task: &str, plan: Option<&RunPlan>) -> anyhow::Result<Arc<dyn Backend>> {
+        let args = self.args;
+        match args.backend {
+            BackendName::Openai => Ok(Arc::new(OpenAi::connect(args.config(plan)?).await?)),
+            BackendName::Replay => {
+                let from = args.from.as_ref().context("--backend replay needs --from RUN")?;
+                let run = Some(from.join(task)).filter(|run| run.is_dir()).unwrap_or_else(|| from.clone());
+                Ok(Arc::new(Replay::open(&run)?))
+            }
+            BackendName::Candle => self.load(engines::start_on_candle).await,
+            BackendName::Libtorch => self.load(engines::start_on_libtorch).await,
+        }
+    }
+
+    async fn load(&self, start: Start) -> anyhow::Result<Arc<dyn Backend>> {
+        let load = || self.args.engine.load(self.args.model.as_deref(), start);
+        Ok(Arc::clone(self.engine.get_or_try_init(load).await?))
     }
 }
 

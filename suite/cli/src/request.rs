@@ -1,8 +1,6 @@
 //! Flags for what a request carries beside the conversation.
 
-use std::collections::BTreeMap;
-
-use anyhow::Context as _;
+use paravt_suite::evaluate::ConfigError;
 use paravt_suite::settings::{RequestSettings, ToolDialect};
 use serde_json::{Map, Value};
 
@@ -13,7 +11,7 @@ pub struct RequestArgs {
     /// How tool calls travel: `text` reads them in the reply's text, `native` uses the chat API's `tools`,
     /// `tool_calls` and role `tool`, `auto` is `text` and puts calls that a server took out of the text back.
     #[arg(long, value_enum, default_value = "auto")]
-    tool_dialect: DialectArg,
+    tool_dialect: ToolDialect,
     /// Nucleus sampling [default: the backend's].
     #[arg(long, value_name = "P")]
     top_p: Option<f64>,
@@ -39,14 +37,6 @@ pub struct RequestArgs {
     header_env: Vec<(String, String)>,
 }
 
-/// See [`ToolDialect`].
-#[derive(Clone, Copy, clap::ValueEnum)]
-enum DialectArg {
-    Text,
-    Native,
-    Auto,
-}
-
 fn object(text: &str) -> Result<Map<String, Value>, String> {
     serde_json::from_str(text).map_err(|error| format!("a JSON object is needed: {error}"))
 }
@@ -60,11 +50,7 @@ fn header(text: &str) -> Result<(String, String), String> {
 impl RequestArgs {
     /// How tool calls travel.
     pub fn dialect(&self) -> ToolDialect {
-        match self.tool_dialect {
-            DialectArg::Text => ToolDialect::Text,
-            DialectArg::Native => ToolDialect::Native,
-            DialectArg::Auto => ToolDialect::Auto,
-        }
+        self.tool_dialect
     }
 
     /// The flags as settings, checked.
@@ -76,9 +62,9 @@ impl RequestArgs {
             stop: self.stop.clone(),
             chat_template_kwargs: self.chat_template_kwargs.clone().unwrap_or_default(),
             extra_body: self.extra_body.clone().unwrap_or_default(),
-            header_env: self.header_env.iter().cloned().collect::<BTreeMap<_, _>>(),
+            header_env: self.header_env.iter().cloned().collect(),
         };
-        settings.check().map_err(anyhow::Error::msg).context("request settings")?;
+        settings.check().map_err(ConfigError::Request)?;
         Ok(settings)
     }
 }

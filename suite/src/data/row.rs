@@ -10,6 +10,7 @@ use serde::{Deserialize, Deserializer, forward_to_deserialize_any};
 use serde_json::{Map, Value};
 
 use super::DataError;
+use crate::nearest::nearest;
 
 /// One row of a published file.
 ///
@@ -100,9 +101,7 @@ impl PublishedRow<'_> {
     }
 
     fn missing(&self, column: &str) -> DataError {
-        let likeness = |name: &str| strsim::jaro_winkler(name, column);
-        let names = self.value.keys().map(String::as_str);
-        let nearest = names.max_by(|a, b| likeness(a).total_cmp(&likeness(b))).unwrap_or_default();
+        let nearest = nearest(column, self.value.keys().map(String::as_str)).unwrap_or_default();
         let all = self.value.keys().cloned().collect::<Vec<_>>().join(", ");
         DataError::Column {
             path: self.file.to_owned(),

@@ -4,7 +4,7 @@ use std::fs::{File, OpenOptions};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use super::{Contents, JOURNAL, JournalError, LOCK, MANIFEST, PROTOCOL, SUMMARY, read_manifest, read_run};
+use super::{Contents, IoContext as _, JOURNAL, JournalError, LOCK, MANIFEST, PROTOCOL, SUMMARY, read_manifest, read_run};
 use crate::record::Record;
 use crate::run::{Manifest, RUN_VERSION};
 use crate::scoring::summary::Summary;
@@ -40,7 +40,6 @@ pub fn write_summary(dir: &Path, summary: &Summary) -> Result<(), JournalError> 
 /// # Errors
 /// I/O.
 pub fn write_atomic(path: &Path, bytes: &[u8]) -> Result<(), JournalError> {
-    let io = |action| move |source| JournalError::Io { path: path.to_owned(), action, source };
     let temporary = path.with_extension(format!("tmp{}", std::process::id()));
     let written = File::create(&temporary).and_then(|mut file| {
         file.write_all(bytes)?;
@@ -48,9 +47,9 @@ pub fn write_atomic(path: &Path, bytes: &[u8]) -> Result<(), JournalError> {
     });
     if let Err(error) = written {
         let _ = std::fs::remove_file(&temporary);
-        return Err(io("cannot write")(error));
+        return Err(error).at(path, "cannot write");
     }
-    std::fs::rename(&temporary, path).map_err(io("cannot replace"))?;
+    std::fs::rename(&temporary, path).at(path, "cannot replace")?;
     if let Some(parent) = path.parent() {
         // The rename itself must survive, too; a file system that cannot sync a folder is not worth failing for.
         let _ = File::open(parent).and_then(|folder| folder.sync_all());
@@ -71,22 +70,21 @@ impl RunDir {
     /// # Errors
     /// Another process holds the lock; I/O.
     pub fn lock(dir: &Path) -> Result<Self, JournalError> {
-        let io = |path: PathBuf, action| move |source| JournalError::Io { path, action, source };
-        std::fs::create_dir_all(dir).map_err(io(dir.to_owned(), "cannot make the run directory"))?;
+        std::fs::create_dir_all(dir).at(dir, "cannot make the run directory")?;
         let path = dir.join(LOCK);
         let lock = OpenOptions::new()
             .create(true)
             .truncate(false)
             .write(true)
             .open(&path)
-            .map_err(io(path.clone(), "cannot open the lock"))?;
+            .at(&path, "cannot open the lock")?;
         match lock.try_lock() {
             Ok(()) => {}
             Err(std::fs::TryLockError::WouldBlock) => {
                 return Err(JournalError::Locked { dir: dir.to_owned() });
             }
             Err(std::fs::TryLockError::Error(source)) => {
-                return Err(JournalError::Io { path, action: "cannot lock", source });
+                return Err(source).at(&path, "cannot lock");
             }
         }
         remove_leftovers(dir);
@@ -136,14 +134,9 @@ impl RunDir {
     }
 
     fn open(self) -> Result<Journal, JournalError> {
-        let io = |path: PathBuf, action| move |source| JournalError::Io { path, action, source };
         let path = self.dir.join(JOURNAL);
-        let file = OpenOptions::new()
-            .create(true)
-            .append(true)
-            .open(&path)
-            .map_err(io(path.clone(), "cannot open"))?;
-        let length = file.metadata().map_err(io(path, "cannot read the length of"))?.len();
+        let file = OpenOptions::new().create(true).append(true).open(&path).at(&path, "cannot open")?;
+        let length = file.metadata().at(&path, "cannot read the length of")?.len();
         Ok(Journal { dir: self.dir, file, length, _lock: self.lock })
     }
 }
@@ -224,16 +217,15 @@ impl Journal {
         if let Err(source) = written {
             // Leave no torn line behind where that is possible; resuming would cut it off anyway.
             let _ = self.cut(self.length);
-            return Err(JournalError::Io { path: self.dir.join(JOURNAL), action: "cannot append", source });
+            return Err(source).at(&self.dir.join(JOURNAL), "cannot append");
         }
         self.length += bytes.len() as u64;
         Ok(())
     }
 
     fn cut(&mut self, length: u64) -> Result<(), JournalError> {
-        self.file.set_len(length).and_then(|()| self.file.sync_data()).map_err(|source| {
-            JournalError::Io { path: self.dir.join(JOURNAL), action: "cannot cut off a torn line of", source }
-        })?;
+        let cut = self.file.set_len(length).and_then(|()| self.file.sync_data());
+        cut.at(&self.dir.join(JOURNAL), "cannot cut off a torn line of")?;
         self.length = length;
         Ok(())
     }

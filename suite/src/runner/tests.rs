@@ -1,5 +1,4 @@
 use std::collections::BTreeMap;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -7,7 +6,7 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 
 use super::*;
-use crate::backend::{Backend, BackendError, BackendInfo, Completion, Request};
+use crate::backend::{Backend, BackendError, BackendInfo, Completion, ErrorClass, Request};
 use crate::fixtures::{NO_TOOLS, Squares, failed, manifest, plan, record, sample};
 use crate::profile::Profile;
 use crate::protocol::native;
@@ -45,14 +44,6 @@ impl Backend for Failing {
     }
 }
 
-struct Count(Arc<Mutex<usize>>);
-
-impl Observer for Count {
-    fn recorded(&mut self, _: &Record) {
-        *self.0.lock().unwrap() += 1;
-    }
-}
-
 /// Runs samples of these uids; how it ended, records, and calls in flight a moment later.
 async fn run_all(class: ErrorClass, uids: Vec<String>, concurrency: usize) -> (Ended, usize, usize) {
     let dir = tempfile::tempdir().unwrap();
@@ -69,13 +60,16 @@ async fn run_all(class: ErrorClass, uids: Vec<String>, concurrency: usize) -> (E
     };
     let samples = uids.iter().map(|uid| Sample { video: video.clone(), ..sample(uid) }).collect();
     let journal = Journal::create(&dir.path().join("run"), &manifest()).unwrap();
-    let counted = Arc::new(Mutex::new(0));
+    let counted = Arc::new(AtomicUsize::new(0));
     let dispatch = Dispatch { concurrency, videos: VideoStore::default() };
     let (_stop, stopped) = watch::channel(false);
-    let observer = Box::new(Count(Arc::clone(&counted)));
+    let count = Arc::clone(&counted);
+    let observer = Arc::new(move |_: Event<'_>| {
+        count.fetch_add(1, Ordering::SeqCst);
+    });
     let (ended, _) = run(Arc::new(agent), samples, dispatch, journal, observer, stopped).await.unwrap();
     tokio::time::sleep(Duration::from_millis(50)).await;
-    let records = *counted.lock().unwrap();
+    let records = counted.load(Ordering::SeqCst);
     (ended, records, in_flight.load(Ordering::SeqCst))
 }
 

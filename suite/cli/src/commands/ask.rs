@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::{Context as _, ensure};
+use anyhow::ensure;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use paravt_suite::agent::Agent;
@@ -16,6 +16,7 @@ use paravt_suite::sample::{Gold, Question, Sample, Tags};
 
 use crate::commands::run::PlanArgs;
 use crate::exit::{Exit, OrPreflight as _};
+use crate::launch;
 use crate::registry::BackendArgs;
 
 /// Flags of `ask`.
@@ -42,12 +43,12 @@ pub struct Args {
 pub fn run(args: &Args) -> anyhow::Result<Exit> {
     ensure!(args.video.is_file(), "{}: not a video file", args.video.display());
     ensure!(args.options.len() <= 26, "--option: expected at most 26, got {}", args.options.len());
-    let (plan, protocol) = args.plan.plan(args.backend.request())?;
+    let (config, protocol) = args.plan.config(args.backend.request())?;
+    let plan = config.plan(&protocol)?;
     let sample = sample(&args.video, &args.question, &args.options, args.ground);
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start threads")?;
     let reference = paravt_upstream::reference(&protocol)?;
-    let backend = runtime.block_on(args.backend.build("ask", Some(&plan))).or_preflight()?;
+    let runtime = launch::runtime()?;
+    let backend = runtime.block_on(args.backend.open().build("ask", Some(&plan))).or_preflight()?;
     let record = runtime.block_on(async {
         let agent = Agent {
             backend: Arc::new(Narrator { backend, reference }),

@@ -9,6 +9,7 @@ use paravt_suite::files::read_limited;
 use serde_json::json;
 
 use crate::exit::{Exit, OrPreflight as _};
+use crate::launch;
 use crate::registry::BackendArgs;
 
 /// Bytes that a file of messages may have, images in it included.
@@ -65,10 +66,8 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
     };
     let id = CallId { sample: "generate".to_owned(), step: "turn0".to_owned() };
     let request = Request::new(id, messages, generation);
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start threads")?;
-    let answer = runtime.block_on(async {
-        let backend = args.backend.build("generate", None).await?;
+    let answer = launch::runtime()?.block_on(async {
+        let backend = args.backend.open().build("generate", None).await?;
         Ok::<_, anyhow::Error>(backend.complete(&request).await?)
     });
     let answer = answer.or_preflight()?;

@@ -14,6 +14,7 @@ use paravt_upstream::paravt::import;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::exit::Exit;
+use crate::launch;
 use crate::registry::{self, DataArgs};
 
 /// Flags of `protocol`.
@@ -134,11 +135,7 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
 
 /// The upstream files; `None` when Ctrl-C came first. The handler lets the temporary clone be removed.
 fn read_files(from: &str, unpinned: bool) -> anyhow::Result<Option<import::Files>> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .enable_all()
-        .build()
-        .context("cannot start threads")?;
+    let runtime = launch::runtime()?;
     let stopped = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&stopped);
     let mut interrupt = runtime.block_on(async { signal(SignalKind::interrupt()) })?;

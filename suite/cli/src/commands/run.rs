@@ -3,19 +3,16 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use anyhow::{Context as _, ensure};
-use paravt_suite::frames::CachedFrames;
+use paravt_suite::evaluate::{self, Evaluation, Forecast, RunConfig, Shard};
 use paravt_suite::profile::Profile;
 use paravt_suite::protocol::{PromptMode, Protocol};
 use paravt_suite::record::SampleErrorClass;
-use paravt_suite::run::{Channel, CropMode, RunPlan};
-use paravt_suite::runner::Ended;
-use paravt_suite::settings::ToolDialect;
+use paravt_suite::run::{Channel, CropMode};
 use paravt_suite::task::Task as _;
 
 use crate::commands::protocol::{ProtocolChoice, choose};
 use crate::exit::{Exit, OrPreflight as _};
-use crate::launch::{self, Common, Launch, Select};
+use crate::launch;
 use crate::registry::{self, BackendArgs, DataArgs};
 use crate::request::RequestArgs;
 
@@ -58,7 +55,7 @@ pub struct PlanArgs {
     protocol: ProtocolChoice,
     /// How the overview, the frames of the whole video, reaches the model.
     #[arg(long, value_enum, default_value = "image")]
-    channel: ChannelArg,
+    channel: Channel,
     /// Frames of the overview on the image channel, evenly spaced; rounded to an even number.
     #[arg(long, default_value_t = 64, value_name = "N")]
     nframes: usize,
@@ -71,7 +68,7 @@ pub struct PlanArgs {
     max_parallel: usize,
     /// What a tool call returns of its window of the video.
     #[arg(long, value_enum, default_value = "frames")]
-    crop: CropArg,
+    crop: CropMode,
     /// Most tokens of one reply [default: the protocol's, 2048 in both].
     #[arg(long, value_name = "TOKENS")]
     max_tokens: Option<u32>,
@@ -94,11 +91,11 @@ pub struct DispatchArgs {
     #[arg(long, value_delimiter = ',', value_name = "ID")]
     ids: Option<Vec<String>>,
     /// Only shard I of N, counted from 1, e.g. 2/8; `merge` joins shards [default: all samples].
-    #[arg(long, value_parser = parse_shard, value_name = "I/N")]
-    shard: Option<(usize, usize)>,
-    /// Samples that are worked on at once.
-    #[arg(long, default_value_t = 16, value_name = "N")]
-    concurrency: usize,
+    #[arg(long, value_name = "I/N")]
+    shard: Option<Shard>,
+    /// Samples that are worked on at once [default: 16].
+    #[arg(long, value_name = "N")]
+    concurrency: Option<usize>,
     /// Continue the run in the run directory; samples that failed for a cause outside the run (model
     /// calls, missing videos, lost frames) are run again. Without it, a directory that holds a run is an
     /// error.
@@ -122,177 +119,117 @@ impl DispatchArgs {
         self.dry_run
     }
 
-    /// Classes of errors that are run again, where they were given.
-    fn retry(&self) -> Option<Vec<SampleErrorClass>> {
-        let given = self.retry_errors.clone()?;
-        Some(if given.is_empty() { SampleErrorClass::ALL.into() } else { given })
+    /// The configuration with what these flags set.
+    pub fn applied_to(&self, config: RunConfig) -> RunConfig {
+        let classes = |given: &Vec<SampleErrorClass>| {
+            if given.is_empty() { SampleErrorClass::ALL.into() } else { given.clone() }
+        };
+        RunConfig {
+            limit: self.limit.or(config.limit),
+            ids: self.ids.clone().or(config.ids),
+            shard: self.shard.or(config.shard),
+            concurrency: self.concurrency.unwrap_or(config.concurrency),
+            resume: self.resume || config.resume,
+            retry_errors: self.retry_errors.as_ref().map(classes).or(config.retry_errors),
+            ..config
+        }
     }
-}
-
-/// See [`Channel`].
-#[derive(Clone, Copy, clap::ValueEnum)]
-pub enum ChannelArg {
-    /// Frames sampled here, sent as JPEG images.
-    Image,
-    /// The file by a file:// URL that the server must be able to read; the server samples.
-    Video,
-}
-
-/// See [`CropMode`].
-#[derive(Clone, Copy, clap::ValueEnum)]
-pub enum CropArg {
-    /// Its frames, at most 16, one for each second.
-    Frames,
-    /// A text summary of its frames by a sub-agent, the same model in a conversation of its own.
-    Subagent,
-}
-
-fn parse_shard(text: &str) -> Result<(usize, usize), String> {
-    let (index, count) = text.split_once('/').ok_or("write it as I/N, e.g. 2/8")?;
-    let number = |text: &str| text.parse::<usize>().map_err(|_| format!("expected a number, got `{text}`"));
-    let (index, count) = (number(index)?, number(count)?);
-    if index == 0 || index > count {
-        return Err(format!("shard must be between 1 and {count}, got `{text}`"));
-    }
-    Ok((index - 1, count))
 }
 
 impl PlanArgs {
-    /// The flags as one plan, and the texts that go with it.
-    pub fn plan(&self, request: &RequestArgs) -> anyhow::Result<(RunPlan, Arc<Protocol>)> {
-        let protocol = choose(self.protocol, self.mode)?;
-        let native = protocol.name == "native";
-        let mode = self.mode.unwrap_or(if native { PromptMode::Native } else { PromptMode::AgenticGeneral });
-        ensure!(
-            protocol.system.contains_key(&mode),
-            "protocol {} has no mode {mode}; it has {}",
-            protocol.name,
-            protocol.system.keys().map(|mode| mode.as_str()).collect::<Vec<_>>().join(", ")
-        );
-        ensure!(self.nframes >= 2, "--nframes: at least 2");
-        ensure!(self.temperature >= 0.0 && self.temperature.is_finite(), "--temperature: 0 or more");
-        ensure!(
-            request.dialect() != ToolDialect::Native || !mode.is_agentic() || protocol.chat_tools.is_some(),
-            "--tool-dialect native: protocol {} defines no tool for the chat API; use --tool-dialect auto, or \
-             --protocol native",
-            protocol.name
-        );
-        let plan = RunPlan {
+    /// The flags as a configuration, and the texts that go with it.
+    pub fn config(&self, request: &RequestArgs) -> anyhow::Result<(RunConfig, Arc<Protocol>)> {
+        let config = RunConfig {
             profile: self.profile,
-            switches: self.profile.switches(),
-            mode,
-            channel: match self.channel {
-                ChannelArg::Image => Channel::Image,
-                ChannelArg::Video => Channel::Video,
-            },
+            mode: self.mode,
+            channel: self.channel,
             nframes: self.nframes,
             max_turns: self.max_turns,
             max_parallel: self.max_parallel,
-            crop: match self.crop {
-                CropArg::Frames => CropMode::Frames,
-                CropArg::Subagent => CropMode::Subagent,
-            },
-            max_tokens: self.max_tokens.unwrap_or(protocol.max_tokens),
+            crop: self.crop,
+            max_tokens: self.max_tokens,
             temperature: self.temperature,
             seed: self.seed,
             dialect: request.dialect(),
             request: request.settings()?,
+            ..RunConfig::default()
         };
-        Ok((plan, protocol))
+        let protocol = choose(self.protocol, self.mode)?;
+        // Before anything is read or asked.
+        config.plan(&protocol)?;
+        Ok((config, protocol))
     }
 }
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<Exit> {
     let wanted = registry::select_tasks(&args.tasks)?;
-    let (plan, protocol) = args.protocol.plan(args.backend.request())?;
-    let launches: Vec<Launch<'_>> = wanted
+    let (config, protocol) = args.protocol.config(args.backend.request())?;
+    let reference = paravt_upstream::reference(&protocol)?;
+    let config = args.dispatch.applied_to(RunConfig { label: args.label.clone(), ..config });
+    let runs: Vec<Evaluation<'_>> = wanted
         .into_iter()
-        .map(|task| Launch {
-            dir: args.out.join(&task.spec().name),
-            task,
-            plan: plan.clone(),
-            protocol: Arc::clone(&protocol),
-            label: args.label.clone(),
-            paper_row: None,
+        .map(|task| {
+            let dir = args.out.join(&task.spec().name);
+            Evaluation::new(task, config.clone(), Arc::clone(&protocol), reference, dir)
         })
         .collect();
-    execute(&launches, &args.data, &args.backend, &args.dispatch)
+    execute(&runs, &args.data, &args.backend, &args.dispatch)
 }
 
 /// Runs several splits one after the other; the worst exit code counts.
 pub fn execute(
-    launches: &[Launch<'_>],
+    runs: &[Evaluation<'_>],
     data: &DataArgs,
     backend: &BackendArgs,
     dispatch: &DispatchArgs,
 ) -> anyhow::Result<Exit> {
-    let root = data.root()?;
-    let select = Select { limit: dispatch.limit, ids: dispatch.ids.clone(), shard: dispatch.shard };
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start threads")?;
-    let (sender, stop) = tokio::sync::watch::channel(false);
-    let common = Common {
-        root: &root,
-        select: &select,
-        gpus: backend.gpus(),
-        concurrency: dispatch.concurrency,
-        resume: dispatch.resume,
-        retry: dispatch.retry(),
-        allow_partial: dispatch.allow_partial,
-        stop,
-        frames: Arc::new(CachedFrames::default()),
-    };
+    let runtime = launch::runtime()?;
+    let mut workspace = launch::workspace(data.root()?, backend.gpus());
     if dispatch.dry_run {
-        for launch in launches {
-            launch::dry_run(launch, &common)?;
+        for run in runs {
+            print_forecast(run, &evaluate::forecast(run, &workspace)?);
         }
         return Ok(Exit::Ok);
     }
-    runtime.spawn(stop_on_ctrl_c(sender));
-    let prepared = launches.iter().map(|launch| launch::prepare(launch, &common));
-    let prepared = prepared.collect::<anyhow::Result<Vec<_>>>()?;
+    workspace.stop = launch::stopped_by_ctrl_c(&runtime);
+    let prepared = runs.iter().map(|run| evaluate::prepare(run, &workspace));
+    let prepared = prepared.collect::<Result<Vec<_>, _>>()?;
     runtime.block_on(async {
+        let backends = backend.open();
         let mut engines = Vec::new();
-        for launch in launches {
+        for run in &prepared {
             // One for each: a plan that its backend cannot honour is an error before the first split runs.
-            engines.push(backend.build(&launch.task.spec().name, Some(&launch.plan)).await.or_preflight()?);
+            engines.push(backends.build(run.task(), Some(run.plan())).await.or_preflight()?);
         }
-        let mut worst = Exit::Ok;
-        for (prepared, engine) in prepared.into_iter().zip(engines) {
-            let (exit, ended) = launch::run(prepared, &common, engine).await?;
-            worst = worst.worse(exit);
-            if ended != Ended::Finished {
-                break;
-            }
-        }
-        Ok(worst)
+        launch::run_all(prepared.into_iter().zip(engines), dispatch.allow_partial).await
     })
 }
 
-/// The first Ctrl-C lets samples in flight finish, the second ends the process.
-pub async fn stop_on_ctrl_c(sender: tokio::sync::watch::Sender<bool>) {
-    if tokio::signal::ctrl_c().await.is_ok() {
-        eprintln!("\nfinishing samples in flight; Ctrl-C again to drop them (nothing finished is lost)");
-        let _ = sender.send(true);
-        if tokio::signal::ctrl_c().await.is_ok() {
-            std::process::exit(Exit::Interrupted as i32);
-        }
+/// `--dry-run`: what would be sent.
+fn print_forecast(run: &Evaluation<'_>, forecast: &Forecast) {
+    let Forecast { plan, samples, .. } = forecast;
+    let calls = match forecast.calls {
+        (fewest, Some(most)) => format!("{fewest} to {most}"),
+        (fewest, None) => format!("{fewest} or more (no limit on the tool calls of a turn)"),
+    };
+    println!("{}: {samples} samples into {}", run.task.spec().name, run.dir.display());
+    println!("  protocol {} ({})", run.protocol.name, forecast.protocol_hash);
+    println!(
+        "  profile {}, mode {}, crop {:?}, at most {} tokens a turn",
+        plan.profile, plan.mode, plan.crop, plan.max_tokens
+    );
+    println!("  model calls: {calls}");
+    println!(
+        "  first turns: about {} text tokens, {} visual tokens in {} frames",
+        forecast.text_tokens, forecast.visual_tokens, forecast.frames
+    );
+    if forecast.without_frames > 0 {
+        println!(
+            "  {} samples have no usable frames (missing, damaged or too short video)",
+            forecast.without_frames
+        );
     }
-    // Keeps the channel open where there are no signals.
-    std::future::pending::<()>().await;
-}
-
-#[cfg(test)]
-mod tests {
-    use super::parse_shard;
-
-    #[test]
-    fn shards_are_counted_from_one() {
-        assert_eq!(parse_shard("1/8"), Ok((0, 8)));
-        assert_eq!(parse_shard("8/8"), Ok((7, 8)));
-        for wrong in ["0/8", "9/8", "x/8", "3", "1/0"] {
-            assert!(parse_shard(wrong).is_err(), "{wrong}");
-        }
-    }
+    println!("\n--- system ---\n{}", forecast.system);
+    println!("--- user (sample {}) ---\n{}\n", forecast.first_uid, forecast.first_user);
 }

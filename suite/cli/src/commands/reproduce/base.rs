@@ -3,13 +3,12 @@
 use std::path::Path;
 use std::time::Instant;
 
-use anyhow::Context as _;
 use paravt_reproduce::nano::base;
 use paravt_train::sft::SftConfig;
 
 use super::Args;
-use crate::engines;
 use crate::exit::Exit;
+use crate::{engines, launch};
 
 /// Rows of each kind that the finished checkpoint is asked.
 const EXAM: usize = 50;
@@ -38,9 +37,8 @@ pub fn run(args: &Args, config: &SftConfig, out: &Path) -> anyhow::Result<Exit> 
     })?;
     let model = out.join("final");
     let backend = engines::start_candle(&model, EXAM, &compute)?;
-    let runtime = tokio::runtime::Builder::new_current_thread().build().context("cannot start a thread")?;
     println!("answers right to the letter, on rows it was not trained on:");
-    for (kind, right) in runtime.block_on(base::examine(backend.as_ref(), EXAM))? {
+    for (kind, right) in launch::runtime()?.block_on(base::examine(backend.as_ref(), EXAM))? {
         println!("  {kind:<8} {right:>3} of {EXAM}");
     }
     println!("{}", model.display());

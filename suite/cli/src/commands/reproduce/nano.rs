@@ -10,8 +10,8 @@ use paravt_reports::study::{Arm, Question, Study, Trained};
 use paravt_reports::{Training, find_runs};
 use paravt_reproduce::nano::{self, Comparison, NanoRecipe, NanoRun, Step, Told, Work, identity};
 use paravt_reproduce::stage::State;
+use paravt_suite::evaluate::{self, Evaluation, RunConfig, Workspace};
 use paravt_suite::frames::{CachedFrames, FrameSource};
-use paravt_suite::runner::Ended;
 use paravt_suite::task::{DataRoot, Task as _};
 use paravt_train::log::FILE as TRAINING;
 use paravt_train::{Compute, durable};
@@ -19,8 +19,7 @@ use paravt_train::{Compute, durable};
 use super::Args;
 use crate::commands::report;
 use crate::exit::Exit;
-use crate::launch::{self, Common, Launch, Select};
-use crate::{engines, registry};
+use crate::{engines, launch, registry};
 
 /// Samples in flight: what decodes together.
 const CONCURRENCY: usize = 32;
@@ -78,7 +77,7 @@ pub fn run(args: &Args, recipe: &NanoRecipe, out: &Path) -> anyhow::Result<Exit>
             Work::Evaluate { run, model } => {
                 bar.finish_and_clear();
                 eprintln!("{}", line(step));
-                evaluate(recipe, run, step, model, world.stage.folder(), &frames, &compute)?
+                evaluate_checkpoint(recipe, run, step, model, world.stage.folder(), &frames, &compute)?
             }
             _ => {
                 let source = Arc::clone(&frames) as Arc<dyn FrameSource>;
@@ -105,7 +104,7 @@ pub fn run(args: &Args, recipe: &NanoRecipe, out: &Path) -> anyhow::Result<Exit>
     let runs: Vec<_> = runs.map(|step| step.stage.folder().to_owned()).collect();
     let study = study(recipe, &steps)?;
     let told = paravt_reports::study::terminal(&study);
-    let root = data_root(world.stage.folder());
+    let root = DataRoot::new(world.stage.folder());
     let exit = report::write(&runs, None, &out.join("report"), Some(&root), Some(study))?;
     print!("{told}");
     eprintln!(
@@ -193,13 +192,8 @@ fn show_training(model: &Path, step: &Step, recipe: &NanoRecipe) -> anyhow::Resu
     Ok(())
 }
 
-/// The generated world as a data root.
-fn data_root(world: &Path) -> DataRoot {
-    DataRoot { hf_home: world.to_owned(), data: None, videos: std::collections::BTreeMap::new() }
-}
-
 /// Runs all splits on one checkpoint; goes on where it was stopped.
-fn evaluate(
+fn evaluate_checkpoint(
     recipe: &NanoRecipe,
     run: &NanoRun,
     step: &Step,
@@ -209,47 +203,28 @@ fn evaluate(
     compute: &Compute,
 ) -> anyhow::Result<Exit> {
     let wanted = registry::select_tasks(&recipe.evaluate.splits)?;
-    let protocol = Arc::new(paravt_nano::protocol());
-    let root = data_root(world);
-    let select = Select { limit: None, ids: None, shard: None };
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start threads")?;
-    let (sender, stop) = tokio::sync::watch::channel(false);
-    runtime.spawn(crate::commands::run::stop_on_ctrl_c(sender));
+    let runtime = launch::runtime()?;
+    let gpus = u32::from(!compute.device.is_cpu());
+    let workspace = Workspace {
+        frames: Arc::clone(frames) as Arc<_>,
+        stop: launch::stopped_by_ctrl_c(&runtime),
+        ..launch::workspace(DataRoot::new(world), Some(gpus))
+    };
     let engine = engines::start_candle(model, CONCURRENCY, compute)?;
-    let common = Common {
-        root: &root,
-        select: &select,
-        gpus: Some(u32::from(!compute.device.is_cpu())),
+    let protocol = Arc::new(paravt_nano::protocol());
+    let reference = paravt_upstream::reference(&protocol)?;
+    let config = RunConfig {
         concurrency: CONCURRENCY,
         resume: true,
-        retry: None,
-        allow_partial: false,
-        stop,
-        frames: Arc::clone(frames),
+        label: Some(format!("{}, seed {}", step.stage.name(), step.seed.unwrap_or_default())),
+        ..recipe.config(run)
     };
-    let launches: Vec<Launch<'_>> = wanted
-        .into_iter()
-        .map(|task| Launch {
-            dir: step.stage.folder().join(&task.spec().name),
-            task,
-            plan: recipe.plan(run),
-            protocol: Arc::clone(&protocol),
-            label: Some(format!("{}, seed {}", step.stage.name(), step.seed.unwrap_or_default())),
-            paper_row: None,
-        })
-        .collect();
-    let prepared = launches.iter().map(|launch| launch::prepare(launch, &common));
-    let prepared = prepared.collect::<anyhow::Result<Vec<_>>>()?;
-    runtime.block_on(async {
-        let mut worst = Exit::Ok;
-        for prepared in prepared {
-            let (exit, ended) = launch::run(prepared, &common, Arc::clone(&engine)).await?;
-            worst = worst.worse(exit);
-            if ended != Ended::Finished {
-                break;
-            }
-        }
-        Ok(worst)
-    })
+    let prepared = wanted.into_iter().map(|task| {
+        let dir = step.stage.folder().join(&task.spec().name);
+        let run = Evaluation::new(task, config.clone(), Arc::clone(&protocol), reference, dir);
+        evaluate::prepare(&run, &workspace)
+    });
+    let prepared = prepared.collect::<Result<Vec<_>, _>>()?;
+    let runs = prepared.into_iter().map(|prepared| (prepared, Arc::clone(&engine)));
+    runtime.block_on(launch::run_all(runs, false))
 }

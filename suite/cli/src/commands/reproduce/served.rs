@@ -1,16 +1,15 @@
 //! Recipes that evaluate a served model.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use paravt_reports::{Format as _, Report, Terminal, find_runs};
 use paravt_reproduce::{Recipe, Step};
+use paravt_suite::evaluate::Evaluation;
 
 use super::Args;
 use crate::commands::protocol::choose;
 use crate::commands::run::execute;
 use crate::exit::Exit;
-use crate::launch::Launch;
 use crate::registry;
 
 /// Runs the command.
@@ -23,24 +22,20 @@ pub fn run(args: &Args, recipe: &Recipe, out: &Path) -> anyhow::Result<Exit> {
         }
         return Ok(Exit::Ok);
     }
-    let mut launches = Vec::new();
+    let mut runs = Vec::new();
     for step in steps {
-        let Step::Evaluate { task, plan } = step else { continue };
+        let Step::Evaluate { task, config } = step else { continue };
         if !args.only.is_empty() && !args.only.contains(&task) {
             continue;
         }
-        let protocol = choose(args.protocol, Some(plan.mode))?;
-        launches.push(Launch {
-            dir: out.join(&task),
-            task: registry::select_tasks(std::slice::from_ref(&task))?[0],
-            plan: *plan,
-            protocol: Arc::clone(&protocol),
-            label: None,
-            paper_row: Some(recipe.paper_row.clone()),
-        });
+        let protocol = choose(args.protocol, config.mode)?;
+        let reference = paravt_upstream::reference(&protocol)?;
+        let dir = out.join(&task);
+        let task = registry::select_tasks(std::slice::from_ref(&task))?[0];
+        runs.push(Evaluation::new(task, args.dispatch.applied_to(*config), protocol, reference, dir));
     }
-    anyhow::ensure!(!launches.is_empty(), "--only: the recipe has none of these splits");
-    let exit = execute(&launches, &args.data, &args.backend, &args.dispatch)?;
+    anyhow::ensure!(!runs.is_empty(), "--only: the recipe has none of these splits");
+    let exit = execute(&runs, &args.data, &args.backend, &args.dispatch)?;
     if matches!(exit, Exit::Ok | Exit::Incomplete) && !args.dispatch.is_dry_run() {
         let report = Report::build(&find_runs(&[out.to_owned()])?, None)?;
         print!("{}", Terminal.render(&report));

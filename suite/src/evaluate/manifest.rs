@@ -3,26 +3,26 @@
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use clap::CommandFactory as _;
-use paravt_suite::backend::BackendInfo;
-use paravt_suite::data::sha256_file;
-use paravt_suite::redact;
-use paravt_suite::run::{Host, Inputs, Manifest, RUN_VERSION, constants};
-
 use super::select::Selected;
-use super::{Common, Launch, command_line};
-
-/// Version and commit of this binary.
-pub const BINARY: &str =
-    concat!("paravt-bench ", env!("CARGO_PKG_VERSION"), " ", env!("PARAVT_BENCH_COMMIT"));
+use super::{Evaluation, Workspace};
+use crate::backend::BackendInfo;
+use crate::data::{DataError, sha256_file};
+use crate::redact;
+use crate::run::{Host, Inputs, Manifest, RUN_VERSION, RunPlan, constants};
+use crate::sample::Sample;
 
 /// Seconds since 1970.
-pub fn unix_seconds() -> f64 {
+pub(super) fn unix_seconds() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map(|time| time.as_secs_f64()).unwrap_or_default()
 }
 
 /// The manifest of a run that starts now. Who answers is filled in when that is known.
-pub fn build(launch: &Launch<'_>, selected: &Selected, common: &Common<'_>) -> anyhow::Result<Manifest> {
+pub(super) fn build(
+    run: &Evaluation<'_>,
+    plan: RunPlan,
+    selected: &Selected,
+    workspace: &Workspace,
+) -> Result<Manifest, DataError> {
     let mut data = BTreeMap::new();
     for file in &selected.files {
         let name = file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
@@ -30,27 +30,27 @@ pub fn build(launch: &Launch<'_>, selected: &Selected, common: &Common<'_>) -> a
     }
     Ok(Manifest {
         version: RUN_VERSION,
-        binary: BINARY.to_owned(),
-        command: command_line::shown(&crate::Cli::command(), std::env::args_os()),
-        task: launch.task.spec().clone(),
-        plan: launch.plan.clone(),
-        protocol_hash: launch.protocol.hash(),
-        protocol: launch.protocol.name.clone(),
-        protocol_source: launch.protocol.source.clone(),
+        binary: workspace.binary.clone(),
+        command: workspace.command.clone(),
+        task: run.task.spec().clone(),
+        plan,
+        protocol_hash: run.protocol.hash(),
+        protocol: run.protocol.name.clone(),
+        protocol_source: run.protocol.source.clone(),
         data,
         data_revision: selected.revision.clone(),
         inputs: Some(inputs(selected)),
         constants: constants(),
         backend: BackendInfo { name: String::new(), model: String::new(), details: BTreeMap::new() },
-        label: launch.label.clone(),
-        paper_row: launch.paper_row.clone(),
+        label: run.config.label.clone(),
+        paper_row: run.config.paper_row.clone(),
         selection: selected.selection.clone(),
         host: Host {
             platform: format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
             cpu: processor(),
-            gpus: common.gpus,
+            gpus: workspace.gpus,
             cores: std::thread::available_parallelism().map_or(1, usize::from),
-            ffmpeg: paravt_media::ffmpeg_version(),
+            ffmpeg: crate::media::ffmpeg_version(),
         },
         continued_by: Vec::new(),
         started_at: unix_seconds(),
@@ -59,7 +59,7 @@ pub fn build(launch: &Launch<'_>, selected: &Selected, common: &Common<'_>) -> a
 }
 
 /// What a backend says about itself, without credentials.
-pub fn described(backend: BackendInfo) -> BackendInfo {
+pub(super) fn described(backend: BackendInfo) -> BackendInfo {
     let details = backend.details.iter().map(|(key, value)| (key.clone(), redact::urls(value)));
     BackendInfo { model: redact::urls(&backend.model), details: details.collect(), ..backend }
 }
@@ -72,7 +72,7 @@ fn processor() -> Option<String> {
 }
 
 fn inputs(selected: &Selected) -> Inputs {
-    let size = |sample: &paravt_suite::sample::Sample| {
+    let size = |sample: &Sample| {
         let file = std::fs::metadata(&sample.video).ok().filter(std::fs::Metadata::is_file)?;
         Some((selected.videos.name(&sample.video).to_string_lossy().into_owned(), file.len()))
     };

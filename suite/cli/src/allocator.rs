@@ -1,11 +1,11 @@
-//! What becomes of memory that is freed.
+//! Settings of the memory allocator.
 
-/// Has the allocator keep it, for the next tensor. To be called before any other thread starts.
+/// Has the allocator keep freed memory for the next tensor. To be called before any other thread starts.
 ///
 /// A pass of a model, and a training step more so, makes and drops thousands of tensors of a megabyte or
 /// more. By default glibc hands each back to the kernel and gets it again page by page: a twentieth of a
 /// prompt's time, a sixth of a training step's.
-pub fn keep() {
+pub fn configure() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     {
         const LARGEST: libc::c_int = 1 << 30;

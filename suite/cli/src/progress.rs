@@ -1,18 +1,54 @@
-//! A progress line: rate, time left, running score, errors. Plain lines when not on a terminal.
+//! What a run reports, on standard error: notices, and a line with rate, time left, running score and
+//! errors. Plain lines when not on a terminal.
 
 use std::io::IsTerminal as _;
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
+use paravt_suite::evaluate::{Event, Observer};
 use paravt_suite::record::Record;
-use paravt_suite::runner::{self, Observer};
-use paravt_suite::scoring::summary::Summary;
+use paravt_suite::runner;
 
 /// How often a plain line is printed.
 const PLAIN_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Counts records and shows them.
+/// Prints the events of one run.
+#[derive(Default)]
 pub struct Progress {
+    line: Mutex<Option<Line>>,
+}
+
+impl Observer for Progress {
+    fn observe(&self, event: Event<'_>) {
+        match event {
+            Event::TornRecord { dir, bytes } => {
+                eprintln!("{}: the last record was torn ({bytes} bytes) and is redone", dir.display());
+            }
+            Event::OtherBinary { dir, first, now } => eprintln!(
+                "warning: {} was begun by {first} and goes on with {now}: answers differ where the code does",
+                dir.display()
+            ),
+            Event::Started { task, total, pending, records } => {
+                self.with(|line| *line = Some(Line::start(task, total, pending, records)));
+            }
+            Event::Recorded(record) => {
+                self.with(|line| line.iter_mut().for_each(|line| line.recorded(record)));
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Progress {
+    fn with(&self, change: impl FnOnce(&mut Option<Line>)) {
+        // A counter that another thread left half-way is still worth showing.
+        change(&mut self.line.lock().unwrap_or_else(std::sync::PoisonError::into_inner));
+    }
+}
+
+/// Counts records and shows them.
+struct Line {
     name: String,
     total: usize,
     done: usize,
@@ -24,9 +60,9 @@ pub struct Progress {
     bar: Option<ProgressBar>,
 }
 
-impl Progress {
+impl Line {
     /// Starts with what a resumed run already has.
-    pub fn start(name: &str, total: usize, records: &[Record], pending: usize) -> Self {
+    fn start(name: &str, total: usize, pending: usize, records: &[Record]) -> Self {
         let done = total - pending;
         let bar = std::io::stderr().is_terminal().then(|| {
             let bar = ProgressBar::new(total as u64).with_position(done as u64);
@@ -53,14 +89,15 @@ impl Progress {
         }
     }
 
+    fn rate(&self) -> f64 {
+        (self.done - self.done_before) as f64 / self.started.elapsed().as_secs_f64().max(1e-3)
+    }
+
     fn message(&self) -> String {
         let score = 100.0 * self.value / self.done.max(1) as f64;
-        let rate = (self.done - self.done_before) as f64 / self.started.elapsed().as_secs_f64().max(1e-3);
-        format!("{rate:.2}/s  score {score:.1}  errors {}", self.errors)
+        format!("{:.2}/s  score {score:.1}  errors {}", self.rate(), self.errors)
     }
-}
 
-impl Observer for Progress {
     fn recorded(&mut self, record: &Record) {
         self.done += 1;
         self.value += record.score.value;
@@ -70,29 +107,16 @@ impl Observer for Progress {
             bar.set_position(self.done as u64);
         } else if self.shown.elapsed() >= PLAIN_INTERVAL {
             self.shown = Instant::now();
-            let rate = (self.done - self.done_before) as f64 / self.started.elapsed().as_secs_f64().max(1e-3);
-            let left = (self.total - self.done) as f64 / rate.max(1e-9);
+            let left = (self.total - self.done) as f64 / self.rate().max(1e-9);
             eprintln!("{} {}/{}  {}  left {left:.0} s", self.name, self.done, self.total, self.message());
         }
     }
 }
 
-impl Drop for Progress {
+impl Drop for Line {
     fn drop(&mut self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }
     }
-}
-
-/// One line when a split is through.
-pub fn closing_line(name: &str, summary: &Summary, records: usize, expected: usize) -> String {
-    let mark = if summary.complete { "" } else { "  INCOMPLETE" };
-    format!(
-        "{name}: {:.1} (N {records} of {expected}, unparsed {}, errors {}, frame loss {}){mark}",
-        100.0 * summary.value,
-        summary.n_unparsed,
-        summary.n_errors,
-        summary.n_frame_loss
-    )
 }

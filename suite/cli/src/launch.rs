@@ -1,0 +1,132 @@
+//! Runs splits through the library's front door: prints what it reports and turns how it ends into an
+//! exit code.
+
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use clap::CommandFactory as _;
+use paravt_suite::backend::Backend;
+use paravt_suite::evaluate::{Prepared, RunError, RunOutcome, Workspace};
+use paravt_suite::runner::{self, Ended};
+use paravt_suite::scoring::summary::Summary;
+use paravt_suite::task::DataRoot;
+use tokio::runtime::Runtime;
+use tokio::sync::watch;
+
+use crate::command_line;
+use crate::exit::Exit;
+use crate::progress::Progress;
+
+/// Version and commit of this binary.
+const BINARY: &str = concat!("paravt-bench ", env!("CARGO_PKG_VERSION"), " ", env!("PARAVT_BENCH_COMMIT"));
+
+/// The threads that a command's conversations run on.
+pub fn runtime() -> anyhow::Result<Runtime> {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start threads")
+}
+
+/// The workspace of this process.
+pub fn workspace(data: DataRoot, gpus: Option<u32>) -> Workspace {
+    Workspace {
+        gpus,
+        binary: BINARY.to_owned(),
+        command: command_line::shown(&crate::Cli::command(), std::env::args_os()),
+        ..Workspace::new(data)
+    }
+}
+
+/// Runs prepared splits one after the other; the worst exit code counts. Where the user, the server or
+/// the disk ended one, the next would fare no better and is not begun.
+pub async fn run_all(
+    runs: impl IntoIterator<Item = (Prepared, Arc<dyn Backend>)>,
+    allow_partial: bool,
+) -> anyhow::Result<Exit> {
+    let mut worst = Exit::Ok;
+    for (prepared, backend) in runs {
+        let task = prepared.task().to_owned();
+        let progress = Arc::new(Progress::default());
+        let ended = prepared.run(backend, Arc::clone(&progress) as Arc<_>).await;
+        // Clears the line, before anything else is printed.
+        drop(progress);
+        let outcome = match ended {
+            Ok(outcome) => outcome,
+            Err(RunError::NotWritten(error)) => {
+                eprintln!("error: {error}");
+                return Ok(worst.worse(Exit::Incomplete));
+            }
+            Err(error) => return Err(error.into()),
+        };
+        eprintln!("{}", closing_line(&task, &outcome.summary, outcome.records, outcome.expected));
+        worst = worst.worse(conclude(&outcome, allow_partial));
+        if outcome.ended != Ended::Finished {
+            break;
+        }
+    }
+    Ok(worst)
+}
+
+/// One line when a split is through.
+fn closing_line(task: &str, summary: &Summary, records: usize, expected: usize) -> String {
+    let mark = if summary.complete { "" } else { "  INCOMPLETE" };
+    format!(
+        "{task}: {:.1} (N {records} of {expected}, unparsed {}, errors {}, frame loss {}){mark}",
+        100.0 * summary.value,
+        summary.n_unparsed,
+        summary.n_errors,
+        summary.n_frame_loss
+    )
+}
+
+/// Says how to go on, where there is something to do.
+fn conclude(outcome: &RunOutcome, allow_partial: bool) -> Exit {
+    match outcome.ended {
+        Ended::Interrupted => {
+            eprintln!("stopped; go on with --resume");
+            Exit::Interrupted
+        }
+        Ended::BackendDown => {
+            eprintln!(
+                "the server failed {} samples in a row: stopped, calls in flight were dropped; mend the server and go on with --resume",
+                runner::MAX_CONSECUTIVE_API_ERRORS
+            );
+            Exit::Incomplete
+        }
+        Ended::Unreadable => {
+            eprintln!(
+                "none of the first {} replies can be read: stopped; change the server or the flags as said here and start again in \
+                 another folder, or go on with --resume\n  {}",
+                runner::FIRST_REPLIES,
+                outcome.last_error.as_ref().map_or("", |error| error.message.as_str())
+            );
+            Exit::Incomplete
+        }
+        Ended::Finished if outcome.failed > 0 && !allow_partial => {
+            eprintln!(
+                "{} of {} samples failed: the run is incomplete; --resume redoes those whose cause may be gone (failed model calls, missing videos, lost frames), with --retry-errors all of them",
+                outcome.failed, outcome.expected
+            );
+            Exit::Incomplete
+        }
+        Ended::Finished => Exit::Ok,
+    }
+}
+
+/// Turns true on Ctrl-C.
+pub fn stopped_by_ctrl_c(runtime: &Runtime) -> watch::Receiver<bool> {
+    let (sender, stop) = watch::channel(false);
+    runtime.spawn(stop_on_ctrl_c(sender));
+    stop
+}
+
+/// The first Ctrl-C lets samples in flight finish, the second ends the process.
+async fn stop_on_ctrl_c(sender: watch::Sender<bool>) {
+    if tokio::signal::ctrl_c().await.is_ok() {
+        eprintln!("\nfinishing samples in flight; Ctrl-C again to drop them (nothing finished is lost)");
+        let _ = sender.send(true);
+        if tokio::signal::ctrl_c().await.is_ok() {
+            std::process::exit(Exit::Interrupted as i32);
+        }
+    }
+    // Keeps the channel open where there are no signals.
+    std::future::pending::<()>().await;
+}

@@ -1,0 +1,347 @@
+//! The configuration of a run: one type for flags, recipes and callers of the library.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::nearest;
+use crate::profile::Profile;
+use crate::protocol::{PromptMode, Protocol};
+use crate::record::SampleErrorClass;
+use crate::run::{Channel, CropMode, RunPlan};
+use crate::runner::Retry;
+use crate::settings::{RequestSettings, ToolDialect};
+
+/// How a split is evaluated: how samples are put to the model, which samples, how they are dispatched.
+///
+/// Every field has a default; an unknown field is an error.
+///
+/// ```
+/// use paravt_suite::evaluate::RunConfig;
+///
+/// let config = RunConfig::from_json(r#"{"profile": "strict", "nframes": 32, "shard": "2/8"}"#)?;
+/// assert_eq!((config.nframes, config.max_turns), (32, 3));
+/// assert_eq!(RunConfig::from_json(&config.to_string())?, config);
+///
+/// let error = RunConfig::from_json(r#"{"max_turn": 4}"#).unwrap_err().to_string();
+/// assert!(error.contains("did you mean `max_turns`?"));
+/// # Ok::<(), paravt_suite::evaluate::ConfigError>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RunConfig {
+    /// Rules; `paper` by default.
+    pub profile: Profile,
+    /// Prompt mode; by default `native` under the protocol `native`, else `agentic_general`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mode: Option<PromptMode>,
+    /// How the overview of the video reaches the model; `image` by default.
+    pub channel: Channel,
+    /// Frames of the overview on the image channel, at least 2; 64 by default.
+    pub nframes: usize,
+    /// Turns with tools before the forced answer, in agentic modes; 3 by default.
+    pub max_turns: usize,
+    /// Maximum of tool calls that are run per turn, 0 runs all; 5 by default.
+    pub max_parallel: usize,
+    /// What a tool call returns; `frames` by default.
+    pub crop: CropMode,
+    /// Token limit of a reply; the protocol's by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_tokens: Option<u32>,
+    /// Sampling temperature, 0 is greedy; 0 by default.
+    pub temperature: f64,
+    /// Seed sent with every request; none by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seed: Option<u64>,
+    /// How tool calls travel; `auto` by default.
+    pub dialect: ToolDialect,
+    /// Sampling and server settings of every request; none by default.
+    #[serde(skip_serializing_if = "RequestSettings::is_empty")]
+    pub request: RequestSettings,
+
+    /// Only the samples of these uids or upstream ids; taken before `limit`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ids: Option<Vec<String>>,
+    /// Only the first samples, by row; taken before `shard`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<usize>,
+    /// Only one shard, e.g. `2/8`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shard: Option<Shard>,
+
+    /// Samples in flight; 16 by default.
+    pub concurrency: usize,
+    /// Continue the run in the run directory, if there is one; without it, a run there is an error.
+    pub resume: bool,
+    /// Failed samples of these classes are run again when resuming; by default those whose cause may be
+    /// gone ([`SampleErrorClass::is_retryable`]).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retry_errors: Option<Vec<SampleErrorClass>>,
+
+    /// What reports call the run; mode and model by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    /// Row of the published table that the run is compared with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub paper_row: Option<String>,
+}
+
+impl Default for RunConfig {
+    fn default() -> Self {
+        Self {
+            profile: Profile::Paper,
+            mode: None,
+            channel: Channel::Image,
+            nframes: 64,
+            max_turns: 3,
+            max_parallel: 5,
+            crop: CropMode::Frames,
+            max_tokens: None,
+            temperature: 0.0,
+            seed: None,
+            dialect: ToolDialect::Auto,
+            request: RequestSettings::default(),
+            ids: None,
+            limit: None,
+            shard: None,
+            concurrency: 16,
+            resume: false,
+            retry_errors: None,
+            label: None,
+            paper_row: None,
+        }
+    }
+}
+
+/// The configuration as JSON.
+impl fmt::Display for RunConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&serde_json::to_string_pretty(self).expect("a struct with string keys serialises"))
+    }
+}
+
+impl RunConfig {
+    /// Reads a configuration from JSON; fields that are not given have their defaults.
+    ///
+    /// # Errors
+    /// Not JSON, a value of another type, or an unknown field, with the nearest known one.
+    pub fn from_json(text: &str) -> Result<Self, ConfigError> {
+        serde_json::from_str(text).map_err(|error| {
+            let message = error.to_string();
+            ConfigError::Json { nearest: nearest::expected_field(&message), message }
+        })
+    }
+
+    /// The settings that decide how samples are put to the model, complete under a protocol.
+    ///
+    /// # Errors
+    /// A value out of its range, or one that the protocol has no text for.
+    pub fn plan(&self, protocol: &Protocol) -> Result<RunPlan, ConfigError> {
+        let native = protocol.name == "native";
+        let mode = self.mode.unwrap_or(if native { PromptMode::Native } else { PromptMode::AgenticGeneral });
+        if !protocol.system.contains_key(&mode) {
+            let known: Vec<&str> = protocol.system.keys().map(|mode| mode.as_str()).collect();
+            return Err(ConfigError::NoMode {
+                protocol: protocol.name.clone(),
+                mode,
+                known: known.join(", "),
+            });
+        }
+        if self.nframes < 2 {
+            return Err(ConfigError::TooFewFrames);
+        }
+        if !(self.temperature >= 0.0 && self.temperature.is_finite()) {
+            return Err(ConfigError::Temperature);
+        }
+        if self.dialect == ToolDialect::Native && mode.is_agentic() && protocol.chat_tools.is_none() {
+            return Err(ConfigError::NoChatTools { protocol: protocol.name.clone() });
+        }
+        self.request.check().map_err(ConfigError::Request)?;
+        Ok(RunPlan {
+            profile: self.profile,
+            switches: self.profile.switches(),
+            mode,
+            channel: self.channel,
+            nframes: self.nframes,
+            max_turns: self.max_turns,
+            max_parallel: self.max_parallel,
+            crop: self.crop,
+            max_tokens: self.max_tokens.unwrap_or(protocol.max_tokens),
+            temperature: self.temperature,
+            seed: self.seed,
+            dialect: self.dialect,
+            request: self.request.clone(),
+        })
+    }
+
+    /// Which finished samples a resumed run does again.
+    pub(super) fn retry(&self) -> Retry {
+        let mut retry = Retry::default();
+        if let Some(classes) = &self.retry_errors {
+            retry.classes = classes.iter().copied().collect();
+        }
+        retry
+    }
+}
+
+/// Why a configuration cannot be used.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum ConfigError {
+    /// The text is not a configuration.
+    #[error("run configuration: {message}{hint}", hint = nearest::hint(.nearest.as_deref()))]
+    Json {
+        /// What and where.
+        message: String,
+        /// The nearest known field, for an unknown one.
+        nearest: Option<String>,
+    },
+    /// The protocol does not have the mode.
+    #[error("protocol {protocol} has no mode {mode}; it has {known}")]
+    NoMode {
+        /// Name of the protocol.
+        protocol: String,
+        /// The mode.
+        mode: PromptMode,
+        /// The modes that it has, separated by commas.
+        known: String,
+    },
+    /// An overview of one frame or none.
+    #[error("--nframes: at least 2")]
+    TooFewFrames,
+    /// A temperature below 0, or not a number.
+    #[error("--temperature: 0 or more")]
+    Temperature,
+    /// The protocol cannot describe its tool to a chat API.
+    #[error(
+        "--tool-dialect native: protocol {protocol} defines no tool for the chat API; use --tool-dialect auto, or \
+         --protocol native"
+    )]
+    NoChatTools {
+        /// Name of the protocol.
+        protocol: String,
+    },
+    /// A request setting that cannot be sent.
+    #[error("request settings: {0}")]
+    Request(String),
+}
+
+/// One of several equal parts of a selection: rows `index`, `index + count`, … of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Shard {
+    index: usize,
+    count: usize,
+}
+
+impl Shard {
+    /// Counted from 0.
+    pub fn index(self) -> usize {
+        self.index
+    }
+
+    /// How many shards there are.
+    pub fn count(self) -> usize {
+        self.count
+    }
+}
+
+/// As people write it, counted from 1: `2/8`.
+impl fmt::Display for Shard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.index + 1, self.count)
+    }
+}
+
+impl FromStr for Shard {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (index, count) = text.split_once('/').ok_or("write it as I/N, e.g. 2/8")?;
+        let number =
+            |text: &str| text.parse::<usize>().map_err(|_| format!("expected a number, got `{text}`"));
+        let (index, count) = (number(index)?, number(count)?);
+        if index == 0 || index > count {
+            return Err(format!("shard must be between 1 and {count}, got `{text}`"));
+        }
+        Ok(Self { index: index - 1, count })
+    }
+}
+
+impl Serialize for Shard {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Shard {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::native;
+
+    #[test]
+    fn shards_are_counted_from_one() {
+        for (text, index, count) in [("1/8", 0, 8), ("8/8", 7, 8)] {
+            let shard: Shard = text.parse().unwrap();
+            assert_eq!((shard.index(), shard.count(), shard.to_string().as_str()), (index, count, text));
+        }
+        for wrong in ["0/8", "9/8", "x/8", "3", "1/0"] {
+            assert!(wrong.parse::<Shard>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn an_empty_object_is_the_default_and_every_field_is_read_back() {
+        assert_eq!(RunConfig::from_json("{}").unwrap(), RunConfig::default());
+        let text = r#"{"profile": "release", "mode": "direct", "channel": "video", "nframes": 8, "max_turns": 2,
+            "max_parallel": 0, "crop": "subagent", "max_tokens": 9, "temperature": 0.5, "seed": 7,
+            "dialect": "text", "request": {"top_k": 4}, "ids": ["a"], "limit": 3, "shard": "1/2",
+            "concurrency": 4, "resume": true, "retry_errors": ["api"], "label": "l", "paper_row": "r"}"#;
+        let config = RunConfig::from_json(text).unwrap();
+        let given: serde_json::Value = serde_json::from_str(text).unwrap();
+        assert_eq!(serde_json::to_value(&config).unwrap(), given, "no field is lost or has another name");
+    }
+
+    #[test]
+    fn wrong_fields_and_values_are_named() {
+        for (text, words) in [
+            (r#"{"frames": 3}"#, "did you mean `nframes`?"),
+            (r#"{"shard": "9/8"}"#, "shard must be between 1 and 8"),
+            (r#"{"profile": "Paper"}"#, "unknown variant `Paper`"),
+            (r#"{"request": {"top_q": 1}}"#, "did you mean `top_p`?"),
+        ] {
+            let error = RunConfig::from_json(text).unwrap_err().to_string();
+            assert!(error.contains(words), "{error}");
+        }
+    }
+
+    #[test]
+    fn settings_out_of_range_or_without_text_are_refused() {
+        let protocol = native::protocol();
+        let plan = |config: RunConfig| config.plan(&protocol);
+        let default = RunConfig::default;
+        assert_eq!(plan(default()).unwrap().mode, PromptMode::Native);
+        assert_eq!(plan(default()).unwrap().max_tokens, protocol.max_tokens);
+        assert_eq!(plan(RunConfig { nframes: 1, ..default() }), Err(ConfigError::TooFewFrames));
+        for temperature in [-0.1, f64::NAN, f64::INFINITY] {
+            assert_eq!(plan(RunConfig { temperature, ..default() }), Err(ConfigError::Temperature));
+        }
+        let request = RequestSettings { top_p: Some(2.0), ..RequestSettings::default() };
+        assert!(matches!(plan(RunConfig { request, ..default() }), Err(ConfigError::Request(_))));
+        let mut silent = native::protocol();
+        (silent.chat_tools, silent.name) = (None, "silent".to_owned());
+        let native = RunConfig { dialect: ToolDialect::Native, mode: Some(PromptMode::Native), ..default() };
+        assert_eq!(native.plan(&silent), Err(ConfigError::NoChatTools { protocol: "silent".to_owned() }));
+        assert!(
+            matches!(
+                default().plan(&silent),
+                Err(ConfigError::NoMode { mode: PromptMode::AgenticGeneral, .. })
+            ) || silent.system.contains_key(&PromptMode::AgenticGeneral)
+        );
+    }
+}

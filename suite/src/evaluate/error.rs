@@ -1,0 +1,56 @@
+//! Why a split cannot be evaluated.
+
+use super::ConfigError;
+use crate::data::DataError;
+use crate::journal::JournalError;
+use crate::protocol::render::RenderError;
+use crate::scoring::summary::SummaryError;
+
+/// Why a run cannot begin, or cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The configuration contradicts itself or the protocol.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The published files are not there or damaged.
+    #[error(transparent)]
+    Data(#[from] DataError),
+    /// `ids` names a sample that the split does not have.
+    #[error("--ids: {task} has no sample `{id}`")]
+    UnknownId {
+        /// The split.
+        task: String,
+        /// The id.
+        id: String,
+    },
+    /// Limit, ids and shard leave nothing.
+    #[error("{task}: no sample is left to run")]
+    NoSamples {
+        /// The split.
+        task: String,
+    },
+    /// Two samples of the selection have one uid.
+    #[error("{task}: two rows have the uid `{uid}`; the data file is damaged")]
+    SameUid {
+        /// The split.
+        task: String,
+        /// The uid.
+        uid: String,
+    },
+    /// The protocol has no text for a sample of the split.
+    #[error(transparent)]
+    Prompt(#[from] RenderError),
+    /// The backend cannot honour the settings.
+    #[error("{0}")]
+    Refused(String),
+    /// The run directory cannot be used.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// Records could not be written in the middle of a run; those before are safe, and `resume` continues.
+    // No source: the message says all of it.
+    #[error("{0}")]
+    NotWritten(JournalError),
+    /// The records do not belong to one run.
+    #[error("records in the journal are inconsistent")]
+    Summary(#[from] SummaryError),
+}

@@ -1,0 +1,101 @@
+//! What a run would send: calls, tokens, the first sample's texts.
+
+use super::select;
+use super::{Evaluation, RunError, Workspace};
+use crate::media::{VideoRequest, planned_size};
+use crate::protocol::render;
+use crate::run::{Channel, CropMode, RunPlan};
+use crate::sample::Sample;
+
+/// Pixels along one side that become one visual token (patch 16, merged 2 by 2).
+const TOKEN_SIDE: u64 = 32;
+/// English text averages about this many bytes a token; good enough for a forecast.
+const BYTES_PER_TOKEN: u64 = 4;
+
+/// What a run would send.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Forecast {
+    /// How samples would be put to the model.
+    pub plan: RunPlan,
+    /// SHA-256 of the protocol.
+    pub protocol_hash: String,
+    /// Samples.
+    pub samples: usize,
+    /// Fewest and most model calls; no maximum where the tool calls of a turn have no limit.
+    pub calls: (u128, Option<u128>),
+    /// Text tokens of the first turns, about.
+    pub text_tokens: u64,
+    /// Visual tokens of the first turns on the image channel.
+    pub visual_tokens: u64,
+    /// Frames of the first turns on the image channel.
+    pub frames: u64,
+    /// Samples whose video gives no frames: missing, damaged or too short.
+    pub without_frames: usize,
+    /// System text.
+    pub system: String,
+    /// The first sample's uid.
+    pub first_uid: String,
+    /// The first sample's user text.
+    pub first_user: String,
+}
+
+/// Counts what a run would send. Sends nothing, writes nothing.
+///
+/// # Errors
+/// Settings or data that cannot be used, or a sample that the protocol has no text for.
+pub fn forecast(run: &Evaluation<'_>, workspace: &Workspace) -> Result<Forecast, RunError> {
+    let protocol = &*run.protocol;
+    let plan = run.config.plan(protocol)?;
+    let samples = select::samples(run.task, plan.profile, &run.config, &workspace.data)?.samples;
+    let system = render::dialect_system_text(protocol, plan.mode, plan.dialect)?;
+    let user = |sample: &Sample| -> Result<String, RunError> {
+        let name = sample.video_name();
+        Ok(render::user_text(protocol, sample, plan.mode, &plan.switches, &name, None)?)
+    };
+    let (mut text_bytes, mut visual_tokens, mut frames, mut without_frames) = (0, 0, 0, 0);
+    for sample in &samples {
+        text_bytes += (system.len() + user(sample)?.len()) as u64;
+        if plan.channel == Channel::Image {
+            let overview = VideoRequest::overview(plan.nframes).with_reader(plan.switches.reader);
+            match planned_size(&sample.video, &overview) {
+                Ok((count, width, height)) => {
+                    frames += count as u64;
+                    visual_tokens += count as u64 * tokens(width) * tokens(height);
+                }
+                Err(_) => without_frames += 1,
+            }
+        }
+    }
+    let first = &samples[0];
+    Ok(Forecast {
+        protocol_hash: protocol.hash(),
+        samples: samples.len(),
+        calls: model_calls(samples.len(), &plan),
+        text_tokens: text_bytes / BYTES_PER_TOKEN,
+        visual_tokens,
+        frames,
+        without_frames,
+        system: system.to_owned(),
+        first_uid: first.uid.clone(),
+        first_user: user(first)?,
+        plan,
+    })
+}
+
+/// Fewest and most model calls of a run.
+fn model_calls(samples: usize, plan: &RunPlan) -> (u128, Option<u128>) {
+    let fewest = samples as u128;
+    let subagents = plan.mode.is_agentic() && plan.crop == CropMode::Subagent;
+    if subagents && plan.max_parallel == 0 {
+        return (fewest, None);
+    }
+    let turns = plan.max_turns as u128;
+    // The forced answer follows the last turn with tools; without turns, the first answer's calls run.
+    let main = if plan.mode.is_agentic() { turns + 1 } else { 1 };
+    let crops = if subagents { turns.max(1).saturating_mul(plan.max_parallel as u128) } else { 0 };
+    (fewest, Some(main.saturating_add(crops).saturating_mul(fewest)))
+}
+
+fn tokens(side: u32) -> u64 {
+    (u64::from(side) + TOKEN_SIDE / 2) / TOKEN_SIDE
+}

@@ -1,0 +1,292 @@
+//! Shards of one run become one run.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::prepared::summary_of;
+use crate::journal::{self, Journal, JournalError};
+use crate::record::Record;
+use crate::run::{Inputs, Manifest, Selection, Whole};
+use crate::scoring::summary::{Summary, SummaryError};
+
+/// A merged run.
+#[derive(Debug, Clone)]
+pub struct Merged {
+    /// What its records say.
+    pub summary: Summary,
+    /// Samples with a record.
+    pub records: usize,
+    /// Samples of the whole run.
+    pub expected: usize,
+    /// Shards that the run was divided into.
+    pub shards: usize,
+    /// Of these, the ones that were not given, counted from 0.
+    pub missing: Vec<usize>,
+}
+
+/// Why shards cannot be merged.
+#[derive(Debug, thiserror::Error)]
+pub enum MergeError {
+    /// Nothing to merge.
+    #[error("no shards: give the run directories of all shards")]
+    NoShards,
+    /// A shard cannot be read, or the merged run not be written.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// A run of the whole selection.
+    #[error("{dir}: not a shard (was not run with --shard)", dir = .dir.display())]
+    NotAShard {
+        /// The run directory.
+        dir: PathBuf,
+    },
+    /// Parts of two divisions of a run.
+    #[error("{dir}: shard {number}/{of} among shards of {shards}", dir = .dir.display())]
+    OtherCount {
+        /// The run directory.
+        dir: PathBuf,
+        /// Number of the shard, counted from 1.
+        number: usize,
+        /// Shards that this run was divided into.
+        of: usize,
+        /// Shards that the first run was divided into.
+        shards: usize,
+    },
+    /// Two run directories of one shard.
+    #[error("{dir}: shard {number}/{shards} is given twice", dir = .dir.display())]
+    Twice {
+        /// The second run directory.
+        dir: PathBuf,
+        /// Number of the shard, counted from 1.
+        number: usize,
+        /// Shards that the run was divided into.
+        shards: usize,
+    },
+    /// Shards of two runs.
+    #[error("cannot merge {first} with {dir}: {differences}", first = .first.display(), dir = .dir.display())]
+    Differs {
+        /// The first run directory.
+        first: PathBuf,
+        /// The other run directory.
+        dir: PathBuf,
+        /// What differs.
+        differences: String,
+    },
+    /// One video was two files.
+    #[error(
+        "cannot merge with {dir}: video {video} had {ours} bytes in one shard and {theirs} in the other",
+        dir = .dir.display()
+    )]
+    VideoDiffers {
+        /// The other run directory.
+        dir: PathBuf,
+        /// The video's name.
+        video: String,
+        /// Bytes in the shards before.
+        ours: u64,
+        /// Bytes in this shard.
+        theirs: u64,
+    },
+    /// The size of the whole selection is not known.
+    #[error(
+        "shards are missing, and shards of format 1 do not say how many samples the whole run has; give all of them"
+    )]
+    UnknownSize,
+    /// A sample that two shards have.
+    #[error("sample {uid} is in two shards: they are shards of different runs")]
+    SampleTwice {
+        /// The sample.
+        uid: String,
+    },
+    /// The records do not belong to one run.
+    #[error("records in the journal are inconsistent")]
+    Summary(#[from] SummaryError),
+    /// The directory to write is there and not empty.
+    #[error("{out}: not empty; choose another --out", out = .out.display())]
+    NotEmpty {
+        /// The directory.
+        out: PathBuf,
+    },
+    /// The directory to write is the root of the file system.
+    #[error("--out: the root folder cannot be a run directory")]
+    Root,
+    /// Reading or writing failed.
+    #[error("cannot {action} {path}", path = .path.display())]
+    Io {
+        /// What was being done.
+        action: &'static str,
+        /// The file or folder.
+        path: PathBuf,
+        /// Why it failed.
+        source: io::Error,
+    },
+}
+
+/// Joins shards of one run into a run directory at `out`, whole or not at all. Missing shards make an
+/// incomplete run.
+///
+/// # Errors
+/// Directories that are no shards of one run, a sample in two of them, an `out` that holds something,
+/// reading and writing.
+pub fn merge(shards: &[PathBuf], out: &Path) -> Result<Merged, MergeError> {
+    let (mut manifests, mut records) = (Vec::new(), Vec::new());
+    for dir in shards {
+        let (mut manifest, contents) = journal::read_run(dir)?;
+        manifest.inputs.iter_mut().for_each(Inputs::settle);
+        manifests.push(manifest);
+        records.extend(contents.records);
+    }
+    let (mut manifest, missing) = merge_manifests(&manifests, shards)?;
+    journal::sort_by_row(&mut records);
+    let twice = records.windows(2).find(|pair| pair[0].sample.uid == pair[1].sample.uid);
+    if let Some(pair) = twice {
+        return Err(MergeError::SampleTwice { uid: pair[0].sample.uid.clone() });
+    }
+    let expected = manifest.selection.expected;
+    if records.len() == expected {
+        manifest.ended_at = manifests.iter().filter_map(|manifest| manifest.ended_at).reduce(f64::max);
+    }
+    let summary = summary_of(&manifest, &records)?;
+    write(out, &shards[0], &manifest, &records, &summary)?;
+    let shards = missing.len() + manifests.len();
+    Ok(Merged { summary, records: records.len(), expected, shards, missing })
+}
+
+/// Makes the run beside `out` and moves it there when it is whole: what a kill or a full disk leaves is
+/// not a run.
+fn write(
+    out: &Path,
+    first: &Path,
+    manifest: &Manifest,
+    records: &[Record],
+    summary: &Summary,
+) -> Result<(), MergeError> {
+    let target = std::path::absolute(out).map_err(failed("find", out))?;
+    if std::fs::read_dir(&target).is_ok_and(|mut entries| entries.next().is_some()) {
+        return Err(MergeError::NotEmpty { out: out.to_owned() });
+    }
+    let parent = target.parent().ok_or(MergeError::Root)?;
+    std::fs::create_dir_all(parent).map_err(failed("make", parent))?;
+    let made = tempfile::Builder::new()
+        .prefix(".merge-")
+        .tempdir_in(parent)
+        .map_err(failed("make a folder in", parent))?;
+    let mut journal = Journal::create(made.path(), manifest)?;
+    journal.append(records)?;
+    let protocol = first.join(journal::PROTOCOL);
+    let texts = std::fs::read(&protocol).map_err(failed("read", &protocol))?;
+    journal::write_atomic(&made.path().join(journal::PROTOCOL), &texts)?;
+    journal::write_summary(made.path(), summary)?;
+    drop(journal);
+    readable_by_others(made.path(), parent).map_err(failed("set the permissions of", made.path()))?;
+    std::fs::rename(made.path(), &target).map_err(failed("write", out))?;
+    // Nothing is left to remove.
+    let _ = made.keep();
+    Ok(())
+}
+
+fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> MergeError {
+    move |source| MergeError::Io { action, path: path.to_owned(), source }
+}
+
+/// Temporary folders are private; a run directory is like any other that this user makes.
+#[cfg(unix)]
+fn readable_by_others(dir: &Path, parent: &Path) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let mode = std::fs::metadata(parent)?.permissions().mode() & 0o777;
+    std::fs::set_permissions(dir, std::fs::Permissions::from_mode(mode | 0o700))
+}
+
+#[cfg(not(unix))]
+fn readable_by_others(_: &Path, _: &Path) -> io::Result<()> {
+    Ok(())
+}
+
+/// One manifest for all shards, and the zero-based shards that are missing. Shards of different runs or
+/// selections, and a shard given twice, are refused.
+fn merge_manifests(manifests: &[Manifest], dirs: &[PathBuf]) -> Result<(Manifest, Vec<usize>), MergeError> {
+    let (Some(first), Some(first_dir)) = (manifests.first(), dirs.first()) else {
+        return Err(MergeError::NoShards);
+    };
+    let shard = |manifest: &Manifest, dir: &Path| {
+        manifest.selection.shard.ok_or_else(|| MergeError::NotAShard { dir: dir.to_owned() })
+    };
+    let mut merged = first.clone();
+    let (_, shards) = shard(first, first_dir)?;
+    let mut indices = BTreeSet::new();
+    for (manifest, dir) in manifests.iter().zip(dirs) {
+        let (index, of) = shard(manifest, dir)?;
+        let (number, dir) = (index + 1, dir.clone());
+        if of != shards {
+            return Err(MergeError::OtherCount { dir, number, of, shards });
+        }
+        if !indices.insert(index) {
+            return Err(MergeError::Twice { dir, number, shards });
+        }
+        let differences = merged.differences(&as_shard_of(&merged, manifest));
+        if !differences.is_empty() {
+            let differences = differences.join("; ");
+            return Err(MergeError::Differs { first: first_dir.clone(), dir, differences });
+        }
+        join_inputs(&mut merged, manifest, &dir)?;
+        merged.backend.join_endpoints(&manifest.backend);
+    }
+    let missing: Vec<usize> = (0..shards).filter(|index| !indices.contains(index)).collect();
+    let whole = whole(manifests, missing.is_empty())?;
+    merged.selection = Selection {
+        expected: whole.expected,
+        open_ended: whole.open_ended,
+        groups: whole.groups,
+        shard: None,
+        whole: None,
+        ..merged.selection
+    };
+    merged.started_at = manifests.iter().map(|manifest| manifest.started_at).fold(f64::INFINITY, f64::min);
+    merged.ended_at = None;
+    Ok((merged, missing))
+}
+
+/// `manifest` with what may differ between shards of one selection taken from `other`.
+fn as_shard_of(other: &Manifest, manifest: &Manifest) -> Manifest {
+    let mut comparable = manifest.clone();
+    let (ours, theirs) = (&mut comparable.selection, &other.selection);
+    ours.shard = theirs.shard;
+    ours.expected = theirs.expected;
+    ours.open_ended = theirs.open_ended;
+    ours.groups.clone_from(&theirs.groups);
+    comparable
+}
+
+/// Adds the videos of a shard; one that was another file there is refused.
+fn join_inputs(merged: &mut Manifest, manifest: &Manifest, dir: &Path) -> Result<(), MergeError> {
+    let (Some(ours), Some(theirs)) = (&mut merged.inputs, &manifest.inputs) else { return Ok(()) };
+    for (video, &theirs) in &theirs.videos {
+        let ours = *ours.videos.entry(video.clone()).or_insert(theirs);
+        if ours != theirs {
+            return Err(MergeError::VideoDiffers { dir: dir.to_owned(), video: video.clone(), ours, theirs });
+        }
+    }
+    Ok(())
+}
+
+/// Size of the selection that the shards are parts of: each says it; shards of format 1 only together.
+fn whole(manifests: &[Manifest], all_there: bool) -> Result<Whole, MergeError> {
+    if let Some(whole) = manifests.iter().find_map(|manifest| manifest.selection.whole.as_deref()) {
+        return Ok(whole.clone());
+    }
+    if !all_there {
+        return Err(MergeError::UnknownSize);
+    }
+    let mut whole = Whole { expected: 0, open_ended: 0, groups: Default::default() };
+    for selection in manifests.iter().map(|manifest| &manifest.selection) {
+        whole.expected += selection.expected;
+        whole.open_ended += selection.open_ended;
+        for (tag, labels) in &selection.groups {
+            for (label, count) in labels {
+                let sizes = whole.groups.entry(tag.clone()).or_default();
+                *sizes.entry(label.clone()).or_default() += count;
+            }
+        }
+    }
+    Ok(whole)
+}

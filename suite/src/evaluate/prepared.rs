@@ -1,0 +1,241 @@
+//! From an evaluation to a finished run directory, in two steps: without a model and with one.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+use super::manifest::{self, unix_seconds};
+use super::select::{self, Selected};
+use super::{Evaluation, Event, Observer, RunError, Workspace};
+use crate::agent::Agent;
+use crate::backend::Backend;
+use crate::frames::FrameSource;
+use crate::journal::{self, Contents, Journal, JournalError, RunDir};
+use crate::protocol::Protocol;
+use crate::record::{Record, SampleError};
+use crate::reference::Reference;
+use crate::run::{Manifest, RunPlan};
+use crate::runner::{self, Dispatch, Ended, Retry};
+use crate::scoring::summary::{Summary, SummaryError, summarize};
+
+/// How a run stands when it ends.
+#[derive(Debug, Clone)]
+pub struct RunOutcome {
+    /// Why it ended.
+    pub ended: Ended,
+    /// What the records say; also in the run directory.
+    pub summary: Summary,
+    /// Samples of the run.
+    pub expected: usize,
+    /// Samples with a record.
+    pub records: usize,
+    /// Of these, the failed ones.
+    pub failed: usize,
+    /// The error of the failed sample with the highest row.
+    pub last_error: Option<SampleError>,
+}
+
+/// A split that is ready to run: data read, directory locked, nothing written and no model loaded.
+pub struct Prepared {
+    dir: RunDir,
+    path: PathBuf,
+    protocol: Arc<Protocol>,
+    reference: &'static Reference,
+    selected: Selected,
+    wanted: Manifest,
+    stored: Option<(Manifest, Contents)>,
+    retry: Retry,
+    concurrency: usize,
+    frames: Arc<dyn FrameSource>,
+    stop: watch::Receiver<bool>,
+}
+
+/// Does everything that needs no model: reads the data, selects the samples, takes the directory, and,
+/// when resuming, checks that the run there is this one.
+///
+/// # Errors
+/// Settings, data, directory or run that cannot be used.
+pub fn prepare(run: &Evaluation<'_>, workspace: &Workspace) -> Result<Prepared, RunError> {
+    let plan = run.config.plan(&run.protocol)?;
+    let selected = select::samples(run.task, plan.profile, &run.config, &workspace.data)?;
+    let mut wanted = manifest::build(run, plan, &selected, workspace)?;
+    let dir = RunDir::lock(&run.dir)?;
+    let mut retry = run.config.retry();
+    let mut stored = None;
+    if dir.has_run() {
+        if !run.config.resume {
+            return Err(JournalError::Exists { dir: run.dir.clone() }.into());
+        }
+        let (manifest, contents) = dir.stored()?;
+        wanted.backend.clone_from(&manifest.backend);
+        journal::same_run(&run.dir, &manifest, &wanted)?;
+        retry.changed_videos = changed_videos(&run.dir, &manifest, &wanted, &contents.records)?;
+        stored = Some((manifest, contents));
+    }
+    Ok(Prepared {
+        dir,
+        path: run.dir.clone(),
+        protocol: Arc::clone(&run.protocol),
+        reference: run.reference,
+        selected,
+        wanted,
+        stored,
+        retry,
+        concurrency: run.config.concurrency,
+        frames: Arc::clone(&workspace.frames),
+        stop: workspace.stop.clone(),
+    })
+}
+
+impl Prepared {
+    /// Name of the split.
+    pub fn task(&self) -> &str {
+        &self.wanted.task.name
+    }
+
+    /// How samples are put to the model.
+    pub fn plan(&self) -> &RunPlan {
+        &self.wanted.plan
+    }
+
+    /// Runs the samples that have no record yet, and writes the summary.
+    ///
+    /// # Errors
+    /// A backend that refuses the plan or is not the one of the resumed run; files that cannot be read or
+    /// written.
+    pub async fn run(
+        self,
+        backend: Arc<dyn Backend>,
+        observer: Arc<dyn Observer>,
+    ) -> Result<RunOutcome, RunError> {
+        backend.accepts(self.plan()).map_err(RunError::Refused)?;
+        let Prepared { dir, path, protocol, selected, mut wanted, stored, retry, .. } = self;
+        wanted.backend = manifest::described(backend.describe());
+        let (journal, mut manifest, records) = match stored {
+            Some((manifest, contents)) => resume(&path, dir, manifest, contents, &wanted, &*observer)?,
+            None => (dir.create(&wanted)?, wanted, Vec::new()),
+        };
+        let texts = path.join(journal::PROTOCOL);
+        if !texts.exists() {
+            journal::write_atomic(&texts, &journal::to_pretty_json(&*protocol))?;
+        }
+        let samples = runner::pending(&selected.samples, &records, &retry);
+        let agent = Arc::new(Agent {
+            backend,
+            protocol,
+            protocol_hash: manifest.protocol_hash.clone(),
+            reference: self.reference,
+            plan: manifest.plan.clone(),
+            frames: self.frames,
+        });
+        let expected = selected.samples.len();
+        observer.observe(Event::Started {
+            task: &manifest.task.name,
+            total: expected,
+            pending: samples.len(),
+            records: &records,
+        });
+        drop(records);
+        let dispatch = Dispatch { concurrency: self.concurrency, videos: selected.videos };
+        let run = runner::run(agent, samples, dispatch, journal, observer, self.stop);
+        // The journal is as it was before a write that failed: the run is incomplete, not lost.
+        let (ended, journal) = run.await.map_err(RunError::NotWritten)?;
+        finish(&journal, &mut manifest, expected, ended)
+    }
+}
+
+/// Videos that are other files than when samples lost their frames to them.
+///
+/// # Errors
+/// An answer was given to frames of one of them.
+fn changed_videos(
+    dir: &Path,
+    stored: &Manifest,
+    wanted: &Manifest,
+    records: &[Record],
+) -> Result<BTreeSet<PathBuf>, JournalError> {
+    let (Some(before), Some(now)) = (&stored.inputs, &wanted.inputs) else { return Ok(BTreeSet::new()) };
+    let mut changed = BTreeSet::new();
+    for (name, bytes) in &now.videos {
+        if before.replaced.contains_key(name) {
+            changed.insert(PathBuf::from(name));
+        }
+        let Some(then) = before.bytes(name).filter(|then| then != bytes) else { continue };
+        let name = Path::new(name);
+        let seen = |record: &&Record| {
+            record.sample.video == name && record.error.is_none() && record.transcript.frame_loss.is_none()
+        };
+        if let Some(record) = records.iter().find(seen) {
+            let differences = format!(
+                "video {} had {then} bytes when sample {} was answered, now {bytes}",
+                name.display(),
+                record.sample.uid
+            );
+            return Err(JournalError::Differs { dir: dir.to_owned(), differences });
+        }
+        changed.insert(name.to_owned());
+    }
+    Ok(changed)
+}
+
+/// Continues the stored run, now that the backend is known.
+fn resume(
+    path: &Path,
+    dir: RunDir,
+    mut manifest: Manifest,
+    contents: Contents,
+    wanted: &Manifest,
+    observer: &dyn Observer,
+) -> Result<(Journal, Manifest, Vec<Record>), RunError> {
+    journal::same_run(path, &manifest, wanted)?;
+    let journal = dir.resume(&contents)?;
+    if contents.torn_bytes > 0 {
+        observer.observe(Event::TornRecord { dir: path, bytes: contents.torn_bytes });
+    }
+    if manifest.binary != wanted.binary {
+        observer.observe(Event::OtherBinary { dir: path, first: &manifest.binary, now: &wanted.binary });
+    }
+    let before = manifest.clone();
+    manifest.continue_with(wanted);
+    if manifest != before {
+        journal.write_manifest(&manifest)?;
+    }
+    Ok((journal, manifest, contents.records))
+}
+
+/// Writes the derived summary.
+fn finish(
+    journal: &Journal,
+    manifest: &mut Manifest,
+    expected: usize,
+    ended: Ended,
+) -> Result<RunOutcome, RunError> {
+    let records = journal::read(journal.dir())?.records;
+    let before = manifest.clone();
+    if records.len() == expected && manifest.ended_at.is_none() {
+        manifest.ended_at = Some(unix_seconds());
+    }
+    if let Some(inputs) = manifest.inputs.as_mut().filter(|_| ended == Ended::Finished) {
+        inputs.settle();
+    }
+    if *manifest != before {
+        journal.write_manifest(manifest)?;
+    }
+    let summary = summary_of(manifest, &records)?;
+    journal::write_summary(journal.dir(), &summary)?;
+    Ok(RunOutcome {
+        ended,
+        summary,
+        expected,
+        records: records.len(),
+        failed: records.iter().filter(|record| runner::is_error(record)).count(),
+        last_error: records.into_iter().rev().find_map(|record| record.error),
+    })
+}
+
+/// The summary of a run's records.
+pub(super) fn summary_of(manifest: &Manifest, records: &[Record]) -> Result<Summary, SummaryError> {
+    summarize(&manifest.task, &manifest.plan.switches, &manifest.selection, records)
+}

@@ -1,0 +1,106 @@
+//! Which samples belong to a run.
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+
+use sha2::{Digest as _, Sha256};
+
+use super::{RunConfig, RunError};
+use crate::profile::Profile;
+use crate::run::{GroupSizes, Selection, Whole};
+use crate::sample::{QuestionKind, Sample};
+use crate::scoring::summary::group_sizes;
+use crate::task::{DataRoot, Task, TaskSpec};
+use crate::videos::VideoStore;
+
+/// Samples of a run with what the manifest says about them.
+pub(super) struct Selected {
+    /// In row order.
+    pub samples: Vec<Sample>,
+    /// For the manifest.
+    pub selection: Selection,
+    /// Files that were read.
+    pub files: Vec<PathBuf>,
+    /// Revision of the hub snapshot.
+    pub revision: Option<String>,
+    /// SHA-256 over all samples of the split, before any was left out.
+    pub split_hash: String,
+    /// Names and files of the split's videos.
+    pub videos: VideoStore,
+}
+
+/// Loads the split and narrows it: ids, then limit, then shard (the reference driver's order).
+pub(super) fn samples(
+    task: &dyn Task,
+    profile: Profile,
+    config: &RunConfig,
+    root: &DataRoot,
+) -> Result<Selected, RunError> {
+    let dataset = task.load(root, profile)?;
+    let split_rows = dataset.samples.len();
+    let videos = task.videos(root);
+    let split_hash = hash(&dataset.samples, &videos);
+    let spec = task.spec();
+    let mut samples = dataset.samples;
+    if let Some(ids) = &config.ids {
+        samples = with_ids(samples, ids, &spec.name)?;
+    }
+    if let Some(limit) = config.limit {
+        samples.truncate(limit);
+    }
+    let whole = config.shard.map(|_| {
+        let (expected, open_ended, groups) = sizes(spec, &samples);
+        Box::new(Whole { expected, open_ended, groups })
+    });
+    if let Some(shard) = config.shard {
+        samples = samples.into_iter().skip(shard.index()).step_by(shard.count()).collect();
+    }
+    if samples.is_empty() {
+        return Err(RunError::NoSamples { task: spec.name.clone() });
+    }
+    let mut seen = HashSet::new();
+    if let Some(twice) = samples.iter().find(|sample| !seen.insert(sample.uid.as_str())) {
+        return Err(RunError::SameUid { task: spec.name.clone(), uid: twice.uid.clone() });
+    }
+    let (expected, open_ended, groups) = sizes(spec, &samples);
+    let selection = Selection {
+        split_rows,
+        expected,
+        limit: config.limit,
+        ids: config.ids.clone(),
+        shard: config.shard.map(|shard| (shard.index(), shard.count())),
+        open_ended,
+        groups,
+        whole,
+    };
+    Ok(Selected { samples, selection, files: dataset.files, revision: dataset.revision, split_hash, videos })
+}
+
+/// The samples of these uids or upstream ids.
+fn with_ids(mut samples: Vec<Sample>, ids: &[String], task: &str) -> Result<Vec<Sample>, RunError> {
+    let wanted: HashSet<&str> = ids.iter().map(String::as_str).collect();
+    let known: HashSet<&str> =
+        samples.iter().flat_map(|sample| [sample.uid.as_str(), sample.id.as_str()]).collect();
+    if let Some(unknown) = ids.iter().find(|id| !known.contains(id.as_str())) {
+        return Err(RunError::UnknownId { task: task.to_owned(), id: unknown.clone() });
+    }
+    samples.retain(|sample| wanted.contains(sample.uid.as_str()) || wanted.contains(sample.id.as_str()));
+    Ok(samples)
+}
+
+/// How many samples there are, how many of them are open-ended, and how many each breakdown group has.
+fn sizes(spec: &TaskSpec, samples: &[Sample]) -> (usize, usize, GroupSizes) {
+    let open_ended = samples.iter().filter(|sample| sample.gold.kind() == QuestionKind::Open).count();
+    (samples.len(), open_ended, group_sizes(spec, samples))
+}
+
+/// SHA-256 over samples, subtitles included, with the names of their videos in the place of the paths.
+fn hash(samples: &[Sample], videos: &VideoStore) -> String {
+    let mut hasher = Sha256::new();
+    for sample in samples {
+        let sample = Sample { video: videos.name(&sample.video), ..sample.clone() };
+        hasher.update(serde_json::to_vec(&sample).expect("plain structs with string keys serialise"));
+        hasher.update(b"\n");
+    }
+    crate::record::hex(&hasher.finalize())
+}

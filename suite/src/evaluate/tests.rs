@@ -1,0 +1,249 @@
+//! The front door on a made-up task: selection, directory, resume, events, shards.
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+
+use super::*;
+use crate::backend::{BackendError, BackendInfo, Completion, Request};
+use crate::data::DataError;
+use crate::fixtures::{self, NO_TOOLS, Squares};
+use crate::journal::{self, JournalError};
+use crate::media::Depth;
+use crate::profile::Profile;
+use crate::protocol::native;
+use crate::record::{Measured, Record};
+use crate::run::RunPlan;
+use crate::runner::Ended;
+use crate::sample::{Gold, Sample};
+use crate::task::{DataCheck, Dataset, TaskSpec};
+use crate::videos::VideoStore;
+
+/// Six choice questions about one video; the gold letters alternate between A and B.
+struct MadeUp(TaskSpec);
+
+impl Task for MadeUp {
+    fn spec(&self) -> &TaskSpec {
+        &self.0
+    }
+
+    fn load(&self, root: &DataRoot, _: Profile) -> Result<Dataset, DataError> {
+        let sample = |row: usize| Sample {
+            id: format!("i{}", row / 2),
+            row,
+            video: root.hf_home.join("clip.mp4"),
+            gold: Gold::Choice { answer: if row.is_multiple_of(2) { "A" } else { "B" }.into() },
+            ..fixtures::sample(&format!("u{row}"))
+        };
+        Ok(Dataset { samples: (0..6).map(sample).collect(), files: vec![], revision: None })
+    }
+
+    fn videos(&self, root: &DataRoot) -> VideoStore {
+        VideoStore::new("made_up", vec![root.hf_home.clone()])
+    }
+
+    fn check(&self, _: &DataRoot, _: Depth) -> DataCheck {
+        DataCheck::default()
+    }
+}
+
+/// Answers A.
+struct SaysA {
+    refuses: bool,
+}
+
+impl Backend for SaysA {
+    fn describe(&self) -> BackendInfo {
+        BackendInfo { name: "says_a".into(), model: "none".into(), details: BTreeMap::new() }
+    }
+
+    fn accepts(&self, _: &RunPlan) -> Result<(), String> {
+        if self.refuses { Err("no such setting".into()) } else { Ok(()) }
+    }
+
+    fn complete<'a>(&'a self, _: &'a Request) -> BoxFuture<'a, Result<Completion, BackendError>> {
+        let text = "<answer>A</answer>".to_owned();
+        async move { Ok(Completion { text, ..Completion::default() }) }.boxed()
+    }
+}
+
+/// A data folder with a file in the place of the video.
+struct World {
+    dir: tempfile::TempDir,
+    task: MadeUp,
+}
+
+impl World {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("clip.mp4"), "not a video").unwrap();
+        Self { dir, task: MadeUp(fixtures::manifest().task) }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn run(&self, config: &RunConfig, name: &str) -> Evaluation<'_> {
+        Evaluation::new(&self.task, config.clone(), native::protocol(), &NO_TOOLS, self.path(name))
+    }
+
+    fn workspace(&self) -> Workspace {
+        Workspace {
+            binary: "test 1".into(),
+            frames: Arc::new(Squares::default()),
+            ..Workspace::new(DataRoot::new(self.dir.path()))
+        }
+    }
+
+    fn evaluate(&self, config: &RunConfig, name: &str) -> Result<(RunOutcome, Vec<String>), RunError> {
+        let events = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::clone(&events);
+        let observer = Arc::new(move |event: Event<'_>| {
+            seen.lock().unwrap().push(match event {
+                Event::TornRecord { bytes, .. } => format!("torn {bytes}"),
+                Event::OtherBinary { first, now, .. } => format!("{first}, then {now}"),
+                Event::Started { task, total, pending, records } => {
+                    format!("{task}: {pending} of {total}, {} there", records.len())
+                }
+                Event::Recorded(record) => record.sample.uid.clone(),
+            });
+        });
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+        let backend = Arc::new(SaysA { refuses: false });
+        let run = self.run(config, name);
+        let outcome = runtime.block_on(evaluate(&run, &self.workspace(), backend, observer))?;
+        let events = events.lock().unwrap().clone();
+        Ok((outcome, events))
+    }
+
+    fn records(&self, name: &str) -> Vec<Record> {
+        let mut records = journal::read(&self.path(name)).unwrap().records;
+        records.iter_mut().for_each(|record| record.measured = Measured::default());
+        records
+    }
+}
+
+/// Profile `strict` reads answers without the code of a release.
+fn config() -> RunConfig {
+    RunConfig { profile: Profile::Strict, ..RunConfig::default() }
+}
+
+fn uids(records: &[Record]) -> Vec<&str> {
+    records.iter().map(|record| record.sample.uid.as_str()).collect()
+}
+
+#[test]
+fn a_run_ends_with_its_outcome_and_its_files() {
+    let world = World::new();
+    let config = RunConfig { concurrency: 1, label: Some("first".into()), ..config() };
+    let (outcome, events) = world.evaluate(&config, "run").unwrap();
+    assert_eq!((outcome.ended, outcome.records, outcome.expected), (Ended::Finished, 6, 6));
+    assert_eq!((outcome.failed, outcome.last_error), (0, None));
+    assert_eq!((outcome.summary.value, outcome.summary.complete), (0.5, true));
+    assert_eq!(events, ["made_up: 6 of 6, 0 there", "u0", "u1", "u2", "u3", "u4", "u5"]);
+    let manifest = journal::read_manifest(&world.path("run")).unwrap();
+    assert_eq!((manifest.binary.as_str(), manifest.label.as_deref()), ("test 1", Some("first")));
+    assert!(manifest.ended_at.is_some());
+    for file in [journal::PROTOCOL, journal::SUMMARY] {
+        assert!(world.path("run").join(file).is_file(), "{file}");
+    }
+    let again = world.evaluate(&config, "run").unwrap_err();
+    assert!(matches!(again, RunError::Journal(JournalError::Exists { .. })), "{again}");
+}
+
+#[test]
+fn a_resumed_run_does_what_is_left_and_reports_a_torn_line() {
+    let world = World::new();
+    let config = RunConfig { resume: true, concurrency: 1, ..config() };
+    world.evaluate(&config, "run").unwrap();
+    let whole = world.records("run");
+    let path = world.path("run").join(journal::JOURNAL);
+    let text = std::fs::read_to_string(&path).unwrap();
+    let kept: String = text.split_inclusive('\n').take(4).collect();
+    std::fs::File::create(&path).unwrap().write_all(format!("{kept}{{\"torn").as_bytes()).unwrap();
+    let (outcome, events) = world.evaluate(&config, "run").unwrap();
+    assert_eq!(events, ["torn 6", "made_up: 2 of 6, 4 there", "u4", "u5"]);
+    assert!(outcome.summary.complete);
+    assert_eq!(world.records("run"), whole);
+    let other = RunConfig { nframes: 32, ..config };
+    let error = world.evaluate(&other, "run").unwrap_err().to_string();
+    assert!(error.contains("nframes was 64, now 32"), "{error}");
+}
+
+#[test]
+fn ids_then_limit_then_shard_choose_the_samples() {
+    let world = World::new();
+    let config = RunConfig {
+        ids: Some(vec!["i0".into(), "u3".into(), "u4".into()]),
+        limit: Some(3),
+        shard: Some("1/2".parse().unwrap()),
+        ..config()
+    };
+    world.evaluate(&config, "run").unwrap();
+    assert_eq!(uids(&world.records("run")), ["u0", "u3"]);
+    let unknown = RunConfig { ids: Some(vec!["u9".into()]), ..config() };
+    let error = world.evaluate(&unknown, "unknown").unwrap_err();
+    assert_eq!(error.to_string(), "--ids: made_up has no sample `u9`");
+    let none = RunConfig { limit: Some(0), ..config() };
+    assert!(matches!(world.evaluate(&none, "none"), Err(RunError::NoSamples { .. })));
+    assert!(!world.path("unknown").exists() && !world.path("none").exists(), "nothing is written");
+}
+
+#[test]
+fn the_shards_of_a_run_merge_into_the_run() {
+    let world = World::new();
+    world.evaluate(&config(), "whole").unwrap();
+    let shards: Vec<PathBuf> = ["1/2", "2/2"]
+        .iter()
+        .enumerate()
+        .map(|(number, shard)| {
+            let config = RunConfig { shard: Some(shard.parse().unwrap()), ..config() };
+            world.evaluate(&config, &format!("shard{number}")).unwrap();
+            world.path(&format!("shard{number}"))
+        })
+        .collect();
+    let merged = merge(&shards, &world.path("merged")).unwrap();
+    assert_eq!((merged.records, merged.expected, merged.shards), (6, 6, 2));
+    assert!(merged.missing.is_empty() && merged.summary.complete);
+    assert_eq!(world.records("merged"), world.records("whole"));
+    let half = merge(&shards[..1], &world.path("half")).unwrap();
+    assert_eq!((half.records, half.expected, half.missing, half.summary.complete), (3, 6, vec![1], false));
+    let refused = |dirs: &[PathBuf], out: &Path| merge(dirs, out).unwrap_err();
+    let out = world.path("out");
+    assert!(matches!(refused(&[], &out), MergeError::NoShards));
+    assert!(matches!(refused(&[world.path("whole")], &out), MergeError::NotAShard { .. }));
+    let twice = [shards[0].clone(), shards[0].clone()];
+    assert!(matches!(refused(&twice, &out), MergeError::Twice { number: 1, shards: 2, .. }));
+    assert!(matches!(refused(&shards, &world.path("merged")), MergeError::NotEmpty { .. }));
+    assert!(!out.exists());
+}
+
+#[test]
+fn a_backend_that_refuses_the_settings_leaves_no_run() {
+    let world = World::new();
+    let config = config();
+    let run = world.run(&config, "run");
+    let prepared = prepare(&run, &world.workspace()).unwrap();
+    assert_eq!((prepared.task(), prepared.plan().nframes), ("made_up", 64));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let refused = runtime.block_on(prepared.run(Arc::new(SaysA { refuses: true }), Arc::new(())));
+    assert!(matches!(refused, Err(RunError::Refused(reason)) if reason == "no such setting"));
+    assert!(!world.path("run").join(journal::MANIFEST).exists());
+}
+
+#[test]
+fn a_forecast_counts_and_writes_nothing() {
+    let world = World::new();
+    let config = RunConfig { limit: Some(4), ..config() };
+    let run = world.run(&config, "run");
+    let forecast = forecast(&run, &world.workspace()).unwrap();
+    assert_eq!((forecast.samples, forecast.calls), (4, (4, Some(16))), "three turns and a forced answer");
+    assert_eq!((forecast.frames, forecast.without_frames), (0, 4));
+    assert!(forecast.first_user.contains("What is shown?") && forecast.text_tokens > 0);
+    assert!(!world.path("run").exists());
+}

@@ -4,7 +4,10 @@ use std::fs::{File, OpenOptions};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use super::{Contents, IoContext as _, JOURNAL, JournalError, LOCK, MANIFEST, PROTOCOL, SUMMARY, read_manifest, read_run};
+use super::{
+    Contents, IoContext as _, JOURNAL, JournalError, LOCK, MANIFEST, PROTOCOL, SUMMARY, read_manifest,
+    read_run,
+};
 use crate::record::Record;
 use crate::run::{Manifest, RUN_VERSION};
 use crate::scoring::summary::Summary;

@@ -25,8 +25,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             record.measured.seconds
         );
     }
-    let summary =
-        summarize(&manifest.task, &manifest.plan.switches, &manifest.selection, &contents.records)?;
+    let summary = summarize(&manifest.task, &manifest.plan.switches, &manifest.selection, &contents.records)?;
     println!("score {:.3}, complete: {}", summary.value, summary.complete);
     Ok(())
 }

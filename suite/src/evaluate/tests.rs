@@ -129,7 +129,7 @@ impl World {
 }
 
 /// Profile `strict` reads answers without the code of a release.
-fn config() -> RunConfig {
+fn strict() -> RunConfig {
     RunConfig { profile: Profile::Strict, ..RunConfig::default() }
 }
 
@@ -140,7 +140,7 @@ fn uids(records: &[Record]) -> Vec<&str> {
 #[test]
 fn a_run_ends_with_its_outcome_and_its_files() {
     let world = World::new();
-    let config = RunConfig { concurrency: 1, label: Some("first".into()), ..config() };
+    let config = RunConfig { concurrency: 1, label: Some("first".into()), ..strict() };
     let (outcome, events) = world.evaluate(&config, "run").unwrap();
     assert_eq!((outcome.ended, outcome.records, outcome.expected), (Ended::Finished, 6, 6));
     assert_eq!((outcome.failed, outcome.last_error), (0, None));
@@ -159,7 +159,7 @@ fn a_run_ends_with_its_outcome_and_its_files() {
 #[test]
 fn a_resumed_run_does_what_is_left_and_reports_a_torn_line() {
     let world = World::new();
-    let config = RunConfig { resume: true, concurrency: 1, ..config() };
+    let config = RunConfig { resume: true, concurrency: 1, ..strict() };
     world.evaluate(&config, "run").unwrap();
     let whole = world.records("run");
     let path = world.path("run").join(journal::JOURNAL);
@@ -182,14 +182,14 @@ fn ids_then_limit_then_shard_choose_the_samples() {
         ids: Some(vec!["i0".into(), "u3".into(), "u4".into()]),
         limit: Some(3),
         shard: Some("1/2".parse().unwrap()),
-        ..config()
+        ..strict()
     };
     world.evaluate(&config, "run").unwrap();
     assert_eq!(uids(&world.records("run")), ["u0", "u3"]);
-    let unknown = RunConfig { ids: Some(vec!["u9".into()]), ..config() };
+    let unknown = RunConfig { ids: Some(vec!["u9".into()]), ..strict() };
     let error = world.evaluate(&unknown, "unknown").unwrap_err();
     assert_eq!(error.to_string(), "--ids: made_up has no sample `u9`");
-    let none = RunConfig { limit: Some(0), ..config() };
+    let none = RunConfig { limit: Some(0), ..strict() };
     assert!(matches!(world.evaluate(&none, "none"), Err(RunError::NoSamples { .. })));
     assert!(!world.path("unknown").exists() && !world.path("none").exists(), "nothing is written");
 }
@@ -197,12 +197,12 @@ fn ids_then_limit_then_shard_choose_the_samples() {
 #[test]
 fn the_shards_of_a_run_merge_into_the_run() {
     let world = World::new();
-    world.evaluate(&config(), "whole").unwrap();
+    world.evaluate(&strict(), "whole").unwrap();
     let shards: Vec<PathBuf> = ["1/2", "2/2"]
         .iter()
         .enumerate()
         .map(|(number, shard)| {
-            let config = RunConfig { shard: Some(shard.parse().unwrap()), ..config() };
+            let config = RunConfig { shard: Some(shard.parse().unwrap()), ..strict() };
             world.evaluate(&config, &format!("shard{number}")).unwrap();
             world.path(&format!("shard{number}"))
         })
@@ -226,7 +226,7 @@ fn the_shards_of_a_run_merge_into_the_run() {
 #[test]
 fn a_backend_that_refuses_the_settings_leaves_no_run() {
     let world = World::new();
-    let config = config();
+    let config = strict();
     let run = world.run(&config, "run");
     let prepared = prepare(&run, &world.workspace()).unwrap();
     assert_eq!((prepared.task(), prepared.plan().nframes), ("made_up", 64));
@@ -239,7 +239,7 @@ fn a_backend_that_refuses_the_settings_leaves_no_run() {
 #[test]
 fn a_forecast_counts_and_writes_nothing() {
     let world = World::new();
-    let config = RunConfig { limit: Some(4), ..config() };
+    let config = RunConfig { limit: Some(4), ..strict() };
     let run = world.run(&config, "run");
     let forecast = forecast(&run, &world.workspace()).unwrap();
     assert_eq!((forecast.samples, forecast.calls), (4, (4, Some(16))), "three turns and a forced answer");

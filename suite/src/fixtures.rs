@@ -18,9 +18,10 @@ use crate::protocol::{PromptMode, native};
 use crate::record::{
     Measured, Outcome, RECORD_VERSION, Record, SampleError, SampleErrorClass, Score, Transcript,
 };
-use crate::reference::{Call, CallTags, Extractor, Reference, ToolSyntax};
+use crate::reference::{Call, CallTags, Reference, ToolSyntax};
 use crate::run::{Channel, CropMode, Host, Manifest, RUN_VERSION, RunPlan, Selection, constants};
 use crate::sample::{Gold, Question, Sample, Tags};
+use crate::scoring::Scorer;
 use crate::settings::{RequestSettings, ToolDialect};
 use crate::task::{HubSource, Metric, TaskSpec};
 
@@ -35,7 +36,7 @@ pub const TAGS: CallTags = CallTags {
 };
 
 /// A release without tools; no text of its models scores.
-pub static NO_TOOLS: Reference = Reference { name: "none", syntax: &NoTools, extractor: &NoTools };
+pub static NO_TOOLS: Reference = Reference { name: "none", syntax: &NoTools, scorer: &NoTools };
 
 struct NoTools;
 
@@ -61,8 +62,8 @@ impl ToolSyntax for NoTools {
     }
 }
 
-impl Extractor for NoTools {
-    fn score(&self, _gold: &Gold, _text: &str) -> Score {
+impl Scorer for NoTools {
+    fn score(&self, _gold: &Gold, _letters: &str, _text: &str) -> Score {
         Score { outcome: Outcome::Unparsed, value: 0.0, prediction: None, rule: None }
     }
 }

@@ -5,8 +5,7 @@
 //! [`Protocol`](crate::protocol::Protocol) names the one it belongs to.
 
 use crate::message::StructuredCall;
-use crate::record::Score;
-use crate::sample::Gold;
+use crate::scoring::Scorer;
 
 /// One release: its name, its tool calls, its scoring.
 pub struct Reference {
@@ -15,7 +14,7 @@ pub struct Reference {
     /// How its models write tool calls.
     pub syntax: &'static dyn ToolSyntax,
     /// How its evaluation scores a reply.
-    pub extractor: &'static dyn Extractor,
+    pub scorer: &'static dyn Scorer,
 }
 
 /// Opening and closing tag of a block of text.
@@ -77,11 +76,4 @@ pub trait ToolSyntax: Send + Sync {
             (None, _) => false,
         })
     }
-}
-
-/// How a release scores a reply, its mistakes included.
-pub trait Extractor: Send + Sync {
-    /// Scores one final text. A text at which the release's own code raises has the rule
-    /// [`RAISES`](crate::scoring::RAISES).
-    fn score(&self, gold: &Gold, text: &str) -> Score;
 }

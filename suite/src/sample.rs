@@ -82,6 +82,11 @@ pub enum Gold {
         /// The reference answer.
         answer: String,
     },
+    /// A question for a count or a quantity, scored by mean relative accuracy.
+    Number {
+        /// The reference answer, in the question's unit.
+        answer: f64,
+    },
 }
 
 impl Gold {
@@ -91,11 +96,30 @@ impl Gold {
             Gold::Choice { .. } => QuestionKind::Choice,
             Gold::Interval { .. } => QuestionKind::Grounding,
             Gold::Text { .. } => QuestionKind::Open,
+            Gold::Number { .. } => QuestionKind::Number,
+        }
+    }
+
+    /// The interval that a grounding question asks for, in seconds.
+    pub fn interval(&self) -> Option<(f64, f64)> {
+        match self {
+            Gold::Interval { start, end } => Some((*start, *end)),
+            Gold::Choice { .. } | Gold::Text { .. } | Gold::Number { .. } => None,
         }
     }
 }
 
-/// The three kinds of question that the suite scores.
+impl std::fmt::Display for Gold {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Gold::Choice { answer } | Gold::Text { answer } => f.write_str(answer),
+            Gold::Interval { start, end } => write!(f, "{start}-{end}"),
+            Gold::Number { answer } => write!(f, "{answer}"),
+        }
+    }
+}
+
+/// The kinds of question that the suite scores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum QuestionKind {
@@ -105,4 +129,24 @@ pub enum QuestionKind {
     Grounding,
     /// Free text.
     Open,
+    /// A count or a quantity.
+    Number,
+}
+
+impl QuestionKind {
+    /// Whether questions of the kind are reported apart and never part of the headline.
+    pub fn is_apart(self) -> bool {
+        self == Self::Open
+    }
+
+    /// Keys under which a protocol may have texts for the kind, the most special one first.
+    pub fn text_keys(self) -> &'static [&'static str] {
+        match self {
+            Self::Choice => &["choice"],
+            Self::Grounding => &["grounding"],
+            Self::Open => &["open"],
+            // A number is a short answer: a protocol without texts of its own for it asks openly.
+            Self::Number => &["number", "open"],
+        }
+    }
 }

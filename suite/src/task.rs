@@ -15,6 +15,7 @@ use crate::data::DataError;
 use crate::media::Depth;
 use crate::profile::Profile;
 use crate::sample::Sample;
+pub use crate::scoring::Metric;
 use crate::videos::VideoStore;
 pub use benchmark::{Benchmark, IntoSample, NO_LETTER, ReadRow, RowContext, SubtitleText, letters, read};
 pub use check::DataCheck;
@@ -121,22 +122,6 @@ pub struct HubSource {
     /// Whether an account has to accept terms first.
     #[serde(default)]
     pub gated: bool,
-}
-
-/// The official metric of a split.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Metric {
-    /// Share of right answers.
-    Accuracy {
-        /// Tag whose group means are averaged for the official headline (MLVU's M-Avg), if any.
-        macro_over: Option<String>,
-    },
-    /// Temporal grounding: mean IoU and recall at IoU thresholds.
-    Grounding {
-        /// Thresholds of R@1, e.g. 0.3, 0.5, 0.7.
-        thresholds: Vec<f64>,
-    },
 }
 
 /// One breakdown of the official report.

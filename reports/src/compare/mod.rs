@@ -4,7 +4,6 @@
 mod pairs;
 mod show;
 
-use paravt_suite::task::Metric;
 use serde::Serialize;
 
 use crate::decide::{Effect, Family, Lost, Margin, Verdict};
@@ -29,7 +28,7 @@ pub struct Pair {
     pub task: String,
     /// Title of the split.
     pub title: String,
-    /// `accuracy` or `mIoU`.
+    /// Name of the mean over samples, e.g. `accuracy`.
     pub metric: &'static str,
     /// Name of A.
     pub name_a: String,
@@ -159,7 +158,6 @@ fn pair(a: &Run, b: &Run) -> Result<Pair, ReportError> {
         let (a, b) = (first.plan.profile.to_string(), second.plan.profile.to_string());
         return Err(ReportError::Profiles { task: first.task.name.clone(), a, b });
     }
-    let grounding = matches!(first.task.metric, Metric::Grounding { .. });
     let pairs = Pairs::of(a, b)?;
     if pairs.is_empty() {
         return Err(ReportError::NothingInCommon);
@@ -171,7 +169,7 @@ fn pair(a: &Run, b: &Run) -> Result<Pair, ReportError> {
     Ok(Pair {
         task: first.task.name.clone(),
         title: first.task.title.clone(),
-        metric: if grounding { "mIoU" } else { "accuracy" },
+        metric: first.task.metric.name(),
         name_a: first.called(),
         name_b: second.called(),
         differs: first.differences(second),

@@ -7,7 +7,7 @@ use paravt_suite::scoring::summary::counts;
 use polars::prelude::*;
 use serde::Serialize;
 
-use crate::frames::{cluster_name, gold, tokens};
+use crate::frames::{cluster_name, tokens};
 use crate::runs::Run;
 use crate::statistics::Cluster;
 
@@ -181,7 +181,7 @@ pub fn samples(run: &Run) -> PolarsResult<DataFrame> {
     DataFrame::new_infer_height(vec![
         words("uid", &|record| record.sample.uid.clone()),
         words("video", &cluster_name),
-        words("gold", &|record| gold(&record.sample.gold)),
+        words("gold", &|record| record.sample.gold.to_string()),
         column("value", &|record| record.score.value),
         column("seconds", &|record| record.measured.seconds),
         column("tokens", &|record| tokens(record) as f64),

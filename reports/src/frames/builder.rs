@@ -4,7 +4,6 @@ use std::path::Path;
 
 use paravt_suite::profile::Switches;
 use paravt_suite::record::{Outcome, Record, RecordedPart};
-use paravt_suite::sample::Gold;
 use paravt_suite::scoring::summary::{counts, leaves_groups};
 use paravt_suite::task::TaskSpec;
 use polars::prelude::*;
@@ -199,14 +198,6 @@ pub fn cluster_name(record: &Record) -> String {
     let folder = record.sample.video.parent().and_then(Path::file_name);
     let folder = folder.map(|name| name.to_string_lossy() + "/").unwrap_or_default();
     format!("{folder}{}", video_name(record))
-}
-
-/// The gold answer as text.
-pub fn gold(gold: &Gold) -> String {
-    match gold {
-        Gold::Choice { answer } | Gold::Text { answer } => answer.clone(),
-        Gold::Interval { start, end } => format!("{start}-{end}"),
-    }
 }
 
 /// File name of a record's video.

@@ -6,7 +6,7 @@ mod builder;
 use polars::prelude::DataFrame;
 
 pub use aggregate::{Breakdown, Cost, ToolTable, breakdowns, clusters, costs, tool_tables, windows};
-pub use builder::{FramesBuilder, RunColumns, cluster_name, gold, tokens, turns, video_length, video_name};
+pub use builder::{FramesBuilder, RunColumns, cluster_name, tokens, turns, video_length, video_name};
 
 /// The frames of all runs of a report. `run` is the run's position in the report.
 ///

@@ -9,14 +9,13 @@ use base64::engine::general_purpose::STANDARD;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use paravt_suite::record::{Outcome, Record, RecordedPart, ToolCall, ToolOutcome};
-use paravt_suite::sample::Gold;
 use rayon::prelude::*;
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::reference::reference;
 use super::thumbnails::Thumbnails;
-use crate::frames::{gold, video_length, video_name};
+use crate::frames::{video_length, video_name};
 use crate::runs::Run;
 
 /// Samples of one chunk: small enough to unpack unnoticed, large enough to compress well.
@@ -97,7 +96,7 @@ impl Index {
             Outcome::Error => 3,
         });
         self.value.push((1000.0 * score.value).round() / 1000.0);
-        self.gold.push(short(&gold(&record.sample.gold)));
+        self.gold.push(short(&record.sample.gold.to_string()));
         self.answer.push(short(score.prediction.as_deref().unwrap_or_default()));
         self.calls.push(transcript.tool_calls.len());
         self.seconds.push((100.0 * record.measured.seconds).round() / 100.0);
@@ -131,10 +130,7 @@ fn short(text: &str) -> String {
 
 fn transcript(record: &Record, thumbnails: &Thumbnails) -> Value {
     let (sample, said, score) = (&record.sample, &record.transcript, &record.score);
-    let interval = match &sample.gold {
-        Gold::Interval { start, end } => Some([*start, *end]),
-        _ => sample.evidence.map(|(start, end)| [start, end]),
-    };
+    let interval = sample.gold.interval().or(sample.evidence).map(|(start, end)| [start, end]);
     let messages =
         said.messages.iter().map(|message| json!({"role": message.role, "parts": parts(&message.parts)}));
     let calls =
@@ -147,7 +143,7 @@ fn transcript(record: &Record, thumbnails: &Thumbnails) -> Value {
         "options": sample.question.options,
         "letters": sample.question.letters,
         "subtitles": sample.question.subtitles.as_ref().map(|text| text.chars().count()),
-        "gold": gold(&sample.gold),
+        "gold": sample.gold.to_string(),
         "tags": sample.tags,
         "flags": sample.flags,
         "thumbnails": thumbnails.overview(record),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, ListBuilder, StringBuilder, StructBuilder};
 use arrow::datatypes::{DataType, Field, Fields};
 use paravt_suite::protocol::{PromptMode, Protocol, render};
-use paravt_suite::sample::{Gold, Sample};
+use paravt_suite::sample::Sample;
 use rand::Rng as _;
 use rand::seq::IndexedRandom as _;
 use serde_json::json;
@@ -206,10 +206,10 @@ fn write_prompts(
 
 /// The answer as the reward reads it, and the type of the question.
 fn gold(sample: &Sample) -> (String, &'static str) {
-    match &sample.gold {
-        Gold::Choice { answer } => (answer.clone(), "mcq"),
-        Gold::Interval { start, end } => (format!("[{start:?}, {end:?}]"), "tvg"),
-        Gold::Text { answer } => (answer.clone(), "oe"),
+    match sample.gold.interval() {
+        Some((start, end)) => (format!("[{start:?}, {end:?}]"), "tvg"),
+        None if sample.question.letters.is_empty() => (sample.gold.to_string(), "oe"),
+        None => (sample.gold.to_string(), "mcq"),
     }
 }
 

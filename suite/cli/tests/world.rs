@@ -26,9 +26,8 @@ fn load(task: &dyn Task, root: &DataRoot, profile: Profile) -> Dataset {
 
 fn line(sample: &Sample, base: &Path) -> String {
     let gold = match &sample.gold {
-        Gold::Choice { answer } => answer.clone(),
         Gold::Text { answer } => format!("\"{answer}\""),
-        Gold::Interval { start, end } => format!("{start}-{end}"),
+        other => other.to_string(),
     };
     let video = sample.video.strip_prefix(base).expect("videos lie below the root");
     format!(

@@ -8,7 +8,7 @@ use sha2::{Digest as _, Sha256};
 use super::{RunConfig, RunError};
 use crate::profile::Profile;
 use crate::run::{GroupSizes, Selection, Whole};
-use crate::sample::{QuestionKind, Sample};
+use crate::sample::Sample;
 use crate::scoring::summary::group_sizes;
 use crate::task::{DataRoot, Task, TaskSpec};
 use crate::videos::VideoStore;
@@ -90,7 +90,7 @@ fn with_ids(mut samples: Vec<Sample>, ids: &[String], task: &str) -> Result<Vec<
 
 /// How many samples there are, how many of them are open-ended, and how many each breakdown group has.
 fn sizes(spec: &TaskSpec, samples: &[Sample]) -> (usize, usize, GroupSizes) {
-    let open_ended = samples.iter().filter(|sample| sample.gold.kind() == QuestionKind::Open).count();
+    let open_ended = samples.iter().filter(|sample| sample.gold.kind().is_apart()).count();
     (samples.len(), open_ended, group_sizes(spec, samples))
 }
 

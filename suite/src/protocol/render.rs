@@ -1,5 +1,6 @@
 //! The texts that a model sees for one sample: a pure function of protocol, mode, switches and sample.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::template::TemplateError;
@@ -31,12 +32,9 @@ pub enum RenderError {
     },
 }
 
-fn kind_name(kind: QuestionKind) -> &'static str {
-    match kind {
-        QuestionKind::Choice => "choice",
-        QuestionKind::Grounding => "grounding",
-        QuestionKind::Open => "open",
-    }
+/// The protocol's text for a kind of question.
+fn of_kind<T>(texts: &BTreeMap<String, T>, kind: QuestionKind) -> Option<&T> {
+    kind.text_keys().iter().find_map(|key| texts.get(*key))
 }
 
 fn no_text(protocol: &Protocol, what: String) -> RenderError {
@@ -85,13 +83,15 @@ pub fn user_text(
     video_name: &str,
     duration: Option<f64>,
 ) -> Result<String, RenderError> {
-    let kind = kind_name(sample.gold.kind());
+    let kind = sample.gold.kind();
     let template = protocol
         .questions
         .get(&sample.task)
-        .filter(|_| sample.gold.kind() != QuestionKind::Open)
-        .or_else(|| protocol.questions.get(kind))
-        .ok_or_else(|| no_text(protocol, format!("question text for {} ({kind})", sample.task)))?;
+        .filter(|_| !kind.is_apart())
+        .or_else(|| of_kind(&protocol.questions, kind))
+        .ok_or_else(|| {
+            no_text(protocol, format!("question text for {} ({})", sample.task, kind.text_keys()[0]))
+        })?;
     let question = &sample.question;
     let mut options = Vec::new();
     for (letter, option) in option_letters(question).zip(&question.options) {
@@ -159,8 +159,8 @@ fn instruction<'a>(protocol: &'a Protocol, mode: PromptMode, switches: &Switches
 /// # Errors
 /// The protocol has none.
 pub fn force(protocol: &Protocol, kind: QuestionKind) -> Result<&Force, RenderError> {
-    let name = kind_name(kind);
-    protocol.force.get(name).ok_or_else(|| no_text(protocol, format!("forced answer for {name} questions")))
+    let missing = || no_text(protocol, format!("forced answer for {} questions", kind.text_keys()[0]));
+    of_kind(&protocol.force, kind).ok_or_else(missing)
 }
 
 /// The text beside `n` frames of a crop.

@@ -8,6 +8,8 @@ use regex::Regex;
 use crate::record::{Outcome, Score};
 use crate::reference::CallTags;
 use crate::sample::Gold;
+use crate::scoring::Scorer;
+use crate::scoring::number::mean_relative_accuracy;
 use crate::text::{between, clock_seconds, fixed1};
 
 /// The text that may hold the answer, and which selection found it.
@@ -50,8 +52,20 @@ fn without_blocks(text: &str, open: &str, close: &str) -> String {
     out + rest
 }
 
-/// Scores one final text against its row's own letters; blocks between `tags` hold no answer.
-pub fn score(gold: &Gold, letters: &str, text: &str, tags: &CallTags) -> Score {
+/// The corrected rules.
+#[derive(Debug, Clone, Copy)]
+pub struct Strict<'a> {
+    /// Blocks between these tags hold no answer.
+    pub tags: &'a CallTags,
+}
+
+impl Scorer for Strict<'_> {
+    fn score(&self, gold: &Gold, letters: &str, text: &str) -> Score {
+        score(gold, letters, text, self.tags)
+    }
+}
+
+fn score(gold: &Gold, letters: &str, text: &str, tags: &CallTags) -> Score {
     match gold {
         Gold::Choice { answer } => match letter(text, letters, tags) {
             Some((letter, rule)) => scored(letter.to_string() == *answer, letter.to_string(), rule),
@@ -71,6 +85,15 @@ pub fn score(gold: &Gold, letters: &str, text: &str, tags: &CallTags) -> Score {
                 let same = normalised(&selected.text) == normalised(answer);
                 scored(same, selected.text, "exact")
             }
+            None => unparsed(),
+        },
+        Gold::Number { answer } => match number(text, tags) {
+            Some((found, rule)) => Score {
+                outcome: Outcome::Scored,
+                value: mean_relative_accuracy(found, *answer),
+                prediction: Some(found.to_string()),
+                rule: Some(rule.to_owned()),
+            },
             None => unparsed(),
         },
     }
@@ -170,6 +193,49 @@ pub fn interval(text: &str, tags: &CallTags) -> Option<((f64, f64), &'static str
     let (start, end) = (clock_seconds(first.as_str())?, clock_seconds(second.as_str())?);
     let rule = if selected.tagged { "answer_tag_range" } else { "range" };
     (end > start).then_some(((start, end), rule))
+}
+
+/// A number and the rule that found it. A unit may follow; of several numbers none is taken.
+pub fn number(text: &str, tags: &CallTags) -> Option<(f64, &'static str)> {
+    const NUMBER: &str = r"([-−+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?|[-−+]?\.\d+)";
+    /// A number with nothing beside it but wrapping and up to three words of a unit.
+    static ALONE: LazyLock<Regex> = LazyLock::new(|| {
+        let unit = r"(?:\s*[A-Za-z°%²³/]+\.?){0,3}";
+        regex(&format!(
+            r"^(?:[()\[\]*_:\s]|\\boxed\{{)*(?:(?i:answer)[\s:*_]+)?{NUMBER}{unit}[()\[\]*_.}}\s]*$"
+        ))
+    });
+    static ANY: LazyLock<Regex> = LazyLock::new(|| regex(NUMBER));
+    static STATED: LazyLock<Regex> = LazyLock::new(|| {
+        regex(&format!(r"\b(?i:answer)[*_]*(?:\s+(?i:is)|\s*:)[*_:]*\s*(?:[(\[*_]|\\boxed\{{)*{NUMBER}"))
+    });
+    let first = |regex: &Regex, text: &str| plain_number(regex.captures(text)?.get(1)?.as_str());
+    let Selected { text, tagged } = select(text, tags)?;
+    if let Some(found) = first(&ALONE, &text).or_else(|| number_word(&text)) {
+        return Some((found, if tagged { "answer_tag" } else { "number_only" }));
+    }
+    if tagged && ANY.find_iter(&text).count() == 1 {
+        return Some((first(&ANY, &text)?, "answer_tag_number"));
+    }
+    if let Some(found) = STATED.captures_iter(&text).last() {
+        return Some((plain_number(found.get(1)?.as_str())?, "answer_is"));
+    }
+    Some((first(&ALONE, text.lines().last()?.trim())?, "number_line"))
+}
+
+/// A number without the commas between its thousands.
+fn plain_number(text: &str) -> Option<f64> {
+    text.replace(',', "").replace('−', "-").parse().ok()
+}
+
+/// A count that is written as a word.
+fn number_word(text: &str) -> Option<f64> {
+    const WORDS: [&str; 13] = [
+        "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven",
+        "twelve",
+    ];
+    let word = text.trim_matches(|c: char| !c.is_alphanumeric()).to_lowercase();
+    WORDS.iter().position(|known| *known == word).map(|value| value as f64)
 }
 
 /// Intersection over union by lengths.
@@ -308,6 +374,33 @@ mod tests {
     }
 
     #[test]
+    fn numbers_are_taken_where_they_are_answers() {
+        for (text, expected) in [
+            ("3", Some((3.0, "number_only"))),
+            ("3.", Some((3.0, "number_only"))),
+            ("**2.5 meters**", Some((2.5, "number_only"))),
+            ("12 square meters.", Some((12.0, "number_only"))),
+            ("<answer>1,250 cm</answer>", Some((1250.0, "answer_tag"))),
+            ("<answer>\\boxed{-0.5}</answer>", Some((-0.5, "answer_tag"))),
+            ("<answer>There are 4 chairs</answer>", Some((4.0, "answer_tag_number"))),
+            ("<think>2 or 3</think>Three", Some((3.0, "number_only"))),
+            ("I counted 2, then 5. The answer is 7.", Some((7.0, "answer_is"))),
+            ("First 2, then 5.\n7", Some((7.0, "number_line"))),
+            ("<answer>2 or 3</answer>", None),
+            ("between 2 and 3", None),
+            ("[API error: 400]", None),
+            ("<tool_call>{\"start_time\": 3}</tool_call>", None),
+            ("many", None),
+            ("", None),
+        ] {
+            assert_eq!(number(text, &TAGS), expected, "{text}");
+        }
+        let gold = Gold::Number { answer: 10.0 };
+        assert_eq!(score(&gold, "", "9", &TAGS).value, 0.9);
+        assert_eq!(score(&gold, "", "none", &TAGS).outcome, Outcome::Unparsed);
+    }
+
+    #[test]
     fn unions_are_lengths_less_overlap() {
         assert_eq!(iou((0.0, 10.0), (5.0, 15.0)), 5.0 / 15.0);
         assert_eq!(iou((0.0, 1.0), (9.0, 10.0)), 0.0);
@@ -333,6 +426,9 @@ mod tests {
             }
             if let Some(((start, end), _)) = interval(&text, &TAGS) {
                 prop_assert!(end > start);
+            }
+            if let Some((found, _)) = number(&text, &TAGS) {
+                prop_assert!(found.is_finite());
             }
         }
     }

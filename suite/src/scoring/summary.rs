@@ -11,8 +11,8 @@ use crate::profile::{ErrorCounting, Switches};
 use crate::record::{ModelCall, Outcome, Record, SampleErrorClass, ToolOutcome};
 use crate::run::{GroupSizes, Selection};
 use crate::sample::{QuestionKind, Sample};
-use crate::scoring::RAISES;
-use crate::task::{Metric, TaskSpec};
+use crate::scoring::{MetricValue, RAISES};
+use crate::task::TaskSpec;
 
 /// The only tag by which the reference's driver breaks a score down.
 const DURATION: &str = "duration";
@@ -23,8 +23,11 @@ const DURATION: &str = "duration";
 pub struct Summary {
     /// Name of the split.
     pub task: String,
-    /// Name of the headline metric: `accuracy` or `mIoU`.
+    /// Name of the mean over samples: `accuracy`, `mIoU` or `score`.
     pub metric: String,
+    /// Every metric, the official headline first; empty in summaries of older versions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub metrics: Vec<MetricValue>,
     /// The headline: micro average over `n`.
     pub value: f64,
     /// Denominator of the headline.
@@ -161,7 +164,7 @@ pub fn summarize(
     let expected = selection.expected;
     check(spec, expected, records)?;
     let (open, main): (Vec<&Record>, Vec<&Record>) =
-        records.iter().partition(|record| record.sample.gold.kind() == QuestionKind::Open);
+        records.iter().partition(|record| record.sample.gold.kind().is_apart());
     let counted: Vec<&Record> = main.iter().copied().filter(|record| counts(record, switches)).collect();
     let every_row = switches.errors == ErrorCounting::EveryExpectedRow;
     let expected_open = selection.open_ended.max(open.len());
@@ -182,16 +185,16 @@ pub fn summarize(
             groups: groups(&breakdown.tag, &breakdown.order),
         })
         .collect();
-    let macro_over = match &spec.metric {
-        Metric::Accuracy { macro_over } => macro_over.clone(),
-        Metric::Grounding { .. } => None,
-    };
+    let macro_groups = spec.metric.macro_over().map(|tag| (tag, groups(tag, &[])));
+    let recall_at = recall(spec.metric.thresholds(), &counted, n);
+    let mean = MetricValue::of(spec.metric.name(), ratio(sum, n), n);
     let errors = error_classes(records);
     let n_errors = errors.values().sum();
     Ok(Summary {
         task: spec.name.clone(),
-        metric: if matches!(spec.metric, Metric::Grounding { .. }) { "mIoU" } else { "accuracy" }.to_owned(),
-        value: ratio(sum, n),
+        metric: spec.metric.name().to_owned(),
+        metrics: metrics(&mean, macro_groups.as_ref(), &recall_at),
+        value: mean.value,
         n,
         n_expected: expected,
         n_recorded: records.len(),
@@ -205,12 +208,8 @@ pub fn summarize(
         n_reasoning: with_call(records, |call| call.reasoning.is_some()),
         n_rebuilt: with_call(records, |call| call.rebuilt),
         value_over_expected: ratio(main.iter().map(|record| record.score.value).sum(), expected_main),
-        macro_average: macro_over.map(|tag| {
-            let groups = groups(&tag, &[]);
-            let mean = ratio(groups.iter().map(|group| group.value).sum(), groups.len());
-            (tag, mean)
-        }),
-        recall_at: recall(&spec.metric, &counted, n),
+        macro_average: macro_groups.map(|(tag, groups)| (tag.to_owned(), macro_mean(&groups))),
+        recall_at,
         breakdowns,
         open_ended: (expected_open > 0).then(|| Group {
             label: "open-ended (exact match)".to_owned(),
@@ -259,14 +258,10 @@ fn check(spec: &TaskSpec, expected: usize, records: &[Record]) -> Result<(), Sum
 
 /// Samples by label of every tag that the split is broken down by, open-ended ones left out.
 pub fn group_sizes(spec: &TaskSpec, samples: &[Sample]) -> GroupSizes {
-    let macro_over = match &spec.metric {
-        Metric::Accuracy { macro_over } => macro_over.as_deref(),
-        Metric::Grounding { .. } => None,
-    };
-    let tags = spec.breakdowns.iter().map(|breakdown| breakdown.tag.as_str()).chain(macro_over);
+    let tags = spec.breakdowns.iter().map(|breakdown| breakdown.tag.as_str()).chain(spec.metric.macro_over());
     let mut sizes = GroupSizes::new();
     for tag in tags.collect::<BTreeSet<_>>() {
-        let main = samples.iter().filter(|sample| sample.gold.kind() != QuestionKind::Open);
+        let main = samples.iter().filter(|sample| !sample.gold.kind().is_apart());
         for label in main.filter_map(|sample| sample.tags.get(tag)).flatten() {
             *sizes.entry(tag.to_owned()).or_default().entry(label.clone()).or_default() += 1;
         }
@@ -278,10 +273,8 @@ pub fn group_sizes(spec: &TaskSpec, samples: &[Sample]) -> GroupSizes {
 /// Upstream drops grounding samples that raised, except where the tool loop's call failed: that text
 /// is scored there, and gives 0.
 pub fn counts(record: &Record, switches: &Switches) -> bool {
-    if record.sample.gold.kind() == QuestionKind::Open {
-        return false;
-    }
-    record.sample.gold.kind() == QuestionKind::Choice || !raised(record, switches)
+    let kind = record.sample.gold.kind();
+    !kind.is_apart() && (kind != QuestionKind::Grounding || !raised(record, switches))
 }
 
 /// Whether a record is missing from the groups of a tag. Upstream's error rows carry no duration and
@@ -330,8 +323,26 @@ fn groups(
     groups
 }
 
-fn recall(metric: &Metric, counted: &[&Record], n: usize) -> Vec<(f64, f64)> {
-    let Metric::Grounding { thresholds } = metric else { return Vec::new() };
+/// All metrics, the official headline first.
+fn metrics(
+    mean: &MetricValue,
+    macro_groups: Option<&(&str, Vec<Group>)>,
+    recall_at: &[(f64, f64)],
+) -> Vec<MetricValue> {
+    let over_groups = macro_groups
+        .map(|(tag, groups)| MetricValue::of(format!("mean over {tag}"), macro_mean(groups), groups.len()));
+    let recalls =
+        recall_at.iter().map(|(threshold, share)| MetricValue::of(format!("R@{threshold}"), *share, mean.n));
+    over_groups.into_iter().chain([mean.clone()]).chain(recalls).collect()
+}
+
+/// The mean over groups: each counts once.
+fn macro_mean(groups: &[Group]) -> f64 {
+    ratio(groups.iter().map(|group| group.value).sum(), groups.len())
+}
+
+/// Share of the samples with at least each threshold's score.
+fn recall(thresholds: &[f64], counted: &[&Record], n: usize) -> Vec<(f64, f64)> {
     let at = |threshold: f64| counted.iter().filter(|record| record.score.value >= threshold).count();
     thresholds.iter().map(|&threshold| (threshold, ratio(at(threshold) as f64, n))).collect()
 }

@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
-use super::{Metric, TaskSpec};
+use super::TaskSpec;
 use crate::data::DataError;
 use crate::profile::Profile;
-use crate::sample::{Gold, Question, Sample, Tags};
+use crate::sample::{Question, Sample, Tags};
 
 /// Share of a split's rows that may be unusable, one row at the least: beyond it the file is not the
 /// published one.
@@ -46,10 +46,6 @@ pub fn keep_usable(
 
 /// A row that nothing can be asked about.
 fn placeholder(spec: &TaskSpec, row: usize, defect: String) -> Sample {
-    let gold = match spec.metric {
-        Metric::Grounding { .. } => Gold::Interval { start: 0.0, end: 0.0 },
-        Metric::Accuracy { .. } => Gold::Choice { answer: String::new() },
-    };
     Sample {
         task: spec.name.clone(),
         uid: format!("row {row}"),
@@ -57,7 +53,7 @@ fn placeholder(spec: &TaskSpec, row: usize, defect: String) -> Sample {
         row,
         video: std::path::PathBuf::new(),
         question: Question::default(),
-        gold,
+        gold: spec.metric.empty_gold(),
         tags: Tags::new(),
         evidence: None,
         flags: Vec::new(),

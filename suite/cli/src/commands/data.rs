@@ -8,7 +8,7 @@ use std::time::Instant;
 use clap::Subcommand;
 use paravt_media::Depth;
 use paravt_nano::{WorldOptions, make_world};
-use paravt_suite::task::{DataCheck, Metric, Task as _, TaskSpec};
+use paravt_suite::task::{DataCheck, Task as _, TaskSpec};
 
 use crate::exit::Exit;
 use crate::registry::{self, DataArgs};
@@ -105,11 +105,7 @@ pub fn tasks(_args: &TasksArgs) -> anyhow::Result<Exit> {
     );
     for task in paravt_tasks::all() {
         let spec: &TaskSpec = task.spec();
-        let metric = match &spec.metric {
-            Metric::Grounding { .. } => "mIoU, R@IoU",
-            Metric::Accuracy { macro_over: Some(_) } => "accuracy, avg",
-            Metric::Accuracy { macro_over: None } => "accuracy",
-        };
+        let metric = spec.metric.label();
         println!(
             "{:<15} {:<27} {:>5} {:>6}  {metric:<13} {:<32} {}{}",
             spec.name,

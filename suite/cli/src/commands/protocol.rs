@@ -8,8 +8,8 @@ use anyhow::{Context as _, bail};
 use clap::Subcommand;
 use paravt_suite::profile::Profile;
 use paravt_suite::protocol::{PromptMode, Protocol, cache, native, render};
-use paravt_suite::sample::{Gold, Question, Sample, Tags};
-use paravt_suite::task::{Metric, Task as _, TaskSpec};
+use paravt_suite::sample::{Question, Sample, Tags};
+use paravt_suite::task::{Task as _, TaskSpec};
 use paravt_upstream::paravt::import;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -190,8 +190,8 @@ fn show(args: &Show) -> anyhow::Result<()> {
 
 /// A sample that shows a template without data.
 fn example_sample(spec: &TaskSpec) -> Sample {
-    let grounding = matches!(spec.metric, Metric::Grounding { .. });
-    let (stem, options) = if grounding {
+    let gold = spec.metric.empty_gold();
+    let (stem, options) = if gold.interval().is_some() {
         ("a person opens the red door.", Vec::new())
     } else {
         ("Which door is opened last?", vec!["The red one".to_owned(), "The green one".to_owned()])
@@ -203,11 +203,7 @@ fn example_sample(spec: &TaskSpec) -> Sample {
         row: 0,
         video: "example.mp4".into(),
         question: Question { stem: stem.into(), letters: "AB".into(), options, subtitles: None },
-        gold: if grounding {
-            Gold::Interval { start: 3.0, end: 7.0 }
-        } else {
-            Gold::Choice { answer: "A".into() }
-        },
+        gold,
         tags: Tags::new(),
         evidence: None,
         flags: Vec::new(),

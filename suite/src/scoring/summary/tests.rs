@@ -4,7 +4,7 @@ use super::*;
 use crate::fixtures::{failed, record};
 use crate::profile::Profile;
 use crate::sample::Gold;
-use crate::task::{Breakdown, HubSource};
+use crate::task::{Breakdown, HubSource, Metric};
 
 fn spec(metric: Metric, tags: &[&str]) -> TaskSpec {
     let breakdown = |tag: &&str| Breakdown {
@@ -117,6 +117,25 @@ fn row_9_upstream_error_rows_are_in_the_overall_score_and_in_no_breakdown() {
     let strict = summary(&spec, Profile::Strict, 0, &records);
     assert_eq!(strict.n, 3);
     assert_eq!(strict.breakdowns[0].groups, [group("short", 1, 0.0), group("long", 2, 0.5)]);
+}
+
+#[test]
+fn metrics_are_named_with_the_official_headline_first() {
+    let named = |summary: &Summary| -> Vec<(String, f64, usize)> {
+        assert!(summary.metrics.iter().all(|metric| metric.higher_is_better));
+        summary.metrics.iter().map(|metric| (metric.name.clone(), metric.value, metric.n)).collect()
+    };
+    let macro_spec = spec(Metric::Score { macro_over: Some("kind".into()) }, &[]);
+    let records = [
+        tagged("a", 1.0, "kind", &["count"]),
+        tagged("b", 0.5, "kind", &["order"]),
+        tagged("c", 0.0, "kind", &["order"]),
+    ];
+    let found = summary(&macro_spec, Profile::Strict, 0, &records);
+    assert_eq!(named(&found), [("mean over kind".into(), 0.625, 2), ("score".into(), 0.5, 3)]);
+    let found = summary(&grounding(), Profile::Strict, 0, &[interval("a", 0.6), interval("b", 0.4)]);
+    let expected = [("mIoU", 0.5), ("R@0.3", 1.0), ("R@0.5", 0.5), ("R@0.7", 0.0)];
+    assert_eq!(named(&found), expected.map(|(name, value)| (name.to_owned(), value, 2)));
 }
 
 #[test]

@@ -9,7 +9,7 @@ use paravt_suite::reference::Reference;
 
 /// The evaluation driver, `paravt/eval`.
 pub static REFERENCE: Reference =
-    Reference { name: "paravt", syntax: &toolcall::DriverSyntax, extractor: &scoring::DriverScoring };
+    Reference { name: "paravt", syntax: &toolcall::DriverSyntax, scorer: &scoring::DriverScoring };
 
 #[cfg(test)]
 mod tests {

@@ -7,7 +7,7 @@ use paravt_suite::data::Folders;
 use paravt_suite::profile::Profile;
 use paravt_suite::protocol::{PromptMode, Protocol, render};
 use paravt_suite::record::hex;
-use paravt_suite::sample::{Gold, QuestionKind, Sample};
+use paravt_suite::sample::{QuestionKind, Sample};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
@@ -85,9 +85,9 @@ fn user_case(entry: &Value, content: &Value, folders: &Folders, protocol: &Proto
 }
 
 fn gold(sample: &Sample) -> Value {
-    match &sample.gold {
-        Gold::Choice { answer } | Gold::Text { answer } => answer.clone().into(),
-        Gold::Interval { start, end } => json!([start, end]),
+    match sample.gold.interval() {
+        Some((start, end)) => json!([start, end]),
+        None => sample.gold.to_string().into(),
     }
 }
 

@@ -1,0 +1,91 @@
+//! What a split is measured by.
+
+use serde::{Deserialize, Serialize};
+
+use crate::sample::Gold;
+
+/// One number of a split.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MetricValue {
+    /// Name, e.g. `accuracy`, `mIoU`, `R@0.5`, `mean over task_type`.
+    pub name: String,
+    /// Value, between 0 and 1.
+    pub value: f64,
+    /// Denominator: samples, or groups of a mean over groups.
+    pub n: usize,
+    /// Whether a larger value is better.
+    pub higher_is_better: bool,
+}
+
+impl MetricValue {
+    /// A metric of which more is better.
+    pub fn of(name: impl Into<String>, value: f64, n: usize) -> Self {
+        Self { name: name.into(), value, n, higher_is_better: true }
+    }
+}
+
+/// The official metric of a split.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Metric {
+    /// Share of right answers.
+    Accuracy {
+        /// Tag whose group means are averaged for the official headline (MLVU's M-Avg), if any.
+        macro_over: Option<String>,
+    },
+    /// Temporal grounding: mean IoU and recall at IoU thresholds.
+    Grounding {
+        /// Thresholds of R@1, e.g. 0.3, 0.5, 0.7.
+        thresholds: Vec<f64>,
+    },
+    /// Mean of the samples' scores where they are of several kinds.
+    Score {
+        /// Tag whose group means are averaged for the official headline, if any.
+        macro_over: Option<String>,
+    },
+}
+
+impl Metric {
+    /// Name of the mean over samples.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Accuracy { .. } => "accuracy",
+            Self::Grounding { .. } => "mIoU",
+            Self::Score { .. } => "score",
+        }
+    }
+
+    /// All names, short enough for a list of benchmarks.
+    pub fn label(&self) -> String {
+        match (self.thresholds(), self.macro_over()) {
+            ([_, ..], _) => format!("{}, R@IoU", self.name()),
+            ([], Some(_)) => format!("{}, avg", self.name()),
+            ([], None) => self.name().to_owned(),
+        }
+    }
+
+    /// Tag whose group means are averaged for the official headline.
+    pub fn macro_over(&self) -> Option<&str> {
+        match self {
+            Self::Accuracy { macro_over } | Self::Score { macro_over } => macro_over.as_deref(),
+            Self::Grounding { .. } => None,
+        }
+    }
+
+    /// Thresholds at which recall is reported.
+    pub fn thresholds(&self) -> &[f64] {
+        match self {
+            Self::Grounding { thresholds } => thresholds,
+            Self::Accuracy { .. } | Self::Score { .. } => &[],
+        }
+    }
+
+    /// A gold answer of the kind that the split asks for, with nothing in it: for rows that cannot be read
+    /// and for examples.
+    pub fn empty_gold(&self) -> Gold {
+        match self {
+            Self::Grounding { .. } => Gold::Interval { start: 0.0, end: 0.0 },
+            Self::Accuracy { .. } | Self::Score { .. } => Gold::Choice { answer: String::new() },
+        }
+    }
+}

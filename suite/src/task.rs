@@ -16,6 +16,7 @@ use crate::media::Depth;
 use crate::profile::Profile;
 use crate::sample::Sample;
 pub use crate::scoring::Metric;
+use crate::scoring::Scorer;
 use crate::videos::VideoStore;
 pub use benchmark::{Benchmark, IntoSample, NO_LETTER, ReadRow, RowContext, SubtitleText, letters, read};
 pub use check::DataCheck;
@@ -27,6 +28,12 @@ pub use rows::MAX_DEFECTIVE;
 pub trait Task: Send + Sync {
     /// Everything about the split that is a constant.
     fn spec(&self) -> &TaskSpec;
+
+    /// The rules that the benchmark was published with, where they are not those of the release that is
+    /// repeated; `strict` has its own for every benchmark.
+    fn scorer(&self) -> Option<&'static dyn Scorer> {
+        None
+    }
 
     /// Reads the published files and builds the samples in row order.
     ///

@@ -20,13 +20,13 @@ use tokio::sync::OnceCell;
 use crate::engines::{self, EngineArgs, Start};
 use crate::request::RequestArgs;
 
-/// The splits of those names; `all` is all of them.
+/// The splits of those names; `all` is every split that is part of it.
 pub fn select_tasks(names: &[String]) -> anyhow::Result<Vec<&'static Benchmark>> {
     let all = paravt_tasks::all();
     let mut selected = Vec::new();
     for name in names {
         if name == "all" {
-            return Ok(all.to_vec());
+            return Ok(all.iter().copied().filter(|task| task.is_part_of_all()).collect());
         }
         match paravt_tasks::named(name) {
             Some(task) => selected.push(task),

@@ -1,7 +1,10 @@
 //! What a split is measured by.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
+use super::summary::Group;
 use crate::sample::Gold;
 
 /// One number of a split.
@@ -42,6 +45,9 @@ pub enum Metric {
     Score {
         /// Tag whose group means are averaged for the official headline, if any.
         macro_over: Option<String>,
+        /// Groups that count as one in that average, by its name: the mean of their means.
+        #[serde(default)]
+        merged: BTreeMap<String, Vec<String>>,
     },
 }
 
@@ -67,9 +73,28 @@ impl Metric {
     /// Tag whose group means are averaged for the official headline.
     pub fn macro_over(&self) -> Option<&str> {
         match self {
-            Self::Accuracy { macro_over } | Self::Score { macro_over } => macro_over.as_deref(),
+            Self::Accuracy { macro_over } | Self::Score { macro_over, .. } => macro_over.as_deref(),
             Self::Grounding { .. } => None,
         }
+    }
+
+    /// The groups of [`macro_over`](Self::macro_over) with those that count as one merged, last.
+    pub(super) fn merged(&self, mut groups: Vec<Group>) -> Vec<Group> {
+        let Self::Score { merged, .. } = self else { return groups };
+        for (label, parts) in merged {
+            let (inside, outside): (Vec<Group>, Vec<Group>) =
+                groups.into_iter().partition(|group| parts.contains(&group.label));
+            groups = outside;
+            if !inside.is_empty() {
+                let value = inside.iter().map(|group| group.value).sum::<f64>() / inside.len() as f64;
+                groups.push(Group {
+                    label: label.clone(),
+                    n: inside.iter().map(|group| group.n).sum(),
+                    value,
+                });
+            }
+        }
+        groups
     }
 
     /// Thresholds at which recall is reported.

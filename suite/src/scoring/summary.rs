@@ -185,7 +185,7 @@ pub fn summarize(
             groups: groups(&breakdown.tag, &breakdown.order),
         })
         .collect();
-    let macro_groups = spec.metric.macro_over().map(|tag| (tag, groups(tag, &[])));
+    let macro_groups = spec.metric.macro_over().map(|tag| (tag, spec.metric.merged(groups(tag, &[]))));
     let recall_at = recall(spec.metric.thresholds(), &counted, n);
     let mean = MetricValue::of(spec.metric.name(), ratio(sum, n), n);
     let errors = error_classes(records);

@@ -13,6 +13,7 @@ use crate::files::read_limited;
 use crate::media::Depth;
 use crate::profile::Profile;
 use crate::sample::{Gold, Question, Sample, Tags};
+use crate::scoring::Scorer;
 use crate::videos::VideoStore;
 
 /// Rows whose videos are looked for to tell which folder holds the videos.
@@ -175,19 +176,19 @@ pub fn letters(count: usize) -> String {
 ///
 /// assert_eq!(CLIPS.spec().expected_rows, 200);
 /// ```
-#[derive(Debug)]
 pub struct Benchmark {
     toml: &'static str,
     changes: &'static str,
     read: ReadRow,
     subtitles: Option<SubtitleText>,
+    scorer: Option<&'static dyn Scorer>,
     description: OnceLock<Description>,
 }
 
 impl Benchmark {
     /// The benchmark of a `benchmark.toml` that is compiled in; it is parsed when it is first used.
     pub const fn new(toml: &'static str, read: ReadRow) -> Self {
-        Self { toml, changes: "", read, subtitles: None, description: OnceLock::new() }
+        Self { toml, changes: "", read, subtitles: None, scorer: None, description: OnceLock::new() }
     }
 
     /// Another split of the same files: `changes` is TOML whose values replace those of the description.
@@ -200,6 +201,17 @@ impl Benchmark {
     pub const fn with_subtitles(mut self, text: SubtitleText) -> Self {
         self.subtitles = Some(text);
         self
+    }
+
+    /// Scores by the rules that the benchmark was published with, except under `strict`.
+    pub const fn with_scorer(mut self, scorer: &'static dyn Scorer) -> Self {
+        self.scorer = Some(scorer);
+        self
+    }
+
+    /// Whether `all` names the split too.
+    pub fn is_part_of_all(&self) -> bool {
+        self.description().part_of_all
     }
 
     fn description(&self) -> &Description {
@@ -273,6 +285,10 @@ fn subtitles(folder: &Path, video: &Path) -> Result<Option<String>, (String, std
 impl Task for Benchmark {
     fn spec(&self) -> &TaskSpec {
         &self.description().spec
+    }
+
+    fn scorer(&self) -> Option<&'static dyn Scorer> {
+        self.scorer
     }
 
     fn load(&self, root: &DataRoot, profile: Profile) -> Result<Dataset, DataError> {

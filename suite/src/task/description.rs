@@ -23,6 +23,8 @@ pub struct Description {
     pub spec: TaskSpec,
     /// Where the files lie below a data root.
     pub layout: Layout,
+    /// Whether `all` names the split too.
+    pub part_of_all: bool,
 }
 
 /// The file as it is written.
@@ -36,8 +38,14 @@ struct Written {
     metric: Metric,
     hub: HubSource,
     layout: Layout,
+    #[serde(default = "yes")]
+    part_of_all: bool,
     #[serde(default)]
     breakdowns: Vec<Breakdown>,
+}
+
+fn yes() -> bool {
+    true
 }
 
 impl Description {
@@ -71,6 +79,7 @@ impl Description {
                 breakdowns: written.breakdowns,
             },
             layout: written.layout,
+            part_of_all: written.part_of_all,
         })
     }
 }

@@ -125,14 +125,19 @@ fn metrics_are_named_with_the_official_headline_first() {
         assert!(summary.metrics.iter().all(|metric| metric.higher_is_better));
         summary.metrics.iter().map(|metric| (metric.name.clone(), metric.value, metric.n)).collect()
     };
-    let macro_spec = spec(Metric::Score { macro_over: Some("kind".into()) }, &[]);
+    let merged = [("both".to_owned(), vec!["count".to_owned(), "order".to_owned()])].into();
+    let macro_spec = |merged| spec(Metric::Score { macro_over: Some("kind".into()), merged }, &[]);
     let records = [
         tagged("a", 1.0, "kind", &["count"]),
         tagged("b", 0.5, "kind", &["order"]),
         tagged("c", 0.0, "kind", &["order"]),
     ];
-    let found = summary(&macro_spec, Profile::Strict, 0, &records);
+    let mut with_speed = records.to_vec();
+    with_speed.push(tagged("d", 0.0, "kind", &["speed"]));
+    let found = summary(&macro_spec(BTreeMap::new()), Profile::Strict, 0, &records);
     assert_eq!(named(&found), [("mean over kind".into(), 0.625, 2), ("score".into(), 0.5, 3)]);
+    let found = summary(&macro_spec(merged), Profile::Strict, 0, &with_speed);
+    assert_eq!(named(&found)[0], ("mean over kind".into(), 0.3125, 2), "0 and the mean of 1 and 0.25");
     let found = summary(&grounding(), Profile::Strict, 0, &[interval("a", 0.6), interval("b", 0.4)]);
     let expected = [("mIoU", 0.5), ("R@0.3", 1.0), ("R@0.5", 0.5), ("R@0.7", 0.0)];
     assert_eq!(named(&found), expected.map(|(name, value)| (name.to_owned(), value, 2)));

@@ -12,6 +12,7 @@ static ALL: &[&Benchmark] = &[
     &paravt_task_mlvu::MLVU,
     &paravt_task_mmvu::MMVU,
     &paravt_task_charades_sta::CHARADES_STA,
+    &paravt_task_vsi_bench::VSI_BENCH,
 ];
 
 /// Every split: those of the paper's table in its order, then others.

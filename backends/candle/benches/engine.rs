@@ -6,12 +6,11 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
-use candle_core::Device;
 use criterion::{Criterion, Throughput};
 use paravt_backend_candle::start;
 use paravt_qwen_vl::config::Config;
 use paravt_qwen_vl::engine::{Engine, Options};
-use paravt_qwen_vl::ops::Precision;
+use paravt_qwen_vl::ops::{Device, Precision};
 use paravt_qwen_vl::prompt::Prompter;
 use paravt_suite::backend::{Backend as _, CallId, Generation, Request};
 use paravt_suite::message::{Image, Message, Part, Role};

@@ -1,189 +1,79 @@
-//! The models' arithmetic on candle tensors.
+//! The models' arithmetic on candle tensors by the kernels of `paravt-kernels`.
 
-use std::sync::Arc;
-
-use candle_core::{CpuStorage, D, DType, Device, InplaceOp1, Layout, Storage, Tensor};
-use candle_nn::ops;
+use candle_core::{CpuStorage, DType, Device, InplaceOp1, Layout, Storage, Tensor};
 use paravt_kernels::{self as kernels, GEMV_MAX_M, Heads, SeqLens, Strided, Weight, elementwise};
 use paravt_qwen_vl::Error;
 use paravt_qwen_vl::ops::{Activation, Linear, Ops, Precision, Segment};
-use paravt_qwen_vl::weights::{Dtype, View};
+use paravt_qwen_vl::weights::View;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
-use crate::grad;
-use crate::parameters::Parameters;
+use crate::tensor::{self, Result, WeightSource, fail};
 
-/// candle on one device.
-pub struct CandleOps {
-    device: Device,
+/// Largest number of sequences that decode together, each with the bits of its own.
+pub const INVARIANT_BATCH: usize = 64;
+
+/// The kernels of this crate on the CPU.
+pub struct CpuOps {
     dtype: DType,
-    purpose: Purpose,
-    /// See [`CandleOps::with_threads`].
+    weights: Option<WeightSource>,
+    /// See [`CpuOps::with_threads`].
     threads: Option<ThreadPool>,
     /// Rows of a product up to which each row's result is the same, whatever rows it is computed with.
     invariant_rows: usize,
 }
 
-/// Where and in what a trainer computes. The weights themselves, their gradients and the optimiser's
-/// state are f32 whatever the precision: a step is far smaller than the last bit of a bfloat16 weight.
-#[derive(Debug, Clone)]
-pub struct Compute {
-    /// The one device.
-    pub device: Device,
-    /// Of activations, and of weights where they are multiplied.
-    pub precision: Precision,
-}
-
-impl Compute {
-    /// In f32 on the CPU.
-    pub fn cpu() -> Self {
-        Self { device: Device::Cpu, precision: Precision::F32 }
-    }
-}
-
-impl std::fmt::Display for Compute {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}-{}", if self.device.is_cpu() { "cpu" } else { "cuda" }, self.precision.as_str())
-    }
-}
-
-/// What the arithmetic is for.
-enum Purpose {
-    /// Weights are constants; kernels need no backward pass.
-    Inference,
-    /// The same with the weights of a trainer.
-    Rollouts(Arc<Parameters>),
-    /// Every operation is differentiable.
-    Training(Arc<Parameters>),
-}
-
-/// Most rollouts that decode together.
-pub const ROLLOUTS: usize = 64;
-
-type Result<T> = std::result::Result<T, Error>;
-
-/// candle's own error texts name shapes and types.
-fn fail(error: candle_core::Error) -> Error {
-    Error::compute(format!("candle: {error}"))
-}
-
-impl CandleOps {
-    /// Arithmetic in a precision on a device.
-    pub fn new(device: Device, precision: Precision) -> Self {
-        Self {
-            device,
-            dtype: dtype(precision),
-            purpose: Purpose::Inference,
-            threads: None,
-            invariant_rows: GEMV_MAX_M,
-        }
+impl CpuOps {
+    /// Arithmetic in a precision.
+    pub fn new(precision: Precision) -> Self {
+        Self { dtype: tensor::dtype(precision), weights: None, threads: None, invariant_rows: GEMV_MAX_M }
     }
 
-    /// Differentiable arithmetic; weights become f32 parameters when a model is loaded.
-    pub fn training(compute: &Compute, parameters: Arc<Parameters>) -> Self {
-        let (device, dtype) = (compute.device.clone(), dtype(compute.precision));
-        Self {
-            device,
-            dtype,
-            purpose: Purpose::Training(parameters),
-            threads: None,
-            invariant_rows: GEMV_MAX_M,
-        }
+    /// Takes weights from elsewhere than the checkpoint.
+    #[must_use]
+    pub fn with_weights(self, source: Option<WeightSource>) -> Self {
+        Self { weights: source, ..self }
     }
 
-    /// Arithmetic of inference with a trainer's weights.
-    pub fn sharing(compute: &Compute, parameters: Arc<Parameters>) -> Self {
-        let (device, dtype) = (compute.device.clone(), dtype(compute.precision));
-        Self {
-            device,
-            dtype,
-            purpose: Purpose::Rollouts(parameters),
-            threads: None,
-            invariant_rows: ROLLOUTS,
-        }
-    }
-
-    /// Sequences that decode together have the answers that each has alone (on the CPU, in f32 and bf16; elsewhere
-    /// only one decodes at a time, see [`CandleOps::invariant_batch`]).
+    /// Up to [`INVARIANT_BATCH`] sequences that decode together have the answers that each has alone, in f32 and bf16
+    /// (see [`CpuOps::invariant_batch`]).
     #[must_use]
     pub fn batch_invariant(self) -> Self {
-        Self { invariant_rows: ROLLOUTS, ..self }
+        Self { invariant_rows: INVARIANT_BATCH, ..self }
     }
 
-    /// Most sequences that may decode together where an answer may not depend on the others.
-    pub fn invariant_batch(device: &Device, precision: Precision) -> usize {
-        if device.is_cpu() && precision != Precision::F16 { ROLLOUTS } else { 1 }
+    /// Largest number of sequences that may decode together where an answer may not depend on the others. Products in
+    /// f16 are candle's own.
+    pub fn invariant_batch(precision: Precision) -> usize {
+        if precision == Precision::F16 { 1 } else { INVARIANT_BATCH }
     }
 
-    /// On the CPU, makes the calling thread, which is to do the arithmetic, one of a pool of its own, for as
-    /// long as it lives. A kernel that is asked for from outside of a pool wakes two threads and sleeps
-    /// itself, thousands of times a prompt.
+    /// Makes the calling thread, which is to do the arithmetic, one of a pool of its own, for as long as this lives. A
+    /// kernel that is called from outside of a pool wakes two threads and sleeps itself, thousands of times a prompt.
     ///
     /// # Errors
     /// No threads, or the calling one has a pool already.
     pub fn with_threads(mut self) -> Result<Self> {
-        if !self.device.is_cpu() {
-            return Ok(self);
-        }
         let pool = ThreadPoolBuilder::new().num_threads(rayon::current_num_threads()).use_current_thread();
         self.threads = Some(pool.build().map_err(|error| Error::Compute(format!("threads: {error}")))?);
         Ok(self)
     }
-}
-
-fn dtype(precision: Precision) -> DType {
-    match precision {
-        Precision::F32 => DType::F32,
-        Precision::Bf16 => DType::BF16,
-        Precision::F16 => DType::F16,
-    }
-}
-
-impl CandleOps {
-    /// A weight in the engine's precision: a trainer's is f32.
-    fn cast(&self, weight: &Tensor) -> Result<Tensor> {
-        weight.to_dtype(self.dtype).map_err(fail)
-    }
-
-    /// Whether the kernels of this crate are to be used.
-    fn on_cpu(&self) -> bool {
-        !self.trains() && self.device.is_cpu()
-    }
-
-    /// Whether gradients are asked for.
-    fn trains(&self) -> bool {
-        matches!(self.purpose, Purpose::Training(_))
-    }
 
     /// A kernel's result in the engine's precision.
     fn wrap(&self, values: Vec<f32>, shape: &[usize]) -> Result<Tensor> {
-        Tensor::from_vec(values, shape, &self.device).and_then(|x| x.to_dtype(self.dtype)).map_err(fail)
+        Tensor::from_vec(values, shape, &Device::Cpu).and_then(|x| x.to_dtype(self.dtype)).map_err(fail)
     }
-}
 
-impl CandleOps {
-    /// x (n, k) by a matrix (out, k) where a kernel of this crate does it better.
-    fn product(&self, x: &Tensor, linear: &Linear<Tensor>) -> Result<Option<Tensor>> {
-        if !self.on_cpu() || self.dtype == DType::F16 {
-            return Ok(None);
-        }
-        let w = &linear.weight;
-        let (n, (out, k)) = (x.dims()[0], w.dims2().map_err(fail)?);
-        let max_m = self.invariant_rows;
-        let mut product = with_values(x, |x| with_weight(w, |w| Ok(kernels::linear(x, w, k, out, max_m))))?;
-        if let Some(bias) = &linear.bias {
-            with_values(bias, |bias| {
-                elementwise::add_bias(&mut product, bias);
-                Ok(())
-            })?;
-        }
-        self.wrap(product, &[n, out]).map(Some)
+    /// x (n, k) by a matrix (out, k) in f16.
+    fn linear_f16(&self, x: &Tensor, linear: &Linear<Tensor>) -> Result<Tensor> {
+        let cast = |weight: &Tensor| weight.to_dtype(self.dtype);
+        let product = || match &linear.bias {
+            Some(bias) => x.matmul(&cast(&linear.weight)?.t()?)?.broadcast_add(&cast(bias)?),
+            None => x.matmul(&cast(&linear.weight)?.t()?),
+        };
+        product().map_err(fail)
     }
-}
 
-impl CandleOps {
-    /// Runs a kernel on a tensor's own values on the CPU: from the first on, rows as far apart as the kernel
-    /// is told.
+    /// Runs a kernel on a tensor's own values: from the first on, rows as far apart as the kernel is told.
     fn in_place(&self, x: &Tensor, kernel: impl Fn(&mut [f32], usize)) -> Result<Tensor> {
         let changed = || {
             let x = rows_together(x)?;
@@ -263,7 +153,7 @@ fn with_rows<R>(x: &Tensor, kernel: impl FnOnce(Strided<'_>) -> Result<R>) -> Re
 }
 
 /// The sequences of a batch, as the kernels name them.
-pub(crate) fn seq_lens(segments: &[Segment]) -> Vec<SeqLens> {
+pub fn seq_lens(segments: &[Segment]) -> Vec<SeqLens> {
     segments.iter().map(|segment| SeqLens { queries: segment.queries, keys: segment.keys }).collect()
 }
 
@@ -290,40 +180,30 @@ fn with_weight<R>(w: &Tensor, kernel: impl FnOnce(Weight<'_>) -> Result<R>) -> R
     kernel(Weight::Bf16(&values[layout.start_offset()..][..w.elem_count()]))
 }
 
-impl Ops for CandleOps {
+impl Ops for CpuOps {
     type Tensor = Tensor;
 
     fn weight(&self, view: &View<'_>, shape: &[usize]) -> Result<Tensor> {
-        let dtype = match view.dtype {
-            Dtype::BF16 => DType::BF16,
-            Dtype::F16 => DType::F16,
-            _ => DType::F32,
-        };
-        let read = || Tensor::from_raw_buffer(view.data, dtype, shape, &self.device);
-        if let Purpose::Training(parameters) | Purpose::Rollouts(parameters) = &self.purpose {
-            let tensor = parameters
-                .get_or_add(view.name, view.shape, || read()?.to_dtype(DType::F32))
-                .map_err(fail)?;
-            return Ok(if self.trains() { tensor } else { tensor.detach() });
+        if let Some(source) = &self.weights {
+            return source(view, shape);
         }
-        let tensor = read().map_err(fail)?;
+        let tensor = tensor::read(view, shape, &Device::Cpu).map_err(fail)?;
         // bfloat16 matrices stay as published: half the memory and half the time to read them, and their
         // values are f32 values already.
-        let stays = self.on_cpu() && dtype == DType::BF16 && shape.len() > 1;
+        let stays = tensor.dtype() == DType::BF16 && shape.len() > 1;
         if stays { Ok(tensor) } else { tensor.to_dtype(self.dtype).map_err(fail) }
     }
 
     fn upload(&self, values: Vec<f32>, shape: &[usize]) -> Result<Tensor> {
-        self.upload_f32(values, shape)?.to_dtype(self.dtype).map_err(fail)
+        self.wrap(values, shape)
     }
 
     fn upload_f32(&self, values: Vec<f32>, shape: &[usize]) -> Result<Tensor> {
-        Tensor::from_vec(values, shape, &self.device).map_err(fail)
+        Tensor::from_vec(values, shape, &Device::Cpu).map_err(fail)
     }
 
     fn download(&self, x: &Tensor) -> Result<Vec<f32>> {
-        let flat = x.to_dtype(DType::F32).and_then(|x| x.flatten_all());
-        flat.and_then(|x| x.to_vec1()).map_err(fail)
+        tensor::download(x).map_err(fail)
     }
 
     fn shape(&self, x: &Tensor) -> Vec<usize> {
@@ -331,160 +211,100 @@ impl Ops for CandleOps {
     }
 
     fn rows(&self, table: &Tensor, ids: &[u32]) -> Result<Tensor> {
-        let ids = Tensor::from_slice(ids, ids.len(), &self.device).map_err(fail)?;
-        table.index_select(&ids, 0).and_then(|x| x.to_dtype(self.dtype)).map_err(fail)
+        tensor::gather(table, ids, self.dtype).map_err(fail)
     }
 
     fn linear(&self, x: &Tensor, linear: &Linear<Tensor>) -> Result<Tensor> {
-        if let Some(product) = self.product(x, linear)? {
-            return Ok(product);
+        if self.dtype == DType::F16 {
+            return self.linear_f16(x, linear);
         }
-        let weight = self.cast(&linear.weight)?;
-        let bias = linear.bias.as_ref().map(|bias| self.cast(bias)).transpose()?;
-        if self.trains() {
-            return grad::linear(x, &weight, bias.as_ref()).map_err(fail);
+        let w = &linear.weight;
+        let (n, (out, k)) = (x.dims()[0], w.dims2().map_err(fail)?);
+        let max_m = self.invariant_rows;
+        let mut product = with_values(x, |x| with_weight(w, |w| Ok(kernels::linear(x, w, k, out, max_m))))?;
+        if let Some(bias) = &linear.bias {
+            with_values(bias, |bias| {
+                elementwise::add_bias(&mut product, bias);
+                Ok(())
+            })?;
         }
-        let product = weight.t().and_then(|weight| x.matmul(&weight)).map_err(fail)?;
-        match bias {
-            Some(bias) => product.broadcast_add(&bias).map_err(fail),
-            None => Ok(product),
-        }
+        self.wrap(product, &[n, out])
     }
 
     fn rms_norm(&self, x: &Tensor, weight: &Tensor, eps: f64) -> Result<Tensor> {
-        if self.trains() {
-            return grad::rms_norm(x, &self.cast(weight)?, eps as f32).map_err(fail);
-        }
-        if self.on_cpu() {
-            let normed =
-                |x: &[f32]| with_values(weight, |weight| Ok(elementwise::rms_norm(x, weight, eps as f32)));
-            return self.wrap(with_values(x, normed)?, x.dims());
-        }
-        let weight = self.cast(weight)?;
-        x.contiguous().and_then(|x| ops::rms_norm(&x, &weight, eps as f32)).map_err(fail)
+        let normed =
+            |x: &[f32]| with_values(weight, |weight| Ok(elementwise::rms_norm(x, weight, eps as f32)));
+        self.wrap(with_values(x, normed)?, x.dims())
     }
 
     fn layer_norm(&self, x: &Tensor, weight: &Tensor, bias: &Tensor, eps: f64) -> Result<Tensor> {
-        if self.trains() {
-            let (weight, bias) = (self.cast(weight)?, self.cast(bias)?);
-            return grad::layer_norm(x, &weight, &bias, eps as f32).map_err(fail);
-        }
-        if self.on_cpu() {
-            let normed = with_values(x, |x| {
-                with_values(weight, |weight| {
-                    with_values(bias, |bias| Ok(elementwise::layer_norm(x, weight, bias, eps as f32)))
-                })
-            });
-            return self.wrap(normed?, x.dims());
-        }
-        let (weight, bias) = (self.cast(weight)?, self.cast(bias)?);
-        x.contiguous().and_then(|x| ops::layer_norm(&x, &weight, &bias, eps as f32)).map_err(fail)
+        let normed = with_values(x, |x| {
+            with_values(weight, |weight| {
+                with_values(bias, |bias| Ok(elementwise::layer_norm(x, weight, bias, eps as f32)))
+            })
+        });
+        self.wrap(normed?, x.dims())
     }
 
     fn activate(&self, x: Tensor, activation: Activation) -> Result<Tensor> {
         match activation {
-            Activation::GeluTanh if self.on_cpu() => {
-                return self.in_place(&whole(&x)?, |x, _| elementwise::gelu_tanh(x));
-            }
-            Activation::Gelu if self.on_cpu() => {
-                return self.in_place(&whole(&x)?, |x, _| elementwise::gelu(x));
-            }
-            Activation::GeluTanh if self.trains() => grad::gelu_tanh(&x),
-            Activation::Gelu if self.trains() => grad::gelu(&x),
-            Activation::Silu => x.silu(),
-            Activation::Gelu => x.gelu_erf(),
-            Activation::GeluTanh => x.gelu(),
+            Activation::GeluTanh => self.in_place(&whole(&x)?, |x, _| elementwise::gelu_tanh(x)),
+            Activation::Gelu => self.in_place(&whole(&x)?, |x, _| elementwise::gelu(x)),
+            Activation::Silu => x.silu().map_err(fail),
         }
-        .map_err(fail)
     }
 
     fn gated(&self, gate: Tensor, up: &Tensor) -> Result<Tensor> {
-        if self.trains() {
-            return grad::gated(&gate, up).map_err(fail);
-        }
-        if self.on_cpu() {
-            let gate = apart(whole(&gate)?, &[up])?;
-            alike(&gate, up)?;
-            return with_values(up, |up| self.in_place(&gate, |gate, _| elementwise::silu_mul(gate, up)));
-        }
-        gate.silu().and_then(|gate| gate.mul(up)).map_err(fail)
+        let gate = apart(whole(&gate)?, &[up])?;
+        alike(&gate, up)?;
+        with_values(up, |up| self.in_place(&gate, |gate, _| elementwise::silu_mul(gate, up)))
     }
 
     fn add(&self, x: Tensor, y: &Tensor) -> Result<Tensor> {
-        if self.on_cpu() {
-            let x = apart(whole(&x)?, &[y])?;
-            alike(&x, y)?;
-            return with_values(y, |y| self.in_place(&x, |x, _| elementwise::add(x, y)));
-        }
-        x.add(y).map_err(fail)
+        let x = apart(whole(&x)?, &[y])?;
+        alike(&x, y)?;
+        with_values(y, |y| self.in_place(&x, |x, _| elementwise::add(x, y)))
     }
 
     fn add_rows(&self, x: Tensor, places: &[u32], values: &Tensor) -> Result<Tensor> {
-        if self.on_cpu() {
-            let (rows, width) = values.dims2().map_err(fail)?;
-            let (most, across) = x.dims2().map_err(fail)?;
-            if rows != places.len() || width != across || places.iter().any(|&place| place as usize >= most) {
-                let shapes = format!("{:?} to {} rows of {:?}", values.dims(), places.len(), x.dims());
-                return Err(Error::Compute(format!("rows cannot be added: {shapes}")));
-            }
-            let x = apart(x, &[values])?;
-            return with_values(values, |values| {
-                self.in_place(&x, |x, stride| {
-                    for (&place, values) in places.iter().zip(values.chunks(width)) {
-                        elementwise::add_to_row(&mut x[place as usize * stride..][..width], values);
-                    }
-                })
-            });
+        let (rows, width) = values.dims2().map_err(fail)?;
+        let (all, across) = x.dims2().map_err(fail)?;
+        if rows != places.len() || width != across || places.iter().any(|&place| place as usize >= all) {
+            let shapes = format!("{:?} to {} rows of {:?}", values.dims(), places.len(), x.dims());
+            return Err(Error::Compute(format!("rows cannot be added: {shapes}")));
         }
-        let places = Tensor::from_slice(places, places.len(), &self.device).map_err(fail)?;
-        x.index_add(&places, values, 0).map_err(fail)
+        let x = apart(x, &[values])?;
+        with_values(values, |values| {
+            self.in_place(&x, |x, stride| {
+                for (&place, values) in places.iter().zip(values.chunks(width)) {
+                    elementwise::add_to_row(&mut x[place as usize * stride..][..width], values);
+                }
+            })
+        })
     }
 
     fn weighted_rows(&self, table: &Tensor, ids: &[u32], weights: &[f32], taps: usize) -> Result<Tensor> {
-        let count = ids.len() / taps;
-        if self.on_cpu() {
-            let (most, width) = table.dims2().map_err(fail)?;
-            if let Some(id) = ids.iter().find(|id| **id as usize >= most) {
-                return Err(Error::Compute(format!("row {id} of a table of {most}")));
-            }
-            let sums = with_weight(table, |table| {
-                Ok(match table {
-                    Weight::F32(table) => elementwise::embedding_bag(table, width, ids, weights, taps),
-                    Weight::Bf16(table) => elementwise::embedding_bag(table, width, ids, weights, taps),
-                })
-            });
-            return self.wrap(sums?, &[count, width]);
+        let (all, width) = table.dims2().map_err(fail)?;
+        if let Some(id) = ids.iter().find(|id| **id as usize >= all) {
+            return Err(Error::Compute(format!("row {id} of a table of {all}")));
         }
-        let sum = || {
-            let ids = Tensor::from_slice(ids, ids.len(), &self.device)?;
-            let weights = Tensor::from_slice(weights, (count, taps, 1), &self.device)?;
-            let rows = table.index_select(&ids, 0)?.to_dtype(DType::F32)?;
-            let rows = rows.reshape((count, taps, rows.dim(D::Minus1)?))?;
-            rows.broadcast_mul(&weights)?.sum(1)?.to_dtype(self.dtype)
-        };
-        sum().map_err(fail)
+        let sums = with_weight(table, |table| {
+            Ok(match table {
+                Weight::F32(table) => elementwise::embedding_bag(table, width, ids, weights, taps),
+                Weight::Bf16(table) => elementwise::embedding_bag(table, width, ids, weights, taps),
+            })
+        });
+        self.wrap(sums?, &[ids.len() / taps, width])
     }
 
     fn rotate(&self, x: Tensor, cos: &Tensor, sin: &Tensor) -> Result<Tensor> {
-        if self.trains() {
-            return grad::rotate(&x, cos, sin).map_err(fail);
-        }
-        if self.on_cpu() {
-            let (_, heads, dim) = x.dims3().map_err(fail)?;
-            let x = apart(x, &[cos, sin])?;
-            return with_values(cos, |cos| {
-                with_values(sin, |sin| {
-                    self.in_place(&x, |x, stride| elementwise::rope(x, stride, cos, sin, heads, dim))
-                })
-            });
-        }
-        let rotate = || {
-            let half = cos.dim(1)? / 2;
-            let (cos, sin) = (cos.narrow(1, 0, half)?.contiguous()?, sin.narrow(1, 0, half)?.contiguous()?);
-            let x = x.to_dtype(DType::F32)?.unsqueeze(0)?.contiguous()?;
-            candle_nn::rotary_emb::rope_thd(&x, &cos, &sin)?.squeeze(0)?.to_dtype(self.dtype)
-        };
-        rotate().map_err(fail)
+        let (_, heads, dim) = x.dims3().map_err(fail)?;
+        let x = apart(x, &[cos, sin])?;
+        with_values(cos, |cos| {
+            with_values(sin, |sin| {
+                self.in_place(&x, |x, stride| elementwise::rope(x, stride, cos, sin, heads, dim))
+            })
+        })
     }
 
     fn attention(
@@ -495,19 +315,12 @@ impl Ops for CandleOps {
         segments: &[Segment],
         causal: bool,
     ) -> Result<Tensor> {
-        if self.on_cpu() {
-            let ((_, queries, dim), (_, keys, _)) = (q.dims3().map_err(fail)?, k.dims3().map_err(fail)?);
-            let heads = Heads { query: queries, kv: keys, dim };
-            let seqs = seq_lens(segments);
-            let found = with_rows(q, |q| {
-                with_rows(k, |k| with_rows(v, |v| Ok(kernels::attention([q, k, v], heads, &seqs, causal))))
-            });
-            return self.wrap(found?, q.dims());
-        }
-        if self.trains() {
-            return grad::attention(q, k, v, segments, causal).map_err(fail);
-        }
-        grad::by_segment(q, k, v, segments, |q, k, v| attend(q, k, v, causal)).map_err(fail)
+        let ((_, query, dim), (_, kv, _)) = (q.dims3().map_err(fail)?, k.dims3().map_err(fail)?);
+        let (heads, seqs) = (Heads { query, kv, dim }, seq_lens(segments));
+        let found = with_rows(q, |q| {
+            with_rows(k, |k| with_rows(v, |v| Ok(kernels::attention([q, k, v], heads, &seqs, causal))))
+        });
+        self.wrap(found?, q.dims())
     }
 
     fn reshape(&self, x: &Tensor, shape: &[usize]) -> Result<Tensor> {
@@ -519,57 +332,26 @@ impl Ops for CandleOps {
     }
 
     fn cat(&self, parts: &[Tensor]) -> Result<Tensor> {
-        if let [only] = parts { Ok(only.clone()) } else { Tensor::cat(parts, 0).map_err(fail) }
+        tensor::cat(parts).map_err(fail)
     }
 
     fn buffer(&self, shape: [usize; 3]) -> Result<Tensor> {
-        Tensor::zeros(&shape, self.dtype, &self.device).map_err(fail)
+        Tensor::zeros(&shape, self.dtype, &Device::Cpu).map_err(fail)
     }
 
     fn write(&self, buffer: &Tensor, at: usize, rows: &Tensor) -> Result<()> {
-        if self.on_cpu() && self.dtype == DType::F32 {
-            let place = buffer.narrow(0, at, rows.dims()[0]).map_err(fail)?;
-            alike(&place, rows)?;
-            if shares(&place, rows) {
-                return Err(Error::Compute(
-                    "rows of a buffer cannot be written into the same buffer".to_owned(),
-                ));
-            }
-            return with_values(rows, |rows| {
-                self.in_place(&place, |place, _| elementwise::copy(place, rows)).map(drop)
-            });
+        if self.dtype != DType::F32 {
+            return buffer.slice_set(&whole(rows)?, 0, at).map_err(fail);
         }
-        buffer.slice_set(&whole(rows)?, 0, at).map_err(fail)
+        let place = buffer.narrow(0, at, rows.dims()[0]).map_err(fail)?;
+        alike(&place, rows)?;
+        if shares(&place, rows) {
+            return Err(Error::Compute(
+                "rows of a buffer cannot be written into the same buffer".to_owned(),
+            ));
+        }
+        with_values(rows, |rows| {
+            self.in_place(&place, |place, _| elementwise::copy(place, rows)).map(drop)
+        })
     }
-}
-
-/// q (n, heads, dim), k and v (m, key heads, dim): (n, heads, dim). The last query sees all keys.
-fn attend(q: &Tensor, k: &Tensor, v: &Tensor, causal: bool) -> candle_core::Result<Tensor> {
-    let (queries, heads, dim) = q.dims3()?;
-    let (keys, key_heads, _) = k.dims3()?;
-    let group = heads / key_heads;
-    // (key heads, group * n, dim): the queries of a group share one product with their keys.
-    let grouped = q.reshape((queries, key_heads, group, dim))?.permute((1, 2, 0, 3))?.contiguous()?;
-    let grouped = (grouped.reshape((key_heads, group * queries, dim))? * (dim as f64).powf(-0.5))?;
-    let k = k.transpose(0, 1)?.contiguous()?;
-    let v = v.transpose(0, 1)?.contiguous()?;
-    let scores = grouped.matmul(&k.transpose(1, 2)?)?.to_dtype(DType::F32)?;
-    let scores = if causal && queries > 1 {
-        let offset = keys - queries;
-        let row = |query: usize| {
-            (0..keys).map(move |key| if key > query + offset { f32::NEG_INFINITY } else { 0.0 })
-        };
-        let mask: Vec<f32> = (0..queries).flat_map(row).collect();
-        let mask = Tensor::from_vec(mask, (1, 1, queries, keys), q.device())?;
-        scores.reshape((key_heads, group, queries, keys))?.broadcast_add(&mask)?.reshape((
-            key_heads,
-            group * queries,
-            keys,
-        ))?
-    } else {
-        scores
-    };
-    let shares = ops::softmax_last_dim(&scores)?.to_dtype(q.dtype())?;
-    let output = shares.matmul(&v)?.reshape((key_heads, group, queries, dim))?;
-    output.permute((2, 0, 1, 3))?.reshape((queries, heads, dim))
 }

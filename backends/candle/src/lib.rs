@@ -1,17 +1,17 @@
 //! Qwen3-VL and Qwen2.5-VL on candle: the default in-process engine.
 
-mod grad;
-mod ops;
-mod parameters;
+mod cpu;
+mod cuda;
+pub mod tensor;
 
-pub use candle_core::Device;
-pub use ops::{CandleOps, Compute, ROLLOUTS};
-pub use parameters::{Parameter, Parameters};
-
-use std::sync::Arc;
+pub use cpu::{CpuOps, INVARIANT_BATCH, seq_lens};
+pub use cuda::CudaOps;
 
 use paravt_qwen_vl::Error;
 use paravt_qwen_vl::engine::{Engine, Options};
+use paravt_qwen_vl::ops::Device;
+
+use crate::tensor::WeightSource;
 
 /// Whether candle's CUDA kernels are built in.
 pub const HAS_CUDA: bool = cfg!(feature = "cuda");
@@ -19,50 +19,69 @@ pub const HAS_CUDA: bool = cfg!(feature = "cuda");
 /// Loads a model on a device.
 ///
 /// # Errors
-/// As [`Engine::start`].
+/// As [`Engine::start`]; the device cannot be opened.
 pub fn start(mut options: Options, device: Device) -> Result<Engine, Error> {
-    let precision = options.precision;
-    options.narrow_weights = device.is_cpu();
-    options.memory = options.memory.min(free_memory(&device).unwrap_or(u64::MAX));
-    let deterministic = options.deterministic;
-    if deterministic {
+    options.narrow_weights = device == Device::Cpu;
+    if options.deterministic {
+        let precision = options.precision;
+        let batch = if device == Device::Cpu { CpuOps::invariant_batch(precision) } else { 1 };
         options.reuse = false;
-        options.batch = options.batch.min(CandleOps::invariant_batch(&device, precision));
+        options.batch = options.batch.min(batch);
     }
-    Engine::start("candle", options, move || {
-        let ops = CandleOps::new(device, precision).with_threads()?;
-        Ok(if deterministic { ops.batch_invariant() } else { ops })
-    })
+    let invariant = options.deterministic;
+    start_on(options, &open(device)?, None, invariant)
+}
+
+/// A model whose weights come from elsewhere than its folder, on a device that is open already. On the CPU an answer
+/// has the same bits alone and beside up to [`INVARIANT_BATCH`] others.
+///
+/// # Errors
+/// As [`Engine::start`].
+pub fn start_with_weights(
+    options: Options,
+    device: &candle_core::Device,
+    weights: WeightSource,
+) -> Result<Engine, Error> {
+    start_on(options, device, Some(weights), true)
+}
+
+fn start_on(
+    mut options: Options,
+    device: &candle_core::Device,
+    weights: Option<WeightSource>,
+    batch_invariant: bool,
+) -> Result<Engine, Error> {
+    let precision = options.precision;
+    options.memory = options.memory.min(free_memory(device).unwrap_or(u64::MAX));
+    if device.is_cpu() {
+        return Engine::start("candle", options, move || {
+            let ops = CpuOps::new(precision).with_weights(weights).with_threads()?;
+            Ok(if batch_invariant { ops.batch_invariant() } else { ops })
+        });
+    }
+    let ops = CudaOps::new(device.clone(), precision).with_weights(weights);
+    Engine::start("candle", options, move || Ok(ops))
+}
+
+/// Opens a device.
+///
+/// # Errors
+/// There is no such GPU, or this build has no CUDA.
+pub fn open(device: Device) -> Result<candle_core::Device, Error> {
+    match device {
+        Device::Cpu => Ok(candle_core::Device::Cpu),
+        Device::Cuda(ordinal) => candle_core::Device::new_cuda(ordinal).map_err(tensor::fail),
+    }
 }
 
 /// Unallocated bytes of a GPU; `None` of the CPU, and in builds without the feature `cuda`.
-pub fn free_memory(device: &Device) -> Option<u64> {
+fn free_memory(device: &candle_core::Device) -> Option<u64> {
     #[cfg(feature = "cuda")]
-    if let Device::Cuda(device) = device {
+    if let candle_core::Device::Cuda(device) = device {
         return device.cuda_stream().context().mem_get_info().ok().map(|(free, _)| free as u64);
     }
     let _ = device;
     None
-}
-
-/// A model whose weights are those of a trainer, as they are at each moment. What it answers depends on
-/// the prompt and the seed alone: nothing is kept from one prompt for the next, and at most [`ROLLOUTS`]
-/// decode together, on the CPU each as if it were alone.
-///
-/// # Errors
-/// As [`Engine::start`].
-pub fn start_shared(
-    mut options: Options,
-    compute: Compute,
-    parameters: Arc<Parameters>,
-) -> Result<Engine, Error> {
-    options.precision = compute.precision;
-    options.memory = options.memory.min(free_memory(&compute.device).unwrap_or(u64::MAX));
-    // What is sampled is the distribution that the policy gradient is taken of.
-    options.neutral_sampling = true;
-    options.reuse = false;
-    options.batch = options.batch.min(ROLLOUTS);
-    Engine::start("candle", options, move || CandleOps::sharing(&compute, parameters).with_threads())
 }
 
 /// The instruction set that the kernels use here, e.g. `avx512`.

@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use candle_core::{Device, Tensor};
-use paravt_backend_candle::{CandleOps, Compute, Parameters, start, start_shared};
+use candle_core::Tensor;
+use paravt_backend_candle::{CpuOps, start};
 use paravt_qwen_vl::Error;
 use paravt_qwen_vl::engine::{Engine, Options};
-use paravt_qwen_vl::ops::{Activation, Linear, Ops, Precision, Segment};
+use paravt_qwen_vl::ops::{Activation, Device, Linear, Ops, Precision, Segment};
 use paravt_qwen_vl::weights::View;
 use paravt_suite::backend::{Backend as _, Completion, FinishReason, Generation};
 use paravt_suite::message::{Message, Role};
@@ -104,7 +104,7 @@ impl Drop for Room {
 }
 
 /// candle's arithmetic under observation.
-struct Watched(CandleOps, Arc<Seen>);
+struct Watched(CpuOps, Arc<Seen>);
 
 fn plain(result: Result<Tensor>) -> Result<Counted> {
     result.map(|tensor| Counted(tensor, None))
@@ -205,7 +205,7 @@ fn watched(tokens: usize, reuse: bool) -> (Engine, Arc<Seen>) {
     let start = |memory| {
         let seen = Arc::clone(&seen);
         let options = Options { memory, reuse, ..Options::new(MODEL.path().to_owned()) };
-        let ops = move || Ok(Watched(CandleOps::new(Device::Cpu, Precision::F32), seen));
+        let ops = move || Ok(Watched(CpuOps::new(Precision::F32), seen));
         Engine::start("watched", options, ops).unwrap()
     };
     let plan = *start(1 << 40).memory();
@@ -429,7 +429,7 @@ fn other_weights_and_other_files_have_other_digests_and_no_path_is_told() {
 fn a_tensor_added_to_itself_is_twice_it() {
     let (done, found) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
-        let ops = CandleOps::new(Device::Cpu, Precision::F32);
+        let ops = CpuOps::new(Precision::F32);
         let x = ops.upload(vec![1.0, 2.0, 3.0, 4.0], &[2, 2]).unwrap();
         let twice = ops.add(x.clone(), &x).unwrap();
         let squared = ops.gated(x.clone(), &x).unwrap();
@@ -451,7 +451,7 @@ fn a_tensor_added_to_itself_is_twice_it() {
 }
 
 #[test]
-fn rollouts_are_of_the_whole_distribution_whatever_the_folder_says() {
+fn neutral_sampling_ignores_the_folders_defaults() {
     let (_folder, path) = copy();
     std::fs::write(path.join("generation_config.json"), r#"{"top_k": 1}"#).unwrap();
     let answers = |engine: &Engine| -> std::collections::BTreeSet<Vec<u32>> {
@@ -462,7 +462,7 @@ fn rollouts_are_of_the_whole_distribution_whatever_the_folder_says() {
     let engine = start(Options::new(path.clone()), Device::Cpu).unwrap();
     assert_eq!(answers(&engine).len(), 1);
     assert!(engine.describe().details["generation_defaults"].contains("top_k 1"));
-    let engine = start_shared(Options::new(path), Compute::cpu(), Arc::new(Parameters::default())).unwrap();
+    let engine = start(Options { neutral_sampling: true, ..Options::new(path) }, Device::Cpu).unwrap();
     assert!(answers(&engine).len() > 6);
     assert!(engine.describe().details["generation_defaults"].contains("top_k 0"));
 }

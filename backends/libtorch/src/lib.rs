@@ -4,7 +4,7 @@
 mod ops;
 
 #[cfg(feature = "libtorch")]
-pub use engine::{Device, start, version};
+pub use engine::{start, version};
 #[cfg(feature = "libtorch")]
 pub use ops::TorchOps;
 
@@ -12,7 +12,7 @@ pub use ops::TorchOps;
 mod engine {
     use paravt_qwen_vl::Error;
     use paravt_qwen_vl::engine::{Engine, Options};
-    pub use tch::Device;
+    use paravt_qwen_vl::ops::Device;
 
     use crate::TorchOps;
 

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 
 use paravt_qwen_vl::Error;
-use paravt_qwen_vl::ops::{Activation, Linear, Ops, Precision, Segment};
+use paravt_qwen_vl::ops::{self, Activation, Linear, Ops, Precision, Segment};
 use paravt_qwen_vl::weights::{Dtype, View};
 use tch::{Device, Kind, TchError, Tensor};
 
@@ -116,7 +116,11 @@ fn sizes(shape: &[usize]) -> Vec<i64> {
 
 impl TorchOps {
     /// Arithmetic in a precision on a device; to be made on the thread that uses it.
-    pub fn new(device: Device, precision: Precision) -> Self {
+    pub fn new(device: ops::Device, precision: Precision) -> Self {
+        let device = match device {
+            ops::Device::Cpu => Device::Cpu,
+            ops::Device::Cuda(ordinal) => Device::Cuda(ordinal),
+        };
         let kind = match precision {
             Precision::F32 => Kind::Float,
             Precision::Bf16 => Kind::BFloat16,

@@ -1,8 +1,8 @@
 //! Number for number what transformers computes, on small models of both families.
 #![cfg(feature = "libtorch")]
 
-use paravt_backend_libtorch::{Device, TorchOps};
-use paravt_qwen_vl::ops::Precision;
+use paravt_backend_libtorch::TorchOps;
+use paravt_qwen_vl::ops::{Device, Precision};
 use paravt_qwen_vl::testing::Reference;
 
 #[test]

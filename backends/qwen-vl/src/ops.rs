@@ -3,6 +3,41 @@
 use crate::error::Error;
 use crate::weights::View;
 
+/// Where an engine computes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Device {
+    /// The processor.
+    Cpu,
+    /// The GPU of that ordinal.
+    Cuda(usize),
+}
+
+impl Device {
+    /// Whether it is the processor.
+    pub fn is_cpu(self) -> bool {
+        self == Self::Cpu
+    }
+
+    /// Name in records: which one of several like GPUs answered makes no difference.
+    pub fn kind(self) -> &'static str {
+        if self == Self::Cpu { "cpu" } else { "cuda" }
+    }
+}
+
+impl std::str::FromStr for Device {
+    type Err = String;
+
+    /// `cpu`, `cuda` or `cuda:N`.
+    fn from_str(name: &str) -> Result<Self, String> {
+        if name == "cpu" {
+            return Ok(Self::Cpu);
+        }
+        let ordinal = name.strip_prefix("cuda").map(|rest| rest.strip_prefix(':').unwrap_or("0"));
+        let ordinal = ordinal.and_then(|ordinal| ordinal.parse().ok());
+        ordinal.map(Self::Cuda).ok_or_else(|| format!("{name}: cpu, cuda or cuda:N"))
+    }
+}
+
 /// Number type of activations and cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Precision {

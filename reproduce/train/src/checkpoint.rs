@@ -11,11 +11,11 @@
 
 use std::path::{Path, PathBuf};
 
-use paravt_backend_candle::Compute;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::durable::{self, Listing};
+use crate::compute::Compute;
 use crate::error::{Error, Result};
 use crate::learner::Learner;
 use crate::log::{self, Log};

@@ -5,17 +5,21 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use candle_core::{DType, Tensor};
-use paravt_backend_candle::{CandleOps, Compute, Parameter, Parameters};
+use paravt_backend_candle::{CpuOps, CudaOps};
 use paravt_qwen_vl::config::Config;
 use paravt_qwen_vl::model::{Model, Rows};
+use paravt_qwen_vl::ops::Ops;
 use paravt_qwen_vl::positions::Grid;
 use paravt_qwen_vl::prompt::{Medium, Prompter};
 use paravt_qwen_vl::weights::Weights;
 
+use crate::compute::Compute;
 use crate::durable;
 use crate::error::{Error, Result};
 use crate::example::Example;
+use crate::grad::GradOps;
 use crate::objective::token_logprobs;
+use crate::parameters::{Parameter, Parameters};
 use crate::workers::Workers;
 
 /// Files beside the weights that a model folder may have. A checkpoint takes over those of the model that the
@@ -40,7 +44,7 @@ const WEIGHTS: &str = "model.safetensors";
 
 /// A model and its trainable weights, f32.
 pub struct Learner {
-    model: Model<CandleOps>,
+    model: Model<GradOps>,
     parameters: Arc<Parameters>,
     prompter: Arc<Prompter>,
     folder: PathBuf,
@@ -69,7 +73,7 @@ impl Learner {
         let prompter = Arc::new(Prompter::read(folder, &config)?);
         let weights = Weights::open(weights)?;
         let parameters = Arc::new(Parameters::default());
-        let ops = CandleOps::training(compute, Arc::clone(&parameters));
+        let ops = GradOps::new(compute, Arc::clone(&parameters));
         let model = Model::load(ops, config, &weights)?;
         let (folder, compute, workers) = (folder.to_owned(), compute.clone(), Workers::new(compute));
         Ok(Self { model, parameters, prompter, folder, companions, compute, workers })
@@ -173,7 +177,19 @@ impl Learner {
 }
 
 /// A model that is only asked for log-probabilities: no graph is kept.
-pub struct Scorer(Model<CandleOps>);
+pub struct Scorer(Box<dyn Logits>);
+
+/// A model by what is asked of it, whatever computes it.
+trait Logits: Send + Sync {
+    /// See [`Learner::logits`].
+    fn logits(&self, batch: &[&Example]) -> Result<Tensor>;
+}
+
+impl<O: Ops<Tensor = Tensor> + Send + Sync> Logits for Model<O> {
+    fn logits(&self, batch: &[&Example]) -> Result<Tensor> {
+        logits(self, batch)
+    }
+}
 
 impl Scorer {
     /// Loads a model folder.
@@ -185,8 +201,16 @@ impl Scorer {
     }
 
     fn sharing(folder: &Path, compute: &Compute, parameters: Arc<Parameters>) -> Result<Self> {
-        let ops = CandleOps::sharing(compute, parameters);
-        Ok(Self(Model::load(ops, Config::read(folder)?, &Weights::open(folder)?)?))
+        let (config, weights) = (Config::read(folder)?, Weights::open(folder)?);
+        let source = Some(parameters.source(&compute.device));
+        let model: Box<dyn Logits> = if compute.device.is_cpu() {
+            let ops = CpuOps::new(compute.precision).with_weights(source).batch_invariant();
+            Box::new(Model::load(ops, config, &weights)?)
+        } else {
+            let ops = CudaOps::new(compute.device.clone(), compute.precision).with_weights(source);
+            Box::new(Model::load(ops, config, &weights)?)
+        };
+        Ok(Self(model))
     }
 
     /// Log-probabilities (learned tokens of the batch) in nats at a temperature, sequence after sequence.
@@ -195,7 +219,7 @@ impl Scorer {
     /// Tensor arithmetic.
     pub fn logprobs(&self, batch: &[&Example], temperature: f64) -> Result<Vec<f32>> {
         let targets: Vec<u32> = batch.iter().flat_map(|example| example.targets()).collect();
-        let logits = logits(&self.0, batch)?.detach();
+        let logits = self.0.logits(batch)?.detach();
         Ok(token_logprobs(&logits, &targets, temperature)?.0.to_vec1::<f32>()?)
     }
 }
@@ -215,7 +239,7 @@ fn companions(folder: &Path) -> Result<BTreeMap<&'static str, Vec<u8>>> {
 }
 
 /// See [`Learner::logits`].
-fn logits(model: &Model<CandleOps>, batch: &[&Example]) -> Result<Tensor> {
+fn logits<O: Ops<Tensor = Tensor>>(model: &Model<O>, batch: &[&Example]) -> Result<Tensor> {
     let media: Vec<&Medium> = batch.iter().flat_map(|example| &example.media).collect();
     let features = if media.is_empty() {
         None

@@ -3,14 +3,17 @@
 //! suite.
 
 pub mod checkpoint;
+mod compute;
 pub mod data;
 pub mod durable;
 pub mod error;
 pub mod example;
+mod grad;
 pub mod learner;
 pub mod log;
 pub mod objective;
 pub mod optimizer;
+mod parameters;
 pub mod reward;
 pub mod rl;
 pub mod rollout;
@@ -19,5 +22,6 @@ mod settings;
 pub mod sft;
 pub mod workers;
 
+pub use compute::{Compute, start_rollouts};
 pub use error::{Error, Result};
-pub use paravt_backend_candle::Compute;
+pub use parameters::{Parameter, Parameters};

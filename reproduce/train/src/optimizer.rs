@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 
 use candle_core::backprop::GradStore;
 use candle_core::{DType, Tensor};
-use paravt_backend_candle::Parameter;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
+use crate::parameters::Parameter;
 
 /// Which weights decay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

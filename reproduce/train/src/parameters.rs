@@ -1,9 +1,11 @@
 //! Weights that a trainer changes, and that a model for rollouts shares.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use candle_core::{Tensor, Var};
+use candle_core::{DType, Device, Tensor, Var};
+use paravt_backend_candle::tensor::{self, WeightSource};
+use paravt_qwen_vl::weights::View;
 
 /// Trained tensors by their published names. An update changes their values in place: every model that
 /// shares them computes with the new ones.
@@ -25,20 +27,32 @@ impl Parameters {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The tensor of a name, made where there is none yet.
-    pub(crate) fn get_or_add(
+    /// The tensor of a weight, read from the checkpoint by whoever asks first.
+    ///
+    /// # Errors
+    /// No memory.
+    pub(crate) fn get_or_read(
         &self,
-        name: &str,
-        published: &[usize],
-        make: impl FnOnce() -> candle_core::Result<Tensor>,
+        view: &View<'_>,
+        shape: &[usize],
+        device: &Device,
     ) -> candle_core::Result<Tensor> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = all.get(name) {
+        if let Some(known) = all.get(view.name) {
             return Ok(known.var.as_tensor().clone());
         }
-        let var = Var::from_tensor(&make()?)?;
+        let var = Var::from_tensor(&tensor::read(view, shape, device)?.to_dtype(DType::F32)?)?;
         let tensor = var.as_tensor().clone();
-        all.insert(name.to_owned(), Parameter { var, published: published.to_vec() });
+        all.insert(view.name.to_owned(), Parameter { var, published: view.shape.to_vec() });
         Ok(tensor)
+    }
+
+    /// These as the weights of a model without gradients.
+    pub(crate) fn source(self: &Arc<Self>, device: &Device) -> WeightSource {
+        let (parameters, device) = (Arc::clone(self), device.clone());
+        Arc::new(move |view, shape| {
+            let tensor = parameters.get_or_read(view, shape, &device).map_err(tensor::fail)?;
+            Ok(tensor.detach())
+        })
     }
 }

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::Instant;
 
-use paravt_backend_candle::Compute;
 use paravt_qwen_vl::prompt::Prompter;
 use paravt_suite::seed::Seed;
 use rand::seq::SliceRandom as _;
@@ -15,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::checkpoint::{Checkpoints, FINAL, Start};
 use crate::data::Conversations;
+use crate::compute::Compute;
 use crate::error::{Error, Result};
 use crate::example::Example;
 use crate::learner::Learner;

@@ -7,9 +7,9 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use paravt_backend_candle::Compute;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
+use crate::compute::Compute;
 use crate::error::{Error, Result};
 
 /// The threads of a trainer, kept from step to step: kernels have buffers of their threads.

@@ -8,7 +8,7 @@ use std::io::Write as _;
 use std::process::{Command, Stdio};
 
 use candle_core::{Device, Tensor, Var};
-use paravt_backend_candle::Parameter;
+use paravt_train::Parameter;
 use paravt_suite::seed::Seed;
 use paravt_train::optimizer::{AdamW, AdamWConfig, Gradients};
 use rand::Rng as _;

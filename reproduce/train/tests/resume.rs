@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use paravt_nano::{Curriculum, Kind};
-use paravt_qwen_vl::ops::Precision;
+use paravt_qwen_vl::ops::{Device, Precision};
 use paravt_suite::message::{Message, Role};
 use paravt_train::Compute;
 use paravt_train::data::Conversations;
@@ -139,7 +139,7 @@ fn a_checkpoint_of_another_precision_or_version_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let (base, out) = (fresh(folder.path()), folder.path().join("out"));
     interrupted(&base, &out, 3);
-    let compute = Compute { precision: Precision::Bf16, ..Compute::cpu() };
+    let compute = Compute::new(Device::Cpu, Precision::Bf16).unwrap();
     let error =
         sft::train(&base, &out, Arc::new(Lessons(11)), &config(), &compute, |_| {}).unwrap_err().to_string();
     assert!(error.contains("device and precision was cpu-f32, is cpu-bf16"), "{error}");

@@ -8,7 +8,7 @@ mod runs;
 use std::path::Path;
 use std::sync::Arc;
 
-use paravt_backend_candle::{Compute, start_shared};
+use paravt_train::{Compute, start_rollouts};
 use paravt_nano::{RL_FILE, TrainingSizes, make_training, protocol, read_prompts};
 use paravt_qwen_vl::engine::Options;
 use paravt_qwen_vl::ops::Precision;
@@ -129,7 +129,7 @@ fn roller(learner: &Learner, task: &RlTask) -> Roller {
         ..Options::new(learner.folder().to_owned())
     };
     Roller {
-        engine: Arc::new(start_shared(options, Compute::cpu(), Arc::clone(learner.parameters())).unwrap()),
+        engine: Arc::new(start_rollouts(options, &Compute::cpu(), learner.parameters()).unwrap()),
         protocol: Arc::clone(&task.protocol),
         frames: Arc::clone(&task.frames),
         config: RolloutConfig { temperature: TEMPERATURE, ..config().rollout },

@@ -6,9 +6,9 @@ use std::path::Path;
 use std::process::Command;
 
 use candle_core::{DType, Device, Tensor};
-use paravt_backend_candle::Compute;
+use paravt_train::Compute;
 use paravt_qwen_vl::config::Config;
-use paravt_qwen_vl::ops::Precision;
+use paravt_qwen_vl::ops::{self, Precision};
 use paravt_qwen_vl::positions::PositionRule;
 use paravt_qwen_vl::prompt::Prompter;
 use paravt_suite::conversation::parse_conversation;
@@ -152,7 +152,7 @@ fn in_bfloat16(
     loss: f64,
     gradients: &[(String, Tensor)],
 ) {
-    let compute = Compute { precision: Precision::Bf16, ..Compute::cpu() };
+    let compute = Compute::new(ops::Device::Cpu, Precision::Bf16).unwrap();
     let learner = Learner::load(folder, &compute).unwrap();
     let config = AdamWConfig { learning_rate: 1e-7, weight_decay: 0.0, ..AdamWConfig::default() };
     let mut optimizer = AdamW::new(config, learner.parameters().all());

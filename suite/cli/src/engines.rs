@@ -9,12 +9,13 @@ use paravt_backend_candle as candle;
 use paravt_backend_libtorch as libtorch;
 use paravt_qwen_vl::engine::{Engine, Options};
 use paravt_qwen_vl::hub;
-use paravt_qwen_vl::ops::Precision;
+use paravt_qwen_vl::ops::{Device, Precision};
 use paravt_qwen_vl::positions::PositionRule;
 use paravt_suite::backend::Backend;
+use paravt_train::Compute;
 
 /// Starts an engine of one kind.
-pub type Start = fn(Place, Options) -> anyhow::Result<Engine>;
+pub type Start = fn(Device, Options) -> anyhow::Result<Engine>;
 
 /// Flags of in-process engines.
 #[derive(clap::Args)]
@@ -50,13 +51,17 @@ impl EngineArgs {
     }
 
     /// Where and in what to train.
-    pub fn compute(&self) -> anyhow::Result<candle::Compute> {
-        let place = Place::parse(&self.device)?;
-        let precision = self.precision(place);
+    pub fn compute(&self) -> anyhow::Result<Compute> {
+        let device = self.device()?;
+        let precision = self.precision(device);
         if precision == Precision::F16 {
             bail!("--dtype f16: gradients would vanish; bf16 or f32 train");
         }
-        Ok(candle::Compute { device: place.candle()?, precision })
+        Ok(Compute::new(built_in(device)?, precision)?)
+    }
+
+    fn device(&self) -> anyhow::Result<Device> {
+        self.device.parse().map_err(|error| anyhow::anyhow!("--device {error}"))
     }
 
     fn position_rule(&self) -> PositionRule {
@@ -64,11 +69,11 @@ impl EngineArgs {
         rules.find(|rule| rule.as_str() == self.positions).unwrap_or_default()
     }
 
-    fn precision(&self, place: Place) -> Precision {
+    fn precision(&self, device: Device) -> Precision {
         match self.dtype.as_deref() {
             Some("bf16") => Precision::Bf16,
             Some("f16") => Precision::F16,
-            None if place != Place::Cpu => Precision::Bf16,
+            None if !device.is_cpu() => Precision::Bf16,
             _ => Precision::F32,
         }
     }
@@ -77,8 +82,8 @@ impl EngineArgs {
     pub async fn load(&self, model: Option<&str>, start: Start) -> anyhow::Result<Arc<dyn Backend>> {
         let model = model.context("an in-process engine needs --model DIR")?.to_owned();
         let revision = self.revision.clone();
-        let place = Place::parse(&self.device)?;
-        let precision = self.precision(place);
+        let device = self.device()?;
+        let precision = self.precision(device);
         let (batch, deterministic, positions) = (self.batch, self.deterministic, self.position_rule());
         let load = move || {
             let folder = hub::resolve(&model, &revision)?;
@@ -87,15 +92,15 @@ impl EngineArgs {
             let named = Options::new(folder);
             let options = Options {
                 name: if is_folder { named.name.clone() } else { format!("{model}@{revision}") },
-                device: place.kind().to_owned(),
+                device: device.kind().to_owned(),
                 precision,
-                memory: place.memory(),
+                memory: free_memory(device),
                 batch,
                 deterministic,
                 positions,
                 ..named
             };
-            start(place, options)
+            start(device, options)
         };
         let engine = tokio::task::spawn_blocking(load).await.context("the engine's loader stopped")??;
         eprintln!("{}: {}", engine.describe().name, engine.memory());
@@ -104,89 +109,52 @@ impl EngineArgs {
 }
 
 /// A model folder on candle, where its trainer computes.
-pub fn start_candle(
-    model: &Path,
-    batch: usize,
-    compute: &candle::Compute,
-) -> anyhow::Result<Arc<dyn Backend>> {
-    let cpu = compute.device.is_cpu();
+pub fn start_candle(model: &Path, batch: usize, compute: &Compute) -> anyhow::Result<Arc<dyn Backend>> {
+    let device = compute.device();
     let options = Options {
-        device: if cpu { "cpu" } else { "cuda" }.to_owned(),
-        precision: compute.precision,
-        memory: if cpu { Place::Cpu.memory() } else { u64::MAX },
+        device: device.kind().to_owned(),
+        precision: compute.precision(),
+        memory: if device.is_cpu() { free_memory(device) } else { u64::MAX },
         batch,
         ..Options::new(model.to_owned())
     };
-    Ok(Arc::new(candle::start(options, compute.device.clone())?))
+    Ok(Arc::new(candle::start(options, device)?))
 }
 
-/// Where an engine computes.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Place {
-    /// The processor.
-    Cpu,
-    /// A GPU, by its ordinal.
-    Cuda(usize),
+/// Bytes that can be had there; no limit where the system does not say. candle asks the GPU that it opens itself.
+fn free_memory(device: Device) -> u64 {
+    let free = match device {
+        Device::Cpu => paravt_devices::host().available,
+        Device::Cuda(ordinal) => {
+            let gpus = paravt_devices::cuda().map(|cuda| cuda.gpus).unwrap_or_default();
+            gpus.into_iter().find(|gpu| gpu.ordinal == ordinal).map(|gpu| gpu.free)
+        }
+    };
+    free.unwrap_or(u64::MAX)
 }
 
-impl Place {
-    /// What records call it: which one of several like GPUs answered makes no difference.
-    fn kind(self) -> &'static str {
-        if self == Place::Cpu { "cpu" } else { "cuda" }
+/// A device that this build's candle can use.
+fn built_in(device: Device) -> anyhow::Result<Device> {
+    if !device.is_cpu() && !candle::HAS_CUDA {
+        bail!("--device cuda: this binary was built without the feature `cuda`");
     }
-
-    fn parse(name: &str) -> anyhow::Result<Self> {
-        if name == "cpu" {
-            return Ok(Place::Cpu);
-        }
-        let ordinal = name.strip_prefix("cuda").map(|rest| rest.strip_prefix(':').unwrap_or("0"));
-        match ordinal.and_then(|ordinal| ordinal.parse().ok()) {
-            Some(ordinal) => Ok(Place::Cuda(ordinal)),
-            None => bail!("--device {name}: cpu, cuda or cuda:N"),
-        }
-    }
-
-    /// Bytes that can be had there; no limit where the system does not say. candle asks the GPU that it opens itself.
-    fn memory(self) -> u64 {
-        let free = match self {
-            Place::Cpu => paravt_devices::host().available,
-            Place::Cuda(ordinal) => {
-                let gpus = paravt_devices::cuda().map(|cuda| cuda.gpus).unwrap_or_default();
-                gpus.into_iter().find(|gpu| gpu.ordinal == ordinal).map(|gpu| gpu.free)
-            }
-        };
-        free.unwrap_or(u64::MAX)
-    }
-
-    fn candle(self) -> anyhow::Result<candle::Device> {
-        match self {
-            Place::Cpu => Ok(candle::Device::Cpu),
-            Place::Cuda(_) if !candle::HAS_CUDA => {
-                bail!("--device cuda: this binary was built without the feature `cuda`")
-            }
-            Place::Cuda(ordinal) => candle::Device::new_cuda(ordinal).context("--device cuda"),
-        }
-    }
+    Ok(device)
 }
 
 /// Starts a model on candle.
-pub fn start_on_candle(place: Place, options: Options) -> anyhow::Result<Engine> {
-    Ok(candle::start(options, place.candle()?)?)
+pub fn start_on_candle(device: Device, options: Options) -> anyhow::Result<Engine> {
+    Ok(candle::start(options, built_in(device)?)?)
 }
 
 /// Starts a model on libtorch.
 #[cfg(feature = "libtorch")]
-pub fn start_on_libtorch(place: Place, options: Options) -> anyhow::Result<Engine> {
-    let device = match place {
-        Place::Cpu => libtorch::Device::Cpu,
-        Place::Cuda(ordinal) => libtorch::Device::Cuda(ordinal),
-    };
+pub fn start_on_libtorch(device: Device, options: Options) -> anyhow::Result<Engine> {
     Ok(libtorch::start(options, device)?)
 }
 
 /// Starts a model on libtorch.
 #[cfg(not(feature = "libtorch"))]
-pub fn start_on_libtorch(_: Place, _: Options) -> anyhow::Result<Engine> {
+pub fn start_on_libtorch(_: Device, _: Options) -> anyhow::Result<Engine> {
     bail!("--backend libtorch: this binary was built without the feature `libtorch`")
 }
 

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context as _, bail, ensure};
-use paravt_backend_candle::Compute;
 use paravt_backend_openai::{Config, OpenAi, Secret};
 use paravt_backend_replay::Replay;
 use paravt_suite::backend::Backend;
@@ -15,6 +14,7 @@ use paravt_suite::redact::urls;
 use paravt_suite::run::RunPlan;
 use paravt_suite::settings::{RequestSettings, ToolDialect};
 use paravt_suite::task::{Benchmark, DataRoot, Task as _};
+use paravt_train::Compute;
 use tokio::sync::OnceCell;
 
 use crate::engines::{self, EngineArgs, Start};

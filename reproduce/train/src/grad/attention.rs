@@ -2,12 +2,13 @@
 
 use candle_core::{CpuStorage, CustomOp3, D, DType, Layout, Result, Shape, Tensor};
 use candle_nn::ops;
+use paravt_backend_candle::seq_lens;
+use paravt_backend_candle::tensor::by_segment;
 use paravt_qwen_vl::ops::Segment;
 
 use super::{back, fits, made, values, with_values};
 use paravt_kernels::{self as kernels, Heads, Strided, backward};
 
-use crate::ops::seq_lens;
 
 /// Attention of q (n, heads, dim) to k and v (m, key heads, dim), each segment to its own keys:
 /// (n, heads, dim). With a causal mask the last query of a segment sees all its keys.
@@ -18,27 +19,7 @@ pub fn attention(q: &Tensor, k: &Tensor, v: &Tensor, segments: &[Segment], causa
         let op = Attention { segments: segments.to_vec(), causal };
         return q.contiguous()?.apply_op3(&k.contiguous()?, &v.contiguous()?, op);
     }
-    by_segment(q, k, v, segments, |q, k, v| composed(q, k, v, causal))
-}
-
-/// Attention segment by segment: `one` gets the rows of a segment.
-pub fn by_segment(
-    q: &Tensor,
-    k: &Tensor,
-    v: &Tensor,
-    segments: &[Segment],
-    one: impl Fn(&Tensor, &Tensor, &Tensor) -> Result<Tensor>,
-) -> Result<Tensor> {
-    let (mut outputs, mut q_start, mut k_start) = (Vec::with_capacity(segments.len()), 0, 0);
-    for segment in segments {
-        let q = q.narrow(0, q_start, segment.queries)?;
-        let k = k.narrow(0, k_start, segment.keys)?;
-        let v = v.narrow(0, k_start, segment.keys)?;
-        outputs.push(one(&q, &k, &v)?);
-        q_start += segment.queries;
-        k_start += segment.keys;
-    }
-    if let [only] = &outputs[..] { Ok(only.clone()) } else { Tensor::cat(&outputs, 0) }
+    by_segment([q, k, v], segments, |q, k, v| composed(q, k, v, causal))
 }
 
 /// One segment of candle's own operations.

@@ -3,21 +3,23 @@
 
 mod attention;
 mod linear;
+mod ops;
 
 use candle_core::{
     CpuStorage, CustomOp1, CustomOp2, CustomOp3, D, DType, Layout, Result, Shape, Storage, Tensor,
 };
-use candle_nn::ops;
+use candle_nn::ops as nn;
 
-pub use attention::{attention, by_segment};
+pub use attention::attention;
 pub use linear::linear;
+pub use ops::GradOps;
 
 use paravt_kernels::{backward, elementwise};
 
 /// x over its root mean square, times weight; over the last axis.
 pub fn rms_norm(x: &Tensor, weight: &Tensor, eps: f32) -> Result<Tensor> {
     if !fits(x) {
-        return ops::rms_norm_slow(x, weight, eps);
+        return nn::rms_norm_slow(x, weight, eps);
     }
     x.contiguous()?.apply_op2(weight, RmsNorm(eps))
 }
@@ -25,7 +27,7 @@ pub fn rms_norm(x: &Tensor, weight: &Tensor, eps: f32) -> Result<Tensor> {
 /// x to mean 0 and variance 1, scaled and shifted; over the last axis.
 pub fn layer_norm(x: &Tensor, weight: &Tensor, bias: &Tensor, eps: f32) -> Result<Tensor> {
     if !fits(x) {
-        return ops::layer_norm_slow(x, weight, bias, eps);
+        return nn::layer_norm_slow(x, weight, bias, eps);
     }
     x.contiguous()?.apply_op3(weight, bias, LayerNorm(eps))
 }
@@ -262,6 +264,7 @@ impl CustomOp1 for Rotate {
 mod tests {
     use super::*;
     use candle_core::{Device, Var};
+    use paravt_backend_candle::tensor::by_segment;
     use paravt_qwen_vl::ops::Segment;
     use rand::rngs::StdRng;
     use rand::{Rng as _, SeedableRng as _};
@@ -294,8 +297,8 @@ mod tests {
     fn gradients_are_those_of_compositions() {
         let (x, y) = (random(&[70, 48], 1), random(&[70, 48], 2));
         let (w, b) = (random(&[48], 3), random(&[48], 4));
-        assert_same(&[&x, &w], rms_norm(&x, &w, 1e-6), ops::rms_norm_slow(&x, &w, 1e-6));
-        assert_same(&[&x, &w, &b], layer_norm(&x, &w, &b, 1e-6), ops::layer_norm_slow(&x, &w, &b, 1e-6));
+        assert_same(&[&x, &w], rms_norm(&x, &w, 1e-6), nn::rms_norm_slow(&x, &w, 1e-6));
+        assert_same(&[&x, &w, &b], layer_norm(&x, &w, &b, 1e-6), nn::layer_norm_slow(&x, &w, &b, 1e-6));
         assert_same(&[&x, &y], gated(&x, &y), x.silu().and_then(|x| x.mul(&y)));
         assert_same(&[&x], gelu_tanh(&x), x.gelu());
         assert_same(&[&x], gelu(&x), x.gelu_erf());
@@ -340,7 +343,7 @@ mod tests {
             let mask: Vec<f32> = (0..queries).flat_map(|query| (0..keys).map(cell(query))).collect();
             scores = scores.broadcast_add(&Tensor::from_vec(mask, (queries, keys), &Device::Cpu)?)?;
         }
-        ops::softmax(&scores, D::Minus1)?.matmul(&v)?.transpose(0, 1)?.contiguous()
+        nn::softmax(&scores, D::Minus1)?.matmul(&v)?.transpose(0, 1)?.contiguous()
     }
 
     #[test]
@@ -351,7 +354,7 @@ mod tests {
         let (q, k, v) = (random(&[n, 4, 8], 5), random(&[m, 2, 8], 6), random(&[m, 2, 8], 7));
         for causal in [false, true] {
             let defined = |one: fn(&Tensor, &Tensor, &Tensor, bool) -> Result<Tensor>| {
-                by_segment(&q, &k, &v, &segments, |q, k, v| one(q, k, v, causal))
+                by_segment([&q, &k, &v], &segments, |q, k, v| one(q, k, v, causal))
             };
             assert_same(&[&q, &k, &v], attention(&q, &k, &v, &segments, causal), defined(defined_one));
             // What other devices use.

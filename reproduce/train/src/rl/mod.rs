@@ -8,7 +8,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use paravt_backend_candle::{Compute, start_shared};
 use paravt_qwen_vl::engine::Options;
 use paravt_suite::frames::FrameSource;
 use paravt_suite::protocol::Protocol;
@@ -17,6 +16,7 @@ use rand::seq::SliceRandom as _;
 use serde::{Deserialize, Serialize};
 
 use crate::checkpoint::{Checkpoints, FINAL, Start};
+use crate::compute::{Compute, start_rollouts};
 use crate::error::{Error, Result};
 use crate::learner::Scorer;
 use crate::objective::strategy::{EndReason, Pool, Rollout, cap_videos};
@@ -133,7 +133,7 @@ pub fn train(
         ..Options::new(learner.folder().to_owned())
     };
     let roller = Roller {
-        engine: Arc::new(start_shared(options, task.compute.clone(), Arc::clone(learner.parameters()))?),
+        engine: Arc::new(start_rollouts(options, &task.compute, learner.parameters())?),
         protocol: Arc::clone(&task.protocol),
         frames: Arc::clone(&task.frames),
         config: config.rollout.clone(),

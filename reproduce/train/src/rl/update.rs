@@ -234,7 +234,7 @@ fn micro_batches(batch: &[(usize, Trajectory)], chosen: &[usize], limit: usize) 
 
 #[cfg(test)]
 mod tests {
-    use paravt_backend_candle::Compute;
+    use crate::Compute;
     use paravt_qwen_vl::prompt::Prompt;
 
     use super::*;

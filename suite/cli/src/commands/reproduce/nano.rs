@@ -204,7 +204,7 @@ fn evaluate_checkpoint(
 ) -> anyhow::Result<Exit> {
     let wanted = registry::select_tasks(&recipe.evaluate.splits)?;
     let runtime = launch::runtime()?;
-    let gpus = u32::from(!compute.device.is_cpu());
+    let gpus = u32::from(!compute.device().is_cpu());
     let workspace = Workspace {
         frames: Arc::clone(frames) as Arc<_>,
         stop: launch::stopped_by_ctrl_c(&runtime),

@@ -1,0 +1,180 @@
+//! The models' arithmetic by candle's own operations: on a GPU, or on any device that candle has.
+
+use candle_core::{DType, Device, Tensor};
+use candle_nn::ops;
+use paravt_qwen_vl::ops::{Activation, Linear, Ops, Precision, Segment};
+use paravt_qwen_vl::weights::View;
+
+use crate::tensor::{self, Result, WeightSource, fail};
+
+/// candle's own operations on one device.
+pub struct CudaOps {
+    device: Device,
+    dtype: DType,
+    weights: Option<WeightSource>,
+}
+
+impl CudaOps {
+    /// Arithmetic in a precision on a device.
+    pub fn new(device: Device, precision: Precision) -> Self {
+        Self { device, dtype: tensor::dtype(precision), weights: None }
+    }
+
+    /// Takes weights from elsewhere than the checkpoint.
+    #[must_use]
+    pub fn with_weights(self, source: Option<WeightSource>) -> Self {
+        Self { weights: source, ..self }
+    }
+
+    /// A weight in the engine's precision: one from elsewhere has its own.
+    fn cast(&self, weight: &Tensor) -> Result<Tensor> {
+        weight.to_dtype(self.dtype).map_err(fail)
+    }
+}
+
+impl Ops for CudaOps {
+    type Tensor = Tensor;
+
+    fn weight(&self, view: &View<'_>, shape: &[usize]) -> Result<Tensor> {
+        if let Some(source) = &self.weights {
+            return source(view, shape);
+        }
+        self.cast(&tensor::read(view, shape, &self.device).map_err(fail)?)
+    }
+
+    fn upload(&self, values: Vec<f32>, shape: &[usize]) -> Result<Tensor> {
+        self.cast(&self.upload_f32(values, shape)?)
+    }
+
+    fn upload_f32(&self, values: Vec<f32>, shape: &[usize]) -> Result<Tensor> {
+        Tensor::from_vec(values, shape, &self.device).map_err(fail)
+    }
+
+    fn download(&self, x: &Tensor) -> Result<Vec<f32>> {
+        tensor::download(x).map_err(fail)
+    }
+
+    fn shape(&self, x: &Tensor) -> Vec<usize> {
+        x.dims().to_vec()
+    }
+
+    fn rows(&self, table: &Tensor, ids: &[u32]) -> Result<Tensor> {
+        tensor::gather(table, ids, self.dtype).map_err(fail)
+    }
+
+    fn linear(&self, x: &Tensor, linear: &Linear<Tensor>) -> Result<Tensor> {
+        let weight = self.cast(&linear.weight)?;
+        let product = weight.t().and_then(|weight| x.matmul(&weight)).map_err(fail)?;
+        match &linear.bias {
+            Some(bias) => product.broadcast_add(&self.cast(bias)?).map_err(fail),
+            None => Ok(product),
+        }
+    }
+
+    fn rms_norm(&self, x: &Tensor, weight: &Tensor, eps: f64) -> Result<Tensor> {
+        let weight = self.cast(weight)?;
+        x.contiguous().and_then(|x| ops::rms_norm(&x, &weight, eps as f32)).map_err(fail)
+    }
+
+    fn layer_norm(&self, x: &Tensor, weight: &Tensor, bias: &Tensor, eps: f64) -> Result<Tensor> {
+        let (weight, bias) = (self.cast(weight)?, self.cast(bias)?);
+        x.contiguous().and_then(|x| ops::layer_norm(&x, &weight, &bias, eps as f32)).map_err(fail)
+    }
+
+    fn activate(&self, x: Tensor, activation: Activation) -> Result<Tensor> {
+        match activation {
+            Activation::Silu => x.silu(),
+            Activation::Gelu => x.gelu_erf(),
+            Activation::GeluTanh => x.gelu(),
+        }
+        .map_err(fail)
+    }
+
+    fn gated(&self, gate: Tensor, up: &Tensor) -> Result<Tensor> {
+        gate.silu().and_then(|gate| gate.mul(up)).map_err(fail)
+    }
+
+    fn add(&self, x: Tensor, y: &Tensor) -> Result<Tensor> {
+        x.add(y).map_err(fail)
+    }
+
+    fn add_rows(&self, x: Tensor, places: &[u32], values: &Tensor) -> Result<Tensor> {
+        tensor::add_rows(&x, places, values).map_err(fail)
+    }
+
+    fn weighted_rows(&self, table: &Tensor, ids: &[u32], weights: &[f32], taps: usize) -> Result<Tensor> {
+        tensor::weighted_rows(table, ids, weights, taps, self.dtype).map_err(fail)
+    }
+
+    fn rotate(&self, x: Tensor, cos: &Tensor, sin: &Tensor) -> Result<Tensor> {
+        let rotate = || {
+            let half = cos.dim(1)? / 2;
+            let (cos, sin) = (cos.narrow(1, 0, half)?.contiguous()?, sin.narrow(1, 0, half)?.contiguous()?);
+            let x = x.to_dtype(DType::F32)?.unsqueeze(0)?.contiguous()?;
+            candle_nn::rotary_emb::rope_thd(&x, &cos, &sin)?.squeeze(0)?.to_dtype(self.dtype)
+        };
+        rotate().map_err(fail)
+    }
+
+    fn attention(
+        &self,
+        q: &Tensor,
+        k: &Tensor,
+        v: &Tensor,
+        segments: &[Segment],
+        causal: bool,
+    ) -> Result<Tensor> {
+        tensor::by_segment([q, k, v], segments, |q, k, v| attend(q, k, v, causal)).map_err(fail)
+    }
+
+    fn reshape(&self, x: &Tensor, shape: &[usize]) -> Result<Tensor> {
+        x.reshape(shape).map_err(fail)
+    }
+
+    fn narrow(&self, x: &Tensor, axis: usize, start: usize, length: usize) -> Result<Tensor> {
+        x.narrow(axis, start, length).map_err(fail)
+    }
+
+    fn cat(&self, parts: &[Tensor]) -> Result<Tensor> {
+        tensor::cat(parts).map_err(fail)
+    }
+
+    fn buffer(&self, shape: [usize; 3]) -> Result<Tensor> {
+        Tensor::zeros(&shape, self.dtype, &self.device).map_err(fail)
+    }
+
+    fn write(&self, buffer: &Tensor, at: usize, rows: &Tensor) -> Result<()> {
+        rows.contiguous().and_then(|rows| buffer.slice_set(&rows, 0, at)).map_err(fail)
+    }
+}
+
+/// q (n, heads, dim), k and v (m, key heads, dim): (n, heads, dim). The last query sees all keys.
+fn attend(q: &Tensor, k: &Tensor, v: &Tensor, causal: bool) -> candle_core::Result<Tensor> {
+    let (queries, heads, dim) = q.dims3()?;
+    let (keys, key_heads, _) = k.dims3()?;
+    let group = heads / key_heads;
+    // (key heads, group * n, dim): the queries of a group share one product with their keys.
+    let grouped = q.reshape((queries, key_heads, group, dim))?.permute((1, 2, 0, 3))?.contiguous()?;
+    let grouped = (grouped.reshape((key_heads, group * queries, dim))? * (dim as f64).powf(-0.5))?;
+    let k = k.transpose(0, 1)?.contiguous()?;
+    let v = v.transpose(0, 1)?.contiguous()?;
+    let scores = grouped.matmul(&k.transpose(1, 2)?)?.to_dtype(DType::F32)?;
+    let scores = if causal && queries > 1 {
+        let offset = keys - queries;
+        let row = |query: usize| {
+            (0..keys).map(move |key| if key > query + offset { f32::NEG_INFINITY } else { 0.0 })
+        };
+        let mask: Vec<f32> = (0..queries).flat_map(row).collect();
+        let mask = Tensor::from_vec(mask, (1, 1, queries, keys), q.device())?;
+        scores.reshape((key_heads, group, queries, keys))?.broadcast_add(&mask)?.reshape((
+            key_heads,
+            group * queries,
+            keys,
+        ))?
+    } else {
+        scores
+    };
+    let shares = ops::softmax_last_dim(&scores)?.to_dtype(q.dtype())?;
+    let output = shares.matmul(&v)?.reshape((key_heads, group, queries, dim))?;
+    output.permute((2, 0, 1, 3))?.reshape((queries, heads, dim))
+}

@@ -1,0 +1,206 @@
+//! Products, their gradients and attention beside the `gemm` crate, candle and torch (MKL, oneDNN):
+//! cargo bench -p paravt-kernels
+//!
+//! All on one thread, by time on the CPU, in turns: another process on the machine distorts that little. A column is
+//! the median over rounds of a library's time over ours in the same round; over 1.0 ours is faster. With
+//! PARAVT_PYTHON unset there is no column of torch.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use candle_core::{Device, Tensor};
+use half::bf16;
+use paravt_kernels::{GEMV_MAX_M, Heads, Isa, SeqLens, Strided, Weight, attention, backward, linear, set_isa};
+use rand::rngs::StdRng;
+use rand::{Rng as _, SeedableRng as _};
+
+const ROUNDS: usize = 15;
+
+/// One operation and its sizes: x (m, k) by the transpose of w (n, k), or attention of m tokens, n heads of width k.
+#[derive(Clone, Copy)]
+struct Case {
+    name: &'static str,
+    kind: &'static str,
+    m: usize,
+    k: usize,
+    n: usize,
+}
+
+const fn case(name: &'static str, kind: &'static str, [m, k, n]: [usize; 3]) -> Case {
+    Case { name, kind, m, k, n }
+}
+
+/// Shapes of Qwen3-VL-2B (text 2048 x 6144, vision 1152 x 4304) and of the miniature that is trained (192 x 512).
+const CASES: [Case; 13] = [
+    case("prefill, attention output", "bf16", [640, 2048, 2048]),
+    case("prefill, MLP up", "bf16", [640, 2048, 6144]),
+    case("prefill, MLP down", "bf16", [640, 6144, 2048]),
+    case("prefill of 40 rows, MLP up", "bf16", [40, 2048, 6144]),
+    case("vision, MLP", "bf16", [1024, 1152, 4304]),
+    case("prefill, MLP up", "f32", [640, 2048, 6144]),
+    case("decode of 1, MLP up", "bf16", [1, 2048, 6144]),
+    case("decode of 8, MLP up", "bf16", [8, 2048, 6144]),
+    case("decode of 1, MLP up", "f32", [1, 2048, 6144]),
+    case("training, forward", "f32", [2048, 192, 512]),
+    case("training, gradients", "grad", [2048, 192, 512]),
+    case("vision attention", "attention", [256, 72, 16]),
+    case("causal attention", "attention", [2048, 128, 4]),
+];
+
+/// Nanoseconds that the calling thread has run.
+fn cpu_time() -> f64 {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux");
+    text.split_whitespace().next().and_then(|first| first.parse().ok()).expect("a number")
+}
+
+fn seconds(mut run: impl FnMut()) -> f64 {
+    let start = cpu_time();
+    run();
+    (cpu_time() - start) / 1e9
+}
+
+/// torch in a process of its own, one operation at a time.
+struct Torch {
+    child: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+}
+
+impl Torch {
+    fn start() -> Option<Self> {
+        let python = std::env::var_os("PARAVT_PYTHON")?;
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/products.py");
+        let mut command = Command::new(python);
+        let command = command.arg(script).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().expect("PARAVT_PYTHON runs");
+        let input = child.stdin.take().expect("piped");
+        let output = BufReader::new(child.stdout.take().expect("piped"));
+        Some(Self { child, input, output })
+    }
+
+    fn seconds(&mut self, case: Case) -> f64 {
+        let Case { kind, m, k, n, .. } = case;
+        writeln!(self.input, "{kind} {m} {k} {n}").expect("torch reads");
+        let mut line = String::new();
+        self.output.read_line(&mut line).expect("torch answers");
+        line.trim().parse().expect("seconds")
+    }
+}
+
+impl Drop for Torch {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Inputs of one case, as each library takes them.
+struct Inputs {
+    case: Case,
+    x: Vec<f32>,
+    w: Vec<f32>,
+    narrow: Vec<bf16>,
+    grad: Vec<f32>,
+    tensors: [Tensor; 3],
+}
+
+impl Inputs {
+    fn new(case: Case) -> Self {
+        let Case { kind, m, k, n, .. } = case;
+        let mut rng = StdRng::seed_from_u64(1);
+        let mut random = |count| -> Vec<f32> { (0..count).map(|_| rng.random_range(-1.0..1.0)).collect() };
+        let (x, w, grad) = if kind == "attention" {
+            (random(m * k * n), random(m * k * n), random(m * k * n))
+        } else {
+            (random(m * k), random(n * k), random(m * n))
+        };
+        let narrow = w.iter().map(|&value| bf16::from_f32(value)).collect();
+        let tensor = |values: &Vec<f32>, rows: usize| {
+            let shape = (rows, values.len() / rows);
+            Tensor::from_vec(values.clone(), shape, &Device::Cpu).expect("a tensor")
+        };
+        let tensors = if kind == "attention" {
+            [tensor(&x, m), tensor(&w, m), tensor(&grad, m)]
+        } else {
+            [tensor(&x, m), tensor(&w, n), tensor(&grad, m)]
+        };
+        Self { case, x, w, narrow, grad, tensors }
+    }
+
+    /// Our kernels under the instruction set in use.
+    fn ours(&self) {
+        let Case { kind, m, k, n, .. } = self.case;
+        match kind {
+            "bf16" => drop(linear(&self.x, Weight::Bf16(&self.narrow), k, n, GEMV_MAX_M)),
+            "f32" => drop(linear(&self.x, Weight::F32(&self.w), k, n, GEMV_MAX_M)),
+            "grad" => drop(backward::linear(&self.x, &self.w, &self.grad, (n, k), true)),
+            _ => {
+                let rows = |values| Strided { values, row_stride: n * k };
+                let seqs = [SeqLens { queries: m, keys: m }];
+                let heads = Heads { query: n, kv: n, dim: k };
+                drop(attention([rows(&self.x), rows(&self.w), rows(&self.grad)], heads, &seqs, true));
+            }
+        }
+    }
+
+    /// candle's own operations, which are the `gemm` crate over the whole matrix. A bf16 weight is widened first.
+    fn candle(&self) {
+        let ([x, w, grad], Case { kind, m, k, n, .. }) = (&self.tensors, self.case);
+        let run = || match kind {
+            "bf16" => {
+                let wide: Vec<f32> = self.narrow.iter().map(|value| value.to_f32()).collect();
+                x.matmul(&Tensor::from_vec(wide, (n, k), &Device::Cpu)?.t()?)
+            }
+            "f32" => x.matmul(&w.t()?),
+            "grad" => {
+                grad.matmul(w)?;
+                grad.t()?.matmul(x)
+            }
+            _ => {
+                let heads = |x: &Tensor| x.reshape((m, n, k))?.transpose(0, 1)?.contiguous();
+                let scores = (heads(x)?.matmul(&heads(w)?.transpose(1, 2)?)? * (k as f64).powf(-0.5))?;
+                candle_nn::ops::softmax_last_dim(&scores)?.matmul(&heads(grad)?)
+            }
+        };
+        run().expect("candle computes");
+    }
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+fn main() {
+    // The calling thread becomes the only one of a pool.
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(1).use_current_thread().build();
+    let _pool = pool.expect("no other pool yet");
+    let best = Isa::supported().next().unwrap_or(Isa::Baseline);
+    let mut torch = Torch::start();
+    println!("{best}; a library's CPU time over ours, one thread, median of {ROUNDS} rounds\n");
+    println!("{:<28}{:<10}{:>18}{:>10}{:>10}{:>10}{:>10}", "", "weights", "m, k, n", "ms", "gemm", "candle", "torch");
+    for case in CASES {
+        let inputs = Inputs::new(case);
+        let mut times = [const { Vec::new() }; 4];
+        for round in 0..=ROUNDS {
+            set_isa(best).expect("supported");
+            let ours = seconds(|| inputs.ours());
+            // Every set but AVX-512 computes products by the `gemm` crate, which detects AVX-512 itself.
+            set_isa(if best == Isa::Avx512 { Isa::Avx2 } else { best }).expect("supported");
+            let others = [
+                ours,
+                seconds(|| inputs.ours()) / ours,
+                seconds(|| inputs.candle()) / ours,
+                torch.as_mut().map_or(f64::NAN, |torch| torch.seconds(case)) / ours,
+            ];
+            // The first round warms caches and buffers up.
+            if round > 0 {
+                times.iter_mut().zip(others).for_each(|(times, other)| times.push(other));
+            }
+        }
+        let [ours, gemm, candle, torch] = times.map(median);
+        let Case { name, kind, m, k, n } = case;
+        let size = format!("{m}, {k}, {n}");
+        println!("{name:<28}{kind:<10}{size:>18}{:>10.2}{gemm:>10.2}{candle:>10.2}{torch:>10.2}", ours * 1e3);
+    }
+}

@@ -1,0 +1,134 @@
+//! The models' arithmetic with gradients.
+
+use std::sync::Arc;
+
+use candle_core::{DType, Device, Tensor};
+use paravt_backend_candle::tensor::{self, fail};
+use paravt_qwen_vl::Error;
+use paravt_qwen_vl::ops::{Activation, Linear, Ops, Segment};
+use paravt_qwen_vl::weights::View;
+
+use crate::compute::Compute;
+use crate::parameters::Parameters;
+
+type Result<T> = std::result::Result<T, Error>;
+
+/// Differentiable arithmetic; weights become f32 parameters when a model is loaded.
+pub struct GradOps {
+    device: Device,
+    dtype: DType,
+    parameters: Arc<Parameters>,
+}
+
+impl GradOps {
+    /// Arithmetic where a trainer computes.
+    pub fn new(compute: &Compute, parameters: Arc<Parameters>) -> Self {
+        Self { device: compute.device.clone(), dtype: tensor::dtype(compute.precision), parameters }
+    }
+
+    /// A weight in the precision of the activations.
+    fn cast(&self, weight: &Tensor) -> Result<Tensor> {
+        weight.to_dtype(self.dtype).map_err(fail)
+    }
+}
+
+impl Ops for GradOps {
+    type Tensor = Tensor;
+
+    fn weight(&self, view: &View<'_>, shape: &[usize]) -> Result<Tensor> {
+        self.parameters.get_or_read(view, shape, &self.device).map_err(fail)
+    }
+
+    fn upload(&self, values: Vec<f32>, shape: &[usize]) -> Result<Tensor> {
+        self.cast(&self.upload_f32(values, shape)?)
+    }
+
+    fn upload_f32(&self, values: Vec<f32>, shape: &[usize]) -> Result<Tensor> {
+        Tensor::from_vec(values, shape, &self.device).map_err(fail)
+    }
+
+    fn download(&self, x: &Tensor) -> Result<Vec<f32>> {
+        tensor::download(x).map_err(fail)
+    }
+
+    fn shape(&self, x: &Tensor) -> Vec<usize> {
+        x.dims().to_vec()
+    }
+
+    fn rows(&self, table: &Tensor, ids: &[u32]) -> Result<Tensor> {
+        tensor::gather(table, ids, self.dtype).map_err(fail)
+    }
+
+    fn linear(&self, x: &Tensor, linear: &Linear<Tensor>) -> Result<Tensor> {
+        let bias = linear.bias.as_ref().map(|bias| self.cast(bias)).transpose()?;
+        super::linear(x, &self.cast(&linear.weight)?, bias.as_ref()).map_err(fail)
+    }
+
+    fn rms_norm(&self, x: &Tensor, weight: &Tensor, eps: f64) -> Result<Tensor> {
+        super::rms_norm(x, &self.cast(weight)?, eps as f32).map_err(fail)
+    }
+
+    fn layer_norm(&self, x: &Tensor, weight: &Tensor, bias: &Tensor, eps: f64) -> Result<Tensor> {
+        super::layer_norm(x, &self.cast(weight)?, &self.cast(bias)?, eps as f32).map_err(fail)
+    }
+
+    fn activate(&self, x: Tensor, activation: Activation) -> Result<Tensor> {
+        match activation {
+            Activation::Silu => x.silu(),
+            Activation::Gelu => super::gelu(&x),
+            Activation::GeluTanh => super::gelu_tanh(&x),
+        }
+        .map_err(fail)
+    }
+
+    fn gated(&self, gate: Tensor, up: &Tensor) -> Result<Tensor> {
+        super::gated(&gate, up).map_err(fail)
+    }
+
+    fn add(&self, x: Tensor, y: &Tensor) -> Result<Tensor> {
+        x.add(y).map_err(fail)
+    }
+
+    fn add_rows(&self, x: Tensor, places: &[u32], values: &Tensor) -> Result<Tensor> {
+        tensor::add_rows(&x, places, values).map_err(fail)
+    }
+
+    fn weighted_rows(&self, table: &Tensor, ids: &[u32], weights: &[f32], taps: usize) -> Result<Tensor> {
+        tensor::weighted_rows(table, ids, weights, taps, self.dtype).map_err(fail)
+    }
+
+    fn rotate(&self, x: Tensor, cos: &Tensor, sin: &Tensor) -> Result<Tensor> {
+        super::rotate(&x, cos, sin).map_err(fail)
+    }
+
+    fn attention(
+        &self,
+        q: &Tensor,
+        k: &Tensor,
+        v: &Tensor,
+        segments: &[Segment],
+        causal: bool,
+    ) -> Result<Tensor> {
+        super::attention(q, k, v, segments, causal).map_err(fail)
+    }
+
+    fn reshape(&self, x: &Tensor, shape: &[usize]) -> Result<Tensor> {
+        x.reshape(shape).map_err(fail)
+    }
+
+    fn narrow(&self, x: &Tensor, axis: usize, start: usize, length: usize) -> Result<Tensor> {
+        x.narrow(axis, start, length).map_err(fail)
+    }
+
+    fn cat(&self, parts: &[Tensor]) -> Result<Tensor> {
+        tensor::cat(parts).map_err(fail)
+    }
+
+    fn buffer(&self, shape: [usize; 3]) -> Result<Tensor> {
+        Tensor::zeros(&shape, self.dtype, &self.device).map_err(fail)
+    }
+
+    fn write(&self, buffer: &Tensor, at: usize, rows: &Tensor) -> Result<()> {
+        rows.contiguous().and_then(|rows| buffer.slice_set(&rows, 0, at)).map_err(fail)
+    }
+}

@@ -346,12 +346,8 @@ impl Ops for CpuOps {
         let place = buffer.narrow(0, at, rows.dims()[0]).map_err(fail)?;
         alike(&place, rows)?;
         if shares(&place, rows) {
-            return Err(Error::Compute(
-                "rows of a buffer cannot be written into the same buffer".to_owned(),
-            ));
+            return Err(Error::Compute("rows of a buffer cannot be written into the same buffer".to_owned()));
         }
-        with_values(rows, |rows| {
-            self.in_place(&place, |place, _| elementwise::copy(place, rows)).map(drop)
-        })
+        with_values(rows, |rows| self.in_place(&place, |place, _| elementwise::copy(place, rows)).map(drop))
     }
 }

@@ -10,7 +10,9 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use candle_core::{Device, Tensor};
 use half::bf16;
-use paravt_kernels::{GEMV_MAX_M, Heads, Isa, SeqLens, Strided, Weight, attention, backward, linear, set_isa};
+use paravt_kernels::{
+    GEMV_MAX_M, Heads, Isa, SeqLens, Strided, Weight, attention, backward, linear, set_isa,
+};
 use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng as _};
 
@@ -178,7 +180,10 @@ fn main() {
     let best = Isa::supported().next().unwrap_or(Isa::Baseline);
     let mut torch = Torch::start();
     println!("{best}; a library's CPU time over ours, one thread, median of {ROUNDS} rounds\n");
-    println!("{:<28}{:<10}{:>18}{:>10}{:>10}{:>10}{:>10}", "", "weights", "m, k, n", "ms", "gemm", "candle", "torch");
+    println!(
+        "{:<28}{:<10}{:>18}{:>10}{:>10}{:>10}{:>10}",
+        "", "weights", "m, k, n", "ms", "gemm", "candle", "torch"
+    );
     for case in CASES {
         let inputs = Inputs::new(case);
         let mut times = [const { Vec::new() }; 4];

@@ -7,8 +7,8 @@
 use std::path::Path;
 use std::time::Instant;
 
-use paravt_train::Compute;
 use paravt_suite::conversation::parse_conversation;
+use paravt_train::Compute;
 use paravt_train::example::Example;
 use paravt_train::learner::Learner;
 use paravt_train::optimizer::{AdamW, AdamWConfig};

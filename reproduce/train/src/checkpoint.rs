@@ -14,8 +14,8 @@ use std::path::{Path, PathBuf};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::durable::{self, Listing};
 use crate::compute::Compute;
+use crate::durable::{self, Listing};
 use crate::error::{Error, Result};
 use crate::learner::Learner;
 use crate::log::{self, Log};

@@ -13,8 +13,8 @@ use rand::seq::SliceRandom as _;
 use serde::{Deserialize, Serialize};
 
 use crate::checkpoint::{Checkpoints, FINAL, Start};
-use crate::data::Conversations;
 use crate::compute::Compute;
+use crate::data::Conversations;
 use crate::error::{Error, Result};
 use crate::example::Example;
 use crate::learner::Learner;

@@ -8,8 +8,8 @@ use std::io::Write as _;
 use std::process::{Command, Stdio};
 
 use candle_core::{Device, Tensor, Var};
-use paravt_train::Parameter;
 use paravt_suite::seed::Seed;
+use paravt_train::Parameter;
 use paravt_train::optimizer::{AdamW, AdamWConfig, Gradients};
 use rand::Rng as _;
 

@@ -8,7 +8,6 @@ mod runs;
 use std::path::Path;
 use std::sync::Arc;
 
-use paravt_train::{Compute, start_rollouts};
 use paravt_nano::{RL_FILE, TrainingSizes, make_training, protocol, read_prompts};
 use paravt_qwen_vl::engine::Options;
 use paravt_qwen_vl::ops::Precision;
@@ -21,6 +20,7 @@ use paravt_train::optimizer::AdamWConfig;
 use paravt_train::reward::{QuestionType, RewardConfig};
 use paravt_train::rl::{self, RlConfig, RlTask};
 use paravt_train::rollout::{RlPrompt, Roller, RolloutConfig, Semantics};
+use paravt_train::{Compute, start_rollouts};
 use runs::{files, fresh, log};
 
 fn task(folder: &Path) -> RlTask {

@@ -6,12 +6,12 @@ use std::path::Path;
 use std::process::Command;
 
 use candle_core::{DType, Device, Tensor};
-use paravt_train::Compute;
 use paravt_qwen_vl::config::Config;
 use paravt_qwen_vl::ops::{self, Precision};
 use paravt_qwen_vl::positions::PositionRule;
 use paravt_qwen_vl::prompt::Prompter;
 use paravt_suite::conversation::parse_conversation;
+use paravt_train::Compute;
 use paravt_train::example::Example;
 use paravt_train::learner::Learner;
 use paravt_train::objective::{Knobs, Tokens, policy_loss, token_logprobs};

@@ -9,7 +9,6 @@ use paravt_qwen_vl::ops::Segment;
 use super::{back, fits, made, values, with_values};
 use paravt_kernels::{self as kernels, Heads, Strided, backward};
 
-
 /// Attention of q (n, heads, dim) to k and v (m, key heads, dim), each segment to its own keys:
 /// (n, heads, dim). With a causal mask the last query of a segment sees all its keys.
 ///

@@ -74,7 +74,7 @@ impl Cache {
             return Ok(());
         }
         let relative = names::relative(revision.as_bytes(), false)
-            .map_err(|reason| FetchError::protocol("revision", format!("`{revision}`: {reason}")))?;
+            .map_err(|reason| FetchError::invalid("revision", format!("`{revision}`: {reason}")))?;
         let path = self.folder.join("refs").join(relative);
         let parent = path.parent().expect("a reference lies in `refs`");
         fs::create_dir_all(parent).map_err(FetchError::io(parent))?;

@@ -39,6 +39,14 @@ pub enum FetchError {
         /// Tries made without progress.
         tries: u32,
     },
+    /// A name, pattern or setting that nothing could be done with.
+    #[error("{what}: {message}")]
+    Invalid {
+        /// Name of the setting, or the value.
+        what: String,
+        /// What is expected.
+        message: String,
+    },
     /// A reply that is not what the hub's interface promises.
     #[error("{what}: {message}")]
     Protocol {
@@ -107,6 +115,10 @@ impl FetchError {
     /// Wraps an error of the file system with its path.
     pub fn io(path: &Path) -> impl FnOnce(std::io::Error) -> FetchError + '_ {
         move |source| FetchError::Io { path: path.to_owned(), source }
+    }
+
+    pub(crate) fn invalid(what: impl Into<String>, message: impl Into<String>) -> FetchError {
+        FetchError::Invalid { what: what.into(), message: message.into() }
     }
 
     pub(crate) fn protocol(what: impl Into<String>, message: impl Into<String>) -> FetchError {

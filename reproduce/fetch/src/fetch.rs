@@ -164,7 +164,7 @@ async fn resolve(
             Err(error) => return Err(error),
         }
     }
-    Err(first.unwrap_or_else(|| FetchError::protocol(&source.name, "no repository is named")))
+    Err(first.unwrap_or_else(|| FetchError::invalid(&source.name, "no repository is named")))
 }
 
 fn described<'a>(archive: &'a PlannedArchive, id: &'a str, into: &'a Path) -> Archive<'a> {

@@ -201,7 +201,7 @@ impl Hub {
     pub fn new(endpoint: &str, token: Option<Token>, retries: Retries) -> Result<Self, FetchError> {
         // Only one provider is compiled in; a second call finds it installed.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let wrong = || FetchError::protocol("HF_ENDPOINT", "expected an http or https address without query");
+        let wrong = || FetchError::invalid("HF_ENDPOINT", "expected an http or https address without query");
         let mut url = Url::parse(endpoint.trim_end_matches('/')).map_err(|_| wrong())?;
         if !matches!(url.scheme(), "http" | "https") || url.query().is_some() || url.host().is_none() {
             return Err(wrong());
@@ -216,7 +216,7 @@ impl Hub {
             // Followed by hand: the token must not travel to another host.
             .redirect(reqwest::redirect::Policy::none())
             .build()
-            .map_err(|error| FetchError::protocol("HTTP client", error.without_url().to_string()))?;
+            .map_err(|error| FetchError::invalid("HTTP client", error.without_url().to_string()))?;
         Ok(Self { client, endpoint: url, token, retries })
     }
 

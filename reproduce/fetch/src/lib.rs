@@ -20,6 +20,7 @@ mod source;
 
 pub use archive::{Archive, Refused, Unpacked, unpack};
 pub use cache::Cache;
+pub use disk::available;
 pub use error::FetchError;
 pub use fetch::{FetchOptions, Fetched, Plan, fetch, plan};
 pub use hub::{Hub, HubFile, Oid, Token};

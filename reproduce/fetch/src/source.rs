@@ -110,7 +110,7 @@ impl Source {
     /// The id is not `owner/name`.
     pub fn model(id: &str, revision: &str) -> Result<Self, FetchError> {
         if !names::is_repo(id) {
-            return Err(FetchError::protocol(format!("model:{id}"), "expected model:OWNER/NAME"));
+            return Err(FetchError::invalid(format!("model:{id}"), "expected model:OWNER/NAME"));
         }
         Ok(Self {
             name: format!("model:{id}"),
@@ -187,7 +187,7 @@ impl Selection {
 }
 
 fn compiled(pattern: &str) -> Result<Pattern, FetchError> {
-    Pattern::new(pattern).map_err(|error| FetchError::protocol(pattern, format!("not a pattern: {error}")))
+    Pattern::new(pattern).map_err(|error| FetchError::invalid(pattern, format!("not a pattern: {error}")))
 }
 
 fn without_other_weights(files: &mut Vec<HubFile>) -> Result<(), FetchError> {

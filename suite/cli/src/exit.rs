@@ -3,6 +3,7 @@
 use std::io::ErrorKind;
 use std::process::ExitCode;
 
+use paravt_fetch::FetchError;
 use paravt_reports::ReportError;
 use paravt_suite::backend::{BackendError, ErrorClass};
 use paravt_suite::data::DataError;
@@ -95,6 +96,7 @@ fn typed(error: &anyhow::Error) -> Option<Exit> {
             .or_else(|| cause.downcast_ref().map(of_data))
             .or_else(|| cause.downcast_ref().map(of_journal))
             .or_else(|| cause.downcast_ref().map(of_backend))
+            .or_else(|| cause.downcast_ref().map(of_fetch))
             .or_else(|| cause.downcast_ref().and_then(of_report))
     })
 }
@@ -178,6 +180,23 @@ fn of_backend(error: &BackendError) -> Exit {
         ErrorClass::TooLarge => Exit::Preflight,
         class if class.concerns_every_call() => Exit::Preflight,
         _ => Exit::Usage,
+    }
+}
+
+fn of_fetch(error: &FetchError) -> Exit {
+    match error {
+        FetchError::Access { .. }
+        | FetchError::Network { .. }
+        | FetchError::Protocol { .. }
+        | FetchError::Hash { .. }
+        | FetchError::Space { .. }
+        | FetchError::Locked { .. } => Exit::Preflight,
+        FetchError::NotFound { .. }
+        | FetchError::NoRevision { .. }
+        | FetchError::NoMatch { .. }
+        | FetchError::Invalid { .. } => Exit::Usage,
+        FetchError::Archive { .. } => Exit::Finding,
+        FetchError::Io { source, .. } => of_io(source),
     }
 }
 
@@ -353,6 +372,33 @@ mod tests {
         for class in [ErrorClass::BadRequest, ErrorClass::ContextLength, ErrorClass::NotRecorded] {
             assert_eq!(of(backend(class)), Exit::Usage, "{class:?}");
         }
+    }
+
+    #[test]
+    fn fetching() {
+        let text = || "x".to_owned();
+        let io = |kind: ErrorKind| FetchError::Io { path: "p".into(), source: kind.into() };
+        for error in [
+            FetchError::Access { repo: text(), message: text() },
+            FetchError::Network { what: text(), message: text(), tries: 8 },
+            FetchError::Protocol { what: text(), message: text() },
+            FetchError::Hash { file: text(), algorithm: "SHA-256", found: text(), expected: text() },
+            FetchError::Space { path: "p".into(), needed: 2, available: 1 },
+            FetchError::Locked { path: "p".into() },
+            io(ErrorKind::StorageFull),
+            io(ErrorKind::PermissionDenied),
+        ] {
+            assert_eq!(of(error), Exit::Preflight);
+        }
+        for error in [
+            FetchError::NotFound { repo: text(), message: text() },
+            FetchError::NoRevision { revision: text(), page: text() },
+            FetchError::NoMatch { repo: text(), pattern: text(), revision: text() },
+            FetchError::Invalid { what: text(), message: text() },
+        ] {
+            assert_eq!(of(error), Exit::Usage);
+        }
+        assert_eq!(of(FetchError::Archive { archive: text(), message: text() }), Exit::Finding);
     }
 
     #[test]

@@ -89,7 +89,8 @@ impl Layout {
             what: format!("annotation file {}", self.annotations.join(" or ")),
             looked,
             remedy: format!(
-                "download {} of {} from the Hugging Face hub, or name its folder with --data",
+                "`paravt-bench data fetch {} --only annotations` downloads {} of {}, or name its folder with --data",
+                spec.name,
                 spec.hub.annotations,
                 spec.hub.repos.first().map_or("", String::as_str)
             ),

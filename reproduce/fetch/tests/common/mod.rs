@@ -45,6 +45,8 @@ pub struct Faults {
 }
 
 pub struct Served {
+    /// `OWNER/NAME` of the one repository.
+    pub repo: String,
     pub files: BTreeMap<String, Vec<u8>>,
     pub faults: Mutex<Faults>,
     /// Port, once known.
@@ -89,12 +91,12 @@ async fn revision(
     let missing = |code: &str| {
         (StatusCode::NOT_FOUND, [("x-error-code", code.to_owned())], "not found").into_response()
     };
-    match (owner.as_str(), name.as_str(), revision.as_str()) {
-        ("tiny", "private", _) => {
+    match (format!("{owner}/{name}"), revision.as_str()) {
+        (repo, "main" | "v1" | COMMIT) if repo == hub.repo => axum::Json(json!({"sha": COMMIT})).into_response(),
+        (repo, _) if repo == hub.repo => missing("RevisionNotFound"),
+        (repo, _) if repo == "tiny/private" => {
             (StatusCode::UNAUTHORIZED, [("x-error-code", "RepoNotFound")], "no").into_response()
         }
-        ("tiny", "bench", "main" | "v1" | COMMIT) => axum::Json(json!({"sha": COMMIT})).into_response(),
-        ("tiny", "bench", _) => missing("RevisionNotFound"),
         _ => missing("RepoNotFound"),
     }
 }
@@ -256,8 +258,13 @@ fn stream(body: Vec<u8>, cut: Option<usize>, slow: Option<Duration>) -> Body {
 
 impl TestHub {
     pub fn start(files: &[(&str, Vec<u8>)], faults: Faults) -> Self {
+        Self::start_as("tiny/bench", files, faults)
+    }
+
+    pub fn start_as(repo: &str, files: &[(&str, Vec<u8>)], faults: Faults) -> Self {
         let files = files.iter().map(|(name, bytes)| ((*name).to_owned(), bytes.clone())).collect();
         let served = Arc::new(Served {
+            repo: repo.to_owned(),
             files,
             faults: Mutex::new(faults),
             port: Mutex::new(0),

@@ -1,5 +1,7 @@
 //! `paravt-bench tasks` and `paravt-bench data`.
 
+mod fetch;
+mod progress;
 mod report;
 
 use std::path::PathBuf;
@@ -24,6 +26,8 @@ pub struct Args {
 enum Action {
     /// Show what is there, what is missing or damaged, and what would provide it.
     Check(Check),
+    /// Download rows, videos, training data and models; unpack and verify them.
+    Fetch(fetch::Args),
     /// Generate a small data root with all seven splits.
     Make(Make),
 }
@@ -69,6 +73,7 @@ pub struct TasksArgs {}
 pub fn run(args: &Args) -> anyhow::Result<Exit> {
     match &args.action {
         Action::Check(args) => check(args),
+        Action::Fetch(args) => fetch::run(args),
         Action::Make(args) => {
             let started = Instant::now();
             let options = WorldOptions { videos: args.videos, questions: args.questions, seed: args.seed };
@@ -93,6 +98,10 @@ fn check(args: &Check) -> anyhow::Result<Exit> {
         println!("{}", serde_json::to_string_pretty(&checks)?);
     } else {
         report::lines(&checks, &root, args.verbose).iter().for_each(|line| println!("{line}"));
+        // On standard error: advice, no part of the report.
+        if let Some(command) = report::fetch_command(&checks, &root) {
+            eprintln!("`{command}` fetches what is missing");
+        }
     }
     Ok(if checks.iter().all(DataCheck::is_complete) { Exit::Ok } else { Exit::Finding })
 }

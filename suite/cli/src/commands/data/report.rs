@@ -31,6 +31,26 @@ pub fn lines(checks: &[DataCheck], root: &DataRoot, verbose: bool) -> Vec<String
     lines
 }
 
+/// The command that fetches what is missing, into the folder that is looked into first.
+pub fn fetch_command(checks: &[DataCheck], root: &DataRoot) -> Option<String> {
+    let missing = |finding: &Finding| {
+        matches!(
+            finding,
+            Finding::AnnotationsMissing { .. }
+                | Finding::VideosMissing { .. }
+                | Finding::ArchivesPacked { .. }
+                | Finding::Subtitles { .. }
+        )
+    };
+    let names: Vec<&str> = checks
+        .iter()
+        .filter(|check| check.findings.iter().any(missing))
+        .map(|check| check.task.as_str())
+        .collect();
+    let dir = root.data.as_ref().unwrap_or(&root.hf_home).display();
+    (!names.is_empty()).then(|| format!("paravt-bench data fetch {} --dir {dir}", names.join(" ")))
+}
+
 fn split_line(check: &DataCheck) -> String {
     let videos = format!("{}/{}", check.usable_videos(), check.expected_videos);
     let subtitles =

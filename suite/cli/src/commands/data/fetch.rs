@@ -1,0 +1,260 @@
+//! `paravt-bench data fetch`.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context as _, anyhow, ensure};
+use paravt_fetch::{
+    FetchOptions, Fetched, Hub, Kind, Observer, Only, Plan, Retries, Source, Token, Unpack, available, training,
+};
+use paravt_media::Depth;
+use paravt_suite::task::{Benchmark, DataCheck, DataRoot, Task as _};
+
+use super::progress::{Progress, size};
+use super::report;
+use crate::exit::{Exit, OrPreflight as _};
+use crate::registry;
+
+const DEFAULT_ENDPOINT: &str = "https://huggingface.co";
+const MAX_JOBS: usize = 64;
+
+/// Flags of `data fetch`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Splits (`tasks` lists them; `all`), `training`, `model:OWNER/NAME`.
+    #[arg(required = true, value_name = "TASK|training|model:ID")]
+    what: Vec<String>,
+    /// Branch, tag or commit of the one thing that is fetched [default: the pinned one, else main].
+    #[arg(long, value_name = "REVISION")]
+    revision: Option<String>,
+    /// Data root: downloads go to its `hub` folder, videos beside it where `run` finds them
+    /// [default: $HF_HOME, else ~/.cache/huggingface].
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// Fetch only the rows, or only the media [default: both].
+    #[arg(long, value_enum)]
+    only: Option<OnlyName>,
+    /// Delete each archive once all its members are unpacked and verified.
+    #[arg(long)]
+    delete_archives: bool,
+    /// Say what would be fetched, where to, and the space it needs; download nothing.
+    #[arg(long)]
+    dry_run: bool,
+    /// Connections at a time.
+    #[arg(long, value_name = "N", default_value_t = FetchOptions::default().jobs)]
+    jobs: usize,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum OnlyName {
+    /// The rows.
+    Annotations,
+    /// Videos and subtitles.
+    Videos,
+}
+
+/// Something to fetch, and the split that is checked after it.
+struct Item {
+    source: Source,
+    task: Option<&'static Benchmark>,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> anyhow::Result<Exit> {
+    ensure!((1..=MAX_JOBS).contains(&args.jobs), "--jobs: {} is not between 1 and {MAX_JOBS}", args.jobs);
+    let items = items(args)?;
+    let root = root(args.dir.as_deref())?;
+    if environment("HF_HUB_OFFLINE").is_some_and(|value| value == "1") {
+        return Err(anyhow!("HF_HUB_OFFLINE is 1: nothing is asked of the hub; unset it to fetch")).or_preflight();
+    }
+    let endpoint = environment("HF_ENDPOINT").unwrap_or_else(|| DEFAULT_ENDPOINT.to_owned());
+    let hub = Hub::new(&endpoint, token(&root), Retries::default())?;
+    let options = FetchOptions {
+        only: match args.only {
+            None => Only::Everything,
+            Some(OnlyName::Annotations) => Only::Annotations,
+            Some(OnlyName::Videos) => Only::Videos,
+        },
+        delete_archives: args.delete_archives,
+        jobs: args.jobs,
+        ..FetchOptions::default()
+    };
+    let runtime = tokio::runtime::Runtime::new().context("cannot start the asynchronous runtime")?;
+    let work = async {
+        let mut worst = Exit::Ok;
+        for item in &items {
+            worst = worst.worse(one(&hub, item, &root, &options, args.dry_run).await?);
+        }
+        Ok(worst)
+    };
+    let exit = runtime.block_on(async {
+        tokio::select! {
+            ended = work => ended,
+            _ = tokio::signal::ctrl_c() => {
+                eprintln!("\nstopped; the same command goes on where it stopped");
+                Ok(Exit::Interrupted)
+            }
+        }
+    });
+    // An archive that is being unpacked is left where it is.
+    runtime.shutdown_background();
+    exit
+}
+
+async fn one(hub: &Hub, item: &Item, root: &Path, options: &FetchOptions, dry: bool) -> anyhow::Result<Exit> {
+    let name = &item.source.name;
+    let progress = Arc::new(Progress::start(name));
+    let observer: Arc<dyn Observer> = progress.clone();
+    let plan = paravt_fetch::plan(hub, &item.source, root, options, &*observer).await;
+    let plan = plan.with_context(|| format!("cannot list {name}"))?;
+    if dry {
+        print_plan(&item.source, &plan, root)?;
+        return Ok(Exit::Ok);
+    }
+    let fetched = paravt_fetch::fetch(hub, &item.source, &plan, root, options, &observer).await;
+    progress.finish();
+    let fetched = fetched.with_context(|| format!("cannot fetch {name}"))?;
+    print_fetched(name, &plan, &fetched);
+    let refused = if fetched.refused.is_empty() { Exit::Ok } else { Exit::Finding };
+    let Some(task) = item.task.filter(|_| options.only == Only::Everything) else { return Ok(refused) };
+    let root = DataRoot { hf_home: root.to_owned(), data: None, videos: std::collections::BTreeMap::new() };
+    let check: DataCheck = tokio::task::block_in_place(|| task.check(&root, Depth::Header));
+    report::lines(std::slice::from_ref(&check), &root, false).iter().skip(1).for_each(|line| println!("{line}"));
+    Ok(refused.worse(if check.is_complete() { Exit::Ok } else { Exit::Finding }))
+}
+
+fn items(args: &Args) -> anyhow::Result<Vec<Item>> {
+    let mut items = Vec::new();
+    for what in &args.what {
+        if what == "training" {
+            items.extend(training().into_iter().map(|source| Item { source, task: None }));
+        } else if let Some(id) = what.strip_prefix("model:") {
+            items.push(Item { source: Source::model(id, "main")?, task: None });
+        } else {
+            let tasks = registry::select_tasks(std::slice::from_ref(what))?;
+            items.extend(tasks.into_iter().map(|task| Item { source: of_task(task), task: Some(task) }));
+        }
+    }
+    if let Some(revision) = &args.revision {
+        let repos: std::collections::BTreeSet<&String> = items.iter().map(|item| &item.source.repos[0]).collect();
+        ensure!(
+            repos.len() == 1,
+            "--revision: a revision is of one repository; fetch {} one at a time",
+            args.what.join(", ")
+        );
+        items.iter_mut().for_each(|item| item.source.revision.clone_from(revision));
+    }
+    Ok(items)
+}
+
+/// What a split needs, from its description: archives go where its layout looks first.
+fn of_task(task: &Benchmark) -> Source {
+    let (spec, layout) = (task.spec(), task.layout());
+    let mut source = Source {
+        name: spec.name.clone(),
+        kind: Kind::Dataset,
+        repos: spec.hub.repos.clone(),
+        revision: spec.hub.revision.clone().unwrap_or_else(|| "main".to_owned()),
+        annotations: vec![spec.hub.annotations.clone()],
+        loose: Vec::new(),
+        archives: Vec::new(),
+    };
+    for media in &spec.hub.media {
+        let folders = if media.contains("subtitle") { &layout.subtitles } else { &layout.videos };
+        match folders.first().filter(|_| is_archive(media)) {
+            Some(into) => source.archives.push(Unpack { files: media.clone(), into: into.into(), flatten: true }),
+            None => source.loose.push(placeholders_as_pattern(media)),
+        }
+    }
+    source
+}
+
+fn is_archive(name: &str) -> bool {
+    name.ends_with(".zip") || name.ends_with(".tar") || name.contains(".tar.")
+}
+
+/// `videos/<Subject>/<n>.mp4` as `videos/*/*.mp4`.
+fn placeholders_as_pattern(name: &str) -> String {
+    let mut pattern = String::new();
+    let mut rest = name;
+    while let Some((before, after)) = rest.split_once('<') {
+        let Some((_, after)) = after.split_once('>') else { break };
+        pattern.push_str(before);
+        pattern.push('*');
+        rest = after;
+    }
+    pattern + rest
+}
+
+fn environment(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+fn root(dir: Option<&Path>) -> anyhow::Result<PathBuf> {
+    let home = || environment("HOME").map(|home| Path::new(&home).join(".cache/huggingface"));
+    let root = dir.map(Path::to_owned).or_else(|| environment("HF_HOME").map(PathBuf::from)).or_else(home);
+    root.context("neither --dir nor $HF_HOME nor $HOME is set")
+}
+
+/// The token of the environment, else the one that `hf auth login` left.
+fn token(root: &Path) -> Option<Token> {
+    let home = environment("HOME").map(|home| Path::new(&home).join(".cache/huggingface/token"));
+    let files = [environment("HF_TOKEN_PATH").map(PathBuf::from), Some(root.join("token")), home];
+    let file = || {
+        let read = |path: PathBuf| paravt_suite::files::read_limited(&path, 4096).ok();
+        files.into_iter().flatten().filter_map(read).find_map(|bytes| Token::new(&String::from_utf8(bytes).ok()?))
+    };
+    environment("HF_TOKEN").and_then(|token| Token::new(&token)).or_else(file)
+}
+
+fn print_plan(source: &Source, plan: &Plan, root: &Path) -> anyhow::Result<()> {
+    println!("{}: {}@{}", source.name, plan.repo, plan.commit);
+    if !plan.files.is_empty() {
+        let bytes = plan.files.iter().map(|file| file.size).sum();
+        println!("  {} files, {}", plan.files.len(), size(bytes));
+    }
+    for archive in &plan.archives {
+        let parts = if archive.parts.len() > 1 { format!(" in {} parts", archive.parts.len()) } else { String::new() };
+        let state = if archive.done.is_some() { "unpacked" } else { "to unpack" };
+        let into = archive.unpack.into.display();
+        println!("  {}{parts}, {}, {state} into {into}", archive.name, size(archive.bytes()));
+    }
+    println!(
+        "  {} of {} to download; {} of disk needed, {} available in {}",
+        size(plan.missing),
+        size(plan.total),
+        size(plan.needed),
+        size(available(root)?),
+        root.display()
+    );
+    Ok(())
+}
+
+fn print_fetched(name: &str, plan: &Plan, fetched: &Fetched) {
+    let files = plan.files.len();
+    println!("{name}: {}@{}, {files} files, {} members unpacked", fetched.repo, fetched.commit, fetched.members);
+    println!("  {}", fetched.snapshot.display());
+    for (archive, refused) in &fetched.refused {
+        println!("  refused: {} in {archive}: {}", refused.member, refused.reason);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_description_of_a_split_says_what_to_fetch_and_where_it_goes() {
+        let source = |name: &str| of_task(paravt_tasks::named(name).unwrap());
+        let first = |name: &str| source(name).archives.first().map(|unpack| unpack.into.display().to_string());
+        assert_eq!(first("videomme").as_deref(), Some("videomme/data"));
+        assert_eq!(first("longvideobench").as_deref(), Some("datasets/longvideobench/videos"));
+        assert_eq!(first("lvbench").as_deref(), Some("lvbench"));
+        assert_eq!(first("mlvu").as_deref(), Some("MLVU/video"));
+        assert_eq!(first("charades").as_deref(), Some("charades_sta/Charades_v1_480"));
+        assert_eq!((first("mmvu"), source("mmvu").loose), (None, vec!["videos/*/*.mp4".to_owned()]));
+        let subtitles = source("videomme_wsub").archives.pop().unwrap();
+        assert_eq!((subtitles.files.as_str(), subtitles.into), ("subtitle.zip", "videomme/subtitle".into()));
+        assert_eq!(source("longvideobench").archives.len(), 32);
+    }
+}

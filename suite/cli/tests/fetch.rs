@@ -16,13 +16,16 @@ const ROWS: &str = "data/train-00000-of-00001.parquet";
 
 /// The generated LVBench as it is published: rows, and archives of which all but two are empty.
 fn lvbench(extra: &[ZipMember<'_>]) -> Vec<(&'static str, Vec<u8>)> {
-    let read = |path: PathBuf| std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let read =
+        |path: PathBuf| std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let rows = [world().join("lvbench").join(ROWS), world().join("lvbench/train-00000-of-00001.parquet")];
     let rows = rows.into_iter().find(|path| path.is_file()).unwrap_or_else(|| world().join(ROWS));
-    let videos: Vec<Vec<u8>> = (0..3).map(|at| read(world().join(format!("lvbench/nanoLV_{at}.mp4")))).collect();
+    let videos: Vec<Vec<u8>> =
+        (0..3).map(|at| read(world().join(format!("lvbench/nanoLV_{at}.mp4")))).collect();
     let mut files = vec![(ROWS, read(rows))];
     for part in 1..=14 {
-        let name: &'static str = Box::leak(format!("video_chunks/videos_chunk_{part:03}.zip").into_boxed_str());
+        let name: &'static str =
+            Box::leak(format!("video_chunks/videos_chunk_{part:03}.zip").into_boxed_str());
         let members = match part {
             1 => vec![ZipMember::new("all_videos/nanoLV_0.mp4", &videos[0])],
             9 => vec![ZipMember::new("nanoLV_1.mp4", &videos[1]), ZipMember::new("nanoLV_2.mp4", &videos[2])],
@@ -70,7 +73,9 @@ fn a_split_is_fetched_where_the_other_commands_find_it() {
     assert_eq!(check["revision"], COMMIT);
     for at in 0..3 {
         let name = format!("lvbench/nanoLV_{at}.mp4");
-        assert!(std::fs::read(dir.path().join(&name)).unwrap() == std::fs::read(world().join(&name)).unwrap());
+        assert!(
+            std::fs::read(dir.path().join(&name)).unwrap() == std::fs::read(world().join(&name)).unwrap()
+        );
     }
     let reads = hub.served.reads.load(Ordering::SeqCst);
     assert_eq!(fetch(&hub, dir.path(), &["lvbench"]).status.code(), Some(1));
@@ -85,7 +90,11 @@ fn refused_members_are_named_and_the_exit_code_says_so() {
     let root = dir.path().join("a/b");
     let output = fetch(&hub, &root, &["lvbench", "--only", "videos"]);
     assert_eq!(output.status.code(), Some(1), "{}", text(&output));
-    assert!(text(&output).contains("refused: ../../escaped.mp4 in video_chunks/videos_chunk_014.zip"), "{}", text(&output));
+    assert!(
+        text(&output).contains("refused: ../../escaped.mp4 in video_chunks/videos_chunk_014.zip"),
+        "{}",
+        text(&output)
+    );
     assert!(root.join("lvbench/fine.mp4").is_file() && root.join("lvbench/nanoLV_2.mp4").is_file());
     let outside: Vec<_> = [dir.path().to_owned(), dir.path().join("a")]
         .iter()
@@ -97,7 +106,8 @@ fn refused_members_are_named_and_the_exit_code_says_so() {
 
 #[test]
 fn exit_codes_and_messages_say_what_to_do() {
-    let hub = TestHub::start_as("lmms-eval/LVBench", &lvbench(&[]), Faults { gated: true, ..Faults::default() });
+    let hub =
+        TestHub::start_as("lmms-eval/LVBench", &lvbench(&[]), Faults { gated: true, ..Faults::default() });
     let dir = tempfile::tempdir().unwrap();
     let code = |arguments: &[&str], code: i32, words: &[&str]| {
         let output = fetch(&hub, dir.path(), arguments);
@@ -136,7 +146,8 @@ fn a_model_is_fetched_with_the_token_of_the_environment() {
 #[test]
 fn check_names_the_command_that_fetches_what_is_missing() {
     let dir = tempfile::tempdir().unwrap();
-    let output = bench().args(["data", "check", "mlvu", "lvbench", "--data"]).arg(dir.path()).output().unwrap();
+    let output =
+        bench().args(["data", "check", "mlvu", "lvbench", "--data"]).arg(dir.path()).output().unwrap();
     let command = format!("paravt-bench data fetch mlvu lvbench --dir {}", dir.path().display());
     assert!(String::from_utf8_lossy(&output.stderr).contains(&command), "{}", text(&output));
 }

@@ -92,7 +92,9 @@ async fn revision(
         (StatusCode::NOT_FOUND, [("x-error-code", code.to_owned())], "not found").into_response()
     };
     match (format!("{owner}/{name}"), revision.as_str()) {
-        (repo, "main" | "v1" | COMMIT) if repo == hub.repo => axum::Json(json!({"sha": COMMIT})).into_response(),
+        (repo, "main" | "v1" | COMMIT) if repo == hub.repo => {
+            axum::Json(json!({"sha": COMMIT})).into_response()
+        }
         (repo, _) if repo == hub.repo => missing("RevisionNotFound"),
         (repo, _) if repo == "tiny/private" => {
             (StatusCode::UNAUTHORIZED, [("x-error-code", "RepoNotFound")], "no").into_response()

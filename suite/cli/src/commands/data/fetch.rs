@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, anyhow, ensure};
 use paravt_fetch::{
-    FetchOptions, Fetched, Hub, Kind, Observer, Only, Plan, Retries, Source, Token, Unpack, available, training,
+    FetchOptions, Fetched, Hub, Kind, Observer, Only, Plan, Retries, Source, Token, Unpack, available,
+    training,
 };
 use paravt_media::Depth;
 use paravt_suite::task::{Benchmark, DataCheck, DataRoot, Task as _};
@@ -65,7 +66,8 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
     let items = items(args)?;
     let root = root(args.dir.as_deref())?;
     if environment("HF_HUB_OFFLINE").is_some_and(|value| value == "1") {
-        return Err(anyhow!("HF_HUB_OFFLINE is 1: nothing is asked of the hub; unset it to fetch")).or_preflight();
+        return Err(anyhow!("HF_HUB_OFFLINE is 1: nothing is asked of the hub; unset it to fetch"))
+            .or_preflight();
     }
     let endpoint = environment("HF_ENDPOINT").unwrap_or_else(|| DEFAULT_ENDPOINT.to_owned());
     let hub = Hub::new(&endpoint, token(&root), Retries::default())?;
@@ -119,7 +121,10 @@ async fn one(hub: &Hub, item: &Item, root: &Path, options: &FetchOptions, dry: b
     let Some(task) = item.task.filter(|_| options.only == Only::Everything) else { return Ok(refused) };
     let root = DataRoot { hf_home: root.to_owned(), data: None, videos: std::collections::BTreeMap::new() };
     let check: DataCheck = tokio::task::block_in_place(|| task.check(&root, Depth::Header));
-    report::lines(std::slice::from_ref(&check), &root, false).iter().skip(1).for_each(|line| println!("{line}"));
+    report::lines(std::slice::from_ref(&check), &root, false)
+        .iter()
+        .skip(1)
+        .for_each(|line| println!("{line}"));
     Ok(refused.worse(if check.is_complete() { Exit::Ok } else { Exit::Finding }))
 }
 
@@ -136,7 +141,8 @@ fn items(args: &Args) -> anyhow::Result<Vec<Item>> {
         }
     }
     if let Some(revision) = &args.revision {
-        let repos: std::collections::BTreeSet<&String> = items.iter().map(|item| &item.source.repos[0]).collect();
+        let repos: std::collections::BTreeSet<&String> =
+            items.iter().map(|item| &item.source.repos[0]).collect();
         ensure!(
             repos.len() == 1,
             "--revision: a revision is of one repository; fetch {} one at a time",
@@ -162,7 +168,9 @@ fn of_task(task: &Benchmark) -> Source {
     for media in &spec.hub.media {
         let folders = if media.contains("subtitle") { &layout.subtitles } else { &layout.videos };
         match folders.first().filter(|_| is_archive(media)) {
-            Some(into) => source.archives.push(Unpack { files: media.clone(), into: into.into(), flatten: true }),
+            Some(into) => {
+                source.archives.push(Unpack { files: media.clone(), into: into.into(), flatten: true })
+            }
             None => source.loose.push(placeholders_as_pattern(media)),
         }
     }
@@ -202,7 +210,11 @@ fn token(root: &Path) -> Option<Token> {
     let files = [environment("HF_TOKEN_PATH").map(PathBuf::from), Some(root.join("token")), home];
     let file = || {
         let read = |path: PathBuf| paravt_suite::files::read_limited(&path, 4096).ok();
-        files.into_iter().flatten().filter_map(read).find_map(|bytes| Token::new(&String::from_utf8(bytes).ok()?))
+        files
+            .into_iter()
+            .flatten()
+            .filter_map(read)
+            .find_map(|bytes| Token::new(&String::from_utf8(bytes).ok()?))
     };
     environment("HF_TOKEN").and_then(|token| Token::new(&token)).or_else(file)
 }
@@ -214,7 +226,11 @@ fn print_plan(source: &Source, plan: &Plan, root: &Path) -> anyhow::Result<()> {
         println!("  {} files, {}", plan.files.len(), size(bytes));
     }
     for archive in &plan.archives {
-        let parts = if archive.parts.len() > 1 { format!(" in {} parts", archive.parts.len()) } else { String::new() };
+        let parts = if archive.parts.len() > 1 {
+            format!(" in {} parts", archive.parts.len())
+        } else {
+            String::new()
+        };
         let state = if archive.done.is_some() { "unpacked" } else { "to unpack" };
         let into = archive.unpack.into.display();
         println!("  {}{parts}, {}, {state} into {into}", archive.name, size(archive.bytes()));
@@ -232,7 +248,10 @@ fn print_plan(source: &Source, plan: &Plan, root: &Path) -> anyhow::Result<()> {
 
 fn print_fetched(name: &str, plan: &Plan, fetched: &Fetched) {
     let files = plan.files.len();
-    println!("{name}: {}@{}, {files} files, {} members unpacked", fetched.repo, fetched.commit, fetched.members);
+    println!(
+        "{name}: {}@{}, {files} files, {} members unpacked",
+        fetched.repo, fetched.commit, fetched.members
+    );
     println!("  {}", fetched.snapshot.display());
     for (archive, refused) in &fetched.refused {
         println!("  refused: {} in {archive}: {}", refused.member, refused.reason);
@@ -246,7 +265,8 @@ mod tests {
     #[test]
     fn the_description_of_a_split_says_what_to_fetch_and_where_it_goes() {
         let source = |name: &str| of_task(paravt_tasks::named(name).unwrap());
-        let first = |name: &str| source(name).archives.first().map(|unpack| unpack.into.display().to_string());
+        let first =
+            |name: &str| source(name).archives.first().map(|unpack| unpack.into.display().to_string());
         assert_eq!(first("videomme").as_deref(), Some("videomme/data"));
         assert_eq!(first("longvideobench").as_deref(), Some("datasets/longvideobench/videos"));
         assert_eq!(first("lvbench").as_deref(), Some("lvbench"));

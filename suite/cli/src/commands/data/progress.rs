@@ -89,7 +89,11 @@ impl Observer for Progress {
             Event::Planned { repo, commit, files, missing, total } => {
                 state.begin(missing, total);
                 let name = &self.name;
-                state.say(&format!("{name}: {} of {} in {files} files of {repo}@{commit}", size(missing), size(total)));
+                state.say(&format!(
+                    "{name}: {} of {} in {files} files of {repo}@{commit}",
+                    size(missing),
+                    size(total)
+                ));
             }
             Event::Bytes(bytes) => {
                 let done = state.done.saturating_add(bytes);

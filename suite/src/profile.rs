@@ -1,8 +1,8 @@
 //! The three profiles and the switches that they set.
 //!
-//! A quirk of the upstream code is one named switch here (or, when only one benchmark has it, in
-//! that task's crate), documented beside its field, and never an `if` on
-//! the profile elsewhere.
+//! A quirk of the reference is one named switch here or, when only one benchmark has it, in that benchmark's
+//! description. `suite/docs/quirks.md` says of each what it does, where the reference does it, which profiles
+//! keep it and which test shows it.
 
 use std::str::FromStr;
 
@@ -80,23 +80,23 @@ impl FromStr for Profile {
     }
 }
 
-/// The engine's quirk switches.
+/// The switches that hold for every benchmark; each is a heading of `suite/docs/quirks.md`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Switches {
-    /// Row 4: only mode `direct` gets the long tool-mentioning instruction, every other mode the
-    /// letter-only one. Off: each mode gets the neutral instruction of the protocol.
+    /// Only mode `direct` gets the instruction that mentions the tool. Off: each mode gets the neutral
+    /// instruction of the protocol.
     pub inverted_instruction: bool,
-    /// Rows 21 and 23: how letters and intervals are taken out of an answer.
+    /// How letters and intervals are taken out of an answer.
     pub extraction: Extraction,
-    /// Rows 8, 9 and 10: what a failed sample does to the denominator.
+    /// What a failed sample does to the denominator.
     pub errors: ErrorCounting,
-    /// Row 11: a video without enough frames gives a text-only question (counted as frame loss), or an error.
+    /// A video without enough frames gives a text-only question (counted as frame loss), or an error.
     pub frame_loss_is_error: bool,
-    /// Row 19: what a tool call that is no object, or has no object as arguments, does.
+    /// What a tool call that is no object, or has no object as arguments, does.
     pub malformed_call: MalformedCall,
-    /// Row 20: an unclosed tool call at the token limit is scored as the answer, or flagged and unparsed.
+    /// An unclosed tool call at the token limit is scored as the answer, or flagged and unparsed.
     pub flag_truncated_calls: bool,
-    /// Row 18: frames a server samples from a `video_url` (vLLM's default is 32).
+    /// Frames that a server samples from a `video_url` (vLLM's default is 32).
     pub video_channel_frames: usize,
     /// The whole text of a reply is read, thoughts and calls included: a reply that a server took apart is
     /// refused unless putting it together again is exact.
@@ -115,9 +115,9 @@ pub struct Switches {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Extraction {
-    /// Spec §3.1 to §3.2, with hull-union IoU and letters A to J.
+    /// As the release: letters A to J wherever they stand, IoU over the hull of both intervals.
     Upstream,
-    /// Spec §3.4: last `<answer>`, the row's own letters, IoU by lengths.
+    /// The last `<answer>`, the row's own letters, IoU by lengths.
     Strict,
 }
 

@@ -4,6 +4,7 @@ mod benchmark;
 mod check;
 mod description;
 mod finding;
+mod quirks;
 mod rows;
 
 use std::collections::BTreeMap;
@@ -22,6 +23,7 @@ pub use benchmark::{Benchmark, IntoSample, NO_LETTER, ReadRow, RowContext, Subti
 pub use check::DataCheck;
 pub use description::{Description, DescriptionError};
 pub use finding::{Finding, UnreadableVideo};
+pub use quirks::{KeptQuirks, Quirks};
 pub use rows::MAX_DEFECTIVE;
 
 /// One split of one benchmark.

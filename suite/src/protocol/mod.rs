@@ -135,6 +135,10 @@ pub struct ChatTools {
 impl Protocol {
     /// SHA-256 over all texts (not over where they come from), lower-case hexadecimal; with a mark
     /// in front when a file was not the pinned one, so that every record shows it.
+    ///
+    /// Every text that reaches a model is in it, but for what the slots are filled with: the sample, times,
+    /// numbers of frames, summaries, and the reason of a call that cannot be run
+    /// ([`CallError`](crate::reference::CallError)).
     pub fn hash(&self) -> String {
         use sha2::{Digest as _, Sha256};
         let mut value = serde_json::to_value(self).expect("a protocol is plain data with string keys");
@@ -165,7 +169,7 @@ pub struct Source {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Instructions {
-    /// Upstream's text of mode `direct` (it mentions the tool: the condition is inverted, §2.4 row 4).
+    /// Upstream's text of mode `direct` (it mentions the tool; see quirk `inverted_instruction`).
     pub direct: String,
     /// Upstream's text of every other mode.
     pub other: String,

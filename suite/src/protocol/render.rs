@@ -143,7 +143,7 @@ fn option_letters(question: &Question) -> Box<dyn Iterator<Item = char> + '_> {
     }
 }
 
-/// §2.4 row 4: upstream's condition is inverted; `strict` has a neutral text for each family.
+/// See quirk `inverted_instruction`; without it there is a neutral text for each family of modes.
 fn instruction<'a>(protocol: &'a Protocol, mode: PromptMode, switches: &Switches) -> &'a str {
     let texts = &protocol.instructions;
     match (switches.inverted_instruction, mode) {

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use serde::de::DeserializeOwned;
 
 use super::description::Description;
-use super::{DataCheck, DataRoot, Dataset, Task, TaskSpec, check, rows};
+use super::{DataCheck, DataRoot, Dataset, KeptQuirks, Quirks, Task, TaskSpec, check, rows};
 use crate::data::{self, DataError, Folders, JsonRow, Layout, PublishedRow, excerpt};
 use crate::files::read_limited;
 use crate::media::Depth;
@@ -28,7 +28,7 @@ const NO_SUBTITLES: &str = "no_subtitles";
 /// Makes the sample of one row; `None` for a row that does not count under the profile.
 pub type ReadRow = fn(&RowContext<'_>) -> Result<Option<Sample>, DataError>;
 /// The text that is shown of the content of an SRT file; empty for none.
-pub type SubtitleText = fn(content: &str, profile: Profile) -> String;
+pub type SubtitleText = fn(content: &str, quirks: KeptQuirks<'_>) -> String;
 
 /// A struct of published columns that becomes a sample.
 pub trait IntoSample: DeserializeOwned {
@@ -55,6 +55,8 @@ pub struct RowContext<'a> {
     pub task: &'a str,
     /// Profile.
     pub profile: Profile,
+    /// The quirks of the benchmark that the profile keeps.
+    pub quirks: KeptQuirks<'a>,
     /// The row.
     pub published: PublishedRow<'a>,
 }
@@ -226,6 +228,11 @@ impl Benchmark {
         &self.description().layout
     }
 
+    /// What the reference does differently, by the profiles that keep it.
+    pub fn quirks(&self) -> &Quirks {
+        &self.description().quirks
+    }
+
     /// The sample of one row, as published: the video's path is relative, and no file is read.
     ///
     /// # Errors
@@ -238,7 +245,8 @@ impl Benchmark {
         profile: Profile,
     ) -> Result<Option<Sample>, DataError> {
         let published = PublishedRow { file, row, value };
-        (self.read)(&RowContext { task: &self.spec().name, profile, published })
+        let quirks = self.quirks().under(profile);
+        (self.read)(&RowContext { task: &self.spec().name, profile, quirks, published })
     }
 
     /// Finds the files of a sample: its video, and its subtitles where the split shows them.
@@ -260,7 +268,7 @@ impl Benchmark {
                 column: "subtitles".to_owned(),
                 message: format!("{name}: {error}"),
             })?;
-            let text = content.flatten().map(|content| shown(&content, profile));
+            let text = content.flatten().map(|content| shown(&content, self.quirks().under(profile)));
             sample.question.subtitles = text.filter(|text| !text.is_empty());
             if sample.question.subtitles.is_none() {
                 sample.flags.push(NO_SUBTITLES.to_owned());

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::{Breakdown, HubSource, Metric, TaskSpec};
+use super::{Breakdown, HubSource, Metric, Quirks, TaskSpec};
 use crate::data::Layout;
 
 /// A description that cannot be used.
@@ -25,6 +25,8 @@ pub struct Description {
     pub layout: Layout,
     /// Whether `all` names the split too.
     pub part_of_all: bool,
+    /// What the reference does differently, by the profiles that keep it.
+    pub quirks: Quirks,
 }
 
 /// The file as it is written.
@@ -42,6 +44,8 @@ struct Written {
     part_of_all: bool,
     #[serde(default)]
     breakdowns: Vec<Breakdown>,
+    #[serde(default)]
+    quirks: Quirks,
 }
 
 fn yes() -> bool {
@@ -80,6 +84,7 @@ impl Description {
             },
             layout: written.layout,
             part_of_all: written.part_of_all,
+            quirks: written.quirks,
         })
     }
 }

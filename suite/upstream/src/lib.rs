@@ -1,6 +1,23 @@
 #![forbid(unsafe_code)]
 //! What imitates released code: the semantics of Python that it relies on, and one module for each release
 //! with its tool calls, its scoring and the import of its texts.
+//!
+//! A second release is a module beside [`paravt`] with a static [`Reference`] in [`REFERENCES`]: a
+//! [`ToolSyntax`](paravt_suite::reference::ToolSyntax), an
+//! [`Extractor`](paravt_suite::reference::Extractor), and an import that makes a [`Protocol`] whose field
+//! `reference` has its name. What it does that its paper does not say is a heading of
+//! `suite/docs/quirks.md`.
+//!
+//! ```
+//! use paravt_suite::protocol::native;
+//!
+//! let reference = paravt_upstream::reference(&native::protocol())?;
+//! let calls = reference.syntax.calls(
+//!     r#"<tool_call>{"name": "crop_video", "arguments": {"start_time": "1:05", "end_time": 70}}</tool_call>"#,
+//! );
+//! assert_eq!(calls[0].window, Ok((65.0, 70.0)));
+//! # Ok::<(), paravt_upstream::UnknownReference>(())
+//! ```
 
 pub mod paravt;
 pub mod python;

@@ -81,6 +81,15 @@ fn texts_are_taken_from_where_they_stand() {
     assert_eq!(render::crop_error(&protocol, f64::NAN, f64::INFINITY).unwrap(), "<lost>nan-inf</lost>");
 }
 
+/// Records name a protocol by its hash: one that changes makes every earlier run another protocol's.
+#[test]
+fn hashes_of_protocols_are_fixed() {
+    let native = paravt_suite::protocol::native::protocol().hash();
+    assert_eq!(native, "5e51f2fe93353c63595b0089262421a1002f74d8f6cf2e2dca75b87f473ae976");
+    let standin = protocol().hash();
+    assert_eq!(standin, "unpinned:be0341afe9f3812070e3341fe84c96d95bd488a98ea1c954d151aee4c0f5cdde");
+}
+
 #[test]
 fn questions_are_rendered_by_split_and_mode() {
     let body = "Q: what {now}?\nO:\nA) red\nB) blue\n";

@@ -11,7 +11,7 @@ use serde::Deserialize;
 pub static CHARADES_STA: Benchmark = Benchmark::new(include_str!("../benchmark.toml"), read::<Row>);
 
 /// Interval of the first three published rows, which the reference prompt gives away as its
-/// worked example (§2.4 row 17).
+/// worked example.
 const PROMPT_EXAMPLE: (f64, f64) = (24.3, 30.4);
 /// Half a step of the published half floats at that size.
 const HALF_STEP: f64 = 1.0 / 64.0;
@@ -51,7 +51,7 @@ impl IntoSample for Row {
         }
         let video = cx.path("video", &self.video)?;
         let question = Question { stem: self.caption, ..Question::default() };
-        // Captions repeat and float text differs by printer: the row is the stable key (rows 7, 16).
+        // Captions repeat and float text differs by printer: the row is the stable key.
         let uid = cx.published.row.to_string();
         let sample = cx.sample(uid, video, question, Gold::Interval { start, end });
         Ok(Some(Sample { evidence: Some((start, end)), flags, ..sample }))

@@ -5,6 +5,7 @@ use paravt_suite::data::{DataError, Id};
 use paravt_suite::profile::Profile;
 use paravt_suite::sample::{Gold, Question, Sample, Tags};
 use paravt_suite::task::{Benchmark, IntoSample, RowContext, read};
+use paravt_suite::text::clock_seconds;
 use serde::Deserialize;
 
 /// `lvbench`.
@@ -47,11 +48,8 @@ fn embedded_letters(question: &str) -> String {
 
 /// `MM:SS-MM:SS` or `HH:MM:SS-HH:MM:SS` in seconds.
 fn time_reference(text: &str) -> Option<(f64, f64)> {
-    let clock = |text: &str| {
-        text.trim().split(':').try_fold(0.0, |total, part| Some(total * 60.0 + part.parse::<f64>().ok()?))
-    };
     let (start, end) = text.split_once('-')?;
-    Some((clock(start)?, clock(end)?))
+    Some((clock_seconds(start)?, clock_seconds(end)?))
 }
 
 impl IntoSample for Row {

@@ -2,30 +2,12 @@
 //! MLVU dev, multiple choice.
 
 use paravt_suite::data::{DataError, Id};
-use paravt_suite::profile::Profile;
 use paravt_suite::sample::{Gold, Question, Sample, Tags};
 use paravt_suite::task::{Benchmark, IntoSample, RowContext, letters, read};
 use serde::Deserialize;
 
 /// `mlvu`.
 pub static MLVU: Benchmark = Benchmark::new(include_str!("../benchmark.toml"), read::<Row>);
-
-/// What only this benchmark does differently by profile.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Quirks {
-    /// §2.4 row 1: the loader looks for an option whose text equals the published letter, finds
-    /// none and sets the gold to `?`. Off: the published letter is the gold.
-    pub gold_by_text: bool,
-    /// §2.1: the question carries its options and the protocol lists them again. Off: once.
-    pub options_twice: bool,
-}
-
-impl Quirks {
-    /// The switches of a profile.
-    pub fn of(profile: Profile) -> Self {
-        Self { gold_by_text: profile == Profile::Release, options_twice: profile != Profile::Strict }
-    }
-}
 
 /// The published columns.
 #[derive(Deserialize)]
@@ -47,18 +29,18 @@ fn without_options(question: &str) -> &str {
 
 impl IntoSample for Row {
     fn into_sample(self, cx: &RowContext<'_>) -> Result<Option<Sample>, DataError> {
-        let quirks = Quirks::of(cx.profile);
         let options = self.candidates;
         let letters = letters(options.len());
         cx.need_options("candidates", &letters)?;
         let mut flags = Vec::new();
-        let answer = if quirks.gold_by_text {
+        let answer = if cx.quirks.has("gold_by_text") {
             let found = options.iter().position(|option| option.trim() == self.answer.trim());
             found.and_then(|index| letters.chars().nth(index)).unwrap_or('?').to_string()
         } else {
             cx.letter("answer", &self.answer, &letters, &mut flags)?
         };
-        let stem = if quirks.options_twice { &self.question } else { without_options(&self.question) };
+        let stem =
+            if cx.quirks.has("options_twice") { &self.question } else { without_options(&self.question) };
         let question = Question { stem: stem.to_owned(), options, letters, subtitles: None };
         let video = cx.path("video_name", &self.video_name)?;
         Ok(Some(Sample {
@@ -73,6 +55,7 @@ impl IntoSample for Row {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use paravt_suite::profile::Profile;
     use paravt_suite::task::NO_LETTER;
     use serde_json::json;
 

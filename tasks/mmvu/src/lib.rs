@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use paravt_suite::data::{DataError, Id};
-use paravt_suite::profile::Profile;
 use paravt_suite::sample::{Gold, Question, Sample, Tags};
 use paravt_suite::task::{Benchmark, IntoSample, RowContext, read};
 use serde::Deserialize;
@@ -15,28 +14,6 @@ use serde_json::{Map, Value};
 
 /// `mmvu`.
 pub static MMVU: Benchmark = Benchmark::new(include_str!("../benchmark.toml"), read::<Row>);
-
-/// What the 375 open-ended rows are taken for (§2.4 row 2).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum OpenEnded {
-    /// As choice questions without options, compared as raw strings: the released loader.
-    AsChoice,
-    /// Left out: the published column is over the 625 choice questions.
-    LeftOut,
-    /// As open questions, reported apart.
-    Apart,
-}
-
-impl OpenEnded {
-    /// Under a profile.
-    fn of(profile: Profile) -> Self {
-        match profile {
-            Profile::Release => Self::AsChoice,
-            Profile::Paper => Self::LeftOut,
-            Profile::Strict => Self::Apart,
-        }
-    }
-}
 
 /// The published columns.
 #[derive(Deserialize)]
@@ -102,10 +79,8 @@ impl Row {
     ) -> Result<Gold, DataError> {
         if open {
             let answer = self.answer.trim().to_owned();
-            return Ok(match OpenEnded::of(cx.profile) {
-                OpenEnded::Apart => Gold::Text { answer },
-                OpenEnded::AsChoice | OpenEnded::LeftOut => Gold::Choice { answer },
-            });
+            let as_choice = cx.quirks.has("open_ended_as_choice");
+            return Ok(if as_choice { Gold::Choice { answer } } else { Gold::Text { answer } });
         }
         // Upstream takes the blanks off this benchmark's answers alone.
         Ok(Gold::Choice { answer: cx.letter("answer", self.answer.trim(), letters, flags)? })
@@ -122,7 +97,7 @@ impl IntoSample for Row {
                 return Err(cx.error("question_type", message));
             }
         };
-        if open && OpenEnded::of(cx.profile) == OpenEnded::LeftOut {
+        if open && cx.quirks.has("open_ended_left_out") {
             return Ok(None);
         }
         let choices = self.choices(cx, open)?;
@@ -148,6 +123,7 @@ impl IntoSample for Row {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use paravt_suite::profile::Profile;
     use serde_json::json;
 
     fn sample(open: bool, profile: Profile) -> Option<Sample> {

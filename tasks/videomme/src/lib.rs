@@ -2,9 +2,8 @@
 //! Video-MME, without and with subtitles.
 
 use paravt_suite::data::{DataError, Id};
-use paravt_suite::profile::Profile;
 use paravt_suite::sample::{Gold, Question, Sample};
-use paravt_suite::task::{Benchmark, IntoSample, RowContext, letters, read};
+use paravt_suite::task::{Benchmark, IntoSample, KeptQuirks, RowContext, letters, read};
 use paravt_upstream::paravt::srt::{parse_srt, timed_subtitles};
 use serde::Deserialize;
 
@@ -32,10 +31,8 @@ struct Row {
     task_type: String,
 }
 
-/// §2.4 row 15: the reference shows the whole subtitle file without times, duplicates kept; `strict` shows
-/// `[mm:ss]` lines.
-fn shown_subtitles(content: &str, profile: Profile) -> String {
-    if profile == Profile::Strict { timed_subtitles(content) } else { parse_srt(content) }
+fn shown_subtitles(content: &str, quirks: KeptQuirks<'_>) -> String {
+    if quirks.has("untimed_subtitles") { parse_srt(content) } else { timed_subtitles(content) }
 }
 
 /// `A. Apples.` without its letter.
@@ -53,12 +50,8 @@ impl IntoSample for Row {
         let video = cx.path("videoID", &self.video_id)?.with_added_extension("mp4");
         let mut flags = Vec::new();
         let gold = Gold::Choice { answer: cx.letter("answer", &self.answer, &letters, &mut flags)? };
-        // §2.4 row 3: published options carry `A. ` already and the protocol letters them again
-        // (`A. A. Apples.`); under `strict` the published letter is taken off.
-        let shown = |option: String| match cx.profile {
-            Profile::Strict => without_letter(&option).to_owned(),
-            Profile::Release | Profile::Paper => option,
-        };
+        let doubled = cx.quirks.has("doubled_letters");
+        let shown = |option: String| if doubled { option } else { without_letter(&option).to_owned() };
         let options = self.options.into_iter().map(shown).collect();
         let tags = [
             ("duration", self.duration),
@@ -82,6 +75,7 @@ mod tests {
 
     use super::*;
     use paravt_suite::data::Folders;
+    use paravt_suite::profile::Profile;
     use serde_json::json;
 
     fn sample(task: &Benchmark, folders: &Folders, profile: Profile) -> Sample {

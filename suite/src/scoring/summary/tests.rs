@@ -102,7 +102,7 @@ fn a_failed_choice_question_is_wrong_under_every_profile() {
 }
 
 #[test]
-fn row_9_upstream_error_rows_are_in_the_overall_score_and_in_no_breakdown() {
+fn upstreams_error_rows_are_in_the_overall_score_and_not_in_durations() {
     let records = [
         tagged("a", 1.0, "duration", &["long"]),
         failed(tagged("b", 0.0, "duration", &["long"]), SampleErrorClass::Api),
@@ -203,7 +203,7 @@ fn calls_before_a_failure_are_no_calls_to_upstream() {
 }
 
 #[test]
-fn row_8_a_failed_call_in_the_loop_keeps_its_place_in_upstreams_breakdowns() {
+fn a_failed_call_in_the_loop_keeps_its_place_in_upstreams_breakdowns() {
     let records = [
         tagged("a", 1.0, "duration", &["long"]),
         failed(tagged("b", 0.0, "duration", &["long"]), SampleErrorClass::ApiInLoop),
@@ -214,7 +214,7 @@ fn row_8_a_failed_call_in_the_loop_keeps_its_place_in_upstreams_breakdowns() {
 }
 
 #[test]
-fn row_10_upstream_drops_failed_grounding_samples_unless_the_loop_failed() {
+fn upstream_drops_failed_grounding_samples_unless_the_loop_failed() {
     let lost = failed(interval("b", 0.0), SampleErrorClass::Api);
     let in_loop = failed(interval("c", 0.0), SampleErrorClass::ApiInLoop);
     let records = [interval("a", 0.6), lost, in_loop];

@@ -27,7 +27,7 @@ pub struct ExtractedCall {
 }
 
 /// Bodies of `open(.*?)close|open(.*)`: the last one may lack its end.
-fn bodies<'a>(text: &'a str, (open, close): Tag) -> Vec<&'a str> {
+fn bodies(text: &str, (open, close): Tag) -> Vec<&str> {
     let mut found = Vec::new();
     let mut rest = text;
     while let Some(start) = rest.find(open) {

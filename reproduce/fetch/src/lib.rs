@@ -13,6 +13,7 @@ mod download;
 mod error;
 mod fetch;
 mod hub;
+mod materialize;
 mod names;
 mod observer;
 mod retry;
@@ -24,6 +25,9 @@ pub use disk::available;
 pub use error::FetchError;
 pub use fetch::{FetchOptions, Fetched, Plan, fetch, plan};
 pub use hub::{Hub, HubFile, Oid, Token};
+pub use materialize::{
+    Materialize, Materialized, Media, PathForm, Probe, RowsReport, Unreadable, materialize,
+};
 pub use observer::{Event, Observer, Silent};
 pub use retry::Retries;
 pub use source::{Kind, Only, Source, Unpack, training};

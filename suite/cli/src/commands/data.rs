@@ -1,6 +1,7 @@
 //! `paravt-bench tasks` and `paravt-bench data`.
 
 mod fetch;
+mod materialize;
 mod progress;
 mod report;
 
@@ -30,6 +31,9 @@ enum Action {
     Fetch(fetch::Args),
     /// Generate a small data root with all seven splits.
     Make(Make),
+    /// Write training rows with absolute paths and report on their media.
+    #[command(hide = true)]
+    Materialize(materialize::Args),
 }
 
 #[derive(clap::Args)]
@@ -74,6 +78,7 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
     match &args.action {
         Action::Check(args) => check(args),
         Action::Fetch(args) => fetch::run(args),
+        Action::Materialize(args) => materialize::run(args),
         Action::Make(args) => {
             let started = Instant::now();
             let options = WorldOptions { videos: args.videos, questions: args.questions, seed: args.seed };

@@ -1,0 +1,64 @@
+//! `paravt-bench data materialize`.
+
+use std::path::{Path, PathBuf};
+
+use paravt_fetch::{Materialize, Materialized, Media, PathForm, materialize};
+use paravt_media::Depth;
+
+use crate::exit::Exit;
+
+/// Files that are listed by name.
+const SHOWN: usize = 20;
+
+/// Flags of `data materialize`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Folder with the published `paravt_*.parquet`.
+    #[arg(long, value_name = "DIR")]
+    rows: PathBuf,
+    /// Folder that the archives of the training media were unpacked into.
+    #[arg(long, value_name = "DIR")]
+    media: PathBuf,
+    /// Folder for the rows with absolute paths, and the report `materialize.json`.
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+    /// Write `file://` addresses, as the release does; its own SFT loader cannot read them.
+    #[arg(long)]
+    uris: bool,
+    /// Media that are missing or do not open are no finding.
+    #[arg(long)]
+    allow_missing: bool,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> anyhow::Result<Exit> {
+    let form = if args.uris { PathForm::Uri } else { PathForm::Plain };
+    let work = Materialize { rows: &args.rows, media: &args.media, out: &args.out, form, probe: &probe };
+    let done = materialize(&work)?;
+    print(&done);
+    Ok(if done.is_complete() || args.allow_missing { Exit::Ok } else { Exit::Finding })
+}
+
+/// Opens a video by its header; decodes a picture.
+fn probe(path: &Path, media: Media) -> Result<(), String> {
+    let depth = match media {
+        Media::Video => Depth::Header,
+        Media::Image => Depth::Frames,
+    };
+    // The published path stands before the reason.
+    let named = format!("{}: ", path.display());
+    paravt_media::check(path, depth).map_err(|error| error.to_string().replace(&named, ""))
+}
+
+fn print(done: &Materialized) {
+    for file in &done.files {
+        println!("{}: {} rows, {} paths", file.name, file.rows, file.references);
+    }
+    let (missing, unreadable) = (done.missing.len(), done.unreadable.len());
+    println!("{} media: {missing} missing, {unreadable} do not open", done.media);
+    done.missing.iter().take(SHOWN).for_each(|path| println!("  missing: {path}"));
+    done.unreadable.iter().take(SHOWN).for_each(|one| println!("  does not open: {}: {}", one.path, one.reason));
+    if missing > SHOWN || unreadable > SHOWN {
+        println!("  materialize.json lists all");
+    }
+}

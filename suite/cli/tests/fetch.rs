@@ -18,8 +18,8 @@ const ROWS: &str = "data/train-00000-of-00001.parquet";
 fn lvbench(extra: &[ZipMember<'_>]) -> Vec<(&'static str, Vec<u8>)> {
     let read =
         |path: PathBuf| std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    let rows = [world().join("lvbench").join(ROWS), world().join("lvbench/train-00000-of-00001.parquet")];
-    let rows = rows.into_iter().find(|path| path.is_file()).unwrap_or_else(|| world().join(ROWS));
+    let snapshots = world().join("hub/datasets--lmms-eval--LVBench/snapshots");
+    let rows = std::fs::read_dir(snapshots).unwrap().next().unwrap().unwrap().path().join(ROWS);
     let videos: Vec<Vec<u8>> =
         (0..3).map(|at| read(world().join(format!("lvbench/nanoLV_{at}.mp4")))).collect();
     let mut files = vec![(ROWS, read(rows))];

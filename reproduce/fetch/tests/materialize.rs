@@ -8,7 +8,8 @@ use std::sync::Mutex;
 use paravt_fetch::{FetchError, Materialize, Materialized, Media, PathForm, materialize};
 
 fn python(arguments: &[&Path], first: &str) -> String {
-    let python = std::env::var("PARAVT_PYTHON").expect("PARAVT_PYTHON is not set: run ci/setup, then ci/test");
+    let python =
+        std::env::var("PARAVT_PYTHON").expect("PARAVT_PYTHON is not set: run ci/setup, then ci/test");
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/materialize_rule.py");
     let output = Command::new(python).arg(script).arg(first).args(arguments).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -44,7 +45,11 @@ impl World {
         self.dir.path().canonicalize().unwrap().join(name)
     }
 
-    fn materialize(&self, out: &str, form: PathForm) -> (Result<Materialized, FetchError>, Vec<(PathBuf, Media)>) {
+    fn materialize(
+        &self,
+        out: &str,
+        form: PathForm,
+    ) -> (Result<Materialized, FetchError>, Vec<(PathBuf, Media)>) {
         let opened = Mutex::new(Vec::new());
         let probe = |path: &Path, media: Media| {
             opened.lock().unwrap().push((path.to_owned(), media));
@@ -105,10 +110,15 @@ fn every_medium_is_opened_once_and_every_miss_is_listed_once() {
         ("selfqa/ünï/b.mp4", Media::Video),
     ];
     assert_eq!(opened, expected.map(|(path, kind)| (media.join(path), kind)));
-    let unreadable: Vec<_> = done.unreadable.iter().map(|one| (one.path.as_str(), one.reason.as_str())).collect();
+    let unreadable: Vec<_> =
+        done.unreadable.iter().map(|one| (one.path.as_str(), one.reason.as_str())).collect();
     assert_eq!(unreadable, [("longvt_source/videor1_1.mp4", "no video stream")]);
     assert_eq!(done.media, opened.len() + done.missing.len());
-    assert!(done.missing.is_sorted() && done.missing.contains(&"museg/none.mp4".to_owned()), "{:?}", done.missing);
+    assert!(
+        done.missing.is_sorted() && done.missing.contains(&"museg/none.mp4".to_owned()),
+        "{:?}",
+        done.missing
+    );
     let mut once = done.missing.clone();
     once.dedup();
     assert_eq!(once, done.missing);

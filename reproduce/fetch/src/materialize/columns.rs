@@ -74,7 +74,8 @@ fn path_column(
     paths: &mut Paths,
 ) -> Result<ArrayRef, String> {
     let mut one = |text: &str, row: usize| -> Result<String, String> {
-        let changed = chosen.is_none_or(|chosen| chosen[row]).then(|| paths.absolute(text, media)).transpose()?;
+        let changed =
+            chosen.is_none_or(|chosen| chosen[row]).then(|| paths.absolute(text, media)).transpose()?;
         Ok(changed.flatten().unwrap_or_else(|| text.to_owned()))
     };
     match array.data_type() {
@@ -107,7 +108,8 @@ fn items<O: OffsetSizeTrait>(
 ) -> Result<ArrayRef, String> {
     let values = change(list.values())?;
     let (field, offsets, nulls) = (Arc::clone(field), list.offsets().clone(), list.nulls().cloned());
-    let changed = GenericListArray::<O>::try_new(field, offsets, values, nulls).map_err(|error| error.to_string())?;
+    let changed =
+        GenericListArray::<O>::try_new(field, offsets, values, nulls).map_err(|error| error.to_string())?;
     Ok(Arc::new(changed))
 }
 
@@ -128,7 +130,8 @@ fn with_column(
 
 /// A JSON text, walked and written again as Python does.
 fn json(text: &str, paths: &mut Paths) -> Result<String, String> {
-    let value = loads(text).map_err(|error| format!("messages: a text that is not JSON ({error}): {}", start(text)))?;
+    let value = loads(text)
+        .map_err(|error| format!("messages: a text that is not JSON ({error}): {}", start(text)))?;
     Ok(dumps(&walk(value, paths)?, false))
 }
 

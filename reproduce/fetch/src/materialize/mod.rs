@@ -109,11 +109,17 @@ pub fn materialize(work: &Materialize<'_>) -> Result<Materialized, FetchError> {
     let absolute = |path: &Path| std::path::absolute(path).map_err(FetchError::io(path));
     let (media, out) = (absolute(work.media)?, absolute(work.out)?);
     if !media.is_dir() {
-        return Err(FetchError::invalid(media.display().to_string(), "expected the folder of the unpacked media"));
+        return Err(FetchError::invalid(
+            media.display().to_string(),
+            "expected the folder of the unpacked media",
+        ));
     }
     std::fs::create_dir_all(&out).map_err(FetchError::io(&out))?;
     if paths::real(&out) == paths::real(&absolute(work.rows)?) {
-        return Err(FetchError::invalid(out.display().to_string(), "the folder of the published rows; name another"));
+        return Err(FetchError::invalid(
+            out.display().to_string(),
+            "the folder of the published rows; name another",
+        ));
     }
     let mut paths = Paths::new(media, work.form);
     let mut done = Materialized::default();
@@ -140,7 +146,8 @@ fn files_of_rows(folder: &Path) -> Result<Vec<String>, FetchError> {
         .collect();
     names.sort();
     if names.is_empty() {
-        let message = "no paravt_*.parquet in it; `paravt-bench data fetch training --only annotations` gets them";
+        let message =
+            "no paravt_*.parquet in it; `paravt-bench data fetch training --only annotations` gets them";
         return Err(FetchError::invalid(folder.display().to_string(), message));
     }
     Ok(names)

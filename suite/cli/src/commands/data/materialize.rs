@@ -57,7 +57,10 @@ fn print(done: &Materialized) {
     let (missing, unreadable) = (done.missing.len(), done.unreadable.len());
     println!("{} media: {missing} missing, {unreadable} do not open", done.media);
     done.missing.iter().take(SHOWN).for_each(|path| println!("  missing: {path}"));
-    done.unreadable.iter().take(SHOWN).for_each(|one| println!("  does not open: {}: {}", one.path, one.reason));
+    done.unreadable
+        .iter()
+        .take(SHOWN)
+        .for_each(|one| println!("  does not open: {}: {}", one.path, one.reason));
     if missing > SHOWN || unreadable > SHOWN {
         println!("  materialize.json lists all");
     }

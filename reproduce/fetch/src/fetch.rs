@@ -274,6 +274,13 @@ impl<'a> Work<'a> {
         self.note(archive, unpacked, fetched)
     }
 
+    /// Whether a file, or an archive after this one, has the same bytes: they lie in the cache once.
+    fn is_needed_after(&self, archive: &PlannedArchive, part: &HubFile) -> bool {
+        let after = self.plan.archives.iter().skip_while(|other| *other != archive).skip(1);
+        let mut files = after.flat_map(|later| &later.parts).chain(&self.plan.files);
+        files.any(|file| file.oid == part.oid)
+    }
+
     fn note(
         &self,
         archive: &PlannedArchive,
@@ -286,7 +293,7 @@ impl<'a> Work<'a> {
         fetched.refused.extend(unpacked.refused.into_iter().map(|refused| (archive.name.clone(), refused)));
         let lies_there = archive.parts.iter().any(|part| self.cache.blob(&part.oid).exists());
         if self.options.delete_archives && refused == 0 && lies_there {
-            for part in &archive.parts {
+            for part in archive.parts.iter().filter(|part| !self.is_needed_after(archive, part)) {
                 self.cache.delete(&self.plan.commit, part)?;
             }
             self.observer.event(Event::Deleted { archive: archive.name.clone() });

@@ -295,7 +295,7 @@ fn unpacking_goes_on_after_an_interruption_and_keeps_what_is_whole() {
     );
     for (name, archive) in [("a.zip", zipped), ("a.tar", taped)] {
         let place = Place::new();
-        place.unpack(name, &[archive.clone()], false).unwrap();
+        place.unpack(name, std::slice::from_ref(&archive), false).unwrap();
         let journal = place.folder().join(".paravt-fetch").join(format!("{name}.jsonl"));
         let text = std::fs::read_to_string(&journal).unwrap();
         // As a kill leaves it: three members noted, the fourth line torn, a half file beside.
@@ -311,7 +311,7 @@ fn unpacking_goes_on_after_an_interruption_and_keeps_what_is_whole() {
         let before = (inode(0), inode(2));
         let archive_of = |id| Archive { name, id, into: Box::leak(Box::new(place.folder())), flatten: false };
         assert_eq!(archive_of("1").unpacked(), None);
-        let unpacked = place.unpack(name, &[archive.clone()], false).unwrap();
+        let unpacked = place.unpack(name, std::slice::from_ref(&archive), false).unwrap();
         assert_eq!((unpacked.members, unpacked.bytes), (6, 600_000), "{name}");
         assert_eq!((inode(0), inode(2)), before, "{name}: not written again");
         assert!(place.files().values().all(|file| *file == bytes), "{name}");

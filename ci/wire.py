@@ -3,12 +3,11 @@
 Started by ci/wire. Both run one sample after the other, so the n-th request of one answers to the n-th of
 the other. The server answers by a script that depends on nothing but the conversation. Equal means: the
 same path and parameters, the same messages in structure and text, as many pictures of the same sizes and
-JPEG tables, and pixels that differ by no more than the two decoders' rounding.
+JPEG tables, and pixels that differ by no more than the two decoders' rounding. The results are compared too,
+sample by sample. With --record the reference speaks the stand-in's words over the small root, and its requests
+are written down for suite/cli/tests/wire.rs.
 """
 import argparse
-import base64
-import hashlib
-import http.server
 import io
 import json
 import os
@@ -22,135 +21,16 @@ import time
 import numpy as np
 from PIL import Image
 
+import wire_record
+import wire_world
+from wire_server import Server
+
 COMMIT = "cf55249e391004b5aafea3f19cf5580d3517cb43"
 SPLITS = ["videomme", "videomme_wsub", "longvideobench", "lvbench", "mlvu", "mmvu", "charades"]
 MODES = ["direct", "reasoning", "agentic_general", "agentic_minimal"]
 VIDEO_SPLITS = ["charades", "lvbench"]
 # Levels of 255, mean over a picture. Neighbouring frames of the generated files differ by tens.
 TOLERANCE = 1.0
-# Replaces some of the generated videos: sizes, rates and lengths of no whole seconds, and a file that ends
-# before its index does.
-VIDEOS = [
-    ("640x360", "24", 1100, []),
-    ("426x240", "30000/1001", 941, ["-video_track_timescale", "90000"]),
-    ("320x240", "25", 777, ["-video_track_timescale", "12800", "-colorspace", "bt709"]),
-    ("480x270", "60", 1511, ["-video_track_timescale", "15360"]),
-    ("320x180", "30", 1000, ["-movflags", "+faststart", "-bf", "0"]),
-]
-
-
-def call(**arguments) -> str:
-    body = json.dumps({"name": "crop_video", "arguments": {"video_path": "v.mp4", **arguments}})
-    return f"<tool_call>\n{body}\n</tool_call>"
-
-
-def calls(*windows) -> str:
-    return "<think>look</think>\n" + "\n".join(call(start_time=a, end_time=b) for a, b in windows)
-
-
-# Conversations by turn; the last entry answers every later turn.
-SCRIPTS = [
-    [calls((10, 20), (3, 9.5)), "<think>seen</think><answer>B</answer>"],
-    ["<answer>A</answer> between 3.0 - 7.5 seconds"],
-    [calls((0, 5)), calls((30, 25), (12, 40)), calls((20, 21)), "C"],
-    [calls(*[(2 * n, 2 * n + 3) for n in range(7)]), "The event happens in the 4.2 - 9.9 seconds. Answer: D"],
-    [calls((10.01, 10.05), (7.51, 7.53)), calls((1e9, 2e9), (-5, 2)), "<answer>B</answer>"],
-    [calls(("00:05", "00:11.5"), (4, 4)), "nothing to see"],
-    [call(start=6, end=8) + "<tool_code>crop_video(start_time=3, end_time=5.5)</tool_code>", "12 - 18"],
-    [calls((13, 29)), calls((14, 28)), calls((15, 27)), calls((16, 26))],
-]
-
-
-def answer(messages) -> str:
-    """The scripted reply: by the question's text and the number of turns so far."""
-    first = next(message for message in messages if message["role"] == "user")
-    text = first["content"] if isinstance(first["content"], str) else first["content"][-1]["text"]
-    script = SCRIPTS[int(hashlib.sha256(text.encode()).hexdigest(), 16) % len(SCRIPTS)]
-    turn = sum(message["role"] == "assistant" for message in messages)
-    return script[min(turn, len(script) - 1)]
-
-
-class Server(http.server.ThreadingHTTPServer):
-    """Keeps requests in order, pictures on disk under their hash."""
-
-    def __init__(self, folder: str):
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.folder, self.requests = folder, []
-        os.makedirs(folder, exist_ok=True)
-
-    def keep(self, value):
-        """The request with each picture replaced by its hash."""
-        if isinstance(value, dict):
-            return {key: self.keep(item) for key, item in value.items()}
-        if isinstance(value, list):
-            return [self.keep(item) for item in value]
-        if isinstance(value, str) and value.startswith("data:"):
-            head, data = value.split(",", 1)
-            name = hashlib.sha256(data.encode()).hexdigest()
-            path = os.path.join(self.folder, name)
-            if not os.path.exists(path):
-                with open(path, "wb") as file:
-                    file.write(base64.b64decode(data))
-            return {"picture": name, "as": head}
-        return value
-
-
-class Handler(http.server.BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-
-    def log_message(self, *_):
-        pass
-
-    def reply(self, body):
-        data = json.dumps(body).encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
-
-    def do_GET(self):
-        self.reply({"object": "list", "data": [{"id": "scripted", "object": "model"}]})
-
-    def do_POST(self):
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        self.server.requests.append({"path": self.path, **self.server.keep(body)})
-        text = answer(body["messages"])
-        self.reply(
-            {
-                "id": "1", "object": "chat.completion", "created": 0, "model": "scripted",
-                "choices": [
-                    {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}
-                ],
-                "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2},
-            }
-        )
-
-
-def make_world(binary: str, root: str) -> None:
-    """The generated data root, a video of every folder kept and the others replaced by harder ones."""
-    subprocess.run([binary, "data", "make", "--out", root, "--videos", "3", "--questions", "3"], check=True)
-    folders = {}
-    for folder, _, names in os.walk(root):
-        for name in sorted(names):
-            if name.endswith(".mp4"):
-                folders.setdefault(folder if "MMVU" not in folder else "MMVU", []).append(os.path.join(folder, name))
-    number = 0
-    for _, paths in sorted(folders.items()):
-        for path in sorted(paths)[1:]:
-            size, rate, frames, options = VIDEOS[number % len(VIDEOS)]
-            number += 1
-            # Turned a little further with every frame: no two are alike.
-            source = f"testsrc2=size={size}:rate={rate},rotate=n*0.3"
-            subprocess.run(
-                ["ffmpeg", "-loglevel", "error", "-y", "-f", "lavfi", "-i", source, "-frames:v", str(frames),
-                 "-c:v", "libx264", "-preset", "ultrafast", "-threads", "1", "-pix_fmt", "yuv420p", "-g", "120",
-                 *options, path],
-                check=True,
-            )
-            if "+faststart" in options:
-                with open(path, "r+b") as file:
-                    file.truncate(int(os.path.getsize(path) * 0.7))
 
 
 def pixels(folder: str, name: str, cache={}):
@@ -216,14 +96,50 @@ def our_summary(path: str) -> dict:
     return found
 
 
+def their_samples(path: str) -> list:
+    """Score, prediction and number of tool calls of each sample; None where the sample is an error."""
+    with open(path, encoding="utf-8") as file:
+        results = json.load(file)["results"]
+    return [None if "error" in row else (row["score"], row["tool_calls"]) for row in results]
+
+
+def our_samples(path: str) -> list:
+    with open(path, encoding="utf-8") as file:
+        records = [json.loads(line) for line in file]
+    return [
+        None if record.get("error") else (record["score"]["value"], len(record["transcript"]["tool_calls"])) for record in records
+    ]
+
+
+def sent(exchanges: list) -> list:
+    """Requests without the repetitions of one that was refused as it is: the reference asks three times."""
+    found = []
+    for request, status, _ in exchanges:
+        repeated = found and found[-1][1] == status == 400 and found[-1][0] == request
+        if not repeated:
+            found.append((request, status))
+    return [request for request, _ in found]
+
+
+def unpack(checkout: str, target: str) -> None:
+    os.makedirs(target, exist_ok=True)
+    archive = subprocess.run(
+        ["git", "-C", checkout, "archive", COMMIT, "paravt/__init__.py", "paravt/eval"], check=True, capture_output=True
+    )
+    subprocess.run(["tar", "-x", "-C", target], input=archive.stdout, check=True)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--checkout", required=True)
     parser.add_argument("--binary", required=True)
-    parser.add_argument("--keep")
+    parser.add_argument("--keep", help="folder for the data root and everything sent; reused where it exists")
     parser.add_argument("--splits", default=",".join(SPLITS))
     parser.add_argument("--modes", default=",".join(MODES))
+    parser.add_argument("--nframes", type=int, help="overview frames (default: 64, with --record 8)")
+    parser.add_argument("--record", action="store_true", help="write suite/cli/tests/wire")
     args = parser.parse_args()
+    args.nframes = args.nframes or (8 if args.record else 64)
     base = args.keep or tempfile.mkdtemp(prefix="wire")
     os.makedirs(base, exist_ok=True)
     try:
@@ -233,105 +149,129 @@ def main() -> int:
             shutil.rmtree(base, ignore_errors=True)
 
 
-def compare(args, base: str) -> int:
-    here = os.path.dirname(os.path.abspath(__file__))
-    binary = os.path.abspath(args.binary)
-    code, root, cache = (os.path.join(base, name) for name in ("code", "root", "cache"))
-    os.makedirs(code, exist_ok=True)
-    archive = subprocess.run(
-        ["git", "-C", args.checkout, "archive", COMMIT, "paravt/__init__.py", "paravt/eval"], check=True, capture_output=True
-    )
-    subprocess.run(["tar", "-x", "-C", code], input=archive.stdout, check=True)
-    if not os.path.isdir(root):
-        make_world(binary, root)
-    environment = {**os.environ, "PARAVT_BENCH_CACHE": cache, "OPENAI_API_KEY": "EMPTY"}
-    environment.pop("OPENAI_BASE_URL", None)
-    subprocess.run([binary, "protocol", "import", "--from", args.checkout], check=True, env=environment, stdout=subprocess.DEVNULL)
+class Wire:
+    """Both drivers, one server, one data root."""
 
-    server = Server(os.path.join(base, "pictures"))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    port = server.server_address[1]
+    def __init__(self, args, base: str):
+        self.here = os.path.dirname(os.path.abspath(__file__))
+        self.binary, self.base, self.nframes = os.path.abspath(args.binary), base, args.nframes
+        self.code, self.root = os.path.join(base, "code"), os.path.join(base, "root")
+        self.environment = {**os.environ, "PARAVT_BENCH_CACHE": os.path.join(base, "cache"), "OPENAI_API_KEY": "EMPTY"}
+        self.environment.pop("OPENAI_BASE_URL", None)
+        self.server = Server(os.path.join(base, "pictures"))
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        self.port = self.server.server_address[1]
+
+    def prepare(self, checkout: str, record: bool) -> None:
+        """Code, texts and data of both sides."""
+        source = os.path.join(self.base, "checkout")
+        unpack(checkout, source)
+        if record:
+            shutil.rmtree(self.code, ignore_errors=True)
+            self.root = wire_record.root(self.binary)
+            wire_record.speak(source, self.code)
+            imported = [wire_record.repository(self.code, os.path.join(self.base, "git")), "--unpinned"]
+        else:
+            shutil.copytree(source, self.code, dirs_exist_ok=True)
+            imported = [checkout]
+            if not os.path.isdir(self.root):
+                wire_world.make(self.binary, self.root)
+        command = [self.binary, "protocol", "import", "--from", *imported]
+        subprocess.run(command, check=True, env=self.environment, stdout=subprocess.DEVNULL)
+
+    def out(self, side: str, cell: tuple) -> str:
+        split, mode, channel = cell
+        return os.path.join(self.base, side, f"{mode}-{channel}-{split}")
+
+    def reference(self, cells: list) -> list:
+        """The exchanges of each cell, by the reference's driver."""
+        jobs = []
+        for cell in cells:
+            split, mode, channel = cell
+            shutil.rmtree(self.out("upstream", cell), ignore_errors=True)
+            argv = ["--model_path", "scripted", "--datasets", split, "--output_dir", self.out("upstream", cell), "--prompt_mode", mode,
+                    "--video_channel", f"{channel}_url", "--num_gpus", "1", "--base_port", str(self.port), "--vllm_host", "127.0.0.1",
+                    "--reuse_servers", "--workers_per_shard", "1", "--main_nframes", str(self.nframes)]
+            jobs.append({"root": self.root, "argv": argv})
+        self.server.clear()
+        path, log = os.path.join(self.base, "jobs.json"), os.path.join(self.base, "upstream.log")
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(jobs, file)
+        with open(log, "w", encoding="utf-8") as file:
+            command = [sys.executable, os.path.join(self.here, "wire_upstream.py"), self.code, path]
+            code = subprocess.run(command, stdout=file, stderr=file, check=False).returncode
+        if code:
+            with open(log, encoding="utf-8") as file:
+                sys.exit(file.read()[-4000:])
+        # Two GETs for each job: is the server up, and which model.
+        exchanges = self.server.exchanges
+        starts = self.server.marks[::2] + [len(exchanges)]
+        return [exchanges[a:b] for a, b in zip(starts, starts[1:])]
+
+    def ours(self, cell: tuple):
+        """The exchanges of a cell by paravt-bench, and how the process ended."""
+        split, mode, channel = cell
+        folder = self.out("ours", cell)
+        shutil.rmtree(folder, ignore_errors=True)
+        self.server.clear()
+        ran = subprocess.run(
+            [self.binary, "run", split, "--data", self.root, "--out", folder, "--profile", "release", "--mode", mode, "--protocol",
+             "paravt", "--channel", channel, "--concurrency", "1", "--nframes", str(self.nframes), "--model", "scripted",
+             "--base-url", f"http://127.0.0.1:{self.port}/v1", "--retry-pause", "0.01"],
+            env=self.environment, capture_output=True, text=True, check=False,
+        )
+        return self.server.exchanges, ran
+
+    def outcomes(self, cell: tuple, ran) -> str:
+        """`equal`, or which samples and scores are not."""
+        theirs = os.path.join(self.out("upstream", cell), f"{cell[0]}.json")
+        folder = os.path.join(self.out("ours", cell), cell[0])
+        try:
+            samples = zip(their_samples(theirs), our_samples(os.path.join(folder, "journal.jsonl")), strict=True)
+            # A failed request is an error here; the reference takes its message for an answer.
+            wrong = [f"sample {n}: {a} / {b}" for n, (a, b) in enumerate(samples) if a != b and not (b is None and a[0] == 0)]
+            a, b = upstream_summary(theirs), our_summary(os.path.join(folder, "summary.json"))
+        except (OSError, ValueError) as error:
+            return f"{error}; exit {ran.returncode}: {ran.stderr[-300:]}"
+        wrong += [f"{key}: {a[key]} / {b.get(key)}" for key in a if b.get(key) is None or abs(a[key] - b[key]) > 1e-12]
+        return "; ".join(wrong) or "equal"
+
+
+def compare(args, base: str) -> int:
+    wire = Wire(args, base)
+    wire.prepare(args.checkout, args.record)
     splits, modes = args.splits.split(","), args.modes.split(",")
     cells = [(split, mode, "image") for mode in modes for split in splits]
     cells += [(split, mode, "video") for mode in modes for split in splits if split in VIDEO_SPLITS]
 
-    def out(side, split, mode, channel):
-        return os.path.join(base, side, f"{mode}-{channel}-{split}")
-
-    jobs = [
-        {
-            "root": root,
-            "argv": ["--model_path", "scripted", "--datasets", split, "--output_dir", out("upstream", split, mode, channel),
-                     "--prompt_mode", mode, "--video_channel", f"{channel}_url", "--num_gpus", "1", "--base_port", str(port),
-                     "--vllm_host", "127.0.0.1", "--reuse_servers", "--workers_per_shard", "1"],
-        }
-        for split, mode, channel in cells
-    ]
-    # The n-th group of requests is the n-th job's: the driver asks for the models before each.
-    marks = []
-    original = Handler.do_GET
-
-    def counted(handler):
-        marks.append(len(server.requests))
-        original(handler)
-
-    Handler.do_GET = counted
-    theirs = []
-    started = time.time()
-    for start in range(0, len(jobs), 7):
-        side_jobs = jobs[start : start + 7]
-        path = os.path.join(base, "jobs.json")
-        for job in side_jobs:
-            shutil.rmtree(job["argv"][5], ignore_errors=True)
-        with open(path, "w", encoding="utf-8") as file:
-            json.dump(side_jobs, file)
-        server.requests, marks[:] = [], []
-        log = os.path.join(base, "upstream.log")
-        with open(log, "w", encoding="utf-8") as file:
-            command = [sys.executable, os.path.join(here, "wire_upstream.py"), code, path]
-            if subprocess.run(command, stdout=file, stderr=file).returncode:
-                print(open(log, encoding="utf-8").read()[-4000:])
-                return 2
-        # Two GETs for each job: is the server up, and which model.
-        starts = marks[::2] + [len(server.requests)]
-        theirs += [server.requests[a:b] for a, b in zip(starts, starts[1:])]
-    Handler.do_GET = original
-    print(f"reference: {sum(map(len, theirs))} requests in {time.time() - started:.0f} s")
+    started, theirs = time.time(), []
+    for start in range(0, len(cells), 7):
+        theirs += wire.reference(cells[start : start + 7])
+    print(f"reference: {sum(map(len, theirs))} requests in {time.time() - started:.0f} s", flush=True)
+    if args.record:
+        wire_record.write(wire, cells, theirs, args.nframes)
 
     started, failed = time.time(), 0
-    print(f"{'split':15} {'mode':16} {'channel':7} {'requests':>8} {'equal':>6} {'differ':>6} {'mean':>7} {'max':>4}  scores")
-    for (split, mode, channel), expected in zip(cells, theirs):
-        folder = out("ours", split, mode, channel)
-        shutil.rmtree(folder, ignore_errors=True)
-        server.requests = []
-        ran = subprocess.run(
-            [binary, "run", split, "--data", root, "--out", folder, "--profile", "release", "--mode", mode, "--protocol",
-             "paravt", "--channel", channel, "--concurrency", "1", "--model", "scripted", "--base-url",
-             f"http://127.0.0.1:{port}/v1"],
-            env=environment, capture_output=True, text=True,
-        )
-        found_all, levels, equal = [], [], 0
-        for number, (a, b) in enumerate(zip(expected, server.requests)):
-            found = []
-            differences(server.folder, a, b, f"request {number}", found, levels)
-            equal += not found
-            found_all += found
-        differ = max(len(expected), len(server.requests)) - equal
-        scores = "equal"
-        try:
-            a = upstream_summary(os.path.join(out("upstream", split, mode, channel), f"{split}.json"))
-            b = our_summary(os.path.join(folder, split, "summary.json"))
-            wrong = {key: (a[key], b.get(key)) for key in a if b.get(key) is None or abs(a[key] - b[key]) > 1e-12}
-            scores = str(wrong) if wrong else "equal"
-        except OSError as error:
-            scores = f"{error}; exit {ran.returncode}: {ran.stderr[-300:]}"
-        failed += bool(differ) or scores != "equal" or not expected
+    print(f"{'split':15} {'mode':16} {'channel':7} {'requests':>8} {'equal':>6} {'differ':>6} {'pictures':>8} {'mean':>7} {'max':>4}  results")
+    for cell, expected in zip(cells, theirs):
+        found, ran = wire.ours(cell)
+        expected, found = sent(expected), sent(found)
+        lines, levels, equal = [], [], 0
+        for number, (a, b) in enumerate(zip(expected, found)):
+            here = []
+            differences(wire.server.folder, a, b, f"request {number}", here, levels)
+            equal += not here
+            lines += here
+        differ = max(len(expected), len(found)) - equal
+        results = wire.outcomes(cell, ran)
+        failed += bool(differ) or results != "equal" or not expected
         mean, most = (max(level[0] for level in levels), max(level[1] for level in levels)) if levels else (0, 0)
-        print(f"{split:15} {mode:16} {channel:7} {len(expected):8} {equal:6} {differ:6} {mean:7.3f} {most:4}  {scores}", flush=True)
-        for line in found_all[:4]:
+        split, mode, channel = cell
+        print(f"{split:15} {mode:16} {channel:7} {len(expected):8} {equal:6} {differ:6} {len(levels):8} {mean:7.3f} {most:4}  {results}", flush=True)
+        for line in lines[:4]:
             print(f"    {line[:500]}")
-        if len(expected) != len(server.requests):
-            print(f"    {len(expected)} requests / {len(server.requests)}")
+        if len(expected) != len(found):
+            print(f"    {len(expected)} requests / {len(found)}")
     print(f"paravt-bench: {time.time() - started:.0f} s; {failed} of {len(cells)} cells differ")
     return 1 if failed else 0
 

@@ -26,6 +26,17 @@ pub enum Colours {
     Bt601,
 }
 
+impl Colours {
+    /// How chroma planes that are smaller are enlarged, where swscale has no special routine for a
+    /// format (that of 8-bit 4:2:0 heeds neither): torchcodec asks for one way, PyAV for the other.
+    fn interpolation(self) -> scaling::Flags {
+        match self {
+            Self::OfStream => scaling::Flags::BICUBIC,
+            Self::Bt601 => scaling::Flags::BILINEAR,
+        }
+    }
+}
+
 /// What a scaler is made for; streams may change it half-way.
 #[derive(PartialEq, Eq, Clone, Copy)]
 struct PictureKind {
@@ -52,7 +63,7 @@ impl Converter {
         let error = |message: String| MediaError::Convert { index, message };
         let (width, height, rgb) = self.rgb(picture).map_err(|e| error(format!("no RGB: {e}")))?;
         let (width, height, rgb) = rotate(width, height, rgb, self.rotation);
-        let rgb = self.resizer.resize(rgb, (width, height), self.size).map_err(error)?;
+        let rgb = self.resizer.resize_in_floats(rgb, (width, height), self.size).map_err(error)?;
         let (width, height) = self.size;
         Ok(Frame { index, time_us, width, height, rgb })
     }
@@ -89,7 +100,7 @@ impl Converter {
                 ff::format::Pixel::RGB24,
                 kind.width,
                 kind.height,
-                scaling::Flags::BILINEAR,
+                self.colours.interpolation(),
             )?;
             if self.colours == Colours::OfStream {
                 set_colours(&mut scaler, kind);
@@ -136,7 +147,8 @@ fn rotate(width: u32, height: u32, rgb: Vec<u8>, degrees: i32) -> (u32, u32, Vec
     (to_w as u32, to_h as u32, out)
 }
 
-/// JPEG as Pillow writes it: the standard tables at this quality, chroma averaged over 2 by 2 pixels.
+/// JPEG as Pillow writes it: the standard tables at this quality, chroma averaged over 2 by 2 pixels. Coefficients
+/// half-way between two steps may fall to the other side: the encoder divides by 15-bit reciprocals.
 ///
 /// # Errors
 /// A frame larger than the format allows.

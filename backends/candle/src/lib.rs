@@ -6,6 +6,7 @@ pub mod tensor;
 
 pub use cpu::{CpuOps, INVARIANT_BATCH, seq_lens};
 pub use cuda::CudaOps;
+pub use paravt_kernels::{Isa, UnsupportedIsa, set_isa};
 
 use paravt_qwen_vl::Error;
 use paravt_qwen_vl::engine::{Engine, Options};

@@ -42,6 +42,10 @@ pub struct EngineArgs {
     /// transformers up to 4.57 or since 5 does.
     #[arg(long, default_value = "vllm", value_parser = PositionRule::ALL.map(PositionRule::as_str), value_name = "RULE")]
     positions: String,
+    /// Instruction set of candle's kernels on the CPU, to compare results with another machine's: avx512, avx2 or
+    /// baseline [default: the best that the processor has].
+    #[arg(long, hide = true, value_name = "SET")]
+    isa: Option<candle::Isa>,
 }
 
 impl EngineArgs {
@@ -83,6 +87,9 @@ impl EngineArgs {
         let model = model.context("an in-process engine needs --model DIR")?.to_owned();
         let revision = self.revision.clone();
         let device = self.device()?;
+        if let Some(isa) = self.isa {
+            candle::set_isa(isa)?;
+        }
         let precision = self.precision(device);
         let (batch, deterministic, positions) = (self.batch, self.deterministic, self.position_rule());
         let load = move || {

@@ -140,6 +140,7 @@ fn visible(list: Option<&str>, uuids: &[String]) -> Vec<usize> {
 }
 
 /// Version of the NCCL library, e.g. (2, 30, 3); `None` where it cannot be loaded.
+#[expect(unsafe_code, reason = "NCCL has no Rust binding that loads it at run time")]
 pub fn nccl() -> Option<(i32, i32, i32)> {
     type GetVersion = unsafe extern "C" fn(*mut c_int) -> c_int;
     // SAFETY: NCCL's start-up has no precondition; the symbol has this type in every release, writes

@@ -5,7 +5,10 @@
 //! Only the groups of pictures that hold a wanted frame are decoded, pictures that nothing refers
 //! to and nobody wants are skipped, and independent groups run on all cores.
 
-#![expect(unsafe_code, reason = "calls into FFmpeg, and fields of its structures, that ffmpeg-next does not wrap")]
+#![expect(
+    unsafe_code,
+    reason = "calls into FFmpeg, and fields of its structures, that ffmpeg-next does not wrap"
+)]
 
 mod boxes;
 mod cache;

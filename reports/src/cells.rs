@@ -80,6 +80,9 @@ pub struct Comparison {
     pub p_holm: Option<f64>,
     /// The verdict rests on few videos.
     pub weak: bool,
+    /// The annotations have a published SHA-256; absent where none is known.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub data_verified: bool,
     /// What that means.
     pub verdict: Verdict,
 }
@@ -122,7 +125,8 @@ pub fn cell(
     let paper = published.map(|(row, published)| {
         let why = settings.differences(row, manifest, &run.facts);
         let rows = settings.split(&manifest.task.name).map_or(manifest.task.paper_rows, |split| split.rows);
-        compare(row, published, &summary, effect, margin(published, rows), why)
+        let comparison = compare(row, published, &summary, effect, margin(published, rows), why);
+        Comparison { data_verified: settings.data_is_verified(manifest), ..comparison }
     });
     Ok(Cell {
         task: manifest.task.name.clone(),
@@ -199,6 +203,7 @@ fn compare(
         margin,
         p_holm: None,
         weak: effect.is_none_or(|effect| effect.is_weak()),
+        data_verified: false,
         verdict: if why.is_empty() { Verdict::Inconclusive } else { Verdict::NotComparable(why) },
     }
 }

@@ -35,7 +35,7 @@ fn range(interval: Option<(f64, f64)>) -> String {
 pub fn verdict(cell: &Cell) -> String {
     let mark = if cell.complete() { "" } else { "INCOMPLETE " };
     match &cell.paper {
-        Some(paper) => format!("{mark}{}{}", paper.verdict, weak(cell)),
+        Some(paper) => format!("{mark}{}{}{}", paper.verdict, weak(cell), unverified(cell)),
         None => format!("{mark}no published number named").trim().to_owned(),
     }
 }
@@ -44,6 +44,12 @@ pub fn verdict(cell: &Cell) -> String {
 fn weak(cell: &Cell) -> String {
     let weak = cell.paper.as_ref().is_some_and(|paper| paper.weak) && cell.is_comparable();
     if weak { format!(" (weak: {} videos)", cell.videos) } else { String::new() }
+}
+
+/// Says that nothing but counts ties a verdict to the published data.
+fn unverified(cell: &Cell) -> &'static str {
+    let verified = cell.paper.as_ref().is_none_or(|paper| paper.data_verified);
+    if verified || !cell.is_comparable() { "" } else { " (data not verified)" }
 }
 
 /// Losses that belong beside a score, or nothing.

@@ -7,6 +7,7 @@ use paravt_suite::profile::Profile;
 use paravt_suite::protocol::PromptMode;
 use paravt_suite::record::Record;
 use paravt_suite::run::Manifest;
+use paravt_suite::task::NOT_PUBLISHED;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -65,6 +66,8 @@ pub struct Facts {
     pub recorded: usize,
     /// Distinct videos that they name.
     pub videos: usize,
+    /// Rows of a file that is not the published one.
+    pub unpublished: usize,
     /// Rows without a full answer.
     pub lost: Lost,
 }
@@ -73,7 +76,9 @@ impl Facts {
     /// Facts about a run's records.
     pub fn of(records: &[Record]) -> Self {
         let videos: HashSet<_> = records.iter().map(|record| &record.sample.video).collect();
-        Self { recorded: records.len(), videos: videos.len(), lost: Lost::of(records) }
+        let is_other = |record: &&Record| record.sample.flags.iter().any(|flag| flag == NOT_PUBLISHED);
+        let unpublished = records.iter().filter(is_other).count();
+        Self { recorded: records.len(), videos: videos.len(), unpublished, lost: Lost::of(records) }
     }
 }
 
@@ -110,6 +115,12 @@ impl Settings {
         why.extend(data_differences(split, manifest, facts));
         why.extend(facts.lost.beyond(&Lost::default()));
         why
+    }
+
+    /// Whether the run's annotations have a published SHA-256.
+    pub fn data_is_verified(&self, manifest: &Manifest) -> bool {
+        let known = self.split(&manifest.task.name).map_or(&[][..], |split| &split.annotations);
+        manifest.data.values().any(|hash| known.contains(hash))
     }
 
     fn row(&self, name: &str) -> Option<&Row> {
@@ -202,6 +213,11 @@ fn data_differences(split: &Split, manifest: &Manifest, facts: &Facts) -> Vec<St
         why.push(format!("unfinished run: {recorded} of {expected} rows recorded"));
     } else if facts.videos != split.videos {
         why.push(format!("{} distinct videos, published {}", facts.videos, split.videos));
+    }
+    if facts.unpublished > 0 {
+        why.push(
+            "not the published data: the rows differ from the published ones in their counts".to_owned(),
+        );
     }
     let known = &split.annotations;
     if !known.is_empty() && !manifest.data.values().any(|hash| known.contains(hash)) {

@@ -59,6 +59,23 @@ fn an_equal_score_is_reproduced_and_a_distant_one_is_not() {
 }
 
 #[test]
+fn rows_that_are_not_the_published_ones_are_not_comparable() {
+    let mut run = published("videomme", 62.1);
+    for record in &mut run.records {
+        record.sample.flags.push(paravt_suite::task::NOT_PUBLISHED.to_owned());
+    }
+    let reasons = reasons(run);
+    assert!(reasons.iter().any(|reason| reason.contains("not the published data")), "{reasons:?}");
+}
+
+#[test]
+fn a_verdict_on_data_without_a_known_hash_says_so() {
+    let report = report(&[published("videomme", 62.1)]);
+    let text = paravt_reports::Format::render(&paravt_reports::Markdown, &report);
+    assert!(text.contains("| reproduced (data not verified) |"), "{text}");
+}
+
+#[test]
 fn the_splits_of_a_row_are_one_family() {
     let splits = ["videomme", "videomme_wsub", "longvideobench", "lvbench", "mlvu", "mmvu", "charades"];
     let scores = [62.1, 69.4, 60.4, 39.8, 65.0, 68.6, 40.0];

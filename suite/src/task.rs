@@ -4,6 +4,7 @@ mod benchmark;
 mod check;
 mod description;
 mod finding;
+mod published;
 mod quirks;
 mod rows;
 
@@ -23,6 +24,7 @@ pub use benchmark::{Benchmark, IntoSample, NO_LETTER, ReadRow, RowContext, Subti
 pub use check::DataCheck;
 pub use description::{Description, DescriptionError};
 pub use finding::{Finding, UnreadableVideo};
+pub use published::{NOT_PUBLISHED, Published};
 pub use quirks::{KeptQuirks, Quirks};
 pub use rows::MAX_DEFECTIVE;
 

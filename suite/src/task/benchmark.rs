@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use serde::de::DeserializeOwned;
 
 use super::description::Description;
-use super::{DataCheck, DataRoot, Dataset, KeptQuirks, Quirks, Task, TaskSpec, check, rows};
+use super::{DataCheck, DataRoot, Dataset, KeptQuirks, NOT_PUBLISHED, Quirks, Task, TaskSpec, check, rows};
 use crate::data::{self, DataError, Folders, JsonRow, Layout, PublishedRow, excerpt};
 use crate::files::read_limited;
 use crate::media::Depth;
@@ -249,6 +249,14 @@ impl Benchmark {
         (self.read)(&RowContext { task: &self.spec().name, profile, quirks, published })
     }
 
+    /// What tells the rows of a file from the published ones, where there are as many of them.
+    fn difference(&self, file: &Path, rows: &[JsonRow]) -> Result<Option<String>, DataError> {
+        if rows.len() != self.spec().expected_rows {
+            return Ok(None);
+        }
+        Ok(self.description().published.difference(&data::sha256_file(file)?, rows))
+    }
+
     /// Finds the files of a sample: its video, and its subtitles where the split shows them.
     ///
     /// # Errors
@@ -318,6 +326,9 @@ impl Task for Benchmark {
         };
         let mut samples = rows::keep_usable(self.spec(), read.into_iter().map(complete))?;
         rows::make_uids_unique(&mut samples, profile);
+        if self.difference(&found.path, &rows)?.is_some() {
+            samples.iter_mut().for_each(|sample| sample.flags.push(NOT_PUBLISHED.to_owned()));
+        }
         Ok(Dataset { samples, files: vec![found.path], revision: found.revision })
     }
 

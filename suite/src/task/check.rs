@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde::{Deserialize, Serialize};
 
-use super::{DataRoot, Dataset, Finding, TaskSpec, UnreadableVideo};
+use super::{DataRoot, Dataset, Finding, NOT_PUBLISHED, TaskSpec, UnreadableVideo};
 use crate::data::{DataError, Found, Layout, sha256_file};
 use crate::media::{self, Depth, MediaError};
 
@@ -120,6 +120,11 @@ fn rows_found(check: &mut DataCheck, spec: &TaskSpec, dataset: &Dataset, remedy:
     if check.rows != spec.expected_rows {
         let (found, published) = (check.rows, spec.expected_rows);
         check.findings.push(Finding::Rows { found, published, remedy });
+    }
+    let is_other = |flags: &[String]| flags.iter().any(|flag| flag == NOT_PUBLISHED);
+    if dataset.samples.iter().any(|sample| is_other(&sample.flags)) {
+        let remedy = provided_by(spec, &[&spec.hub.annotations]);
+        check.findings.push(Finding::OtherRows { remedy });
     }
     let defects: Vec<String> = dataset.samples.iter().filter_map(|sample| sample.defect.clone()).collect();
     if !defects.is_empty() {

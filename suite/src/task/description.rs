@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::{Breakdown, HubSource, Metric, Quirks, TaskSpec};
+use super::{Breakdown, HubSource, Metric, Published, Quirks, TaskSpec};
 use crate::data::Layout;
 
 /// A description that cannot be used.
@@ -23,6 +23,8 @@ pub struct Description {
     pub spec: TaskSpec,
     /// Where the files lie below a data root.
     pub layout: Layout,
+    /// What is known about the published annotations.
+    pub published: Published,
     /// Whether `all` names the split too.
     pub part_of_all: bool,
     /// What the reference does differently, by the profiles that keep it.
@@ -40,6 +42,8 @@ struct Written {
     metric: Metric,
     hub: HubSource,
     layout: Layout,
+    #[serde(default)]
+    published: Published,
     #[serde(default = "yes")]
     part_of_all: bool,
     #[serde(default)]
@@ -83,6 +87,7 @@ impl Description {
                 breakdowns: written.breakdowns,
             },
             layout: written.layout,
+            published: written.published,
             part_of_all: written.part_of_all,
             quirks: written.quirks,
         })

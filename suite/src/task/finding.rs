@@ -39,6 +39,11 @@ pub enum Finding {
         /// Pinned revision.
         pinned: String,
     },
+    /// As many rows as published, and other ones.
+    OtherRows {
+        /// `FILE of REPOSITORY@REVISION` that provides the published ones.
+        remedy: String,
+    },
     /// Rows that cannot be asked.
     DefectiveRows {
         /// What is wrong with each, in row order.

@@ -77,6 +77,9 @@ fn finding_line(finding: &Finding, check: &DataCheck, root: &DataRoot) -> String
         Finding::Revision { found, pinned } => {
             format!("revision {}, published results use {}", short(found), short(pinned))
         }
+        Finding::OtherRows { remedy } => {
+            format!("not the published rows; fetch {}", without_revision(remedy))
+        }
         Finding::DefectiveRows { defects } => {
             let first = defects.first().map_or("", String::as_str);
             format!("{} unusable, the first: {first}", count(defects.len(), "row"))

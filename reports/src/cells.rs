@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use paravt_suite::profile::Profile;
 use paravt_suite::scoring::summary::Summary;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::decide::{Effect, Family, Lost, Margin, Verdict};
 use crate::paper::PaperNumbers;
@@ -41,6 +41,7 @@ pub struct Cell {
     /// What the run is called beside others of its split: its label, or mode and model.
     pub run: String,
     /// All numbers.
+    #[serde(serialize_with = "without_metrics")]
     pub summary: Summary,
     /// Rows without a full answer.
     pub lost: Lost,
@@ -61,6 +62,11 @@ pub struct Cell {
     pub gpus: Option<u32>,
     #[serde(skip)]
     effect: Option<Effect>,
+}
+
+/// The list of metrics repeats the fields beside it: reports have one place for each number.
+fn without_metrics<S: Serializer>(summary: &Summary, serializer: S) -> Result<S::Ok, S::Error> {
+    Summary { metrics: Vec::new(), ..summary.clone() }.serialize(serializer)
 }
 
 /// Ours beside a published number.

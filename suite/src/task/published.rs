@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
+use serde_json::Value;
 
 use crate::data::JsonRow;
 
@@ -40,8 +41,12 @@ impl Published {
 }
 
 /// Text without blanks around it, or a number.
-fn is(cell: &serde_json::Value, value: &str) -> bool {
-    cell.as_str().map_or_else(|| cell.to_string() == value, |text| text.trim() == value)
+fn is(cell: &Value, value: &str) -> bool {
+    match cell {
+        Value::String(text) => text.trim() == value,
+        Value::Number(number) => number.to_string() == value,
+        _ => false,
+    }
 }
 
 #[cfg(test)]

@@ -163,6 +163,7 @@ pub fn manifest() -> Manifest {
             breakdowns: vec![],
         },
         plan: plan(Profile::Strict),
+        config: None,
         protocol_hash: "p".into(),
         protocol: "native".into(),
         protocol_source: native::protocol().source,

@@ -95,6 +95,10 @@ pub struct Manifest {
     pub task: TaskSpec,
     /// How samples are put to the model.
     pub plan: RunPlan,
+    /// The [`RunConfig`](crate::evaluate::RunConfig) of the first start, from which plan and selection were
+    /// made; older runs have none. Kept as JSON: fields of later versions are tolerated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub config: Option<serde_json::Value>,
     /// SHA-256 over the protocol's texts.
     pub protocol_hash: String,
     /// Name of the protocol.

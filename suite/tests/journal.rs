@@ -53,6 +53,7 @@ fn manifest() -> Manifest {
             dialect: ToolDialect::Text,
             request: RequestSettings::default(),
         },
+        config: None,
         protocol_hash: "p".into(),
         protocol: "native".into(),
         protocol_source: Source {

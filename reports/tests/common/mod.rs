@@ -68,6 +68,7 @@ pub fn manifest(task: TaskSpec, profile: Profile, expected: usize) -> Manifest {
             dialect: ToolDialect::Text,
             request: RequestSettings::default(),
         },
+        config: None,
         protocol_hash: "0123".into(),
         protocol: "paravt".into(),
         protocol_source: Source {

@@ -34,6 +34,7 @@ pub(super) fn build(
         command: workspace.command.clone(),
         task: run.task.spec().clone(),
         plan,
+        config: Some(serde_json::to_value(&run.config).expect("a struct with string keys serialises")),
         protocol_hash: run.protocol.hash(),
         protocol: run.protocol.name.clone(),
         protocol_source: run.protocol.source.clone(),

@@ -241,6 +241,9 @@ fn merge_manifests(manifests: &[Manifest], dirs: &[PathBuf]) -> Result<(Manifest
         whole: None,
         ..merged.selection
     };
+    if let Some(config) = merged.config.as_mut().and_then(serde_json::Value::as_object_mut) {
+        config.remove("shard");
+    }
     merged.started_at = manifests.iter().map(|manifest| manifest.started_at).fold(f64::INFINITY, f64::min);
     merged.ended_at = None;
     Ok((merged, missing))

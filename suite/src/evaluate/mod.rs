@@ -4,7 +4,7 @@
 //! [`evaluate`] does all of it. A caller that runs several splits on a model that is slow to load takes
 //! the two steps apart: [`prepare`] does everything that needs no model (data, selection, directory,
 //! resume check) for all of them, [`Prepared::run`] the rest. [`forecast()`] counts calls and tokens and
-//! sends nothing, [`merge`] joins the shards of one run. Nothing here prints: progress and notices reach
+//! sends nothing, [`merge()`] joins the shards of one run. Nothing here prints: progress and notices reach
 //! an [`Observer`].
 //!
 //! ```no_run

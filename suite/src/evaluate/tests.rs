@@ -149,6 +149,8 @@ fn a_run_ends_with_its_outcome_and_its_files() {
     let manifest = journal::read_manifest(&world.path("run")).unwrap();
     assert_eq!((manifest.binary.as_str(), manifest.label.as_deref()), ("test 1", Some("first")));
     assert!(manifest.ended_at.is_some());
+    let stored: RunConfig = serde_json::from_value(manifest.config.unwrap()).unwrap();
+    assert_eq!(stored, config, "what was asked for can be asked for again");
     for file in [journal::PROTOCOL, journal::SUMMARY] {
         assert!(world.path("run").join(file).is_file(), "{file}");
     }

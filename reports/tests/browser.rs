@@ -56,7 +56,7 @@ fn poison(record: &mut Record) {
     record.sample.question.stem = all.clone();
     record.sample.question.options = HOSTILE.iter().map(|text| (*text).to_owned()).collect();
     record.sample.question.letters = "ABCDEFGH".into();
-    record.sample.evidence = Some((120.0, 180.0));
+    record.sample.evidence = Some(paravt_suite::span::TimeSpan::new(120.0, 180.0));
     record.transcript.messages = vec![
         say(Role::System, &all),
         RecordedMessage::new(Role::User, (0..8).map(|at| image(100.0 * f64::from(at))).collect()),

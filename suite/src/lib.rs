@@ -32,6 +32,7 @@ pub mod sample;
 pub mod scoring;
 pub mod seed;
 pub mod settings;
+pub mod span;
 pub mod task;
 pub mod text;
 pub mod videos;

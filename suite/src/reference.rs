@@ -6,6 +6,7 @@
 
 use crate::message::StructuredCall;
 use crate::scoring::Scorer;
+use crate::span::TimeSpan;
 
 /// One release: its name, its tool calls, its scoring.
 pub struct Reference {
@@ -49,8 +50,8 @@ impl CallTags {
 pub struct Call {
     /// The call as records carry it.
     pub value: serde_json::Value,
-    /// Start and end of the window in seconds, as asked, or why they cannot be read.
-    pub window: Result<(f64, f64), CallError>,
+    /// The window, as asked, or why it cannot be read.
+    pub window: Result<TimeSpan, CallError>,
 }
 
 /// Why a call cannot be run, in the words that the model is answered with.

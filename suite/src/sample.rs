@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::span::TimeSpan;
+
 /// Breakdown labels of a sample, e.g. `duration -> ["short"]`; several values for multi-label tags.
 pub type Tags = BTreeMap<String, Vec<String>>;
 
@@ -27,10 +29,10 @@ pub struct Sample {
     pub gold: Gold,
     /// Labels for the breakdowns.
     pub tags: Tags,
-    /// Interval of the video, in seconds, in which the data set says the evidence lies.
+    /// Where in the video the data set says the evidence lies.
     /// Gold information: never shown to a model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub evidence: Option<(f64, f64)>,
+    pub evidence: Option<TimeSpan>,
     /// Named oddities of this row that belong beside its score, e.g. `no_subtitles`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub flags: Vec<String>,
@@ -100,10 +102,10 @@ impl Gold {
         }
     }
 
-    /// The interval that a grounding question asks for, in seconds.
-    pub fn interval(&self) -> Option<(f64, f64)> {
+    /// The interval that a grounding question asks for.
+    pub fn interval(&self) -> Option<TimeSpan> {
         match self {
-            Gold::Interval { start, end } => Some((*start, *end)),
+            Gold::Interval { start, end } => Some(TimeSpan::new(*start, *end)),
             Gold::Choice { .. } | Gold::Text { .. } | Gold::Number { .. } => None,
         }
     }

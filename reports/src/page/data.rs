@@ -130,7 +130,7 @@ fn short(text: &str) -> String {
 
 fn transcript(record: &Record, thumbnails: &Thumbnails) -> Value {
     let (sample, said, score) = (&record.sample, &record.transcript, &record.score);
-    let interval = sample.gold.interval().or(sample.evidence).map(|(start, end)| [start, end]);
+    let interval = sample.gold.interval().or(sample.evidence).map(|span| [span.start, span.end]);
     let messages =
         said.messages.iter().map(|message| json!({"role": message.role, "parts": parts(&message.parts)}));
     let calls =

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use paravt_suite::sample::{Gold, Question as Shown, Sample, Tags};
+use paravt_suite::span::TimeSpan;
 use rand::Rng;
 
 use crate::questions::{Ask, Question};
@@ -68,7 +69,7 @@ pub fn sample(question: &Question, style: Style, uid: &str, video: &Path) -> Sam
         question: Shown { stem, options, letters: letters.to_owned(), subtitles: None },
         gold,
         tags: Tags::from([("kind".to_owned(), vec![question.kind().to_owned()])]),
-        evidence: Some((question.evidence.0 as f64, question.evidence.1 as f64)),
+        evidence: Some(TimeSpan::new(question.evidence.0 as f64, question.evidence.1 as f64)),
         flags: Vec::new(),
         defect: None,
     }

@@ -7,6 +7,7 @@ use arrow::array::{ArrayRef, ListBuilder, StringBuilder, StructBuilder};
 use arrow::datatypes::{DataType, Field, Fields};
 use paravt_suite::protocol::{PromptMode, Protocol, render};
 use paravt_suite::sample::Sample;
+use paravt_suite::span::TimeSpan;
 use rand::Rng as _;
 use rand::seq::IndexedRandom as _;
 use serde_json::json;
@@ -207,7 +208,7 @@ fn write_prompts(
 /// The answer as the reward reads it, and the type of the question.
 fn gold(sample: &Sample) -> (String, &'static str) {
     match sample.gold.interval() {
-        Some((start, end)) => (format!("[{start:?}, {end:?}]"), "tvg"),
+        Some(TimeSpan { start, end }) => (format!("[{start:?}, {end:?}]"), "tvg"),
         None if sample.question.letters.is_empty() => (sample.gold.to_string(), "oe"),
         None => (sample.gold.to_string(), "mcq"),
     }

@@ -14,6 +14,7 @@ use crate::record::{SampleError, SampleErrorClass, ToolCall, ToolOutcome, conver
 use crate::reference::{Call, CallError, Tag};
 use crate::run::CropMode;
 use crate::settings::ToolDialect;
+use crate::span::TimeSpan;
 
 /// Frames of a crop at one per second, at most this many (`crop_frames` upstream).
 pub const CROP_MAX_FRAMES: usize = 16;
@@ -71,7 +72,8 @@ impl Session<'_> {
                     });
                 }
             }
-            let (start, end) = *calls[index].window.as_ref().unwrap_or(&(f64::NAN, f64::NAN));
+            let unread = TimeSpan::new(f64::NAN, f64::NAN);
+            let TimeSpan { start, end } = *calls[index].window.as_ref().unwrap_or(&unread);
             let (message, outcome) =
                 self.respond(start, end, looked).map_err(|error| protocol_error("tool", &error))?;
             match structured.get(index).filter(|_| native) {
@@ -98,16 +100,16 @@ impl Session<'_> {
         &self,
         turn: usize,
         index: usize,
-        window: &Result<(f64, f64), CallError>,
+        window: &Result<TimeSpan, CallError>,
     ) -> (Looked, f64, Option<SubCall>) {
-        let (start, end) = match window {
+        let window = match window {
             Ok(window) => *window,
             Err(error) => return (Looked::Malformed(error.to_string()), 0.0, None),
         };
         let source = Arc::clone(&self.agent.frames);
         let path = self.sample.video.clone();
         let reader = self.agent.plan.switches.reader;
-        let request = VideoRequest::crop(start, end, CROP_MAX_FRAMES).with_reader(reader);
+        let request = VideoRequest::crop(window.start, window.end, CROP_MAX_FRAMES).with_reader(reader);
         let fetched = tokio::task::spawn_blocking(move || source.frames(&path, &request)).await;
         let set = match fetched {
             Ok(Ok(set)) => set,
@@ -118,7 +120,7 @@ impl Session<'_> {
         match self.agent.plan.crop {
             CropMode::Frames => (Looked::Frames(set), seconds, None),
             CropMode::Subagent => {
-                let (looked, sub) = self.ask_subagent(turn, index, (start, end), set).await;
+                let (looked, sub) = self.ask_subagent(turn, index, window, set).await;
                 (looked, seconds, sub)
             }
         }
@@ -129,7 +131,7 @@ impl Session<'_> {
         &self,
         turn: usize,
         index: usize,
-        (start, end): (f64, f64),
+        TimeSpan { start, end }: TimeSpan,
         set: Arc<FrameSet>,
     ) -> (Looked, Option<SubCall>) {
         let step = format!("turn{turn}/sub{index}");

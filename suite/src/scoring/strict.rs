@@ -10,6 +10,7 @@ use crate::reference::CallTags;
 use crate::sample::Gold;
 use crate::scoring::Scorer;
 use crate::scoring::number::mean_relative_accuracy;
+use crate::span::TimeSpan;
 use crate::text::{between, clock_seconds, fixed1};
 
 /// The text that may hold the answer, and which selection found it.
@@ -74,8 +75,8 @@ fn score(gold: &Gold, letters: &str, text: &str, tags: &CallTags) -> Score {
         Gold::Interval { start, end } => match interval(text, tags) {
             Some((found, rule)) => Score {
                 outcome: Outcome::Scored,
-                value: iou(found, (*start, *end)),
-                prediction: Some(format!("{}-{}", fixed1(found.0), fixed1(found.1))),
+                value: found.iou(TimeSpan::new(*start, *end)),
+                prediction: Some(format!("{}-{}", fixed1(found.start), fixed1(found.end))),
                 rule: Some(rule.to_owned()),
             },
             None => unparsed(),
@@ -177,7 +178,7 @@ fn stated(text: &str) -> Option<char> {
 }
 
 /// An interval in seconds with its end after its start, and the rule that found it.
-pub fn interval(text: &str, tags: &CallTags) -> Option<((f64, f64), &'static str)> {
+pub fn interval(text: &str, tags: &CallTags) -> Option<(TimeSpan, &'static str)> {
     const TIME: &str =
         r"(\d+:\d{1,2}:\d{1,2}(?:\.\d+)?|\d+:\d{1,2}(?:\.\d+)?|\d+(?:\.\d+)?)\s*(?i:s\b|secs?\b|seconds?\b)?";
     static RANGE: LazyLock<Regex> = LazyLock::new(|| {
@@ -190,9 +191,9 @@ pub fn interval(text: &str, tags: &CallTags) -> Option<((f64, f64), &'static str
     if selected.text[..first.start()].ends_with(['-', '−']) {
         return None;
     }
-    let (start, end) = (clock_seconds(first.as_str())?, clock_seconds(second.as_str())?);
+    let found = TimeSpan::new(clock_seconds(first.as_str())?, clock_seconds(second.as_str())?);
     let rule = if selected.tagged { "answer_tag_range" } else { "range" };
-    (end > start).then_some(((start, end), rule))
+    (found.end > found.start).then_some((found, rule))
 }
 
 /// A number and the rule that found it. A unit may follow; of several numbers none is taken.
@@ -236,13 +237,6 @@ fn number_word(text: &str) -> Option<f64> {
     ];
     let word = text.trim_matches(|c: char| !c.is_alphanumeric()).to_lowercase();
     WORDS.iter().position(|known| *known == word).map(|value| value as f64)
-}
-
-/// Intersection over union by lengths.
-pub fn iou(a: (f64, f64), b: (f64, f64)) -> f64 {
-    let intersection = (a.1.min(b.1) - a.0.max(b.0)).max(0.0);
-    let union = (a.1 - a.0) + (b.1 - b.0) - intersection;
-    if union > 0.0 { intersection / union } else { 0.0 }
 }
 
 /// Lower case, without punctuation and articles, single spaces. A text that is nothing but an
@@ -369,7 +363,7 @@ mod tests {
             ("-5 - 10", None),
             ("[API error: Error code: 400]", None),
         ] {
-            assert_eq!(interval(text, &TAGS).map(|(found, _)| found), expected, "{text}");
+            assert_eq!(interval(text, &TAGS).map(|(found, _)| found.into()), expected, "{text}");
         }
     }
 
@@ -401,13 +395,6 @@ mod tests {
     }
 
     #[test]
-    fn unions_are_lengths_less_overlap() {
-        assert_eq!(iou((0.0, 10.0), (5.0, 15.0)), 5.0 / 15.0);
-        assert_eq!(iou((0.0, 1.0), (9.0, 10.0)), 0.0);
-        assert_eq!(iou((5.0, 5.0), (5.0, 5.0)), 0.0);
-    }
-
-    #[test]
     fn free_text_is_compared_without_articles_and_punctuation() {
         let gold = Gold::Text { answer: "Doppler effect".into() };
         assert_eq!(score(&gold, "", "<answer>The Doppler-Effect.</answer>", &TAGS).value, 1.0);
@@ -424,7 +411,7 @@ mod tests {
             if let Some((found, _)) = letter(&text, "ABC", &TAGS) {
                 prop_assert!("ABC".contains(found));
             }
-            if let Some(((start, end), _)) = interval(&text, &TAGS) {
+            if let Some((TimeSpan { start, end }, _)) = interval(&text, &TAGS) {
                 prop_assert!(end > start);
             }
             if let Some((found, _)) = number(&text, &TAGS) {

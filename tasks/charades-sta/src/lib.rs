@@ -4,6 +4,7 @@
 use paravt_suite::data::DataError;
 use paravt_suite::profile::Profile;
 use paravt_suite::sample::{Gold, Question, Sample};
+use paravt_suite::span::TimeSpan;
 use paravt_suite::task::{Benchmark, IntoSample, RowContext, read};
 use serde::Deserialize;
 
@@ -54,7 +55,7 @@ impl IntoSample for Row {
         // Captions repeat and float text differs by printer: the row is the stable key.
         let uid = cx.published.row.to_string();
         let sample = cx.sample(uid, video, question, Gold::Interval { start, end });
-        Ok(Some(Sample { evidence: Some((start, end)), flags, ..sample }))
+        Ok(Some(Sample { evidence: Some(TimeSpan::new(start, end)), flags, ..sample }))
     }
 }
 

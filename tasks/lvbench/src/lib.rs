@@ -4,6 +4,7 @@
 use paravt_suite::data::{DataError, Id};
 use paravt_suite::profile::Profile;
 use paravt_suite::sample::{Gold, Question, Sample, Tags};
+use paravt_suite::span::TimeSpan;
 use paravt_suite::task::{Benchmark, IntoSample, RowContext, read};
 use paravt_suite::text::clock_seconds;
 use serde::Deserialize;
@@ -47,9 +48,9 @@ fn embedded_letters(question: &str) -> String {
 }
 
 /// `MM:SS-MM:SS` or `HH:MM:SS-HH:MM:SS` in seconds.
-fn time_reference(text: &str) -> Option<(f64, f64)> {
+fn time_reference(text: &str) -> Option<TimeSpan> {
     let (start, end) = text.split_once('-')?;
-    Some((clock_seconds(start)?, clock_seconds(end)?))
+    Some(TimeSpan::new(clock_seconds(start)?, clock_seconds(end)?))
 }
 
 impl IntoSample for Row {
@@ -88,7 +89,7 @@ mod tests {
         let sample = LVBENCH.sample("rows".as_ref(), 0, value, Profile::Paper).unwrap().unwrap();
         assert_eq!(sample.question.letters, "ABCD");
         assert_eq!(sample.tags["question_type"], ["reasoning", "summarization"], "every label counts");
-        assert_eq!(sample.evidence, Some((70.0, 3680.0)));
+        assert_eq!(sample.evidence, Some(TimeSpan::new(70.0, 3680.0)));
     }
 
     #[test]

@@ -140,7 +140,7 @@ impl Backend for Narrator {
             let structured = answer.tool_calls.iter().map(|call| syntax.structured(call));
             for call in structured.chain(syntax.calls(&answer.text)) {
                 match call.window {
-                    Ok((start, end)) => eprintln!("   looks at {start:.1} s to {end:.1} s"),
+                    Ok(window) => eprintln!("   looks at {:.1} s to {:.1} s", window.start, window.end),
                     Err(error) => eprintln!("   tool call that cannot be run: {error}"),
                 }
             }

@@ -7,6 +7,7 @@ use paravt_suite::record::{Outcome, Score};
 use paravt_suite::sample::Gold;
 use paravt_suite::scoring::RAISES;
 use paravt_suite::scoring::{Scorer, Strict};
+use paravt_suite::span::TimeSpan;
 use paravt_suite::text::{between, fixed1};
 use regex::Regex;
 
@@ -162,9 +163,9 @@ fn two_numbers(text: &str) -> Option<Interval> {
 }
 
 /// `temporal_iou`: the union is the hull of both intervals.
-pub fn temporal_iou(a: [f64; 2], b: [f64; 2]) -> f64 {
-    let intersection = python_max(0.0, python_min(a[1], b[1]) - python_max(a[0], b[0]));
-    let union = python_max(a[1], b[1]) - python_min(a[0], b[0]);
+pub fn temporal_iou(a: TimeSpan, b: TimeSpan) -> f64 {
+    let intersection = python_max(0.0, python_min(a.end, b.end) - python_max(a.start, b.start));
+    let union = python_max(a.end, b.end) - python_min(a.start, b.start);
     if union > 0.0 { intersection / union } else { 0.0 }
 }
 
@@ -207,7 +208,7 @@ pub fn score(gold: &Gold, text: &str) -> Score {
         Gold::Interval { start, end } => match extract_interval(text) {
             Ok(Some(found)) => Score {
                 outcome: Outcome::Scored,
-                value: temporal_iou([found.start, found.end], [*start, *end]),
+                value: temporal_iou(TimeSpan::new(found.start, found.end), TimeSpan::new(*start, *end)),
                 prediction: Some(format!("{}-{}", fixed1(found.start), fixed1(found.end))),
                 rule: Some(found.rule.to_owned()),
             },

@@ -1,6 +1,7 @@
 //! `paravt/eval/utils.py` and `_score`.
 
 use paravt_suite::sample::Gold;
+use paravt_suite::span::TimeSpan;
 use paravt_upstream::paravt::scoring;
 use paravt_upstream::paravt::srt::parse_srt;
 use paravt_upstream::paravt::toolcall::time_value;
@@ -21,7 +22,7 @@ pub fn call(function: &str, value: &PyValue) -> Option<Value> {
             Ok(value) => number(value),
             Err(error) => json!({ "raises": format!("OverflowError: {error}") }),
         },
-        "temporal_iou" => number(scoring::temporal_iou(pair(&input[0])?, pair(&input[1])?)),
+        "temporal_iou" => number(scoring::temporal_iou(span(&input[0])?, span(&input[1])?)),
         "parse_srt" => parse_srt(input.as_str()?).into(),
         "driver._score(mcq)" => {
             let gold = Gold::Choice { answer: input[1].as_str()?.to_owned() };
@@ -30,7 +31,7 @@ pub fn call(function: &str, value: &PyValue) -> Option<Value> {
         }
         name => {
             let gold = name.strip_prefix("driver._score(tvg gt=")?.strip_suffix(')')?;
-            let [start, end] = pair(&serde_json::from_str(gold).ok()?)?;
+            let TimeSpan { start, end } = span(&serde_json::from_str(gold).ok()?)?;
             let text = input.as_str()?;
             if let Err(error) = scoring::extract_interval(text) {
                 return Some(json!({ "raises": error.to_string() }));
@@ -46,7 +47,7 @@ pub fn number(value: f64) -> Value {
     PyValue::Float(value).to_json()
 }
 
-fn pair(value: &Value) -> Option<[f64; 2]> {
+fn span(value: &Value) -> Option<TimeSpan> {
     let number = |value: &Value| value.as_f64().or_else(|| python::float(value.as_str()?));
-    Some([number(value.get(0)?)?, number(value.get(1)?)?])
+    Some(TimeSpan::new(number(value.get(0)?)?, number(value.get(1)?)?))
 }

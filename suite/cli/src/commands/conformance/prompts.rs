@@ -86,7 +86,7 @@ fn user_case(entry: &Value, content: &Value, folders: &Folders, protocol: &Proto
 
 fn gold(sample: &Sample) -> Value {
     match sample.gold.interval() {
-        Some((start, end)) => json!([start, end]),
+        Some(span) => json!([span.start, span.end]),
         None => sample.gold.to_string().into(),
     }
 }

@@ -46,7 +46,7 @@ fn times(text: &str) -> Value {
     let windows: Result<Vec<Value>, _> = toolcall::parse_driver(text)
         .iter()
         .take(MAX_PARALLEL)
-        .map(|call| toolcall::window(call).map(|(start, end)| json!([number(start), number(end)])))
+        .map(|call| toolcall::window(call).map(|window| json!([number(window.start), number(window.end)])))
         .collect();
     match windows {
         Ok(windows) => windows.into(),

@@ -2,6 +2,7 @@
 //! `eval_one` reads a window out of a call.
 
 use paravt_suite::reference::CallError;
+use paravt_suite::span::TimeSpan;
 use paravt_suite::text::between;
 
 use super::{TOOL_CALL, TOOL_CODE, VIDEO_ZOOM};
@@ -93,14 +94,14 @@ pub fn parse_video_zoom(text: &str) -> Vec<PyValue> {
 /// # Errors
 /// Where the driver raises, in Python's words: the call or its arguments are not a dictionary, an integer is
 /// too large.
-pub fn window(call: &PyValue) -> Result<(f64, f64), CallError> {
+pub fn window(call: &PyValue) -> Result<TimeSpan, CallError> {
     let empty = PyValue::Dict(Vec::new());
     let arguments = dictionary(call)?.get("arguments").unwrap_or(&empty);
     let arguments = dictionary(arguments)?;
     let either = |first: &str, second: &str| arguments.get(first).or_else(|| arguments.get(second));
     let start = either("start_time", "start").map_or(Ok(0.0), time_value)?;
     let end = either("end_time", "end").map_or(Ok(start + 10.0), time_value)?;
-    Ok((start, end))
+    Ok(TimeSpan { start, end })
 }
 
 fn dictionary(value: &PyValue) -> Result<&PyValue, CallError> {

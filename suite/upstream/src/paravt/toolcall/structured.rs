@@ -58,6 +58,8 @@ pub fn is_exact(reasoning: Option<&str>, content: &str, calls: &[StructuredCall]
 
 #[cfg(test)]
 mod tests {
+    use paravt_suite::span::TimeSpan;
+
     use super::*;
     use crate::paravt::toolcall::{parse_driver, window};
 
@@ -74,7 +76,7 @@ mod tests {
             let written = parse_driver(&rebuild(None, "", std::slice::from_ref(&call)));
             assert_eq!(written, [call_value(&call)], "{arguments}");
         }
-        assert_eq!(window(&call_value(&call(SECONDS))), Ok((3.0, 7.5)));
+        assert_eq!(window(&call_value(&call(SECONDS))), Ok(TimeSpan::new(3.0, 7.5)));
         assert!(window(&call_value(&call("{broken"))).is_err());
     }
 

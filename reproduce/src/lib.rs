@@ -1,17 +1,24 @@
 #![forbid(unsafe_code)]
-//! Recipes and the stages that run them.
+//! Recipes as graphs of stages, and the code that plans, runs, resumes and reports them.
 
-mod any;
+pub mod drive;
+pub mod graph;
 pub mod nano;
-pub mod stage;
+mod plan;
+mod recipe;
+pub mod serve;
+pub mod served;
+pub mod slot;
+mod table;
+pub mod trained;
+mod work;
 
-pub use any::{AnyRecipe, Kind};
+use std::path::PathBuf;
 
-use paravt_suite::evaluate::RunConfig;
 use paravt_suite::nearest;
-use paravt_suite::protocol::PromptMode;
-use paravt_suite::run::Channel;
-use serde::Deserialize;
+
+pub use recipe::{GraphOptions, Kind, Recipe};
+pub use work::Progress;
 
 /// Why a recipe cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -23,6 +30,14 @@ pub enum RecipeError {
         name: String,
         /// Names there are.
         known: String,
+    },
+    /// A published row that cannot be run.
+    #[error("recipe {name} cannot be run: {missing}")]
+    Missing {
+        /// The recipe.
+        name: String,
+        /// What is missing, and where it would come from.
+        missing: String,
     },
     /// The file cannot be read.
     #[error("{file}: {message}")]
@@ -44,185 +59,106 @@ pub enum RecipeError {
     },
 }
 
-/// A published result as a plan to repeat it.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Recipe {
-    /// How recipes of this kind are told from others.
-    #[serde(default = "Kind::served")]
-    pub kind: Kind,
-    /// Name on the command line.
-    pub name: String,
-    /// What it reproduces.
-    pub title: String,
-    /// Model on the hub.
-    pub model: String,
-    /// Row of the published table that the result is held against.
-    pub paper_row: String,
-    /// Row that relative gains are measured from.
-    pub baseline_row: Option<String>,
-    /// How the model is served.
-    pub serve: Serve,
-    /// What holds for every split that does not say otherwise.
-    pub defaults: RunConfig,
-    /// The splits.
-    pub splits: Vec<Split>,
-}
-
-/// How a model is served.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Serve {
-    /// Name of the engine.
-    pub engine: String,
-    /// The command that starts it.
-    pub command: String,
-}
-
-/// One split and what it does differently.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Split {
-    task: String,
-    mode: Option<PromptMode>,
-    channel: Option<Channel>,
-    nframes: Option<usize>,
-    max_turns: Option<usize>,
-}
-
-/// One step of a recipe.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Step {
-    /// Bring data where it is looked for; a person does it, `data check` tells when it is done.
-    Data {
-        /// Split.
-        task: String,
-    },
-    /// Import the upstream texts once.
-    Protocol,
-    /// Start the server; a person does it.
-    Serve {
-        /// Engine.
-        engine: String,
-        /// Command.
-        command: String,
-    },
-    /// Evaluate a split.
-    Evaluate {
-        /// Split.
-        task: String,
-        /// How.
-        config: Box<RunConfig>,
-    },
-    /// Hold the runs against the published row.
-    Report {
-        /// Row of the published table.
-        paper_row: String,
-    },
-}
-
-impl Recipe {
-    /// The recipe of a text; `file` is where it is from.
-    ///
-    /// # Errors
-    /// It is not a recipe of this kind.
-    pub fn parse(file: &str, text: &str) -> Result<Self, RecipeError> {
-        parse_toml(file, text)
-    }
-
-    /// All steps in order.
-    pub fn steps(&self) -> Vec<Step> {
-        let mut steps = vec![Step::Protocol];
-        steps.extend(self.splits.iter().map(|split| Step::Data { task: split.task.clone() }));
-        steps.push(Step::Serve { engine: self.serve.engine.clone(), command: self.serve.command.clone() });
-        steps.extend(
-            self.splits.iter().map(|split| Step::Evaluate {
-                task: split.task.clone(),
-                config: Box::new(self.config(split)),
-            }),
-        );
-        steps.push(Step::Report { paper_row: self.paper_row.clone() });
-        steps
-    }
-
-    fn config(&self, split: &Split) -> RunConfig {
-        let defaults = &self.defaults;
-        RunConfig {
-            mode: split.mode.or(defaults.mode),
-            channel: split.channel.unwrap_or(defaults.channel),
-            nframes: split.nframes.unwrap_or(defaults.nframes),
-            max_turns: split.max_turns.unwrap_or(defaults.max_turns),
-            paper_row: Some(self.paper_row.clone()),
-            ..defaults.clone()
-        }
+impl Error {
+    /// Whether the machine lacks something that the stage needs, rather than that the recipe is wrong.
+    pub fn is_precondition(&self) -> bool {
+        matches!(self, Self::Supervise(_) | Self::NoGpu(_) | Self::Port { .. })
     }
 }
 
-impl std::fmt::Display for Step {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Protocol => f.write_str(
-                "protocol  paravt-bench protocol import --from <checkout of EvolvingLMMs-Lab/ParaVT>",
-            ),
-            Self::Data { task } => write!(f, "data      paravt-bench data check {task}"),
-            Self::Serve { engine, command } => write!(f, "serve     ({engine}) {}", command.trim()),
-            Self::Evaluate { task, config } => write!(
-                f,
-                "evaluate  {task}: {}, {:?} channel, {} frames, {} turns, {} calls a turn, profile {}",
-                config.mode.map_or("the protocol's mode", PromptMode::as_str),
-                config.channel,
-                config.nframes,
-                config.max_turns,
-                config.max_parallel,
-                config.profile
-            ),
-            Self::Report { paper_row } => write!(f, "report    against the published row {paper_row}"),
-        }
-    }
+/// Why a graph cannot be made or run.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The generated world could not be made.
+    #[error(transparent)]
+    World(#[from] paravt_nano::WorldError),
+    /// Training failed.
+    #[error(transparent)]
+    Train(#[from] paravt_train::Error),
+    /// A model could not be run.
+    #[error(transparent)]
+    Backend(#[from] paravt_suite::backend::BackendError),
+    /// The recipe is wrong.
+    #[error(transparent)]
+    Recipe(#[from] RecipeError),
+    /// A run of a model that is not trained.
+    #[error("run `{0}` is of model `{1}`, which the recipe does not train")]
+    NoModel(String, String),
+    /// A stage without an input that its work needs.
+    #[error("stage `{0}` has nothing to build on: a mistake of this program")]
+    Order(String),
+    /// A flag names a stage that the recipe does not have.
+    #[error("{flag}: no stage `{name}`; there are {known}")]
+    NoStage {
+        /// The flag.
+        flag: &'static str,
+        /// Name that was given.
+        name: String,
+        /// Names of the recipe's stages.
+        known: String,
+    },
+    /// A stage that this version describes and cannot run.
+    #[error(
+        "stage `{stage}` cannot be run by this version, which lacks {missing}; --plan shows what it consists of"
+    )]
+    NotBuilt {
+        /// The stage.
+        stage: String,
+        /// What is missing.
+        missing: String,
+    },
+    /// A selected stage builds on one that is not done.
+    #[error("stage `{stage}` builds on `{input}`, which is not done; run it too: --only {input},{stage}")]
+    NotReady {
+        /// The stage.
+        stage: String,
+        /// Its input.
+        input: String,
+    },
+    /// The servers of the model cannot be run.
+    #[error(transparent)]
+    Supervise(#[from] paravt_supervise::Error),
+    /// An engine that needs a GPU, on a machine without one.
+    #[error(
+        "[serve] engine `{0}` needs a GPU, and none was found; use engine `transformers` or `candle` on the CPU, or give \
+         --base-url of a server elsewhere"
+    )]
+    NoGpu(&'static str),
+    /// A port that a server cannot have.
+    #[error(
+        "port {port} {why}; end what listens there, choose another with `port` in [serve], or give --base-url to use \
+         a server that runs"
+    )]
+    Port {
+        /// The port.
+        port: u16,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A command that is empty or has an open quote.
+    #[error("[serve] command: cannot be split into words: `{0}`")]
+    Command(String),
+    /// A file or folder cannot be written.
+    #[error("cannot write {path}", path = .path.display())]
+    Write {
+        /// The file or folder.
+        path: PathBuf,
+        /// The reason.
+        source: std::io::Error,
+    },
+    /// A folder cannot be removed.
+    #[error("cannot remove {path}", path = .path.display())]
+    Remove {
+        /// The folder.
+        path: PathBuf,
+        /// The reason.
+        source: std::io::Error,
+    },
 }
-
 /// A recipe's text; a wrong field is named with its nearest neighbour.
 pub(crate) fn parse_toml<T: serde::de::DeserializeOwned>(file: &str, text: &str) -> Result<T, RecipeError> {
     toml::from_str(text).map_err(|error| {
         let message = error.to_string();
         RecipeError::Invalid { file: file.to_owned(), nearest: nearest::expected_field(&message), message }
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use paravt_suite::profile::Profile;
-    use paravt_suite::run::CropMode;
-
-    use super::*;
-
-    #[test]
-    fn the_built_in_recipe_is_the_reference_protocol() {
-        let AnyRecipe::Served(recipe) = AnyRecipe::load("paravt-8b").unwrap() else { panic!("served") };
-        let configs: Vec<(String, RunConfig)> = recipe
-            .steps()
-            .into_iter()
-            .filter_map(|step| match step {
-                Step::Evaluate { task, config } => Some((task, *config)),
-                _ => None,
-            })
-            .collect();
-        assert_eq!(configs.len(), 7);
-        for (task, config) in configs {
-            let grounding = task == "charades";
-            let mode = if grounding { PromptMode::AgenticMinimal } else { PromptMode::AgenticGeneral };
-            assert_eq!((config.mode, config.channel == Channel::Video), (Some(mode), grounding), "{task}");
-            assert_eq!((config.nframes, config.max_turns, config.max_parallel), (64, 3, 5));
-            assert_eq!((config.crop, config.max_tokens), (CropMode::Frames, Some(2048)));
-            let switches = config.profile.switches();
-            assert_eq!((config.profile, switches.video_channel_frames), (Profile::Paper, 32));
-        }
-    }
-
-    #[test]
-    fn a_wrong_field_is_named_with_its_neighbour() {
-        let text = include_str!("../recipes/paravt-8b.toml").replace("max_turns = 3", "max_turn = 3");
-        let error = Recipe::parse("my.toml", &text).unwrap_err().to_string();
-        assert!(error.contains("my.toml") && error.contains("did you mean `max_turns`"), "{error}");
-    }
 }

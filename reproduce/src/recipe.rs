@@ -1,12 +1,16 @@
-//! Which kind of recipe a name or a file is.
+//! Recipes of every kind, by name or from a file, and the graph of each.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use paravt_train::sft::SftConfig;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
+use crate::graph::Graph;
 use crate::nano::{self, NanoRecipe};
-use crate::{Recipe, RecipeError};
+use crate::served::Served;
+use crate::trained::Trained;
+use crate::{Error, RecipeError, table};
 
 /// The field `kind` of a recipe.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,10 +21,12 @@ pub enum Kind {
     Embedded,
     /// Evaluates a model behind a server.
     Served,
+    /// Trains in other programs, then evaluates a model behind a server.
+    Trained,
 }
 
 impl Kind {
-    /// For recipes that are served whatever they say.
+    /// Default of recipes whose other fields say that they are served.
     pub(crate) fn served() -> Self {
         Self::Served
     }
@@ -28,19 +34,58 @@ impl Kind {
 
 /// A recipe of any kind.
 #[derive(Debug, Clone, PartialEq)]
-pub enum AnyRecipe {
+pub enum Recipe {
     /// The embedded reproduction, or a file like it.
     Embedded(Box<NanoRecipe>),
     /// The base checkpoint that the embedded reproduction starts from.
     Base(SftConfig),
     /// Evaluates a served model.
-    Served(Box<Recipe>),
+    Served(Box<Served>),
+    /// Trains in other programs and evaluates the result.
+    Trained(Box<Trained>),
+}
+
+/// What a command makes of a recipe.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GraphOptions {
+    /// Folder for everything that is made.
+    pub out: PathBuf,
+    /// Name of the folder of the stages' results below it.
+    pub stages: String,
+    /// Seeds of data and training.
+    pub seeds: Vec<u64>,
+    /// All comparisons of the recipe.
+    pub full: bool,
+    /// What the command adds that the answers of a served model depend on, such as a limit on the samples.
+    pub selection: Value,
+    /// What the flags say of a backend that the user runs; without it, a served recipe starts its servers.
+    pub backend: Option<String>,
+    /// Model in the place of the recipe's.
+    pub model: Option<String>,
+    /// GPUs as `CUDA_VISIBLE_DEVICES` names them.
+    pub gpus: Vec<String>,
+}
+
+impl GraphOptions {
+    /// The recipe as it is, below a folder.
+    pub fn new(out: impl Into<PathBuf>) -> Self {
+        Self {
+            out: out.into(),
+            stages: "stages".to_owned(),
+            seeds: vec![0],
+            full: false,
+            selection: Value::Null,
+            backend: None,
+            model: None,
+            gpus: Vec::new(),
+        }
+    }
 }
 
 /// Names of the recipes in this build.
-const BUILT_IN: [&str; 3] = ["paravt-nano", "paravt-nano-base", "paravt-8b"];
+const BUILT_IN: [&str; 4] = ["paravt-nano", "paravt-nano-base", "paravt-8b", "paravt-8b-train"];
 
-impl AnyRecipe {
+impl Recipe {
     /// A built-in recipe by name, or a file.
     ///
     /// # Errors
@@ -49,16 +94,20 @@ impl AnyRecipe {
         match name {
             "paravt-nano" => return Ok(Self::Embedded(Box::new(NanoRecipe::built_in()?))),
             "paravt-nano-base" => return Ok(Self::Base(nano::base::recipe()?)),
-            "paravt-8b" => {
-                let text = include_str!("../recipes/paravt-8b.toml");
-                return Ok(Self::Served(Box::new(Recipe::parse("recipe paravt-8b", text)?)));
+            "paravt-8b" => return Ok(Self::Served(Box::new(Served::built_in()?))),
+            "paravt-8b-train" => {
+                let text = include_str!("../recipes/paravt-8b-train.toml");
+                return Ok(Self::Trained(Box::new(Trained::parse("recipe paravt-8b-train", text)?)));
             }
             _ => {}
+        }
+        if let Some(row) = table::recipe(name)? {
+            return Ok(Self::Served(Box::new(row)));
         }
         match std::fs::read_to_string(name) {
             Ok(text) => Self::parse(name, &text),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                Err(RecipeError::Unknown { name: name.to_owned(), known: BUILT_IN.join(", ") })
+                Err(RecipeError::Unknown { name: name.to_owned(), known: built_in().join(", ") })
             }
             Err(error) => Err(RecipeError::Unreadable { file: name.to_owned(), message: error.to_string() }),
         }
@@ -68,17 +117,35 @@ impl AnyRecipe {
         let stem = Path::new(file).file_stem().unwrap_or_default().to_string_lossy();
         match kind(file, text)? {
             Kind::Embedded => Ok(Self::Embedded(Box::new(NanoRecipe::parse(file, &stem, text)?))),
-            Kind::Served => Ok(Self::Served(Box::new(Recipe::parse(file, text)?))),
+            Kind::Served => Ok(Self::Served(Box::new(Served::parse(file, text)?))),
+            Kind::Trained => Ok(Self::Trained(Box::new(Trained::parse(file, text)?))),
         }
     }
 
     /// Whether a model is trained in this process.
     pub fn trains(&self) -> bool {
-        !matches!(self, Self::Served(_))
+        matches!(self, Self::Embedded(_) | Self::Base(_))
+    }
+
+    /// Its stages.
+    ///
+    /// # Errors
+    /// A variant changes a field that does not exist, or a run names no model.
+    pub fn graph(&self, options: &GraphOptions) -> Result<Graph, Error> {
+        match self {
+            Self::Embedded(recipe) => nano::graph(recipe, options),
+            Self::Base(config) => Ok(nano::base::graph(config, options)),
+            Self::Served(recipe) => Ok(recipe.graph(options)),
+            Self::Trained(recipe) => recipe.graph(options),
+        }
     }
 }
 
-/// What a file says of its kind. Files from before the field are known by the table that only one kind has.
+fn built_in() -> Vec<String> {
+    BUILT_IN.into_iter().map(str::to_owned).chain(table::names()).collect()
+}
+
+/// The kind of the recipe in a file. Files from before the field are known by the table that only one kind has.
 fn kind(file: &str, text: &str) -> Result<Kind, RecipeError> {
     let table: toml::Table = crate::parse_toml(file, text)?;
     let invalid = |message: String| RecipeError::Invalid { file: file.to_owned(), message, nearest: None };
@@ -100,29 +167,29 @@ mod tests {
         let served = include_str!("../recipes/paravt-8b.toml");
         assert!(nano.contains("kind = \"embedded\"") && served.contains("kind = \"served\""));
         for (text, trains) in [(nano, true), (served, false)] {
-            assert_eq!(AnyRecipe::parse("my-8b.toml", text).unwrap().trains(), trains);
+            assert_eq!(Recipe::parse("my-8b.toml", text).unwrap().trains(), trains);
             let without: String = text
                 .lines()
                 .filter(|line| !line.starts_with("kind"))
                 .map(|line| format!("{line}\n"))
                 .collect();
-            assert_eq!(AnyRecipe::parse("my-8b.toml", &without).unwrap().trains(), trains);
+            assert_eq!(Recipe::parse("my-8b.toml", &without).unwrap().trains(), trains);
         }
-        let error = AnyRecipe::parse("my.toml", "title = \"x\"").unwrap_err().to_string();
+        let error = Recipe::parse("my.toml", "title = \"x\"").unwrap_err().to_string();
         assert!(error.contains("my.toml") && error.contains("kind = \"embedded\""), "{error}");
         let other = served.replace("kind = \"served\"", "kind = \"severed\"");
-        let error = AnyRecipe::parse("my.toml", &other).unwrap_err().to_string();
+        let error = Recipe::parse("my.toml", &other).unwrap_err().to_string();
         assert!(error.contains("severed"), "{error}");
     }
 
     #[test]
     fn a_name_that_is_neither_built_in_nor_a_readable_file_is_an_error() {
-        let error = AnyRecipe::load("nothing").unwrap_err();
+        let error = Recipe::load("nothing").unwrap_err();
         assert!(error.to_string().contains("paravt-8b"), "{error}");
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("recipe.toml");
         std::fs::write(&path, b"\xff\xfe not text").unwrap();
-        let error = AnyRecipe::load(&path.to_string_lossy()).unwrap_err();
+        let error = Recipe::load(&path.to_string_lossy()).unwrap_err();
         assert!(matches!(error, RecipeError::Unreadable { .. }), "{error}");
     }
 }

@@ -1,4 +1,5 @@
-//! Stages: work whose result is kept under what went into it, so that unchanged work is not done again.
+//! Where the result of a stage is kept: a folder named by the hash of what went into it, so that unchanged work is not
+//! done again.
 
 use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
@@ -24,8 +25,10 @@ pub enum Code {
     World,
     /// Trained weights.
     Training,
-    /// Records.
+    /// Records of a model that is loaded in this process.
     Evaluation,
+    /// Records of a model behind a server. They stay valid across versions; each run's manifest names its binary.
+    Served,
 }
 
 impl Code {
@@ -35,14 +38,14 @@ impl Code {
             Self::World => env!("PARAVT_CODE_WORLD"),
             Self::Training => env!("PARAVT_CODE_TRAINING"),
             Self::Evaluation => env!("PARAVT_CODE_EVALUATION"),
+            Self::Served => "served",
         }
     }
 }
 
-/// One piece of work and where its result is.
+/// The folder of a stage's result.
 #[derive(Debug, Clone)]
-pub struct Stage {
-    name: String,
+pub struct Slot {
     hash: String,
     folder: PathBuf,
     record: serde_json::Value,
@@ -69,10 +72,10 @@ struct Done {
     files: Option<Listing>,
 }
 
-impl Stage {
-    /// The stage of a name, of settings and of the stages it builds on, made by some code. Its folder is below
-    /// `root`.
-    pub fn new(root: &Path, name: &str, inputs: &[&Stage], settings: &impl Serialize, code: Code) -> Self {
+impl Slot {
+    /// The slot of a stage of this name, of settings and of the stages it builds on, made by some code. Its folder is
+    /// below `root`.
+    pub fn new(root: &Path, name: &str, inputs: &[&Slot], settings: &impl Serialize, code: Code) -> Self {
         let inputs: Vec<&str> = inputs.iter().map(|input| input.hash.as_str()).collect();
         let record = serde_json::json!({
             "stage": name, "version": VERSION, "settings": settings, "inputs": inputs
@@ -80,12 +83,7 @@ impl Stage {
         let digest = Sha256::digest(format!("{record:#}\n").as_bytes());
         let hash = durable::hex(&digest[..6]);
         let folder = root.join(format!("{name}-{hash}"));
-        Self { name: name.to_owned(), hash, folder, record, code }
-    }
-
-    /// Its name.
-    pub fn name(&self) -> &str {
-        &self.name
+        Self { hash, folder, record, code }
     }
 
     /// Where its result is, or will be.
@@ -204,14 +202,14 @@ pub fn lock(folder: &Path) -> Result<Lock, JournalError> {
 mod tests {
     use super::*;
 
-    fn stage(root: &Path, name: &str, inputs: &[&Stage], setting: u32) -> Stage {
-        Stage::new(root, name, inputs, &setting, Code::World)
+    fn stage(root: &Path, name: &str, inputs: &[&Slot], setting: u32) -> Slot {
+        Slot::new(root, name, inputs, &setting, Code::World)
     }
 
     #[test]
     fn a_stage_is_another_when_its_settings_or_inputs_are() {
         let root = tempfile::tempdir().unwrap();
-        let stage = |name, inputs: &[&Stage], setting| stage(root.path(), name, inputs, setting);
+        let stage = |name, inputs: &[&Slot], setting| stage(root.path(), name, inputs, setting);
         let (one, two) = (stage("world", &[], 1), stage("world", &[], 2));
         assert_eq!(one.folder(), stage("world", &[], 1).folder());
         assert_ne!(one.folder(), two.folder());
@@ -227,7 +225,7 @@ mod tests {
         assert_eq!(one.state(false), State::New);
     }
 
-    fn unusable(stage: &Stage) -> String {
+    fn unusable(stage: &Slot) -> String {
         match stage.state(false) {
             State::Unusable(why) => why,
             other => panic!("{other:?}"),

@@ -1,22 +1,18 @@
 //! The base checkpoint: a small model that sees, lists, recalls and calls the tool, made from nothing.
 
-use std::path::Path;
-use std::sync::Arc;
-
 use futures::future::try_join_all;
-use paravt_nano::{Curriculum, Kind, write_model};
+use paravt_nano::{Curriculum, Kind};
 use paravt_suite::backend::{Backend, CallId, Generation, Request};
 use paravt_suite::message::{Content, Message};
 use paravt_train::data::Conversations;
-use paravt_train::sft::{self, SftConfig, SftStep};
-use paravt_train::{Compute, durable};
+use paravt_train::sft::SftConfig;
 
-use super::Error;
-use crate::RecipeError;
+use crate::graph::{Graph, Work};
+use crate::{Error, GraphOptions, RecipeError};
 
 /// The endless curriculum of a seed.
-struct Lessons {
-    seed: u64,
+pub(crate) struct Lessons {
+    pub(crate) seed: u64,
 }
 
 impl Conversations for Lessons {
@@ -31,26 +27,17 @@ impl Conversations for Lessons {
     }
 }
 
-/// Trains a fresh model on the curriculum; the checkpoint is in `out/final`. Goes on where it was killed.
-///
-/// # Errors
-/// A file that cannot be written, or a checkpoint of other settings.
-pub fn train(
-    out: &Path,
-    config: &SftConfig,
-    compute: &Compute,
-    tell: impl FnMut(&SftStep),
-) -> Result<(), Error> {
-    let fresh = out.join("fresh");
-    if !fresh.is_dir() {
-        let part = durable::beside(&fresh, ".part");
-        let failed = |error| paravt_train::Error::File { path: fresh.clone(), message: format!("{error}") };
-        durable::remove_folder(&part).map_err(|error: std::io::Error| failed(error))?;
-        write_model(&part, config.seed)?;
-        durable::replace_folder(&part, &fresh).map_err(failed)?;
-    }
-    sft::train(&fresh, out, Arc::new(Lessons { seed: config.seed }), config, compute, tell)?;
-    Ok(())
+/// Rows of each kind that the finished checkpoint is asked.
+const EXAM: usize = 50;
+
+/// Its stages: random weights, training, held-out rows.
+pub fn graph(config: &SftConfig, options: &GraphOptions) -> Graph {
+    let title = "paravt-nano-base: the checkpoint that the embedded recipe starts from";
+    let mut graph = Graph::new("paravt-nano-base", title, &options.out, &options.stages);
+    let fresh = graph.add("fresh", None, &[], Work::Fresh(config.seed));
+    let base = graph.add("base", None, &[fresh], Work::Curriculum(config.clone()));
+    graph.add("exam", None, &[base], Work::Exam(EXAM));
+    graph
 }
 
 /// Rows that it was not trained on, of each kind, answered greedily: how many answers are right to the

@@ -13,7 +13,7 @@ use paravt_train::reward::QuestionType;
 use paravt_train::rollout::RlPrompt;
 use serde_json::Value;
 
-use super::Error;
+use crate::Error;
 
 /// SFT rows, with the frames that their videos stand for.
 pub struct Traces {

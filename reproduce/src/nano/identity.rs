@@ -9,7 +9,7 @@ use paravt_train::checkpoint::FINAL;
 use paravt_train::durable;
 use serde::{Deserialize, Serialize};
 
-use super::{Error, NanoRecipe};
+use crate::Error;
 
 /// File name, in a training's folder and in a run directory.
 pub const FILE: &str = "training.json";
@@ -27,16 +27,16 @@ pub struct Identity {
     pub model: String,
 }
 
-/// Writes `training.json` for the finished model in `out/final`.
+/// Writes `training.json` for the finished model of a recipe in `out/final`.
 ///
 /// # Errors
 /// The model cannot be read, or the file cannot be written.
-pub fn write(recipe: &NanoRecipe, out: &Path) -> Result<(), Error> {
+pub fn write(recipe: &str, out: &Path) -> Result<(), Error> {
     let model = out.join(FINAL);
     let weights = Weights::open(&model).map_err(paravt_train::Error::from)?;
     let config = Config::read(&model).map_err(paravt_train::Error::from)?;
     let identity = Identity {
-        recipe: recipe.name.clone(),
+        recipe: recipe.to_owned(),
         parameters: weights.elements() as u64,
         protocol: paravt_nano::protocol().name,
         model: match config.family {

@@ -1,210 +1,155 @@
-//! The steps of the embedded reproduction, and those of them that need no evaluation.
+//! The stages of the embedded reproduction.
 
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::PathBuf;
 
-use paravt_suite::frames::FrameSource;
-use paravt_train::Compute;
-use paravt_train::rl::{self, RlConfig, RlStep, RlTask};
-use paravt_train::sft::{self, SftConfig, SftStep};
+use paravt_suite::evaluate::RunConfig;
+use paravt_train::checkpoint::FINAL;
+use paravt_train::rl::RlConfig;
+use paravt_train::sft::SftConfig;
+use serde_json::json;
 
-use super::data::{Traces, prompts};
-use super::{Error, NanoRecipe, NanoRun, identity};
-use crate::stage::{Code, Stage};
+use super::{NanoRecipe, NanoRun};
+use crate::Error;
+use crate::graph::{Evaluation, Graph, Reinforcement, Reporting, StageId, Work};
+use crate::recipe::GraphOptions;
 
-/// Changes when what is generated for the splits does.
-const WORLD: u32 = 2;
+/// Changes when the generated splits do.
+pub(crate) const WORLD: u32 = 2;
 /// Name of the model that nothing was trained into yet.
 pub(super) const BASE: &str = "base";
 
-/// What a step does.
-#[derive(Debug, Clone)]
-pub enum Work {
-    /// Unpacks the base checkpoint.
-    Base,
-    /// Generates the splits.
-    World,
-    /// Generates what is trained on.
-    Data,
-    /// Cold-start SFT.
-    Sft {
-        /// The settings.
-        config: SftConfig,
-    },
-    /// Reinforcement learning after it.
-    Rl {
-        /// The settings.
-        config: Box<RlConfig>,
-        /// What it is.
-        title: String,
-        /// What the paper says of it.
-        paper: Option<String>,
-    },
-    /// Runs all splits.
-    Evaluate {
-        /// How.
-        run: NanoRun,
-        /// Whose weights: a model folder.
-        model: PathBuf,
-    },
+/// Samples in flight: what decodes together.
+pub const CONCURRENCY: usize = 32;
+
+/// A model that runs can name, and the stage that makes it.
+struct Model {
+    name: String,
+    stage: StageId,
+    folder: PathBuf,
 }
 
-/// One step: its work and where its result is kept.
-#[derive(Debug, Clone)]
-pub struct Step {
-    /// Where.
-    pub stage: Stage,
-    /// What.
-    pub work: Work,
-    /// Seed of the trainings it belongs to; `None` where all seeds share it.
-    pub seed: Option<u64>,
-}
-
-/// Progress of a training step.
-pub enum Told<'a> {
-    /// Of SFT, with the number of steps in all.
-    Sft(&'a SftStep, usize),
-    /// Of reinforcement learning, likewise.
-    Rl(&'a RlStep, usize),
-}
-
-/// All steps in order, for each seed; `full` adds the variants. Where all runs are of the base checkpoint
+/// All stages in order, for each seed; `full` adds the variants. Where all runs are of the base checkpoint
 /// nothing is trained.
 ///
 /// # Errors
 /// A variant changes a field that does not exist, or a run names no model.
-pub fn steps(recipe: &NanoRecipe, root: &Path, seeds: &[u64], full: bool) -> Result<Vec<Step>, Error> {
-    let shared = |name: &str, work: Work, settings: serde_json::Value| Step {
-        stage: Stage::new(root, name, &[], &settings, Code::World),
-        work,
-        seed: None,
-    };
-    let base = shared("base", Work::Base, serde_json::json!(paravt_nano::base_sha256()));
-    let world = shared("world", Work::World, serde_json::json!((recipe.world, WORLD)));
-    let mut steps = vec![base.clone(), world.clone()];
-    let runs: Vec<&NanoRun> = recipe.runs.iter().filter(|run| full || !run.full).collect();
-    for &seed in seeds {
-        let mut evaluations = Vec::new();
-        // Where a model is kept, by its name.
-        let mut models = vec![(BASE.to_owned(), &base, base.stage.folder().to_owned())];
-        let trained = match runs.iter().any(|run| run.model != BASE) {
-            true => trainings(recipe, root, seed, &base, full)?,
-            false => Vec::new(),
-        };
-        let made = trained.iter().filter(|step| !matches!(step.work, Work::Data));
-        models
-            .extend(made.map(|step| (step.stage.name().to_owned(), step, step.stage.folder().join("final"))));
-        for run in &runs {
-            let model = models.iter().find(|(name, ..)| *name == run.model);
-            let (_, step, model) =
-                model.ok_or_else(|| Error::NoModel(run.name.clone(), run.model.clone()))?;
-            let settings = serde_json::json!({ "evaluate": recipe.evaluate, "run": run });
-            evaluations.push(Step {
-                stage: Stage::new(root, &run.name, &[&world.stage, &step.stage], &settings, Code::Evaluation),
-                work: Work::Evaluate { run: (*run).clone(), model: model.clone() },
-                seed: Some(seed),
-            });
+pub fn graph(recipe: &NanoRecipe, options: &GraphOptions) -> Result<Graph, Error> {
+    let mut graph = Graph::new(&recipe.name, &recipe.title, &options.out, &options.stages);
+    let base = graph.add(BASE, None, &[], Work::Base);
+    let world = graph.add("world", None, &[], Work::World(recipe.world));
+    let runs: Vec<&NanoRun> = recipe.runs.iter().filter(|run| options.full || !run.full).collect();
+    let mut evaluations = Vec::new();
+    for &seed in &options.seeds {
+        let mut models = vec![Model { name: BASE.to_owned(), stage: base, folder: folder(&graph, base) }];
+        if runs.iter().any(|run| run.model != BASE) {
+            models.extend(trainings(recipe, &mut graph, base, seed, options.full)?);
         }
-        steps.extend(trained);
-        steps.append(&mut evaluations);
+        for run in &runs {
+            let model = models.iter().find(|model| model.name == run.model);
+            let model = model.ok_or_else(|| Error::NoModel(run.name.clone(), run.model.clone()))?;
+            let work = evaluation(recipe, run, seed, model.folder.clone(), folder(&graph, world));
+            let inputs = [world, model.stage];
+            evaluations.push(graph.add(&run.name, Some(seed), &inputs, Work::Evaluate(Box::new(work))));
+        }
     }
-    Ok(steps)
+    let page = options.out.join("report/index.html");
+    let report = Reporting { page: Some(page), paper_row: None };
+    graph.add("report", None, &evaluations, Work::Report(report));
+    Ok(graph)
+}
+
+fn folder(graph: &Graph, stage: StageId) -> PathBuf {
+    graph[stage].folder().expect("a generated or trained result is kept").to_owned()
+}
+
+fn evaluation(recipe: &NanoRecipe, run: &NanoRun, seed: u64, model: PathBuf, world: PathBuf) -> Evaluation {
+    Evaluation {
+        splits: recipe.evaluate.splits.clone(),
+        config: RunConfig {
+            concurrency: CONCURRENCY,
+            resume: true,
+            label: Some(format!("{}, seed {seed}", run.name)),
+            ..recipe.config(run)
+        },
+        model: Some(model),
+        world: Some(world),
+        title: format!("seven splits, {} ({})", run.name, run.mode),
+        settings: json!({ "evaluate": recipe.evaluate, "run": run }),
+    }
 }
 
 /// Data, cold start and reinforcement learning of a seed; `full` adds the variants.
 fn trainings(
     recipe: &NanoRecipe,
-    root: &Path,
+    graph: &mut Graph,
+    base: StageId,
     seed: u64,
-    base: &Step,
     full: bool,
-) -> Result<Vec<Step>, Error> {
-    let data = Step {
-        stage: Stage::new(root, "data", &[], &(recipe.data, seed), Code::World),
-        work: Work::Data,
-        seed: Some(seed),
+) -> Result<Vec<Model>, Error> {
+    let data = graph.add("data", Some(seed), &[], Work::Data(recipe.data));
+    let sft = SftConfig { seed, ..recipe.sft.clone() };
+    let sft = graph.add("sft", Some(seed), &[base, data], Work::Sft(sft));
+    let mut made = vec![sft];
+    let mut reinforce = |name: &str, title: &str, paper: &Option<String>, config: RlConfig| {
+        let config = Box::new(RlConfig { seed, ..config });
+        let work = Work::Rl(Reinforcement { config, title: title.to_owned(), paper: paper.clone() });
+        made.push(graph.add(name, Some(seed), &[sft, data], work));
     };
-    let config = SftConfig { seed, ..recipe.sft.clone() };
-    let sft = Step {
-        stage: Stage::new(root, "sft", &[&base.stage, &data.stage], &config, Code::Training),
-        work: Work::Sft { config },
-        seed: Some(seed),
-    };
-    let reinforce = |name: &str, title: &str, paper: &Option<String>, config: RlConfig| {
-        let config = RlConfig { seed, ..config };
-        Step {
-            stage: Stage::new(root, name, &[&sft.stage, &data.stage], &config, Code::Training),
-            work: Work::Rl { config: Box::new(config), title: title.to_owned(), paper: paper.clone() },
-            seed: Some(seed),
-        }
-    };
-    let mut steps = vec![reinforce("rl", "PARA-GRPO", &recipe.rl_paper, recipe.rl.clone())];
+    reinforce("rl", "PARA-GRPO", &recipe.rl_paper, recipe.rl.clone());
     for variant in recipe.variants.iter().filter(|_| full) {
-        steps.push(reinforce(&variant.name, &variant.title, &variant.paper, recipe.variant(variant)?));
+        reinforce(&variant.name, &variant.title, &variant.paper, recipe.variant(variant)?);
     }
-    steps.splice(0..0, [data, sft]);
-    Ok(steps)
+    let model = |stage: StageId| Model {
+        name: graph[stage].name().to_owned(),
+        stage,
+        folder: folder(graph, stage).join(FINAL),
+    };
+    Ok(made.into_iter().map(model).collect())
 }
 
-impl Step {
-    /// One line about it.
-    pub fn title(&self) -> String {
-        match &self.work {
-            Work::Base => "the base checkpoint".to_owned(),
-            Work::World => "generated videos and the seven splits".to_owned(),
-            Work::Data => "videos, traces and prompts to train on".to_owned(),
-            Work::Sft { config } => format!("cold-start SFT, {} steps", config.steps),
-            Work::Rl { config, title, .. } => format!("{title}, {} steps", config.steps),
-            Work::Evaluate { run, .. } => format!("seven splits, {} ({})", run.name, run.mode),
-        }
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::Stage;
+
+    /// A user's finished stages stay valid as long as these names do: other names mean that everything is made
+    /// again, and are right only where what a stage makes changes.
+    #[test]
+    fn stages_keep_their_names() {
+        let recipe = NanoRecipe::built_in().unwrap();
+        let options = GraphOptions { full: true, ..GraphOptions::new("out") };
+        let graph = graph(&recipe, &options).unwrap();
+        let folders = graph.stages().iter().filter_map(Stage::folder);
+        let names: Vec<String> =
+            folders.map(|folder| folder.file_name().unwrap().to_string_lossy().into_owned()).collect();
+        let expected = [
+            "base-d07896d7f985",
+            "world-cc6b68f45914",
+            "data-e1060842add0",
+            "sft-724abfc12964",
+            "rl-41778720468b",
+            "grpo-b63e48706399",
+            "no-think-prefix-99977efe901b",
+            "no-anchoring-9751f46febcb",
+            "no-gating-12ee2bbdebee",
+            "pyvision-a78d49cae7df",
+            "with-tool-8845fc1485d9",
+            "no-tool-c17957a3095c",
+            "sequential-1c30e022b3cd",
+            "sft-with-tool-c9676d8a02ec",
+            "sft-no-tool-d2dab3accd9f",
+            "grpo-with-tool-700defd58092",
+            "pyvision-with-tool-618e35642ded",
+        ];
+        assert_eq!(names, expected);
     }
 
-    /// Does the work, unless it is an evaluation. `before` are the steps that came before it.
-    ///
-    /// # Errors
-    /// What the stage ran into.
-    pub fn execute(
-        &self,
-        recipe: &NanoRecipe,
-        before: &[Step],
-        frames: &Arc<dyn FrameSource>,
-        compute: &Compute,
-        mut tell: impl FnMut(Told<'_>),
-    ) -> Result<(), Error> {
-        let out = self.stage.folder();
-        let input = |wanted: fn(&Work) -> bool| -> Result<&Path, Error> {
-            let found = before.iter().rev().find(|step| wanted(&step.work));
-            found.map(|step| step.stage.folder()).ok_or_else(|| Error::Order(self.stage.name().to_owned()))
-        };
-        let data = || input(|work| matches!(work, Work::Data));
-        match &self.work {
-            Work::Base => paravt_nano::write_base(out)?,
-            Work::World => paravt_nano::make_world(out, &recipe.world())?,
-            Work::Data => {
-                paravt_nano::make_training(out, self.seed.unwrap_or_default(), &recipe.sizes())?;
-            }
-            Work::Sft { config } => {
-                let root = data()?;
-                let rows = Traces::read(root, frames)?;
-                let base = input(|work| matches!(work, Work::Base))?;
-                let tell = |step: &SftStep| tell(Told::Sft(step, config.steps));
-                sft::train(base, out, Arc::new(rows), config, compute, tell)?;
-                identity::write(recipe, out)?;
-            }
-            Work::Rl { config, .. } => {
-                let root = data()?;
-                let task = RlTask {
-                    prompts: prompts(root)?,
-                    protocol: Arc::new(paravt_nano::protocol()),
-                    frames: Arc::clone(frames),
-                    compute: compute.clone(),
-                };
-                let base = input(|work| matches!(work, Work::Sft { .. }))?.join("final");
-                rl::train(&base, out, &task, config, |step| tell(Told::Rl(step, config.steps)))?;
-                identity::write(recipe, out)?;
-            }
-            Work::Evaluate { .. } => return Err(Error::Order(self.stage.name().to_owned())),
-        }
-        Ok(())
+    #[test]
+    fn every_seed_has_its_own_trainings_and_evaluations() {
+        let recipe = NanoRecipe::built_in().unwrap();
+        let options = GraphOptions { seeds: vec![0, 1], full: true, ..GraphOptions::new("out") };
+        let graph = graph(&recipe, &options).unwrap();
+        let of = |seed| graph.stages().iter().filter(|stage| stage.seed() == seed).count();
+        assert_eq!((of(None), of(Some(0)), of(Some(1))), (3, 15, 15));
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::NanoRecipe;
-use super::plan::BASE;
+use super::stages::BASE;
 
 /// Names of the stages that every recipe has; a variant of such a name would be taken for one of them.
 const STAGES: [&str; 5] = [BASE, "world", "data", "sft", "rl"];

@@ -18,7 +18,7 @@ use paravt_train::Compute;
 pub type Start = fn(Device, Options) -> anyhow::Result<Engine>;
 
 /// Flags of in-process engines.
-#[derive(clap::Args)]
+#[derive(Clone, clap::Args)]
 #[command(next_help_heading = "In-process engine")]
 pub struct EngineArgs {
     /// Number type of activations and cache; weights keep the smaller of this and the file's. A server

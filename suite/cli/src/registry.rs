@@ -7,7 +7,8 @@ use std::sync::Arc;
 use anyhow::{Context as _, bail, ensure};
 use paravt_backend_openai::{Config, OpenAi, Secret};
 use paravt_backend_replay::Replay;
-use paravt_suite::backend::Backend;
+use paravt_suite::backend::{Backend, BackendError, CallId, ErrorClass, Generation, Request};
+use paravt_suite::message::{Image, Message, Part, Role};
 use paravt_suite::nearest::nearest;
 use paravt_suite::profile::Profile;
 use paravt_suite::redact::urls;
@@ -102,7 +103,7 @@ pub fn backend_abilities() -> Vec<(&'static str, String)> {
 }
 
 /// Who answers.
-#[derive(clap::Args)]
+#[derive(Clone, clap::Args)]
 #[command(next_help_heading = "Backend")]
 pub struct BackendArgs {
     /// Who answers.
@@ -116,8 +117,8 @@ pub struct BackendArgs {
     /// folder, or `owner/name` on the hub.
     #[arg(long, value_name = "NAME|DIR")]
     model: Option<String>,
-    /// Recorded run, or folder of runs, that `replay` answers from; for an embedded recipe, the stage
-    /// that is made anew with all after it [default: none; replay needs one].
+    /// Recorded run, or folder of runs, that `replay` answers from; for a recipe, the stage that is redone
+    /// with all after it [default: none; replay needs one].
     #[arg(long, value_name = "RUN|STAGE")]
     from: Option<PathBuf>,
     /// Seconds that one try of a request may take.
@@ -153,9 +154,61 @@ pub struct BackendArgs {
 }
 
 impl BackendArgs {
-    /// What `--from` names.
-    pub fn from(&self) -> Option<&std::path::Path> {
-        self.from.as_deref()
+    /// The stage that `--from` names; with `--backend replay` it names a recorded run.
+    pub fn stage(&self) -> Option<&str> {
+        self.from.as_deref().and_then(|from| from.to_str()).filter(|_| self.backend != BackendName::Replay)
+    }
+
+    /// The model that `--model` names.
+    pub fn model(&self) -> Option<&str> {
+        self.model.as_deref()
+    }
+
+    /// What the flags say of a backend that the user runs; `None` where they name none.
+    pub fn own(&self) -> Option<String> {
+        match self.backend {
+            BackendName::Openai if !self.base_url.is_empty() => Some("--base-url".to_owned()),
+            BackendName::Openai => {
+                let url = std::env::var_os("OPENAI_BASE_URL").filter(|url| !url.is_empty());
+                url.map(|_| "OPENAI_BASE_URL".to_owned())
+            }
+            BackendName::Replay => Some("--backend replay".to_owned()),
+            BackendName::Candle => Some("--backend candle".to_owned()),
+            BackendName::Libtorch => Some("--backend libtorch".to_owned()),
+        }
+    }
+
+    /// The same flags for servers of a model.
+    pub fn on_servers(&self, base_urls: &[String], model: &str) -> Self {
+        let model = Some(model.to_owned());
+        Self { backend: BackendName::Openai, base_url: base_urls.to_vec(), model, ..self.clone() }
+    }
+
+    /// The same flags for a model in this process.
+    pub fn in_process(&self, model: &str) -> Self {
+        Self { backend: BackendName::Candle, model: Some(model.to_owned()), ..self.clone() }
+    }
+
+    /// Asks a server one question in text and one about an image. A model that ends at once has answered.
+    pub async fn probe(&self, base_url: &str, model: &str) -> Result<(), String> {
+        let failed = |error: BackendError| error.to_string();
+        let config = self
+            .on_servers(&[base_url.to_owned()], model)
+            .config(None)
+            .map_err(|error| format!("{error:#}"))?;
+        let config = Config { max_tries: 1, timeout: PROBE_TIMEOUT, ..config };
+        let backend = OpenAi::connect(config).await.map_err(failed)?;
+        for (step, part) in [("text", None), ("image", Some(Part::Image(gray_image())))] {
+            let text = Part::Text("Answer with one word: what is this?".to_owned());
+            let message = Message::parts(Role::User, part.into_iter().chain([text]).collect());
+            let id = CallId { sample: "probe".to_owned(), step: step.to_owned() };
+            match backend.complete(&Request::new(id, vec![message], Generation::greedy(8))).await {
+                Ok(_) => {}
+                Err(error) if error.class == ErrorClass::EmptyReply => {}
+                Err(error) => return Err(format!("{step} request: {error}")),
+            }
+        }
+        Ok(())
     }
 
     /// Where and in what an embedded recipe trains and evaluates.
@@ -255,6 +308,19 @@ impl Backends<'_> {
         let load = || self.args.engine.load(self.args.model.as_deref(), start);
         Ok(Arc::clone(self.engine.get_or_try_init(load).await?))
     }
+}
+
+/// Time that a server gets to answer a probe; the first answer may compile kernels.
+const PROBE_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(300);
+
+/// A gray picture of 64 by 64 pixels.
+fn gray_image() -> Arc<Image> {
+    let mut bytes = Vec::new();
+    let mut encoder = png::Encoder::new(&mut bytes, 64, 64);
+    encoder.set_color(png::ColorType::Rgb);
+    let written = encoder.write_header().and_then(|mut writer| writer.write_image_data(&[128; 64 * 64 * 3]));
+    written.expect("writing into memory does not fail");
+    Arc::new(Image::new("image/png", bytes, 64, 64, None))
 }
 
 /// Longest time that a flag may name: 30 days.

@@ -5,7 +5,7 @@ use paravt_suite::settings::{RequestSettings, ToolDialect};
 use serde_json::{Map, Value};
 
 /// See [`ToolDialect`] and [`RequestSettings`].
-#[derive(clap::Args)]
+#[derive(Clone, clap::Args)]
 #[command(next_help_heading = "Requests")]
 pub struct RequestArgs {
     /// How tool calls travel: `text` reads them in the reply's text, `native` uses the chat API's `tools`,

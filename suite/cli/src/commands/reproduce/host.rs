@@ -1,133 +1,224 @@
-//! `paravt-bench reproduce paravt-nano`: from generated videos to a report, on this machine alone.
+//! What the stages of a recipe need of the command: models behind backends, data, reports.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use anyhow::{Context as _, bail};
-use indicatif::{ProgressBar, ProgressStyle};
+use anyhow::Context as _;
+use clap::ValueEnum as _;
 use paravt_reports::study::{Arm, Question, Study, Trained};
-use paravt_reports::{Training, find_runs};
-use paravt_reproduce::nano::{self, Comparison, NanoRecipe, NanoRun, Step, Told, Work, identity};
-use paravt_reproduce::stage::State;
-use paravt_suite::evaluate::{self, Evaluation, RunConfig, Workspace};
-use paravt_suite::frames::{CachedFrames, FrameSource};
-use paravt_suite::task::{DataRoot, Task as _};
-use paravt_train::log::FILE as TRAINING;
-use paravt_train::{Compute, durable};
+use paravt_reports::{Format as _, Report, Terminal, Training, find_runs};
+use paravt_reproduce::Recipe;
+use paravt_reproduce::drive::{self, Answers, Outcome};
+use paravt_reproduce::graph::{Check, Evaluation, Graph, Reporting, Stage, Work};
+use paravt_reproduce::nano::{CONCURRENCY, Comparison, base};
+use paravt_suite::evaluate::{self, RunConfig, Workspace};
+use paravt_suite::frames::CachedFrames;
+use paravt_suite::profile::Profile;
+use paravt_suite::protocol::Protocol;
+use paravt_suite::task::{Benchmark, DataRoot, Task as _};
+use paravt_train::Compute;
+use serde_json::{Value, json};
 
 use super::Args;
+use crate::commands::protocol::choose;
 use crate::commands::report;
+use crate::commands::run::execute;
 use crate::exit::Exit;
-use crate::{engines, launch, registry};
+use crate::registry::{self, BackendArgs};
+use crate::{engines, launch};
 
-/// Samples in flight: what decodes together.
-const CONCURRENCY: usize = 32;
-
-/// Runs the command.
-pub fn run(args: &Args, recipe: &NanoRecipe, out: &Path) -> anyhow::Result<Exit> {
-    let seeds: Vec<u64> = (args.nano.seed..).take(if args.nano.full { 3 } else { 1 }).collect();
-    let compute = args.backend.compute()?;
-    // What another device or number type made is kept apart.
-    let stages = match compute.to_string() {
-        name if name == Compute::cpu().to_string() => "stages".to_owned(),
-        name => format!("stages-{name}"),
-    };
-    let steps = nano::steps(recipe, &out.join(stages), &seeds, args.nano.full)?;
-    if args.plan {
-        println!("{}", recipe.title);
-        for (number, step) in steps.iter().enumerate() {
-            println!("{:>3}. {}", number + 1, line(step));
-        }
-        println!("{:>3}. report             {}", steps.len() + 1, out.join("report/index.html").display());
-        return Ok(Exit::Ok);
-    }
-    // A split that does not exist is known before an hour of training.
-    registry::select_tasks(&recipe.evaluate.splits)?;
-    let _lock = args.lock(out)?;
-    if let Some(stage) = args.backend.from() {
-        forget_from(&steps, &stage.to_string_lossy())?;
-    }
-    let started = Instant::now();
-    let frames = Arc::new(CachedFrames::default());
-    let mut worst = Exit::Ok;
-    let world =
-        steps.iter().find(|step| matches!(step.work, Work::World)).context("the recipe has no world")?;
-    for (number, step) in steps.iter().enumerate() {
-        match step.stage.state(args.nano.keep_stages) {
-            State::Done => {
-                eprintln!("{} (done before)", line(step));
-                continue;
-            }
-            State::Unusable(why) => {
-                eprintln!("{}: the result that is there is not used: {why}; doing it again", line(step));
-                forget(step)?;
-            }
-            State::New | State::Begun => {}
-        }
-        step.stage.begin().with_context(|| format!("cannot write {}", step.stage.folder().display()))?;
-        let began = Instant::now();
-        let bar = ProgressBar::new_spinner().with_style(
-            ProgressStyle::with_template("{spinner} {prefix} {msg} [{elapsed_precise}]")
-                .context("a progress line")?,
-        );
-        bar.set_prefix(line(step));
-        bar.enable_steady_tick(Duration::from_millis(200));
-        let exit = match &step.work {
-            Work::Evaluate { run, model } => {
-                bar.finish_and_clear();
-                eprintln!("{}", line(step));
-                evaluate_checkpoint(recipe, run, step, model, world.stage.folder(), &frames, &compute)?
-            }
-            _ => {
-                let source = Arc::clone(&frames) as Arc<dyn FrameSource>;
-                step.execute(recipe, &steps[..number], &source, &compute, |told| {
-                    bar.set_message(message(&told));
-                })?;
-                Exit::Ok
-            }
-        };
-        bar.finish_and_clear();
-        worst = worst.worse(exit);
-        if exit == Exit::Interrupted {
-            return Ok(exit);
-        }
-        if let Work::Evaluate { model, .. } = &step.work {
-            show_training(model, step, recipe)?;
-        }
-        if exit == Exit::Ok {
-            step.stage.finish().with_context(|| format!("cannot write {}", step.stage.folder().display()))?;
-        }
-        eprintln!("{} in {:.0} s", line(step), began.elapsed().as_secs_f64());
-    }
-    let runs = steps.iter().filter(|step| matches!(step.work, Work::Evaluate { .. }));
-    let runs: Vec<_> = runs.map(|step| step.stage.folder().to_owned()).collect();
-    let study = study(recipe, &steps)?;
-    let told = paravt_reports::study::terminal(&study);
-    let root = DataRoot::new(world.stage.folder());
-    let exit = report::write(&runs, None, &out.join("report"), Some(&root), Some(study))?;
-    print!("{told}");
-    eprintln!(
-        "report: {} ({:.1} min in all)",
-        out.join("report/index.html").display(),
-        started.elapsed().as_secs_f64() / 60.0
-    );
-    Ok(worst.worse(exit))
+/// The command as the host of a graph.
+pub struct Host<'a> {
+    args: &'a Args,
+    recipe: &'a Recipe,
+    compute: Compute,
+    frames: Arc<CachedFrames>,
+    started: Instant,
 }
 
-/// What the recipe asks of its runs, and what they say.
-fn study(recipe: &NanoRecipe, steps: &[Step]) -> anyhow::Result<Study> {
+/// The flags that the answers of a served model depend on.
+pub fn selection(args: &Args) -> Value {
+    let RunConfig { limit, ids, shard, .. } = args.dispatch.applied_to(RunConfig::default());
+    let protocol = args.protocol.to_possible_value().map(|value| value.get_name().to_owned());
+    json!({ "limit": limit, "ids": ids, "shard": shard, "protocol": protocol })
+}
+
+impl<'a> Host<'a> {
+    /// The host of a recipe.
+    pub fn new(args: &'a Args, recipe: &'a Recipe, compute: Compute, frames: Arc<CachedFrames>) -> Self {
+        Self { args, recipe, compute, frames, started: Instant::now() }
+    }
+
+    /// Prints what the evaluations of a served recipe would send.
+    pub fn dry_run(&self, graph: &Graph) -> anyhow::Result<Exit> {
+        let only = &self.args.only;
+        for (stage, evaluation, folder) in graph.evaluations() {
+            if only.is_empty() || only.iter().any(|name| stage.is_called(name)) {
+                self.served(evaluation, folder, &self.args.backend)?;
+            }
+        }
+        Ok(Exit::Ok)
+    }
+
+    /// Runs splits on what the flags of the backend name, or prints what would be sent.
+    fn served(&self, evaluation: &Evaluation, folder: &Path, backend: &BackendArgs) -> anyhow::Result<Exit> {
+        let config = self.args.dispatch.applied_to(evaluation.config.clone());
+        let protocol = choose(self.args.protocol, config.mode)?;
+        let runs = split_runs(evaluation, &config, &protocol, folder)?;
+        execute(&runs, &self.args.data, backend, &self.args.dispatch)
+    }
+
+    /// Runs splits of the generated world on a model in this process; goes on where it was stopped.
+    fn embedded(&self, evaluation: &Evaluation, folder: &Path, model: &Path) -> anyhow::Result<Exit> {
+        let root = match &evaluation.world {
+            Some(world) => DataRoot::new(world),
+            None => self.args.data.root()?,
+        };
+        let runtime = launch::runtime()?;
+        let gpus = u32::from(!self.compute.device().is_cpu());
+        let workspace = Workspace {
+            frames: Arc::clone(&self.frames) as Arc<_>,
+            stop: launch::stopped_by_ctrl_c(&runtime),
+            ..launch::workspace(root, Some(gpus))
+        };
+        let engine = engines::start_candle(model, CONCURRENCY, &self.compute)?;
+        let protocol = Arc::new(paravt_nano::protocol());
+        let runs = split_runs(evaluation, &evaluation.config, &protocol, folder)?;
+        let prepared = runs.iter().map(|run| evaluate::prepare(run, &workspace));
+        let prepared = prepared.collect::<Result<Vec<_>, _>>()?;
+        let runs = prepared.into_iter().map(|prepared| (prepared, Arc::clone(&engine)));
+        runtime.block_on(launch::run_all(runs, false))
+    }
+
+    /// Writes the page of an embedded recipe.
+    fn page(
+        &self,
+        comparisons: &[Comparison],
+        graph: &Graph,
+        page: &Path,
+        runs: &[PathBuf],
+    ) -> anyhow::Result<Exit> {
+        let study = study(comparisons, graph)?;
+        let told = paravt_reports::study::terminal(&study);
+        let world = graph.stages().iter().find(|stage| matches!(stage.work(), Work::World(_)));
+        let root = world.and_then(Stage::folder).map(DataRoot::new);
+        let folder = page.parent().unwrap_or(page);
+        let exit = report::write(runs, None, folder, root.as_ref(), Some(study))?;
+        print!("{told}");
+        eprintln!(
+            "report: {} ({:.1} min in all)",
+            page.display(),
+            self.started.elapsed().as_secs_f64() / 60.0
+        );
+        Ok(exit)
+    }
+}
+
+impl drive::Host for Host<'_> {
+    type Error = anyhow::Error;
+
+    fn evaluate(
+        &mut self,
+        stage: &Stage,
+        evaluation: &Evaluation,
+        answers: Answers<'_>,
+    ) -> anyhow::Result<Outcome> {
+        let folder = stage.folder().context("the stage keeps no result")?;
+        let flags = &self.args.backend;
+        let exit = match (answers, &evaluation.model) {
+            (Answers::AsGiven, Some(model)) => self.embedded(evaluation, folder, model),
+            (Answers::AsGiven, None) => self.served(evaluation, folder, flags),
+            (Answers::InProcess(model), _) => self.served(evaluation, folder, &flags.in_process(model)),
+            (Answers::Servers(urls, model), _) => {
+                self.served(evaluation, folder, &flags.on_servers(urls, model))
+            }
+        };
+        exit.map(outcome)
+    }
+
+    fn probe(&mut self, base_url: &str, model: &str) -> Result<(), String> {
+        let runtime = launch::runtime().map_err(|error| format!("{error:#}"))?;
+        runtime.block_on(self.args.backend.probe(base_url, model))
+    }
+
+    fn check(&mut self, check: &Check) -> anyhow::Result<()> {
+        match check {
+            Check::Protocol => choose(self.args.protocol, None).map(|_| ()),
+            Check::Data(splits) => {
+                let root = self.args.data.root()?;
+                for task in registry::select_tasks(splits)? {
+                    // A split that `--only` leaves out need not be there.
+                    let is_run = self.args.only.is_empty() || self.args.only.contains(&task.spec().name);
+                    if is_run {
+                        task.load(&root, Profile::Release)?;
+                    }
+                }
+                Ok(())
+            }
+            // One that does not answer is an error of the first evaluation.
+            Check::Backend(_) => Ok(()),
+        }
+    }
+
+    fn examine(&mut self, model: &Path, rows: usize) -> anyhow::Result<()> {
+        let backend = engines::start_candle(model, rows, &self.compute)?;
+        println!("answers right to the letter, on rows it was not trained on:");
+        for (kind, right) in launch::runtime()?.block_on(base::examine(backend.as_ref(), rows))? {
+            println!("  {kind:<8} {right:>3} of {rows}");
+        }
+        println!("{}", model.display());
+        Ok(())
+    }
+
+    fn report(&mut self, graph: &Graph, report: &Reporting, runs: &[PathBuf]) -> anyhow::Result<Outcome> {
+        if let (Recipe::Embedded(recipe), Some(page)) = (self.recipe, &report.page) {
+            return Ok(outcome(self.page(&recipe.comparisons, graph, page, runs)?));
+        }
+        let report = Report::build(&find_runs(runs)?, None)?;
+        print!("{}", Terminal.render(&report));
+        Ok(Outcome::Complete)
+    }
+}
+
+fn outcome(exit: Exit) -> Outcome {
+    match exit {
+        Exit::Ok => Outcome::Complete,
+        Exit::Interrupted => Outcome::Interrupted,
+        Exit::Finding | Exit::Incomplete | Exit::Usage | Exit::Preflight => Outcome::Incomplete,
+    }
+}
+
+/// One run for each split of an evaluation.
+fn split_runs(
+    evaluation: &Evaluation,
+    config: &RunConfig,
+    protocol: &Arc<Protocol>,
+    folder: &Path,
+) -> anyhow::Result<Vec<evaluate::Evaluation<'static>>> {
+    let reference = paravt_upstream::reference(protocol)?;
+    let run = |task: &'static Benchmark| {
+        let dir = folder.join(&task.spec().name);
+        evaluate::Evaluation::new(task, config.clone(), Arc::clone(protocol), reference, dir)
+    };
+    Ok(registry::select_tasks(&evaluation.splits)?.into_iter().map(run).collect())
+}
+
+/// What the recipe asks of its runs, and what they answer. Evaluations that were not run are left out.
+fn study(comparisons: &[Comparison], graph: &Graph) -> anyhow::Result<Study> {
     let (mut arms, mut trainings) = (Vec::new(), Vec::new());
-    for step in steps {
-        let (name, folder) = (step.stage.name().to_owned(), step.stage.folder());
-        match &step.work {
-            Work::Evaluate { .. } => {
-                let (seed, runs) = (step.seed.unwrap_or_default(), find_runs(&[folder.to_owned()])?);
+    for stage in graph.stages() {
+        let Some(folder) = stage.folder().filter(|folder| folder.is_dir()) else { continue };
+        let name = stage.name().to_owned();
+        match stage.work() {
+            Work::Evaluate(_) => {
+                let (seed, runs) = (stage.seed().unwrap_or_default(), find_runs(&[folder.to_owned()])?);
                 arms.push(Arm { name, seed, runs });
             }
-            Work::Rl { title, paper, .. } => {
-                let curves = Training::read(folder).context("the curves of a training")?;
-                trainings.push(Trained { name, title: title.clone(), paper: paper.clone(), curves });
+            Work::Rl(training) => {
+                let curves = Training::read(folder).context("cannot read the curves of a training")?;
+                let (title, paper) = (training.title.clone(), training.paper.clone());
+                trainings.push(Trained { name, title, paper, curves });
             }
             _ => {}
         }
@@ -136,95 +227,6 @@ fn study(recipe: &NanoRecipe, steps: &[Step]) -> anyhow::Result<Study> {
         let Comparison { title, a, b, paper, at_least } = asked.clone();
         Question { title, a, b, paper, at_least }
     };
-    let questions: Vec<Question> = recipe.comparisons.iter().map(question).collect();
+    let questions: Vec<Question> = comparisons.iter().map(question).collect();
     Ok(Study::of(&questions, &arms, &trainings)?)
-}
-
-fn line(step: &Step) -> String {
-    let seed = step.seed.map(|seed| format!(", seed {seed}")).unwrap_or_default();
-    format!("{:<19}{}{seed}", step.stage.name(), step.title())
-}
-
-fn message(told: &Told<'_>) -> String {
-    match told {
-        Told::Sft(step, all) => {
-            format!("step {}/{all}, loss {:.3}, {:.0} tokens/s", step.step, step.loss, step.tokens_per_second)
-        }
-        Told::Rl(step, all) => {
-            let figure = |name: &str| step.figures.get(name).copied().unwrap_or_default();
-            format!(
-                "step {}/{all}, reward {:.2}, accuracy {:.2}, f_tau {:.2}, kappa {:.2}",
-                step.step,
-                figure("reward"),
-                figure("reward_accuracy"),
-                figure("f_tau"),
-                figure("kappa")
-            )
-        }
-    }
-}
-
-fn forget_from(steps: &[Step], name: &str) -> anyhow::Result<()> {
-    let Some(first) = steps.iter().position(|step| step.stage.name() == name) else {
-        let mut known: Vec<&str> = steps.iter().map(|step| step.stage.name()).collect();
-        known.dedup();
-        bail!("--from: no stage `{name}`; there are {}", known.join(", "));
-    };
-    steps[first..].iter().try_for_each(forget)
-}
-
-fn forget(step: &Step) -> anyhow::Result<()> {
-    step.stage.forget().with_context(|| format!("cannot remove {}", step.stage.folder().display()))
-}
-
-/// Puts a checkpoint's training curves, and what they are of, beside its first split, where the report finds
-/// them.
-fn show_training(model: &Path, step: &Step, recipe: &NanoRecipe) -> anyhow::Result<()> {
-    let Some(split) = recipe.evaluate.splits.first() else { return Ok(()) };
-    for name in [TRAINING, identity::FILE] {
-        let from = model.with_file_name(name);
-        if from.is_file() {
-            let to = step.stage.folder().join(split).join(name);
-            let copied = std::fs::read(&from).and_then(|bytes| durable::write(&to, &bytes));
-            copied.with_context(|| format!("cannot write {}", to.display()))?;
-        }
-    }
-    Ok(())
-}
-
-/// Runs all splits on one checkpoint; goes on where it was stopped.
-fn evaluate_checkpoint(
-    recipe: &NanoRecipe,
-    run: &NanoRun,
-    step: &Step,
-    model: &Path,
-    world: &Path,
-    frames: &Arc<CachedFrames>,
-    compute: &Compute,
-) -> anyhow::Result<Exit> {
-    let wanted = registry::select_tasks(&recipe.evaluate.splits)?;
-    let runtime = launch::runtime()?;
-    let gpus = u32::from(!compute.device().is_cpu());
-    let workspace = Workspace {
-        frames: Arc::clone(frames) as Arc<_>,
-        stop: launch::stopped_by_ctrl_c(&runtime),
-        ..launch::workspace(DataRoot::new(world), Some(gpus))
-    };
-    let engine = engines::start_candle(model, CONCURRENCY, compute)?;
-    let protocol = Arc::new(paravt_nano::protocol());
-    let reference = paravt_upstream::reference(&protocol)?;
-    let config = RunConfig {
-        concurrency: CONCURRENCY,
-        resume: true,
-        label: Some(format!("{}, seed {}", step.stage.name(), step.seed.unwrap_or_default())),
-        ..recipe.config(run)
-    };
-    let prepared = wanted.into_iter().map(|task| {
-        let dir = step.stage.folder().join(&task.spec().name);
-        let run = Evaluation::new(task, config.clone(), Arc::clone(&protocol), reference, dir);
-        evaluate::prepare(&run, &workspace)
-    });
-    let prepared = prepared.collect::<Result<Vec<_>, _>>()?;
-    let runs = prepared.into_iter().map(|prepared| (prepared, Arc::clone(&engine)));
-    runtime.block_on(launch::run_all(runs, false))
 }

@@ -1,40 +1,54 @@
 //! `paravt-bench reproduce`: runs a recipe.
 
-mod base;
-mod nano;
-mod served;
+mod host;
+mod progress;
 
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
-use paravt_reproduce::AnyRecipe;
-use paravt_reproduce::stage::{Lock, lock};
+use anyhow::ensure;
+use paravt_reproduce::drive::{self, Options, Outcome};
+use paravt_reproduce::graph::Graph;
+use paravt_reproduce::{GraphOptions, Recipe};
+use paravt_suite::frames::CachedFrames;
+use paravt_train::Compute;
 
 use crate::commands::protocol::ProtocolChoice;
 use crate::commands::run::DispatchArgs;
-use crate::exit::Exit;
-use crate::registry::{BackendArgs, DataArgs};
+use crate::exit::{Exit, OrPreflight as _};
+use crate::registry::{self, BackendArgs, DataArgs};
+use host::Host;
+use progress::Shown;
 
 /// Flags of `reproduce`.
 #[derive(clap::Args)]
 pub struct Args {
     /// Recipe: paravt-nano (generate, train and evaluate here, without network or GPU), paravt-nano-base
-    /// (its base checkpoint), paravt-8b, or a TOML file.
+    /// (its base checkpoint), paravt-8b and the other rows of the published table that can be run
+    /// (qwen2.5-vl-7b, video-r1-7b, videochat-r1-7b, videorft-7b, time-r1-7b, rewatch-r1-7b, video-thinker-7b,
+    /// qwen3-vl-8b, conan-7b), paravt-8b-train (its plan), or a TOML file.
     recipe: String,
     /// The recipe, read once: threads are settled by its kind before the command runs.
     #[arg(skip)]
-    read: OnceLock<AnyRecipe>,
-    /// Print the steps of the recipe and run none.
+    read: OnceLock<Recipe>,
+    /// Print the stages of the recipe and run none.
     #[arg(long)]
     plan: bool,
     /// Folder for everything that is made [default: runs/RECIPE].
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Stop after this stage [default: run all].
+    #[arg(long, value_name = "STAGE")]
+    until: Option<String>,
+    /// Run only these stages, or the evaluations of these splits, separated by commas; what they build on must
+    /// be done [default: all].
+    #[arg(long, value_delimiter = ',', value_name = "STAGE|TASK")]
+    only: Vec<String>,
+    /// Build on stages that another version of the code made, instead of redoing them.
+    #[arg(long)]
+    keep_stages: bool,
     #[command(flatten)]
     nano: NanoArgs,
-    /// Only these splits of the recipe, separated by commas [default: all].
-    #[arg(long, value_delimiter = ',', value_name = "TASK")]
-    only: Vec<String>,
     /// Where the prompt texts of a served recipe come from; with native, nothing is comparable to the
     /// paper.
     #[arg(long, default_value = "paravt")]
@@ -58,40 +72,95 @@ pub struct NanoArgs {
     /// after it; takes an hour or two.
     #[arg(long)]
     full: bool,
-    /// Build on stages that another version of the code made, instead of redoing them.
-    #[arg(long)]
-    keep_stages: bool,
 }
 
 impl Args {
     /// Whether a model is trained in this process. A recipe that cannot be read is none of these; running it says
     /// why.
     pub fn trains(&self) -> bool {
-        !self.plan && self.recipe().is_ok_and(AnyRecipe::trains)
+        !self.plan && self.recipe().is_ok_and(Recipe::trains)
     }
 
-    fn recipe(&self) -> anyhow::Result<&AnyRecipe> {
+    fn recipe(&self) -> anyhow::Result<&Recipe> {
         if let Some(recipe) = self.read.get() {
             return Ok(recipe);
         }
-        let recipe = AnyRecipe::load(&self.recipe)?;
+        let recipe = Recipe::load(&self.recipe)?;
         Ok(self.read.get_or_init(|| recipe))
     }
 
-    /// The right to write below a folder, unless nothing is written.
-    fn lock(&self, out: &Path) -> anyhow::Result<Option<Lock>> {
-        if self.plan { Ok(None) } else { Ok(Some(lock(out)?)) }
+    fn graph(&self, recipe: &Recipe, compute: &Compute) -> anyhow::Result<Graph> {
+        let name = Path::new(&self.recipe).file_stem().unwrap_or_default();
+        let out = self.out.clone().unwrap_or_else(|| Path::new("runs").join(name));
+        let seeds = (self.nano.seed..).take(if self.nano.full { 3 } else { 1 }).collect();
+        // What another device or number type made is kept apart.
+        let stages = match compute.to_string() {
+            name if name == Compute::cpu().to_string() => "stages".to_owned(),
+            name => format!("stages-{name}"),
+        };
+        let selection = match recipe {
+            Recipe::Served(_) | Recipe::Trained(_) => host::selection(self),
+            _ => serde_json::Value::Null,
+        };
+        Ok(recipe.graph(&GraphOptions {
+            out,
+            stages,
+            seeds,
+            full: self.nano.full,
+            selection,
+            backend: self.backend.own(),
+            model: self.backend.model().map(ToOwned::to_owned),
+            gpus: gpus(),
+        })?)
     }
+}
+
+/// The GPUs of this process, as `CUDA_VISIBLE_DEVICES` names them.
+fn gpus() -> Vec<String> {
+    let count = paravt_devices::cuda().map(|cuda| cuda.gpus.len()).unwrap_or_default();
+    let named = std::env::var("CUDA_VISIBLE_DEVICES").unwrap_or_default();
+    let named: Vec<String> = named.split(',').map(|name| name.trim().to_owned()).collect();
+    let name = |number: usize| named.get(number).filter(|name| !name.is_empty()).cloned();
+    (0..count).map(|number| name(number).unwrap_or_else(|| number.to_string())).collect()
 }
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<Exit> {
     let recipe = args.recipe()?;
-    let name = Path::new(&args.recipe).file_stem().unwrap_or_default();
-    let out = args.out.clone().unwrap_or_else(|| Path::new("runs").join(name));
-    match recipe {
-        AnyRecipe::Embedded(recipe) => nano::run(args, recipe, &out),
-        AnyRecipe::Base(config) => base::run(args, config, &out),
-        AnyRecipe::Served(recipe) => served::run(args, recipe, &out),
+    let compute = if recipe.trains() { args.backend.compute()? } else { Compute::cpu() };
+    let graph = args.graph(recipe, &compute)?;
+    if args.plan {
+        print!("{}", graph.plan());
+        return Ok(Exit::Ok);
     }
+    // A split that does not exist is known before an hour of training.
+    for (_, evaluation, _) in graph.evaluations() {
+        registry::select_tasks(&evaluation.splits)?;
+    }
+    let frames = Arc::new(CachedFrames::default());
+    let mut host = Host::new(args, recipe, compute.clone(), Arc::clone(&frames));
+    if args.dispatch.is_dry_run() {
+        ensure!(!recipe.trains(), "--dry-run: for recipes of a served model; --plan lists the stages");
+        return host.dry_run(&graph);
+    }
+    let options = Options {
+        any_code: args.keep_stages,
+        from: args.backend.stage().map(ToOwned::to_owned),
+        until: args.until.clone(),
+        only: args.only.clone(),
+        frames,
+        compute,
+    };
+    let outcome = drive::run(&graph, &options, &mut host, &mut Shown::default());
+    let outcome = match outcome {
+        Err(error) if error.downcast_ref().is_some_and(paravt_reproduce::Error::is_precondition) => {
+            Err(error).or_preflight()
+        }
+        outcome => outcome,
+    };
+    Ok(match outcome? {
+        Outcome::Complete => Exit::Ok,
+        Outcome::Incomplete | Outcome::Down => Exit::Incomplete,
+        Outcome::Interrupted => Exit::Interrupted,
+    })
 }

@@ -1,0 +1,336 @@
+//! Drives a graph: which stages run, in which order, and what happens to results that are there.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use paravt_suite::frames::FrameSource;
+use paravt_suite::journal::JournalError;
+use paravt_train::Compute;
+
+use crate::Error;
+use crate::graph::{Check, Evaluation, Graph, Reporting, Stage, Work};
+use crate::serve::{Engine, Servers};
+use crate::slot::{self, Slot, State};
+use crate::work::{self, Progress};
+
+/// Times that the servers of one evaluation are started again.
+const RESTARTS: usize = 2;
+
+/// Which stages of a graph run, and with what.
+pub struct Options {
+    /// Build on results that another version of the code made.
+    pub any_code: bool,
+    /// Redo this stage and all after it.
+    pub from: Option<String>,
+    /// Stop after this stage.
+    pub until: Option<String>,
+    /// Of the stages whose results are kept, run these alone; empty for all.
+    pub only: Vec<String>,
+    /// Frames of the videos that are trained on.
+    pub frames: Arc<dyn FrameSource>,
+    /// Where and in what to train.
+    pub compute: Compute,
+}
+
+/// How a graph, or a stage that the host ran, ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Outcome {
+    /// Everything is done.
+    Complete,
+    /// Samples are missing or failed.
+    Incomplete,
+    /// The server or the disk failed; another evaluation would end the same way.
+    Down,
+    /// Stopped by the user.
+    Interrupted,
+}
+
+/// What a graph needs of the program that runs it: models behind a backend, and reports.
+pub trait Host {
+    /// Error of the program.
+    type Error: From<Error> + From<JournalError>;
+
+    /// Runs the splits of an evaluation into run directories below the stage's folder, going on with those that
+    /// are there. `answers` says who answers.
+    ///
+    /// # Errors
+    /// Data, model or run directory that cannot be used.
+    fn evaluate(
+        &mut self,
+        stage: &Stage,
+        evaluation: &Evaluation,
+        answers: Answers<'_>,
+    ) -> Result<Outcome, Self::Error>;
+
+    /// Asks a server one question in text and one about an image.
+    ///
+    /// # Errors
+    /// It does not answer both, and how.
+    fn probe(&mut self, base_url: &str, model: &str) -> Result<(), String>;
+
+    /// Checks a precondition.
+    ///
+    /// # Errors
+    /// It does not hold; the message says how to meet it.
+    fn check(&mut self, check: &Check) -> Result<(), Self::Error>;
+
+    /// Asks the model in a folder `rows` held-out rows of each kind, and shows the answers that are right.
+    ///
+    /// # Errors
+    /// A model that cannot be run.
+    fn examine(&mut self, model: &std::path::Path, rows: usize) -> Result<(), Self::Error>;
+
+    /// Reports the runs in these folders.
+    ///
+    /// # Errors
+    /// Runs that cannot be read, or a page that cannot be written.
+    fn report(&mut self, graph: &Graph, report: &Reporting, runs: &[PathBuf])
+    -> Result<Outcome, Self::Error>;
+}
+
+/// Who answers an evaluation.
+#[derive(Debug, Clone, Copy)]
+pub enum Answers<'a> {
+    /// The model of the evaluation, or the backend that the flags name.
+    AsGiven,
+    /// This model, loaded in this process.
+    InProcess(&'a str),
+    /// Servers of this model at these base URLs.
+    Servers(&'a [String], &'a str),
+}
+
+/// What happens to a stage.
+pub enum Event<'a> {
+    /// Its result is there.
+    Kept,
+    /// Its result is there and is removed: why.
+    Discarded(&'a str),
+    /// Its work begins.
+    Started,
+    /// So far its work is.
+    Progress(&'a Progress<'a>),
+    /// Something to know about its work.
+    Note(&'a str),
+    /// Its work has ended, complete or not, after this time.
+    Ended(Duration),
+}
+
+/// Is shown what happens.
+pub trait Observer {
+    /// A stage has something to show.
+    fn event(&mut self, stage: &Stage, event: Event<'_>);
+}
+
+/// Runs the stages of a graph that the options select. Results that are there are kept; work that was stopped goes
+/// on.
+///
+/// # Errors
+/// Another process works in the folder, an unknown stage, a stage that failed.
+pub fn run<H: Host>(
+    graph: &Graph,
+    options: &Options,
+    host: &mut H,
+    observer: &mut dyn Observer,
+) -> Result<Outcome, H::Error> {
+    let end = options.check(graph)?;
+    refuse_undone(&graph.stages()[..end])?;
+    let _lock = slot::lock(&graph.out)?;
+    if let Some(name) = &options.from {
+        let first = position(graph, "--from", name)?;
+        graph.stages()[first..].iter().filter_map(Stage::slot).try_for_each(forget)?;
+    }
+    let mut worst = Outcome::Complete;
+    for stage in &graph.stages()[..end] {
+        let outcome = match stage.slot() {
+            Some(slot) => kept(graph, stage, slot, options, worst, host, observer)?,
+            None => every_time(graph, stage, host, observer)?,
+        };
+        worst = worst.max(outcome);
+        if outcome == Outcome::Interrupted {
+            break;
+        }
+    }
+    Ok(worst)
+}
+
+/// Refuses, before anything is done, what cannot be done to its end.
+fn refuse_undone(stages: &[Stage]) -> Result<(), Error> {
+    let undone = stages.iter().find_map(|stage| match stage.work() {
+        Work::Outside(outside) => Some((stage, outside)),
+        _ => None,
+    });
+    undone.map_or(Ok(()), |(stage, outside)| {
+        Err(Error::NotBuilt { stage: stage.name().to_owned(), missing: outside.missing.clone() })
+    })
+}
+
+/// Runs a stage whose result is kept, unless it is there or not selected.
+fn kept<H: Host>(
+    graph: &Graph,
+    stage: &Stage,
+    slot: &Slot,
+    options: &Options,
+    worst: Outcome,
+    host: &mut H,
+    observer: &mut dyn Observer,
+) -> Result<Outcome, H::Error> {
+    if !options.selects(stage) {
+        return Ok(Outcome::Complete);
+    }
+    match slot.state(options.any_code) {
+        State::Done => {
+            observer.event(stage, Event::Kept);
+            return Ok(Outcome::Complete);
+        }
+        // What stopped the evaluation before this one would stop it too.
+        _ if worst == Outcome::Down && matches!(stage.work(), Work::Evaluate(_)) => {
+            return Ok(Outcome::Complete);
+        }
+        // The journal of a run checks itself, and answers of a server are too dear to be thrown away.
+        State::Unusable(_) if stage.work().is_served() => {}
+        State::Unusable(why) => {
+            observer.event(stage, Event::Discarded(&why));
+            forget(slot)?;
+        }
+        State::New | State::Begun => {}
+    }
+    ready(graph, stage, options)?;
+    let write = |source| Error::Write { path: slot.folder().to_owned(), source };
+    slot.begin().map_err(write)?;
+    observer.event(stage, Event::Started);
+    let began = Instant::now();
+    let outcome = match stage.work() {
+        Work::Evaluate(evaluation) => {
+            let outcome = evaluate(graph, stage, evaluation, host, observer)?;
+            if outcome != Outcome::Interrupted {
+                work::show_training(slot.folder(), evaluation)?;
+            }
+            outcome
+        }
+        _ => {
+            let context = work::Context { graph, stage, out: slot.folder(), options };
+            context.execute(&mut |progress| observer.event(stage, Event::Progress(progress)))?;
+            Outcome::Complete
+        }
+    };
+    if outcome == Outcome::Complete {
+        slot.finish().map_err(write)?;
+    }
+    observer.event(stage, Event::Ended(began.elapsed()));
+    Ok(outcome)
+}
+
+/// Runs an evaluation, on servers of its own where it builds on a stage that serves. Servers of which one died are
+/// started again, and the evaluation goes on.
+fn evaluate<H: Host>(
+    graph: &Graph,
+    stage: &Stage,
+    evaluation: &Evaluation,
+    host: &mut H,
+    observer: &mut dyn Observer,
+) -> Result<Outcome, H::Error> {
+    let fleet = graph.inputs(stage).find_map(|input| match input.work() {
+        Work::Serve(fleet) => Some(fleet),
+        _ => None,
+    });
+    let Some(fleet) = fleet else { return host.evaluate(stage, evaluation, Answers::AsGiven) };
+    if fleet.serve.engine == Engine::Candle {
+        return host.evaluate(stage, evaluation, Answers::InProcess(&fleet.model));
+    }
+    let mut restarts = 0;
+    loop {
+        observer.event(stage, Event::Note("starting its servers"));
+        let probe = |url: &str| host.probe(url, &fleet.model);
+        let mut servers = Servers::start(fleet, &graph.out.join("servers"), probe)?;
+        let answers = Answers::Servers(servers.urls(), &fleet.model);
+        let outcome = host.evaluate(stage, evaluation, answers)?;
+        let failed = matches!(outcome, Outcome::Incomplete | Outcome::Down);
+        match servers.died() {
+            Some(why) if failed && restarts < RESTARTS => {
+                restarts += 1;
+                observer.event(stage, Event::Note(&format!("{why}starting the servers again")));
+            }
+            _ => return Ok(outcome),
+        }
+    }
+}
+
+/// Whether everything that a stage builds on is there.
+fn ready(graph: &Graph, stage: &Stage, options: &Options) -> Result<(), Error> {
+    let missing = graph
+        .inputs(stage)
+        .find(|input| input.slot().is_some_and(|slot| slot.state(options.any_code) != State::Done));
+    missing.map_or(Ok(()), |input| {
+        Err(Error::NotReady { stage: stage.name().to_owned(), input: input.name().to_owned() })
+    })
+}
+
+/// Runs a stage that is done every time.
+fn every_time<H: Host>(
+    graph: &Graph,
+    stage: &Stage,
+    host: &mut H,
+    observer: &mut dyn Observer,
+) -> Result<Outcome, H::Error> {
+    match stage.work() {
+        Work::Check(check) => host.check(check)?,
+        // The evaluations that build on it start it.
+        Work::Serve(_) => {}
+        Work::Exam(rows) => {
+            let model = graph.inputs(stage).find_map(Stage::folder).map(|folder| folder.join("final"));
+            let model = model.ok_or_else(|| Error::Order(stage.name().to_owned()))?;
+            observer.event(stage, Event::Started);
+            host.examine(&model, *rows)?;
+        }
+        Work::Report(report) => {
+            let begun = graph.evaluations().map(|(_, _, folder)| folder.to_owned());
+            let runs: Vec<PathBuf> = begun.filter(|folder| folder.is_dir()).collect();
+            if !runs.is_empty() {
+                return host.report(graph, report, &runs);
+            }
+        }
+        _ => return Err(Error::Order(stage.name().to_owned()).into()),
+    }
+    Ok(Outcome::Complete)
+}
+
+fn forget(slot: &Slot) -> Result<(), Error> {
+    slot.forget().map_err(|source| Error::Remove { path: slot.folder().to_owned(), source })
+}
+
+impl Options {
+    fn selects(&self, stage: &Stage) -> bool {
+        self.only.is_empty() || self.only.iter().any(|name| stage.is_called(name))
+    }
+
+    /// The number of stages up to the last that runs.
+    fn check(&self, graph: &Graph) -> Result<usize, Error> {
+        if let Some(name) = &self.from {
+            position(graph, "--from", name)?;
+        }
+        let is_known = |name: &&String| !graph.stages().iter().any(|stage| stage.is_called(name));
+        if let Some(name) = self.only.iter().find(is_known) {
+            return Err(no_stage(graph, "--only", name));
+        }
+        let Some(name) = &self.until else { return Ok(graph.stages().len()) };
+        let last = graph.stages().iter().rposition(|stage| stage.name() == name);
+        last.map(|last| last + 1).ok_or_else(|| no_stage(graph, "--until", name))
+    }
+}
+
+/// Where the first stage of a name is.
+fn position(graph: &Graph, flag: &'static str, name: &str) -> Result<usize, Error> {
+    let found = graph.stages().iter().position(|stage| stage.name() == name);
+    found.ok_or_else(|| no_stage(graph, flag, name))
+}
+
+fn no_stage(graph: &Graph, flag: &'static str, name: &str) -> Error {
+    let mut known: Vec<&str> = Vec::new();
+    for stage in graph.stages() {
+        if !known.contains(&stage.name()) {
+            known.push(stage.name());
+        }
+    }
+    Error::NoStage { flag, name: name.to_owned(), known: known.join(", ") }
+}

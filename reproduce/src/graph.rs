@@ -1,0 +1,316 @@
+//! A recipe as a graph of stages: what each does, what it builds on, where its result is kept.
+
+use std::ops::Index;
+use std::path::{Path, PathBuf};
+
+use paravt_suite::evaluate::RunConfig;
+use paravt_train::rl::RlConfig;
+use paravt_train::sft::SftConfig;
+use serde_json::{Value, json};
+
+use crate::nano::{self, Data, World};
+use crate::serve::{Engine, Fleet};
+use crate::slot::{Code, Slot};
+
+/// A stage of one graph.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StageId(usize);
+
+/// The stages of a recipe, each after those it builds on.
+#[derive(Debug, Clone)]
+pub struct Graph {
+    /// Name of the recipe.
+    pub recipe: String,
+    /// One line about the recipe.
+    pub title: String,
+    /// Folder of everything that is made.
+    pub out: PathBuf,
+    /// Folder of the stages' results.
+    root: PathBuf,
+    stages: Vec<Stage>,
+}
+
+/// One stage.
+#[derive(Debug, Clone)]
+pub struct Stage {
+    name: String,
+    /// Names that `--only` also knows the stage by.
+    tags: Vec<String>,
+    /// Seed of the training that the stage belongs to; `None` where all seeds share it.
+    seed: Option<u64>,
+    inputs: Vec<StageId>,
+    work: Work,
+    slot: Option<Slot>,
+    deviations: Vec<String>,
+}
+
+/// What a stage does.
+#[derive(Debug, Clone)]
+pub enum Work {
+    /// Unpacks the base checkpoint of the embedded recipe.
+    Base,
+    /// Generates the splits.
+    World(World),
+    /// Generates what is trained on.
+    Data(Data),
+    /// Cold-start SFT.
+    Sft(SftConfig),
+    /// Reinforcement learning after it.
+    Rl(Reinforcement),
+    /// Writes a model of random weights.
+    Fresh(u64),
+    /// Trains on the endless curriculum.
+    Curriculum(SftConfig),
+    /// Asks a model rows of the curriculum that it was not trained on, so many of each kind.
+    Exam(usize),
+    /// Checks something that the stages after it need.
+    Check(Check),
+    /// Serves a model to each evaluation that builds on it, for as long as that takes.
+    Serve(Fleet),
+    /// Runs in another program; described, and not built.
+    Outside(Box<Outside>),
+    /// Runs splits on one model.
+    Evaluate(Box<Evaluation>),
+    /// Reports the evaluations.
+    Report(Reporting),
+}
+
+/// A reinforcement learning.
+#[derive(Debug, Clone)]
+pub struct Reinforcement {
+    /// The settings.
+    pub config: Box<RlConfig>,
+    /// One line about it.
+    pub title: String,
+    /// What the paper reports for it.
+    pub paper: Option<String>,
+}
+
+/// Work of another program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outside {
+    /// One line about it.
+    pub title: String,
+    /// Its command.
+    pub command: Option<String>,
+    /// Variables of its environment.
+    pub environment: Vec<(String, String)>,
+    /// What it makes.
+    pub output: Option<String>,
+    /// What this version lacks to run it.
+    pub missing: String,
+}
+
+/// A precondition of later stages.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Check {
+    /// The upstream texts are imported.
+    Protocol,
+    /// The files of these splits are where they are looked for.
+    Data(Vec<String>),
+    /// The user runs what answers: what the flags say of it.
+    Backend(String),
+}
+
+/// Splits to run on one model.
+#[derive(Debug, Clone)]
+pub struct Evaluation {
+    /// Splits by name, in order.
+    pub splits: Vec<String>,
+    /// How they are evaluated.
+    pub config: RunConfig,
+    /// Model folder that is loaded in this process; `None` for a model behind a server.
+    pub model: Option<PathBuf>,
+    /// Generated data root; `None` for the published files.
+    pub world: Option<PathBuf>,
+    /// One line about it.
+    pub title: String,
+    /// What its result is kept under.
+    pub settings: Value,
+}
+
+/// What is reported.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reporting {
+    /// Page to write; without one the report is only printed.
+    pub page: Option<PathBuf>,
+    /// Row of the published table.
+    pub paper_row: Option<String>,
+}
+
+impl Graph {
+    /// A graph without stages. `stages` is the name of the folder of their results below `out`.
+    pub fn new(recipe: &str, title: &str, out: &Path, stages: &str) -> Self {
+        Self {
+            recipe: recipe.to_owned(),
+            title: title.to_owned(),
+            out: out.to_owned(),
+            root: out.join(stages),
+            stages: Vec::new(),
+        }
+    }
+
+    /// Appends a stage that builds on `inputs`.
+    pub fn add(&mut self, name: &str, seed: Option<u64>, inputs: &[StageId], work: Work) -> StageId {
+        let slot = work.code().map(|code| {
+            let before: Vec<&Slot> = inputs.iter().filter_map(|input| self[*input].slot.as_ref()).collect();
+            Slot::new(&self.root, name, &before, &work.settings(seed), code)
+        });
+        let (name, inputs) = (name.to_owned(), inputs.to_vec());
+        self.stages.push(Stage { name, tags: Vec::new(), seed, inputs, work, slot, deviations: Vec::new() });
+        StageId(self.stages.len() - 1)
+    }
+
+    /// Makes `--only` know a stage by further names.
+    pub fn tag(&mut self, stage: StageId, tags: &[&str]) {
+        self.stages[stage.0].tags.extend(tags.iter().map(|&tag| tag.to_owned()));
+    }
+
+    /// Notes what a stage does otherwise than the published code.
+    pub fn deviates(&mut self, stage: StageId, from_release: &[&str]) {
+        self.stages[stage.0].deviations.extend(from_release.iter().map(|&text| text.to_owned()));
+    }
+
+    /// All stages in order.
+    pub fn stages(&self) -> &[Stage] {
+        &self.stages
+    }
+
+    /// The stages that a stage builds on.
+    pub fn inputs(&self, stage: &Stage) -> impl Iterator<Item = &Stage> {
+        stage.inputs.iter().map(|input| &self[*input])
+    }
+
+    /// All evaluations with the folders of their runs.
+    pub fn evaluations(&self) -> impl Iterator<Item = (&Stage, &Evaluation, &Path)> {
+        self.stages.iter().filter_map(|stage| match &stage.work {
+            Work::Evaluate(evaluation) => Some((stage, &**evaluation, stage.folder()?)),
+            _ => None,
+        })
+    }
+}
+
+impl Index<StageId> for Graph {
+    type Output = Stage;
+
+    fn index(&self, id: StageId) -> &Stage {
+        &self.stages[id.0]
+    }
+}
+
+impl Stage {
+    /// Its name; the same for each seed.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Seed of the training that it belongs to; `None` where all seeds share it.
+    pub fn seed(&self) -> Option<u64> {
+        self.seed
+    }
+
+    /// What it does.
+    pub fn work(&self) -> &Work {
+        &self.work
+    }
+
+    /// Where its result is kept; `None` for a stage that is done every time.
+    pub fn slot(&self) -> Option<&Slot> {
+        self.slot.as_ref()
+    }
+
+    /// Folder of its result; `None` for a stage that is done every time.
+    pub fn folder(&self) -> Option<&Path> {
+        self.slot.as_ref().map(Slot::folder)
+    }
+
+    /// What it does otherwise than the published code.
+    pub fn deviations(&self) -> &[String] {
+        &self.deviations
+    }
+
+    /// Whether `--only NAME` means this stage.
+    pub fn is_called(&self, name: &str) -> bool {
+        self.name == name || self.tags.iter().any(|tag| tag == name)
+    }
+
+    /// Its name and one line about it.
+    pub fn line(&self) -> String {
+        let seed = self.seed.map(|seed| format!(", seed {seed}")).unwrap_or_default();
+        format!("{:<18} {}{seed}", self.name, self.work.title())
+    }
+}
+
+impl Work {
+    /// The code that its result depends on; `None` for work that is done every time.
+    fn code(&self) -> Option<Code> {
+        match self {
+            Self::Base | Self::World(_) | Self::Data(_) | Self::Fresh(_) => Some(Code::World),
+            Self::Sft(_) | Self::Rl(_) | Self::Curriculum(_) => Some(Code::Training),
+            Self::Evaluate(_) if self.is_served() => Some(Code::Served),
+            Self::Evaluate(_) => Some(Code::Evaluation),
+            Self::Exam(_) | Self::Check(_) | Self::Serve(_) | Self::Outside(_) | Self::Report(_) => None,
+        }
+    }
+
+    /// What its result is kept under, beside the stages that it builds on.
+    fn settings(&self, seed: Option<u64>) -> Value {
+        match self {
+            Self::Base => json!(paravt_nano::base_sha256()),
+            Self::World(world) => json!((world, nano::WORLD)),
+            Self::Data(data) => json!((data, seed.unwrap_or_default())),
+            Self::Sft(config) | Self::Curriculum(config) => json!(config),
+            Self::Rl(training) => json!(training.config),
+            Self::Fresh(seed) => json!(seed),
+            Self::Evaluate(evaluation) => evaluation.settings.clone(),
+            Self::Exam(_) | Self::Check(_) | Self::Serve(_) | Self::Outside(_) | Self::Report(_) => {
+                Value::Null
+            }
+        }
+    }
+
+    /// Whether it asks a model behind a server.
+    pub fn is_served(&self) -> bool {
+        matches!(self, Self::Evaluate(evaluation) if evaluation.model.is_none())
+    }
+
+    /// One line about it.
+    pub fn title(&self) -> String {
+        match self {
+            Self::Base => "the base checkpoint".to_owned(),
+            Self::World(_) => "generated videos and the seven splits".to_owned(),
+            Self::Data(_) => "videos, traces and prompts to train on".to_owned(),
+            Self::Sft(config) => format!("cold-start SFT, {} steps", config.steps),
+            Self::Rl(training) => format!("{}, {} steps", training.title, training.config.steps),
+            Self::Fresh(_) => "a model of random weights with its tokenizer".to_owned(),
+            Self::Curriculum(config) => format!("{} steps on the endless curriculum", config.steps),
+            Self::Exam(rows) => format!("{rows} held-out rows of each kind, answered greedily"),
+            Self::Check(check) => check.title(),
+            Self::Serve(fleet) if fleet.serve.engine == Engine::Candle => {
+                format!("{} in this process (candle)", fleet.model)
+            }
+            Self::Serve(fleet) => format!(
+                "{} on {}: one server for each GPU, or one on the CPU; started for each evaluation",
+                fleet.model,
+                fleet.serve.engine.as_str()
+            ),
+            Self::Outside(outside) => outside.title.clone(),
+            Self::Evaluate(evaluation) => evaluation.title.clone(),
+            Self::Report(Reporting { page: Some(page), .. }) => page.display().to_string(),
+            Self::Report(Reporting { paper_row, .. }) => match paper_row {
+                Some(row) => format!("beside the published row {row}"),
+                None => "printed".to_owned(),
+            },
+        }
+    }
+}
+
+impl Check {
+    fn title(&self) -> String {
+        match self {
+            Self::Protocol => "the imported prompt texts".to_owned(),
+            Self::Data(splits) => format!("files of {}", splits.join(", ")),
+            Self::Backend(flags) => format!("what answers is yours ({flags})"),
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! A graph as text: every stage with its inputs, its output and its command.
+
+use std::fmt::Write as _;
+
+use crate::graph::{Check, Graph, Stage, Work};
+use crate::serve::{Engine, Fleet};
+
+impl Graph {
+    /// All stages in order, numbered from 1.
+    pub fn plan(&self) -> String {
+        let mut text = format!("{}\n", self.title);
+        for (number, stage) in self.stages().iter().enumerate() {
+            let _ = writeln!(text, "{:>3}. {}", number + 1, stage.line());
+            for (name, value) in self.details(stage) {
+                let _ = writeln!(text, "       {name:<8} {value}");
+            }
+        }
+        text
+    }
+
+    /// Inputs, output and command of a stage, where it has them.
+    fn details(&self, stage: &Stage) -> Vec<(&'static str, String)> {
+        let mut details = Vec::new();
+        let inputs: Vec<&str> = self.inputs(stage).map(Stage::name).collect();
+        if !inputs.is_empty() {
+            details.push(("inputs", inputs.join(", ")));
+        }
+        if let Some(command) = stage.work().command() {
+            details.push(("command", command));
+        }
+        if let Work::Serve(Fleet { serve, .. }) = stage.work() {
+            let named = serve.environment.iter().map(|(name, value)| format!("{name}={value}"));
+            let gpu = ["CUDA_VISIBLE_DEVICES={gpu}, where there is one".to_owned()];
+            details.push(("environ", named.chain(gpu).collect::<Vec<_>>().join(" ")));
+            let ports = format!("{} and up; ready within {} s", serve.port, serve.ready_seconds);
+            details.push(("ports", ports));
+        }
+        if let Work::Outside(outside) = stage.work() {
+            let variables = outside.environment.iter().map(|(name, value)| format!("{name}={value}"));
+            let variables = variables.collect::<Vec<_>>().join(" ");
+            let fields = [
+                ("command", outside.command.clone()),
+                ("environ", Some(variables).filter(|text| !text.is_empty())),
+                ("output", outside.output.clone()),
+                ("missing", Some(outside.missing.clone())),
+            ];
+            details.extend(fields.into_iter().filter_map(|(name, value)| Some((name, value?))));
+        }
+        if let Some(folder) = stage.folder() {
+            details.push(("output", folder.display().to_string()));
+        }
+        details.extend(stage.deviations().iter().map(|text| ("deviates", text.clone())));
+        details
+    }
+}
+
+impl Work {
+    /// The command that does the work outside this process, or that helps where a check fails.
+    fn command(&self) -> Option<String> {
+        match self {
+            Self::Check(Check::Protocol) => {
+                Some("paravt-bench protocol import --from <checkout of EvolvingLMMs-Lab/ParaVT>".to_owned())
+            }
+            Self::Check(Check::Data(splits)) => Some(format!("paravt-bench data check {}", splits.join(" "))),
+            Self::Serve(fleet) if fleet.serve.engine == Engine::Candle => None,
+            // Running the stage says what is wrong with it.
+            Self::Serve(fleet) => fleet.command_line().ok(),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{GraphOptions, Recipe};
+
+    fn plan(name: &str, options: &GraphOptions) -> String {
+        Recipe::load(name).unwrap().graph(options).unwrap().plan()
+    }
+
+    /// Another name of a stage's folder means that finished stages of users are made again.
+    #[test]
+    fn plans_of_the_built_in_recipes() {
+        let options = GraphOptions::new("out");
+        for name in ["paravt-nano", "paravt-nano-base", "paravt-8b", "paravt-8b-train", "conan-7b"] {
+            insta::assert_snapshot!(name, plan(name, &options));
+        }
+        let own = GraphOptions { backend: Some("--base-url".to_owned()), ..options };
+        insta::assert_snapshot!("paravt-8b-own-server", plan("paravt-8b", &own));
+    }
+}

@@ -1,0 +1,275 @@
+//! The servers of a model: one for each GPU, or one on the CPU.
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::time::Duration;
+
+use paravt_supervise::{Command, Process};
+use serde::{Deserialize, Serialize};
+
+use crate::Error;
+
+/// Time that a server gets to end when it is asked to.
+const GRACE: Duration = Duration::from_secs(10);
+/// Time to open a connection.
+const CONNECT: Duration = Duration::from_secs(2);
+
+/// What serves a model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Engine {
+    /// vLLM.
+    #[serde(alias = "vLLM")]
+    Vllm,
+    /// SGLang.
+    #[serde(alias = "SGLang")]
+    Sglang,
+    /// `transformers serve`.
+    Transformers,
+    /// This process, without a server.
+    Candle,
+}
+
+/// How a model is served.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Serve {
+    /// What serves it.
+    pub engine: Engine,
+    /// Command that starts one server, without host and port; `{model}` in it is the model [default: that of the
+    /// engine].
+    pub command: Option<String>,
+    /// Variables of the servers' environment.
+    #[serde(default)]
+    pub environment: BTreeMap<String, String>,
+    /// Port of the first server; that of the n-th after it is n more.
+    #[serde(default = "first_port")]
+    pub port: u16,
+    /// Seconds that the servers get to be ready.
+    #[serde(default = "ready_seconds")]
+    pub ready_seconds: u64,
+}
+
+fn first_port() -> u16 {
+    8000
+}
+
+fn ready_seconds() -> u64 {
+    900
+}
+
+/// A model and the servers of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fleet {
+    /// Name or folder of the model.
+    pub model: String,
+    /// How it is served.
+    pub serve: Serve,
+    /// GPUs as `CUDA_VISIBLE_DEVICES` names them; empty for one server on the CPU.
+    pub gpus: Vec<String>,
+}
+
+impl Engine {
+    /// Its name.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Vllm => "vllm",
+            Self::Sglang => "sglang",
+            Self::Transformers => "transformers",
+            Self::Candle => "candle",
+        }
+    }
+
+    /// The command of a recipe that names none.
+    fn command(self, has_gpu: bool) -> &'static str {
+        match (self, has_gpu) {
+            (Self::Vllm, _) => "vllm serve {model} --dtype bfloat16",
+            (Self::Sglang, _) => "python3 -m sglang.launch_server --model-path {model}",
+            (Self::Transformers, true) => "transformers serve {model} --device cuda",
+            (Self::Transformers, false) => "transformers serve {model} --device cpu",
+            (Self::Candle, _) => "",
+        }
+    }
+}
+
+impl Fleet {
+    /// Program and arguments of a server, without its port.
+    fn words(&self) -> Result<Vec<String>, Error> {
+        let given = self.serve.command.as_deref();
+        let text = given.unwrap_or_else(|| self.serve.engine.command(!self.gpus.is_empty()));
+        let words = shlex::split(text).filter(|words| !words.is_empty());
+        let words = words.ok_or_else(|| Error::Command(text.to_owned()))?;
+        Ok(words.into_iter().map(|word| word.replace("{model}", &self.model)).collect())
+    }
+
+    /// The command of the servers as a shell would take it; `{port}` stands for a server's port.
+    ///
+    /// # Errors
+    /// A command with an open quote.
+    pub fn command_line(&self) -> Result<String, Error> {
+        let mut words = self.words()?;
+        words.extend(["--host", "127.0.0.1", "--port"].map(str::to_owned));
+        let quoted = words.iter().map(|word| shlex::try_quote(word).map(std::borrow::Cow::into_owned));
+        let quoted: Result<Vec<String>, _> = quoted.collect();
+        let line = quoted.map_err(|_| Error::Command(words.join(" ")))?.join(" ");
+        Ok(format!("{line} {{port}}"))
+    }
+
+    /// Ports and commands of all servers.
+    fn commands(&self) -> Result<Vec<(u16, Command)>, Error> {
+        let needs_gpu = matches!(self.serve.engine, Engine::Vllm | Engine::Sglang);
+        if needs_gpu && self.gpus.is_empty() && self.serve.command.is_none() {
+            return Err(Error::NoGpu(self.serve.engine.as_str()));
+        }
+        let mut words = self.words()?.into_iter();
+        let program = words.next().ok_or_else(|| Error::Command(String::new()))?;
+        let args: Vec<String> = words.collect();
+        (0..self.gpus.len().max(1))
+            .map(|number| {
+                let port = u16::try_from(number).ok().and_then(|number| self.serve.port.checked_add(number));
+                let port =
+                    port.ok_or(Error::Port { port: self.serve.port, why: "is too high".to_owned() })?;
+                let mut env = self.serve.environment.clone();
+                if let Some(gpu) = self.gpus.get(number) {
+                    env.insert("CUDA_VISIBLE_DEVICES".to_owned(), gpu.clone());
+                }
+                let tail =
+                    ["--host".to_owned(), "127.0.0.1".to_owned(), "--port".to_owned(), port.to_string()];
+                let args = args.iter().cloned().chain(tail).collect();
+                Ok((port, Command { program: program.clone().into(), args, env, dir: None }))
+            })
+            .collect()
+    }
+}
+
+/// Running servers. Dropping them stops them.
+#[derive(Debug)]
+pub struct Servers {
+    processes: Vec<Process>,
+    urls: Vec<String>,
+}
+
+impl Servers {
+    /// Starts all servers of a fleet and waits until each passes the probe, which gets its base URL. Logs are in
+    /// `folder`.
+    ///
+    /// # Errors
+    /// A port that is taken, an engine without its GPU, a server that ends or does not pass the probe in time.
+    pub fn start(
+        fleet: &Fleet,
+        folder: &Path,
+        mut probe: impl FnMut(&str) -> Result<(), String>,
+    ) -> Result<Self, Error> {
+        let commands = fleet.commands()?;
+        for (port, _) in &commands {
+            TcpListener::bind((Ipv4Addr::LOCALHOST, *port))
+                .map_err(|error| Error::Port { port: *port, why: format!("cannot be used: {error}") })?;
+        }
+        let mut servers = Self { processes: Vec::new(), urls: Vec::new() };
+        for (number, (port, command)) in commands.iter().enumerate() {
+            let name = format!("server-{number}");
+            servers.processes.push(Process::start(&name, command, folder)?);
+            servers.urls.push(format!("http://127.0.0.1:{port}/v1"));
+        }
+        let limit = Duration::from_secs(fleet.serve.ready_seconds);
+        for ((process, url), (port, _)) in servers.processes.iter_mut().zip(&servers.urls).zip(&commands) {
+            let address = SocketAddr::from((Ipv4Addr::LOCALHOST, *port));
+            process.wait_ready(limit, || {
+                TcpStream::connect_timeout(&address, CONNECT).map_err(|error| error.to_string())?;
+                probe(url)
+            })?;
+        }
+        Ok(servers)
+    }
+
+    /// Base URLs.
+    pub fn urls(&self) -> &[String] {
+        &self.urls
+    }
+
+    /// What ended one of them, if any has ended.
+    pub fn died(&mut self) -> Option<String> {
+        let mut ended = self.processes.iter_mut().zip(&self.urls);
+        ended.find_map(|(process, url)| {
+            let status = process.exited()?;
+            Some(format!(
+                "{url} ended with {status}; last lines of {}:\n{}",
+                process.log().display(),
+                process.tail()
+            ))
+        })
+    }
+
+    /// Stops all of them at once and waits until they are gone.
+    fn stop(&mut self) {
+        std::thread::scope(|scope| {
+            for process in &mut self.processes {
+                scope.spawn(|| process.stop(GRACE));
+            }
+        });
+    }
+}
+
+impl Drop for Servers {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fleet(command: &str, gpus: &[&str]) -> Fleet {
+        let text = format!("engine = \"vLLM\"\nport = 8100\ncommand = {command:?}");
+        let serve: Serve = toml::from_str(&text).unwrap();
+        Fleet {
+            model: "owner/a model".to_owned(),
+            serve,
+            gpus: gpus.iter().map(|&gpu| gpu.to_owned()).collect(),
+        }
+    }
+
+    #[test]
+    fn every_gpu_has_a_server_and_a_port() {
+        let fleet = fleet("serve {model} --limit '{\"image\": 8}'", &["2", "GPU-5f"]);
+        let commands = fleet.commands().unwrap();
+        let [(first, one), (second, two)] = &commands[..] else { panic!("{commands:?}") };
+        assert_eq!((*first, *second), (8100, 8101));
+        assert_eq!(
+            (one.env["CUDA_VISIBLE_DEVICES"].as_str(), two.env["CUDA_VISIBLE_DEVICES"].as_str()),
+            ("2", "GPU-5f")
+        );
+        assert_eq!(
+            one.args,
+            ["owner/a model", "--limit", "{\"image\": 8}", "--host", "127.0.0.1", "--port", "8100"]
+        );
+        assert_eq!(
+            fleet.command_line().unwrap(),
+            "serve 'owner/a model' --limit '{\"image\": 8}' --host 127.0.0.1 --port {port}"
+        );
+    }
+
+    #[test]
+    fn without_a_gpu_there_is_one_server_or_a_refusal() {
+        assert_eq!(fleet("serve", &[]).commands().unwrap().len(), 1);
+        let mut without = fleet("serve", &[]);
+        without.serve.command = None;
+        assert!(without.commands().unwrap_err().to_string().contains("vllm"));
+        without.serve.engine = Engine::Transformers;
+        assert_eq!(without.commands().unwrap()[0].1.args[..4], ["serve", "owner/a model", "--device", "cpu"]);
+        assert!(matches!(fleet("serve 'open", &[]).commands(), Err(Error::Command(_))));
+    }
+
+    #[test]
+    fn a_port_that_is_taken_is_named_before_anything_starts() {
+        let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let mut fleet = fleet("sleep 400", &[]);
+        fleet.serve.port = taken.local_addr().unwrap().port();
+        let folder = tempfile::tempdir().unwrap();
+        let error = Servers::start(&fleet, folder.path(), |_| Ok(())).unwrap_err().to_string();
+        assert!(error.contains(&fleet.serve.port.to_string()) && error.contains("--base-url"), "{error}");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+}

@@ -1,0 +1,240 @@
+//! Recipes that evaluate a model behind a server.
+
+use std::path::Path;
+
+use paravt_suite::evaluate::RunConfig;
+use paravt_suite::protocol::PromptMode;
+use paravt_suite::run::Channel;
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::graph::{Check, Evaluation, Graph, Reporting, StageId, Work};
+use crate::recipe::{GraphOptions, Kind};
+use crate::serve::{Fleet, Serve};
+use crate::{RecipeError, parse_toml};
+
+/// A published result as a plan to repeat it.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Served {
+    /// Kind of the recipe.
+    #[serde(default = "Kind::served")]
+    pub kind: Kind,
+    /// Name on the command line.
+    pub name: String,
+    /// One line about it.
+    pub title: String,
+    /// Model on the hub.
+    pub model: String,
+    /// Row of the published table that the result is compared with.
+    pub paper_row: String,
+    /// Row that relative gains are measured from.
+    pub baseline_row: Option<String>,
+    /// How the model is served.
+    pub serve: Serve,
+    /// Settings of every split that does not say otherwise.
+    pub defaults: RunConfig,
+    /// Evaluations of all splits, in order.
+    #[serde(default = "one_run")]
+    pub runs: Vec<Run>,
+    /// The splits.
+    pub splits: Vec<Split>,
+}
+
+/// One evaluation of all splits.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Run {
+    /// Its name.
+    pub name: String,
+    /// Prompt mode of all splits, in the place of theirs.
+    pub mode: Option<PromptMode>,
+    /// Whether the result is compared with the published row.
+    #[serde(default = "yes")]
+    pub published: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// Evaluations of a recipe that names none.
+fn one_run() -> Vec<Run> {
+    vec![Run { name: "with-tool".to_owned(), mode: None, published: true }]
+}
+
+/// What the servers and the evaluations do otherwise than the release (ParaVT cf55249 paravt/eval/driver.py).
+const SERVE_DEVIATES: [&str; 2] = [
+    "servers are started and stopped for each evaluation; the release keeps one session for all data sets",
+    "servers are stopped by their own process group; the release kills by the name of the program",
+];
+const EVALUATE_DEVIATES: [&str; 1] =
+    ["a failed request is retried and then an error of the sample; the release scores it as an answer"];
+
+/// One split and its own settings.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Split {
+    pub(crate) task: String,
+    pub(crate) mode: Option<PromptMode>,
+    channel: Option<Channel>,
+    nframes: Option<usize>,
+    max_turns: Option<usize>,
+}
+
+impl Served {
+    /// The recipe of ParaVT-8B.
+    ///
+    /// # Errors
+    /// It is damaged: a bug.
+    pub fn built_in() -> Result<Self, RecipeError> {
+        Self::parse("recipe paravt-8b", include_str!("../recipes/paravt-8b.toml"))
+    }
+
+    /// The recipe of a text; `file` is where it is from.
+    ///
+    /// # Errors
+    /// It is not a recipe of this kind.
+    pub fn parse(file: &str, text: &str) -> Result<Self, RecipeError> {
+        parse_toml(file, text)
+    }
+
+    /// Its stages: checks, one evaluation of each split, the report.
+    pub fn graph(&self, options: &GraphOptions) -> Graph {
+        let mut graph = Graph::new(&self.name, &self.title, &options.out, &options.stages);
+        self.extend(&mut graph, options, &[]);
+        graph
+    }
+
+    /// Appends its stages to a graph; the model is that of the stages `before`.
+    pub(crate) fn extend(&self, graph: &mut Graph, options: &GraphOptions, before: &[StageId]) {
+        let splits: Vec<String> = self.splits.iter().map(|split| split.task.clone()).collect();
+        let check = |check| Work::Check(check);
+        let protocol = graph.add("protocol", None, &[], check(Check::Protocol));
+        let data = graph.add("data", None, &[], check(Check::Data(splits)));
+        let model = options.model.clone().unwrap_or_else(|| self.model.clone());
+        let answers = match &options.backend {
+            Some(flags) => check(Check::Backend(flags.clone())),
+            None => Work::Serve(Fleet { model, serve: self.serve.clone(), gpus: options.gpus.clone() }),
+        };
+        let is_started = matches!(answers, Work::Serve(_));
+        let serve = graph.add("serve", None, before, answers);
+        if is_started {
+            graph.deviates(serve, &SERVE_DEVIATES);
+        }
+        let mut evaluations: Vec<StageId> = Vec::new();
+        for split in &self.splits {
+            for run in &self.runs {
+                let work = Work::Evaluate(Box::new(self.evaluation(split, run, options)));
+                let name = format!("{}-{}", run.name, split.task);
+                let stage = graph.add(&name, None, &[protocol, data, serve], work);
+                graph.tag(stage, &[&run.name, &split.task]);
+                graph.deviates(stage, &EVALUATE_DEVIATES);
+                evaluations.push(stage);
+            }
+        }
+        let report = Reporting { page: None, paper_row: Some(self.paper_row.clone()) };
+        graph.add("report", None, &evaluations, Work::Report(report));
+    }
+
+    fn evaluation(&self, split: &Split, run: &Run, options: &GraphOptions) -> Evaluation {
+        let config = self.config(split, run);
+        // Dispatch changes no answer.
+        let RunConfig { concurrency, .. } = RunConfig::default();
+        let asked = RunConfig { concurrency, resume: false, retry_errors: None, ..config.clone() };
+        Evaluation {
+            splits: vec![split.task.clone()],
+            title: format!(
+                "{}: {}, {:?} channel, {} frames, {} turns, {} calls a turn, profile {}",
+                split.task,
+                config.mode.map_or("the protocol's mode", PromptMode::as_str),
+                config.channel,
+                config.nframes,
+                config.max_turns,
+                config.max_parallel,
+                config.profile
+            ),
+            settings: json!({
+                "model": shown(options.model.as_ref().unwrap_or(&self.model)), "split": split.task, "config": asked, "command": options.selection
+            }),
+            config: RunConfig { resume: true, ..config },
+            model: None,
+            world: None,
+        }
+    }
+
+    fn config(&self, split: &Split, run: &Run) -> RunConfig {
+        let defaults = &self.defaults;
+        RunConfig {
+            mode: run.mode.or(split.mode).or(defaults.mode),
+            channel: split.channel.unwrap_or(defaults.channel),
+            nframes: split.nframes.unwrap_or(defaults.nframes),
+            max_turns: split.max_turns.unwrap_or(defaults.max_turns),
+            paper_row: run.published.then(|| self.paper_row.clone()),
+            ..defaults.clone()
+        }
+    }
+}
+
+/// A model on the hub by its name, one in a folder by the last part of that: no path of this machine is kept.
+fn shown(model: &str) -> &str {
+    let path = Path::new(model);
+    let is_folder = path.is_absolute() || path.starts_with(".") || path.starts_with("..");
+    path.file_name().and_then(|name| name.to_str()).filter(|_| is_folder).unwrap_or(model)
+}
+
+#[cfg(test)]
+mod tests {
+    use paravt_suite::profile::Profile;
+    use paravt_suite::run::CropMode;
+
+    use super::*;
+    use crate::Recipe;
+
+    #[test]
+    fn the_built_in_recipe_is_the_reference_protocol() {
+        let Recipe::Served(recipe) = Recipe::load("paravt-8b").unwrap() else { panic!("served") };
+        let graph = recipe.graph(&GraphOptions::new("out"));
+        let evaluations: Vec<_> = graph.evaluations().map(|(_, evaluation, _)| evaluation).collect();
+        assert_eq!(evaluations.len(), 14);
+        for Evaluation { config, splits, .. } in evaluations {
+            let grounding = splits[0] == "charades";
+            if config.paper_row.is_none() {
+                assert_eq!(
+                    (config.mode, config.channel == Channel::Video),
+                    (Some(PromptMode::Direct), grounding)
+                );
+                continue;
+            }
+            let mode = if grounding { PromptMode::AgenticMinimal } else { PromptMode::AgenticGeneral };
+            assert_eq!(
+                (config.mode, config.channel == Channel::Video),
+                (Some(mode), grounding),
+                "{splits:?}"
+            );
+            assert_eq!((config.nframes, config.max_turns, config.max_parallel), (64, 3, 5));
+            assert_eq!((config.crop, config.max_tokens), (CropMode::Frames, Some(2048)));
+            let switches = config.profile.switches();
+            assert_eq!((config.profile, switches.video_channel_frames), (Profile::Paper, 32));
+        }
+    }
+
+    #[test]
+    fn a_wrong_field_is_named_with_its_neighbour() {
+        let text = include_str!("../recipes/paravt-8b.toml").replace("max_turns = 3", "max_turn = 3");
+        let error = Served::parse("my.toml", &text).unwrap_err().to_string();
+        assert!(error.contains("my.toml") && error.contains("did you mean `max_turns`"), "{error}");
+    }
+
+    #[test]
+    fn what_answers_depend_on_is_in_the_name_of_the_stage() {
+        let Recipe::Served(recipe) = Recipe::load("paravt-8b").unwrap() else { panic!("served") };
+        let folders = |options: &GraphOptions| -> Vec<_> {
+            recipe.graph(options).evaluations().map(|(_, _, folder)| folder.to_owned()).collect()
+        };
+        let whole = GraphOptions::new("out");
+        let limited = GraphOptions { selection: json!({"limit": 2}), ..whole.clone() };
+        let (whole, limited) = (folders(&whole), folders(&limited));
+        assert!(whole.iter().zip(&limited).all(|(a, b)| a != b));
+    }
+}

@@ -1,0 +1,116 @@
+//! The open rows of the published table as recipes: each is the recipe of ParaVT-8B with a few fields of its own.
+
+use paravt_suite::protocol::PromptMode;
+use serde::Deserialize;
+
+use crate::served::{Run, Served};
+use crate::{RecipeError, parse_toml};
+
+/// The split that is asked in a mode of its own.
+const GROUNDING: &str = "charades";
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Table {
+    rows: Vec<Row>,
+}
+
+/// A row and what it changes.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Row {
+    name: String,
+    paper_row: String,
+    /// Why it cannot be run; the other fields are then absent.
+    missing: Option<String>,
+    #[serde(default)]
+    model: String,
+    mode: Option<PromptMode>,
+    grounding: Option<PromptMode>,
+    max_turns: Option<usize>,
+    /// Splits that the table has no number for.
+    #[serde(default)]
+    withheld: Vec<String>,
+}
+
+fn rows() -> Result<Vec<Row>, RecipeError> {
+    let table: Table = parse_toml("recipes table1", include_str!("../recipes/table1.toml"))?;
+    Ok(table.rows)
+}
+
+/// Names of all rows.
+pub(crate) fn names() -> Vec<String> {
+    rows().map(|rows| rows.into_iter().map(|row| row.name).collect()).unwrap_or_default()
+}
+
+/// The recipe of a row; `None` where there is no such row.
+///
+/// # Errors
+/// A row that cannot be run from the release: what is missing.
+pub(crate) fn recipe(name: &str) -> Result<Option<Served>, RecipeError> {
+    let Some(row) = rows()?.into_iter().find(|row| row.name == name) else { return Ok(None) };
+    if let Some(missing) = row.missing {
+        return Err(RecipeError::Missing { name: row.name, missing });
+    }
+    let mut recipe = Served::built_in()?;
+    recipe.title = format!("{}: evaluation on the splits of Table 1", row.paper_row);
+    (recipe.name, recipe.model, recipe.paper_row) = (row.name, row.model, row.paper_row);
+    recipe.baseline_row = None;
+    recipe.defaults.mode = row.mode.or(recipe.defaults.mode);
+    recipe.defaults.max_turns = row.max_turns.unwrap_or(recipe.defaults.max_turns);
+    if !row.mode.is_some_and(PromptMode::is_agentic) {
+        recipe.runs = vec![Run { name: "no-tool".to_owned(), mode: None, published: true }];
+    }
+    recipe.splits.retain(|split| !row.withheld.contains(&split.task));
+    for split in recipe.splits.iter_mut().filter(|split| split.task == GROUNDING) {
+        split.mode = row.grounding;
+    }
+    Ok(Some(recipe))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{GraphOptions, Recipe};
+
+    #[test]
+    fn every_row_can_be_run_or_names_what_is_missing() {
+        let (mut run, mut missing) = (Vec::new(), Vec::new());
+        for name in names() {
+            match Recipe::load(&name) {
+                Ok(Recipe::Served(recipe)) => {
+                    let graph = recipe.graph(&GraphOptions::new("out"));
+                    assert!(graph.evaluations().count() >= 6, "{name}");
+                    run.push(name);
+                }
+                Err(RecipeError::Missing { missing: what, .. }) => {
+                    assert!(what.contains("placeholder"), "{name}: {what}");
+                    missing.push(name);
+                }
+                other => panic!("{name}: {other:?}"),
+            }
+        }
+        // With ParaVT-8B itself ten rows can be run.
+        assert_eq!((run.len(), missing.len()), (9, 3));
+    }
+
+    #[test]
+    fn a_row_changes_its_fields_and_nothing_else() {
+        let recipe = recipe("video-thinker-7b").unwrap().unwrap();
+        let graph = recipe.graph(&GraphOptions::new("out"));
+        let splits: Vec<&str> = graph.evaluations().map(|(_, asked, _)| asked.splits[0].as_str()).collect();
+        assert_eq!(splits, ["videomme", "videomme_wsub", "longvideobench", "mlvu", "mmvu", "charades"]);
+        for (_, asked, _) in graph.evaluations() {
+            assert_eq!((asked.config.mode, asked.config.max_turns), (Some(PromptMode::Reasoning), 1));
+            assert_eq!((asked.config.nframes, asked.config.max_tokens), (64, Some(2048)));
+            assert_eq!(asked.config.paper_row.as_deref(), Some("Video-Thinker-7B"));
+        }
+        let general = super::recipe("qwen3-vl-8b").unwrap().unwrap().graph(&GraphOptions::new("out"));
+        let modes: Vec<_> = general
+            .evaluations()
+            .filter(|(_, asked, _)| asked.splits == ["charades"])
+            .map(|(_, asked, _)| asked.config.mode)
+            .collect();
+        assert_eq!(modes, [Some(PromptMode::AgenticGeneral), Some(PromptMode::Direct)]);
+    }
+}

@@ -1,0 +1,143 @@
+//! The stages that the library does by itself: what is generated and what is trained.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use paravt_train::checkpoint::FINAL;
+use paravt_train::durable;
+use paravt_train::log::FILE as TRAINING;
+use paravt_train::rl::{self, RlStep, RlTask};
+use paravt_train::sft::{self, SftStep};
+
+use crate::Error;
+use crate::drive::Options;
+use crate::graph::{Evaluation, Graph, Reinforcement, Stage, Work};
+use crate::nano::base::Lessons;
+use crate::nano::data::{Traces, prompts};
+use crate::nano::identity;
+
+/// How far a training is.
+pub enum Progress<'a> {
+    /// A step of SFT, of so many.
+    Sft(&'a SftStep, usize),
+    /// A step of reinforcement learning, of so many.
+    Rl(&'a RlStep, usize),
+}
+
+impl Progress<'_> {
+    /// Steps done and steps in all.
+    pub fn steps(&self) -> (usize, usize) {
+        match self {
+            Self::Sft(step, all) => (step.step, *all),
+            Self::Rl(step, all) => (step.step, *all),
+        }
+    }
+}
+
+impl std::fmt::Display for Progress<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (done, all) = self.steps();
+        match self {
+            Self::Sft(step, _) => {
+                write!(f, "step {done}/{all}, loss {:.3}, {:.0} tokens/s", step.loss, step.tokens_per_second)
+            }
+            Self::Rl(step, _) => {
+                let figure = |name: &str| step.figures.get(name).copied().unwrap_or_default();
+                write!(
+                    f,
+                    "step {done}/{all}, reward {:.2}, accuracy {:.2}, f_tau {:.2}, kappa {:.2}",
+                    figure("reward"),
+                    figure("reward_accuracy"),
+                    figure("f_tau"),
+                    figure("kappa")
+                )
+            }
+        }
+    }
+}
+
+/// A stage that is being done.
+pub(crate) struct Context<'a> {
+    pub(crate) graph: &'a Graph,
+    pub(crate) stage: &'a Stage,
+    /// Folder of the stage's result.
+    pub(crate) out: &'a Path,
+    pub(crate) options: &'a Options,
+}
+
+impl Context<'_> {
+    /// Does the work; goes on where it was killed.
+    pub(crate) fn execute(&self, tell: &mut dyn FnMut(&Progress<'_>)) -> Result<(), Error> {
+        match self.stage.work() {
+            Work::Base => paravt_nano::write_base(self.out)?,
+            Work::World(world) => paravt_nano::make_world(self.out, &world.options())?,
+            Work::Data(data) => {
+                let seed = self.stage.seed().unwrap_or_default();
+                paravt_nano::make_training(self.out, seed, &data.sizes())?;
+            }
+            Work::Fresh(seed) => paravt_nano::write_model(self.out, *seed)?,
+            Work::Sft(config) => {
+                let root = self.input(|work| matches!(work, Work::Data(_)))?;
+                let rows = Arc::new(Traces::read(root, &self.options.frames)?);
+                let base = self.input(|work| matches!(work, Work::Base))?;
+                let tell = |step: &SftStep| tell(&Progress::Sft(step, config.steps));
+                sft::train(base, self.out, rows, config, &self.options.compute, tell)?;
+                identity::write(&self.graph.recipe, self.out)?;
+            }
+            Work::Curriculum(config) => {
+                let fresh = self.input(|work| matches!(work, Work::Fresh(_)))?;
+                let lessons = Arc::new(Lessons { seed: config.seed });
+                let tell = |step: &SftStep| tell(&Progress::Sft(step, config.steps));
+                sft::train(fresh, self.out, lessons, config, &self.options.compute, tell)?;
+            }
+            Work::Rl(training) => self.reinforce(training, tell)?,
+            Work::Exam(_)
+            | Work::Check(_)
+            | Work::Serve(_)
+            | Work::Outside(_)
+            | Work::Evaluate(_)
+            | Work::Report(_) => {
+                return Err(Error::Order(self.stage.name().to_owned()));
+            }
+        }
+        Ok(())
+    }
+
+    fn reinforce(
+        &self,
+        Reinforcement { config, .. }: &Reinforcement,
+        tell: &mut dyn FnMut(&Progress<'_>),
+    ) -> Result<(), Error> {
+        let task = RlTask {
+            prompts: prompts(self.input(|work| matches!(work, Work::Data(_)))?)?,
+            protocol: Arc::new(paravt_nano::protocol()),
+            frames: Arc::clone(&self.options.frames),
+            compute: self.options.compute.clone(),
+        };
+        let base = self.input(|work| matches!(work, Work::Sft(_)))?.join(FINAL);
+        rl::train(&base, self.out, &task, config, |step| tell(&Progress::Rl(step, config.steps)))?;
+        identity::write(&self.graph.recipe, self.out)
+    }
+
+    /// Folder of the first input of a kind.
+    fn input(&self, is_wanted: fn(&Work) -> bool) -> Result<&Path, Error> {
+        let mut inputs = self.graph.inputs(self.stage).filter(|input| is_wanted(input.work()));
+        let folder = inputs.find_map(Stage::folder);
+        folder.ok_or_else(|| Error::Order(self.stage.name().to_owned()))
+    }
+}
+
+/// Puts a checkpoint's training curves, and the description of the training, beside its first split, where the
+/// report finds them.
+pub(crate) fn show_training(out: &Path, evaluation: &Evaluation) -> Result<(), Error> {
+    let (Some(split), Some(model)) = (evaluation.splits.first(), &evaluation.model) else { return Ok(()) };
+    for name in [TRAINING, identity::FILE] {
+        let from = model.with_file_name(name);
+        if from.is_file() {
+            let to: PathBuf = out.join(split).join(name);
+            let copied = std::fs::read(&from).and_then(|bytes| durable::write(&to, &bytes));
+            copied.map_err(|source| Error::Write { path: to, source })?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,45 @@
+//! A shell that outlives this process for as long as it takes to kill a process group.
+
+use std::io::{PipeWriter, Write as _};
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, Command, Stdio};
+
+/// Reads the group's number, then waits: for a line, which releases the group, or for the end of the pipe, which
+/// comes when nobody holds its other end any more. The signals of a terminal are for the supervisor.
+const SCRIPT: &str = r#"trap "" INT TERM HUP QUIT
+read -r group || exit 0
+read -r line && exit 0
+kill -s KILL -- "-$group" 2>/dev/null"#;
+
+/// First line of a guarded process: tells the guard its number, then becomes the program. The pipe is its standard
+/// input up to then, so that no moment is left in which it runs and the guard does not know it.
+pub(crate) const ENTRY: &str = r#"echo $$ >&0; exec "$@" </dev/null"#;
+
+/// The guard of one process group.
+#[derive(Debug)]
+pub(crate) struct Guard {
+    shell: Child,
+    pipe: PipeWriter,
+}
+
+impl Guard {
+    pub(crate) fn start() -> std::io::Result<Self> {
+        let (reader, pipe) = std::io::pipe()?;
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", SCRIPT]).current_dir("/").env_clear().process_group(0);
+        command.stdin(reader).stdout(Stdio::null()).stderr(Stdio::null());
+        Ok(Self { shell: command.spawn()?, pipe })
+    }
+
+    /// Standard input for the process that is guarded; see [`ENTRY`].
+    pub(crate) fn input(&self) -> std::io::Result<PipeWriter> {
+        self.pipe.try_clone()
+    }
+
+    /// The group is gone: ends the guard.
+    pub(crate) fn release(&mut self) {
+        // A guard that is gone already needs no line.
+        let _ = self.pipe.write_all(b"released\n");
+        let _ = self.shell.wait();
+    }
+}

@@ -1,0 +1,63 @@
+#![forbid(unsafe_code)]
+//! Long-running child processes, such as inference servers.
+//!
+//! A [`Process`] runs in a process group of its own. Its output goes to a log file in lines of bounded length, it is
+//! waited for with a probe, and it is stopped with SIGTERM and, after a pause, SIGKILL. When this process ends in any
+//! way, SIGKILL included, the group is killed: a guard, a shell that waits for the end of a pipe, does it.
+
+mod guard;
+mod log;
+mod pid_file;
+mod process;
+mod signal;
+
+use std::path::PathBuf;
+use std::process::ExitStatus;
+use std::time::Duration;
+
+pub use process::{Command, Process};
+
+/// Why a process cannot be run.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A file or a process that the operating system refuses.
+    #[error("{name}: {action}{}", .path.as_ref().map(|path| format!(" {}", path.display())).unwrap_or_default())]
+    Io {
+        /// Name of the process.
+        name: String,
+        /// What was tried.
+        action: &'static str,
+        /// The file, if it was about one.
+        path: Option<PathBuf>,
+        /// The reason.
+        source: std::io::Error,
+    },
+    /// The process ended before it was ready.
+    #[error("{name} ended with {status} before it was ready; last lines of {}:\n{tail}", .log.display())]
+    Ended {
+        /// Name of the process.
+        name: String,
+        /// Exit code or signal.
+        status: ExitStatus,
+        /// File of its output.
+        log: PathBuf,
+        /// Its last lines.
+        tail: String,
+    },
+    /// The process runs, but its probe fails.
+    #[error(
+        "{name} is not ready after {} s: {probe}; last lines of {}:\n{tail}", .waited.as_secs(), .log.display()
+    )]
+    NotReady {
+        /// Name of the process.
+        name: String,
+        /// Time that it was given.
+        waited: Duration,
+        /// Failure of the last probe.
+        probe: String,
+        /// File of its output.
+        log: PathBuf,
+        /// Its last lines.
+        tail: String,
+    },
+}

@@ -1,0 +1,63 @@
+//! The number of a process with the time of its start, so that a number that was given out again is not taken for
+//! it.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use crate::signal;
+
+/// Time that a process of an earlier command gets to end.
+const GRACE: Duration = Duration::from_secs(10);
+
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Entry {
+    pid: u32,
+    /// Clock ticks between the start of the machine and that of the process.
+    started: u64,
+}
+
+/// Notes a running process.
+pub(crate) fn write(path: &Path, pid: u32) -> std::io::Result<()> {
+    let entry = Entry { pid, started: started(pid).unwrap_or_default() };
+    std::fs::write(path, serde_json::to_vec(&entry)?)
+}
+
+/// Ends the group of the process that a file notes, if that very process still runs: one of an earlier command
+/// whose guard was killed as well.
+pub(crate) fn end_leftover(path: &Path) -> std::io::Result<()> {
+    let Ok(bytes) = std::fs::read(path) else { return Ok(()) };
+    if let Ok(entry) = serde_json::from_slice::<Entry>(&bytes) {
+        let runs = || entry.started > 0 && started(entry.pid) == Some(entry.started);
+        let until = Instant::now() + GRACE;
+        if runs() {
+            signal::send(entry.pid, signal::TERM);
+        }
+        while runs() && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        if runs() {
+            signal::send(entry.pid, signal::KILL);
+        }
+    }
+    remove(path)
+}
+
+/// Forgets a process.
+pub(crate) fn remove(path: &Path) -> std::io::Result<()> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// When a process was started, where the system tells (`/proc/PID/stat`, field 22 of proc_pid_stat(5)).
+/// Dead ones that nobody has waited for do not count.
+fn started(pid: u32) -> Option<u64> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name, field 2, is in brackets and may hold anything.
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+    let is_dead = matches!(fields.next()?, "Z" | "X");
+    fields.nth(18)?.parse().ok().filter(|_| !is_dead)
+}

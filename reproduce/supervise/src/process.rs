@@ -1,0 +1,176 @@
+//! A process with everything that it starts.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ExitStatus};
+use std::time::{Duration, Instant};
+
+use crate::guard::{ENTRY, Guard};
+use crate::log::Log;
+use crate::{Error, pid_file, signal};
+
+/// Time between two looks at a process that is waited for.
+const PAUSE: Duration = Duration::from_millis(100);
+/// Time between two probes of a process that is not ready.
+const PROBE_PAUSE: Duration = Duration::from_millis(500);
+/// Time to end that a process gets whose owner is dropped.
+const DROP_GRACE: Duration = Duration::from_secs(10);
+
+/// A program, its arguments and what it sees around it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Command {
+    /// Program: a path, or a name that `PATH` knows.
+    pub program: OsString,
+    /// Arguments.
+    pub args: Vec<String>,
+    /// Variables beside those of this process.
+    pub env: BTreeMap<String, String>,
+    /// Working directory; `None` for that of this process.
+    pub dir: Option<PathBuf>,
+}
+
+/// A running process group. Dropping it stops it.
+#[derive(Debug)]
+pub struct Process {
+    name: String,
+    child: Child,
+    guard: Guard,
+    log: Log,
+    pid_file: PathBuf,
+    status: Option<ExitStatus>,
+    stopped: bool,
+}
+
+impl Process {
+    /// Starts a program. Its output is appended to `FOLDER/NAME.log`, its number is in `FOLDER/NAME.pid`; the
+    /// process of an earlier command that the latter still names is ended first.
+    ///
+    /// # Errors
+    /// A file that cannot be written, or no process to be had. A program that does not exist ends with code 127.
+    pub fn start(name: &str, command: &Command, folder: &Path) -> Result<Self, Error> {
+        let io = |action, path: Option<&Path>| {
+            let (name, path) = (name.to_owned(), path.map(Path::to_owned));
+            move |source| Error::Io { name, action, path, source }
+        };
+        std::fs::create_dir_all(folder).map_err(io("cannot make the folder", Some(folder)))?;
+        let pid_file = folder.join(format!("{name}.pid"));
+        pid_file::end_leftover(&pid_file).map_err(io("cannot replace", Some(&pid_file)))?;
+        let path = folder.join(format!("{name}.log"));
+        let (log, output) = Log::open(&path).map_err(io("cannot write", Some(&path)))?;
+        let mut guard = Guard::start().map_err(io("cannot start its guard", None))?;
+        let spawned = spawn(command, &guard, output);
+        let child = match spawned {
+            Ok(child) => child,
+            Err(error) => {
+                guard.release();
+                return Err(io("cannot start the process", None)(error));
+            }
+        };
+        let (name, status, stopped) = (name.to_owned(), None, false);
+        let process = Self { name, child, guard, log, pid_file, status, stopped };
+        pid_file::write(&process.pid_file, process.id())
+            .map_err(io("cannot write", Some(process.pid_file.as_path())))?;
+        Ok(process)
+    }
+
+    /// Its number, which is that of its group.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// File of its output.
+    pub fn log(&self) -> &Path {
+        self.log.path()
+    }
+
+    /// Time since its last output.
+    pub fn silence(&self) -> Duration {
+        self.log.silence()
+    }
+
+    /// The last lines of its output.
+    pub fn tail(&self) -> String {
+        self.log.tail()
+    }
+
+    /// How it ended; `None` while it runs.
+    pub fn exited(&mut self) -> Option<ExitStatus> {
+        if self.status.is_none() {
+            self.status = self.child.try_wait().ok().flatten();
+        }
+        self.status
+    }
+
+    /// Waits until the probe succeeds; returns the time that took. The process is left running where it does not.
+    ///
+    /// # Errors
+    /// The process ended, or the probe still fails after `limit`.
+    pub fn wait_ready(
+        &mut self,
+        limit: Duration,
+        mut probe: impl FnMut() -> Result<(), String>,
+    ) -> Result<Duration, Error> {
+        let began = Instant::now();
+        loop {
+            if let Some(status) = self.exited() {
+                self.log.drain();
+                let (name, log) = (self.name.clone(), self.log.path().to_owned());
+                return Err(Error::Ended { name, status, log, tail: self.log.tail() });
+            }
+            let failure = match probe() {
+                Ok(()) => return Ok(began.elapsed()),
+                Err(failure) => failure,
+            };
+            if began.elapsed() >= limit {
+                let (name, log) = (self.name.clone(), self.log.path().to_owned());
+                let tail = self.log.tail();
+                return Err(Error::NotReady { name, waited: limit, probe: failure, log, tail });
+            }
+            std::thread::sleep(PROBE_PAUSE.min(limit));
+        }
+    }
+
+    /// Ends the group: SIGTERM, and SIGKILL for what is left of it after `grace`. Returns once all of it is gone.
+    pub fn stop(&mut self, grace: Duration) {
+        if std::mem::replace(&mut self.stopped, true) {
+            return;
+        }
+        signal::send(self.id(), signal::TERM);
+        let until = Instant::now() + grace;
+        while self.group_runs() && Instant::now() < until {
+            std::thread::sleep(PAUSE);
+        }
+        // The number stays taken until the last of the group is gone.
+        while self.group_runs() {
+            signal::send(self.id(), signal::KILL);
+            std::thread::sleep(PAUSE);
+        }
+        self.guard.release();
+        self.log.drain();
+        let _ = pid_file::remove(&self.pid_file);
+    }
+
+    fn group_runs(&mut self) -> bool {
+        // Waited for first: a dead leader is a member of the group until then.
+        self.exited();
+        signal::is_running(self.id())
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.stop(DROP_GRACE);
+    }
+}
+
+fn spawn(command: &Command, guard: &Guard, output: std::io::PipeWriter) -> std::io::Result<Child> {
+    let mut shell = std::process::Command::new("/bin/sh");
+    shell.args(["-c", ENTRY, "sh"]).arg(&command.program).args(&command.args).envs(&command.env);
+    if let Some(dir) = &command.dir {
+        shell.current_dir(dir);
+    }
+    shell.stdin(guard.input()?).stdout(output.try_clone()?).stderr(output).process_group(0);
+    shell.spawn()
+}

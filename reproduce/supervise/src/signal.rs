@@ -1,0 +1,23 @@
+//! Signals to process groups, which the standard library cannot send.
+
+use std::process::{Command, Stdio};
+
+/// Asks a group to end.
+pub(crate) const TERM: &str = "TERM";
+/// Ends a group.
+pub(crate) const KILL: &str = "KILL";
+/// Sends nothing.
+const NONE: &str = "0";
+
+/// Sends a signal to all processes of a group; false where there is none.
+pub(crate) fn send(group: u32, signal: &str) -> bool {
+    let mut kill = Command::new("/bin/sh");
+    kill.args(["-c", "kill -s \"$1\" -- \"-$2\"", "sh", signal, &group.to_string()]);
+    kill.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    kill.status().is_ok_and(|status| status.success())
+}
+
+/// Whether a group has a process.
+pub(crate) fn is_running(group: u32) -> bool {
+    send(group, NONE)
+}

@@ -1,0 +1,178 @@
+//! What can go wrong with a supervised process, each with a real one.
+#![allow(clippy::unwrap_used)]
+
+use std::path::Path;
+use std::process::{Command as Program, Stdio};
+use std::time::{Duration, Instant};
+
+use paravt_supervise::{Command, Error, Process};
+
+/// Marker and folder of the process that is killed in [`no_orphan_is_left_when_this_process_is_killed`].
+const HOLDER: [&str; 2] = ["PARAVT_SUPERVISE_MARKER", "PARAVT_SUPERVISE_FOLDER"];
+
+fn shell(script: &str) -> Command {
+    Command { program: "sh".into(), args: vec!["-c".to_owned(), script.to_owned()], ..Command::default() }
+}
+
+/// Processes whose command line contains a text and that are not dead.
+fn running(text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir("/proc").unwrap().flatten() {
+        let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        let line = String::from_utf8_lossy(&line).replace('\0', " ");
+        if line.contains(text) {
+            found.push(format!("{} {line}", entry.file_name().to_string_lossy()));
+        }
+    }
+    found
+}
+
+fn gone(text: &str, limit: Duration) -> bool {
+    let until = Instant::now() + limit;
+    while !running(text).is_empty() && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    running(text).is_empty()
+}
+
+fn log(folder: &Path) -> String {
+    std::fs::read_to_string(folder.join("server.log")).unwrap()
+}
+
+#[test]
+fn a_crash_at_the_start_shows_the_code_and_the_last_lines() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut process =
+        Process::start("server", &shell("echo no GPU here >&2; exit 7"), folder.path()).unwrap();
+    let error = process.wait_ready(Duration::from_secs(30), || Err("refused".to_owned())).unwrap_err();
+    let text = error.to_string();
+    assert!(matches!(error, Error::Ended { .. }), "{text}");
+    assert!(
+        text.contains("exit status: 7") && text.contains("no GPU here") && text.contains("server.log"),
+        "{text}"
+    );
+
+    let missing = Command { program: "no-such-program-here".into(), ..Command::default() };
+    let mut process = Process::start("server", &missing, folder.path()).unwrap();
+    let text = process.wait_ready(Duration::from_secs(30), || Err(String::new())).unwrap_err().to_string();
+    assert!(text.contains("127") && text.contains("no-such-program-here"), "{text}");
+}
+
+#[test]
+fn a_silent_stall_ends_with_the_failure_of_the_probe() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut process = Process::start("server", &shell("echo loading; sleep 421"), folder.path()).unwrap();
+    let wait = Duration::from_millis(700);
+    let error = process.wait_ready(wait, || Err("connection refused".to_owned())).unwrap_err().to_string();
+    assert!(error.contains("connection refused") && error.contains("loading"), "{error}");
+    assert!(process.silence() >= Duration::from_millis(400) && process.exited().is_none());
+}
+
+#[test]
+fn the_death_of_a_server_is_noticed_and_its_workers_end_with_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut process =
+        Process::start("server", &shell("sleep 422 & sleep 422 & exit 3"), folder.path()).unwrap();
+    let until = Instant::now() + Duration::from_secs(20);
+    while process.exited().is_none() && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert_eq!(process.exited().unwrap().code(), Some(3));
+    process.stop(Duration::from_secs(5));
+    assert!(gone("sleep 422", Duration::ZERO), "{:?}", running("sleep 422"));
+    assert!(!folder.path().join("server.pid").exists());
+}
+
+#[test]
+fn a_stop_asks_first_and_kills_what_does_not_listen() {
+    let folder = tempfile::tempdir().unwrap();
+    let polite = shell("trap 'echo saved; exit 0' TERM; echo up; while :; do sleep 0.1; done");
+    let mut process = Process::start("server", &polite, folder.path()).unwrap();
+    while !process.tail().contains("up") {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    process.stop(Duration::from_secs(20));
+    assert!(log(folder.path()).contains("saved"), "{}", log(folder.path()));
+    assert_eq!(process.exited().unwrap().code(), Some(0));
+
+    let deaf = shell("trap '' TERM; echo deaf; while :; do sleep 0.1; done");
+    let mut process = Process::start("server", &deaf, folder.path()).unwrap();
+    while !process.tail().contains("deaf") {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let began = Instant::now();
+    process.stop(Duration::from_millis(300));
+    assert!(began.elapsed() >= Duration::from_millis(300));
+    assert_eq!(process.exited().unwrap().code(), None, "ended by a signal");
+}
+
+#[test]
+fn a_line_of_a_gigabyte_is_cut_and_nothing_after_it_is_lost() {
+    let folder = tempfile::tempdir().unwrap();
+    let flood = "head -c 1073741824 /dev/zero | tr '\\0' x; echo; echo after";
+    let mut process = Process::start("server", &shell(flood), folder.path()).unwrap();
+    while process.exited().is_none() {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    process.stop(Duration::from_secs(1));
+    let text = log(folder.path());
+    assert!(text.len() < 8192, "{} bytes", text.len());
+    let cut = (1 << 30) - 4096;
+    assert!(text.contains(&format!("[{cut} bytes cut]\nafter\n")), "{}", &text[4000..]);
+}
+
+#[test]
+fn a_process_of_an_earlier_command_is_ended_and_another_of_its_number_is_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut left = Process::start("server", &shell("exec sleep 423"), folder.path()).unwrap();
+    let note = std::fs::read(folder.path().join("server.pid")).unwrap();
+    let other = Process::start("other", &shell("exec sleep 424"), folder.path()).unwrap();
+    // The number of `other` with the start of `left`: given out again.
+    let text = String::from_utf8(note).unwrap();
+    let stale = text.replace(&left.id().to_string(), &other.id().to_string());
+    std::fs::write(folder.path().join("third.pid"), stale).unwrap();
+    drop(Process::start("third", &shell("exit 0"), folder.path()).unwrap());
+    let same_tick = std::fs::read_to_string(folder.path().join("other.pid")).unwrap();
+    let started = |text: &str| text.rsplit(':').next().unwrap().to_owned();
+    if started(&same_tick) != started(&text) {
+        assert!(!running("sleep 424").is_empty(), "another process of that number was killed");
+    }
+    // Its own number and start: a leftover.
+    let again = Process::start("server", &shell("exec sleep 425"), folder.path()).unwrap();
+    assert!(left.exited().is_some(), "the leftover was not ended");
+    drop((again, other, left));
+    assert!(gone("sleep 425", Duration::ZERO));
+}
+
+#[test]
+#[ignore = "the process that no_orphan_is_left_when_this_process_is_killed starts and kills"]
+fn holder() {
+    let [marker, folder] = HOLDER.map(|name| std::env::var(name).unwrap());
+    let script = format!("sleep {marker} & sleep {marker} & sleep {marker}");
+    let _process = Process::start("server", &shell(&script), Path::new(&folder)).unwrap();
+    std::thread::sleep(Duration::from_secs(60));
+}
+
+#[test]
+fn no_orphan_is_left_when_this_process_is_killed() {
+    let folder = tempfile::tempdir().unwrap();
+    for number in 0..20_u32 {
+        // A duration that no other process sleeps.
+        let marker = format!("6{}{number:02}", std::process::id());
+        let mut child = Program::new(std::env::current_exe().unwrap())
+            .args(["--exact", "holder", "--ignored", "--nocapture"])
+            .env(HOLDER[0], &marker)
+            .env(HOLDER[1], folder.path())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        // Moments from the very start of the process to long after that of its children.
+        std::thread::sleep(Duration::from_millis(u64::from(number * number)));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        // What had begun to start may still appear: it must go by itself.
+        std::thread::sleep(Duration::from_millis(100));
+        assert!(gone(&format!("sleep {marker}"), Duration::from_secs(10)), "{:?}", running(&marker));
+    }
+}

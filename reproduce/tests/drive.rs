@@ -1,0 +1,256 @@
+//! The driver with a host that answers by itself: what runs, what is kept, what is redone, and servers that die.
+#![allow(clippy::unwrap_used)]
+
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+
+use paravt_reproduce::drive::{Answers, Event, Host, Observer, Options, Outcome, run};
+use paravt_reproduce::graph::{Check, Evaluation, Graph, Reporting, Stage};
+use paravt_reproduce::{Error, GraphOptions, Recipe};
+use paravt_suite::frames::CachedFrames;
+use paravt_suite::journal::JournalError;
+use paravt_train::Compute;
+
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    #[error(transparent)]
+    Graph(#[from] Error),
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+}
+
+/// Writes a file for each evaluation and notes everything.
+#[derive(Default)]
+struct Noting {
+    calls: Vec<String>,
+    probes: Vec<String>,
+    /// Outcomes of the next evaluations; then all are complete.
+    outcomes: Vec<Outcome>,
+    /// File that names the server to kill in the next evaluation.
+    kill: Option<PathBuf>,
+}
+
+impl Host for Noting {
+    type Error = Failure;
+
+    fn evaluate(&mut self, stage: &Stage, evaluation: &Evaluation, answers: Answers<'_>) -> Result<Outcome, Failure> {
+        let by = match answers {
+            Answers::AsGiven => "flags".to_owned(),
+            Answers::InProcess(model) => format!("in process {model}"),
+            Answers::Servers(urls, model) => format!("{} servers of {model}", urls.len()),
+        };
+        self.calls.push(format!("{} {} by {by}", stage.name(), evaluation.splits.join(",")));
+        std::fs::write(stage.folder().unwrap().join("records"), stage.name()).unwrap();
+        if let Some(file) = self.kill.take() {
+            let note: serde_json::Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
+            assert!(Command::new("kill").args(["-KILL", &note["pid"].to_string()]).status().unwrap().success());
+            // The supervisor sees it at the next look.
+            std::thread::sleep(std::time::Duration::from_millis(200));
+        }
+        Ok(if self.outcomes.is_empty() { Outcome::Complete } else { self.outcomes.remove(0) })
+    }
+
+    fn probe(&mut self, base_url: &str, model: &str) -> Result<(), String> {
+        self.probes.push(format!("{model} at {base_url}"));
+        Ok(())
+    }
+
+    fn check(&mut self, check: &Check) -> Result<(), Failure> {
+        self.calls.push(format!("{check:?}").split(['(', ' ']).next().unwrap().to_owned());
+        Ok(())
+    }
+
+    fn examine(&mut self, _: &Path, _: usize) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    fn report(&mut self, _: &Graph, _: &Reporting, runs: &[PathBuf]) -> Result<Outcome, Failure> {
+        self.calls.push(format!("report of {}", runs.len()));
+        Ok(Outcome::Complete)
+    }
+}
+
+#[derive(Default)]
+struct Lines(Vec<String>);
+
+impl Observer for Lines {
+    fn event(&mut self, stage: &Stage, event: Event<'_>) {
+        let text = match event {
+            Event::Kept => "kept".to_owned(),
+            Event::Discarded(why) => format!("discarded: {why}"),
+            Event::Started => "started".to_owned(),
+            Event::Progress(progress) => progress.to_string(),
+            Event::Note(note) => note.to_owned(),
+            Event::Ended(_) => "ended".to_owned(),
+        };
+        self.0.push(format!("{} {text}", stage.name()));
+    }
+}
+
+fn options(only: &[&str]) -> Options {
+    Options {
+        any_code: false,
+        from: None,
+        until: None,
+        only: only.iter().map(|&name| name.to_owned()).collect(),
+        frames: Arc::new(CachedFrames::default()),
+        compute: Compute::cpu(),
+    }
+}
+
+fn recipe(folder: &Path, serve: &str) -> Recipe {
+    let text = format!(
+        "kind = \"served\"\nname = \"small\"\ntitle = \"small\"\nmodel = \"owner/model\"\npaper_row = \"ParaVT-8B\"\n\
+         [serve]\n{serve}\n[defaults]\nmode = \"native\"\n[[splits]]\ntask = \"mlvu\"\n[[splits]]\ntask = \"charades\"\n"
+    );
+    let file = folder.join("small.toml");
+    std::fs::write(&file, text).unwrap();
+    Recipe::load(file.to_str().unwrap()).unwrap()
+}
+
+fn own(folder: &Path) -> Graph {
+    let options = GraphOptions { backend: Some("--base-url".to_owned()), ..GraphOptions::new(folder.join("out")) };
+    recipe(folder, "engine = \"vllm\"").graph(&options).unwrap()
+}
+
+#[test]
+fn stages_run_once_and_are_selected_by_name_and_split() {
+    let folder = tempfile::tempdir().unwrap();
+    let graph = own(folder.path());
+    let (mut host, mut lines) = (Noting::default(), Lines::default());
+    assert_eq!(run(&graph, &options(&["mlvu"]), &mut host, &mut lines).unwrap(), Outcome::Complete);
+    assert_eq!(host.calls, ["Protocol", "Data", "Backend", "with-tool-mlvu mlvu by flags", "report of 1"]);
+    let (mut host, mut lines) = (Noting::default(), Lines::default());
+    assert_eq!(run(&graph, &options(&[]), &mut host, &mut lines).unwrap(), Outcome::Complete);
+    assert_eq!(host.calls[3..], ["with-tool-charades charades by flags", "report of 2"]);
+    assert_eq!(lines.0, ["with-tool-mlvu kept", "with-tool-charades started", "with-tool-charades ended"]);
+
+    let (mut host, mut lines) = (Noting::default(), Lines::default());
+    let from = Options { from: Some("with-tool-charades".to_owned()), ..options(&[]) };
+    run(&graph, &from, &mut host, &mut lines).unwrap();
+    assert_eq!(lines.0, ["with-tool-mlvu kept", "with-tool-charades started", "with-tool-charades ended"]);
+    let until = Options { until: Some("data".to_owned()), ..options(&[]) };
+    let mut host = Noting::default();
+    run(&graph, &until, &mut host, &mut Lines::default()).unwrap();
+    assert_eq!(host.calls, ["Protocol", "Data"]);
+    for wrong in [
+        Options { until: Some("x".to_owned()), ..options(&[]) },
+        Options { from: Some("x".to_owned()), ..options(&[]) },
+        options(&["x"]),
+    ] {
+        let error = run(&graph, &wrong, &mut Noting::default(), &mut Lines::default()).unwrap_err().to_string();
+        assert!(error.contains("no stage `x`; there are protocol, data, serve, with-tool-mlvu"), "{error}");
+    }
+}
+
+#[test]
+fn what_is_incomplete_goes_on_and_what_is_down_stops_the_rest() {
+    let folder = tempfile::tempdir().unwrap();
+    let graph = own(folder.path());
+    let mut host = Noting { outcomes: vec![Outcome::Incomplete, Outcome::Complete], ..Noting::default() };
+    assert_eq!(run(&graph, &options(&[]), &mut host, &mut Lines::default()).unwrap(), Outcome::Incomplete);
+    assert_eq!(host.calls.len(), 6);
+    let mut host = Noting { outcomes: vec![Outcome::Down], ..Noting::default() };
+    let mut lines = Lines::default();
+    assert_eq!(run(&graph, &options(&[]), &mut host, &mut lines).unwrap(), Outcome::Down);
+    assert!(lines.0.contains(&"with-tool-charades kept".to_owned()), "{:?}", lines.0);
+
+    let folder = tempfile::tempdir().unwrap();
+    let graph = own(folder.path());
+    for (outcome, calls) in [(Outcome::Down, 5), (Outcome::Interrupted, 4)] {
+        let mut host = Noting { outcomes: vec![outcome], ..Noting::default() };
+        assert_eq!(run(&graph, &options(&[]), &mut host, &mut Lines::default()).unwrap(), outcome);
+        assert_eq!(host.calls.len(), calls, "{:?}", host.calls);
+    }
+}
+
+#[test]
+fn records_of_a_server_survive_damage_and_another_version() {
+    let folder = tempfile::tempdir().unwrap();
+    let graph = own(folder.path());
+    run(&graph, &options(&[]), &mut Noting::default(), &mut Lines::default()).unwrap();
+    let (stage, _, at) = graph.evaluations().next().unwrap();
+    std::fs::write(at.join("records"), "changed").unwrap();
+    std::fs::write(at.join("more"), "kept").unwrap();
+    let mut lines = Lines::default();
+    run(&graph, &options(&[]), &mut Noting::default(), &mut lines).unwrap();
+    assert_eq!(lines.0[0], format!("{} started", stage.name()));
+    assert!(at.join("more").is_file(), "nothing is thrown away");
+}
+
+/// Port of [`listener`].
+const PORT: &str = "PARAVT_DRIVE_PORT";
+
+#[test]
+#[ignore = "the server that listening() names"]
+fn listener() {
+    let port = std::env::var(PORT).unwrap().parse().unwrap();
+    for stream in TcpListener::bind(("127.0.0.1", port)).unwrap().incoming() {
+        drop(stream);
+    }
+}
+
+/// A recipe whose server is [`listener`] of this program.
+fn listening(folder: &Path) -> Graph {
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let program = std::env::current_exe().unwrap();
+    let script = format!("{PORT}=\"$4\" exec \"$0\" --exact listener --ignored --nocapture");
+    let command = format!("sh -c '{script}' '{}'", program.display());
+    let serve = format!("engine = \"transformers\"\nport = {port}\ncommand = {command:?}");
+    recipe(folder, &serve).graph(&GraphOptions::new(folder.join("out"))).unwrap()
+}
+
+#[test]
+fn a_server_that_dies_is_started_again_and_the_evaluation_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let graph = listening(folder.path());
+    let pid = folder.path().join("out/servers/server-0.pid");
+    let mut host = Noting { outcomes: vec![Outcome::Incomplete], kill: Some(pid.clone()), ..Noting::default() };
+    let mut lines = Lines::default();
+    assert_eq!(run(&graph, &options(&[]), &mut host, &mut lines).unwrap(), Outcome::Complete);
+    let evaluated: Vec<_> = host.calls.iter().filter(|call| call.contains("1 servers of owner/model")).collect();
+    assert_eq!(evaluated.len(), 3, "one of the two evaluations twice: {:?}", host.calls);
+    assert_eq!(host.probes.len(), 3);
+    assert!(lines.0.iter().any(|line| line.contains("signal: 9") && line.contains("starting the servers again")));
+    assert!(!pid.exists(), "the last server is stopped");
+
+    // Incomplete for another reason: the servers are well.
+    let folder = tempfile::tempdir().unwrap();
+    let graph = listening(folder.path());
+    let mut host = Noting { outcomes: vec![Outcome::Incomplete], ..Noting::default() };
+    assert_eq!(run(&graph, &options(&["mlvu"]), &mut host, &mut Lines::default()).unwrap(), Outcome::Incomplete);
+    assert_eq!(host.probes.len(), 1);
+}
+
+#[test]
+fn a_server_that_does_not_start_is_a_precondition() {
+    let folder = tempfile::tempdir().unwrap();
+    let recipe = recipe(folder.path(), "engine = \"vllm\"\nport = 0\ncommand = \"sh -c 'echo too old; exit 7'\"");
+    let graph = recipe.graph(&GraphOptions::new(folder.path().join("out"))).unwrap();
+    let error = run(&graph, &options(&[]), &mut Noting::default(), &mut Lines::default()).unwrap_err();
+    let Failure::Graph(error) = error else { panic!("{error}") };
+    assert!(error.is_precondition(), "{error}");
+    assert!(error.to_string().contains("exit status: 7") && error.to_string().contains("too old"), "{error}");
+}
+
+#[test]
+fn a_model_in_this_process_needs_no_server() {
+    let folder = tempfile::tempdir().unwrap();
+    let graph = recipe(folder.path(), "engine = \"candle\"").graph(&GraphOptions::new(folder.path().join("out")));
+    let mut host = Noting::default();
+    run(&graph.unwrap(), &options(&["mlvu"]), &mut host, &mut Lines::default()).unwrap();
+    assert!(host.calls.contains(&"with-tool-mlvu mlvu by in process owner/model".to_owned()), "{:?}", host.calls);
+    assert!(!folder.path().join("out/servers").exists());
+}
+
+#[test]
+fn a_training_that_is_not_built_is_refused_before_anything_is_done() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    let graph = Recipe::load("paravt-8b-train").unwrap().graph(&GraphOptions::new(&out)).unwrap();
+    let error = run(&graph, &options(&[]), &mut Noting::default(), &mut Lines::default()).unwrap_err().to_string();
+    assert!(error.contains("stage `preflight` cannot be run by this version, which lacks"), "{error}");
+    assert!(!out.exists());
+}

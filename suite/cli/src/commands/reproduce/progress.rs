@@ -1,0 +1,159 @@
+//! Progress of a graph: a spinner on a terminal, lines in a log.
+
+use std::io::IsTerminal as _;
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressStyle};
+use paravt_reproduce::drive::{Event, Observer};
+use paravt_reproduce::graph::{Stage, Work};
+
+/// Longest time without a line while a training goes on.
+const INTERVAL: Duration = Duration::from_secs(30);
+/// Lines of one training at least: one for every 5 %.
+const PARTS: usize = 20;
+
+/// Shows stages on standard error.
+#[derive(Default)]
+pub struct Shown {
+    bar: Option<ProgressBar>,
+    pace: Option<(Instant, Pace)>,
+}
+
+impl Observer for Shown {
+    fn event(&mut self, stage: &Stage, event: Event<'_>) {
+        let line = stage.line();
+        match event {
+            Event::Kept => eprintln!("{line} (done before)"),
+            Event::Discarded(why) => {
+                eprintln!("{line}: the result that is there is not used: {why}; doing it again");
+            }
+            Event::Started => self.start(stage, &line),
+            Event::Progress(progress) => {
+                if let Some(bar) = &self.bar {
+                    bar.set_message(progress.to_string());
+                } else if let Some((began, pace)) = &mut self.pace {
+                    let (done, all) = progress.steps();
+                    if let Some(left) = pace.due(done, all, began.elapsed()) {
+                        // Indented: the lines of a stage itself begin with its name.
+                        eprintln!("  {}: {progress}{}", stage.name(), left_in_words(left));
+                    }
+                }
+            }
+            Event::Note(note) => eprintln!("  {}: {note}", stage.name()),
+            Event::Ended(time) => {
+                if let Some(bar) = self.bar.take() {
+                    bar.finish_and_clear();
+                }
+                eprintln!("{line} in {:.0} s", time.as_secs_f64());
+            }
+        }
+    }
+}
+
+impl Shown {
+    fn start(&mut self, stage: &Stage, line: &str) {
+        // An evaluation shows its samples.
+        let has_own = matches!(stage.work(), Work::Evaluate(_) | Work::Exam(_));
+        if has_own || !std::io::stderr().is_terminal() {
+            self.pace = Some((Instant::now(), Pace::default()));
+            eprintln!("{line}");
+            return;
+        }
+        let style = ProgressStyle::with_template("{spinner} {prefix} {msg} [{elapsed_precise}]");
+        let bar = ProgressBar::new_spinner().with_style(style.expect("a literal template"));
+        bar.set_prefix(line.to_owned());
+        bar.enable_steady_tick(Duration::from_millis(200));
+        self.bar = Some(bar);
+    }
+}
+
+/// Decides which steps of a training get a line.
+#[derive(Default)]
+struct Pace {
+    /// Steps that were done before this process began.
+    before: Option<usize>,
+    part: usize,
+    shown: Duration,
+}
+
+impl Pace {
+    /// Whether step `done` of `all`, reached `elapsed` after the start, gets a line; if so, the time left as far as
+    /// one step tells.
+    fn due(&mut self, done: usize, all: usize, elapsed: Duration) -> Option<Option<Duration>> {
+        let before = *self.before.get_or_insert(done.saturating_sub(1));
+        let part = done * PARTS / all.max(1);
+        let is_first = done == before + 1;
+        if !is_first && part <= self.part && elapsed < self.shown + INTERVAL {
+            return None;
+        }
+        (self.part, self.shown) = (part, elapsed);
+        let left = all.saturating_sub(done) as f64 / (done - before).max(1) as f64;
+        Some((done < all).then(|| elapsed.mul_f64(left)))
+    }
+}
+
+fn left_in_words(left: Option<Duration>) -> String {
+    let Some(left) = left else { return String::new() };
+    let seconds = left.as_secs_f64().round() as u64;
+    match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
+        (0, 0, seconds) => format!(", {seconds} s left"),
+        (0, minutes, seconds) => format!(", {minutes} min {seconds} s left"),
+        (hours, minutes, _) => format!(", {hours} h {minutes} min left"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(
+        steps: impl Iterator<Item = usize>,
+        all: usize,
+        second_per_step: f64,
+    ) -> Vec<(usize, Option<u64>)> {
+        let mut pace = Pace::default();
+        let mut first = None;
+        let mut lines = Vec::new();
+        for done in steps {
+            let first = *first.get_or_insert(done);
+            let elapsed = Duration::from_secs_f64((done - first + 1) as f64 * second_per_step);
+            if let Some(left) = pace.due(done, all, elapsed) {
+                lines.push((done, left.map(|left| left.as_secs())));
+            }
+        }
+        lines
+    }
+
+    #[test]
+    fn fast_steps_get_a_line_for_every_twentieth_part() {
+        let lines = lines(1..=300, 300, 0.1);
+        assert_eq!(lines.len(), 21);
+        assert_eq!((lines[0], lines[10]), ((1, Some(29)), (150, Some(15))));
+        assert_eq!(lines[20], (300, None));
+    }
+
+    #[test]
+    fn slow_steps_get_a_line_every_half_minute() {
+        let lines = lines(1..=1000, 1000, 10.0);
+        let done: Vec<usize> = lines.iter().take(4).map(|line| line.0).collect();
+        assert_eq!(done, [1, 4, 7, 10]);
+        assert_eq!(lines[3].1, Some(9900));
+    }
+
+    #[test]
+    fn a_resumed_training_is_timed_from_where_it_went_on() {
+        let lines = lines(201..=300, 300, 1.0);
+        assert_eq!(lines[0], (201, Some(99)));
+        assert_eq!(lines.last(), Some(&(300, None)));
+    }
+
+    #[test]
+    fn times_are_in_words() {
+        let words = |seconds| left_in_words(Some(Duration::from_secs(seconds)));
+        assert_eq!(
+            [words(7), words(90), words(7260)],
+            [", 7 s left", ", 1 min 30 s left", ", 2 h 1 min left"]
+        );
+        assert_eq!(left_in_words(None), "");
+    }
+}

@@ -1,0 +1,33 @@
+//! Recipes that the command refuses, and plans.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::{bench, text};
+
+#[test]
+fn a_plan_names_every_stage_and_writes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = bench().current_dir(folder.path()).args(["reproduce", "paravt-8b", "--plan"]).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output));
+    for part in [". protocol ", ". serve ", "vllm serve ParaVT/ParaVT-8B", ". with-tool-videomme ", "deviates"] {
+        assert!(text(&output).contains(part), "{part}: {}", text(&output));
+    }
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_row_that_cannot_be_run_says_what_is_missing() {
+    let output = bench().args(["reproduce", "sage-7b", "--plan"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output).contains("placeholder for its prompt (mode agentic_sage)"), "{}", text(&output));
+}
+
+#[test]
+fn a_training_that_is_not_built_is_refused_before_anything_is_done() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = bench().current_dir(folder.path()).args(["reproduce", "paravt-8b-train"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output).contains("stage `preflight` cannot be run by this version"), "{}", text(&output));
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+}

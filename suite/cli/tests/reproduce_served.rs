@@ -1,0 +1,187 @@
+//! A recipe of a served model from end to end: servers that are started, probed, lost and stopped.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use common::{bench, stable_records, text, world};
+use paravt_suite::record::Outcome;
+
+/// Samples of the run whose server is killed: enough that some are left when the first is answered.
+const SAMPLES: usize = 4;
+
+/// A tiny Qwen3-VL of random weights.
+fn model(folder: &Path) -> PathBuf {
+    let python =
+        std::env::var("PARAVT_PYTHON").expect("PARAVT_PYTHON is not set: run ci/setup, then ci/test");
+    let model = folder.join("model");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../ci/tiny_qwen3vl.py");
+    let made = Command::new(&python).arg(script).arg(&model).output().unwrap();
+    assert!(made.status.success(), "{}", text(&made));
+    model
+}
+
+fn transformers() -> String {
+    let python =
+        std::env::var("PARAVT_PYTHON").expect("PARAVT_PYTHON is not set: run ci/setup, then ci/test");
+    let program = Path::new(&python).with_file_name("transformers");
+    format!("'{}' serve {{model}} --device cpu", program.display())
+}
+
+fn recipe(folder: &Path, model: &Path, engine: &str, command: Option<&str>) {
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let command = command.map(|command| format!("command = {command:?}\n")).unwrap_or_default();
+    let recipe = format!(
+        r#"kind = "served"
+name = "small"
+title = "small"
+model = {model:?}
+paper_row = "ParaVT-8B"
+
+[serve]
+engine = "{engine}"
+port = {port}
+environment = {{ HF_HUB_OFFLINE = "1" }}
+{command}
+[defaults]
+profile = "strict"
+mode = "native"
+nframes = 4
+max_turns = 1
+max_tokens = 12
+
+[[runs]]
+name = "with-tool"
+
+[[runs]]
+name = "no-tool"
+mode = "direct"
+published = false
+
+[[splits]]
+task = "mlvu"
+
+[[splits]]
+task = "charades"
+"#
+    );
+    std::fs::write(folder.join("small.toml"), recipe).unwrap();
+}
+
+fn command(folder: &Path, limit: usize, extra: &[&str]) -> Command {
+    let mut command = bench();
+    command.current_dir(folder).args(["reproduce", "small.toml", "--out", "out", "--protocol", "native"]);
+    command.args(["--limit", &limit.to_string(), "--tries", "1", "--data"]).arg(world()).args(extra);
+    command
+}
+
+fn reproduce(folder: &Path, extra: &[&str]) -> Output {
+    command(folder, 2, extra).output().unwrap()
+}
+
+/// The run directory of a stage and a split.
+fn run(folder: &Path, stage: &str, split: &str) -> Option<PathBuf> {
+    let entries = std::fs::read_dir(folder.join("out/stages")).ok()?;
+    let of_stage = |path: &PathBuf| {
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        name.strip_prefix(stage).is_some_and(|rest| rest.len() == 13 && rest.starts_with('-'))
+    };
+    entries.flatten().map(|entry| entry.path()).find(of_stage).map(|path| path.join(split))
+}
+
+fn answered(folder: &Path, stage: &str, split: &str, count: usize) {
+    let records = stable_records(&run(folder, stage, split).unwrap());
+    assert_eq!(records.len(), count, "{stage}");
+    for record in records {
+        assert_ne!(record.score.outcome, Outcome::Error, "{stage}: {:?}", record.error);
+    }
+}
+
+/// Processes whose command line contains a text.
+fn running(text: &str) -> Vec<String> {
+    let lines = std::fs::read_dir("/proc").unwrap().flatten().map(|entry| {
+        let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&line).replace('\0', " ")
+    });
+    lines.filter(|line| line.contains(text) && !line.contains("paravt-bench")).collect()
+}
+
+#[test]
+fn servers_are_started_for_each_evaluation_restarted_when_they_die_and_gone_afterwards() {
+    let folder = tempfile::tempdir().unwrap();
+    let (at, model) = (folder.path(), model(folder.path()));
+    recipe(at, &model, "transformers", Some(&transformers()));
+
+    // The server is killed when the first answer is there.
+    let mut child = command(at, SAMPLES, &["--only", "with-tool-mlvu", "--concurrency", "1"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let until = Instant::now() + Duration::from_secs(400);
+    let has_answer = || {
+        let journal = run(at, "with-tool-mlvu", "mlvu").map(|run| run.join("journal.jsonl"));
+        journal.is_some_and(|path| std::fs::read_to_string(path).is_ok_and(|text| text.contains('\n')))
+    };
+    while !has_answer() && child.try_wait().unwrap().is_none() && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let note = std::fs::read_to_string(at.join("out/servers/server-0.pid")).unwrap();
+    let note: serde_json::Value = serde_json::from_str(&note).unwrap();
+    let killed = Command::new("kill").args(["-KILL", &note["pid"].to_string()]).status().unwrap();
+    assert!(killed.success());
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", text(&output));
+    assert!(text(&output).contains("starting the servers again"), "{}", text(&output));
+    answered(at, "with-tool-mlvu", "mlvu", SAMPLES);
+    assert!(running(&model.display().to_string()).is_empty(), "{:?}", running(&model.display().to_string()));
+
+    // The rest; what is done stays.
+    let output = command(at, SAMPLES, &["--until", "no-tool-mlvu"]).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output));
+    assert_eq!(text(&output).matches("(done before)").count(), 1, "{}", text(&output));
+    answered(at, "no-tool-mlvu", "mlvu", SAMPLES);
+    assert!(run(at, "with-tool-charades", "charades").is_none());
+    assert!(at.join("out/servers/server-0.log").metadata().unwrap().len() > 0);
+    assert!(!at.join("out/servers/server-0.pid").exists());
+    let stage = run(at, "no-tool-mlvu", "mlvu").unwrap().with_file_name("stage.json");
+    let stage = std::fs::read_to_string(stage).unwrap();
+    assert!(!stage.contains(&model.display().to_string()), "a path of this machine: {stage}");
+}
+
+#[test]
+fn a_model_in_this_process_needs_no_server_and_is_resumed() {
+    let folder = tempfile::tempdir().unwrap();
+    let (at, model) = (folder.path(), model(folder.path()));
+    recipe(at, &model, "candle", None);
+    let output = reproduce(at, &["--only", "with-tool"]);
+    assert!(output.status.success(), "{}", text(&output));
+    answered(at, "with-tool-mlvu", "mlvu", 2);
+    answered(at, "with-tool-charades", "charades", 2);
+    assert!(!at.join("out/servers").exists());
+    assert!(text(&output).contains("MLVU"), "the report is printed: {}", text(&output));
+    let again = reproduce(at, &["--only", "with-tool"]);
+    assert_eq!(text(&again).matches("(done before)").count(), 2, "{}", text(&again));
+    // Another limit is another result.
+    let other = command(at, 1, &["--only", "with-tool-mlvu"]).output().unwrap();
+    assert!(!text(&other).contains("(done before)"), "{}", text(&other));
+}
+
+#[test]
+fn a_server_that_does_not_start_is_a_precondition_with_its_last_words() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    recipe(at, Path::new("owner/model"), "vllm", Some("sh -c 'echo CUDA driver is too old; exit 7'"));
+    let output = reproduce(at, &[]);
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output));
+    assert!(text(&output).contains("CUDA driver is too old"), "{}", text(&output));
+    assert!(text(&output).contains("exit status: 7"), "{}", text(&output));
+
+    let wrong = reproduce(at, &["--only", "nothing"]);
+    assert_eq!(wrong.status.code(), Some(2), "{}", text(&wrong));
+    assert!(text(&wrong).contains("no stage `nothing`; there are protocol, data, serve"), "{}", text(&wrong));
+}

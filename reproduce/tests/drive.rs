@@ -35,7 +35,12 @@ struct Noting {
 impl Host for Noting {
     type Error = Failure;
 
-    fn evaluate(&mut self, stage: &Stage, evaluation: &Evaluation, answers: Answers<'_>) -> Result<Outcome, Failure> {
+    fn evaluate(
+        &mut self,
+        stage: &Stage,
+        evaluation: &Evaluation,
+        answers: Answers<'_>,
+    ) -> Result<Outcome, Failure> {
         let by = match answers {
             Answers::AsGiven => "flags".to_owned(),
             Answers::InProcess(model) => format!("in process {model}"),
@@ -45,7 +50,9 @@ impl Host for Noting {
         std::fs::write(stage.folder().unwrap().join("records"), stage.name()).unwrap();
         if let Some(file) = self.kill.take() {
             let note: serde_json::Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
-            assert!(Command::new("kill").args(["-KILL", &note["pid"].to_string()]).status().unwrap().success());
+            assert!(
+                Command::new("kill").args(["-KILL", &note["pid"].to_string()]).status().unwrap().success()
+            );
             // The supervisor sees it at the next look.
             std::thread::sleep(std::time::Duration::from_millis(200));
         }
@@ -111,7 +118,8 @@ fn recipe(folder: &Path, serve: &str) -> Recipe {
 }
 
 fn own(folder: &Path) -> Graph {
-    let options = GraphOptions { backend: Some("--base-url".to_owned()), ..GraphOptions::new(folder.join("out")) };
+    let options =
+        GraphOptions { backend: Some("--base-url".to_owned()), ..GraphOptions::new(folder.join("out")) };
     recipe(folder, "engine = \"vllm\"").graph(&options).unwrap()
 }
 
@@ -140,7 +148,8 @@ fn stages_run_once_and_are_selected_by_name_and_split() {
         Options { from: Some("x".to_owned()), ..options(&[]) },
         options(&["x"]),
     ] {
-        let error = run(&graph, &wrong, &mut Noting::default(), &mut Lines::default()).unwrap_err().to_string();
+        let error =
+            run(&graph, &wrong, &mut Noting::default(), &mut Lines::default()).unwrap_err().to_string();
         assert!(error.contains("no stage `x`; there are protocol, data, serve, with-tool-mlvu"), "{error}");
     }
 }
@@ -207,27 +216,35 @@ fn a_server_that_dies_is_started_again_and_the_evaluation_goes_on() {
     let folder = tempfile::tempdir().unwrap();
     let graph = listening(folder.path());
     let pid = folder.path().join("out/servers/server-0.pid");
-    let mut host = Noting { outcomes: vec![Outcome::Incomplete], kill: Some(pid.clone()), ..Noting::default() };
+    let mut host =
+        Noting { outcomes: vec![Outcome::Incomplete], kill: Some(pid.clone()), ..Noting::default() };
     let mut lines = Lines::default();
     assert_eq!(run(&graph, &options(&[]), &mut host, &mut lines).unwrap(), Outcome::Complete);
-    let evaluated: Vec<_> = host.calls.iter().filter(|call| call.contains("1 servers of owner/model")).collect();
+    let evaluated: Vec<_> =
+        host.calls.iter().filter(|call| call.contains("1 servers of owner/model")).collect();
     assert_eq!(evaluated.len(), 3, "one of the two evaluations twice: {:?}", host.calls);
     assert_eq!(host.probes.len(), 3);
-    assert!(lines.0.iter().any(|line| line.contains("signal: 9") && line.contains("starting the servers again")));
+    assert!(
+        lines.0.iter().any(|line| line.contains("signal: 9") && line.contains("starting the servers again"))
+    );
     assert!(!pid.exists(), "the last server is stopped");
 
     // Incomplete for another reason: the servers are well.
     let folder = tempfile::tempdir().unwrap();
     let graph = listening(folder.path());
     let mut host = Noting { outcomes: vec![Outcome::Incomplete], ..Noting::default() };
-    assert_eq!(run(&graph, &options(&["mlvu"]), &mut host, &mut Lines::default()).unwrap(), Outcome::Incomplete);
+    assert_eq!(
+        run(&graph, &options(&["mlvu"]), &mut host, &mut Lines::default()).unwrap(),
+        Outcome::Incomplete
+    );
     assert_eq!(host.probes.len(), 1);
 }
 
 #[test]
 fn a_server_that_does_not_start_is_a_precondition() {
     let folder = tempfile::tempdir().unwrap();
-    let recipe = recipe(folder.path(), "engine = \"vllm\"\nport = 0\ncommand = \"sh -c 'echo too old; exit 7'\"");
+    let recipe =
+        recipe(folder.path(), "engine = \"vllm\"\nport = 0\ncommand = \"sh -c 'echo too old; exit 7'\"");
     let graph = recipe.graph(&GraphOptions::new(folder.path().join("out"))).unwrap();
     let error = run(&graph, &options(&[]), &mut Noting::default(), &mut Lines::default()).unwrap_err();
     let Failure::Graph(error) = error else { panic!("{error}") };
@@ -238,10 +255,15 @@ fn a_server_that_does_not_start_is_a_precondition() {
 #[test]
 fn a_model_in_this_process_needs_no_server() {
     let folder = tempfile::tempdir().unwrap();
-    let graph = recipe(folder.path(), "engine = \"candle\"").graph(&GraphOptions::new(folder.path().join("out")));
+    let graph =
+        recipe(folder.path(), "engine = \"candle\"").graph(&GraphOptions::new(folder.path().join("out")));
     let mut host = Noting::default();
     run(&graph.unwrap(), &options(&["mlvu"]), &mut host, &mut Lines::default()).unwrap();
-    assert!(host.calls.contains(&"with-tool-mlvu mlvu by in process owner/model".to_owned()), "{:?}", host.calls);
+    assert!(
+        host.calls.contains(&"with-tool-mlvu mlvu by in process owner/model".to_owned()),
+        "{:?}",
+        host.calls
+    );
     assert!(!folder.path().join("out/servers").exists());
 }
 
@@ -250,7 +272,8 @@ fn a_training_that_is_not_built_is_refused_before_anything_is_done() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("out");
     let graph = Recipe::load("paravt-8b-train").unwrap().graph(&GraphOptions::new(&out)).unwrap();
-    let error = run(&graph, &options(&[]), &mut Noting::default(), &mut Lines::default()).unwrap_err().to_string();
+    let error =
+        run(&graph, &options(&[]), &mut Noting::default(), &mut Lines::default()).unwrap_err().to_string();
     assert!(error.contains("stage `preflight` cannot be run by this version, which lacks"), "{error}");
     assert!(!out.exists());
 }

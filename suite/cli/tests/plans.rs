@@ -8,9 +8,12 @@ use common::{bench, text};
 #[test]
 fn a_plan_names_every_stage_and_writes_nothing() {
     let folder = tempfile::tempdir().unwrap();
-    let output = bench().current_dir(folder.path()).args(["reproduce", "paravt-8b", "--plan"]).output().unwrap();
+    let output =
+        bench().current_dir(folder.path()).args(["reproduce", "paravt-8b", "--plan"]).output().unwrap();
     assert!(output.status.success(), "{}", text(&output));
-    for part in [". protocol ", ". serve ", "vllm serve ParaVT/ParaVT-8B", ". with-tool-videomme ", "deviates"] {
+    for part in
+        [". protocol ", ". serve ", "vllm serve ParaVT/ParaVT-8B", ". with-tool-videomme ", "deviates"]
+    {
         assert!(text(&output).contains(part), "{part}: {}", text(&output));
     }
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);

@@ -29,7 +29,7 @@ impl Reference {
 /// Opening and closing tag of a block of text.
 pub type Tag = (&'static str, &'static str);
 
-/// CallTags of a tool syntax.
+/// Tags of a tool syntax.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CallTags {
     /// Blocks that hold a call.
@@ -61,7 +61,7 @@ pub struct CallError(pub String);
 
 /// How tool calls stand in text.
 pub trait ToolSyntax: Send + Sync {
-    /// CallTags of calls and responses.
+    /// Tags of calls and responses.
     fn tags(&self) -> &CallTags;
 
     /// The calls of a text, in the order in which they are run.

@@ -34,10 +34,10 @@ pub enum Media {
 /// How a path is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum PathForm {
-    /// `/root/longvt_source/a.mp4`
+    /// `ROOT/longvt_source/a.mp4`
     #[default]
     Plain,
-    /// `file:///root/longvt_source/a.mp4`, as the release does.
+    /// `file://ROOT/longvt_source/a.mp4`, as the release does.
     Uri,
 }
 

@@ -68,8 +68,11 @@ pub struct NanoArgs {
     /// Seed of data and training.
     #[arg(long, default_value_t = 0, value_name = "N")]
     seed: u64,
-    /// All comparisons of the recipe: variants of the training and further runs, for this seed and the two
-    /// after it; takes an hour or two.
+    /// Number of seeds, from `--seed` on [default: 1; 3 with --full].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..))]
+    seeds: Option<u8>,
+    /// All comparisons of the recipe: variants of the training and further runs; with its three seeds it takes an
+    /// hour or two.
     #[arg(long)]
     full: bool,
 }
@@ -92,7 +95,8 @@ impl Args {
     fn graph(&self, recipe: &Recipe, compute: &Compute) -> anyhow::Result<Graph> {
         let name = Path::new(&self.recipe).file_stem().unwrap_or_default();
         let out = self.out.clone().unwrap_or_else(|| Path::new("runs").join(name));
-        let seeds = (self.nano.seed..).take(if self.nano.full { 3 } else { 1 }).collect();
+        let seeds = self.nano.seeds.unwrap_or(if self.nano.full { 3 } else { 1 });
+        let seeds = (self.nano.seed..).take(seeds.into()).collect();
         // What another device or number type made is kept apart.
         let stages = match compute.to_string() {
             name if name == Compute::cpu().to_string() => "stages".to_owned(),

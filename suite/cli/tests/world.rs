@@ -38,7 +38,7 @@ fn line(sample: &Sample, base: &Path) -> String {
         sample.question.stem,
         sample.question.options,
         sample.question.letters,
-        sample.evidence,
+        sample.evidence.map(|span| (span.start, span.end)),
         sample.flags
     )
 }

@@ -6,7 +6,7 @@ use ffmpeg_next as ff;
 
 use crate::Frame;
 use crate::error::MediaError;
-use crate::resize::Resizer;
+use crate::resize::{Precision, Resizer};
 
 /// Turns pictures of one stream into frames; keeps its scaler and buffers.
 pub struct Converter {
@@ -15,6 +15,7 @@ pub struct Converter {
     size: (u32, u32),
     rotation: i32,
     colours: Colours,
+    precision: Precision,
 }
 
 /// How YUV becomes RGB.
@@ -49,8 +50,8 @@ struct PictureKind {
 
 impl Converter {
     /// `size` is (width, height) of the frames, after rotation.
-    pub fn new(size: (u32, u32), rotation: i32, colours: Colours) -> Self {
-        Self { scaler: None, resizer: Resizer::default(), size, rotation, colours }
+    pub fn new(size: (u32, u32), rotation: i32, colours: Colours, precision: Precision) -> Self {
+        Self { scaler: None, resizer: Resizer::default(), size, rotation, colours, precision }
     }
 
     /// One picture as a frame.
@@ -63,7 +64,11 @@ impl Converter {
         let error = |message: String| MediaError::Convert { index, message };
         let (width, height, rgb) = self.rgb(picture).map_err(|e| error(format!("no RGB: {e}")))?;
         let (width, height, rgb) = rotate(width, height, rgb, self.rotation);
-        let rgb = self.resizer.resize_in_floats(rgb, (width, height), self.size).map_err(error)?;
+        let resized = match self.precision {
+            Precision::Bytes => self.resizer.resize(rgb, (width, height), self.size),
+            Precision::Floats => self.resizer.resize_in_floats(rgb, (width, height), self.size),
+        };
+        let rgb = resized.map_err(error)?;
         let (width, height) = self.size;
         Ok(Frame { index, time_us, width, height, rgb })
     }

@@ -10,6 +10,7 @@ use rayon::prelude::*;
 use crate::convert::{Colours, Converter};
 use crate::error::MediaError;
 use crate::index::{VideoIndex, open, read, seek};
+use crate::resize::Precision;
 use crate::{Frame, ReaderStats};
 
 /// Frames of one worker by index, and what they took.
@@ -30,6 +31,8 @@ pub struct Target {
     pub size: (u32, u32),
     /// Degrees to turn, counter-clockwise.
     pub rotation: i32,
+    /// How they are resized.
+    pub precision: Precision,
     /// A packet that the decoder refuses is an error, as in torchcodec; else it costs its own picture.
     pub refuse_damage: bool,
 }
@@ -135,7 +138,7 @@ impl<'a> Worker<'a> {
         let mut decoder = context.decoder();
         decoder.set_packet_time_base(video.time_base());
         let decoder = decoder.video().map_err(error)?;
-        let converter = Converter::new(target.size, target.rotation, Colours::OfStream);
+        let converter = Converter::new(target.size, target.rotation, Colours::OfStream, target.precision);
         let refuse_damage = target.refuse_damage;
         let stats = ReaderStats::default();
         Ok(Self { path, index, input, decoder, converter, refuse_damage, last: None, stats })

@@ -37,6 +37,7 @@ pub use resize::Resizer;
 pub use rules::{Reader, Sampling, VideoRequest, frame_indices, smart_resize};
 
 use index::VideoIndex;
+use resize::Precision;
 
 /// One sampled frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -156,12 +157,14 @@ impl VideoFile {
         Ok((indices, size))
     }
 
-    /// The frames of these indices, at this size (width, height), for callers with rules of their own.
+    /// The frames of these indices, resized in 8 bits to this size (width, height), for callers with rules of
+    /// their own.
     ///
     /// # Errors
     /// A frame cannot be decoded.
     pub fn frames_at(&self, indices: &[usize], size: (u32, u32)) -> Result<Vec<Frame>, MediaError> {
-        let target = decode::Target { size, rotation: self.info().rotation, refuse_damage: false };
+        let (rotation, precision) = (self.info().rotation, Precision::Bytes);
+        let target = decode::Target { size, rotation, precision, refuse_damage: false };
         Ok(decode::frames(&self.path, &self.index, indices, target, &Ok)?.0)
     }
 
@@ -197,7 +200,8 @@ impl VideoFile {
         }
         let (indices, size) = self.plan(request)?;
         let info = self.info_of(request.reader);
-        let target = decode::Target { size, rotation: info.rotation, refuse_damage: pinned };
+        let (rotation, precision) = (info.rotation, Precision::Floats);
+        let target = decode::Target { size, rotation, precision, refuse_damage: pinned };
         let (frames, stats) = decode::frames(&self.path, &self.index, &indices, target, map)?;
         let span = request.span(info.frames, info.fps);
         let sample_fps = indices.len() as f64 / span.max(1) as f64 * info.fps;

@@ -4,6 +4,15 @@ use fast_image_resize as fir;
 use fir::images::TypedImage;
 use fir::pixels::F32x3;
 
+/// Numbers that a bicubic filter computes in between its two passes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Precision {
+    /// Levels of 8 bits, as the image and video processors of transformers have them.
+    Bytes,
+    /// Floats, as `fetch_video` of qwen-vl-utils has them.
+    Floats,
+}
+
 /// Resizes 8-bit RGB images; keeps its buffers.
 #[derive(Default)]
 pub struct Resizer {

@@ -15,6 +15,7 @@ use ffmpeg_next as ff;
 use crate::convert::{Colours, Converter};
 use crate::error::MediaError;
 use crate::index::{VideoIndex, open, seek};
+use crate::resize::Precision;
 use crate::rules::{frame_count, linspace};
 use crate::{Frame, VideoRequest};
 
@@ -69,7 +70,7 @@ pub fn sample<T: Clone>(
     let count = frame_count(request.sampling, times.len(), fps).map_err(rule)?;
     let size = request.frame_size(count, width, height).map_err(rule)?;
     let chosen: Vec<i64> = linspace(0, times.len() - 1, count).into_iter().map(|at| times[at]).collect();
-    let mut converter = Converter::new(size, 0, Colours::Bt601);
+    let mut converter = Converter::new(size, 0, Colours::Bt601, Precision::Floats);
     let mut found = BTreeMap::new();
     decode(path, &window, &mut |pts, picture| {
         if chosen.contains(&pts) {

@@ -4,7 +4,7 @@
 //!
 //! A second release is a module beside [`paravt`] with a static [`Reference`] in [`REFERENCES`]: a
 //! [`ToolSyntax`](paravt_suite::reference::ToolSyntax), an
-//! [`Extractor`](paravt_suite::reference::Extractor), and an import that makes a [`Protocol`] whose field
+//! [`Scorer`](paravt_suite::scoring::Scorer), and an import that makes a [`Protocol`] whose field
 //! `reference` has its name. What it does that its paper does not say is a heading of
 //! `suite/docs/quirks.md`.
 //!

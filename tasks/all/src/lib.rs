@@ -1,5 +1,5 @@
 #![forbid(unsafe_code)]
-//! Every benchmark of the suite. Adding one is a folder beside this one and a line in [`ALL`].
+//! Every benchmark of the suite. Adding one is a folder beside this one and a line in `ALL`.
 
 use paravt_suite::task::{Benchmark, Task as _};
 

@@ -2,10 +2,14 @@
 
 mod cpu;
 mod cuda;
+#[cfg(feature = "flags")]
+mod flags;
 pub mod tensor;
 
 pub use cpu::{CpuOps, INVARIANT_BATCH, seq_lens};
 pub use cuda::CudaOps;
+#[cfg(feature = "flags")]
+pub use flags::CandleFlags;
 pub use paravt_kernels::{Isa, UnsupportedIsa, set_isa};
 
 use paravt_qwen_vl::Error;
@@ -71,6 +75,9 @@ fn start_on(
 pub fn open(device: Device) -> Result<candle_core::Device, Error> {
     match device {
         Device::Cpu => Ok(candle_core::Device::Cpu),
+        Device::Cuda(_) if !HAS_CUDA => {
+            Err(Error::Compute("--device cuda: this binary was built without the feature `cuda`".to_owned()))
+        }
         Device::Cuda(ordinal) => candle_core::Device::new_cuda(ordinal).map_err(tensor::fail),
     }
 }

@@ -1,7 +1,12 @@
-//! Qwen3-VL and Qwen2.5-VL on libtorch. Empty without the feature `libtorch`.
+//! Qwen3-VL and Qwen2.5-VL on libtorch. Without the feature `libtorch` only its flags.
 
+#[cfg(feature = "flags")]
+mod flags;
 #[cfg(feature = "libtorch")]
 mod ops;
+
+#[cfg(feature = "flags")]
+pub use flags::LibtorchFlags;
 
 #[cfg(feature = "libtorch")]
 pub use engine::{start, version};

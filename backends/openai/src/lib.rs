@@ -7,6 +7,8 @@
 mod body;
 mod endpoints;
 mod errors;
+#[cfg(feature = "flags")]
+mod flags;
 mod limit;
 mod reply;
 mod secret;
@@ -26,6 +28,8 @@ use paravt_suite::settings::RequestSettings;
 use rand::Rng as _;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 
+#[cfg(feature = "flags")]
+pub use flags::OpenAiFlags;
 pub use secret::Secret;
 
 use body::Fixed;

@@ -10,6 +10,8 @@ pub mod config;
 pub mod engine;
 mod error;
 mod files;
+#[cfg(feature = "flags")]
+pub mod flags;
 pub mod hub;
 pub mod model;
 pub mod ops;

@@ -1,6 +1,9 @@
 #![forbid(unsafe_code)]
 //! Answers from a recorded run, so that a change of scoring is measured without a model.
 
+#[cfg(feature = "flags")]
+mod flags;
+
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::time::Duration;
@@ -9,6 +12,9 @@ use futures::future::{BoxFuture, ready};
 use paravt_suite::backend::{Backend, BackendError, BackendInfo, Completion, ErrorClass, Request};
 use paravt_suite::journal::{self, JournalError};
 use paravt_suite::record::{ModelCall, conversation_hash};
+
+#[cfg(feature = "flags")]
+pub use flags::ReplayFlags;
 
 /// A recorded run that answers.
 pub struct Replay {

@@ -25,6 +25,11 @@ pub fn runtime() -> anyhow::Result<Runtime> {
     tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start threads")
 }
 
+/// A line about a backend that was started.
+pub fn note(line: &str) {
+    eprintln!("{line}");
+}
+
 /// The workspace of this process.
 pub fn workspace(data: DataRoot, gpus: Option<u32>) -> Workspace {
     Workspace {

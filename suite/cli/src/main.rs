@@ -13,7 +13,6 @@ mod exit;
 mod launch;
 mod progress;
 mod registry;
-mod request;
 mod threads;
 
 use clap::{Parser, Subcommand};

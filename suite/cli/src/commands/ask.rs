@@ -48,7 +48,8 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
     let sample = sample(&args.video, &args.question, &args.options, args.ground);
     let reference = paravt_upstream::reference(&protocol)?;
     let runtime = launch::runtime()?;
-    let backend = runtime.block_on(args.backend.open().build("ask", Some(&plan))).or_preflight()?;
+    let backend =
+        runtime.block_on(args.backend.open(launch::note).build("ask", Some(&plan))).or_preflight()?;
     let record = runtime.block_on(async {
         let agent = Agent {
             backend: Arc::new(Narrator { backend, reference }),

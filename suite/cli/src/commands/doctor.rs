@@ -5,7 +5,6 @@ use serde_json::json;
 
 use crate::commands::protocol;
 use crate::exit::Exit;
-use crate::registry;
 
 /// Flags of `doctor`.
 #[derive(clap::Args)]
@@ -31,7 +30,7 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
         Ok(None) => "not imported (`paravt-bench protocol import`); native is used".to_owned(),
         Err(error) => format!("unreadable: {error:#}"),
     };
-    let backends = registry::backend_abilities();
+    let backends = paravt_backends::doctor();
     if args.json {
         let gpu = |gpu: &Gpu| {
             json!({

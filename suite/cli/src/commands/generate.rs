@@ -67,7 +67,7 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
     let id = CallId { sample: "generate".to_owned(), step: "turn0".to_owned() };
     let request = Request::new(id, messages, generation);
     let answer = launch::runtime()?.block_on(async {
-        let backend = args.backend.open().build("generate", None).await?;
+        let backend = args.backend.open(launch::note).build("generate", None).await?;
         Ok::<_, anyhow::Error>(backend.complete(&request).await?)
     });
     let answer = answer.or_preflight()?;

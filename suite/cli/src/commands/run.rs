@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use paravt_backends::RequestFlags;
 use paravt_suite::evaluate::{self, Evaluation, Forecast, RunConfig, Shard};
 use paravt_suite::profile::Profile;
 use paravt_suite::protocol::{PromptMode, Protocol};
@@ -14,7 +15,6 @@ use crate::commands::protocol::{ProtocolChoice, choose};
 use crate::exit::{Exit, OrPreflight as _};
 use crate::launch;
 use crate::registry::{self, BackendArgs, DataArgs};
-use crate::request::RequestArgs;
 
 /// Flags of `run`.
 #[derive(clap::Args)]
@@ -138,7 +138,7 @@ impl DispatchArgs {
 
 impl PlanArgs {
     /// The flags as a configuration, and the texts that go with it.
-    pub fn config(&self, request: &RequestArgs) -> anyhow::Result<(RunConfig, Arc<Protocol>)> {
+    pub fn config(&self, request: &RequestFlags) -> anyhow::Result<(RunConfig, Arc<Protocol>)> {
         let config = RunConfig {
             profile: self.profile,
             mode: self.mode,
@@ -196,7 +196,7 @@ pub fn execute(
     let prepared = runs.iter().map(|run| evaluate::prepare(run, &workspace));
     let prepared = prepared.collect::<Result<Vec<_>, _>>()?;
     runtime.block_on(async {
-        let backends = backend.open();
+        let backends = backend.open(launch::note);
         let mut engines = Vec::new();
         for run in &prepared {
             // One for each: a plan that its backend cannot honour is an error before the first split runs.

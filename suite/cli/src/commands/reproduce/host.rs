@@ -139,7 +139,8 @@ impl drive::Host for Host<'_> {
 
     fn probe(&mut self, base_url: &str, model: &str) -> Result<(), String> {
         let runtime = launch::runtime().map_err(|error| format!("{error:#}"))?;
-        runtime.block_on(self.args.backend.probe(base_url, model))
+        let probe = engines::probe(&self.args.backend, base_url, model);
+        runtime.block_on(probe).map_err(|error| format!("{error:#}"))
     }
 
     fn check(&mut self, check: &Check) -> anyhow::Result<()> {

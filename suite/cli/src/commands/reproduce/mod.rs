@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use anyhow::ensure;
+use paravt_backends::DeclaredElsewhere;
+use paravt_qwen_vl::flags::EngineFlags;
 use paravt_reproduce::drive::{self, Options, Outcome};
 use paravt_reproduce::graph::Graph;
 use paravt_reproduce::{GraphOptions, Recipe};
@@ -15,6 +17,7 @@ use paravt_train::Compute;
 
 use crate::commands::protocol::ProtocolChoice;
 use crate::commands::run::DispatchArgs;
+use crate::engines;
 use crate::exit::{Exit, OrPreflight as _};
 use crate::registry::{self, BackendArgs, DataArgs};
 use host::Host;
@@ -22,6 +25,7 @@ use progress::Shown;
 
 /// Flags of `reproduce`.
 #[derive(clap::Args)]
+#[command(mut_arg("from", |from| from.value_name("RUN|STAGE").help(FROM)))]
 pub struct Args {
     /// Recipe: paravt-nano (generate, train and evaluate here, without network or GPU), paravt-nano-base
     /// (its base checkpoint), paravt-8b and the other rows of the published table that can be run
@@ -58,7 +62,21 @@ pub struct Args {
     #[command(flatten)]
     backend: BackendArgs,
     #[command(flatten)]
+    engine: DeclaredElsewhere<EngineFlags>,
+    #[command(flatten)]
+    from: DeclaredElsewhere<From>,
+    #[command(flatten)]
     dispatch: DispatchArgs,
+}
+
+const FROM: &str = "Recorded run, or folder of runs, that `replay` answers from; for a recipe, the stage that is \
+redone with all after it [default: none; replay needs one]";
+
+/// What `--from` is given.
+#[derive(clap::Args)]
+struct From {
+    #[arg(long)]
+    from: Option<PathBuf>,
 }
 
 /// Flags of the embedded recipes.
@@ -82,6 +100,12 @@ impl Args {
     /// why.
     pub fn trains(&self) -> bool {
         !self.plan && self.recipe().is_ok_and(Recipe::trains)
+    }
+
+    /// The stage that `--from` names; with `--backend replay` it names a recorded run.
+    fn stage(&self) -> Option<&str> {
+        let from = self.from.0.from.as_deref().and_then(Path::to_str);
+        from.filter(|_| self.backend.backend() != "replay")
     }
 
     fn recipe(&self) -> anyhow::Result<&Recipe> {
@@ -131,7 +155,7 @@ fn gpus() -> Vec<String> {
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<Exit> {
     let recipe = args.recipe()?;
-    let compute = if recipe.trains() { args.backend.compute()? } else { Compute::cpu() };
+    let compute = if recipe.trains() { engines::compute(&args.engine.0)? } else { Compute::cpu() };
     let graph = args.graph(recipe, &compute)?;
     if args.plan {
         print!("{}", graph.plan());
@@ -149,7 +173,7 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
     }
     let options = Options {
         any_code: args.keep_stages,
-        from: args.backend.stage().map(ToOwned::to_owned),
+        from: args.stage().map(ToOwned::to_owned),
         until: args.until.clone(),
         only: args.only.clone(),
         frames,

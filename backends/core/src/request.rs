@@ -5,9 +5,9 @@ use paravt_suite::settings::{RequestSettings, ToolDialect};
 use serde_json::{Map, Value};
 
 /// See [`ToolDialect`] and [`RequestSettings`].
-#[derive(Clone, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Requests")]
-pub struct RequestArgs {
+pub struct RequestFlags {
     /// How tool calls travel: `text` reads them in the reply's text, `native` uses the chat API's `tools`,
     /// `tool_calls` and role `tool`, `auto` is `text` and puts calls that a server took out of the text back.
     #[arg(long, value_enum, default_value = "auto")]
@@ -47,7 +47,7 @@ fn header(text: &str) -> Result<(String, String), String> {
     Ok((name.trim().to_owned(), variable.trim().to_owned()))
 }
 
-impl RequestArgs {
+impl RequestFlags {
     /// How tool calls travel.
     pub fn dialect(&self) -> ToolDialect {
         self.tool_dialect

@@ -1,0 +1,22 @@
+#![forbid(unsafe_code)]
+//! Every backend of the suite. Adding one is a folder beside this one, a line in `ALL` and its dependency.
+
+mod flags;
+
+use paravt_backend::Registration;
+
+pub use flags::{Backends, Flags};
+pub use paravt_backend::{DeclaredElsewhere, RequestFlags};
+
+/// Every backend, the default first.
+static ALL: &[Registration] = &[
+    Registration::of::<paravt_backend_openai::OpenAiFlags>(),
+    Registration::of::<paravt_backend_replay::ReplayFlags>(),
+    Registration::of::<paravt_backend_candle::CandleFlags>(),
+    Registration::of::<paravt_backend_libtorch::LibtorchFlags>(),
+];
+
+/// Every backend by name, with what it can use on this machine.
+pub fn doctor() -> Vec<(&'static str, String)> {
+    ALL.iter().map(|kind| (kind.name, (kind.doctor)())).collect()
+}

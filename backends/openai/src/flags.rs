@@ -1,0 +1,156 @@
+//! Flags of the backend `openai`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail, ensure};
+use clap::{ArgMatches, FromArgMatches as _};
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use paravt_backend::{Factory, FlagSets, Job, Kind};
+use paravt_suite::backend::Backend;
+use paravt_suite::profile::Profile;
+use paravt_suite::redact::urls;
+use paravt_suite::run::RunPlan;
+use paravt_suite::settings::{RequestSettings, ToolDialect};
+
+use crate::{Config, OpenAi, Secret};
+
+/// How to reach servers.
+#[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "Backend")]
+pub struct OpenAiFlags {
+    /// Base URL of a server, e.g. http://localhost:8000/v1; several, separated by commas, share the
+    /// work. A key is read from $OPENAI_API_KEY [default: $OPENAI_BASE_URL].
+    #[arg(long, value_name = "URL", value_delimiter = ',', display_order = 10)]
+    base_url: Vec<String>,
+    /// Seconds that one try of a request may take.
+    #[arg(long, default_value_t = 1800.0, value_name = "SECONDS", display_order = 40)]
+    request_timeout: f64,
+    /// Tries of one request, the first one included [default: 9 under release and paper, as the
+    /// released driver and its client together; 3 otherwise].
+    #[arg(long, value_name = "N", display_order = 41)]
+    tries: Option<u32>,
+    /// Seconds before the second try, twice as many before the third, and so on; up to a third of
+    /// this is added at random.
+    #[arg(long, default_value_t = 1.5, value_name = "SECONDS", display_order = 42)]
+    retry_pause: f64,
+    /// Maximum of requests in flight, over all servers; halved whenever a server pushes back, and
+    /// grown again.
+    #[arg(long, default_value_t = 64, value_name = "N", display_order = 43)]
+    max_requests: usize,
+    /// Maximum size of one reply; a larger one is an error.
+    #[arg(long, default_value_t = 8 << 20, value_name = "BYTES", display_order = 44)]
+    max_reply_bytes: usize,
+    /// With --channel video: ask the server (vLLM `media_io_kwargs`) for the profile's frames of a
+    /// video, 32 under release and paper, 64 under strict; without, the server's own count holds.
+    #[arg(long, display_order = 45)]
+    send_video_frames: bool,
+}
+
+/// Longest time that a flag may name: 30 days.
+const MAX_SECONDS: f64 = 2_592_000.0;
+
+/// A variable of the environment that is set to something.
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+impl OpenAiFlags {
+    fn config(&self, job: Job<'_>) -> anyhow::Result<Config> {
+        let mut base_urls = self.base_url.clone();
+        if base_urls.is_empty() {
+            base_urls.extend(variable("OPENAI_BASE_URL"));
+        }
+        if base_urls.is_empty() {
+            bail!("no server: give --base-url or set OPENAI_BASE_URL");
+        }
+        let seconds = |name: &str, value: f64| {
+            ensure!(
+                (0.0..=MAX_SECONDS).contains(&value),
+                "{name}: {value} is not between 0 and {MAX_SECONDS} seconds"
+            );
+            Ok(Duration::from_secs_f64(value))
+        };
+        let timeout = seconds("--request-timeout", self.request_timeout)?;
+        let max_tries = self.tries.unwrap_or_else(|| default_tries(job.plan)).max(1);
+        let (timeout, max_tries) = match job.once_within {
+            Some(once_within) => (once_within, 1),
+            None => (timeout, max_tries),
+        };
+        Ok(Config {
+            base_urls,
+            model: job.model.map(ToOwned::to_owned),
+            api_key: variable("OPENAI_API_KEY").map(Secret::new),
+            timeout,
+            max_tries,
+            retry_pause: seconds("--retry-pause", self.retry_pause)?,
+            max_requests: self.max_requests.max(1),
+            max_reply: self.max_reply_bytes,
+            send_video_frames: self.send_video_frames,
+            whole_text: job.plan.is_some_and(|plan| plan.dialect == ToolDialect::Auto),
+            headers: header_values(&job.settings)?,
+            settings: job.settings,
+        })
+    }
+}
+
+impl Kind for OpenAiFlags {
+    const NAME: &'static str = "openai";
+    const ABOUT: &'static str = "Any OpenAI-compatible server";
+
+    fn flags(sets: FlagSets) -> FlagSets {
+        sets.with::<Self>()
+    }
+
+    fn read(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        Self::from_arg_matches(matches)
+    }
+
+    fn doctor() -> String {
+        variable("OPENAI_BASE_URL").map_or("no OPENAI_BASE_URL set; give --base-url".to_owned(), |url| {
+            format!("{} (not asked)", urls(&url))
+        })
+    }
+}
+
+impl Factory for OpenAiFlags {
+    fn start<'a>(&'a self, job: Job<'a>) -> BoxFuture<'a, anyhow::Result<Arc<dyn Backend>>> {
+        async move { Ok(Arc::new(OpenAi::connect(self.config(job)?).await?) as Arc<dyn Backend>) }.boxed()
+    }
+
+    fn gpus(&self) -> Option<u32> {
+        None
+    }
+
+    fn chosen_by(&self, _: &str) -> Option<String> {
+        if !self.base_url.is_empty() {
+            return Some("--base-url".to_owned());
+        }
+        let url = std::env::var_os("OPENAI_BASE_URL").filter(|url| !url.is_empty());
+        url.map(|_| "OPENAI_BASE_URL".to_owned())
+    }
+
+    fn on_servers(&self, base_urls: &[String]) -> Option<Arc<dyn Factory>> {
+        Some(Arc::new(Self { base_url: base_urls.to_vec(), ..self.clone() }))
+    }
+}
+
+/// The released driver tries three times, its client three times within each (ParaVT cf55249
+/// paravt/eval/driver.py `_completion_with_retry`; `max_retries` of openai-python is 2).
+fn default_tries(plan: Option<&RunPlan>) -> u32 {
+    match plan.map(|plan| plan.profile) {
+        Some(Profile::Release | Profile::Paper) => 9,
+        Some(Profile::Strict) | None => 3,
+    }
+}
+
+/// The values of the headers that the settings name, from the environment.
+fn header_values(settings: &RequestSettings) -> anyhow::Result<Vec<(String, Secret)>> {
+    let value = |(name, place): (&String, &String)| {
+        let value = variable(place)
+            .with_context(|| format!("header {name}: the environment variable {place} is not set"))?;
+        Ok((name.clone(), Secret::new(value)))
+    };
+    settings.header_env.iter().map(value).collect()
+}

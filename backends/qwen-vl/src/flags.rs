@@ -1,0 +1,116 @@
+//! Flags of in-process engines.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use paravt_suite::backend::Backend;
+
+use crate::engine::{Engine, Options};
+use crate::hub;
+use crate::ops::{Device, Precision};
+use crate::positions::PositionRule;
+
+/// Where and how an engine computes; the same for every engine.
+#[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "In-process engine")]
+pub struct EngineFlags {
+    /// Number type of activations and cache; weights keep the smaller of this and the file's. A server
+    /// keeps its own [default: f32 on the CPU, bf16 on a GPU].
+    #[arg(long, value_parser = ["f32", "bf16", "f16"])]
+    dtype: Option<String>,
+    /// Where to compute: cpu, or cuda:N in a build with the feature `cuda`.
+    #[arg(long, default_value = "cpu")]
+    device: String,
+    /// Branch, tag or commit of a model on the hub.
+    #[arg(long, default_value = "main", value_name = "REVISION")]
+    revision: String,
+    /// Most conversations that decode together.
+    #[arg(long, default_value_t = 16, value_name = "N")]
+    batch: usize,
+    /// Batch-invariant: an answer depends, to the bit, on its prompt and seed alone, and not on the answers before and
+    /// beside it. No keys and values are reused; on a GPU, in f16 and on libtorch one conversation decodes at a time.
+    #[arg(long)]
+    deterministic: bool,
+    /// Temporal positions of Qwen2.5-VL videos: as vLLM counts them, which the paper's models were served by, or as
+    /// transformers up to 4.57 or since 5 does.
+    #[arg(long, default_value = "vllm", value_parser = PositionRule::ALL.map(PositionRule::as_str), value_name = "RULE")]
+    positions: String,
+}
+
+impl EngineFlags {
+    /// GPUs that the engine uses.
+    pub fn gpus(&self) -> u32 {
+        u32::from(self.device != "cpu")
+    }
+
+    /// Where to compute.
+    ///
+    /// # Errors
+    /// `--device` names no device.
+    pub fn device(&self) -> anyhow::Result<Device> {
+        self.device.parse().map_err(|error| anyhow::anyhow!("--device {error}"))
+    }
+
+    /// Number type on that device.
+    pub fn precision(&self, device: Device) -> Precision {
+        match self.dtype.as_deref() {
+            Some("bf16") => Precision::Bf16,
+            Some("f16") => Precision::F16,
+            None if !device.is_cpu() => Precision::Bf16,
+            _ => Precision::F32,
+        }
+    }
+
+    fn position_rule(&self) -> PositionRule {
+        let mut rules = PositionRule::ALL.into_iter();
+        rules.find(|rule| rule.as_str() == self.positions).unwrap_or_default()
+    }
+
+    /// Loads a model on an engine: a folder, or a name on the hub. `note` is given the memory that it takes.
+    ///
+    /// # Errors
+    /// No model is named or it cannot be had; as `start`.
+    pub async fn load(
+        &self,
+        model: Option<&str>,
+        note: fn(&str),
+        start: impl FnOnce(Device, Options) -> anyhow::Result<Engine> + Send + 'static,
+    ) -> anyhow::Result<Arc<dyn Backend>> {
+        let model = model.context("an in-process engine needs --model DIR")?.to_owned();
+        let flags = self.clone();
+        let device = self.device()?;
+        let load = move || {
+            let folder = hub::resolve(&model, &flags.revision)?;
+            // A name on the hub is a name; of a folder, the records get its last part.
+            let is_folder = Path::new(&model).is_dir();
+            let named = Options::new(folder);
+            let options = Options {
+                name: if is_folder { named.name.clone() } else { format!("{model}@{}", flags.revision) },
+                device: device.kind().to_owned(),
+                precision: flags.precision(device),
+                memory: free_memory(device),
+                batch: flags.batch,
+                deterministic: flags.deterministic,
+                positions: flags.position_rule(),
+                ..named
+            };
+            start(device, options)
+        };
+        let engine = tokio::task::spawn_blocking(load).await.context("the engine's loader stopped")??;
+        note(&format!("{}: {}", engine.describe().name, engine.memory()));
+        Ok(Arc::new(engine))
+    }
+}
+
+/// Unallocated bytes of the host or of a GPU; no limit where the system does not say.
+pub fn free_memory(device: Device) -> u64 {
+    let free = match device {
+        Device::Cpu => paravt_devices::host().available,
+        Device::Cuda(ordinal) => {
+            let gpus = paravt_devices::cuda().map(|cuda| cuda.gpus).unwrap_or_default();
+            gpus.into_iter().find(|gpu| gpu.ordinal == ordinal).map(|gpu| gpu.free)
+        }
+    };
+    free.unwrap_or(u64::MAX)
+}

@@ -7,7 +7,7 @@ pub mod compare;
 pub mod decide;
 pub mod export;
 mod forms;
-pub mod frames;
+pub mod columns;
 pub mod gate;
 pub mod page;
 mod paper;
@@ -30,7 +30,7 @@ pub use paper::{PaperError, PaperNumbers};
 pub use runs::{ReportError, Run, find_runs, tell_apart};
 pub use training::{ABOUT, About, TRAINING, Training};
 
-use frames::FramesBuilder;
+use columns::FramesBuilder;
 use rayon::prelude::*;
 use runs::{Counted, run_directories};
 use settings::Settings;
@@ -58,11 +58,11 @@ pub struct Details {
     /// Position in the list of runs that the report was built from.
     pub runs: Vec<usize>,
     /// Breakdowns by run, tag and label.
-    pub breakdowns: BTreeMap<(u32, String, String), frames::Breakdown>,
+    pub breakdowns: BTreeMap<(u32, String, String), columns::Breakdown>,
     /// Samples by calls and parallel width.
-    pub tools: BTreeMap<u32, frames::ToolTable>,
+    pub tools: BTreeMap<u32, columns::ToolTable>,
     /// Tokens and seconds.
-    pub costs: BTreeMap<u32, frames::Cost>,
+    pub costs: BTreeMap<u32, columns::Cost>,
     /// Windows over the video's length.
     pub windows: BTreeMap<u32, Vec<u32>>,
 }
@@ -105,7 +105,7 @@ impl Report {
             builder.append(std::mem::take(&mut run.columns));
         }
         let frames = builder.finish()?;
-        let clusters = frames::clusters(&frames)?;
+        let clusters = columns::clusters(&frames)?;
         let cell = |(position, (_, run)): (usize, &(usize, Counted))| {
             let clusters = clusters.get(&(position as u32)).map_or(&[][..], Vec::as_slice);
             cells::cell(run, clusters, &paper, &settings, paper_row)
@@ -124,10 +124,10 @@ impl Report {
         let claims = claims::judge(&claims::Claims::embedded()?, &paper, &evidence)?;
         let details = Details {
             runs: sorted.into_iter().map(|(index, _)| index).collect(),
-            breakdowns: frames::breakdowns(&frames)?,
-            tools: frames::tool_tables(&frames)?,
-            costs: frames::costs(&frames)?,
-            windows: frames::windows(&frames)?,
+            breakdowns: columns::breakdowns(&frames)?,
+            tools: columns::tool_tables(&frames)?,
+            costs: columns::costs(&frames)?,
+            windows: columns::windows(&frames)?,
         };
         Ok(Self { cells, not_run, claims, study: None, details })
     }

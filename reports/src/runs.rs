@@ -14,7 +14,7 @@ use paravt_suite::scoring::summary::{Summary, SummaryError, summarize};
 use polars::prelude::DataFrame;
 use rayon::prelude::*;
 
-use crate::frames::RunColumns;
+use crate::columns::RunColumns;
 use crate::paper::PaperError;
 use crate::settings::Facts;
 use crate::training::{TRAINING, Training};

@@ -7,7 +7,7 @@ use paravt_suite::scoring::summary::counts;
 use polars::prelude::*;
 use serde::Serialize;
 
-use crate::frames::{cluster_name, tokens};
+use crate::columns::{cluster_name, tokens};
 use crate::runs::Run;
 use crate::statistics::Cluster;
 

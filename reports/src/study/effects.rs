@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::{Answer, Arm, Finding, Question};
 use crate::compare::Pairs;
 use crate::decide::{Effect as Estimate, Margin, Support, Verdict, decide};
-use crate::frames::{tokens, turns};
+use crate::columns::{tokens, turns};
 use crate::runs::{ReportError, Run};
 use crate::statistics::{Cluster, mean};
 

@@ -1,7 +1,7 @@
 //! Where in a video the windows lie, and how many calls go out at once.
 
 use crate::Report;
-use crate::frames::BINS;
+use crate::columns::BINS;
 use crate::page::charts::{LEFT, name};
 use crate::page::svg::{Anchor, Svg};
 

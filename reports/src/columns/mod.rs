@@ -1,12 +1,12 @@
 //! Records as polars frames: one row per sample, per breakdown label and per tool call.
 
 mod aggregate;
-mod builder;
+mod of_records;
 
 use polars::prelude::DataFrame;
 
 pub use aggregate::{Breakdown, Cost, ToolTable, breakdowns, clusters, costs, tool_tables, windows};
-pub use builder::{FramesBuilder, RunColumns, cluster_name, tokens, turns, video_length, video_name};
+pub use of_records::{FramesBuilder, RunColumns, cluster_name, tokens, turns, video_length, video_name};
 
 /// The frames of all runs of a report. `run` is the run's position in the report.
 ///

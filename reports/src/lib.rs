@@ -3,11 +3,11 @@
 
 mod cells;
 mod claims;
+pub mod columns;
 pub mod compare;
 pub mod decide;
 pub mod export;
 mod forms;
-pub mod columns;
 pub mod gate;
 pub mod page;
 mod paper;
@@ -30,7 +30,7 @@ pub use paper::{PaperError, PaperNumbers};
 pub use runs::{ReportError, Run, find_runs, tell_apart};
 pub use training::{ABOUT, About, TRAINING, Training};
 
-use columns::FramesBuilder;
+use columns::Columns;
 use rayon::prelude::*;
 use runs::{Counted, run_directories};
 use settings::Settings;
@@ -58,7 +58,7 @@ pub struct Details {
     /// Position in the list of runs that the report was built from.
     pub runs: Vec<usize>,
     /// Breakdowns by run, tag and label.
-    pub breakdowns: BTreeMap<(u32, String, String), columns::Breakdown>,
+    pub breakdowns: BTreeMap<(u32, String, String), columns::GroupMean>,
     /// Samples by calls and parallel width.
     pub tools: BTreeMap<u32, columns::ToolTable>,
     /// Tokens and seconds.
@@ -100,12 +100,10 @@ impl Report {
             |run: &Counted| paper::SPLITS.iter().position(|(split, _)| *split == run.manifest.task.name);
         let mut sorted: Vec<(usize, Counted)> = runs.into_iter().enumerate().collect();
         sorted.sort_by_key(|(_, run)| (order(run).unwrap_or(usize::MAX), run.manifest.plan.profile));
-        let mut builder = FramesBuilder::default();
-        for (_, run) in &mut sorted {
-            builder.append(std::mem::take(&mut run.columns));
-        }
-        let frames = builder.finish()?;
-        let clusters = columns::clusters(&frames)?;
+        let of_runs: Vec<Columns> = sorted.iter().map(|(_, run)| run.columns.clone()).collect();
+        let samples: Vec<_> = of_runs.iter().map(|columns| columns.samples.clone()).collect();
+        let columns = Columns::stack(of_runs)?;
+        let clusters = columns::clusters(&columns)?;
         let cell = |(position, (_, run)): (usize, &(usize, Counted))| {
             let clusters = clusters.get(&(position as u32)).map_or(&[][..], Vec::as_slice);
             cells::cell(run, clusters, &paper, &settings, paper_row)
@@ -117,17 +115,16 @@ impl Report {
             .map(|(split, _)| (*split).to_owned())
             .filter(|split| !cells.iter().any(|cell| cell.task == *split))
             .collect();
-        let samples: Vec<_> = sorted.iter().map(|(_, run)| run.samples.clone()).collect();
         let trainings: Vec<_> = sorted.iter().map(|(_, run)| (&run.manifest, &run.training)).collect();
         let evidence =
             claims::Evidence { settings: &settings, cells: &cells, samples: &samples, trainings: &trainings };
         let claims = claims::judge(&claims::Claims::embedded()?, &paper, &evidence)?;
         let details = Details {
             runs: sorted.into_iter().map(|(index, _)| index).collect(),
-            breakdowns: columns::breakdowns(&frames)?,
-            tools: columns::tool_tables(&frames)?,
-            costs: columns::costs(&frames)?,
-            windows: columns::windows(&frames)?,
+            breakdowns: columns::breakdowns(&columns)?,
+            tools: columns::tool_tables(&columns)?,
+            costs: columns::costs(&columns)?,
+            windows: columns::windows(&columns)?,
         };
         Ok(Self { cells, not_run, claims, study: None, details })
     }

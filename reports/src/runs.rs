@@ -11,10 +11,9 @@ use paravt_suite::printable::printable_line;
 use paravt_suite::record::Record;
 use paravt_suite::run::Manifest;
 use paravt_suite::scoring::summary::{Summary, SummaryError, summarize};
-use polars::prelude::DataFrame;
 use rayon::prelude::*;
 
-use crate::columns::RunColumns;
+use crate::columns::Columns;
 use crate::paper::PaperError;
 use crate::settings::Facts;
 use crate::training::{TRAINING, Training};
@@ -90,7 +89,10 @@ pub enum ReportError {
     },
     /// The records could not be counted up.
     #[error("the records could not be counted up: {0}")]
-    Frames(#[from] polars::prelude::PolarsError),
+    Columns(#[from] polars::prelude::PolarsError),
+    /// A table could not be filled.
+    #[error("the tables of the report could not be filled: {0}")]
+    Tables(#[from] arrow::error::ArrowError),
 }
 
 /// One run and its records.
@@ -121,12 +123,10 @@ pub struct Counted {
     pub torn_bytes: u64,
     /// Training curves.
     pub training: Training,
-    /// Columns for the frames.
-    pub columns: RunColumns,
+    /// Its columns.
+    pub columns: Columns,
     /// What the records say about data and losses.
     pub facts: Facts,
-    /// Scored samples, for pairing.
-    pub samples: DataFrame,
 }
 
 impl Run {
@@ -153,9 +153,8 @@ impl Run {
             summary,
             torn_bytes: self.torn_bytes,
             training: self.training.clone(),
-            columns: RunColumns::of(task, switches, &self.records),
+            columns: Columns::of(&task.breakdowns, switches, &self.records)?,
             facts: Facts::of(&self.records),
-            samples: crate::compare::samples(self)?,
         })
     }
 

@@ -1,6 +1,10 @@
-//! A table: a polars frame and how its columns are shown to people.
+//! A table: an Arrow record batch and how its columns are shown.
 
-use polars::prelude::*;
+use std::sync::Arc;
+
+use arrow::array::{Array as _, ArrayRef, AsArray as _, Float64Array, RecordBatch, StringArray, UInt64Array};
+use arrow::datatypes::{Float64Type, UInt64Type};
+use arrow::error::ArrowError;
 
 /// What a column holds, and so how it is shown. Machine-readable forms keep every digit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,7 +28,7 @@ pub enum Kind {
 pub struct Heading {
     /// Name in machine-readable forms, unit included.
     pub name: &'static str,
-    /// Name for people.
+    /// Title of the column where it is shown.
     pub title: &'static str,
     /// How it is shown.
     pub kind: Kind,
@@ -46,24 +50,24 @@ pub enum Datum {
 /// A column and its values.
 pub struct Filled {
     heading: Heading,
-    values: polars::prelude::Column,
+    values: ArrayRef,
 }
 
 /// A column of words.
 pub fn text(name: &'static str, title: &'static str, values: Vec<Option<String>>) -> Filled {
-    let values = polars::prelude::Column::new(name.into(), values);
+    let values = Arc::new(StringArray::from(values));
     Filled { heading: Heading { name, title, kind: Kind::Text }, values }
 }
 
 /// A column of whole numbers.
 pub fn count(name: &'static str, title: &'static str, values: Vec<Option<u64>>) -> Filled {
-    let values = polars::prelude::Column::new(name.into(), values);
+    let values = Arc::new(UInt64Array::from(values));
     Filled { heading: Heading { name, title, kind: Kind::Count }, values }
 }
 
 /// A column of other numbers.
 pub fn real(name: &'static str, title: &'static str, kind: Kind, values: Vec<Option<f64>>) -> Filled {
-    let values = polars::prelude::Column::new(name.into(), values);
+    let values = Arc::new(Float64Array::from(values));
     Filled { heading: Heading { name, title, kind }, values }
 }
 
@@ -76,8 +80,8 @@ pub struct Table {
     pub title: String,
     /// Columns.
     pub headings: Vec<Heading>,
-    /// Values; column names are those of the headings.
-    pub frame: DataFrame,
+    /// Values: column names are those of the headings, every column is nullable.
+    pub batch: RecordBatch,
 }
 
 impl Table {
@@ -85,21 +89,24 @@ impl Table {
     ///
     /// # Errors
     /// Columns of unequal length.
-    pub fn new(name: &'static str, title: impl Into<String>, columns: Vec<Filled>) -> PolarsResult<Self> {
-        let (headings, columns) = columns.into_iter().map(|filled| (filled.heading, filled.values)).unzip();
-        Ok(Self { name, title: title.into(), headings, frame: DataFrame::new_infer_height(columns)? })
+    pub fn new(
+        name: &'static str,
+        title: impl Into<String>,
+        columns: Vec<Filled>,
+    ) -> Result<Self, ArrowError> {
+        let values = columns.iter().map(|column| (column.heading.name, column.values.clone(), true));
+        let batch = RecordBatch::try_from_iter_with_nullable(values)?;
+        let headings = columns.into_iter().map(|column| column.heading).collect();
+        Ok(Self { name, title: title.into(), headings, batch })
     }
 
     /// The cells, row by row.
     pub fn rows(&self) -> Vec<Vec<Datum>> {
-        let columns: Vec<_> =
-            self.frame.columns().iter().map(polars::prelude::Column::as_materialized_series).collect();
-        (0..self.frame.height())
-            .map(|row| columns.iter().map(|column| datum(column, row)).collect())
-            .collect()
+        let row = |row| self.batch.columns().iter().map(|column| datum(column, row)).collect();
+        (0..self.batch.num_rows()).map(row).collect()
     }
 
-    /// The cells as people see them, row by row.
+    /// The cells rounded and formatted as they are shown, row by row.
     pub fn shown(&self) -> Vec<Vec<String>> {
         let show = |row: Vec<Datum>| {
             row.iter().zip(&self.headings).map(|(datum, heading)| heading.kind.show(datum)).collect()
@@ -108,18 +115,20 @@ impl Table {
     }
 }
 
-fn datum(column: &Series, row: usize) -> Datum {
-    match column.get(row) {
-        Ok(AnyValue::String(text)) => Datum::Text(text.to_owned()),
-        Ok(AnyValue::StringOwned(text)) => Datum::Text(text.to_string()),
-        Ok(AnyValue::UInt64(count)) => Datum::Count(count),
-        Ok(AnyValue::Float64(value)) => Datum::Real(value),
-        _ => Datum::Missing,
+fn datum(column: &ArrayRef, row: usize) -> Datum {
+    if column.is_null(row) {
+        Datum::Missing
+    } else if let Some(texts) = column.as_string_opt::<i32>() {
+        Datum::Text(texts.value(row).to_owned())
+    } else if let Some(counts) = column.as_primitive_opt::<UInt64Type>() {
+        Datum::Count(counts.value(row))
+    } else {
+        Datum::Real(column.as_primitive::<Float64Type>().value(row))
     }
 }
 
 impl Kind {
-    /// A cell for people; nothing for a missing one.
+    /// A cell as it is shown: rounded; empty for a missing one.
     pub fn show(self, datum: &Datum) -> String {
         match (self, datum) {
             (_, Datum::Missing) => String::new(),

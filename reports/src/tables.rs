@@ -1,7 +1,7 @@
 //! The tables of a report.
 
+use arrow::error::ArrowError;
 use paravt_suite::protocol::PromptMode;
-use polars::prelude::PolarsResult;
 
 use crate::cells::Cell;
 use crate::paper::{PaperNumbers, SPLITS};
@@ -12,7 +12,7 @@ use crate::{Report, forms};
 ///
 /// # Errors
 /// Columns of unequal length, which would be a mistake in this file.
-pub fn all(report: &Report, paper: &PaperNumbers) -> PolarsResult<Vec<Table>> {
+pub fn all(report: &Report, paper: &PaperNumbers) -> Result<Vec<Table>, ArrowError> {
     Ok(vec![
         scores(report)?,
         published(report, paper)?,
@@ -33,7 +33,7 @@ fn words(value: impl Into<String>) -> Option<String> {
     Some(value.into())
 }
 
-fn scores(report: &Report) -> PolarsResult<Table> {
+fn scores(report: &Report) -> Result<Table, ArrowError> {
     let percent = |share: f64| 100.0 * share;
     let paper = |value: fn(&crate::Comparison) -> f64| each(report, |cell| cell.paper.as_ref().map(value));
     let whole = |value: fn(&Cell) -> usize| each(report, |cell| Some(value(cell) as u64));
@@ -96,7 +96,7 @@ fn scores(report: &Report) -> PolarsResult<Table> {
 }
 
 /// The published table with ours below it.
-fn published(report: &Report, paper: &PaperNumbers) -> PolarsResult<Table> {
+fn published(report: &Report, paper: &PaperNumbers) -> Result<Table, ArrowError> {
     let models = paper.models();
     let mut rows: Vec<String> = models.iter().map(|model| (*model).to_owned()).collect();
     let lines = lines(report);
@@ -147,7 +147,7 @@ fn with_tools(cell: &Cell) -> &'static str {
     }
 }
 
-fn breakdowns(report: &Report) -> PolarsResult<Table> {
+fn breakdowns(report: &Report) -> Result<Table, ArrowError> {
     let mut rows = Vec::new();
     for (index, cell) in report.cells.iter().enumerate() {
         for breakdown in &cell.summary.breakdowns {
@@ -182,7 +182,7 @@ fn breakdowns(report: &Report) -> PolarsResult<Table> {
     )
 }
 
-fn losses(report: &Report) -> PolarsResult<Table> {
+fn losses(report: &Report) -> Result<Table, ArrowError> {
     let whole = |value: fn(&Cell) -> usize| each(report, |cell| Some(value(cell) as u64));
     let classes = each(report, |cell| {
         let classes = cell.summary.errors.iter().map(|(class, count)| format!("{class} {count}"));
@@ -213,7 +213,7 @@ fn losses(report: &Report) -> PolarsResult<Table> {
     )
 }
 
-fn tools(report: &Report) -> PolarsResult<Table> {
+fn tools(report: &Report) -> Result<Table, ArrowError> {
     let whole = |value: fn(&Cell) -> usize| each(report, |cell| Some(value(cell) as u64));
     let widths = |index: usize| -> Option<f64> {
         let widths = &report.details.tools.get(&(index as u32))?.widths;
@@ -261,7 +261,7 @@ fn tools(report: &Report) -> PolarsResult<Table> {
     )
 }
 
-fn cost(report: &Report) -> PolarsResult<Table> {
+fn cost(report: &Report) -> Result<Table, ArrowError> {
     let costs: Vec<_> = (0..report.cells.len())
         .map(|index| report.details.costs.get(&(index as u32)).copied().unwrap_or_default())
         .collect();
@@ -323,7 +323,7 @@ fn gpu_hours(cell: &Cell) -> Option<f64> {
     Some(f64::from(cell.gpus?) * cell.wall_seconds? / 3600.0)
 }
 
-fn claims(report: &Report) -> PolarsResult<Table> {
+fn claims(report: &Report) -> Result<Table, ArrowError> {
     let claims = &report.claims;
     let bound = |pick: fn((f64, f64)) -> f64| claims.iter().map(|claim| claim.interval.map(pick)).collect();
     Table::new(

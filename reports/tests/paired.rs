@@ -38,7 +38,7 @@ fn an_ablation_shows_difference_flips_and_cost() {
     let link = |_: &str, uid: &str| Some(format!("index.html{}", paravt_reports::page::address(1, uid)));
     let text = markdown(&ablation, link).unwrap();
     assert!(text.contains("| videomme | [0](index.html#sample=1/0) | right to wrong |"), "{text}");
-    assert_eq!(tables(&ablation).unwrap()[1].frame.height(), 61);
+    assert_eq!(tables(&ablation).unwrap()[1].batch.num_rows(), 61);
 }
 
 #[test]

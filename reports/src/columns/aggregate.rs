@@ -1,16 +1,16 @@
-//! What the tables and charts show, by polars.
+//! Group-bys over the columns: what tables and charts show.
 
 use std::collections::BTreeMap;
 
 use polars::prelude::*;
 
-use super::{BINS, Frames};
+use super::{BINS, Columns};
 use crate::decide::Effect;
 use crate::statistics::{Cluster, mean};
 
-/// One group of a breakdown, of the records that are there.
+/// Mean of one group of a breakdown, over the records that are there.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Breakdown {
+pub struct GroupMean {
     /// Records.
     pub n: usize,
     /// Mean value.
@@ -45,56 +45,55 @@ pub struct Cost {
     pub median_seconds: f64,
 }
 
+/// Sums of `value` and numbers of rows `n`, by the keys and in their order: sums of floats depend on the
+/// order, and a report must not change from one call to the next.
+pub fn sums(rows: LazyFrame, keys: &[&str], value: &str) -> PolarsResult<DataFrame> {
+    let by: Vec<Expr> = keys.iter().map(|key| col(*key)).collect();
+    rows.group_by(by)
+        .agg([col(value).sum().alias("value"), len().cast(DataType::UInt32).alias("n")])
+        .sort(keys.iter().copied(), SortMultipleOptions::default())
+        .collect()
+}
+
+/// The clusters of a frame of [`sums`], row by row.
+pub fn clusters_of(sums: &DataFrame) -> PolarsResult<Vec<Cluster>> {
+    let (values, n) = (sums.column("value")?.f64()?, sums.column("n")?.u32()?);
+    let cluster = |(sum, n): (Option<f64>, Option<u32>)| Cluster {
+        sum: sum.unwrap_or_default(),
+        n: n.unwrap_or_default() as usize,
+    };
+    Ok(values.iter().zip(n.iter()).map(cluster).collect())
+}
+
 /// Sums by video of every run's counted records.
-pub fn clusters(frames: &Frames) -> PolarsResult<BTreeMap<u32, Vec<Cluster>>> {
-    let sums = frames
-        .samples
-        .clone()
-        .lazy()
-        .filter(col("counted"))
-        .group_by([col("run"), col("video")])
-        .agg([col("value").sum(), len().alias("n")])
-        // Sums of floats depend on their order; a report must not change from one call to the next.
-        .sort(["run", "video"], SortMultipleOptions::default())
-        .collect()?;
+pub fn clusters(columns: &Columns) -> PolarsResult<BTreeMap<u32, Vec<Cluster>>> {
+    let counted = columns.samples.clone().lazy().filter(col("counted"));
+    let sums = sums(counted, &["run", "video"], "value")?;
     let mut found: BTreeMap<u32, Vec<Cluster>> = BTreeMap::new();
-    let (run, value, n) = (sums.column("run")?.u32()?, sums.column("value")?.f64()?, sums.column("n")?);
-    let n = n.cast(&DataType::UInt64)?;
-    for ((run, sum), n) in run.iter().zip(value.iter()).zip(n.u64()?.iter()) {
-        if let (Some(run), Some(sum), Some(n)) = (run, sum, n) {
-            found.entry(run).or_default().push(Cluster { sum, n: n as usize });
-        }
+    for (run, cluster) in sums.column("run")?.u32()?.iter().zip(clusters_of(&sums)?) {
+        found.entry(run.unwrap_or_default()).or_default().push(cluster);
     }
     Ok(found)
 }
 
-/// Breakdowns by run, tag and label.
-pub fn breakdowns(frames: &Frames) -> PolarsResult<BTreeMap<(u32, String, String), Breakdown>> {
-    let sums = frames
-        .labels
-        .clone()
-        .lazy()
-        .group_by([col("run"), col("tag"), col("label"), col("video")])
-        .agg([col("value").sum(), len().alias("n")])
-        .sort(["run", "tag", "label", "video"], SortMultipleOptions::default())
-        .collect()?;
-    let n = sums.column("n")?.cast(&DataType::UInt64)?;
-    let columns = (sums.column("run")?.u32()?, sums.column("tag")?.str()?, sums.column("label")?.str()?);
-    let values = sums.column("value")?.f64()?;
+/// Means with intervals by run, tag and label.
+pub fn breakdowns(columns: &Columns) -> PolarsResult<BTreeMap<(u32, String, String), GroupMean>> {
+    let sums = sums(columns.labels.clone().lazy(), &["run", "tag", "label", "video"], "value")?;
+    let (runs, tags, labels) =
+        (sums.column("run")?.u32()?, sums.column("tag")?.str()?, sums.column("label")?.str()?);
     let mut groups: BTreeMap<(u32, &str, &str), Vec<Cluster>> = BTreeMap::new();
-    let keys = columns.0.iter().zip(columns.1.iter()).zip(columns.2.iter());
-    for (((run, tag), label), (sum, n)) in keys.zip(values.iter().zip(n.u64()?.iter())) {
-        if let (Some(run), Some(tag), Some(label), Some(sum), Some(n)) = (run, tag, label, sum, n) {
-            groups.entry((run, tag, label)).or_default().push(Cluster { sum, n: n as usize });
-        }
+    for (((run, tag), label), cluster) in
+        runs.iter().zip(tags.iter()).zip(labels.iter()).zip(clusters_of(&sums)?)
+    {
+        let key = (run.unwrap_or_default(), tag.unwrap_or_default(), label.unwrap_or_default());
+        groups.entry(key).or_default().push(cluster);
     }
     let owned = |(run, tag, label): (u32, &str, &str)| (run, tag.to_owned(), label.to_owned());
-    let groups = groups.into_iter();
-    Ok(groups.filter_map(|(key, clusters)| Some((owned(key), breakdown(&clusters)?))).collect())
+    Ok(groups.into_iter().filter_map(|(key, clusters)| Some((owned(key), group_mean(&clusters)?))).collect())
 }
 
-fn breakdown(clusters: &[Cluster]) -> Option<Breakdown> {
-    Some(Breakdown {
+fn group_mean(clusters: &[Cluster]) -> Option<GroupMean> {
+    Some(GroupMean {
         n: clusters.iter().map(|cluster| cluster.n).sum(),
         value: mean(clusters)?,
         interval: Effect::share(clusters).map(|effect| effect.interval()),
@@ -102,10 +101,10 @@ fn breakdown(clusters: &[Cluster]) -> Option<Breakdown> {
 }
 
 /// Samples by calls and by parallel width, by run.
-pub fn tool_tables(frames: &Frames) -> PolarsResult<BTreeMap<u32, ToolTable>> {
+pub fn tool_tables(columns: &Columns) -> PolarsResult<BTreeMap<u32, ToolTable>> {
     let mut tables: BTreeMap<u32, ToolTable> = BTreeMap::new();
     for column in ["calls", "width"] {
-        let counts = frames
+        let counts = columns
             .samples
             .clone()
             .lazy()
@@ -124,8 +123,8 @@ pub fn tool_tables(frames: &Frames) -> PolarsResult<BTreeMap<u32, ToolTable>> {
 }
 
 /// Tokens and seconds by run.
-pub fn costs(frames: &Frames) -> PolarsResult<BTreeMap<u32, Cost>> {
-    let sums = frames
+pub fn costs(columns: &Columns) -> PolarsResult<BTreeMap<u32, Cost>> {
+    let sums = columns
         .samples
         .clone()
         .lazy()
@@ -158,12 +157,12 @@ pub fn costs(frames: &Frames) -> PolarsResult<BTreeMap<u32, Cost>> {
     Ok((0..sums.height()).filter_map(cost).collect())
 }
 
-/// How many windows of each run lie over each of [`BINS`] equal parts of the video's length.
-pub fn windows(frames: &Frames) -> PolarsResult<BTreeMap<u32, Vec<u32>>> {
+/// Number of windows of each run that overlap each of [`BINS`] equal parts of the video's length.
+pub fn windows(columns: &Columns) -> PolarsResult<BTreeMap<u32, Vec<u32>>> {
     let mut found: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     for bin in 0..BINS {
         let (from, to) = (bin as f64 / BINS as f64, (bin + 1) as f64 / BINS as f64);
-        let counts = frames
+        let counts = columns
             .windows
             .clone()
             .lazy()

@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::decide::{Effect, Family, Lost, Margin, Verdict};
 use crate::runs::{ReportError, Run};
 
-pub use pairs::{Flip, Flips, Pairs, samples};
+pub use pairs::{Flip, Flips, Pairs};
 pub use show::{markdown, tables, terminal};
 
 /// Two sets of runs, split by split.

@@ -1,13 +1,11 @@
-//! Samples that two runs share, as a polars frame.
+//! Samples that two runs share, as a polars data frame.
 
 use std::collections::BTreeMap;
 
-use paravt_suite::record::Record;
-use paravt_suite::scoring::summary::counts;
 use polars::prelude::*;
 use serde::Serialize;
 
-use crate::columns::{cluster_name, tokens};
+use crate::columns::{clusters_of, samples, sums};
 use crate::runs::Run;
 use crate::statistics::Cluster;
 
@@ -56,15 +54,20 @@ pub struct Means {
 impl Pairs {
     /// Pairs the counted records of two runs by sample.
     pub fn of(a: &Run, b: &Run) -> PolarsResult<Self> {
-        Self::join(&samples(a)?, &samples(b)?)
+        let columns = |run: &Run| samples(&run.manifest.plan.switches, &run.records);
+        Self::join(&columns(a)?, &columns(b)?)
     }
 
-    /// Pairs the [`samples`] of two runs by name. The video is that of A.
+    /// Pairs the counted [`samples`] of two runs by name. The video is that of A.
     pub fn join(a: &DataFrame, b: &DataFrame) -> PolarsResult<Self> {
         let side = |frame: &DataFrame, suffix: &str| {
             let named = |name: &&str| col(*name).alias(format!("{name}{suffix}"));
             let columns = ["gold", "value", "seconds", "tokens"].iter().map(named);
-            frame.clone().lazy().select([vec![col("uid"), col("video")], columns.collect()].concat())
+            let counted = frame.clone().lazy().filter(col("counted"));
+            counted.select([vec![col("uid"), col("video")], columns.collect()].concat())
+        };
+        let counted = |frame: &DataFrame| -> PolarsResult<usize> {
+            Ok(frame.column("counted")?.bool()?.sum().unwrap_or_default() as usize)
         };
         let frame = side(a, "_a")
             .join(
@@ -75,7 +78,7 @@ impl Pairs {
             )
             .sort(["uid"], SortMultipleOptions::default())
             .collect()?;
-        let unpaired = a.height() + b.height() - 2 * frame.height();
+        let unpaired = counted(a)? + counted(b)? - 2 * frame.height();
         Ok(Self { frame, unpaired })
     }
 
@@ -121,21 +124,10 @@ impl Pairs {
 
     /// Sums by video of an expression over the pairs.
     pub fn clusters(&self, value: Expr) -> PolarsResult<BTreeMap<String, Cluster>> {
-        let sums = self
-            .frame
-            .clone()
-            .lazy()
-            .with_column(value.alias("paired"))
-            .filter(col("paired").is_not_null())
-            .group_by([col("video")])
-            .agg([col("paired").sum(), len().cast(DataType::UInt32).alias("n")])
-            .collect()?;
-        let (values, n) = (sums.column("paired")?.f64()?, sums.column("n")?.u32()?);
-        let rows = sums.column("video")?.str()?.iter().zip(values.iter()).zip(n.iter());
-        let cluster = |((video, sum), n): ((Option<&str>, Option<f64>), Option<u32>)| {
-            Some((video?.to_owned(), Cluster { sum: sum?, n: n? as usize }))
-        };
-        Ok(rows.filter_map(cluster).collect())
+        let values = self.frame.clone().lazy().with_column(value.alias("paired"));
+        let sums = sums(values.filter(col("paired").is_not_null()), &["video"], "paired")?;
+        let videos = sums.column("video")?.str()?.iter().map(|video| video.unwrap_or_default().to_owned());
+        Ok(videos.zip(clusters_of(&sums)?).collect())
     }
 
     /// Means of both runs.
@@ -164,26 +156,4 @@ impl Pairs {
         let gained = flipped.iter().filter(|flip| flip.gained).count();
         Ok((Flips { gained, lost: flipped.len() - gained }, flipped))
     }
-}
-
-/// The counted samples of a run: `uid video gold value seconds tokens`, where `video` is the cluster.
-pub fn samples(run: &Run) -> PolarsResult<DataFrame> {
-    let switches = &run.manifest.plan.switches;
-    let records: Vec<&Record> = run.records.iter().filter(|record| counts(record, switches)).collect();
-    let column = |name: &str, value: &dyn Fn(&Record) -> f64| {
-        let values: Vec<f64> = records.iter().map(|record| value(record)).collect();
-        Column::new(name.into(), values)
-    };
-    let words = |name: &str, value: &dyn Fn(&Record) -> String| {
-        let values: Vec<String> = records.iter().map(|record| value(record)).collect();
-        Column::new(name.into(), values)
-    };
-    DataFrame::new_infer_height(vec![
-        words("uid", &|record| record.sample.uid.clone()),
-        words("video", &cluster_name),
-        words("gold", &|record| record.sample.gold.to_string()),
-        column("value", &|record| record.score.value),
-        column("seconds", &|record| record.measured.seconds),
-        column("tokens", &|record| tokens(record) as f64),
-    ])
 }

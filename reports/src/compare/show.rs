@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use polars::prelude::PolarsResult;
+use arrow::error::ArrowError;
 
 use super::{Ablation, Pair};
 use crate::decide::Verdict;
@@ -14,11 +14,11 @@ use crate::table::{Kind, Table, count, real, text};
 ///
 /// # Errors
 /// Columns of unequal length, which would be a mistake in this file.
-pub fn tables(ablation: &Ablation) -> PolarsResult<Vec<Table>> {
+pub fn tables(ablation: &Ablation) -> Result<Vec<Table>, ArrowError> {
     Ok(vec![comparison(ablation)?, flips(ablation)?])
 }
 
-fn comparison(ablation: &Ablation) -> PolarsResult<Table> {
+fn comparison(ablation: &Ablation) -> Result<Table, ArrowError> {
     let words =
         |value: fn(&Pair) -> &str| ablation.splits.iter().map(|pair| Some(value(pair).to_owned())).collect();
     let whole =
@@ -73,7 +73,7 @@ fn comparison(ablation: &Ablation) -> PolarsResult<Table> {
     )
 }
 
-fn flips(ablation: &Ablation) -> PolarsResult<Table> {
+fn flips(ablation: &Ablation) -> Result<Table, ArrowError> {
     let rows = || ablation.splits.iter().flat_map(|pair| pair.flipped.iter().map(move |flip| (pair, flip)));
     Table::new(
         "flips",
@@ -90,7 +90,10 @@ fn flips(ablation: &Ablation) -> PolarsResult<Table> {
 ///
 /// # Errors
 /// As [`tables`].
-pub fn markdown(ablation: &Ablation, link: impl Fn(&str, &str) -> Option<String>) -> PolarsResult<String> {
+pub fn markdown(
+    ablation: &Ablation,
+    link: impl Fn(&str, &str) -> Option<String>,
+) -> Result<String, ArrowError> {
     let mut out = format!("# B against A\n\n{}\n", table_markdown(&comparison(ablation)?));
     for pair in &ablation.splits {
         let _ = writeln!(out, "{}: {}", escape(&pair.title), escape(&sentence(pair)));

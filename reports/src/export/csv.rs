@@ -7,27 +7,24 @@
 
 use paravt_suite::printable::printable;
 
-use super::{Export, ExportError};
+use super::{Failure, Format};
 use crate::table::{Datum, Table};
 
 /// CSV with every digit.
 pub struct Csv;
 
-impl Export for Csv {
+impl Format for Csv {
     fn ending(&self) -> &'static str {
         "csv"
     }
 
-    fn write(&self, table: &Table) -> Result<Vec<u8>, ExportError> {
-        let failed = |message: String| ExportError::Format { table: table.name, format: "CSV", message };
-        let mut writer = ::csv::Writer::from_writer(Vec::new());
-        writer
-            .write_record(table.headings.iter().map(|heading| as_text(heading.name)))
-            .map_err(|error| failed(error.to_string()))?;
+    fn write(&self, table: &Table, file: &mut Vec<u8>) -> Result<(), Failure> {
+        let mut writer = ::csv::Writer::from_writer(file);
+        writer.write_record(table.headings.iter().map(|heading| as_text(heading.name)))?;
         for row in table.rows() {
-            writer.write_record(row.iter().map(field)).map_err(|error| failed(error.to_string()))?;
+            writer.write_record(row.iter().map(field))?;
         }
-        writer.into_inner().map_err(|error| failed(error.to_string()))
+        Ok(writer.flush()?)
     }
 }
 

@@ -2,18 +2,18 @@
 
 use paravt_suite::printable::printable_line;
 
-use super::{Export, ExportError};
+use super::{Failure, Format};
 use crate::table::Table;
 
-/// A `tabular` for `\input`, rounded for people; needs `\usepackage{booktabs}`.
+/// A `tabular` for `\input`, rounded; needs `\usepackage{booktabs}`.
 pub struct Latex;
 
-impl Export for Latex {
+impl Format for Latex {
     fn ending(&self) -> &'static str {
         "tex"
     }
 
-    fn write(&self, table: &Table) -> Result<Vec<u8>, ExportError> {
+    fn write(&self, table: &Table, file: &mut Vec<u8>) -> Result<(), Failure> {
         let align: String =
             table.headings.iter().map(|heading| if heading.kind.is_number() { 'r' } else { 'l' }).collect();
         let line = |cells: Vec<String>| format!("{} \\\\\n", cells.join(" & "));
@@ -25,7 +25,8 @@ impl Export for Latex {
             out.push_str(&line(row.iter().map(|cell| escape(cell)).collect()));
         }
         out.push_str("\\bottomrule\n\\end{tabular}\n");
-        Ok(out.into_bytes())
+        file.extend(out.into_bytes());
+        Ok(())
     }
 }
 

@@ -2,19 +2,20 @@
 
 use paravt_suite::printable::printable;
 
-use super::{Export, ExportError};
+use super::{Failure, Format};
 use crate::table::Table;
 
-/// GitHub's tables, rounded for people.
-pub struct MarkdownTable;
+/// GitHub's tables, rounded.
+pub struct Markdown;
 
-impl Export for MarkdownTable {
+impl Format for Markdown {
     fn ending(&self) -> &'static str {
         "md"
     }
 
-    fn write(&self, table: &Table) -> Result<Vec<u8>, ExportError> {
-        Ok(markdown(table).into_bytes())
+    fn write(&self, table: &Table, file: &mut Vec<u8>) -> Result<(), Failure> {
+        file.extend(markdown(table).into_bytes());
+        Ok(())
     }
 }
 

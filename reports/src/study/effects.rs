@@ -7,9 +7,9 @@ use paravt_suite::scoring::summary::counts;
 use serde::Serialize;
 
 use super::{Answer, Arm, Finding, Question};
+use crate::columns::{tokens, turns};
 use crate::compare::Pairs;
 use crate::decide::{Effect as Estimate, Margin, Support, Verdict, decide};
-use crate::columns::{tokens, turns};
 use crate::runs::{ReportError, Run};
 use crate::statistics::{Cluster, mean};
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use polars::prelude::PolarsResult;
+use arrow::error::ArrowError;
 
 use super::{Answer, Curve, Effect, Study};
 use crate::forms::fold_lines;
@@ -15,7 +15,7 @@ pub const ALL: &str = "mean of the splits";
 ///
 /// # Errors
 /// Columns of unequal length, which would be a mistake in this file.
-pub fn tables(study: &Study) -> PolarsResult<Vec<Table>> {
+pub fn tables(study: &Study) -> Result<Vec<Table>, ArrowError> {
     Ok(vec![effects(study)?, effort(study)?, curves(study)?])
 }
 
@@ -23,7 +23,7 @@ fn split(effect: &Effect) -> &str {
     effect.split.as_deref().unwrap_or(ALL)
 }
 
-fn effects(study: &Study) -> PolarsResult<Table> {
+fn effects(study: &Study) -> Result<Table, ArrowError> {
     let rows: Vec<(&Answer, &Effect)> = study
         .answers
         .iter()
@@ -77,7 +77,7 @@ fn effects(study: &Study) -> PolarsResult<Table> {
     )
 }
 
-fn effort(study: &Study) -> PolarsResult<Table> {
+fn effort(study: &Study) -> Result<Table, ArrowError> {
     let rows: Vec<(&Answer, usize)> =
         study.answers.iter().flat_map(|answer| [(answer, 0), (answer, 1)]).collect();
     let each = |value: fn(&super::Effort) -> f64| {
@@ -101,7 +101,7 @@ fn effort(study: &Study) -> PolarsResult<Table> {
     )
 }
 
-fn curves(study: &Study) -> PolarsResult<Table> {
+fn curves(study: &Study) -> Result<Table, ArrowError> {
     let words = |value: &dyn Fn(&Curve) -> Option<String>| study.curves.iter().map(value).collect::<Vec<_>>();
     let each = |value: &dyn Fn(&Curve) -> Option<f64>| study.curves.iter().map(value).collect::<Vec<_>>();
     Table::new(

@@ -1,0 +1,74 @@
+//! Values of one record that become a cell of a column.
+
+use std::path::Path;
+
+use paravt_suite::record::{Record, RecordedPart};
+
+/// Turns of the main agent: model calls outside sub-agents.
+pub fn turns(record: &Record) -> usize {
+    record.transcript.calls.iter().filter(|call| !call.step.contains('/')).count()
+}
+
+/// Prompt tokens of all model calls, sub-agents included.
+pub fn prompt_tokens(record: &Record) -> u64 {
+    record
+        .transcript
+        .calls
+        .iter()
+        .filter_map(|call| call.usage.as_ref())
+        .map(|usage| usage.prompt_tokens)
+        .sum()
+}
+
+/// Generated tokens of all model calls, sub-agents included.
+pub fn completion_tokens(record: &Record) -> u64 {
+    let usages = record.transcript.calls.iter().filter_map(|call| call.usage.as_ref());
+    usages.map(|usage| usage.completion_tokens).sum()
+}
+
+/// Prompt and generated tokens together.
+pub fn tokens(record: &Record) -> u64 {
+    prompt_tokens(record) + completion_tokens(record)
+}
+
+/// Largest number of tool calls in one turn.
+pub fn parallel_width(record: &Record) -> usize {
+    let calls = &record.transcript.tool_calls;
+    let in_turn = |turn| calls.iter().filter(|call| call.turn == turn).count();
+    calls.iter().map(|call| in_turn(call.turn)).max().unwrap_or_default()
+}
+
+/// The cluster that a record belongs to: its video's file name with the folder that it lies in, which
+/// tells `Art/1.mp4` from `Biology/1.mp4` and is the same on every machine.
+pub fn cluster_name(record: &Record) -> String {
+    let folder = record.sample.video.parent().and_then(Path::file_name);
+    let folder = folder.map(|name| name.to_string_lossy() + "/").unwrap_or_default();
+    format!("{folder}{}", video_name(record))
+}
+
+/// File name of a record's video.
+pub fn video_name(record: &Record) -> String {
+    record.sample.video.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+/// Length of the video in seconds as far as the record shows it: the time of the last frame of the
+/// overview, which samples up to the last frame. `None` where the video went out by reference.
+pub fn video_length(record: &Record) -> Option<f64> {
+    let parts = record.transcript.messages.iter().flat_map(|message| &message.parts);
+    let times = parts.filter_map(|part| match part {
+        RecordedPart::Image { origin: Some(origin), .. } => Some(origin.time),
+        _ => None,
+    });
+    times.reduce(f64::max).filter(|length| *length > 0.0)
+}
+
+/// Windows of the tool calls as shares of the video's length, where both are known.
+pub fn windows(record: &Record) -> Vec<(f64, f64)> {
+    let Some(length) = video_length(record) else { return Vec::new() };
+    let share = |seconds: f64| (seconds / length).clamp(0.0, 1.0);
+    let asked = record.transcript.tool_calls.iter().filter_map(|call| call.start.zip(call.end));
+    asked
+        .filter(|(start, end)| start.is_finite() && end > start)
+        .map(|(start, end)| (share(start), share(end)))
+        .collect()
+}

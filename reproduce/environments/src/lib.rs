@@ -1,0 +1,180 @@
+#![forbid(unsafe_code)]
+//! What a training in other programs runs from: a checkout of the release at one commit, and Python environments that
+//! hold the versions of its lock files.
+//!
+//! Everything is below one folder: `checkout`, copies of parts of it in `engines`, and `env/NAME`. A checkout and an
+//! environment are made beside their names and renamed when they are verified, so that what has the name is whole.
+
+mod checkout;
+mod environment;
+mod files;
+mod lock;
+mod pins;
+mod probe;
+mod program;
+mod release;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+
+pub use environment::{Built, Record};
+pub use release::{Environment, Release, Setup};
+
+/// Where everything is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Layout {
+    out: PathBuf,
+}
+
+impl Layout {
+    /// Below a folder.
+    pub fn new(out: &Path) -> Self {
+        Self { out: out.to_owned() }
+    }
+
+    /// The release.
+    pub fn checkout(&self) -> PathBuf {
+        self.out.join("checkout")
+    }
+
+    /// Copies of parts of the release.
+    pub fn engines(&self) -> PathBuf {
+        self.out.join("engines")
+    }
+
+    /// Folder of the environments and of the logs of their installation.
+    pub fn environments(&self) -> PathBuf {
+        self.out.join("env")
+    }
+
+    /// An environment.
+    pub fn environment(&self, name: &str) -> PathBuf {
+        self.environments().join(name)
+    }
+
+    /// A text with the folders in the place of `{checkout}` and `{engines}`.
+    fn filled(&self, text: &str) -> String {
+        let shown = |path: PathBuf| path.display().to_string();
+        text.replace("{checkout}", &shown(self.checkout())).replace("{engines}", &shown(self.engines()))
+    }
+}
+
+/// Why the checkout or an environment cannot be made or used.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The data of a release are wrong.
+    #[error("{file}: {message}")]
+    Release {
+        /// Where the data are from.
+        file: String,
+        /// What and where.
+        message: String,
+    },
+    /// A file that cannot be read or written.
+    #[error("cannot {action} {path}", path = .path.display())]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// The file or folder.
+        path: PathBuf,
+        /// The reason.
+        source: std::io::Error,
+    },
+    /// A program that is not installed.
+    #[error("`{program}` not found on PATH; {remedy}")]
+    NoProgram {
+        /// The program.
+        program: String,
+        /// How to get it.
+        remedy: &'static str,
+    },
+    /// A program that failed.
+    #[error("{what} failed with {status}{hint}; last lines of {}:\n{tail}", .log.display())]
+    Failed {
+        /// The command in a word or two.
+        what: String,
+        /// How it ended.
+        status: ExitStatus,
+        /// What its output says of the cause, with the remedy.
+        hint: &'static str,
+        /// File of its output.
+        log: PathBuf,
+        /// Its last lines.
+        tail: String,
+    },
+    /// A program that took too long.
+    #[error("{what} did not end within {seconds} s; last lines of {}:\n{tail}", .log.display())]
+    TimedOut {
+        /// The command in a word or two.
+        what: String,
+        /// Time that it was given.
+        seconds: u64,
+        /// File of its output.
+        log: PathBuf,
+        /// Its last lines.
+        tail: String,
+    },
+    /// A process that cannot be started.
+    #[error(transparent)]
+    Supervise(#[from] paravt_supervise::Error),
+    /// A checkout that is not the pinned release.
+    #[error("{folder}: {finding}; {remedy}", folder = .folder.display())]
+    Checkout {
+        /// The checkout.
+        folder: PathBuf,
+        /// What is wrong with it.
+        finding: String,
+        /// What to do.
+        remedy: String,
+    },
+    /// A lock file that is not the pinned one.
+    #[error("{file}: SHA-256 is {found}, the release has {expected}; make the checkout again")]
+    OtherLock {
+        /// The file, in the checkout.
+        file: String,
+        /// Its sum.
+        found: String,
+        /// The sum that was expected.
+        expected: String,
+    },
+    /// A line of a lock file that is not `name==version`.
+    #[error("{file}, line {line}: {message}")]
+    Lock {
+        /// The file, in the checkout.
+        file: String,
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong.
+        message: String,
+    },
+    /// An environment that does not hold what it should.
+    #[error(
+        "environment {name} was installed and does not hold what the release has:\n{}",
+        .findings.iter().map(|finding| format!("  {finding}")).collect::<Vec<_>>().join("\n")
+    )]
+    Environment {
+        /// The environment.
+        name: String,
+        /// One line for each difference.
+        findings: Vec<String>,
+    },
+    /// The answer of the probe cannot be read.
+    #[error("environment {name}: the probe's answer cannot be read: {message}")]
+    Probe {
+        /// The environment.
+        name: String,
+        /// Why.
+        message: String,
+    },
+    /// Another process works on the same folder.
+    #[error("{folder}: another process is making it; wait for it or end it", folder = .folder.display())]
+    Busy {
+        /// The folder that is being made.
+        folder: PathBuf,
+    },
+}
+
+/// An error about a file.
+fn io<'a>(action: &'static str, path: &'a Path) -> impl FnOnce(std::io::Error) -> Error + use<'a> {
+    move |source| Error::Io { action, path: path.to_owned(), source }
+}

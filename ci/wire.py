@@ -5,7 +5,7 @@ the other. The server answers by a script that depends on nothing but the conver
 same path and parameters, the same messages in structure and text, as many pictures of the same sizes and
 JPEG tables, and pixels that differ by no more than the two decoders' rounding. The results are compared too,
 sample by sample. With --record the reference speaks the stand-in's words over the small root, and its requests
-are written down for suite/cli/tests/wire.rs.
+are written down for suite/cli/tests/all/wire.rs.
 """
 import argparse
 import io

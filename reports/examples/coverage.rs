@@ -4,7 +4,7 @@
 //!     cargo run -p paravt-reports --example coverage [DRAWS]
 #![allow(clippy::unwrap_used)]
 
-#[path = "../tests/common/simulate.rs"]
+#[path = "../tests/all/common/simulate.rs"]
 mod simulate;
 
 use simulate::{CLUSTERS, CORRELATIONS, Kind, QUESTIONS, coverage, monte_carlo_error};

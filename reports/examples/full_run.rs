@@ -3,7 +3,7 @@
 //! `full_run journals DIR` the same from run directories, which it writes first.
 #![allow(clippy::unwrap_used)]
 
-#[path = "../tests/common/mod.rs"]
+#[path = "../tests/all/common/mod.rs"]
 mod common;
 
 use std::path::{Path, PathBuf};

@@ -3,14 +3,11 @@
 //!
 //! Needs Chromium, its driver and the Python that `ci/setup` installs (`PARAVT_PYTHON`). Screenshots
 //! go to `$PARAVT_SCREENSHOTS`, where it is set.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use common::whole;
+use crate::common::whole;
 use paravt_reports::page::{self, Thumbnails};
 use paravt_reports::{Report, Run, Training};
 use paravt_suite::message::{FrameOrigin, Role};

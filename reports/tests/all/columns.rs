@@ -1,9 +1,6 @@
 //! What polars counts up is what the suite's own summary says.
-#![allow(clippy::unwrap_used)]
 
-mod common;
-
-use common::{damaged, whole};
+use crate::common::{damaged, whole};
 use paravt_reports::Report;
 use paravt_suite::message::FrameOrigin;
 use paravt_suite::record::{RecordedMessage, RecordedPart, ToolCall, ToolOutcome};

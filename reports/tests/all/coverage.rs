@@ -1,10 +1,6 @@
 //! Nominal 95 % intervals hold 95 % of the time on simulated runs.
-#![allow(clippy::unwrap_used)]
 
-#[path = "common/simulate.rs"]
-mod simulate;
-
-use simulate::{CLUSTERS, CORRELATIONS, Kind, coverage, monte_carlo_error};
+use crate::common::simulate::{CLUSTERS, CORRELATIONS, Kind, coverage, monte_carlo_error};
 
 /// Simulated runs per cell.
 const DRAWS: usize = 4_000;

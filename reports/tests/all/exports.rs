@@ -1,9 +1,6 @@
 //! Every table in every format: golden files, and the same numbers in all of them.
-#![allow(clippy::unwrap_used)]
 
-mod common;
-
-use common::{damaged, whole};
+use crate::common::{damaged, whole};
 use paravt_reports::Report;
 use paravt_reports::export::{files, write_all};
 use paravt_reports::table::{Datum, Table};

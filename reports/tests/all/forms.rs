@@ -1,9 +1,6 @@
 //! The report's three forms on a small made-up set of records.
-#![allow(clippy::unwrap_used)]
 
-mod common;
-
-use common::{LONGEST_TITLE, damaged, whole};
+use crate::common::{LONGEST_TITLE, damaged, whole};
 use paravt_reports::{COLUMNS, Format as _, Json, Markdown, Report, Run, Terminal, Verdict};
 use paravt_suite::profile::Profile;
 use paravt_suite::record::Outcome;

@@ -1,5 +1,4 @@
 //! The page over a gate's history.
-#![allow(clippy::unwrap_used)]
 
 use paravt_reports::gate::{Entry, Score, Status};
 use paravt_reports::page;

@@ -1,9 +1,6 @@
 //! Two runs on the same samples.
-#![allow(clippy::unwrap_used)]
 
-mod common;
-
-use common::{damaged, whole};
+use crate::common::{damaged, whole};
 use paravt_reports::compare::{compare, markdown, tables, terminal};
 use paravt_reports::{COLUMNS, ReportError, Run};
 use paravt_suite::profile::Profile;

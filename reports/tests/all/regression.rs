@@ -1,11 +1,8 @@
 //! The regression gate: baselines, checks, history.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::path::PathBuf;
 
-use common::{damaged, whole};
+use crate::common::{damaged, whole};
 use paravt_reports::gate::{
     self, Baseline, ENTRIES, Entry, Estimate, Rule, ScoreRule, Status, append, check, junit, read_history,
 };

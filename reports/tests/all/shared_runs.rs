@@ -1,12 +1,9 @@
 //! Run directories that somebody else made: edited, of other protocols, with pipes in place of files.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::whole;
+use crate::common::whole;
 use paravt_reports::page::{Thumbnails, Videos};
 use paravt_reports::{Format as _, Report, ReportError, Run, Terminal, find_runs};
 use paravt_suite::journal::{JOURNAL, Journal};
@@ -43,7 +40,7 @@ fn records_that_the_run_cannot_have_written_are_refused_with_the_sample() {
     refused(
         |record| {
             record.score.value = 1.0;
-            record.error = common::damaged().records[3].error.clone();
+            record.error = crate::common::damaged().records[3].error.clone();
         },
         "beside an error",
     );

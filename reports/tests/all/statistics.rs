@@ -1,7 +1,6 @@
 //! The same intervals, standard errors and p-values as scipy and statsmodels.
 //!
 //! Needs the Python that `ci/setup` installs (`PARAVT_PYTHON`).
-#![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
 use std::io::Write as _;

@@ -1,9 +1,6 @@
 //! What decides a verdict and what keeps a run from having one.
-#![allow(clippy::unwrap_used)]
 
-mod common;
-
-use common::{published, whole};
+use crate::common::{published, whole};
 use paravt_reports::compare::{compare, terminal};
 use paravt_reports::{About, Cell, Judged, Report, ReportError, Run, Training, Verdict, page};
 use paravt_suite::backend::FinishReason;

@@ -1,4 +1,5 @@
 //! Chat templates beside transformers' own Jinja: whitespace control, namespaces, macros, Python's string
+
 //! methods, slices, `tojson`, tools, vision parts, raised errors.
 
 use std::process::Command;

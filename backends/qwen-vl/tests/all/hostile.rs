@@ -1,6 +1,5 @@
 //! Model folders that are made to hang, to take all memory or to read other files: each ends in an error that names
 //! the file.
-#![allow(clippy::unwrap_used)]
 
 use std::path::Path;
 use std::time::{Duration, Instant};

@@ -1,5 +1,7 @@
 //! A small made-up set of runs that the tests of this room share.
-#![allow(dead_code, clippy::unwrap_used)]
+#![allow(dead_code, reason = "examples share it")]
+
+pub mod simulate;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -1,5 +1,5 @@
 //! Simulated runs with correlated answers, for the coverage of intervals.
-#![allow(dead_code, clippy::unwrap_used)]
+#![allow(dead_code, reason = "examples share it")]
 
 use paravt_reports::decide::Effect;
 use paravt_reports::statistics::Cluster;

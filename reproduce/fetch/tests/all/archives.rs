@@ -1,13 +1,10 @@
 //! Archives that attack, are damaged, or were unpacked halfway.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use common::{ZipMember, files_below, noise, zip};
+use crate::common::{ZipMember, files_below, noise, zip};
 use paravt_fetch::{Archive, FetchError, Unpacked, unpack};
 use tar::{EntryType, Header};
 

@@ -1,14 +1,11 @@
 //! Downloads from a hub that misbehaves.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
-use common::{COMMIT, Faults, TOKEN, TestHub, ZipMember, files_below, git_oid, noise, sha256, zip};
+use crate::common::{COMMIT, Faults, TOKEN, TestHub, ZipMember, files_below, git_oid, noise, sha256, zip};
 use paravt_fetch::{
     Event, FetchError, FetchOptions, Fetched, Kind, Observer, Only, Source, Unpack, fetch, plan,
 };

@@ -1,7 +1,4 @@
 //! A fetch that is killed, and a disk that fills up.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -9,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use common::{COMMIT, Faults, TestHub, ZipMember, files_below, noise, zip};
+use crate::common::{COMMIT, Faults, TestHub, ZipMember, files_below, noise, zip};
 use paravt_fetch::{
     FetchError, FetchOptions, Hub, Kind, Observer, Retries, Silent, Source, Unpack, fetch, plan,
 };
@@ -72,7 +69,7 @@ fn child() {
 
 fn child_command(endpoint: &str, root: &Path) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "child", "--nocapture"]).env(ENDPOINT, endpoint).env(ROOT, root);
+    command.args(["--exact", "interrupted::child", "--nocapture"]).env(ENDPOINT, endpoint).env(ROOT, root);
     command
 }
 
@@ -125,7 +122,7 @@ fn a_full_disk_ends_the_fetch_and_keeps_what_arrived() {
     let script = format!(
         "mount -t tmpfs -o size=27m none {small} || exit 9; \
          (until ls {small}/hub/*/blobs/*.partial; do sleep 0.02; done; head -c 24500000 /dev/zero > {small}/other) & \
-         {exe} --exact child --nocapture; status=$?; rm -f {small}/other; cp -r {small} {kept}; exit $status",
+         {exe} --exact interrupted::child --nocapture; status=$?; rm -f {small}/other; cp -r {small} {kept}; exit $status",
         small = small.display(),
         kept = kept.display(),
         exe = std::env::current_exe().unwrap().display(),

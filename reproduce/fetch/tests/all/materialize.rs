@@ -1,5 +1,4 @@
 //! Materialized rows against the release's rule, on rows that Python wrote in the published shapes.
-#![allow(clippy::unwrap_used)]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

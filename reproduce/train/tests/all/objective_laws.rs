@@ -1,10 +1,7 @@
 //! The worked example of the release, and what holds of every batch.
-#![allow(clippy::unwrap_used)]
 
-mod common;
-
+use crate::common::{Rollout, error, flat, host_loss, objectives, rollouts};
 use candle_core::{Device, IndexOp as _, Var};
-use common::{Rollout, error, flat, host_loss, objectives, rollouts};
 use paravt_train::objective::{Aggregation, Knobs, Sequence, advantages, pack, policy_loss};
 use proptest::prelude::*;
 use serde::Deserialize;
@@ -29,7 +26,7 @@ struct Example {
 
 #[test]
 fn the_worked_example_of_the_release() {
-    let example: Example = serde_json::from_str(include_str!("data/grpo_example.json")).unwrap();
+    let example: Example = serde_json::from_str(include_str!("../data/grpo_example.json")).unwrap();
     let knobs = serde_json::to_value(Knobs::paragrpo()).unwrap();
     for (name, value) in example.config.as_object().unwrap() {
         let fixed = ["group_size", "std_unbiased", "kl_estimator"].contains(&name.as_str());

@@ -1,15 +1,12 @@
 //! The same advantages, losses and gradients as torch computes by the formulas.
 //!
 //! Needs the Python that `ci/setup` installs (`PARAVT_PYTHON`).
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
+use crate::common::{Rollout, error, flat, host_loss, objectives, rollouts};
 use candle_core::{Device, Tensor, Var};
-use common::{Rollout, error, flat, host_loss, objectives, rollouts};
 use paravt_suite::seed::{ChaCha8Rng, Seed};
 use paravt_train::objective::{
     Knobs, Loss, Sequence, Tokens, advantages, cross_entropy, policy_loss, token_logprobs,

@@ -1,7 +1,6 @@
 //! AdamW beside torch's, with a weight that first gets a gradient late, and with a state that was saved in between.
 //!
 //! Needs the Python that `ci/setup` installs (`PARAVT_PYTHON`).
-#![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
 use std::io::Write as _;

@@ -1,12 +1,9 @@
 //! A run that is stopped and goes on ends as one that never stopped, bit for bit.
-#![allow(clippy::unwrap_used)]
-
-#[path = "common/runs.rs"]
-mod runs;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::common::runs::{files, fresh, log};
 use paravt_nano::{Curriculum, Kind};
 use paravt_qwen_vl::ops::{Device, Precision};
 use paravt_suite::message::{Message, Role};
@@ -15,7 +12,6 @@ use paravt_train::data::Conversations;
 use paravt_train::optimizer::AdamWConfig;
 use paravt_train::schedule::Schedule;
 use paravt_train::sft::{self, SftConfig};
-use runs::{files, fresh, log};
 
 /// Lessons with pictures, as many as there are.
 struct Lessons(usize);

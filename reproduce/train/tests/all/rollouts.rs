@@ -1,13 +1,10 @@
 //! Reinforcement learning with the suite's agent on generated videos: what is kept of a rollout, and that
 //! a run that stops and goes on ends as one that never stopped.
-#![allow(clippy::unwrap_used)]
-
-#[path = "common/runs.rs"]
-mod runs;
 
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::common::runs::{files, fresh, log};
 use paravt_nano::{RL_FILE, TrainingSizes, make_training, protocol, read_prompts};
 use paravt_qwen_vl::engine::Options;
 use paravt_qwen_vl::ops::Precision;
@@ -21,7 +18,6 @@ use paravt_train::reward::{QuestionType, RewardConfig};
 use paravt_train::rl::{self, RlConfig, RlTask};
 use paravt_train::rollout::{RlPrompt, Roller, RolloutConfig, Semantics};
 use paravt_train::{Compute, start_rollouts};
-use runs::{files, fresh, log};
 
 fn task(folder: &Path) -> RlTask {
     let sizes = TrainingSizes { videos: 2, rows: 4, prompts: 5 };

@@ -1,5 +1,4 @@
 //! Loss, gradients and optimiser steps beside torch's, on small random models of both families.
-#![allow(clippy::unwrap_used)]
 
 use std::collections::HashMap;
 use std::path::Path;

@@ -1,10 +1,7 @@
 //! What a person at a terminal does first: what is here, and one question about one video.
-#![allow(clippy::unwrap_used)]
 
-mod common;
-
-use common::server::{Script, Server};
-use common::{bench, text, world};
+use crate::common::server::{Script, Server};
+use crate::common::{bench, text, world};
 
 fn a_video() -> std::path::PathBuf {
     let mut folders = vec![world().to_owned()];

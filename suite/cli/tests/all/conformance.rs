@@ -1,5 +1,4 @@
 //! Upstream's own outputs against this implementation, through the door that users have.
-#![allow(clippy::unwrap_used)]
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

@@ -1,12 +1,9 @@
 //! In-process engines behind the commands: every split, with and without tools, and one question.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use common::{SPLITS, bench, stable_records, text, world};
+use crate::common::{SPLITS, bench, stable_records, text, world};
 use paravt_suite::record::Outcome;
 use serde_json::{Value, json};
 

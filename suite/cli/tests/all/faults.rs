@@ -1,13 +1,10 @@
 //! A bad server costs time, never a score: the same records as without faults, or a named error.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::path::Path;
 use std::process::Output;
 
-use common::server::{Fault, Script, Server};
-use common::{bench, stable_records, text, world};
+use crate::common::server::{Fault, Script, Server};
+use crate::common::{bench, stable_records, text, world};
 use paravt_suite::record::{Outcome, SampleErrorClass};
 
 const TASK: &str = "mlvu";

@@ -1,15 +1,13 @@
 //! `data fetch` against a hub on this machine: what it leaves is what the other commands read.
-#![allow(clippy::unwrap_used)]
 
-mod common;
-#[path = "../../../reproduce/fetch/tests/common/mod.rs"]
+#[path = "../../../../reproduce/fetch/tests/all/common/mod.rs"]
 mod local;
 
 use std::path::{Path, PathBuf};
 use std::process::Output;
 use std::sync::atomic::Ordering;
 
-use common::{bench, text, world};
+use crate::common::{bench, text, world};
 use local::{COMMIT, Faults, TOKEN, TestHub, ZipMember, noise, zip};
 
 const ROWS: &str = "data/train-00000-of-00001.parquet";

@@ -1,12 +1,9 @@
 //! The frames that a model would see, as files beside their description.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use common::{bench, text};
+use crate::common::{bench, text};
 use serde_json::{Value, json};
 
 /// Ten seconds of a moving test picture: 100 frames of 320x240.

@@ -1,12 +1,9 @@
 //! A disk that fills up in the middle of a run.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::process::Command;
 
-use common::server::{Script, Server};
-use common::{bench, stable_records, text, world};
+use crate::common::server::{Script, Server};
+use crate::common::{bench, stable_records, text, world};
 
 /// Needs a file system of a given size: a tmpfs in a mount namespace of its own (util-linux `unshare`).
 #[test]

@@ -1,13 +1,10 @@
 //! Two real runs, with and without tools, through `report`, `compare` and `check`.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::path::Path;
 use std::process::{Command, Output};
 
-use common::server::{Script, Server};
-use common::{bench, text, world};
+use crate::common::server::{Script, Server};
+use crate::common::{bench, text, world};
 use paravt_suite::journal::{self, Journal};
 use paravt_suite::record::{Measured, Outcome};
 

@@ -1,14 +1,11 @@
 //! One conversation, one answer: what is sent, what is printed, and what is said of a bad file.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
-use common::server::{Fault, Script, Server};
-use common::{bench, text};
+use crate::common::server::{Fault, Script, Server};
+use crate::common::{bench, text};
 use serde_json::{Value, json};
 
 fn conversation(folder: &Path, content: &str) -> PathBuf {

@@ -1,19 +1,16 @@
 //! Models by name: from a hub at a pinned revision, then from its cache without one.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 
+use crate::common::{bench, text};
 use axum::Router;
 use axum::extract::{Path as UrlPath, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
-use common::{bench, text};
 use serde_json::json;
 
 const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";

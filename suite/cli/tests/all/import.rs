@@ -1,13 +1,10 @@
 //! Imported texts that are not the pinned ones are known as such wherever they are used.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::path::Path;
 use std::process::{Command, Output};
 
-use common::server::{Script, Server};
-use common::{bench, stable_records, text, world};
+use crate::common::server::{Script, Server};
+use crate::common::{bench, stable_records, text, world};
 
 fn git(folder: &Path, arguments: &[&str]) -> String {
     let mut command = Command::new("git");

@@ -1,15 +1,12 @@
 //! Ctrl-C: samples in flight finish, no other starts, and `--resume` goes on as if nothing had been.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use common::server::{Fault, Script, Server};
-use common::{bench, stable_records, text, world};
+use crate::common::server::{Fault, Script, Server};
+use crate::common::{bench, stable_records, text, world};
 
 const TASK: &str = "lvbench";
 

@@ -1,14 +1,11 @@
 //! A run that is killed at any moment ends, after `--resume`, with the records of one that never was.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-use common::server::{Script, Server};
-use common::{bench, stable_records, text, world};
+use crate::common::server::{Script, Server};
+use crate::common::{bench, stable_records, text, world};
 
 const KILLS: u64 = 20;
 const TASK: &str = "lvbench";

@@ -1,13 +1,10 @@
 //! `merge` joins the shards of one selection, whole or not at all.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
-use common::server::{Script, Server};
-use common::{bench, stable_records, text, world};
+use crate::common::server::{Script, Server};
+use crate::common::{bench, stable_records, text, world};
 use paravt_suite::journal;
 
 const TASK: &str = "videomme";

@@ -1,9 +1,6 @@
 //! Recipes that the command refuses, and plans.
-#![allow(clippy::unwrap_used)]
 
-mod common;
-
-use common::{bench, text};
+use crate::common::{bench, text};
 
 #[test]
 fn a_plan_names_every_stage_and_writes_nothing() {

@@ -1,15 +1,12 @@
 //! What the command promises: secrets stay out of files, records name no machine, cheap checks come first,
 //! exit codes are those of the README, a resumed run redoes what was mended.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::path::Path;
 use std::process::{Command, Output};
 use std::sync::atomic::Ordering;
 
-use common::server::{Fault, Script, Server};
-use common::{bench, stable_records, text, world};
+use crate::common::server::{Fault, Script, Server};
+use crate::common::{bench, stable_records, text, world};
 use paravt_suite::journal;
 use paravt_suite::record::SampleErrorClass;
 

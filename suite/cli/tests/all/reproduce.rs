@@ -1,7 +1,4 @@
 //! The embedded reproduction from end to end, in small: generate, train, evaluate, report.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::path::Path;
 use std::process::Output;
@@ -58,7 +55,7 @@ mode = "direct"
 "#;
 
 fn reproduce(folder: &Path, extra: &[&str]) -> Output {
-    let mut command = common::bench();
+    let mut command = crate::common::bench();
     command.current_dir(folder).args(["reproduce", "small.toml", "--out", "out"]).args(extra);
     command.output().unwrap()
 }

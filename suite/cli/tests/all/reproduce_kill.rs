@@ -2,16 +2,13 @@
 //! one that never was.
 //!
 //! `PARAVT_KILLS` kills in each stage (2), `PARAVT_KILL_RECIPE` the file of another recipe.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{bench, stable_records, text};
+use crate::common::{bench, stable_records, text};
 use sha2::{Digest as _, Sha256};
 
 /// Saves often enough that two checkpoints push the first one out.

@@ -1,14 +1,11 @@
 //! A recipe of a served model from end to end: servers that are started, probed, lost and stopped.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{bench, stable_records, text, world};
+use crate::common::{bench, stable_records, text, world};
 use paravt_suite::record::Outcome;
 
 /// Samples of the run whose server is killed: enough that some are left when the first is answered.

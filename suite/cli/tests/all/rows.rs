@@ -1,13 +1,10 @@
 //! Rows that are not as published: carried while they are few, refused where they are not data.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::path::Path;
 use std::process::Output;
 
-use common::server::{Script, Server};
-use common::{bench, text, world};
+use crate::common::server::{Script, Server};
+use crate::common::{bench, text, world};
 use serde_json::{Value, json};
 
 /// A data folder with MMVU's annotations as JSON, `change` made to its rows, and the world's videos.

@@ -1,13 +1,10 @@
 //! What a user does with runs: all splits, shards and merge, replay, dry run, a full disk.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::path::Path;
 use std::process::Command;
 
-use common::server::{Script, Server};
-use common::{SPLITS, bench, stable_records, text, world};
+use crate::common::server::{Script, Server};
+use crate::common::{SPLITS, bench, stable_records, text, world};
 use paravt_suite::record::{RecordedPart, ToolOutcome};
 
 fn run(tasks: &[&str], out: &Path, base_url: &str) -> Command {

@@ -1,14 +1,11 @@
 //! Servers that take replies apart, and the settings of requests, through the command.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::Ordering;
 
-use common::server::{Script, Server};
-use common::{SPLITS, bench, stable_records, text, world};
+use crate::common::server::{Script, Server};
+use crate::common::{SPLITS, bench, stable_records, text, world};
 use paravt_suite::journal;
 use paravt_suite::record::{Outcome, Record};
 use serde_json::{Value, json};

@@ -1,12 +1,9 @@
 //! Closed pipes, a full device on standard output, and text that steers a terminal.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use common::{bench, text, world};
+use crate::common::{bench, text, world};
 
 /// A command with its standard output, or its standard error too, going to a reader who has left.
 fn into_closed_pipe(mut command: Command, stderr_too: bool) -> std::process::Output {

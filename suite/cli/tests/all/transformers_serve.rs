@@ -1,9 +1,6 @@
 //! End to end against a server that nobody here wrote: `transformers serve` with a tiny Qwen3-VL.
 //!
 //! Scores mean nothing; message shapes, frames, records and resuming are the real thing.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -11,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{SPLITS, bench, stable_records, text, world};
+use crate::common::{SPLITS, bench, stable_records, text, world};
 use paravt_suite::record::{Outcome, RecordedPart};
 
 struct Serve {

@@ -2,15 +2,13 @@
 //!
 //! `tests/wire` holds what ParaVT cf55249 `paravt/eval/driver.py` sent over the data root beside it, recorded by
 //! `ci/wire CHECKOUT --record` in the pinned environment, with the stand-in's words in the place of its own.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex, OnceLock};
 
+use crate::common::{SPLITS, bench, text};
 use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, State};
 use axum::http::StatusCode;
@@ -18,7 +16,6 @@ use axum::routing::{get, post};
 use axum::{Json, Router};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use common::{SPLITS, bench, text};
 use serde::Deserialize;
 use serde_json::{Value, json};
 

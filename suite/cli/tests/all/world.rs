@@ -1,13 +1,10 @@
 //! The generated data root read back through every task, and what `data check` says about it.
-#![allow(clippy::unwrap_used)]
-
-mod common;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use common::{SPLITS, bench, text, world};
+use crate::common::{SPLITS, bench, text, world};
 use paravt_suite::profile::Profile;
 use paravt_suite::sample::{Gold, Sample};
 use paravt_suite::task::{Benchmark, DataRoot, Dataset, Task};

@@ -1,7 +1,6 @@
 //! JPEG files that decode to what Pillow's own decode to.
 //!
 //! Needs the Python that `ci/setup` installs (`PARAVT_PYTHON`).
-#![allow(clippy::unwrap_used)]
 
 use std::path::Path;
 use std::process::Command;

@@ -3,14 +3,11 @@
 //!
 //! With PARAVT_UPSTREAM_PYTHON (`ci/wire` makes that environment) the readers are asked afresh, pixels
 //! are compared too, and PARAVT_UPDATE=1 writes the vectors.
-#![allow(clippy::unwrap_used)]
-
-mod files;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use files::{MEAN_DIFFERENCE, crop, difference, outcome, reference, rotate, uneven};
+use crate::files::{MEAN_DIFFERENCE, crop, difference, outcome, reference, rotate, uneven};
 use paravt_media::{MediaError, Reader, Sampled, VideoRequest, fetch_video};
 use serde_json::{Value, json};
 

@@ -1,14 +1,11 @@
 //! The same frames as the real qwen-vl-utils with its torchcodec reader: indices, sizes, pixels.
 //!
 //! Needs the Python that `ci/setup` installs (`PARAVT_PYTHON`) and the ffmpeg program.
-#![allow(clippy::unwrap_used)]
-
-mod files;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use files::{MEAN_DIFFERENCE, crop, difference, ffmpeg, outcome, reference, rotate, uneven};
+use crate::files::{MEAN_DIFFERENCE, crop, difference, ffmpeg, outcome, reference, rotate, uneven};
 use paravt_media::{MediaError, Sampling, VideoFile, VideoRequest, fetch_video};
 use serde_json::{Value, json};
 

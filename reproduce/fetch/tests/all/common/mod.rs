@@ -1,5 +1,5 @@
 //! A hub on this machine: listings, gates, redirects to a storage server under another name, ranges, faults.
-#![allow(dead_code)]
+#![allow(dead_code, reason = "the command's tests share it")]
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};

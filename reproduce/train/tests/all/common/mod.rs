@@ -1,5 +1,6 @@
 //! Random rollouts, and what the host's arithmetic makes of them.
-#![allow(clippy::unwrap_used, missing_docs)]
+
+pub mod runs;
 
 use paravt_suite::seed::Seed;
 use paravt_train::objective::{Knobs, Loss, RewardPosition, Sequence, advantages, pack, token_losses};

@@ -1,5 +1,4 @@
 //! A model to train and what a run leaves behind.
-#![allow(clippy::unwrap_used, missing_docs)]
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,4 @@
 //! What the end-to-end tests share: the binary, a generated data root, a scripted server.
-#![allow(dead_code)]
 
 pub mod server;
 

@@ -1,5 +1,4 @@
 //! Videos made on the spot, and the reference that samples them too.
-#![allow(clippy::unwrap_used, dead_code)]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

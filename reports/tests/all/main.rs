@@ -1,0 +1,15 @@
+//! Tests of reports, comparisons and the gate, one program: each file linked apart would cost seconds and 100 MB.
+#![allow(clippy::unwrap_used)]
+
+mod browser;
+mod columns;
+mod common;
+mod coverage;
+mod exports;
+mod forms;
+mod history;
+mod paired;
+mod regression;
+mod shared_runs;
+mod statistics;
+mod verdicts;

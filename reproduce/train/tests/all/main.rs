@@ -1,0 +1,10 @@
+//! Tests of the trainer, one program: each file linked apart would cost seconds and 100 MB.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+mod objective_laws;
+mod objectives;
+mod optimizer;
+mod resume;
+mod rollouts;
+mod training;

@@ -1,0 +1,30 @@
+//! Tests of the command from end to end, one program: each file linked apart would cost seconds and 100 MB.
+#![allow(clippy::unwrap_used)]
+
+mod ask;
+mod common;
+mod conformance;
+mod engines;
+mod faults;
+mod fetch;
+mod frames;
+mod full_disk;
+mod gate;
+mod generate;
+mod hub;
+mod import;
+mod interrupt;
+mod kill;
+mod merge;
+mod plans;
+mod promises;
+mod reproduce;
+mod reproduce_kill;
+mod reproduce_served;
+mod rows;
+mod runs;
+mod served;
+mod terminal;
+mod transformers_serve;
+mod wire;
+mod world;

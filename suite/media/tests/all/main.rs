@@ -1,0 +1,7 @@
+//! Tests of frames and JPEG files, one program: each file linked apart would cost seconds and 100 MB.
+#![allow(clippy::unwrap_used)]
+
+mod files;
+mod jpeg;
+mod pinned;
+mod qwen_vl_utils;

@@ -265,6 +265,7 @@ pq.write_table(pa.table(columns), sys.argv[1], compression=sys.argv[2])
 "#;
 
 #[test]
+#[ignore = "needs Python: run by ci/test"]
 fn files_written_by_pyarrow() {
     let python = std::env::var("PARAVT_PYTHON")
         .expect("PARAVT_PYTHON is not set: run ci/setup, then the tests through ci/test");

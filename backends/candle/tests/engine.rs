@@ -216,6 +216,7 @@ fn watched(tokens: usize, reuse: bool) -> (Engine, Arc<Seen>) {
 }
 
 #[test]
+#[ignore = "needs Python: run by ci/test"]
 fn caches_never_have_more_room_than_the_plan() {
     let text = "word ".repeat(300);
     let (engine, _) = watched(100_000, false);
@@ -238,6 +239,7 @@ fn caches_never_have_more_room_than_the_plan() {
 }
 
 #[test]
+#[ignore = "needs Python: run by ci/test"]
 fn many_conversations_within_a_small_plan_all_get_their_answers() {
     let (engine, seen) = watched(900, false);
     let texts: Vec<String> =
@@ -255,6 +257,7 @@ fn many_conversations_within_a_small_plan_all_get_their_answers() {
 }
 
 #[test]
+#[ignore = "needs Python: run by ci/test"]
 fn one_conversation_that_cannot_go_on_does_not_end_the_others() {
     let (engine, seen) = watched(20_000, false);
     // The long prompt fits, its first growth does not.
@@ -276,6 +279,7 @@ fn one_conversation_that_cannot_go_on_does_not_end_the_others() {
 }
 
 #[test]
+#[ignore = "needs Python: run by ci/test"]
 fn prompts_are_read_between_the_tokens_of_open_answers() {
     let (engine, seen) = watched(100_000, false);
     let first = ask(&engine, "short", &greedy(60)).unwrap().token_ids.unwrap().len();
@@ -296,6 +300,7 @@ fn prompts_are_read_between_the_tokens_of_open_answers() {
 }
 
 #[test]
+#[ignore = "needs Python: run by ci/test"]
 fn a_prompt_that_the_memory_is_too_small_for_waits_for_the_others() {
     let (engine, seen) = watched(100_000, false);
     let long = "word ".repeat(30);
@@ -321,6 +326,7 @@ fn a_prompt_that_the_memory_is_too_small_for_waits_for_the_others() {
 }
 
 #[test]
+#[ignore = "needs Python: run by ci/test"]
 fn a_deterministic_answer_is_the_same_to_the_bit_whatever_came_before_and_beside_it() {
     let options = || Options { deterministic: true, batch: 16, ..Options::new(MODEL.path().to_owned()) };
     // Eight questions about one beginning: all but a few tokens could be reused.
@@ -350,6 +356,7 @@ fn a_deterministic_answer_is_the_same_to_the_bit_whatever_came_before_and_beside
 }
 
 #[test]
+#[ignore = "needs Python: run by ci/test"]
 fn a_dropped_engine_has_given_its_memory_back() {
     let (engine, seen) = watched(10_000, true);
     ask(&engine, "a question", &greedy(3)).unwrap();
@@ -359,6 +366,7 @@ fn a_dropped_engine_has_given_its_memory_back() {
 }
 
 #[test]
+#[ignore = "needs Python: run by ci/test"]
 fn stop_texts_end_an_answer_and_are_no_part_of_it() {
     let engine = start(Options::new(MODEL.path().to_owned()), Device::Cpu).unwrap();
     let whole = ask(&engine, "tell", &greedy(30)).unwrap();
@@ -370,6 +378,7 @@ fn stop_texts_end_an_answer_and_are_no_part_of_it() {
 }
 
 #[test]
+#[ignore = "needs Python: run by ci/test"]
 fn weights_that_are_not_finite_are_refused_by_name_and_logits_by_step() {
     let tensor = "model.language_model.layers.1.mlp.up_proj.weight";
     for value in [f32::NAN, f32::INFINITY] {
@@ -392,6 +401,7 @@ fn weights_that_are_not_finite_are_refused_by_name_and_logits_by_step() {
 }
 
 #[test]
+#[ignore = "needs Python: run by ci/test"]
 fn tensors_that_the_configuration_leaves_out_are_named() {
     for (name, key) in [("layers", "text_config"), ("depth", "vision_config")] {
         let (_folder, path) = copy();
@@ -405,6 +415,7 @@ fn tensors_that_the_configuration_leaves_out_are_named() {
 }
 
 #[test]
+#[ignore = "needs Python: run by ci/test"]
 fn other_weights_and_other_files_have_other_digests_and_no_path_is_told() {
     let digests = |path: &Path| {
         let info = start(Options::new(path.to_owned()), Device::Cpu).unwrap().describe();
@@ -451,6 +462,7 @@ fn a_tensor_added_to_itself_is_twice_it() {
 }
 
 #[test]
+#[ignore = "needs Python: run by ci/test"]
 fn neutral_sampling_ignores_the_folders_defaults() {
     let (_folder, path) = copy();
     std::fs::write(path.join("generation_config.json"), r#"{"top_k": 1}"#).unwrap();

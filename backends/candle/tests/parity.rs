@@ -5,6 +5,7 @@ use paravt_qwen_vl::ops::Precision;
 use paravt_qwen_vl::testing::Reference;
 
 #[test]
+#[ignore = "needs Python: run by ci/test"]
 fn every_stage_equals_transformers_under_every_isa() {
     let reference = Reference::record();
     // The detected one last: it is used from then on.

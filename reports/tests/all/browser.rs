@@ -180,6 +180,7 @@ fn videos(runs: &[Run]) -> page::Videos {
 }
 
 #[test]
+#[ignore = "needs a browser, Python and the ffmpeg program: run by ci/test"]
 fn a_reader_finds_everything_and_nothing_hostile_happens() {
     let mut runs = runs();
     let report = Report::build(&runs, Some("ParaVT-8B")).unwrap();

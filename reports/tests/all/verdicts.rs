@@ -379,6 +379,7 @@ fn flips_are_marked_against_the_run_that_the_table_compares_with() {
 }
 
 #[test]
+#[ignore = "needs the ffmpeg program: run by ci/test"]
 fn thumbnails_are_the_recorded_frames() {
     use paravt_suite::message::{FrameOrigin, Role};
     use paravt_suite::record::{RecordedMessage, RecordedPart, ToolCall, ToolOutcome};

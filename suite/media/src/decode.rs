@@ -273,6 +273,7 @@ mod tests {
     use crate::{Sampling, VideoRequest, fetch_video};
 
     #[test]
+    #[ignore = "needs the ffmpeg program: run by ci/test"]
     fn the_last_frame_comes_out_whatever_kind_of_picture_the_file_ends_with() {
         let folder = tempfile::tempdir().expect("a folder");
         for frames in 4..20 {

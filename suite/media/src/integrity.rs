@@ -45,6 +45,7 @@ mod tests {
     use crate::testing::encode;
 
     #[test]
+    #[ignore = "needs the ffmpeg program: run by ci/test"]
     fn cut_off_empty_and_foreign_files_are_found() {
         let folder = tempfile::tempdir().expect("a folder");
         let cut = |name: &str, arguments: &str, keep: fn(usize) -> usize| {
@@ -69,6 +70,7 @@ mod tests {
     }
 
     #[test]
+    #[ignore = "needs the ffmpeg program: run by ci/test"]
     fn pictures_that_do_not_decode_are_found_when_frames_are_asked_for() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = encode(folder.path(), "zeroed.mp4", "-c:v libx264 -movflags faststart");

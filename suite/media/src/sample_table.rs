@@ -136,6 +136,7 @@ mod tests {
     }
 
     #[test]
+    #[ignore = "needs the ffmpeg program: run by ci/test"]
     fn tables_give_what_the_packets_give() {
         let folder = tempfile::tempdir().expect("a folder");
         let times = |entries: Vec<Entry>| -> Vec<_> {
@@ -160,6 +161,7 @@ mod tests {
     }
 
     #[test]
+    #[ignore = "needs the ffmpeg program: run by ci/test"]
     fn a_cut_by_edit_list_gives_the_frames_that_are_shown() {
         let folder = tempfile::tempdir().expect("a folder");
         let whole = encode(folder.path(), "whole.mp4", "-c:v libx264 -bf 2 -g 100");
@@ -175,6 +177,7 @@ mod tests {
     }
 
     #[test]
+    #[ignore = "needs the ffmpeg program: run by ci/test"]
     fn tables_that_promise_more_than_the_file_holds_are_not_believed() {
         let folder = tempfile::tempdir().expect("a folder");
         let whole = encode(folder.path(), "whole.mp4", "-c:v libx264 -movflags faststart");

@@ -129,6 +129,7 @@ fn a_source_arrives_whole_in_the_layout_of_the_cache() {
 }
 
 #[test]
+#[ignore = "needs Python: run by ci/test"]
 fn the_real_client_reads_the_cache_offline() {
     let python =
         std::env::var("PARAVT_PYTHON").expect("PARAVT_PYTHON is not set: run ci/setup, then ci/test");

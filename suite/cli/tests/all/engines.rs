@@ -36,6 +36,7 @@ fn run(model: &Path, out: &Path, extra: &[&str]) -> Output {
 }
 
 #[test]
+#[ignore = "needs Python: run by ci/test"]
 fn every_split_runs_in_process_with_and_without_tools() {
     let dir = tempfile::tempdir().unwrap();
     for script in ["tiny_qwen3vl.py", "tiny_qwen25vl.py"] {
@@ -72,6 +73,7 @@ fn generate(dir: &Path, messages: &Value, extra: &[&str]) -> Output {
 }
 
 #[test]
+#[ignore = "needs Python: run by ci/test"]
 fn generate_gives_ids_and_log_probabilities_and_a_seed_repeats_itself() {
     let dir = tempfile::tempdir().unwrap();
     let model = tiny(dir.path(), "tiny_qwen3vl.py");
@@ -94,6 +96,7 @@ fn generate_gives_ids_and_log_probabilities_and_a_seed_repeats_itself() {
 }
 
 #[test]
+#[ignore = "needs Python: run by ci/test"]
 fn what_cannot_be_loaded_ends_in_3_and_what_cannot_be_asked_in_2() {
     let dir = tempfile::tempdir().unwrap();
     let model = tiny(dir.path(), "tiny_qwen3vl.py");

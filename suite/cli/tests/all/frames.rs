@@ -58,6 +58,7 @@ fn assert_times(found: &Value, indices: &[u64]) {
 }
 
 #[test]
+#[ignore = "needs the ffmpeg program: run by ci/test"]
 fn frames_are_evenly_spaced_and_described_as_they_are() {
     let dir = tempfile::tempdir().unwrap();
     let (video, out) = (video(dir.path()), dir.path().join("out"));
@@ -84,6 +85,7 @@ fn frames_are_evenly_spaced_and_described_as_they_are() {
 }
 
 #[test]
+#[ignore = "needs the ffmpeg program: run by ci/test"]
 fn a_window_a_rate_and_a_patch_size_are_kept() {
     let dir = tempfile::tempdir().unwrap();
     let (video, out) = (video(dir.path()), dir.path().join("out"));
@@ -97,6 +99,7 @@ fn a_window_a_rate_and_a_patch_size_are_kept() {
 }
 
 #[test]
+#[ignore = "needs the ffmpeg program: run by ci/test"]
 fn what_cannot_be_sampled_is_named_and_nothing_is_written() {
     let dir = tempfile::tempdir().unwrap();
     let good = video(dir.path());

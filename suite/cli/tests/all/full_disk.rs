@@ -7,6 +7,7 @@ use crate::common::{bench, stable_records, text, world};
 
 /// Needs a file system of a given size: a tmpfs in a mount namespace of its own (util-linux `unshare`).
 #[test]
+#[ignore = "needs user namespaces: run by ci/test"]
 fn a_disk_that_fills_up_stops_the_run_and_loses_nothing() {
     let server = Server::start(Script::default());
     let dir = tempfile::tempdir().unwrap();

@@ -108,6 +108,7 @@ fn running(text: &str) -> Vec<String> {
 }
 
 #[test]
+#[ignore = "needs Python: run by ci/test"]
 fn servers_are_started_for_each_evaluation_restarted_when_they_die_and_gone_afterwards() {
     let folder = tempfile::tempdir().unwrap();
     let (at, model) = (folder.path(), model(folder.path()));
@@ -151,6 +152,7 @@ fn servers_are_started_for_each_evaluation_restarted_when_they_die_and_gone_afte
 }
 
 #[test]
+#[ignore = "needs Python: run by ci/test"]
 fn a_model_in_this_process_needs_no_server_and_is_resumed() {
     let folder = tempfile::tempdir().unwrap();
     let (at, model) = (folder.path(), model(folder.path()));
@@ -169,6 +171,7 @@ fn a_model_in_this_process_needs_no_server_and_is_resumed() {
 }
 
 #[test]
+#[ignore = "needs Python: run by ci/test"]
 fn a_server_that_does_not_start_is_a_precondition_with_its_last_words() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();

@@ -59,6 +59,7 @@ fn compared(folder: &Path, frames: &[Frame]) -> Vec<Value> {
 }
 
 #[test]
+#[ignore = "needs Python: run by ci/test"]
 fn pictures_decode_to_the_levels_of_pillows() {
     let folder = tempfile::tempdir().unwrap();
     let (names, frames): (Vec<String>, Vec<Frame>) = SIZES

@@ -193,6 +193,7 @@ const UNEVEN: [(&str, u32, &[&str]); 8] = [
 ];
 
 #[test]
+#[ignore = "needs Python: run by ci/test"]
 fn windows_of_files_of_uneven_length_hold_the_frames_of_torchcodec() {
     let dir = tempfile::tempdir().unwrap();
     let mut cases = Vec::new();
@@ -215,6 +216,7 @@ fn windows_of_files_of_uneven_length_hold_the_frames_of_torchcodec() {
 }
 
 #[test]
+#[ignore = "needs Python and the ffmpeg program: run by ci/test"]
 fn frames_are_those_of_qwen_vl_utils() {
     let dir = tempfile::tempdir().unwrap();
     let videos = videos(dir.path());
@@ -261,6 +263,7 @@ fn frames_are_those_of_qwen_vl_utils() {
 }
 
 #[test]
+#[ignore = "needs the ffmpeg program: run by ci/test"]
 fn files_without_video_are_said_to_be() {
     let dir = tempfile::tempdir().unwrap();
     let audio = dir.path().join("audio.mp4");

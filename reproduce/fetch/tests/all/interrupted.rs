@@ -57,11 +57,12 @@ fn fetch_here(endpoint: &str, root: &Path) -> Result<(), FetchError> {
     })
 }
 
-/// Not a test of its own: the process that the tests below kill or give a small disk.
-#[test]
-fn child() {
-    let (Ok(endpoint), Ok(root)) = (std::env::var(ENDPOINT), std::env::var(ROOT)) else { return };
-    if let Err(error) = fetch_here(&endpoint, Path::new(&root)) {
+/// The test that fetches, and does nothing else, in a process with [`ENDPOINT`] and [`ROOT`].
+const CHILD: &str = "interrupted::a_fetch_killed_at_twenty_moments_goes_on_and_ends_with_equal_bytes";
+
+/// What a process with [`ENDPOINT`] and [`ROOT`] does: the tests kill it or give it a small disk.
+fn child(endpoint: &str, root: &str) {
+    if let Err(error) = fetch_here(endpoint, Path::new(root)) {
         eprintln!("failed: {error}");
         std::process::exit(if matches!(&error, FetchError::Io { .. }) { 7 } else { 8 });
     }
@@ -69,7 +70,7 @@ fn child() {
 
 fn child_command(endpoint: &str, root: &Path) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "interrupted::child", "--nocapture"]).env(ENDPOINT, endpoint).env(ROOT, root);
+    command.args(["--exact", CHILD, "--nocapture"]).env(ENDPOINT, endpoint).env(ROOT, root);
     command
 }
 
@@ -87,6 +88,9 @@ fn check_whole(root: &Path) {
 
 #[test]
 fn a_fetch_killed_at_twenty_moments_goes_on_and_ends_with_equal_bytes() {
+    if let [Ok(endpoint), Ok(root)] = [ENDPOINT, ROOT].map(std::env::var) {
+        return child(&endpoint, &root);
+    }
     let hub =
         TestHub::start(&contents(), Faults { slow: Some(Duration::from_millis(60)), ..Faults::default() });
     let root = tempfile::tempdir().unwrap();
@@ -113,6 +117,7 @@ fn a_fetch_killed_at_twenty_moments_goes_on_and_ends_with_equal_bytes() {
 
 /// Needs a file system of a given size: a tmpfs in a mount namespace of its own (util-linux `unshare`).
 #[test]
+#[ignore = "needs user namespaces: run by ci/test"]
 fn a_full_disk_ends_the_fetch_and_keeps_what_arrived() {
     let hub = TestHub::start(&contents(), Faults::default());
     let dir = tempfile::tempdir().unwrap();
@@ -122,7 +127,7 @@ fn a_full_disk_ends_the_fetch_and_keeps_what_arrived() {
     let script = format!(
         "mount -t tmpfs -o size=27m none {small} || exit 9; \
          (until ls {small}/hub/*/blobs/*.partial; do sleep 0.02; done; head -c 24500000 /dev/zero > {small}/other) & \
-         {exe} --exact interrupted::child --nocapture; status=$?; rm -f {small}/other; cp -r {small} {kept}; exit $status",
+         {exe} --exact {CHILD} --nocapture; status=$?; rm -f {small}/other; cp -r {small} {kept}; exit $status",
         small = small.display(),
         kept = kept.display(),
         exe = std::env::current_exe().unwrap().display(),

@@ -3,10 +3,12 @@
 //!
 //! A [`Process`] runs in a process group of its own. Its output goes to a log file in lines of bounded length, it is
 //! waited for with a probe, and it is stopped with SIGTERM and, after a pause, SIGKILL. When this process ends in any
-//! way, SIGKILL included, the group is killed: a guard, a shell that waits for the end of a pipe, does it.
+//! way, SIGKILL included, the group is killed: a guard, a shell that waits for the end of a pipe, does it. What left the
+//! group, as the workers of torchrun do, is found by a variable of its environment (`/proc`).
 
 mod guard;
 mod log;
+mod mark;
 mod pid_file;
 mod process;
 mod signal;

@@ -27,14 +27,17 @@ pub(crate) struct Log {
 struct State {
     tail: VecDeque<String>,
     heard: Instant,
+    /// Lines that held each text that is counted.
+    counts: Vec<(&'static str, u64)>,
 }
 
 impl Log {
     /// Appends to a file; the second value is the end of the pipe that the process writes to.
-    pub(crate) fn open(path: &Path) -> std::io::Result<(Self, PipeWriter)> {
+    pub(crate) fn open(path: &Path, texts: &[&'static str]) -> std::io::Result<(Self, PipeWriter)> {
         let file = File::options().create(true).append(true).open(path)?;
         let (mut reader, writer) = std::io::pipe()?;
-        let state = Arc::new(Mutex::new(State { tail: VecDeque::new(), heard: Instant::now() }));
+        let counts = texts.iter().map(|&text| (text, 0)).collect();
+        let state = Arc::new(Mutex::new(State { tail: VecDeque::new(), heard: Instant::now(), counts }));
         let mut lines = Lines {
             bytes: file.metadata()?.len(),
             path: path.to_owned(),
@@ -61,6 +64,12 @@ impl Log {
     pub(crate) fn tail(&self) -> String {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.tail.iter().map(|line| format!("  {line}\n")).collect()
+    }
+
+    /// Lines so far that held a text that is counted; of long lines, the part that is kept.
+    pub(crate) fn count(&self, text: &str) -> u64 {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.counts.iter().find(|(counted, _)| *counted == text).map_or(0, |(_, count)| *count)
     }
 
     /// Waits a moment until everything that was written is in the file. A process that left the group may hold the
@@ -138,6 +147,9 @@ impl Lines {
             self.bytes += text.len() as u64 + 1;
         }
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        for (counted, count) in &mut state.counts {
+            *count += u64::from(text.contains(*counted));
+        }
         if state.tail.len() == TAIL {
             state.tail.pop_front();
         }

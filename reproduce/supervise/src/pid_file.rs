@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
+use crate::mark::Mark;
 use crate::signal;
 
 /// Time that a process of an earlier command gets to end.
@@ -16,11 +17,14 @@ struct Entry {
     pid: u32,
     /// Clock ticks between the start of the machine and that of the process.
     started: u64,
+    /// What it and all that it started carry; files of earlier versions have none.
+    #[serde(default)]
+    mark: Option<Mark>,
 }
 
 /// Notes a running process.
-pub(crate) fn write(path: &Path, pid: u32) -> std::io::Result<()> {
-    let entry = Entry { pid, started: started(pid).unwrap_or_default() };
+pub(crate) fn write(path: &Path, pid: u32, mark: &Mark) -> std::io::Result<()> {
+    let entry = Entry { pid, started: started(pid).unwrap_or_default(), mark: Some(mark.clone()) };
     std::fs::write(path, serde_json::to_vec(&entry)?)
 }
 
@@ -39,6 +43,9 @@ pub(crate) fn end_leftover(path: &Path) -> std::io::Result<()> {
         }
         if runs() {
             signal::send(entry.pid, signal::KILL);
+        }
+        if let Some(mark) = entry.mark {
+            mark.kill();
         }
     }
     remove(path)

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::guard::{ENTRY, Guard};
 use crate::log::Log;
+use crate::mark::{self, Mark};
 use crate::{Error, pid_file, signal};
 
 /// Time between two looks at a process that is waited for.
@@ -31,12 +32,13 @@ pub struct Command {
     pub dir: Option<PathBuf>,
 }
 
-/// A running process group. Dropping it stops it.
+/// A running process with everything that it started. Dropping it stops it.
 #[derive(Debug)]
 pub struct Process {
     name: String,
     child: Child,
     guard: Guard,
+    mark: Mark,
     log: Log,
     pid_file: PathBuf,
     status: Option<ExitStatus>,
@@ -50,6 +52,19 @@ impl Process {
     /// # Errors
     /// A file that cannot be written, or no process to be had. A program that does not exist ends with code 127.
     pub fn start(name: &str, command: &Command, folder: &Path) -> Result<Self, Error> {
+        Self::start_counting(name, command, folder, &[])
+    }
+
+    /// As [`Process::start`]; counts the lines of its output that hold each of some texts, see [`Process::count`].
+    ///
+    /// # Errors
+    /// As [`Process::start`].
+    pub fn start_counting(
+        name: &str,
+        command: &Command,
+        folder: &Path,
+        texts: &[&'static str],
+    ) -> Result<Self, Error> {
         let io = |action, path: Option<&Path>| {
             let (name, path) = (name.to_owned(), path.map(Path::to_owned));
             move |source| Error::Io { name, action, path, source }
@@ -58,9 +73,10 @@ impl Process {
         let pid_file = folder.join(format!("{name}.pid"));
         pid_file::end_leftover(&pid_file).map_err(io("cannot replace", Some(&pid_file)))?;
         let path = folder.join(format!("{name}.log"));
-        let (log, output) = Log::open(&path).map_err(io("cannot write", Some(&path)))?;
-        let mut guard = Guard::start().map_err(io("cannot start its guard", None))?;
-        let spawned = spawn(command, &guard, output);
+        let (log, output) = Log::open(&path, texts).map_err(io("cannot write", Some(&path)))?;
+        let mark = Mark::new();
+        let mut guard = Guard::start(&mark).map_err(io("cannot start its guard", None))?;
+        let spawned = spawn(command, &guard, &mark, output);
         let child = match spawned {
             Ok(child) => child,
             Err(error) => {
@@ -69,8 +85,8 @@ impl Process {
             }
         };
         let (name, status, stopped) = (name.to_owned(), None, false);
-        let process = Self { name, child, guard, log, pid_file, status, stopped };
-        pid_file::write(&process.pid_file, process.id())
+        let process = Self { name, child, guard, mark, log, pid_file, status, stopped };
+        pid_file::write(&process.pid_file, process.id(), &process.mark)
             .map_err(io("cannot write", Some(process.pid_file.as_path())))?;
         Ok(process)
     }
@@ -93,6 +109,21 @@ impl Process {
     /// The last lines of its output.
     pub fn tail(&self) -> String {
         self.log.tail()
+    }
+
+    /// Lines of its output so far that hold a text of [`Process::start_counting`].
+    pub fn count(&self, text: &str) -> u64 {
+        self.log.count(text)
+    }
+
+    /// Numbers of the process and of all that it started and that still run.
+    pub fn members(&self) -> Vec<u32> {
+        self.mark.carriers()
+    }
+
+    /// Waits a moment until all output of a process that ended is in the log.
+    pub fn drain(&mut self) {
+        self.log.drain();
     }
 
     /// How it ended; `None` while it runs.
@@ -132,19 +163,23 @@ impl Process {
         }
     }
 
-    /// Ends the group: SIGTERM, and SIGKILL for what is left of it after `grace`. Returns once all of it is gone.
+    /// Ends it: SIGTERM to its group, and SIGKILL for what is left of it and of all that it started after `grace`.
+    /// Returns once all of it is gone.
     pub fn stop(&mut self, grace: Duration) {
         if std::mem::replace(&mut self.stopped, true) {
             return;
         }
         signal::send(self.id(), signal::TERM);
         let until = Instant::now() + grace;
-        while self.group_runs() && Instant::now() < until {
+        while self.runs() && Instant::now() < until {
             std::thread::sleep(PAUSE);
         }
         // The number stays taken until the last of the group is gone.
-        while self.group_runs() {
-            signal::send(self.id(), signal::KILL);
+        while self.runs() {
+            if signal::is_running(self.id()) {
+                signal::send(self.id(), signal::KILL);
+            }
+            self.mark.kill();
             std::thread::sleep(PAUSE);
         }
         self.guard.release();
@@ -152,10 +187,10 @@ impl Process {
         let _ = pid_file::remove(&self.pid_file);
     }
 
-    fn group_runs(&mut self) -> bool {
+    fn runs(&mut self) -> bool {
         // Waited for first: a dead leader is a member of the group until then.
         self.exited();
-        signal::is_running(self.id())
+        signal::is_running(self.id()) || !self.mark.carriers().is_empty()
     }
 }
 
@@ -165,9 +200,16 @@ impl Drop for Process {
     }
 }
 
-fn spawn(command: &Command, guard: &Guard, output: std::io::PipeWriter) -> std::io::Result<Child> {
+fn spawn(
+    command: &Command,
+    guard: &Guard,
+    mark: &Mark,
+    output: std::io::PipeWriter,
+) -> std::io::Result<Child> {
     let mut shell = std::process::Command::new("/bin/sh");
     shell.args(["-c", ENTRY, "sh"]).arg(&command.program).args(&command.args).envs(&command.env);
+    // Programs that rename themselves would else write over the environment that is looked at.
+    shell.env(mark::VARIABLE, mark.value()).env("SPT_NOENV", "1");
     if let Some(dir) = &command.dir {
         shell.current_dir(dir);
     }

@@ -11,8 +11,17 @@ const NONE: &str = "0";
 
 /// Sends a signal to all processes of a group; false where there is none.
 pub(crate) fn send(group: u32, signal: &str) -> bool {
+    kill(&format!("-{group}"), signal)
+}
+
+/// Sends a signal to one process; false where there is none.
+pub(crate) fn send_one(pid: u32, signal: &str) -> bool {
+    kill(&pid.to_string(), signal)
+}
+
+fn kill(target: &str, signal: &str) -> bool {
     let mut kill = Command::new("/bin/sh");
-    kill.args(["-c", "kill -s \"$1\" -- \"-$2\"", "sh", signal, &group.to_string()]);
+    kill.args(["-c", "kill -s \"$1\" -- \"$2\"", "sh", signal, target]);
     kill.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     kill.status().is_ok_and(|status| status.success())
 }

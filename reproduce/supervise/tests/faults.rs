@@ -144,9 +144,25 @@ fn a_process_of_an_earlier_command_is_ended_and_another_of_its_number_is_not() {
     assert!(gone("sleep 425", Duration::ZERO));
 }
 
+#[test]
+fn what_left_the_group_ends_with_it() {
+    let folder = tempfile::tempdir().unwrap();
+    // As torchrun starts its workers: in a session of their own. The leader is gone before the stop.
+    let script = "setsid sleep 426 & setsid sh -c 'sleep 426 & wait' & sleep 0.3; echo Error one; echo Error two";
+    let mut process =
+        Process::start_counting("server", &shell(script), folder.path(), &["Error", "never"]).unwrap();
+    while process.exited().is_none() {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert!(!process.members().is_empty() && !running("sleep 426").is_empty());
+    process.stop(Duration::from_millis(200));
+    assert!(gone("sleep 426", Duration::ZERO), "{:?}", running("sleep 426"));
+    assert_eq!((process.count("Error"), process.count("never")), (2, 0));
+}
+
 /// Starts three processes and waits to be killed.
 fn hold(marker: &str, folder: &str) {
-    let script = format!("sleep {marker} & sleep {marker} & sleep {marker}");
+    let script = format!("setsid sleep {marker} & sleep {marker} & sleep {marker}");
     let _process = Process::start("server", &shell(&script), Path::new(folder)).unwrap();
     std::thread::sleep(Duration::from_secs(60));
 }

@@ -148,7 +148,8 @@ fn a_process_of_an_earlier_command_is_ended_and_another_of_its_number_is_not() {
 fn what_left_the_group_ends_with_it() {
     let folder = tempfile::tempdir().unwrap();
     // As torchrun starts its workers: in a session of their own. The leader is gone before the stop.
-    let script = "setsid sleep 426 & setsid sh -c 'sleep 426 & wait' & sleep 0.3; echo Error one; echo Error two";
+    let script =
+        "setsid sleep 426 & setsid sh -c 'sleep 426 & wait' & sleep 0.3; echo Error one; echo Error two";
     let mut process =
         Process::start_counting("server", &shell(script), folder.path(), &["Error", "never"]).unwrap();
     while process.exited().is_none() {

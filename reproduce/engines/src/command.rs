@@ -1,0 +1,60 @@
+//! Commands as they are run and as they are shown.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use paravt_supervise::Command;
+
+/// A command as a plan or a record shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shown {
+    /// Program and arguments as a shell would take them.
+    pub line: String,
+    /// Variables that are set for it, `NAME=VALUE`.
+    pub environment: Vec<String>,
+}
+
+/// A program of an environment with variables; `PATH` begins with the environment's programs.
+pub(crate) fn command(
+    environment: &Path,
+    program: &str,
+    args: Vec<String>,
+    dir: &Path,
+    env: BTreeMap<String, String>,
+) -> Command {
+    Command { program: environment.join("bin").join(program).into(), args, env, dir: Some(dir.to_owned()) }
+}
+
+/// The variables with which a program of an environment finds the others, beside those of this process.
+pub(crate) fn with_path(environment: &Path, mut command: Command) -> Command {
+    let mut paths = vec![environment.join("bin")];
+    paths.extend(std::env::var_os("PATH").iter().flat_map(std::env::split_paths));
+    if let Ok(path) = std::env::join_paths(paths) {
+        command.env.insert("PATH".to_owned(), path.to_string_lossy().into_owned());
+    }
+    command
+}
+
+/// The command without paths of the machine: `replaced` are folders with the words in their place.
+pub(crate) fn shown(command: &Command, replaced: &[(&Path, &str)]) -> Shown {
+    let plain = |text: &str| {
+        replaced
+            .iter()
+            .fold(text.to_owned(), |text, (folder, word)| text.replace(&*folder.to_string_lossy(), word))
+    };
+    let program = command.program.to_string_lossy().into_owned();
+    let words: Vec<String> =
+        std::iter::once(program).chain(command.args.clone()).map(|word| plain(&word)).collect();
+    let line = words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
+    let environment = command.env.iter().map(|(name, value)| format!("{name}={}", plain(value))).collect();
+    Shown { line, environment }
+}
+
+/// A word as a shell would take it; settings and words that stand for something stay as they are.
+fn quoted(word: &str) -> String {
+    let is_plain = |char: char| char.is_ascii_alphanumeric() || "/._-=:,{}@%+".contains(char);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word.to_owned();
+    }
+    shlex::try_quote(word).map_or_else(|_| word.to_owned(), std::borrow::Cow::into_owned)
+}

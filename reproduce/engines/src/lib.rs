@@ -1,0 +1,153 @@
+#![forbid(unsafe_code)]
+//! The training stages of the release, run by its own programs and watched from here: cold-start SFT by lmms-engine, the
+//! merge of its shards, reinforcement learning by AReaL with SGLang, and the choice of a checkpoint.
+//!
+//! Rust is the launcher. The programs come from a checkout of ParaVT at the pinned commit, the interpreters from
+//! environments that are made before; two small entry files, embedded here, make every step a line of JSON. Each stage
+//! works in a folder of its own and goes on after a kill at any moment.
+
+mod command;
+pub mod entry;
+mod error;
+mod files;
+mod gpu;
+pub mod merge;
+pub mod pick;
+pub mod record;
+pub mod rl;
+pub mod sft;
+mod steps;
+mod watch;
+mod weights;
+mod yaml;
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+pub use command::Shown;
+pub use error::{Error, Result};
+pub use steps::{CURVES, Step};
+pub use watch::Watch;
+pub use weights::{SUMS, Weights, verify};
+
+/// A training stage.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Job {
+    /// Cold-start SFT.
+    Sft(sft::Job),
+    /// One model folder from the shards of SFT.
+    Merge(merge::Job),
+    /// Reinforcement learning.
+    Rl(Box<rl::Job>),
+    /// The model folder of one checkpoint of reinforcement learning.
+    Pick(pick::Job),
+}
+
+/// Where a stage works, and who listens.
+pub struct Place<'a> {
+    /// Folder of the stage.
+    pub folder: &'a Path,
+    /// Whether the user wants it to stop.
+    pub stopped: &'a dyn Fn() -> bool,
+    /// Is told what happens.
+    pub tell: &'a mut dyn FnMut(Told<'_>),
+}
+
+/// What a stage tells.
+#[derive(Debug)]
+pub enum Told<'a> {
+    /// A step, of so many.
+    Step(&'a Step, usize),
+    /// Something to know.
+    Note(&'a str),
+}
+
+/// How a stage ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// Its result is there.
+    Complete,
+    /// Stopped by the user; it goes on when it is run again.
+    Interrupted,
+}
+
+/// Where the programs and their inputs are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Paths {
+    /// Checkout of ParaVT at the pinned commit.
+    pub checkout: PathBuf,
+    /// Environment of lmms-engine.
+    pub sft_environment: PathBuf,
+    /// Environment of AReaL and SGLang.
+    pub rl_environment: PathBuf,
+    /// Folder of the base model.
+    pub base: PathBuf,
+    /// Folder of the rows of SFT, `paravt_sft_*.parquet`, with plain absolute paths.
+    pub sft_rows: PathBuf,
+    /// Rows of reinforcement learning.
+    pub rl_rows: PathBuf,
+}
+
+impl Job {
+    /// Does the work; goes on where it was stopped.
+    ///
+    /// # Errors
+    /// An input that is missing, a program that fails or stalls, a result that is not what it should be.
+    pub fn run(&self, place: &mut Place<'_>) -> Result<Outcome> {
+        match self {
+            Self::Sft(job) => job.run(place),
+            Self::Merge(job) => job.run(place),
+            Self::Rl(job) => job.run(place),
+            Self::Pick(job) => job.run(place),
+        }
+    }
+
+    /// What its result is kept under, beside the stages that it builds on: no path of the machine.
+    pub fn settings(&self) -> Value {
+        match self {
+            Self::Sft(job) => serde_json::to_value(job.settings.key()),
+            Self::Merge(_) => Ok(Value::Null),
+            Self::Rl(job) => serde_json::to_value(job.settings.key()),
+            Self::Pick(job) => Ok(job.step.into()),
+        }
+        .expect("settings have text keys and finite numbers, or are written as null")
+    }
+
+    /// One line about it.
+    pub fn title(&self) -> String {
+        match self {
+            Self::Sft(job) => job.title(),
+            Self::Merge(_) => {
+                "one model folder from the shards of SFT, compared with the base model".to_owned()
+            }
+            Self::Rl(job) => job.title(),
+            Self::Pick(job) => format!("the checkpoint of step {}", job.step),
+        }
+    }
+
+    /// Its commands with their environments, for a folder that the stage would work in.
+    pub fn shown(&self, folder: &Path) -> Vec<Shown> {
+        match self {
+            Self::Sft(job) => job.shown(folder),
+            Self::Merge(job) => job.shown(folder),
+            Self::Rl(job) => job.shown(folder),
+            Self::Pick(_) => Vec::new(),
+        }
+    }
+
+    /// What it does otherwise than the release.
+    pub fn deviations(&self) -> Vec<String> {
+        match self {
+            Self::Sft(job) => job.settings.deviations(),
+            Self::Merge(_) => merge::deviations(),
+            Self::Rl(job) => job.settings.deviations(),
+            Self::Pick(_) => Vec::new(),
+        }
+    }
+
+    /// Names of files and folders in the stage's folder that are no part of its result.
+    pub fn scratch() -> &'static [&'static str] {
+        &["work"]
+    }
+}

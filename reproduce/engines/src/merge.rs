@@ -1,0 +1,131 @@
+//! One model folder from the shards of SFT.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use paravt_supervise::{Command, Process};
+
+use crate::command::{Shown, command, shown, with_path};
+use crate::error::{Error, Result};
+use crate::record::{Record, Start};
+use crate::sft::run::{kept, needs};
+use crate::watch::{failed, seconds};
+use crate::{Outcome, Paths, Place, Told, Watch, files, sft, weights};
+
+/// Name of the process and of its log.
+const NAME: &str = "merge";
+
+/// A merge.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Job {
+    /// Folder of the stage of SFT.
+    pub sft: PathBuf,
+    /// Its settings.
+    pub settings: sft::Settings,
+    /// When it counts as stalled.
+    pub watch: Watch,
+    /// Further variables of its environment.
+    pub environment: BTreeMap<String, String>,
+    /// Where programs and inputs are.
+    pub paths: Paths,
+}
+
+/// What is done otherwise than by the release.
+pub(crate) fn deviations() -> Vec<String> {
+    let text =
+        "the release's README hands the unmerged folder to reinforcement learning, which cannot load it";
+    vec![
+        text.to_owned(),
+        "names, shapes and values are compared with the base model's, files are summed".to_owned(),
+    ]
+}
+
+/// The model folder of a stage that makes one.
+pub fn model(folder: &Path) -> PathBuf {
+    folder.join("model")
+}
+
+impl Job {
+    fn command(&self, folder: &Path, checkpoint: &Path) -> Command {
+        let args = vec![
+            "-m".to_owned(),
+            "lmms_engine.merger".to_owned(),
+            "--checkpoint_path".to_owned(),
+            checkpoint.display().to_string(),
+            "--output_path".to_owned(),
+            folder.join("work/merged").display().to_string(),
+        ];
+        let mut env: BTreeMap<String, String> = [
+            ("PYTHONPATH".to_owned(), sft::Job::sources(&self.paths).display().to_string()),
+            ("HF_HUB_OFFLINE".to_owned(), "1".to_owned()),
+            ("CUDA_VISIBLE_DEVICES".to_owned(), String::new()),
+        ]
+        .into();
+        sft::extend(&mut env, &self.environment);
+        command(&self.paths.sft_environment, "python", args, &folder.join("work"), env)
+    }
+
+    fn checkpoint(&self) -> PathBuf {
+        kept(&self.sft, self.settings.target())
+    }
+
+    pub(crate) fn shown(&self, folder: &Path) -> Vec<Shown> {
+        vec![shown(&self.command(folder, &self.checkpoint()), &[])]
+    }
+
+    /// Merges and verifies.
+    pub(crate) fn run(&self, place: &mut Place<'_>) -> Result<Outcome> {
+        let absolute = |path: &Path| {
+            std::path::absolute(path).map_err(|source| Error::file("cannot resolve", path, source))
+        };
+        let job = Self { paths: self.paths.absolute()?, sft: absolute(&self.sft)?, ..self.clone() };
+        let folder = absolute(place.folder)?;
+        let (work, checkpoint) = (folder.join("work"), job.checkpoint());
+        files::make(&work)?;
+        files::remove(&work.join("merged"))?;
+        needs(
+            "the environment of lmms-engine",
+            &job.paths.sft_environment.join("bin/python"),
+            "run the stage `environments`",
+        )?;
+        if let Some(damage) = sft::damage(&checkpoint, job.settings.processes) {
+            return Err(Error::weights(&checkpoint, format!("{damage}; run the stage `sft` again")));
+        }
+        let mut words = vec![(job.sft.as_path(), "{sft}")];
+        words.extend(job.paths.words(&folder));
+        let recorded = shown(&job.command(&folder, &checkpoint), &words);
+        let mut record = Record {
+            commands: vec![recorded.line],
+            environment: recorded.environment,
+            deviations: deviations(),
+            starts: vec![Start { resumed: 0, notes: Vec::new(), ended: None }],
+        };
+        let command = with_path(&job.paths.sft_environment, job.command(&folder, &checkpoint));
+        let mut process = Process::start(NAME, &command, &work)?;
+        let status = loop {
+            if let Some(status) = process.exited() {
+                break status;
+            }
+            if (place.stopped)() {
+                process.stop(seconds(job.watch.grace_seconds));
+                return Ok(Outcome::Interrupted);
+            }
+            if process.silence() > seconds(job.watch.first_step_seconds) {
+                let why = format!("silent for {:.0} s", job.watch.first_step_seconds);
+                return Err(failed(NAME, why, &mut process));
+            }
+            std::thread::sleep(seconds(job.watch.poll_seconds));
+        };
+        if !status.success() {
+            return Err(failed(NAME, format!("ended with {status}"), &mut process));
+        }
+        process.stop(seconds(job.watch.grace_seconds));
+        let made = weights::verify(&work.join("merged"), &job.paths.base)?;
+        (place.tell)(Told::Note(&made.to_string()));
+        files::remove(&model(&folder))?;
+        std::fs::rename(work.join("merged"), model(&folder))
+            .map_err(|source| Error::file("cannot write", &model(&folder), source))?;
+        record.end("merged and verified", &folder)?;
+        Ok(Outcome::Complete)
+    }
+}

@@ -1,0 +1,167 @@
+//! Reinforcement learning by the release on AReaL: SGLang's server on one GPU, trainers on the others.
+
+mod config;
+mod run;
+mod settings;
+mod state;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use paravt_supervise::Command;
+use serde_json::Value;
+
+use crate::command::{Shown, command, shown, with_path};
+use crate::entry::STEPS;
+use crate::{Paths, Watch, sft};
+
+pub use config::Config;
+pub use settings::{Constrained, Settings};
+pub(crate) use state::saves;
+
+/// A reinforcement learning.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Job {
+    /// How it learns.
+    pub settings: Settings,
+    /// When it counts as stalled.
+    pub watch: Watch,
+    /// Further variables of its environment.
+    pub environment: BTreeMap<String, String>,
+    /// Where programs and inputs are.
+    pub paths: Paths,
+    /// Folder of the model that it starts from.
+    pub model: PathBuf,
+}
+
+/// Folder of everything that the release writes, in the folder of the stage.
+pub(crate) fn experiments(folder: &Path) -> PathBuf {
+    folder.join("work/experiments")
+}
+
+/// Rows that were written into the files of a folder whose names are wanted, by the report beside them.
+pub(crate) fn written_rows(folder: &Path, is_wanted: impl Fn(&str) -> bool) -> Option<usize> {
+    let report: Value = serde_json::from_slice(&std::fs::read(folder.join("materialize.json")).ok()?).ok()?;
+    let files = report.get("files")?.as_array()?;
+    let rows = files.iter().filter(|file| file.get("name").and_then(Value::as_str).is_some_and(&is_wanted));
+    let rows: Option<Vec<u64>> = rows.map(|file| file.get("rows")?.as_u64()).collect();
+    rows.filter(|rows| !rows.is_empty()).and_then(|rows| usize::try_from(rows.iter().sum::<u64>()).ok())
+}
+
+impl Job {
+    pub(crate) fn title(&self) -> String {
+        let Settings { steps, trainers, .. } = self.settings;
+        let name = self.settings.name();
+        format!("{name}, {steps} steps: SGLang on GPU 0, {trainers} trainers on the others")
+    }
+
+    /// What both processes see.
+    fn environment(&self, folder: &Path) -> BTreeMap<String, String> {
+        let work = folder.join("work");
+        let at = |name: &str| work.join(name).display().to_string();
+        let sources = format!("{}:{}", at("engines"), self.paths.checkout.display());
+        let rows = self.paths.rl_rows.display().to_string();
+        let videos = self.paths.rl_rows.parent().unwrap_or(&self.paths.rl_rows).display().to_string();
+        let mut env: BTreeMap<String, String> = [
+            ("PYTHONPATH", sources),
+            ("PARAVT_FILEROOT", experiments(folder).display().to_string()),
+            ("PARAVT_BASE_MODEL", self.model.display().to_string()),
+            ("PARAVT_TRAIN_DATA", rows.clone()),
+            ("PARAVT_VALID_DATA", rows),
+            ("PARAVT_VIDEO_ROOT", videos),
+            ("WANDB_MODE", "disabled".to_owned()),
+            ("SGLANG_VLM_CACHE_SIZE_MB", "4096".to_owned()),
+            ("PYTHONHASHSEED", "0".to_owned()),
+            ("HF_HUB_OFFLINE", "1".to_owned()),
+            ("HF_DATASETS_CACHE", at("hf")),
+            ("AREAL_CACHE_DIR", at("cache")),
+            ("TOKENIZERS_PARALLELISM", "true".to_owned()),
+            ("CUDA_DEVICE_MAX_CONNECTIONS", "1".to_owned()),
+            ("PYTORCH_KERNEL_CACHE_PATH", at("cache/torch")),
+            ("TRITON_CACHE_DIR", at("cache/triton")),
+            ("VLLM_CACHE_ROOT", at("cache/vllm")),
+            ("FORCE_QWENVL_VIDEO_READER", "decord".to_owned()),
+        ]
+        .map(|(name, value)| (name.to_owned(), value))
+        .into();
+        sft::extend(&mut env, &self.environment);
+        env
+    }
+
+    /// GPUs of the server and of the trainers, as `CUDA_VISIBLE_DEVICES` names them.
+    fn gpus(&self) -> [String; 2] {
+        let all: Vec<String> = (0..=self.settings.trainers).map(|number| number.to_string()).collect();
+        [all[0].clone(), all[1..].join(",")]
+    }
+
+    fn server(&self, folder: &Path) -> Command {
+        let work = folder.join("work");
+        let mut env = self.environment(folder);
+        env.insert("CUDA_VISIBLE_DEVICES".to_owned(), self.gpus()[0].clone());
+        let args = vec![
+            "-m".to_owned(),
+            "areal.launcher.sglang_server".to_owned(),
+            work.join("rl_entry.py").display().to_string(),
+            "--config".to_owned(),
+            work.join("config.yaml").display().to_string(),
+            format!("sglang.random_seed={}", self.settings.seed),
+        ];
+        command(&self.paths.rl_environment, "python3", args, &work, env)
+    }
+
+    fn trainer(&self, folder: &Path, port: &str, address: &str, recovers: bool) -> Command {
+        let work = folder.join("work");
+        let mut env = self.environment(folder);
+        let own = [
+            ("CUDA_VISIBLE_DEVICES", self.gpus()[1].clone()),
+            ("AREAL_LLM_SERVER_ADDRS", address.to_owned()),
+            ("AREAL_RECOVER_RUN", u8::from(recovers).to_string()),
+            ("AREAL_SPMD_MODE", "1".to_owned()),
+            ("NCCL_CUMEM_ENABLE", "0".to_owned()),
+            ("NCCL_NVLS_ENABLE", "0".to_owned()),
+            (STEPS, work.join("steps.jsonl").display().to_string()),
+        ];
+        env.extend(own.map(|(name, value)| (name.to_owned(), value)));
+        // The server answers at the address of the machine, which a proxy must not see.
+        let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
+        for name in ["no_proxy", "NO_PROXY"] {
+            let before = std::env::var(name).unwrap_or_default();
+            let hosts = [before.as_str(), host, "localhost,127.0.0.1"];
+            let hosts: Vec<&str> = hosts.into_iter().filter(|host| !host.is_empty()).collect();
+            env.insert(name.to_owned(), hosts.join(","));
+        }
+        let args = vec![
+            "--nnodes".to_owned(),
+            "1".to_owned(),
+            "--nproc-per-node".to_owned(),
+            self.settings.trainers.to_string(),
+            "--master-addr".to_owned(),
+            "localhost".to_owned(),
+            "--master-port".to_owned(),
+            port.to_owned(),
+            work.join("rl_entry.py").display().to_string(),
+            "--config".to_owned(),
+            work.join("config.yaml").display().to_string(),
+        ];
+        command(&self.paths.rl_environment, "torchrun", args, &work, env)
+    }
+
+    fn commands(&self, folder: &Path) -> [Command; 2] {
+        [self.server(folder), self.trainer(folder, "{port}", "{server}", false)]
+    }
+
+    pub(crate) fn shown(&self, folder: &Path) -> Vec<Shown> {
+        self.commands(folder).iter().map(|command| shown(command, &[])).collect()
+    }
+
+    /// As recorded: without paths of the machine.
+    fn recorded(&self, folder: &Path) -> Vec<Shown> {
+        let mut words = vec![(self.model.as_path(), "{model}")];
+        words.extend(self.paths.words(folder));
+        self.commands(folder).iter().map(|command| shown(command, &words)).collect()
+    }
+
+    fn launched(&self, command: Command) -> Command {
+        with_path(&self.paths.rl_environment, command)
+    }
+}

@@ -1,0 +1,322 @@
+//! One reinforcement learning: server and trainers prepared, started, watched, stopped together.
+
+use std::io::{Read as _, Write as _};
+use std::net::{TcpStream, ToSocketAddrs as _};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use paravt_supervise::Process;
+
+use super::config::{Config, EXPERIMENT};
+use super::state::{self, From};
+use super::{Job, experiments};
+use crate::error::{Error, Result};
+use crate::record::{Record, Start};
+use crate::sft::run::{free_port, needs};
+use crate::watch::{Attempt, End, Watcher, failed, seconds, with_restarts};
+use crate::{Outcome, Place, Told, entry, files, steps};
+
+/// Name of the server's process and log.
+const SERVER: &str = "server";
+/// Name of the trainers' process and log.
+const TRAINER: &str = "trainer";
+/// The server's wrapper ended in an exception, or what it waits for did; it would wait for ever.
+const CRASHED: &str = "Traceback (most recent call last)";
+/// A group of answers was lost; AReaL replaces it for ever.
+const LOST: &str = "Workflow execution failed";
+/// A reward was not computed in time and counts as 0.
+const SLOW: &str = "Computing reward timeout";
+/// A row without its video was dropped.
+const DROPPED: &str = "[paravt.data] missing video, skipping";
+/// Line of the trainer about its rows.
+const LOADED: &str = "Loaded ";
+/// Lost groups after which a step that was not made is given up.
+const LOST_LIMIT: u64 = 20;
+/// Time between two questions to the server.
+const HEALTH_PAUSE: Duration = Duration::from_secs(30);
+/// Time that an answer about its health may take.
+const HEALTH_LIMIT: Duration = Duration::from_secs(10);
+/// Questions in a row that were not answered.
+const UNHEALTHY: usize = 10;
+
+impl Job {
+    /// Trains; goes on from AReaL's state or from the last checkpoint.
+    pub(crate) fn run(&self, place: &mut Place<'_>) -> Result<Outcome> {
+        self.settings.check()?;
+        let absolute = |path: &Path| {
+            std::path::absolute(path).map_err(|source| Error::file("cannot resolve", path, source))
+        };
+        let job = Self { paths: self.paths.absolute()?, model: absolute(&self.model)?, ..self.clone() };
+        let folder = absolute(place.folder)?;
+        if job.is_done(&folder)? {
+            return Ok(Outcome::Complete);
+        }
+        job.prepare(&folder)?;
+        with_restarts(&job.watch, place, |place| job.attempt(&folder, place))
+    }
+
+    /// Whether all steps are done and the chosen checkpoint is there.
+    fn is_done(&self, folder: &Path) -> Result<bool> {
+        let is_last = |save: &state::Save| save.step == self.settings.pick;
+        let steps = crate::steps::Curves::open(folder).map(|curves| curves.last());
+        Ok(state::saves(folder)?.iter().any(is_last)
+            && folder.join(steps::CURVES).is_file()
+            && steps? >= self.settings.steps)
+    }
+
+    fn prepare(&self, folder: &Path) -> Result<()> {
+        let work = folder.join("work");
+        let environments = "run the stage `environments`";
+        needs("the environment of AReaL", &self.paths.rl_environment.join("bin/torchrun"), environments)?;
+        let areal = self.paths.checkout.join("paravt/rl/areal");
+        needs("AReaL", &areal, "run the stage `environments`, which checks ParaVT out")?;
+        needs("the model to start from", &self.model.join("config.json"), "run the stage `merge`")?;
+        needs("the rows of reinforcement learning", &self.paths.rl_rows, "run the stage `materialize`")?;
+        for name in ["engines", "cache/torch", "cache/triton", "cache/vllm"] {
+            files::make(&work.join(name))?;
+        }
+        files::make(&experiments(folder))?;
+        entry::write(&work, "rl_entry.py", entry::RL)?;
+        // A folder of its own: below a link, AReaL does not find its configuration.
+        files::link_folder(&areal, &work.join("engines/areal"))
+    }
+
+    /// One start of server and trainers; the second value is how many steps it made.
+    fn attempt(&self, folder: &Path, place: &mut Place<'_>) -> Result<(Attempt, usize)> {
+        let work = folder.join("work");
+        let (from, notes) = state::resume(folder, self.settings.save_every)?;
+        for note in &notes {
+            (place.tell)(Told::Note(note));
+        }
+        // A trial that goes on from weights counts its steps from 0 again.
+        let (behind, offset, model) = match &from {
+            From::Scratch => (0, 0, &self.model),
+            From::State(steps, offset) => (*steps, *offset, &self.model),
+            From::Weights(steps, path) => (*steps, *steps, path),
+        };
+        let recovers = matches!(from, From::State(..));
+        if !recovers {
+            state::set_aside(folder)?;
+        }
+        let config = Config::of(self, folder, model, offset).yaml()?;
+        files::write(&work.join("config.yaml"), config.as_bytes())?;
+        files::remove(&experiments(folder).join("name_resolve"))?;
+        // Rows are kept under a hash of the code that reads them: files that were mended since would not be read.
+        files::remove(&work.join("hf"))?;
+        let mut record = self.record(folder);
+        record.starts.push(Start { resumed: behind, notes, ended: None });
+        record.write(folder)?;
+        let lines = work.join("steps.jsonl");
+        let total = self.settings.steps;
+        let mut watcher =
+            Watcher::new(&self.watch, folder, &lines, steps::RL, behind, total)?.counting_from(offset);
+        let mut server =
+            Process::start_counting(SERVER, &self.launched(self.server(folder)), &work, &[CRASHED])?;
+        let ended = self.serve(folder, recovers, &mut server, &mut watcher, place);
+        server.stop(seconds(self.watch.grace_seconds));
+        let ended = ended?;
+        let at = watcher.last();
+        record.end(
+            match &ended {
+                Attempt::Done => format!("{at} steps are done"),
+                Attempt::Interrupted => format!("stopped by the user at step {at}"),
+                Attempt::Failed(Error::Failed { why, .. }) => format!("failed at step {at}: {why}"),
+                Attempt::Failed(_) => format!("failed at step {at}"),
+            },
+            folder,
+        )?;
+        Ok((ended, watcher.made))
+    }
+
+    /// Waits for the server, then runs the trainers.
+    fn serve(
+        &self,
+        folder: &Path,
+        recovers: bool,
+        server: &mut Process,
+        watcher: &mut Watcher<'_>,
+        place: &mut Place<'_>,
+    ) -> Result<Attempt> {
+        let began = Instant::now();
+        let address = loop {
+            if let Some(address) = self.address(folder)? {
+                break address;
+            }
+            if (place.stopped)() {
+                return Ok(Attempt::Interrupted);
+            }
+            // The wrapper waits for ever for a server that has died.
+            if let Some(why) = dead(server) {
+                return Ok(Attempt::Failed(failed(SERVER, why, server)));
+            }
+            if began.elapsed() > seconds(self.watch.ready_seconds) {
+                let why = format!("not ready after {} s", self.watch.ready_seconds);
+                return Ok(Attempt::Failed(failed(SERVER, why, server)));
+            }
+            std::thread::sleep(seconds(self.watch.poll_seconds));
+        };
+        (place.tell)(Told::Note(&format!(
+            "the server is ready after {:.0} s",
+            began.elapsed().as_secs_f64()
+        )));
+        let work = folder.join("work");
+        let command = self.trainer(folder, &free_port()?.to_string(), &address, recovers);
+        let texts = [LOST, SLOW, DROPPED];
+        let log = work.join(format!("{TRAINER}.log"));
+        let begun = std::fs::metadata(&log).map_or(0, |about| about.len());
+        let mut trainer = Process::start_counting(TRAINER, &self.launched(command), &work, &texts)?;
+        watcher.begin();
+        let ended = self.follow(folder, &address, (server, &mut trainer), watcher, begun, place);
+        trainer.stop(seconds(self.watch.grace_seconds));
+        watcher.finish(place)?;
+        for (text, what) in
+            [(SLOW, "rewards were not computed in time and count as 0"), (DROPPED, "videos are missing")]
+        {
+            let count = trainer.count(text);
+            if count > 0 {
+                (place.tell)(Told::Note(&format!("{count} {what}")));
+            }
+        }
+        ended
+    }
+
+    fn follow(
+        &self,
+        folder: &Path,
+        address: &str,
+        (server, trainer): (&mut Process, &mut Process),
+        watcher: &mut Watcher<'_>,
+        begun: u64,
+        place: &mut Place<'_>,
+    ) -> Result<Attempt> {
+        let mut health = Health { next: Instant::now() + HEALTH_PAUSE, failed: 0 };
+        let (mut made, mut lost_before) = (0, 0);
+        loop {
+            let ended = trainer.exited();
+            let end = watcher.look(place)?;
+            if watcher.made > made {
+                if made == 0 {
+                    self.count_rows(trainer, begun)?;
+                }
+                (made, lost_before) = (watcher.made, trainer.count(LOST));
+                state::prune(folder, self.settings.pick)?;
+            }
+            if end == Some(End::Interrupted) {
+                return Ok(Attempt::Interrupted);
+            }
+            if let Some(status) = ended {
+                // The verdict is torchrun's.
+                return Ok(match status.success() && watcher.last() >= self.settings.steps {
+                    true => Attempt::Done,
+                    false => {
+                        let why = format!("ended with {status} after step {}", watcher.last());
+                        Attempt::Failed(failed(TRAINER, why, trainer))
+                    }
+                });
+            }
+            if let Some(why) =
+                server.exited().map(|status| format!("ended with {status} during the training"))
+            {
+                return Ok(Attempt::Failed(failed(SERVER, why, server)));
+            }
+            let lost = trainer.count(LOST) - lost_before;
+            if lost > LOST_LIMIT {
+                let why = format!("{lost} groups of answers were lost since the last step");
+                return Ok(Attempt::Failed(failed(TRAINER, why, trainer)));
+            }
+            if let Some(End::Stalled(why)) = end {
+                return Ok(Attempt::Failed(failed(TRAINER, why, trainer)));
+            }
+            if health.is_lost(address) {
+                let why = format!("{UNHEALTHY} questions about its health in a row were not answered");
+                return Ok(Attempt::Failed(failed(SERVER, why, server)));
+            }
+            std::thread::sleep(seconds(self.watch.poll_seconds));
+        }
+    }
+
+    /// Where the server answers, once it has said so.
+    fn address(&self, folder: &Path) -> Result<Option<String>> {
+        for user in files::entries(&experiments(folder).join("name_resolve"))? {
+            for trial in files::entries(&user.join(EXPERIMENT))? {
+                for server in files::entries(&trial.join("gen_servers"))? {
+                    let address = std::fs::read_to_string(server.join("ENTRY")).unwrap_or_default();
+                    if address.trim().contains(':') {
+                        return Ok(Some(address.trim().to_owned()));
+                    }
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Compares the rows that the trainers read with those that were written for them, where the latter are counted.
+    fn count_rows(&self, trainer: &mut Process, begun: u64) -> Result<()> {
+        let (folder, name) = (self.paths.rl_rows.parent(), files::name(&self.paths.rl_rows));
+        let written = folder.and_then(|folder| super::written_rows(folder, |file| file == name));
+        let Some(written) = written else { return Ok(()) };
+        let log = std::fs::read(trainer.log()).unwrap_or_default();
+        let log = log.get(usize::try_from(begun).unwrap_or_default()..).unwrap_or(&log);
+        let log = String::from_utf8_lossy(log).into_owned();
+        let read = log.lines().find_map(|line| {
+            let (count, rest) = line.split_once(LOADED)?.1.split_once(' ')?;
+            rest.starts_with("training samples").then(|| count.parse::<usize>().ok())?
+        });
+        match read {
+            Some(read) if read != written => {
+                let why = format!("it read {read} rows, and {written} were written for it");
+                Err(failed(TRAINER, why, trainer))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn record(&self, folder: &Path) -> Record {
+        let shown = self.recorded(folder);
+        Record {
+            commands: shown.iter().map(|shown| shown.line.clone()).collect(),
+            environment: shown.last().map(|shown| shown.environment.clone()).unwrap_or_default(),
+            deviations: self.settings.deviations(),
+            starts: Record::open(folder).starts,
+        }
+    }
+}
+
+/// Why the server cannot become ready any more.
+fn dead(server: &mut Process) -> Option<String> {
+    if let Some(status) = server.exited() {
+        return Some(format!("ended with {status} before it was ready"));
+    }
+    (server.count(CRASHED) > 0).then(|| "stopped with an exception before it was ready".to_owned())
+}
+
+/// Whether the server answers.
+struct Health {
+    next: Instant,
+    failed: usize,
+}
+
+impl Health {
+    /// Asks once in a while; true once too many questions in a row were not answered.
+    fn is_lost(&mut self, address: &str) -> bool {
+        if Instant::now() < self.next {
+            return false;
+        }
+        self.next = Instant::now() + HEALTH_PAUSE;
+        self.failed = if answers(address).unwrap_or(false) { 0 } else { self.failed + 1 };
+        self.failed >= UNHEALTHY
+    }
+}
+
+fn answers(address: &str) -> std::io::Result<bool> {
+    let Some(socket) = address.to_socket_addrs()?.next() else { return Ok(false) };
+    let mut stream = TcpStream::connect_timeout(&socket, HEALTH_LIMIT)?;
+    stream.set_read_timeout(Some(HEALTH_LIMIT))?;
+    stream.write_all(
+        format!("GET /health HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").as_bytes(),
+    )?;
+    let mut status = [0; 12];
+    stream.read_exact(&mut status)?;
+    // A server that is busy says 503; it is there.
+    Ok(status.starts_with(b"HTTP/1."))
+}

@@ -1,0 +1,212 @@
+//! Settings of reinforcement learning: PARA-GRPO of the release by default (ParaVT cf55249 paravt/rl/configs).
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::sft::differences;
+
+/// What can be set; the default is the release's PARA-GRPO up to the step of the published checkpoint.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Settings {
+    /// Steps after which the training ends.
+    pub steps: usize,
+    /// Step, counted from 0, whose checkpoint is the result.
+    pub pick: usize,
+    /// Seed.
+    pub seed: u64,
+    /// Trainers, one for each GPU but the server's.
+    pub trainers: usize,
+    /// Prompts of a step; the trainers share them evenly.
+    pub prompts: usize,
+    /// Answers to each prompt.
+    pub samples: usize,
+    /// Answers that are generated at once.
+    pub concurrent: usize,
+    /// Versions that the weights of an answer may be behind.
+    pub off_policy: usize,
+    /// Tokens of a turn at most.
+    pub max_new_tokens: usize,
+    /// Temperature.
+    pub temperature: f64,
+    /// Tokens of a conversation at most.
+    pub context: usize,
+    /// Turns at most.
+    pub max_turns: usize,
+    /// Frames of a second of video.
+    pub fps: usize,
+    /// Frames of a video at most.
+    pub max_frames: usize,
+    /// Pixels of a frame at least.
+    pub min_pixels: usize,
+    /// Pixels of a frame at most.
+    pub max_pixels: usize,
+    /// Learning rate.
+    pub learning_rate: f64,
+    /// Weight decay.
+    pub weight_decay: f64,
+    /// Factor of the KL term.
+    pub kl: f64,
+    /// Clipping of the ratio.
+    pub clip: f64,
+    /// Tokens of a micro-batch.
+    pub micro_batch_tokens: usize,
+    /// Steps between checkpoints.
+    pub save_every: usize,
+    /// Requests that the server works on at once.
+    pub server_requests: usize,
+    /// Share of its GPU's memory that the server takes.
+    pub server_memory: f64,
+    /// The opening is forced, and an answer's tag counts.
+    pub constrained: Constrained,
+    /// The overview's number of frames is drawn for each prompt.
+    pub nframes_gating: bool,
+    /// Factor of the anchoring reward; 0 for none.
+    pub anchor_weight: f64,
+    /// How an answer is scored: `f1`, `exact` or `llm`.
+    pub reward: String,
+    /// Factor of the format reward.
+    pub format_weight: f64,
+}
+
+/// Parts of the constrained generation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Constrained {
+    /// Every answer begins with `<think>`.
+    pub think_prefix: bool,
+    /// The format reward has a part for the tag of the answer.
+    pub answer_suffix: bool,
+}
+
+impl Default for Constrained {
+    fn default() -> Self {
+        Self { think_prefix: true, answer_suffix: true }
+    }
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            steps: 55,
+            pick: 54,
+            seed: 1,
+            trainers: 7,
+            prompts: 7,
+            samples: 8,
+            concurrent: 64,
+            off_policy: 2,
+            max_new_tokens: 2048,
+            temperature: 0.7,
+            context: 32_768,
+            max_turns: 3,
+            fps: 1,
+            max_frames: 64,
+            min_pixels: 784,
+            max_pixels: 50_176,
+            learning_rate: 2e-6,
+            weight_decay: 0.01,
+            kl: 0.01,
+            clip: 0.2,
+            micro_batch_tokens: 16_384,
+            save_every: 5,
+            server_requests: 32,
+            server_memory: 0.7,
+            constrained: Constrained::default(),
+            nframes_gating: true,
+            anchor_weight: 0.5,
+            reward: "f1".to_owned(),
+            format_weight: 1.0,
+        }
+    }
+}
+
+/// What is done otherwise than by the release, whatever the settings.
+const DEVIATIONS: [&str; 8] = [
+    "an entry file merges the `paravt` block into its schema: the released train.py stops there on every rank",
+    "the entry file writes each step as a line of JSON",
+    "one complete configuration is written here; the release reads two files and variables of the shell",
+    "started here and not by areal.launcher.local, which reports every finished training as failed",
+    "SGLANG_DISABLE_CUDNN_CHECK is not set; the release sets it",
+    "ref.path is the SFT model by name, so that a restart does not move the reference of the KL term",
+    "WANDB_MODE is disabled and PYTHONHASHSEED 0; the release leaves both open",
+    "checkpoints: the chosen one, the last 2 and every 50th are kept, the release keeps all",
+];
+
+impl Settings {
+    /// What the method is called.
+    pub(crate) fn name(&self) -> &'static str {
+        match (self.is_anchored(), self.nframes_gating) {
+            (true, true) => "PARA-GRPO",
+            (true, false) => "GRPO with exploration anchoring",
+            (false, true) => "GRPO with frame gating",
+            (false, false) => "GRPO",
+        }
+    }
+
+    fn is_anchored(&self) -> bool {
+        self.anchor_weight != 0.0 || self.constrained.think_prefix || self.constrained.answer_suffix
+    }
+
+    /// Everything that the result depends on.
+    pub(crate) fn key(&self) -> &impl Serialize {
+        self
+    }
+
+    /// Checks what AReaL would find out late.
+    pub(crate) fn check(&self) -> Result<()> {
+        let wrong = |message: String| Err(Error::Setting { section: "rl", message });
+        if [self.steps, self.trainers, self.prompts, self.samples, self.save_every].contains(&0) {
+            return wrong("steps, trainers, prompts, samples and save_every are at least 1".to_owned());
+        }
+        if !self.prompts.is_multiple_of(self.trainers) {
+            return wrong(format!(
+                "prompts = {} cannot be shared by trainers = {}: one must divide the other",
+                self.prompts, self.trainers
+            ));
+        }
+        if self.pick >= self.steps || !(self.pick + 1).is_multiple_of(self.save_every) {
+            return wrong(format!(
+                "pick = {} has no checkpoint: saved are the steps {}, {}, .. below steps = {}",
+                self.pick,
+                self.save_every - 1,
+                2 * self.save_every - 1,
+                self.steps
+            ));
+        }
+        if !["f1", "exact", "llm"].contains(&self.reward.as_str()) {
+            return wrong(format!("reward = {:?} is not f1, exact or llm", self.reward));
+        }
+        Ok(())
+    }
+
+    /// What differs from the release: what always does, and each setting that is another.
+    pub(crate) fn deviations(&self) -> Vec<String> {
+        let fixed = DEVIATIONS.map(str::to_owned).into_iter();
+        fixed.chain(differences("rl", self, &Self::default())).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_that_areal_refuses_late_are_refused_at_once() {
+        Settings::default().check().unwrap();
+        let wrong = |settings: Settings| settings.check().unwrap_err().to_string();
+        assert!(wrong(Settings { prompts: 8, ..Settings::default() }).contains("cannot be shared"));
+        assert!(wrong(Settings { pick: 53, ..Settings::default() }).contains("4, 9"));
+        assert!(wrong(Settings { steps: 54, ..Settings::default() }).contains("pick = 54"));
+        assert!(wrong(Settings { reward: "f2".to_owned(), ..Settings::default() }).contains("f2"));
+    }
+
+    #[test]
+    fn methods_have_the_names_of_the_paper() {
+        let off = Constrained { think_prefix: false, answer_suffix: false };
+        let grpo =
+            Settings { constrained: off, nframes_gating: false, anchor_weight: 0.0, ..Settings::default() };
+        assert_eq!((Settings::default().name(), grpo.name()), ("PARA-GRPO", "GRPO"));
+        assert_eq!(grpo.deviations().len(), DEVIATIONS.len() + 3);
+    }
+}

@@ -1,0 +1,149 @@
+//! Checkpoints of lmms-engine's trainer: which are whole, and what happens to the others.
+
+use std::fs::File;
+use std::io::{Read as _, Seek as _, SeekFrom};
+use std::path::Path;
+
+use crate::error::{Error, Result};
+use crate::files;
+
+/// Beginning of their names. The trainer takes every name that starts with it for one, and its rest for the step.
+pub(crate) const NAME: &str = "checkpoint";
+/// What each process writes: folder and beginning of the file.
+const PARTS: [(&str, &str); 4] = [
+    ("pytorch_model_fsdp_0", "model"),
+    ("optimizer", "optimizer"),
+    ("extra_state", "extra_state"),
+    ("dataloader_state", "dataloader_state"),
+];
+/// What the first process writes last.
+const CONFIG: &str = "config.json";
+/// Bytes of the record that ends a zip file, as `torch.save` writes.
+const ZIP_END: i64 = 22;
+
+/// What a checkpoint of so many processes lacks; `None` where it is whole.
+pub(crate) fn damage(folder: &Path, processes: usize) -> Option<String> {
+    for (part, file) in PARTS {
+        for rank in 0..processes {
+            let name = format!("{part}/{file}_world_size_{processes}_rank_{rank}.pt");
+            match ends_as_zip(&folder.join(&name)) {
+                Ok(true) => {}
+                Ok(false) => return Some(format!("{name} is cut short")),
+                Err(error) => return Some(format!("{name}: {error}")),
+            }
+        }
+    }
+    let config =
+        std::fs::read(folder.join(CONFIG)).map(|text| serde_json::from_slice::<serde_json::Value>(&text));
+    match config {
+        Ok(Ok(_)) => None,
+        Ok(Err(error)) => Some(format!("{CONFIG}: {error}")),
+        Err(error) => Some(format!("{CONFIG}: {error}")),
+    }
+}
+
+/// Whether a file ends with the record that closes a zip file.
+fn ends_as_zip(path: &Path) -> std::io::Result<bool> {
+    let mut file = File::open(path)?;
+    if file.metadata()?.len() < ZIP_END.unsigned_abs() {
+        return Ok(false);
+    }
+    file.seek(SeekFrom::End(-ZIP_END))?;
+    let mut record = [0; 4];
+    file.read_exact(&mut record)?;
+    Ok(&record == b"PK\x05\x06")
+}
+
+/// The step in the name of a checkpoint.
+fn step(path: &Path) -> Option<usize> {
+    files::name(path).strip_prefix(NAME)?.strip_prefix('-')?.parse().ok()
+}
+
+/// Moves what looks like a checkpoint and is not whole into `aside`, and gives the last step that is, 0 where none
+/// is, with one line about each that was moved.
+pub(crate) fn tidy(folder: &Path, aside: &Path, processes: usize) -> Result<(usize, Vec<String>)> {
+    let (mut last, mut notes) = (0, Vec::new());
+    for path in files::entries(folder)? {
+        if !files::name(&path).starts_with(NAME) {
+            continue;
+        }
+        let wrong = match step(&path) {
+            None => Some("its name has no step".to_owned()),
+            Some(_) => damage(&path, processes),
+        };
+        let Some(wrong) = wrong else {
+            last = last.max(step(&path).unwrap_or_default());
+            continue;
+        };
+        files::make(aside)?;
+        let target = aside.join(path.file_name().unwrap_or_default());
+        files::remove(&target)?;
+        std::fs::rename(&path, &target).map_err(|source| Error::file("cannot move aside", &path, source))?;
+        notes.push(format!("{} was moved aside: {wrong}", files::name(&path)));
+    }
+    Ok((last, notes))
+}
+
+/// Keeps the checkpoint of a step where the trainer's own limit does not remove it.
+pub(crate) fn keep(folder: &Path, step: usize, kept: &Path, processes: usize) -> Result<()> {
+    let from = folder.join(format!("{NAME}-{step}"));
+    if damage(kept, processes).is_none() || damage(&from, processes).is_some() {
+        return Ok(());
+    }
+    files::link_folder(&from, kept)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(folder: &Path, processes: usize) {
+        for (part, file) in PARTS {
+            std::fs::create_dir_all(folder.join(part)).unwrap();
+            for rank in 0..processes {
+                let name = format!("{part}/{file}_world_size_{processes}_rank_{rank}.pt");
+                let mut bytes = b"PK\x03\x04 weights".to_vec();
+                bytes.extend_from_slice(b"PK\x05\x06");
+                bytes.extend_from_slice(&[0; 18]);
+                std::fs::write(folder.join(name), bytes).unwrap();
+            }
+        }
+        std::fs::write(folder.join(CONFIG), "{}").unwrap();
+    }
+
+    #[test]
+    fn what_a_kill_left_is_moved_out_of_the_trainers_sight() {
+        let root = tempfile::tempdir().unwrap();
+        let (folder, aside) = (root.path().join("checkpoints"), root.path().join("partial"));
+        for step in [100, 200, 300, 1000] {
+            write(&folder.join(format!("checkpoint-{step}")), 2);
+        }
+        assert_eq!(tidy(&folder, &aside, 2).unwrap(), (1000, Vec::new()));
+        let torn = folder.join("checkpoint-1000");
+        let shard = torn.join("optimizer/optimizer_world_size_2_rank_1.pt");
+        let bytes = std::fs::read(&shard).unwrap();
+        std::fs::write(&shard, &bytes[..bytes.len() - 3]).unwrap();
+        std::fs::remove_file(folder.join("checkpoint-300").join(CONFIG)).unwrap();
+        std::fs::create_dir(folder.join("checkpoint-tmp")).unwrap();
+        let (last, notes) = tidy(&folder, &aside, 2).unwrap();
+        assert_eq!((last, notes.len()), (200, 3), "{notes:?}");
+        assert!(notes[0].contains("rank_1.pt is cut short"), "{notes:?}");
+        assert!(!torn.exists() && aside.join("checkpoint-1000").is_dir());
+        // Of another number of processes: cannot be gone on from.
+        assert_eq!(tidy(&folder, &aside, 4).unwrap().0, 0);
+        assert_eq!(tidy(&root.path().join("none"), &aside, 2).unwrap().0, 0);
+    }
+
+    #[test]
+    fn a_kept_checkpoint_outlives_the_one_it_is_of() {
+        let root = tempfile::tempdir().unwrap();
+        let kept = root.path().join("kept/checkpoint-4");
+        std::fs::create_dir(root.path().join("kept")).unwrap();
+        keep(root.path(), 4, &kept, 2).unwrap();
+        assert!(!kept.exists());
+        write(&root.path().join("checkpoint-4"), 2);
+        keep(root.path(), 4, &kept, 2).unwrap();
+        files::remove(&root.path().join("checkpoint-4")).unwrap();
+        assert_eq!(damage(&kept, 2), None);
+    }
+}

@@ -1,0 +1,226 @@
+//! One SFT: prepared, started, watched, stopped.
+
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::{Path, PathBuf};
+
+use paravt_supervise::Process;
+use serde_json::{Value, json};
+
+use super::{Job, ROWS, checkpoint, checkpoints};
+use crate::error::{Error, Result};
+use crate::record::{Record, Start};
+use crate::watch::{Attempt, End, Watcher, failed, seconds, with_restarts};
+use crate::{Outcome, Place, Told, entry, files, steps, yaml};
+
+/// Name of the process and of its log.
+const NAME: &str = "sft";
+/// The trainer goes on without what the recipe asks for.
+const UNPATCHED: &str = "Error applying monkey patch";
+/// A row was dropped.
+const DROPPED: &str = "Error getting one sample";
+/// Line of the trainer about each file of rows.
+const SIZE: &str = "Dataset size: ";
+
+/// The checkpoint of a step in the folder of the stage, out of reach of the trainer's own pruning.
+pub(crate) fn kept(folder: &Path, step: usize) -> PathBuf {
+    folder.join("work/kept").join(format!("{}-{step}", checkpoint::NAME))
+}
+
+impl Job {
+    /// Trains; goes on from the last whole checkpoint.
+    pub(crate) fn run(&self, place: &mut Place<'_>) -> Result<Outcome> {
+        self.settings.check()?;
+        let job = Self { paths: self.paths.absolute()?, ..self.clone() };
+        let folder = std::path::absolute(place.folder);
+        let folder = folder.map_err(|source| Error::file("cannot resolve", place.folder, source))?;
+        if checkpoint::damage(&kept(&folder, job.settings.target()), job.settings.processes).is_none() {
+            return Ok(Outcome::Complete);
+        }
+        job.prepare(&folder)?;
+        with_restarts(&job.watch, place, |place| job.attempt(&folder, place))
+    }
+
+    fn prepare(&self, folder: &Path) -> Result<()> {
+        let work = folder.join("work");
+        files::make(&checkpoints(folder))?;
+        files::make(&work.join("kept"))?;
+        entry::write(&work, "sft_entry.py", entry::SFT)?;
+        needs(
+            "the environment of lmms-engine",
+            &self.paths.sft_environment.join("bin/torchrun"),
+            "run the stage `environments`",
+        )?;
+        needs(
+            "lmms-engine",
+            &Self::sources(&self.paths).join("lmms_engine"),
+            "run the stage `environments`, which checks ParaVT out",
+        )?;
+        needs("the base model", &self.paths.base.join("config.json"), "run the stage `fetch`")?;
+        let datasets: Vec<Value> = self
+            .rows()?
+            .iter()
+            .map(|path| json!({ "path": path, "data_folder": null, "data_type": "parquet" }))
+            .collect();
+        let manifest = yaml::to_string(&json!({ "datasets": datasets })).unwrap_or_default();
+        files::write(&work.join("manifest.yaml"), manifest.as_bytes())
+    }
+
+    /// Files of rows: those of the release's manifest in its order, then the others by name.
+    fn rows(&self) -> Result<Vec<PathBuf>> {
+        let folder = &self.paths.sft_rows;
+        let mut rows = files::entries(folder)?;
+        rows.retain(|path| {
+            let name = files::name(path);
+            name.starts_with("paravt_sft_") && name.ends_with(".parquet")
+        });
+        if rows.is_empty() {
+            let remedy = "run the stage `materialize`".to_owned();
+            return Err(Error::Missing { what: "a file paravt_sft_*.parquet", path: folder.clone(), remedy });
+        }
+        let place = |path: &PathBuf| {
+            let name = files::name(path).trim_start_matches("paravt_sft_").trim_end_matches(".parquet");
+            ROWS.iter().position(|known| *known == name).unwrap_or(ROWS.len())
+        };
+        rows.sort_by_key(place);
+        Ok(rows)
+    }
+
+    /// One start of the trainer, up to its end; the second value is how many steps it made.
+    fn attempt(&self, folder: &Path, place: &mut Place<'_>) -> Result<(Attempt, usize)> {
+        let (work, target) = (folder.join("work"), self.settings.target());
+        let processes = self.settings.processes;
+        let (resumed, notes) = checkpoint::tidy(&checkpoints(folder), &work.join("partial"), processes)?;
+        for note in &notes {
+            (place.tell)(Told::Note(note));
+        }
+        let mut record = self.record(folder);
+        record.starts.push(Start { resumed, notes, ended: None });
+        record.write(folder)?;
+        let lines = work.join("steps.jsonl");
+        let mut watcher = Watcher::new(&self.watch, folder, &lines, steps::SFT, resumed, target)?;
+        let log = work.join(format!("{NAME}.log"));
+        let begun = std::fs::metadata(&log).map_or(0, |about| about.len());
+        let command = self.launched(folder, free_port()?);
+        let mut process = Process::start_counting(NAME, &command, &work, &[UNPATCHED, DROPPED])?;
+        let ended = self.follow(folder, &mut process, &mut watcher, place, begun);
+        process.stop(seconds(self.watch.grace_seconds));
+        watcher.finish(place)?;
+        let dropped = process.count(DROPPED);
+        if dropped > 0 {
+            (place.tell)(Told::Note(&format!("{dropped} rows could not be read and were dropped")));
+        }
+        let ended = ended?;
+        record.end(
+            match &ended {
+                Attempt::Done => format!("step {target} is done and its checkpoint kept"),
+                Attempt::Interrupted => format!("stopped by the user at step {}", watcher.last()),
+                Attempt::Failed(Error::Failed { why, .. }) => {
+                    format!("failed at step {}: {why}", watcher.last())
+                }
+                Attempt::Failed(_) => format!("failed at step {}", watcher.last()),
+            },
+            folder,
+        )?;
+        Ok((ended, watcher.made))
+    }
+
+    fn follow(
+        &self,
+        folder: &Path,
+        process: &mut Process,
+        watcher: &mut Watcher<'_>,
+        place: &mut Place<'_>,
+        begun: u64,
+    ) -> Result<Attempt> {
+        let (target, processes) = (self.settings.target(), self.settings.processes);
+        let kept = kept(folder, target);
+        let mut is_counted = false;
+        loop {
+            let ended = process.exited();
+            let end = watcher.look(place)?;
+            if process.count(UNPATCHED) > 0 && (self.settings.liger || self.settings.rmpad) {
+                let why = "the fused kernels could not be put in, and the trainer would go on without them";
+                // Another start would end alike.
+                return Err(failed(NAME, why, process));
+            }
+            if !is_counted && watcher.made > 0 {
+                is_counted = true;
+                self.count_rows(process, begun)?;
+            }
+            // The trainer logs a step before it saves it.
+            if watcher.last() >= target {
+                checkpoint::keep(&checkpoints(folder), target, &kept, processes)?;
+            }
+            let is_kept = checkpoint::damage(&kept, processes).is_none();
+            if is_kept && self.settings.stop_after.is_some() {
+                return Ok(Attempt::Done);
+            }
+            match (end, ended) {
+                (Some(End::Interrupted), _) => return Ok(Attempt::Interrupted),
+                (_, Some(status)) if status.success() => {
+                    return Ok(match is_kept {
+                        true => Attempt::Done,
+                        false => Attempt::Failed(failed(
+                            NAME,
+                            format!("it ended without checkpoint {target}"),
+                            process,
+                        )),
+                    });
+                }
+                (_, Some(status)) => {
+                    return Ok(Attempt::Failed(failed(NAME, format!("ended with {status}"), process)));
+                }
+                (Some(End::Stalled(why)), _) => return Ok(Attempt::Failed(failed(NAME, why, process))),
+                (None, None) => std::thread::sleep(seconds(self.watch.poll_seconds)),
+            }
+        }
+    }
+
+    /// Compares the rows that the trainer read with those that were written for it, where the latter are counted.
+    fn count_rows(&self, process: &mut Process, begun: u64) -> Result<()> {
+        let Some(written) =
+            crate::rl::written_rows(&self.paths.sft_rows, |name| name.starts_with("paravt_sft_"))
+        else {
+            return Ok(());
+        };
+        let log = std::fs::read(process.log()).unwrap_or_default();
+        let log =
+            String::from_utf8_lossy(log.get(usize::try_from(begun).unwrap_or_default()..).unwrap_or(&log))
+                .into_owned();
+        let counts = log.lines().filter_map(|line| {
+            let rest = line.split_once(SIZE)?.1;
+            rest.split(|char: char| !char.is_ascii_digit()).next()?.parse::<usize>().ok()
+        });
+        let read: usize = counts.sum();
+        if read == 0 || read == written {
+            return Ok(());
+        }
+        Err(failed(NAME, format!("it read {read} rows, and {written} were written for it"), process))
+    }
+
+    fn record(&self, folder: &Path) -> Record {
+        let shown = self.recorded(folder);
+        let starts = Record::open(folder).starts;
+        Record {
+            commands: vec![shown.line],
+            environment: shown.environment,
+            deviations: self.settings.deviations(),
+            starts,
+        }
+    }
+}
+
+/// Refuses what is not there.
+pub(crate) fn needs(what: &'static str, path: &Path, remedy: &str) -> Result<()> {
+    if path.exists() {
+        return Ok(());
+    }
+    Err(Error::Missing { what, path: path.to_owned(), remedy: remedy.to_owned() })
+}
+
+/// A port that nobody listens on.
+pub(crate) fn free_port() -> Result<u16> {
+    let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr());
+    port.map(|address| address.port())
+        .map_err(|source| Error::file("cannot get a port on", Path::new("127.0.0.1"), source))
+}

@@ -1,0 +1,293 @@
+//! What is watched while a training runs in another program: its steps, its silence, its output.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use paravt_supervise::Process;
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::files;
+use crate::gpu::Gpus;
+use crate::steps::{Curves, Follower, Names, Step};
+use crate::{Place, Told};
+
+/// Times the limit of silence after which a training is stopped even if its GPUs work: one that waits for a lost
+/// peer keeps them busy.
+const HARD: u32 = 3;
+/// Time between two looks at the size of the logs that the programs write by themselves.
+const LOGS_PAUSE: Duration = Duration::from_secs(10);
+
+/// When a training counts as stalled, and how it is stopped.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Watch {
+    /// Seconds that the server of reinforcement learning gets to be ready.
+    pub ready_seconds: f64,
+    /// Seconds to the first step: loading, and the first batch.
+    pub first_step_seconds: f64,
+    /// Further seconds for each step that a resumed training has behind it: its data are read again up to there.
+    pub replay_seconds: f64,
+    /// Seconds between two steps; the limit is this or `stall_factor` times the median step, whichever is more.
+    pub stall_seconds: f64,
+    /// See `stall_seconds`.
+    pub stall_factor: f64,
+    /// Seconds that all GPUs are idle before a silent training counts as stalled.
+    pub idle_seconds: f64,
+    /// Seconds to end in order.
+    pub grace_seconds: f64,
+    /// Times that a training that failed is started again; one that made no step since is not.
+    pub restarts: usize,
+    /// Gigabytes that the programs may write into logs of their own.
+    pub log_gigabytes: f64,
+    /// Seconds between two looks.
+    pub poll_seconds: f64,
+}
+
+impl Default for Watch {
+    fn default() -> Self {
+        Self {
+            ready_seconds: 1200.0,
+            first_step_seconds: 3600.0,
+            replay_seconds: 60.0,
+            stall_seconds: 1800.0,
+            stall_factor: 6.0,
+            idle_seconds: 600.0,
+            grace_seconds: 30.0,
+            restarts: 2,
+            log_gigabytes: 8.0,
+            poll_seconds: 1.0,
+        }
+    }
+}
+
+/// Seconds of a recipe as a duration; what is no time counts as none.
+pub(crate) fn seconds(seconds: f64) -> Duration {
+    Duration::try_from_secs_f64(seconds).unwrap_or_default()
+}
+
+/// Why a training is ended from here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum End {
+    /// The user asks for it.
+    Interrupted,
+    /// It does not go on, or floods the disk: what was seen.
+    Stalled(String),
+}
+
+/// Time between steps, and how long a silence is too long.
+#[derive(Debug)]
+struct Pace {
+    last: Instant,
+    gaps: Vec<Duration>,
+    first: Duration,
+}
+
+impl Pace {
+    fn limit(&self, watch: &Watch) -> Duration {
+        if self.gaps.is_empty() {
+            return self.first;
+        }
+        let mut sorted = self.gaps.clone();
+        sorted.sort_unstable();
+        let median = sorted[sorted.len() / 2].as_secs_f64();
+        seconds(watch.stall_seconds.max(watch.stall_factor * median))
+    }
+}
+
+/// Watches one start of a training.
+pub(crate) struct Watcher<'a> {
+    watch: &'a Watch,
+    follower: Follower,
+    curves: Curves,
+    total: usize,
+    pace: Pace,
+    gpus: Gpus,
+    idle: Option<Instant>,
+    /// Folder of logs that the programs write by themselves.
+    logs: PathBuf,
+    logs_seen: Instant,
+    /// Steps behind the first that the program counts.
+    offset: usize,
+    /// Steps that this start made.
+    pub(crate) made: usize,
+}
+
+impl<'a> Watcher<'a> {
+    /// Watches a training in `folder` that goes on after `resumed` steps. Its steps are added to `lines`.
+    pub(crate) fn new(
+        watch: &'a Watch,
+        folder: &Path,
+        lines: &Path,
+        names: Names,
+        resumed: usize,
+        total: usize,
+    ) -> Result<Self> {
+        let mut curves = Curves::open(folder)?;
+        curves.cut(resumed)?;
+        let first = seconds(watch.first_step_seconds + watch.replay_seconds * resumed as f64);
+        Ok(Self {
+            watch,
+            follower: Follower::at_end(lines, names),
+            curves,
+            total,
+            pace: Pace { last: Instant::now(), gaps: Vec::new(), first },
+            gpus: Gpus::find(),
+            idle: None,
+            logs: lines.parent().unwrap_or(folder).to_owned(),
+            logs_seen: Instant::now(),
+            offset: 0,
+            made: 0,
+        })
+    }
+
+    /// For a program that counts its steps from 0 though so many are behind it.
+    pub(crate) fn counting_from(mut self, offset: usize) -> Self {
+        self.offset = offset;
+        self
+    }
+
+    /// The time to the first step begins now.
+    pub(crate) fn begin(&mut self) {
+        self.pace.last = Instant::now();
+    }
+
+    /// The last step that was done.
+    pub(crate) fn last(&self) -> usize {
+        self.curves.last()
+    }
+
+    /// Takes in the steps that were made since the last look and says whether the training has to be ended.
+    pub(crate) fn look(&mut self, place: &mut Place<'_>) -> Result<Option<End>> {
+        self.finish(place)?;
+        if (place.stopped)() {
+            return Ok(Some(End::Interrupted));
+        }
+        Ok(self.stall().or_else(|| self.flood()).map(End::Stalled))
+    }
+
+    /// Takes in the steps that were made since the last look.
+    pub(crate) fn finish(&mut self, place: &mut Place<'_>) -> Result<()> {
+        for mut step in self.follower.read()? {
+            step.step += self.offset;
+            self.take(&step, place)?;
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, step: &Step, place: &mut Place<'_>) -> Result<()> {
+        self.curves.add(step)?;
+        let gap = self.pace.last.elapsed();
+        // The time to the first step is that of loading.
+        if self.made > 0 {
+            self.pace.gaps.push(gap);
+        }
+        (self.pace.last, self.idle) = (Instant::now(), None);
+        self.made += 1;
+        (place.tell)(Told::Step(step, self.total));
+        if !step.not_finite.is_empty() {
+            let names = step.not_finite.join(", ");
+            (place.tell)(Told::Note(&format!("step {}: not finite: {names}", step.step)));
+        }
+        if step.figure("updated").is_some_and(|updated| updated < 1.0) {
+            (place.tell)(Told::Note(&format!("step {}: the update was not made", step.step)));
+        }
+        if step.figure("truncated").is_some_and(|share| share > 0.5) {
+            let note = format!("step {}: more than half of the answers have no end", step.step);
+            (place.tell)(Told::Note(&note));
+        }
+        Ok(())
+    }
+
+    fn stall(&mut self) -> Option<String> {
+        let (silence, limit) = (self.pace.last.elapsed(), self.pace.limit(self.watch));
+        let seen =
+            || format!("no step for {:.0} s (limit {:.0} s)", silence.as_secs_f64(), limit.as_secs_f64());
+        if silence <= limit {
+            self.idle = None;
+            return None;
+        }
+        if silence > limit * HARD {
+            return Some(seen());
+        }
+        match self.gpus.are_idle() {
+            None => Some(seen()),
+            Some(false) => {
+                self.idle = None;
+                None
+            }
+            Some(true) => {
+                let since = *self.idle.get_or_insert_with(Instant::now);
+                let is_idle = since.elapsed() >= seconds(self.watch.idle_seconds);
+                is_idle.then(|| format!("{}, all GPUs idle", seen()))
+            }
+        }
+    }
+
+    fn flood(&mut self) -> Option<String> {
+        if self.logs_seen.elapsed() < LOGS_PAUSE {
+            return None;
+        }
+        self.logs_seen = Instant::now();
+        let logs = ["torchrun", "experiments/logs"].map(|name| files::size(&self.logs.join(name)));
+        let gigabytes = logs.iter().sum::<u64>() as f64 / 1e9;
+        let is_flood = gigabytes > self.watch.log_gigabytes;
+        is_flood.then(|| format!("its logs have {gigabytes:.1} GB (log_gigabytes in [..watch])"))
+    }
+}
+
+/// The failure of a program with the last lines of its output.
+pub(crate) fn failed(name: &'static str, why: impl Into<String>, process: &mut Process) -> Error {
+    process.drain();
+    Error::Failed { name, why: why.into(), log: process.log().to_owned(), tail: process.tail() }
+}
+
+/// How one start of a training ended.
+pub(crate) enum Attempt {
+    /// All steps are done.
+    Done,
+    /// The user stopped it.
+    Interrupted,
+    /// It failed.
+    Failed(Error),
+}
+
+/// Starts a training until it is done: again after a failure, unless it made no step since the last start.
+pub(crate) fn with_restarts(
+    watch: &Watch,
+    place: &mut Place<'_>,
+    mut attempt: impl FnMut(&mut Place<'_>) -> Result<(Attempt, usize)>,
+) -> Result<crate::Outcome> {
+    let mut restarts = 0;
+    loop {
+        let (ended, made) = attempt(place)?;
+        match ended {
+            Attempt::Done => return Ok(crate::Outcome::Complete),
+            Attempt::Interrupted => return Ok(crate::Outcome::Interrupted),
+            Attempt::Failed(error) if made == 0 || restarts >= watch.restarts => return Err(error),
+            Attempt::Failed(error) => {
+                restarts += 1;
+                (place.tell)(Told::Note(&format!(
+                    "{error}starting it again ({restarts} of {})",
+                    watch.restarts
+                )));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_limit_of_silence_follows_the_median_step() {
+        let watch = Watch { stall_seconds: 30.0, stall_factor: 6.0, ..Watch::default() };
+        let mut pace = Pace { last: Instant::now(), gaps: Vec::new(), first: seconds(100.0) };
+        assert_eq!(pace.limit(&watch), seconds(100.0));
+        pace.gaps = [1.0, 1.0, 50.0].map(seconds).to_vec();
+        assert_eq!(pace.limit(&watch), seconds(30.0));
+        pace.gaps = [10.0, 20.0, 30.0].map(seconds).to_vec();
+        assert_eq!(pace.limit(&watch), seconds(120.0));
+    }
+}

@@ -6,7 +6,7 @@ use paravt_suite::protocol::PromptMode;
 use crate::cells::Cell;
 use crate::paper::{PaperNumbers, SPLITS};
 use crate::table::{Kind, Table, count, real, text};
-use crate::{Report, forms};
+use crate::{Report, show};
 
 /// Every table of a report, in the order in which they are shown.
 ///
@@ -90,7 +90,7 @@ fn scores(report: &Report) -> Result<Table, ArrowError> {
             ),
             real("margin_points", "margin", Kind::Number, paper(|paper| paper.margin)),
             real("p_holm", "p (Holm)", Kind::Probability, each(report, |cell| cell.paper.as_ref()?.p_holm)),
-            text("verdict", "verdict", each(report, |cell| words(forms::verdict(cell)))),
+            text("verdict", "verdict", each(report, |cell| words(show::verdict(cell)))),
         ],
     )
 }

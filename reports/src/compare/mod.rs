@@ -10,7 +10,7 @@ use crate::decide::{Effect, Family, Lost, Margin, Verdict};
 use crate::runs::{ReportError, Run};
 
 pub use pairs::{Flip, Flips, Pairs};
-pub use show::{markdown, tables, terminal};
+pub use show::{json, markdown, tables, terminal};
 
 /// Two sets of runs, split by split.
 #[derive(Debug, Clone, Serialize)]

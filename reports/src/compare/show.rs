@@ -3,12 +3,14 @@
 use std::fmt::Write as _;
 
 use arrow::error::ArrowError;
+use paravt_suite::printable::printable_line;
 
 use super::{Ablation, Pair};
 use crate::decide::Verdict;
 use crate::export::{escape, markdown as table_markdown};
-use crate::forms::fold_lines;
-use crate::table::{Kind, Table, count, real, text};
+use crate::show::tone;
+use crate::table::{Datum, Kind, Table, count, real, text};
+use crate::terminal::{Detail, Text, counted};
 
 /// The comparison and the answers that flipped.
 ///
@@ -86,7 +88,7 @@ fn flips(ablation: &Ablation) -> Result<Table, ArrowError> {
     )
 }
 
-/// For a pull request; `link` says where a sample's transcript in B is, by split and name.
+/// The comparison for a pull request; `link` says where a sample's transcript in B is, by split and name.
 ///
 /// # Errors
 /// As [`tables`].
@@ -167,70 +169,116 @@ fn inconclusive(pair: &Pair) -> String {
     }
 }
 
-/// For a terminal.
-pub fn terminal(ablation: &Ablation) -> String {
-    let mut out = format!(
-        "{:<25} {:>6} {:>5} {:>5} {:>6} {:>13} {:>7} {:>7} {:>6} {:>6}\n",
-        "split", "pairs", "A", "B", "B - A", "95 %", "p", "Holm", "gained", "lost"
-    );
+/// The comparison for a terminal: one line per split; with [`Detail::Full`] a section for each.
+pub fn terminal(ablation: &Ablation, detail: Detail) -> Text {
+    let mut text = Text::default();
+    names(&mut text, "A", ablation.splits.iter().map(|pair| pair.name_a.as_str()));
+    names(&mut text, "B", ablation.splits.iter().map(|pair| pair.name_b.as_str()));
+    let widest = ablation.splits.iter().map(|pair| printable_line(&pair.task).chars().count()).max();
+    let split = widest.unwrap_or_default().max(SPLIT);
+    text.line(format!(
+        "{:<split$} {:>5} {:>5} {:>5} {:>6} {:>14} {:>7}  verdict",
+        "split", "pairs", "A", "B", "B - A", "95 %", "Holm p"
+    ));
     for pair in &ablation.splits {
         let interval = pair.interval.map_or_else(
             || "-".to_owned(),
             |(low, high)| format!("{:+.1}..{:+.1}", 100.0 * low, 100.0 * high),
         );
-        let p = |p: Option<f64>| match p {
-            None => "-".to_owned(),
-            Some(p) if p < 0.001 => "<0.001".to_owned(),
-            Some(p) => format!("{p:.3}"),
-        };
-        let _ = writeln!(
-            out,
-            "{:<25} {:>6} {:>5.1} {:>5.1} {:>+6.1} {interval:>13} {:>7} {:>7} {:>6} {:>6}",
-            pair.title,
+        let numbers = format!(
+            "{:<split$} {:>5} {:>5.1} {:>5.1} {:>+6.1} {interval:>14} {:>7}  ",
+            printable_line(&pair.task),
             pair.n,
             100.0 * pair.a,
             100.0 * pair.b,
             100.0 * pair.difference,
-            p(pair.p),
-            p(pair.p_holm),
-            pair.flips.gained,
-            pair.flips.lost
+            probability(pair.p_holm),
         );
+        text.toned(&numbers, pair.verdict.as_str(), tone(&pair.verdict), "");
     }
-    for pair in &ablation.splits {
-        let _ = writeln!(out, "\n{}: {}", pair.title, sentence(pair));
-        let _ = writeln!(out, "  A {}; B {}", pair.name_a, pair.name_b);
-        for difference in &pair.differs {
-            let _ = writeln!(out, "  {difference}");
-        }
-        let _ = writeln!(
-            out,
-            "  B takes {:+.0} tokens and {:+.2} s a sample; {} samples in one run only",
-            pair.extra_tokens, pair.extra_seconds, pair.unpaired
-        );
-        for gained in [true, false] {
-            let uids: Vec<&str> = pair
-                .flipped
-                .iter()
-                .filter(|flip| flip.gained == gained)
-                .map(|flip| flip.uid.as_str())
-                .collect();
-            if !uids.is_empty() {
-                let more = if uids.len() > SHOWN {
-                    format!(" and {} more", uids.len() - SHOWN)
-                } else {
-                    String::new()
-                };
-                let _ =
-                    writeln!(out, "  {}: {}{more}", way(gained), uids[..uids.len().min(SHOWN)].join(", "));
-            }
+    if !ablation.unmatched.is_empty() {
+        text.line(format!("no sample in common: {}", ablation.unmatched.join(", ")));
+    }
+    match detail {
+        Detail::Brief => differences(&mut text, ablation),
+        Detail::Full => ablation.splits.iter().for_each(|pair| section(&mut text, pair)),
+    }
+    text
+}
+
+/// What differs between the plans of A and B, each difference once.
+fn differences(text: &mut Text, ablation: &Ablation) {
+    let mut all: Vec<&str> = Vec::new();
+    for difference in ablation.splits.iter().flat_map(|pair| &pair.differs) {
+        if !all.contains(&difference.as_str()) {
+            all.push(difference);
         }
     }
-    for split in &ablation.unmatched {
-        let _ = writeln!(out, "\n{split}: no sample in common");
+    all.iter().take(DIFFERENCES).for_each(|difference| text.line(difference));
+    match all.len().saturating_sub(DIFFERENCES) {
+        0 => text.line("with -v: flipped answers and cost of each split"),
+        more => text.line(format!("with -v: {}, flipped answers, cost", counted(more, "more difference"))),
     }
-    fold_lines(&out)
+}
+
+/// Differences that are listed before the rest is counted.
+const DIFFERENCES: usize = 6;
+
+/// Columns of the longest name of a published split, and one.
+const SPLIT: usize = 15;
+
+/// The runs of one side, each name once.
+fn names<'a>(text: &mut Text, side: &str, names: impl Iterator<Item = &'a str>) {
+    let mut seen: Vec<&str> = Vec::new();
+    for name in names {
+        if !seen.contains(&name) {
+            seen.push(name);
+            text.line(format!("{side}  {name}"));
+        }
+    }
+}
+
+fn probability(p: Option<f64>) -> String {
+    match p {
+        None => "-".to_owned(),
+        Some(p) => Kind::Probability.show(&Datum::Real(p)),
+    }
+}
+
+fn section(text: &mut Text, pair: &Pair) {
+    text.line("");
+    text.line(format!("{}: {}", pair.title, sentence(pair)));
+    text.line(format!("  A {}; B {}", pair.name_a, pair.name_b));
+    for difference in &pair.differs {
+        text.line(format!("  {difference}"));
+    }
+    text.line(format!(
+        "  B takes {:+.0} tokens and {:+.2} s a sample; p {} before Holm's correction",
+        pair.extra_tokens,
+        pair.extra_seconds,
+        probability(pair.p)
+    ));
+    if pair.unpaired > 0 {
+        text.line(format!("  {} left out: in one run only", counted(pair.unpaired, "sample")));
+    }
+    for gained in [true, false] {
+        let flipped = pair.flipped.iter().filter(|flip| flip.gained == gained);
+        let uids: Vec<&str> = flipped.map(|flip| flip.uid.as_str()).collect();
+        if !uids.is_empty() {
+            let more = match uids.len().saturating_sub(SHOWN) {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            let shown = uids[..uids.len().min(SHOWN)].join(", ");
+            text.line(format!("  {} {}: {shown}{more}", uids.len(), way(gained)));
+        }
+    }
 }
 
 /// Flipped samples that a terminal lists per direction.
 const SHOWN: usize = 20;
+
+/// The comparison for machines: every number there is.
+pub fn json(ablation: &Ablation) -> String {
+    serde_json::to_string_pretty(ablation).expect("plain structs with string keys serialise") + "\n"
+}

@@ -39,7 +39,7 @@ pub use history::{Entry, History, append, read as read_history};
 pub use junit::junit;
 pub use rule::{Rule, ScoreRule};
 pub use seeds::Seeds;
-pub use show::{markdown, terminal};
+pub use show::{json, markdown, terminal};
 pub use speed::ENTRIES;
 
 const NOT_RUN: &str = "the baseline has this split, and it was not run";

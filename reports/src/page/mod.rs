@@ -6,6 +6,7 @@
 
 mod charts;
 mod data;
+mod methods;
 mod provenance;
 mod reference;
 mod sections;
@@ -29,54 +30,6 @@ const SCRIPT: &str = include_str!("../../templates/page.js");
 
 /// Runs from which on what there is of each is folded away: more than three of each published split.
 const MANY: usize = 21;
-
-/// How the numbers of the page are made: term and sentence.
-const METHODS: [(&str, &str); 8] = [
-    (
-        "intervals",
-        "95 %, clustered by video: CR1 standard error (G/(G-1)) and Student's t with G-1 degrees of freedom for G \
-         videos; scores by the score interval on the effective sample size, so that none has a width of zero. One \
-         video has no interval; fewer than ten are marked as weak. Simulated coverage is 95 % within its Monte-Carlo \
-         error, 92 % at worst (scores near 100 % with strongly correlated answers).",
-    ),
-    (
-        "verdicts",
-        "Reproduced: the whole interval of the difference lies inside the margin. Better or worse: the whole interval \
-         lies beyond it. Everything else is inconclusive. P-values are corrected by Holm over the splits of one \
-         published row, claim or comparison.",
-    ),
-    (
-        "margin of a score",
-        "Four binomial standard errors of the published score, at most 5 points. The published number is a point; \
-         the interval is ours.",
-    ),
-    (
-        "margin of a claim",
-        "Half of a claimed difference or gain (at least 0.1 points); differences are paired on the samples of both \
-         runs. A margin of zero between two runs.",
-    ),
-    (
-        "not comparable",
-        "A run counts beside a published number only with the published profile, protocol, mode, channel, frames, \
-         turns, calls at once, crops, sampling, engine and number type, and with as many rows and videos.",
-    ),
-    (
-        "data not verified",
-        "No SHA-256 of the published annotations is known for this benchmark. The rows agree with the published ones \
-         in their number, their videos and, where such counts are published, in the rows of each label; other rows \
-         make a run not comparable.",
-    ),
-    (
-        "rows without an answer",
-        "Failed rows, replies aborted by the server and questions sent without frames count as wrong, as in the \
-         reference. Up to 0.5 % of the rows are carried and shown; more make a run not comparable.",
-    ),
-    (
-        "training",
-        "A claim about a training is judged only by trainings of the same recipe, base model and size, with an \
-         interval over seeds.",
-    ),
-];
 
 /// Why there is no page.
 #[derive(Debug, thiserror::Error)]
@@ -115,7 +68,8 @@ pub fn page(report: &Report, runs: &[Run], thumbnails: &Thumbnails) -> Result<St
             windows => charts::windows(report),
             widths => charts::widths(report),
             training => charts::training(report, &ordered),
-            methods => METHODS,
+            methods => methods::methods(report, &ordered),
+            setups => sections::setups(report, &ordered),
             // A study asks its own questions of its runs.
             comparisons => report.study.is_none().then(|| sections::comparisons(&ordered)).flatten(),
             provenance => provenance::provenance(&ordered),

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use minijinja::{Value, context};
 
 use super::charts;
+use super::methods;
 use super::reference;
 use super::visible::visible;
 use crate::Report;
@@ -212,15 +213,15 @@ fn split(report: &Report, index: usize, cell: &Cell) -> Value {
     if let Some(open) = &summary.open_ended {
         facts.push((open.label.clone(), format!("{} over {}", percent(open.value), open.n)));
     }
-    facts.push(("losses".to_owned(), crate::forms::losses(cell)));
+    facts.push(("losses".to_owned(), crate::show::losses(cell)));
     facts.extend(summary.flags.iter().map(|(flag, count)| (format!("flagged {flag}"), count.to_string())));
     let facts: Vec<(String, String)> =
         facts.iter().map(|(name, value)| (visible(name), visible(value))).collect();
     context! {
         title => visible(&cell.title),
         under => visible(&format!("{} · {}", cell.profile, cell.run)),
-        verdict => visible(&crate::forms::verdict(cell)),
-        class => verdict_class(&crate::forms::verdict(cell)),
+        verdict => visible(&crate::show::verdict(cell)),
+        class => verdict_class(&crate::show::verdict(cell)),
         facts,
         breakdowns,
     }
@@ -300,8 +301,8 @@ pub fn scores(report: &Report) -> Value {
             n,
             paper.map_or_else(String::new, |paper| format!("{:.1}", paper.published)),
             paper.map_or_else(String::new, |paper| format!("{:+.1}", paper.difference)),
-            crate::forms::losses(cell),
-            crate::forms::verdict(cell),
+            crate::show::losses(cell),
+            crate::show::verdict(cell),
         ]
     };
     let titles = ["split", "run", "score", "95 %", "N", "published", "difference", "losses", "verdict"];
@@ -313,6 +314,12 @@ pub fn scores(report: &Report) -> Value {
         row
     }));
     simple("Scores", &titles, 2, rows)
+}
+
+/// Engine, number type and hardware behind the scores.
+pub fn setups(report: &Report, runs: &[&Run]) -> Value {
+    let titles = ["runs", "engine", "dtype", "model on", "harness on"];
+    simple("Measured with", &titles, titles.len(), methods::setups(report, runs))
 }
 
 /// A table of texts; columns from `numbers` on are flush right, a last one called `verdict` is coloured.

@@ -1,12 +1,10 @@
 //! A study as tables and for a terminal.
 
-use std::fmt::Write as _;
-
 use arrow::error::ArrowError;
 
-use super::{Answer, Curve, Effect, Study};
-use crate::forms::fold_lines;
+use super::{Answer, Curve, Effect, Finding, Question, Study};
 use crate::table::{Kind, Table, count, real, text};
+use crate::terminal::{Text, Tone, counted};
 
 /// What the mean of all splits is called.
 pub const ALL: &str = "mean of the splits";
@@ -123,62 +121,61 @@ fn curves(study: &Study) -> Result<Table, ArrowError> {
     )
 }
 
-/// The study in lines that fit a terminal.
-pub fn terminal(study: &Study) -> String {
-    let mut out = String::new();
-    for answer in &study.answers {
-        let seeds = answer.seeds.len();
-        let plural = if seeds == 1 { "" } else { "s" };
-        let _ = writeln!(
-            out,
-            "\n{}: {} against {}, {seeds} seed{plural}",
-            answer.question.title, answer.question.b, answer.question.a
-        );
-        let _ = writeln!(
-            out,
-            "  {:<20} {:>5} {:>6} {:>6} {:>6}  {:<16} by seed",
-            "split", "pairs", "A, %", "B, %", "B - A", "95 % by video"
-        );
-        for effect in &answer.effects {
-            let range = |(low, high): (f64, f64)| format!("{:+.1} to {:+.1}", 100.0 * low, 100.0 * high);
-            let _ = writeln!(
-                out,
-                "  {:<20} {:>5} {:>6.1} {:>6.1} {:>+6.1}  {:<16} {}",
-                split(effect),
-                effect.pairs,
-                100.0 * effect.a,
-                100.0 * effect.b,
-                100.0 * effect.difference,
-                effect.by_video.map_or_else(|| "-".to_owned(), range),
-                effect.by_seed.map_or_else(|| "-".to_owned(), range)
-            );
-        }
-        let [a, b] = &answer.effort;
-        let _ = writeln!(
-            out,
-            "  an answer took {:.1} turns, {:.1} calls, {:.0} tokens in A; {:.1}, {:.1}, {:.0} in B",
-            a.turns, a.calls, a.tokens, b.turns, b.calls, b.tokens
-        );
-        if let (Some(points), Some(finding)) = (answer.question.at_least, answer.finding) {
-            let _ = writeln!(out, "  at least {points:+.0} points: {}", finding.as_str());
-        }
-        if let Some(paper) = &answer.question.paper {
-            let _ = writeln!(out, "  the paper: {paper}");
-        }
-    }
+/// The study for a terminal.
+pub fn terminal(study: &Study) -> Text {
+    let mut text = Text::default();
+    study.answers.iter().for_each(|answer| section(&mut text, answer));
     if !study.curves.is_empty() {
-        let _ = writeln!(
-            out,
-            "\n{:<18} {:<16} {:>6} {:>6} {:>6} {:>13}",
+        text.line("");
+        text.line(format!(
+            "{:<18} {:<16} {:>6} {:>6} {:>6} {:>13}",
             "training", "curve", "first", "mean", "peak", "last quarter"
-        );
+        ));
     }
     for curve in &study.curves {
-        let _ = writeln!(
-            out,
+        text.line(format!(
             "{:<18} {:<16} {:>6.2} {:>6.2} {:>6.2} {:>13.2}",
             curve.training, curve.series, curve.first, curve.mean, curve.peak, curve.end
-        );
+        ));
     }
-    fold_lines(&out)
+    text
+}
+
+fn section(text: &mut Text, answer: &Answer) {
+    let Question { title, a, b, .. } = &answer.question;
+    text.line("");
+    text.line(format!("{title}: {b} against {a}, {}", counted(answer.seeds.len(), "seed")));
+    text.line(format!(
+        "  {:<18} {:>5} {:>6} {:>6} {:>6}  {:<15} by seed",
+        "split", "pairs", "A, %", "B, %", "B - A", "95 % by video"
+    ));
+    let range = |(low, high): (f64, f64)| format!("{:+.1} to {:+.1}", 100.0 * low, 100.0 * high);
+    for effect in &answer.effects {
+        text.line(format!(
+            "  {:<18} {:>5} {:>6.1} {:>6.1} {:>+6.1}  {:<15} {}",
+            split(effect),
+            effect.pairs,
+            100.0 * effect.a,
+            100.0 * effect.b,
+            100.0 * effect.difference,
+            effect.by_video.map_or_else(|| "-".to_owned(), range),
+            effect.by_seed.map_or_else(|| "-".to_owned(), range)
+        ));
+    }
+    let [a, b] = &answer.effort;
+    text.line(format!(
+        "  an answer took {:.1} turns, {:.1} calls, {:.0} tokens in A; {:.1}, {:.1}, {:.0} in B",
+        a.turns, a.calls, a.tokens, b.turns, b.calls, b.tokens
+    ));
+    if let (Some(points), Some(finding)) = (answer.question.at_least, answer.finding) {
+        let tone = match finding {
+            Finding::Holds => Tone::Good,
+            Finding::Fails => Tone::Bad,
+            Finding::Open => Tone::Open,
+        };
+        text.toned(&format!("  at least {points:+.0} points: "), finding.as_str(), tone, "");
+    }
+    if let Some(paper) = &answer.question.paper {
+        text.line(format!("  the paper: {paper}"));
+    }
 }

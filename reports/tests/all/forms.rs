@@ -1,7 +1,7 @@
-//! The report's three forms on a small made-up set of records.
-
+//! The report for a terminal, as Markdown and as JSON, on a small made-up set of records.
 use crate::common::{LONGEST_TITLE, damaged, whole};
-use paravt_reports::{COLUMNS, Format as _, Json, Markdown, Report, Run, Terminal, Verdict};
+use paravt_reports::terminal::{COLUMNS, Detail};
+use paravt_reports::{Report, Run, Verdict};
 use paravt_suite::profile::Profile;
 use paravt_suite::record::Outcome;
 
@@ -13,56 +13,60 @@ fn small() -> Report {
     report(&[damaged(), whole("videomme", "Video-MME (w/o subtitles)", 8, 5)])
 }
 
+fn words(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 fn assert_fits(text: &str) {
     for line in text.lines() {
         assert!(line.chars().count() <= COLUMNS, "{} columns: {line}", line.chars().count());
     }
 }
 
+fn terminal(report: &Report, detail: Detail) -> String {
+    let text = paravt_reports::terminal(report, detail);
+    assert_fits(&text.to_string());
+    text.to_string()
+}
+
 #[test]
-fn terminal() {
-    let text = Terminal.render(&small());
-    assert_fits(&text);
-    insta::assert_snapshot!(text, @r#"
-    split                     profile score        95 %         N paper   diff verdict
-    Video-MME (w/o subtitles)   paper  62.5   11.8-95.4       8/8  62.1   +0.4 not comparable
-    Charades-STA (test)        strict  24.0    0.1-79.4       4/5  50.1  -26.1 INCOMPLETE not comparable
-    videomme_wsub             not run
-    longvideobench            not run
-    lvbench                   not run
-    mlvu                      not run
-    mmvu                      not run
+fn a_terminal_of_80_columns() {
+    insta::assert_snapshot!("report_brief.txt", terminal(&small(), Detail::Brief));
+    insta::assert_snapshot!("report_full.txt", terminal(&small(), Detail::Full));
+}
 
-    Video-MME (w/o subtitles) (paper, agentic_general · made-up-8b)
-      accuracy 62.5 over N 8; nothing lost
-      not comparable: 8 of 2700 rows; 4 distinct videos, published 900
-      Duration
-        short                              75.0  N 4
-        long                               50.0  N 4
-      tools: 0.00 calls a sample, 0.0 % of samples, 0 failed crops, 0 malformed, 0 forced answers
-      cost: 8000 prompt and 80 completion tokens, 4.0 sample seconds
+#[test]
+fn colours_change_no_character() {
+    let text = paravt_reports::terminal(&small(), Detail::Full);
+    let (plain, coloured) = (text.to_string(), text.coloured());
+    assert!(!plain.contains('\u{1b}') && coloured.contains("\u{1b}[33mINCOMPLETE\u{1b}[0m"), "{coloured:?}");
+    let stripped = ["\u{1b}[33m", "\u{1b}[0m"].iter().fold(coloured, |text, code| text.replace(code, ""));
+    assert_eq!(stripped, plain);
+}
 
-    Charades-STA (test) (strict, agentic_general · made-up-8b)
-      mIoU 24.0 over N 5; 1 unparsed, 1 failed, 1 truncated, 2 dropped calls
-      INCOMPLETE not comparable: channel image (published: video); mode agentic_general (published:
-          agentic_minimal); profile strict (published: paper); 5 of 3720 rows; unfinished run: 4 of 5
-          rows recorded; 1 of 4 rows lack a full answer (1 failed), at most 0 may
-      the last record is torn and left out; resume the run to redo it
-      R@0.3: 40.0
-      R@0.5: 20.0
-      R@0.7: 20.0
-      Duration
-        short                              40.0  N 2
-        long                               20.0  N 2
-      tools: 0.25 calls a sample, 25.0 % of samples, 0 failed crops, 0 malformed, 0 forced answers
-      cost: 4000 prompt and 40 completion tokens, 2.0 sample seconds
-      flagged example_in_prompt: 1
-    "#);
+#[test]
+fn runs_of_one_split_are_told_apart_by_their_names() {
+    let mut labelled = whole("videomme", "Video-MME", 8, 2);
+    labelled.manifest.label = Some("sequential".to_owned());
+    let report = report(&[whole("videomme", "Video-MME", 8, 5), labelled, whole("lvbench", "LVBench", 8, 5)]);
+    let text = terminal(&report, Detail::Brief);
+    let lines: Vec<&str> = text.lines().collect();
+    let starts = [
+        "split ",
+        "run: agentic_general · made-up-8b, profile paper",
+        "Video-MME ",
+        "LVBench ",
+        "run: sequential",
+        "Video-MME ",
+    ];
+    for (line, start) in lines.iter().zip(starts) {
+        assert!(line.starts_with(start), "{text}");
+    }
 }
 
 #[test]
 fn markdown() {
-    insta::assert_snapshot!(Markdown.render(&small()), @r#"
+    insta::assert_snapshot!(paravt_reports::markdown(&small()), @r#"
     | split | profile | score | 95 % | N | lost | paper | diff | verdict |
     |---|---|--:|--:|--:|---|--:|--:|---|
     | Video-MME (w/o subtitles) | paper | 62.5 | 11.8-95.4 | 8/8 | nothing lost | 62.1 | +0.4 | not comparable: 8 of 2700 rows; 4 distinct videos, published 900 |
@@ -77,7 +81,7 @@ fn markdown() {
 
 #[test]
 fn json() {
-    insta::assert_snapshot!("report.json", Json.render(&report(&[damaged()])));
+    insta::assert_snapshot!("report.json", paravt_reports::json(&report(&[damaged()])));
 }
 
 #[test]
@@ -87,16 +91,19 @@ fn the_overview_fits_for_every_title_verdict_and_size() {
     // As wide as it gets: an incomplete run that is not comparable, all numbers at full length.
     runs[1].records.pop();
     let incomplete = report(&runs);
-    let text = Terminal.render(&incomplete);
-    assert_fits(&text);
+    let text = terminal(&incomplete, Detail::Brief);
     let line = text.lines().find(|line| line.starts_with(LONGEST_TITLE)).unwrap();
-    assert!(line.ends_with("INCOMPLETE not comparable"), "one line, not folded: {line}");
+    assert!(line.ends_with("INCOMPLETE"), "one line, not folded: {line}");
     assert!(matches!(incomplete.cells[1].paper.as_ref().unwrap().verdict, Verdict::NotComparable(_)));
+    assert!(words(&terminal(&incomplete, Detail::Full)).contains("INCOMPLETE not comparable:"));
 
-    let unnamed = Terminal.render(&Report::build(&runs, None).unwrap());
-    assert_fits(&unnamed);
-    let line = unnamed.lines().find(|line| line.starts_with(LONGEST_TITLE)).unwrap();
-    assert!(line.ends_with("INCOMPLETE no paper value"), "{line}");
+    let unnamed = Report::build(&runs, None).unwrap();
+    let text = terminal(&unnamed, Detail::Brief);
+    let ends = ["no paper value", "INCOMPLETE"];
+    for (split, end) in ["Video-MME  ", LONGEST_TITLE].iter().zip(ends) {
+        let line = text.lines().find(|line| line.starts_with(split)).unwrap();
+        assert!(line.ends_with(end), "{line}");
+    }
 }
 
 #[test]
@@ -115,17 +122,15 @@ fn long_names_and_losses_are_folded_and_nothing_is_cut() {
         record.sample.tags.insert("duration".into(), vec!["a label of many words ".repeat(8)]);
     }
     run.manifest.selection.expected = 2_701;
-    let text = Terminal.render(&report(&[run]));
-    assert_fits(&text);
-    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(
-        words(&text).contains("2700 unparsed, 2700 frame loss, 2700 truncated, 270000 dropped calls"),
-        "{text}"
-    );
+    let report = report(&[run]);
+    let losses = "2700 unparsed, 2700 frame loss, 2700 truncated, 270000 dropped calls";
+    assert!(words(&terminal(&report, Detail::Brief)).contains(losses));
+    let text = terminal(&report, Detail::Full);
+    assert!(words(&text).contains(losses), "{text}");
     assert!(words(&text).contains(
         "INCOMPLETE not comparable: profile strict (published: paper); unpinned protocol; 2701 of 2700 rows;"
     ));
-    assert_eq!(text.matches('é').count(), 150);
+    assert_eq!(text.matches('é').count(), 300, "in the overview and in the section");
     assert!(words(&text).contains(&words(&"a label of many words ".repeat(8))));
 }
 
@@ -133,7 +138,7 @@ fn long_names_and_losses_are_folded_and_nothing_is_cut() {
 fn a_bar_or_line_break_in_a_title_does_not_break_the_markdown_table() {
     let mut run = whole("videomme", "a | b\nc", 2, 1);
     run.manifest.task.breakdowns.clear();
-    let text = Markdown.render(&report(&[run]));
+    let text = paravt_reports::markdown(&report(&[run]));
     let line = text.lines().nth(2).unwrap();
     assert!(line.starts_with("| a \\| b c | paper |"), "{line}");
 }

@@ -1,8 +1,9 @@
 //! Two runs on the same samples.
 
 use crate::common::{damaged, whole};
-use paravt_reports::compare::{compare, markdown, tables, terminal};
-use paravt_reports::{COLUMNS, ReportError, Run};
+use paravt_reports::compare::{compare, json, markdown, tables, terminal};
+use paravt_reports::terminal::{COLUMNS, Detail};
+use paravt_reports::{ReportError, Run};
 use paravt_suite::profile::Profile;
 
 const ROWS: usize = 400;
@@ -29,9 +30,13 @@ fn an_ablation_shows_difference_flips_and_cost() {
     assert_eq!(pair.differs, ["max_parallel was 5, now 1"]);
     let (_, seconds) = pair.cost_per_point().unwrap();
     assert!((seconds - 1.5 / 14.75).abs() < 1e-12);
-    let text = terminal(&ablation);
-    assert!(text.lines().all(|line| line.chars().count() <= COLUMNS), "{text}");
-    insta::assert_snapshot!(text);
+    for (name, detail) in [("compare_brief.txt", Detail::Brief), ("compare_full.txt", Detail::Full)] {
+        let text = terminal(&ablation, detail).to_string();
+        assert!(text.lines().all(|line| line.chars().count() <= COLUMNS), "{text}");
+        insta::assert_snapshot!(name, text);
+    }
+    let machine: serde_json::Value = serde_json::from_str(&json(&ablation)).unwrap();
+    assert_eq!(machine["splits"][0]["flips"], serde_json::json!({"gained": 60, "lost": 1}));
     let link = |_: &str, uid: &str| Some(format!("index.html{}", paravt_reports::page::address(1, uid)));
     let text = markdown(&ablation, link).unwrap();
     assert!(text.contains("| videomme | [0](index.html#sample=1/0) | right to wrong |"), "{text}");
@@ -44,7 +49,7 @@ fn equal_runs_show_no_difference_and_what_they_would_have_shown() {
     let pair = &ablation.splits[0];
     assert_eq!((pair.difference, pair.p), (0.0, Some(1.0)));
     assert_eq!(pair.cost_per_point(), None);
-    assert!(terminal(&ablation).contains("no answer changed"));
+    assert!(terminal(&ablation, Detail::Full).to_string().contains("no answer changed"));
 }
 
 #[test]

@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 
 use crate::common::{damaged, whole};
+use paravt_reports::Run;
 use paravt_reports::gate::{
     self, Baseline, ENTRIES, Entry, Estimate, Rule, ScoreRule, Status, append, check, junit, read_history,
 };
-use paravt_reports::{COLUMNS, Run};
+use paravt_reports::terminal::{COLUMNS, Detail};
 use paravt_suite::profile::Profile;
 use paravt_suite::protocol::PromptMode;
 use paravt_suite::record::{Outcome, Record};
@@ -510,7 +511,7 @@ fn a_history_with_damage_before_its_end_is_refused_and_nothing_appended() {
 fn names_from_runs_reach_no_terminal_raw() {
     let reference = baseline(&[run(200)]);
     let hostile = changed(200, |run| run.manifest.backend.model = "m\u{1b}[2J\npass\u{202e}".into());
-    let shown = gate::terminal(&verdict(&reference, &[hostile]));
+    let shown = gate::terminal(&verdict(&reference, &[hostile]), Detail::Full).to_string();
     assert!(
         !shown.contains('\u{1b}') && !shown.contains('\u{202e}') && !shown.contains("\npass\u{27e8}"),
         "{shown:?}"
@@ -523,7 +524,25 @@ fn the_verdict_is_written_as_markdown_and_junit() {
     let verdict = gate_of(150, |run| run.manifest.task.title = "<x> & \"y\"".into());
     insta::assert_snapshot!("gate.md", gate::markdown(&verdict));
     insta::assert_snapshot!("gate.xml", junit(&verdict).unwrap());
-    assert!(gate::terminal(&verdict).lines().all(|line| line.chars().count() <= COLUMNS));
+    for (name, detail) in [("gate_brief.txt", Detail::Brief), ("gate_full.txt", Detail::Full)] {
+        let text = gate::terminal(&verdict, detail).to_string();
+        assert!(text.lines().all(|line| line.chars().count() <= COLUMNS), "{text}");
+        insta::assert_snapshot!(name, text);
+    }
+    let machine: serde_json::Value = serde_json::from_str(&gate::json(&verdict)).unwrap();
+    assert_eq!(machine["status"], "fail");
+    assert_eq!(machine["checks"].as_array().unwrap().len(), verdict.checks.len());
+}
+
+#[test]
+fn a_run_without_regression_is_one_line_and_an_undecided_check_keeps_its_own() {
+    let brief = |verdict| gate::terminal(&verdict, Detail::Brief).to_string();
+    let passed = brief(gate_of(200, |_| ()));
+    assert_eq!(passed.lines().filter(|line| line.starts_with("pass ")).count(), 1, "{passed}");
+    let open = brief(gate_of(200, |run| run.records.truncate(390)));
+    assert!(open.starts_with("UNDECIDED"), "{open}");
+    let line = open.lines().find(|line| line.contains("complete")).unwrap();
+    assert!(line.starts_with("undecided videomme"), "{open}");
 }
 
 #[test]

@@ -5,7 +5,8 @@ use std::process::Command;
 
 use crate::common::whole;
 use paravt_reports::page::{Thumbnails, Videos};
-use paravt_reports::{Format as _, Report, ReportError, Run, Terminal, find_runs};
+use paravt_reports::terminal::Detail;
+use paravt_reports::{Report, ReportError, Run, find_runs, terminal};
 use paravt_suite::journal::{JOURNAL, Journal};
 use paravt_suite::message::{FrameOrigin, Role};
 use paravt_suite::record::{Record, RecordedMessage, RecordedPart};
@@ -85,7 +86,7 @@ fn no_name_reaches_a_terminal_with_its_escape_sequences() {
         run.records[0].sample.flags = vec!["flag\u{1b}]0;x".into()];
         run.records[0].sample.tags.insert("duration".into(), vec!["\u{1b}[31mshort\nlong".into()]);
     });
-    let shown = Terminal.render(&Report::read(&[run], None).unwrap());
+    let shown = terminal(&Report::read(&[run], None).unwrap(), Detail::Full).to_string();
     assert!(!shown.chars().any(|c| c != '\n' && c.is_control()), "{shown:?}");
     assert!(shown.contains("good⟨U+000A⟩split  reproduced⟨U+009B⟩31m"), "{shown}");
     assert!(shown.contains("flag⟨U+001B⟩]0;x") && !shown.contains('\u{202e}'), "{shown}");

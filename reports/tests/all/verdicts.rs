@@ -2,6 +2,7 @@
 
 use crate::common::{published, whole};
 use paravt_reports::compare::{compare, terminal};
+use paravt_reports::terminal::Detail;
 use paravt_reports::{About, Cell, Judged, Report, ReportError, Run, Training, Verdict, page};
 use paravt_suite::backend::FinishReason;
 use paravt_suite::record::{Outcome, SampleError, SampleErrorClass};
@@ -68,7 +69,7 @@ fn rows_that_are_not_the_published_ones_are_not_comparable() {
 #[test]
 fn a_verdict_on_data_without_a_known_hash_says_so() {
     let report = report(&[published("videomme", 62.1)]);
-    let text = paravt_reports::Format::render(&paravt_reports::Markdown, &report);
+    let text = paravt_reports::markdown(&report);
     assert!(text.contains("| reproduced (data not verified) |"), "{text}");
 }
 
@@ -158,7 +159,7 @@ fn a_few_lost_rows_are_carried_and_many_are_not() {
     let cell = &report.cells[0];
     assert_eq!(cell.paper.as_ref().unwrap().verdict, Verdict::Reproduced);
     assert_eq!((cell.lost.failed, cell.lost.rows, cell.lost.allowed()), (1, 1, 18));
-    assert!(paravt_reports::Format::render(&paravt_reports::Markdown, &report).contains("1 failed"));
+    assert!(paravt_reports::markdown(&report).contains("1 failed"));
 
     let mut blind = published("videomme", 62.1);
     for record in &mut blind.records {
@@ -197,7 +198,7 @@ fn one_video_has_neither_interval_nor_verdict() {
     let pair = &ablation.splits[0];
     assert_eq!((pair.interval, pair.p, pair.p_holm), (None, None, None));
     assert_eq!(pair.verdict, Verdict::Inconclusive);
-    assert!(terminal(&ablation).contains("fewer than two videos"));
+    assert!(terminal(&ablation, Detail::Full).to_string().contains("fewer than two videos"));
 }
 
 #[test]

@@ -7,6 +7,7 @@ use std::fmt::Arguments;
 use std::io::{self, ErrorKind, Write};
 use std::sync::Mutex;
 
+use paravt_reports::terminal::{Detail, Text};
 use paravt_suite::printable::printable_json;
 
 /// First failure of standard output that is not a reader who left.
@@ -15,8 +16,12 @@ static FAILED: Mutex<Option<io::Error>> = Mutex::new(None);
 /// Writes to standard output. A reader that has left (`| head -1`) wants no more: the rest is
 /// dropped and the command goes on, because its exit code and its files still count.
 pub fn stdout(text: Arguments<'_>) {
+    stdout_as_is(&printable_json(&text.to_string()));
+}
+
+fn stdout_as_is(text: &str) {
     let mut stream = io::stdout().lock();
-    let written = write(&mut stream, text).and_then(|()| stream.flush());
+    let written = stream.write_all(text.as_bytes()).and_then(|()| stream.flush());
     if let Err(error) = written
         && error.kind() != ErrorKind::BrokenPipe
         && let Ok(mut failed) = FAILED.lock()
@@ -25,18 +30,43 @@ pub fn stdout(text: Arguments<'_>) {
     }
 }
 
+/// Writes a text for a terminal to standard output: in colours where it is one that shows them and neither
+/// `NO_COLOR` nor `TERM=dumb` is set. A [`Text`] holds no control character of others.
+pub fn show(text: &Text) {
+    let coloured = anstream::AutoStream::choice(&io::stdout()) != anstream::ColorChoice::Never;
+    stdout_as_is(&if coloured { text.coloured() } else { text.to_string() });
+}
+
+/// How a command prints its result.
+#[derive(clap::Args)]
+pub struct Printed {
+    /// Print everything instead of one line per run, split or check.
+    #[arg(short, long, conflicts_with = "json")]
+    verbose: bool,
+    /// Print JSON with every number instead of text.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Printed {
+    /// Prints a result as the flags ask.
+    pub fn print(&self, text: impl FnOnce(Detail) -> Text, json: impl FnOnce() -> String) {
+        match self {
+            Self { json: true, .. } => stdout(format_args!("{}", json())),
+            Self { verbose: true, .. } => show(&text(Detail::Full)),
+            _ => show(&text(Detail::Brief)),
+        }
+    }
+}
+
 /// Writes to standard error; where that fails nobody is left to tell.
 pub fn stderr(text: Arguments<'_>) {
-    let _ = write(&mut io::stderr().lock(), text);
+    let _ = io::stderr().lock().write_all(printable_json(&text.to_string()).as_bytes());
 }
 
 /// What kept standard output from being written, e.g. a full disk.
 pub fn failure() -> Option<io::Error> {
     FAILED.lock().ok()?.take()
-}
-
-fn write(stream: &mut impl Write, text: Arguments<'_>) -> io::Result<()> {
-    stream.write_all(printable_json(&text.to_string()).as_bytes())
 }
 
 // Every form that a call may take, used or not.

@@ -5,12 +5,13 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::Context as _;
 use paravt_reports::gate::{
-    self, Baseline, Entry, Estimate, History, Rule, ScoreRule, Status, append, junit, markdown,
+    self, Baseline, Entry, Estimate, History, Rule, ScoreRule, Status, append, json, junit, markdown,
     read_estimates, terminal,
 };
 use paravt_reports::{Run, find_runs, page};
 
 use crate::exit::Exit;
+use crate::output::Printed;
 
 const EXIT_CODES: &str = "\
 Every run is judged against the entry of its split in the baseline. Speed is judged by the history of checks on
@@ -66,6 +67,8 @@ pub struct Args {
     /// all of them goes beside it [default: none].
     #[arg(long, value_name = "FILE")]
     history: Option<PathBuf>,
+    #[command(flatten)]
+    printed: Printed,
 }
 
 impl Args {
@@ -101,7 +104,7 @@ fn judge(args: &Args, runs: &[Run], estimates: Option<&[Estimate]>) -> anyhow::R
     }
     let past = history.as_ref().map(|history| history.entries.as_slice());
     let verdict = gate::check(&baseline, runs, estimates, past)?;
-    print!("{}", terminal(&verdict));
+    args.printed.print(|detail| terminal(&verdict, detail), || json(&verdict));
     write(args.markdown.as_deref(), || Ok(markdown(&verdict)))?;
     write(args.junit.as_deref(), || Ok(junit(&verdict)?))?;
     if let Some(path) = &args.history {

@@ -3,28 +3,31 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use paravt_reports::compare::{compare, markdown, tables, terminal};
+use paravt_reports::compare::{compare, json, markdown, tables, terminal};
 use paravt_reports::page::{self, Thumbnails};
 use paravt_reports::{Report, Run, export, find_runs, tell_apart};
 
 use crate::exit::Exit;
+use crate::output::Printed;
 
 /// Flags of `compare`.
 #[derive(clap::Args)]
 pub struct Args {
     /// Run directory A, or a folder of runs.
     a: PathBuf,
-    /// Run directory B, or a folder of runs: what changes is said of B.
+    /// Run directory B, or a folder of runs; differences are B less A.
     b: PathBuf,
     /// Folder for the page over both (index.html), compare.md and the tables in every format
     /// [default: none, the comparison is only printed].
     #[arg(short, long, value_name = "DIR")]
     out: Option<PathBuf>,
+    #[command(flatten)]
+    printed: Printed,
 }
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<Exit> {
-    write(&args.a, &args.b, args.out.as_deref())?;
+    write(&args.a, &args.b, args.out.as_deref(), &args.printed)?;
     Ok(Exit::Ok)
 }
 
@@ -45,7 +48,7 @@ fn one_of_each(folder: &Path, runs: &[Run]) -> anyhow::Result<()> {
 }
 
 /// Prints the comparison of two runs or folders of runs, and writes it into a folder.
-fn write(a: &Path, b: &Path, out: Option<&Path>) -> anyhow::Result<()> {
+fn write(a: &Path, b: &Path, out: Option<&Path>, printed: &Printed) -> anyhow::Result<()> {
     let mut runs = find_runs(&[a.to_owned()])?;
     one_of_each(a, &runs)?;
     let first = runs.len();
@@ -53,7 +56,7 @@ fn write(a: &Path, b: &Path, out: Option<&Path>) -> anyhow::Result<()> {
     one_of_each(b, &runs[first..])?;
     tell_apart(runs.iter_mut().map(|run| (run.path.clone(), &mut run.manifest)));
     let ablation = compare(&runs[..first], &runs[first..])?;
-    print!("{}", terminal(&ablation));
+    printed.print(|detail| terminal(&ablation, detail), || json(&ablation));
     let Some(dir) = out else { return Ok(()) };
     std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
     export::write_all(&tables(&ablation)?, &dir.join("tables"))?;

@@ -1,4 +1,4 @@
-//! `paravt-bench report`: finished runs beside the published numbers, for people and machines.
+//! `paravt-bench report`: finished runs beside the published numbers.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -6,12 +6,13 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use paravt_reports::page::{Thumbnails, Videos};
 use paravt_reports::study::Study;
-use paravt_reports::{Format, Json, Markdown, Report, Run, Terminal, export, find_runs, page};
+use paravt_reports::{Report, Run, export, find_runs, json, markdown, page, terminal};
 use paravt_suite::profile::Profile;
 use paravt_suite::sample::Sample;
 use paravt_suite::task::{DataRoot, Task as _};
 
 use crate::exit::Exit;
+use crate::output::Printed;
 use crate::registry::DataArgs;
 
 /// Flags of `report`.
@@ -34,32 +35,36 @@ pub struct Args {
     frames: bool,
     #[command(flatten)]
     data: DataArgs,
+    #[command(flatten)]
+    printed: Printed,
 }
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<Exit> {
-    let Some(dir) = &args.out else {
+    let row = args.paper_row.as_deref();
+    let report = match &args.out {
         // Without the page no transcript is needed, and no run is kept.
-        let report = Report::read(&args.runs, args.paper_row.as_deref())?;
-        print!("{}", Terminal.render(&report));
-        return Ok(exit(&report));
+        None => Report::read(&args.runs, row)?,
+        Some(dir) => {
+            let root = args.frames.then(|| args.data.root()).transpose()?;
+            write(&args.runs, row, dir, root.as_ref(), None)?
+        }
     };
-    let root = args.frames.then(|| args.data.root()).transpose()?;
-    write(&args.runs, args.paper_row.as_deref(), dir, root.as_ref(), None)
+    args.printed.print(|detail| terminal(&report, detail), || json(&report));
+    Ok(exit(&report))
 }
 
-/// Writes page and tables of runs into a folder, and prints the report. `frames` is the data root whose
-/// videos the page shows frames of.
+/// Writes page and tables of runs into a folder. `frames` is the data root whose videos the page shows
+/// frames of.
 pub fn write(
     runs: &[PathBuf],
     paper_row: Option<&str>,
     dir: &Path,
     frames: Option<&DataRoot>,
     study: Option<Study>,
-) -> anyhow::Result<Exit> {
+) -> anyhow::Result<Report> {
     let runs = find_runs(runs)?;
     let report = Report { study, ..Report::build(&runs, paper_row)? };
-    print!("{}", Terminal.render(&report));
     std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
     export::write_all(&report.tables()?, &dir.join("tables"))?;
     let mut thumbnails = Thumbnails::default();
@@ -78,13 +83,13 @@ pub fn write(
     }
     for (name, text) in [
         ("index.html", page::page(&report, &runs, &thumbnails)?),
-        ("report.json", Json.render(&report)),
-        ("report.md", Markdown.render(&report)),
+        ("report.json", json(&report)),
+        ("report.md", markdown(&report)),
     ] {
         let path = dir.join(name);
         std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
     }
-    Ok(exit(&report))
+    Ok(report)
 }
 
 /// Where the videos of these runs' samples lie below a data root. A split whose data is not there has
@@ -113,6 +118,7 @@ fn videos(runs: &[Run], root: &DataRoot) -> Videos {
     videos
 }
 
-fn exit(report: &Report) -> Exit {
+/// The exit code of a report: runs are complete or not.
+pub fn exit(report: &Report) -> Exit {
     if report.complete() { Exit::Ok } else { Exit::Incomplete }
 }

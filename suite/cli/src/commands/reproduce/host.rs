@@ -7,7 +7,8 @@ use std::time::Instant;
 use anyhow::Context as _;
 use clap::ValueEnum as _;
 use paravt_reports::study::{Arm, Question, Study, Trained};
-use paravt_reports::{Format as _, Report, Terminal, Training, find_runs};
+use paravt_reports::terminal::Detail;
+use paravt_reports::{Report, Training, find_runs, terminal};
 use paravt_reproduce::Recipe;
 use paravt_reproduce::drive::{self, Answers, Outcome};
 use paravt_reproduce::graph::{Check, Evaluation, Graph, Reporting, Stage, Work};
@@ -26,7 +27,7 @@ use crate::commands::report;
 use crate::commands::run::execute;
 use crate::exit::Exit;
 use crate::registry::{self, BackendArgs};
-use crate::{engines, launch};
+use crate::{engines, launch, output};
 
 /// The command as the host of a graph.
 pub struct Host<'a> {
@@ -100,18 +101,19 @@ impl<'a> Host<'a> {
         runs: &[PathBuf],
     ) -> anyhow::Result<Exit> {
         let study = study(comparisons, graph)?;
-        let told = paravt_reports::study::terminal(&study);
+        let answers = paravt_reports::study::terminal(&study);
         let world = graph.stages().iter().find(|stage| matches!(stage.work(), Work::World(_)));
         let root = world.and_then(Stage::folder).map(DataRoot::new);
         let folder = page.parent().unwrap_or(page);
-        let exit = report::write(runs, None, folder, root.as_ref(), Some(study))?;
-        print!("{told}");
+        let report = report::write(runs, None, folder, root.as_ref(), Some(study))?;
+        output::show(&terminal(&report, Detail::Brief));
+        output::show(&answers);
         eprintln!(
             "report: {} ({:.1} min in all)",
             page.display(),
             self.started.elapsed().as_secs_f64() / 60.0
         );
-        Ok(exit)
+        Ok(report::exit(&report))
     }
 }
 
@@ -177,7 +179,7 @@ impl drive::Host for Host<'_> {
             return Ok(outcome(self.page(&recipe.comparisons, graph, page, runs)?));
         }
         let report = Report::build(&find_runs(runs)?, None)?;
-        print!("{}", Terminal.render(&report));
+        output::show(&terminal(&report, Detail::Brief));
         Ok(Outcome::Complete)
     }
 }

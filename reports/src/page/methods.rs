@@ -1,0 +1,191 @@
+//! How the numbers of the page are made, and on what: terms and sentences.
+
+use std::collections::BTreeSet;
+
+use minijinja::{Value, context};
+
+use super::visible::visible;
+use crate::Report;
+use crate::runs::Run;
+
+/// What every number rests on; shown open.
+const FIRST: [(&str, &str); 2] = [
+    (
+        "95 % by video",
+        "Questions about one video are answered right or wrong together, so the video is the unit that is drawn: \
+         samples are summed by video, and the interval is that of the videos (CR1 standard error, G/(G-1), Student's t \
+         with G-1 degrees of freedom for G videos). Scores use the score interval on the effective sample size, which \
+         never has a width of zero. One video has no interval; fewer than ten are marked as weak.",
+    ),
+    (
+        "verdict",
+        "Reproduced: the whole interval of the difference lies inside the margin. Better or worse: the whole interval \
+         lies beyond it. Everything else is inconclusive. A point estimate decides nothing.",
+    ),
+];
+
+/// The rest, folded away.
+const MORE: [(&str, &str); 7] = [
+    (
+        "coverage",
+        "Simulated coverage of the intervals is 95 % within its Monte-Carlo error, 92 % at worst (scores near 100 % with \
+         strongly correlated answers).",
+    ),
+    (
+        "p-values",
+        "Student's t on the errors clustered by video, the test that the interval inverts; corrected by Holm over the \
+         splits of one published row, claim or comparison.",
+    ),
+    (
+        "margin of a claim",
+        "Half of a claimed difference or gain (at least 0.1 points); differences are paired on the samples of both \
+         runs. A margin of zero between two runs.",
+    ),
+    (
+        "not comparable",
+        "A run counts beside a published number only with the published profile, protocol, mode, channel, frames, \
+         turns, calls at once, crops, sampling, engine and number type, and with as many rows and videos.",
+    ),
+    (
+        "data not verified",
+        "No SHA-256 of the published annotations is known for this benchmark. The rows agree with the published ones \
+         in their number, their videos and, where such counts are published, in the rows of each label; other rows \
+         make a run not comparable.",
+    ),
+    (
+        "rows without an answer",
+        "Failed rows, replies aborted by the server and questions sent without frames count as wrong, as in the \
+         reference. Up to 0.5 % of the rows are carried and shown; more make a run not comparable.",
+    ),
+    (
+        "training",
+        "A claim about a training is judged only by trainings of the same recipe, base model and size, with an \
+         interval over seeds.",
+    ),
+];
+
+/// The methods box: what is shown open, and what is folded away.
+pub fn methods(report: &Report, runs: &[&Run]) -> Value {
+    let mut first: Vec<(&str, String)> = vec![("score", metrics(report))];
+    first.extend(FIRST.map(|(term, text)| (term, text.to_owned())));
+    first.push(("margin of a score", margins(report)));
+    first.push(("seeds", seeds(report, runs)));
+    let first: Vec<(&str, String)> = first.into_iter().map(|(term, text)| (term, visible(&text))).collect();
+    context! { first, more => MORE }
+}
+
+fn metrics(report: &Report) -> String {
+    let names: BTreeSet<&str> = report.cells.iter().map(|cell| cell.summary.metric.as_str()).collect();
+    let sentence = |name: &str| {
+        match name {
+        "accuracy" => "accuracy is the percentage of samples answered right".to_owned(),
+        "mIoU" => "mIoU is the mean overlap of predicted and annotated window, intersection over union, in percent; \
+                   R@0.5 the percentage of samples with at least 0.5"
+            .to_owned(),
+        other => format!("{other} is the benchmark's own score between 0 and 1, in percent"),
+    }
+    };
+    let sentences: Vec<String> = names.into_iter().map(sentence).collect();
+    let groups = match report.cells.iter().any(|cell| cell.summary.macro_average.is_some()) {
+        true => " A mean over groups that a benchmark reports beside it stands under Splits.",
+        false => "",
+    };
+    let rest = "A sample without an answer counts 0. N is the number of samples in the mean.";
+    format!("The mean over samples: {}. {rest}{groups}", sentences.join("; "))
+}
+
+fn margins(report: &Report) -> String {
+    let rule = "The interval is ours; the published number is a point. The two count as equal within four binomial \
+                standard errors of the published score, at most 5 points.";
+    let mut margins: Vec<String> = Vec::new();
+    for cell in &report.cells {
+        if let Some(paper) = &cell.paper {
+            let margin = format!("{} {:.1}", cell.task, paper.margin);
+            if !margins.contains(&margin) {
+                margins.push(margin);
+            }
+        }
+    }
+    if margins.is_empty() { rule.to_owned() } else { format!("{rule} Here: {} points.", margins.join(", ")) }
+}
+
+fn seeds(report: &Report, runs: &[&Run]) -> String {
+    let of_run = |run: &&Run| {
+        let plan = &run.manifest.plan;
+        let seed = plan.seed.map_or_else(|| "no seed".to_owned(), |seed| format!("seed {seed}"));
+        format!("temperature {}, {seed}", plan.temperature)
+    };
+    let sampling: BTreeSet<String> = runs.iter().map(of_run).collect();
+    let sampling: Vec<String> = sampling.into_iter().collect();
+    let trained: BTreeSet<u64> = report
+        .study
+        .iter()
+        .flat_map(|study| study.answers.iter().flat_map(|answer| answer.seeds.iter().copied()))
+        .collect();
+    let mut text = format!(
+        "Answers were sampled with {}. An interval by video holds for these models and this sampling; another seed may \
+         move a score beyond it where the temperature is above 0.",
+        sampling.join("; ")
+    );
+    match trained.len() {
+        0 => {}
+        1 => text.push_str(" One training seed: how far another training would land is not known."),
+        _ => {
+            let seeds: Vec<String> = trained.iter().map(ToString::to_string).collect();
+            text.push_str(&format!(
+                " Training seeds: {}; an interval by seed is Student's t over their differences.",
+                seeds.join(", ")
+            ));
+        }
+    }
+    text
+}
+
+/// What the scores were measured on: one row per engine, number type and machine.
+pub fn setups(report: &Report, runs: &[&Run]) -> Vec<Vec<String>> {
+    let mut found: Vec<(Vec<String>, Vec<String>)> = Vec::new();
+    for (cell, run) in report.cells.iter().zip(runs) {
+        let setup = setup(run);
+        let name = cell.run.clone();
+        match found.iter_mut().find(|(known, _)| *known == setup) {
+            Some((_, names)) if names.contains(&name) => {}
+            Some((_, names)) => names.push(name),
+            None => found.push((setup, vec![name])),
+        }
+    }
+    let one = found.len() == 1;
+    let called = |names: Vec<String>| match names.len() {
+        1 => names.concat(),
+        number if one => format!("all {number} runs"),
+        number if number > NAMED => {
+            format!("{} and {} more", names[..NAMED].join("; "), number - NAMED)
+        }
+        _ => names.join("; "),
+    };
+    found.into_iter().map(|(setup, names)| [vec![called(names)], setup].concat()).collect()
+}
+
+/// Runs of one setup that are named before the rest is counted.
+const NAMED: usize = 6;
+
+/// Engine, number type, where the model ran, and the machine of the harness.
+fn setup(run: &Run) -> Vec<String> {
+    let (backend, host) = (&run.manifest.backend, &run.manifest.host);
+    let stated = |name: &str| backend.details.get(name).cloned();
+    let unknown = || "not stated".to_owned();
+    let engine = match stated("recorded_with") {
+        Some(recorded) => format!("{} of answers of {recorded}", backend.name),
+        None => backend.name.clone(),
+    };
+    let gpus = host.gpus.map(|gpus| match gpus {
+        0 => "no GPU".to_owned(),
+        1 => "1 GPU".to_owned(),
+        gpus => format!("{gpus} GPUs"),
+    });
+    let device = match (stated("device"), gpus) {
+        (None, None) => unknown(),
+        (device, gpus) => device.into_iter().chain(gpus).collect::<Vec<_>>().join(", "),
+    };
+    let cpu = host.cpu.clone().unwrap_or_else(|| host.platform.clone());
+    vec![engine, stated("dtype").unwrap_or_else(unknown), device, format!("{cpu}, {} cores", host.cores)]
+}

@@ -1,0 +1,177 @@
+//! Text for a terminal of [`COLUMNS`] columns: folded lines, one word of a line coloured.
+
+use std::fmt;
+
+use anstyle::{AnsiColor, Style};
+use paravt_suite::printable::printable_line;
+
+/// No line is longer.
+pub const COLUMNS: usize = 80;
+
+/// Spaces before the second line of a folded one, beyond those of the first.
+const FOLDED_INDENT: usize = 4;
+
+/// How much a terminal shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Detail {
+    /// One line per run, split or check.
+    Brief,
+    /// Everything (`-v`).
+    Full,
+}
+
+/// What a coloured word says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tone {
+    /// As it should be.
+    Good,
+    /// Worse, failed.
+    Bad,
+    /// Undecided, incomplete.
+    Open,
+    /// Neither: no colour.
+    Plain,
+}
+
+impl Tone {
+    fn style(self) -> Style {
+        match self {
+            Self::Good => AnsiColor::Green.on_default(),
+            Self::Bad => AnsiColor::Red.on_default().bold(),
+            Self::Open => AnsiColor::Yellow.on_default(),
+            Self::Plain => Style::new(),
+        }
+    }
+}
+
+/// Lines for a terminal. Displayed without colours; no control character or change of the reading
+/// direction that came with a model's name, a label or a server's words is among them.
+#[derive(Debug, Clone, Default)]
+pub struct Text {
+    lines: Vec<Line>,
+}
+
+#[derive(Debug, Clone)]
+struct Line {
+    text: String,
+    /// The coloured word, by its bytes in `text`.
+    word: (usize, usize),
+    tone: Tone,
+}
+
+impl Text {
+    /// Adds a line.
+    pub fn line(&mut self, text: impl AsRef<str>) {
+        self.toned(text.as_ref(), "", Tone::Plain, "");
+    }
+
+    /// Adds a line with a coloured word.
+    pub fn toned(&mut self, before: &str, word: &str, tone: Tone, after: &str) {
+        let [before, word, after] = [before, word, after].map(printable_line);
+        let text = format!("{before}{word}{after}").trim_end().to_owned();
+        let end = (before.len() + word.len()).min(text.len());
+        self.lines.push(Line { text, word: (before.len().min(end), end), tone });
+    }
+
+    /// Adds the lines of another text.
+    pub fn append(&mut self, other: Self) {
+        self.lines.extend(other.lines);
+    }
+
+    /// The lines with ANSI colours.
+    pub fn coloured(&self) -> String {
+        self.render(true)
+    }
+
+    fn render(&self, coloured: bool) -> String {
+        let line = |line: &Line| {
+            let folded = fold(&line.text);
+            let (start, end) = line.word;
+            // Beyond the first line a fold has moved the word.
+            let in_place = folded.get(start..end).filter(|word| *word == &line.text[start..end]);
+            match in_place.filter(|word| coloured && !word.is_empty()) {
+                Some(word) => {
+                    let style = line.tone.style();
+                    format!("{}{style}{word}{style:#}{}\n", &folded[..start], &folded[end..])
+                }
+                None => folded + "\n",
+            }
+        };
+        self.lines.iter().map(line).collect()
+    }
+}
+
+impl fmt::Display for Text {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.render(false))
+    }
+}
+
+/// A line, broken at spaces where it is too long; what follows is indented further.
+fn fold(line: &str) -> String {
+    let own = line.chars().take_while(|c| *c == ' ').count();
+    let indent = (own + FOLDED_INDENT).min(COLUMNS / 2);
+    let mut out = String::new();
+    let mut rest = line.to_owned();
+    while let Some((limit, _)) = rest.char_indices().nth(COLUMNS) {
+        let margin = rest.len() - rest.trim_start().len();
+        let space = match rest[limit..].starts_with(' ') {
+            true => Some(limit),
+            false => rest[..limit].rfind(' ').filter(|at| *at > margin),
+        };
+        let at = space.unwrap_or(limit);
+        out.push_str(rest[..at].trim_end());
+        out.push('\n');
+        rest = format!("{:indent$}{}", "", rest[at..].trim_start());
+    }
+    out + &rest
+}
+
+/// A share as percent with one decimal.
+pub(crate) fn percent(share: f64) -> String {
+    format!("{:.1}", 100.0 * share)
+}
+
+/// `1 sample`, `2 samples`.
+pub(crate) fn counted(count: usize, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_is_coloured_where_it_stands_and_the_text_stays_the_same() {
+        let mut text = Text::default();
+        text.toned("FAIL ", "FAIL", Tone::Bad, " FAIL");
+        text.toned("", "", Tone::Bad, "nothing");
+        assert_eq!(text.to_string(), "FAIL FAIL FAIL\nnothing\n");
+        let coloured = text.coloured();
+        assert_eq!(coloured, "FAIL \u{1b}[1m\u{1b}[31mFAIL\u{1b}[0m FAIL\nnothing\n");
+    }
+
+    #[test]
+    fn a_long_line_is_folded_and_nothing_is_cut() {
+        let mut text = Text::default();
+        let words: Vec<String> = (0..60).map(|number| format!("é{number}")).collect();
+        text.toned(&format!("  {} ", words.join(" ")), "worse", Tone::Bad, "");
+        text.line("x".repeat(200));
+        for shown in [text.to_string(), text.coloured()] {
+            assert!(shown.lines().all(|line| line.chars().count() <= COLUMNS), "{shown}");
+            let found: Vec<&str> = shown.split_whitespace().collect();
+            assert_eq!(&found[..60], &words[..]);
+            assert_eq!(found[60], "worse");
+            assert_eq!(found[61..].concat(), "x".repeat(200));
+        }
+    }
+
+    #[test]
+    fn escape_sequences_of_others_are_shown_by_their_codes() {
+        let mut text = Text::default();
+        text.toned("a\u{1b}[31m", "b\u{1b}", Tone::Good, "c\nd");
+        let coloured = text.coloured();
+        assert_eq!(coloured.matches('\u{1b}').count(), 2, "{coloured:?}");
+        assert_eq!(text.to_string(), "a⟨U+001B⟩[31mb⟨U+001B⟩c⟨U+000A⟩d\n");
+    }
+}

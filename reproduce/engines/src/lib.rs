@@ -77,6 +77,8 @@ pub enum Outcome {
 pub struct Paths {
     /// Checkout of ParaVT at the pinned commit.
     pub checkout: PathBuf,
+    /// Folder with a copy of the release's AReaL as `areal`: below a link it does not find its configuration.
+    pub engines: PathBuf,
     /// Environment of lmms-engine.
     pub sft_environment: PathBuf,
     /// Environment of AReaL and SGLang.

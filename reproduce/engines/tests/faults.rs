@@ -24,8 +24,7 @@ struct Bench {
 impl Bench {
     fn new(root: &Path) -> Self {
         let standin = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/standin");
-        for folder in
-            ["env/bin", "checkout/paravt/rl/areal", "checkout/paravt/sft/lmms-engine/src/lmms_engine", "rows"]
+        for folder in ["env/bin", "engines/areal", "checkout/paravt/sft/lmms-engine/src/lmms_engine", "rows"]
         {
             std::fs::create_dir_all(root.join(folder)).unwrap();
         }
@@ -66,6 +65,7 @@ impl Bench {
     fn paths(&self) -> Paths {
         Paths {
             checkout: self.root.join("checkout"),
+            engines: self.root.join("engines"),
             sft_environment: self.root.join("env"),
             rl_environment: self.root.join("env"),
             base: self.root.join("base"),
@@ -434,13 +434,18 @@ fn hold(folder: &str, stage: &str) -> ! {
     std::process::exit(i32::from(!matches!(ended, Ok(Outcome::Complete))));
 }
 
-fn holder_of(folder: &Path, stage: &str) -> Program {
+/// This program with one test alone, which then is the process that runs a stage.
+fn holder_of(test: &str, folder: &Path, stage: &str) -> Program {
     let mut program = Program::new(std::env::current_exe().unwrap());
+    program.args(["--exact", test, "--include-ignored", "--nocapture"]);
+    program.env(HOLDER[0], folder).env(HOLDER[1], stage);
     program
-        .args(["--exact", "holder", "--ignored", "--nocapture"])
-        .env(HOLDER[0], folder)
-        .env(HOLDER[1], stage);
-    program
+}
+
+/// What [`holder_of`] asks of this process.
+fn role() -> Option<[String; 2]> {
+    let [folder, stage] = HOLDER.map(|name| std::env::var(name).ok());
+    Some([folder?, stage?])
 }
 
 #[test]

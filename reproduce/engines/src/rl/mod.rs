@@ -59,7 +59,7 @@ impl Job {
     fn environment(&self, folder: &Path) -> BTreeMap<String, String> {
         let work = folder.join("work");
         let at = |name: &str| work.join(name).display().to_string();
-        let sources = format!("{}:{}", at("engines"), self.paths.checkout.display());
+        let sources = format!("{}:{}", self.paths.engines.display(), self.paths.checkout.display());
         let rows = self.paths.rl_rows.display().to_string();
         let videos = self.paths.rl_rows.parent().unwrap_or(&self.paths.rl_rows).display().to_string();
         let mut env: BTreeMap<String, String> = [

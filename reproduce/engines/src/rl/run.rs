@@ -68,17 +68,15 @@ impl Job {
         let work = folder.join("work");
         let environments = "run the stage `environments`";
         needs("the environment of AReaL", &self.paths.rl_environment.join("bin/torchrun"), environments)?;
-        let areal = self.paths.checkout.join("paravt/rl/areal");
-        needs("AReaL", &areal, "run the stage `environments`, which checks ParaVT out")?;
+        needs("AReaL", &self.paths.engines.join("areal"), environments)?;
         needs("the model to start from", &self.model.join("config.json"), "run the stage `merge`")?;
         needs("the rows of reinforcement learning", &self.paths.rl_rows, "run the stage `materialize`")?;
-        for name in ["engines", "cache/torch", "cache/triton", "cache/vllm"] {
+        for name in ["cache/torch", "cache/triton", "cache/vllm"] {
             files::make(&work.join(name))?;
         }
         files::make(&experiments(folder))?;
         entry::write(&work, "rl_entry.py", entry::RL)?;
-        // A folder of its own: below a link, AReaL does not find its configuration.
-        files::link_folder(&areal, &work.join("engines/areal"))
+        Ok(())
     }
 
     /// One start of server and trainers; the second value is how many steps it made.

@@ -124,7 +124,7 @@ pub(crate) fn extend(env: &mut BTreeMap<String, String>, further: &BTreeMap<Stri
 
 impl Paths {
     /// The folders of the machine and the words that stand for them in records.
-    pub(crate) fn words<'a>(&'a self, folder: &'a Path) -> [(&'a Path, &'static str); 7] {
+    pub(crate) fn words<'a>(&'a self, folder: &'a Path) -> [(&'a Path, &'static str); 8] {
         [
             (folder, "{stage}"),
             (&self.sft_environment, "{sft_environment}"),
@@ -133,6 +133,7 @@ impl Paths {
             (&self.rl_rows, "{rl_rows}"),
             (&self.base, "{base}"),
             (&self.checkout, "{checkout}"),
+            (&self.engines, "{engines}"),
         ]
     }
 
@@ -143,6 +144,7 @@ impl Paths {
         };
         Ok(Self {
             checkout: absolute(&self.checkout)?,
+            engines: absolute(&self.engines)?,
             sft_environment: absolute(&self.sft_environment)?,
             rl_environment: absolute(&self.rl_environment)?,
             base: absolute(&self.base)?,

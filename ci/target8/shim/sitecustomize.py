@@ -1,0 +1,87 @@
+"""Lets the released trainers run on a CPU: packages that need a GPU are empty, calls that need one do their CPU work.
+
+Nothing of what is computed changes: the loss, the optimiser, the sharding and the files are those of the release.
+"""
+
+import importlib.abc
+import importlib.machinery
+import os
+import sys
+import types
+
+ABSENT = {"flash_attn", "cv2", "deepspeed", "librosa", "peft", "wandb", "liger_kernel", "ray", "numba", "tensorboardX"}
+
+
+class Anything(type):
+    """A class whose attributes are classes like it."""
+
+    def __getattr__(cls, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return make(name)
+
+
+def make(name):
+    def call(self, *args, **kwargs):
+        # As a decorator it returns what it decorates.
+        return args[0] if args and callable(args[0]) else self
+
+    body = {"__init__": lambda self, *args, **kwargs: None, "__init_subclass__": classmethod(lambda cls, **kwargs: None),
+            "__call__": call, "__class_getitem__": classmethod(lambda cls, item: cls)}
+    return Anything(name, (), body)
+
+
+class Empty(types.ModuleType):
+    """A package that is not installed: every name in it is a class that does nothing."""
+
+    __path__ = []
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return make(name)
+
+
+class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    def find_spec(self, name, path, target=None):
+        if name.split(".")[0] in ABSENT:
+            return importlib.machinery.ModuleSpec(name, self, is_package=True)
+        return None
+
+    def create_module(self, spec):
+        return Empty(spec.name)
+
+    def exec_module(self, module):
+        pass
+
+
+def on_cpu():
+    import torch
+    import torch.distributed as dist
+    import torch.distributed.device_mesh as device_mesh
+
+    torch.cuda.current_device = lambda: torch.device("cpu")
+    torch.cuda.get_device_name = lambda *args, **kwargs: "CPU"
+    all_reduce, barrier, init_mesh, autocast = dist.all_reduce, dist.barrier, device_mesh.init_device_mesh, torch.autocast
+
+    def reduce(tensor, op=dist.ReduceOp.SUM, group=None, async_op=False):
+        # gloo has no mean.
+        if op != dist.ReduceOp.AVG:
+            return all_reduce(tensor, op=op, group=group, async_op=async_op)
+        done = all_reduce(tensor, op=dist.ReduceOp.SUM, group=group, async_op=async_op)
+        tensor /= dist.get_world_size(group)
+        return done
+
+    class CpuAutocast(autocast):
+        def __init__(self, device_type=None, **kwargs):
+            super().__init__(device_type="cpu" if device_type == "cuda" else device_type, **kwargs)
+
+    dist.all_reduce = reduce
+    dist.barrier = lambda group=None, async_op=False, device_ids=None: barrier(group=group, async_op=async_op)
+    device_mesh.init_device_mesh = lambda device_type, *args, **kwargs: init_mesh("cpu", *args, **kwargs)
+    torch.autocast = CpuAutocast
+
+
+sys.meta_path.append(Finder())
+if os.environ.get("PARAVT_ON_CPU") and (os.environ.get("RANK") is not None or "lmms_engine.merger" in sys.orig_argv):
+    on_cpu()

@@ -4,11 +4,15 @@
 //! A binary with the feature `cuda` is another matter: candle links libcuda, libcudart, libcublas and libcurand,
 //! and starts only where those libraries are.
 
+mod health;
+
 use std::ffi::c_int;
 use std::num::NonZero;
 
-use nvml_wrapper::Nvml;
 use nvml_wrapper::error::NvmlError;
+use nvml_wrapper::{Device, Nvml};
+
+pub use health::{GpuProcess, Health, health, memory_in_use};
 
 /// Processors and memory of the machine.
 #[derive(Debug, Clone)]
@@ -79,25 +83,12 @@ pub fn host() -> Host {
 /// # Errors
 /// No driver, or the driver's own message.
 pub fn cuda() -> Result<Cuda, String> {
-    let failed =
-        |error: NvmlError| format!("NVML, the management library of the CUDA driver, fails: {error}");
-    let nvml = Nvml::init().map_err(|error| match error {
-        NvmlError::LibloadingError(_) => {
-            "no CUDA driver on this machine (libnvidia-ml.so.1 not found)".to_owned()
-        }
-        error => failed(error),
-    })?;
+    let nvml = open()?;
     let version = nvml.sys_cuda_driver_version().map_err(failed)?;
-    let count = nvml.device_count().map_err(failed)?;
-    let devices = (0..count).map(|index| nvml.device_by_index(index)).collect::<Result<Vec<_>, _>>();
-    let devices = devices.map_err(failed)?;
-    let uuids = devices.iter().map(|device| device.uuid()).collect::<Result<Vec<_>, _>>().map_err(failed)?;
-    let list = std::env::var("CUDA_VISIBLE_DEVICES").ok();
-    let gpus = visible(list.as_deref(), &uuids)
+    let gpus = selected(&nvml)?
         .into_iter()
         .enumerate()
-        .map(|(ordinal, index)| {
-            let device = &devices[index];
+        .map(|(ordinal, device)| {
             let (memory, capability) = (device.memory_info()?, device.cuda_compute_capability()?);
             Ok(Gpu {
                 ordinal,
@@ -113,6 +104,30 @@ pub fn cuda() -> Result<Cuda, String> {
         .map_err(failed)?;
     let version = (version / 1000, version % 1000 / 10);
     Ok(Cuda { version, driver: nvml.sys_driver_version().ok(), gpus })
+}
+
+fn failed(error: NvmlError) -> String {
+    format!("NVML, the management library of the CUDA driver, fails: {error}")
+}
+
+fn open() -> Result<Nvml, String> {
+    Nvml::init().map_err(|error| match error {
+        NvmlError::LibloadingError(_) => {
+            "no CUDA driver on this machine (libnvidia-ml.so.1 not found)".to_owned()
+        }
+        error => failed(error),
+    })
+}
+
+/// The GPUs that a CUDA program of this environment sees, in its order.
+fn selected(nvml: &Nvml) -> Result<Vec<Device<'_>>, String> {
+    let count = nvml.device_count().map_err(failed)?;
+    let devices = (0..count).map(|index| nvml.device_by_index(index)).collect::<Result<Vec<_>, _>>();
+    let devices = devices.map_err(failed)?;
+    let uuids = devices.iter().map(|device| device.uuid()).collect::<Result<Vec<_>, _>>().map_err(failed)?;
+    let list = std::env::var("CUDA_VISIBLE_DEVICES").ok();
+    let mut devices: Vec<Option<Device<'_>>> = devices.into_iter().map(Some).collect();
+    Ok(visible(list.as_deref(), &uuids).into_iter().filter_map(|index| devices[index].take()).collect())
 }
 
 /// NVML indices of the GPUs that CUDA shows, in CUDA's order: entries are numbers or beginnings of UUIDs, and the

@@ -287,6 +287,48 @@ impl Hub {
         Ok(files)
     }
 
+    /// Asks whether this account may download from a repository. Nothing is downloaded; a `file` that the
+    /// repository does not have is no refusal.
+    ///
+    /// # Errors
+    /// No access, no such repository or revision, or no connection.
+    pub async fn access(
+        &self,
+        kind: Kind,
+        repo: &str,
+        revision: &str,
+        file: &str,
+        observer: &dyn Observer,
+    ) -> Result<(), FetchError> {
+        let escaped = utf8_percent_encode(revision, ESCAPED_REVISION);
+        let path = utf8_percent_encode(file, ESCAPED);
+        let url = self.address(&format!("{}{repo}/resolve/{escaped}/{path}", kind.prefix()));
+        let what = format!("{repo}@{revision}");
+        let mut failures = 0;
+        loop {
+            match self.head(url.clone(), kind, repo, &what).await {
+                Ok(()) => return Ok(()),
+                Err(failure) => self.wait(failure, &mut failures, &what, observer).await?,
+            }
+        }
+    }
+
+    async fn head(&self, url: Url, kind: Kind, repo: &str, what: &str) -> Result<(), Failure> {
+        let mut request = self.client.head(url);
+        if let Some(token) = &self.token {
+            request = request.header(AUTHORIZATION, token.0.clone());
+        }
+        let mut response = request.send().await.map_err(Failure::transport)?;
+        let status = response.status();
+        let has_no_file = status == StatusCode::NOT_FOUND
+            && response.headers().get("x-error-code").is_some_and(|code| code == "EntryNotFound");
+        // A redirect leads to the bytes: only those who may have them get one.
+        if status.is_success() || status.is_redirection() || has_no_file {
+            return Ok(());
+        }
+        Err(self.refusal(&mut response, true, kind, repo, what).await)
+    }
+
     /// A linked address on the endpoint: mirrors pass on links to the hub that they mirror.
     fn here(&self, from: &Url, link: &str) -> Option<Url> {
         let linked = from.join(link).ok()?;

@@ -1,0 +1,88 @@
+//! Clock, user, programs, numbers of the recipe, and what earlier attempts left.
+
+use super::Findings;
+use crate::finding::Level;
+use crate::machine::Machine;
+use crate::needs::Needs;
+
+/// The first second of 2025: a clock before it is wrong.
+const EARLIEST: u64 = 1_735_689_600;
+
+pub(super) fn clock_and_user(needs: &Needs, machine: &Machine, findings: &mut Findings<'_>) {
+    // Everything that is downloaded needs the clock, everything that is started the user.
+    if needs.gpus.is_none() && !needs.hub {
+        return;
+    }
+    if machine.clock < EARLIEST {
+        let remedy = "set the clock: certificates of servers are refused otherwise";
+        findings.refuse("the clock is before 2025", "a clock that is right", remedy);
+    }
+    match &machine.user {
+        Ok(name) => findings.ok(format!("user {name}")),
+        Err(reason) if needs.own_address => {
+            let remedy = "add the user to /etc/passwd, or run the container with a user that its image knows";
+            findings.refuse(reason.clone(), "a name for this user: folders of the training have it", remedy);
+        }
+        Err(reason) => findings.warn(reason.clone(), "a name for this user", "set USER"),
+    }
+}
+
+pub(super) fn tools(needs: &Needs, machine: &Machine, findings: &mut Findings<'_>) {
+    let mut there = Vec::new();
+    for tool in &needs.tools {
+        let bad = if tool.optional { Level::Warn } else { Level::Refuse };
+        let name = &tool.name;
+        let needed = match tool.major {
+            Some((low, high)) => format!("{name} {low} to {high}"),
+            None => name.clone(),
+        };
+        let Some(said) = machine.tools.get(name).and_then(Option::as_ref) else {
+            findings.add(bad, format!("{name} is not on the search path"), needed, tool.remedy.clone());
+            continue;
+        };
+        let found = major(said);
+        match tool.major {
+            Some((low, high)) if !found.is_some_and(|found| (low..=high).contains(&found)) => {
+                findings.add(bad, format!("{name}: {said}"), needed, tool.remedy.clone());
+            }
+            _ => there.push(match version_of(said) {
+                Some(version) => format!("{name} {version}"),
+                None => name.clone(),
+            }),
+        }
+    }
+    if !there.is_empty() {
+        findings.ok(there.join(", "));
+    }
+}
+
+/// The first word of a program's answer that begins with a digit.
+fn version_of(said: &str) -> Option<&str> {
+    let words = said.split_whitespace().map(|word| word.trim_start_matches(['v', 'V', 'n', '(']));
+    let words = words.map(|word| word.trim_end_matches([',', ';', ')']));
+    words
+        .filter(|word| word.contains('.'))
+        .find(|word| word.starts_with(|first: char| first.is_ascii_digit()))
+}
+
+fn major(said: &str) -> Option<u64> {
+    version_of(said)?.split(['.', '-']).next()?.parse().ok()
+}
+
+pub(super) fn divisibility(needs: &Needs, _machine: &Machine, findings: &mut Findings<'_>) {
+    for divide in &needs.divide {
+        let words = format!("{} {} and {} {}", divide.what, divide.value, divide.divisor, divide.by);
+        if divide.by != 0 && divide.value.is_multiple_of(divide.by) {
+            findings.ok(words);
+        } else {
+            let remedy = format!("set {} to a multiple of {}", divide.what, divide.by);
+            findings.refuse(words, format!("{} divides {}", divide.divisor, divide.what), remedy);
+        }
+    }
+}
+
+pub(super) fn leftovers(_needs: &Needs, machine: &Machine, findings: &mut Findings<'_>) {
+    for leftover in &machine.leftovers {
+        findings.warn(leftover.what.clone(), "nothing of an earlier attempt", leftover.remedy.clone());
+    }
+}

@@ -1,0 +1,133 @@
+//! What the checks found, and its page.
+
+use std::fmt::Write as _;
+
+use serde::Serialize;
+
+/// Columns of the page.
+const WIDTH: usize = 80;
+/// Columns before the text of a field.
+const INDENT: usize = 12;
+
+/// How grave a finding is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Level {
+    /// As needed.
+    Ok,
+    /// The recipe runs, slower or with a risk.
+    Warn,
+    /// The recipe would fail.
+    Refuse,
+}
+
+/// One thing that was looked at.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// Number of the check.
+    pub number: u8,
+    /// Its name.
+    pub item: &'static str,
+    /// How grave it is.
+    pub level: Level,
+    /// What was found.
+    pub found: String,
+    /// Where it was looked for.
+    pub how: &'static str,
+    /// What the recipe needs.
+    pub needed: String,
+    /// What to do; empty where nothing is to be done.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub remedy: String,
+}
+
+/// All findings about one recipe.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Report {
+    /// The recipe.
+    pub recipe: String,
+    /// The findings, in the order of the checks.
+    pub findings: Vec<Finding>,
+}
+
+impl Level {
+    fn label(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Warn => "warn",
+            Self::Refuse => "REFUSE",
+        }
+    }
+}
+
+impl Report {
+    /// The gravest level.
+    pub fn level(&self) -> Level {
+        self.findings.iter().map(|finding| finding.level).max().unwrap_or(Level::Ok)
+    }
+
+    /// Findings of a level.
+    pub fn count(&self, level: Level) -> usize {
+        self.findings.iter().filter(|finding| finding.level == level).count()
+    }
+
+    /// All findings as text of at most 80 columns, except for words that are longer.
+    pub fn page(&self) -> String {
+        self.text(Level::Ok)
+    }
+
+    /// The findings that ask for something to be done.
+    pub fn problems(&self) -> String {
+        self.text(Level::Warn)
+    }
+
+    fn text(&self, from: Level) -> String {
+        let count = |level| self.count(level);
+        let warnings = if count(Level::Warn) == 1 { "warning" } else { "warnings" };
+        let mut text = format!(
+            "preflight of {}: {} refused, {} {warnings}, {} ok\n",
+            self.recipe,
+            count(Level::Refuse),
+            count(Level::Warn),
+            count(Level::Ok)
+        );
+        for finding in self.findings.iter().filter(|finding| finding.level >= from) {
+            let head = format!("{:<6} {:>2}. ", finding.level.label(), finding.number);
+            if finding.level == Level::Ok {
+                let line = format!("{}: {}", finding.item, finding.found);
+                let _ = writeln!(text, "{head}{}", wrapped(&line, head.len()));
+                continue;
+            }
+            let _ = writeln!(text, "{head}{}", finding.item);
+            let found = format!("{} ({})", finding.found, finding.how);
+            for (name, value) in [("found", &found), ("needed", &finding.needed), ("remedy", &finding.remedy)]
+            {
+                if !value.is_empty() {
+                    let name = format!("     {name}");
+                    let _ = writeln!(text, "{name:<INDENT$}{}", wrapped(value, INDENT));
+                }
+            }
+        }
+        text
+    }
+}
+
+/// Words in lines that end before the page does; lines after the first are indented.
+fn wrapped(text: &str, indent: usize) -> String {
+    let mut lines = String::new();
+    let mut column = indent;
+    for word in text.split_whitespace() {
+        let width = word.chars().count();
+        if column > indent && column + 1 + width > WIDTH {
+            let _ = write!(lines, "\n{:indent$}", "");
+            column = indent;
+        }
+        if column > indent {
+            lines.push(' ');
+            column += 1;
+        }
+        lines.push_str(word);
+        column += width;
+    }
+    lines
+}

@@ -1,0 +1,21 @@
+#![forbid(unsafe_code)]
+//! What a recipe needs of a machine, and whether the machine has it.
+//!
+//! [`Needs`] is the recipe's part: data, with a level for each amount. [`probe()`] looks at the machine and writes what
+//! it found into a [`Machine`], plain data that a test can write by hand. [`examine`] compares the two: each entry of
+//! [`CHECKS`] is a function from both to [`Finding`]s, and the [`Report`] is the page of all of them.
+
+mod checks;
+mod finding;
+mod machine;
+mod needs;
+mod probe;
+
+pub use checks::{CHECKS, Check, examine};
+pub use finding::{Finding, Level, Report};
+pub use machine::{
+    Address, Cpus, Dataset, Disk, Environment, EphemeralPorts, Gpu, GpuProcess, Gpus, Leftover, Limits,
+    Machine, Memory, Port, RepoState, Repository,
+};
+pub use needs::{Bound, Divide, DriverNeed, EnvironmentNeed, GpuNeed, Needs, PortRange, Ports, Tool};
+pub use probe::{Asked, probe};

@@ -1,0 +1,223 @@
+//! What was found on a machine. Where something could not be found out, its place holds the reason.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use serde::Serialize;
+
+/// A machine as its probes saw it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Machine {
+    /// GPUs and driver.
+    pub gpus: Result<Gpus, String>,
+    /// GPU errors in the kernel's log, latest last.
+    pub xid: Result<Vec<String>, String>,
+    /// Environments, in the order of the needs; `None` for one that is not built.
+    pub environments: Vec<Option<Environment>>,
+    /// Memory.
+    pub memory: Result<Memory, String>,
+    /// Space in `/dev/shm` in bytes.
+    pub shm: Result<u64, String>,
+    /// Processors.
+    pub cpus: Cpus,
+    /// Folders by the names of the needs.
+    pub disks: BTreeMap<String, Result<Disk, String>>,
+    /// Limits of a process.
+    pub limits: Result<Limits, String>,
+    /// Processes that the control group still admits; `None` where it does not limit them.
+    pub cgroup_processes: Option<u64>,
+    /// Ports that were tried.
+    pub ports: Vec<Port>,
+    /// Ports that outgoing connections take.
+    pub ephemeral: Option<EphemeralPorts>,
+    /// The address of this machine.
+    pub address: Address,
+    /// Seconds since 1970 by the clock.
+    pub clock: u64,
+    /// Name of the user.
+    pub user: Result<String, String>,
+    /// What programs say of their version; `None` for one that is not on the search path.
+    pub tools: BTreeMap<String, Option<String>>,
+    /// Whether there is an access token for the hub.
+    pub has_token: bool,
+    /// Repositories that the recipe downloads.
+    pub repositories: Vec<Repository>,
+    /// Data that the recipe reads.
+    pub datasets: Vec<Dataset>,
+    /// What earlier attempts left.
+    pub leftovers: Vec<Leftover>,
+}
+
+/// GPUs and their driver.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Gpus {
+    /// Version of the driver.
+    pub driver: Option<String>,
+    /// GPUs in CUDA's order.
+    pub list: Vec<Gpu>,
+}
+
+/// One GPU.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Gpu {
+    /// Number by which CUDA programs name it.
+    pub ordinal: usize,
+    /// Product name.
+    pub name: String,
+    /// Compute capability.
+    pub capability: (i32, i32),
+    /// Memory in bytes.
+    pub memory: u64,
+    /// Free memory in bytes.
+    pub free: u64,
+    /// Whether it is partitioned.
+    pub mig: bool,
+    /// Processes that compute on it.
+    pub processes: Vec<GpuProcess>,
+    /// Uncorrected memory errors since the driver was loaded.
+    pub uncorrected_errors: Option<u64>,
+    /// NVLink connections that are up.
+    pub links: u32,
+    /// GPUs whose memory it cannot reach directly.
+    pub unreachable: Vec<usize>,
+}
+
+/// A process on a GPU.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct GpuProcess {
+    /// Its number.
+    pub pid: u32,
+    /// Its program, where that can be read.
+    pub program: Option<String>,
+    /// GPU memory in bytes.
+    pub memory: Option<u64>,
+}
+
+/// Libraries of a Python environment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Environment {
+    /// Version that cuDNN reports, such as 91600.
+    pub cudnn: Result<u64, String>,
+    /// Version that NCCL reports, such as 22705.
+    pub nccl: Result<u64, String>,
+}
+
+/// Memory in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Memory {
+    /// Of the machine.
+    pub total: u64,
+    /// That can be had without swapping.
+    pub available: u64,
+    /// That the control group admits.
+    pub cgroup: Option<u64>,
+}
+
+/// Processors.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct Cpus {
+    /// That this process may use.
+    pub cores: u64,
+    /// That the control group admits at a time.
+    pub quota: Option<f64>,
+}
+
+/// A folder on a disk.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Disk {
+    /// The folder.
+    pub path: String,
+    /// Number of its file system: folders of one share its space.
+    pub file_system: u64,
+    /// Free space in bytes.
+    pub free: u64,
+    /// Files that can still be made; `None` where the file system sets no number.
+    pub files: Option<u64>,
+}
+
+/// Limits of a process: what it may use now, and what it may raise that to. `None` is unlimited.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Limits {
+    /// Open files.
+    pub open_files: (Option<u64>, Option<u64>),
+    /// Processes of the user.
+    pub processes: (Option<u64>, Option<u64>),
+    /// Locked memory in bytes.
+    pub locked_memory: (Option<u64>, Option<u64>),
+}
+
+/// A port and why it cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Port {
+    /// Its number.
+    pub number: u16,
+    /// The reason, where it cannot be used.
+    pub taken: Option<String>,
+}
+
+/// Ports that the kernel gives to outgoing connections.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct EphemeralPorts {
+    /// First.
+    pub first: u16,
+    /// Last.
+    pub last: u16,
+}
+
+/// How other processes reach this machine.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Address {
+    /// Name of the machine.
+    pub hostname: String,
+    /// Addresses of that name.
+    pub resolved: Vec<IpAddr>,
+    /// Address that packets leave from.
+    pub outbound: Option<IpAddr>,
+    /// Whether the environment names a proxy for HTTP.
+    pub has_proxy: bool,
+    /// Names and addresses that the environment excepts from it.
+    pub no_proxy: Vec<String>,
+}
+
+/// A repository of the hub.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Repository {
+    /// Its id.
+    pub id: String,
+    /// Whether it can be had.
+    pub state: RepoState,
+}
+
+/// Whether a repository can be had.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RepoState {
+    /// Its files are here.
+    Local,
+    /// The hub serves it to this account.
+    Open,
+    /// The hub refuses: its reason and what to do.
+    Refused(String),
+    /// The hub did not answer.
+    Unreachable(String),
+}
+
+/// Data that a recipe reads.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Dataset {
+    /// Its name.
+    pub name: String,
+    /// What is missing; `None` where everything is here.
+    pub missing: Option<String>,
+    /// Whether the recipe fetches what is missing.
+    pub is_fetched: bool,
+}
+
+/// Something that an earlier attempt left.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Leftover {
+    /// What it is.
+    pub what: String,
+    /// What happens to it, or what to do about it.
+    pub remedy: String,
+}

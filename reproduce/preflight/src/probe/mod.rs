@@ -1,0 +1,86 @@
+//! Looks at this machine.
+
+mod gpu;
+mod host;
+mod network;
+mod programs;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+pub use programs::run;
+
+use crate::machine::{Dataset, Leftover, Machine, Repository};
+use crate::needs::Needs;
+
+/// What the probes are given beside the needs of the recipe.
+#[derive(Debug, Clone, Default)]
+pub struct Asked {
+    /// Folder of the recipe.
+    pub out: PathBuf,
+    /// Data root.
+    pub data: PathBuf,
+    /// Whether there is an access token for the hub.
+    pub has_token: bool,
+    /// Repositories and whether they can be had.
+    pub repositories: Vec<Repository>,
+    /// Data that the recipe reads.
+    pub datasets: Vec<Dataset>,
+}
+
+/// Looks at this machine, as far as the needs ask for it. Nothing is changed, and no CUDA context is opened.
+pub fn probe(needs: &Needs, asked: Asked) -> Machine {
+    let folders = [("out", &asked.out), ("data", &asked.data)];
+    let is_needed = |name: &str| needs.disk_gib.contains_key(name) || needs.disk_files.contains_key(name);
+    let disks = folders.into_iter().filter(|(name, _)| is_needed(name));
+    let has_gpus = needs.gpus.is_some();
+    Machine {
+        gpus: if has_gpus { gpu::gpus() } else { Err("not asked".to_owned()) },
+        xid: if has_gpus { gpu::xid() } else { Ok(Vec::new()) },
+        environments: needs
+            .environments
+            .iter()
+            .map(|need| programs::environment(Path::new(&in_out(&need.path, &asked.out))))
+            .collect(),
+        memory: host::memory(),
+        shm: host::free(Path::new("/dev/shm")).map(|disk| disk.free),
+        cpus: host::cpus(),
+        disks: disks.map(|(name, path)| (name.to_owned(), host::free(path))).collect::<BTreeMap<_, _>>(),
+        limits: host::limits(),
+        cgroup_processes: host::cgroup_processes(),
+        ports: network::ports(&needs.ports),
+        ephemeral: network::ephemeral(),
+        address: network::address(),
+        clock: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs()),
+        user: programs::user(),
+        tools: needs.tools.iter().map(|tool| (tool.name.clone(), programs::tool(&tool.name))).collect(),
+        has_token: asked.has_token,
+        repositories: asked.repositories,
+        datasets: asked.datasets,
+        leftovers: leftovers(needs, &asked.out),
+    }
+}
+
+fn in_out(path: &str, out: &Path) -> String {
+    path.replace("{out}", &out.display().to_string())
+}
+
+/// What earlier attempts left in the folder of the recipe.
+fn leftovers(needs: &Needs, out: &Path) -> Vec<Leftover> {
+    let named = needs.leftovers.iter().filter(|path| out.join(path).exists()).map(|path| Leftover {
+        what: format!("{path} of an earlier attempt"),
+        remedy: "removed before its stage starts; end that attempt first if it still runs".to_owned(),
+    });
+    let servers = std::fs::read_dir(out.join("servers")).into_iter().flatten().flatten();
+    let servers =
+        servers.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|end| end == "pid"));
+    let servers = servers.map(|path| Leftover {
+        what: format!(
+            "servers/{} of an earlier attempt",
+            path.file_name().unwrap_or_default().to_string_lossy()
+        ),
+        remedy: "its process is ended when its server starts again".to_owned(),
+    });
+    named.chain(servers).collect()
+}

@@ -1,0 +1,56 @@
+//! Ports and addresses of this machine.
+
+use std::net::{Ipv4Addr, TcpListener, ToSocketAddrs as _, UdpSocket};
+
+use crate::machine::{Address, EphemeralPorts, Port};
+use crate::needs::Ports;
+
+/// Ports that are tried of a range, for each that has to be free.
+const TRIES: u16 = 8;
+
+pub(super) fn ports(ports: &Ports) -> Vec<Port> {
+    let mut tried: Vec<Port> = ports.each.iter().map(|&number| port(number)).collect();
+    for range in &ports.any {
+        let tries = range.count.saturating_mul(TRIES).max(1);
+        let step = (range.last.saturating_sub(range.first) / tries).max(1);
+        let numbers = (range.first..=range.last).step_by(step.into()).take(tries.into());
+        tried.extend(numbers.map(port));
+    }
+    tried
+}
+
+fn port(number: u16) -> Port {
+    let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, number)).err().map(|error| error.to_string());
+    Port { number, taken }
+}
+
+pub(super) fn ephemeral() -> Option<EphemeralPorts> {
+    let text = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").ok()?;
+    let mut numbers = text.split_whitespace().map(str::parse);
+    Some(EphemeralPorts { first: numbers.next()?.ok()?, last: numbers.next()?.ok()? })
+}
+
+pub(super) fn address() -> Address {
+    let hostname = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned();
+    let resolved = (hostname.as_str(), 0).to_socket_addrs().map(|found| found.map(|one| one.ip()).collect());
+    let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let either = |name: &str| variable(name).or_else(|| variable(&name.to_uppercase()));
+    Address {
+        hostname,
+        resolved: resolved.unwrap_or_default(),
+        outbound: outbound(),
+        has_proxy: ["http_proxy", "all_proxy"].into_iter().any(|name| either(name).is_some()),
+        no_proxy: either("no_proxy")
+            .map(|list| list.split(',').map(|entry| entry.trim().to_owned()).collect())
+            .unwrap_or_default(),
+    }
+}
+
+/// The address that packets to elsewhere leave from. No packet is sent: the kernel chooses when the socket is
+/// connected.
+fn outbound() -> Option<std::net::IpAddr> {
+    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
+    // An address for documentation (RFC 5737).
+    socket.connect((Ipv4Addr::new(192, 0, 2, 1), 9)).ok()?;
+    Some(socket.local_addr().ok()?.ip()).filter(|ip| !ip.is_loopback() && !ip.is_unspecified())
+}

@@ -1,6 +1,6 @@
 //! Drives a graph: which stages run, in which order, and what happens to results that are there.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -10,6 +10,7 @@ use paravt_train::Compute;
 
 use crate::Error;
 use crate::graph::{Check, Evaluation, Graph, Reporting, Stage, Work};
+use crate::provide::Fetch;
 use crate::serve::{Engine, Servers};
 use crate::slot::{self, Slot, State};
 use crate::work::{self, Progress};
@@ -75,11 +76,24 @@ pub trait Host {
     /// It does not hold; the message says how to meet it.
     fn check(&mut self, check: &Check) -> Result<(), Self::Error>;
 
+    /// Downloads what of these is not here, and writes what it downloaded, or found, into `folder`.
+    ///
+    /// # Errors
+    /// No access, no connection, no space.
+    fn fetch(&mut self, fetch: &Fetch, folder: &Path) -> Result<Outcome, Self::Error>;
+
+    /// Writes the training rows with the paths of this machine into `folder`, from what the fetch stage in
+    /// `fetched` names.
+    ///
+    /// # Errors
+    /// Rows that cannot be read, or a folder that cannot be written.
+    fn materialize(&mut self, fetched: &Path, folder: &Path) -> Result<Outcome, Self::Error>;
+
     /// Asks the model in a folder `rows` held-out rows of each kind, and shows the answers that are right.
     ///
     /// # Errors
     /// A model that cannot be run.
-    fn examine(&mut self, model: &std::path::Path, rows: usize) -> Result<(), Self::Error>;
+    fn examine(&mut self, model: &Path, rows: usize) -> Result<(), Self::Error>;
 
     /// Reports the runs in these folders.
     ///
@@ -144,6 +158,8 @@ pub fn run<H: Host>(
     for stage in &graph.stages()[..end] {
         let outcome = match stage.slot() {
             Some(slot) => kept(graph, stage, slot, options, worst, host, observer)?,
+            // A machine is judged only for work that is to come.
+            None if is_preflight(stage) && !has_work(&graph.stages()[..end], options) => Outcome::Complete,
             None => every_time(graph, stage, host, observer)?,
         };
         worst = worst.max(outcome);
@@ -163,6 +179,16 @@ fn refuse_undone(stages: &[Stage]) -> Result<(), Error> {
     undone.map_or(Ok(()), |(stage, outside)| {
         Err(Error::NotBuilt { stage: stage.name().to_owned(), missing: outside.missing.clone() })
     })
+}
+
+fn is_preflight(stage: &Stage) -> bool {
+    matches!(stage.work(), Work::Check(Check::Machine(_)))
+}
+
+/// Whether any selected stage whose result is kept is not done.
+fn has_work(stages: &[Stage], options: &Options) -> bool {
+    let mut kept = stages.iter().filter(|stage| options.selects(stage)).filter_map(Stage::slot);
+    kept.any(|slot| slot.state(options.any_code) != State::Done)
 }
 
 /// Runs a stage whose result is kept, unless it is there or not selected.
@@ -208,6 +234,13 @@ fn kept<H: Host>(
             }
             outcome
         }
+        Work::Fetch(fetch) => host.fetch(fetch, slot.folder())?,
+        Work::Materialize => {
+            let mut inputs = graph.inputs(stage).filter(|input| matches!(input.work(), Work::Fetch(_)));
+            let fetched = inputs.find_map(Stage::folder);
+            let fetched = fetched.ok_or_else(|| Error::Order(stage.name().to_owned()))?;
+            host.materialize(fetched, slot.folder())?
+        }
         _ => {
             let context = work::Context { graph, stage, out: slot.folder(), options };
             context.execute(&mut |progress| observer.event(stage, Event::Progress(progress)))?;
@@ -215,7 +248,7 @@ fn kept<H: Host>(
         }
     };
     if outcome == Outcome::Complete {
-        slot.finish().map_err(write)?;
+        slot.finish(&graph.deviations(stage)).map_err(write)?;
     }
     observer.event(stage, Event::Ended(began.elapsed()));
     Ok(outcome)
@@ -243,10 +276,14 @@ fn evaluate<H: Host>(
         observer.event(stage, Event::Note("starting its servers"));
         let probe = |url: &str| host.probe(url, &fleet.model);
         let mut servers = Servers::start(fleet, &graph.out.join("servers"), probe)?;
-        let answers = Answers::Servers(servers.urls(), &fleet.model);
-        let outcome = host.evaluate(stage, evaluation, answers)?;
+        let work = |urls: &[String]| host.evaluate(stage, evaluation, Answers::Servers(urls, &fleet.model));
+        let (outcome, notes) = servers.watched(work);
+        notes.iter().for_each(|note| observer.event(stage, Event::Note(note)));
+        let outcome = outcome?;
         let failed = matches!(outcome, Outcome::Incomplete | Outcome::Down);
-        match servers.died() {
+        let died = servers.died();
+        servers.finish()?;
+        match died {
             Some(why) if failed && restarts < RESTARTS => {
                 restarts += 1;
                 observer.event(stage, Event::Note(&format!("{why}starting the servers again")));

@@ -9,6 +9,7 @@ use paravt_train::sft::SftConfig;
 use serde_json::{Value, json};
 
 use crate::nano::{self, Data, World};
+use crate::provide::{Estimate, Fetch, Preflight};
 use crate::serve::{Engine, Fleet};
 use crate::slot::{Code, Slot};
 
@@ -42,6 +43,7 @@ pub struct Stage {
     work: Work,
     slot: Option<Slot>,
     deviations: Vec<String>,
+    estimate: Estimate,
 }
 
 /// What a stage does.
@@ -65,6 +67,10 @@ pub enum Work {
     Exam(usize),
     /// Checks something that the stages after it need.
     Check(Check),
+    /// Downloads what is not here.
+    Fetch(Fetch),
+    /// Writes the training rows with the paths of this machine.
+    Materialize,
     /// Serves a model to each evaluation that builds on it, for as long as that takes.
     Serve(Fleet),
     /// Runs in another program; described, and not built.
@@ -102,8 +108,10 @@ pub struct Outside {
 }
 
 /// A precondition of later stages.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Check {
+    /// The machine has what the recipe needs.
+    Machine(Box<Preflight>),
     /// The upstream texts are imported.
     Protocol,
     /// The files of these splits are where they are looked for.
@@ -157,7 +165,16 @@ impl Graph {
             Slot::new(&self.root, name, &before, &work.settings(seed), code)
         });
         let (name, inputs) = (name.to_owned(), inputs.to_vec());
-        self.stages.push(Stage { name, tags: Vec::new(), seed, inputs, work, slot, deviations: Vec::new() });
+        self.stages.push(Stage {
+            name,
+            tags: Vec::new(),
+            seed,
+            inputs,
+            work,
+            slot,
+            deviations: Vec::new(),
+            estimate: Estimate::default(),
+        });
         StageId(self.stages.len() - 1)
     }
 
@@ -169,6 +186,18 @@ impl Graph {
     /// Notes what a stage does otherwise than the published code.
     pub fn deviates(&mut self, stage: StageId, from_release: &[&str]) {
         self.stages[stage.0].deviations.extend(from_release.iter().map(|&text| text.to_owned()));
+    }
+
+    /// What a stage does otherwise than the published code, with the stages that do their work within it.
+    pub fn deviations(&self, stage: &Stage) -> Vec<String> {
+        let within = self.inputs(stage).filter(|input| input.slot.is_none());
+        let all = within.chain([stage]).flat_map(|stage| &stage.deviations);
+        all.cloned().collect()
+    }
+
+    /// Notes the size and time of a stage.
+    pub fn estimate(&mut self, stage: StageId, estimate: Estimate) {
+        self.stages[stage.0].estimate = estimate;
     }
 
     /// All stages in order.
@@ -229,6 +258,11 @@ impl Stage {
         &self.deviations
     }
 
+    /// Its size and time as far as they are known beforehand.
+    pub fn estimate(&self) -> Estimate {
+        self.estimate
+    }
+
     /// Whether `--only NAME` means this stage.
     pub fn is_called(&self, name: &str) -> bool {
         self.name == name || self.tags.iter().any(|tag| tag == name)
@@ -247,6 +281,8 @@ impl Work {
         match self {
             Self::Base | Self::World(_) | Self::Data(_) | Self::Fresh(_) => Some(Code::World),
             Self::Sft(_) | Self::Rl(_) | Self::Curriculum(_) => Some(Code::Training),
+            Self::Fetch(_) => Some(Code::Fetched),
+            Self::Materialize => Some(Code::Materialized),
             Self::Evaluate(_) if self.is_served() => Some(Code::Served),
             Self::Evaluate(_) => Some(Code::Evaluation),
             Self::Exam(_) | Self::Check(_) | Self::Serve(_) | Self::Outside(_) | Self::Report(_) => None,
@@ -262,6 +298,8 @@ impl Work {
             Self::Sft(config) | Self::Curriculum(config) => json!(config),
             Self::Rl(training) => json!(training.config),
             Self::Fresh(seed) => json!(seed),
+            Self::Fetch(fetch) => json!(fetch),
+            Self::Materialize => json!("plain paths"),
             Self::Evaluate(evaluation) => evaluation.settings.clone(),
             Self::Exam(_) | Self::Check(_) | Self::Serve(_) | Self::Outside(_) | Self::Report(_) => {
                 Value::Null
@@ -286,6 +324,10 @@ impl Work {
             Self::Curriculum(config) => format!("{} steps on the endless curriculum", config.steps),
             Self::Exam(rows) => format!("{rows} held-out rows of each kind, answered greedily"),
             Self::Check(check) => check.title(),
+            Self::Fetch(_) => "data and models that are not here".to_owned(),
+            Self::Materialize => {
+                "training rows with the paths of this machine, each medium opened once".to_owned()
+            }
             Self::Serve(fleet) if fleet.serve.engine == Engine::Candle => {
                 format!("{} in this process (candle)", fleet.model)
             }
@@ -308,6 +350,7 @@ impl Work {
 impl Check {
     fn title(&self) -> String {
         match self {
+            Self::Machine(preflight) => format!("whether this machine has what {} needs", preflight.recipe),
             Self::Protocol => "the imported prompt texts".to_owned(),
             Self::Data(splits) => format!("files of {}", splits.join(", ")),
             Self::Backend(flags) => format!("what answers is yours ({flags})"),

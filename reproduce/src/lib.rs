@@ -5,18 +5,21 @@ pub mod drive;
 pub mod graph;
 pub mod nano;
 mod plan;
+mod provide;
 mod recipe;
 pub mod serve;
 pub mod served;
 pub mod slot;
 mod table;
 pub mod trained;
+mod watch;
 mod work;
 
 use std::path::PathBuf;
 
 use paravt_suite::nearest;
 
+pub use provide::{Estimate, Fetch, Item, Preflight, Target};
 pub use recipe::{GraphOptions, Kind, Recipe};
 pub use work::Progress;
 
@@ -62,7 +65,7 @@ pub enum RecipeError {
 impl Error {
     /// Whether the machine lacks something that the stage needs, rather than that the recipe is wrong.
     pub fn is_precondition(&self) -> bool {
-        matches!(self, Self::Supervise(_) | Self::NoGpu(_) | Self::Port { .. })
+        matches!(self, Self::Supervise(_) | Self::NoGpu(_) | Self::Port { .. } | Self::GpuMemory { .. })
     }
 }
 
@@ -134,6 +137,17 @@ pub enum Error {
         port: u16,
         /// What is wrong with it.
         why: String,
+    },
+    /// A GPU whose memory is not free after its server has ended.
+    #[error(
+        "GPU {gpu}: {used} MiB are still in use after its server has ended; nvidia-smi lists what holds them: end it, \
+         then run the command again, which goes on with the next evaluation"
+    )]
+    GpuMemory {
+        /// Number of the GPU, as CUDA counts.
+        gpu: usize,
+        /// Memory in use, in MiB.
+        used: u64,
     },
     /// A command that is empty or has an open quote.
     #[error("[serve] command: cannot be split into words: `{0}`")]

@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use paravt_preflight::{Bound, Needs};
+
 use crate::graph::{Check, Graph, Stage, Work};
 use crate::serve::{Engine, Fleet};
 
@@ -28,6 +30,9 @@ impl Graph {
         if let Some(command) = stage.work().command() {
             details.push(("command", command));
         }
+        if let Work::Check(Check::Machine(preflight)) = stage.work() {
+            details.extend(needs(&preflight.needs).into_iter().map(|line| ("needs", line)));
+        }
         if let Work::Serve(Fleet { serve, .. }) = stage.work() {
             let named = serve.environment.iter().map(|(name, value)| format!("{name}={value}"));
             let gpu = ["CUDA_VISIBLE_DEVICES={gpu}, where there is one".to_owned()];
@@ -49,15 +54,58 @@ impl Graph {
         if let Some(folder) = stage.folder() {
             details.push(("output", folder.display().to_string()));
         }
+        details.extend(stage.estimate().words().map(|words| ("size", words)));
         details.extend(stage.deviations().iter().map(|text| ("deviates", text.clone())));
         details
     }
+}
+
+/// What a machine needs, a line for each group.
+fn needs(needs: &Needs) -> Vec<String> {
+    let bound = |bound: &Bound| match (bound.refuse, bound.warn) {
+        (Some(least), Some(good)) if good != least => format!("{least}, better {good}"),
+        (least, good) => least.or(good).map(|least| least.to_string()).unwrap_or_default(),
+    };
+    let mut lines = Vec::new();
+    if let Some(gpus) = &needs.gpus {
+        let capability = gpus.capability.as_ref();
+        let capability =
+            capability.map(|(low, high)| format!(", compute capability {low} to {high}")).unwrap_or_default();
+        lines.push(format!(
+            "GPUs: {}; GiB each: {}{capability}",
+            bound(&gpus.count),
+            bound(&gpus.memory_gib)
+        ));
+    }
+    let amounts =
+        [("memory GiB", &needs.memory_gib), ("/dev/shm GiB", &needs.shm_gib), ("processors", &needs.cores)];
+    let limits = [("open files", &needs.open_files), ("processes", &needs.processes)];
+    let disks = needs.disk_gib.iter().map(|(name, amount)| (format!("disk GiB in {name}"), amount));
+    let named = amounts.into_iter().chain(limits).map(|(name, amount)| (name.to_owned(), amount));
+    let words = named.chain(disks).filter(|(_, amount)| !amount.is_empty());
+    let words: Vec<String> = words.map(|(name, amount)| format!("{name}: {}", bound(amount))).collect();
+    if !words.is_empty() {
+        lines.push(words.join("; "));
+    }
+    let tools: Vec<&str> = needs.tools.iter().map(|tool| tool.name.as_str()).collect();
+    if !tools.is_empty() {
+        lines.push(format!("programs: {}", tools.join(", ")));
+    }
+    lines
 }
 
 impl Work {
     /// The command that does the work outside this process, or that helps where a check fails.
     fn command(&self) -> Option<String> {
         match self {
+            Self::Check(Check::Machine(preflight)) => {
+                Some(format!("paravt-bench doctor --for {}", preflight.recipe))
+            }
+            Self::Fetch(fetch) => Some(fetch.command()),
+            Self::Materialize => Some(
+                "paravt-bench data materialize --rows <snapshot of ParaVT-Parquet> --media <paravt-source> --out <output>"
+                    .to_owned(),
+            ),
             Self::Check(Check::Protocol) => {
                 Some("paravt-bench protocol import --from <checkout of EvolvingLMMs-Lab/ParaVT>".to_owned())
             }
@@ -82,8 +130,8 @@ mod tests {
     #[test]
     fn plans_of_the_built_in_recipes() {
         let options = GraphOptions::new("out");
-        for name in ["paravt-nano", "paravt-nano-base", "paravt-8b", "paravt-8b-train", "conan-7b"] {
-            insta::assert_snapshot!(name, plan(name, &options));
+        for name in Recipe::names() {
+            insta::assert_snapshot!(name.clone(), plan(&name, &options));
         }
         let own = GraphOptions { backend: Some("--base-url".to_owned()), ..options };
         insta::assert_snapshot!("paravt-8b-own-server", plan("paravt-8b", &own));

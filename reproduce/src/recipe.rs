@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::graph::Graph;
 use crate::nano::{self, NanoRecipe};
+use crate::serve::Engine;
 use crate::served::Served;
 use crate::trained::Trained;
 use crate::{Error, RecipeError, table};
@@ -64,6 +65,8 @@ pub struct GraphOptions {
     pub model: Option<String>,
     /// GPUs as `CUDA_VISIBLE_DEVICES` names them.
     pub gpus: Vec<String>,
+    /// What serves the model, in the place of the recipe's engine and command.
+    pub engine: Option<Engine>,
 }
 
 impl GraphOptions {
@@ -78,6 +81,7 @@ impl GraphOptions {
             backend: None,
             model: None,
             gpus: Vec::new(),
+            engine: None,
         }
     }
 }
@@ -120,6 +124,11 @@ impl Recipe {
             Kind::Served => Ok(Self::Served(Box::new(Served::parse(file, text)?))),
             Kind::Trained => Ok(Self::Trained(Box::new(Trained::parse(file, text)?))),
         }
+    }
+
+    /// Names of all recipes of this build that can be run.
+    pub fn names() -> Vec<String> {
+        built_in().into_iter().filter(|name| Self::load(name).is_ok()).collect()
     }
 
     /// Whether a model is trained in this process.

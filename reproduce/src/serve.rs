@@ -9,11 +9,7 @@ use paravt_supervise::{Command, Process};
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
-
-/// Time that a server gets to end when it is asked to.
-const GRACE: Duration = Duration::from_secs(10);
-/// Time to open a connection.
-const CONNECT: Duration = Duration::from_secs(2);
+use crate::watch::{self, CONNECT, GRACE};
 
 /// What serves a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,6 +45,13 @@ pub struct Serve {
     /// Seconds that the servers get to be ready.
     #[serde(default = "ready_seconds")]
     pub ready_seconds: u64,
+    /// Seconds after which a server that does not pass `/health` is stopped.
+    #[serde(default = "hang_seconds")]
+    pub hang_seconds: u64,
+}
+
+fn hang_seconds() -> u64 {
+    300
 }
 
 fn first_port() -> u16 {
@@ -71,6 +74,16 @@ pub struct Fleet {
 }
 
 impl Engine {
+    /// The engine of a name.
+    ///
+    /// # Errors
+    /// No such engine.
+    pub fn named(name: &str) -> Result<Self, String> {
+        let all = [Self::Vllm, Self::Sglang, Self::Transformers, Self::Candle];
+        let found = all.into_iter().find(|engine| engine.as_str() == name);
+        found.ok_or_else(|| format!("expected vllm, sglang, transformers or candle, found `{name}`"))
+    }
+
     /// Its name.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -116,6 +129,18 @@ impl Fleet {
         Ok(format!("{line} {{port}}"))
     }
 
+    /// The program of a server; `None` for a model in this process or a command that cannot be split.
+    pub fn program(&self) -> Option<String> {
+        let words = self.words().ok().filter(|_| self.serve.engine != Engine::Candle)?;
+        words.into_iter().next()
+    }
+
+    /// Ports of all servers.
+    pub fn ports(&self) -> Vec<u16> {
+        let numbers = 0..u16::try_from(self.gpus.len().max(1)).unwrap_or(u16::MAX);
+        numbers.filter_map(|number| self.serve.port.checked_add(number)).collect()
+    }
+
     /// Ports and commands of all servers.
     fn commands(&self) -> Result<Vec<(u16, Command)>, Error> {
         let needs_gpu = matches!(self.serve.engine, Engine::Vllm | Engine::Sglang);
@@ -147,7 +172,12 @@ impl Fleet {
 #[derive(Debug)]
 pub struct Servers {
     processes: Vec<Process>,
+    ports: Vec<u16>,
     urls: Vec<String>,
+    /// Time without `/health` after which a server is stopped.
+    hang: Duration,
+    /// Bytes in use on each GPU before the start; empty on the CPU and where the driver does not say.
+    memory: Vec<u64>,
 }
 
 impl Servers {
@@ -166,7 +196,14 @@ impl Servers {
             TcpListener::bind((Ipv4Addr::LOCALHOST, *port))
                 .map_err(|error| Error::Port { port: *port, why: format!("cannot be used: {error}") })?;
         }
-        let mut servers = Self { processes: Vec::new(), urls: Vec::new() };
+        let memory = if fleet.gpus.is_empty() { Ok(Vec::new()) } else { paravt_devices::memory_in_use() };
+        let mut servers = Self {
+            processes: Vec::new(),
+            ports: commands.iter().map(|(port, _)| *port).collect(),
+            urls: Vec::new(),
+            hang: Duration::from_secs(fleet.serve.hang_seconds),
+            memory: memory.unwrap_or_default(),
+        };
         for (number, (port, command)) in commands.iter().enumerate() {
             let name = format!("server-{number}");
             servers.processes.push(Process::start(&name, command, folder)?);
@@ -186,6 +223,31 @@ impl Servers {
     /// Base URLs.
     pub fn urls(&self) -> &[String] {
         &self.urls
+    }
+
+    /// Looks after them while `work` uses their base URLs. Returns what it does and what was done to servers that
+    /// hung.
+    pub fn watched<T>(&mut self, work: impl FnOnce(&[String]) -> T) -> (T, Vec<String>) {
+        let (hang, urls) = (self.hang, &self.urls);
+        let mut servers: Vec<(u16, &mut Process)> =
+            self.ports.iter().copied().zip(&mut self.processes).collect();
+        let (end, done) = std::sync::mpsc::channel();
+        std::thread::scope(|scope| {
+            let watcher = scope.spawn(move || watch::watch(&mut servers, hang, &done));
+            let result = work(urls);
+            drop(end);
+            (result, watcher.join().unwrap_or_default())
+        })
+    }
+
+    /// Stops all of them and waits until their GPUs are free.
+    ///
+    /// # Errors
+    /// Memory of a GPU that stays in use.
+    pub fn finish(mut self) -> Result<(), Error> {
+        self.stop();
+        watch::released(&self.memory, paravt_devices::memory_in_use)
+            .map_err(|(gpu, used)| Error::GpuMemory { gpu, used: used >> 20 })
     }
 
     /// What ended one of them, if any has ended.

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use paravt_preflight::Needs;
 use paravt_suite::evaluate::RunConfig;
 use paravt_suite::protocol::PromptMode;
 use paravt_suite::run::Channel;
@@ -9,8 +10,9 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::graph::{Check, Evaluation, Graph, Reporting, StageId, Work};
+use crate::provide::{self, Estimate, Fetch, Item, Preflight, Target};
 use crate::recipe::{GraphOptions, Kind};
-use crate::serve::{Fleet, Serve};
+use crate::serve::{Engine, Fleet, Serve};
 use crate::{RecipeError, parse_toml};
 
 /// A published result as a plan to repeat it.
@@ -30,6 +32,14 @@ pub struct Served {
     pub paper_row: String,
     /// Row that relative gains are measured from.
     pub baseline_row: Option<String>,
+    /// Published size of the model in GB.
+    #[serde(default)]
+    pub model_gb: u64,
+    /// What the machine needs; without it there is no preflight.
+    pub needs: Option<Needs>,
+    /// Model and splits are downloaded where they are not here.
+    #[serde(default)]
+    pub fetch: bool,
     /// How the model is served.
     pub serve: Serve,
     /// Settings of every split that does not say otherwise.
@@ -78,6 +88,9 @@ pub struct Split {
     pub(crate) task: String,
     pub(crate) mode: Option<PromptMode>,
     channel: Option<Channel>,
+    /// Published size of its files in GB.
+    #[serde(default)]
+    gb: u64,
     nframes: Option<usize>,
     max_turns: Option<usize>,
 }
@@ -99,11 +112,64 @@ impl Served {
         parse_toml(file, text)
     }
 
-    /// Its stages: checks, one evaluation of each split, the report.
+    /// Its stages: preflight, downloads and checks, one evaluation of each split, the report.
     pub fn graph(&self, options: &GraphOptions) -> Graph {
         let mut graph = Graph::new(&self.name, &self.title, &options.out, &options.stages);
-        self.extend(&mut graph, options, &[]);
+        let fetch = Fetch { items: self.items(options) };
+        let mut before = Vec::new();
+        if let Some(needs) = &self.needs {
+            let needs = self.needs(needs, options);
+            let preflight =
+                Preflight { recipe: self.name.clone(), needs, fetch: fetch.clone(), is_fetched: self.fetch };
+            before.push(graph.add("preflight", None, &[], Work::Check(Check::Machine(Box::new(preflight)))));
+        }
+        if self.fetch {
+            let gb = fetch.gb() as f64;
+            let stage = graph.add("fetch", None, &before, Work::Fetch(fetch));
+            graph.estimate(stage, Estimate { gb: Some(gb), hours: None });
+            before = vec![stage];
+        }
+        self.extend(&mut graph, options, &before);
         graph
+    }
+
+    /// How the model is served: by the recipe, or by another engine with its own command.
+    fn serve(&self, options: &GraphOptions) -> Serve {
+        match options.engine {
+            Some(engine) if engine != self.serve.engine => {
+                Serve { engine, command: None, ..self.serve.clone() }
+            }
+            _ => self.serve.clone(),
+        }
+    }
+
+    /// What is read from the hub. A model in a folder and one behind a server of the user are not.
+    pub(crate) fn items(&self, options: &GraphOptions) -> Vec<Item> {
+        let model = options.model.as_ref().unwrap_or(&self.model);
+        let is_fetched = options.backend.is_none() && !is_folder(model);
+        let model = Item { target: Target::Model(model.clone()), gb: self.model_gb };
+        let splits =
+            self.splits.iter().map(|split| Item { target: Target::Task(split.task.clone()), gb: split.gb });
+        Some(model).filter(|_| is_fetched).into_iter().chain(splits).collect()
+    }
+
+    /// What the machine needs with these flags. An engine that runs on the CPU needs no GPU, and a server of the user
+    /// needs nothing here.
+    fn needs(&self, needs: &Needs, options: &GraphOptions) -> Needs {
+        let mut needs = needs.clone();
+        let serve = self.serve(options);
+        let is_own = options.backend.is_some();
+        let needs_gpu = matches!(serve.engine, Engine::Vllm | Engine::Sglang);
+        if is_own || !needs_gpu {
+            (needs.gpus, needs.tools) = (None, Vec::new());
+            (needs.memory_gib, needs.shm_gib, needs.cores) = Default::default();
+        }
+        let fleet = Fleet { model: String::new(), serve, gpus: options.gpus.clone() };
+        if let Some(program) = fleet.program().filter(|_| !is_own) {
+            needs.tools.insert(0, provide::program(&program, fleet.serve.engine.as_str()));
+            needs.ports.each = fleet.ports();
+        }
+        needs
     }
 
     /// Appends its stages to a graph; the model is that of the stages `before`.
@@ -111,11 +177,11 @@ impl Served {
         let splits: Vec<String> = self.splits.iter().map(|split| split.task.clone()).collect();
         let check = |check| Work::Check(check);
         let protocol = graph.add("protocol", None, &[], check(Check::Protocol));
-        let data = graph.add("data", None, &[], check(Check::Data(splits)));
+        let data = graph.add("data", None, before, check(Check::Data(splits)));
         let model = options.model.clone().unwrap_or_else(|| self.model.clone());
         let answers = match &options.backend {
             Some(flags) => check(Check::Backend(flags.clone())),
-            None => Work::Serve(Fleet { model, serve: self.serve.clone(), gpus: options.gpus.clone() }),
+            None => Work::Serve(Fleet { model, serve: self.serve(options), gpus: options.gpus.clone() }),
         };
         let is_started = matches!(answers, Work::Serve(_));
         let serve = graph.add("serve", None, before, answers);
@@ -174,6 +240,12 @@ impl Served {
             ..defaults.clone()
         }
     }
+}
+
+/// Whether a model is named by its folder.
+fn is_folder(model: &str) -> bool {
+    let path = Path::new(model);
+    path.is_absolute() || path.starts_with(".") || path.starts_with("..") || path.is_dir()
 }
 
 /// A model on the hub by its name, one in a folder by the last part of that: no path of this machine is kept.

@@ -29,6 +29,10 @@ pub enum Code {
     Evaluation,
     /// Records of a model behind a server. They stay valid across versions; each run's manifest names its binary.
     Served,
+    /// Downloads, which are verified against the hub's hashes.
+    Fetched,
+    /// Training rows with the paths of this machine.
+    Materialized,
 }
 
 impl Code {
@@ -39,6 +43,9 @@ impl Code {
             Self::Training => env!("PARAVT_CODE_TRAINING"),
             Self::Evaluation => env!("PARAVT_CODE_EVALUATION"),
             Self::Served => "served",
+            Self::Fetched => "fetched",
+            // The next number where the rows that are written change.
+            Self::Materialized => "materialized-1",
         }
     }
 }
@@ -135,12 +142,13 @@ impl Slot {
         durable::replace_folder(&part, &self.folder)
     }
 
-    /// Marks its work as done, with all that went into it and a listing of its files. Those whose names begin with
+    /// Marks its work as done, with all that went into it, what it did otherwise than the published code, and a
+    /// listing of its files. Those whose names begin with
     /// a dot, checkpoints and unfinished parts are not listed.
     ///
     /// # Errors
     /// A file cannot be read, or the mark cannot be written.
-    pub fn finish(&self) -> std::io::Result<()> {
+    pub fn finish(&self, deviations: &[String]) -> std::io::Result<()> {
         let passed_over = |name: &str| {
             let file = name.rsplit('/').next().unwrap_or(name);
             file.starts_with('.')
@@ -151,6 +159,9 @@ impl Slot {
         let files = Listing::of(&self.folder, passed_over)?;
         let mut record = self.record.clone();
         record["code"] = self.code.hash().into();
+        if !deviations.is_empty() {
+            record["deviations"] = deviations.into();
+        }
         record["files"] = serde_json::to_value(files)?;
         durable::sync_folder(&self.folder)?;
         durable::write(&self.folder.join(DONE), format!("{record:#}\n").as_bytes())
@@ -217,7 +228,7 @@ mod tests {
         assert_eq!(one.state(false), State::New);
         one.begin().unwrap();
         assert_eq!(one.state(false), State::Begun);
-        one.finish().unwrap();
+        one.finish(&[]).unwrap();
         assert_eq!([one.state(false), two.state(false)], [State::Done, State::New]);
         assert_eq!(stage("world", &[], 1).state(false), State::Done);
         one.forget().unwrap();
@@ -242,7 +253,7 @@ mod tests {
             std::fs::create_dir(stage.folder().join("final")).unwrap();
             std::fs::write(stage.folder().join("final/config.json"), "{}").unwrap();
             std::fs::write(stage.folder().join("step-000001"), "a checkpoint").unwrap();
-            stage.finish().unwrap();
+            stage.finish(&[]).unwrap();
             assert_eq!(stage.state(false), State::Done);
         };
         make();

@@ -93,6 +93,8 @@ impl Context<'_> {
             Work::Rl(training) => self.reinforce(training, tell)?,
             Work::Exam(_)
             | Work::Check(_)
+            | Work::Fetch(_)
+            | Work::Materialize
             | Work::Serve(_)
             | Work::Outside(_)
             | Work::Evaluate(_)

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use paravt_reproduce::drive::{Answers, Event, Host, Observer, Options, Outcome, run};
 use paravt_reproduce::graph::{Check, Evaluation, Graph, Reporting, Stage};
-use paravt_reproduce::{Error, GraphOptions, Recipe};
+use paravt_reproduce::{Error, Fetch, GraphOptions, Recipe};
 use paravt_suite::frames::CachedFrames;
 use paravt_suite::journal::JournalError;
 use paravt_train::Compute;
@@ -30,6 +30,8 @@ struct Noting {
     outcomes: Vec<Outcome>,
     /// File that names the server to kill in the next evaluation.
     kill: Option<PathBuf>,
+    /// The next evaluation sends a request and waits for its answer.
+    waits: bool,
 }
 
 impl Host for Noting {
@@ -56,6 +58,15 @@ impl Host for Noting {
             // The supervisor sees it at the next look.
             std::thread::sleep(std::time::Duration::from_millis(200));
         }
+        if let Answers::Servers(urls, _) = answers
+            && std::mem::take(&mut self.waits)
+        {
+            let address = urls[0].trim_start_matches("http://").trim_end_matches("/v1");
+            let mut stream = std::net::TcpStream::connect(address).unwrap();
+            // Ends when the server is gone.
+            let _ = std::io::Read::read(&mut stream, &mut [0; 16]);
+            return Ok(Outcome::Incomplete);
+        }
         Ok(if self.outcomes.is_empty() { Outcome::Complete } else { self.outcomes.remove(0) })
     }
 
@@ -67,6 +78,19 @@ impl Host for Noting {
     fn check(&mut self, check: &Check) -> Result<(), Failure> {
         self.calls.push(format!("{check:?}").split(['(', ' ']).next().unwrap().to_owned());
         Ok(())
+    }
+
+    fn fetch(&mut self, fetch: &Fetch, folder: &Path) -> Result<Outcome, Failure> {
+        self.calls.push(format!("fetch {}", fetch.items.len()));
+        std::fs::write(folder.join("fetched.json"), "[]").unwrap();
+        Ok(if self.outcomes.is_empty() { Outcome::Complete } else { self.outcomes.remove(0) })
+    }
+
+    fn materialize(&mut self, fetched: &Path, folder: &Path) -> Result<Outcome, Failure> {
+        assert!(fetched.join("fetched.json").is_file());
+        self.calls.push("materialize".to_owned());
+        std::fs::write(folder.join("paravt_sft_a.parquet"), "rows").unwrap();
+        Ok(Outcome::Complete)
     }
 
     fn examine(&mut self, _: &Path, _: usize) -> Result<(), Failure> {
@@ -191,11 +215,17 @@ fn records_of_a_server_survive_damage_and_another_version() {
 
 /// Set in the process that is the server: its port.
 const PORT: &str = "PARAVT_DRIVE_PORT";
+/// Set in a server that takes requests and answers none.
+const HANGS: &str = "PARAVT_DRIVE_HANGS";
 
-/// Accepts connections until it is killed.
+/// Accepts connections until it is killed. One that hangs keeps all but the first, which asks whether it is ready.
 fn listen(port: &str) {
-    for stream in TcpListener::bind(("127.0.0.1", port.parse().unwrap())).unwrap().incoming() {
-        drop(stream);
+    let mut held = Vec::new();
+    let streams = TcpListener::bind(("127.0.0.1", port.parse().unwrap())).unwrap();
+    for (number, stream) in streams.incoming().enumerate() {
+        if std::env::var_os(HANGS).is_some() && number > 0 {
+            held.push(stream);
+        }
     }
 }
 
@@ -244,6 +274,25 @@ fn a_server_that_dies_is_started_again_and_the_evaluation_goes_on() {
 }
 
 #[test]
+fn a_server_that_hangs_is_stopped_and_the_evaluation_goes_on_with_a_new_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut graph = listening(folder.path());
+    let Recipe::Served(mut recipe) =
+        Recipe::load(folder.path().join("small.toml").to_str().unwrap()).unwrap()
+    else {
+        panic!("served")
+    };
+    recipe.serve.hang_seconds = 2;
+    recipe.serve.environment.insert(HANGS.to_owned(), "1".to_owned());
+    graph = recipe.graph(&GraphOptions::new(&graph.out));
+    let (mut host, mut lines) = (Noting { waits: true, ..Noting::default() }, Lines::default());
+    assert_eq!(run(&graph, &options(&["mlvu"]), &mut host, &mut lines).unwrap(), Outcome::Complete);
+    assert_eq!(host.probes.len(), 2, "two starts");
+    assert!(lines.0.iter().any(|line| line.contains("has not passed /health for 2 s")), "{:?}", lines.0);
+    assert!(lines.0.iter().any(|line| line.contains("starting the servers again")), "{:?}", lines.0);
+}
+
+#[test]
 fn a_server_that_does_not_start_is_a_precondition() {
     let folder = tempfile::tempdir().unwrap();
     let recipe =
@@ -271,12 +320,53 @@ fn a_model_in_this_process_needs_no_server() {
 }
 
 #[test]
+fn the_machine_is_checked_and_data_are_fetched_only_for_work_that_is_to_come() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    let options_ = GraphOptions { backend: Some("--base-url".to_owned()), ..GraphOptions::new(&out) };
+    let graph = Recipe::load("paravt-8b").unwrap().graph(&options_).unwrap();
+    let mut host = Noting { outcomes: vec![Outcome::Incomplete], ..Noting::default() };
+    let incomplete = run(&graph, &options(&["fetch"]), &mut host, &mut Lines::default()).unwrap();
+    assert_eq!(incomplete, Outcome::Incomplete);
+    // The seven splits; the model is that of the user's server.
+    assert_eq!(host.calls[..2], ["Machine", "fetch 7"]);
+    let mut host = Noting::default();
+    run(&graph, &options(&[]), &mut host, &mut Lines::default()).unwrap();
+    assert_eq!(host.calls[..4], ["Machine", "fetch 7", "Protocol", "Data"]);
+    assert_eq!(host.calls.len(), 4 + 1 + 14 + 1);
+    let done: serde_json::Value = {
+        let (_, _, folder) = graph.evaluations().next().unwrap();
+        serde_json::from_slice(&std::fs::read(folder.join("stage.json")).unwrap()).unwrap()
+    };
+    assert!(done["deviations"][0].as_str().unwrap().contains("failed request"), "{done}");
+    let (mut host, mut lines) = (Noting::default(), Lines::default());
+    run(&graph, &options(&[]), &mut host, &mut lines).unwrap();
+    assert_eq!(host.calls, ["Protocol", "Data", "Backend", "report of 14"], "nothing is left to do");
+    assert_eq!(lines.0[0], "fetch kept");
+}
+
+#[test]
+fn training_data_are_fetched_and_materialized() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("out");
+    let graph = Recipe::load("paravt-8b-train").unwrap().graph(&GraphOptions::new(&out)).unwrap();
+    let mut host = Noting::default();
+    let until = Options { until: Some("materialize".to_owned()), ..options(&[]) };
+    assert_eq!(run(&graph, &until, &mut host, &mut Lines::default()).unwrap(), Outcome::Complete);
+    // Rows and media, the base model, seven splits.
+    assert_eq!(host.calls, ["Machine", "fetch 9", "materialize"]);
+    let mut lines = Lines::default();
+    run(&graph, &until, &mut Noting::default(), &mut lines).unwrap();
+    assert_eq!(lines.0, ["fetch kept", "materialize kept"]);
+}
+
+#[test]
 fn a_training_that_is_not_built_is_refused_before_anything_is_done() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("out");
     let graph = Recipe::load("paravt-8b-train").unwrap().graph(&GraphOptions::new(&out)).unwrap();
     let error =
         run(&graph, &options(&[]), &mut Noting::default(), &mut Lines::default()).unwrap_err().to_string();
-    assert!(error.contains("stage `preflight` cannot be run by this version, which lacks"), "{error}");
+    assert!(error.contains("stage `environments` cannot be run by this version, which lacks"), "{error}");
     assert!(!out.exists());
 }

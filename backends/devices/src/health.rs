@@ -53,7 +53,8 @@ fn of_device(devices: &[Device<'_>], ordinal: usize) -> Result<Health, NvmlError
             UsedGpuMemory::Unavailable => None,
         },
     });
-    let links = (0..MAX_LINKS).filter(|&link| device.link_wrapper_for(link).is_active().is_ok_and(|is_up| is_up));
+    let links =
+        (0..MAX_LINKS).filter(|&link| device.link_wrapper_for(link).is_active().is_ok_and(|is_up| is_up));
     let reaches = |other: &Device<'_>| {
         // A driver that cannot say is not a refusal.
         !matches!(device.p2p_status(other, P2pCapabilitiesIndex::Read), Ok(status) if status != P2pStatus::Ok)

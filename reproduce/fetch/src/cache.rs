@@ -83,6 +83,35 @@ impl Cache {
         fs::rename(&aside, &path).map_err(FetchError::io(&path))
     }
 
+    /// The folder of the commit that a branch or tag was when it was fetched.
+    pub fn current(&self, revision: &str) -> Option<PathBuf> {
+        let relative = names::relative(revision.as_bytes(), false).ok()?;
+        let commit = fs::read_to_string(self.folder.join("refs").join(relative)).ok()?;
+        let commit = commit.trim();
+        let folder = names::is_hex(commit, 40).then(|| self.snapshot(commit))?;
+        folder.is_dir().then_some(folder)
+    }
+
+    /// The folder of a whole model: its configuration and every file of weights that its index names.
+    pub fn model(&self) -> Option<PathBuf> {
+        let folder = self.current("main")?;
+        if !folder.join("config.json").is_file() {
+            return None;
+        }
+        let index = fs::read(folder.join("model.safetensors.index.json")).ok();
+        let is_whole = match index {
+            Some(index) => {
+                let index: serde_json::Value = serde_json::from_slice(&index).ok()?;
+                let files = index.get("weight_map")?.as_object()?.values();
+                files
+                    .map(|file| file.as_str())
+                    .all(|file| file.is_some_and(|file| folder.join(file).is_file()))
+            }
+            None => ["model.safetensors", "pytorch_model.bin"].iter().any(|name| folder.join(name).is_file()),
+        };
+        is_whole.then_some(folder)
+    }
+
     /// Takes the lock that huggingface_hub takes for the same blob; it ends with the file.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 //! `paravt-bench tasks` and `paravt-bench data`.
 
-mod fetch;
-mod materialize;
+pub mod fetch;
+pub mod materialize;
 mod progress;
 mod report;
 

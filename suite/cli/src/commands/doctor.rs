@@ -1,14 +1,36 @@
 //! `paravt-bench doctor`: what this machine has, and what each backend can use of it.
 
+use std::path::{Path, PathBuf};
+
 use paravt_devices::{Cuda, Gpu, Host};
+use paravt_preflight::Level;
+use paravt_reproduce::graph::{Check, Work};
+use paravt_reproduce::serve::Engine;
+use paravt_reproduce::{GraphOptions, Recipe};
 use serde_json::json;
 
-use crate::commands::protocol;
+use crate::commands::{preflight, protocol, reproduce};
 use crate::exit::Exit;
+use crate::registry::DataArgs;
 
 /// Flags of `doctor`.
 #[derive(clap::Args)]
 pub struct Args {
+    /// Check this machine for a recipe: each requirement with what was found and what to do [default: only say
+    /// what the machine has].
+    #[arg(long = "for", value_name = "RECIPE")]
+    recipe: Option<String>,
+    /// Folder that the recipe would write to [default: runs/RECIPE].
+    #[arg(long, value_name = "DIR", requires = "recipe")]
+    out: Option<PathBuf>,
+    /// Engine that would serve the model [default: the recipe's].
+    #[arg(long, value_name = "ENGINE", value_parser = Engine::named, requires = "recipe")]
+    engine: Option<Engine>,
+    /// Model in the place of the recipe's: a folder, or `owner/name` on the hub [default: the recipe's].
+    #[arg(long, value_name = "NAME|DIR", requires = "recipe")]
+    model: Option<String>,
+    #[command(flatten)]
+    data: DataArgs,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -19,6 +41,9 @@ const CODECS: [&str; 4] = ["h264", "hevc", "vp9", "av1"];
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<Exit> {
+    if let Some(recipe) = &args.recipe {
+        return for_recipe(args, recipe);
+    }
     let host = paravt_devices::host();
     let cuda = paravt_devices::cuda();
     let nccl = paravt_devices::nccl().map(|(major, minor, patch)| format!("{major}.{minor}.{patch}"));
@@ -74,6 +99,37 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
         println!("{name:10} {ability}");
     }
     Ok(Exit::Ok)
+}
+
+/// Compares this machine with what a recipe needs.
+fn for_recipe(args: &Args, name: &str) -> anyhow::Result<Exit> {
+    let stem = Path::new(name).file_stem().unwrap_or_default();
+    let out = args.out.clone().unwrap_or_else(|| Path::new("runs").join(stem));
+    let options = GraphOptions {
+        engine: args.engine,
+        model: args.model.clone(),
+        gpus: reproduce::gpus(),
+        ..GraphOptions::new(&out)
+    };
+    let graph = Recipe::load(name)?.graph(&options)?;
+    let preflight = graph.stages().iter().find_map(|stage| match stage.work() {
+        Work::Check(Check::Machine(preflight)) => Some(preflight),
+        _ => None,
+    });
+    let Some(preflight) = preflight else {
+        println!("recipe {name} needs nothing of this machine beyond this program");
+        return Ok(Exit::Ok);
+    };
+    let (report, machine) = preflight::examine(preflight, &out, &args.data.root()?, None)?;
+    if args.json {
+        println!(
+            "{:#}",
+            json!({ "recipe": report.recipe, "level": report.level(), "findings": report.findings, "machine": machine })
+        );
+    } else {
+        print!("{}", report.page());
+    }
+    Ok(if report.level() == Level::Refuse { Exit::Preflight } else { Exit::Ok })
 }
 
 fn host_line(host: &Host) -> String {

@@ -9,6 +9,7 @@ pub mod doctor;
 pub mod frames;
 pub mod generate;
 pub mod merge;
+pub mod preflight;
 pub mod protocol;
 pub mod report;
 pub mod reproduce;

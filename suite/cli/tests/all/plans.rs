@@ -28,6 +28,10 @@ fn a_training_that_is_not_built_is_refused_before_anything_is_done() {
     let folder = tempfile::tempdir().unwrap();
     let output = bench().current_dir(folder.path()).args(["reproduce", "paravt-8b-train"]).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
-    assert!(text(&output).contains("stage `preflight` cannot be run by this version"), "{}", text(&output));
+    assert!(
+        text(&output).contains("stage `environments` cannot be run by this version"),
+        "{}",
+        text(&output)
+    );
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
 }

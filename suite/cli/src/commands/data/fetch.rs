@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, anyhow, ensure};
 use paravt_fetch::{
-    FetchOptions, Fetched, Hub, Kind, Observer, Only, Plan, Retries, Source, Token, Unpack, available,
+    Cache, FetchOptions, Fetched, Hub, Kind, Observer, Only, Plan, Retries, Source, Token, Unpack, available,
     training,
 };
 use paravt_media::Depth;
+use paravt_reproduce::Target;
 use paravt_suite::task::{Benchmark, DataCheck, DataRoot, Task as _};
 
 use super::progress::{Progress, size};
@@ -60,17 +61,105 @@ struct Item {
     task: Option<&'static Benchmark>,
 }
 
+/// What a stage of a recipe fetched, or found here.
+#[derive(serde::Serialize)]
+struct Provided {
+    name: String,
+    /// Repository and commit; absent where the files were here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    repository: Option<String>,
+    /// Members of archives that were refused.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    refused: Vec<String>,
+}
+
+/// Name of the list of what a stage fetched.
+const PROVIDED: &str = "fetched.json";
+
+/// Fetches what of these is not here, and lists all of it in `fetched.json` in a folder.
+pub fn provide(targets: &[Target], root: &DataRoot, folder: &Path) -> anyhow::Result<Exit> {
+    let dir = root.data.clone().unwrap_or_else(|| root.hf_home.clone());
+    let mut provided = Vec::new();
+    let mut open = Vec::new();
+    for target in targets {
+        match missing(target, root)? {
+            None => {
+                eprintln!("  {}: here", target.name());
+                provided.push(Provided { name: target.name(), repository: None, refused: Vec::new() });
+            }
+            Some(_) => open.extend(items_of(&target.name())?),
+        }
+    }
+    let exit = fetch_all(&open, &dir, &FetchOptions::default(), false, &mut |source, fetched| {
+        provided.push(Provided {
+            name: source.name.clone(),
+            repository: Some(format!("{}@{}", fetched.repo, fetched.commit)),
+            refused: fetched
+                .refused
+                .iter()
+                .map(|(archive, one)| format!("{} in {archive}", one.member))
+                .collect(),
+        });
+    })?;
+    let path = folder.join(PROVIDED);
+    std::fs::write(&path, serde_json::to_vec_pretty(&provided)?)
+        .with_context(|| format!("cannot write {}", path.display()))?;
+    Ok(exit)
+}
+
+/// What of a target is not here; `None` where all of it is.
+pub fn missing(target: &Target, root: &DataRoot) -> anyhow::Result<Option<String>> {
+    match target {
+        Target::Task(name) => {
+            let tasks = registry::select_tasks(std::slice::from_ref(name))?;
+            let checks: Vec<DataCheck> =
+                tasks.into_iter().map(|task| task.check(root, Depth::Header)).collect();
+            Ok(checks.iter().find_map(report::absent))
+        }
+        Target::Model(id) => {
+            let is_here = Path::new(id).is_dir()
+                || root.candidates().any(|base| Cache::new(base, Kind::Model, id).model().is_some());
+            Ok((!is_here).then(|| "not in the cache".to_owned()))
+        }
+        // Only the hub knows whether all archives were unpacked; without it, what is here has to do.
+        Target::Training if is_offline() && rows_of_training(root).is_some() => Ok(None),
+        Target::Training => Ok(Some("to be compared with the hub".to_owned())),
+    }
+}
+
+/// Folder of the training rows as they were published.
+pub fn rows_of_training(root: &DataRoot) -> Option<PathBuf> {
+    let sources = training();
+    let repos = sources.first()?.repos.iter();
+    let caches = repos.flat_map(|repo| root.candidates().map(|base| Cache::new(base, Kind::Dataset, repo)));
+    caches.into_iter().find_map(|cache| cache.current("main"))
+}
+
+/// Folder of the unpacked training media.
+pub fn media_of_training(root: &DataRoot) -> Option<PathBuf> {
+    let into: Vec<PathBuf> =
+        training().into_iter().flat_map(|source| source.archives).map(|unpack| unpack.into).collect();
+    root.candidates().flat_map(|base| into.iter().map(|into| base.join(into))).find(|folder| folder.is_dir())
+}
+
+/// Whether the environment forbids to ask the hub.
+pub fn is_offline() -> bool {
+    environment("HF_HUB_OFFLINE").is_some_and(|value| value == "1")
+}
+
+/// The hub that the environment names, and whether there is a token for it.
+pub fn hub(root: &Path, retries: Retries) -> anyhow::Result<(Hub, bool)> {
+    let endpoint = environment("HF_ENDPOINT").unwrap_or_else(|| DEFAULT_ENDPOINT.to_owned());
+    let token = token(root);
+    let has_token = token.is_some();
+    Ok((Hub::new(&endpoint, token, retries)?, has_token))
+}
+
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<Exit> {
     ensure!((1..=MAX_JOBS).contains(&args.jobs), "--jobs: {} is not between 1 and {MAX_JOBS}", args.jobs);
     let items = items(args)?;
     let root = root(args.dir.as_deref())?;
-    if environment("HF_HUB_OFFLINE").is_some_and(|value| value == "1") {
-        return Err(anyhow!("HF_HUB_OFFLINE is 1: nothing is asked of the hub; unset it to fetch"))
-            .or_preflight();
-    }
-    let endpoint = environment("HF_ENDPOINT").unwrap_or_else(|| DEFAULT_ENDPOINT.to_owned());
-    let hub = Hub::new(&endpoint, token(&root), Retries::default())?;
     let options = FetchOptions {
         only: match args.only {
             None => Only::Everything,
@@ -81,11 +170,34 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
         jobs: args.jobs,
         ..FetchOptions::default()
     };
+    fetch_all(&items, &root, &options, args.dry_run, &mut |_, _| {})
+}
+
+/// Fetches items one after the other; shows `seen` what came of each.
+fn fetch_all(
+    items: &[Item],
+    root: &Path,
+    options: &FetchOptions,
+    dry: bool,
+    seen: &mut dyn FnMut(&Source, &Fetched),
+) -> anyhow::Result<Exit> {
+    if items.is_empty() {
+        return Ok(Exit::Ok);
+    }
+    if is_offline() {
+        let names: Vec<&str> = items.iter().map(|item| item.source.name.as_str()).collect();
+        return Err(anyhow!(
+            "HF_HUB_OFFLINE is 1: nothing is asked of the hub for {}; unset it to fetch",
+            names.join(", ")
+        ))
+        .or_preflight();
+    }
+    let (hub, _) = hub(root, Retries::default())?;
     let runtime = tokio::runtime::Runtime::new().context("cannot start the asynchronous runtime")?;
     let work = async {
         let mut worst = Exit::Ok;
-        for item in &items {
-            worst = worst.worse(one(&hub, item, &root, &options, args.dry_run).await?);
+        for item in items {
+            worst = worst.worse(one(&hub, item, root, options, dry, seen).await?);
         }
         Ok(worst)
     };
@@ -103,7 +215,14 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
     exit
 }
 
-async fn one(hub: &Hub, item: &Item, root: &Path, options: &FetchOptions, dry: bool) -> anyhow::Result<Exit> {
+async fn one(
+    hub: &Hub,
+    item: &Item,
+    root: &Path,
+    options: &FetchOptions,
+    dry: bool,
+    seen: &mut dyn FnMut(&Source, &Fetched),
+) -> anyhow::Result<Exit> {
     let name = &item.source.name;
     let progress = Arc::new(Progress::start(name));
     let observer: Arc<dyn Observer> = progress.clone();
@@ -117,6 +236,7 @@ async fn one(hub: &Hub, item: &Item, root: &Path, options: &FetchOptions, dry: b
     progress.finish();
     let fetched = fetched.with_context(|| format!("cannot fetch {name}"))?;
     print_fetched(name, &plan, &fetched);
+    seen(&item.source, &fetched);
     let refused = if fetched.refused.is_empty() { Exit::Ok } else { Exit::Finding };
     let Some(task) = item.task.filter(|_| options.only == Only::Everything) else { return Ok(refused) };
     let root = DataRoot { hf_home: root.to_owned(), data: None, videos: std::collections::BTreeMap::new() };
@@ -131,14 +251,7 @@ async fn one(hub: &Hub, item: &Item, root: &Path, options: &FetchOptions, dry: b
 fn items(args: &Args) -> anyhow::Result<Vec<Item>> {
     let mut items = Vec::new();
     for what in &args.what {
-        if what == "training" {
-            items.extend(training().into_iter().map(|source| Item { source, task: None }));
-        } else if let Some(id) = what.strip_prefix("model:") {
-            items.push(Item { source: Source::model(id, "main")?, task: None });
-        } else {
-            let tasks = registry::select_tasks(std::slice::from_ref(what))?;
-            items.extend(tasks.into_iter().map(|task| Item { source: of_task(task), task: Some(task) }));
-        }
+        items.extend(items_of(what)?);
     }
     if let Some(revision) = &args.revision {
         let repos: std::collections::BTreeSet<&String> =
@@ -151,6 +264,17 @@ fn items(args: &Args) -> anyhow::Result<Vec<Item>> {
         items.iter_mut().for_each(|item| item.source.revision.clone_from(revision));
     }
     Ok(items)
+}
+
+fn items_of(what: &str) -> anyhow::Result<Vec<Item>> {
+    Ok(match Target::named(what) {
+        Target::Training => training().into_iter().map(|source| Item { source, task: None }).collect(),
+        Target::Model(id) => vec![Item { source: Source::model(&id, "main")?, task: None }],
+        Target::Task(name) => {
+            let tasks = registry::select_tasks(&[name])?;
+            tasks.into_iter().map(|task| Item { source: of_task(task), task: Some(task) }).collect()
+        }
+    })
 }
 
 /// What a split needs, from its description: archives go where its layout looks first.

@@ -2,9 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
+use anyhow::Context as _;
 use paravt_fetch::{Materialize, Materialized, Media, PathForm, materialize};
 use paravt_media::Depth;
+use paravt_suite::task::DataRoot;
 
+use super::fetch;
 use crate::exit::Exit;
 
 /// Files that are listed by name.
@@ -48,6 +51,34 @@ fn probe(path: &Path, media: Media) -> Result<(), String> {
     // The published path stands before the reason.
     let named = format!("{}: ", path.display());
     paravt_media::check(path, depth).map_err(|error| error.to_string().replace(&named, ""))
+}
+
+/// Writes the rows that a fetch stage brought, for a recipe. Files of rows may lie in folders of their own.
+pub fn provide(root: &DataRoot, out: &Path) -> anyhow::Result<Exit> {
+    let rows =
+        fetch::rows_of_training(root).context("no training rows here; run the stage fetch: --from fetch")?;
+    let media = fetch::media_of_training(root)
+        .context("no training media here; run the stage fetch: --from fetch")?;
+    let flat = tempfile::tempdir_in(out).context("cannot make a folder beside the rows")?;
+    let mut folders = vec![rows];
+    while let Some(folder) = folders.pop() {
+        for entry in
+            std::fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))?
+        {
+            let path = entry?.path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if let Some(name) =
+                path.file_name().filter(|_| path.extension().is_some_and(|end| end == "parquet"))
+            {
+                std::os::unix::fs::symlink(std::fs::canonicalize(&path)?, flat.path().join(name))?;
+            }
+        }
+    }
+    let work = Materialize { rows: flat.path(), media: &media, out, form: PathForm::Plain, probe: &probe };
+    let done = materialize(&work)?;
+    print(&done);
+    Ok(if done.is_complete() { Exit::Ok } else { Exit::Finding })
 }
 
 fn print(done: &Materialized) {

@@ -6,13 +6,14 @@ use std::time::Instant;
 
 use anyhow::Context as _;
 use clap::ValueEnum as _;
+use paravt_preflight::Level;
 use paravt_reports::study::{Arm, Question, Study, Trained};
 use paravt_reports::terminal::Detail;
 use paravt_reports::{Report, Training, find_runs, terminal};
-use paravt_reproduce::Recipe;
 use paravt_reproduce::drive::{self, Answers, Outcome};
 use paravt_reproduce::graph::{Check, Evaluation, Graph, Reporting, Stage, Work};
 use paravt_reproduce::nano::{CONCURRENCY, Comparison, base};
+use paravt_reproduce::{Fetch, Recipe, Target};
 use paravt_suite::evaluate::{self, RunConfig, Workspace};
 use paravt_suite::frames::CachedFrames;
 use paravt_suite::profile::Profile;
@@ -23,9 +24,9 @@ use serde_json::{Value, json};
 
 use super::Args;
 use crate::commands::protocol::choose;
-use crate::commands::report;
 use crate::commands::run::execute;
-use crate::exit::Exit;
+use crate::commands::{data, preflight, report};
+use crate::exit::{Exit, OrPreflight as _};
 use crate::registry::{self, BackendArgs};
 use crate::{engines, launch, output};
 
@@ -35,6 +36,10 @@ pub struct Host<'a> {
     recipe: &'a Recipe,
     compute: Compute,
     frames: Arc<CachedFrames>,
+    /// Splits of the evaluations that are run.
+    splits: Vec<String>,
+    /// Folder of everything that is made.
+    out: PathBuf,
     started: Instant,
 }
 
@@ -42,13 +47,27 @@ pub struct Host<'a> {
 pub fn selection(args: &Args) -> Value {
     let RunConfig { limit, ids, shard, .. } = args.dispatch.applied_to(RunConfig::default());
     let protocol = args.protocol.to_possible_value().map(|value| value.get_name().to_owned());
-    json!({ "limit": limit, "ids": ids, "shard": shard, "protocol": protocol })
+    let mut selection = json!({ "limit": limit, "ids": ids, "shard": shard, "protocol": protocol });
+    if let Some(engine) = args.serving {
+        selection["engine"] = engine.as_str().into();
+    }
+    selection
 }
 
 impl<'a> Host<'a> {
     /// The host of a recipe.
-    pub fn new(args: &'a Args, recipe: &'a Recipe, compute: Compute, frames: Arc<CachedFrames>) -> Self {
-        Self { args, recipe, compute, frames, started: Instant::now() }
+    pub fn new(
+        args: &'a Args,
+        recipe: &'a Recipe,
+        graph: &Graph,
+        compute: Compute,
+        frames: Arc<CachedFrames>,
+    ) -> Self {
+        let is_run =
+            |stage: &Stage| args.only.is_empty() || args.only.iter().any(|name| stage.is_called(name));
+        let run = graph.evaluations().filter(|(stage, ..)| is_run(stage));
+        let splits = run.flat_map(|(_, evaluation, _)| evaluation.splits.clone()).collect();
+        Self { args, recipe, compute, frames, splits, out: graph.out.clone(), started: Instant::now() }
     }
 
     /// Prints what the evaluations of a served recipe would send.
@@ -147,6 +166,18 @@ impl drive::Host for Host<'_> {
 
     fn check(&mut self, check: &Check) -> anyhow::Result<()> {
         match check {
+            Check::Machine(preflight) => {
+                let root = self.args.data.root()?;
+                let (report, _) = preflight::examine(preflight, &self.out, &root, Some(&self.splits))?;
+                if report.level() == Level::Refuse && !self.args.skip_preflight {
+                    let hint = "--skip-preflight goes on all the same";
+                    return Err(anyhow::anyhow!("{}{hint}", report.problems())).or_preflight();
+                }
+                if report.level() > Level::Ok {
+                    eprint!("{}", report.problems());
+                }
+                Ok(())
+            }
             Check::Protocol => choose(self.args.protocol, None).map(|_| ()),
             Check::Data(splits) => {
                 let root = self.args.data.root()?;
@@ -162,6 +193,15 @@ impl drive::Host for Host<'_> {
             // One that does not answer is an error of the first evaluation.
             Check::Backend(_) => Ok(()),
         }
+    }
+
+    fn fetch(&mut self, fetch: &Fetch, folder: &Path) -> anyhow::Result<Outcome> {
+        let targets: Vec<Target> = fetch.items.iter().map(|item| item.target.clone()).collect();
+        data::fetch::provide(&targets, &self.args.data.root()?, folder).map(outcome)
+    }
+
+    fn materialize(&mut self, _fetched: &Path, folder: &Path) -> anyhow::Result<Outcome> {
+        data::materialize::provide(&self.args.data.root()?, folder).map(outcome)
     }
 
     fn examine(&mut self, model: &Path, rows: usize) -> anyhow::Result<()> {

@@ -11,6 +11,7 @@ use paravt_backends::DeclaredElsewhere;
 use paravt_qwen_vl::flags::EngineFlags;
 use paravt_reproduce::drive::{self, Options, Outcome};
 use paravt_reproduce::graph::Graph;
+use paravt_reproduce::serve::Engine;
 use paravt_reproduce::{GraphOptions, Recipe};
 use paravt_suite::frames::CachedFrames;
 use paravt_train::Compute;
@@ -48,6 +49,13 @@ pub struct Args {
     /// be done [default: all].
     #[arg(long, value_delimiter = ',', value_name = "STAGE|TASK")]
     only: Vec<String>,
+    /// Engine that serves the model, with its own command, in the place of the recipe's: vllm, sglang, transformers
+    /// or candle [default: the recipe's].
+    #[arg(long = "engine", id = "serving", value_name = "ENGINE", value_parser = Engine::named)]
+    serving: Option<Engine>,
+    /// Go on although the preflight refuses this machine.
+    #[arg(long)]
+    skip_preflight: bool,
     /// Build on stages that another version of the code made, instead of redoing them.
     #[arg(long)]
     keep_stages: bool,
@@ -139,12 +147,13 @@ impl Args {
             backend: self.backend.own(),
             model: self.backend.model().map(ToOwned::to_owned),
             gpus: gpus(),
+            engine: self.serving,
         })?)
     }
 }
 
 /// The GPUs of this process, as `CUDA_VISIBLE_DEVICES` names them.
-fn gpus() -> Vec<String> {
+pub fn gpus() -> Vec<String> {
     let count = paravt_devices::cuda().map(|cuda| cuda.gpus.len()).unwrap_or_default();
     let named = std::env::var("CUDA_VISIBLE_DEVICES").unwrap_or_default();
     let named: Vec<String> = named.split(',').map(|name| name.trim().to_owned()).collect();
@@ -166,7 +175,7 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
         registry::select_tasks(&evaluation.splits)?;
     }
     let frames = Arc::new(CachedFrames::default());
-    let mut host = Host::new(args, recipe, compute.clone(), Arc::clone(&frames));
+    let mut host = Host::new(args, recipe, &graph, compute.clone(), Arc::clone(&frames));
     if args.dispatch.is_dry_run() {
         ensure!(!recipe.trains(), "--dry-run: for recipes of a served model; --plan lists the stages");
         return host.dry_run(&graph);

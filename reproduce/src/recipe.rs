@@ -1,5 +1,6 @@
 //! Recipes of every kind, by name or from a file, and the graph of each.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use paravt_train::sft::SftConfig;
@@ -67,6 +68,8 @@ pub struct GraphOptions {
     pub gpus: Vec<String>,
     /// What serves the model, in the place of the recipe's engine and command.
     pub engine: Option<Engine>,
+    /// Variables for the servers, beside the recipe's.
+    pub environment: BTreeMap<String, String>,
 }
 
 impl GraphOptions {
@@ -82,6 +85,7 @@ impl GraphOptions {
             model: None,
             gpus: Vec::new(),
             engine: None,
+            environment: BTreeMap::new(),
         }
     }
 }

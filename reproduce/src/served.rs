@@ -135,12 +135,12 @@ impl Served {
 
     /// How the model is served: by the recipe, or by another engine with its own command.
     fn serve(&self, options: &GraphOptions) -> Serve {
-        match options.engine {
-            Some(engine) if engine != self.serve.engine => {
-                Serve { engine, command: None, ..self.serve.clone() }
-            }
-            _ => self.serve.clone(),
+        let mut serve = self.serve.clone();
+        if let Some(engine) = options.engine.filter(|engine| *engine != serve.engine) {
+            (serve.engine, serve.command) = (engine, None);
         }
+        serve.environment.extend(options.environment.clone());
+        serve
     }
 
     /// What is read from the hub. A model in a folder and one behind a server of the user are not.

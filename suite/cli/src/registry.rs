@@ -42,6 +42,13 @@ pub struct DataArgs {
 }
 
 impl DataArgs {
+    /// Variables that show another program the same folder for downloads; empty where the environment does already.
+    pub fn environment(&self) -> BTreeMap<String, String> {
+        let given = self.data.as_ref().or(self.hf_home.as_ref());
+        let absolute = given.and_then(|folder| std::path::absolute(folder).ok());
+        absolute.map(|folder| ("HF_HOME".to_owned(), folder.display().to_string())).into_iter().collect()
+    }
+
     /// Flags and environment as one plan.
     pub fn root(&self) -> anyhow::Result<DataRoot> {
         if let Some(data) = &self.data

@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex};
 
 use crate::common::{COMMIT, Faults, TOKEN, TestHub, ZipMember, files_below, git_oid, noise, sha256, zip};
 use paravt_fetch::{
-    Event, FetchError, FetchOptions, Fetched, Kind, Observer, Only, Source, Unpack, fetch, plan,
+    Event, FetchError, FetchOptions, Fetched, Hub, Kind, Observer, Only, Retries, Silent, Source, Token,
+    Unpack, fetch, plan,
 };
 
 /// Small ranges, so that a small file has many.
@@ -243,6 +244,28 @@ fn gated_repositories_are_explained_and_tokens_stay_on_the_hub() {
     tried(Some(TOKEN)).unwrap();
     check_whole(root.path());
     assert_eq!(hub.served.leaked.load(Ordering::SeqCst), 0, "the storage server saw no token");
+}
+
+#[test]
+fn access_is_asked_without_a_byte() {
+    let hub = TestHub::start(&contents(), Faults { gated: true, ..Faults::default() });
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let retries = Retries { tries: 1, ..Retries::default() };
+    let asked = |repo: &str, file: &str, token: Option<&str>| {
+        let client = Hub::new(&hub.endpoint, token.and_then(Token::new), retries).unwrap();
+        runtime.block_on(client.access(Kind::Dataset, repo, "main", file, &Silent))
+    };
+    let file = contents()[0].0;
+    let anonymous = asked("tiny/bench", file, None).unwrap_err().to_string();
+    assert!(anonymous.contains("gated") && anonymous.contains("HF_TOKEN"), "{anonymous}");
+    let refused = asked("tiny/bench", file, Some(TOKEN)).unwrap_err().to_string();
+    assert!(refused.contains("no access yet") && !refused.contains(TOKEN), "{refused}");
+    hub.faults(|faults| faults.accepted = true);
+    asked("tiny/bench", file, Some(TOKEN)).unwrap();
+    asked("tiny/bench", "no/such.file", Some(TOKEN)).unwrap();
+    let missing = asked("tiny/none", file, Some(TOKEN)).unwrap_err();
+    assert!(matches!(missing, FetchError::NotFound { .. }), "{missing}");
+    assert_eq!(hub.served.leaked.load(Ordering::SeqCst), 0);
 }
 
 #[test]

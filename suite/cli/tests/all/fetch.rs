@@ -1,7 +1,7 @@
 //! `data fetch` against a hub on this machine: what it leaves is what the other commands read.
 
 #[path = "../../../../reproduce/fetch/tests/all/common/mod.rs"]
-mod local;
+pub mod local;
 
 use std::path::{Path, PathBuf};
 use std::process::Output;

@@ -17,6 +17,7 @@ mod interrupt;
 mod kill;
 mod merge;
 mod plans;
+mod preflight;
 mod promises;
 mod reproduce;
 mod reproduce_kill;

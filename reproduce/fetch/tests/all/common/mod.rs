@@ -9,7 +9,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::{Path as UrlPath, RawQuery, State};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 use paravt_fetch::{Hub, Retries, Token};
@@ -151,11 +151,16 @@ fn gate(hub: &Served, headers: &HeaderMap) -> Option<Response> {
 
 async fn resolve(
     State(hub): State<Arc<Served>>,
-    UrlPath((_, _, revision, path)): UrlPath<(String, String, String, String)>,
+    UrlPath((owner, name, revision, path)): UrlPath<(String, String, String, String)>,
+    method: Method,
     headers: HeaderMap,
 ) -> Response {
     hub.asked.fetch_add(1, Ordering::SeqCst);
-    assert_eq!(revision, COMMIT);
+    // Bytes are of a commit; whether they may be had is asked of a branch.
+    assert!(revision == COMMIT || method == Method::HEAD);
+    if format!("{owner}/{name}") != hub.repo {
+        return (StatusCode::NOT_FOUND, [("x-error-code", "RepoNotFound")], "no").into_response();
+    }
     if let Some(refused) = gate(&hub, &headers) {
         return refused;
     }

@@ -148,6 +148,7 @@ impl Args {
             model: self.backend.model().map(ToOwned::to_owned),
             gpus: gpus(),
             engine: self.serving,
+            environment: self.data.environment(),
         })?)
     }
 }

@@ -60,6 +60,9 @@ pub struct Cell {
     pub wall_seconds: Option<f64>,
     /// GPUs that the model ran on, where the run says.
     pub gpus: Option<u32>,
+    /// Whether the mode offers the tool.
+    #[serde(skip)]
+    pub(crate) offers_tool: bool,
     #[serde(skip)]
     effect: Option<Effect>,
 }
@@ -153,6 +156,7 @@ pub fn cell(
         torn_bytes: run.torn_bytes,
         wall_seconds: manifest.ended_at.map(|ended| ended - manifest.started_at),
         gpus: manifest.host.gpus,
+        offers_tool: settings.offers_tool(manifest),
         effect,
     })
 }

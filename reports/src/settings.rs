@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use paravt_suite::profile::Profile;
-use paravt_suite::protocol::PromptMode;
+use paravt_suite::protocol::file::FROM_FILE;
 use paravt_suite::record::Record;
 use paravt_suite::run::Manifest;
 use paravt_suite::task::NOT_PUBLISHED;
@@ -24,6 +24,7 @@ const APART: [&str; 2] = ["switches", "request.header_env"];
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
+    tool_modes: Vec<String>,
     plan: Map<String, Value>,
     backend: BTreeMap<String, Value>,
     splits: BTreeMap<String, Split>,
@@ -107,7 +108,10 @@ impl Settings {
         match &published.unpublished {
             Some(reason) => why.push(reason.clone()),
             None => {
-                why.extend(plan_differences(&self.plan(published, task, split), manifest));
+                let plan = self.plan(published, task, split);
+                let mode = plan.get("mode").and_then(Value::as_str);
+                let tools = mode.is_none_or(|mode| self.is_tool_mode(mode));
+                why.extend(plan_differences(&plan, tools, manifest));
                 why.extend(self.backend_differences(manifest));
             }
         }
@@ -115,6 +119,15 @@ impl Settings {
         why.extend(data_differences(split, manifest, facts));
         why.extend(facts.lost.beyond(&Lost::default()));
         why
+    }
+
+    /// Whether a run's mode offers the tool.
+    pub fn offers_tool(&self, manifest: &Manifest) -> bool {
+        manifest.offers_tool.unwrap_or_else(|| self.is_tool_mode(manifest.plan.mode.as_str()))
+    }
+
+    fn is_tool_mode(&self, mode: &str) -> bool {
+        self.tool_modes.iter().any(|known| known == mode)
     }
 
     /// Whether the run's annotations have a published SHA-256.
@@ -153,15 +166,13 @@ impl Settings {
 
 /// Every field of the run's plan against the published one. A field that the published settings do not
 /// declare is a difference where the run sets it: it was added after them and may move a score.
-fn plan_differences(published: &Map<String, Value>, manifest: &Manifest) -> Vec<String> {
+fn plan_differences(published: &Map<String, Value>, tools: bool, manifest: &Manifest) -> Vec<String> {
     let mut why = Vec::new();
     let Ok(plan) = serde_json::to_value(&manifest.plan) else {
         return vec!["the plan of the run cannot be read".to_owned()];
     };
     let mut ours = BTreeMap::new();
     flatten("", &plan, &mut ours);
-    let mode = published.get("mode").and_then(Value::as_str).and_then(|mode| mode.parse::<PromptMode>().ok());
-    let tools = mode.is_none_or(PromptMode::is_agentic);
     for (field, value) in &ours {
         if !tools && TOOL_FIELDS.contains(&field.as_str()) {
             continue;
@@ -196,10 +207,10 @@ fn flatten(path: &str, value: &Value, fields: &mut BTreeMap<String, Value>) {
 }
 
 fn protocol_differences(manifest: &Manifest) -> Option<String> {
-    if manifest.protocol_source.repository == "paravt-bench" {
-        Some("native protocol".to_owned())
-    } else {
-        (!manifest.protocol_source.pinned).then(|| "unpinned protocol".to_owned())
+    match manifest.protocol_source.repository.as_str() {
+        "paravt-bench" => Some("native protocol".to_owned()),
+        FROM_FILE => Some(format!("protocol {} of a file", manifest.protocol)),
+        _ => (!manifest.protocol_source.pinned).then(|| "unpinned protocol".to_owned()),
     }
 }
 

@@ -1,7 +1,6 @@
 //! The tables of a report.
 
 use arrow::error::ArrowError;
-use paravt_suite::protocol::PromptMode;
 
 use crate::cells::Cell;
 use crate::paper::{PaperNumbers, SPLITS};
@@ -141,10 +140,7 @@ fn lines(report: &Report) -> Vec<Line<'_>> {
 }
 
 fn with_tools(cell: &Cell) -> &'static str {
-    match cell.mode.parse::<PromptMode>() {
-        Ok(mode) if mode.is_agentic() => "with tools",
-        _ => "no tools",
-    }
+    if cell.offers_tool { "with tools" } else { "no tools" }
 }
 
 fn breakdowns(report: &Report) -> Result<Table, ArrowError> {

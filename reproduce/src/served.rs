@@ -213,7 +213,7 @@ impl Served {
             title: format!(
                 "{}: {}, {:?} channel, {} frames, {} turns, {} calls a turn, profile {}",
                 split.task,
-                config.mode.map_or("the protocol's mode", PromptMode::as_str),
+                config.mode.as_ref().map_or("the protocol's mode", PromptMode::as_str),
                 config.channel,
                 config.nframes,
                 config.max_turns,
@@ -232,7 +232,7 @@ impl Served {
     fn config(&self, split: &Split, run: &Run) -> RunConfig {
         let defaults = &self.defaults;
         RunConfig {
-            mode: run.mode.or(split.mode).or(defaults.mode),
+            mode: run.mode.as_ref().or(split.mode.as_ref()).or(defaults.mode.as_ref()).cloned(),
             channel: split.channel.unwrap_or(defaults.channel),
             nframes: split.nframes.unwrap_or(defaults.nframes),
             max_turns: split.max_turns.unwrap_or(defaults.max_turns),
@@ -273,14 +273,14 @@ mod tests {
             let grounding = splits[0] == "charades";
             if config.paper_row.is_none() {
                 assert_eq!(
-                    (config.mode, config.channel == Channel::Video),
-                    (Some(PromptMode::Direct), grounding)
+                    (config.mode.clone(), config.channel == Channel::Video),
+                    (Some(PromptMode::named("direct")), grounding)
                 );
                 continue;
             }
-            let mode = if grounding { PromptMode::AgenticMinimal } else { PromptMode::AgenticGeneral };
+            let mode = PromptMode::named(if grounding { "agentic_minimal" } else { "agentic_general" });
             assert_eq!(
-                (config.mode, config.channel == Channel::Video),
+                (config.mode.clone(), config.channel == Channel::Video),
                 (Some(mode), grounding),
                 "{splits:?}"
             );

@@ -1,6 +1,7 @@
 //! The open rows of the published tables as recipes: each is the recipe of ParaVT-8B with a few fields of its own.
 
 use paravt_suite::protocol::PromptMode;
+use paravt_upstream::paravt::import;
 use serde::Deserialize;
 
 use crate::served::{Run, Served};
@@ -68,15 +69,15 @@ pub(crate) fn recipe(name: &str) -> Result<Option<Served>, RecipeError> {
     recipe.title = format!("{}: evaluation on the splits of Table {table}", row.paper_row);
     (recipe.name, recipe.model, recipe.paper_row) = (row.name, row.model, row.paper_row);
     recipe.baseline_row = None;
-    recipe.defaults.mode = row.mode.or(recipe.defaults.mode);
+    recipe.defaults.mode = row.mode.clone().or(recipe.defaults.mode);
     recipe.defaults.max_turns = row.max_turns.unwrap_or(recipe.defaults.max_turns);
     recipe.defaults.max_parallel = row.max_parallel.unwrap_or(recipe.defaults.max_parallel);
-    if !recipe.defaults.mode.is_some_and(PromptMode::is_agentic) {
+    if !recipe.defaults.mode.as_ref().is_some_and(|mode| import::tool().modes.contains(mode)) {
         recipe.runs = vec![Run { name: "no-tool".to_owned(), mode: None, published: true }];
     }
     recipe.splits.retain(|split| !row.withheld.contains(&split.task));
     for split in recipe.splits.iter_mut().filter(|split| split.task == GROUNDING) {
-        split.mode = row.grounding.or(split.mode);
+        split.mode = row.grounding.clone().or(split.mode.take());
     }
     Ok(Some(recipe))
 }
@@ -126,7 +127,10 @@ mod tests {
         let splits: Vec<&str> = graph.evaluations().map(|(_, asked, _)| asked.splits[0].as_str()).collect();
         assert_eq!(splits, ["videomme", "videomme_wsub", "longvideobench", "mlvu", "mmvu", "charades"]);
         for (_, asked, _) in graph.evaluations() {
-            assert_eq!((asked.config.mode, asked.config.max_turns), (Some(PromptMode::Reasoning), 1));
+            assert_eq!(
+                (asked.config.mode.clone(), asked.config.max_turns),
+                (Some(PromptMode::named("reasoning")), 1)
+            );
             assert_eq!((asked.config.nframes, asked.config.max_tokens), (64, Some(2048)));
             assert_eq!(asked.config.paper_row.as_deref(), Some("Video-Thinker-7B"));
         }
@@ -134,8 +138,8 @@ mod tests {
         let modes: Vec<_> = general
             .evaluations()
             .filter(|(_, asked, _)| asked.splits == ["charades"])
-            .map(|(_, asked, _)| asked.config.mode)
+            .map(|(_, asked, _)| asked.config.mode.clone())
             .collect();
-        assert_eq!(modes, [Some(PromptMode::AgenticGeneral), Some(PromptMode::Direct)]);
+        assert_eq!(modes, ["agentic_general", "direct"].map(|mode| Some(PromptMode::named(mode))));
     }
 }

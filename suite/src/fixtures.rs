@@ -14,7 +14,7 @@ use crate::frames::{FrameSet, FrameSource};
 use crate::media::VideoRequest;
 use crate::message::{FrameOrigin, Image, StructuredCall};
 use crate::profile::Profile;
-use crate::protocol::{PromptMode, native};
+use crate::protocol::{PromptMode, Tool, native};
 use crate::record::{
     Measured, Outcome, RECORD_VERSION, Record, SampleError, SampleErrorClass, Score, Transcript,
 };
@@ -45,11 +45,11 @@ impl ToolSyntax for NoTools {
         &TAGS
     }
 
-    fn calls(&self, _text: &str) -> Vec<Call> {
+    fn calls(&self, _text: &str, _tool: &Tool) -> Vec<Call> {
         Vec::new()
     }
 
-    fn structured(&self, call: &StructuredCall) -> Call {
+    fn structured(&self, call: &StructuredCall, _tool: &Tool) -> Call {
         panic!("{} was called where there are no tools", call.name)
     }
 
@@ -123,7 +123,7 @@ pub fn plan(profile: Profile) -> RunPlan {
     RunPlan {
         profile,
         switches: profile.switches(),
-        mode: PromptMode::AgenticGeneral,
+        mode: PromptMode::named("agentic_general"),
         channel: Channel::Image,
         nframes: 4,
         max_turns: 3,
@@ -167,10 +167,11 @@ pub fn manifest() -> Manifest {
         protocol_hash: "p".into(),
         protocol: "native".into(),
         protocol_source: native::protocol().source,
+        offers_tool: None,
         data: BTreeMap::from([("rows.parquet".into(), "d".into())]),
         data_revision: None,
         inputs: None,
-        constants: constants(),
+        constants: constants(&native::tool()),
         backend: BackendInfo { name: "none".into(), model: "m".into(), details: BTreeMap::new() },
         label: None,
         paper_row: None,

@@ -1,8 +1,25 @@
 //! The nearest known name to one that was misspelt.
 
-/// The known name that is most like `name`; `None` where none is known.
+/// Letters that a name needs to be looked for inside of another.
+const FEWEST_SHARED: usize = 3;
+
+/// Jaro-Winkler similarity from which names are near.
+const SIMILAR: f64 = 0.9;
+
+/// The known name that is most like `name`; `None` where none is near.
 pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    known.into_iter().max_by(|a, b| strsim::jaro_winkler(a, name).total_cmp(&strsim::jaro_winkler(b, name)))
+    let near = known.into_iter().filter(|known| is_near(name, known));
+    near.max_by(|a, b| strsim::jaro_winkler(a, name).total_cmp(&strsim::jaro_winkler(b, name)))
+}
+
+/// One name is inside the other, at most a third of the letters of the shorter one (at least one) are wrong,
+/// missing, too many or exchanged, or both begin alike and share nearly all letters.
+fn is_near(a: &str, b: &str) -> bool {
+    let (a, b) = (a.to_lowercase(), b.to_lowercase());
+    let shorter = a.chars().count().min(b.chars().count());
+    let inside = shorter >= FEWEST_SHARED && (a.contains(&b) || b.contains(&a));
+    let misspelt = shorter > 1 && strsim::damerau_levenshtein(&a, &b) <= (shorter / 3).max(1);
+    inside || misspelt || strsim::jaro_winkler(&a, &b) >= SIMILAR
 }
 
 /// For serde's "unknown field `x`, expected one of `a`, `b`": the expected field that is most like it.
@@ -20,6 +37,23 @@ pub fn hint(nearest: Option<&str>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_that_is_near_to_none_suggests_none() {
+        let splits = ["videomme", "videomme_wsub", "longvideobench", "lvbench", "mlvu", "mmvu", "charades"];
+        for name in ["nope", "x", "", "imagenet", "all-of-it"] {
+            assert_eq!(nearest(name, splits), None, "{name}");
+        }
+        for (name, near) in [
+            ("VideoMME", "videomme"),
+            ("lvb", "lvbench"),
+            ("longvideo", "longvideobench"),
+            ("charade_sta", "charades"),
+            ("mmvv", "mmvu"),
+        ] {
+            assert_eq!(nearest(name, splits), Some(near), "{name}");
+        }
+    }
 
     #[test]
     fn the_name_that_is_most_alike_is_suggested() {

@@ -5,6 +5,7 @@
 //! [`Protocol`](crate::protocol::Protocol) names the one it belongs to.
 
 use crate::message::StructuredCall;
+use crate::protocol::Tool;
 use crate::scoring::Scorer;
 use crate::span::TimeSpan;
 
@@ -54,10 +55,20 @@ pub struct Call {
     pub window: Result<TimeSpan, CallError>,
 }
 
-/// Why a call cannot be run, in the words that the model is answered with.
+/// Why a call cannot be run; a protocol has the words that the model is answered with
+/// ([`Tool`](crate::protocol::Tool)).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct CallError(pub String);
+pub enum CallError {
+    /// The call or its arguments are something else than an object.
+    #[error("the call or its arguments: expected an object, found `{found}`")]
+    NotAnObject {
+        /// Its type, as the release calls it.
+        found: String,
+    },
+    /// A time is an integer that no float can hold.
+    #[error("a time of the call is too large")]
+    TooLarge,
+}
 
 /// How tool calls stand in text.
 pub trait ToolSyntax: Send + Sync {
@@ -65,10 +76,10 @@ pub trait ToolSyntax: Send + Sync {
     fn tags(&self) -> &CallTags;
 
     /// The calls of a text, in the order in which they are run.
-    fn calls(&self, text: &str) -> Vec<Call>;
+    fn calls(&self, text: &str, tool: &Tool) -> Vec<Call>;
 
     /// A call that came by the chat API, read as [`calls`](Self::calls) reads a written one.
-    fn structured(&self, call: &StructuredCall) -> Call;
+    fn structured(&self, call: &StructuredCall, tool: &Tool) -> Call;
 
     /// The text that a server took apart into thoughts, content and calls, as the model wrote it.
     fn rebuild(&self, reasoning: Option<&str>, content: &str, calls: &[StructuredCall]) -> String;

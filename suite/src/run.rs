@@ -11,12 +11,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use crate::agent::CROP_MAX_FRAMES;
 use crate::backend::BackendInfo;
 use crate::frames::JPEG_QUALITY;
 use crate::media::VideoRequest;
 use crate::profile::{Profile, Switches};
-use crate::protocol::{PromptMode, Source};
+use crate::protocol::{PromptMode, Source, Tool};
 use crate::settings::{RequestSettings, ToolDialect};
 use crate::task::TaskSpec;
 
@@ -40,7 +39,7 @@ pub struct RunPlan {
     pub channel: Channel,
     /// Overview frames on the image channel.
     pub nframes: usize,
-    /// Tool turns before the forced answer (agentic modes).
+    /// Tool turns before the forced answer, in modes with the tool.
     pub max_turns: usize,
     /// Maximum of calls that are run per turn; 0 runs all.
     pub max_parallel: usize,
@@ -76,7 +75,7 @@ pub enum Channel {
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 #[serde(rename_all = "snake_case")]
 pub enum CropMode {
-    /// Its frames, at most 16, one for each second.
+    /// Its frames, one for each second, at most as many as the protocol's tool shows (16 by default).
     Frames,
     /// A text summary of its frames by a sub-agent, the same model in a conversation of its own.
     Subagent,
@@ -105,6 +104,9 @@ pub struct Manifest {
     pub protocol: String,
     /// Where the protocol's texts come from.
     pub protocol_source: Source,
+    /// Whether the mode offers the tool; older runs do not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offers_tool: Option<bool>,
     /// Data files by name, with SHA-256.
     pub data: BTreeMap<String, String>,
     /// Revision of the hub snapshot, where the path shows one.
@@ -265,9 +267,10 @@ impl Inputs {
     }
 }
 
-/// The constants of this build that can change an answer and stand in no plan.
-pub fn constants() -> BTreeMap<String, String> {
-    let crop = VideoRequest::crop(0.0, 1.0, CROP_MAX_FRAMES);
+/// The constants of this build that can change an answer and stand in no plan, and what the tool shows of a
+/// window.
+pub fn constants(tool: &Tool) -> BTreeMap<String, String> {
+    let crop = VideoRequest::crop(0.0, 1.0, tool.max_frames);
     let pixels = |bound: Option<u64>| bound.map_or_else(|| "default".to_owned(), |pixels| pixels.to_string());
     // The bounds of an overview are rules, not numbers: the size that they give a frame stands for them.
     let overview = VideoRequest::overview(64).frame_size(64, 1920, 1080);

@@ -41,7 +41,7 @@ fn manifest() -> Manifest {
         plan: RunPlan {
             profile: Profile::Strict,
             switches: Profile::Strict.switches(),
-            mode: PromptMode::Native,
+            mode: PromptMode::named("native"),
             channel: Channel::Image,
             nframes: 8,
             max_turns: 3,
@@ -62,6 +62,7 @@ fn manifest() -> Manifest {
             files: BTreeMap::new(),
             pinned: true,
         },
+        offers_tool: None,
         data: BTreeMap::from([("rows.parquet".into(), "d".into())]),
         data_revision: None,
         inputs: None,

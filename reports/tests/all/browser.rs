@@ -74,7 +74,7 @@ fn poison(record: &mut Record) {
 fn runs() -> Vec<Run> {
     let mut tool = whole("videomme", "Video-MME (w/o subtitles)", 240, 150);
     let mut direct = whole("videomme", "Video-MME (w/o subtitles)", 240, 140);
-    direct.manifest.plan.mode = paravt_suite::protocol::PromptMode::Direct;
+    direct.manifest.plan.mode = paravt_suite::protocol::PromptMode::named("direct");
     let mut lvbench = whole("lvbench", "LVBench", 300, 96);
     let mmvu = whole("mmvu", "MMVU (val, multiple choice)", 120, 84);
     for record in &mut tool.records {

@@ -122,7 +122,7 @@ fn splits_that_only_one_side_has_are_named_and_leave_the_gate_undecided() {
 
 #[test]
 fn runs_of_two_modes_are_each_judged_by_their_own_entry() {
-    let direct = |right| changed(right, |run| run.manifest.plan.mode = PromptMode::Direct);
+    let direct = |right| changed(right, |run| run.manifest.plan.mode = PromptMode::named("direct"));
     let reference = baseline(&[run(200), direct(100)]);
     assert_eq!(verdict(&reference, &[direct(100), run(200)]).status(), Status::Pass);
     assert_eq!(verdict(&reference, &[direct(100), run(100)]).status(), Status::Fail);

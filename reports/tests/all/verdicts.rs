@@ -91,7 +91,7 @@ fn the_splits_of_a_row_are_one_family() {
 fn every_setting_that_moves_a_score_is_compared() {
     type Change = fn(&mut Run);
     let changes: [(&str, Change); 14] = [
-        ("mode direct", |run| run.manifest.plan.mode = paravt_suite::protocol::PromptMode::Direct),
+        ("mode direct", |run| run.manifest.plan.mode = paravt_suite::protocol::PromptMode::named("direct")),
         ("channel video", |run| run.manifest.plan.channel = Channel::Video),
         ("nframes 2", |run| run.manifest.plan.nframes = 2),
         ("max_turns 0", |run| run.manifest.plan.max_turns = 0),
@@ -129,7 +129,7 @@ fn every_setting_that_moves_a_score_is_compared() {
 #[test]
 fn charades_is_compared_in_its_own_mode_and_channel() {
     let mut run = published("charades", 50.1);
-    run.manifest.plan.mode = paravt_suite::protocol::PromptMode::AgenticGeneral;
+    run.manifest.plan.mode = paravt_suite::protocol::PromptMode::named("agentic_general");
     run.manifest.plan.channel = Channel::Image;
     let why = reasons(run);
     assert!(why.iter().any(|why| why == "mode agentic_general (published: agentic_minimal)"), "{why:?}");

@@ -9,7 +9,7 @@ use paravt_suite::frames::JPEG_QUALITY;
 use paravt_suite::media::{Frame, VideoRequest, encode_jpeg, frame_indices};
 use paravt_suite::message::{FrameOrigin, Image, Message, Part, Role};
 use paravt_suite::profile::Profile;
-use paravt_suite::protocol::{PromptMode, Protocol, render};
+use paravt_suite::protocol::{Protocol, render};
 use paravt_suite::sample::Sample;
 use rand::Rng as _;
 use rand::seq::{IndexedRandom as _, SliceRandom as _};
@@ -260,7 +260,7 @@ impl Curriculum {
 
     /// A question as the agent puts it.
     fn text(&self, question: &Question, style: Style) -> Result<String, WorldError> {
-        let (switches, mode) = (Profile::Paper.switches(), PromptMode::Native);
+        let (switches, mode) = (Profile::Paper.switches(), &self.protocol.default_mode);
         Ok(render::user_text(&self.protocol, &shown(question, style), mode, &switches, "nano.mp4", None)?)
     }
 

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use paravt_suite::protocol::{Force, Instructions, PromptMode, Protocol, Source, Template};
+use indexmap::IndexMap;
+use paravt_suite::protocol::{Force, Instructions, PromptMode, Protocol, Source, Template, native};
 
 /// What the tool modes say.
 const TOOL: &str = "Answer about the video. To look closer, call crop_video with start_time and end_time, \
@@ -10,6 +11,16 @@ const TOOL: &str = "Answer about the video. To look closer, call crop_video with
 
 fn force(text: &str) -> Force {
     Force { text: format!("No more windows. {text}"), max_tokens: 96 }
+}
+
+/// One call, the answer alone.
+pub(crate) fn direct() -> PromptMode {
+    PromptMode::named("direct")
+}
+
+/// One call, thoughts before the answer.
+pub(crate) fn reasoning() -> PromptMode {
+    PromptMode::named("reasoning")
 }
 
 /// The protocol `nano`.
@@ -24,18 +35,20 @@ pub fn protocol() -> Protocol {
             files: BTreeMap::new(),
             pinned: true,
         },
-        system: BTreeMap::from([
-            (PromptMode::Direct, "Answer about the video.".to_owned()),
-            (PromptMode::Reasoning, "Answer about the video. Think first.".to_owned()),
-            (PromptMode::AgenticGeneral, TOOL.to_owned()),
-            (PromptMode::AgenticMinimal, TOOL.to_owned()),
-            (PromptMode::Native, TOOL.to_owned()),
+        system: IndexMap::from([
+            (direct(), "Answer about the video.".to_owned()),
+            (reasoning(), "Answer about the video. Think first.".to_owned()),
+            (PromptMode::named("agentic_general"), TOOL.to_owned()),
+            (PromptMode::named("agentic_minimal"), TOOL.to_owned()),
+            (PromptMode::named("native"), TOOL.to_owned()),
         ]),
+        default_mode: PromptMode::named("native"),
+        tool: native::tool(),
         instructions: Instructions {
-            direct: letter.to_owned(),
+            modes: IndexMap::from([(direct(), letter.to_owned())]),
             other: letter.to_owned(),
-            neutral: letter.to_owned(),
-            neutral_agentic: letter.to_owned(),
+            neutral: Some(letter.to_owned()),
+            neutral_agentic: Some(letter.to_owned()),
         },
         questions: BTreeMap::from([
             ("choice".to_owned(), question("{question}\n{options}\n{instruction}")),
@@ -43,6 +56,7 @@ pub fn protocol() -> Protocol {
             ("open".to_owned(), question("{question}\nAnswer with a name.")),
         ]),
         option_line: Template::parse("{letter}. {option}"),
+        option_separator: "\n".to_owned(),
         subtitles_block: Template::parse("Subtitles:\n{subtitles}\n"),
         duration_note: Some(Template::parse(" It is {seconds} seconds long.")),
         video_path: None,

@@ -68,7 +68,7 @@ fn texts(messages: &[RecordedMessage]) -> Vec<String> {
 }
 
 /// What the agent makes of a trace's words.
-fn drive(turns: &[Turn], case: &Case<'_>, mode: PromptMode, max_parallel: usize) -> (Record, Arc<Script>) {
+fn drive(turns: &[Turn], case: &Case<'_>, mode: &PromptMode, max_parallel: usize) -> (Record, Arc<Script>) {
     let words = turns.iter().filter(|turn| turn.role == Role::Assistant).map(|turn| match &turn.parts[0] {
         Piece::Text(text) => text.clone(),
         _ => panic!("frames are never said"),
@@ -87,7 +87,7 @@ fn drive(turns: &[Turn], case: &Case<'_>, mode: PromptMode, max_parallel: usize)
         plan: RunPlan {
             profile,
             switches: profile.switches(),
-            mode,
+            mode: mode.clone(),
             channel: Channel::Image,
             nframes: case.nframes,
             max_turns: 3,
@@ -144,7 +144,7 @@ fn the_agent_sends_what_the_traces_hold() {
             let case = case(8);
             let Some(turns) = case.with_tool(&protocol, dispatch).unwrap() else { continue };
             let cap = if dispatch == Dispatch::Parallel { 5 } else { 1 };
-            let (record, script) = drive(&turns, &case, PromptMode::Native, cap);
+            let (record, script) = drive(&turns, &case, &protocol.default_mode, cap);
             assert_eq!(record.error, None);
             assert_eq!(record.transcript.messages, recorded(&turns, dir.path(), "v.mp4"), "{dispatch:?}");
             assert!(record.score.value > 0.4, "{:?} {:?}", record.score, question);
@@ -155,9 +155,8 @@ fn the_agent_sends_what_the_traces_hold() {
             forced += usize::from(record.transcript.forced);
             runs += 1;
         }
-        for (mode, nframes) in
-            [(PromptMode::Direct, 8), (PromptMode::Reasoning, 64), (PromptMode::Native, 64)]
-        {
+        for (mode, nframes) in [("direct", 8), ("reasoning", 64), ("native", 64)] {
+            let mode = &PromptMode::named(mode);
             let case = case(nframes);
             let turns = case.direct(&protocol, mode).unwrap();
             let (record, _) = drive(&turns, &case, mode, 5);

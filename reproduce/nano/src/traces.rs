@@ -13,6 +13,7 @@ use paravt_suite::sample::Sample;
 
 use crate::WorldError;
 use crate::policy::{self, Sighting};
+use crate::protocol;
 use crate::questions::{Ask, Question};
 use crate::samples::Style;
 use crate::scene::{FPS, Scene};
@@ -88,7 +89,7 @@ pub fn seen_in(scene: &Scene, window: &Range<u64>) -> Result<Vec<Sighting>, Worl
 
 impl Case<'_> {
     /// System text, overview and question.
-    fn open(&self, protocol: &Protocol, mode: PromptMode) -> Result<Vec<Turn>, WorldError> {
+    fn open(&self, protocol: &Protocol, mode: &PromptMode) -> Result<Vec<Turn>, WorldError> {
         let name = self.sample.video.file_name().map(|name| name.to_string_lossy().into_owned());
         let duration = Some(self.scene.seconds as f64);
         // The protocol has one instruction for all profiles.
@@ -97,7 +98,7 @@ impl Case<'_> {
             render::user_text(protocol, self.sample, mode, &switches, &name.unwrap_or_default(), duration)?;
         let parts = vec![Piece::Overview(self.nframes), Piece::Text(text)];
         Ok(vec![
-            Turn::text(Role::System, render::system_text(protocol, mode)?),
+            Turn::text(Role::System, protocol.system_text(mode).map_err(render::RenderError::from)?),
             Turn { role: Role::User, parts },
         ])
     }
@@ -116,13 +117,11 @@ impl Case<'_> {
 
     /// An answer without a look closer. Without evidence in the overview it is a guess that happens
     /// to be right, as such rows are in the original; it says so where it thinks.
-    pub fn direct(&self, protocol: &Protocol, mode: PromptMode) -> Result<Vec<Turn>, WorldError> {
+    pub fn direct(&self, protocol: &Protocol, mode: &PromptMode) -> Result<Vec<Turn>, WorldError> {
         let evidence = self.evidence_in_overview()?;
         let mut turns = self.open(protocol, mode)?;
-        let text = match mode {
-            PromptMode::Direct => policy::bare(self.question, self.style, &evidence),
-            _ => policy::conclude(self.question, self.style, &evidence),
-        };
+        let answer = if *mode == protocol::direct() { policy::bare } else { policy::conclude };
+        let text = answer(self.question, self.style, &evidence);
         turns.push(Turn::text(Role::Assistant, text));
         Ok(turns)
     }
@@ -133,7 +132,7 @@ impl Case<'_> {
         protocol: &Protocol,
         dispatch: Dispatch,
     ) -> Result<Option<Vec<Turn>>, WorldError> {
-        let mut turns = self.open(protocol, PromptMode::Native)?;
+        let mut turns = self.open(protocol, &protocol.default_mode)?;
         let windows = policy::windows(&self.question.ask, self.scene.seconds);
         let mut seen = Vec::new();
         let (mut run, mut rounds) = (0, 0);

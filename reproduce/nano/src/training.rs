@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, ListBuilder, StringBuilder, StructBuilder};
 use arrow::datatypes::{DataType, Field, Fields};
-use paravt_suite::protocol::{PromptMode, Protocol, render};
+use paravt_suite::protocol::{Protocol, render};
 use paravt_suite::sample::Sample;
 use paravt_suite::span::TimeSpan;
 use rand::Rng as _;
@@ -116,11 +116,14 @@ fn sft_row(
             Ok(("description", description(protocol, &sample, scene, &window)?))
         }
         _ => {
-            let mode = if rng.random_bool(0.5) { PromptMode::Direct } else { PromptMode::Reasoning };
-            let kind = if mode == PromptMode::Direct { "direct" } else { "reasoning" };
+            let (kind, mode) = if rng.random_bool(0.5) {
+                ("direct", protocol::direct())
+            } else {
+                ("reasoning", protocol::reasoning())
+            };
             // Where the overview shows nothing, guesses teach little: most rows have the many frames.
             let seen = Case { nframes: if rng.random_bool(0.5) { 64 } else { nframes }, ..case };
-            Ok((kind, seen.direct(protocol, mode)?))
+            Ok((kind, seen.direct(protocol, &mode)?))
         }
     }
 }
@@ -132,7 +135,7 @@ fn tool_row(
 ) -> Result<(&'static str, Vec<Turn>), WorldError> {
     // What 64 frames show needs no call: half of those rows answer at once.
     if case.nframes == 64 && rng.random_bool(0.5) && !case.evidence_in_overview()?.is_empty() {
-        return Ok(("overview", case.direct(protocol, PromptMode::Native)?));
+        return Ok(("overview", case.direct(protocol, &protocol.default_mode)?));
     }
     let (kind, dispatch) = match rng.random_range(0..10) {
         0..7 => ("parallel", Dispatch::Parallel),
@@ -187,10 +190,10 @@ fn write_prompts(
         let sample = sample(&question, style, &format!("rl-{number:05}"), Path::new(&name));
         let duration = scene.seconds as f64;
         let switches = paravt_suite::profile::Profile::Paper.switches();
-        let mode = PromptMode::Native;
+        let mode = &protocol.default_mode;
         let file = name.rsplit('/').next().unwrap_or_default();
         let user = render::user_text(protocol, &sample, mode, &switches, file, Some(duration))?;
-        let system = render::system_text(protocol, mode)?;
+        let system = protocol.system_text(mode).map_err(render::RenderError::from)?;
         prompts.push(&[&["system", system], &["user", &format!("<video>{user}")]]);
         videos.push(&[&[&format!("file://{name}")]]);
         let (answer, question_type) = gold(&sample);

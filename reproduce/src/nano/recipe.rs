@@ -199,7 +199,7 @@ impl NanoRecipe {
         let evaluate = &self.evaluate;
         RunConfig {
             profile: evaluate.profile,
-            mode: Some(run.mode),
+            mode: Some(run.mode.clone()),
             nframes: evaluate.nframes,
             max_turns: evaluate.max_turns,
             max_parallel: run.max_parallel.unwrap_or(evaluate.max_parallel),

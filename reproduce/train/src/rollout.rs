@@ -14,7 +14,7 @@ use paravt_suite::backend::{Backend, BackendError, BackendInfo, Completion, Requ
 use paravt_suite::frames::FrameSource;
 use paravt_suite::message::{Message, Role};
 use paravt_suite::profile::Profile;
-use paravt_suite::protocol::{PromptMode, Protocol};
+use paravt_suite::protocol::Protocol;
 use paravt_suite::record::{Record, RecordedPart, ToolCall, ToolOutcome};
 use paravt_suite::run::{Channel, CropMode, RunPlan};
 use paravt_suite::sample::Sample;
@@ -264,7 +264,7 @@ impl Roller {
             plan: RunPlan {
                 profile,
                 switches: profile.switches(),
-                mode: PromptMode::Native,
+                mode: self.protocol.default_mode.clone(),
                 channel: Channel::Image,
                 nframes: frames,
                 max_turns: self.config.max_turns,

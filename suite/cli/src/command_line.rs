@@ -3,6 +3,7 @@
 
 use std::any::TypeId;
 use std::ffi::OsString;
+use std::path::Path;
 
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command};
@@ -56,11 +57,12 @@ fn words_of(argument: &Arg, matches: &ArgMatches) -> Vec<String> {
         .get_raw(id)
         .into_iter()
         .flatten()
-        .map(
-            |value| {
-                if is_harmless(argument) { value.to_string_lossy().into_owned() } else { MASK.to_owned() }
-            },
-        )
+        .map(|value| match id {
+            _ if !is_harmless(argument) => MASK.to_owned(),
+            // A name, or a file of which only the name is shown.
+            "protocol" => Path::new(value).file_name().unwrap_or_default().to_string_lossy().into_owned(),
+            _ => value.to_string_lossy().into_owned(),
+        })
         .collect();
     match name {
         Some(name) if values.is_empty() => vec![name],
@@ -111,10 +113,16 @@ mod tests {
             "--shard",
             "1/2",
             "--resume",
+            "--protocol=/home/me/mine.toml",
         ]);
-        for word in
-            ["mlvu lvbench", "--profile strict", "--nframes 8", "--temperature 0.5", "--channel video"]
-        {
+        for word in [
+            "mlvu lvbench",
+            "--profile strict",
+            "--nframes 8",
+            "--temperature 0.5",
+            "--channel video",
+            "--protocol mine.toml",
+        ] {
             assert!(shown.contains(word), "`{word}` in {shown}");
         }
         assert!(shown.contains("--resume") && shown.contains("--base-url …"), "{shown}");

@@ -137,7 +137,7 @@ fn of_merge(error: &MergeError) -> Exit {
 fn of_config(error: &ConfigError) -> Exit {
     match error {
         ConfigError::Json { .. }
-        | ConfigError::NoMode { .. }
+        | ConfigError::NoMode(_)
         | ConfigError::TooFewFrames
         | ConfigError::Temperature
         | ConfigError::NoChatTools { .. }
@@ -226,8 +226,8 @@ mod tests {
 
     use anyhow::Context as _;
     use paravt_suite::format::VersionError;
-    use paravt_suite::protocol::PromptMode;
     use paravt_suite::protocol::render::RenderError;
+    use paravt_suite::protocol::{PromptMode, native};
     use paravt_suite::run::RUN_VERSION;
     use paravt_suite::scoring::summary::SummaryError;
 
@@ -343,7 +343,7 @@ mod tests {
     fn configurations() {
         for error in [
             ConfigError::Json { message: "m".into(), nearest: None },
-            ConfigError::NoMode { protocol: "p".into(), mode: PromptMode::Direct, known: "native".into() },
+            ConfigError::NoMode(native::protocol().system_text(&PromptMode::named("x")).unwrap_err()),
             ConfigError::TooFewFrames,
             ConfigError::Temperature,
             ConfigError::NoChatTools { protocol: "p".into() },

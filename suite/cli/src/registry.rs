@@ -20,8 +20,8 @@ pub fn select_tasks(names: &[String]) -> anyhow::Result<Vec<&'static Benchmark>>
             Some(task) => selected.push(task),
             None => {
                 let nearest = nearest(name, all.iter().map(|task| task.spec().name.as_str()));
-                let nearest = nearest.unwrap_or_default();
-                bail!("no split `{name}`; did you mean `{nearest}`? `paravt-bench tasks` lists all");
+                let nearest = nearest.map(|name| format!(" did you mean `{name}`?")).unwrap_or_default();
+                bail!("no split `{name}`;{nearest} `paravt-bench tasks` lists all");
             }
         }
     }

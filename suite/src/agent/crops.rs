@@ -9,15 +9,12 @@ use crate::frames::FrameSet;
 use crate::media::VideoRequest;
 use crate::message::{Content, Message, Part, Role, StructuredCall};
 use crate::profile::MalformedCall;
-use crate::protocol::render;
+use crate::protocol::render::{self, RenderError};
 use crate::record::{SampleError, SampleErrorClass, ToolCall, ToolOutcome, conversation_hash};
 use crate::reference::{Call, CallError, Tag};
 use crate::run::CropMode;
 use crate::settings::ToolDialect;
 use crate::span::TimeSpan;
-
-/// Frames of a crop at one per second, at most this many (`crop_frames` upstream).
-pub const CROP_MAX_FRAMES: usize = 16;
 
 /// What one call came to.
 enum Looked {
@@ -25,6 +22,8 @@ enum Looked {
     Summary(Arc<FrameSet>, String),
     Failed(String),
     Malformed(String),
+    /// The protocol has no text for it.
+    NoText(RenderError),
 }
 
 /// A sub-agent's call, kept for the transcript.
@@ -47,7 +46,9 @@ impl Session<'_> {
         if self.agent.plan.switches.malformed_call == MalformedCall::SampleError
             && let Some(error) = calls.iter().find_map(|call| call.window.as_ref().err())
         {
-            let message = format!("tool call that stops the reference driver: {error}");
+            let reason = render::call_reason(&self.agent.protocol, error)
+                .map_err(|error| protocol_error("tool", &error))?;
+            let message = format!("tool call that stops the reference driver: {reason}");
             let step = format!("turn{turn}");
             return Err(SampleError { class: SampleErrorClass::MalformedCall, message, step });
         }
@@ -104,12 +105,16 @@ impl Session<'_> {
     ) -> (Looked, f64, Option<SubCall>) {
         let window = match window {
             Ok(window) => *window,
-            Err(error) => return (Looked::Malformed(error.to_string()), 0.0, None),
+            Err(error) => {
+                let reason = render::call_reason(&self.agent.protocol, error);
+                return (reason.map_or_else(Looked::NoText, Looked::Malformed), 0.0, None);
+            }
         };
         let source = Arc::clone(&self.agent.frames);
         let path = self.sample.video.clone();
         let reader = self.agent.plan.switches.reader;
-        let request = VideoRequest::crop(window.start, window.end, CROP_MAX_FRAMES).with_reader(reader);
+        let request = VideoRequest::crop(window.start, window.end, self.agent.protocol.tool.max_frames)
+            .with_reader(reader);
         let fetched = tokio::task::spawn_blocking(move || source.frames(&path, &request)).await;
         let set = match fetched {
             Ok(Ok(set)) => set,
@@ -138,11 +143,11 @@ impl Session<'_> {
         let prompt =
             match render::subagent_prompt(&self.agent.protocol, self.sample, start, end, set.images.len()) {
                 Ok(prompt) => prompt,
-                Err(error) => return (Looked::Malformed(error.to_string()), None),
+                Err(error) => return (Looked::NoText(error), None),
             };
         let mut parts = match render::frame_parts(&self.agent.protocol, &set.images) {
             Ok(parts) => parts,
-            Err(error) => return (Looked::Malformed(error.to_string()), None),
+            Err(error) => return (Looked::NoText(error), None),
         };
         parts.push(Part::Text(prompt));
         let messages = vec![Message::parts(Role::User, parts)];
@@ -157,12 +162,7 @@ impl Session<'_> {
     }
 
     /// The user message that answers a call, and what the transcript says about it.
-    fn respond(
-        &self,
-        start: f64,
-        end: f64,
-        looked: Looked,
-    ) -> Result<(Message, ToolOutcome), render::RenderError> {
+    fn respond(&self, start: f64, end: f64, looked: Looked) -> Result<(Message, ToolOutcome), RenderError> {
         let protocol = &self.agent.protocol;
         Ok(match looked {
             Looked::Frames(set) => {
@@ -182,6 +182,7 @@ impl Session<'_> {
                 let response = render::call_error(protocol, &reason)?;
                 (Message::text(Role::User, response), ToolOutcome::Malformed { reason })
             }
+            Looked::NoText(error) => return Err(error),
         })
     }
 }

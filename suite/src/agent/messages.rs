@@ -24,7 +24,7 @@ impl Session<'_> {
             let message = format!("{}: no such video; run `paravt-bench data check`", video.display());
             return Err(SampleError { class: SampleErrorClass::VideoMissing, message, step: "open".into() });
         }
-        let system = render::dialect_system_text(&self.agent.protocol, plan.mode, plan.dialect)
+        let system = render::dialect_system_text(&self.agent.protocol, &plan.mode, plan.dialect)
             .map_err(|error| protocol_error("open", &error))?
             .to_owned();
         let (mut parts, duration) = match plan.channel {
@@ -43,7 +43,7 @@ impl Session<'_> {
         };
         let name = video.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let text =
-            render::user_text(&self.agent.protocol, self.sample, plan.mode, &plan.switches, &name, duration)
+            render::user_text(&self.agent.protocol, self.sample, &plan.mode, &plan.switches, &name, duration)
                 .map_err(|error| protocol_error("open", &error))?;
         parts.push(Part::Text(text));
         self.messages = vec![Message::text(Role::System, system), Message::parts(Role::User, parts)];

@@ -5,8 +5,6 @@ mod crops;
 mod messages;
 mod reply;
 
-pub use crops::CROP_MAX_FRAMES;
-
 use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
@@ -105,7 +103,7 @@ impl Session<'_> {
     /// The conversation up to the text that is scored.
     async fn converse(&mut self) -> Result<String, SampleError> {
         self.open().await?;
-        if !self.agent.plan.mode.is_agentic() {
+        if !self.agent.protocol.offers_tool(&self.agent.plan.mode) {
             let limit = self.agent.plan.max_tokens;
             let completion = self.call("turn0", limit, None, SampleErrorClass::Api).await?;
             return Ok(completion.text);

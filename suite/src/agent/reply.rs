@@ -63,7 +63,7 @@ fn problem(agent: &Agent, offered: bool, max_tokens: u32, completion: &Completio
              use --tool-dialect auto, or {WHOLE}",
             counted(calls)
         )),
-        ToolDialect::Native if offered && calls.is_empty() && !reference.syntax.calls(&completion.text).is_empty() => {
+        ToolDialect::Native if offered && calls.is_empty() && !reference.syntax.calls(&completion.text, &agent.protocol.tool).is_empty() => {
             Some(
                 "the reply has its tool calls in the text, and dialect native reads them in tool_calls: start vLLM with \
                  --enable-auto-tool-choice --tool-call-parser, SGLang with --tool-call-parser, or use --tool-dialect auto"
@@ -98,9 +98,11 @@ fn counted(calls: &[StructuredCall]) -> String {
 
 /// The calls of a reply that was read.
 pub fn calls(agent: &Agent, completion: &Completion) -> Vec<Call> {
-    let syntax = agent.reference.syntax;
+    let (syntax, tool) = (agent.reference.syntax, &agent.protocol.tool);
     match agent.plan.dialect {
-        ToolDialect::Native => completion.tool_calls.iter().map(|call| syntax.structured(call)).collect(),
-        ToolDialect::Text | ToolDialect::Auto => syntax.calls(&completion.text),
+        ToolDialect::Native => {
+            completion.tool_calls.iter().map(|call| syntax.structured(call, tool)).collect()
+        }
+        ToolDialect::Text | ToolDialect::Auto => syntax.calls(&completion.text, tool),
     }
 }

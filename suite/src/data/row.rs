@@ -101,12 +101,14 @@ impl PublishedRow<'_> {
     }
 
     fn missing(&self, column: &str) -> DataError {
-        let nearest = nearest(column, self.value.keys().map(String::as_str)).unwrap_or_default();
+        let nearest = nearest(column, self.value.keys().map(String::as_str));
+        let nearest =
+            nearest.map(|name| format!("; the nearest is `{name}` of")).unwrap_or("; there are".to_owned());
         let all = self.value.keys().cloned().collect::<Vec<_>>().join(", ");
         DataError::Column {
             path: self.file.to_owned(),
             column: column.to_owned(),
-            message: format!("missing; the nearest is `{nearest}` of: {all} (row {})", self.row),
+            message: format!("missing{nearest}: {all} (row {})", self.row),
         }
     }
 

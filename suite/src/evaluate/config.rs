@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::nearest;
 use crate::profile::Profile;
-use crate::protocol::{PromptMode, Protocol};
+use crate::protocol::{PromptMode, Protocol, UnknownMode};
 use crate::record::SampleErrorClass;
 use crate::run::{Channel, CropMode, RunPlan};
 use crate::runner::Retry;
@@ -33,14 +33,14 @@ use crate::settings::{RequestSettings, ToolDialect};
 pub struct RunConfig {
     /// Rules; `paper` by default.
     pub profile: Profile,
-    /// Prompt mode; by default `native` under the protocol `native`, else `agentic_general`.
+    /// Prompt mode; the protocol's by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<PromptMode>,
     /// How the overview of the video reaches the model; `image` by default.
     pub channel: Channel,
     /// Frames of the overview on the image channel, at least 2; 64 by default.
     pub nframes: usize,
-    /// Turns with tools before the forced answer, in agentic modes; 3 by default.
+    /// Turns with tools before the forced answer, in modes with the tool; 3 by default.
     pub max_turns: usize,
     /// Maximum of tool calls that are run per turn, 0 runs all; 5 by default.
     pub max_parallel: usize,
@@ -138,23 +138,16 @@ impl RunConfig {
     /// # Errors
     /// A value out of its range, or one that the protocol has no text for.
     pub fn plan(&self, protocol: &Protocol) -> Result<RunPlan, ConfigError> {
-        let native = protocol.name == "native";
-        let mode = self.mode.unwrap_or(if native { PromptMode::Native } else { PromptMode::AgenticGeneral });
-        if !protocol.system.contains_key(&mode) {
-            let known: Vec<&str> = protocol.system.keys().map(|mode| mode.as_str()).collect();
-            return Err(ConfigError::NoMode {
-                protocol: protocol.name.clone(),
-                mode,
-                known: known.join(", "),
-            });
-        }
+        let mode = self.mode.clone().unwrap_or_else(|| protocol.default_mode.clone());
+        protocol.system_text(&mode)?;
         if self.nframes < 2 {
             return Err(ConfigError::TooFewFrames);
         }
         if !(self.temperature >= 0.0 && self.temperature.is_finite()) {
             return Err(ConfigError::Temperature);
         }
-        if self.dialect == ToolDialect::Native && mode.is_agentic() && protocol.chat_tools.is_none() {
+        if self.dialect == ToolDialect::Native && protocol.offers_tool(&mode) && protocol.chat_tools.is_none()
+        {
             return Err(ConfigError::NoChatTools { protocol: protocol.name.clone() });
         }
         self.request.check().map_err(ConfigError::Request)?;
@@ -197,15 +190,8 @@ pub enum ConfigError {
         nearest: Option<String>,
     },
     /// The protocol does not have the mode.
-    #[error("protocol {protocol} has no mode {mode}; it has {known}")]
-    NoMode {
-        /// Name of the protocol.
-        protocol: String,
-        /// The mode.
-        mode: PromptMode,
-        /// The modes that it has, separated by commas.
-        known: String,
-    },
+    #[error(transparent)]
+    NoMode(#[from] UnknownMode),
     /// An overview of one frame or none.
     #[error("--nframes: at least 2")]
     TooFewFrames,
@@ -325,7 +311,7 @@ mod tests {
         let protocol = native::protocol();
         let plan = |config: RunConfig| config.plan(&protocol);
         let default = RunConfig::default;
-        assert_eq!(plan(default()).unwrap().mode, PromptMode::Native);
+        assert_eq!(plan(default()).unwrap().mode, protocol.default_mode);
         assert_eq!(plan(default()).unwrap().max_tokens, protocol.max_tokens);
         assert_eq!(plan(RunConfig { nframes: 1, ..default() }), Err(ConfigError::TooFewFrames));
         for temperature in [-0.1, f64::NAN, f64::INFINITY] {
@@ -335,12 +321,11 @@ mod tests {
         assert!(matches!(plan(RunConfig { request, ..default() }), Err(ConfigError::Request(_))));
         let mut silent = native::protocol();
         (silent.chat_tools, silent.name) = (None, "silent".to_owned());
-        let native = RunConfig { dialect: ToolDialect::Native, mode: Some(PromptMode::Native), ..default() };
+        let native = RunConfig { dialect: ToolDialect::Native, mode: None, ..default() };
         assert_eq!(native.plan(&silent), Err(ConfigError::NoChatTools { protocol: "silent".to_owned() }));
-        silent.system.remove(&PromptMode::AgenticGeneral);
-        let known = silent.system.keys().map(|mode| mode.as_str()).collect::<Vec<_>>().join(", ");
-        let refused =
-            ConfigError::NoMode { protocol: "silent".to_owned(), mode: PromptMode::AgenticGeneral, known };
-        assert_eq!(default().plan(&silent), Err(refused), "the default mode of other protocols");
+        let mode = PromptMode::named("watch");
+        let refused = RunConfig { mode: Some(mode.clone()), ..default() }.plan(&silent).unwrap_err();
+        assert!(matches!(&refused, ConfigError::NoMode(unknown) if unknown.mode == mode), "{refused}");
+        assert!(refused.to_string().contains("it has direct, reasoning"), "{refused}");
     }
 }

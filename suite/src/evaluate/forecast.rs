@@ -47,10 +47,10 @@ pub fn forecast(run: &Evaluation<'_>, workspace: &Workspace) -> Result<Forecast,
     let protocol = &*run.protocol;
     let plan = run.config.plan(protocol)?;
     let samples = select::samples(run.task, plan.profile, &run.config, &workspace.data)?.samples;
-    let system = render::dialect_system_text(protocol, plan.mode, plan.dialect)?;
+    let system = render::dialect_system_text(protocol, &plan.mode, plan.dialect)?;
     let user = |sample: &Sample| -> Result<String, RunError> {
         let name = sample.video_name();
-        Ok(render::user_text(protocol, sample, plan.mode, &plan.switches, &name, None)?)
+        Ok(render::user_text(protocol, sample, &plan.mode, &plan.switches, &name, None)?)
     };
     let (mut text_bytes, mut visual_tokens, mut frames, mut without_frames) = (0, 0, 0, 0);
     for sample in &samples {
@@ -70,7 +70,7 @@ pub fn forecast(run: &Evaluation<'_>, workspace: &Workspace) -> Result<Forecast,
     Ok(Forecast {
         protocol_hash: protocol.hash(),
         samples: samples.len(),
-        calls: model_calls(samples.len(), &plan),
+        calls: model_calls(samples.len(), &plan, protocol.offers_tool(&plan.mode)),
         text_tokens: text_bytes / BYTES_PER_TOKEN,
         visual_tokens,
         frames,
@@ -83,15 +83,15 @@ pub fn forecast(run: &Evaluation<'_>, workspace: &Workspace) -> Result<Forecast,
 }
 
 /// Fewest and most model calls of a run.
-fn model_calls(samples: usize, plan: &RunPlan) -> (u128, Option<u128>) {
+fn model_calls(samples: usize, plan: &RunPlan, tool: bool) -> (u128, Option<u128>) {
     let fewest = samples as u128;
-    let subagents = plan.mode.is_agentic() && plan.crop == CropMode::Subagent;
+    let subagents = tool && plan.crop == CropMode::Subagent;
     if subagents && plan.max_parallel == 0 {
         return (fewest, None);
     }
     let turns = plan.max_turns as u128;
     // The forced answer follows the last turn with tools; without turns, the first answer's calls run.
-    let main = if plan.mode.is_agentic() { turns + 1 } else { 1 };
+    let main = if tool { turns + 1 } else { 1 };
     let crops = if subagents { turns.max(1).saturating_mul(plan.max_parallel as u128) } else { 0 };
     (fewest, Some(main.saturating_add(crops).saturating_mul(fewest)))
 }

@@ -1,91 +1,51 @@
-//! A protocol: the texts around a sample, as data.
+//! A protocol as data: the modes in which a model is addressed, the texts around a sample, the tool.
 //!
 //! Texts of a release are imported from its pinned files and never stand in this tree; the suite's own
-//! protocol is [`native`]. Both are the same struct, rendered by [`render`].
+//! protocol is [`native`]; a user's is a [`file`](mod@file). All are the same struct, rendered by [`render`].
 
 pub mod cache;
+mod check;
+pub mod file;
+mod mode;
 pub mod native;
 pub mod render;
 pub mod template;
+mod tool;
 
 use std::collections::BTreeMap;
-use std::str::FromStr;
 
+use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
+pub use check::InvalidProtocol;
+pub use mode::{PromptMode, UnknownMode};
 pub use template::Template;
-
-/// How a model is addressed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum PromptMode {
-    /// One call, short system text.
-    Direct,
-    /// One call, think-then-answer system text.
-    Reasoning,
-    /// Tool loop with the verbose agentic system text.
-    AgenticGeneral,
-    /// Tool loop with the bare tool schema.
-    AgenticMinimal,
-    /// Tool loop in the suite's own words.
-    Native,
-}
-
-impl PromptMode {
-    /// All modes.
-    pub const ALL: [PromptMode; 5] =
-        [Self::Direct, Self::Reasoning, Self::AgenticGeneral, Self::AgenticMinimal, Self::Native];
-
-    /// Name on the command line and upstream.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Direct => "direct",
-            Self::Reasoning => "reasoning",
-            Self::AgenticGeneral => "agentic_general",
-            Self::AgenticMinimal => "agentic_minimal",
-            Self::Native => "native",
-        }
-    }
-
-    /// Whether the mode runs the tool loop.
-    pub fn is_agentic(self) -> bool {
-        matches!(self, Self::AgenticGeneral | Self::AgenticMinimal | Self::Native)
-    }
-}
-
-impl std::fmt::Display for PromptMode {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-impl FromStr for PromptMode {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Self::ALL.into_iter().find(|mode| mode.as_str() == text).ok_or_else(|| {
-            format!("unknown prompt mode `{text}`: use direct, reasoning, agentic_general, agentic_minimal or native")
-        })
-    }
-}
+pub use tool::Tool;
 
 /// All texts of one protocol.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Protocol {
-    /// `native`, or `paravt` for the imported one.
+    /// Its name, e.g. `native`.
     pub name: String,
     /// Where the texts come from.
     pub source: Source,
-    /// System text by mode; a mode that is absent is not available under this protocol.
-    pub system: BTreeMap<PromptMode, String>,
+    /// System text by mode: the protocol has these modes and no others.
+    pub system: IndexMap<PromptMode, String>,
+    /// Mode of a run that names none.
+    pub default_mode: PromptMode,
+    /// The tool, and the modes that offer it.
+    pub tool: Tool,
     /// Instruction at the end of a choice question, slot-free.
     pub instructions: Instructions,
     /// Question templates by split name (`videomme`), then by kind (`choice`, `grounding`, `open`).
     /// Slots: `question`, `options`, `instruction`, `subtitles_block`, `caption`, `duration_note`.
     pub questions: BTreeMap<String, Template>,
-    /// One option line; slots `letter`, `option`. Lines are joined with `\n`.
+    /// One option line; slots `letter`, `option`.
     pub option_line: Template,
+    /// Between two option lines; a line break by default.
+    #[serde(default = "line_break", skip_serializing_if = "is_line_break")]
+    pub option_separator: String,
     /// What precedes a question with subtitles; slot `subtitles`. Renders into `subtitles_block`
     /// when the subtitle text is not empty.
     pub subtitles_block: Template,
@@ -93,7 +53,8 @@ pub struct Protocol {
     /// duration is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_note: Option<Template>,
-    /// Appended in agentic modes; slots `question`, `video_name`.
+    /// Appended in modes with the tool; slots `question`, `video_name`.
+    #[serde(default)]
     pub video_path: Option<VideoPathSuffix>,
     /// Text and token limit of the forced final answer, by question kind.
     pub force: BTreeMap<String, Force>,
@@ -129,21 +90,46 @@ pub struct ChatTools {
     /// Definition of the tool, as `tools` of the chat API has it.
     pub definition: serde_json::Value,
     /// System texts that do not say how a call is written, by mode; a mode that is absent has its own text.
-    pub system: BTreeMap<PromptMode, String>,
+    pub system: IndexMap<PromptMode, String>,
+}
+
+fn line_break() -> String {
+    "\n".to_owned()
+}
+
+fn is_line_break(text: &str) -> bool {
+    text == "\n"
 }
 
 impl Protocol {
-    /// SHA-256 over all texts (not over where they come from), lower-case hexadecimal; with a mark
-    /// in front when a file was not the pinned one, so that every record shows it.
+    /// Whether a mode runs the tool loop; the others are one call.
+    pub fn offers_tool(&self, mode: &PromptMode) -> bool {
+        self.tool.modes.contains(mode)
+    }
+
+    /// The system text of a mode.
+    ///
+    /// # Errors
+    /// The protocol does not have the mode.
+    pub fn system_text(&self, mode: &PromptMode) -> Result<&str, UnknownMode> {
+        self.system.get(mode).map(String::as_str).ok_or_else(|| UnknownMode::of(self, mode))
+    }
+
+    /// SHA-256 over all texts and the tool (not over where they come from), lower-case hexadecimal; with a
+    /// mark in front when a file was not the pinned one, so that every record shows it.
     ///
     /// Every text that reaches a model is in it, but for what the slots are filled with: the sample, times,
-    /// numbers of frames, summaries, and the reason of a call that cannot be run
-    /// ([`CallError`](crate::reference::CallError)).
+    /// numbers of frames, summaries. The default mode is left out: it reaches no model, and a run's plan names
+    /// its mode.
     pub fn hash(&self) -> String {
         use sha2::{Digest as _, Sha256};
         let mut value = serde_json::to_value(self).expect("a protocol is plain data with string keys");
         if let Some(fields) = value.as_object_mut() {
             fields.remove("source");
+            fields.remove("default_mode");
+            if self.tool.was_constant() {
+                fields.remove("tool");
+            }
             fields.sort_keys();
         }
         let hash = crate::record::hex(&Sha256::digest(value.to_string().as_bytes()));
@@ -167,19 +153,22 @@ pub struct Source {
 
 /// Instructions that end a choice question.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Instructions {
-    /// Upstream's text of mode `direct` (it mentions the tool; see quirk `inverted_instruction`).
-    pub direct: String,
-    /// Upstream's text of every other mode.
+    /// Texts of single modes. The release that is repeated mentions the tool in the mode that has none; see
+    /// quirk `inverted_instruction`.
+    #[serde(flatten)]
+    pub modes: IndexMap<PromptMode, String>,
+    /// Text of every other mode.
     pub other: String,
-    /// Neutral text for `strict`, by mode family: without tools.
-    pub neutral: String,
-    /// Neutral text for `strict`: tool loop.
-    pub neutral_agentic: String,
+    /// Where quirk `inverted_instruction` is off: text of all modes without the tool; by default as above.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub neutral: Option<String>,
+    /// Where quirk `inverted_instruction` is off: text of all modes with the tool; by default as above.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub neutral_agentic: Option<String>,
 }
 
-/// The sentence that tells an agentic model the video's path.
+/// The sentence with the video's path, in modes with the tool.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct VideoPathSuffix {

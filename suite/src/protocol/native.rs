@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::{ChatTools, Force, Instructions, PromptMode, Protocol, Source, Template, VideoPathSuffix};
+use indexmap::IndexMap;
+
+use super::{ChatTools, Force, Instructions, PromptMode, Protocol, Source, Template, Tool, VideoPathSuffix};
 
 /// What every tool mode says about the tool.
 const TOOL: &str = r#"You have one tool, crop_video. It shows you a window of this video in detail: up to 16 frames, one per second. Call it like this, with times in seconds from the start of the video:
@@ -18,29 +20,43 @@ const ANSWER: &str =
 const CHAT_TOOL: &str = "You have one tool, crop_video. It shows you a window of this video in detail: up to 16 \
                          frames, one per second. Give times in seconds from the start of the video.";
 
-fn system() -> BTreeMap<PromptMode, String> {
-    let mut texts = tool_modes(TOOL);
-    texts.extend([
-        (PromptMode::Direct, format!("{LOOK} You see frames sampled evenly over its whole length. {ANSWER}")),
+/// One call, short system text.
+const DIRECT: &str = "direct";
+/// One call, think-then-answer system text.
+const REASONING: &str = "reasoning";
+/// Tool loop in few words.
+const AGENTIC_GENERAL: &str = "agentic_general";
+/// Tool loop with the bare description of the tool.
+const AGENTIC_MINIMAL: &str = "agentic_minimal";
+/// Tool loop with advice on how to look.
+const NATIVE: &str = "native";
+
+const LOOK: &str = "You answer questions about a video.";
+
+fn system() -> IndexMap<PromptMode, String> {
+    let mut texts = IndexMap::from([
         (
-            PromptMode::Reasoning,
+            PromptMode::named(DIRECT),
+            format!("{LOOK} You see frames sampled evenly over its whole length. {ANSWER}"),
+        ),
+        (
+            PromptMode::named(REASONING),
             format!(
                 "{LOOK} Reason first, between <think> and </think>, about what the frames show. {ANSWER}"
             ),
         ),
     ]);
+    texts.extend(tool_modes(TOOL));
     texts
 }
 
-const LOOK: &str = "You answer questions about a video.";
-
 /// The texts of the modes that have the tool.
-fn tool_modes(tool: &str) -> BTreeMap<PromptMode, String> {
-    BTreeMap::from([
-        (PromptMode::AgenticGeneral, format!("{LOOK} {tool}\n{ANSWER}")),
-        (PromptMode::AgenticMinimal, tool.to_owned()),
+fn tool_modes(tool: &str) -> IndexMap<PromptMode, String> {
+    IndexMap::from([
+        (PromptMode::named(AGENTIC_GENERAL), format!("{LOOK} {tool}\n{ANSWER}")),
+        (PromptMode::named(AGENTIC_MINIMAL), tool.to_owned()),
         (
-            PromptMode::Native,
+            PromptMode::named(NATIVE),
             format!(
                 "{LOOK} The frames you see first are an overview, sampled evenly over its whole length; what is \
                  short may fall between them. {tool}\nWhere several windows could matter, write several calls \
@@ -49,6 +65,22 @@ fn tool_modes(tool: &str) -> BTreeMap<PromptMode, String> {
             ),
         ),
     ])
+}
+
+/// The tool of this protocol, which is the released driver's (ParaVT cf55249 `paravt/eval/driver.py`
+/// `eval_one`): both spellings of its arguments, ten seconds without an end, the words of its exceptions.
+pub fn tool() -> Tool {
+    let names = |names: [&str; 2]| names.map(str::to_owned).to_vec();
+    Tool {
+        modes: [AGENTIC_GENERAL, AGENTIC_MINIMAL, NATIVE].map(PromptMode::named).into(),
+        name: "crop_video".to_owned(),
+        start: names(["start_time", "start"]),
+        end: names(["end_time", "end"]),
+        default_seconds: 10.0,
+        max_frames: 16,
+        not_an_object: Template::parse("'{found}' object has no attribute 'get'"),
+        too_large: Template::parse("int too large to convert to float"),
+    }
 }
 
 /// `tools` of the chat API.
@@ -88,13 +120,15 @@ pub fn protocol() -> Protocol {
             pinned: true,
         },
         system: system(),
+        default_mode: PromptMode::named(NATIVE),
+        tool: tool(),
         instructions: {
             let letter = "Answer with the letter of one option between <answer> and </answer>.";
             Instructions {
-                direct: letter.to_owned(),
+                modes: IndexMap::from([(PromptMode::named(DIRECT), letter.to_owned())]),
                 other: letter.to_owned(),
-                neutral: letter.to_owned(),
-                neutral_agentic: format!("Look closer where the overview is not enough. {letter}"),
+                neutral: Some(letter.to_owned()),
+                neutral_agentic: Some(format!("Look closer where the overview is not enough. {letter}")),
             }
         },
         questions: BTreeMap::from([
@@ -118,6 +152,7 @@ pub fn protocol() -> Protocol {
             ),
         ]),
         option_line: Template::parse("{letter}. {option}"),
+        option_separator: "\n".to_owned(),
         subtitles_block: Template::parse("Subtitles of the video:\n{subtitles}\n\n"),
         duration_note: Some(Template::parse(" It is {seconds} seconds long.")),
         video_path: None::<VideoPathSuffix>,

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::template::TemplateError;
-use super::{Force, PromptMode, Protocol};
+use super::{Force, PromptMode, Protocol, UnknownMode};
 use crate::message::{Image, Part};
 use crate::profile::Switches;
+use crate::reference::CallError;
 use crate::sample::{Question, QuestionKind, Sample};
 use crate::settings::ToolDialect;
 use crate::text::fixed1;
@@ -22,6 +23,9 @@ pub enum RenderError {
         /// Why.
         source: TemplateError,
     },
+    /// The protocol does not have the mode.
+    #[error(transparent)]
+    NoMode(#[from] UnknownMode),
     /// The protocol has no such text.
     #[error("protocol {protocol} has no {what}")]
     NoText {
@@ -45,29 +49,20 @@ fn slot(what: &str) -> impl Fn(TemplateError) -> RenderError + '_ {
     move |source| RenderError::Slot { what: what.to_owned(), source }
 }
 
-/// The system text of a mode.
-///
-/// # Errors
-/// The protocol does not have the mode.
-pub fn system_text(protocol: &Protocol, mode: PromptMode) -> Result<&str, RenderError> {
-    let text = protocol.system.get(&mode).map(String::as_str);
-    text.ok_or_else(|| no_text(protocol, format!("mode {mode}")))
-}
-
 /// The system text of a mode where calls travel by a dialect: under `native` the chat API says how a call
 /// is written, and the text does not.
 ///
 /// # Errors
 /// The protocol does not have the mode.
-pub fn dialect_system_text(
-    protocol: &Protocol,
-    mode: PromptMode,
+pub fn dialect_system_text<'a>(
+    protocol: &'a Protocol,
+    mode: &PromptMode,
     dialect: ToolDialect,
-) -> Result<&str, RenderError> {
+) -> Result<&'a str, RenderError> {
     let chat = protocol.chat_tools.as_ref().filter(|_| dialect == ToolDialect::Native);
-    match chat.and_then(|chat| chat.system.get(&mode)) {
+    match chat.and_then(|chat| chat.system.get(mode)) {
         Some(text) => Ok(text),
-        None => system_text(protocol, mode),
+        None => Ok(protocol.system_text(mode)?),
     }
 }
 
@@ -78,7 +73,7 @@ pub fn dialect_system_text(
 pub fn user_text(
     protocol: &Protocol,
     sample: &Sample,
-    mode: PromptMode,
+    mode: &PromptMode,
     switches: &Switches,
     video_name: &str,
     duration: Option<f64>,
@@ -119,14 +114,14 @@ pub fn user_text(
         .render(&[
             ("question", question.stem.as_str()),
             ("caption", question.stem.as_str()),
-            ("options", options.join("\n").as_str()),
+            ("options", options.join(&protocol.option_separator).as_str()),
             ("instruction", instruction(protocol, mode, switches)),
             ("subtitles_block", block.as_str()),
             ("duration_note", duration.as_str()),
         ])
         .map_err(slot("question"))?;
     match &protocol.video_path {
-        Some(suffix) if mode.is_agentic() && !text.to_lowercase().contains(&suffix.unless) => suffix
+        Some(suffix) if protocol.offers_tool(mode) && !text.to_lowercase().contains(&suffix.unless) => suffix
             .template
             .render(&[("question", text.as_str()), ("video_name", video_name)])
             .map_err(slot("video path")),
@@ -143,14 +138,14 @@ fn option_letters(question: &Question) -> Box<dyn Iterator<Item = char> + '_> {
     }
 }
 
-/// See quirk `inverted_instruction`; without it there is a neutral text for each family of modes.
-fn instruction<'a>(protocol: &'a Protocol, mode: PromptMode, switches: &Switches) -> &'a str {
+/// See quirk `inverted_instruction`; without it there may be a neutral text for the modes with and without the
+/// tool.
+fn instruction<'a>(protocol: &'a Protocol, mode: &PromptMode, switches: &Switches) -> &'a str {
     let texts = &protocol.instructions;
-    match (switches.inverted_instruction, mode) {
-        (true, PromptMode::Direct) => &texts.direct,
-        (true, _) => &texts.other,
-        (false, mode) if mode.is_agentic() => &texts.neutral_agentic,
-        (false, _) => &texts.neutral,
+    let neutral = if protocol.offers_tool(mode) { &texts.neutral_agentic } else { &texts.neutral };
+    match neutral {
+        Some(text) if !switches.inverted_instruction => text,
+        _ => texts.modes.get(mode).unwrap_or(&texts.other),
     }
 }
 
@@ -183,6 +178,19 @@ pub fn crop_error(protocol: &Protocol, start: f64, end: f64) -> Result<String, R
     let (start, end) = (fixed1(start), fixed1(end));
     let values = [("start", start.as_str()), ("end", end.as_str())];
     protocol.crop_error.render(&values).map_err(slot("crop error"))
+}
+
+/// Why a call cannot be run, in the protocol's words.
+///
+/// # Errors
+/// The template asks for something else.
+pub fn call_reason(protocol: &Protocol, error: &CallError) -> Result<String, RenderError> {
+    let tool = &protocol.tool;
+    match error {
+        CallError::NotAnObject { found } => tool.not_an_object.render(&[("found", found)]),
+        CallError::TooLarge => tool.too_large.render(&[]),
+    }
+    .map_err(slot("reason of a call that cannot be run"))
 }
 
 /// The response to a call that could not be understood.
@@ -259,7 +267,8 @@ mod tests {
             sample.question.letters = letters.into();
             sample.question.options = options.iter().map(|&option| option.into()).collect();
             let switches = Profile::Release.switches();
-            user_text(&native::protocol(), &sample, PromptMode::Direct, &switches, "v.mp4", None).unwrap()
+            user_text(&native::protocol(), &sample, &PromptMode::named("direct"), &switches, "v.mp4", None)
+                .unwrap()
         };
         assert!(shown("ABE", &["x", "y", "z"]).contains("A. x\nB. y\nE. z"));
         assert!(shown("", &["x", "y"]).contains("A. x\nB. y"), "a row without letters of its own");

@@ -2,10 +2,35 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Text with named slots, kept as pieces so that no brace in a text has to be escaped.
+/// Text with named slots, kept as pieces so that no brace in a text has to be escaped. A file may write it as
+/// one text, too ([`Template::read`]).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(transparent)]
+#[serde(try_from = "Written")]
 pub struct Template(pub Vec<Piece>);
+
+/// A template as files have it.
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "expected a text with slots in braces, or a list of pieces")]
+enum Written {
+    Text(String),
+    Pieces(Vec<Piece>),
+}
+
+impl TryFrom<Written> for Template {
+    type Error = String;
+
+    fn try_from(written: Written) -> Result<Self, String> {
+        match written {
+            Written::Text(text) => Self::read(&text),
+            Written::Pieces(pieces) => Ok(Self(pieces)),
+        }
+    }
+}
+
+/// The beginning of a text, for errors.
+fn shown(text: &str) -> String {
+    text.chars().take(60).collect()
+}
 
 /// One piece of a template.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,27 +65,67 @@ pub enum TemplateError {
 }
 
 impl Template {
-    /// Parses `"a {slot} b"`; for texts of our own, which hold no other braces.
+    /// The template of a text that stands in the code; see [`Template::read`].
+    ///
+    /// # Panics
+    /// A brace is not closed.
     pub fn parse(text: &str) -> Self {
-        let mut pieces = Vec::new();
-        let mut rest = text;
-        while let Some((before, after)) = rest.split_once('{') {
-            let Some((name, tail)) = after.split_once('}') else { break };
-            if !before.is_empty() {
-                pieces.push(Piece::Text(before.to_owned()));
+        Self::read(text).expect("a template in the code has closed slots")
+    }
+
+    /// Reads `"a {slot} b"`; `{{` and `}}` are braces.
+    ///
+    /// # Errors
+    /// A brace that is not closed, or a slot without a name.
+    pub fn read(text: &str) -> Result<Self, String> {
+        let (mut pieces, mut literal, mut rest) = (Vec::new(), String::new(), text);
+        while let Some(at) = rest.find(['{', '}']) {
+            let (before, from) = rest.split_at(at);
+            literal.push_str(before);
+            let brace = &from[..1];
+            if let Some(after) = from[1..].strip_prefix(brace) {
+                literal.push_str(brace);
+                rest = after;
+                continue;
+            }
+            let end = from.find('}').filter(|_| brace == "{").ok_or_else(|| {
+                let other = if brace == "{" { "}" } else { "{" };
+                format!(
+                    "template `{}`: `{brace}` without `{other}`; write `{brace}{brace}` for the brace itself",
+                    shown(text)
+                )
+            })?;
+            let name = &from[1..end];
+            if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
+                return Err(format!(
+                    "template `{}`: `{{{name}}}` is not a slot; write `{{{{` for a brace",
+                    shown(text)
+                ));
+            }
+            if !literal.is_empty() {
+                pieces.push(Piece::Text(std::mem::take(&mut literal)));
             }
             pieces.push(Piece::Slot(name.to_owned()));
-            rest = tail;
+            rest = &from[end + 1..];
         }
-        if !rest.is_empty() {
-            pieces.push(Piece::Text(rest.to_owned()));
+        literal.push_str(rest);
+        if !literal.is_empty() {
+            pieces.push(Piece::Text(literal));
         }
-        Self(pieces)
+        Ok(Self(pieces))
+    }
+
+    /// Names of the values that it puts in.
+    pub fn slots(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().filter_map(|piece| match piece {
+            Piece::Slot(slot) => Some(slot.as_str()),
+            Piece::Text(_) => None,
+        })
     }
 
     /// Whether it puts in a value of this name.
     pub fn has_slot(&self, name: &str) -> bool {
-        self.0.iter().any(|piece| matches!(piece, Piece::Slot(slot) if slot == name))
+        self.slots().any(|slot| slot == name)
     }
 
     /// Fills the slots.
@@ -100,6 +165,20 @@ mod tests {
         assert_eq!(template.render(&[("a", "1"), ("b", "{a}")]).unwrap(), "1 and {a}, 1");
         let error = template.render(&[("a", "1")]).unwrap_err().to_string();
         assert_eq!(error, "the template has a slot `b` that nothing fills here (known: a)");
+    }
+
+    #[test]
+    fn doubled_braces_are_braces_and_open_ones_are_refused() {
+        let rendered = |text: &str| Template::read(text).unwrap().render(&[("a", "1")]).unwrap();
+        assert_eq!(rendered("{{{a}}} {{\"x\": 2}}{{"), "{1} {\"x\": 2}{");
+        assert_eq!(rendered(""), "");
+        for text in ["{a", "a}", "{}", "{a b}", "{a{b}", "{{a}", "{\"x\": 2}"] {
+            assert!(Template::read(text).is_err(), "{text}");
+        }
+        let both = ["\"{a} b\"", r#"[{"slot": "a"}, {"text": " b"}]"#];
+        let [text, pieces] = both.map(|json| serde_json::from_str::<Template>(json).unwrap());
+        assert_eq!(text, pieces);
+        assert_eq!(serde_json::to_string(&text).unwrap(), r#"[{"slot":"a"},{"text":" b"}]"#);
     }
 
     #[test]

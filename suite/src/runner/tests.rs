@@ -55,7 +55,7 @@ async fn run_all(class: ErrorClass, uids: Vec<String>, concurrency: usize) -> (E
         protocol: Arc::new(native::protocol()),
         protocol_hash: "p".into(),
         reference: &NO_TOOLS,
-        plan: RunPlan { mode: crate::protocol::PromptMode::Direct, ..plan(Profile::Strict) },
+        plan: RunPlan { mode: crate::protocol::PromptMode::named("direct"), ..plan(Profile::Strict) },
         frames: Arc::new(Squares::default()),
     };
     let samples = uids.iter().map(|uid| Sample { video: video.clone(), ..sample(uid) }).collect();

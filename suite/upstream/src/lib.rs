@@ -13,8 +13,10 @@
 //! use paravt_suite::span::TimeSpan;
 //!
 //! let reference = paravt_upstream::reference(&native::protocol())?;
+//! let protocol = native::protocol();
 //! let calls = reference.syntax.calls(
 //!     r#"<tool_call>{"name": "crop_video", "arguments": {"start_time": "1:05", "end_time": 70}}</tool_call>"#,
+//!     &protocol.tool,
 //! );
 //! assert_eq!(calls[0].window, Ok(TimeSpan { start: 65.0, end: 70.0 }));
 //! # Ok::<(), paravt_upstream::UnknownReference>(())

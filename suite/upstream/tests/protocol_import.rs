@@ -57,10 +57,18 @@ fn sample(task: &str, subtitles: Option<&str>, gold: Gold) -> Sample {
     }
 }
 
-fn user(task: &str, mode: PromptMode, subtitles: Option<&str>) -> String {
+fn user(task: &str, mode: &'static str, subtitles: Option<&str>) -> String {
     let gold = Gold::Choice { answer: "A".into() };
     let switches = Profile::Paper.switches();
-    render::user_text(&protocol(), &sample(task, subtitles, gold), mode, &switches, "v.mp4", None).unwrap()
+    render::user_text(
+        &protocol(),
+        &sample(task, subtitles, gold),
+        &PromptMode::named(mode),
+        &switches,
+        "v.mp4",
+        None,
+    )
+    .unwrap()
 }
 
 #[test]
@@ -68,12 +76,17 @@ fn texts_are_taken_from_where_they_stand() {
     let protocol = protocol();
     let schema =
         r#"{"type": "function", "function": {"name": "crop_video", "required": ["start_time", "\u00e9"]}}"#;
-    assert_eq!(protocol.system[&PromptMode::Direct], "Direct words, in two pieces.");
+    assert_eq!(protocol.system[&PromptMode::named("direct")], "Direct words, in two pieces.");
     assert_eq!(
-        protocol.system[&PromptMode::AgenticGeneral],
+        protocol.system[&PromptMode::named("agentic_general")],
         format!("General words with {schema}\nand {{\"braces\": 0}} that are doubled.")
     );
-    assert!(!protocol.system.contains_key(&PromptMode::Native));
+    assert!(!protocol.system.contains_key(&PromptMode::named("native")));
+    assert_eq!(protocol.default_mode.as_str(), "agentic_general");
+    assert_eq!(
+        protocol.tool.modes.iter().map(PromptMode::as_str).collect::<Vec<_>>(),
+        ["agentic_general", "agentic_minimal"]
+    );
     assert_eq!(protocol.max_tokens, 123);
     let force = render::force(&protocol, QuestionKind::Grounding).unwrap();
     assert_eq!((force.text.as_str(), force.max_tokens), ("Times now: 'X - Y'.", 12));
@@ -90,23 +103,42 @@ fn hashes_of_protocols_are_fixed() {
     assert_eq!(standin, "unpinned:be0341afe9f3812070e3341fe84c96d95bd488a98ea1c954d151aee4c0f5cdde");
 }
 
+/// What was imported before tool and default mode were fields is the same protocol.
+#[test]
+fn an_import_of_an_earlier_version_is_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = paravt_suite::protocol::cache::store(dir.path(), &protocol()).unwrap();
+    let mut entry: serde_json::Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    for name in ["tool", "default_mode", "option_separator"] {
+        entry["protocol"].as_object_mut().unwrap().shift_remove(name);
+    }
+    std::fs::write(&file, entry.to_string()).unwrap();
+    assert_eq!(paravt_upstream::paravt::import::stored(dir.path()).unwrap(), Some(protocol()));
+}
+
+#[test]
+fn imported_and_own_protocols_pass_the_check_of_files() {
+    protocol().check().unwrap();
+    paravt_suite::protocol::native::protocol().check().unwrap();
+}
+
 #[test]
 fn questions_are_rendered_by_split_and_mode() {
     let body = "Q: what {now}?\nO:\nA) red\nB) blue\n";
-    assert_eq!(user("videomme", PromptMode::Direct, None), format!("{body}Think, then one letter."));
-    assert_eq!(user("mmvu", PromptMode::Reasoning, None), format!("{body}One letter."));
+    assert_eq!(user("videomme", "direct", None), format!("{body}Think, then one letter."));
+    assert_eq!(user("mmvu", "reasoning", None), format!("{body}One letter."));
     assert_eq!(
-        user("videomme_wsub", PromptMode::AgenticGeneral, Some("hello")),
+        user("videomme_wsub", "agentic_general", Some("hello")),
         format!("Said:\nhello\n\n{body}One letter. (the path: v.mp4)")
     );
     // A text that already has the words gets no second path, in whatever case.
     assert_eq!(
-        user("videomme_wsub", PromptMode::AgenticMinimal, Some("THE PATH")),
+        user("videomme_wsub", "agentic_minimal", Some("THE PATH")),
         format!("Said:\nTHE PATH\n\n{body}One letter.")
     );
-    assert_eq!(user("videomme_wsub", PromptMode::Direct, None), user("videomme", PromptMode::Direct, None));
-    assert_eq!(user("lvbench", PromptMode::Reasoning, None), "what {now}?\nOne letter.");
-    assert_eq!(user("charades", PromptMode::Direct, None), "When is it? It: \"what {now}?\". Say when.");
+    assert_eq!(user("videomme_wsub", "direct", None), user("videomme", "direct", None));
+    assert_eq!(user("lvbench", "reasoning", None), "what {now}?\nOne letter.");
+    assert_eq!(user("charades", "direct", None), "When is it? It: \"what {now}?\". Say when.");
 }
 
 #[test]
@@ -115,11 +147,12 @@ fn the_instruction_is_inverted_except_under_strict() {
     let gold = Gold::Choice { answer: "A".into() };
     let text = |mode, profile: Profile| {
         let sample = sample("videomme", None, gold.clone());
-        render::user_text(&protocol, &sample, mode, &profile.switches(), "v.mp4", None).unwrap()
+        render::user_text(&protocol, &sample, &PromptMode::named(mode), &profile.switches(), "v.mp4", None)
+            .unwrap()
     };
-    assert!(text(PromptMode::Direct, Profile::Release).contains("Think, then"));
-    assert!(!text(PromptMode::Direct, Profile::Strict).contains("Think, then"));
-    assert_ne!(text(PromptMode::Direct, Profile::Strict), text(PromptMode::AgenticGeneral, Profile::Strict));
+    assert!(text("direct", Profile::Release).contains("Think, then"));
+    assert!(!text("direct", Profile::Strict).contains("Think, then"));
+    assert_ne!(text("direct", Profile::Strict), text("agentic_general", Profile::Strict));
 }
 
 #[test]
@@ -290,7 +323,11 @@ fn unpinned_files_are_labelled_with_what_they_are() {
     std::fs::write(&driver, edited).unwrap();
     assert_eq!(source_commit(dir.path()), format!("{head} with uncommitted edits"));
     let protocol = import(&read_files(dir.path().to_str().unwrap(), true).unwrap(), true).unwrap();
-    assert_eq!(protocol.system[&PromptMode::Reasoning], "Edited words.", "the edits are what is imported");
+    assert_eq!(
+        protocol.system[&PromptMode::named("reasoning")],
+        "Edited words.",
+        "the edits are what is imported"
+    );
     let committed = read_files(dir.path().to_str().unwrap(), false).unwrap();
     assert_eq!((committed.driver, committed.commit), (standin().driver, COMMIT.to_owned()));
 

@@ -58,7 +58,7 @@ pub fn manifest(task: TaskSpec, profile: Profile, expected: usize) -> Manifest {
         plan: RunPlan {
             profile,
             switches: profile.switches(),
-            mode: PromptMode::AgenticGeneral,
+            mode: PromptMode::named("agentic_general"),
             channel: Channel::Image,
             nframes: 64,
             max_turns: 3,
@@ -79,6 +79,7 @@ pub fn manifest(task: TaskSpec, profile: Profile, expected: usize) -> Manifest {
             files: BTreeMap::new(),
             pinned: true,
         },
+        offers_tool: None,
         data: BTreeMap::new(),
         data_revision: None,
         inputs: None,
@@ -217,7 +218,7 @@ pub fn published(name: &str, percent: f64) -> Run {
     };
     let mut manifest = manifest(spec(name, name, metric, rows), Profile::Paper, rows);
     if grounding {
-        manifest.plan.mode = PromptMode::AgenticMinimal;
+        manifest.plan.mode = PromptMode::named("agentic_minimal");
         manifest.plan.channel = Channel::Video;
     }
     Run {

@@ -10,6 +10,7 @@ use paravt_suite::agent::Agent;
 use paravt_suite::backend::{Backend, BackendError, BackendInfo, Completion, FinishReason, Request};
 use paravt_suite::frames::CachedFrames;
 use paravt_suite::message::{Content, Part};
+use paravt_suite::protocol::Tool;
 use paravt_suite::record::{Record, ToolOutcome};
 use paravt_suite::reference::Reference;
 use paravt_suite::sample::{Gold, Question, Sample, Tags};
@@ -52,7 +53,7 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
         runtime.block_on(args.backend.open(launch::note).build("ask", Some(&plan))).or_preflight()?;
     let record = runtime.block_on(async {
         let agent = Agent {
-            backend: Arc::new(Narrator { backend, reference }),
+            backend: Arc::new(Narrator { backend, reference, tool: protocol.tool.clone() }),
             protocol,
             protocol_hash: String::new(),
             reference,
@@ -119,6 +120,7 @@ fn conclude(record: &Record) -> Exit {
 struct Narrator {
     backend: Arc<dyn Backend>,
     reference: &'static Reference,
+    tool: Tool,
 }
 
 impl Backend for Narrator {
@@ -138,8 +140,8 @@ impl Backend for Narrator {
                 eprintln!("   (cut off at {} tokens)", request.generation.max_tokens);
             }
             let syntax = self.reference.syntax;
-            let structured = answer.tool_calls.iter().map(|call| syntax.structured(call));
-            for call in structured.chain(syntax.calls(&answer.text)) {
+            let structured = answer.tool_calls.iter().map(|call| syntax.structured(call, &self.tool));
+            for call in structured.chain(syntax.calls(&answer.text, &self.tool)) {
                 match call.window {
                     Ok(window) => eprintln!("   looks at {:.1} s to {:.1} s", window.start, window.end),
                     Err(error) => eprintln!("   tool call that cannot be run: {error}"),

@@ -1,13 +1,16 @@
 //! `paravt-bench protocol`: import and show the texts around a sample.
 
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use clap::Subcommand;
+use paravt_suite::data::sha256_file;
+use paravt_suite::nearest;
 use paravt_suite::profile::Profile;
-use paravt_suite::protocol::{PromptMode, Protocol, cache, native, render};
+use paravt_suite::protocol::{PromptMode, Protocol, cache, file, native, render};
 use paravt_suite::sample::{Question, Sample, Tags};
 use paravt_suite::task::{Task as _, TaskSpec};
 use paravt_upstream::paravt::import;
@@ -40,21 +43,27 @@ enum Action {
     },
     /// List the protocols that are available, with the hash of their texts.
     List,
+    /// Print a protocol as JSON, which `--protocol` reads.
+    Export {
+        /// Protocol: paravt (imported), native, nano, or a protocol file.
+        #[arg(value_name = "NAME|FILE")]
+        protocol: ProtocolChoice,
+    },
     /// Print what the model will see for one sample of a split.
     Show(Box<Show>),
 }
 
 #[derive(clap::Args)]
 struct Show {
-    /// Prompt mode: direct, reasoning, agentic_general, agentic_minimal or native.
+    /// Prompt mode; `protocol list` names those of each protocol.
     mode: PromptMode,
     /// Split; `tasks` lists them.
     task: String,
     /// Rules: `release`, `paper` or `strict`.
     #[arg(long, default_value = "paper")]
     profile: Profile,
-    /// Where the prompt texts come from.
-    #[arg(long, default_value = "auto")]
+    /// Where the prompt texts come from: auto, paravt (imported), native, nano, or a protocol file.
+    #[arg(long, default_value = "auto", value_name = "NAME|FILE")]
     protocol: ProtocolChoice,
     /// Row of the split to show, counted from 0; needs data [default: a made-up sample].
     #[arg(long, value_name = "N")]
@@ -64,16 +73,73 @@ struct Show {
 }
 
 /// Which texts a run uses.
-#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, PartialEq, Eq)]
 pub enum ProtocolChoice {
-    /// Imported where there is an import and the mode is not `native`, else native.
+    /// Imported where there is an import that has the mode, else native.
     Auto,
+    /// One by its name.
+    Named(Named),
+    /// A file of the user's.
+    File(PathBuf),
+}
+
+/// The protocols that have names.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Named {
     /// The imported upstream texts.
     Paravt,
     /// The suite's own.
     Native,
     /// The generated world's, in few words.
     Nano,
+}
+
+/// Names of all protocols.
+const NAMES: [(&str, Named); 3] =
+    [("paravt", Named::Paravt), ("native", Named::Native), ("nano", Named::Nano)];
+
+fn named(name: &str) -> Result<Named, String> {
+    NAMES.into_iter().find(|(known, _)| *known == name).map(|(_, found)| found).ok_or_else(|| {
+        let known = NAMES.map(|(known, _)| known);
+        let hint = nearest::hint(nearest::nearest(name, known));
+        format!("no protocol `{name}`; there are {}{hint}", known.join(", "))
+    })
+}
+
+impl ProtocolChoice {
+    /// What answers depend on: a name, or a file's name and the SHA-256 of its content.
+    pub fn identity(&self) -> String {
+        match self {
+            Self::Auto => "auto".to_owned(),
+            Self::Named(name) => {
+                let known = NAMES.into_iter().find(|(_, known)| known == name);
+                known.map_or_else(String::new, |(known, _)| known.to_owned())
+            }
+            Self::File(path) => {
+                let name = path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
+                match sha256_file(path) {
+                    Ok(hash) => format!("{name} {hash}"),
+                    Err(_) => name.into_owned(),
+                }
+            }
+        }
+    }
+}
+
+impl FromStr for ProtocolChoice {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let is_file = |end: &&str| text.to_ascii_lowercase().ends_with(*end);
+        if text == "auto" {
+            Ok(Self::Auto)
+        } else if [".toml", ".json"].iter().any(is_file) {
+            Ok(Self::File(text.into()))
+        } else {
+            let or_file = |problem| format!("{problem}\na file ends in .toml or .json");
+            named(text).map(Self::Named).map_err(or_file)
+        }
+    }
 }
 
 /// Where imports are cached.
@@ -87,21 +153,34 @@ fn cache_dir() -> anyhow::Result<PathBuf> {
 
 /// The imported protocol, if there is one.
 pub fn imported() -> anyhow::Result<Option<Protocol>> {
-    Ok(cache::load(&cache_dir()?, "paravt")?)
+    Ok(import::stored(&cache_dir()?)?)
+}
+
+/// The protocol of a name.
+fn of_name(name: Named) -> anyhow::Result<Protocol> {
+    match name {
+        Named::Native => Ok(native::protocol()),
+        Named::Nano => Ok(paravt_nano::protocol()),
+        Named::Paravt => imported()?.context(
+            "no upstream texts are imported; run `paravt-bench protocol import --from <checkout of EvolvingLMMs-Lab/ParaVT>`",
+        ),
+    }
 }
 
 /// The protocol for a choice and a mode.
-pub fn choose(choice: ProtocolChoice, mode: Option<PromptMode>) -> anyhow::Result<Arc<Protocol>> {
-    let native_mode = mode == Some(PromptMode::Native);
+pub fn choose(choice: &ProtocolChoice, mode: Option<&PromptMode>) -> anyhow::Result<Arc<Protocol>> {
     let protocol = match choice {
-        ProtocolChoice::Native => native::protocol(),
-        ProtocolChoice::Nano => paravt_nano::protocol(),
-        ProtocolChoice::Paravt if native_mode => bail!("mode native belongs to --protocol native"),
-        ProtocolChoice::Paravt => imported()?.context(
-            "no upstream texts are imported; run `paravt-bench protocol import --from <checkout of EvolvingLMMs-Lab/ParaVT>`",
-        )?,
-        ProtocolChoice::Auto if native_mode => native::protocol(),
-        ProtocolChoice::Auto => imported()?.unwrap_or_else(native::protocol),
+        ProtocolChoice::Named(name) => of_name(*name)?,
+        ProtocolChoice::File(path) => file::read(path, |base| {
+            named(base).and_then(|name| of_name(name).map_err(|error| format!("{error:#}")))
+        })?,
+        ProtocolChoice::Auto => {
+            let lacks = |protocol: &Protocol| mode.is_some_and(|mode| protocol.system_text(mode).is_err());
+            match imported()? {
+                Some(protocol) if !lacks(&protocol) || lacks(&native::protocol()) => protocol,
+                _ => native::protocol(),
+            }
+        }
     };
     Ok(Arc::new(protocol))
 }
@@ -127,6 +206,9 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
                 Some(protocol) => describe(&protocol),
                 None => println!("paravt: not imported"),
             }
+        }
+        Action::Export { protocol } => {
+            println!("{}", serde_json::to_string_pretty(&*choose(protocol, None)?)?);
         }
         Action::Show(show_args) => show(show_args)?,
     }
@@ -156,9 +238,11 @@ fn read_files(from: &str, unpinned: bool) -> anyhow::Result<Option<import::Files
 }
 
 fn describe(protocol: &Protocol) {
-    let modes: Vec<&str> = protocol.system.keys().map(|mode| mode.as_str()).collect();
+    let modes: Vec<&str> = protocol.system.keys().map(PromptMode::as_str).collect();
+    let with_tool: Vec<&str> = protocol.tool.modes.iter().map(PromptMode::as_str).collect();
     println!("{}: {}", protocol.name, protocol.hash());
     println!("  modes {}", modes.join(", "));
+    println!("  with the tool {}: {}", protocol.tool.name, with_tool.join(", "));
     for (file, hash) in &protocol.source.files {
         let pinned = protocol.source.pinned || import::is_pinned(file, hash);
         println!("  {file} {hash}{}", if pinned { "" } else { " (not the pinned file)" });
@@ -167,7 +251,7 @@ fn describe(protocol: &Protocol) {
 
 fn show(args: &Show) -> anyhow::Result<()> {
     let task = registry::select_tasks(std::slice::from_ref(&args.task))?[0];
-    let protocol = choose(args.protocol, Some(args.mode))?;
+    let protocol = choose(&args.protocol, Some(&args.mode))?;
     let sample = match args.row {
         Some(row) => {
             let dataset = task.load(&args.data.root()?, args.profile)?;
@@ -180,8 +264,8 @@ fn show(args: &Show) -> anyhow::Result<()> {
     let name = sample.video_name();
     let switches = args.profile.switches();
     println!("--- protocol {} {} ---", protocol.name, protocol.hash());
-    println!("--- system ---\n{}", render::system_text(&protocol, args.mode)?);
-    let text = render::user_text(&protocol, &sample, args.mode, &switches, &name, None)?;
+    println!("--- system ---\n{}", protocol.system_text(&args.mode)?);
+    let text = render::user_text(&protocol, &sample, &args.mode, &switches, &name, None)?;
     println!("--- user (after the overview) ---\n{text}");
     let force = render::force(&protocol, sample.gold.kind())?;
     println!("--- forced answer ({} tokens) ---\n{}", force.max_tokens, force.text);

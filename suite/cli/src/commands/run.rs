@@ -46,12 +46,14 @@ pub struct PlanArgs {
     /// the paper's table) or `strict` (corrected).
     #[arg(long, default_value = "paper")]
     profile: Profile,
-    /// Prompt mode: direct, reasoning, agentic_general, agentic_minimal or native [default:
+    /// Prompt mode; `protocol list` names those of each protocol [default: the protocol's,
     /// agentic_general with imported texts, native without].
     #[arg(long)]
     mode: Option<PromptMode>,
-    /// Where the prompt texts come from.
-    #[arg(long, default_value = "auto")]
+    /// Where the prompt texts come from: auto (imported where there is an import that has the mode, else
+    /// native), paravt (imported), native (the suite's own), nano (the generated world's, in few words), or a
+    /// protocol file.
+    #[arg(long, default_value = "auto", value_name = "NAME|FILE")]
     protocol: ProtocolChoice,
     /// How the overview, the frames of the whole video, reaches the model.
     #[arg(long, value_enum, default_value = "image")]
@@ -59,7 +61,7 @@ pub struct PlanArgs {
     /// Frames of the overview on the image channel, evenly spaced; rounded to an even number.
     #[arg(long, default_value_t = 64, value_name = "N")]
     nframes: usize,
-    /// Turns in which the model may call the tool before it is made to answer (agentic modes).
+    /// Turns in which the model may call the tool before it is made to answer (modes with the tool).
     #[arg(long, default_value_t = 3, value_name = "N")]
     max_turns: usize,
     /// Tool calls that are run per turn, the others are dropped and counted; 0 runs all, 1 is
@@ -141,7 +143,7 @@ impl PlanArgs {
     pub fn config(&self, request: &RequestFlags) -> anyhow::Result<(RunConfig, Arc<Protocol>)> {
         let config = RunConfig {
             profile: self.profile,
-            mode: self.mode,
+            mode: self.mode.clone(),
             channel: self.channel,
             nframes: self.nframes,
             max_turns: self.max_turns,
@@ -154,7 +156,7 @@ impl PlanArgs {
             request: request.settings()?,
             ..RunConfig::default()
         };
-        let protocol = choose(self.protocol, self.mode)?;
+        let protocol = choose(&self.protocol, self.mode.as_ref())?;
         // Before anything is read or asked.
         config.plan(&protocol)?;
         Ok((config, protocol))

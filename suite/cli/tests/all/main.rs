@@ -19,6 +19,7 @@ mod merge;
 mod plans;
 mod preflight;
 mod promises;
+mod protocol_file;
 mod reproduce;
 mod reproduce_kill;
 mod reproduce_served;

@@ -10,12 +10,16 @@ mod shapes;
 mod source;
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 pub use git::Cancel;
+use indexmap::IndexMap;
+use paravt_suite::protocol::cache::{self, CacheError};
 use paravt_suite::protocol::{
-    Force, Instructions, PromptMode, Protocol, Source, Template, VideoPathSuffix, native,
+    Force, Instructions, PromptMode, Protocol, Source, Template, Tool, VideoPathSuffix, native,
 };
 use paravt_suite::record::hex;
+use serde_json::json;
 use sha2::{Digest as _, Sha256};
 use shapes::Module;
 pub use source::{Files, read_files, read_files_until};
@@ -30,6 +34,16 @@ pub const DRIVER: (&str, &str) =
 /// The loaders, and their SHA-256 at the pinned commit.
 pub const UTILS: (&str, &str) =
     ("paravt/eval/utils.py", "c24d7442cea3b1826c441c7a09dba34076a6ce0215c8178ae9b107a2342948e3");
+
+/// Name of the imported protocol.
+pub const NAME: &str = "paravt";
+
+/// Mode of one call whose instruction mentions the tool (quirk `inverted_instruction`).
+const DIRECT: &str = "direct";
+/// Tool loop with the verbose system text.
+const GENERAL: &str = "agentic_general";
+/// Tool loop with the bare tool schema.
+const MINIMAL: &str = "agentic_minimal";
 
 /// Data sets that the upstream loader knows; also our split names.
 const DATASETS: [&str; 7] =
@@ -88,6 +102,22 @@ pub fn is_pinned(file: &str, hash: &str) -> bool {
     [DRIVER, UTILS].contains(&(file, hash))
 }
 
+/// The driver's tool: the native protocol's, which was written for the same reader of calls, in the modes whose
+/// names begin with `agentic_`.
+pub fn tool() -> Tool {
+    Tool { modes: [GENERAL, MINIMAL].map(PromptMode::named).into(), ..native::tool() }
+}
+
+/// The imported protocol that a cache folder holds; `None` where none was imported.
+///
+/// # Errors
+/// The file is damaged or was changed.
+pub fn stored(dir: &Path) -> Result<Option<Protocol>, CacheError> {
+    // Constants of the code before they were fields.
+    let older = [("tool", json!(tool())), ("default_mode", json!(GENERAL))];
+    cache::load(dir, NAME, &older.map(|(name, value)| (name.to_owned(), value)).into_iter().collect())
+}
+
 /// Makes the protocol `paravt` out of the two files.
 ///
 /// # Errors
@@ -114,20 +144,23 @@ pub fn import(files: &Files, unpinned: bool) -> Result<Protocol, ImportError> {
     let eval = driver.function("eval_one")?;
     let load = utils.function("load_samples")?;
     let (questions, option_line) = question_templates(&load)?;
-    let (direct, other) = load.conditional_texts("mcq_instr", "prompt_mode", "direct")?;
+    let (direct, other) = load.conditional_texts("mcq_instr", "prompt_mode", DIRECT)?;
     let (video_path, unless) = eval.template_unless(&["question", "video_name"])?;
     Ok(Protocol {
-        name: "paravt".to_owned(),
+        name: NAME.to_owned(),
         source,
         system: system_texts(&driver)?,
+        default_mode: PromptMode::named(GENERAL),
+        tool: tool(),
         instructions: Instructions {
-            direct,
+            modes: IndexMap::from([(PromptMode::named(DIRECT), direct)]),
             other,
             neutral: own.instructions.neutral,
             neutral_agentic: own.instructions.neutral_agentic,
         },
         questions,
         option_line,
+        option_separator: own.option_separator,
         subtitles_block: load.template_if("sub_prefix", "sub_text", "subtitles")?,
         duration_note: own.duration_note,
         video_path: Some(VideoPathSuffix { template: video_path, unless }),
@@ -144,18 +177,18 @@ pub fn import(files: &Files, unpinned: bool) -> Result<Protocol, ImportError> {
     })
 }
 
-fn system_texts(driver: &Module<'_>) -> Result<BTreeMap<PromptMode, String>, ImportError> {
+fn system_texts(driver: &Module<'_>) -> Result<IndexMap<PromptMode, String>, ImportError> {
     let schema = driver.dumped_json("TOOL_SCHEMA")?;
-    let mut texts = BTreeMap::new();
+    let mut texts = IndexMap::new();
     for (mode, constant, formatted) in [
-        (PromptMode::Direct, "DIRECT_SYSTEM", false),
-        (PromptMode::Reasoning, "REASONING_SYSTEM", false),
-        (PromptMode::AgenticGeneral, "GENERAL_AGENTIC_SYSTEM", true),
-        (PromptMode::AgenticMinimal, "MINIMAL_AGENTIC_SYSTEM", true),
+        (DIRECT, "DIRECT_SYSTEM", false),
+        ("reasoning", "REASONING_SYSTEM", false),
+        (GENERAL, "GENERAL_AGENTIC_SYSTEM", true),
+        (MINIMAL, "MINIMAL_AGENTIC_SYSTEM", true),
     ] {
         let text = driver.text(constant)?;
         let text = if formatted { shapes::format(&text, "tool_schema", &schema) } else { text };
-        texts.insert(mode, text);
+        texts.insert(PromptMode::named(mode), text);
     }
     Ok(texts)
 }

@@ -37,7 +37,7 @@ fn parsed(text: &str, reasoning: Option<&str>, calls: &[StructuredCall]) -> Comp
 
 fn with(dialect: ToolDialect, profile: Profile, answers: &[(&str, Completion)]) -> World {
     let mut world = world(&[]);
-    world.plan = RunPlan { dialect, mode: PromptMode::Native, ..plan(profile) };
+    world.plan = RunPlan { dialect, mode: PromptMode::named("native"), ..plan(profile) };
     let script = answers.iter().cloned();
     world.backend =
         Arc::new(script.fold(Scripted::default(), |script, (step, answer)| script.completing(step, answer)));

@@ -221,7 +221,7 @@ async fn a_failed_crop_is_answered_and_the_conversation_goes_on() {
 
 #[tokio::test]
 async fn single_turn_modes_never_call_the_tool() {
-    for mode in [PromptMode::Direct, PromptMode::Reasoning] {
+    for mode in ["direct", "reasoning"].map(PromptMode::named) {
         let mut world = world(&[("turn0", &format!("<answer>B</answer>{}", call(2.0, 4.0)))]);
         world.plan.mode = mode;
         let record = world.run().await;
@@ -328,7 +328,7 @@ async fn a_reply_that_is_not_an_answer_keeps_its_thoughts_in_the_record() {
 #[tokio::test]
 async fn a_failed_single_turn_call_has_a_class_of_its_own() {
     let mut world = world(&[]);
-    world.plan.mode = PromptMode::Direct;
+    world.plan.mode = PromptMode::named("direct");
     let record = world.run().await;
     assert_no_answer(&record);
     assert_eq!(class(&record), Some(SampleErrorClass::Api));

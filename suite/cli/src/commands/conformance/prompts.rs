@@ -29,7 +29,8 @@ pub fn cases(content: &Value) -> anyhow::Result<Vec<Case>> {
     let folders = Folders { videos: "videos".into(), subtitles: Some(subtitles.path().to_owned()) };
     let mut cases = Vec::new();
     for (mode, expected) in content["system"].as_object().into_iter().flatten() {
-        let got = mode.parse::<PromptMode>().ok().and_then(|mode| render::system_text(&protocol, mode).ok());
+        let got = mode.parse::<PromptMode>().ok();
+        let got = got.and_then(|mode| protocol.system_text(&mode).ok());
         cases.push(Case {
             function: "system".into(),
             input: mode.clone(),
@@ -65,7 +66,7 @@ fn user_case(entry: &Value, content: &Value, folders: &Folders, protocol: &Proto
     let sample = task.find_files(sample, file, folders, Profile::Release)?;
     let mode: PromptMode = mode.parse().map_err(anyhow::Error::msg)?;
     let name = sample.video_name();
-    let rendered = render::user_text(protocol, &sample, mode, &Profile::Release.switches(), &name, None)?;
+    let rendered = render::user_text(protocol, &sample, &mode, &Profile::Release.switches(), &name, None)?;
     let mut expected = fingerprint_of(entry);
     let mut got = fingerprint(&rendered);
     for (key, ours) in

@@ -1,5 +1,6 @@
 //! The three tool-call parsers.
 
+use paravt_suite::protocol::{native, render};
 use paravt_upstream::paravt::toolcall;
 use paravt_upstream::python::PyValue;
 use serde_json::{Value, json};
@@ -11,8 +12,8 @@ pub fn call(function: &str, input: &Value) -> Option<Value> {
     let text = input.as_str()?;
     let list = |calls: Vec<PyValue>| Value::Array(calls.iter().map(PyValue::to_json).collect());
     Some(match function {
-        "driver.parse_tool_calls" => list(toolcall::parse_driver(text)),
-        "driver.parse_video_zoom_calls" => list(toolcall::parse_video_zoom(text)),
+        "driver.parse_tool_calls" => list(toolcall::parse_driver(text, "crop_video")),
+        "driver.parse_video_zoom_calls" => list(toolcall::parse_video_zoom(text, "crop_video")),
         "driver.eval_one dispatch times" => times(text),
         "rl.rewards.has_parseable_tool_call" => toolcall::has_parseable_tool_call(text).into(),
         "rl.Hermes2ProToolParser.extract_tool_calls" => {
@@ -43,13 +44,17 @@ pub fn call(function: &str, input: &Value) -> Option<Value> {
 /// The windows that the driver would crop in one turn (at most five), or why it raises.
 fn times(text: &str) -> Value {
     const MAX_PARALLEL: usize = 5;
-    let windows: Result<Vec<Value>, _> = toolcall::parse_driver(text)
+    let protocol = native::protocol();
+    let windows: Result<Vec<Value>, _> = toolcall::parse_driver(text, &protocol.tool.name)
         .iter()
         .take(MAX_PARALLEL)
-        .map(|call| toolcall::window(call).map(|window| json!([number(window.start), number(window.end)])))
+        .map(|call| {
+            toolcall::window(call, &protocol.tool)
+                .map(|window| json!([number(window.start), number(window.end)]))
+        })
         .collect();
     match windows {
         Ok(windows) => windows.into(),
-        Err(error) => json!({ "sample_error": error.to_string() }),
+        Err(error) => json!({ "sample_error": render::call_reason(&protocol, &error).ok() }),
     }
 }

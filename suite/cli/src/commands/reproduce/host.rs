@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::Context as _;
-use clap::ValueEnum as _;
 use paravt_preflight::Level;
 use paravt_reports::study::{Arm, Question, Study, Trained};
 use paravt_reports::terminal::Detail;
@@ -46,8 +45,8 @@ pub struct Host<'a> {
 /// The flags that the answers of a served model depend on.
 pub fn selection(args: &Args) -> Value {
     let RunConfig { limit, ids, shard, .. } = args.dispatch.applied_to(RunConfig::default());
-    let protocol = args.protocol.to_possible_value().map(|value| value.get_name().to_owned());
-    let mut selection = json!({ "limit": limit, "ids": ids, "shard": shard, "protocol": protocol });
+    let mut selection =
+        json!({ "limit": limit, "ids": ids, "shard": shard, "protocol": args.protocol.identity() });
     if let Some(engine) = args.serving {
         selection["engine"] = engine.as_str().into();
     }
@@ -84,7 +83,7 @@ impl<'a> Host<'a> {
     /// Runs splits on what the flags of the backend name, or prints what would be sent.
     fn served(&self, evaluation: &Evaluation, folder: &Path, backend: &BackendArgs) -> anyhow::Result<Exit> {
         let config = self.args.dispatch.applied_to(evaluation.config.clone());
-        let protocol = choose(self.args.protocol, config.mode)?;
+        let protocol = choose(&self.args.protocol, config.mode.as_ref())?;
         let runs = split_runs(evaluation, &config, &protocol, folder)?;
         execute(&runs, &self.args.data, backend, &self.args.dispatch)
     }
@@ -178,7 +177,7 @@ impl drive::Host for Host<'_> {
                 }
                 Ok(())
             }
-            Check::Protocol => choose(self.args.protocol, None).map(|_| ()),
+            Check::Protocol => choose(&self.args.protocol, None).map(|_| ()),
             Check::Data(splits) => {
                 let root = self.args.data.root()?;
                 for task in registry::select_tasks(splits)? {

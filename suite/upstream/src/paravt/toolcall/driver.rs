@@ -1,6 +1,7 @@
 //! The evaluation driver's parsers: `parse_tool_calls`, `parse_video_zoom_calls`, and how
 //! `eval_one` reads a window out of a call.
 
+use paravt_suite::protocol::Tool;
 use paravt_suite::reference::CallError;
 use paravt_suite::span::TimeSpan;
 use paravt_suite::text::between;
@@ -9,25 +10,25 @@ use super::{TOOL_CALL, TOOL_CODE, VIDEO_ZOOM};
 use crate::python::{self, PyValue, is_space, strip};
 
 /// `parse_tool_calls`: every closed `<tool_call>` whose body is JSON (of any kind), then every
-/// closed `<tool_code>` that starts with `crop_video(`.
-pub fn parse_driver(text: &str) -> Vec<PyValue> {
+/// closed `<tool_code>` that starts with the tool's name and `(`; the driver's tool is `crop_video`.
+pub fn parse_driver(text: &str, tool: &str) -> Vec<PyValue> {
     let mut calls: Vec<PyValue> =
         between(text, TOOL_CALL.0, TOOL_CALL.1).filter_map(|body| python::loads(strip(body)).ok()).collect();
-    calls.extend(between(text, TOOL_CODE.0, TOOL_CODE.1).filter_map(tool_code));
+    calls.extend(between(text, TOOL_CODE.0, TOOL_CODE.1).filter_map(|body| tool_code(body, tool)));
     calls
 }
 
 /// One `<tool_code>` body; everything between the first `(` and the last `)` is arguments.
-fn tool_code(body: &str) -> Option<PyValue> {
+fn tool_code(body: &str, tool: &str) -> Option<PyValue> {
     let body = strip(body);
-    let after_name = body.strip_prefix("crop_video")?.trim_start_matches(is_space);
+    let after_name = body.strip_prefix(tool)?.trim_start_matches(is_space);
     let arguments = after_name.strip_prefix('(')?;
     let arguments = &arguments[..arguments.rfind(')')?];
     let mut items = Vec::new();
     for pair in split_before_keywords(arguments) {
         keyword(pair, &mut items);
     }
-    crop_video(items)
+    call_of(tool, items)
 }
 
 /// `k=v` into the dictionary; the value is a float where Python's `float` takes it.
@@ -38,12 +39,12 @@ fn keyword(pair: &str, items: &mut Vec<(String, PyValue)>) {
     PyValue::insert(items, strip(key).to_owned(), value);
 }
 
-fn crop_video(items: Vec<(String, PyValue)>) -> Option<PyValue> {
+fn call_of(tool: &str, items: Vec<(String, PyValue)>) -> Option<PyValue> {
     if items.is_empty() {
         return None;
     }
     Some(PyValue::Dict(vec![
-        ("name".to_owned(), PyValue::Str("crop_video".to_owned())),
+        ("name".to_owned(), PyValue::Str(tool.to_owned())),
         ("arguments".to_owned(), PyValue::Dict(items)),
     ]))
 }
@@ -66,7 +67,7 @@ fn split_before_keywords(text: &str) -> Vec<&str> {
 }
 
 /// `parse_video_zoom_calls`: JSON objects are arguments as they are, other bodies are `k=v` words.
-pub fn parse_video_zoom(text: &str) -> Vec<PyValue> {
+pub fn parse_video_zoom(text: &str, tool: &str) -> Vec<PyValue> {
     between(text, VIDEO_ZOOM.0, VIDEO_ZOOM.1)
         .filter_map(|body| {
             let body = strip(body);
@@ -75,7 +76,7 @@ pub fn parse_video_zoom(text: &str) -> Vec<PyValue> {
             }
             if let Ok(arguments @ PyValue::Dict(_)) = python::loads(body) {
                 return Some(PyValue::Dict(vec![
-                    ("name".to_owned(), PyValue::Str("crop_video".to_owned())),
+                    ("name".to_owned(), PyValue::Str(tool.to_owned())),
                     ("arguments".to_owned(), arguments),
                 ]));
             }
@@ -83,31 +84,30 @@ pub fn parse_video_zoom(text: &str) -> Vec<PyValue> {
             for word in body.split(|c: char| is_space(c) || c == ',') {
                 keyword(word, &mut items);
             }
-            crop_video(items)
+            call_of(tool, items)
         })
         .collect()
 }
 
-/// The window of a call as `eval_one` reads it: `start_time` or `start` or 0, `end_time` or `end`
-/// or ten seconds later; anything unreadable is 0.
+/// The window of a call as `eval_one` reads it: the start or 0, the end or the tool's seconds later; anything
+/// unreadable is 0.
 ///
 /// # Errors
-/// Where the driver raises, in Python's words: the call or its arguments are not a dictionary, an integer is
-/// too large.
-pub fn window(call: &PyValue) -> Result<TimeSpan, CallError> {
+/// Where the driver raises: the call or its arguments are not a dictionary, an integer is too large.
+pub fn window(call: &PyValue, tool: &Tool) -> Result<TimeSpan, CallError> {
     let empty = PyValue::Dict(Vec::new());
     let arguments = dictionary(call)?.get("arguments").unwrap_or(&empty);
     let arguments = dictionary(arguments)?;
-    let either = |first: &str, second: &str| arguments.get(first).or_else(|| arguments.get(second));
-    let start = either("start_time", "start").map_or(Ok(0.0), time_value)?;
-    let end = either("end_time", "end").map_or(Ok(start + 10.0), time_value)?;
+    let first_of = |names: &[String]| names.iter().find_map(|name| arguments.get(name));
+    let start = first_of(&tool.start).map_or(Ok(0.0), time_value)?;
+    let end = first_of(&tool.end).map_or(Ok(start + tool.default_seconds), time_value)?;
     Ok(TimeSpan { start, end })
 }
 
 fn dictionary(value: &PyValue) -> Result<&PyValue, CallError> {
     match value {
         PyValue::Dict(_) => Ok(value),
-        other => Err(CallError(format!("'{}' object has no attribute 'get'", other.type_name()))),
+        other => Err(CallError::NotAnObject { found: other.type_name().to_owned() }),
     }
 }
 
@@ -121,7 +121,7 @@ pub fn time_value(value: &PyValue) -> Result<f64, CallError> {
         PyValue::Float(value) => Ok(*value),
         PyValue::Int(digits) => match digits.parse::<f64>() {
             Ok(value) if value.is_finite() => Ok(value),
-            _ => Err(CallError("int too large to convert to float".to_owned())),
+            _ => Err(CallError::TooLarge),
         },
         PyValue::Str(text) => Ok(python::float(text).or_else(|| clock(text)).unwrap_or(0.0)),
         PyValue::None | PyValue::List(_) | PyValue::Dict(_) => Ok(0.0),

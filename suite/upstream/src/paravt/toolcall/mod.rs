@@ -15,6 +15,7 @@ pub use python_source::TooDeep;
 pub use structured::{call_value, is_exact, rebuild};
 
 use paravt_suite::message::StructuredCall;
+use paravt_suite::protocol::Tool;
 use paravt_suite::reference::{Call, CallTags, Tag, ToolSyntax};
 
 use crate::python::PyValue;
@@ -39,12 +40,12 @@ impl ToolSyntax for DriverSyntax {
         &TAGS
     }
 
-    fn calls(&self, text: &str) -> Vec<Call> {
-        parse_driver(text).iter().map(call).collect()
+    fn calls(&self, text: &str, tool: &Tool) -> Vec<Call> {
+        parse_driver(text, &tool.name).iter().map(|value| call(value, tool)).collect()
     }
 
-    fn structured(&self, structured: &StructuredCall) -> Call {
-        call(&call_value(structured))
+    fn structured(&self, structured: &StructuredCall, tool: &Tool) -> Call {
+        call(&call_value(structured), tool)
     }
 
     fn rebuild(&self, reasoning: Option<&str>, content: &str, calls: &[StructuredCall]) -> String {
@@ -56,8 +57,8 @@ impl ToolSyntax for DriverSyntax {
     }
 }
 
-fn call(value: &PyValue) -> Call {
-    Call { value: value.to_json(), window: window(value) }
+fn call(value: &PyValue, tool: &Tool) -> Call {
+    Call { value: value.to_json(), window: window(value, tool) }
 }
 
 #[cfg(test)]
@@ -114,8 +115,9 @@ mod tests {
     proptest! {
         #[test]
         fn no_text_panics(text in soup()) {
-            for call in parse_driver(&text).iter().chain(&parse_video_zoom(&text)) {
-                let _ = window(call);
+            let tool = paravt_suite::protocol::native::tool();
+            for call in parse_driver(&text, &tool.name).iter().chain(&parse_video_zoom(&text, &tool.name)) {
+                let _ = window(call, &tool);
                 let _ = call.to_json().to_string();
             }
             let _ = parse_python_function_call(&text);

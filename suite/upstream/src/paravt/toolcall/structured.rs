@@ -73,11 +73,13 @@ mod tests {
     fn a_call_is_the_same_value_structured_and_written() {
         for arguments in [SECONDS, "[1]", "null", "{}", r#"{"start": "</tool_call>"}"#, "{broken", ""] {
             let call = call(arguments);
-            let written = parse_driver(&rebuild(None, "", std::slice::from_ref(&call)));
+            let written = parse_driver(&rebuild(None, "", std::slice::from_ref(&call)), "crop_video");
             assert_eq!(written, [call_value(&call)], "{arguments}");
         }
-        assert_eq!(window(&call_value(&call(SECONDS))), Ok(TimeSpan::new(3.0, 7.5)));
-        assert!(window(&call_value(&call("{broken"))).is_err());
+        let window =
+            |arguments| window(&call_value(&call(arguments)), &paravt_suite::protocol::native::tool());
+        assert_eq!(window(SECONDS), Ok(TimeSpan::new(3.0, 7.5)));
+        assert!(window("{broken").is_err());
     }
 
     #[test]

@@ -1,0 +1,127 @@
+//! A user's protocol file: a mode and a tool of its own, without a line of Rust.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::common::server::{Script, Server};
+use crate::common::{bench, stable_records, text, world};
+use paravt_suite::record::{RecordedPart, ToolOutcome};
+use paravt_suite::run::Manifest;
+
+const MINE: &str = r#"
+name = "mine"
+base = "native"
+default_mode = "watch"
+
+[tool]
+modes = ["watch"]
+name = "zoom"
+start = ["from"]
+end = ["to"]
+max_frames = 2
+
+[system]
+watch = "Watch. The tool zoom is what others call crop_video."
+
+[instructions]
+watch = "One letter, please."
+
+[chat_tools.definition.function]
+name = "zoom"
+
+[chat_tools.definition.function.parameters.properties]
+from = { type = "number" }
+to = { type = "number" }
+"#;
+
+/// The scripted model writes calls of `crop_video`; here it calls `zoom`.
+fn zoom(answer: &mut serde_json::Value) {
+    let content = &mut answer["choices"][0]["message"]["content"];
+    let text = content.as_str().unwrap();
+    let text = text.replace("crop_video", "zoom").replace("start_time", "from").replace("end_time", "to");
+    *content = text.into();
+}
+
+fn run(protocol: &Path, out: &Path, extra: &[&str]) -> Command {
+    let mut command = bench();
+    command.args(["run", "lvbench", "--nframes", "8", "--profile", "strict", "--protocol"]).arg(protocol);
+    command.args(extra).arg("--data").arg(world()).arg("--out").arg(out);
+    command
+}
+
+#[test]
+fn a_file_adds_a_mode_with_a_tool_of_its_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let (file, out, again) = (dir.path().join("mine.toml"), dir.path().join("out"), dir.path().join("again"));
+    std::fs::write(&file, MINE).unwrap();
+    let server = Server::start(Script { rewrite: Some(zoom), ..Script::default() });
+    let made = run(&file, &out, &["--base-url", &server.base_url]).output().unwrap();
+    assert!(made.status.success(), "{}", text(&made));
+
+    let manifest = std::fs::read(out.join("lvbench/manifest.json")).unwrap();
+    let manifest: Manifest = serde_json::from_slice(&manifest).unwrap();
+    assert_eq!((manifest.protocol.as_str(), manifest.plan.mode.as_str()), ("mine", "watch"));
+    assert_eq!(manifest.offers_tool, Some(true));
+    assert!(manifest.constants["crop_sampling"].contains('2'), "{:?}", manifest.constants);
+    let records = stable_records(&out.join("lvbench"));
+    let calls: Vec<_> = records.iter().flat_map(|record| &record.transcript.tool_calls).collect();
+    assert!(!calls.is_empty());
+    for call in calls {
+        assert_eq!(call.call["name"], "zoom");
+        let (start, end) = (&call.call["arguments"]["from"], &call.call["arguments"]["to"]);
+        let ToolOutcome::Frames { frames } = &call.outcome else { panic!("{call:?}") };
+        assert!((1..=2).contains(&frames.len()), "{frames:?}");
+        let window = start.as_f64().unwrap() - 0.5..=end.as_f64().unwrap() + 0.5;
+        assert!(frames.iter().all(|frame| window.contains(&frame.time)), "{frames:?} of {window:?}");
+    }
+    let shown = |message: usize| match records[0].transcript.messages[message].parts.last().unwrap() {
+        RecordedPart::Text { text } => text.as_str(),
+        other => panic!("{other:?}"),
+    };
+    assert!(shown(0).starts_with("Watch."), "{}", shown(0));
+
+    let from = out.to_str().unwrap();
+    let replayed = run(&file, &again, &["--backend", "replay", "--from", from]).output().unwrap();
+    assert!(replayed.status.success(), "{}", text(&replayed));
+    assert_eq!(stable_records(&again.join("lvbench")), records);
+
+    // A run's own texts are a protocol file, too.
+    let stored = dir.path().join("stored");
+    let texts = out.join("lvbench/protocol.json");
+    let stored = run(&texts, &stored, &["--mode", "watch", "--dry-run", "--base-url", "http://localhost:1"]);
+    let stored = { stored }.output().unwrap();
+    assert!(stored.status.success(), "{}", text(&stored));
+    assert!(text(&stored).contains(&manifest.protocol_hash), "{}", text(&stored));
+}
+
+#[test]
+fn wrong_modes_and_files_are_named_before_anything_runs() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("mine.toml");
+    std::fs::write(&file, MINE).unwrap();
+    let refused = |protocol: &Path, extra: &[&str], words: &[&str]| {
+        let extra = [extra, &["--base-url", "http://localhost:1"]].concat();
+        let output = run(protocol, &dir.path().join("out"), &extra).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{}", text(&output));
+        for word in words {
+            assert!(text(&output).contains(word), "{word} in {}", text(&output));
+        }
+        assert!(!dir.path().join("out").exists());
+    };
+    refused(
+        &file,
+        &["--mode", "wach"],
+        &["protocol mine has no mode wach", "native, watch", "did you mean `watch`?"],
+    );
+    refused(
+        Path::new("native"),
+        &["--mode", "watch"],
+        &["protocol native has no mode watch", "agentic_minimal"],
+    );
+    refused(Path::new("nativ"), &[], &["no protocol `nativ`", "did you mean `native`?", ".toml"]);
+    refused(&dir.path().join("gone.toml"), &[], &["gone.toml"]);
+    std::fs::write(&file, MINE.replace("[system]", "[sytem]")).unwrap();
+    refused(&file, &[], &["mine.toml", "unknown field `sytem`", "did you mean `system`?"]);
+    std::fs::write(&file, MINE.replace("\"watch\"]", "\"wach\"]")).unwrap();
+    refused(&file, &[], &["mine.toml: tool.modes: protocol mine has no mode wach"]);
+}

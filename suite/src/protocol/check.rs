@@ -1,0 +1,138 @@
+//! What a protocol must have beside the right types, for those that are read from files.
+
+use super::{Protocol, Template};
+
+/// A protocol that cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{field}: {problem}")]
+pub struct InvalidProtocol {
+    /// The field, by its path.
+    pub field: String,
+    /// What is wrong, and what belongs there.
+    pub problem: String,
+}
+
+fn invalid(field: impl Into<String>, problem: impl Into<String>) -> InvalidProtocol {
+    InvalidProtocol { field: field.into(), problem: problem.into() }
+}
+
+/// Slots of a question.
+const QUESTION: [&str; 6] =
+    ["question", "caption", "options", "instruction", "subtitles_block", "duration_note"];
+
+impl Protocol {
+    /// Checks what the types do not: every name of a mode is one of [`Protocol::system`], every template can be
+    /// filled, the tool can be called.
+    ///
+    /// # Errors
+    /// The first field that is wrong.
+    pub fn check(&self) -> Result<(), InvalidProtocol> {
+        if self.name.is_empty() {
+            return Err(invalid("name", "expected a name, found an empty text"));
+        }
+        if self.max_tokens == 0 || self.force.values().any(|force| force.max_tokens == 0) {
+            return Err(invalid("max_tokens", "expected a positive number, found 0"));
+        }
+        self.check_modes()?;
+        self.check_tool()?;
+        self.check_slots()
+    }
+
+    fn check_modes(&self) -> Result<(), InvalidProtocol> {
+        let chat = self.chat_tools.iter().flat_map(|chat| chat.system.keys());
+        let used = std::iter::once(("default_mode", &self.default_mode))
+            .chain(self.tool.modes.iter().map(|mode| ("tool.modes", mode)))
+            .chain(self.instructions.modes.keys().map(|mode| ("instructions", mode)))
+            .chain(chat.map(|mode| ("chat_tools.system", mode)));
+        for (field, mode) in used {
+            self.system_text(mode).map_err(|unknown| invalid(field, unknown.to_string()))?;
+        }
+        Ok(())
+    }
+
+    fn check_tool(&self) -> Result<(), InvalidProtocol> {
+        let tool = &self.tool;
+        let empty = |names: &[String]| names.is_empty() || names.iter().any(String::is_empty);
+        for (field, is_empty) in [
+            ("tool.name", tool.name.is_empty()),
+            ("tool.start", empty(&tool.start)),
+            ("tool.end", empty(&tool.end)),
+        ] {
+            if is_empty {
+                return Err(invalid(field, "expected a name, found an empty value"));
+            }
+        }
+        if !(tool.default_seconds > 0.0 && tool.default_seconds.is_finite()) {
+            return Err(invalid(
+                "tool.default_seconds",
+                format!("expected a positive number, found {}", tool.default_seconds),
+            ));
+        }
+        if tool.max_frames == 0 {
+            return Err(invalid("tool.max_frames", "expected a positive number, found 0"));
+        }
+        let Some(chat) = &self.chat_tools else { return Ok(()) };
+        let function = &chat.definition["function"];
+        if function["name"] != tool.name.as_str() {
+            let found = &function["name"];
+            let problem = format!("expected the tool's name \"{}\", found {found}", tool.name);
+            return Err(invalid("chat_tools.definition.function.name", problem));
+        }
+        let properties = &function["parameters"]["properties"];
+        for (field, names) in [("tool.start", &tool.start), ("tool.end", &tool.end)] {
+            if !names.iter().any(|name| properties.get(name).is_some()) {
+                let problem = format!(
+                    "chat_tools.definition has no parameter of that name ({}); name one that it has",
+                    names.join(", ")
+                );
+                return Err(invalid(field, problem));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_slots(&self) -> Result<(), InvalidProtocol> {
+        let window: &[&str] = &["start", "end"];
+        for (split, template) in &self.questions {
+            slots(&format!("questions.{split}"), template, &QUESTION)?;
+        }
+        let path = self.video_path.as_ref().map(|path| &path.template);
+        let optional: [(&str, Option<&Template>, &[&str]); 3] = [
+            ("duration_note", self.duration_note.as_ref(), &["seconds"]),
+            ("video_path.template", path, &["question", "video_name"]),
+            ("frame_label", self.frame_label.as_ref(), &["time"]),
+        ];
+        for (field, template, known) in optional {
+            template.map_or(Ok(()), |template| slots(field, template, known))?;
+        }
+        let required: [(&str, &Template, &[&str]); 9] = [
+            ("option_line", &self.option_line, &["letter", "option"]),
+            ("subtitles_block", &self.subtitles_block, &["subtitles"]),
+            ("crop_response", &self.crop_response, &["n", "start", "end"]),
+            ("crop_error", &self.crop_error, window),
+            ("call_error", &self.call_error, &["reason"]),
+            ("subagent_response", &self.subagent_response, &["start", "end", "summary"]),
+            ("subagent_prompt", &self.subagent_prompt, &["question", "start", "end", "n"]),
+            ("tool.not_an_object", &self.tool.not_an_object, &["found"]),
+            ("tool.too_large", &self.tool.too_large, &[]),
+        ];
+        required.into_iter().try_for_each(|(field, template, known)| slots(field, template, known))
+    }
+}
+
+fn slots(field: &str, template: &Template, known: &[&str]) -> Result<(), InvalidProtocol> {
+    match template.slots().find(|slot| !known.contains(slot)) {
+        None => Ok(()),
+        Some(slot) if known.is_empty() => Err(invalid(
+            field,
+            format!("unknown slot `{{{slot}}}`: this text has no slots; write `{{{{` for a brace"),
+        )),
+        Some(slot) => {
+            let known: Vec<String> = known.iter().map(|slot| format!("{{{slot}}}")).collect();
+            Err(invalid(
+                field,
+                format!("unknown slot `{{{slot}}}`: it has {}; write `{{{{` for a brace", known.join(", ")),
+            ))
+        }
+    }
+}

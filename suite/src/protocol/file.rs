@@ -1,0 +1,223 @@
+//! Protocols as files that a user writes: TOML, or JSON as a run directory's `protocol.json` has it.
+//!
+//! A file with `base` holds only what it changes of another protocol; tables are merged, every other value is
+//! replaced. Templates are written as text with slots in braces, `{{` and `}}` for braces themselves.
+//! `suite/docs/protocols.md` shows one.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value, json};
+use sha2::{Digest as _, Sha256};
+
+use super::{InvalidProtocol, Protocol, Source};
+use crate::files::read_limited;
+use crate::nearest;
+use crate::record::hex;
+
+/// Bytes that a protocol file may have.
+const MAX_FILE: u64 = 16 << 20;
+/// [`Source::repository`] of a protocol that was read from a user's file.
+pub const FROM_FILE: &str = "protocol file";
+
+/// Why a protocol file cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ProtocolFileError {
+    /// It cannot be read.
+    #[error("{path}: {source}", path = .path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// It is not TOML or JSON, lacks a field, or has an unknown one.
+    #[error("{path}: {message}{hint}", path = .path.display(), hint = nearest::hint(.nearest.as_deref()))]
+    Format {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        message: String,
+        /// For an unknown field, the nearest known one.
+        nearest: Option<String>,
+    },
+    /// `base` cannot be used.
+    #[error("{path}: base: {message}", path = .path.display())]
+    Base {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        message: String,
+    },
+    /// A value is not one that works.
+    #[error("{path}: {problem}", path = .path.display())]
+    Invalid {
+        /// The file.
+        path: PathBuf,
+        /// The field, and what is wrong.
+        problem: InvalidProtocol,
+    },
+}
+
+/// Reads a protocol; `base` gives the protocol that the file's `base` names.
+///
+/// # Errors
+/// The file cannot be read, or is no protocol that can be used: the field is named.
+pub fn read(
+    path: &Path,
+    base: impl FnOnce(&str) -> Result<Protocol, String>,
+) -> Result<Protocol, ProtocolFileError> {
+    let format = |message: String| ProtocolFileError::Format {
+        path: path.to_owned(),
+        nearest: nearest::expected_field(&message),
+        message,
+    };
+    let bytes = read_limited(path, MAX_FILE)
+        .map_err(|source| ProtocolFileError::Io { path: path.to_owned(), source })?;
+    let is_json = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
+    let mut fields: Map<String, Value> = if is_json {
+        serde_json::from_slice(&bytes).map_err(|error| format(error.to_string()))?
+    } else {
+        let text = std::str::from_utf8(&bytes).map_err(|error| format(error.to_string()))?;
+        toml::from_str(text).map_err(|error| format(error.to_string()))?
+    };
+    if let Some(name) = fields.shift_remove("base") {
+        let name = name.as_str().ok_or_else(|| format(format!("base: expected a name, found {name}")))?;
+        if !fields.contains_key("name") {
+            return Err(format("missing field `name`".to_owned()));
+        }
+        let based =
+            base(name).map_err(|message| ProtocolFileError::Base { path: path.to_owned(), message })?;
+        let mut whole = match serde_json::to_value(based) {
+            Ok(Value::Object(whole)) => whole,
+            other => unreachable!("a protocol is an object: {other:?}"),
+        };
+        merge(&mut whole, fields);
+        fields = whole;
+    }
+    let hash = hex(&Sha256::digest(&bytes));
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let source = Source {
+        repository: FROM_FILE.to_owned(),
+        commit: hash[..12].to_owned(),
+        files: [(name, hash)].into(),
+        pinned: true,
+    };
+    fields.insert("source".to_owned(), json!(source));
+    let protocol: Protocol =
+        serde_json::from_value(Value::Object(fields)).map_err(|error| format(error.to_string()))?;
+    protocol.check().map_err(|problem| ProtocolFileError::Invalid { path: path.to_owned(), problem })?;
+    Ok(protocol)
+}
+
+/// Objects are merged field by field; every other value is replaced.
+fn merge(base: &mut Map<String, Value>, changes: Map<String, Value>) {
+    for (name, change) in changes {
+        match (base.get_mut(&name), change) {
+            (Some(Value::Object(base)), Value::Object(change)) => merge(base, change),
+            (_, change) => drop(base.insert(name, change)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::{PromptMode, native};
+
+    fn written(name: &str, text: &str) -> Result<Protocol, String> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        let base = |name: &str| match name {
+            "native" => Ok(native::protocol()),
+            other => Err(format!("no protocol {other}")),
+        };
+        read(&path, base).map_err(|error| error.to_string())
+    }
+
+    const WATCH: &str = r#"
+        name = "mine"
+        base = "native"
+        default_mode = "watch"
+        call_error = "{{{reason}}}"
+        [tool]
+        modes = ["watch"]
+        [system]
+        watch = "Watch {closely}."
+        [instructions]
+        watch = "One letter."
+    "#;
+
+    #[test]
+    fn a_file_adds_a_mode_to_another_protocol() {
+        let protocol = written("mine.toml", WATCH).unwrap();
+        let watch = PromptMode::named("watch");
+        assert_eq!(protocol.system_text(&watch).unwrap(), "Watch {closely}.", "a system text has no slots");
+        assert_eq!(protocol.instructions.modes[&watch], "One letter.");
+        assert_eq!(protocol.call_error.render(&[("reason", "r")]).unwrap(), "{r}");
+        assert!(protocol.offers_tool(&watch) && !protocol.offers_tool(&native::protocol().default_mode));
+        assert_eq!(protocol.system.len(), native::protocol().system.len() + 1);
+        assert_eq!(protocol.source.files.keys().collect::<Vec<_>>(), ["mine.toml"], "no path");
+    }
+
+    #[test]
+    fn a_protocol_that_was_written_is_read_back_with_its_hash() {
+        let text = serde_json::to_string(&native::protocol()).unwrap();
+        let protocol = written("protocol.json", &text).unwrap();
+        assert_eq!(protocol.hash(), native::protocol().hash());
+    }
+
+    #[test]
+    fn every_field_but_the_default_mode_and_the_source_is_in_the_hash() {
+        let base = written("mine.toml", WATCH).unwrap().hash();
+        for (from, to) in [
+            ("[\"watch\"]", "[\"watch\", \"direct\"]"),
+            ("[tool]", "[chat_tools.definition.function]\nname = \"look\"\n[tool]\nname = \"look\""),
+            ("[tool]", "[tool]\nstart = [\"start_time\"]"),
+            ("[tool]", "[tool]\nmax_frames = 8"),
+            ("[tool]", "[tool]\ndefault_seconds = 4.0"),
+            ("[tool]", "[tool]\ntoo_large = \"too large\""),
+            ("name =", "option_separator = \"; \"\nname ="),
+            ("closely", "well"),
+            ("One letter", "A letter"),
+        ] {
+            assert_ne!(written("mine.toml", &WATCH.replace(from, to)).unwrap().hash(), base, "{to}");
+        }
+        let other = WATCH.replace("default_mode = \"watch\"", "default_mode = \"direct\"");
+        assert_eq!(written("other.toml", &other).unwrap().hash(), base);
+    }
+
+    #[test]
+    fn what_cannot_work_is_refused_by_file_and_field() {
+        let problem = |from: &str, to: &str| {
+            let text = WATCH.replace(from, to);
+            assert_ne!(text, WATCH, "{from}");
+            let problem = written("mine.toml", &text).unwrap_err();
+            assert!(problem.contains("mine.toml: "), "{problem}");
+            problem
+        };
+        for (from, to, words) in [
+            ("base = \"native\"", "base = \"nativ\"", "base: no protocol nativ"),
+            ("base = \"native\"", "", "missing field"),
+            ("name = \"mine\"", "", "missing field `name`"),
+            ("name = \"mine\"", "name = \"mine\"\nforces = 1", "unknown field `forces`"),
+            ("name = \"mine\"", "name = \"mine\"\nforces = 1", "did you mean `force`?"),
+            ("name = \"mine\"", "name = ", "line 2"),
+            ("[\"watch\"]", "[\"wach\"]", "tool.modes: protocol mine has no mode wach"),
+            ("[\"watch\"]", "[\"wach\"]", "did you mean `watch`?"),
+            ("watch = \"One", "wach = \"One", "instructions: protocol mine has no mode wach"),
+            ("= \"watch\"", "= \"Watch\"", "prompt mode `Watch`"),
+            ("{{{reason}}}", "{why}", "call_error: unknown slot `{why}`: it has {reason}"),
+            ("{{{reason}}}", "{reason", "`{` without `}`"),
+            ("[tool]", "[tool]\nname = \"look\"", "chat_tools.definition.function.name: expected"),
+            ("[tool]", "[tool]\nstart = [\"from\"]", "tool.start: chat_tools.definition has no parameter"),
+            ("[tool]", "[tool]\nmax_frames = 0", "tool.max_frames: expected a positive number"),
+            ("[tool]", "[tool]\ndefault_seconds = -1.0", "tool.default_seconds: expected a positive number"),
+        ] {
+            let found = problem(from, to);
+            assert!(found.contains(words), "{found}");
+        }
+        let missing = read(Path::new("nowhere.toml"), |_| unreachable!()).unwrap_err().to_string();
+        assert!(missing.starts_with("nowhere.toml: "), "{missing}");
+    }
+}

@@ -133,6 +133,11 @@ impl Prompter {
         &self.tokenizer
     }
 
+    /// The model's sizes and token ids.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
     /// The processors.
     pub fn processor(&self) -> &Processor {
         &self.processor

@@ -14,6 +14,7 @@ pub mod log;
 pub mod objective;
 pub mod optimizer;
 mod parameters;
+pub mod release;
 pub mod reward;
 pub mod rl;
 pub mod rollout;

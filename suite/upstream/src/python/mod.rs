@@ -5,6 +5,7 @@
 
 mod json;
 mod number;
+mod random;
 
 use std::sync::LazyLock;
 
@@ -13,6 +14,7 @@ use regex::Regex;
 
 pub use json::{JsonError, PyValue, dumps, loads};
 pub use number::{MAX_STR_DIGITS, float, repr_float};
+pub use random::Random;
 
 /// Python's `\s` (and `str.isspace`) as a class for the `regex` crate, whose own `\s` lacks U+001C to U+001F.
 pub const SPACE: &str = r"[\s\x1c-\x1f]";

@@ -162,6 +162,7 @@ impl Checkpoints {
         }
         let learner = Learner::load(base, compute)?;
         let optimizer = AdamW::new(optimizer.clone(), learner.parameters().all());
+        optimizer.round_weights()?;
         Ok(Start { learner, optimizer, progress: P::default(), log: Log::open(&path, 0)? })
     }
 }

@@ -11,8 +11,8 @@ use paravt_qwen_vl::ops::{self, Precision};
 use crate::error::Result;
 use crate::parameters::Parameters;
 
-/// Where and in what a trainer computes. The weights themselves, their gradients and the optimiser's
-/// state are f32 whatever the precision: a step is far smaller than the last bit of a bfloat16 weight.
+/// Where and in what a trainer computes. What weights, gradients and the optimiser's state are rounded to is not said
+/// here but by [`Numbers`](crate::optimizer::Numbers): f32 whatever the precision, or bfloat16.
 #[derive(Debug, Clone)]
 pub struct Compute {
     place: ops::Device,

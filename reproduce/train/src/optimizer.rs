@@ -2,6 +2,8 @@
 //!
 //! Source: `torch.optim.AdamW` (decoupled decay, bias-corrected) and `torch.nn.utils.clip_grad_norm_`.
 
+mod bf16;
+
 use std::collections::BTreeMap;
 
 use candle_core::backprop::GradStore;
@@ -23,6 +25,25 @@ pub enum Decay {
     Matrices,
 }
 
+/// Number type that weights, gradients and moments are kept in between steps.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Numbers {
+    /// f32, whatever the activations are: a step is far smaller than the last bit of a bfloat16 weight.
+    #[default]
+    F32,
+    /// bfloat16, rounded after every operation as torch stores it: what both released trainers do
+    /// (`train/runner.py:71-76` and `fsdp2_trainer.py:170-177` of ParaVT cf55249's lmms-engine). Most weights are too
+    /// large to be moved by a step.
+    Bf16,
+}
+
+impl Numbers {
+    fn is_f32(&self) -> bool {
+        *self == Self::F32
+    }
+}
+
 /// Knobs of the optimiser.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -41,6 +62,9 @@ pub struct AdamWConfig {
     pub decay: Decay,
     /// Largest norm of all gradients together; 0 is no clipping.
     pub max_grad_norm: f64,
+    /// Number type of weights, gradients and moments.
+    #[serde(skip_serializing_if = "Numbers::is_f32")]
+    pub numbers: Numbers,
 }
 
 impl Default for AdamWConfig {
@@ -53,12 +77,13 @@ impl Default for AdamWConfig {
             weight_decay: 0.01,
             decay: Decay::All,
             max_grad_norm: 1.0,
+            numbers: Numbers::F32,
         }
     }
 }
 
-/// Moments of one weight, f32, in its shape, and the steps that it took part in: a weight that first gets a
-/// gradient late has its moments corrected as in its own first steps.
+/// Moments of one weight, of the optimiser's number type, in its shape, and the steps that it took part in: a weight
+/// that first gets a gradient late has its moments corrected as in its own first steps.
 struct Moments {
     first: Tensor,
     second: Tensor,
@@ -142,6 +167,40 @@ fn sum_of_squares(tensor: &Tensor) -> Result<f64> {
     Ok(sum)
 }
 
+/// What a step does to a weight.
+struct Step {
+    rate: f64,
+    /// Of the weight after decay.
+    kept: f64,
+    beta1: f64,
+    beta2: f64,
+    eps: f64,
+}
+
+/// New values of a weight, and its moments, in f32.
+fn update(
+    weight: &Tensor,
+    gradient: &Tensor,
+    moments: Option<&Moments>,
+    step: &Step,
+) -> Result<(Tensor, Moments)> {
+    let Step { rate, kept, beta1, beta2, eps } = *step;
+    let (first, second, steps) = match moments {
+        Some(Moments { first, second, steps }) => (
+            ((first * beta1)? + (gradient * (1.0 - beta1))?)?,
+            ((second * beta2)? + (gradient.sqr()? * (1.0 - beta2))?)?,
+            steps + 1,
+        ),
+        None => ((gradient * (1.0 - beta1))?, (gradient.sqr()? * (1.0 - beta2))?, 1),
+    };
+    let correct1 = 1.0 - beta1.powf(f64::from(steps));
+    let correct2 = 1.0 - beta2.powf(f64::from(steps));
+    let spread = ((second.sqrt()? / correct2.sqrt())? + eps)?;
+    let change = (&first / spread)?;
+    let value = ((weight * kept)? - (change * (rate / correct1))?)?;
+    Ok((value, Moments { first, second, steps }))
+}
+
 impl AdamW {
     /// An optimiser without history.
     pub fn new(config: AdamWConfig, weights: BTreeMap<String, Parameter>) -> Self {
@@ -158,15 +217,34 @@ impl AdamW {
         self.steps
     }
 
+    /// Rounds the weights to the optimiser's number type; before the first step.
+    ///
+    /// # Errors
+    /// Tensor arithmetic.
+    pub fn round_weights(&self) -> Result<()> {
+        if self.config.numbers == Numbers::Bf16 {
+            for weight in self.weights.values() {
+                weight.var.set(&bf16::rounded(&weight.var.as_tensor().detach())?)?;
+            }
+        }
+        Ok(())
+    }
+
     /// One step at `factor` times the peak learning rate. Gives the norm of the gradients before clipping.
     /// Gradients that are no numbers change nothing and are an error.
     ///
     /// # Errors
     /// Tensor arithmetic; a norm that is not finite.
     pub fn step(&mut self, gradients: &Gradients, factor: f64) -> Result<f64> {
-        let AdamWConfig { learning_rate, beta1, beta2, eps, weight_decay, decay, max_grad_norm } =
+        let AdamWConfig { learning_rate, beta1, beta2, eps, weight_decay, decay, max_grad_norm, numbers } =
             self.config;
-        let norm = gradients.norm()?;
+        let (rounded, norm) = match numbers {
+            Numbers::F32 => (None, gradients.norm()?),
+            Numbers::Bf16 => {
+                let (clipped, norm) = bf16::clipped(gradients, max_grad_norm)?;
+                (Some(clipped), norm)
+            }
+        };
         if !norm.is_finite() {
             return Err(Error::Settings(format!(
                 "step {}: the norm of the gradients is {norm}; lower the learning rate or check the data",
@@ -179,25 +257,22 @@ impl AdamW {
         let rate = learning_rate * factor;
         let moments = &self.moments;
         let step = |(name, weight): (&String, &Parameter)| -> Result<Option<(String, Moments)>> {
-            let Some(gradient) = gradients.get(name) else { return Ok(None) };
-            let gradient = (gradient * clip)?;
-            let (first, second, steps) = match moments.get(name) {
-                Some(Moments { first, second, steps }) => (
-                    ((first * beta1)? + (&gradient * (1.0 - beta1))?)?,
-                    ((second * beta2)? + (gradient.sqr()? * (1.0 - beta2))?)?,
-                    steps + 1,
-                ),
-                None => ((&gradient * (1.0 - beta1))?, (gradient.sqr()? * (1.0 - beta2))?, 1),
-            };
-            let correct1 = 1.0 - beta1.powf(f64::from(steps));
-            let correct2 = 1.0 - beta2.powf(f64::from(steps));
             let decays = decay == Decay::All || weight.published.len() > 1;
             let kept = 1.0 - if decays { rate * weight_decay } else { 0.0 };
-            let spread = ((second.sqrt()? / correct2.sqrt())? + eps)?;
-            let change = (&first / spread)?;
-            let value = ((weight.var.as_tensor().detach() * kept)? - (change * (rate / correct1))?)?;
+            let step = Step { rate, kept, beta1, beta2, eps };
+            let (value, held) = (weight.var.as_tensor().detach(), moments.get(name));
+            let (value, moments) = match &rounded {
+                Some(rounded) => {
+                    let Some(gradient) = rounded.get(name) else { return Ok(None) };
+                    bf16::update(&value, gradient, held, &step)?
+                }
+                None => {
+                    let Some(gradient) = gradients.get(name) else { return Ok(None) };
+                    update(&value, &(gradient * clip)?, held, &step)?
+                }
+            };
             weight.var.set(&value)?;
-            Ok(Some((name.clone(), Moments { first, second, steps })))
+            Ok(Some((name.clone(), moments)))
         };
         let made: Vec<_> = self.weights.par_iter().map(step).collect::<Result<_>>()?;
         self.moments.extend(made.into_iter().flatten());

@@ -15,7 +15,7 @@ pub struct Parameters(Mutex<BTreeMap<String, Parameter>>);
 /// One trained tensor.
 #[derive(Clone)]
 pub struct Parameter {
-    /// The values, f32.
+    /// The values, f32; those of bfloat16 where the optimiser rounds to it.
     pub var: Var,
     /// Sizes in a checkpoint, where the model holds it in another shape.
     pub published: Vec<usize>,

@@ -88,6 +88,21 @@ impl Default for RolloutConfig {
     }
 }
 
+impl RolloutConfig {
+    /// Overview frames of a prompt about a video of so many seconds; all its rollouts have the same.
+    fn budget(&self, duration: f64, seed: Seed) -> usize {
+        match (self.frame_gating, self.semantics) {
+            // `fps: 1` with at most 64 frames, an even number of them, whatever the gating says.
+            (_, Semantics::Release) => (duration as usize).clamp(4, 64) / 2 * 2,
+            (true, Semantics::Paper) => {
+                let budgets = &self.frame_budgets;
+                budgets[seed.child("frames").rng().random_range(0..budgets.len())]
+            }
+            (false, Semantics::Paper) => self.nframes,
+        }
+    }
+}
+
 /// A question to learn from.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RlPrompt {
@@ -226,25 +241,12 @@ impl Roller {
     pub async fn roll(&self, prompts: &[&RlPrompt], seed: Seed) -> Result<Vec<Vec<Trajectory>>> {
         let groups = prompts.iter().enumerate().map(|(number, prompt)| async move {
             let seed = seed.numbered(number as u64);
-            let frames = self.budget(prompt, seed);
+            let frames = self.config.budget(prompt.duration, seed);
             let samples = 0..self.config.group_size as u64;
             let rollouts = samples.map(|sample| self.one(prompt, frames, seed.numbered(sample)));
             join_all(rollouts).await.into_iter().collect::<Result<Vec<_>>>()
         });
         join_all(groups).await.into_iter().collect()
-    }
-
-    /// Overview frames of a prompt; all its rollouts have the same.
-    fn budget(&self, prompt: &RlPrompt, seed: Seed) -> usize {
-        match (self.config.frame_gating, self.config.semantics) {
-            // `fps: 1` with at most 64 frames, an even number of them, whatever the gating says.
-            (_, Semantics::Release) => (prompt.duration as usize).clamp(4, 64) / 2 * 2,
-            (true, Semantics::Paper) => {
-                let budgets = &self.config.frame_budgets;
-                budgets[seed.child("frames").rng().random_range(0..budgets.len())]
-            }
-            (false, Semantics::Paper) => self.config.nframes,
-        }
     }
 
     async fn one(&self, prompt: &RlPrompt, frames: usize, seed: Seed) -> Result<Trajectory> {
@@ -359,6 +361,8 @@ fn assemble(mut turns: Vec<Turn>) -> Result<(Example, Vec<f32>, usize)> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     fn turn(prompt: &[u32], ids: &[u32]) -> Turn {
@@ -370,6 +374,21 @@ mod tests {
             media: Vec::new(),
         };
         Turn { prompt, ids: ids.to_vec(), logprobs: ids.iter().map(|id| -(*id as f32)).collect() }
+    }
+
+    #[test]
+    fn the_release_takes_one_frame_a_second_whatever_the_gating_says() {
+        let config =
+            |semantics, frame_gating| RolloutConfig { semantics, frame_gating, ..Default::default() };
+        let of = |config: RolloutConfig, duration| -> BTreeSet<usize> {
+            (0..200).map(|prompt| config.budget(duration, Seed::new("test", 1).numbered(prompt))).collect()
+        };
+        for gating in [false, true] {
+            let release = |duration| of(config(Semantics::Release, gating), duration);
+            assert_eq!([release(21.9), release(2.0), release(600.0)], [[20].into(), [4].into(), [64].into()]);
+        }
+        assert_eq!(of(config(Semantics::Paper, true), 21.9), [4, 8, 16, 32, 64].into());
+        assert_eq!(of(config(Semantics::Paper, false), 21.9), [32].into());
     }
 
     #[test]

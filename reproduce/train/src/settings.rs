@@ -37,7 +37,8 @@ fn above_zero(field: &str, value: f64) -> Result<()> {
 }
 
 fn optimizer(config: &AdamWConfig) -> Result<()> {
-    let AdamWConfig { learning_rate, beta1, beta2, eps, weight_decay, decay: _, max_grad_norm } = *config;
+    let AdamWConfig { learning_rate, beta1, beta2, eps, weight_decay, decay: _, max_grad_norm, numbers: _ } =
+        *config;
     within("optimizer.learning_rate", learning_rate, 0.0, f64::MAX)?;
     for (field, beta) in [("optimizer.beta1", beta1), ("optimizer.beta2", beta2)] {
         if !(0.0..1.0).contains(&beta) {

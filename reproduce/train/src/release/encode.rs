@@ -98,10 +98,8 @@ impl Encoder {
         // Frame rate and frames of the last video are taken for those of all (`qwen3_vl_iterable_dataset.py:42-44`),
         // and only the first message with videos finds any (`make_batched_metadata` makes a list of one).
         let mut times = videos.last().map(|video| video.times.as_slice());
-        let system = ReleaseMessage {
-            role: "system".to_owned(),
-            parts: vec![ReleasePart::Text(SYSTEM.to_owned())],
-        };
+        let system =
+            ReleaseMessage { role: "system".to_owned(), parts: vec![ReleasePart::Text(SYSTEM.to_owned())] };
         let first = row.0.first().ok_or_else(|| LeftOut::new("the row has no messages"))?;
         let added = (first.role != "system").then_some(&system);
         for message in added.into_iter().chain(&row.0) {
@@ -181,7 +179,9 @@ impl Encoder {
         for part in &message.parts {
             match part {
                 ReleasePart::Text(part) => text.push_str(part),
-                ReleasePart::Image(_) | ReleasePart::ImageBytes(_) => self.placeholder(&self.image_token, &mut text),
+                ReleasePart::Image(_) | ReleasePart::ImageBytes(_) => {
+                    self.placeholder(&self.image_token, &mut text)
+                }
                 ReleasePart::Video(_) => self.placeholder(&self.video_token, &mut text),
             }
         }
@@ -200,7 +200,9 @@ impl Encoder {
                 let times = match of_message {
                     Some(times) => times,
                     None => times.take().ok_or_else(|| {
-                        LeftOut::new("videos in two messages; the released loader finds those of the first only")
+                        LeftOut::new(
+                            "videos in two messages; the released loader finds those of the first only",
+                        )
                     })?,
                 };
                 of_message = Some(times);
@@ -219,7 +221,12 @@ impl Encoder {
 
     /// The time of each frame pair and its patches, inside one vision block each. The block's first token and its last
     /// are those of the template; a video of one pair closes twice.
-    fn write_video(&self, video: &Video, times: &[f64], row: &mut Writing<'_>) -> std::result::Result<(), LeftOut> {
+    fn write_video(
+        &self,
+        video: &Video,
+        times: &[f64],
+        row: &mut Writing<'_>,
+    ) -> std::result::Result<(), LeftOut> {
         let config = self.prompter.config();
         let grid = video.patches.grid;
         row.add_medium(&video.patches, video.key, true);

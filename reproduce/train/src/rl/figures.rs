@@ -47,3 +47,25 @@ pub fn update_figures(
         ("unrewarded", advantages.unrewarded as f64),
     ])
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::example::Example;
+    use crate::reward::Reward;
+    use crate::rollout::RolloutFigures;
+
+    #[test]
+    fn kappa_counts_all_calls_and_the_release_those_that_succeeded() {
+        let rollout = |calls, succeeded| {
+            let example =
+                Example { ids: vec![1], positions: vec![[0; 3]], media: Vec::new(), trained: vec![false] };
+            let figures = RolloutFigures { calls, succeeded, ..RolloutFigures::default() };
+            (0, Trajectory { example, behaviour: Vec::new(), reward: Reward::default(), figures })
+        };
+        let figures = rollout_figures(&[rollout(3, 2), rollout(0, 0), rollout(1, 0)]);
+        assert_eq!((figures["kappa"], figures["tool_success"]), (4.0 / 3.0, 0.5));
+        // `tool_stats/tool_call_count` of the release: the mean of the calls that a sub-agent answered.
+        assert_eq!(figures["kappa"] * figures["tool_success"], 2.0 / 3.0);
+    }
+}

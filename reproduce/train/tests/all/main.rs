@@ -2,9 +2,11 @@
 #![allow(clippy::unwrap_used)]
 
 mod common;
+mod documents;
 mod objective_laws;
 mod objectives;
 mod optimizer;
 mod resume;
 mod rollouts;
+mod sft_release;
 mod training;

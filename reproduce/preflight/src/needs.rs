@@ -165,6 +165,12 @@ impl std::ops::Add for Bound {
             (None, None) => None,
             (a, b) => Some(a.unwrap_or_default() + b.unwrap_or_default()),
         };
-        Self { refuse: sum(self.refuse, other.refuse), warn: sum(self.warn, other.warn) }
+        // Where only one says what is better, the other adds what it cannot do without.
+        let better = |bound: Self| bound.warn.or(bound.refuse);
+        let has_better = self.warn.is_some() || other.warn.is_some();
+        Self {
+            refuse: sum(self.refuse, other.refuse),
+            warn: if has_better { sum(better(self), better(other)) } else { None },
+        }
     }
 }

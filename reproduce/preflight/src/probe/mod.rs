@@ -51,10 +51,14 @@ pub fn probe(needs: &Needs, asked: Asked) -> Machine {
         cgroup_processes: host::cgroup_processes(),
         ports: network::ports(&needs.ports),
         ephemeral: network::ephemeral(),
-        address: network::address(),
+        address: network::address(needs.own_address),
         clock: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs()),
         user: programs::user(),
-        tools: needs.tools.iter().map(|tool| (tool.name.clone(), programs::tool(&tool.name))).collect(),
+        tools: needs
+            .tools
+            .iter()
+            .map(|tool| (tool.name.clone(), programs::tool(&tool.name, tool.major.is_some())))
+            .collect(),
         has_token: asked.has_token,
         repositories: asked.repositories,
         datasets: asked.datasets,

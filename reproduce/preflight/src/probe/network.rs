@@ -30,15 +30,17 @@ pub(super) fn ephemeral() -> Option<EphemeralPorts> {
     Some(EphemeralPorts { first: numbers.next()?.ok()?, last: numbers.next()?.ok()? })
 }
 
-pub(super) fn address() -> Address {
+/// The address of this machine; its name is looked up, which may take a while, only where that is asked for.
+pub(super) fn address(look_up: bool) -> Address {
     let hostname = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned();
-    let resolved = (hostname.as_str(), 0).to_socket_addrs().map(|found| found.map(|one| one.ip()).collect());
+    let found = look_up.then(|| (hostname.as_str(), 0).to_socket_addrs().ok()).flatten();
+    let resolved = found.into_iter().flatten().map(|one| one.ip()).collect();
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let either = |name: &str| variable(name).or_else(|| variable(&name.to_uppercase()));
     Address {
         hostname,
-        resolved: resolved.unwrap_or_default(),
-        outbound: outbound(),
+        resolved,
+        outbound: if look_up { outbound() } else { None },
         has_proxy: ["http_proxy", "all_proxy"].into_iter().any(|name| either(name).is_some()),
         no_proxy: either("no_proxy")
             .map(|list| list.split(',').map(|entry| entry.trim().to_owned()).collect())

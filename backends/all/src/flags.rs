@@ -131,6 +131,14 @@ impl Flags {
         flags
     }
 
+    /// Applies what the flags say of the whole process; [`Backends::build`] does, too.
+    ///
+    /// # Errors
+    /// The machine cannot do it.
+    pub fn configure(&self) -> anyhow::Result<()> {
+        self.factories.iter().try_for_each(|factory| factory.configure())
+    }
+
     /// The backends of one command. `note` takes lines for the user.
     pub fn open(&self, note: fn(&str)) -> Backends<'_> {
         Backends { flags: self, note, once_within: None, engine: OnceCell::new() }
@@ -183,6 +191,7 @@ impl Backends<'_> {
             note: self.note,
             once_within: self.once_within,
         };
+        self.flags.configure()?;
         self.flags.factory().start(job).await
     }
 }

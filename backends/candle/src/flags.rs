@@ -22,8 +22,9 @@ pub struct CandleFlags {
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "In-process engine")]
 struct KernelFlags {
-    /// Instruction set of candle's kernels on the CPU, to compare results with another machine's: avx512, avx2 or
-    /// baseline [default: the best that the processor has].
+    /// Instruction set of the kernels on the CPU, of answers and of training, to compare results with another machine's:
+    /// avx512, avx2 or baseline. Products in f16 and training in bf16 are candle's own, which are not covered
+    /// [default: the best that the processor has].
     #[arg(long, hide = true, value_name = "SET")]
     isa: Option<Isa>,
 }
@@ -58,14 +59,12 @@ impl Kind for CandleFlags {
 }
 
 impl Factory for CandleFlags {
+    fn configure(&self) -> anyhow::Result<()> {
+        Ok(self.kernels.isa.map_or(Ok(()), set_isa)?)
+    }
+
     fn start<'a>(&'a self, job: Job<'a>) -> BoxFuture<'a, anyhow::Result<Arc<dyn Backend>>> {
-        async move {
-            if let Some(isa) = self.kernels.isa {
-                set_isa(isa)?;
-            }
-            self.engine.load(job.model, job.note, |device, options| Ok(start(options, device)?)).await
-        }
-        .boxed()
+        self.engine.load(job.model, job.note, |device, options| Ok(start(options, device)?)).boxed()
     }
 
     fn is_in_process(&self) -> bool {

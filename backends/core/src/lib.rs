@@ -39,6 +39,14 @@ pub trait Kind: Factory + Sized + 'static {
 
 /// The flags of one kind of backend: starts it.
 pub trait Factory: Send + Sync {
+    /// Applies what the flags say of the whole process, before anything computes, whichever backend is chosen.
+    ///
+    /// # Errors
+    /// The machine cannot do it.
+    fn configure(&self) -> anyhow::Result<()> {
+        Ok(())
+    }
+
     /// Starts the backend.
     ///
     /// # Errors

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 pub enum Isa {
     /// AVX-512 F, BW and VL.
     Avx512,
-    /// AVX2 and FMA.
+    /// AVX2, FMA and F16C.
     Avx2,
     /// What every processor of the architecture has: SSE2 on x86-64, NEON on AArch64.
     Baseline,
@@ -42,7 +42,11 @@ impl Isa {
                     && std::is_x86_feature_detected!("avx512vl")
             }
             #[cfg(target_arch = "x86_64")]
-            Self::Avx2 => std::is_x86_feature_detected!("avx2") && std::is_x86_feature_detected!("fma"),
+            Self::Avx2 => {
+                std::is_x86_feature_detected!("avx2")
+                    && std::is_x86_feature_detected!("fma")
+                    && std::is_x86_feature_detected!("f16c")
+            }
             #[cfg(not(target_arch = "x86_64"))]
             Self::Avx512 | Self::Avx2 => false,
             Self::Baseline => true,
@@ -109,8 +113,8 @@ pub fn isa() -> Isa {
 }
 
 /// Makes all kernels of the process use one instruction set, e.g. to compare results with those of another machine.
-/// To be called before the first product. The `gemm` crate, which computes the products of every set but AVX-512,
-/// detects its own.
+/// To be called before the first product. Other crates' arithmetic is not covered: candle's, of f16 and of training in
+/// bf16, detects its own.
 ///
 /// # Errors
 /// This processor lacks it.

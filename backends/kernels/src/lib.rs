@@ -21,12 +21,12 @@ mod gemm;
 mod gemv;
 mod init;
 mod linear;
+pub mod logprobs;
 mod math;
 mod matrix;
 
-pub use attention::{Heads, SeqLens, Strided, attention};
+pub use attention::{Heads, SeqLens, Strided, attention, attention_cached};
 pub use gemm::{Update, gemm, gemm_serial};
 pub use isa::{Isa, UnsupportedIsa, isa, set_isa};
 pub use linear::{GEMV_MAX_M, Weight, linear};
-pub use math::exp;
 pub use matrix::{Element, MatMut, MatRef};

@@ -73,19 +73,38 @@ const DECODE_MAX_QUERIES: usize = 16;
 
 /// softmax(q k^T / sqrt(dim)) v of each sequence: (rows, heads, dim).
 pub fn attention([q, k, v]: [Strided<'_>; 3], heads: Heads, seqs: &[SeqLens], causal: bool) -> Vec<f32> {
+    let mut start = 0;
+    let kv = seqs.iter().map(|seq| {
+        let rows = [k.skip_rows(start), v.skip_rows(start)];
+        start += seq.keys;
+        rows
+    });
+    attention_cached(q, &kv.collect::<Vec<_>>(), heads, seqs, causal)
+}
+
+/// [`attention`] with k and v of each sequence in a place of its own, as in caches.
+///
+/// # Panics
+/// Not as many places as sequences.
+pub fn attention_cached(
+    q: Strided<'_>,
+    kv: &[[Strided<'_>; 2]],
+    heads: Heads,
+    seqs: &[SeqLens],
+    causal: bool,
+) -> Vec<f32> {
+    assert_eq!(kv.len(), seqs.len());
     let queries: usize = seqs.iter().map(|seq| seq.queries).sum();
     let row = heads.query * heads.dim;
     let mut out = par_zeros(queries * row);
-    let (mut q_start, mut k_start) = (0, 0);
     // Rows of each sequence; those of the output are disjoint.
     let mut parts = Vec::with_capacity(seqs.len());
-    let mut rest = out.as_mut_slice();
-    for seq in seqs {
+    let (mut rest, mut start) = (out.as_mut_slice(), 0);
+    for (&[k, v], seq) in kv.iter().zip(seqs) {
         let (part, later) = rest.split_at_mut(seq.queries * row);
         rest = later;
-        parts.push((part, [q.skip_rows(q_start), k.skip_rows(k_start), v.skip_rows(k_start)], *seq));
-        q_start += seq.queries;
-        k_start += seq.keys;
+        parts.push((part, [q.skip_rows(start), k, v], *seq));
+        start += seq.queries;
     }
     parts.into_par_iter().for_each(|(out, inputs, seq)| {
         if seq.queries <= DECODE_MAX_QUERIES {

@@ -1,8 +1,9 @@
 //! GEMM: C = alpha A B, on its own or added to C. AVX-512 has a micro-kernel here; every other instruction set uses
-//! the `gemm` crate, block by block.
+//! those of the `gemm` crate, block by block.
 
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+mod portable;
 
 use std::cell::RefCell;
 use std::ops::Range;
@@ -196,7 +197,7 @@ pub fn gemm_packed(c: MatMut<'_>, a: MatRef<'_>, b: &PackedB<'_>, update: Update
         match b {
             #[cfg(target_arch = "x86_64")]
             PackedB::Panels(b) => avx512::multiply(out, a, b),
-            PackedB::InPlace(b) => multiply_portable(out, a, *b),
+            PackedB::InPlace(b) => portable::multiply(out, a, *b),
         }
     }
 }
@@ -223,40 +224,7 @@ unsafe fn multiply_block<T: Element>(out: OutPtr, a: MatRef<'_>, b: MatRef<'_, T
         return;
     }
     // SAFETY: the caller's.
-    WIDENED.with_borrow_mut(|buffer| unsafe { multiply_portable(out, a, b.to_f32(buffer)) });
-}
-
-/// The same by the `gemm` crate.
-///
-/// # Safety
-/// As of [`multiply_block`].
-unsafe fn multiply_portable(out: OutPtr, a: MatRef<'_>, b: MatRef<'_>) {
-    let OutPtr { first, row_stride, update } = out;
-    assert!(a.cols == b.rows, "{} by {}", a.cols, b.rows);
-    // SAFETY: matrices lie inside of their slices; `out` is the caller's.
-    unsafe {
-        ::gemm::gemm(
-            a.rows,
-            b.cols,
-            a.cols,
-            first,
-            1,
-            row_stride as isize,
-            update.accumulate,
-            a.values.as_ptr(),
-            a.col_stride as isize,
-            a.row_stride as isize,
-            b.values.as_ptr(),
-            b.col_stride as isize,
-            b.row_stride as isize,
-            1.0,
-            update.alpha,
-            false,
-            false,
-            false,
-            ::gemm::Parallelism::None,
-        );
-    }
+    WIDENED.with_borrow_mut(|buffer| unsafe { portable::multiply(out, a, b.to_f32(buffer)) });
 }
 
 #[cfg(test)]

@@ -1,13 +1,9 @@
 //! Log-probabilities of given tokens and entropies, from logits.
 
 use candle_core::{CpuStorage, CustomOp1, D, DType, Layout, Result, Shape, Storage, Tensor, bail};
-use multiversion::multiversion;
 use rayon::prelude::*;
 
-use paravt_kernels::exp;
-
-/// Sums are kept in as many parts, which are a vector or two.
-const LANES: usize = 16;
+use paravt_kernels::logprobs::{Row, backward_row, forward_row};
 
 /// Log-probabilities (n) of `targets` (n) and entropies (n) in nats, both f32, under the softmax of
 /// logits (n, vocab) divided by `temperature`. Differentiable by the logits, both of them.
@@ -112,58 +108,6 @@ fn values<'a>(storage: &'a CpuStorage, layout: &Layout) -> Result<&'a [f32]> {
         Some((start, end)) => Ok(&storage.as_slice::<f32>()?[start..end]),
         None => bail!("token-logprobs: logits {layout:?} are not contiguous"),
     }
-}
-
-/// Log-probability of the target and entropy.
-#[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl", "x86_64+avx2+fma"))]
-fn forward_row(row: &[f32], target: usize, temperature: f32) -> (f32, f32) {
-    let mut most = [f32::NEG_INFINITY; LANES];
-    for part in row.chunks(LANES) {
-        part.iter().zip(&mut most).for_each(|(value, most)| *most = most.max(*value));
-    }
-    let most = most.into_iter().fold(f32::NEG_INFINITY, f32::max);
-    let rate = 1.0 / temperature;
-    // Of e = exp(u) and of e * u, with u at most 0.
-    let (mut sums, mut weighted) = ([0.0f32; LANES], [0.0f32; LANES]);
-    for part in row.chunks(LANES) {
-        for ((&value, sum), weighted) in part.iter().zip(&mut sums).zip(&mut weighted) {
-            // A logit of minus infinity has no share, which 0 * infinity would not say.
-            let u = ((value - most) * rate).max(-87.3);
-            let e = exp(u);
-            *sum += e;
-            *weighted += e * u;
-        }
-    }
-    let wide = |parts: [f32; LANES]| parts.into_iter().map(f64::from).sum::<f64>();
-    let (sum, weighted) = (wide(sums), wide(weighted));
-    let log_sum = sum.ln();
-    let logprob = f64::from(row[target] - most) / f64::from(temperature) - log_sum;
-    (logprob as f32, (log_sum - weighted / sum) as f32)
-}
-
-/// What the gradient of a row needs.
-struct Row {
-    target: usize,
-    temperature: f32,
-    logprob: f32,
-    entropy: f32,
-    /// Gradients of the outcome by the two results.
-    by_logprob: f32,
-    by_entropy: f32,
-}
-
-/// One-hot minus softmax for the log-probability, -p (log p + entropy) for the entropy.
-#[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl", "x86_64+avx2+fma"))]
-fn backward_row(out: &mut [f32], row: &[f32], from: &Row) {
-    let rate = 1.0 / from.temperature;
-    let (by_logprob, by_entropy) = (from.by_logprob * rate, from.by_entropy * rate);
-    let at_target = row[from.target];
-    for (out, &value) in out.iter_mut().zip(row) {
-        // Differences of logits first: large ones would lose the digits of the log-probability.
-        let log_p = ((value - at_target) * rate + from.logprob).max(-87.3);
-        *out = -exp(log_p) * (by_logprob + by_entropy * (log_p + from.entropy));
-    }
-    out[from.target] += by_logprob;
 }
 
 #[cfg(test)]

@@ -165,6 +165,7 @@ pub fn gpus() -> Vec<String> {
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<Exit> {
     let recipe = args.recipe()?;
+    args.backend.configure()?;
     let compute = if recipe.trains() { engines::compute(&args.engine.0)? } else { Compute::cpu() };
     let graph = args.graph(recipe, &compute)?;
     if args.plan {

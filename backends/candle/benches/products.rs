@@ -1,14 +1,17 @@
-//! Products, their gradients and attention beside the `gemm` crate, candle's calls of it, and torch (MKL, oneDNN):
-//! cargo bench -p paravt-kernels
+//! Products, their gradients and attention beside the `gemm` crate, candle's own operations, and torch (MKL, oneDNN):
+//! cargo bench -p paravt-backend-candle --bench products
 //!
 //! All on one thread, by time on the CPU, in turns: another process on the machine distorts that little. A column is
-//! the median over rounds of a library's time over ours in the same round; over 1.0 ours is faster. `gemm` is that crate
-//! block by block, as processors without AVX-512 use it here; `whole` is it over whole matrices, as candle does. With
-//! PARAVT_PYTHON unset there is no column of torch.
+//! the median over rounds of a library's time over ours in the same round; over 1.0 ours is faster. `blocks` is our
+//! kernels without AVX-512: products by the micro-kernels of the `gemm` crate, block by block. `gemm` is that crate over
+//! whole matrices, by the best instruction set it finds. `candle` is the product of two of its tensors, and its flash
+//! attention of packed sequences. With PARAVT_PYTHON unset there is no column of torch.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
+use candle_core::{DType, Device, Tensor};
+use candle_nn::varlen_attention::flash_attn_varlen_cpu;
 use half::bf16;
 use paravt_kernels::{
     GEMV_MAX_M, Heads, Isa, SeqLens, Strided, Weight, attention, backward, linear, set_isa,
@@ -107,6 +110,8 @@ struct Inputs {
     w: Vec<f32>,
     narrow: Vec<bf16>,
     grad: Vec<f32>,
+    /// The same as candle's tensors: x, w (bf16 where the case is) and the gradient, or q, k and v.
+    tensors: [Tensor; 3],
 }
 
 impl Inputs {
@@ -119,8 +124,36 @@ impl Inputs {
         } else {
             (random(m * k), random(n * k), random(m * n))
         };
-        let narrow = w.iter().map(|&value| bf16::from_f32(value)).collect();
-        Self { case, x, w, narrow, grad }
+        let narrow: Vec<bf16> = w.iter().map(|&value| bf16::from_f32(value)).collect();
+        let shapes: [Vec<usize>; 3] = if kind == "attention" {
+            [const { Vec::new() }; 3].map(|_| vec![m, n, k])
+        } else {
+            [vec![m, k], vec![n, k], vec![m, n]]
+        };
+        let tensor = |values: &[f32], shape: &[usize]| Tensor::from_slice(values, shape, &Device::Cpu);
+        let mut tensors = [(&x, &shapes[0]), (&w, &shapes[1]), (&grad, &shapes[2])]
+            .map(|(values, shape)| tensor(values, shape).expect("as many values as the shape says"));
+        if kind == "bf16" {
+            tensors[1] = tensors[1].to_dtype(DType::BF16).expect("a type that candle has");
+        }
+        Self { case, x, w, narrow, grad, tensors }
+    }
+
+    /// candle's own operations on the same values.
+    fn candle(&self) -> candle_core::Result<()> {
+        let Case { kind, m, k, .. } = self.case;
+        let [x, w, grad] = &self.tensors;
+        match kind {
+            "bf16" => drop(x.matmul(&w.to_dtype(DType::F32)?.t()?)?),
+            "f32" => drop(x.matmul(&w.t()?)?),
+            "grad" => drop((grad.matmul(w)?, grad.t()?.matmul(x)?)),
+            _ => {
+                let lens = Tensor::new(&[m as u32], &Device::Cpu)?;
+                let scale = (k as f32).powf(-0.5);
+                drop(flash_attn_varlen_cpu(x, w, grad, None, &lens, &lens, m, m, scale, true, None, None)?);
+            }
+        }
+        Ok(())
     }
 
     /// Our kernels under the instruction set in use.
@@ -139,7 +172,7 @@ impl Inputs {
         }
     }
 
-    /// A product as candle calls it: the `gemm` crate over whole matrices. A bf16 weight is widened first.
+    /// A product by the `gemm` crate over whole matrices. A bf16 weight is widened first.
     fn whole(&self) {
         let Case { kind, m, k, n, .. } = self.case;
         let row_major = |stride: usize| [1, stride as isize];
@@ -204,21 +237,22 @@ fn main() {
     let mut torch = Torch::start();
     println!("{best}; a library's CPU time over ours, one thread, median of {ROUNDS} rounds\n");
     println!(
-        "{:<28}{:<10}{:>18}{:>10}{:>10}{:>10}{:>10}",
-        "", "weights", "m, k, n", "ms", "gemm", "whole", "torch"
+        "{:<28}{:<10}{:>18}{:>10}{:>10}{:>10}{:>10}{:>10}",
+        "", "weights", "m, k, n", "ms", "blocks", "gemm", "candle", "torch"
     );
     for case in CASES {
         let inputs = Inputs::new(case);
-        let mut times = [const { Vec::new() }; 4];
+        let mut times = [const { Vec::new() }; 5];
         for round in 0..=ROUNDS {
             set_isa(best).expect("supported");
             let ours = seconds(|| inputs.ours());
-            // Every set but AVX-512 computes products by the `gemm` crate, which detects AVX-512 itself.
+            // Every set but AVX-512 computes products by the micro-kernels of the `gemm` crate.
             set_isa(if best == Isa::Avx512 { Isa::Avx2 } else { best }).expect("supported");
             let others = [
                 ours,
                 seconds(|| inputs.ours()) / ours,
                 if case.kind == "attention" { f64::NAN } else { seconds(|| inputs.whole()) / ours },
+                seconds(|| inputs.candle().expect("shapes that fit")) / ours,
                 torch.as_mut().map_or(f64::NAN, |torch| torch.seconds(case)) / ours,
             ];
             // The first round warms caches and buffers up.
@@ -226,9 +260,10 @@ fn main() {
                 times.iter_mut().zip(others).for_each(|(times, other)| times.push(other));
             }
         }
-        let [ours, gemm, whole, torch] = times.map(median);
+        let [ours, blocks, gemm, candle, torch] = times.map(median);
         let Case { name, kind, m, k, n } = case;
         let size = format!("{m}, {k}, {n}");
-        println!("{name:<28}{kind:<10}{size:>18}{:>10.2}{gemm:>10.2}{whole:>10.2}{torch:>10.2}", ours * 1e3);
+        print!("{name:<28}{kind:<10}{size:>18}{:>10.2}", ours * 1e3);
+        println!("{blocks:>10.2}{gemm:>10.2}{candle:>10.2}{torch:>10.2}");
     }
 }

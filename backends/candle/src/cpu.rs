@@ -3,7 +3,7 @@
 use candle_core::{CpuStorage, DType, Device, InplaceOp1, Layout, Storage, Tensor};
 use paravt_kernels::{self as kernels, GEMV_MAX_M, Heads, SeqLens, Strided, Weight, elementwise};
 use paravt_qwen_vl::Error;
-use paravt_qwen_vl::ops::{Activation, Linear, Ops, Precision, Segment};
+use paravt_qwen_vl::ops::{Activation, Keys, Linear, Ops, Precision, Segment};
 use paravt_qwen_vl::weights::View;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
@@ -142,19 +142,45 @@ fn rows_together(x: &Tensor) -> candle_core::Result<Tensor> {
     if x.narrow(0, 0, x.dim(0)?.min(1))?.is_contiguous() { Ok(x) } else { x.contiguous() }
 }
 
-/// Runs a kernel on the rows of a tensor (n, heads, dim) on the CPU.
-fn with_rows<R>(x: &Tensor, kernel: impl FnOnce(Strided<'_>) -> Result<R>) -> Result<R> {
-    let x = rows_together(x).map_err(fail)?;
-    let (storage, layout) = x.storage_and_layout();
-    let Storage::Cpu(CpuStorage::F32(values)) = &*storage else {
-        return Err(Error::Compute("values are not on the CPU".to_owned()));
-    };
-    kernel(Strided { values: &values[span(layout)], row_stride: x.stride()[0] })
-}
-
 /// The sequences of a batch, as the kernels name them.
 pub fn seq_lens(segments: &[Segment]) -> Vec<SeqLens> {
     segments.iter().map(|segment| SeqLens { queries: segment.queries, keys: segment.keys }).collect()
+}
+
+/// The sequences of a pass, as the kernels name them.
+#[derive(Debug, Clone)]
+pub struct CpuPlan {
+    seqs: Vec<SeqLens>,
+    causal: bool,
+}
+
+/// Runs a kernel on the rows of several tensors (n, heads, dim) on the CPU.
+fn with_all_rows<R>(tensors: &[Tensor], kernel: impl FnOnce(&[Strided<'_>]) -> Result<R>) -> Result<R> {
+    let tensors = tensors.iter().map(rows_together).collect::<candle_core::Result<Vec<_>>>().map_err(fail)?;
+    let held: Vec<_> = tensors.iter().map(Tensor::storage_and_layout).collect();
+    let mut rows = Vec::with_capacity(tensors.len());
+    for (storage, layout) in &held {
+        let Storage::Cpu(CpuStorage::F32(values)) = &**storage else {
+            return Err(Error::Compute("values are not on the CPU".to_owned()));
+        };
+        rows.push(Strided { values: &values[span(layout)], row_stride: layout.stride()[0] });
+    }
+    kernel(&rows)
+}
+
+/// Attention to keys and values of sequences, each in a place of its own.
+fn attend_cached(
+    q: &Tensor,
+    sides: &[(Tensor, Tensor)],
+    heads: Heads,
+    seqs: &[SeqLens],
+    causal: bool,
+) -> Result<Vec<f32>> {
+    let tensors: Vec<Tensor> = sides.iter().flat_map(|(k, v)| [k, v]).chain([q]).cloned().collect();
+    with_all_rows(&tensors, |rows| {
+        let (q, sides) = rows.split_last().expect("q is the last");
+        Ok(kernels::attention_cached(*q, sides.as_chunks().0, heads, seqs, causal))
+    })
 }
 
 /// Runs a kernel on the values of a tensor on the CPU.
@@ -182,6 +208,7 @@ fn with_weight<R>(w: &Tensor, kernel: impl FnOnce(Weight<'_>) -> Result<R>) -> R
 
 impl Ops for CpuOps {
     type Tensor = Tensor;
+    type Plan = CpuPlan;
 
     fn weight(&self, view: &View<'_>, shape: &[usize]) -> Result<Tensor> {
         if let Some(source) = &self.weights {
@@ -307,20 +334,38 @@ impl Ops for CpuOps {
         })
     }
 
-    fn attention(
-        &self,
-        q: &Tensor,
-        k: &Tensor,
-        v: &Tensor,
-        segments: &[Segment],
-        causal: bool,
-    ) -> Result<Tensor> {
-        let ((_, query, dim), (_, kv, _)) = (q.dims3().map_err(fail)?, k.dims3().map_err(fail)?);
-        let (heads, seqs) = (Heads { query, kv, dim }, seq_lens(segments));
-        let found = with_rows(q, |q| {
-            with_rows(k, |k| with_rows(v, |v| Ok(kernels::attention([q, k, v], heads, &seqs, causal))))
-        });
-        self.wrap(found?, q.dims())
+    fn plan(&self, segments: &[Segment], causal: bool) -> Result<CpuPlan> {
+        Ok(CpuPlan { seqs: seq_lens(segments), causal })
+    }
+
+    fn attention(&self, q: &Tensor, keys: Keys<'_, Tensor>, plan: &CpuPlan) -> Result<Tensor> {
+        let CpuPlan { seqs, causal } = plan;
+        let (_, query, dim) = q.dims3().map_err(fail)?;
+        let heads = |k: &Tensor| Ok(Heads { query, kv: k.dims3().map_err(fail)?.1, dim });
+        let found = match keys {
+            Keys::Packed(k, v) => with_all_rows(&[q.clone(), k.clone(), v.clone()], |rows| {
+                Ok(kernels::attention([rows[0], rows[1], rows[2]], heads(k)?, seqs, *causal))
+            })?,
+            // Caches of another type than f32 are widened one at a time: all of them would be as large again.
+            Keys::Apart(sides) if self.dtype != DType::F32 => {
+                let (mut found, mut start) = (Vec::with_capacity(q.elem_count()), 0);
+                for (side, seq) in sides.iter().zip(seqs) {
+                    let q = q.narrow(0, start, seq.queries).map_err(fail)?;
+                    found.extend(attend_cached(
+                        &q,
+                        std::slice::from_ref(side),
+                        heads(&side.0)?,
+                        &[*seq],
+                        *causal,
+                    )?);
+                    start += seq.queries;
+                }
+                found
+            }
+            Keys::Apart([]) => Vec::new(),
+            Keys::Apart(sides) => attend_cached(q, sides, heads(&sides[0].0)?, seqs, *causal)?,
+        };
+        self.wrap(found, q.dims())
     }
 
     fn reshape(&self, x: &Tensor, shape: &[usize]) -> Result<Tensor> {

@@ -2,10 +2,10 @@
 
 use candle_core::{DType, Device, Tensor};
 use candle_nn::ops;
-use paravt_qwen_vl::ops::{Activation, Linear, Ops, Precision, Segment};
+use paravt_qwen_vl::ops::{Activation, Keys, Linear, Ops, Precision, Segment};
 use paravt_qwen_vl::weights::View;
 
-use crate::tensor::{self, Result, WeightSource, fail};
+use crate::tensor::{self, Result, Run, WeightSource, fail};
 
 /// candle's own operations on one device.
 pub struct CudaOps {
@@ -34,6 +34,7 @@ impl CudaOps {
 
 impl Ops for CudaOps {
     type Tensor = Tensor;
+    type Plan = Vec<Run>;
 
     fn weight(&self, view: &View<'_>, shape: &[usize]) -> Result<Tensor> {
         if let Some(source) = &self.weights {
@@ -116,15 +117,12 @@ impl Ops for CudaOps {
         rotate().map_err(fail)
     }
 
-    fn attention(
-        &self,
-        q: &Tensor,
-        k: &Tensor,
-        v: &Tensor,
-        segments: &[Segment],
-        causal: bool,
-    ) -> Result<Tensor> {
-        tensor::by_segment([q, k, v], segments, |q, k, v| attend(q, k, v, causal)).map_err(fail)
+    fn plan(&self, segments: &[Segment], causal: bool) -> Result<Vec<Run>> {
+        tensor::plan(segments, causal, &self.device).map_err(fail)
+    }
+
+    fn attention(&self, q: &Tensor, keys: Keys<'_, Tensor>, plan: &Vec<Run>) -> Result<Tensor> {
+        tensor::attention(q, keys, plan, ops::softmax_last_dim).map_err(fail)
     }
 
     fn reshape(&self, x: &Tensor, shape: &[usize]) -> Result<Tensor> {
@@ -146,35 +144,4 @@ impl Ops for CudaOps {
     fn write(&self, buffer: &Tensor, at: usize, rows: &Tensor) -> Result<()> {
         rows.contiguous().and_then(|rows| buffer.slice_set(&rows, 0, at)).map_err(fail)
     }
-}
-
-/// q (n, heads, dim), k and v (m, key heads, dim): (n, heads, dim). The last query sees all keys.
-fn attend(q: &Tensor, k: &Tensor, v: &Tensor, causal: bool) -> candle_core::Result<Tensor> {
-    let (queries, heads, dim) = q.dims3()?;
-    let (keys, key_heads, _) = k.dims3()?;
-    let group = heads / key_heads;
-    // (key heads, group * n, dim): the queries of a group share one product with their keys.
-    let grouped = q.reshape((queries, key_heads, group, dim))?.permute((1, 2, 0, 3))?.contiguous()?;
-    let grouped = (grouped.reshape((key_heads, group * queries, dim))? * (dim as f64).powf(-0.5))?;
-    let k = k.transpose(0, 1)?.contiguous()?;
-    let v = v.transpose(0, 1)?.contiguous()?;
-    let scores = grouped.matmul(&k.transpose(1, 2)?)?.to_dtype(DType::F32)?;
-    let scores = if causal && queries > 1 {
-        let offset = keys - queries;
-        let row = |query: usize| {
-            (0..keys).map(move |key| if key > query + offset { f32::NEG_INFINITY } else { 0.0 })
-        };
-        let mask: Vec<f32> = (0..queries).flat_map(row).collect();
-        let mask = Tensor::from_vec(mask, (1, 1, queries, keys), q.device())?;
-        scores.reshape((key_heads, group, queries, keys))?.broadcast_add(&mask)?.reshape((
-            key_heads,
-            group * queries,
-            keys,
-        ))?
-    } else {
-        scores
-    };
-    let shares = ops::softmax_last_dim(&scores)?.to_dtype(q.dtype())?;
-    let output = shares.matmul(&v)?.reshape((key_heads, group, queries, dim))?;
-    output.permute((2, 0, 1, 3))?.reshape((queries, heads, dim))
 }

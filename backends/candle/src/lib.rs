@@ -6,7 +6,7 @@ mod cuda;
 mod flags;
 pub mod tensor;
 
-pub use cpu::{CpuOps, INVARIANT_BATCH, seq_lens};
+pub use cpu::{CpuOps, CpuPlan, INVARIANT_BATCH, seq_lens};
 pub use cuda::CudaOps;
 #[cfg(feature = "flags")]
 pub use flags::CandleFlags;

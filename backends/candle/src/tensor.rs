@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use candle_core::{D, DType, Device, Tensor};
 use paravt_qwen_vl::Error;
-use paravt_qwen_vl::ops::{Precision, Segment};
+use paravt_qwen_vl::ops::{Keys, Precision, Segment};
 use paravt_qwen_vl::weights::{Dtype, View};
 
 pub(crate) type Result<T> = std::result::Result<T, Error>;
@@ -92,23 +92,103 @@ pub fn cat(parts: &[Tensor]) -> candle_core::Result<Tensor> {
     if let [only] = parts { Ok(only.clone()) } else { Tensor::cat(parts, 0) }
 }
 
-/// Attention sequence by sequence: `one` gets the rows of q, k and v of a sequence.
+/// Sequences that lie one after the other in a packed batch and have the same lengths.
+#[derive(Debug, Clone)]
+pub struct Run {
+    count: usize,
+    /// Of each.
+    segment: Segment,
+    /// (queries, keys), 0 or minus infinity, f32; none where every query sees all keys.
+    mask: Option<Tensor>,
+}
+
+/// The sequences of a pass, their masks on the device.
 ///
 /// # Errors
-/// Those of `one`; sequences longer than the tensors.
-pub fn by_segment(
-    [q, k, v]: [&Tensor; 3],
-    segments: &[Segment],
-    one: impl Fn(&Tensor, &Tensor, &Tensor) -> candle_core::Result<Tensor>,
+/// No memory.
+pub fn plan(segments: &[Segment], causal: bool, device: &Device) -> candle_core::Result<Vec<Run>> {
+    let alike = segments.chunk_by(|a, b| a == b);
+    alike
+        .map(|alike| {
+            let segment = alike[0];
+            let mask = (causal && segment.queries > 1).then(|| causal_mask(segment, device)).transpose()?;
+            Ok(Run { count: alike.len(), segment, mask })
+        })
+        .collect()
+}
+
+fn causal_mask(Segment { queries, keys }: Segment, device: &Device) -> candle_core::Result<Tensor> {
+    let row = |query: usize| {
+        (0..keys).map(move |key| if key > query + keys - queries { f32::NEG_INFINITY } else { 0.0 })
+    };
+    let mask: Vec<f32> = (0..queries).flat_map(row).collect();
+    Tensor::from_vec(mask, (queries, keys), device)
+}
+
+/// Attention by candle's own operations, with `softmax` over the last axis; see [`Ops::attention`].
+///
+/// # Errors
+/// Shapes that the plan is not of, no memory.
+///
+/// [`Ops::attention`]: paravt_qwen_vl::ops::Ops::attention
+pub fn attention(
+    q: &Tensor,
+    keys: Keys<'_, Tensor>,
+    plan: &[Run],
+    softmax: fn(&Tensor) -> candle_core::Result<Tensor>,
 ) -> candle_core::Result<Tensor> {
-    let (mut outputs, mut q_start, mut k_start) = (Vec::with_capacity(segments.len()), 0, 0);
-    for segment in segments {
-        let q = q.narrow(0, q_start, segment.queries)?;
-        let k = k.narrow(0, k_start, segment.keys)?;
-        let v = v.narrow(0, k_start, segment.keys)?;
-        outputs.push(one(&q, &k, &v)?);
-        q_start += segment.queries;
-        k_start += segment.keys;
+    let (mut outputs, mut q_start) = (Vec::with_capacity(plan.len()), 0);
+    match keys {
+        Keys::Packed(k, v) => {
+            let mut k_start = 0;
+            for run in plan {
+                // All rows at once where there is one run: the gradient of a slice has the size of the whole.
+                let rows = |x: &Tensor, start, length| x.narrow(0, start, run.count * length);
+                let Segment { queries, keys } = run.segment;
+                let (k, v) = (rows(k, k_start, keys)?, rows(v, k_start, keys)?);
+                outputs.push(attend([&rows(q, q_start, queries)?, &k, &v], run, softmax)?);
+                q_start += run.count * queries;
+                k_start += run.count * keys;
+            }
+        }
+        Keys::Apart(sides) => {
+            let each =
+                plan.iter().flat_map(|run| std::iter::repeat_n(Run { count: 1, ..run.clone() }, run.count));
+            for ((k, v), run) in sides.iter().zip(each) {
+                let queries = run.segment.queries;
+                outputs.push(attend([&q.narrow(0, q_start, queries)?, k, v], &run, softmax)?);
+                q_start += queries;
+            }
+        }
     }
     cat(&outputs)
+}
+
+/// q (count * queries, heads, dim), k and v (count * keys, key heads, dim): (count * queries, heads, dim).
+fn attend(
+    [q, k, v]: [&Tensor; 3],
+    run: &Run,
+    softmax: fn(&Tensor) -> candle_core::Result<Tensor>,
+) -> candle_core::Result<Tensor> {
+    let Run { count, segment: Segment { queries, keys }, mask } = run;
+    let ((rows, heads, dim), (_, key_heads, _)) = (q.dims3()?, k.dims3()?);
+    let (group, batch) = (heads / key_heads, count * key_heads);
+    // (count * key heads, group * queries, dim): the queries of a group share one product with their keys.
+    let grouped =
+        q.reshape((*count, *queries, key_heads, group, dim))?.permute((0, 2, 3, 1, 4))?.contiguous()?;
+    let grouped = grouped.reshape((batch, group * queries, dim))?;
+    let side = |x: &Tensor| {
+        let x = x.reshape((*count, *keys, key_heads, dim))?.transpose(1, 2)?.contiguous()?;
+        x.reshape((batch, *keys, dim))
+    };
+    let (k, v) = (side(k)?, side(v)?);
+    let scores = grouped.matmul(&k.transpose(1, 2)?)?.to_dtype(DType::F32)?;
+    let mut scores = (scores * (dim as f64).powf(-0.5))?;
+    if let Some(mask) = mask {
+        let shape = scores.shape().clone();
+        scores = scores.reshape((batch, group, *queries, *keys))?.broadcast_add(mask)?.reshape(shape)?;
+    }
+    let probs = softmax(&scores)?.to_dtype(q.dtype())?;
+    let output = probs.matmul(&v)?.reshape((*count, key_heads, group, *queries, dim))?;
+    output.permute((0, 3, 1, 2, 4))?.contiguous()?.reshape((rows, heads, dim))
 }

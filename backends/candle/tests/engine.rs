@@ -8,10 +8,10 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use candle_core::Tensor;
-use paravt_backend_candle::{CpuOps, start};
+use paravt_backend_candle::{CpuOps, CpuPlan, start};
 use paravt_qwen_vl::Error;
 use paravt_qwen_vl::engine::{Engine, Options};
-use paravt_qwen_vl::ops::{Activation, Device, Linear, Ops, Precision, Segment};
+use paravt_qwen_vl::ops::{Activation, Device, Keys, Linear, Ops, Precision, Segment};
 use paravt_qwen_vl::weights::View;
 use paravt_suite::backend::{Backend as _, Completion, FinishReason, Generation};
 use paravt_suite::message::{Message, Role};
@@ -112,6 +112,8 @@ fn plain(result: Result<Tensor>) -> Result<Counted> {
 
 impl Ops for Watched {
     type Tensor = Counted;
+    /// With the rows of queries of the pass.
+    type Plan = (CpuPlan, usize);
 
     fn weight(&self, view: &View<'_>, shape: &[usize]) -> Result<Counted> {
         plain(self.0.weight(view, shape))
@@ -159,17 +161,24 @@ impl Ops for Watched {
     fn rotate(&self, x: Counted, cos: &Counted, sin: &Counted) -> Result<Counted> {
         plain(self.0.rotate(x.0, &cos.0, &sin.0))
     }
+    fn plan(&self, segments: &[Segment], causal: bool) -> Result<(CpuPlan, usize)> {
+        let rows = segments.iter().map(|segment| segment.queries).sum();
+        Ok((self.0.plan(segments, causal)?, rows))
+    }
     fn attention(
         &self,
         q: &Counted,
-        k: &Counted,
-        v: &Counted,
-        segments: &[Segment],
-        causal: bool,
+        keys: Keys<'_, Counted>,
+        (plan, rows): &(CpuPlan, usize),
     ) -> Result<Counted> {
-        let rows = segments.iter().map(|segment| segment.queries).sum();
-        self.1.passes.lock().unwrap().push(rows);
-        plain(self.0.attention(&q.0, &k.0, &v.0, segments, causal))
+        self.1.passes.lock().unwrap().push(*rows);
+        plain(match keys {
+            Keys::Packed(k, v) => self.0.attention(&q.0, Keys::Packed(&k.0, &v.0), plan),
+            Keys::Apart(sides) => {
+                let sides: Vec<_> = sides.iter().map(|(k, v)| (k.0.clone(), v.0.clone())).collect();
+                self.0.attention(&q.0, Keys::Apart(&sides), plan)
+            }
+        })
     }
     fn reshape(&self, x: &Counted, shape: &[usize]) -> Result<Counted> {
         plain(self.0.reshape(&x.0, shape))

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 
 use paravt_qwen_vl::Error;
-use paravt_qwen_vl::ops::{self, Activation, Linear, Ops, Precision, Segment};
+use paravt_qwen_vl::ops::{self, Activation, Keys, Linear, Ops, Precision, Segment};
 use paravt_qwen_vl::weights::{Dtype, View};
 use tch::{Device, Kind, TchError, Tensor};
 
@@ -25,6 +25,16 @@ impl Clone for Handle {
     fn clone(&self) -> Self {
         Self(self.0.shallow_clone())
     }
+}
+
+/// One sequence of a pass.
+pub struct SegmentPlan {
+    queries: i64,
+    keys: i64,
+    /// Which keys each query sees (queries, keys); none where all, or by libtorch's own causal mask.
+    mask: Option<Tensor>,
+    /// libtorch's own causal mask holds: it counts from the first key, ours from the last.
+    is_causal: bool,
 }
 
 type Result<T> = std::result::Result<T, Error>;
@@ -139,6 +149,7 @@ impl TorchOps {
 
 impl Ops for TorchOps {
     type Tensor = Handle;
+    type Plan = Vec<SegmentPlan>;
 
     fn weight(&self, view: &View<'_>, shape: &[usize]) -> Result<Handle> {
         let kind = match view.dtype {
@@ -250,36 +261,51 @@ impl Ops for TorchOps {
         wrap(rotate())
     }
 
-    fn attention(
-        &self,
-        q: &Handle,
-        k: &Handle,
-        v: &Handle,
-        segments: &[Segment],
-        causal: bool,
-    ) -> Result<Handle> {
+    fn plan(&self, segments: &[Segment], causal: bool) -> Result<Vec<SegmentPlan>> {
+        let plan = |segment: &Segment| {
+            let (queries, keys) = (segment.queries as i64, segment.keys as i64);
+            let is_causal = causal && queries > 1 && queries == keys;
+            let mask = if causal && queries > 1 && !is_causal {
+                let ones = Tensor::f_ones([queries, keys], (Kind::Bool, self.device)).map_err(fail)?;
+                Some(ones.f_tril(keys - queries).map_err(fail)?)
+            } else {
+                None
+            };
+            Ok(SegmentPlan { queries, keys, mask, is_causal })
+        };
+        segments.iter().map(plan).collect()
+    }
+
+    fn attention(&self, q: &Handle, keys: Keys<'_, Handle>, plan: &Vec<SegmentPlan>) -> Result<Handle> {
         let attend = || {
-            let (mut outputs, mut q_start, mut k_start) = (Vec::with_capacity(segments.len()), 0, 0);
-            for segment in segments {
-                let (queries, keys) = (segment.queries as i64, segment.keys as i64);
-                let part = |x: &Handle, start, length| {
-                    x.0.f_narrow(0, start, length)?.f_transpose(0, 1)?.f_unsqueeze(0)
-                };
-                let (q, k, v) =
-                    (part(q, q_start, queries)?, part(k, k_start, keys)?, part(v, k_start, keys)?);
-                // libtorch's own causal mask counts from the first key; ours from the last.
-                let whole = causal && queries > 1 && queries == keys;
-                let mask = if causal && queries > 1 && !whole {
-                    let ones = Tensor::f_ones([queries, keys], (Kind::Bool, self.device))?;
-                    Some(ones.f_tril(keys - queries)?)
-                } else {
-                    None
+            let (mut outputs, mut q_start, mut k_start) = (Vec::with_capacity(plan.len()), 0, 0);
+            for (number, segment) in plan.iter().enumerate() {
+                // (1, heads, rows, dim).
+                let heads_first = |x: &Tensor| x.f_transpose(0, 1)?.f_unsqueeze(0);
+                let q = heads_first(&q.0.f_narrow(0, q_start, segment.queries)?)?;
+                let (k, v) = match keys {
+                    Keys::Packed(k, v) => {
+                        let rows = |x: &Handle| heads_first(&x.0.f_narrow(0, k_start, segment.keys)?);
+                        (rows(k)?, rows(v)?)
+                    }
+                    Keys::Apart(sides) => {
+                        (heads_first(&sides[number].0.0)?, heads_first(&sides[number].1.0)?)
+                    }
                 };
                 let shared = q.size()[1] != k.size()[1];
-                let output =
-                    Tensor::f_scaled_dot_product_attention(&q, &k, &v, mask, 0.0, whole, None, shared)?;
+                let mask = segment.mask.as_ref();
+                let output = Tensor::f_scaled_dot_product_attention(
+                    &q,
+                    &k,
+                    &v,
+                    mask,
+                    0.0,
+                    segment.is_causal,
+                    None,
+                    shared,
+                )?;
                 outputs.push(output.f_squeeze_dim(0)?.f_transpose(0, 1)?);
-                (q_start, k_start) = (q_start + queries, k_start + keys);
+                (q_start, k_start) = (q_start + segment.queries, k_start + segment.keys);
             }
             if outputs.len() == 1 { Ok(outputs.remove(0)) } else { Tensor::f_cat(&outputs, 0) }
         };

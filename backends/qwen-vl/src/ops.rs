@@ -94,6 +94,15 @@ pub struct Segment {
     pub keys: usize,
 }
 
+/// Keys and values (m, key heads, dim) of the segments of a pass.
+#[derive(Debug)]
+pub enum Keys<'a, T> {
+    /// Of all segments, one after the other.
+    Packed(&'a T, &'a T),
+    /// Of each segment apart, as in the caches of sequences.
+    Apart(&'a [(T, T)]),
+}
+
 /// Tensor arithmetic. Activations are packed: a row per token or patch, no padding, no batch axis.
 ///
 /// An operation that takes a tensor by value may write its result over it: a view or clone of it then has the new
@@ -104,6 +113,8 @@ pub struct Segment {
 pub trait Ops: 'static {
     /// A tensor of this engine.
     type Tensor: Clone;
+    /// What attention needs of the segments of a pass: their lengths, masks on the device.
+    type Plan;
 
     /// A weight in its published type or the engine's.
     fn weight(&self, view: &View<'_>, shape: &[usize]) -> Result<Self::Tensor, Error>;
@@ -150,14 +161,15 @@ pub trait Ops: 'static {
 
     /// Rotary embedding of x (n, heads, dim) with tables (n, dim), halves paired.
     fn rotate(&self, x: Self::Tensor, cos: &Self::Tensor, sin: &Self::Tensor) -> Result<Self::Tensor, Error>;
-    /// Attention of q (n, heads, dim) to k and v (m, key heads, dim) within segments: (n, heads, dim).
+    /// Prepares the attention of a pass, once for all its layers. With a causal mask the last query of a segment sees
+    /// all its keys, the one before all but the last, and so on.
+    fn plan(&self, segments: &[Segment], causal: bool) -> Result<Self::Plan, Error>;
+    /// Attention of q (n, heads, dim) within the segments of a plan: (n, heads, dim).
     fn attention(
         &self,
         q: &Self::Tensor,
-        k: &Self::Tensor,
-        v: &Self::Tensor,
-        segments: &[Segment],
-        causal: bool,
+        keys: Keys<'_, Self::Tensor>,
+        plan: &Self::Plan,
     ) -> Result<Self::Tensor, Error>;
 
     /// The same values in another shape.

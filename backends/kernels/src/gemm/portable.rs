@@ -39,6 +39,10 @@ macro_rules! by_micro_kernels {
     }};
 }
 
+/// Block of the inner axis without fused multiply-add: a step rounds twice there, and sums of short blocks round less.
+#[cfg(target_arch = "x86_64")]
+const UNFUSED_KC: usize = 64;
+
 /// One block of a product, on the calling thread.
 ///
 /// # Safety
@@ -49,7 +53,14 @@ pub unsafe fn multiply(out: OutPtr, a: MatRef<'_>, b: MatRef<'_>) {
     unsafe {
         #[cfg(target_arch = "x86_64")]
         match crate::isa::isa() {
-            crate::isa::Isa::Baseline => by_micro_kernels!(scalar, gemm_common::simd::Scalar, 1, out, a, b),
+            crate::isa::Isa::Baseline => {
+                for start in (0..a.cols).step_by(UNFUSED_KC) {
+                    let count = UNFUSED_KC.min(a.cols - start);
+                    let (a, b) = (a.col_block(start, count), b.row_block(start, count));
+                    let out = OutPtr { update: out.update.of_block(start), ..out };
+                    by_micro_kernels!(scalar, gemm_common::simd::Scalar, 1, out, a, b);
+                }
+            }
             // AVX-512 has its own kernel, whose sides are packed otherwise.
             _ => by_micro_kernels!(fma, gemm_common::simd::V3, 8, out, a, b),
         }

@@ -3,6 +3,7 @@
 //! Source: `modeling_qwen3_vl.py` and `modeling_qwen2_5_vl.py` of transformers 5.23. Tensor names are
 //! the published ones.
 
+mod pass;
 mod text;
 mod vision;
 
@@ -13,6 +14,7 @@ use crate::config::Config;
 use crate::error::Error;
 use crate::ops::{Linear, Ops};
 use crate::weights::Weights;
+use pass::{PassPlan, rotary};
 
 /// A loaded model.
 pub struct Model<O: Ops> {

@@ -1,9 +1,9 @@
 //! The language model: grouped-query attention, gated MLP, multimodal rotary positions.
 
-use super::{Features, Loader, Model};
+use super::{Features, Loader, Model, PassPlan, rotary};
 use crate::config::{Config, Family, TextConfig};
 use crate::error::Error;
-use crate::ops::{Linear, Ops, Segment};
+use crate::ops::{Keys, Linear, Ops, Segment};
 use crate::positions::text_rotary;
 use crate::weights::Weights;
 
@@ -217,27 +217,23 @@ impl<O: Ops> Model<O> {
                 cache.reserve(ops, rows.ids.len())?;
             }
         }
-        let positions: Vec<[u32; 3]> = batch.iter().flat_map(|rows| rows.positions).copied().collect();
         let visual = Visual::of(batch);
         let mut x = self.embed(batch, &visual)?;
-        let mut rotary = self.rotary(&positions)?;
-        let mut counts: Vec<usize> = batch.iter().map(|rows| rows.ids.len()).collect();
+        let pass = Pass::new(self, batch)?;
         for (number, layer) in self.text.layers.iter().enumerate() {
             let features = visual.deepstack(ops, number)?;
             let last = number + 1 == self.text.layers.len() && features.is_none();
             let attended = {
                 let mut normed = ops.rms_norm(&x, &layer.input_norm, self.config.text.rms_norm_eps)?;
-                let (k, v) = self.keys_and_values(layer, &normed, &rotary)?;
-                if last && let Some(wanted) = wanted_rows(batch) {
+                let (k, v) = self.keys_and_values(layer, &normed, &pass.all)?;
+                let mut plan = &pass.all;
+                if last && let Some((wanted, of_wanted)) = &pass.wanted {
                     // Every row has left its keys and values; from here on only what is wanted counts.
-                    (x, normed) = (ops.rows(&x, &wanted)?, ops.rows(&normed, &wanted)?);
-                    let positions: Vec<[u32; 3]> =
-                        wanted.iter().map(|row| positions[*row as usize]).collect();
-                    rotary = self.rotary(&positions)?;
-                    counts = batch.iter().map(Rows::wanted).collect();
+                    (x, normed) = (ops.rows(&x, wanted)?, ops.rows(&normed, wanted)?);
+                    plan = of_wanted;
                 }
-                let q = self.queries(layer, &normed, &rotary)?;
-                self.attend(layer, number, [&q, &k, &v], &counts, batch)?
+                let q = self.queries(layer, &normed, plan)?;
+                self.attend(layer, number, [&q, &k, &v], plan, batch)?
             };
             x = ops.add(attended, &x)?;
             let normed = ops.rms_norm(&x, &layer.post_norm, self.config.text.rms_norm_eps)?;
@@ -296,13 +292,6 @@ impl<O: Ops> Model<O> {
         ops.rows(&ops.cat(&parts)?, &order)
     }
 
-    /// Rotary tables (rows, head_dim), cosines and sines.
-    fn rotary(&self, positions: &[[u32; 3]]) -> Result<(O::Tensor, O::Tensor), Error> {
-        let (cos, sin) = text_rotary(&self.config, positions);
-        let shape = [positions.len(), self.config.text.head_dim];
-        Ok((self.ops.upload_f32(cos, &shape)?, self.ops.upload_f32(sin, &shape)?))
-    }
-
     /// x by a matrix, as (rows, heads, head_dim), each head normed where the family does so.
     fn heads(
         &self,
@@ -321,59 +310,78 @@ impl<O: Ops> Model<O> {
         &self,
         layer: &Layer<O::Tensor>,
         x: &O::Tensor,
-        (cos, sin): &(O::Tensor, O::Tensor),
+        plan: &PassPlan<O>,
     ) -> Result<O::Tensor, Error> {
         let norm = layer.head_norms.as_ref().map(|norms| &norms.0);
         let q = self.heads(x, &layer.query, self.config.text.num_attention_heads, norm)?;
-        self.ops.rotate(q, cos, sin)
+        plan.rotate(&self.ops, q)
     }
 
     fn keys_and_values(
         &self,
         layer: &Layer<O::Tensor>,
         x: &O::Tensor,
-        (cos, sin): &(O::Tensor, O::Tensor),
+        plan: &PassPlan<O>,
     ) -> Result<(O::Tensor, O::Tensor), Error> {
         let heads = self.config.text.num_key_value_heads;
         let norm = layer.head_norms.as_ref().map(|norms| &norms.1);
-        let k = self.ops.rotate(self.heads(x, &layer.key, heads, norm)?, cos, sin)?;
+        let k = plan.rotate(&self.ops, self.heads(x, &layer.key, heads, norm)?)?;
         Ok((k, self.heads(x, &layer.value, heads, None)?))
     }
 
-    /// Attention of each sequence to its own keys, old and new; `counts` says how many queries each has.
+    /// Attention of each sequence to its own keys, old and new; the new ones, k and v, go into the caches.
     fn attend(
         &self,
         layer: &Layer<O::Tensor>,
         number: usize,
         [q, k, v]: [&O::Tensor; 3],
-        counts: &[usize],
-        batch: &mut [Rows<'_, O::Tensor>],
+        plan: &PassPlan<O>,
+        batch: &[Rows<'_, O::Tensor>],
     ) -> Result<O::Tensor, Error> {
         let (ops, text) = (&self.ops, &self.config.text);
         let output = if batch.iter().all(|rows| rows.cache.is_none()) {
-            // One operation: a slice of each sequence would have a gradient of the whole batch's size.
-            let segments = batch.iter().zip(counts);
-            let segments = segments.map(|(rows, &queries)| Segment { queries, keys: rows.ids.len() });
-            ops.attention(q, k, v, &segments.collect::<Vec<_>>(), true)?
+            ops.attention(q, Keys::Packed(k, v), &plan.attention)?
         } else {
-            let (mut outputs, mut q_start, mut k_start) = (Vec::with_capacity(batch.len()), 0, 0);
-            for (rows, &queries) in batch.iter_mut().zip(counts) {
+            let (mut keys, mut start) = (Vec::with_capacity(batch.len()), 0);
+            for rows in batch {
                 let new = rows.ids.len();
-                let (mut keys, mut values) =
-                    (ops.narrow(k, 0, k_start, new)?, ops.narrow(v, 0, k_start, new)?);
-                if let Some(cache) = &mut rows.cache {
-                    (keys, values) = cache.extend(ops, number, &keys, &values)?;
-                }
-                let segment = Segment { queries, keys: ops.shape(&keys)[0] };
-                let q = ops.narrow(q, 0, q_start, queries)?;
-                outputs.push(ops.attention(&q, &keys, &values, &[segment], true)?);
-                (q_start, k_start) = (q_start + queries, k_start + new);
+                let (k, v) = (ops.narrow(k, 0, start, new)?, ops.narrow(v, 0, start, new)?);
+                keys.push(match &rows.cache {
+                    Some(cache) => cache.extend(ops, number, &k, &v)?,
+                    None => (k, v),
+                });
+                start += new;
             }
-            ops.cat(&outputs)?
+            ops.attention(q, Keys::Apart(&keys), &plan.attention)?
         };
         let rows = ops.shape(&output)[0];
         let output = ops.reshape(&output, &[rows, text.num_attention_heads * text.head_dim])?;
         ops.linear(&output, &layer.output)
+    }
+}
+
+/// The plans of a pass of the language model.
+struct Pass<O: Ops> {
+    all: PassPlan<O>,
+    /// Of the last layer, where not the hidden states of all rows are wanted: the places of those that are.
+    wanted: Option<(Vec<u32>, PassPlan<O>)>,
+}
+
+impl<O: Ops> Pass<O> {
+    fn new(model: &Model<O>, batch: &[Rows<'_, O::Tensor>]) -> Result<Self, Error> {
+        let plan = |queries: fn(&Rows<'_, O::Tensor>) -> usize| {
+            let positions = batch.iter().flat_map(|rows| &rows.positions[rows.ids.len() - queries(rows)..]);
+            let tables = text_rotary(&model.config, &positions.copied().collect::<Vec<_>>());
+            let tables = rotary(&model.ops, tables, model.config.text.head_dim)?;
+            let segment = |rows: &Rows<'_, O::Tensor>| {
+                let held = rows.cache.as_ref().map_or(0, |cache| cache.length);
+                Segment { queries: queries(rows), keys: held + rows.ids.len() }
+            };
+            let segments: Vec<Segment> = batch.iter().map(segment).collect();
+            PassPlan::new(&model.ops, tables, &segments, true)
+        };
+        let wanted = wanted_rows(batch).map(|rows| Ok((rows, plan(|rows| rows.wanted())?))).transpose()?;
+        Ok(Self { all: plan(|rows| rows.ids.len())?, wanted })
     }
 }
 

@@ -1,9 +1,9 @@
 //! The vision towers: patches (n, channels * frames * height * width) to features of the language model.
 
-use super::{Loader, Model};
+use super::{Loader, Model, PassPlan, rotary};
 use crate::config::{Config, Family};
 use crate::error::Error;
-use crate::ops::{Activation, Linear, Ops, Segment};
+use crate::ops::{Activation, Keys, Linear, Ops, Segment};
 use crate::positions::{Grid, frame_segments, position_taps, vision_rotary, windows};
 use crate::weights::Weights;
 
@@ -164,16 +164,14 @@ impl<T: Clone> Block<T> {
         })
     }
 
-    /// `rotary` is (patches, head_dim), twice.
     fn apply<O: Ops<Tensor = T>>(
         &self,
         ops: &O,
         x: &T,
         heads: usize,
-        rotary: &(T, T),
-        segments: &[Segment],
+        plan: &PassPlan<O>,
     ) -> Result<T, Error> {
-        let x = ops.add(self.attend(ops, x, heads, rotary, segments)?, x)?;
+        let x = ops.add(self.attend(ops, x, heads, plan)?, x)?;
         let normed = self.norm2.apply(ops, &x)?;
         let out = match &self.mlp {
             Mlp::Plain { inner, outer } => {
@@ -192,16 +190,14 @@ impl<T: Clone> Block<T> {
         ops: &O,
         x: &T,
         heads: usize,
-        (cos, sin): &(T, T),
-        segments: &[Segment],
+        plan: &PassPlan<O>,
     ) -> Result<T, Error> {
         let shape = ops.shape(x);
         let qkv = ops.linear(&self.norm1.apply(ops, x)?, &self.qkv)?;
         let qkv = ops.reshape(&qkv, &[shape[0], 3 * heads, shape[1] / heads])?;
         let part = |number: usize| ops.narrow(&qkv, 1, number * heads, heads);
-        let q = ops.rotate(part(0)?, cos, sin)?;
-        let k = ops.rotate(part(1)?, cos, sin)?;
-        let attended = ops.attention(&q, &k, &part(2)?, segments, false)?;
+        let (q, k, v) = (plan.rotate(ops, part(0)?)?, plan.rotate(ops, part(1)?)?, part(2)?);
+        let attended = ops.attention(&q, Keys::Packed(&k, &v), &plan.attention)?;
         ops.linear(&ops.reshape(&attended, &shape)?, &self.output)
     }
 }
@@ -261,13 +257,15 @@ impl<O: Ops> Model<O> {
             cos = reorder_rows(&cos, order, merge * merge * head_dim);
             sin = reorder_rows(&sin, order, merge * merge * head_dim);
         }
-        let shape = [count, head_dim];
-        let rotary = (ops.upload_f32(cos, &shape)?, ops.upload_f32(sin, &shape)?);
+        let tables = rotary(ops, (cos, sin), head_dim)?;
+        let plan = |segments: &[Segment]| PassPlan::new(ops, tables.clone(), segments, false);
+        let whole = plan(&frames)?;
+        let within_windows = window.as_ref().map(|(_, segments)| plan(segments)).transpose()?;
         let mut deepstack = Vec::with_capacity(vision.deepstack.len());
         for (number, block) in vision.blocks.iter().enumerate() {
-            let whole = config.fullatt_block_indexes.contains(&number);
-            let segments = window.as_ref().filter(|_| !whole).map_or(&frames, |(_, segments)| segments);
-            x = block.apply(ops, &x, config.num_heads, &rotary, segments)?;
+            let sees_whole = config.fullatt_block_indexes.contains(&number);
+            let plan = within_windows.as_ref().filter(|_| !sees_whole).unwrap_or(&whole);
+            x = block.apply(ops, &x, config.num_heads, plan)?;
             for (_, merger) in vision.deepstack.iter().filter(|(after, _)| *after == number) {
                 deepstack.push(merger.apply(ops, &x, merge)?);
             }

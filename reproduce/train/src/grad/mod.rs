@@ -10,7 +10,6 @@ use candle_core::{
 };
 use candle_nn::ops as nn;
 
-pub use attention::attention;
 pub use linear::linear;
 pub use ops::GradOps;
 
@@ -263,9 +262,9 @@ impl CustomOp1 for Rotate {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use attention::{GradPlan, attention};
     use candle_core::{Device, Var};
-    use paravt_backend_candle::tensor::by_segment;
-    use paravt_qwen_vl::ops::Segment;
+    use paravt_qwen_vl::ops::{Keys, Segment};
     use rand::rngs::StdRng;
     use rand::{Rng as _, SeedableRng as _};
 
@@ -348,17 +347,31 @@ mod tests {
 
     #[test]
     fn attention_has_the_gradients_of_its_definition() {
-        let segments = [(6, 9), (150, 150), (1, 4), (16, 16)];
+        let segments = [(6, 9), (150, 150), (1, 4), (16, 16), (16, 16), (16, 16)];
         let segments = segments.map(|(queries, keys)| Segment { queries, keys });
         let (n, m) = segments.iter().fold((0, 0), |(n, m), s| (n + s.queries, m + s.keys));
         let (q, k, v) = (random(&[n, 4, 8], 5), random(&[m, 2, 8], 6), random(&[m, 2, 8], 7));
+        let parts = |x: &Tensor, length: fn(&Segment) -> usize| -> Vec<Tensor> {
+            let ends = segments.iter().scan(0, |end, segment| {
+                *end += length(segment);
+                Some((*end - length(segment), length(segment)))
+            });
+            ends.map(|(start, length)| x.narrow(0, start, length).unwrap()).collect()
+        };
+        let sides = || parts(&k, |s| s.keys).into_iter().zip(parts(&v, |s| s.keys)).collect::<Vec<_>>();
         for causal in [false, true] {
-            let defined = |one: fn(&Tensor, &Tensor, &Tensor, bool) -> Result<Tensor>| {
-                by_segment([&q, &k, &v], &segments, |q, k, v| one(q, k, v, causal))
+            let defined = || {
+                let each = parts(&q, |s| s.queries).into_iter().zip(sides());
+                let outputs: Result<Vec<_>> =
+                    each.map(|(q, (k, v))| defined_one(&q, &k, &v, causal)).collect();
+                Tensor::cat(&outputs?, 0)
             };
-            assert_same(&[&q, &k, &v], attention(&q, &k, &v, &segments, causal), defined(defined_one));
-            // What other devices use.
-            assert_same(&[&q, &k, &v], defined(attention::composed), defined(defined_one));
+            // The kernels, and what other devices and types use.
+            for dtype in [DType::F32, DType::BF16] {
+                let plan = GradPlan::new(&segments, causal, &Device::Cpu, dtype).unwrap();
+                assert_same(&[&q, &k, &v], attention(&q, Keys::Packed(&k, &v), &plan), defined());
+                assert_same(&[&q, &k, &v], attention(&q, Keys::Apart(&sides()), &plan), defined());
+            }
         }
     }
 }

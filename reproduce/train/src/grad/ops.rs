@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use super::attention::{self, GradPlan};
 use candle_core::{DType, Device, Tensor};
 use paravt_backend_candle::tensor::{self, fail};
 use paravt_qwen_vl::Error;
-use paravt_qwen_vl::ops::{Activation, Linear, Ops, Segment};
+use paravt_qwen_vl::ops::{Activation, Keys, Linear, Ops, Segment};
 use paravt_qwen_vl::weights::View;
 
 use crate::compute::Compute;
@@ -34,6 +35,7 @@ impl GradOps {
 
 impl Ops for GradOps {
     type Tensor = Tensor;
+    type Plan = GradPlan;
 
     fn weight(&self, view: &View<'_>, shape: &[usize]) -> Result<Tensor> {
         self.parameters.get_or_read(view, shape, &self.device).map_err(fail)
@@ -101,15 +103,12 @@ impl Ops for GradOps {
         super::rotate(&x, cos, sin).map_err(fail)
     }
 
-    fn attention(
-        &self,
-        q: &Tensor,
-        k: &Tensor,
-        v: &Tensor,
-        segments: &[Segment],
-        causal: bool,
-    ) -> Result<Tensor> {
-        super::attention(q, k, v, segments, causal).map_err(fail)
+    fn plan(&self, segments: &[Segment], causal: bool) -> Result<GradPlan> {
+        GradPlan::new(segments, causal, &self.device, self.dtype).map_err(fail)
+    }
+
+    fn attention(&self, q: &Tensor, keys: Keys<'_, Tensor>, plan: &GradPlan) -> Result<Tensor> {
+        attention::attention(q, keys, plan).map_err(fail)
     }
 
     fn reshape(&self, x: &Tensor, shape: &[usize]) -> Result<Tensor> {

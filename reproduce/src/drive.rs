@@ -205,10 +205,16 @@ fn kept<H: Host>(
         return Ok(Outcome::Complete);
     }
     match slot.state(options.any_code) {
-        State::Done => {
-            observer.event(stage, Event::Kept);
-            return Ok(Outcome::Complete);
-        }
+        State::Done => match stage.work().damage(&graph.out) {
+            None => {
+                observer.event(stage, Event::Kept);
+                return Ok(Outcome::Complete);
+            }
+            Some(why) => {
+                observer.event(stage, Event::Discarded(&why));
+                forget(slot)?;
+            }
+        },
         // What stopped the evaluation before this one would stop it too.
         _ if worst == Outcome::Down && matches!(stage.work(), Work::Evaluate(_)) => {
             return Ok(Outcome::Complete);
@@ -235,6 +241,10 @@ fn kept<H: Host>(
             outcome
         }
         Work::Fetch(fetch) => host.fetch(fetch, slot.folder())?,
+        Work::Prepare(prepare) => {
+            prepare.make(&graph.out, slot.folder(), &mut |note| observer.event(stage, Event::Note(note)))?;
+            Outcome::Complete
+        }
         Work::Materialize => {
             let mut inputs = graph.inputs(stage).filter(|input| matches!(input.work(), Work::Fetch(_)));
             let fetched = inputs.find_map(Stage::folder);
@@ -293,10 +303,14 @@ fn evaluate<H: Host>(
     }
 }
 
-/// Whether everything that a stage builds on is there.
+/// Whether everything that a stage builds on is there, and what its servers run from.
 fn ready(graph: &Graph, stage: &Stage, options: &Options) -> Result<(), Error> {
+    let is_serve = |input: &&Stage| matches!(input.work(), Work::Serve(_));
+    let engines = graph.inputs(stage).filter(is_serve).flat_map(|serve| graph.inputs(serve));
+    let engines = engines.filter(|input| matches!(input.work(), Work::Prepare(_)));
     let missing = graph
         .inputs(stage)
+        .chain(engines)
         .find(|input| input.slot().is_some_and(|slot| slot.state(options.any_code) != State::Done));
     missing.map_or(Ok(()), |input| {
         Err(Error::NotReady { stage: stage.name().to_owned(), input: input.name().to_owned() })

@@ -9,6 +9,7 @@ use paravt_train::sft::SftConfig;
 use serde_json::{Value, json};
 
 use crate::nano::{self, Data, World};
+use crate::prepare::Prepare;
 use crate::provide::{Estimate, Fetch, Preflight};
 use crate::serve::{Engine, Fleet};
 use crate::slot::{Code, Slot};
@@ -71,6 +72,8 @@ pub enum Work {
     Fetch(Fetch),
     /// Writes the training rows with the paths of this machine.
     Materialize,
+    /// Makes the checkout of the release, or environments of it.
+    Prepare(Box<Prepare>),
     /// Serves a model to each evaluation that builds on it, for as long as that takes.
     Serve(Fleet),
     /// Runs in another program; described, and not built.
@@ -200,9 +203,22 @@ impl Graph {
         self.stages[stage.0].estimate = estimate;
     }
 
+    /// Notes what the environments of a stage hold otherwise than the release's.
+    pub(crate) fn prepare_deviates(&mut self, stage: StageId) {
+        if let Work::Prepare(prepare) = &self.stages[stage.0].work {
+            let deviations = prepare.deviations();
+            self.stages[stage.0].deviations.extend(deviations);
+        }
+    }
+
     /// All stages in order.
     pub fn stages(&self) -> &[Stage] {
         &self.stages
+    }
+
+    /// The first stage of some work.
+    pub(crate) fn find(&self, is_wanted: impl Fn(&Work) -> bool) -> Option<StageId> {
+        self.stages.iter().position(|stage| is_wanted(&stage.work)).map(StageId)
     }
 
     /// The stages that a stage builds on.
@@ -284,6 +300,7 @@ impl Work {
             Self::Fetch(_) => Some(Code::Fetched),
             Self::Materialize => Some(Code::Materialized),
             Self::Evaluate(_) if self.is_served() => Some(Code::Served),
+            Self::Prepare(_) => Some(Code::Release),
             Self::Evaluate(_) => Some(Code::Evaluation),
             Self::Exam(_) | Self::Check(_) | Self::Serve(_) | Self::Outside(_) | Self::Report(_) => None,
         }
@@ -301,9 +318,18 @@ impl Work {
             Self::Fetch(fetch) => json!(fetch),
             Self::Materialize => json!("plain paths"),
             Self::Evaluate(evaluation) => evaluation.settings.clone(),
+            Self::Prepare(prepare) => prepare.settings(),
             Self::Exam(_) | Self::Check(_) | Self::Serve(_) | Self::Outside(_) | Self::Report(_) => {
                 Value::Null
             }
+        }
+    }
+
+    /// What is wrong with a result that is kept outside the stage's folder, below that of the recipe.
+    pub(crate) fn damage(&self, out: &Path) -> Option<String> {
+        match self {
+            Self::Prepare(prepare) => prepare.damage(out),
+            _ => None,
         }
     }
 
@@ -324,6 +350,7 @@ impl Work {
             Self::Curriculum(config) => format!("{} steps on the endless curriculum", config.steps),
             Self::Exam(rows) => format!("{rows} held-out rows of each kind, answered greedily"),
             Self::Check(check) => check.title(),
+            Self::Prepare(prepare) => prepare.title(),
             Self::Fetch(_) => "data and models that are not here".to_owned(),
             Self::Materialize => {
                 "training rows with the paths of this machine, each medium opened once".to_owned()

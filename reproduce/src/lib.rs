@@ -5,6 +5,7 @@ pub mod drive;
 pub mod graph;
 pub mod nano;
 mod plan;
+mod prepare;
 mod provide;
 mod recipe;
 pub mod serve;
@@ -19,6 +20,7 @@ use std::path::PathBuf;
 
 use paravt_suite::nearest;
 
+pub use prepare::Prepare;
 pub use provide::{Estimate, Fetch, Item, Preflight, Target};
 pub use recipe::{GraphOptions, Kind, Recipe};
 pub use work::Progress;
@@ -65,7 +67,14 @@ pub enum RecipeError {
 impl Error {
     /// Whether the machine lacks something that the stage needs, rather than that the recipe is wrong.
     pub fn is_precondition(&self) -> bool {
-        matches!(self, Self::Supervise(_) | Self::NoGpu(_) | Self::Port { .. } | Self::GpuMemory { .. })
+        matches!(
+            self,
+            Self::Supervise(_)
+                | Self::Environments(_)
+                | Self::NoGpu(_)
+                | Self::Port { .. }
+                | Self::GpuMemory { .. }
+        )
     }
 }
 
@@ -118,6 +127,9 @@ pub enum Error {
         /// Its input.
         input: String,
     },
+    /// The checkout or an environment cannot be made.
+    #[error(transparent)]
+    Environments(#[from] paravt_environments::Error),
     /// The servers of the model cannot be run.
     #[error(transparent)]
     Supervise(#[from] paravt_supervise::Error),

@@ -33,6 +33,9 @@ impl Graph {
         if let Work::Check(Check::Machine(preflight)) = stage.work() {
             details.extend(needs(&preflight.needs).into_iter().map(|line| ("needs", line)));
         }
+        if let Work::Prepare(prepare) = stage.work() {
+            details.extend(prepare.commands(&self.out).into_iter().map(|line| ("command", line)));
+        }
         if let Work::Serve(Fleet { serve, .. }) = stage.work() {
             let named = serve.environment.iter().map(|(name, value)| format!("{name}={value}"));
             let gpu = ["CUDA_VISIBLE_DEVICES={gpu}, where there is one".to_owned()];

@@ -108,6 +108,20 @@ pub(crate) fn program(name: &str, engine: &str) -> Tool {
     Tool { name: name.to_owned(), major: None, optional: false, remedy }
 }
 
+/// The programs that make the release's environments, as needs.
+pub(crate) fn installers() -> [Tool; 2] {
+    let tool = |name: &str, remedy: &str| Tool {
+        name: name.to_owned(),
+        major: None,
+        optional: false,
+        remedy: format!("{remedy}, or serve with an engine of your own and --own-engine"),
+    };
+    [
+        tool("git", "install git, which fetches the release"),
+        tool("uv", "pip install uv, which builds its environment"),
+    ]
+}
+
 /// Size and time of a stage as far as they are known beforehand.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -66,6 +66,8 @@ pub struct GraphOptions {
     pub model: Option<String>,
     /// GPUs as `CUDA_VISIBLE_DEVICES` names them.
     pub gpus: Vec<String>,
+    /// Serve with the engine on PATH, and not with one of the release's environments.
+    pub own_engine: bool,
     /// What serves the model, in the place of the recipe's engine and command.
     pub engine: Option<Engine>,
     /// Variables for the servers, beside the recipe's.
@@ -84,6 +86,7 @@ impl GraphOptions {
             backend: None,
             model: None,
             gpus: Vec::new(),
+            own_engine: false,
             engine: None,
             environment: BTreeMap::new(),
         }
@@ -148,7 +151,7 @@ impl Recipe {
         match self {
             Self::Embedded(recipe) => nano::graph(recipe, options),
             Self::Base(config) => Ok(nano::base::graph(config, options)),
-            Self::Served(recipe) => Ok(recipe.graph(options)),
+            Self::Served(recipe) => recipe.graph(options),
             Self::Trained(recipe) => recipe.graph(options),
         }
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use paravt_supervise::{Command, Process};
@@ -36,6 +36,8 @@ pub struct Serve {
     /// Command that starts one server, without host and port; `{model}` in it is the model [default: that of the
     /// engine].
     pub command: Option<String>,
+    /// Environment of the release that the servers run in, and that is made before [default: what is on PATH].
+    pub install: Option<String>,
     /// Variables of the servers' environment.
     #[serde(default)]
     pub environment: BTreeMap<String, String>,
@@ -71,6 +73,8 @@ pub struct Fleet {
     pub serve: Serve,
     /// GPUs as `CUDA_VISIBLE_DEVICES` names them; empty for one server on the CPU.
     pub gpus: Vec<String>,
+    /// Folder of the Python environment that they run in; `None` for what is on PATH.
+    pub venv: Option<PathBuf>,
 }
 
 impl Engine {
@@ -159,6 +163,9 @@ impl Fleet {
                 if let Some(gpu) = self.gpus.get(number) {
                     env.insert("CUDA_VISIBLE_DEVICES".to_owned(), gpu.clone());
                 }
+                if let Some(venv) = &self.venv {
+                    env.insert("PATH".to_owned(), first_on_path(venv));
+                }
                 let tail =
                     ["--host".to_owned(), "127.0.0.1".to_owned(), "--port".to_owned(), port.to_string()];
                 let args = args.iter().cloned().chain(tail).collect();
@@ -166,6 +173,13 @@ impl Fleet {
             })
             .collect()
     }
+}
+
+/// The search path of this process with the programs of an environment first.
+fn first_on_path(venv: &Path) -> String {
+    let bin = venv.join("bin");
+    let bin = std::path::absolute(&bin).unwrap_or(bin).display().to_string();
+    std::env::var("PATH").map_or_else(|_| bin.clone(), |path| format!("{bin}:{path}"))
 }
 
 /// Running servers. Dropping them stops them.
@@ -290,6 +304,7 @@ mod tests {
             model: "owner/a model".to_owned(),
             serve,
             gpus: gpus.iter().map(|&gpu| gpu.to_owned()).collect(),
+            venv: None,
         }
     }
 

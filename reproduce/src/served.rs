@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use paravt_environments::{Layout, Setup};
 use paravt_preflight::Needs;
 use paravt_suite::evaluate::RunConfig;
 use paravt_suite::protocol::PromptMode;
@@ -10,10 +11,11 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::graph::{Check, Evaluation, Graph, Reporting, StageId, Work};
+use crate::prepare::Prepare;
 use crate::provide::{self, Estimate, Fetch, Item, Preflight, Target};
 use crate::recipe::{GraphOptions, Kind};
 use crate::serve::{Engine, Fleet, Serve};
-use crate::{RecipeError, parse_toml};
+use crate::{Error, RecipeError, parse_toml};
 
 /// A published result as a plan to repeat it.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -42,6 +44,9 @@ pub struct Served {
     pub fetch: bool,
     /// How the model is served.
     pub serve: Serve,
+    /// What the user chooses of the checkout and the environment that serves it.
+    #[serde(default)]
+    pub environments: Setup,
     /// Settings of every split that does not say otherwise.
     pub defaults: RunConfig,
     /// Evaluations of all splits, in order.
@@ -113,7 +118,10 @@ impl Served {
     }
 
     /// Its stages: preflight, downloads and checks, one evaluation of each split, the report.
-    pub fn graph(&self, options: &GraphOptions) -> Graph {
+    ///
+    /// # Errors
+    /// The data of its environment are wrong.
+    pub fn graph(&self, options: &GraphOptions) -> Result<Graph, Error> {
         let mut graph = Graph::new(&self.name, &self.title, &options.out, &options.stages);
         let fetch = Fetch { items: self.items(options) };
         let mut before = Vec::new();
@@ -129,15 +137,18 @@ impl Served {
             graph.estimate(stage, Estimate { gb: Some(gb), hours: None });
             before = vec![stage];
         }
-        self.extend(&mut graph, options, &before);
-        graph
+        self.extend(&mut graph, options, &before)?;
+        Ok(graph)
     }
 
     /// How the model is served: by the recipe, or by another engine with its own command.
     fn serve(&self, options: &GraphOptions) -> Serve {
         let mut serve = self.serve.clone();
         if let Some(engine) = options.engine.filter(|engine| *engine != serve.engine) {
-            (serve.engine, serve.command) = (engine, None);
+            (serve.engine, serve.command, serve.install) = (engine, None, None);
+        }
+        if options.own_engine {
+            serve.install = None;
         }
         serve.environment.extend(options.environment.clone());
         serve
@@ -164,27 +175,43 @@ impl Served {
             (needs.gpus, needs.tools) = (None, Vec::new());
             (needs.memory_gib, needs.shm_gib, needs.cores) = Default::default();
         }
-        let fleet = Fleet { model: String::new(), serve, gpus: options.gpus.clone() };
+        let fleet = Fleet { model: String::new(), serve, gpus: options.gpus.clone(), venv: None };
         if let Some(program) = fleet.program().filter(|_| !is_own) {
-            needs.tools.insert(0, provide::program(&program, fleet.serve.engine.as_str()));
+            match fleet.serve.install {
+                Some(_) => needs.tools.extend(provide::installers()),
+                None => needs.tools.insert(0, provide::program(&program, fleet.serve.engine.as_str())),
+            }
             needs.ports.each = fleet.ports();
         }
         needs
     }
 
     /// Appends its stages to a graph; the model is that of the stages `before`.
-    pub(crate) fn extend(&self, graph: &mut Graph, options: &GraphOptions, before: &[StageId]) {
+    pub(crate) fn extend(
+        &self,
+        graph: &mut Graph,
+        options: &GraphOptions,
+        before: &[StageId],
+    ) -> Result<(), Error> {
         let splits: Vec<String> = self.splits.iter().map(|split| split.task.clone()).collect();
         let check = |check| Work::Check(check);
         let protocol = graph.add("protocol", None, &[], check(Check::Protocol));
         let data = graph.add("data", None, before, check(Check::Data(splits)));
         let model = options.model.clone().unwrap_or_else(|| self.model.clone());
+        let mut before = before.to_vec();
         let answers = match &options.backend {
             Some(flags) => check(Check::Backend(flags.clone())),
-            None => Work::Serve(Fleet { model, serve: self.serve(options), gpus: options.gpus.clone() }),
+            None => {
+                let serve = self.serve(options);
+                let venv = serve.install.as_ref().map(|name| Layout::new(&options.out).environment(name));
+                if let Some(name) = &serve.install {
+                    before.push(self.environment(graph, name)?);
+                }
+                Work::Serve(Fleet { model, serve, gpus: options.gpus.clone(), venv })
+            }
         };
         let is_started = matches!(answers, Work::Serve(_));
-        let serve = graph.add("serve", None, before, answers);
+        let serve = graph.add("serve", None, &before, answers);
         if is_started {
             graph.deviates(serve, &SERVE_DEVIATES);
         }
@@ -201,6 +228,22 @@ impl Served {
         }
         let report = Reporting { page: None, paper_row: Some(self.paper_row.clone()) };
         graph.add("report", None, &evaluations, Work::Report(report));
+        Ok(())
+    }
+
+    /// The stage that makes the environment of the servers: one that is there, or one that is added with the
+    /// checkout before it.
+    fn environment(&self, graph: &mut Graph, name: &String) -> Result<StageId, Error> {
+        let makes = |work: &Work| matches!(work, Work::Prepare(made) if made.environments.contains(name));
+        if let Some(stage) = graph.find(makes) {
+            return Ok(stage);
+        }
+        let checkout = Work::Prepare(Box::new(Prepare::checkout(&self.environments)?));
+        let checkout = graph.add("checkout", None, &[], checkout);
+        let prepare = Prepare::environments(&self.environments, std::slice::from_ref(name))?;
+        let stage = graph.add("environments", None, &[checkout], Work::Prepare(Box::new(prepare)));
+        graph.prepare_deviates(stage);
+        Ok(stage)
     }
 
     fn evaluation(&self, split: &Split, run: &Run, options: &GraphOptions) -> Evaluation {
@@ -266,7 +309,7 @@ mod tests {
     #[test]
     fn the_built_in_recipe_is_the_reference_protocol() {
         let Recipe::Served(recipe) = Recipe::load("paravt-8b").unwrap() else { panic!("served") };
-        let graph = recipe.graph(&GraphOptions::new("out"));
+        let graph = recipe.graph(&GraphOptions::new("out")).unwrap();
         let evaluations: Vec<_> = graph.evaluations().map(|(_, evaluation, _)| evaluation).collect();
         assert_eq!(evaluations.len(), 14);
         for Evaluation { config, splits, .. } in evaluations {
@@ -302,7 +345,7 @@ mod tests {
     fn what_answers_depend_on_is_in_the_name_of_the_stage() {
         let Recipe::Served(recipe) = Recipe::load("paravt-8b").unwrap() else { panic!("served") };
         let folders = |options: &GraphOptions| -> Vec<_> {
-            recipe.graph(options).evaluations().map(|(_, _, folder)| folder.to_owned()).collect()
+            recipe.graph(options).unwrap().evaluations().map(|(_, _, folder)| folder.to_owned()).collect()
         };
         let whole = GraphOptions::new("out");
         let limited = GraphOptions { selection: json!({"limit": 2}), ..whole.clone() };

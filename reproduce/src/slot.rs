@@ -27,6 +27,8 @@ pub enum Code {
     Training,
     /// Records of a model that is loaded in this process.
     Evaluation,
+    /// Records of what was made from a release, which is verified by itself.
+    Release,
     /// Records of a model behind a server. They stay valid across versions; each run's manifest names its binary.
     Served,
     /// Downloads, which are verified against the hub's hashes.
@@ -42,6 +44,7 @@ impl Code {
             Self::World => env!("PARAVT_CODE_WORLD"),
             Self::Training => env!("PARAVT_CODE_TRAINING"),
             Self::Evaluation => env!("PARAVT_CODE_EVALUATION"),
+            Self::Release => "release",
             Self::Served => "served",
             Self::Fetched => "fetched",
             // The next number where the rows that are written change.

@@ -93,7 +93,7 @@ mod tests {
         for name in names() {
             match Recipe::load(&name) {
                 Ok(Recipe::Served(recipe)) => {
-                    let graph = recipe.graph(&GraphOptions::new("out"));
+                    let graph = recipe.graph(&GraphOptions::new("out")).unwrap();
                     assert!(graph.evaluations().count() >= 4, "{name}");
                     run.push(name);
                 }
@@ -123,7 +123,7 @@ mod tests {
     #[test]
     fn a_row_changes_its_fields_and_nothing_else() {
         let recipe = recipe("video-thinker-7b").unwrap().unwrap();
-        let graph = recipe.graph(&GraphOptions::new("out"));
+        let graph = recipe.graph(&GraphOptions::new("out")).unwrap();
         let splits: Vec<&str> = graph.evaluations().map(|(_, asked, _)| asked.splits[0].as_str()).collect();
         assert_eq!(splits, ["videomme", "videomme_wsub", "longvideobench", "mlvu", "mmvu", "charades"]);
         for (_, asked, _) in graph.evaluations() {
@@ -134,7 +134,8 @@ mod tests {
             assert_eq!((asked.config.nframes, asked.config.max_tokens), (64, Some(2048)));
             assert_eq!(asked.config.paper_row.as_deref(), Some("Video-Thinker-7B"));
         }
-        let general = super::recipe("qwen3-vl-8b").unwrap().unwrap().graph(&GraphOptions::new("out"));
+        let general =
+            super::recipe("qwen3-vl-8b").unwrap().unwrap().graph(&GraphOptions::new("out")).unwrap();
         let modes: Vec<_> = general
             .evaluations()
             .filter(|(_, asked, _)| asked.splits == ["charades"])

@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use paravt_environments::Setup;
 use paravt_preflight::Needs;
 use serde::Deserialize;
 
 use crate::graph::{Check, Graph, Outside, StageId, Work};
+use crate::prepare::Prepare;
 use crate::provide::{Estimate, Fetch, Item, Preflight, Target};
 use crate::recipe::{GraphOptions, Kind};
 use crate::served::Served;
@@ -28,6 +30,9 @@ pub struct Trained {
     pub model: String,
     /// What the machine needs.
     pub needs: Needs,
+    /// What the user chooses of the checkout and the environments.
+    #[serde(default)]
+    pub environments: Setup,
     /// Stages up to the trained model, each after its inputs.
     pub stages: Vec<Described>,
 }
@@ -37,6 +42,7 @@ pub struct Trained {
 #[serde(deny_unknown_fields)]
 pub struct Described {
     name: String,
+    #[serde(default)]
     title: String,
     #[serde(default)]
     inputs: Vec<String>,
@@ -53,6 +59,9 @@ pub struct Described {
     /// What to fetch.
     #[serde(default)]
     fetch: Vec<Fetched>,
+    /// Environments to make.
+    #[serde(default)]
+    install: Vec<String>,
     /// What this version lacks to run a stage that is only described.
     #[serde(default)]
     missing: String,
@@ -68,6 +77,10 @@ pub enum Does {
     Fetch,
     /// Writes the training rows with the paths of this machine.
     Materialize,
+    /// Makes the checkout of the release.
+    Checkout,
+    /// Makes environments of it.
+    Environments,
 }
 
 /// Something to fetch, as `data fetch` takes it, and its published size in GB.
@@ -152,17 +165,22 @@ impl Trained {
                 }))),
                 Some(Does::Fetch) => Work::Fetch(self.fetch(&evaluation, options)),
                 Some(Does::Materialize) => Work::Materialize,
+                Some(Does::Checkout) => Work::Prepare(Box::new(Prepare::checkout(&self.environments)?)),
+                Some(Does::Environments) => {
+                    Work::Prepare(Box::new(Prepare::environments(&self.environments, &stage.install)?))
+                }
                 None => Work::Outside(Box::new(stage.outside(&at_out))),
             };
             let id = graph.add(&stage.name, None, &inputs, work);
             graph.estimate(id, stage.estimate);
+            graph.prepare_deviates(id);
             graph.deviates(id, &stage.deviates.iter().map(String::as_str).collect::<Vec<_>>());
             made.push((&stage.name, id));
         }
         let model = Path::new(&at_out(&self.model)).display().to_string();
         let options = GraphOptions { model: options.model.clone().or(Some(model)), ..options.clone() };
         let last: Vec<StageId> = made.last().map(|(_, id)| *id).into_iter().collect();
-        evaluation.extend(&mut graph, &options, &last);
+        evaluation.extend(&mut graph, &options, &last)?;
         Ok(graph)
     }
 }
@@ -176,9 +194,19 @@ mod tests {
         let text = include_str!("../recipes/paravt-8b-train.toml");
         let recipe = Trained::parse("train.toml", text).unwrap();
         let graph = recipe.graph(&GraphOptions::new("out")).unwrap();
-        let names: Vec<&str> = graph.stages().iter().map(crate::graph::Stage::name).take(9).collect();
-        let expected =
-            ["preflight", "fetch", "materialize", "environments", "sft", "merge", "rl", "pick", "protocol"];
+        let names: Vec<&str> = graph.stages().iter().map(crate::graph::Stage::name).take(10).collect();
+        let expected = [
+            "preflight",
+            "fetch",
+            "materialize",
+            "checkout",
+            "environments",
+            "sft",
+            "merge",
+            "rl",
+            "pick",
+            "protocol",
+        ];
         assert_eq!(names, expected);
         let error = Trained::parse("train.toml", &text.replace("inputs = [\"sft\"]", "inputs = [\"rl\"]"));
         let error = error.unwrap_err().to_string();

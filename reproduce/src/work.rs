@@ -94,6 +94,7 @@ impl Context<'_> {
             Work::Exam(_)
             | Work::Check(_)
             | Work::Fetch(_)
+            | Work::Prepare(_)
             | Work::Materialize
             | Work::Serve(_)
             | Work::Outside(_)

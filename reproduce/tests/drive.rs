@@ -284,7 +284,7 @@ fn a_server_that_hangs_is_stopped_and_the_evaluation_goes_on_with_a_new_one() {
     };
     recipe.serve.hang_seconds = 2;
     recipe.serve.environment.insert(HANGS.to_owned(), "1".to_owned());
-    graph = recipe.graph(&GraphOptions::new(&graph.out));
+    graph = recipe.graph(&GraphOptions::new(&graph.out)).unwrap();
     let (mut host, mut lines) = (Noting { waits: true, ..Noting::default() }, Lines::default());
     assert_eq!(run(&graph, &options(&["mlvu"]), &mut host, &mut lines).unwrap(), Outcome::Complete);
     assert_eq!(host.probes.len(), 2, "two starts");

@@ -59,6 +59,25 @@ impl Release {
         Ok(())
     }
 
+    /// Verifies the checkout and the copies that are there.
+    ///
+    /// # Errors
+    /// One that is missing or is not the release's.
+    pub fn is_checked_out(&self, layout: &Layout) -> Result<(), Error> {
+        let tree = self.verify(&layout.checkout())?;
+        for (from, name) in &self.copies {
+            let copy = layout.engines().join(name);
+            let finding = match copy.is_dir() {
+                true => files::difference(&copy, &below(&tree, from))?,
+                false => Some("missing".to_owned()),
+            };
+            if let Some(finding) = finding {
+                return Err(damaged(&copy, finding));
+            }
+        }
+        Ok(())
+    }
+
     /// The steps of a checkout in words, and their commands.
     fn fetches(&self, url: &str, part: &Path) -> Vec<(&'static str, Program)> {
         let part = part.display().to_string();

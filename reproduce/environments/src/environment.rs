@@ -177,6 +177,15 @@ impl Release {
         Ok(Built { record, kept: false })
     }
 
+    /// The record of an environment that is in place and holds the packages it was verified with.
+    ///
+    /// # Errors
+    /// No environment of that name in the release, or a Python that cannot be asked.
+    pub fn installed(&self, name: &str, layout: &Layout) -> Result<Option<Record>, Error> {
+        let environment = self.environment(name)?;
+        environment.present(layout, &self.key(environment))
+    }
+
     /// Installs an environment beside its name and verifies it.
     fn make(
         &self,

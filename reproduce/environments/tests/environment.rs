@@ -321,3 +321,51 @@ fn a_killed_installation_is_made_by_the_next_command() {
     }
     assert!(unfinished > kills / 2, "{unfinished} of {kills} kills came in time");
 }
+
+/// A release whose environment has packages of the default index, with the same steps as that of training.
+fn published(layout: &Layout, uv: &str) -> (Release, Setup) {
+    let setup = Setup {
+        uv: Some(uv.to_owned()),
+        python: Some(std::env::var("PARAVT_PYTHON").unwrap_or_else(|_| "python3".to_owned())),
+        ..Setup::default()
+    };
+    let mut release = Release::of(&setup).unwrap();
+    let sft = &mut release.environments[0];
+    let lock = "antlr4-python3-runtime==4.9.3\nomegaconf==2.3.0\nhydra-core==1.3.2\nPyYAML==6.0.2\npackaging==25.0\n";
+    write_lock(layout, sft, lock);
+    // The first is a source package: it is built without isolation, with the tools of the first pass.
+    sft.first = vec!["packaging".to_owned()];
+    (sft.cuda, sft.located) = (None, std::collections::BTreeMap::new());
+    sft.imports = ["hydra", "omegaconf", "yaml"].map(str::to_owned).to_vec();
+    sft.last = [("PyYAML".to_owned(), "6.0.3".to_owned())].into();
+    (release, setup)
+}
+
+/// Runs where `PARAVT_INDEX` is set: it needs the network.
+#[test]
+fn packages_of_the_default_index_are_installed() {
+    let (Some(uv), Some(_)) = (uv(), std::env::var_os("PARAVT_INDEX")) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let layout = Layout::new(folder.path());
+    let (mut release, setup) = published(&layout, &uv);
+    let built = release.install("sft", &layout, &setup, &mut |note| eprintln!("{note}")).unwrap();
+    assert_eq!(
+        (built.record.version("pyyaml"), built.record.version("omegaconf")),
+        (Some("6.0.3"), Some("2.3.0"))
+    );
+    assert!(release.install("sft", &layout, &setup, &mut |_| ()).unwrap().kept);
+    write_lock(&layout, &mut release.environments[0], "PyYAML==6.0.999\n");
+    let error = release.install("sft", &layout, &setup, &mut |_| ()).unwrap_err().to_string();
+    assert!(error.contains("6.0.999"), "{error}");
+}
+
+/// Runs where `PARAVT_SMALL_DISK` names a file system with some megabytes.
+#[test]
+fn a_full_disk_is_an_error_with_a_remedy() {
+    let (Some(uv), Some(disk)) = (uv(), std::env::var_os("PARAVT_SMALL_DISK")) else { return };
+    let layout = Layout::new(Path::new(&disk));
+    let (release, setup) = published(&layout, &uv);
+    let error = release.install("sft", &layout, &setup, &mut |_| ()).unwrap_err().to_string();
+    assert!(error.contains("the disk is full: make room"), "{error}");
+    assert!(!layout.environment("sft").exists() && !layout.environment("sft.part").exists());
+}

@@ -121,6 +121,11 @@ impl DispatchArgs {
         self.dry_run
     }
 
+    /// Only a shard is to be run.
+    pub fn is_shard(&self) -> bool {
+        self.shard.is_some()
+    }
+
     /// The configuration with what these flags set.
     pub fn applied_to(&self, config: RunConfig) -> RunConfig {
         let classes = |given: &Vec<SampleErrorClass>| {

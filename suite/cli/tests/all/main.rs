@@ -26,6 +26,7 @@ mod reproduce_served;
 mod rows;
 mod runs;
 mod served;
+mod slurm;
 mod terminal;
 mod transformers_serve;
 mod wire;

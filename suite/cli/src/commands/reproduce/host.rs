@@ -13,7 +13,7 @@ use paravt_reproduce::drive::{self, Answers, Outcome};
 use paravt_reproduce::graph::{Check, Evaluation, Graph, Reporting, Stage, Work};
 use paravt_reproduce::nano::{CONCURRENCY, Comparison, base};
 use paravt_reproduce::{Fetch, Recipe, Target};
-use paravt_suite::evaluate::{self, RunConfig, Workspace};
+use paravt_suite::evaluate::{self, RunConfig, Shard, Workspace};
 use paravt_suite::frames::CachedFrames;
 use paravt_suite::profile::Profile;
 use paravt_suite::protocol::Protocol;
@@ -42,9 +42,10 @@ pub struct Host<'a> {
     started: Instant,
 }
 
-/// The flags that the answers of a served model depend on.
-pub fn selection(args: &Args) -> Value {
+/// The flags that the answers of a served model depend on, with another shard where one is given.
+pub fn selection(args: &Args, other: Option<Shard>) -> Value {
     let RunConfig { limit, ids, shard, .. } = args.dispatch.applied_to(RunConfig::default());
+    let shard = other.or(shard);
     let mut selection =
         json!({ "limit": limit, "ids": ids, "shard": shard, "protocol": args.protocol.identity() });
     if let Some(engine) = args.serving {

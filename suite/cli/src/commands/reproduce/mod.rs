@@ -1,5 +1,6 @@
 //! `paravt-bench reproduce`: runs a recipe.
 
+mod cluster;
 mod host;
 mod progress;
 
@@ -10,7 +11,6 @@ use anyhow::ensure;
 use paravt_backends::DeclaredElsewhere;
 use paravt_qwen_vl::flags::EngineFlags;
 use paravt_reproduce::drive::{self, Options, Outcome};
-use paravt_reproduce::graph::Graph;
 use paravt_reproduce::serve::Engine;
 use paravt_reproduce::{GraphOptions, Recipe};
 use paravt_suite::frames::CachedFrames;
@@ -21,6 +21,7 @@ use crate::commands::run::DispatchArgs;
 use crate::engines;
 use crate::exit::{Exit, OrPreflight as _};
 use crate::registry::{self, BackendArgs, DataArgs};
+use cluster::{ClusterArgs, Launcher};
 use host::Host;
 use progress::Shown;
 
@@ -56,9 +57,14 @@ pub struct Args {
     /// Go on although the preflight refuses this machine.
     #[arg(long)]
     skip_preflight: bool,
+    /// Serve with the engine on PATH, instead of one that is installed from the release's lock file.
+    #[arg(long)]
+    own_engine: bool,
     /// Build on stages that another version of the code made, instead of redoing them.
     #[arg(long)]
     keep_stages: bool,
+    #[command(flatten)]
+    cluster: ClusterArgs,
     #[command(flatten)]
     nano: NanoArgs,
     /// Where the prompt texts of a served recipe come from; with native, nothing is comparable to the
@@ -124,7 +130,7 @@ impl Args {
         Ok(self.read.get_or_init(|| recipe))
     }
 
-    fn graph(&self, recipe: &Recipe, compute: &Compute) -> anyhow::Result<Graph> {
+    fn options(&self, recipe: &Recipe, compute: &Compute) -> GraphOptions {
         let name = Path::new(&self.recipe).file_stem().unwrap_or_default();
         let out = self.out.clone().unwrap_or_else(|| Path::new("runs").join(name));
         let seeds = self.nano.seeds.unwrap_or(if self.nano.full { 3 } else { 1 });
@@ -135,10 +141,10 @@ impl Args {
             name => format!("stages-{name}"),
         };
         let selection = match recipe {
-            Recipe::Served(_) | Recipe::Trained(_) => host::selection(self),
+            Recipe::Served(_) | Recipe::Trained(_) => host::selection(self, None),
             _ => serde_json::Value::Null,
         };
-        Ok(recipe.graph(&GraphOptions {
+        GraphOptions {
             out,
             stages,
             seeds,
@@ -147,9 +153,10 @@ impl Args {
             backend: self.backend.own(),
             model: self.backend.model().map(ToOwned::to_owned),
             gpus: gpus(),
+            own_engine: self.own_engine,
             engine: self.serving,
             environment: self.data.environment(),
-        })?)
+        }
     }
 }
 
@@ -167,14 +174,28 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
     let recipe = args.recipe()?;
     args.backend.configure()?;
     let compute = if recipe.trains() { engines::compute(&args.engine.0)? } else { Compute::cpu() };
-    let graph = args.graph(recipe, &compute)?;
+    let options = args.options(recipe, &compute);
+    let graph = recipe.graph(&options)?;
+    let is_slurm = args.cluster.launcher == Launcher::Slurm;
     if args.plan {
         print!("{}", graph.plan());
+        if is_slurm {
+            cluster::plan(args, recipe, &graph)?;
+        }
         return Ok(Exit::Ok);
     }
     // A split that does not exist is known before an hour of training.
     for (_, evaluation, _) in graph.evaluations() {
         registry::select_tasks(&evaluation.splits)?;
+    }
+    if is_slurm {
+        return cluster::submit(args, recipe, &graph);
+    }
+    if let Some(count) = args.cluster.merge_shards {
+        let exit = cluster::merge_shards(args, recipe, &graph, &options, count)?;
+        if exit != Exit::Ok {
+            return Ok(exit);
+        }
     }
     let frames = Arc::new(CachedFrames::default());
     let mut host = Host::new(args, recipe, &graph, compute.clone(), Arc::clone(&frames));

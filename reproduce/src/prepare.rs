@@ -1,0 +1,114 @@
+//! The stages that everything outside this process runs from: the checkout of the release, and its environments.
+
+use std::path::Path;
+
+use paravt_environments::{Layout, Record, Release, Setup};
+use paravt_train::durable;
+use serde_json::{Value, json};
+
+use crate::Error;
+
+/// A checkout, or environments of one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Prepare {
+    /// The release.
+    pub release: Release,
+    /// What the user chose.
+    pub setup: Setup,
+    /// Names of the environments; empty for the checkout.
+    pub environments: Vec<String>,
+}
+
+impl Prepare {
+    /// The checkout of a release.
+    pub(crate) fn checkout(setup: &Setup) -> Result<Self, Error> {
+        let (release, setup) = (Release::of(setup)?, setup.clone());
+        Ok(Self { release, setup, environments: Vec::new() })
+    }
+
+    /// Environments of a release by name.
+    pub(crate) fn environments(setup: &Setup, names: &[String]) -> Result<Self, Error> {
+        let checkout = Self::checkout(setup)?;
+        for name in names {
+            checkout.release.environment(name)?;
+        }
+        Ok(Self { environments: names.to_vec(), ..checkout })
+    }
+
+    /// What its result depends on.
+    pub(crate) fn settings(&self) -> Value {
+        let Release { commit, tree, folders, copies, .. } = &self.release;
+        if self.environments.is_empty() {
+            return json!({ "commit": commit, "tree": tree, "folders": folders, "copies": copies });
+        }
+        json!({ "commit": commit, "environments": self.environments })
+    }
+
+    /// One line about it.
+    pub(crate) fn title(&self) -> String {
+        let commit = &self.release.commit[..7];
+        if self.environments.is_empty() {
+            return format!("{} at {commit}, each file compared with the commit's tree", self.release.url);
+        }
+        let size: u32 = self.chosen().map(|environment| environment.gigabytes).sum();
+        let locks: Vec<&str> = self.chosen().map(|environment| environment.lock.as_str()).collect();
+        format!("uv environments of {} at {commit}, about {size} GB", locks.join(", "))
+    }
+
+    /// The commands, as a shell takes them.
+    pub(crate) fn commands(&self, out: &Path) -> Vec<String> {
+        let layout = Layout::new(out);
+        if self.environments.is_empty() {
+            return self.release.checkout_commands(&layout);
+        }
+        self.chosen().flat_map(|environment| environment.commands(&layout, &self.setup)).collect()
+    }
+
+    /// What is otherwise than in the release.
+    pub(crate) fn deviations(&self) -> Vec<String> {
+        let of = |environment: &paravt_environments::Environment| -> Vec<String> {
+            environment.deviates.iter().map(|text| format!("{}: {text}", environment.name)).collect()
+        };
+        self.chosen().flat_map(of).collect()
+    }
+
+    fn chosen(&self) -> impl Iterator<Item = &paravt_environments::Environment> {
+        let is_chosen = |name: &String| self.environments.contains(name);
+        self.release.environments.iter().filter(move |environment| is_chosen(&environment.name))
+    }
+
+    /// Makes what is not there below `out`, and describes it in `folder`.
+    pub(crate) fn make(&self, out: &Path, folder: &Path, note: &mut dyn FnMut(&str)) -> Result<(), Error> {
+        let layout = Layout::new(out);
+        let (name, record) = if self.environments.is_empty() {
+            self.release.check_out(&layout, note)?;
+            ("checkout.json", json!({ "commit": self.release.commit, "tree": self.release.tree }))
+        } else {
+            let mut records: Vec<Record> = Vec::new();
+            for name in &self.environments {
+                let built = self.release.install(name, &layout, &self.setup, note)?;
+                if built.kept {
+                    note(&format!("{name}: there and verified"));
+                }
+                records.push(built.record);
+            }
+            ("environments.json", json!(records))
+        };
+        let path = folder.join(name);
+        let written = durable::write(&path, format!("{record:#}\n").as_bytes());
+        written.map_err(|source| Error::Write { path, source })
+    }
+
+    /// What is wrong with the result below `out` of a stage that was done.
+    pub(crate) fn damage(&self, out: &Path) -> Option<String> {
+        let layout = Layout::new(out);
+        if self.environments.is_empty() {
+            return self.release.is_checked_out(&layout).err().map(|error| error.to_string());
+        }
+        self.environments.iter().find_map(|name| match self.release.installed(name, &layout) {
+            Ok(Some(_)) => None,
+            Ok(None) => Some(format!("environment {name} is missing or was changed")),
+            Err(error) => Some(error.to_string()),
+        })
+    }
+}

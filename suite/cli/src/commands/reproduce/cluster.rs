@@ -1,0 +1,351 @@
+//! A recipe as Slurm jobs: one that does everything up to the evaluations, an array of evaluations of one shard each,
+//! one that merges the shards and reports.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail, ensure};
+use clap::ValueEnum;
+use paravt_cluster::{After, Job, Options, Submitted};
+use paravt_reproduce::graph::{Graph, Stage, Work};
+use paravt_reproduce::slot::{self, State};
+use paravt_reproduce::{GraphOptions, Recipe};
+use paravt_suite::evaluate::{Shard, merge};
+use paravt_suite::journal::SUMMARY;
+
+use super::{Args, host};
+use crate::exit::{Exit, OrPreflight as _};
+
+/// Folder of the scripts, logs and shards below that of the recipe.
+const FOLDER: &str = "slurm";
+
+/// Where the stages run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Launcher {
+    /// On this machine.
+    Local,
+    /// As Slurm jobs.
+    Slurm,
+}
+
+/// Flags of the launcher.
+#[derive(clap::Args)]
+#[command(next_help_heading = "Cluster")]
+pub struct ClusterArgs {
+    /// Where the stages run: `local`, on this machine, or `slurm`, as jobs: training on one whole node, evaluation on
+    /// as many as there are shards; --plan shows the scripts.
+    #[arg(long, value_enum, default_value = "local")]
+    pub launcher: Launcher,
+    /// Shards of every evaluation, each a node of the job array.
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    shards: u16,
+    /// GPUs to ask for on each node; 0 for nodes without.
+    #[arg(long, default_value_t = 8, value_name = "N")]
+    node_gpus: u32,
+    /// Option of sbatch for all jobs, in one word, such as --sbatch-option=--partition=gpu; can be repeated [default:
+    /// those of the cluster].
+    #[arg(long, value_name = "OPTION", allow_hyphen_values = true)]
+    sbatch_option: Vec<String>,
+    /// Merge this many shards of the evaluations, which are below OUT/slurm, before anything else; the last of the
+    /// Slurm jobs does it [default: none].
+    #[arg(long, value_name = "N", conflicts_with = "shard")]
+    pub merge_shards: Option<u16>,
+}
+
+/// Flags that the jobs get otherwise or not at all, and whether they have a value.
+const OWN: [(&str, bool); 9] = [
+    ("--launcher", true),
+    ("--shards", true),
+    ("--node-gpus", true),
+    ("--sbatch-option", true),
+    ("--merge-shards", true),
+    ("--out", true),
+    ("--model", true),
+    ("--own-engine", false),
+    ("--plan", false),
+];
+
+/// The flags of this command that its jobs get too: all but the recipe and [`OWN`].
+fn forwarded(words: impl IntoIterator<Item = String>, recipe: &str) -> Vec<String> {
+    let mut words = words.into_iter();
+    let (mut kept, mut names) = (Vec::new(), vec!["reproduce", recipe]);
+    while let Some(word) = words.next() {
+        let name = word.split_once('=').map_or(word.as_str(), |(name, _)| name);
+        if let Some((_, has_value)) = OWN.iter().find(|(own, _)| *own == name) {
+            if *has_value && name.len() == word.len() {
+                words.next();
+            }
+        } else if names.first() == Some(&word.as_str()) {
+            names.remove(0);
+        } else {
+            kept.push(word);
+        }
+    }
+    kept
+}
+
+/// The jobs of a recipe and where they are described.
+struct Jobs {
+    jobs: Vec<Job>,
+    options: Options,
+    /// Name of the recipe.
+    recipe: String,
+    /// Absolute path of the scripts.
+    folder: PathBuf,
+    /// Where the command was given.
+    dir: PathBuf,
+}
+
+/// The name of the recipe that evaluates: of one that trains, another.
+fn evaluating<'a>(args: &'a Args, recipe: &'a Recipe) -> &'a str {
+    match recipe {
+        Recipe::Trained(trained) => &trained.evaluate,
+        _ => &args.recipe,
+    }
+}
+
+/// The model that the stages of a graph serve, and the folder of programs that serve it.
+fn served(graph: &Graph) -> (Option<String>, Option<PathBuf>) {
+    let fleet = graph.stages().iter().find_map(|stage| match stage.work() {
+        Work::Serve(fleet) => Some(fleet),
+        _ => None,
+    });
+    let programs = fleet.and_then(|fleet| fleet.venv.as_ref()).map(|venv| venv.join("bin"));
+    (fleet.map(|fleet| fleet.model.clone()), programs)
+}
+
+fn absolute(path: &Path) -> anyhow::Result<PathBuf> {
+    std::path::absolute(path).with_context(|| format!("cannot find {}", path.display()))
+}
+
+fn jobs(args: &Args, recipe: &Recipe, graph: &Graph) -> anyhow::Result<Jobs> {
+    ensure!(
+        matches!(recipe, Recipe::Served(_) | Recipe::Trained(_)),
+        "--launcher slurm: for recipes of a served model; {} runs in this process",
+        args.recipe
+    );
+    let refused = [
+        ("--from", args.stage().is_some()),
+        ("--until", args.until.is_some()),
+        ("--shard", args.dispatch.is_shard()),
+    ];
+    if let Some((flag, _)) = refused.iter().find(|(_, given)| *given) {
+        bail!(
+            "{flag}: the jobs of --launcher slurm have it themselves; leave it out, or use --launcher local"
+        );
+    }
+    let program = std::env::current_exe().context("cannot find the program of this process")?;
+    let out = absolute(&graph.out)?;
+    let folder = out.join(FOLDER);
+    let given = forwarded(std::env::args().skip(1), &args.recipe);
+    let shown = |path: &Path| path.display().to_string();
+    let command = |recipe: &str, flags: &[(&str, String)]| {
+        let own = flags.iter().flat_map(|(flag, value)| [(*flag).to_owned(), value.clone()]);
+        let start = [shown(&program), "reproduce".to_owned(), recipe.to_owned()];
+        start.into_iter().chain(given.iter().cloned()).chain(own).collect::<Vec<String>>()
+    };
+    let last = |wanted: fn(&Work) -> bool| {
+        let found = graph.stages().iter().rfind(|stage| wanted(stage.work())).map(Stage::name);
+        found.map(str::to_owned).context("the recipe evaluates nothing")
+    };
+    let until = last(|work| matches!(work, Work::Serve(_) | Work::Check(_)))?;
+    let shards = args.cluster.shards.to_string();
+    let (model, programs) = served(graph);
+    let given_model = args.backend.model().map(|model| ("--model", model.to_owned()));
+    let own_engine = || args.own_engine.then(|| "--own-engine".to_owned());
+    let whole = |mut words: Vec<String>| {
+        words.extend(own_engine());
+        words
+    };
+    let out_flag = ("--out", shown(&out));
+    // With `--only`, what the evaluations need is not among what is named.
+    let kept = graph.stages().iter().filter(|stage| stage.slot().is_some());
+    let needed: Vec<&str> =
+        kept.filter(|stage| !matches!(stage.work(), Work::Evaluate(_))).map(Stage::name).collect();
+    let needed = (!args.only.is_empty() && !needed.is_empty()).then(|| ("--only", needed.join(",")));
+    let first = [out_flag.clone(), ("--until", until)];
+    let first: Vec<_> = given_model.clone().into_iter().chain(first).chain(needed).collect();
+    let evaluation = [
+        ("--out", shown(&folder.join("shard-{element}"))),
+        ("--shard", format!("{{element}}/{shards}")),
+        ("--until", last(|work| matches!(work, Work::Evaluate(_)))?),
+    ];
+    // Downloads and checks of the data are done.
+    let all: Vec<&str> = graph.evaluations().map(|(stage, ..)| stage.name()).collect();
+    let all = args.only.is_empty().then(|| ("--only", all.join(",")));
+    let evaluation: Vec<_> = model
+        .map(|model| ("--model", model))
+        .or(given_model.clone())
+        .into_iter()
+        .chain(evaluation)
+        .chain(all)
+        .collect();
+    let mut evaluate = command(evaluating(args, recipe), &evaluation);
+    evaluate.push("--own-engine".to_owned());
+    let collect: Vec<_> = given_model.into_iter().chain([out_flag, ("--merge-shards", shards)]).collect();
+    let job = |name: &str, words: Vec<String>, after: After| Job {
+        name: name.to_owned(),
+        words,
+        path: None,
+        array: None,
+        whole_node: true,
+        after,
+    };
+    let jobs = vec![
+        job("prepare", whole(command(&args.recipe, &first)), After::Nothing),
+        Job {
+            path: programs.as_deref().map(absolute).transpose()?.as_deref().map(shown),
+            array: Some(args.cluster.shards.into()),
+            ..job("evaluate", evaluate, After::Success)
+        },
+        // Also after an element that failed: it is named.
+        Job { whole_node: false, ..job("collect", whole(command(&args.recipe, &collect)), After::End) },
+    ];
+    let options = Options { sbatch: args.cluster.sbatch_option.clone(), gpus: args.cluster.node_gpus };
+    let dir = std::env::current_dir().context("cannot find the working directory")?;
+    Ok(Jobs { jobs, options, recipe: graph.recipe.clone(), folder, dir })
+}
+
+/// Prints the scripts.
+pub fn plan(args: &Args, recipe: &Recipe, graph: &Graph) -> anyhow::Result<()> {
+    let Jobs { jobs, options, recipe, folder, dir } = jobs(args, recipe, graph)?;
+    for job in &jobs {
+        let after = match job.after {
+            After::Nothing => "",
+            After::Success => ", after the job before it has succeeded",
+            After::End => ", after the job before it has ended",
+        };
+        println!("\n# {}{after}", folder.join(job.file()).display());
+        print!("{}", job.script(&recipe, &options, &folder, &dir)?);
+    }
+    Ok(())
+}
+
+/// Writes the scripts and submits them.
+pub fn submit(args: &Args, recipe: &Recipe, graph: &Graph) -> anyhow::Result<Exit> {
+    let Jobs { jobs, options, recipe, folder, dir } = jobs(args, recipe, graph)?;
+    let scripts = paravt_cluster::write(&jobs, &recipe, &options, &folder, &dir)?;
+    let submitted = paravt_cluster::submit(&jobs, &scripts, &folder);
+    let submitted = submitted.map_err(anyhow::Error::from).or_preflight()?;
+    for (job, Submitted { name, id }) in jobs.iter().zip(&submitted) {
+        let elements = job.array.map(|elements| format!(", {elements} elements")).unwrap_or_default();
+        println!("{name:<10} job {id}{elements}; log {}", folder.join(job.log("N")).display());
+    }
+    println!("The same command submits what is left of them again, once they have ended.");
+    Ok(Exit::Ok)
+}
+
+/// Merges the shards of all selected evaluations below the folder of the recipe and marks these as done. Shards that
+/// are not done are named.
+pub fn merge_shards(
+    args: &Args,
+    recipe: &Recipe,
+    graph: &Graph,
+    options: &GraphOptions,
+    count: u16,
+) -> anyhow::Result<Exit> {
+    let _lock = slot::lock(&graph.out)?;
+    let shards = shard_graphs(args, recipe, graph, options, count)?;
+    let mut missing: Vec<Vec<&str>> = vec![Vec::new(); shards.len()];
+    for (stage, evaluation, folder) in graph.evaluations() {
+        let Some(slot) = stage.slot() else { continue };
+        let is_selected = args.only.is_empty() || args.only.iter().any(|name| stage.is_called(name));
+        if !is_selected || slot.state(args.keep_stages) == State::Done {
+            continue;
+        }
+        let mut parts = Vec::new();
+        for (shard, missing) in shards.iter().zip(&mut missing) {
+            let same = shard.stages().iter().find(|other| other.name() == stage.name());
+            let part = same.and_then(Stage::slot).context("the shards are of another recipe")?;
+            match part.state(args.keep_stages) {
+                State::Done => parts.push(part.folder().to_owned()),
+                _ => missing.push(stage.name()),
+            }
+        }
+        if parts.len() < shards.len() {
+            continue;
+        }
+        slot.begin().with_context(|| format!("cannot write {}", folder.display()))?;
+        for split in &evaluation.splits {
+            let dirs: Vec<PathBuf> = parts.iter().map(|part| part.join(split)).collect();
+            merged(&dirs, &folder.join(split))?;
+        }
+        slot.finish(&graph.deviations(stage))
+            .with_context(|| format!("cannot write {}", folder.display()))?;
+        eprintln!("{}: {count} shards merged", stage.name());
+    }
+    Ok(name_missing(&missing, &absolute(&graph.out)?.join(FOLDER)))
+}
+
+/// The graphs of the shards, as their jobs make them.
+fn shard_graphs(
+    args: &Args,
+    recipe: &Recipe,
+    graph: &Graph,
+    options: &GraphOptions,
+    count: u16,
+) -> anyhow::Result<Vec<Graph>> {
+    let recipe = match recipe {
+        Recipe::Trained(_) => &Recipe::load(evaluating(args, recipe))?,
+        _ => recipe,
+    };
+    let (model, _) = served(graph);
+    let graphs = (1..=count).map(|number| {
+        let shard: Shard = format!("{number}/{count}").parse().map_err(|error| anyhow::anyhow!("{error}"))?;
+        let options = GraphOptions {
+            out: graph.out.join(FOLDER).join(format!("shard-{number}")),
+            selection: host::selection(args, Some(shard)),
+            model: model.clone().or(options.model.clone()),
+            own_engine: true,
+            ..options.clone()
+        };
+        Ok(recipe.graph(&options)?)
+    });
+    graphs.collect()
+}
+
+/// Merges the shards of a run, unless it was merged before.
+fn merged(dirs: &[PathBuf], out: &Path) -> anyhow::Result<()> {
+    let summary = std::fs::read(out.join(SUMMARY)).ok();
+    let summary = summary.and_then(|text| serde_json::from_slice::<serde_json::Value>(&text).ok());
+    if summary.is_some_and(|summary| summary["complete"] == true) {
+        return Ok(());
+    }
+    let merged = merge(dirs, out)?;
+    ensure!(merged.summary.complete, "{}: records are missing although every shard is done", out.display());
+    Ok(())
+}
+
+fn name_missing(missing: &[Vec<&str>], folder: &Path) -> Exit {
+    let failed: Vec<usize> = (0..missing.len()).filter(|&index| !missing[index].is_empty()).collect();
+    if failed.is_empty() {
+        return Exit::Ok;
+    }
+    for &index in &failed {
+        let (number, log) = (index + 1, folder.join(format!("evaluate-{}.log", index + 1)));
+        eprintln!(
+            "shard {number}/{} is not done: {}; see {}",
+            missing.len(),
+            missing[index].join(", "),
+            log.display()
+        );
+    }
+    let numbers: Vec<String> = failed.iter().map(|index| (index + 1).to_string()).collect();
+    eprintln!(
+        "run them again, then this: sbatch --array={} {}",
+        numbers.join(","),
+        folder.join("evaluate.sbatch").display()
+    );
+    Exit::Incomplete
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jobs_get_the_flags_that_are_not_the_launchers() {
+        let words = "-v reproduce --out slurm paravt-8b --launcher slurm --shards=4 --sbatch-option --partition=gpu --limit 2 --plan --only paravt-8b,reproduce --model m --own-engine --data reproduce";
+        let kept = forwarded(words.split(' ').map(str::to_owned), "paravt-8b");
+        assert_eq!(kept.join(" "), "-v --limit 2 --only paravt-8b,reproduce --data reproduce");
+    }
+}

@@ -150,6 +150,7 @@ fn frames_are_those_of_the_pinned_readers() {
 }
 
 #[test]
+#[ignore = "needs the ffmpeg program: run by ci/test"]
 fn other_readers_neither_fall_back_nor_ignore_rotation() {
     let dir = tempfile::tempdir().unwrap();
     let (upright, turned) = (dir.path().join("a.mp4"), dir.path().join("b.mp4"));

@@ -207,10 +207,12 @@ fn kept<H: Host>(
     match slot.state(options.any_code) {
         State::Done => match stage.work().damage(&graph.out) {
             None => {
+                tracing::info!(stage = stage.name(), "done before");
                 observer.event(stage, Event::Kept);
                 return Ok(Outcome::Complete);
             }
             Some(why) => {
+                tracing::info!(stage = stage.name(), why, "result discarded");
                 observer.event(stage, Event::Discarded(&why));
                 forget(slot)?;
             }
@@ -222,6 +224,7 @@ fn kept<H: Host>(
         // The journal of a run checks itself, and answers of a server are too dear to be thrown away.
         State::Unusable(_) if stage.work().is_served() => {}
         State::Unusable(why) => {
+            tracing::info!(stage = stage.name(), why, "result discarded");
             observer.event(stage, Event::Discarded(&why));
             forget(slot)?;
         }
@@ -230,6 +233,7 @@ fn kept<H: Host>(
     ready(graph, stage, options)?;
     let write = |source| Error::Write { path: slot.folder().to_owned(), source };
     slot.begin().map_err(write)?;
+    tracing::info!(stage = stage.name(), "stage started");
     observer.event(stage, Event::Started);
     let began = Instant::now();
     let outcome = match stage.work() {
@@ -260,6 +264,7 @@ fn kept<H: Host>(
     if outcome == Outcome::Complete {
         slot.finish(&graph.deviations(stage)).map_err(write)?;
     }
+    tracing::info!(stage = stage.name(), ?outcome, seconds = began.elapsed().as_secs_f64(), "stage ended");
     observer.event(stage, Event::Ended(began.elapsed()));
     Ok(outcome)
 }
@@ -296,6 +301,7 @@ fn evaluate<H: Host>(
         match died {
             Some(why) if failed && restarts < RESTARTS => {
                 restarts += 1;
+                tracing::info!(stage = stage.name(), restarts, "servers started again");
                 observer.event(stage, Event::Note(&format!("{why}starting the servers again")));
             }
             _ => return Ok(outcome),

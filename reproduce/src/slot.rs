@@ -147,7 +147,7 @@ impl Slot {
 
     /// Marks its work as done, with all that went into it, what it did otherwise than the published code, and a
     /// listing of its files. Those whose names begin with
-    /// a dot, checkpoints and unfinished parts are not listed.
+    /// a dot, checkpoints, logs and unfinished parts are not listed.
     ///
     /// # Errors
     /// A file cannot be read, or the mark cannot be written.
@@ -157,7 +157,7 @@ impl Slot {
             file.starts_with('.')
                 || file.starts_with("step-")
                 || [".part", ".old"].iter().any(|end| file.ends_with(end))
-                || ["part", BEGUN, DONE].contains(&file)
+                || ["part", "run.log", BEGUN, DONE].contains(&file)
         };
         let files = Listing::of(&self.folder, passed_over)?;
         let mut record = self.record.clone();

@@ -11,6 +11,7 @@ use std::sync::mpsc;
 
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use tracing::Instrument as _;
 
 use crate::agent::Agent;
 use crate::evaluate::{Event, Observer};
@@ -162,7 +163,8 @@ async fn drive(
         while in_flight.len() < dispatch.concurrency.max(1) && !*stop.borrow() {
             let Some(sample) = waiting.next() else { break };
             let agent = Arc::clone(agent);
-            in_flight.spawn(async move { agent.run(&sample).await });
+            let span = tracing::info_span!("sample", uid = sample.uid);
+            in_flight.spawn(async move { agent.run(&sample).await }.instrument(span));
         }
         let record = match in_flight.join_next().await {
             None if waiting.len() == 0 => return Ended::Finished,
@@ -193,10 +195,29 @@ fn write_records(
         batch.extend(receiver.try_iter());
         journal.append(&batch)?;
         for record in &batch {
+            log(record);
             observer.observe(Event::Recorded(record));
         }
     }
     Ok(journal)
+}
+
+/// The event of a record: failures and lost frames by default, the others as details.
+fn log(record: &Record) {
+    let uid = &record.sample.uid;
+    match (&record.error, &record.transcript.frame_loss) {
+        (Some(error), _) => {
+            tracing::info!(uid, class = ?error.class, step = %error.step, error = error.message, "sample failed");
+        }
+        (None, Some(loss)) => tracing::info!(uid, %loss, "the model saw no overview frames"),
+        (None, None) => tracing::debug!(
+            uid,
+            outcome = ?record.score.outcome,
+            score = record.score.value,
+            seconds = record.measured.seconds,
+            "sample answered"
+        ),
+    }
 }
 
 /// Whether a record is an error.

@@ -302,6 +302,13 @@ impl OpenAi {
                     }
                     completion.retries = tries - 1;
                     completion.latency = started.elapsed();
+                    tracing::debug!(
+                        server = endpoint.name,
+                        step = %request.id.step,
+                        seconds = completion.latency.as_secs_f64(),
+                        finish = ?completion.finish_reason,
+                        "model call answered"
+                    );
                     return Ok(completion);
                 }
                 Err(failure) => {
@@ -315,6 +322,13 @@ impl OpenAi {
                     if tries >= self.config.max_tries || !failure.retryable() {
                         return Err(self.error(&endpoint, failure, tries));
                     }
+                    tracing::info!(
+                        server = endpoint.name,
+                        tries,
+                        class = ?failure.class,
+                        error = self.secrets.redact(&failure.message),
+                        "model call failed; trying again"
+                    );
                     self.pause(tries, &failure).await;
                     just_failed = Some(endpoint);
                 }

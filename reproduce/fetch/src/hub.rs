@@ -381,6 +381,13 @@ impl Hub {
             return Err(FetchError::Network { what: what.to_owned(), message, tries: *failures });
         }
         let pause = self.retries.pause(*failures, after);
+        tracing::info!(
+            what,
+            failures = *failures,
+            seconds = pause.as_secs(),
+            error = message,
+            "trying again"
+        );
         observer.event(Event::Retry { what: what.to_owned(), message, seconds: pause.as_secs() });
         tokio::time::sleep(pause).await;
         Ok(())

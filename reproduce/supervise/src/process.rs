@@ -84,6 +84,7 @@ impl Process {
                 return Err(io("cannot start the process", None)(error));
             }
         };
+        tracing::info!(name, pid = child.id(), "process started");
         let (name, status, stopped) = (name.to_owned(), None, false);
         let process = Self { name, child, guard, mark, log, pid_file, status, stopped };
         pid_file::write(&process.pid_file, process.id(), &process.mark)
@@ -130,6 +131,9 @@ impl Process {
     pub fn exited(&mut self) -> Option<ExitStatus> {
         if self.status.is_none() {
             self.status = self.child.try_wait().ok().flatten();
+            if let Some(status) = self.status {
+                tracing::info!(name = self.name, %status, "process ended");
+            }
         }
         self.status
     }

@@ -169,7 +169,7 @@ impl Checkpoints {
 
 fn warn(folder: &Path, damage: &str) {
     let name = folder.file_name().unwrap_or_default().to_string_lossy();
-    eprintln!("warning: checkpoint {name} is damaged: {damage}; going back to the one before it");
+    tracing::warn!("checkpoint {name} is damaged: {damage}; going back to the one before it");
 }
 
 /// What a checkpoint says of itself; `Err` with what is wrong inside where it cannot be read.

@@ -15,6 +15,7 @@ use tokio::sync::watch;
 
 use crate::command_line;
 use crate::exit::Exit;
+use crate::logging;
 use crate::progress::Progress;
 
 /// Version and commit of this binary.
@@ -49,6 +50,7 @@ pub async fn run_all(
     let mut worst = Exit::Ok;
     for (prepared, backend) in runs {
         let task = prepared.task().to_owned();
+        let _log = logging::to(prepared.dir());
         let progress = Arc::new(Progress::default());
         let ended = prepared.run(backend, Arc::clone(&progress) as Arc<_>).await;
         // Clears the line, before anything else is printed.

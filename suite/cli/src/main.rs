@@ -11,6 +11,7 @@ mod commands;
 mod engines;
 mod exit;
 mod launch;
+mod logging;
 mod progress;
 mod registry;
 mod threads;
@@ -35,6 +36,9 @@ Exit codes:
 struct Cli {
     #[command(subcommand)]
     command: Command,
+    /// Say on standard error what is done; -vv: with details [default: warnings only].
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    verbose: u8,
 }
 
 #[derive(Subcommand)]
@@ -62,7 +66,7 @@ enum Command {
     /// Print tables of finished runs beside the published numbers.
     Report(commands::report::Args),
     /// Run a recipe: the splits and settings behind a row of the published table.
-    Reproduce(commands::reproduce::Args),
+    Reproduce(Box<commands::reproduce::Args>),
     /// Evaluate a model on one or more splits.
     Run(commands::run::Args),
     /// List the splits with their benchmark, size and metric.
@@ -71,6 +75,7 @@ enum Command {
 
 fn main() -> std::process::ExitCode {
     let cli = Cli::parse();
+    logging::start(cli.verbose);
     allocator::configure();
     threads::configure(match &cli.command {
         Command::Reproduce(args) if args.trains() => Workload::Training,

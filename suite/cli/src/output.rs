@@ -41,8 +41,9 @@ pub fn show(text: &Text) {
 #[derive(clap::Args)]
 pub struct Printed {
     /// Print everything instead of one line per run, split or check.
-    #[arg(short, long, conflicts_with = "json")]
-    verbose: bool,
+    // The flag of all commands; counted, because that one is.
+    #[arg(short, long, action = clap::ArgAction::Count, conflicts_with = "json")]
+    verbose: u8,
     /// Print JSON with every number instead of text.
     #[arg(long)]
     json: bool,
@@ -53,7 +54,7 @@ impl Printed {
     pub fn print(&self, text: impl FnOnce(Detail) -> Text, json: impl FnOnce() -> String) {
         match self {
             Self { json: true, .. } => stdout(format_args!("{}", json())),
-            Self { verbose: true, .. } => show(&text(Detail::Full)),
+            Self { verbose: 1.., .. } => show(&text(Detail::Full)),
             _ => show(&text(Detail::Brief)),
         }
     }

@@ -10,6 +10,8 @@ use paravt_suite::evaluate::{Event, Observer};
 use paravt_suite::record::Record;
 use paravt_suite::runner;
 
+use crate::logging;
+
 /// How often a plain line is printed.
 const PLAIN_INTERVAL: Duration = Duration::from_secs(10);
 
@@ -64,7 +66,7 @@ impl Line {
     /// Starts with what a resumed run already has.
     fn start(name: &str, total: usize, pending: usize, records: &[Record]) -> Self {
         let done = total - pending;
-        let bar = std::io::stderr().is_terminal().then(|| {
+        let bar = (std::io::stderr().is_terminal() && !logging::is_verbose()).then(|| {
             let bar = ProgressBar::new(total as u64).with_position(done as u64);
             if let Ok(style) =
                 ProgressStyle::with_template("{prefix} {wide_bar} {pos}/{len} {msg}  {elapsed} left {eta}")

@@ -95,6 +95,11 @@ impl Prepared {
         &self.wanted.task.name
     }
 
+    /// The run directory.
+    pub fn dir(&self) -> &Path {
+        &self.path
+    }
+
     /// How samples are put to the model.
     pub fn plan(&self) -> &RunPlan {
         &self.wanted.plan
@@ -113,6 +118,7 @@ impl Prepared {
         backend.accepts(self.plan()).map_err(RunError::Refused)?;
         let Prepared { dir, path, protocol, selected, mut wanted, stored, retry, .. } = self;
         wanted.backend = manifest::described(backend.describe());
+        let wanted_binary = wanted.binary.clone();
         let (journal, mut manifest, records) = match stored {
             Some((manifest, contents)) => resume(&path, dir, manifest, contents, &wanted, &*observer)?,
             None => (dir.create(&wanted)?, wanted, Vec::new()),
@@ -131,6 +137,16 @@ impl Prepared {
             frames: self.frames,
         });
         let expected = selected.samples.len();
+        tracing::info!(
+            task = manifest.task.name,
+            samples = expected,
+            pending = samples.len(),
+            concurrency = self.concurrency,
+            profile = %manifest.plan.profile,
+            backend = manifest.backend.name,
+            binary = wanted_binary,
+            "run started"
+        );
         observer.observe(Event::Started {
             task: &manifest.task.name,
             total: expected,
@@ -191,6 +207,7 @@ fn resume(
 ) -> Result<(Journal, Manifest, Vec<Record>), RunError> {
     journal::same_run(path, &manifest, wanted)?;
     let journal = dir.resume(&contents)?;
+    tracing::info!(records = contents.records.len(), torn_bytes = contents.torn_bytes, "run resumed");
     if contents.torn_bytes > 0 {
         observer.observe(Event::TornRecord { dir: path, bytes: contents.torn_bytes });
     }
@@ -225,12 +242,14 @@ fn finish(
     }
     let summary = summary_of(manifest, &records)?;
     journal::write_summary(journal.dir(), &summary)?;
+    let failed = records.iter().filter(|record| runner::is_error(record)).count();
+    tracing::info!(?ended, records = records.len(), failed, score = summary.value, "run ended");
     Ok(RunOutcome {
         ended,
         summary,
         expected,
         records: records.len(),
-        failed: records.iter().filter(|record| runner::is_error(record)).count(),
+        failed,
         last_error: records.into_iter().rev().find_map(|record| record.error),
     })
 }

@@ -44,8 +44,8 @@ struct Check {
     #[arg(long)]
     deep: bool,
     /// List every missing or damaged file, the places looked at, and the SHA-256 of the annotations.
-    #[arg(long, short, conflicts_with = "json")]
-    verbose: bool,
+    #[arg(long, short, action = clap::ArgAction::Count, conflicts_with = "json")]
+    verbose: u8,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -102,7 +102,7 @@ fn check(args: &Check) -> anyhow::Result<Exit> {
     if args.json {
         println!("{}", serde_json::to_string_pretty(&checks)?);
     } else {
-        report::lines(&checks, &root, args.verbose).iter().for_each(|line| println!("{line}"));
+        report::lines(&checks, &root, args.verbose > 0).iter().for_each(|line| println!("{line}"));
         // On standard error: advice, no part of the report.
         if let Some(command) = report::fetch_command(&checks, &root) {
             eprintln!("`{command}` fetches what is missing");

@@ -15,6 +15,7 @@ mod hub;
 mod import;
 mod interrupt;
 mod kill;
+mod logs;
 mod merge;
 mod plans;
 mod preflight;

@@ -84,7 +84,7 @@ fn files_of_a_run_name_no_folder_and_are_the_same_wherever_the_data_lies() {
         let out = dir.path().join(name);
         expect(4, &run_on(data, TASK, &out, &server.base_url).output().unwrap());
         let run = out.join(TASK);
-        for file in ["journal.jsonl", "manifest.json", "summary.json"] {
+        for file in ["journal.jsonl", "manifest.json", "summary.json", "run.log"] {
             let written = std::fs::read_to_string(run.join(file)).unwrap();
             for path in [dir.path(), world(), &std::env::current_dir().unwrap()] {
                 assert!(!written.contains(path.to_str().unwrap()), "{file} names {}", path.display());

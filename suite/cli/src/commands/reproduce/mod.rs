@@ -20,6 +20,7 @@ use crate::commands::protocol::ProtocolChoice;
 use crate::commands::run::DispatchArgs;
 use crate::engines;
 use crate::exit::{Exit, OrPreflight as _};
+use crate::logging;
 use crate::registry::{self, BackendArgs, DataArgs};
 use cluster::{ClusterArgs, Launcher};
 use host::Host;
@@ -211,6 +212,7 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
         frames,
         compute,
     };
+    let _log = logging::to(&graph.out);
     let outcome = drive::run(&graph, &options, &mut host, &mut Shown::default());
     let outcome = match outcome {
         Err(error) if error.downcast_ref().is_some_and(paravt_reproduce::Error::is_precondition) => {

@@ -48,9 +48,21 @@ pub struct Report {
     /// What a recipe asked of these runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub study: Option<study::Study>,
+    /// What the stages of a recipe did otherwise than the published code.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub deviations: Vec<Deviation>,
     /// What tables and charts show beside the cells.
     #[serde(skip)]
     pub details: Details,
+}
+
+/// Something that was done otherwise than the published code does it.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Deviation {
+    /// What, and how the published code does it.
+    pub text: String,
+    /// Names of the stages that it concerns.
+    pub stages: Vec<String>,
 }
 
 /// What tables and charts show beside the cells, by position of the cell.
@@ -127,7 +139,7 @@ impl Report {
             costs: columns::costs(&columns)?,
             windows: columns::windows(&columns)?,
         };
-        Ok(Self { cells, not_run, claims, study: None, details })
+        Ok(Self { cells, not_run, claims, study: None, deviations: Vec::new(), details })
     }
 
     /// Every table of the report.

@@ -73,6 +73,7 @@ pub fn page(report: &Report, runs: &[Run], thumbnails: &Thumbnails) -> Result<St
             // A study asks its own questions of its runs.
             comparisons => report.study.is_none().then(|| sections::comparisons(&ordered)).flatten(),
             provenance => provenance::provenance(&ordered),
+            deviations => provenance::deviations(report),
             index => data.index,
             chunks => data.chunks,
             samples => data.samples,

@@ -3,8 +3,15 @@
 use minijinja::{Value, context};
 
 use super::visible::visible;
+use crate::Report;
 use crate::gate::Entry;
 use crate::runs::Run;
+
+/// What was done otherwise than the published code, each with its stages.
+pub fn deviations(report: &Report) -> Vec<(String, String)> {
+    let texts = report.deviations.iter().map(|one| (visible(&one.text), visible(&one.stages.join(", "))));
+    texts.collect()
+}
 
 /// Where each run comes from and the command that repeats it.
 pub fn provenance(runs: &[&Run]) -> Vec<Value> {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use paravt_reports::page::{Thumbnails, Videos};
 use paravt_reports::study::Study;
-use paravt_reports::{Report, Run, export, find_runs, json, markdown, page, terminal};
+use paravt_reports::{Deviation, Report, Run, export, find_runs, json, markdown, page, terminal};
 use paravt_suite::profile::Profile;
 use paravt_suite::sample::Sample;
 use paravt_suite::task::{DataRoot, Task as _};
@@ -47,7 +47,7 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
         None => Report::read(&args.runs, row)?,
         Some(dir) => {
             let root = args.frames.then(|| args.data.root()).transpose()?;
-            write(&args.runs, row, dir, root.as_ref(), None)?
+            write(&args.runs, row, dir, root.as_ref(), None, Vec::new())?
         }
     };
     args.printed.print(|detail| terminal(&report, detail), || json(&report));
@@ -62,9 +62,10 @@ pub fn write(
     dir: &Path,
     frames: Option<&DataRoot>,
     study: Option<Study>,
+    deviations: Vec<Deviation>,
 ) -> anyhow::Result<Report> {
     let runs = find_runs(runs)?;
-    let report = Report { study, ..Report::build(&runs, paper_row)? };
+    let report = Report { study, deviations, ..Report::build(&runs, paper_row)? };
     std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
     export::write_all(&report.tables()?, &dir.join("tables"))?;
     let mut thumbnails = Thumbnails::default();

@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use paravt_preflight::Level;
 use paravt_reports::study::{Arm, Question, Study, Trained};
 use paravt_reports::terminal::Detail;
-use paravt_reports::{Report, Training, find_runs, terminal};
+use paravt_reports::{Deviation, Training, find_runs, terminal};
 use paravt_reproduce::drive::{self, Answers, Outcome};
 use paravt_reproduce::graph::{Check, Evaluation, Graph, Reporting, Stage, Work};
 use paravt_reproduce::nano::{CONCURRENCY, Comparison, base};
@@ -124,7 +124,7 @@ impl<'a> Host<'a> {
         let world = graph.stages().iter().find(|stage| matches!(stage.work(), Work::World(_)));
         let root = world.and_then(Stage::folder).map(DataRoot::new);
         let folder = page.parent().unwrap_or(page);
-        let report = report::write(runs, None, folder, root.as_ref(), Some(study))?;
+        let report = report::write(runs, None, folder, root.as_ref(), Some(study), deviations(graph))?;
         output::show(&terminal(&report, Detail::Brief));
         output::show(&answers);
         eprintln!(
@@ -218,10 +218,31 @@ impl drive::Host for Host<'_> {
         if let (Recipe::Embedded(recipe), Some(page)) = (self.recipe, &report.page) {
             return Ok(outcome(self.page(&recipe.comparisons, graph, page, runs)?));
         }
-        let report = Report::build(&find_runs(runs)?, None)?;
+        let folder = graph.out.join("report");
+        let report = report::write(runs, None, &folder, None, None, deviations(graph))?;
         output::show(&terminal(&report, Detail::Brief));
+        eprintln!(
+            "report: {}, with what was done otherwise than in the published code ({})",
+            folder.join("index.html").display(),
+            report.deviations.len()
+        );
         Ok(Outcome::Complete)
     }
+}
+
+/// What the stages of a recipe do otherwise than the published code; each text once.
+fn deviations(graph: &Graph) -> Vec<Deviation> {
+    let mut found: Vec<Deviation> = Vec::new();
+    for stage in graph.stages() {
+        for text in stage.deviations() {
+            let known = found.iter().position(|one| one.text == *text).unwrap_or_else(|| {
+                found.push(Deviation { text: text.clone(), stages: Vec::new() });
+                found.len() - 1
+            });
+            found[known].stages.push(stage.name().to_owned());
+        }
+    }
+    found
 }
 
 fn outcome(exit: Exit) -> Outcome {

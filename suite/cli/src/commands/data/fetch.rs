@@ -91,7 +91,7 @@ pub fn provide(targets: &[Target], root: &DataRoot, folder: &Path) -> anyhow::Re
         }
     }
     let mut is_whole = true;
-    fetch_all(&open, &dir, &FetchOptions::default(), false, &mut |source, fetched| {
+    let exit = fetch_all(&open, &dir, &FetchOptions::default(), false, &mut |source, fetched| {
         is_whole &= fetched.refused.is_empty();
         provided.push(Provided {
             name: source.name.clone(),
@@ -103,6 +103,9 @@ pub fn provide(targets: &[Target], root: &DataRoot, folder: &Path) -> anyhow::Re
                 .collect(),
         });
     })?;
+    if exit == Exit::Interrupted {
+        return Ok(exit);
+    }
     let path = folder.join(PROVIDED);
     std::fs::write(&path, serde_json::to_vec_pretty(&provided)?)
         .with_context(|| format!("cannot write {}", path.display()))?;

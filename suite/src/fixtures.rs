@@ -168,6 +168,7 @@ pub fn manifest() -> Manifest {
         protocol: "native".into(),
         protocol_source: native::protocol().source,
         offers_tool: None,
+        quirks: vec![],
         data: BTreeMap::from([("rows.parquet".into(), "d".into())]),
         data_revision: None,
         inputs: None,

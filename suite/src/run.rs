@@ -107,6 +107,9 @@ pub struct Manifest {
     /// Whether the mode offers the tool; older runs do not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offers_tool: Option<bool>,
+    /// Quirks of the benchmark that the profile keeps, by their names in its `benchmark.toml`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub quirks: Vec<String>,
     /// Data files by name, with SHA-256.
     pub data: BTreeMap<String, String>,
     /// Revision of the hub snapshot, where the path shows one.

@@ -79,10 +79,13 @@ pub enum Gold {
         /// End in seconds.
         end: f64,
     },
-    /// An open-ended question, compared by normalised exact match and reported apart.
+    /// An open-ended question, compared by normalised exact match.
     Text {
         /// The reference answer.
         answer: String,
+        /// Whether it is part of the headline; else it is reported apart.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        counted: bool,
     },
     /// A question for a count or a quantity, scored by mean relative accuracy.
     Number {
@@ -92,6 +95,16 @@ pub enum Gold {
 }
 
 impl Gold {
+    /// An open-ended question that is reported apart.
+    pub fn open(answer: impl Into<String>) -> Self {
+        Gold::Text { answer: answer.into(), counted: false }
+    }
+
+    /// Whether the question is reported apart and never part of the headline.
+    pub fn is_apart(&self) -> bool {
+        matches!(self, Gold::Text { counted: false, .. })
+    }
+
     /// Key of the generic question template and of the forced-answer text.
     pub fn kind(&self) -> QuestionKind {
         match self {
@@ -114,7 +127,7 @@ impl Gold {
 impl std::fmt::Display for Gold {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Gold::Choice { answer } | Gold::Text { answer } => f.write_str(answer),
+            Gold::Choice { answer } | Gold::Text { answer, .. } => f.write_str(answer),
             Gold::Interval { start, end } => write!(f, "{start}-{end}"),
             Gold::Number { answer } => write!(f, "{answer}"),
         }
@@ -136,11 +149,6 @@ pub enum QuestionKind {
 }
 
 impl QuestionKind {
-    /// Whether questions of the kind are reported apart and never part of the headline.
-    pub fn is_apart(self) -> bool {
-        self == Self::Open
-    }
-
     /// Keys under which a protocol may have texts for the kind, the most special one first.
     pub fn text_keys(self) -> &'static [&'static str] {
         match self {

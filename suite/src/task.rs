@@ -2,7 +2,9 @@
 
 mod benchmark;
 mod check;
+mod columns;
 mod description;
+mod file;
 mod finding;
 mod published;
 mod quirks;
@@ -23,6 +25,7 @@ use crate::videos::VideoStore;
 pub use benchmark::{Benchmark, IntoSample, NO_LETTER, ReadRow, RowContext, SubtitleText, letters, read};
 pub use check::DataCheck;
 pub use description::{Description, DescriptionError};
+pub use file::TaskFileError;
 pub use finding::{Finding, UnreadableVideo};
 pub use published::{NOT_PUBLISHED, Published};
 pub use quirks::{KeptQuirks, Quirks};
@@ -37,6 +40,11 @@ pub trait Task: Send + Sync {
     /// repeated; `strict` has its own for every benchmark.
     fn scorer(&self) -> Option<&'static dyn Scorer> {
         None
+    }
+
+    /// Names of the benchmark's quirks that a profile keeps.
+    fn kept_quirks(&self, _profile: Profile) -> Vec<String> {
+        Vec::new()
     }
 
     /// Reads the published files and builds the samples in row order.

@@ -63,6 +63,7 @@ fn manifest() -> Manifest {
             pinned: true,
         },
         offers_tool: None,
+        quirks: vec![],
         data: BTreeMap::from([("rows.parquet".into(), "d".into())]),
         data_revision: None,
         inputs: None,

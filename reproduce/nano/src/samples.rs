@@ -56,7 +56,7 @@ pub fn sample(question: &Question, style: Style, uid: &str, video: &Path) -> Sam
     };
     let gold = match question.ask {
         Ask::Grounding { event } => Gold::Interval { start: event.start, end: event.end },
-        _ if style == Style::Open => Gold::Text { answer: question.options[question.answer].clone() },
+        _ if style == Style::Open => Gold::open(question.options[question.answer].clone()),
         _ => Gold::Choice { answer: question.letter().to_string() },
     };
     let letters = if matches!(gold, Gold::Choice { .. }) { "ABCD" } else { "" };

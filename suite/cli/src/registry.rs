@@ -28,6 +28,40 @@ pub fn select_tasks(names: &[String]) -> anyhow::Result<Vec<&'static Benchmark>>
     Ok(selected)
 }
 
+/// Tasks of the user.
+#[derive(clap::Args)]
+pub struct TaskFiles {
+    /// Task file, beside the splits that are named: a TOML file that says which columns of a user's rows make a
+    /// sample; may be given again [default: none].
+    #[arg(id = "task_files", long = "task", value_name = "FILE")]
+    files: Vec<PathBuf>,
+}
+
+impl TaskFiles {
+    /// The tasks of the files, and those of the build by their names.
+    pub fn and(&self, names: &[String]) -> anyhow::Result<Vec<&'static Benchmark>> {
+        let mut selected = select_tasks(names)?;
+        for file in &self.files {
+            let task = Benchmark::from_file(file)?;
+            let name = &task.spec().name;
+            if paravt_tasks::named(name).is_some() {
+                bail!("{}: name: `{name}` is a split of this build; choose another", file.display());
+            }
+            if selected.iter().any(|other| other.spec().name == *name) {
+                bail!("{}: name: another task file is called `{name}`, too", file.display());
+            }
+            // Tasks of the build live as long as the process; so do the few of one command.
+            selected.push(Box::leak(Box::new(task)));
+        }
+        Ok(selected)
+    }
+
+    /// Whether none is given.
+    pub fn is_empty(&self) -> bool {
+        self.files.is_empty()
+    }
+}
+
 /// Where data lies.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Data")]

@@ -88,12 +88,14 @@ impl Layout {
             task: spec.name.clone(),
             what: format!("annotation file {}", self.annotations.join(" or ")),
             looked,
-            remedy: format!(
-                "`paravt-bench data fetch {} --only annotations` downloads {} of {}, or name its folder with --data",
-                spec.name,
-                spec.hub.annotations,
-                spec.hub.repos.first().map_or("", String::as_str)
-            ),
+            remedy: match spec.hub.repos.first() {
+                Some(repo) => format!(
+                    "`paravt-bench data fetch {} --only annotations` downloads {} of {repo}, or name its folder with \
+                     --data",
+                    spec.name, spec.hub.annotations
+                ),
+                None => "put it beside the task file, or name its folder with --data".to_owned(),
+            },
         })
     }
 

@@ -33,6 +33,7 @@ pub(super) fn build(
         binary: workspace.binary.clone(),
         command: workspace.command.clone(),
         task: run.task.spec().clone(),
+        quirks: run.task.kept_quirks(plan.profile),
         offers_tool: Some(run.protocol.offers_tool(&plan.mode)),
         plan,
         config: Some(serde_json::to_value(&run.config).expect("a struct with string keys serialises")),

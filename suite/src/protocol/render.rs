@@ -82,7 +82,7 @@ pub fn user_text(
     let template = protocol
         .questions
         .get(&sample.task)
-        .filter(|_| !kind.is_apart())
+        .filter(|_| !sample.gold.is_apart())
         .or_else(|| of_kind(&protocol.questions, kind))
         .ok_or_else(|| {
             no_text(protocol, format!("question text for {} ({})", sample.task, kind.text_keys()[0]))

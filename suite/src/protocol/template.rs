@@ -96,7 +96,7 @@ impl Template {
                 )
             })?;
             let name = &from[1..end];
-            if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
+            if name.is_empty() || !name.chars().all(|c| c.is_alphanumeric() || "_-. ".contains(c)) {
                 return Err(format!(
                     "template `{}`: `{{{name}}}` is not a slot; write `{{{{` for a brace",
                     shown(text)
@@ -172,7 +172,7 @@ mod tests {
         let rendered = |text: &str| Template::read(text).unwrap().render(&[("a", "1")]).unwrap();
         assert_eq!(rendered("{{{a}}} {{\"x\": 2}}{{"), "{1} {\"x\": 2}{");
         assert_eq!(rendered(""), "");
-        for text in ["{a", "a}", "{}", "{a b}", "{a{b}", "{{a}", "{\"x\": 2}"] {
+        for text in ["{a", "a}", "{}", "{a:b}", "{a{b}", "{{a}", "{\"x\": 2}"] {
             assert!(Template::read(text).is_err(), "{text}");
         }
         let both = ["\"{a} b\"", r#"[{"slot": "a"}, {"text": " b"}]"#];

@@ -164,7 +164,7 @@ pub fn summarize(
     let expected = selection.expected;
     check(spec, expected, records)?;
     let (open, main): (Vec<&Record>, Vec<&Record>) =
-        records.iter().partition(|record| record.sample.gold.kind().is_apart());
+        records.iter().partition(|record| record.sample.gold.is_apart());
     let counted: Vec<&Record> = main.iter().copied().filter(|record| counts(record, switches)).collect();
     let every_row = switches.errors == ErrorCounting::EveryExpectedRow;
     let expected_open = selection.open_ended.max(open.len());
@@ -261,7 +261,7 @@ pub fn group_sizes(spec: &TaskSpec, samples: &[Sample]) -> GroupSizes {
     let tags = spec.breakdowns.iter().map(|breakdown| breakdown.tag.as_str()).chain(spec.metric.macro_over());
     let mut sizes = GroupSizes::new();
     for tag in tags.collect::<BTreeSet<_>>() {
-        let main = samples.iter().filter(|sample| !sample.gold.kind().is_apart());
+        let main = samples.iter().filter(|sample| !sample.gold.is_apart());
         for label in main.filter_map(|sample| sample.tags.get(tag)).flatten() {
             *sizes.entry(tag.to_owned()).or_default().entry(label.clone()).or_default() += 1;
         }
@@ -273,8 +273,8 @@ pub fn group_sizes(spec: &TaskSpec, samples: &[Sample]) -> GroupSizes {
 /// Upstream drops grounding samples that raised, except where the tool loop's call failed: that text
 /// is scored there, and gives 0.
 pub fn counts(record: &Record, switches: &Switches) -> bool {
-    let kind = record.sample.gold.kind();
-    !kind.is_apart() && (kind != QuestionKind::Grounding || !raised(record, switches))
+    let gold = &record.sample.gold;
+    !gold.is_apart() && (gold.kind() != QuestionKind::Grounding || !raised(record, switches))
 }
 
 /// Whether a record is missing from the groups of a tag. Upstream's error rows carry no duration and

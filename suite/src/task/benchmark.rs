@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 
 use serde::de::DeserializeOwned;
 
+use super::columns::Columns;
 use super::description::Description;
 use super::{DataCheck, DataRoot, Dataset, KeptQuirks, NOT_PUBLISHED, Quirks, Task, TaskSpec, check, rows};
 use crate::data::{self, DataError, Folders, JsonRow, Layout, PublishedRow, excerpt};
@@ -181,16 +182,64 @@ pub fn letters(count: usize) -> String {
 pub struct Benchmark {
     toml: &'static str,
     changes: &'static str,
-    read: ReadRow,
+    rows: Rows,
     subtitles: Option<SubtitleText>,
     scorer: Option<&'static dyn Scorer>,
     description: OnceLock<Description>,
+    /// Looked into first, where no folder of data is named: that of a task file.
+    folder: Option<PathBuf>,
+}
+
+/// What makes samples of rows.
+enum Rows {
+    /// Code.
+    Code(ReadRow),
+    /// The table `row` of a task file.
+    Columns(Box<Columns>),
 }
 
 impl Benchmark {
     /// The benchmark of a `benchmark.toml` that is compiled in; it is parsed when it is first used.
     pub const fn new(toml: &'static str, read: ReadRow) -> Self {
-        Self { toml, changes: "", read, subtitles: None, scorer: None, description: OnceLock::new() }
+        Self {
+            toml,
+            changes: "",
+            rows: Rows::Code(read),
+            subtitles: None,
+            scorer: None,
+            description: OnceLock::new(),
+            folder: None,
+        }
+    }
+
+    /// The task of a file.
+    pub(super) fn of_columns(description: Description, columns: Columns, folder: PathBuf) -> Self {
+        Self {
+            toml: "",
+            changes: "",
+            rows: Rows::Columns(Box::new(columns)),
+            subtitles: None,
+            scorer: None,
+            description: OnceLock::from(description),
+            folder: Some(folder),
+        }
+    }
+
+    /// Says how many rows and videos there are.
+    pub(super) fn expect(&mut self, rows: usize, videos: usize) {
+        if let Some(Description { spec, .. }) = self.description.get_mut() {
+            (spec.expected_rows, spec.paper_rows, spec.expected_videos) = (rows, rows, videos);
+        }
+    }
+
+    /// Whether the task is a user's file and not part of the build.
+    pub fn is_file(&self) -> bool {
+        self.folder.is_some()
+    }
+
+    /// The root with the folder of the task file.
+    fn rooted(&self, root: &DataRoot) -> DataRoot {
+        DataRoot { data: root.data.clone().or_else(|| self.folder.clone()), ..root.clone() }
     }
 
     /// Another split of the same files: `changes` is TOML whose values replace those of the description.
@@ -246,7 +295,11 @@ impl Benchmark {
     ) -> Result<Option<Sample>, DataError> {
         let published = PublishedRow { file, row, value };
         let quirks = self.quirks().under(profile);
-        (self.read)(&RowContext { task: &self.spec().name, profile, quirks, published })
+        let cx = RowContext { task: &self.spec().name, profile, quirks, published };
+        match &self.rows {
+            Rows::Code(read) => read(&cx),
+            Rows::Columns(columns) => columns.sample(&cx),
+        }
     }
 
     /// What tells the rows of a file from the published ones, where there are as many of them.
@@ -307,7 +360,13 @@ impl Task for Benchmark {
         self.scorer
     }
 
+    fn kept_quirks(&self, profile: Profile) -> Vec<String> {
+        let kept = self.quirks().iter().filter(|(_, profiles)| profiles.contains(&profile));
+        kept.map(|(name, _)| name.to_owned()).collect()
+    }
+
     fn load(&self, root: &DataRoot, profile: Profile) -> Result<Dataset, DataError> {
+        let root = &self.rooted(root);
         let found = self.layout().annotations(root, self.spec())?;
         let rows = data::read_rows(&found.path)?;
         let numbered = rows.iter().enumerate();
@@ -333,12 +392,14 @@ impl Task for Benchmark {
     }
 
     fn videos(&self, root: &DataRoot) -> VideoStore {
+        let root = &self.rooted(root);
         let found = self.layout().annotations(root, self.spec()).ok();
         let folders = self.layout().folders(root, found.as_ref());
         VideoStore::new(&self.layout().benchmark, folders.into_iter().map(|folders| folders.videos).collect())
     }
 
     fn check(&self, root: &DataRoot, depth: Depth) -> DataCheck {
-        check::check(self.spec(), self.layout(), self.load(root, Profile::Release), root, depth)
+        let loaded = self.load(root, Profile::Release);
+        check::check(self.spec(), self.layout(), loaded, &self.rooted(root), depth)
     }
 }

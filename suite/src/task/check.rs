@@ -89,12 +89,17 @@ pub fn check(
 
 /// `FILES of REPOSITORY@REVISION`.
 fn provided_by(spec: &TaskSpec, files: &[&String]) -> String {
-    let repo = spec.hub.repos.first().map_or("", String::as_str);
     let files = match files {
         [first, .., last] if files.len() > 2 => format!("{first} … {last}"),
         few => few.iter().map(|file| file.as_str()).collect::<Vec<_>>().join(", "),
     };
-    format!("{files} of {repo}@{}", spec.hub.revision.as_deref().unwrap_or("main"))
+    match spec.hub.repos.first() {
+        Some(repo) => format!("{files} of {repo}@{}", spec.hub.revision.as_deref().unwrap_or("main")),
+        None if files.is_empty() => {
+            "put them beside the task file, or name their folder with --data".to_owned()
+        }
+        None => format!("{files} beside the task file, or in the folder that --data names"),
+    }
 }
 
 /// Published files that hold subtitles, or those that do not.

@@ -67,8 +67,13 @@ impl Description {
         };
         let mut merged = table(text)?;
         merge(&mut merged, table(changes)?);
+        Self::of_table(merged)
+    }
+
+    /// Reads a parsed `benchmark.toml`.
+    pub(super) fn of_table(table: toml::Table) -> Result<Self, DescriptionError> {
         let mut unknown = None;
-        let written: Written = serde_ignored::deserialize(toml::Value::Table(merged), |path| {
+        let written: Written = serde_ignored::deserialize(toml::Value::Table(table), |path| {
             unknown.get_or_insert(path.to_string());
         })
         .map_err(|error| DescriptionError::Parse(error.to_string()))?;

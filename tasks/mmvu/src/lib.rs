@@ -80,7 +80,7 @@ impl Row {
         if open {
             let answer = self.answer.trim().to_owned();
             let as_choice = cx.quirks.has("open_ended_as_choice");
-            return Ok(if as_choice { Gold::Choice { answer } } else { Gold::Text { answer } });
+            return Ok(if as_choice { Gold::Choice { answer } } else { Gold::open(answer) });
         }
         // Upstream takes the blanks off this benchmark's answers alone.
         Ok(Gold::Choice { answer: cx.letter("answer", self.answer.trim(), letters, flags)? })
@@ -150,7 +150,7 @@ mod tests {
     fn open_ended_rows_by_profile() {
         assert_eq!(sample(true, Profile::Release).unwrap().gold, Gold::Choice { answer: "Doppler".into() });
         assert_eq!(sample(true, Profile::Paper), None);
-        assert_eq!(sample(true, Profile::Strict).unwrap().gold, Gold::Text { answer: "Doppler".into() });
+        assert_eq!(sample(true, Profile::Strict).unwrap().gold, Gold::open("Doppler"));
     }
 
     #[test]

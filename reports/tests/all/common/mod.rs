@@ -80,6 +80,7 @@ pub fn manifest(task: TaskSpec, profile: Profile, expected: usize) -> Manifest {
             pinned: true,
         },
         offers_tool: None,
+        quirks: vec![],
         data: BTreeMap::new(),
         data_revision: None,
         inputs: None,

@@ -69,7 +69,7 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
 fn sample(video: &Path, question: &str, options: &[String], ground: bool) -> Sample {
     let gold = match (ground, options.is_empty()) {
         (true, _) => Gold::Interval { start: 0.0, end: 0.0 },
-        (false, true) => Gold::Text { answer: String::new() },
+        (false, true) => Gold::open(""),
         (false, false) => Gold::Choice { answer: String::new() },
     };
     Sample {

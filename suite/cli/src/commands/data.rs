@@ -14,7 +14,7 @@ use paravt_nano::{WorldOptions, make_world};
 use paravt_suite::task::{DataCheck, Task as _, TaskSpec};
 
 use crate::exit::Exit;
-use crate::registry::{self, DataArgs};
+use crate::registry::{DataArgs, TaskFiles};
 
 /// Flags of `data`.
 #[derive(clap::Args)]
@@ -38,8 +38,10 @@ enum Action {
 
 #[derive(clap::Args)]
 struct Check {
-    /// Splits (`tasks` lists them) [default: all].
+    /// Splits (`tasks` lists them) [default: all; none with --task].
     tasks: Vec<String>,
+    #[command(flatten)]
+    files: TaskFiles,
     /// Decode frames of every video, not only its header.
     #[arg(long)]
     deep: bool,
@@ -71,7 +73,10 @@ struct Make {
 
 /// Flags of `tasks`.
 #[derive(clap::Args)]
-pub struct TasksArgs {}
+pub struct TasksArgs {
+    #[command(flatten)]
+    files: TaskFiles,
+}
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<Exit> {
@@ -94,17 +99,20 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
 }
 
 fn check(args: &Check) -> anyhow::Result<Exit> {
-    let names = if args.tasks.is_empty() { vec!["all".to_owned()] } else { args.tasks.clone() };
+    let all = args.tasks.is_empty() && args.files.is_empty();
+    let names = if all { vec!["all".to_owned()] } else { args.tasks.clone() };
     let root = args.data.root()?;
     let depth = if args.deep { Depth::Frames } else { Depth::Header };
-    let checks: Vec<DataCheck> =
-        registry::select_tasks(&names)?.into_iter().map(|task| task.check(&root, depth)).collect();
+    let tasks = args.files.and(&names)?;
+    let checks: Vec<DataCheck> = tasks.iter().map(|task| task.check(&root, depth)).collect();
     if args.json {
         println!("{}", serde_json::to_string_pretty(&checks)?);
     } else {
         report::lines(&checks, &root, args.verbose > 0).iter().for_each(|line| println!("{line}"));
         // On standard error: advice, no part of the report.
-        if let Some(command) = report::fetch_command(&checks, &root) {
+        let published = |check: &&DataCheck| paravt_tasks::named(&check.task).is_some();
+        let published: Vec<DataCheck> = checks.iter().filter(published).cloned().collect();
+        if let Some(command) = report::fetch_command(&published, &root) {
             eprintln!("`{command}` fetches what is missing");
         }
     }
@@ -112,12 +120,13 @@ fn check(args: &Check) -> anyhow::Result<Exit> {
 }
 
 /// Lists the benchmarks.
-pub fn tasks(_args: &TasksArgs) -> anyhow::Result<Exit> {
+pub fn tasks(args: &TasksArgs) -> anyhow::Result<Exit> {
+    let own = args.files.and(&[])?;
     println!(
         "{:<15} {:<27} {:>5} {:>6}  {:<13} {:<32} license",
         "name", "benchmark", "rows", "videos", "metric", "repository"
     );
-    for task in paravt_tasks::all() {
+    for task in paravt_tasks::all().iter().copied().chain(own) {
         let spec: &TaskSpec = task.spec();
         let metric = spec.metric.label();
         println!(
@@ -126,7 +135,7 @@ pub fn tasks(_args: &TasksArgs) -> anyhow::Result<Exit> {
             spec.title,
             spec.expected_rows,
             spec.expected_videos,
-            spec.hub.repos[0],
+            spec.hub.repos.first().map_or("–", String::as_str),
             spec.hub.license,
             if spec.hub.gated { "; gated: accept the terms on the hub first" } else { "" }
         );

@@ -9,11 +9,11 @@ use paravt_reports::study::Study;
 use paravt_reports::{Deviation, Report, Run, export, find_runs, json, markdown, page, terminal};
 use paravt_suite::profile::Profile;
 use paravt_suite::sample::Sample;
-use paravt_suite::task::{DataRoot, Task as _};
+use paravt_suite::task::{Benchmark, DataRoot, Task as _};
 
 use crate::exit::Exit;
 use crate::output::Printed;
-use crate::registry::DataArgs;
+use crate::registry::{DataArgs, TaskFiles};
 
 /// Flags of `report`.
 #[derive(clap::Args)]
@@ -34,6 +34,8 @@ pub struct Args {
     #[arg(long, requires = "out")]
     frames: bool,
     #[command(flatten)]
+    files: TaskFiles,
+    #[command(flatten)]
     data: DataArgs,
     #[command(flatten)]
     printed: Printed,
@@ -47,20 +49,21 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
         None => Report::read(&args.runs, row)?,
         Some(dir) => {
             let root = args.frames.then(|| args.data.root()).transpose()?;
-            write(&args.runs, row, dir, root.as_ref(), None, Vec::new())?
+            let tasks = [paravt_tasks::all(), &args.files.and(&[])?].concat();
+            write(&args.runs, row, dir, root.as_ref().map(|root| (root, &*tasks)), None, Vec::new())?
         }
     };
     args.printed.print(|detail| terminal(&report, detail), || json(&report));
     Ok(exit(&report))
 }
 
-/// Writes page and tables of runs into a folder. `frames` is the data root whose videos the page shows
-/// frames of.
+/// Writes page and tables of runs into a folder. `frames` is the data root, with the tasks, whose videos the
+/// page shows frames of.
 pub fn write(
     runs: &[PathBuf],
     paper_row: Option<&str>,
     dir: &Path,
-    frames: Option<&DataRoot>,
+    frames: Option<(&DataRoot, &[&Benchmark])>,
     study: Option<Study>,
     deviations: Vec<Deviation>,
 ) -> anyhow::Result<Report> {
@@ -69,8 +72,8 @@ pub fn write(
     std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
     export::write_all(&report.tables()?, &dir.join("tables"))?;
     let mut thumbnails = Thumbnails::default();
-    if let Some(root) = frames {
-        thumbnails = Thumbnails::write(&runs, &videos(&runs, root), dir)
+    if let Some((root, tasks)) = frames {
+        thumbnails = Thumbnails::write(&runs, &videos(&runs, root, tasks), dir)
             .with_context(|| format!("cannot write frames into {}", dir.display()))?;
         if thumbnails.unreadable > 0 {
             eprintln!("{} videos cannot be read: no frames of them in the page", thumbnails.unreadable);
@@ -95,9 +98,9 @@ pub fn write(
 
 /// Where the videos of these runs' samples lie below a data root. A split whose data is not there has
 /// none, which the caller counts.
-fn videos(runs: &[Run], root: &DataRoot) -> Videos {
+fn videos(runs: &[Run], root: &DataRoot, tasks: &[&Benchmark]) -> Videos {
     let mut videos = Videos::new();
-    for task in paravt_tasks::all() {
+    for task in tasks {
         let name = &task.spec().name;
         let profiles: BTreeSet<Profile> = runs
             .iter()

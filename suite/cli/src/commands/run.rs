@@ -14,14 +14,16 @@ use paravt_suite::task::Task as _;
 use crate::commands::protocol::{ProtocolChoice, choose};
 use crate::exit::{Exit, OrPreflight as _};
 use crate::launch;
-use crate::registry::{self, BackendArgs, DataArgs};
+use crate::registry::{BackendArgs, DataArgs, TaskFiles};
 
 /// Flags of `run`.
 #[derive(clap::Args)]
 pub struct Args {
     /// Splits to run (`tasks` lists them), or `all`.
-    #[arg(required = true)]
+    #[arg(required_unless_present = "task_files")]
     tasks: Vec<String>,
+    #[command(flatten)]
+    files: TaskFiles,
     /// Folder for the run directories, DIR/TASK for each split.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
@@ -170,7 +172,7 @@ impl PlanArgs {
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<Exit> {
-    let wanted = registry::select_tasks(&args.tasks)?;
+    let wanted = args.files.and(&args.tasks)?;
     let (config, protocol) = args.protocol.config(args.backend.request())?;
     let reference = paravt_upstream::reference(&protocol)?;
     let config = args.dispatch.applied_to(RunConfig { label: args.label.clone(), ..config });

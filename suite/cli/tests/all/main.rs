@@ -28,6 +28,7 @@ mod rows;
 mod runs;
 mod served;
 mod slurm;
+mod task_file;
 mod terminal;
 mod transformers_serve;
 mod wire;

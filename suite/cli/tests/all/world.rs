@@ -23,7 +23,7 @@ fn load(task: &dyn Task, root: &DataRoot, profile: Profile) -> Dataset {
 
 fn line(sample: &Sample, base: &Path) -> String {
     let gold = match &sample.gold {
-        Gold::Text { answer } => format!("\"{answer}\""),
+        Gold::Text { answer, .. } => format!("\"{answer}\""),
         other => other.to_string(),
     };
     let video = sample.video.strip_prefix(base).expect("videos lie below the root");

@@ -80,7 +80,7 @@ fn interval(uid: &str, value: f64) -> Record {
 
 fn open(uid: &str, value: f64) -> Record {
     let mut record = record(uid, value);
-    record.sample.gold = Gold::Text { answer: "Paris".into() };
+    record.sample.gold = Gold::open("Paris");
     record
 }
 
@@ -380,7 +380,7 @@ fn made(drawn: &[Drawn], temporal: bool) -> Vec<Record> {
         let mut record = tagged(&number.to_string(), value, "duration", &labels[label..]);
         record.sample.gold = match (temporal, open_ended) {
             (true, _) => Gold::Interval { start: 0.0, end: 1.0 },
-            (false, true) => Gold::Text { answer: "x".into() },
+            (false, true) => Gold::open("x"),
             (false, false) => record.sample.gold,
         };
         match error {

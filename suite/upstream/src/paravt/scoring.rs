@@ -193,7 +193,7 @@ impl Scorer for DriverScoring {
 /// `_score`.
 pub fn score(gold: &Gold, text: &str) -> Score {
     match gold {
-        Gold::Choice { answer } | Gold::Text { answer } => {
+        Gold::Choice { answer } | Gold::Text { answer, .. } => {
             let letter = extract_letter(text);
             let right = letter.text == *answer;
             // The fallback is no answer, except where it happens to be compared as right.

@@ -124,7 +124,8 @@ impl<'a> Host<'a> {
         let world = graph.stages().iter().find(|stage| matches!(stage.work(), Work::World(_)));
         let root = world.and_then(Stage::folder).map(DataRoot::new);
         let folder = page.parent().unwrap_or(page);
-        let report = report::write(runs, None, folder, root.as_ref(), Some(study), deviations(graph))?;
+        let frames = root.as_ref().map(|root| (root, paravt_tasks::all()));
+        let report = report::write(runs, None, folder, frames, Some(study), deviations(graph))?;
         output::show(&terminal(&report, Detail::Brief));
         output::show(&answers);
         eprintln!(

@@ -1,0 +1,204 @@
+//! A task of the user's own, without compiling: one TOML file beside rows and videos.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::common::server::{Script, Server};
+use crate::common::{bench, stable_records, text, world};
+
+/// A folder with a task of one kind over two videos of the generated world.
+fn task(row: &str, rows: &Value) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::create_dir(dir.path().join("clips")).unwrap();
+    let videos = walk(world());
+    for (video, name) in videos.iter().zip(["a.mp4", "b.mp4"]) {
+        std::fs::copy(video, dir.path().join("clips").join(name)).unwrap();
+    }
+    std::fs::write(dir.path().join("rows.json"), rows.to_string()).unwrap();
+    let toml = format!(
+        "name = \"mine\"\ntitle = \"My task\"\nlayout = {{ annotations = [\"rows.json\"], videos = [\"clips\"] }}\n\
+         breakdowns = [{{ tag = \"place\", title = \"Place\" }}]\n{row}"
+    );
+    std::fs::write(dir.path().join("mine.toml"), toml).unwrap();
+    dir
+}
+
+fn walk(folder: &Path) -> Vec<std::path::PathBuf> {
+    let mut entries: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    entries.sort();
+    entries
+        .into_iter()
+        .flat_map(|path| match path.is_dir() {
+            true => walk(&path),
+            false => {
+                vec![path].into_iter().filter(|path| path.extension().is_some_and(|e| e == "mp4")).collect()
+            }
+        })
+        .collect()
+}
+
+const CHOICE: &str = r#"
+[row]
+kind = "choice"
+id = "qid"
+video = "{clip}.mp4"
+question = "At {place}: {q}"
+options = ["one", "two", "three"]
+answer = "right"
+answer_is = "index"
+tags = { place = "place" }
+only = { split = "test" }
+"#;
+
+fn choice_rows() -> Value {
+    json!([
+        {"qid": "x1", "clip": "a", "q": "Who?", "one": "A man", "two": "A dog", "three": null, "right": 1, "place": "home", "split": "test"},
+        {"qid": "x2", "clip": "b", "q": "What?", "one": "Red", "two": "Green", "three": "Blue", "right": 2, "place": "sea", "split": "test"},
+        {"qid": "x3", "clip": "c", "q": "No?", "one": "Red", "two": "Green", "three": "Blue", "right": 2, "place": "sea", "split": "train"},
+    ])
+}
+
+#[test]
+fn a_choice_task_is_checked_listed_run_and_reported() {
+    let dir = task(CHOICE, &choice_rows());
+    let (file, out) = (dir.path().join("mine.toml"), dir.path().join("out"));
+    let listed = bench().args(["tasks", "--task"]).arg(&file).output().unwrap();
+    let listed = text(&listed);
+    let line = listed.lines().find(|line| line.starts_with("mine ")).unwrap();
+    assert!(line.contains("My task") && line.contains("accuracy"), "{line}");
+    let checked = bench().args(["data", "check", "--task"]).arg(&file).output().unwrap();
+    assert!(checked.status.success(), "{}", text(&checked));
+    assert!(
+        text(&checked).contains("2/2 rows") && text(&checked).contains("2/2 videos"),
+        "{}",
+        text(&checked)
+    );
+
+    let server = Server::start(Script::default());
+    let mut run = bench();
+    run.args(["run", "--nframes", "8", "--profile", "strict", "--base-url", &server.base_url, "--task"]);
+    let ran = run.arg(&file).arg("--out").arg(&out).output().unwrap();
+    assert!(ran.status.success(), "{}", text(&ran));
+    let records = stable_records(&out.join("mine"));
+    let by_id = |id: &str| records.iter().find(|record| record.sample.uid == id).unwrap();
+    assert_eq!(records.len(), 2, "the training row does not count");
+    let (first, second) = (&by_id("x1").sample, &by_id("x2").sample);
+    assert_eq!((&*first.question.stem, &*first.question.letters), ("At home: Who?", "AB"));
+    assert_eq!((first.gold.to_string(), second.gold.to_string()), ("B".into(), "C".into()));
+    assert_eq!(second.tags["place"], ["sea"]);
+    assert!(!first.video.is_absolute() && first.video.ends_with("a.mp4"), "{:?}", first.video);
+    let reported = bench().arg("report").arg(&out).output().unwrap();
+    assert!(reported.status.success(), "{}", text(&reported));
+    assert!(text(&reported).contains("My task"), "{}", text(&reported));
+    let manifest = std::fs::read_to_string(out.join("mine/manifest.json")).unwrap();
+    assert!(!manifest.contains(dir.path().to_str().unwrap()), "no path of the machine");
+}
+
+#[test]
+fn intervals_texts_and_numbers_are_scored_by_their_kind() {
+    let server = Server::start(Script::default());
+    for (row, cells, gold, metric) in [
+        (
+            "kind = \"interval\"\ninterval = [\"from\", \"to\"]",
+            json!({"from": "0:02", "to": 4.5}),
+            "2-4.5",
+            "mIoU",
+        ),
+        ("kind = \"interval\"\ninterval = \"span\"", json!({"span": [1, 3]}), "1-3", "mIoU"),
+        ("kind = \"text\"\nanswer = \"a\"", json!({"a": "A dog"}), "A dog", "accuracy"),
+        ("kind = \"number\"\nanswer = \"a\"", json!({"a": "12"}), "12", "score"),
+        (
+            "kind = \"choice\"\nanswer = \"a\"\noptions = \"o\"\nlettered = true",
+            json!({"a": "B", "o": ["A. red", "(B) blue"]}),
+            "B",
+            "accuracy",
+        ),
+        (
+            "kind = \"choice\"\nanswer = \"a\"\nanswer_is = \"option\"\noptions = \"o\"",
+            json!({"a": "blue", "o": ["red", "blue"]}),
+            "B",
+            "accuracy",
+        ),
+    ] {
+        let rows: Vec<Value> = ["a", "b"]
+            .map(|clip| {
+                let mut row = cells.clone();
+                (row["clip"], row["q"], row["place"]) =
+                    (format!("{clip}.mp4").into(), "What?".into(), 3.into());
+                row
+            })
+            .into();
+        let toml = format!("[row]\nvideo = \"clip\"\nquestion = \"q\"\ntags.place = \"place\"\n{row}");
+        let dir = task(&toml, &rows.into());
+        let mut run = bench();
+        run.args(["run", "--nframes", "8", "--profile", "strict", "--base-url", &server.base_url, "--task"]);
+        let out = dir.path().join("out");
+        let ran = run.arg(dir.path().join("mine.toml")).arg("--out").arg(&out).output().unwrap();
+        assert!(ran.status.success(), "{row}: {}", text(&ran));
+        let records = stable_records(&out.join("mine"));
+        assert_eq!(records[0].sample.gold.to_string(), gold, "{row}");
+        let summary: Value =
+            serde_json::from_slice(&std::fs::read(out.join("mine/summary.json")).unwrap()).unwrap();
+        assert_eq!((&summary["metric"], &summary["n"]), (&metric.into(), &2.into()), "{row}");
+        if row.contains("lettered") {
+            assert_eq!(records[0].sample.question.options, ["red", "blue"]);
+        }
+    }
+}
+
+#[test]
+fn wrong_files_keys_rows_and_columns_are_named() {
+    let refused = |row: &str, rows: &Value, words: &[&str]| {
+        let dir = task(row, rows);
+        let mut run = bench();
+        run.args(["run", "--base-url", "http://localhost:1", "--task"]).arg(dir.path().join("mine.toml"));
+        let ran = run.arg("--out").arg(dir.path().join("out")).output().unwrap();
+        assert_eq!(ran.status.code(), Some(2), "{}", text(&ran));
+        for word in words {
+            assert!(text(&ran).contains(word), "`{word}` in {}", text(&ran));
+        }
+    };
+    let rows = choice_rows();
+    let with = |from: &str, to: &str| {
+        assert!(CHOICE.contains(from), "{from}");
+        CHOICE.replace(from, to)
+    };
+    refused("", &rows, &["mine.toml: missing table `row`"]);
+    refused(&with("answer_is", "answer_as"), &rows, &["mine.toml: row: ", "did you mean `answer_is`?"]);
+    refused(&with("\"index\"", "\"place\""), &rows, &["mine.toml: row: ", "unknown variant `place`"]);
+    refused(
+        &with("options = [\"one\", \"two\", \"three\"]", ""),
+        &rows,
+        &["mine.toml: row.options: missing"],
+    );
+    refused(
+        &with("kind = \"choice\"", "kind = \"number\""),
+        &rows,
+        &["mine.toml: row.options: kind number has none"],
+    );
+    refused(&with("{clip}.mp4", "{clip.mp4"), &rows, &["mine.toml: row: ", "`{` without `}`"]);
+    refused(
+        &with("\"qid\"", "\"qidd\""),
+        &rows,
+        &["rows.json: column `qidd`: missing; the nearest is `qid`"],
+    );
+    refused(
+        &with("{clip}", "../{clip}"),
+        &rows,
+        &["rows.json: row 0, column `clip`", "leaves the data folder"],
+    );
+    let mut wrong = rows.clone();
+    (wrong[0]["right"], wrong[1]["right"]) = (2.into(), "x".into());
+    refused(CHOICE, &wrong, &["row 0, column `right`: expected an index from 0 to 1, found `2`"]);
+    let named = with("[row]", "metric = { kind = \"grounding\", thresholds = [0.5] }\n[row]");
+    refused(&named, &rows, &["mine.toml: metric: mIoU does not go with row.kind choice"]);
+
+    let dir = task(CHOICE, &rows);
+    let file = dir.path().join("mine.toml");
+    let taken = std::fs::read_to_string(&file).unwrap().replace("\"mine\"", "\"mlvu\"");
+    std::fs::write(&file, taken).unwrap();
+    let ran = bench().args(["tasks", "--task"]).arg(&file).output().unwrap();
+    assert_eq!(ran.status.code(), Some(2), "{}", text(&ran));
+    assert!(text(&ran).contains("name: `mlvu` is a split of this build"), "{}", text(&ran));
+}

@@ -1,0 +1,310 @@
+//! Table `row` of a task file: which columns make a sample.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{RowContext, letters};
+use crate::data::DataError;
+use crate::protocol::Template;
+use crate::sample::{Gold, Question, Sample, Tags};
+use crate::scoring::Metric;
+use crate::span::TimeSpan;
+use crate::text::clock_seconds;
+
+/// Letters that options can have.
+const MAX_OPTIONS: usize = 26;
+
+/// The columns of a sample. A value with braces is a text with the columns in its slots, another one the name of
+/// a column.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Columns {
+    kind: Kind,
+    /// Unique id; the row's number by default.
+    id: Option<String>,
+    video: Cells,
+    /// The question, or the caption to ground.
+    question: Cells,
+    options: Option<OneOrMany>,
+    /// Whether options stand in their column with their letters, `A. …`.
+    #[serde(default)]
+    lettered: bool,
+    answer: Option<String>,
+    #[serde(default)]
+    answer_is: AnswerIs,
+    /// Start and end: one column with a list of two, or two columns.
+    interval: Option<OneOrMany>,
+    /// Text shown as the video's subtitles.
+    subtitles: Option<String>,
+    #[serde(default)]
+    tags: BTreeMap<String, String>,
+    /// Rows that count: those with one of these values in the column.
+    #[serde(default)]
+    only: BTreeMap<String, OneOrMany>,
+}
+
+/// What is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Kind {
+    Choice,
+    Interval,
+    Text,
+    Number,
+}
+
+/// How the answer of a choice question is written.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum AnswerIs {
+    /// `B`.
+    #[default]
+    Letter,
+    /// 1 for the second option.
+    Index,
+    /// The option's own text.
+    Option,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(untagged, expecting = "expected a text or a list of texts")]
+enum OneOrMany {
+    One(String),
+    Many(Vec<String>),
+}
+
+/// A column, or a text with columns in its slots.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(try_from = "String")]
+struct Cells(Template);
+
+impl TryFrom<String> for Cells {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let text = if text.contains(['{', '}']) { text } else { format!("{{{text}}}") };
+        let template = Template::read(&text)?;
+        if template.slots().next().is_none() {
+            return Err(format!("`{text}` names no column"));
+        }
+        Ok(Self(template))
+    }
+}
+
+impl Columns {
+    /// The metric of a task that names none.
+    pub(super) fn metric(&self) -> Metric {
+        match self.kind {
+            Kind::Choice | Kind::Text => Metric::Accuracy { macro_over: None },
+            Kind::Interval => Metric::Grounding { thresholds: vec![0.3, 0.5, 0.7] },
+            Kind::Number => Metric::Score { macro_over: None, merged: BTreeMap::new() },
+        }
+    }
+
+    /// Whether the fields go with the kind, and the metric with both.
+    ///
+    /// # Errors
+    /// The field that is missing or superfluous, and why.
+    pub(super) fn check(&self, metric: &Metric) -> Result<(), String> {
+        let (choice, interval) = (self.kind == Kind::Choice, self.kind == Kind::Interval);
+        let kind = format!("{:?}", self.kind).to_lowercase();
+        for (field, wanted, given) in [
+            ("options", choice, self.options.is_some()),
+            ("interval", interval, self.interval.is_some()),
+            ("answer", !interval, self.answer.is_some()),
+        ] {
+            match (wanted, given) {
+                (true, false) => return Err(format!("row.{field}: missing; kind {kind} needs it")),
+                (false, true) => return Err(format!("row.{field}: kind {kind} has none")),
+                _ => {}
+            }
+        }
+        for (field, given) in
+            [("answer_is", self.answer_is != AnswerIs::default()), ("lettered", self.lettered)]
+        {
+            if given && !choice {
+                return Err(format!("row.{field}: kind {kind} has none"));
+            }
+        }
+        if matches!(&self.interval, Some(OneOrMany::Many(columns)) if columns.len() != 2) {
+            return Err("row.interval: expected one column, or a list of two: start and end".to_owned());
+        }
+        let fits = match metric {
+            Metric::Grounding { .. } => interval,
+            Metric::Accuracy { .. } => matches!(self.kind, Kind::Choice | Kind::Text),
+            Metric::Score { .. } => !interval,
+        };
+        if fits { Ok(()) } else { Err(format!("metric: {} does not go with row.kind {kind}", metric.name())) }
+    }
+
+    /// Makes the sample of one row; `None` for a row that [`only`](Self::only) leaves out.
+    pub(super) fn sample(&self, cx: &RowContext<'_>) -> Result<Option<Sample>, DataError> {
+        for (column, wanted) in &self.only {
+            let found = text(cx, column)?;
+            let counts = match wanted {
+                OneOrMany::One(value) => *value == found,
+                OneOrMany::Many(values) => values.contains(&found),
+            };
+            if !counts {
+                return Ok(None);
+            }
+        }
+        let mut flags = Vec::new();
+        let mut question = Question { stem: filled(cx, &self.question)?, ..Question::default() };
+        if let Some(column) = &self.subtitles {
+            question.subtitles = Some(text(cx, column)?);
+        }
+        if let Some(options) = &self.options {
+            question.options = self.options(cx, options)?;
+            question.letters = letters(question.options.len());
+        }
+        let gold = self.gold(cx, &question, &mut flags)?;
+        let id = match &self.id {
+            Some(column) => text(cx, column)?,
+            None => cx.published.row.to_string(),
+        };
+        let video = cx.path(first_column(&self.video), &filled(cx, &self.video)?)?;
+        let mut tags = Tags::new();
+        for (tag, column) in &self.tags {
+            let label = text(cx, column)?;
+            tags.insert(tag.clone(), vec![label]);
+        }
+        let evidence = gold.interval();
+        Ok(Some(Sample { tags, flags, evidence, ..cx.sample(id, video, question, gold) }))
+    }
+
+    fn options(&self, cx: &RowContext<'_>, options: &OneOrMany) -> Result<Vec<String>, DataError> {
+        let (column, mut found) = match options {
+            OneOrMany::One(column) => (column.as_str(), cx.published.column::<Vec<String>>(column)?),
+            // Rows with fewer options leave the last columns empty.
+            OneOrMany::Many(columns) => {
+                let mut found = Vec::new();
+                for column in columns {
+                    if !cx.published.column::<Value>(column)?.is_null() {
+                        found.push(text(cx, column)?);
+                    }
+                }
+                (columns.first().map_or("", String::as_str), found)
+            }
+        };
+        if !(2..=MAX_OPTIONS).contains(&found.len()) {
+            let message = format!("expected 2 to {MAX_OPTIONS} options, found {}", found.len());
+            return Err(cx.error(column, message));
+        }
+        if self.lettered {
+            for (option, letter) in found.iter_mut().zip('A'..) {
+                let bare = option.trim_start().trim_start_matches('(').strip_prefix(letter);
+                let bare = bare.and_then(|rest| rest.strip_prefix(['.', ')', ':']));
+                let message = || format!("expected an option that begins with `{letter}.`, found `{option}`");
+                *option = bare.ok_or_else(|| cx.error(column, message()))?.trim().to_owned();
+            }
+        }
+        Ok(found)
+    }
+
+    fn gold(
+        &self,
+        cx: &RowContext<'_>,
+        question: &Question,
+        flags: &mut Vec<String>,
+    ) -> Result<Gold, DataError> {
+        if let Some(interval) = &self.interval {
+            let TimeSpan { start, end } = span(cx, interval)?;
+            return Ok(Gold::Interval { start, end });
+        }
+        let column = self.answer.as_deref().unwrap_or_default();
+        let answer = text(cx, column)?;
+        Ok(match self.kind {
+            Kind::Text => Gold::Text { answer, counted: true },
+            Kind::Number => {
+                let number = answer.trim().parse().ok().filter(|number: &f64| number.is_finite());
+                let message = || format!("expected a number, found `{answer}`");
+                Gold::Number { answer: number.ok_or_else(|| cx.error(column, message()))? }
+            }
+            Kind::Choice | Kind::Interval => {
+                Gold::Choice { answer: self.letter(cx, column, &answer, question, flags)? }
+            }
+        })
+    }
+
+    fn letter(
+        &self,
+        cx: &RowContext<'_>,
+        column: &str,
+        answer: &str,
+        question: &Question,
+        flags: &mut Vec<String>,
+    ) -> Result<String, DataError> {
+        let last = question.options.len() - 1;
+        let (index, expected) = match self.answer_is {
+            AnswerIs::Letter => return cx.letter(column, answer, &question.letters, flags),
+            AnswerIs::Index => (answer.trim().parse().ok(), format!("an index from 0 to {last}")),
+            AnswerIs::Option => {
+                let same = |option: &String| option.trim() == answer.trim();
+                (question.options.iter().position(same), "one of the options".to_owned())
+            }
+        };
+        let letter = index.and_then(|index: usize| question.letters.chars().nth(index));
+        letter
+            .map(String::from)
+            .ok_or_else(|| cx.error(column, format!("expected {expected}, found `{answer}`")))
+    }
+}
+
+/// The first column of a text, for errors about the whole.
+fn first_column(cells: &Cells) -> &str {
+    cells.0.slots().next().unwrap_or_default()
+}
+
+/// One cell as text.
+fn text(cx: &RowContext<'_>, column: &str) -> Result<String, DataError> {
+    match cx.published.column::<Value>(column)? {
+        Value::String(text) => Ok(text),
+        value @ (Value::Number(_) | Value::Bool(_)) => Ok(value.to_string()),
+        Value::Null => Err(cx.error(column, "the cell is null")),
+        _ => Err(cx.error(column, "expected a text or a number, found a list or an object")),
+    }
+}
+
+fn filled(cx: &RowContext<'_>, cells: &Cells) -> Result<String, DataError> {
+    let mut values = Vec::new();
+    for column in cells.0.slots() {
+        values.push((column, text(cx, column)?));
+    }
+    let values: Vec<(&str, &str)> = values.iter().map(|(column, value)| (*column, value.as_str())).collect();
+    cells.0.render(&values).map_err(|error| cx.error(first_column(cells), error.to_string()))
+}
+
+/// Start and end in seconds: numbers, or clock times.
+fn span(cx: &RowContext<'_>, interval: &OneOrMany) -> Result<TimeSpan, DataError> {
+    let (columns, cells): ([&str; 2], [Value; 2]) = match interval {
+        OneOrMany::One(column) => {
+            let cells: Vec<Value> = cx.published.column(column)?;
+            let message = format!("expected a list of start and end, found {} values", cells.len());
+            ([column; 2], cells.try_into().map_err(|_| cx.error(column, message))?)
+        }
+        OneOrMany::Many(columns) => {
+            let [start, end] = [0, 1].map(|index| columns.get(index).map_or("", String::as_str));
+            ([start, end], [cx.published.column(start)?, cx.published.column(end)?])
+        }
+    };
+    let seconds = |index: usize| {
+        let found = match &cells[index] {
+            Value::Number(number) => number.as_f64(),
+            Value::String(text) => clock_seconds(text.trim()),
+            _ => None,
+        };
+        found.filter(|seconds| seconds.is_finite() && *seconds >= 0.0).ok_or_else(|| {
+            let message = format!("expected seconds or hh:mm:ss, found `{}`", cells[index]);
+            cx.error(columns[index], message)
+        })
+    };
+    let span = TimeSpan::new(seconds(0)?, seconds(1)?);
+    if span.length() <= 0.0 {
+        let message = format!("expected a start before the end, found {} and {}", span.start, span.end);
+        return Err(cx.error(columns[0], message));
+    }
+    Ok(span)
+}

@@ -1,0 +1,122 @@
+//! Tasks as files that a user writes: a `benchmark.toml` with a table `row` in the place of code.
+//!
+//! `suite/docs/tasks.md` shows one for each kind of question.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use super::columns::Columns;
+use super::{Benchmark, DataRoot, Description, DescriptionError, Task as _};
+use crate::data::DataError;
+use crate::files::read_limited;
+use crate::nearest;
+use crate::profile::Profile;
+
+/// Bytes that a task file may have.
+const MAX_FILE: u64 = 1 << 20;
+
+/// Why a task file cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum TaskFileError {
+    /// It cannot be read.
+    #[error("{path}: {source}", path = .path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// It is not TOML, lacks a field, or has a wrong one.
+    #[error("{path}: {message}{hint}", path = .path.display(), hint = nearest::hint(.nearest.as_deref()))]
+    Format {
+        /// The file.
+        path: PathBuf,
+        /// The field and what is wrong.
+        message: String,
+        /// For an unknown field, the nearest known one.
+        nearest: Option<String>,
+    },
+    /// The rows beside it, which were to be counted, cannot be read.
+    #[error("{path}: expected_rows and expected_videos: not given, and counting failed: {source}", path = .path.display())]
+    Count {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: DataError,
+    },
+}
+
+impl Benchmark {
+    /// The task of a file. Annotations and videos are looked for where a data root has them, and beside the
+    /// file. Rows and videos are counted where the file does not say how many there are.
+    ///
+    /// # Errors
+    /// The file cannot be read, or its field is named that cannot be used.
+    pub fn from_file(path: &Path) -> Result<Self, TaskFileError> {
+        let format = |message: String| TaskFileError::Format {
+            path: path.to_owned(),
+            nearest: nearest::expected_field(&message),
+            message,
+        };
+        let described = |error: DescriptionError| match error {
+            DescriptionError::Parse(message) => format(message),
+            DescriptionError::UnknownField(field) => format(format!("unknown field `{field}`")),
+        };
+        let bytes = read_limited(path, MAX_FILE)
+            .map_err(|source| TaskFileError::Io { path: path.to_owned(), source })?;
+        let text = std::str::from_utf8(&bytes).map_err(|error| format(error.to_string()))?;
+        let mut table: toml::Table =
+            text.parse().map_err(|error: toml::de::Error| format(error.to_string()))?;
+        let row = table.remove("row").ok_or_else(|| format("missing table `row`".to_owned()))?;
+        let columns: Columns = row.try_into().map_err(|error| format(format!("row: {error}")))?;
+        let counted = !table.contains_key("expected_rows") || !table.contains_key("expected_videos");
+        let table = with_defaults(table, &columns).map_err(format)?;
+        let description = Description::of_table(table).map_err(described)?;
+        let valid = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+        let name = &description.spec.name;
+        if name.is_empty() || !name.chars().all(valid) {
+            return Err(format(format!("name: expected letters, digits, `_` and `-`, found `{name}`")));
+        }
+        columns.check(&description.spec.metric).map_err(format)?;
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let mut task = Self::of_columns(description, columns, folder.to_owned());
+        if counted {
+            let found = task.load(&DataRoot::new(folder), Profile::Release);
+            let samples =
+                found.map_err(|source| TaskFileError::Count { path: path.to_owned(), source })?.samples;
+            let videos: BTreeSet<&PathBuf> = samples.iter().map(|sample| &sample.video).collect();
+            task.expect(samples.len(), videos.len());
+        }
+        Ok(task)
+    }
+}
+
+/// What a description of one's own need not say.
+fn with_defaults(mut table: toml::Table, columns: &Columns) -> Result<toml::Table, String> {
+    let name = table.get("name").and_then(toml::Value::as_str).ok_or("missing field `name`")?.to_owned();
+    let layout =
+        table.get_mut("layout").and_then(toml::Value::as_table_mut).ok_or("missing table `layout`")?;
+    layout.entry("benchmark").or_insert_with(|| name.clone().into());
+    let annotations = layout.get("annotations").and_then(|files| files.get(0)).and_then(toml::Value::as_str);
+    let annotations = annotations.ok_or("layout.annotations: expected a list of files")?.to_owned();
+    for (field, value) in [
+        ("title", toml::Value::from(name)),
+        ("expected_rows", 0.into()),
+        ("expected_videos", 0.into()),
+        ("metric", toml::Value::try_from(columns.metric()).map_err(|error| error.to_string())?),
+    ] {
+        table.entry(field).or_insert(value);
+    }
+    let mut hub = toml::Table::new();
+    let none = || toml::Value::Array(Vec::new());
+    hub.insert("repos".to_owned(), none());
+    hub.insert("media".to_owned(), none());
+    hub.insert("split".to_owned(), "".into());
+    hub.insert("license".to_owned(), "".into());
+    hub.insert("annotations".to_owned(), annotations.into());
+    if let Some(given) = table.remove("hub") {
+        hub.extend(given.as_table().cloned().ok_or("hub: expected a table")?);
+    }
+    table.insert("hub".to_owned(), hub.into());
+    Ok(table)
+}

@@ -5,7 +5,7 @@
 //! [`Protocol`](crate::protocol::Protocol) names the one it belongs to.
 
 use crate::message::StructuredCall;
-use crate::protocol::Tool;
+use crate::protocol::{CallError, Tool};
 use crate::scoring::Scorer;
 use crate::span::TimeSpan;
 
@@ -53,21 +53,6 @@ pub struct Call {
     pub value: serde_json::Value,
     /// The window, as asked, or why it cannot be read.
     pub window: Result<TimeSpan, CallError>,
-}
-
-/// Why a call cannot be run; a protocol has the words that the model is answered with
-/// ([`Tool`](crate::protocol::Tool)).
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum CallError {
-    /// The call or its arguments are something else than an object.
-    #[error("the call or its arguments: expected an object, found `{found}`")]
-    NotAnObject {
-        /// Its type, as the release calls it.
-        found: String,
-    },
-    /// A time is an integer that no float can hold.
-    #[error("a time of the call is too large")]
-    TooLarge,
 }
 
 /// How tool calls stand in text.

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 pub use check::InvalidProtocol;
 pub use mode::{PromptMode, UnknownMode};
 pub use template::Template;
-pub use tool::Tool;
+pub use tool::{CallError, Tool};
 
 /// All texts of one protocol.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

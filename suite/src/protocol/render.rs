@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::template::TemplateError;
-use super::{Force, PromptMode, Protocol, UnknownMode};
+use super::{CallError, Force, PromptMode, Protocol, UnknownMode};
 use crate::message::{Image, Part};
 use crate::profile::Switches;
-use crate::reference::CallError;
 use crate::sample::{Question, QuestionKind, Sample};
 use crate::settings::ToolDialect;
 use crate::text::fixed1;

@@ -49,3 +49,17 @@ impl Tool {
         hex(&Sha256::digest(text.as_bytes()))
     }
 }
+
+/// Why a call cannot be run; [`Tool`] has the words that the model is answered with.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CallError {
+    /// The call or its arguments are something else than an object.
+    #[error("the call or its arguments: expected an object, found `{found}`")]
+    NotAnObject {
+        /// Its type, as the release calls it.
+        found: String,
+    },
+    /// A time is an integer that no float can hold.
+    #[error("a time of the call is too large")]
+    TooLarge,
+}

@@ -1,8 +1,7 @@
 //! The evaluation driver's parsers: `parse_tool_calls`, `parse_video_zoom_calls`, and how
 //! `eval_one` reads a window out of a call.
 
-use paravt_suite::protocol::Tool;
-use paravt_suite::reference::CallError;
+use paravt_suite::protocol::{CallError, Tool};
 use paravt_suite::span::TimeSpan;
 use paravt_suite::text::between;
 

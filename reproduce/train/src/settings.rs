@@ -71,7 +71,7 @@ impl SftConfig {
         ])?;
         if let Some(release) = self.release {
             at_least_one(&[("release.ranks", release.ranks), ("release.workers", release.workers)])?;
-            if self.packs_per_step % release.ranks != 0 {
+            if !self.packs_per_step.is_multiple_of(release.ranks) {
                 let message = format!(
                     "is {}, release.ranks is {}; each rank has the same number of packs in a step",
                     self.packs_per_step, release.ranks

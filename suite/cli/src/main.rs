@@ -58,7 +58,7 @@ enum Command {
     /// Write the sampled frames of a video as PNG files.
     Frames(commands::frames::Args),
     /// Have a backend answer one conversation from a file.
-    Generate(commands::generate::Args),
+    Generate(Box<commands::generate::Args>),
     /// Join the shards of a run into one run directory.
     Merge(commands::merge::Args),
     /// Import and show the prompt texts around a sample.
@@ -68,7 +68,7 @@ enum Command {
     /// Run a recipe: the splits and settings behind a row of the published table.
     Reproduce(Box<commands::reproduce::Args>),
     /// Evaluate a model on one or more splits.
-    Run(commands::run::Args),
+    Run(Box<commands::run::Args>),
     /// List the splits with their benchmark, size and metric.
     Tasks(commands::data::TasksArgs),
 }

@@ -194,6 +194,7 @@ pub struct Completion {
 
 /// Why generation ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum FinishReason {
     /// A stop token.
@@ -206,6 +207,7 @@ pub enum FinishReason {
 
 /// Token counts of one call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Usage {
     /// Tokens of the conversation, visual tokens included.
     pub prompt_tokens: u64,
@@ -215,6 +217,7 @@ pub struct Usage {
 
 /// What went wrong, by what can be done about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorClass {
     /// No connection, or it broke.
@@ -283,6 +286,7 @@ impl ErrorClass {
 
 /// A failed model call. Never an answer.
 #[derive(Debug, Clone, PartialEq, thiserror::Error, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[error("{message} ({class:?}, {tries} tries)")]
 pub struct BackendError {
     /// What kind of failure.

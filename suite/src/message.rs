@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// Who speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
     /// Instructions.
@@ -46,6 +47,7 @@ pub struct Message {
 
 /// A call as the chat API carries it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StructuredCall {
     /// Identifier that the result names.
     pub id: String,
@@ -94,6 +96,7 @@ pub struct Image {
 
 /// Position of a frame in its video.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FrameOrigin {
     /// Zero-based index in presentation order.
     pub index: usize,

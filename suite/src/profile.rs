@@ -13,6 +13,7 @@ use crate::message::Spread;
 
 /// Which protocol semantics a run follows. Every record carries it; reports never mix them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Profile {
     /// What the released code does on today's data, quirk for quirk. For parity tests.

@@ -20,8 +20,9 @@ pub const RECORD_VERSION: u32 = 2;
 
 /// One finished sample.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Record {
-    /// [`RECORD_VERSION`].
+    /// Version of the record format: [`RECORD_VERSION`].
     pub version: u32,
     /// Profile under which the sample was run and scored.
     pub profile: Profile,
@@ -42,6 +43,7 @@ pub struct Record {
 
 /// Everything that was said, in order.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Transcript {
     /// The main conversation, the final answer included.
     pub messages: Vec<RecordedMessage>,
@@ -67,6 +69,7 @@ pub struct Transcript {
 
 /// A message as it is recorded: frames by position instead of pixels.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RecordedMessage {
     /// Who spoke.
     pub role: Role,
@@ -89,6 +92,7 @@ impl RecordedMessage {
 
 /// One recorded part.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum RecordedPart {
     /// Text.
@@ -118,6 +122,7 @@ pub enum RecordedPart {
 
 /// One model call.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ModelCall {
     /// Step within the sample: `turn0`, `turn0/sub1`, `force`.
     pub step: String,
@@ -147,6 +152,7 @@ pub struct ModelCall {
 
 /// One tool call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ToolCall {
     /// Turn, from 0.
     pub turn: usize,
@@ -164,6 +170,7 @@ pub struct ToolCall {
 
 /// What came of a tool call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum ToolOutcome {
     /// Frames were returned.
@@ -192,6 +199,7 @@ pub enum ToolOutcome {
 
 /// Outcome and score of one sample.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Score {
     /// What happened.
     pub outcome: Outcome,
@@ -205,6 +213,7 @@ pub struct Score {
 
 /// What happened to a sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
     /// An answer was found and compared.
@@ -217,6 +226,7 @@ pub enum Outcome {
 
 /// Why a sample has no answer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SampleError {
     /// Class, for counting.
     pub class: SampleErrorClass,
@@ -228,6 +238,7 @@ pub struct SampleError {
 
 /// Classes of sample errors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum SampleErrorClass {
     /// The video file is not there.
@@ -295,6 +306,7 @@ impl std::str::FromStr for SampleErrorClass {
 
 /// What differs from run to run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Measured {
     /// Seconds from start to end of the sample.
     pub seconds: f64,
@@ -306,6 +318,13 @@ pub struct Measured {
     pub call_retries: Vec<u32>,
     /// Unix time at the end, seconds.
     pub finished_at: f64,
+}
+
+/// The JSON schema (draft 2020-12) of a record as this build writes it: `suite/docs/record.schema.json`.
+#[cfg(feature = "schema")]
+pub fn schema() -> serde_json::Value {
+    let settings = schemars::generate::SchemaSettings::draft2020_12().for_serialize();
+    settings.into_generator().into_root_schema_for::<Record>().to_value()
 }
 
 /// SHA-256 over the conversation as it is recorded (frames by position): the identity by which a

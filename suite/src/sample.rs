@@ -12,6 +12,7 @@ pub type Tags = BTreeMap<String, Vec<String>>;
 
 /// One question about one video.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Sample {
     /// Name of the split, e.g. `videomme_wsub`; also the key of its question template.
     pub task: String,
@@ -50,6 +51,7 @@ impl Sample {
 
 /// The parts that a protocol's template puts together.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Question {
     /// The question (or the caption to ground), as the profile wants it.
     pub stem: String,
@@ -64,6 +66,7 @@ pub struct Question {
 
 /// What counts as right.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Gold {
     /// A choice question. The string is compared as it is: `release` keeps what the upstream

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// A part of a video, in seconds from its start. In JSON the list `[start, end]`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(from = "(f64, f64)", into = "(f64, f64)")]
 pub struct TimeSpan {
     /// Where it begins.

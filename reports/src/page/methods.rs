@@ -156,7 +156,7 @@ pub fn setups(report: &Report, runs: &[&Run]) -> Vec<Vec<String>> {
     let one = found.len() == 1;
     let called = |names: Vec<String>| match names.len() {
         1 => names.concat(),
-        number if one => format!("all {number} runs"),
+        _ if one => "all".to_owned(),
         number if number > NAMED => {
             format!("{} and {} more", names[..NAMED].join("; "), number - NAMED)
         }

@@ -62,3 +62,53 @@ fn every_example_runs() {
     let compared = run(env!("CARGO_BIN_EXE_compare_two_runs"), &[&a, &b]);
     assert!(compared.contains("LVBench") && compared.contains("+0.0"), "{compared}");
 }
+
+#[test]
+fn the_published_schema_of_records_is_generated_from_the_types() {
+    let printed = run(env!("CARGO_BIN_EXE_record_schema"), &[]);
+    let published = include_str!("../../docs/record.schema.json");
+    assert!(
+        printed == published,
+        "suite/docs/record.schema.json is out of date; write it again: \
+         cargo run -p paravt-examples --bin record_schema > suite/docs/record.schema.json"
+    );
+}
+
+/// Validates every line of a journal, and the same lines with one field broken.
+const VALIDATE: &str = r#"
+import json, sys, jsonschema
+schema = json.load(open(sys.argv[1]))
+jsonschema.Draft202012Validator.check_schema(schema)
+valid = jsonschema.Draft202012Validator(schema).is_valid
+records = [json.loads(line) for line in open(sys.argv[2])]
+broken = [
+    lambda record: record["score"].update(value="high"),
+    lambda record: record["score"].update(outcome="guessed"),
+    lambda record: record["sample"].pop("uid"),
+    lambda record: record.update(profile="mine"),
+    lambda record: record["transcript"]["messages"][0]["parts"][0].update(type="sound"),
+]
+accepted = sum(map(valid, records))
+refused = 0
+for record in records:
+    for change in broken:
+        copy = json.loads(json.dumps(record))
+        change(copy)
+        refused += not valid(copy)
+print(len(records), accepted, refused)
+"#;
+
+#[test]
+#[ignore = "needs Python: run by ci/test"]
+fn records_of_a_run_are_valid_by_the_published_schema() {
+    let python =
+        std::env::var("PARAVT_PYTHON").expect("PARAVT_PYTHON is not set: run ci/setup, then ci/test");
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let (data, out) = (path("data"), path("run"));
+    make_world(Path::new(&data), &WorldOptions { videos: 2, questions: 3, seed: 0 }).unwrap();
+    run(env!("CARGO_BIN_EXE_own_backend"), &["A", &data, &out]);
+    let schema = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/record.schema.json");
+    let journal = format!("{out}/journal.jsonl");
+    assert_eq!(run(&python, &["-c", VALIDATE, schema, &journal]).trim(), "6 6 30");
+}

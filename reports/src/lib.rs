@@ -81,7 +81,7 @@ pub struct Details {
 }
 
 impl Report {
-    /// Builds the report of runs, each held against a row of the published table where one is named.
+    /// Builds the report of runs, each compared with a row of the published table where one is named.
     ///
     /// # Errors
     /// A run's records do not add up, or the published table has no such row.

@@ -164,7 +164,7 @@ impl Run {
     /// There is no run, it is damaged, or a record does not belong to it.
     pub fn read(path: PathBuf) -> Result<Self, ReportError> {
         for name in [journal::MANIFEST, journal::JOURNAL, TRAINING] {
-            // Opening a named pipe would wait for a writer for ever.
+            // Opening a named pipe would block until there is a writer.
             let file = path.join(name);
             if std::fs::metadata(&file).is_ok_and(|metadata| !metadata.is_file()) {
                 return Err(ReportError::NotAFile(file));

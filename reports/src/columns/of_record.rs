@@ -39,7 +39,7 @@ pub fn parallel_width(record: &Record) -> usize {
 }
 
 /// The cluster that a record belongs to: its video's file name with the folder that it lies in, which
-/// tells `Art/1.mp4` from `Biology/1.mp4` and is the same on every machine.
+/// separates `Art/1.mp4` from `Biology/1.mp4` and is the same on every machine.
 pub fn cluster_name(record: &Record) -> String {
     let folder = record.sample.video.parent().and_then(Path::file_name);
     let folder = folder.map(|name| name.to_string_lossy() + "/").unwrap_or_default();

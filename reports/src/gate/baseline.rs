@@ -110,7 +110,7 @@ impl Baseline {
     /// The baseline that runs make.
     ///
     /// # Errors
-    /// A rule without sense; a run that is incomplete, failed, or cannot be told from another one.
+    /// An invalid rule; a run that is incomplete, failed, or measures the same as another one.
     pub fn of(runs: &[Run], rule: Rule, benches: Vec<Estimate>) -> Result<Self, GateError> {
         rule.check().map_err(GateError::Rule)?;
         if runs.is_empty() && benches.is_empty() {

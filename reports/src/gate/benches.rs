@@ -24,7 +24,10 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// What cannot be, in words.
+    /// Checks the values.
+    ///
+    /// # Errors
+    /// What is wrong, as a sentence.
     pub(super) fn verify(&self) -> Result<(), String> {
         let (low, high) = self.interval;
         match 0.0 < low && low <= self.mean && self.mean <= high && high.is_finite() {
@@ -79,7 +82,7 @@ fn read(path: &Path, name: String) -> Result<Estimate, GateError> {
     }
 }
 
-/// Judges benches by the history. A bench that the baseline names and nobody ran decides nothing; one that
+/// Judges benches by the history. A bench of the baseline that was not run decides nothing; one that
 /// it does not name is shown as new.
 pub(super) fn check(
     baseline: &[Estimate],

@@ -110,7 +110,7 @@ pub fn append(path: &Path, entry: &Entry) -> Result<History, GateError> {
 }
 
 fn open(path: &Path, append: bool) -> Result<File, GateError> {
-    // Opening a named pipe would wait for its other end for ever.
+    // Opening a named pipe would block until its other end is opened.
     if std::fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
         return Err(GateError::Damaged { path: path.to_owned(), message: "not a regular file".to_owned() });
     }

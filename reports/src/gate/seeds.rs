@@ -15,7 +15,7 @@ use super::baseline::GateError;
 use super::{Check, Rule, Score, Status, Verdict, measurement, preliminary};
 use crate::runs::{ReportError, Run};
 
-/// Seeds below which no spread can be told.
+/// Fewest seeds for an estimate of their spread.
 const FEWEST: usize = 3;
 /// One-sided probability that another seed lies above the bound.
 const ABOVE: f64 = 0.975;
@@ -54,7 +54,7 @@ pub struct SeedScores {
     pub scores: BTreeMap<String, f64>,
 }
 
-/// What tells the models of two trainings apart: the weights where the backend says which, else the name.
+/// Identity of the trained model: the hash of its weights where the backend states it, else its name.
 /// Trainings of one recipe end in folders of one name.
 fn model(manifest: &Manifest) -> &str {
     manifest.backend.details.get("weights_sha256").unwrap_or(&manifest.backend.model)
@@ -109,7 +109,10 @@ impl Seeds {
         Ok(seeds)
     }
 
-    /// What cannot be, in words.
+    /// Checks the values.
+    ///
+    /// # Errors
+    /// What is wrong, as a sentence.
     pub fn verify(&self) -> Result<(), String> {
         if self.trainings.len() < FEWEST {
             return Err(format!(

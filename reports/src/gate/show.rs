@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::{Check, Status, Verdict};
 use crate::export::escape;
-use crate::terminal::{Detail, Text, Tone};
+use crate::terminal::{Detail, Text, Tone, counted};
 
 fn headline(status: Status) -> (&'static str, &'static str) {
     match status {
@@ -31,20 +31,6 @@ pub fn terminal(verdict: &Verdict, detail: Detail) -> Text {
     let mut text = Text::default();
     let (word, rest) = headline(verdict.status());
     text.toned("", word, tone(verdict.status()), rest);
-    match detail {
-        Detail::Full => verdict.checks.iter().for_each(|check| line(&mut text, check)),
-        Detail::Brief => brief(&mut text, verdict),
-    }
-    text
-}
-
-fn line(text: &mut Text, check: &Check) {
-    let status = format!("{:<9}", check.status.as_str());
-    let rest = format!(" {:<15} {:<16} {}", check.group, check.name, check.message);
-    text.toned("", &status, tone(check.status), &rest);
-}
-
-fn brief(text: &mut Text, verdict: &Verdict) {
     let mut groups: Vec<&str> = Vec::new();
     for check in &verdict.checks {
         if !groups.contains(&check.group.as_str()) {
@@ -52,20 +38,46 @@ fn brief(text: &mut Text, verdict: &Verdict) {
         }
     }
     for group in groups {
-        let checks = || verdict.checks.iter().filter(|check| check.group == group);
-        let open: Vec<&Check> = checks().filter(|check| check.status > Status::Pass).collect();
-        open.iter().for_each(|check| line(text, check));
-        if open.is_empty() {
-            let count = |status| checks().filter(|check| check.status == status).count();
-            let worst = checks().map(|check| check.status).max().unwrap_or(Status::Skipped);
-            let rest = match (count(Status::Pass), count(Status::Skipped)) {
-                (passed, 0) => format!(" {group:<15} {passed} checks"),
-                (passed, skipped) => format!(" {group:<15} {passed} checks, {skipped} skipped"),
-            };
-            text.toned("", &format!("{:<9}", worst.as_str()), tone(worst), &rest);
+        let checks: Vec<&Check> = verdict.checks.iter().filter(|check| check.group == group).collect();
+        match detail {
+            Detail::Full => full(&mut text, group, &checks),
+            Detail::Brief => brief(&mut text, group, &checks),
         }
     }
-    text.line("with -v: every check with its numbers");
+    if detail == Detail::Brief {
+        text.line("with -v: every check with its numbers");
+    }
+    text
+}
+
+fn full(text: &mut Text, group: &str, checks: &[&Check]) {
+    text.line(group);
+    for check in checks {
+        let rest = format!(" {:<16} {}", check.name, check.message);
+        text.toned("  ", &padded(check.status), tone(check.status), &rest);
+    }
+}
+
+fn brief(text: &mut Text, group: &str, checks: &[&Check]) {
+    let open = checks.iter().filter(|check| check.status > Status::Pass);
+    for check in open.clone() {
+        let rest = format!(" {group}, {}: {}", check.name, check.message);
+        text.toned("", &padded(check.status), tone(check.status), &rest);
+    }
+    if open.count() == 0 {
+        let count = |status| checks.iter().filter(|check| check.status == status).count();
+        let worst = checks.iter().map(|check| check.status).max().unwrap_or(Status::Skipped);
+        let passed = counted(count(Status::Pass), "check");
+        let rest = match count(Status::Skipped) {
+            0 => format!(" {group}: {passed}"),
+            skipped => format!(" {group}: {passed}, {skipped} skipped"),
+        };
+        text.toned("", &padded(worst), tone(worst), &rest);
+    }
+}
+
+fn padded(status: Status) -> String {
+    format!("{:<9}", status.as_str())
 }
 
 /// The verdict for machines: the status of the whole and every check.

@@ -1,7 +1,7 @@
 //! Speed, judged by the history of checks on machines of one kind.
 //!
-//! Times within one run share the machine's mood of that minute: an interval over its samples says nothing
-//! about the next run. What tells is how far undisturbed runs lie apart. As rustc-perf does (its
+//! Times within one run share the machine's load at that time: an interval over its samples says nothing
+//! about the next run. The spread between undisturbed runs does. As rustc-perf does (its
 //! `significance_threshold`), a change counts when it lies above the upper outer fence of the relative
 //! changes between consecutive entries: `q3 + 3 * (q3 - q1)`. With too few entries nothing is decided.
 

@@ -50,7 +50,7 @@ pub fn tables(tables: &[Table]) -> BTreeMap<&'static str, Value> {
     tables.iter().map(|table| (table.name, shown(table))).collect()
 }
 
-/// The claims that were judged and those that no run at hand tells about.
+/// The claims that were judged, and those without a run.
 pub fn claims(tables: &[Table]) -> Value {
     let Some(table) = tables.iter().find(|table| table.name == "claims") else { return Value::UNDEFINED };
     let not_run = |row: &[String]| row.iter().any(|cell| cell == "not run");

@@ -128,7 +128,7 @@ fn of_video(
     dir: &Path,
 ) -> std::io::Result<BTreeMap<usize, String>> {
     let mut written = BTreeMap::new();
-    // Opening a named pipe would wait for a writer for ever.
+    // Opening a named pipe would block until there is a writer.
     if !video.is_file() {
         return Ok(written);
     }

@@ -21,7 +21,7 @@ pub fn records(path: &Path, manifest: &Manifest, records: &[Record]) -> Result<(
     Ok(())
 }
 
-/// What in a record cannot be, in words.
+/// Checks a record against the manifest of its run.
 ///
 /// # Errors
 /// The record is of another protocol, profile or split, or holds a number out of range.

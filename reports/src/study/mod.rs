@@ -16,7 +16,7 @@ pub use show::{ALL, tables, terminal};
 /// What a recipe wants to know: how `b` differs from `a`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Question {
-    /// For people.
+    /// Title on the page.
     pub title: String,
     /// Name of an arm.
     pub a: String,
@@ -44,7 +44,7 @@ pub struct Arm {
 pub struct Trained {
     /// Its name, shared by all seeds.
     pub name: String,
-    /// For people.
+    /// Title on the page.
     pub title: String,
     /// What the paper says of it.
     pub paper: Option<String>,
@@ -101,7 +101,7 @@ pub enum Finding {
 }
 
 impl Finding {
-    /// For people.
+    /// The words of the page and the terminal.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Holds => "holds",
@@ -116,7 +116,7 @@ impl Finding {
 pub struct Curve {
     /// Name of the training.
     pub training: String,
-    /// For people.
+    /// Title on the page.
     pub title: String,
     /// Name of the curve.
     pub series: String,

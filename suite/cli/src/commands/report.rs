@@ -21,7 +21,7 @@ pub struct Args {
     /// Run directories, or folders of them.
     #[arg(required = true)]
     runs: Vec<PathBuf>,
-    /// Row of the published table to hold the runs against, e.g. `ParaVT-8B` [default: the row that
+    /// Row of the published table to compare the runs with, e.g. `ParaVT-8B` [default: the row that
     /// the recipe of the run names].
     #[arg(long, value_name = "MODEL")]
     paper_row: Option<String>,
@@ -36,9 +36,9 @@ pub struct Args {
     #[command(flatten)]
     files: TaskFiles,
     #[command(flatten)]
-    data: DataArgs,
-    #[command(flatten)]
     printed: Printed,
+    #[command(flatten)]
+    data: DataArgs,
 }
 
 /// Runs the command.

@@ -52,7 +52,7 @@ pub struct ClusterArgs {
 }
 
 /// Flags that the jobs get otherwise or not at all, and whether they have a value.
-const OWN: [(&str, bool); 9] = [
+const OWN: [(&str, bool); 10] = [
     ("--launcher", true),
     ("--shards", true),
     ("--node-gpus", true),
@@ -61,6 +61,7 @@ const OWN: [(&str, bool); 9] = [
     ("--out", true),
     ("--model", true),
     ("--own-engine", false),
+    ("--skip-preflight", false),
     ("--plan", false),
 ];
 
@@ -93,14 +94,6 @@ struct Jobs {
     folder: PathBuf,
     /// Where the command was given.
     dir: PathBuf,
-}
-
-/// The name of the recipe that evaluates: of one that trains, another.
-fn evaluating<'a>(args: &'a Args, recipe: &'a Recipe) -> &'a str {
-    match recipe {
-        Recipe::Trained(trained) => &trained.evaluate,
-        _ => &args.recipe,
-    }
 }
 
 /// The model that the stages of a graph serve, and the folder of programs that serve it.
@@ -138,9 +131,9 @@ fn jobs(args: &Args, recipe: &Recipe, graph: &Graph) -> anyhow::Result<Jobs> {
     let folder = out.join(FOLDER);
     let given = forwarded(std::env::args().skip(1), &args.recipe);
     let shown = |path: &Path| path.display().to_string();
-    let command = |recipe: &str, flags: &[(&str, String)]| {
+    let command = |flags: &[(&str, String)]| {
         let own = flags.iter().flat_map(|(flag, value)| [(*flag).to_owned(), value.clone()]);
-        let start = [shown(&program), "reproduce".to_owned(), recipe.to_owned()];
+        let start = [shown(&program), "reproduce".to_owned(), args.recipe.clone()];
         start.into_iter().chain(given.iter().cloned()).chain(own).collect::<Vec<String>>()
     };
     let last = |wanted: fn(&Work) -> bool| {
@@ -151,9 +144,9 @@ fn jobs(args: &Args, recipe: &Recipe, graph: &Graph) -> anyhow::Result<Jobs> {
     let shards = args.cluster.shards.to_string();
     let (model, programs) = served(graph);
     let given_model = args.backend.model().map(|model| ("--model", model.to_owned()));
-    let own_engine = || args.own_engine.then(|| "--own-engine".to_owned());
+    let given_alone = [("--own-engine", args.own_engine), ("--skip-preflight", args.skip_preflight)];
     let whole = |mut words: Vec<String>| {
-        words.extend(own_engine());
+        words.extend(given_alone.iter().filter(|(_, given)| *given).map(|(flag, _)| (*flag).to_owned()));
         words
     };
     let out_flag = ("--out", shown(&out));
@@ -179,8 +172,9 @@ fn jobs(args: &Args, recipe: &Recipe, graph: &Graph) -> anyhow::Result<Jobs> {
         .chain(evaluation)
         .chain(all)
         .collect();
-    let mut evaluate = command(evaluating(args, recipe), &evaluation);
-    evaluate.push("--own-engine".to_owned());
+    let mut evaluate = command(&evaluation);
+    // The model and its engine are there, and the machine was checked by the first job.
+    evaluate.extend(["--own-engine", "--skip-preflight"].map(str::to_owned));
     let collect: Vec<_> = given_model.into_iter().chain([out_flag, ("--merge-shards", shards)]).collect();
     let job = |name: &str, words: Vec<String>, after: After| Job {
         name: name.to_owned(),
@@ -191,14 +185,14 @@ fn jobs(args: &Args, recipe: &Recipe, graph: &Graph) -> anyhow::Result<Jobs> {
         after,
     };
     let jobs = vec![
-        job("prepare", whole(command(&args.recipe, &first)), After::Nothing),
+        job("prepare", whole(command(&first)), After::Nothing),
         Job {
             path: programs.as_deref().map(absolute).transpose()?.as_deref().map(shown),
             array: Some(args.cluster.shards.into()),
             ..job("evaluate", evaluate, After::Success)
         },
         // Also after an element that failed: it is named.
-        Job { whole_node: false, ..job("collect", whole(command(&args.recipe, &collect)), After::End) },
+        Job { whole_node: false, ..job("collect", whole(command(&collect)), After::End) },
     ];
     let options = Options { sbatch: args.cluster.sbatch_option.clone(), gpus: args.cluster.node_gpus };
     let dir = std::env::current_dir().context("cannot find the working directory")?;
@@ -284,10 +278,6 @@ fn shard_graphs(
     options: &GraphOptions,
     count: u16,
 ) -> anyhow::Result<Vec<Graph>> {
-    let recipe = match recipe {
-        Recipe::Trained(_) => &Recipe::load(evaluating(args, recipe))?,
-        _ => recipe,
-    };
     let (model, _) = served(graph);
     let graphs = (1..=count).map(|number| {
         let shard: Shard = format!("{number}/{count}").parse().map_err(|error| anyhow::anyhow!("{error}"))?;

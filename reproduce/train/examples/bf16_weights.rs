@@ -1,7 +1,7 @@
 //! The released SFT recipe in miniature, with f32 weights and with bfloat16 ones: `bf16_weights OUT [STEPS] [RATE]`.
 //!
 //! Trains the embedded base model on generated rows twice, with the loader, the learning rate and the schedule of the
-//! release and with f32 or bfloat16 weights, gradients and moments. Printed as JSON: losses, and how many weights have
+//! release and with f32 or bfloat16 weights, gradients and moments; activations are f32. Printed as JSON: losses, and how many weights have
 //! another value than before. The figures stand in `suite/docs/training.md`.
 
 use std::collections::HashMap;
@@ -10,7 +10,6 @@ use std::sync::Arc;
 
 use candle_core::{DType, Device, Tensor};
 use paravt_nano::{TrainingSizes, make_training, write_base};
-use paravt_qwen_vl::ops::{self, Precision};
 use paravt_train::Compute;
 use paravt_train::data::SftRows;
 use paravt_train::optimizer::{AdamWConfig, Numbers};
@@ -46,9 +45,8 @@ fn main() -> Result<()> {
             ..SftConfig::default()
         };
         let folder = out.join(format!("{name}-{learning_rate}"));
-        let compute = Compute::new(ops::Device::Cpu, Precision::Bf16)?;
         let mut losses = Vec::new();
-        sft::train(&base, &folder, Arc::clone(&rows) as _, &config, &compute, |step| {
+        sft::train(&base, &folder, Arc::clone(&rows) as _, &config, &Compute::cpu(), |step| {
             losses.push(step.loss);
         })?;
         let (before, after) = (weights(&base)?, weights(&folder.join("final"))?);

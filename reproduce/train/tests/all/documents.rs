@@ -98,7 +98,7 @@ fn every_difference_has_a_source_a_setting_and_tests_that_exist() {
         }
         let here = quoted(line("- Here: "));
         let known = |word: &&str| settings.contains_key(*word) || LOGGED.contains(word);
-        assert!(here.first().is_some_and(|word| known(&word)), "{name}: {here:?} is not a setting");
+        assert!(here.first().is_some_and(known), "{name}: {here:?} is not a setting");
         let [file, test] = quoted(line("- Test: "))[..] else { panic!("{name}: file and test") };
         let text =
             std::fs::read_to_string(root().join(file)).unwrap_or_else(|error| panic!("{file}: {error}"));

@@ -394,7 +394,8 @@ fn the_user_stops_a_training_and_it_goes_on() {
 #[ignore = "needs Python: run by ci/test"]
 fn a_line_without_end_takes_no_memory() {
     let root = tempfile::tempdir().unwrap();
-    let bench = Bench::new(root.path()).with("STANDIN_FAULT", "line@2").with("STANDIN_MB", 1024);
+    let mut bench = Bench::new(root.path()).with("STANDIN_FAULT", "line@2").with("STANDIN_MB", 1024);
+    bench.watch.stall_seconds = 300.0;
     let before = resident();
     assert_eq!(bench.run("sft").1.unwrap(), Outcome::Complete);
     let log = std::fs::metadata(bench.folder("sft").join("work/sft.log")).unwrap().len();

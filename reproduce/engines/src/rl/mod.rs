@@ -55,8 +55,17 @@ impl Job {
         format!("{name}, {steps} steps: SGLang on GPU 0, {trainers} trainers on the others")
     }
 
+    /// AReaL's configuration of a training in `folder`, as YAML.
+    ///
+    /// # Errors
+    /// A setting that AReaL would refuse.
+    pub fn configuration(&self, folder: &Path) -> crate::Result<String> {
+        self.settings.check()?;
+        Config::of(self, folder, &self.model, 0).yaml()
+    }
+
     /// What both processes see.
-    fn environment(&self, folder: &Path) -> BTreeMap<String, String> {
+    pub fn environment(&self, folder: &Path) -> BTreeMap<String, String> {
         let work = folder.join("work");
         let at = |name: &str| work.join(name).display().to_string();
         let sources = format!("{}:{}", self.paths.engines.display(), self.paths.checkout.display());

@@ -4,12 +4,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use paravt_engines::{Place, Told};
 use paravt_suite::frames::FrameSource;
 use paravt_suite::journal::JournalError;
 use paravt_train::Compute;
 
 use crate::Error;
 use crate::graph::{Check, Evaluation, Graph, Reporting, Stage, Work};
+use crate::launched::Launch;
 use crate::provide::Fetch;
 use crate::serve::{Engine, Servers};
 use crate::slot::{self, Slot, State};
@@ -88,6 +90,17 @@ pub trait Host {
     /// # Errors
     /// Rows that cannot be read, or a folder that cannot be written.
     fn materialize(&mut self, fetched: &Path, folder: &Path) -> Result<Outcome, Self::Error>;
+
+    /// Folder of a model that is named by its id on the hub; `None` where it is not here.
+    fn model(&mut self, id: &str) -> Option<PathBuf> {
+        let _ = id;
+        None
+    }
+
+    /// Whether the user, or the system, has asked a training in another program to end since this call.
+    fn stop(&mut self) -> Box<dyn Fn() -> bool> {
+        Box::new(|| false)
+    }
 
     /// Asks the model in a folder `rows` held-out rows of each kind, and shows the answers that are right.
     ///
@@ -222,7 +235,8 @@ fn kept<H: Host>(
             return Ok(Outcome::Complete);
         }
         // The journal of a run checks itself, and answers of a server are too dear to be thrown away.
-        State::Unusable(_) if stage.work().is_served() => {}
+        // A training of days looks at what it left by itself.
+        State::Unusable(_) if stage.work().is_served() || matches!(stage.work(), Work::Launch(_)) => {}
         State::Unusable(why) => {
             tracing::info!(stage = stage.name(), why, "result discarded");
             observer.event(stage, Event::Discarded(&why));
@@ -240,7 +254,7 @@ fn kept<H: Host>(
         Work::Evaluate(evaluation) => {
             let outcome = evaluate(graph, stage, evaluation, host, observer)?;
             if outcome != Outcome::Interrupted {
-                work::show_training(slot.folder(), evaluation)?;
+                work::show_training(graph, stage, evaluation)?;
             }
             outcome
         }
@@ -249,6 +263,7 @@ fn kept<H: Host>(
             prepare.make(&graph.out, slot.folder(), &mut |note| observer.event(stage, Event::Note(note)))?;
             Outcome::Complete
         }
+        Work::Launch(launch) => launched(stage, launch, slot.folder(), host, observer)?,
         Work::Materialize => {
             let mut inputs = graph.inputs(stage).filter(|input| matches!(input.work(), Work::Fetch(_)));
             let fetched = inputs.find_map(Stage::folder);
@@ -267,6 +282,27 @@ fn kept<H: Host>(
     tracing::info!(stage = stage.name(), ?outcome, seconds = began.elapsed().as_secs_f64(), "stage ended");
     observer.event(stage, Event::Ended(began.elapsed()));
     Ok(outcome)
+}
+
+/// Runs a training stage of another program.
+fn launched<H: Host>(
+    stage: &Stage,
+    launch: &Launch,
+    folder: &Path,
+    host: &mut H,
+    observer: &mut dyn Observer,
+) -> Result<Outcome, H::Error> {
+    let job = launch.job.with_models(&mut |id| host.model(id));
+    let stop = host.stop();
+    let mut tell = |told: Told<'_>| match told {
+        Told::Step(step, all) => observer.event(stage, Event::Progress(&Progress::Launched(step, all))),
+        Told::Note(note) => observer.event(stage, Event::Note(note.trim_end())),
+    };
+    let ended = job.run(&mut Place { folder, stopped: &*stop, tell: &mut tell }).map_err(Error::from)?;
+    Ok(match ended {
+        paravt_engines::Outcome::Complete => Outcome::Complete,
+        paravt_engines::Outcome::Interrupted => Outcome::Interrupted,
+    })
 }
 
 /// Runs an evaluation, on servers of its own where it builds on a stage that serves. Servers of which one died are

@@ -8,6 +8,7 @@ use paravt_train::rl::RlConfig;
 use paravt_train::sft::SftConfig;
 use serde_json::{Value, json};
 
+use crate::launched::Launch;
 use crate::nano::{self, Data, World};
 use crate::prepare::Prepare;
 use crate::provide::{Estimate, Fetch, Preflight};
@@ -74,6 +75,8 @@ pub enum Work {
     Materialize,
     /// Makes the checkout of the release, or environments of it.
     Prepare(Box<Prepare>),
+    /// A training stage of another program, launched and watched here.
+    Launch(Box<Launch>),
     /// Serves a model to each evaluation that builds on it, for as long as that takes.
     Serve(Fleet),
     /// Runs in another program; described, and not built.
@@ -299,6 +302,7 @@ impl Work {
             Self::Sft(_) | Self::Rl(_) | Self::Curriculum(_) => Some(Code::Training),
             Self::Fetch(_) => Some(Code::Fetched),
             Self::Materialize => Some(Code::Materialized),
+            Self::Launch(_) => Some(Code::Launched),
             Self::Evaluate(_) if self.is_served() => Some(Code::Served),
             Self::Prepare(_) => Some(Code::Release),
             Self::Evaluate(_) => Some(Code::Evaluation),
@@ -317,6 +321,7 @@ impl Work {
             Self::Fresh(seed) => json!(seed),
             Self::Fetch(fetch) => json!(fetch),
             Self::Materialize => json!("plain paths"),
+            Self::Launch(launch) => launch.key.clone(),
             Self::Evaluate(evaluation) => evaluation.settings.clone(),
             Self::Prepare(prepare) => prepare.settings(),
             Self::Exam(_) | Self::Check(_) | Self::Serve(_) | Self::Outside(_) | Self::Report(_) => {
@@ -355,6 +360,7 @@ impl Work {
             Self::Materialize => {
                 "training rows with the paths of this machine, each medium opened once".to_owned()
             }
+            Self::Launch(launch) => launch.job.title(),
             Self::Serve(fleet) if fleet.serve.engine == Engine::Candle => {
                 format!("{} in this process (candle)", fleet.model)
             }

@@ -3,6 +3,7 @@
 
 pub mod drive;
 pub mod graph;
+pub mod launched;
 pub mod nano;
 mod plan;
 mod prepare;
@@ -67,14 +68,11 @@ pub enum RecipeError {
 impl Error {
     /// Whether the machine lacks something that the stage needs, rather than that the recipe is wrong.
     pub fn is_precondition(&self) -> bool {
-        matches!(
-            self,
-            Self::Supervise(_)
-                | Self::Environments(_)
-                | Self::NoGpu(_)
-                | Self::Port { .. }
-                | Self::GpuMemory { .. }
-        )
+        match self {
+            Self::Launch(error) => error.is_precondition(),
+            Self::Supervise(_) | Self::Environments(_) | Self::NoGpu(_) => true,
+            _ => matches!(self, Self::Port { .. } | Self::GpuMemory { .. }),
+        }
     }
 }
 
@@ -130,6 +128,9 @@ pub enum Error {
     /// The checkout or an environment cannot be made.
     #[error(transparent)]
     Environments(#[from] paravt_environments::Error),
+    /// A training in another program.
+    #[error(transparent)]
+    Launch(#[from] paravt_engines::Error),
     /// The servers of the model cannot be run.
     #[error(transparent)]
     Supervise(#[from] paravt_supervise::Error),

@@ -43,6 +43,12 @@ impl Graph {
             let ports = format!("{} and up; ready within {} s", serve.port, serve.ready_seconds);
             details.push(("ports", ports));
         }
+        if let (Work::Launch(launch), Some(folder)) = (stage.work(), stage.folder()) {
+            for shown in launch.job.shown(folder) {
+                details.push(("command", shown.line));
+                details.push(("environ", shown.environment.join(" ")));
+            }
+        }
         if let Work::Outside(outside) = stage.work() {
             let variables = outside.environment.iter().map(|(name, value)| format!("{name}={value}"));
             let variables = variables.collect::<Vec<_>>().join(" ");

@@ -11,7 +11,7 @@ use crate::graph::Graph;
 use crate::nano::{self, NanoRecipe};
 use crate::serve::Engine;
 use crate::served::Served;
-use crate::trained::Trained;
+use crate::trained::{self, Trained};
 use crate::{Error, RecipeError, table};
 
 /// The field `kind` of a recipe.
@@ -72,6 +72,8 @@ pub struct GraphOptions {
     pub engine: Option<Engine>,
     /// Variables for the servers, beside the recipe's.
     pub environment: BTreeMap<String, String>,
+    /// Reinforcement learning starts from the published SFT model.
+    pub skip_sft: bool,
 }
 
 impl GraphOptions {
@@ -89,6 +91,7 @@ impl GraphOptions {
             own_engine: false,
             engine: None,
             environment: BTreeMap::new(),
+            skip_sft: false,
         }
     }
 }
@@ -106,11 +109,11 @@ impl Recipe {
             "paravt-nano" => return Ok(Self::Embedded(Box::new(NanoRecipe::built_in()?))),
             "paravt-nano-base" => return Ok(Self::Base(nano::base::recipe()?)),
             "paravt-8b" => return Ok(Self::Served(Box::new(Served::built_in()?))),
-            "paravt-8b-train" => {
-                let text = include_str!("../recipes/paravt-8b-train.toml");
-                return Ok(Self::Trained(Box::new(Trained::parse("recipe paravt-8b-train", text)?)));
-            }
+            "paravt-8b-train" => return Ok(Self::Trained(Box::new(Trained::built_in()?))),
             _ => {}
+        }
+        if let Some(variant) = trained::variant(name)? {
+            return Ok(Self::Trained(Box::new(variant)));
         }
         if let Some(row) = table::recipe(name)? {
             return Ok(Self::Served(Box::new(row)));
@@ -158,7 +161,7 @@ impl Recipe {
 }
 
 fn built_in() -> Vec<String> {
-    BUILT_IN.into_iter().map(str::to_owned).chain(table::names()).collect()
+    BUILT_IN.into_iter().map(str::to_owned).chain(trained::names()).chain(table::names()).collect()
 }
 
 /// The kind of the recipe in a file. Files from before the field are known by the table that only one kind has.

@@ -35,6 +35,8 @@ pub enum Code {
     Fetched,
     /// Training rows with the paths of this machine.
     Materialized,
+    /// What the programs of the release make. It takes days and stays valid across versions.
+    Launched,
 }
 
 impl Code {
@@ -47,6 +49,7 @@ impl Code {
             Self::Release => "release",
             Self::Served => "served",
             Self::Fetched => "fetched",
+            Self::Launched => "launched",
             // The next number where the rows that are written change.
             Self::Materialized => "materialized-1",
         }
@@ -158,6 +161,7 @@ impl Slot {
                 || file.starts_with("step-")
                 || [".part", ".old"].iter().any(|end| file.ends_with(end))
                 || ["part", "run.log", BEGUN, DONE].contains(&file)
+                || paravt_engines::Job::scratch().contains(&name)
         };
         let files = Listing::of(&self.folder, passed_over)?;
         let mut record = self.record.clone();

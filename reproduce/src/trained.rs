@@ -4,11 +4,14 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use paravt_environments::Setup;
+use paravt_engines::{rl, sft};
 use paravt_preflight::Needs;
 use serde::Deserialize;
+use serde_json::json;
 
 use crate::graph::{Check, Graph, Outside, StageId, Work};
 use crate::prepare::Prepare;
+use crate::launched::{Before, Engines, Jobs, Launch};
 use crate::provide::{Estimate, Fetch, Item, Preflight, Target};
 use crate::recipe::{GraphOptions, Kind};
 use crate::served::Served;
@@ -26,8 +29,20 @@ pub struct Trained {
     pub title: String,
     /// Name of the recipe that evaluates the result.
     pub evaluate: String,
-    /// Folder of the trained model; `{out}` in it is the recipe's.
-    pub model: String,
+    /// Where the programs and inputs of the trainings are.
+    #[serde(default)]
+    pub engines: Engines,
+    /// Settings of SFT; the release's where nothing is said.
+    #[serde(default)]
+    pub sft: sft::Settings,
+    /// Settings of reinforcement learning; the release's where nothing is said.
+    #[serde(default)]
+    pub rl: rl::Settings,
+    /// Row of the published ablation table that the evaluation is beside [default: the evaluation's own].
+    pub paper_row: Option<String>,
+    /// Splits of the evaluation that this row has no number for.
+    #[serde(default)]
+    pub withheld: Vec<String>,
     /// What the machine needs.
     pub needs: Needs,
     /// What the user chooses of the checkout and the environments.
@@ -81,6 +96,14 @@ pub enum Does {
     Checkout,
     /// Makes environments of it.
     Environments,
+    /// Cold-start SFT by the release's lmms-engine.
+    Sft,
+    /// One model folder from the shards of SFT.
+    Merge,
+    /// Reinforcement learning by the release's AReaL and SGLang.
+    Rl,
+    /// The model folder of the chosen checkpoint.
+    Pick,
 }
 
 /// Something to fetch, as `data fetch` takes it, and its published size in GB.
@@ -105,7 +128,63 @@ impl Described {
     }
 }
 
+/// Splits that the ablation table has no numbers for.
+const NOT_ABLATED: [&str; 3] = ["longvideobench", "mmvu", "charades"];
+
+/// The variants of [`Trained::built_in`].
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Variants {
+    variants: Vec<Variant>,
+}
+
+/// A variant and what it changes.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Variant {
+    name: String,
+    #[serde(default)]
+    title: String,
+    paper_row: String,
+    #[serde(default)]
+    rl: rl::Settings,
+    /// Why it cannot be run.
+    missing: Option<String>,
+}
+
+fn variants() -> Result<Vec<Variant>, RecipeError> {
+    let text = include_str!("../recipes/paravt-8b-variants.toml");
+    parse_toml::<Variants>("recipes paravt-8b-variants", text).map(|table| table.variants)
+}
+
+/// Names of all variants.
+pub(crate) fn names() -> Vec<String> {
+    variants().map(|all| all.into_iter().map(|variant| variant.name).collect()).unwrap_or_default()
+}
+
+/// The recipe of a variant; `None` where there is no such variant.
+///
+/// # Errors
+/// A variant that cannot be run from the release: what is missing.
+pub(crate) fn variant(name: &str) -> Result<Option<Trained>, RecipeError> {
+    let Some(variant) = variants()?.into_iter().find(|variant| variant.name == name) else { return Ok(None) };
+    let Variant { name, title, paper_row, rl, missing } = variant;
+    if let Some(missing) = missing {
+        return Err(RecipeError::Missing { name, missing });
+    }
+    let withheld = NOT_ABLATED.map(str::to_owned).to_vec();
+    Ok(Some(Trained { name, title, paper_row: Some(paper_row), withheld, rl, ..Trained::built_in()? }))
+}
+
 impl Trained {
+    /// The release's training.
+    ///
+    /// # Errors
+    /// A mistake in the built-in file.
+    pub fn built_in() -> Result<Self, RecipeError> {
+        Self::parse("recipe paravt-8b-train", include_str!("../recipes/paravt-8b-train.toml"))
+    }
+
     /// The recipe of a text; `file` is where it is from.
     ///
     /// # Errors
@@ -126,7 +205,13 @@ impl Trained {
     /// The recipe that evaluates the result.
     fn evaluation(&self) -> Result<Box<Served>, RecipeError> {
         match Recipe::load(&self.evaluate)? {
-            Recipe::Served(served) => Ok(served),
+            Recipe::Served(mut served) => {
+                if let Some(row) = &self.paper_row {
+                    (served.paper_row, served.baseline_row) = (row.clone(), None);
+                }
+                served.splits.retain(|split| !self.withheld.contains(&split.task));
+                Ok(served)
+            }
             _ => Err(RecipeError::Invalid {
                 file: format!("recipe {}", self.name),
                 message: format!("evaluate: `{}` does not evaluate a served model", self.evaluate),
@@ -139,9 +224,11 @@ impl Trained {
     fn fetch(&self, evaluation: &Served, options: &GraphOptions) -> Fetch {
         let named = self.stages.iter().flat_map(|stage| &stage.fetch);
         let named = named.map(|item| Item { target: Target::named(&item.name), gb: item.gb });
+        let published = Target::Model(self.engines.published_sft().to_owned());
+        let published = options.skip_sft.then_some(Item { target: published, gb: 18 });
         let splits =
             evaluation.items(options).into_iter().filter(|item| matches!(item.target, Target::Task(_)));
-        Fetch { items: named.chain(splits).collect() }
+        Fetch { items: named.chain(published).chain(splits).collect() }
     }
 
     /// Its stages, then those of the evaluation.
@@ -153,7 +240,16 @@ impl Trained {
         let evaluation = self.evaluation()?;
         let at_out = |text: &str| text.replace("{out}", &options.out.display().to_string());
         let mut made: Vec<(&str, StageId)> = Vec::new();
-        for stage in &self.stages {
+        let mut before = Before::default();
+        let jobs = Jobs {
+            recipe: &self.name,
+            engines: &self.engines,
+            sft: &self.sft,
+            rl: &self.rl,
+            out: &options.out,
+        };
+        let is_left_out = |does| options.skip_sft && matches!(does, Some(Does::Sft | Does::Merge));
+        for stage in self.stages.iter().filter(|stage| !is_left_out(stage.does)) {
             let inputs = made.iter().filter(|(name, _)| stage.inputs.iter().any(|input| input == name));
             let inputs: Vec<StageId> = inputs.map(|(_, id)| *id).collect();
             let work = match stage.does {
@@ -169,25 +265,100 @@ impl Trained {
                 Some(Does::Environments) => {
                     Work::Prepare(Box::new(Prepare::environments(&self.environments, &stage.install)?))
                 }
+                Some(Does::Sft) => launch(jobs.sft(&before)),
+                Some(Does::Merge) => launch(jobs.merge(&before)?),
+                Some(Does::Rl) => launch(jobs.rl(&before, options.skip_sft)?),
+                Some(Does::Pick) => launch(jobs.pick(&before)?),
                 None => Work::Outside(Box::new(stage.outside(&at_out))),
             };
             let id = graph.add(&stage.name, None, &inputs, work);
             graph.estimate(id, stage.estimate);
             graph.prepare_deviates(id);
-            graph.deviates(id, &stage.deviates.iter().map(String::as_str).collect::<Vec<_>>());
+            let own = match graph[id].work() {
+                Work::Launch(launch) => launch.job.deviations(),
+                _ => Vec::new(),
+            };
+            let all: Vec<&str> = stage.deviates.iter().chain(&own).map(String::as_str).collect();
+            graph.deviates(id, &all);
+            let folder = graph[id].folder().map(Path::to_owned);
+            match stage.does {
+                Some(Does::Materialize) => before.materialize = folder,
+                Some(Does::Sft) => before.sft = folder,
+                Some(Does::Merge) => before.merge = folder,
+                Some(Does::Rl) => before.rl = folder,
+                Some(Does::Pick) => before.pick = folder,
+                _ => {}
+            }
             made.push((&stage.name, id));
         }
-        let model = Path::new(&at_out(&self.model)).display().to_string();
-        let options = GraphOptions { model: options.model.clone().or(Some(model)), ..options.clone() };
+        let mut options = options.clone();
+        if let Some(model) = before.model() {
+            // Answers of another training are others, wherever its model lies.
+            let stage =
+                model.parent().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
+            options.selection = json!({ "command": options.selection, "trained": stage });
+            options.model = options.model.or_else(|| Some(model.display().to_string()));
+        }
         let last: Vec<StageId> = made.last().map(|(_, id)| *id).into_iter().collect();
         evaluation.extend(&mut graph, &options, &last)?;
         Ok(graph)
     }
 }
 
+fn launch(launch: Launch) -> Work {
+    Work::Launch(Box::new(launch))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn variants_change_the_method_and_share_the_sft() {
+        let (mut run, mut missing) = (Vec::new(), Vec::new());
+        let folder = |recipe: &Trained, name: &str| {
+            let graph = recipe.graph(&GraphOptions::new("out")).unwrap();
+            let stage = graph.stages().iter().find(|stage| stage.name() == name).unwrap();
+            stage.folder().unwrap().to_owned()
+        };
+        let full = Trained::built_in().unwrap();
+        for name in names() {
+            match variant(&name) {
+                Ok(Some(recipe)) => {
+                    assert_eq!(folder(&recipe, "merge"), folder(&full, "merge"));
+                    for stage in ["rl", "pick", "with-tool-mlvu"] {
+                        assert_ne!(folder(&recipe, stage), folder(&full, stage), "{name} {stage}");
+                    }
+                    let graph = recipe.graph(&GraphOptions::new("out")).unwrap();
+                    let row = recipe.paper_row.clone();
+                    let published: Vec<_> = graph
+                        .evaluations()
+                        .filter_map(|(_, asked, _)| asked.config.paper_row.clone())
+                        .collect();
+                    assert!(
+                        published.len() == 4 && published.iter().all(|other| Some(other) == row.as_ref())
+                    );
+                    run.push(name);
+                }
+                Err(RecipeError::Missing { missing: what, .. }) => {
+                    assert!(what.contains("no switch"), "{what}");
+                    missing.push(name);
+                }
+                other => panic!("{name}: {other:?}"),
+            }
+        }
+        assert_eq!((run.len(), missing.len()), (3, 2));
+    }
+
+    #[test]
+    fn without_sft_reinforcement_learning_starts_from_the_published_model() {
+        let options = GraphOptions { skip_sft: true, ..GraphOptions::new("out") };
+        let graph = Trained::built_in().unwrap().graph(&options).unwrap();
+        assert!(!graph.stages().iter().any(|stage| ["sft", "merge"].contains(&stage.name())));
+        let plan = graph.plan();
+        assert!(plan.contains("PARAVT_BASE_MODEL=mwxely/ParaVT-8B-SFT"), "{plan}");
+        assert!(plan.contains("model:mwxely/ParaVT-8B-SFT"), "{plan}");
+    }
 
     #[test]
     fn a_stage_builds_on_what_is_before_it() {

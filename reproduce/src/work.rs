@@ -1,8 +1,9 @@
 //! The stages that the library does by itself: what is generated and what is trained.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
+use paravt_engines::Job;
 use paravt_train::checkpoint::FINAL;
 use paravt_train::durable;
 use paravt_train::log::FILE as TRAINING;
@@ -16,12 +17,17 @@ use crate::nano::base::Lessons;
 use crate::nano::data::{Traces, prompts};
 use crate::nano::identity;
 
+/// Name of the protocol of the release's own rollouts.
+const UPSTREAM: &str = "paravt";
+
 /// How far a training is.
 pub enum Progress<'a> {
     /// A step of SFT, of so many.
     Sft(&'a SftStep, usize),
     /// A step of reinforcement learning, of so many.
     Rl(&'a RlStep, usize),
+    /// A step of a training in another program, of so many.
+    Launched(&'a paravt_engines::Step, usize),
 }
 
 impl Progress<'_> {
@@ -30,6 +36,7 @@ impl Progress<'_> {
         match self {
             Self::Sft(step, all) => (step.step, *all),
             Self::Rl(step, all) => (step.step, *all),
+            Self::Launched(step, all) => (step.step, *all),
         }
     }
 }
@@ -51,6 +58,12 @@ impl std::fmt::Display for Progress<'_> {
                     figure("f_tau"),
                     figure("kappa")
                 )
+            }
+            Self::Launched(step, _) => {
+                write!(f, "step {done}/{all}")?;
+                let names = ["reward", "reward_accuracy", "f_tau", "kappa", "loss"];
+                let shown = names.iter().filter_map(|name| Some((name, step.figure(name)?)));
+                shown.take(4).try_for_each(|(name, value)| write!(f, ", {name} {value:.3}"))
             }
         }
     }
@@ -96,6 +109,7 @@ impl Context<'_> {
             | Work::Fetch(_)
             | Work::Prepare(_)
             | Work::Materialize
+            | Work::Launch(_)
             | Work::Serve(_)
             | Work::Outside(_)
             | Work::Evaluate(_)
@@ -132,15 +146,46 @@ impl Context<'_> {
 
 /// Puts a checkpoint's training curves, and the description of the training, beside its first split, where the
 /// report finds them.
-pub(crate) fn show_training(out: &Path, evaluation: &Evaluation) -> Result<(), Error> {
-    let (Some(split), Some(model)) = (evaluation.splits.first(), &evaluation.model) else { return Ok(()) };
-    for name in [TRAINING, identity::FILE] {
-        let from = model.with_file_name(name);
-        if from.is_file() {
-            let to: PathBuf = out.join(split).join(name);
-            let copied = std::fs::read(&from).and_then(|bytes| durable::write(&to, &bytes));
-            copied.map_err(|source| Error::Write { path: to, source })?;
+pub(crate) fn show_training(graph: &Graph, stage: &Stage, evaluation: &Evaluation) -> Result<(), Error> {
+    let (Some(split), Some(out)) = (evaluation.splits.first(), stage.folder()) else { return Ok(()) };
+    let run = out.join(split);
+    if let Some(model) = &evaluation.model {
+        for name in [TRAINING, identity::FILE] {
+            copy(&model.with_file_name(name), &run.join(name))?;
         }
+        return Ok(());
+    }
+    // A model that other programs trained: the stages that the evaluation's servers build on.
+    let launched = before(graph, stage, |job| matches!(job, Job::Rl(_) | Job::Sft(_)));
+    let made = before(graph, stage, |job| matches!(job, Job::Pick(_) | Job::Merge(_)));
+    if let (Some(training), Some(made)) = (launched, made)
+        && run.is_dir()
+    {
+        copy(&training.join(TRAINING), &run.join(TRAINING))?;
+        let model = paravt_engines::merge::model(made);
+        identity::describe(&graph.recipe, &model, UPSTREAM, &run)?;
     }
     Ok(())
+}
+
+/// Folder of the nearest training stage of a kind that a stage builds on.
+fn before<'a>(graph: &'a Graph, stage: &'a Stage, is_wanted: fn(&Job) -> bool) -> Option<&'a Path> {
+    let mut open: Vec<&Stage> = graph.inputs(stage).collect();
+    while !open.is_empty() {
+        let found =
+            open.iter().find(|stage| matches!(stage.work(), Work::Launch(launch) if is_wanted(&launch.job)));
+        if let Some(found) = found {
+            return found.folder();
+        }
+        open = open.into_iter().flat_map(|stage| graph.inputs(stage)).collect();
+    }
+    None
+}
+
+fn copy(from: &Path, to: &Path) -> Result<(), Error> {
+    if !from.is_file() {
+        return Ok(());
+    }
+    let copied = std::fs::read(from).and_then(|bytes| durable::write(to, &bytes));
+    copied.map_err(|source| Error::Write { path: to.to_owned(), source })
 }

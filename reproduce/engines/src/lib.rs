@@ -105,6 +105,24 @@ impl Job {
         }
     }
 
+    /// The same job with folders in the place of models that are named by their ids on the hub, as far as `find` knows
+    /// them.
+    pub fn with_models(&self, find: &mut dyn FnMut(&str) -> Option<PathBuf>) -> Self {
+        let mut job = self.clone();
+        let models: Vec<&mut PathBuf> = match &mut job {
+            Self::Sft(job) => vec![&mut job.paths.base],
+            Self::Merge(job) => vec![&mut job.paths.base],
+            Self::Rl(job) => vec![&mut job.paths.base, &mut job.model],
+            Self::Pick(job) => vec![&mut job.base],
+        };
+        for model in models.into_iter().filter(|model| !model.is_dir()) {
+            if let Some(folder) = model.to_str().and_then(&mut *find) {
+                *model = folder;
+            }
+        }
+        job
+    }
+
     /// What its result is kept under, beside the stages that it builds on: no path of the machine.
     pub fn settings(&self) -> Value {
         match self {

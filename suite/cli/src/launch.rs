@@ -11,6 +11,7 @@ use paravt_suite::runner::{self, Ended};
 use paravt_suite::scoring::summary::Summary;
 use paravt_suite::task::DataRoot;
 use tokio::runtime::Runtime;
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 use crate::command_line;
@@ -122,6 +123,32 @@ fn conclude(outcome: &RunOutcome, allow_partial: bool) -> Exit {
 pub fn stopped_by_ctrl_c(runtime: &Runtime) -> watch::Receiver<bool> {
     let (sender, stop) = watch::channel(false);
     runtime.spawn(stop_on_ctrl_c(sender));
+    stop
+}
+
+/// Turns true on Ctrl-C and on SIGTERM, for a training that is to end in order; the second signal ends the process,
+/// and the training with it.
+pub fn stopped_by_signal(runtime: &Runtime) -> watch::Receiver<bool> {
+    let (sender, stop) = watch::channel(false);
+    runtime.spawn(async move {
+        let signals = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()));
+        if let (Ok(mut interrupt), Ok(mut terminate)) = signals {
+            for asked in 0.. {
+                tokio::select! {
+                    _ = interrupt.recv() => {}
+                    _ = terminate.recv() => {}
+                }
+                if asked > 0 {
+                    std::process::exit(Exit::Interrupted as i32);
+                }
+                eprintln!(
+                    "\nstopping the training; it goes on from its last checkpoint when it is run again"
+                );
+                let _ = sender.send(true);
+            }
+        }
+        std::future::pending::<()>().await;
+    });
     stop
 }
 

@@ -129,14 +129,18 @@ pub fn missing(target: &Target, root: &DataRoot) -> anyhow::Result<Option<String
             Ok(checks.iter().find_map(report::absent))
         }
         Target::Model(id) => {
-            let is_here = Path::new(id).is_dir()
-                || root.candidates().any(|base| Cache::new(base, Kind::Model, id).model().is_some());
+            let is_here = Path::new(id).is_dir() || model(id, root).is_some();
             Ok((!is_here).then(|| "not in the cache".to_owned()))
         }
         // Only the hub knows whether all archives were unpacked; without it, what is here has to do.
         Target::Training if is_offline() && rows_of_training(root).is_some() => Ok(None),
         Target::Training => Ok(Some("to be compared with the hub".to_owned())),
     }
+}
+
+/// Folder of a model that is here.
+pub fn model(id: &str, root: &DataRoot) -> Option<PathBuf> {
+    root.candidates().find_map(|base| Cache::new(base, Kind::Model, id).model())
 }
 
 /// Folder of the training rows as they were published.

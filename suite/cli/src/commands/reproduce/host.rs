@@ -205,6 +205,20 @@ impl drive::Host for Host<'_> {
         data::materialize::provide(&self.args.data.root()?, folder).map(outcome)
     }
 
+    fn model(&mut self, id: &str) -> Option<PathBuf> {
+        data::fetch::model(id, &self.args.data.root().ok()?)
+    }
+
+    fn stop(&mut self) -> Box<dyn Fn() -> bool> {
+        let Ok(runtime) = launch::runtime() else { return Box::new(|| false) };
+        let stop = launch::stopped_by_signal(&runtime);
+        // The signals are waited for as long as the runtime lives.
+        Box::new(move || {
+            let _alive = &runtime;
+            *stop.borrow()
+        })
+    }
+
     fn examine(&mut self, model: &Path, rows: usize) -> anyhow::Result<()> {
         let backend = engines::start_candle(model, rows, &self.compute)?;
         println!("answers right to the letter, on rows it was not trained on:");

@@ -33,7 +33,7 @@ pub struct Args {
     /// Recipe: paravt-nano (generate, train and evaluate here, without network or GPU), paravt-nano-base
     /// (its base checkpoint), paravt-8b and the other rows of the published table that can be run
     /// (qwen2.5-vl-7b, video-r1-7b, videochat-r1-7b, videorft-7b, time-r1-7b, rewatch-r1-7b, video-thinker-7b,
-    /// qwen3-vl-8b, conan-7b), paravt-8b-train (its plan), or a TOML file.
+    /// qwen3-vl-8b, conan-7b), paravt-8b-train (SFT and reinforcement learning by the release's programs on eight GPUs), or a TOML file.
     recipe: String,
     /// The recipe, read once: threads are settled by its kind before the command runs.
     #[arg(skip)]
@@ -55,6 +55,9 @@ pub struct Args {
     /// or candle [default: the recipe's].
     #[arg(long = "engine", id = "serving", value_name = "ENGINE", value_parser = Engine::named)]
     serving: Option<Engine>,
+    /// Start reinforcement learning from the published SFT model instead of training one.
+    #[arg(long)]
+    skip_sft: bool,
     /// Go on although the preflight refuses this machine.
     #[arg(long)]
     skip_preflight: bool,
@@ -157,6 +160,7 @@ impl Args {
             own_engine: self.own_engine,
             engine: self.serving,
             environment: self.data.environment(),
+            skip_sft: self.skip_sft,
         }
     }
 }

@@ -1,0 +1,178 @@
+//! Training stages that other programs do, launched and watched from here: what a recipe says of them.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use paravt_engines::{Job, Paths, Watch, merge, pick, rl, sft};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::RecipeError;
+
+/// A training stage of another program.
+#[derive(Debug, Clone)]
+pub struct Launch {
+    /// What is run.
+    pub job: Job,
+    /// What its result is kept under: no path of the machine.
+    pub key: Value,
+}
+
+/// Where the programs and inputs of the trainings are. In each `{out}` is the folder of the recipe and
+/// `{materialize}` that of the stage of this name.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Engines {
+    /// Checkout of ParaVT.
+    checkout: String,
+    /// Folder of the copy of AReaL.
+    engines: String,
+    /// Environment of lmms-engine.
+    sft: String,
+    /// Environment of AReaL and SGLang.
+    rl: String,
+    /// Base model: its id on the hub, or a folder.
+    base: String,
+    /// Published model to start reinforcement learning from with `--skip-sft`.
+    published_sft: String,
+    /// Folder of the rows of SFT.
+    sft_rows: String,
+    /// Rows of reinforcement learning.
+    rl_rows: String,
+    /// Further variables of the programs.
+    environment: BTreeMap<String, String>,
+    /// When a training counts as stalled.
+    watch: Watch,
+}
+
+impl Default for Engines {
+    fn default() -> Self {
+        Self {
+            checkout: "{out}/checkout".to_owned(),
+            engines: "{out}/engines".to_owned(),
+            sft: "{out}/env/sft".to_owned(),
+            rl: "{out}/env/rl".to_owned(),
+            base: "Qwen/Qwen3-VL-8B-Instruct".to_owned(),
+            published_sft: "mwxely/ParaVT-8B-SFT".to_owned(),
+            sft_rows: "{materialize}".to_owned(),
+            rl_rows: "{materialize}/paravt_rl_diverse_4k4.parquet".to_owned(),
+            environment: BTreeMap::new(),
+            watch: Watch::default(),
+        }
+    }
+}
+
+/// Folders of the stages before one, as far as they are there.
+#[derive(Debug, Default)]
+pub(crate) struct Before {
+    pub(crate) materialize: Option<PathBuf>,
+    pub(crate) sft: Option<PathBuf>,
+    pub(crate) merge: Option<PathBuf>,
+    pub(crate) rl: Option<PathBuf>,
+    pub(crate) pick: Option<PathBuf>,
+}
+
+impl Before {
+    /// Folder of the last model that was made.
+    pub(crate) fn model(&self) -> Option<PathBuf> {
+        let merged = || self.merge.as_deref().map(merge::model);
+        self.pick.as_deref().map(pick::Job::model).or_else(merged)
+    }
+}
+
+/// What makes the jobs of a recipe.
+pub(crate) struct Jobs<'a> {
+    pub(crate) recipe: &'a str,
+    pub(crate) engines: &'a Engines,
+    pub(crate) sft: &'a sft::Settings,
+    pub(crate) rl: &'a rl::Settings,
+    pub(crate) out: &'a Path,
+}
+
+impl Engines {
+    /// The id of the published SFT model.
+    pub(crate) fn published_sft(&self) -> &str {
+        &self.published_sft
+    }
+}
+
+impl Jobs<'_> {
+    fn paths(&self, before: &Before) -> Paths {
+        let out = self.out.display().to_string();
+        let rows = before.materialize.as_ref().map(|folder| folder.display().to_string()).unwrap_or_default();
+        let at = |text: &str| PathBuf::from(text.replace("{out}", &out).replace("{materialize}", &rows));
+        let Engines { checkout, engines, sft, rl, base, sft_rows, rl_rows, .. } = self.engines;
+        Paths {
+            checkout: at(checkout),
+            engines: at(engines),
+            sft_environment: at(sft),
+            rl_environment: at(rl),
+            base: at(base),
+            sft_rows: at(sft_rows),
+            rl_rows: at(rl_rows),
+        }
+    }
+
+    fn environment(&self) -> BTreeMap<String, String> {
+        let out = self.out.display().to_string();
+        let variables = self.engines.environment.iter();
+        variables.map(|(name, value)| (name.clone(), value.replace("{out}", &out))).collect()
+    }
+
+    fn wrong(&self, stage: &str, needs: &str) -> RecipeError {
+        RecipeError::Invalid {
+            file: format!("recipe {}", self.recipe),
+            message: format!("stage `{stage}` builds on a stage that does `{needs}`, which is not before it"),
+            nearest: None,
+        }
+    }
+
+    pub(crate) fn sft(&self, before: &Before) -> Launch {
+        let job = sft::Job {
+            settings: self.sft.clone(),
+            watch: self.engines.watch.clone(),
+            environment: self.environment(),
+            paths: self.paths(before),
+        };
+        let job = Job::Sft(job);
+        let key =
+            json!({ "settings": job.settings(), "base": self.engines.base, "rows": self.engines.sft_rows });
+        Launch { job, key }
+    }
+
+    pub(crate) fn merge(&self, before: &Before) -> Result<Launch, RecipeError> {
+        let job = Job::Merge(merge::Job {
+            sft: before.sft.clone().ok_or_else(|| self.wrong("merge", "sft"))?,
+            settings: self.sft.clone(),
+            watch: self.engines.watch.clone(),
+            environment: self.environment(),
+            paths: self.paths(before),
+        });
+        Ok(Launch { key: json!({ "base": self.engines.base }), job })
+    }
+
+    /// `published` starts from the published SFT model.
+    pub(crate) fn rl(&self, before: &Before, published: bool) -> Result<Launch, RecipeError> {
+        let start = published.then(|| self.engines.published_sft.clone());
+        let merged = before.merge.as_deref().map(merge::model);
+        let model = start.clone().map(PathBuf::from).or(merged);
+        let job = Job::Rl(Box::new(rl::Job {
+            settings: self.rl.clone(),
+            watch: self.engines.watch.clone(),
+            environment: self.environment(),
+            paths: self.paths(before),
+            model: model.ok_or_else(|| self.wrong("rl", "merge"))?,
+        }));
+        let key = json!({ "settings": job.settings(), "start": start, "rows": self.engines.rl_rows });
+        Ok(Launch { job, key })
+    }
+
+    pub(crate) fn pick(&self, before: &Before) -> Result<Launch, RecipeError> {
+        let job = Job::Pick(pick::Job {
+            rl: before.rl.clone().ok_or_else(|| self.wrong("pick", "rl"))?,
+            step: self.rl.pick,
+            base: self.paths(before).base,
+        });
+        Ok(Launch { key: job.settings(), job })
+    }
+}

@@ -16,6 +16,19 @@ pub struct Launch {
     pub job: Job,
     /// What its result is kept under: no path of the machine.
     pub key: Value,
+    /// What it is a training of, where it is one.
+    pub about: Option<About>,
+}
+
+/// What a training is of, as reports compare it with what a claim is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct About {
+    /// Name of the release's configuration, where all settings are its; else of our recipe.
+    pub recipe: String,
+    /// Name of the base model.
+    pub base_model: String,
+    /// Seed of the training.
+    pub seed: u64,
 }
 
 /// Where the programs and inputs of the trainings are. In each `{out}` is the folder of the recipe and
@@ -137,7 +150,7 @@ impl Jobs<'_> {
         let job = Job::Sft(job);
         let key =
             json!({ "settings": job.settings(), "base": self.engines.base, "rows": self.engines.sft_rows });
-        Launch { job, key }
+        Launch { job, key, about: None }
     }
 
     pub(crate) fn merge(&self, before: &Before) -> Result<Launch, RecipeError> {
@@ -148,7 +161,7 @@ impl Jobs<'_> {
             environment: self.environment(),
             paths: self.paths(before),
         });
-        Ok(Launch { key: json!({ "base": self.engines.base }), job })
+        Ok(Launch { key: json!({ "base": self.engines.base }), job, about: None })
     }
 
     /// `published` starts from the published SFT model.
@@ -164,7 +177,28 @@ impl Jobs<'_> {
             model: model.ok_or_else(|| self.wrong("rl", "merge"))?,
         }));
         let key = json!({ "settings": job.settings(), "start": start, "rows": self.engines.rl_rows });
-        Ok(Launch { job, key })
+        let about = About {
+            recipe: self.released().unwrap_or(self.recipe).to_owned(),
+            base_model: self.base_model(),
+            seed: self.rl.seed,
+        };
+        Ok(Launch { job, key, about: Some(about) })
+    }
+
+    /// The release's configuration that the settings are, if they are one of them throughout.
+    fn released(&self) -> Option<&'static str> {
+        if *self.sft != sft::Settings::default() {
+            return None;
+        }
+        let known = [("paragrpo_8b", rl::Settings::default()), ("vanilla_grpo_8b", rl::Settings::vanilla())];
+        known.into_iter().find(|(_, settings)| settings == self.rl).map(|(name, _)| name)
+    }
+
+    /// The base model as the paper calls it, or the last part of its name.
+    fn base_model(&self) -> String {
+        let name =
+            Path::new(&self.engines.base).file_name().unwrap_or_default().to_string_lossy().into_owned();
+        name.trim_end_matches("-Instruct").to_owned()
     }
 
     pub(crate) fn pick(&self, before: &Before) -> Result<Launch, RecipeError> {
@@ -173,6 +207,6 @@ impl Jobs<'_> {
             step: self.rl.pick,
             base: self.paths(before).base,
         });
-        Ok(Launch { key: job.settings(), job })
+        Ok(Launch { key: job.settings(), job, about: None })
     }
 }

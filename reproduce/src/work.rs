@@ -4,15 +4,18 @@ use std::path::Path;
 use std::sync::Arc;
 
 use paravt_engines::Job;
+use paravt_qwen_vl::weights::Weights;
 use paravt_train::checkpoint::FINAL;
 use paravt_train::durable;
 use paravt_train::log::FILE as TRAINING;
 use paravt_train::rl::{self, RlStep, RlTask};
 use paravt_train::sft::{self, SftStep};
+use serde_json::json;
 
 use crate::Error;
 use crate::drive::Options;
 use crate::graph::{Evaluation, Graph, Reinforcement, Stage, Work};
+use crate::launched::Launch;
 use crate::nano::base::Lessons;
 use crate::nano::data::{Traces, prompts};
 use crate::nano::identity;
@@ -156,26 +159,42 @@ pub(crate) fn show_training(graph: &Graph, stage: &Stage, evaluation: &Evaluatio
         return Ok(());
     }
     // A model that other programs trained: the stages that the evaluation's servers build on.
-    let launched = before(graph, stage, |job| matches!(job, Job::Rl(_) | Job::Sft(_)));
-    let made = before(graph, stage, |job| matches!(job, Job::Pick(_) | Job::Merge(_)));
-    if let (Some(training), Some(made)) = (launched, made)
+    let training = before(graph, stage, |launch| launch.about.is_some());
+    let made = before(graph, stage, |launch| matches!(launch.job, Job::Pick(_) | Job::Merge(_)));
+    if let (Some((folder, Launch { about: Some(about), .. })), Some((made, _))) = (training, made)
         && run.is_dir()
     {
-        copy(&training.join(TRAINING), &run.join(TRAINING))?;
+        copy(&folder.join(TRAINING), &run.join(TRAINING))?;
         let model = paravt_engines::merge::model(made);
-        identity::describe(&graph.recipe, &model, UPSTREAM, &run)?;
+        let weights = Weights::open(&model).map_err(paravt_train::Error::from)?;
+        let text = json!({
+            "recipe": about.recipe,
+            "model": about.base_model,
+            "parameters": weights.elements(),
+            "protocol": UPSTREAM,
+            "seed": about.seed,
+        });
+        let path = run.join(identity::FILE);
+        let written = durable::write(&path, format!("{text:#}\n").as_bytes());
+        written.map_err(|source| Error::Write { path, source })?;
     }
     Ok(())
 }
 
-/// Folder of the nearest training stage of a kind that a stage builds on.
-fn before<'a>(graph: &'a Graph, stage: &'a Stage, is_wanted: fn(&Job) -> bool) -> Option<&'a Path> {
+/// The nearest training stage of a kind that a stage builds on, with its folder.
+fn before<'a>(
+    graph: &'a Graph,
+    stage: &'a Stage,
+    is_wanted: fn(&Launch) -> bool,
+) -> Option<(&'a Path, &'a Launch)> {
     let mut open: Vec<&Stage> = graph.inputs(stage).collect();
     while !open.is_empty() {
-        let found =
-            open.iter().find(|stage| matches!(stage.work(), Work::Launch(launch) if is_wanted(&launch.job)));
-        if let Some(found) = found {
-            return found.folder();
+        let found = open.iter().find_map(|stage| match stage.work() {
+            Work::Launch(launch) if is_wanted(launch) => Some((stage.folder()?, &**launch)),
+            _ => None,
+        });
+        if found.is_some() {
+            return found;
         }
         open = open.into_iter().flat_map(|stage| graph.inputs(stage)).collect();
     }

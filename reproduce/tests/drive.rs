@@ -370,3 +370,93 @@ fn a_training_that_is_not_built_is_refused_before_anything_is_done() {
     assert!(error.contains("stage `environments` cannot be run by this version, which lacks"), "{error}");
     assert!(!out.exists());
 }
+
+/// The environment of the release's programs, all stood in for, and a base model of one tensor.
+fn stand_ins(root: &Path) {
+    use std::os::unix::fs::PermissionsExt as _;
+    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("engines/tests/standin");
+    for folder in
+        ["env/bin", "checkout/paravt/sft/lmms-engine/src/lmms_engine", "engines/areal", "base", "merged"]
+    {
+        std::fs::create_dir_all(root.join(folder)).unwrap();
+    }
+    let paths = std::env::var_os("PATH").unwrap();
+    let python =
+        std::env::split_paths(&paths).map(|folder| folder.join("python3")).find(|path| path.is_file());
+    for (name, file) in [("torchrun", "torchrun"), ("python", "python3"), ("python3", "python3")] {
+        let text = std::fs::read_to_string(from.join(file)).unwrap();
+        let text = text.replacen("/usr/bin/env python3", &python.as_ref().unwrap().display().to_string(), 1);
+        let to = root.join("env/bin").join(name);
+        std::fs::write(&to, text).unwrap();
+        std::fs::set_permissions(&to, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let header = r#"{"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}}   "#;
+    let bytes = [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), b"abcd"].concat();
+    for model in ["base", "merged"] {
+        std::fs::write(root.join(model).join("model.safetensors"), &bytes).unwrap();
+        std::fs::write(root.join(model).join("config.json"), "{}").unwrap();
+    }
+}
+
+/// A training in miniature on stand-ins: two rows of trainers, a few steps.
+fn training(root: &Path) -> Graph {
+    recipe(root, "engine = \"candle\"");
+    let at = |name: &str| root.join(name).display().to_string();
+    let text = format!(
+        "kind = \"trained\"\nname = \"small-train\"\ntitle = \"small\"\nevaluate = {evaluate:?}\n[needs]\n\
+         [engines]\ncheckout = {checkout:?}\nengines = {engines:?}\nsft = {env:?}\nrl = {env:?}\nbase = {base:?}\n\
+         sft_rows = {rows:?}\nrl_rows = \"{{materialize}}/rl.parquet\"\nenvironment = {{ STANDIN_MODEL = {merged:?} }}\n\
+         watch = {{ poll_seconds = 0.05 }}\n[sft]\nprocesses = 2\nsteps = 6\nstop_after = 4\nsave_every = 2\n\
+         [rl]\nsteps = 4\npick = 3\nsave_every = 2\ntrainers = 2\nprompts = 2\n\
+         [[stages]]\nname = \"fetch\"\ntitle = \"\"\ndoes = \"fetch\"\n\
+         [[stages]]\nname = \"materialize\"\ntitle = \"\"\ninputs = [\"fetch\"]\ndoes = \"materialize\"\n\
+         [[stages]]\nname = \"sft\"\ntitle = \"\"\ninputs = [\"materialize\"]\ndoes = \"sft\"\n\
+         [[stages]]\nname = \"merge\"\ntitle = \"\"\ninputs = [\"sft\"]\ndoes = \"merge\"\n\
+         [[stages]]\nname = \"rl\"\ntitle = \"\"\ninputs = [\"merge\"]\ndoes = \"rl\"\n\
+         [[stages]]\nname = \"pick\"\ntitle = \"\"\ninputs = [\"rl\"]\ndoes = \"pick\"\n",
+        evaluate = at("small.toml"),
+        checkout = at("checkout"),
+        engines = at("engines"),
+        env = at("env"),
+        base = at("base"),
+        rows = "{materialize}",
+        merged = at("merged"),
+    );
+    let file = root.join("train.toml");
+    std::fs::write(&file, text).unwrap();
+    let recipe = Recipe::load(file.to_str().unwrap()).unwrap();
+    recipe.graph(&GraphOptions::new(root.join("out"))).unwrap()
+}
+
+#[test]
+#[ignore = "needs Python: run by ci/test"]
+fn a_training_of_the_releases_programs_runs_to_its_evaluation_and_is_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    stand_ins(folder.path());
+    let graph = training(folder.path());
+    let stage = |name: &str| graph.stages().iter().find(|stage| stage.name() == name).unwrap();
+    let mut host = Noting::default();
+    let rows = stage("materialize").folder().unwrap().join("rl.parquet");
+    let until = Options { until: Some("materialize".to_owned()), ..options(&[]) };
+    run(&graph, &until, &mut host, &mut Lines::default()).unwrap();
+    std::fs::write(rows, "rows").unwrap();
+    let (mut host, mut lines) = (Noting::default(), Lines::default());
+    assert_eq!(run(&graph, &options(&[]), &mut host, &mut lines).unwrap(), Outcome::Complete);
+    assert!(lines.0.iter().any(|line| line.starts_with("sft step 4/4, loss")), "{:?}", lines.0);
+    assert!(lines.0.iter().any(|line| line.starts_with("rl step 4/4, reward 0.500, f_tau")), "{:?}", lines.0);
+    let model = stage("pick").folder().unwrap().join("model");
+    assert!(model.join("sha256.json").is_file());
+    let by = format!("with-tool-mlvu mlvu by in process {}", model.display());
+    assert!(host.calls.contains(&by), "{:?}", host.calls);
+    let record = std::fs::read_to_string(stage("sft").folder().unwrap().join("stage.json")).unwrap();
+    assert!(record.contains("sft.steps = 6; the release's recipe: 1500"), "{record}");
+    assert!(record.contains("training.jsonl") && !record.contains("work/"), "{record}");
+    let mut lines = Lines::default();
+    run(&graph, &options(&[]), &mut Noting::default(), &mut lines).unwrap();
+    assert!(lines.0.iter().all(|line| line.ends_with(" kept")), "{:?}", lines.0);
+    // A model that was changed is merged and verified again; the training before it is kept.
+    std::fs::write(stage("merge").folder().unwrap().join("model/config.json"), "{ }").unwrap();
+    let mut lines = Lines::default();
+    run(&graph, &options(&["merge"]), &mut Noting::default(), &mut lines).unwrap();
+    assert!(lines.0.contains(&"merge ended".to_owned()), "{:?}", lines.0);
+}

@@ -32,20 +32,13 @@ pub struct Identity {
 /// # Errors
 /// The model cannot be read, or the file cannot be written.
 pub fn write(recipe: &str, out: &Path) -> Result<(), Error> {
-    describe(recipe, &out.join(FINAL), &paravt_nano::protocol().name, out)
-}
-
-/// Writes `training.json` into `out` for the model in a folder, trained by a recipe on rollouts of a protocol.
-///
-/// # Errors
-/// As [`write`].
-pub fn describe(recipe: &str, model: &Path, protocol: &str, out: &Path) -> Result<(), Error> {
-    let weights = Weights::open(model).map_err(paravt_train::Error::from)?;
-    let config = Config::read(model).map_err(paravt_train::Error::from)?;
+    let model = out.join(FINAL);
+    let weights = Weights::open(&model).map_err(paravt_train::Error::from)?;
+    let config = Config::read(&model).map_err(paravt_train::Error::from)?;
     let identity = Identity {
         recipe: recipe.to_owned(),
         parameters: weights.elements() as u64,
-        protocol: protocol.to_owned(),
+        protocol: paravt_nano::protocol().name,
         model: match config.family {
             Family::Qwen25 => "qwen2_5_vl".to_owned(),
             Family::Qwen3 => "qwen3_vl".to_owned(),

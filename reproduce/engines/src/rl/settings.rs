@@ -134,6 +134,16 @@ const DEVIATIONS: [&str; 8] = [
 ];
 
 impl Settings {
+    /// The release's comparison without the parts of PARA-GRPO (vanilla_grpo_8b.yaml).
+    pub fn vanilla() -> Self {
+        Self {
+            constrained: Constrained { think_prefix: false, answer_suffix: false },
+            nframes_gating: false,
+            anchor_weight: 0.0,
+            ..Self::default()
+        }
+    }
+
     /// What the method is called.
     pub(crate) fn name(&self) -> &'static str {
         match (self.is_anchored(), self.nframes_gating) {
@@ -203,9 +213,7 @@ mod tests {
 
     #[test]
     fn methods_have_the_names_of_the_paper() {
-        let off = Constrained { think_prefix: false, answer_suffix: false };
-        let grpo =
-            Settings { constrained: off, nframes_gating: false, anchor_weight: 0.0, ..Settings::default() };
+        let grpo = Settings::vanilla();
         assert_eq!((Settings::default().name(), grpo.name()), ("PARA-GRPO", "GRPO"));
         assert_eq!(grpo.deviations().len(), DEVIATIONS.len() + 3);
     }

@@ -1,6 +1,4 @@
 //! What can go wrong with a training in another program, with stand-ins that write what the real ones write.
-#![allow(clippy::unwrap_used)]
-
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
@@ -438,7 +436,7 @@ fn hold(folder: &str, stage: &str) -> ! {
 /// This program with one test alone, which then is the process that runs a stage.
 fn holder_of(test: &str, folder: &Path, stage: &str) -> Program {
     let mut program = Program::new(std::env::current_exe().unwrap());
-    program.args(["--exact", test, "--include-ignored", "--nocapture"]);
+    program.args(["--exact", &format!("faults::{test}"), "--include-ignored", "--nocapture"]);
     program.env(HOLDER[0], folder).env(HOLDER[1], stage);
     program
 }

@@ -1,7 +1,5 @@
 //! The released lmms-engine itself, on a CPU: trained, killed, gone on, merged. Needs a checkout of the release and an
-//! environment for it, which `ci/target8-train` makes.
-#![allow(clippy::unwrap_used)]
-
+//! environment for it, which `ci/target8/train` makes.
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,7 +8,7 @@ use paravt_engines::{CURVES, Job, Outcome, Paths, Place, Told, Watch, entry, mer
 use serde_json::{Value, json};
 
 fn given(name: &str) -> PathBuf {
-    std::env::var_os(name).unwrap_or_else(|| panic!("{name} is set by ci/target8-train")).into()
+    std::env::var_os(name).unwrap_or_else(|| panic!("{name} is set by ci/target8/train")).into()
 }
 
 fn paths() -> Paths {
@@ -37,7 +35,7 @@ fn ci() -> PathBuf {
 }
 
 #[test]
-#[ignore = "needs the release: run by ci/target8-train"]
+#[ignore = "needs the release: run by ci/target8/train"]
 fn areal_reads_our_configuration_and_the_entry_file_reaches_the_trainer() {
     let root = tempfile::tempdir().unwrap();
     let work = root.path().join("work");
@@ -116,7 +114,7 @@ fn released(job: &rl::Job, root: &Path) -> Value {
 }
 
 #[test]
-#[ignore = "needs the release: run by ci/target8-train"]
+#[ignore = "needs the release: run by ci/target8/train"]
 fn the_released_trainer_goes_on_after_a_stop_and_its_shards_are_merged() {
     let settings = sft::Settings {
         processes: 2,

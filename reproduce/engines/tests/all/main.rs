@@ -1,0 +1,5 @@
+//! The training stages against stand-ins and against the release itself.
+#![allow(clippy::unwrap_used)]
+
+mod faults;
+mod release;

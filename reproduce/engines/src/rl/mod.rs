@@ -80,6 +80,8 @@ impl Job {
             ("PARAVT_VIDEO_ROOT", videos),
             ("WANDB_MODE", "disabled".to_owned()),
             ("SGLANG_VLM_CACHE_SIZE_MB", "4096".to_owned()),
+            // An older cuDNN stops the server instead of hanging it, whatever the shell says.
+            ("SGLANG_DISABLE_CUDNN_CHECK", "0".to_owned()),
             ("PYTHONHASHSEED", "0".to_owned()),
             ("HF_HUB_OFFLINE", "1".to_owned()),
             ("HF_DATASETS_CACHE", at("hf")),
@@ -107,6 +109,8 @@ impl Job {
         let work = folder.join("work");
         let mut env = self.environment(folder);
         env.insert("CUDA_VISIBLE_DEVICES".to_owned(), self.gpus()[0].clone());
+        // It asks itself whether it is ready, at the address of the machine; nothing else is asked for.
+        env.extend(["no_proxy", "NO_PROXY"].map(|name| (name.to_owned(), "*".to_owned())));
         let args = vec![
             "-m".to_owned(),
             "areal.launcher.sglang_server".to_owned(),

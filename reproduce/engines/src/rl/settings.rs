@@ -127,7 +127,7 @@ const DEVIATIONS: [&str; 8] = [
     "the entry file writes each step as a line of JSON",
     "one complete configuration is written here; the release reads two files and variables of the shell",
     "started here and not by areal.launcher.local, which reports every finished training as failed",
-    "SGLANG_DISABLE_CUDNN_CHECK is not set; the release sets it",
+    "SGLANG_DISABLE_CUDNN_CHECK is off; the release sets it",
     "ref.path is the SFT model by name, so that a restart does not move the reference of the KL term",
     "WANDB_MODE is disabled and PYTHONHASHSEED 0; the release leaves both open",
     "checkpoints: the chosen one, the last 2 and every 50th are kept, the release keeps all",

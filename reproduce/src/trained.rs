@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use paravt_environments::Setup;
 use paravt_engines::{rl, sft};
+use paravt_environments::Setup;
 use paravt_preflight::Needs;
 use serde::Deserialize;
 use serde_json::json;
 
 use crate::graph::{Check, Graph, Outside, StageId, Work};
-use crate::prepare::Prepare;
 use crate::launched::{Before, Engines, Jobs, Launch};
+use crate::prepare::Prepare;
 use crate::provide::{Estimate, Fetch, Item, Preflight, Target};
 use crate::recipe::{GraphOptions, Kind};
 use crate::served::Served;
@@ -205,19 +205,22 @@ impl Trained {
     /// The recipe that evaluates the result.
     fn evaluation(&self) -> Result<Box<Served>, RecipeError> {
         match Recipe::load(&self.evaluate)? {
-            Recipe::Served(mut served) => {
-                if let Some(row) = &self.paper_row {
-                    (served.paper_row, served.baseline_row) = (row.clone(), None);
-                }
-                served.splits.retain(|split| !self.withheld.contains(&split.task));
-                Ok(served)
-            }
+            Recipe::Served(served) => Ok(served),
             _ => Err(RecipeError::Invalid {
                 file: format!("recipe {}", self.name),
                 message: format!("evaluate: `{}` does not evaluate a served model", self.evaluate),
                 nearest: None,
             }),
         }
+    }
+
+    /// The evaluation beside the row of the ablation table, where the recipe is of one.
+    fn beside_row(&self, mut evaluation: Served) -> Served {
+        if let Some(row) = &self.paper_row {
+            (evaluation.paper_row, evaluation.baseline_row) = (row.clone(), None);
+        }
+        evaluation.splits.retain(|split| !self.withheld.contains(&split.task));
+        evaluation
     }
 
     /// Everything that its stages and the evaluation read from the hub. The model that is evaluated is trained here.
@@ -300,7 +303,8 @@ impl Trained {
             options.model = options.model.or_else(|| Some(model.display().to_string()));
         }
         let last: Vec<StageId> = made.last().map(|(_, id)| *id).into_iter().collect();
-        evaluation.extend(&mut graph, &options, &last)?;
+        // All splits are fetched: variants share what they are trained on.
+        self.beside_row(*evaluation).extend(&mut graph, &options, &last)?;
         Ok(graph)
     }
 }

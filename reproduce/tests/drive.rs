@@ -363,11 +363,14 @@ fn training_data_are_fetched_and_materialized() {
 #[test]
 fn a_training_that_is_not_built_is_refused_before_anything_is_done() {
     let folder = tempfile::tempdir().unwrap();
-    let out = folder.path().join("out");
-    let graph = Recipe::load("paravt-8b-train").unwrap().graph(&GraphOptions::new(&out)).unwrap();
+    let (out, file) = (folder.path().join("out"), folder.path().join("far.toml"));
+    let text = "kind = \"trained\"\nname = \"far\"\ntitle = \"far\"\nevaluate = \"paravt-8b\"\n[needs]\n\
+                [[stages]]\nname = \"far\"\ntitle = \"far\"\nmissing = \"a launcher\"\n";
+    std::fs::write(&file, text).unwrap();
+    let graph = Recipe::load(file.to_str().unwrap()).unwrap().graph(&GraphOptions::new(&out)).unwrap();
     let error =
         run(&graph, &options(&[]), &mut Noting::default(), &mut Lines::default()).unwrap_err().to_string();
-    assert!(error.contains("stage `environments` cannot be run by this version, which lacks"), "{error}");
+    assert!(error.contains("stage `far` cannot be run by this version, which lacks a launcher"), "{error}");
     assert!(!out.exists());
 }
 

@@ -19,8 +19,8 @@ fn paths() -> Paths {
         sft_environment: environment.clone(),
         rl_environment: environment,
         base: world.join("model"),
-        sft_rows: world.join("sft_rows"),
-        rl_rows: world.join("rl_rows/paravt_rl_diverse_4k4.parquet"),
+        sft_rows: world.join("rows-here"),
+        rl_rows: world.join("rows-here/paravt_rl_diverse_4k4.parquet"),
     }
 }
 

@@ -453,7 +453,7 @@ fn a_training_of_the_releases_programs_runs_to_its_evaluation_and_is_kept() {
     assert!(host.calls.contains(&by), "{:?}", host.calls);
     let record = std::fs::read_to_string(stage("sft").folder().unwrap().join("stage.json")).unwrap();
     assert!(record.contains("sft.steps = 6; the release's recipe: 1500"), "{record}");
-    assert!(record.contains("training.jsonl") && !record.contains("work/"), "{record}");
+    assert!(record.contains("training.jsonl") && !record.contains("scratch/"), "{record}");
     let mut lines = Lines::default();
     run(&graph, &options(&[]), &mut Noting::default(), &mut lines).unwrap();
     assert!(lines.0.iter().all(|line| line.ends_with(" kept")), "{:?}", lines.0);

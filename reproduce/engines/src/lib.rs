@@ -168,6 +168,6 @@ impl Job {
 
     /// Names of files and folders in the stage's folder that are no part of its result.
     pub fn scratch() -> &'static [&'static str] {
-        &["work"]
+        &["scratch"]
     }
 }

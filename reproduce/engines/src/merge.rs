@@ -53,7 +53,7 @@ impl Job {
             "--checkpoint_path".to_owned(),
             checkpoint.display().to_string(),
             "--output_path".to_owned(),
-            folder.join("work/merged").display().to_string(),
+            folder.join("scratch/merged").display().to_string(),
         ];
         let mut env: BTreeMap<String, String> = [
             ("PYTHONPATH".to_owned(), sft::Job::sources(&self.paths).display().to_string()),
@@ -62,7 +62,7 @@ impl Job {
         ]
         .into();
         sft::extend(&mut env, &self.environment);
-        command(&self.paths.sft_environment, "python", args, &folder.join("work"), env)
+        command(&self.paths.sft_environment, "python", args, &folder.join("scratch"), env)
     }
 
     fn checkpoint(&self) -> PathBuf {
@@ -80,7 +80,7 @@ impl Job {
         };
         let job = Self { paths: self.paths.absolute()?, sft: absolute(&self.sft)?, ..self.clone() };
         let folder = absolute(place.folder)?;
-        let (work, checkpoint) = (folder.join("work"), job.checkpoint());
+        let (work, checkpoint) = (folder.join("scratch"), job.checkpoint());
         files::make(&work)?;
         files::remove(&work.join("merged"))?;
         needs(

@@ -255,7 +255,7 @@ impl Config {
                 "trial_name": trial,
                 "fileroot": root,
                 "wandb": { "mode": "disabled", "project": EXPERIMENT, "entity": null, "name": trial },
-                "tensorboard": { "path": folder.join("work/tensorboard").display().to_string() },
+                "tensorboard": { "path": folder.join("scratch/tensorboard").display().to_string() },
             }),
             perf_tracer: json!({
                 "experiment_name": EXPERIMENT,

@@ -36,7 +36,7 @@ pub struct Job {
 
 /// Folder of everything that the release writes, in the folder of the stage.
 pub(crate) fn experiments(folder: &Path) -> PathBuf {
-    folder.join("work/experiments")
+    folder.join("scratch/experiments")
 }
 
 /// Rows that were written into the files of a folder whose names are wanted, by the report beside them.
@@ -66,7 +66,7 @@ impl Job {
 
     /// What both processes see.
     pub fn environment(&self, folder: &Path) -> BTreeMap<String, String> {
-        let work = folder.join("work");
+        let work = folder.join("scratch");
         let at = |name: &str| work.join(name).display().to_string();
         let sources = format!("{}:{}", self.paths.engines.display(), self.paths.checkout.display());
         let rows = self.paths.rl_rows.display().to_string();
@@ -106,7 +106,7 @@ impl Job {
     }
 
     fn server(&self, folder: &Path) -> Command {
-        let work = folder.join("work");
+        let work = folder.join("scratch");
         let mut env = self.environment(folder);
         env.insert("CUDA_VISIBLE_DEVICES".to_owned(), self.gpus()[0].clone());
         // It asks itself whether it is ready, at the address of the machine; nothing else is asked for.
@@ -123,7 +123,7 @@ impl Job {
     }
 
     fn trainer(&self, folder: &Path, port: &str, address: &str, recovers: bool) -> Command {
-        let work = folder.join("work");
+        let work = folder.join("scratch");
         let mut env = self.environment(folder);
         let own = [
             ("CUDA_VISIBLE_DEVICES", self.gpus()[1].clone()),
@@ -138,10 +138,7 @@ impl Job {
         // The server answers at the address of the machine, which a proxy must not see.
         let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
         for name in ["no_proxy", "NO_PROXY"] {
-            let before = std::env::var(name).unwrap_or_default();
-            let hosts = [before.as_str(), host, "localhost,127.0.0.1"];
-            let hosts: Vec<&str> = hosts.into_iter().filter(|host| !host.is_empty()).collect();
-            env.insert(name.to_owned(), hosts.join(","));
+            env.insert(name.to_owned(), format!("{host},localhost,127.0.0.1"));
         }
         let args = vec![
             "--nnodes".to_owned(),
@@ -174,7 +171,16 @@ impl Job {
         self.commands(folder).iter().map(|command| shown(command, &words)).collect()
     }
 
-    fn launched(&self, command: Command) -> Command {
+    /// As it is started: with the programs of its environment, and beside what this process asks without a proxy.
+    fn launched(&self, mut command: Command) -> Command {
+        for name in ["no_proxy", "NO_PROXY"] {
+            if let (Some(hosts), Ok(own)) = (command.env.get_mut(name), std::env::var(name))
+                && !own.is_empty()
+                && hosts != "*"
+            {
+                *hosts = format!("{own},{hosts}");
+            }
+        }
         with_path(&self.paths.rl_environment, command)
     }
 }

@@ -65,7 +65,7 @@ impl Job {
     }
 
     fn prepare(&self, folder: &Path) -> Result<()> {
-        let work = folder.join("work");
+        let work = folder.join("scratch");
         let environments = "run the stage `environments`";
         needs("the environment of AReaL", &self.paths.rl_environment.join("bin/torchrun"), environments)?;
         needs("AReaL", &self.paths.engines.join("areal"), environments)?;
@@ -81,7 +81,7 @@ impl Job {
 
     /// One start of server and trainers; the second value is how many steps it made.
     fn attempt(&self, folder: &Path, place: &mut Place<'_>) -> Result<(Attempt, usize)> {
-        let work = folder.join("work");
+        let work = folder.join("scratch");
         let (from, notes) = state::resume(folder, self.settings.save_every)?;
         for note in &notes {
             (place.tell)(Told::Note(note));
@@ -157,7 +157,7 @@ impl Job {
             "the server is ready after {:.0} s",
             began.elapsed().as_secs_f64()
         )));
-        let work = folder.join("work");
+        let work = folder.join("scratch");
         let command = self.trainer(folder, &free_port()?.to_string(), &address, recovers);
         let texts = [LOST, SLOW, DROPPED];
         let log = work.join(format!("{TRAINER}.log"));

@@ -175,7 +175,7 @@ fn modified(path: &Path) -> Option<SystemTime> {
 
 /// Moves states that are not gone on from out of AReaL's sight.
 pub(crate) fn set_aside(folder: &Path) -> Result<()> {
-    let aside = folder.join("work/partial");
+    let aside = folder.join("scratch/partial");
     for (_, trial) in trials(folder)? {
         for path in [trial.join("default").join(STATE), trial.join(INFO)] {
             if path.exists() {

@@ -43,7 +43,7 @@ pub struct Job {
 
 /// Folder of checkpoints in the folder of the stage.
 pub(crate) fn checkpoints(folder: &Path) -> PathBuf {
-    folder.join("work/checkpoints")
+    folder.join("scratch/checkpoints")
 }
 
 impl Job {
@@ -61,7 +61,7 @@ impl Job {
 
     /// torchrun with the entry file and every setting.
     fn command(&self, folder: &Path, port: &str) -> Command {
-        let work = folder.join("work");
+        let work = folder.join("scratch");
         let mut args: Vec<String> = vec![
             format!("--nproc_per_node={}", self.settings.processes),
             "--nnodes=1".to_owned(),

@@ -23,7 +23,7 @@ const SIZE: &str = "Dataset size: ";
 
 /// The checkpoint of a step in the folder of the stage, out of reach of the trainer's own pruning.
 pub(crate) fn kept(folder: &Path, step: usize) -> PathBuf {
-    folder.join("work/kept").join(format!("{}-{step}", checkpoint::NAME))
+    folder.join("scratch/kept").join(format!("{}-{step}", checkpoint::NAME))
 }
 
 impl Job {
@@ -41,7 +41,7 @@ impl Job {
     }
 
     fn prepare(&self, folder: &Path) -> Result<()> {
-        let work = folder.join("work");
+        let work = folder.join("scratch");
         files::make(&checkpoints(folder))?;
         files::make(&work.join("kept"))?;
         entry::write(&work, "sft_entry.py", entry::SFT)?;
@@ -87,7 +87,7 @@ impl Job {
 
     /// One start of the trainer, up to its end; the second value is how many steps it made.
     fn attempt(&self, folder: &Path, place: &mut Place<'_>) -> Result<(Attempt, usize)> {
-        let (work, target) = (folder.join("work"), self.settings.target());
+        let (work, target) = (folder.join("scratch"), self.settings.target());
         let processes = self.settings.processes;
         let (resumed, notes) = checkpoint::tidy(&checkpoints(folder), &work.join("partial"), processes)?;
         for note in &notes {

@@ -210,7 +210,7 @@ fn sft_stops_in_order_after_its_checkpoint_and_is_merged() {
     assert!(!text.contains(&root.path().display().to_string()), "{text}");
     assert!(text.contains("sft.steps = 12; the release's recipe: 1500"), "{text}");
     // The rows in the order of the release's manifest, others after them.
-    let manifest = std::fs::read_to_string(bench.folder("sft").join("work/manifest.yaml")).unwrap();
+    let manifest = std::fs::read_to_string(bench.folder("sft").join("scratch/manifest.yaml")).unwrap();
     assert!(manifest.find("videor1_50k").unwrap() < manifest.find("paravt_sft_b").unwrap(), "{manifest}");
     assert!(!manifest.contains("paravt_rl"));
     // Done already.
@@ -295,7 +295,7 @@ fn reinforcement_learning_ends_with_its_steps_and_the_chosen_checkpoint() {
         step: 7,
         base: bench
             .folder("rl")
-            .join("work/experiments/checkpoints/someone/paravt/run/default/epoch0epochstep7globalstep7"),
+            .join("scratch/experiments/checkpoints/someone/paravt/run/default/epoch0epochstep7globalstep7"),
     };
     let mut place = Place { folder: &folder, stopped: &|| false, tell: &mut |_| {} };
     Job::Pick(job.clone()).run(&mut place).unwrap();
@@ -353,7 +353,7 @@ fn a_torn_state_is_replaced_by_weights_in_a_trial_of_its_own() {
         .with("STANDIN_ONCE", root.path().join("once").display());
     bench.watch.restarts = 0;
     bench.failure("rl");
-    let trial = bench.folder("rl").join("work/experiments/checkpoints/someone/paravt/run");
+    let trial = bench.folder("rl").join("scratch/experiments/checkpoints/someone/paravt/run");
     std::thread::sleep(Duration::from_millis(20));
     std::fs::write(trial.join("default/recover_checkpoint/__1_0.distcp"), "half").unwrap();
     let (notes, ended) = bench.run("rl");
@@ -363,7 +363,7 @@ fn a_torn_state_is_replaced_by_weights_in_a_trial_of_its_own() {
         "{notes:?}"
     );
     assert_eq!(bench.steps("rl"), [1, 2, 3, 4, 5, 6, 7, 8, 9]);
-    let config = std::fs::read_to_string(bench.folder("rl").join("work/config.yaml")).unwrap();
+    let config = std::fs::read_to_string(bench.folder("rl").join("scratch/config.yaml")).unwrap();
     assert!(
         config.contains("trial_name: \"run-from-4\"") && config.contains("total_train_steps: 5"),
         "{config}"
@@ -396,7 +396,7 @@ fn a_line_without_end_takes_no_memory() {
     bench.watch.stall_seconds = 300.0;
     let before = resident();
     assert_eq!(bench.run("sft").1.unwrap(), Outcome::Complete);
-    let log = std::fs::metadata(bench.folder("sft").join("work/sft.log")).unwrap().len();
+    let log = std::fs::metadata(bench.folder("sft").join("scratch/sft.log")).unwrap().len();
     assert!(log < 1 << 16, "{log} bytes of log");
     assert!(resident() < before + (64 << 20), "{} bytes more", resident() - before);
 }

@@ -38,7 +38,7 @@ fn ci() -> PathBuf {
 #[ignore = "needs the release: run by ci/target8/train"]
 fn areal_reads_our_configuration_and_the_entry_file_reaches_the_trainer() {
     let root = tempfile::tempdir().unwrap();
-    let work = root.path().join("work");
+    let work = root.path().join("scratch");
     std::fs::create_dir(&work).unwrap();
     let job = rl::Job {
         settings: rl::Settings::default(),
@@ -104,9 +104,13 @@ fn released(job: &rl::Job, root: &Path) -> Value {
     let config = given("PARAVT_TARGET8_CHECKOUT").join("paravt/rl/configs/paragrpo_8b.yaml");
     // The names of experiment and trial are those of our file.
     let mut python = Command::new(given("PARAVT_TARGET8_ENVIRONMENT").join("bin/python"));
-    python.arg(ci().join("check_rl.py")).arg(root.join("work/rl_entry.py")).arg(config).arg("trial_name=run");
-    python.envs(job.environment(root)).env("PARAVT_STEPS", root.join("work/released.jsonl"));
-    let output = python.current_dir(root.join("work")).output().unwrap();
+    python
+        .arg(ci().join("check_rl.py"))
+        .arg(root.join("scratch/rl_entry.py"))
+        .arg(config)
+        .arg("trial_name=run");
+    python.envs(job.environment(root)).env("PARAVT_STEPS", root.join("scratch/released.jsonl"));
+    let output = python.current_dir(root.join("scratch")).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
     let seen = text.lines().find_map(|line| line.strip_prefix("SEEN "));
     serde_json::from_str(seen.unwrap_or_else(|| panic!("{}", String::from_utf8_lossy(&output.stderr))))

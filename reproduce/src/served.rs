@@ -30,8 +30,8 @@ pub struct Served {
     pub title: String,
     /// Model on the hub.
     pub model: String,
-    /// Row of the published table that the result is compared with.
-    pub paper_row: String,
+    /// Row of the published table that the result is compared with; `None` for a model that is not in it.
+    pub paper_row: Option<String>,
     /// Row that relative gains are measured from.
     pub baseline_row: Option<String>,
     /// Published size of the model in GB.
@@ -226,7 +226,7 @@ impl Served {
                 evaluations.push(stage);
             }
         }
-        let report = Reporting { page: None, paper_row: Some(self.paper_row.clone()) };
+        let report = Reporting { page: None, paper_row: self.paper_row.clone() };
         graph.add("report", None, &evaluations, Work::Report(report));
         Ok(())
     }
@@ -279,7 +279,7 @@ impl Served {
             channel: split.channel.unwrap_or(defaults.channel),
             nframes: split.nframes.unwrap_or(defaults.nframes),
             max_turns: split.max_turns.unwrap_or(defaults.max_turns),
-            paper_row: run.published.then(|| self.paper_row.clone()),
+            paper_row: self.paper_row.clone().filter(|_| run.published),
             ..defaults.clone()
         }
     }
@@ -305,6 +305,15 @@ mod tests {
 
     use super::*;
     use crate::Recipe;
+
+    #[test]
+    fn a_model_outside_the_published_table_needs_no_row() {
+        let text = "kind = \"served\"\nname = \"mine\"\ntitle = \"t\"\nmodel = \"o/m\"\nserve = { engine = \"vllm\" }\n\
+            [defaults]\nprofile = \"strict\"\n[[splits]]\ntask = \"mlvu\"\n";
+        let graph = Served::parse("mine.toml", text).unwrap().graph(&GraphOptions::new("out"));
+        assert!(graph.evaluations().all(|(_, evaluation, _)| evaluation.config.paper_row.is_none()));
+        assert_eq!(graph.evaluations().count(), 1);
+    }
 
     #[test]
     fn the_built_in_recipe_is_the_reference_protocol() {

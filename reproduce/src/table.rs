@@ -67,7 +67,7 @@ pub(crate) fn recipe(name: &str) -> Result<Option<Served>, RecipeError> {
     let mut recipe = Served::built_in()?;
     let table = if row.paper_row.contains(": ") { 2 } else { 1 };
     recipe.title = format!("{}: evaluation on the splits of Table {table}", row.paper_row);
-    (recipe.name, recipe.model, recipe.paper_row) = (row.name, row.model, row.paper_row);
+    (recipe.name, recipe.model, recipe.paper_row) = (row.name, row.model, Some(row.paper_row));
     recipe.baseline_row = None;
     recipe.defaults.mode = row.mode.clone().or(recipe.defaults.mode);
     recipe.defaults.max_turns = row.max_turns.unwrap_or(recipe.defaults.max_turns);

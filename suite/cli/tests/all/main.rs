@@ -4,6 +4,7 @@
 mod ask;
 mod common;
 mod conformance;
+mod documents;
 mod engines;
 mod faults;
 mod fetch;

@@ -310,7 +310,7 @@ mod tests {
     fn a_model_outside_the_published_table_needs_no_row() {
         let text = "kind = \"served\"\nname = \"mine\"\ntitle = \"t\"\nmodel = \"o/m\"\nserve = { engine = \"vllm\" }\n\
             [defaults]\nprofile = \"strict\"\n[[splits]]\ntask = \"mlvu\"\n";
-        let graph = Served::parse("mine.toml", text).unwrap().graph(&GraphOptions::new("out"));
+        let graph = Served::parse("mine.toml", text).unwrap().graph(&GraphOptions::new("out")).unwrap();
         assert!(graph.evaluations().all(|(_, evaluation, _)| evaluation.config.paper_row.is_none()));
         assert_eq!(graph.evaluations().count(), 1);
     }

@@ -217,7 +217,7 @@ impl Trained {
     /// The evaluation beside the row of the ablation table, where the recipe is of one.
     fn beside_row(&self, mut evaluation: Served) -> Served {
         if let Some(row) = &self.paper_row {
-            (evaluation.paper_row, evaluation.baseline_row) = (row.clone(), None);
+            (evaluation.paper_row, evaluation.baseline_row) = (Some(row.clone()), None);
         }
         evaluation.splits.retain(|split| !self.withheld.contains(&split.task));
         evaluation

@@ -11,7 +11,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use candle_core::{DType, Device, Tensor};
-use candle_nn::varlen_attention::flash_attn_varlen_cpu;
+use candle_nn::attention::flash_attn_varlen_cpu;
 use half::bf16;
 use paravt_kernels::{
     GEMV_MAX_M, Heads, Isa, SeqLens, Strided, Weight, attention, backward, linear, set_isa,
@@ -126,7 +126,7 @@ impl Inputs {
         };
         let narrow: Vec<bf16> = w.iter().map(|&value| bf16::from_f32(value)).collect();
         let shapes: [Vec<usize>; 3] = if kind == "attention" {
-            [const { Vec::new() }; 3].map(|_| vec![m, n, k])
+            std::array::from_fn(|_| vec![m, n, k])
         } else {
             [vec![m, k], vec![n, k], vec![m, n]]
         };

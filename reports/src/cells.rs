@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use paravt_suite::profile::Profile;
-use paravt_suite::scoring::summary::Summary;
+use paravt_suite::summary::Summary;
 use serde::{Serialize, Serializer};
 
 use crate::decide::{Effect, Family, Lost, Margin, Verdict};

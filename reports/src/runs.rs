@@ -10,7 +10,7 @@ use paravt_suite::journal::{self, JournalError};
 use paravt_suite::printable::printable_line;
 use paravt_suite::record::Record;
 use paravt_suite::run::Manifest;
-use paravt_suite::scoring::summary::{Summary, SummaryError, summarize};
+use paravt_suite::summary::{Summary, SummaryError, summarize};
 use rayon::prelude::*;
 
 use crate::columns::Columns;

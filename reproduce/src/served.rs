@@ -5,8 +5,8 @@ use std::path::Path;
 use paravt_environments::{Layout, Setup};
 use paravt_preflight::Needs;
 use paravt_suite::evaluate::RunConfig;
+use paravt_suite::plan::Channel;
 use paravt_suite::protocol::PromptMode;
-use paravt_suite::run::Channel;
 use serde::Deserialize;
 use serde_json::json;
 
@@ -300,8 +300,8 @@ fn shown(model: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
+    use paravt_suite::plan::CropMode;
     use paravt_suite::profile::Profile;
-    use paravt_suite::run::CropMode;
 
     use super::*;
     use crate::Recipe;

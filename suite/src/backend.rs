@@ -7,7 +7,7 @@ use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 
 use crate::message::{Message, StructuredCall};
-use crate::run::RunPlan;
+use crate::plan::RunPlan;
 use crate::settings::ToolDialect;
 
 /// Something that answers conversations.

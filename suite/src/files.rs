@@ -1,9 +1,9 @@
-//! Files that others provide: regular ones only, up to a size.
+//! Files that others provide, regular ones only and up to a size, and files that are written whole.
 //!
 //! Opening a named pipe waits for a writer for ever, and a device such as `/dev/zero` never ends.
 
 use std::fs::File;
-use std::io::{self, Read as _};
+use std::io::{self, Read as _, Write as _};
 use std::path::Path;
 
 /// Opens a regular file.
@@ -31,6 +31,29 @@ pub fn read_limited(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
     }
     Ok(bytes)
+}
+
+/// Writes a file so that it is there whole or not at all, also after a power cut.
+///
+/// # Errors
+/// It cannot be written or cannot take the place of the file that was there.
+pub fn write_atomic(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let temporary = path.with_extension(format!("tmp{}", std::process::id()));
+    let written = File::create(&temporary)
+        .and_then(|mut file| {
+            file.write_all(bytes)?;
+            file.sync_all()
+        })
+        .and_then(|()| std::fs::rename(&temporary, path));
+    if let Err(error) = written {
+        let _ = std::fs::remove_file(&temporary);
+        return Err(error);
+    }
+    if let Some(parent) = path.parent() {
+        // The rename itself must survive, too; a file system that cannot sync a folder is not worth failing for.
+        let _ = File::open(parent).and_then(|folder| folder.sync_all());
+    }
+    Ok(())
 }
 
 fn check_regular(metadata: &std::fs::Metadata) -> io::Result<()> {

@@ -10,20 +10,22 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 
 use crate::backend::{Backend, BackendError, BackendInfo, Completion, ErrorClass, FinishReason, Request};
+use crate::data::HubSource;
 use crate::frames::{FrameSet, FrameSource};
 use crate::media::VideoRequest;
 use crate::message::{FrameOrigin, Image, StructuredCall};
+use crate::plan::{Channel, CropMode, RunPlan};
 use crate::profile::Profile;
 use crate::protocol::{PromptMode, Tool, native};
 use crate::record::{
     Measured, Outcome, RECORD_VERSION, Record, SampleError, SampleErrorClass, Score, Transcript,
 };
 use crate::reference::{Call, CallTags, Reference, ToolSyntax};
-use crate::run::{Channel, CropMode, Host, Manifest, RUN_VERSION, RunPlan, Selection, constants};
+use crate::run::{Host, Manifest, RUN_VERSION, Selection, constants};
 use crate::sample::{Gold, Question, Sample, Tags};
 use crate::scoring::Scorer;
 use crate::settings::{RequestSettings, ToolDialect};
-use crate::task::{HubSource, Metric, TaskSpec};
+use crate::task::{Metric, TaskSpec};
 
 /// Tags of calls and responses.
 pub const TAGS: CallTags = CallTags {

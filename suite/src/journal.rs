@@ -15,7 +15,7 @@ use crate::format::{self, VersionError};
 use crate::record::{RECORD_VERSION, Record};
 use crate::run::{Manifest, RUN_VERSION};
 
-pub use writer::{Journal, RunDir, same_run, to_pretty_json, write_atomic, write_summary};
+pub use writer::{Journal, RunDir, same_run, write_file, write_summary};
 
 /// File names inside a run directory.
 pub const JOURNAL: &str = "journal.jsonl";

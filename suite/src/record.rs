@@ -9,6 +9,7 @@ use crate::backend::{BackendError, FinishReason, Usage};
 use crate::message::{Content, FrameOrigin, Message, Part, Role, StructuredCall};
 use crate::profile::Profile;
 use crate::sample::Sample;
+use crate::text::hex;
 
 /// Version of the record format; see [`format`](crate::format) for when it rises.
 ///
@@ -334,15 +335,6 @@ pub fn conversation_hash(messages: &[Message]) -> String {
     let recorded: Vec<RecordedMessage> = messages.iter().map(RecordedMessage::from).collect();
     let json = serde_json::to_vec(&recorded).expect("plain structs with string keys serialise");
     hex(&Sha256::digest(&json))
-}
-
-/// Lower-case hexadecimal.
-pub fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 impl From<&Message> for RecordedMessage {

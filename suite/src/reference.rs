@@ -6,7 +6,8 @@
 
 use crate::message::StructuredCall;
 use crate::protocol::{CallError, Tool};
-use crate::scoring::Scorer;
+use crate::record::Score;
+use crate::sample::Gold;
 use crate::span::TimeSpan;
 
 /// One release: its name, its tool calls, its scoring.
@@ -25,6 +26,17 @@ impl Reference {
     pub fn with_scorer(&self, scorer: &'static dyn Scorer) -> &'static Self {
         Box::leak(Box::new(Self { name: self.name, syntax: self.syntax, scorer }))
     }
+}
+
+/// Rule of a text at which the release's own code raises; its profiles count the sample as failed.
+pub const RAISES: &str = "too_many_minutes";
+
+/// A way to take an answer out of a text and to compare it: the corrected rules ([`Strict`](crate::scoring::Strict)), those of a
+/// release, mistakes included, or those that a benchmark was published with.
+pub trait Scorer: Send + Sync {
+    /// Scores one final text. `letters` are the row's own option letters, empty for other than choice
+    /// questions. A text at which the repeated code raises has the rule [`RAISES`].
+    fn score(&self, gold: &Gold, letters: &str, text: &str) -> Score;
 }
 
 /// Opening and closing tag of a block of text.

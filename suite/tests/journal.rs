@@ -5,14 +5,16 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use paravt_suite::backend::BackendInfo;
+use paravt_suite::data::HubSource;
 use paravt_suite::journal::{self, JOURNAL, Journal, JournalError};
+use paravt_suite::plan::{Channel, CropMode, RunPlan};
 use paravt_suite::profile::Profile;
 use paravt_suite::protocol::{PromptMode, Source};
 use paravt_suite::record::{Measured, Outcome, RECORD_VERSION, Record, Score, Transcript};
-use paravt_suite::run::{Channel, CropMode, Host, Inputs, Manifest, RUN_VERSION, RunPlan, Selection};
+use paravt_suite::run::{Host, Inputs, Manifest, RUN_VERSION, Selection};
 use paravt_suite::sample::{Gold, Question, Sample, Tags};
 use paravt_suite::settings::{RequestSettings, ToolDialect};
-use paravt_suite::task::{HubSource, Metric, TaskSpec};
+use paravt_suite::task::{Metric, TaskSpec};
 
 fn manifest() -> Manifest {
     Manifest {

@@ -7,7 +7,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use paravt_backend::{Factory, FlagSets, Job, RequestFlags};
 use paravt_suite::backend::Backend;
-use paravt_suite::run::RunPlan;
+use paravt_suite::plan::RunPlan;
 use tokio::sync::OnceCell;
 
 use crate::ALL;

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use paravt_suite::backend::Backend;
-use paravt_suite::run::RunPlan;
+use paravt_suite::plan::RunPlan;
 use paravt_suite::settings::RequestSettings;
 
 pub use flag_sets::{DeclaredElsewhere, FlagSets};

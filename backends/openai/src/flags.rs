@@ -9,9 +9,9 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use paravt_backend::{Factory, FlagSets, Job, Kind};
 use paravt_suite::backend::Backend;
+use paravt_suite::plan::RunPlan;
 use paravt_suite::profile::Profile;
 use paravt_suite::redact::urls;
-use paravt_suite::run::RunPlan;
 use paravt_suite::settings::{RequestSettings, ToolDialect};
 
 use crate::{Config, OpenAi, Secret};

@@ -23,7 +23,7 @@ use bytes::Bytes;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use paravt_suite::backend::{Backend, BackendError, BackendInfo, Completion, ErrorClass, Request};
-use paravt_suite::run::RunPlan;
+use paravt_suite::plan::RunPlan;
 use paravt_suite::settings::RequestSettings;
 use rand::Rng as _;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};

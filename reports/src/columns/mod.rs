@@ -5,7 +5,7 @@ mod of_record;
 
 use paravt_suite::profile::{Profile, Switches};
 use paravt_suite::record::Record;
-use paravt_suite::scoring::summary::{counts, leaves_groups};
+use paravt_suite::summary::{counts, leaves_groups};
 use paravt_suite::task::Breakdown;
 use polars::prelude::*;
 

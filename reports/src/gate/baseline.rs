@@ -10,10 +10,11 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use paravt_suite::journal::write_atomic;
-use paravt_suite::record::{RECORD_VERSION, Record, Transcript, hex};
+use paravt_suite::journal::write_file;
+use paravt_suite::record::{RECORD_VERSION, Record, Transcript};
 use paravt_suite::run::{Manifest, RUN_VERSION};
 use paravt_suite::sample::Question;
+use paravt_suite::text::hex;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use sha2::{Digest as _, Sha256};
@@ -180,7 +181,7 @@ impl Baseline {
             Ok(_) => return Err(damaged("not written: it would not read back as it is".to_owned())),
             Err(message) => return Err(damaged(format!("not written: {message}"))),
         }
-        Ok(write_atomic(path, text.as_bytes()).map_err(ReportError::from)?)
+        Ok(write_file(path, text.as_bytes()).map_err(ReportError::from)?)
     }
 
     /// SHA-256 of the content: the identity by which a history knows its baseline.

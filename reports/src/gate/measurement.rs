@@ -67,5 +67,5 @@ pub fn host_fingerprint(manifest: &Manifest) -> String {
         host.gpus,
         host.ffmpeg
     );
-    paravt_suite::record::hex(&Sha256::digest(kind))[..16].to_owned()
+    paravt_suite::text::hex(&Sha256::digest(kind))[..16].to_owned()
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use paravt_suite::record::Record;
-use paravt_suite::scoring::summary::counts;
+use paravt_suite::summary::counts;
 use serde::Serialize;
 
 use super::{Answer, Arm, Finding, Question};

@@ -347,7 +347,7 @@ fn a_baseline_whose_hash_was_made_to_fit_is_checked_all_the_same() {
     let body = &text[start..text.trim_end().len() - 1];
     let refused = |changed: String, reason: &str| {
         assert_ne!(changed, body);
-        let hash = paravt_suite::record::hex(&Sha256::digest(&changed));
+        let hash = paravt_suite::text::hex(&Sha256::digest(&changed));
         std::fs::write(&path, format!("{{\"version\":2,\"sha256\":\"{hash}\",\"body\":{changed}}}\n"))
             .unwrap();
         let error = Baseline::read(&path).unwrap_err().to_string();

@@ -5,8 +5,8 @@ use paravt_reports::compare::{compare, terminal};
 use paravt_reports::terminal::Detail;
 use paravt_reports::{About, Cell, Judged, Report, ReportError, Run, Training, Verdict, page};
 use paravt_suite::backend::FinishReason;
+use paravt_suite::plan::Channel;
 use paravt_suite::record::{Outcome, SampleError, SampleErrorClass};
-use paravt_suite::run::Channel;
 
 const ROW: &str = "ParaVT-8B";
 
@@ -96,7 +96,7 @@ fn every_setting_that_moves_a_score_is_compared() {
         ("nframes 2", |run| run.manifest.plan.nframes = 2),
         ("max_turns 0", |run| run.manifest.plan.max_turns = 0),
         ("max_parallel 1", |run| run.manifest.plan.max_parallel = 1),
-        ("crop subagent", |run| run.manifest.plan.crop = paravt_suite::run::CropMode::Subagent),
+        ("crop subagent", |run| run.manifest.plan.crop = paravt_suite::plan::CropMode::Subagent),
         ("max_tokens 16", |run| run.manifest.plan.max_tokens = 16),
         ("temperature 0.9", |run| run.manifest.plan.temperature = 0.9),
         ("seed 3", |run| run.manifest.plan.seed = Some(3)),

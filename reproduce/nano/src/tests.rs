@@ -11,10 +11,10 @@ use paravt_suite::agent::Agent;
 use paravt_suite::backend::{Backend, BackendError, BackendInfo, Completion, FinishReason, Request};
 use paravt_suite::frames::CachedFrames;
 use paravt_suite::message::Role;
+use paravt_suite::plan::{Channel, CropMode, RunPlan};
 use paravt_suite::profile::Profile;
 use paravt_suite::protocol::PromptMode;
 use paravt_suite::record::{Record, RecordedMessage};
-use paravt_suite::run::{Channel, CropMode, RunPlan};
 use paravt_suite::settings::{RequestSettings, ToolDialect};
 use rand::Rng as _;
 

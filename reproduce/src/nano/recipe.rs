@@ -2,9 +2,9 @@
 
 use paravt_nano::{TrainingSizes, WorldOptions};
 use paravt_suite::evaluate::RunConfig;
+use paravt_suite::plan::CropMode;
 use paravt_suite::profile::Profile;
 use paravt_suite::protocol::PromptMode;
-use paravt_suite::run::CropMode;
 use paravt_train::rl::RlConfig;
 use paravt_train::sft::SftConfig;
 use serde::{Deserialize, Serialize};

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
 pub use paravt_backends::Flags as BackendArgs;
+use paravt_suite::data::DataRoot;
 use paravt_suite::nearest::nearest;
-use paravt_suite::task::{Benchmark, DataRoot, Task as _};
+use paravt_suite::task::{Benchmark, Task as _};
 
 /// The splits of those names; `all` is every split that is part of it.
 pub fn select_tasks(names: &[String]) -> anyhow::Result<Vec<&'static Benchmark>> {

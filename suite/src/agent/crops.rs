@@ -8,12 +8,12 @@ use super::{Answer, Session, protocol_error};
 use crate::frames::FrameSet;
 use crate::media::VideoRequest;
 use crate::message::{Content, Message, Part, Role, StructuredCall};
+use crate::plan::CropMode;
 use crate::profile::MalformedCall;
 use crate::protocol::CallError;
 use crate::protocol::render::{self, RenderError};
 use crate::record::{SampleError, SampleErrorClass, ToolCall, ToolOutcome, conversation_hash};
 use crate::reference::{Call, Tag};
-use crate::run::CropMode;
 use crate::settings::ToolDialect;
 use crate::span::TimeSpan;
 

@@ -6,9 +6,9 @@ use super::{Session, protocol_error};
 use crate::frames::FrameSet;
 use crate::media::VideoRequest;
 use crate::message::{Message, Part, Role, VideoPart};
+use crate::plan::Channel;
 use crate::protocol::render;
 use crate::record::{SampleError, SampleErrorClass};
-use crate::run::Channel;
 
 impl Session<'_> {
     /// Puts system text and question into the conversation.

@@ -11,13 +11,13 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use crate::backend::{Backend, BackendError, CallId, Completion, FinishReason, Generation, Request};
 use crate::frames::FrameSource;
 use crate::message::{Message, Role};
+use crate::plan::RunPlan;
 use crate::protocol::{Protocol, render};
 use crate::record::{
     Measured, ModelCall, Outcome, RECORD_VERSION, Record, RecordedMessage, SampleError, SampleErrorClass,
     Score, Transcript, conversation_hash,
 };
 use crate::reference::Reference;
-use crate::run::RunPlan;
 use crate::sample::Sample;
 use crate::scoring;
 use crate::settings::ToolDialect;

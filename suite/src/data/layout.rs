@@ -5,9 +5,8 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use super::DataError;
+use super::{DataError, DataRoot, HubSource};
 use crate::profile::Profile;
-use crate::task::{DataRoot, TaskSpec};
 
 /// Bytes of a file that holds a revision.
 const MAX_REVISION: u64 = 256;
@@ -60,7 +59,7 @@ impl Layout {
     ///
     /// # Errors
     /// It is nowhere: the error lists where it was looked for and what provides it.
-    pub fn annotations(&self, root: &DataRoot, spec: &TaskSpec) -> Result<Found, DataError> {
+    pub fn annotations(&self, root: &DataRoot, task: &str, hub: &HubSource) -> Result<Found, DataError> {
         let mut looked = Vec::new();
         for base in root.candidates() {
             for name in &self.annotations {
@@ -76,23 +75,23 @@ impl Layout {
                     looked.push(path);
                 }
             }
-            for repo in &spec.hub.repos {
+            for repo in &hub.repos {
                 let cache = base.join("hub").join(format!("datasets--{}", repo.replace('/', "--")));
-                if let Some(found) = self.snapshot(&cache, spec.hub.revision.as_deref()) {
+                if let Some(found) = self.snapshot(&cache, hub.revision.as_deref()) {
                     return Ok(found);
                 }
                 looked.push(cache);
             }
         }
         Err(DataError::Missing {
-            task: spec.name.clone(),
+            task: task.to_owned(),
             what: format!("annotation file {}", self.annotations.join(" or ")),
             looked,
-            remedy: match spec.hub.repos.first() {
+            remedy: match hub.repos.first() {
                 Some(repo) => format!(
                     "`paravt-bench data fetch {} --only annotations` downloads {} of {repo}, or name its folder with \
                      --data",
-                    spec.name, spec.hub.annotations
+                    task, hub.annotations
                 ),
                 None => "put it beside the task file, or name its folder with --data".to_owned(),
             },
@@ -151,7 +150,7 @@ impl Layout {
 
     /// Published archives that lie below a root (or beside the annotations in their snapshot) as
     /// they were fetched.
-    pub fn archives(&self, root: &DataRoot, spec: &TaskSpec, annotations: Option<&Found>) -> Vec<PathBuf> {
+    pub fn archives(&self, root: &DataRoot, hub: &HubSource, annotations: Option<&Found>) -> Vec<PathBuf> {
         let beside = annotations.into_iter().flat_map(|found| found.path.ancestors().skip(1).take(2));
         let bases: Vec<PathBuf> = root
             .candidates()
@@ -159,7 +158,7 @@ impl Layout {
             .chain(beside.map(Path::to_owned))
             .collect();
         let lies = |name: &String| bases.iter().map(|base| base.join(name)).find(|path| path.is_file());
-        spec.hub.media.iter().filter_map(lies).collect()
+        hub.media.iter().filter_map(lies).collect()
     }
 }
 

@@ -1,6 +1,7 @@
 //! Reading published files: parquet by column name, JSON; errors that name file, column and row.
 
 mod layout;
+mod root;
 mod row;
 mod table;
 
@@ -8,6 +9,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 pub use layout::{Folders, Found, Layout};
+pub use root::{DataRoot, HubSource};
 pub(crate) use row::excerpt;
 pub use row::{Id, PublishedRow, nullable};
 pub use table::{JsonRow, UNREADABLE, read_rows};
@@ -25,7 +27,7 @@ pub fn sha256_file(path: &Path) -> Result<String, DataError> {
     loop {
         let length = file.read(&mut buffer).map_err(io)?;
         if length == 0 {
-            return Ok(crate::record::hex(&hasher.finalize()));
+            return Ok(crate::text::hex(&hasher.finalize()));
         }
         hasher.update(&buffer[..length]);
     }

@@ -6,10 +6,10 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::nearest;
+use crate::plan::{Channel, CropMode, RunPlan};
 use crate::profile::Profile;
 use crate::protocol::{PromptMode, Protocol, UnknownMode};
 use crate::record::SampleErrorClass;
-use crate::run::{Channel, CropMode, RunPlan};
 use crate::runner::Retry;
 use crate::settings::{RequestSettings, ToolDialect};
 

@@ -4,7 +4,7 @@ use super::ConfigError;
 use crate::data::DataError;
 use crate::journal::JournalError;
 use crate::protocol::render::RenderError;
-use crate::scoring::summary::SummaryError;
+use crate::summary::SummaryError;
 
 /// Why a run cannot begin, or cannot go on.
 #[derive(Debug, thiserror::Error)]

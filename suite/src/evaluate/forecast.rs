@@ -3,8 +3,8 @@
 use super::select;
 use super::{Evaluation, RunError, Workspace};
 use crate::media::{VideoRequest, planned_size};
+use crate::plan::{Channel, CropMode, RunPlan};
 use crate::protocol::render;
-use crate::run::{Channel, CropMode, RunPlan};
 use crate::sample::Sample;
 
 /// Pixels along one side that become one visual token (patch 16, merged 2 by 2).

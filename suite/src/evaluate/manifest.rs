@@ -7,8 +7,9 @@ use super::select::Selected;
 use super::{Evaluation, Workspace};
 use crate::backend::BackendInfo;
 use crate::data::{DataError, sha256_file};
+use crate::plan::RunPlan;
 use crate::redact;
-use crate::run::{Host, Inputs, Manifest, RUN_VERSION, RunPlan, constants};
+use crate::run::{Host, Inputs, Manifest, RUN_VERSION, constants};
 use crate::sample::Sample;
 
 /// Seconds since 1970.

@@ -8,7 +8,7 @@ use super::prepared::summary_of;
 use crate::journal::{self, Journal, JournalError};
 use crate::record::Record;
 use crate::run::{Inputs, Manifest, Selection, Whole};
-use crate::scoring::summary::{Summary, SummaryError};
+use crate::summary::{Summary, SummaryError};
 
 /// A merged run.
 #[derive(Debug, Clone)]
@@ -175,7 +175,7 @@ fn write(
     journal.append(records)?;
     let protocol = first.join(journal::PROTOCOL);
     let texts = std::fs::read(&protocol).map_err(failed("read", &protocol))?;
-    journal::write_atomic(&made.path().join(journal::PROTOCOL), &texts)?;
+    journal::write_file(&made.path().join(journal::PROTOCOL), &texts)?;
     journal::write_summary(made.path(), summary)?;
     drop(journal);
     readable_by_others(made.path(), parent).map_err(failed("set the permissions of", made.path()))?;

@@ -17,7 +17,7 @@
 //!
 //! use paravt_suite::evaluate::{Evaluation, RunConfig, Workspace, evaluate};
 //! use paravt_suite::protocol::native;
-//! use paravt_suite::task::DataRoot;
+//! use paravt_suite::data::DataRoot;
 //!
 //! let config = RunConfig { nframes: 32, limit: Some(100), ..RunConfig::default() };
 //! let run = Evaluation::new(task, config, native::protocol(), reference, "runs/mlvu");
@@ -45,10 +45,11 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 use crate::backend::Backend;
+use crate::data::DataRoot;
 use crate::frames::{CachedFrames, FrameSource};
 use crate::protocol::Protocol;
 use crate::reference::Reference;
-use crate::task::{DataRoot, Task};
+use crate::task::Task;
 
 pub use config::{ConfigError, RunConfig, Shard};
 pub use error::RunError;

@@ -13,12 +13,14 @@ use crate::agent::Agent;
 use crate::backend::Backend;
 use crate::frames::FrameSource;
 use crate::journal::{self, Contents, Journal, JournalError, RunDir};
+use crate::plan::RunPlan;
 use crate::protocol::Protocol;
 use crate::record::{Record, SampleError};
 use crate::reference::Reference;
-use crate::run::{Manifest, RunPlan};
+use crate::run::Manifest;
 use crate::runner::{self, Dispatch, Ended, Retry};
-use crate::scoring::summary::{Summary, SummaryError, summarize};
+use crate::summary::{Summary, SummaryError, summarize};
+use crate::text::to_pretty_json;
 
 /// How a run stands when it ends.
 #[derive(Debug, Clone)]
@@ -125,7 +127,7 @@ impl Prepared {
         };
         let texts = path.join(journal::PROTOCOL);
         if !texts.exists() {
-            journal::write_atomic(&texts, &journal::to_pretty_json(&*protocol))?;
+            journal::write_file(&texts, &to_pretty_json(&*protocol))?;
         }
         let samples = runner::pending(&selected.samples, &records, &retry);
         let agent = Arc::new(Agent {

@@ -6,11 +6,12 @@ use std::path::PathBuf;
 use sha2::{Digest as _, Sha256};
 
 use super::{RunConfig, RunError};
+use crate::data::DataRoot;
 use crate::profile::Profile;
 use crate::run::{GroupSizes, Selection, Whole};
 use crate::sample::Sample;
-use crate::scoring::summary::group_sizes;
-use crate::task::{DataRoot, Task, TaskSpec};
+use crate::summary::group_sizes;
+use crate::task::{Task, TaskSpec};
 use crate::videos::VideoStore;
 
 /// Samples of a run with what the manifest says about them.
@@ -102,5 +103,5 @@ fn hash(samples: &[Sample], videos: &VideoStore) -> String {
         hasher.update(serde_json::to_vec(&sample).expect("plain structs with string keys serialise"));
         hasher.update(b"\n");
     }
-    crate::record::hex(&hasher.finalize())
+    crate::text::hex(&hasher.finalize())
 }

@@ -8,9 +8,11 @@ use super::{
     Contents, IoContext as _, JOURNAL, JournalError, LOCK, MANIFEST, PROTOCOL, SUMMARY, read_manifest,
     read_run,
 };
+use crate::files::write_atomic;
 use crate::record::Record;
 use crate::run::{Manifest, RUN_VERSION};
-use crate::scoring::summary::Summary;
+use crate::summary::Summary;
+use crate::text::to_pretty_json;
 
 /// Refuses to continue a run as another one.
 ///
@@ -35,29 +37,15 @@ pub fn write_summary(dir: &Path, summary: &Summary) -> Result<(), JournalError> 
         #[serde(flatten)]
         summary: &'a Summary,
     }
-    write_atomic(&dir.join(SUMMARY), &to_pretty_json(&Versioned { version: RUN_VERSION, summary }))
+    write_file(&dir.join(SUMMARY), &to_pretty_json(&Versioned { version: RUN_VERSION, summary }))
 }
 
-/// Writes a file so that it is there whole or not at all, also after a power cut.
+/// Writes a file of a run directory so that it is there whole or not at all, also after a power cut.
 ///
 /// # Errors
 /// I/O.
-pub fn write_atomic(path: &Path, bytes: &[u8]) -> Result<(), JournalError> {
-    let temporary = path.with_extension(format!("tmp{}", std::process::id()));
-    let written = File::create(&temporary).and_then(|mut file| {
-        file.write_all(bytes)?;
-        file.sync_all()
-    });
-    if let Err(error) = written {
-        let _ = std::fs::remove_file(&temporary);
-        return Err(error).at(path, "cannot write");
-    }
-    std::fs::rename(&temporary, path).at(path, "cannot replace")?;
-    if let Some(parent) = path.parent() {
-        // The rename itself must survive, too; a file system that cannot sync a folder is not worth failing for.
-        let _ = File::open(parent).and_then(|folder| folder.sync_all());
-    }
-    Ok(())
+pub fn write_file(path: &Path, bytes: &[u8]) -> Result<(), JournalError> {
+    write_atomic(path, bytes).at(path, "cannot write")
 }
 
 /// A run directory whose lock is held; nothing of it was changed yet.
@@ -144,7 +132,7 @@ impl RunDir {
     }
 }
 
-/// Removes temporary files of [`write_atomic`]. With the lock held nobody else is writing one.
+/// Removes temporary files of [`write_file`]. With the lock held nobody else is writing one.
 fn remove_leftovers(dir: &Path) {
     let ours = |name: &str| {
         [MANIFEST, PROTOCOL, SUMMARY].iter().any(|file| {
@@ -199,7 +187,7 @@ impl Journal {
     /// I/O.
     pub fn write_manifest(&self, manifest: &Manifest) -> Result<(), JournalError> {
         let bytes = to_pretty_json(manifest);
-        write_atomic(&self.dir.join(MANIFEST), &bytes)
+        write_file(&self.dir.join(MANIFEST), &bytes)
     }
 
     /// Appends records and waits until they are on disk. All of them or none.
@@ -237,11 +225,4 @@ impl Journal {
     pub fn dir(&self) -> &Path {
         &self.dir
     }
-}
-
-/// Pretty JSON with a final newline.
-pub fn to_pretty_json<T: serde::Serialize>(value: &T) -> Vec<u8> {
-    let mut bytes = serde_json::to_vec_pretty(value).expect("our own types have string keys and serialise");
-    bytes.push(b'\n');
-    bytes
 }

@@ -6,15 +6,20 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::Protocol;
-use crate::files::read_limited;
-use crate::journal::{self, JournalError};
+use crate::files::{read_limited, write_atomic};
+use crate::text::to_pretty_json;
 
 /// Why a cached protocol cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum CacheError {
     /// It could not be written.
-    #[error(transparent)]
-    Write(#[from] JournalError),
+    #[error("{path}: cannot write the protocol: {source}", path = .path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
     /// It cannot be read or parsed.
     #[error("{path}: {message}; import the protocol again", path = .path.display())]
     Unreadable {
@@ -51,16 +56,12 @@ fn path(dir: &Path, name: &str) -> PathBuf {
 /// The file cannot be written.
 pub fn store(dir: &Path, protocol: &Protocol) -> Result<PathBuf, CacheError> {
     let path = path(dir, &protocol.name);
-    if let Some(parent) = path.parent() {
-        std::fs::create_dir_all(parent).map_err(|source| JournalError::Io {
-            path: parent.to_owned(),
-            action: "cannot make the cache",
-            source,
-        })?;
-    }
     let entry = Entry { hash: protocol.hash(), protocol: protocol.clone() };
-    journal::write_atomic(&path, &journal::to_pretty_json(&entry))?;
-    Ok(path)
+    let made = path.parent().map_or(Ok(()), std::fs::create_dir_all);
+    match made.and_then(|()| write_atomic(&path, &to_pretty_json(&entry))) {
+        Ok(()) => Ok(path),
+        Err(source) => Err(CacheError::Write { path, source }),
+    }
 }
 
 /// Loads a stored protocol; `None` when none was stored. `older` holds fields that files of earlier versions

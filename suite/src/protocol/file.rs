@@ -12,7 +12,7 @@ use sha2::{Digest as _, Sha256};
 use super::{InvalidProtocol, Protocol, Source};
 use crate::files::read_limited;
 use crate::nearest;
-use crate::record::hex;
+use crate::text::hex;
 
 /// Bytes that a protocol file may have.
 const MAX_FILE: u64 = 16 << 20;

@@ -132,7 +132,7 @@ impl Protocol {
             }
             fields.sort_keys();
         }
-        let hash = crate::record::hex(&Sha256::digest(value.to_string().as_bytes()));
+        let hash = crate::text::hex(&Sha256::digest(value.to_string().as_bytes()));
         if self.source.pinned { hash } else { format!("unpinned:{hash}") }
     }
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use super::{PromptMode, Template};
-use crate::record::hex;
+use crate::text::hex;
 
 /// How calls of the tool are read and run. What the model reads about it is in the system texts and, for
 /// dialect `native`, in [`ChatTools`](super::ChatTools).

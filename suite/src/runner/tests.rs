@@ -8,9 +8,9 @@ use futures::future::BoxFuture;
 use super::*;
 use crate::backend::{Backend, BackendError, BackendInfo, Completion, ErrorClass, Request};
 use crate::fixtures::{NO_TOOLS, Squares, failed, manifest, plan, record, sample};
+use crate::plan::RunPlan;
 use crate::profile::Profile;
 use crate::protocol::native;
-use crate::run::RunPlan;
 
 /// Fails the samples whose uid begins with `bad`; all others wait for ever. Counts calls in flight.
 struct Failing {

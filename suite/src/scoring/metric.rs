@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::summary::Group;
 use crate::sample::Gold;
 
 /// One number of a split.
@@ -78,23 +77,12 @@ impl Metric {
         }
     }
 
-    /// The groups of [`macro_over`](Self::macro_over) with those that count as one merged, last.
-    pub(super) fn merged(&self, mut groups: Vec<Group>) -> Vec<Group> {
-        let Self::Score { merged, .. } = self else { return groups };
-        for (label, parts) in merged {
-            let (inside, outside): (Vec<Group>, Vec<Group>) =
-                groups.into_iter().partition(|group| parts.contains(&group.label));
-            groups = outside;
-            if !inside.is_empty() {
-                let value = inside.iter().map(|group| group.value).sum::<f64>() / inside.len() as f64;
-                groups.push(Group {
-                    label: label.clone(),
-                    n: inside.iter().map(|group| group.n).sum(),
-                    value,
-                });
-            }
+    /// Groups that count as one in the average over [`macro_over`](Self::macro_over), by its name.
+    pub fn merged(&self) -> Option<&BTreeMap<String, Vec<String>>> {
+        match self {
+            Self::Score { merged, .. } => Some(merged),
+            Self::Accuracy { .. } | Self::Grounding { .. } => None,
         }
-        groups
     }
 
     /// Thresholds at which recall is reported.

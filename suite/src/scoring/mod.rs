@@ -3,26 +3,15 @@
 mod metric;
 pub mod number;
 pub mod strict;
-pub mod summary;
 
 use crate::profile::{Extraction, Switches};
 use crate::record::{Outcome, Score};
 use crate::reference::Reference;
 use crate::sample::Gold;
 
+pub use crate::reference::{RAISES, Scorer};
 pub use metric::{Metric, MetricValue};
 pub use strict::Strict;
-
-/// Rule of a text at which the release's own code raises; its profiles count the sample as failed.
-pub const RAISES: &str = "too_many_minutes";
-
-/// A way to take an answer out of a text and to compare it: the corrected rules ([`Strict`]), those of a
-/// release, mistakes included, or those that a benchmark was published with.
-pub trait Scorer: Send + Sync {
-    /// Scores one final text. `letters` are the row's own option letters, empty for other than choice
-    /// questions. A text at which the repeated code raises has the rule [`RAISES`].
-    fn score(&self, gold: &Gold, letters: &str, text: &str) -> Score;
-}
 
 /// Scores one final text.
 ///

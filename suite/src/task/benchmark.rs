@@ -367,7 +367,7 @@ impl Task for Benchmark {
 
     fn load(&self, root: &DataRoot, profile: Profile) -> Result<Dataset, DataError> {
         let root = &self.rooted(root);
-        let found = self.layout().annotations(root, self.spec())?;
+        let found = self.layout().annotations(root, &self.spec().name, &self.spec().hub)?;
         let rows = data::read_rows(&found.path)?;
         let numbered = rows.iter().enumerate();
         let read: Vec<_> =
@@ -393,7 +393,7 @@ impl Task for Benchmark {
 
     fn videos(&self, root: &DataRoot) -> VideoStore {
         let root = &self.rooted(root);
-        let found = self.layout().annotations(root, self.spec()).ok();
+        let found = self.layout().annotations(root, &self.spec().name, &self.spec().hub).ok();
         let folders = self.layout().folders(root, found.as_ref());
         VideoStore::new(&self.layout().benchmark, folders.into_iter().map(|folders| folders.videos).collect())
     }

@@ -73,7 +73,7 @@ pub fn check(
             rows_found(&mut check, spec, &dataset, remedy);
             let found =
                 check.annotations.clone().map(|path| Found { path, revision: check.revision.clone() });
-            let archives = layout.archives(root, spec, found.as_ref());
+            let archives = layout.archives(root, &spec.hub, found.as_ref());
             videos_found(&mut check, spec, &dataset, archives, depth);
             subtitles_found(&mut check, spec, layout, root);
         }

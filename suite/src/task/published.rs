@@ -52,10 +52,11 @@ fn is(cell: &Value, value: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::data::DataRoot;
     use crate::media::Depth;
     use crate::profile::Profile;
     use crate::sample::{Gold, Question};
-    use crate::task::{Benchmark, DataRoot, Finding, Task as _};
+    use crate::task::{Benchmark, Finding, Task as _};
 
     fn rows(answers: &[&str]) -> Vec<JsonRow> {
         let row = |(index, answer): (usize, &&str)| {

@@ -1,6 +1,6 @@
 //! One breakdown of a split as bars with intervals.
 
-use paravt_suite::scoring::summary::BreakdownSummary;
+use paravt_suite::summary::BreakdownSummary;
 
 use crate::page::svg::{Anchor, Scale, Svg, label};
 use crate::page::visible::visible;

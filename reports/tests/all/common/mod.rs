@@ -8,16 +8,18 @@ use std::path::PathBuf;
 
 use paravt_reports::{Run, Training};
 use paravt_suite::backend::{BackendInfo, Usage};
+use paravt_suite::data::HubSource;
+use paravt_suite::plan::{Channel, CropMode, RunPlan};
 use paravt_suite::profile::Profile;
 use paravt_suite::protocol::{PromptMode, Source};
 use paravt_suite::record::{
     Measured, ModelCall, Outcome, RECORD_VERSION, Record, SampleError, SampleErrorClass, Score, ToolCall,
     ToolOutcome, Transcript,
 };
-use paravt_suite::run::{Channel, CropMode, GroupSizes, Host, Manifest, RUN_VERSION, RunPlan, Selection};
+use paravt_suite::run::{GroupSizes, Host, Manifest, RUN_VERSION, Selection};
 use paravt_suite::sample::{Gold, Question, Sample, Tags};
 use paravt_suite::settings::{RequestSettings, ToolDialect};
-use paravt_suite::task::{Breakdown, HubSource, Metric, TaskSpec};
+use paravt_suite::task::{Breakdown, Metric, TaskSpec};
 
 /// The longest title of the seven splits.
 pub const LONGEST_TITLE: &str = "Video-MME (w/o subtitles)";

@@ -7,7 +7,8 @@ use anyhow::Context as _;
 use paravt_fetch::{FetchError, Hub, Kind, Retries, Silent, training};
 use paravt_preflight::{Asked, Dataset, Machine, RepoState, Report, Repository, examine as compare, probe};
 use paravt_reproduce::{Item, Preflight, Target};
-use paravt_suite::task::{DataRoot, HubSource, Task as _};
+use paravt_suite::data::{DataRoot, HubSource};
+use paravt_suite::task::Task as _;
 
 use crate::commands::data::fetch;
 use crate::registry;

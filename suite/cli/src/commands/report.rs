@@ -7,9 +7,10 @@ use anyhow::Context as _;
 use paravt_reports::page::{Thumbnails, Videos};
 use paravt_reports::study::Study;
 use paravt_reports::{Deviation, Report, Run, export, find_runs, json, markdown, page, terminal};
+use paravt_suite::data::DataRoot;
 use paravt_suite::profile::Profile;
 use paravt_suite::sample::Sample;
-use paravt_suite::task::{Benchmark, DataRoot, Task as _};
+use paravt_suite::task::{Benchmark, Task as _};
 
 use crate::exit::Exit;
 use crate::output::Printed;

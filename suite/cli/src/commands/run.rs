@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use paravt_backends::RequestFlags;
 use paravt_suite::evaluate::{self, Evaluation, Forecast, RunConfig, Shard};
+use paravt_suite::plan::{Channel, CropMode};
 use paravt_suite::profile::Profile;
 use paravt_suite::protocol::{PromptMode, Protocol};
 use paravt_suite::record::SampleErrorClass;
-use paravt_suite::run::{Channel, CropMode};
 use paravt_suite::task::Task as _;
 
 use crate::commands::protocol::{ProtocolChoice, choose};

@@ -7,7 +7,7 @@ use paravt_suite::format::VersionError;
 use paravt_suite::protocol::render::RenderError;
 use paravt_suite::protocol::{PromptMode, native};
 use paravt_suite::run::RUN_VERSION;
-use paravt_suite::scoring::summary::SummaryError;
+use paravt_suite::summary::SummaryError;
 
 use super::*;
 

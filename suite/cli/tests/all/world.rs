@@ -5,9 +5,10 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use crate::common::{SPLITS, bench, text, world};
+use paravt_suite::data::DataRoot;
 use paravt_suite::profile::Profile;
 use paravt_suite::sample::{Gold, Sample};
-use paravt_suite::task::{Benchmark, DataRoot, Dataset, Task};
+use paravt_suite::task::{Benchmark, Dataset, Task};
 
 fn named(name: &str) -> &'static Benchmark {
     paravt_tasks::named(name).unwrap()

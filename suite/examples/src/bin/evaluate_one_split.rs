@@ -10,9 +10,9 @@ use std::error::Error;
 use std::sync::Arc;
 
 use paravt_backend_openai::{Config, OpenAi};
+use paravt_suite::data::DataRoot;
 use paravt_suite::evaluate::{Evaluation, Event, RunConfig, Workspace, prepare};
 use paravt_suite::protocol::native;
-use paravt_suite::task::DataRoot;
 use paravt_task_lvbench::LVBENCH;
 
 #[tokio::main]

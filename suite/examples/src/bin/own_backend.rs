@@ -12,9 +12,9 @@ use std::sync::Arc;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use paravt_suite::backend::{Backend, BackendError, BackendInfo, Completion, Request};
+use paravt_suite::data::DataRoot;
 use paravt_suite::evaluate::{Evaluation, RunConfig, Workspace, evaluate};
 use paravt_suite::protocol::native;
-use paravt_suite::task::DataRoot;
 use paravt_task_lvbench::LVBENCH;
 
 struct OneLetter(String);

@@ -8,7 +8,7 @@ use std::error::Error;
 use std::path::Path;
 
 use paravt_suite::journal::read_run;
-use paravt_suite::scoring::summary::summarize;
+use paravt_suite::summary::summarize;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let dir = std::env::args().nth(1).ok_or("expected RUN")?;

@@ -18,7 +18,7 @@ use paravt_suite::protocol::cache::{self, CacheError};
 use paravt_suite::protocol::{
     Force, Instructions, PromptMode, Protocol, Source, Template, Tool, VideoPathSuffix, native,
 };
-use paravt_suite::record::hex;
+use paravt_suite::text::hex;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 use shapes::Module;

@@ -10,10 +10,10 @@ use paravt_suite::agent::Agent;
 use paravt_suite::backend::{BackendError, Completion, ErrorClass, FinishReason, Usage};
 use paravt_suite::fixtures::{Scripted, Squares, plan, sample};
 use paravt_suite::message::{Content, Part};
+use paravt_suite::plan::{Channel, CropMode, RunPlan};
 use paravt_suite::profile::{MalformedCall, Profile, Switches};
 use paravt_suite::protocol::{PromptMode, native};
 use paravt_suite::record::{Outcome, Record, RecordedMessage, RecordedPart, SampleErrorClass, ToolOutcome};
-use paravt_suite::run::{Channel, CropMode, RunPlan};
 use paravt_suite::sample::Gold;
 
 /// One sample's way: who answers, what can be seen, and the plan; all of it inspected afterwards.

@@ -6,8 +6,8 @@ use anyhow::Context as _;
 use paravt_suite::data::Folders;
 use paravt_suite::profile::Profile;
 use paravt_suite::protocol::{PromptMode, Protocol, render};
-use paravt_suite::record::hex;
 use paravt_suite::sample::{QuestionKind, Sample};
+use paravt_suite::text::hex;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 

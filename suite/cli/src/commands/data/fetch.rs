@@ -10,7 +10,8 @@ use paravt_fetch::{
 };
 use paravt_media::Depth;
 use paravt_reproduce::Target;
-use paravt_suite::task::{Benchmark, DataCheck, DataRoot, Task as _};
+use paravt_suite::data::DataRoot;
+use paravt_suite::task::{Benchmark, DataCheck, Task as _};
 
 use super::progress::{Progress, size};
 use super::report;

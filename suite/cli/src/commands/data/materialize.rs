@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use paravt_fetch::{Materialize, Materialized, Media, PathForm, materialize};
 use paravt_media::Depth;
-use paravt_suite::task::DataRoot;
+use paravt_suite::data::DataRoot;
 
 use super::fetch;
 use crate::exit::Exit;

@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use paravt_suite::task::{DataCheck, DataRoot, Finding};
+use paravt_suite::data::DataRoot;
+use paravt_suite::task::{DataCheck, Finding};
 
 /// Columns that a line may have where no path is longer.
 const WIDTH: usize = 80;

@@ -13,11 +13,12 @@ use paravt_reproduce::drive::{self, Answers, Outcome};
 use paravt_reproduce::graph::{Check, Evaluation, Graph, Reporting, Stage, Work};
 use paravt_reproduce::nano::{CONCURRENCY, Comparison, base};
 use paravt_reproduce::{Fetch, Recipe, Target};
+use paravt_suite::data::DataRoot;
 use paravt_suite::evaluate::{self, RunConfig, Shard, Workspace};
 use paravt_suite::frames::CachedFrames;
 use paravt_suite::profile::Profile;
 use paravt_suite::protocol::Protocol;
-use paravt_suite::task::{Benchmark, DataRoot, Task as _};
+use paravt_suite::task::{Benchmark, Task as _};
 use paravt_train::Compute;
 use serde_json::{Value, json};
 

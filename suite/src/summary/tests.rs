@@ -1,10 +1,11 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::data::HubSource;
 use crate::fixtures::{failed, record};
 use crate::profile::Profile;
 use crate::sample::Gold;
-use crate::task::{Breakdown, HubSource, Metric};
+use crate::task::{Breakdown, Metric};
 
 fn spec(metric: Metric, tags: &[&str]) -> TaskSpec {
     let breakdown = |tag: &&str| Breakdown {

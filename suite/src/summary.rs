@@ -11,7 +11,7 @@ use crate::profile::{ErrorCounting, Switches};
 use crate::record::{ModelCall, Outcome, Record, SampleErrorClass, ToolOutcome};
 use crate::run::{GroupSizes, Selection};
 use crate::sample::{QuestionKind, Sample};
-use crate::scoring::{MetricValue, RAISES};
+use crate::scoring::{Metric, MetricValue, RAISES};
 use crate::task::TaskSpec;
 
 /// The only tag by which the reference's driver breaks a score down.
@@ -185,7 +185,7 @@ pub fn summarize(
             groups: groups(&breakdown.tag, &breakdown.order),
         })
         .collect();
-    let macro_groups = spec.metric.macro_over().map(|tag| (tag, spec.metric.merged(groups(tag, &[]))));
+    let macro_groups = spec.metric.macro_over().map(|tag| (tag, merged(&spec.metric, groups(tag, &[]))));
     let recall_at = recall(spec.metric.thresholds(), &counted, n);
     let mean = MetricValue::of(spec.metric.name(), ratio(sum, n), n);
     let errors = error_classes(records);
@@ -334,6 +334,20 @@ fn metrics(
     let recalls =
         recall_at.iter().map(|(threshold, share)| MetricValue::of(format!("R@{threshold}"), *share, mean.n));
     over_groups.into_iter().chain([mean.clone()]).chain(recalls).collect()
+}
+
+/// The groups with those that count as one merged, last.
+fn merged(metric: &Metric, mut groups: Vec<Group>) -> Vec<Group> {
+    for (label, parts) in metric.merged().into_iter().flatten() {
+        let (inside, outside): (Vec<Group>, Vec<Group>) =
+            groups.into_iter().partition(|group| parts.contains(&group.label));
+        groups = outside;
+        if !inside.is_empty() {
+            let value = inside.iter().map(|group| group.value).sum::<f64>() / inside.len() as f64;
+            groups.push(Group { label: label.clone(), n: inside.iter().map(|group| group.n).sum(), value });
+        }
+    }
+    groups
 }
 
 /// The mean over groups: each counts once.

@@ -32,15 +32,15 @@ pub fn write(
     folder: &Path,
     dir: &Path,
 ) -> Result<Vec<PathBuf>, Error> {
-    let scripts: Result<Vec<String>, Error> =
-        jobs.iter().map(|job| job.script(recipe, options, folder, dir)).collect();
+    let scripts: Vec<String> =
+        jobs.iter().map(|job| job.script(recipe, options, folder, dir)).collect::<Result<_, Error>>()?;
     std::fs::create_dir_all(folder).map_err(io("make the folder", folder))?;
     let write = |(job, script): (&Job, String)| {
         let path = folder.join(job.file());
         std::fs::write(&path, script).map_err(io("write", &path))?;
         Ok(path)
     };
-    jobs.iter().zip(scripts?).map(write).collect()
+    jobs.iter().zip(scripts).map(write).collect()
 }
 
 /// Submits the scripts of jobs with `sbatch`. Jobs that were submitted from this folder before must have ended. When

@@ -331,7 +331,11 @@ fn a_server_that_fails_or_dies_is_seen_at_once() {
     assert!(notes.iter().any(|note| note.contains("exit status: 9 during the training")), "{notes:?}");
     let starts = bench.record("rl").starts;
     assert!(starts.len() == 2 && starts[1].resumed >= 2, "{starts:?}");
-    assert_eq!(bench.steps("rl"), [1, 2, 3, 4, 5, 6, 7, 8, 9]);
+    // AReaL keeps the state of a step before it writes the step's line: a death between leaves no line of it.
+    let steps = bench.steps("rl");
+    let missing: Vec<u64> = (1..=9).filter(|step| !steps.contains(step)).collect();
+    assert!(missing.is_empty() || missing == [starts[1].resumed as u64], "{steps:?} {starts:?}");
+    assert_eq!(steps.len() + missing.len(), 9, "{steps:?}");
 }
 
 #[test]

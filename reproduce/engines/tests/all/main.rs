@@ -2,4 +2,4 @@
 #![allow(clippy::unwrap_used)]
 
 mod faults;
-mod release;
+mod released_code;

@@ -19,7 +19,7 @@ use crate::registry::{BackendArgs, DataArgs, TaskFiles};
 /// Flags of `run`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Splits to run (`tasks` lists them), or `all`.
+    /// Splits to run (`tasks` lists them), or `all` [default: those of --task].
     #[arg(required_unless_present = "task_files")]
     tasks: Vec<String>,
     #[command(flatten)]

@@ -36,7 +36,7 @@ fn a_disk_that_fills_up_stops_the_run_and_loses_nothing() {
     };
     // The size holds the manifest and a few records; what was written is copied out before the mount ends.
     let script = format!(
-        "mount -t tmpfs -o size=32k none {small} && {bench} {args}; status=$?; cp -r {small}/. {kept}; exit $status",
+        "mount -t tmpfs -o size=44k none {small} && {bench} {args}; status=$?; cp -r {small}/. {kept}; exit $status",
         small = small.display(),
         kept = kept.display(),
         bench = env!("CARGO_BIN_EXE_paravt-bench"),

@@ -1,5 +1,4 @@
 //! The run directory: torn lines, damaged lines, locks, a full disk.
-#![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,4 @@
 //! Annotation files as they may come: every column type, damaged files, files of another writer.
-#![allow(clippy::unwrap_used, reason = "helpers of tests are tests too")]
 
 use std::fs::File;
 use std::path::{Path, PathBuf};

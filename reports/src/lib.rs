@@ -1,5 +1,14 @@
 #![forbid(unsafe_code)]
 //! Run directories to tables, intervals and verdicts. Reads records only: no task, no backend.
+//!
+//! ```
+//! use paravt_reports::statistics::holm;
+//!
+//! // Of two p-values the smaller is doubled.
+//! assert_eq!(holm(&[0.04, 0.01]), [0.04, 0.02]);
+//! ```
+//!
+//! `paravt_reports::Report::read` makes the tables of run directories; `suite/examples/src/bin/compare_two_runs.rs` compares two.
 
 mod cells;
 mod claims;

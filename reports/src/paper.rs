@@ -37,7 +37,7 @@ impl PaperNumbers {
     /// The numbers in this build.
     ///
     /// # Errors
-    /// The data file is no JSON or has no table.
+    /// The data file is not JSON or has no table.
     pub fn embedded() -> Result<Self, PaperError> {
         let value: Value = serde_json::from_str(include_str!("../data/paper_numbers.json"))
             .map_err(|error| PaperError::Damaged(error.to_string()))?;
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_is_whole() {
+    fn the_published_table_is_complete() {
         let paper = PaperNumbers::embedded().unwrap();
         assert_eq!(paper.models().len(), 15);
         let row: Vec<_> =

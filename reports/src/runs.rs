@@ -28,7 +28,7 @@ pub enum ReportError {
     #[error(transparent)]
     Journal(#[from] JournalError),
     /// There is no run in a folder.
-    #[error("{path}: there is no run here or in the folders below", path = .0.display())]
+    #[error("{path}: {}", if .0.exists() { "no run in this folder or below it (a run directory has a manifest.json)" } else { "no such folder" }, path = .0.display())]
     NoRun(PathBuf),
     /// A file of a run directory is a pipe, a device or a folder.
     #[error("{path}: not a regular file; a run directory holds regular files only", path = .0.display())]
@@ -59,10 +59,10 @@ pub enum ReportError {
     #[error(transparent)]
     Paper(#[from] PaperError),
     /// Two runs without a sample in common.
-    #[error("the two have no split with a sample in common")]
+    #[error("A and B have no samples in common; compare runs of the same task")]
     NothingInCommon,
     /// Two runs of different profiles.
-    #[error("{task}: A is of profile {a}, B of {b}; profiles are never mixed")]
+    #[error("{task}: A has profile {a}, B has {b}; compare runs of the same profile")]
     Profiles {
         /// Split.
         task: String,
@@ -88,10 +88,10 @@ pub enum ReportError {
         second: PathBuf,
     },
     /// The records could not be counted up.
-    #[error("the records could not be counted up: {0}")]
+    #[error("cannot aggregate the records: {0}")]
     Columns(#[from] polars::prelude::PolarsError),
     /// A table could not be filled.
-    #[error("the tables of the report could not be filled: {0}")]
+    #[error("cannot make the tables of the report: {0}")]
     Tables(#[from] arrow::error::ArrowError),
 }
 

@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn charades_went_out_as_a_video_in_its_own_mode() {
+    fn charades_is_declared_with_its_own_channel_and_mode() {
         let settings = Settings::embedded().unwrap();
         let plan = |row: &str, split: &str| {
             settings.plan(settings.row(row).unwrap(), split, settings.split(split).unwrap())

@@ -1,5 +1,15 @@
 #![forbid(unsafe_code)]
 //! Recipes as graphs of stages, and the code that plans, runs, resumes and reports them.
+//!
+//! ```
+//! use paravt_reproduce::{GraphOptions, Recipe};
+//!
+//! let graph = Recipe::load("paravt-nano")?.graph(&GraphOptions::new("runs/paravt-nano"))?;
+//! let names: Vec<&str> = graph.stages().iter().map(|stage| stage.name()).collect();
+//! assert_eq!(names.first(), Some(&"base"));
+//! assert_eq!(names.last(), Some(&"report"));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 pub mod drive;
 pub mod graph;
@@ -30,7 +40,10 @@ pub use work::Progress;
 #[derive(Debug, thiserror::Error)]
 pub enum RecipeError {
     /// No such recipe.
-    #[error("no recipe `{name}`: neither built in ({known}) nor a file")]
+    #[error(
+        "no recipe `{name}`: neither a file nor one of {known}{hint}",
+        hint = nearest::hint(nearest::nearest(.name, .known.split(", ")))
+    )]
     Unknown {
         /// Name asked for.
         name: String,

@@ -121,7 +121,7 @@ impl Recipe {
         match std::fs::read_to_string(name) {
             Ok(text) => Self::parse(name, &text),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                Err(RecipeError::Unknown { name: name.to_owned(), known: built_in().join(", ") })
+                Err(RecipeError::Unknown { name: name.to_owned(), known: Self::names().join(", ") })
             }
             Err(error) => Err(RecipeError::Unreadable { file: name.to_owned(), message: error.to_string() }),
         }

@@ -12,7 +12,7 @@ use crate::settings::ToolDialect;
 
 /// Something that answers conversations.
 pub trait Backend: Send + Sync {
-    /// What the run manifest says about this backend. Never contains a key.
+    /// Name, model and details for the run manifest. Never contains a key.
     fn describe(&self) -> BackendInfo;
 
     /// Refuses a plan with settings that this backend cannot honour; asked once, before the run.
@@ -21,7 +21,7 @@ pub trait Backend: Send + Sync {
     /// no settings of a server.
     ///
     /// # Errors
-    /// What cannot be honoured, with the flag that asks for it.
+    /// The setting that cannot be honoured, with its flag.
     fn accepts(&self, plan: &RunPlan) -> Result<(), String> {
         if let Some(setting) = plan.request.server_only().first() {
             return Err(format!(
@@ -97,7 +97,7 @@ pub struct Request {
     pub id: CallId,
     /// The conversation, oldest first.
     pub messages: Vec<Message>,
-    /// How to generate.
+    /// Sampling settings and limits.
     pub generation: Generation,
     /// Tools that the reply may call, as the chat API defines them; `None` sends none.
     pub tools: Option<Arc<Vec<serde_json::Value>>>,
@@ -130,7 +130,7 @@ pub struct Generation {
     /// Nucleus sampling; `None` leaves the backend's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub top_p: Option<f64>,
-    /// Sampling from the k most probable tokens; 0 is no limit, `None` leaves the backend's default.
+    /// Sampling from the k most probable tokens; 0 for no limit, `None` leaves the backend's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub top_k: Option<u32>,
     /// Divisor of positive logits (factor of negative ones) of tokens that the conversation already
@@ -215,7 +215,7 @@ pub struct Usage {
     pub completion_tokens: u64,
 }
 
-/// What went wrong, by what can be done about it.
+/// Class of a failed call, by what can be done about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -232,7 +232,7 @@ pub enum ErrorClass {
     BadRequest,
     /// 401 or 403.
     Unauthorized,
-    /// The answer is no chat completion (garbage, half a body, no choice).
+    /// The answer is not a chat completion (garbage, half a body, no choice).
     Malformed,
     /// The conversation does not fit the model's context.
     ContextLength,
@@ -289,13 +289,13 @@ impl ErrorClass {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[error("{message} ({class:?}, {tries} tries)")]
 pub struct BackendError {
-    /// What kind of failure.
+    /// Class.
     pub class: ErrorClass,
     /// Endpoint, status, the start of the body; never a key.
     pub message: String,
-    /// How often it was tried.
+    /// Number of tries.
     pub tries: u32,
-    /// What came, where a reply came that is not an answer; a record has it in the fields of its call.
+    /// The reply, where one came that is not an answer; a record has it in the fields of its call.
     #[serde(skip)]
     pub reply: Option<Box<Completion>>,
 }

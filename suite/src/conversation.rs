@@ -95,7 +95,7 @@ fn image(url: &str) -> Result<Image, String> {
     if let Some(rest) = url.strip_prefix("data:") {
         let (mime, data) = rest.split_once(";base64,").ok_or("a data URL without `;base64,`")?;
         if !mime.starts_with("image/") || mime.contains(['"', '\\']) {
-            return Err(format!("`{mime}` is no image type"));
+            return Err(format!("`{mime}` is not an image type"));
         }
         let bytes = base64::engine::general_purpose::STANDARD
             .decode(data)

@@ -9,12 +9,12 @@ use crate::message::{FrameOrigin, Image};
 /// JPEG quality of the reference driver (`pil_to_b64`).
 pub const JPEG_QUALITY: u8 = 85;
 
-/// Where frames come from. Blocking; called off the async threads.
+/// A source of frames. Blocking; called off the async threads.
 pub trait FrameSource: Send + Sync {
     /// Samples and encodes frames.
     ///
     /// # Errors
-    /// Why there are none, for people.
+    /// Why there are none, as a message.
     fn frames(&self, path: &Path, request: &VideoRequest) -> Result<Arc<FrameSet>, String>;
 }
 
@@ -32,7 +32,7 @@ pub struct FrameSet {
 }
 
 impl FrameSet {
-    /// Where the images come from.
+    /// Positions of the images in the video.
     pub fn origins(&self) -> Vec<FrameOrigin> {
         self.images.iter().filter_map(|image| image.origin).collect()
     }

@@ -27,7 +27,7 @@ pub const PROTOCOL: &str = "protocol.json";
 pub const SUMMARY: &str = "summary.json";
 const LOCK: &str = ".lock";
 
-/// What can go wrong with a run directory.
+/// Errors of run directories.
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
     /// Another process writes this run.
@@ -37,13 +37,13 @@ pub enum JournalError {
         dir: PathBuf,
     },
     /// The directory already holds a run.
-    #[error("{dir}: there already is a run; continue it with --resume or choose another --out", dir = .dir.display())]
+    #[error("{dir}: already holds a run; continue it with --resume or choose another --out", dir = .dir.display())]
     Exists {
         /// The run directory.
         dir: PathBuf,
     },
     /// The directory holds no run.
-    #[error("{dir}: no run here ({missing} is missing)", dir = .dir.display())]
+    #[error("{dir}: not a run directory ({missing} is missing)", dir = .dir.display())]
     NoRun {
         /// The run directory.
         dir: PathBuf,
@@ -51,15 +51,15 @@ pub enum JournalError {
         missing: &'static str,
     },
     /// The run in the directory is another one than asked for.
-    #[error("{dir}: this run was started differently and cannot be resumed: {differences}", dir = .dir.display())]
+    #[error("{dir}: cannot be resumed with other settings: {differences}; repeat the first command with --resume, or choose another --out", dir = .dir.display())]
     Differs {
         /// The run directory.
         dir: PathBuf,
-        /// What differs.
+        /// Differing settings, in words.
         differences: String,
     },
     /// A complete line cannot be read.
-    #[error("{path}:{line}: the journal is damaged: {message}; keep a copy, remove the line, and resume to redo the sample", path = .path.display())]
+    #[error("{path}:{line}: damaged record: {message}; keep a copy of the file, remove the line, and redo the sample with --resume", path = .path.display())]
     Damaged {
         /// The journal.
         path: PathBuf,
@@ -69,17 +69,17 @@ pub enum JournalError {
         message: String,
     },
     /// A record that the run of the manifest cannot have written.
-    #[error("{path}: the record of sample {uid} is not of this run: {message}; keep a copy, remove its line, and resume to redo the sample", path = .path.display())]
+    #[error("{path}: record of sample {uid} does not belong to this run: {message}; keep a copy of the file, remove the line, and redo the sample with --resume", path = .path.display())]
     Foreign {
         /// The journal.
         path: PathBuf,
         /// The sample.
         uid: String,
-        /// What is not as the manifest says.
+        /// Difference between record and manifest.
         message: String,
     },
     /// The manifest cannot be read.
-    #[error("{path}: the manifest is damaged: {message}; restore it from a copy, or start the run again in another --out", path = .path.display())]
+    #[error("{path}: damaged: {message}; restore it from a copy, or start again in another --out", path = .path.display())]
     BadManifest {
         /// The manifest.
         path: PathBuf,
@@ -107,7 +107,7 @@ pub enum JournalError {
     Io {
         /// The file.
         path: PathBuf,
-        /// What was being done.
+        /// Action that failed.
         action: &'static str,
         /// Why it failed.
         source: std::io::Error,
@@ -134,7 +134,7 @@ fn disk_full_hint(error: &std::io::Error) -> &'static str {
     }
 }
 
-/// What a journal holds.
+/// Records of a journal, and the length of a torn last line.
 #[derive(Debug, Default)]
 pub struct Contents {
     /// The last record of each sample, by row.

@@ -6,6 +6,19 @@
 //! [`Profile`](profile::Profile), and arrives as one scored [`Record`](record::Record) in a run's
 //! journal. [`evaluate`] is the front door. This library knows no task, backend, recipe, report or paper
 //! by name.
+//!
+//! ```
+//! use paravt_suite::evaluate::RunConfig;
+//! use paravt_suite::profile::Profile;
+//! use paravt_suite::protocol::native;
+//!
+//! let config = RunConfig::from_json(r#"{"profile": "strict", "nframes": 32}"#)?;
+//! let plan = config.plan(&native::protocol())?;
+//! assert_eq!((plan.profile, plan.nframes), (Profile::Strict, 32));
+//! # Ok::<(), paravt_suite::evaluate::ConfigError>(())
+//! ```
+//!
+//! `suite/examples/src/bin` has whole programs: an evaluation, a backend, a reader of runs.
 
 pub mod agent;
 pub mod backend;

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use serde::{Deserialize, Serialize};
 
-/// Who speaks.
+/// Role of the speaker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -35,9 +35,9 @@ impl Role {
 /// One message.
 #[derive(Debug, Clone)]
 pub struct Message {
-    /// Who speaks.
+    /// Role of the speaker.
     pub role: Role,
-    /// What is said.
+    /// Content.
     pub content: Content,
     /// Structured calls of an assistant message.
     pub tool_calls: Vec<StructuredCall>,
@@ -89,7 +89,7 @@ pub struct Image {
     pub width: u32,
     /// Height in pixels; 0 when unknown.
     pub height: u32,
-    /// Where in the sample's video the image comes from.
+    /// Position of the image in the sample's video.
     pub origin: Option<FrameOrigin>,
     data_url: OnceLock<String>,
 }
@@ -116,7 +116,7 @@ pub struct VideoPart {
     pub spread: Spread,
 }
 
-/// How a number of frames is spread over the whole of a video.
+/// Spacing of a number of frames over the whole video.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Spread {

@@ -9,7 +9,7 @@ const SIMILAR: f64 = 0.9;
 /// The known name that is most like `name`; `None` where none is near.
 pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let near = known.into_iter().filter(|known| is_near(name, known));
-    near.max_by(|a, b| strsim::jaro_winkler(a, name).total_cmp(&strsim::jaro_winkler(b, name)))
+    near.min_by_key(|known| strsim::damerau_levenshtein(&known.to_lowercase(), &name.to_lowercase()))
 }
 
 /// One name is inside the other, at most a third of the letters of the shorter one (at least one) are wrong,
@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_that_is_near_to_none_suggests_none() {
+    fn distant_names_suggest_nothing() {
         let splits = ["videomme", "videomme_wsub", "longvideobench", "lvbench", "mlvu", "mmvu", "charades"];
         for name in ["nope", "x", "", "imagenet", "all-of-it"] {
             assert_eq!(nearest(name, splits), None, "{name}");

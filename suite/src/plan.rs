@@ -6,7 +6,7 @@ use crate::profile::{Profile, Switches};
 use crate::protocol::PromptMode;
 use crate::settings::{RequestSettings, ToolDialect};
 
-/// How samples are put to the model. Two runs are comparable where this and the data agree.
+/// Settings that decide what is sent and scored. Two runs are comparable where these and the data agree.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunPlan {
     /// Profile.
@@ -15,7 +15,7 @@ pub struct RunPlan {
     pub switches: Switches,
     /// Prompt mode.
     pub mode: PromptMode,
-    /// How the overview travels.
+    /// Channel of the overview.
     pub channel: Channel,
     /// Overview frames on the image channel.
     pub nframes: usize,
@@ -23,7 +23,7 @@ pub struct RunPlan {
     pub max_turns: usize,
     /// Maximum of calls that are run per turn; 0 runs all.
     pub max_parallel: usize,
-    /// What a crop returns.
+    /// Result of a tool call.
     pub crop: CropMode,
     /// Token limit of a turn.
     pub max_tokens: u32,
@@ -31,7 +31,7 @@ pub struct RunPlan {
     pub temperature: f64,
     /// Seed sent to the backend, if any.
     pub seed: Option<u64>,
-    /// How tool calls travel.
+    /// Dialect of tool calls.
     #[serde(default)]
     pub dialect: ToolDialect,
     /// Sampling and server settings of every request.
@@ -39,24 +39,24 @@ pub struct RunPlan {
     pub request: RequestSettings,
 }
 
-/// How the overview of a video travels to the model.
+/// Channel of the overview of a video.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 #[serde(rename_all = "snake_case")]
 pub enum Channel {
-    /// Frames sampled here, sent as JPEG images.
+    /// Sample frames here and send them as JPEG images.
     Image,
-    /// The file by a file:// URL that the server must be able to read; the server samples.
+    /// Send a file:// URL that the server can read; the server samples.
     Video,
 }
 
-/// What a crop returns.
+/// Result of a tool call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 #[serde(rename_all = "snake_case")]
 pub enum CropMode {
-    /// Its frames, one for each second, at most as many as the protocol's tool shows (16 by default).
+    /// One frame per second, up to the protocol's limit (16 by default).
     Frames,
-    /// A text summary of its frames by a sub-agent, the same model in a conversation of its own.
+    /// A text summary by a sub-agent: the same model in a separate conversation.
     Subagent,
 }

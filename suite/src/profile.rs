@@ -16,7 +16,7 @@ use crate::message::Spread;
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Profile {
-    /// What the released code does on today's data, quirk for quirk. For parity tests.
+    /// As the released code on today's data, quirk for quirk. For parity tests.
     ///
     /// Known deviations, none of which the published files reach: an answer column that names no
     /// option, two rows with one id, a float where text belongs and a file of another extension than
@@ -87,13 +87,13 @@ pub struct Switches {
     /// Only mode `direct` gets the instruction that mentions the tool. Off: each mode gets the neutral
     /// instruction of the protocol.
     pub inverted_instruction: bool,
-    /// How letters and intervals are taken out of an answer.
+    /// Extraction of letters and intervals from an answer.
     pub extraction: Extraction,
-    /// What a failed sample does to the denominator.
+    /// Place of failed samples in denominators.
     pub errors: ErrorCounting,
     /// A video without enough frames gives a text-only question (counted as frame loss), or an error.
     pub frame_loss_is_error: bool,
-    /// What a tool call that is no object, or has no object as arguments, does.
+    /// Effect of a tool call that is not an object, or whose arguments are not one.
     pub malformed_call: MalformedCall,
     /// An unclosed tool call at the token limit is scored as the answer, or flagged and unparsed.
     pub flag_truncated_calls: bool,
@@ -112,7 +112,7 @@ pub struct Switches {
     pub reader: Reader,
 }
 
-/// How answers are taken out of text.
+/// Extraction of answers from text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Extraction {
@@ -122,7 +122,7 @@ pub enum Extraction {
     Strict,
 }
 
-/// What a failed sample does to the denominator.
+/// Place of failed samples in denominators.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorCounting {
@@ -133,7 +133,7 @@ pub enum ErrorCounting {
     EveryExpectedRow,
 }
 
-/// What a malformed tool call does.
+/// Effect of a malformed tool call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MalformedCall {

@@ -31,7 +31,7 @@ pub struct Record {
     pub protocol: String,
     /// The sample, gold included.
     pub sample: Sample,
-    /// What was said.
+    /// Content.
     pub transcript: Transcript,
     /// Outcome and score.
     pub score: Score,
@@ -72,9 +72,9 @@ pub struct Transcript {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RecordedMessage {
-    /// Who spoke.
+    /// Role of the speaker.
     pub role: Role,
-    /// What was said.
+    /// Content.
     pub parts: Vec<RecordedPart>,
     /// Structured calls of an assistant message.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -103,7 +103,7 @@ pub enum RecordedPart {
     },
     /// One image.
     Image {
-        /// Where in the video it comes from.
+        /// Position in the video.
         origin: Option<FrameOrigin>,
         /// Width in pixels.
         width: u32,
@@ -165,23 +165,23 @@ pub struct ToolCall {
     pub start: Option<f64>,
     /// Window end in seconds, as asked.
     pub end: Option<f64>,
-    /// What came of it.
+    /// Result.
     pub outcome: ToolOutcome,
 }
 
-/// What came of a tool call.
+/// Result of a tool call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum ToolOutcome {
     /// Frames were returned.
     Frames {
-        /// Where they come from.
+        /// Positions in the video.
         frames: Vec<FrameOrigin>,
     },
     /// A sub-agent looked at the frames and wrote a summary.
     Summary {
-        /// Where the frames come from.
+        /// Positions of the frames in the video.
         frames: Vec<FrameOrigin>,
         /// The summary.
         text: String,
@@ -202,17 +202,17 @@ pub enum ToolOutcome {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Score {
-    /// What happened.
+    /// Class.
     pub outcome: Outcome,
     /// 1 or 0 for choices and text, IoU for intervals. 0 for errors.
     pub value: f64,
-    /// What was taken out of the text, e.g. `B` or `24.3-30.4`.
+    /// Prediction taken from the text, e.g. `B` or `24.3-30.4`.
     pub prediction: Option<String>,
     /// Which extraction rule matched, e.g. `answer_tag`, `first_character`.
     pub rule: Option<String>,
 }
 
-/// What happened to a sample.
+/// Outcome of a sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -231,7 +231,7 @@ pub enum Outcome {
 pub struct SampleError {
     /// Class, for counting.
     pub class: SampleErrorClass,
-    /// What went wrong, where, and how to mend it.
+    /// Fault, place and remedy.
     pub message: String,
     /// Step at which it happened, e.g. `turn1`.
     pub step: String,
@@ -305,7 +305,7 @@ impl std::str::FromStr for SampleErrorClass {
     }
 }
 
-/// What differs from run to run.
+/// Measurements that differ from run to run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Measured {

@@ -14,9 +14,9 @@ use crate::span::TimeSpan;
 pub struct Reference {
     /// Name, as [`Protocol::reference`](crate::protocol::Protocol::reference) has it.
     pub name: &'static str,
-    /// How its models write tool calls.
+    /// Syntax of its models' tool calls.
     pub syntax: &'static dyn ToolSyntax,
-    /// How its evaluation scores a reply.
+    /// Scoring of its evaluation.
     pub scorer: &'static dyn Scorer,
 }
 
@@ -67,7 +67,7 @@ pub struct Call {
     pub window: Result<TimeSpan, CallError>,
 }
 
-/// How tool calls stand in text.
+/// Syntax of tool calls in text.
 pub trait ToolSyntax: Send + Sync {
     /// Tags of calls and responses.
     fn tags(&self) -> &CallTags;

@@ -25,7 +25,7 @@ use crate::task::TaskSpec;
 ///    `command` masks what may name a machine or a secret. Unknown fields are tolerated from here on.
 pub const RUN_VERSION: u32 = 2;
 
-/// What a run directory is about.
+/// The manifest of a run directory.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
     /// [`RUN_VERSION`].
@@ -36,7 +36,7 @@ pub struct Manifest {
     pub command: Vec<String>,
     /// The split.
     pub task: TaskSpec,
-    /// How samples are put to the model.
+    /// Settings of the run.
     pub plan: RunPlan,
     /// The [`RunConfig`](crate::evaluate::RunConfig) of the first start, from which plan and selection were
     /// made; older runs have none. Kept as JSON: fields of later versions are tolerated.
@@ -46,7 +46,7 @@ pub struct Manifest {
     pub protocol_hash: String,
     /// Name of the protocol.
     pub protocol: String,
-    /// Where the protocol's texts come from.
+    /// Origin of the protocol's texts.
     pub protocol_source: Source,
     /// Whether the mode offers the tool; older runs do not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -58,15 +58,15 @@ pub struct Manifest {
     pub data: BTreeMap<String, String>,
     /// Revision of the hub snapshot, where the path shows one.
     pub data_revision: Option<String>,
-    /// What the samples were made of beside the data files; runs of format 1 have none.
+    /// Inputs of the samples beside the data files; runs of format 1 have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inputs: Option<Inputs>,
     /// Constants of the code that can change an answer and stand in no plan; see [`constants`].
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub constants: BTreeMap<String, String>,
-    /// Who answered.
+    /// The backend.
     pub backend: BackendInfo,
-    /// What reports call the run, where its mode and model do not tell it from others.
+    /// Name of the run in reports, where mode and model are not enough.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
     /// Row of the published table that the run is compared with, when a recipe names one.
@@ -86,12 +86,12 @@ pub struct Manifest {
 }
 
 impl Manifest {
-    /// What to call the run beside others of its split.
+    /// Name of the run beside others of its split.
     pub fn called(&self) -> String {
         self.label.clone().unwrap_or_else(|| format!("{} · {}", self.plan.mode, self.backend.model))
     }
 
-    /// What keeps `wanted` from continuing this run, in words; empty when nothing does.
+    /// Differences that keep `wanted` from continuing this run, in words; empty without any.
     ///
     /// Host, times, command line, label and what [`BackendInfo::identity`] leaves out may differ: a run
     /// may move to another machine or endpoint. Everything that can change an answer may not. Of a
@@ -178,7 +178,7 @@ fn flatten(prefix: &str, value: &serde_json::Value, fields: &mut BTreeMap<String
     }
 }
 
-/// What the samples of a run were made of, beside the data files.
+/// Inputs of a run's samples beside the data files.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Inputs {
     /// SHA-256 over all samples of the split as loaded: questions, gold answers, subtitles, tags.

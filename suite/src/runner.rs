@@ -27,7 +27,7 @@ use first::FirstReplies;
 /// fill the journal with errors.
 pub const MAX_CONSECUTIVE_API_ERRORS: usize = 32;
 
-/// How samples are dispatched.
+/// Settings of dispatch.
 #[derive(Debug, Clone)]
 pub struct Dispatch {
     /// Samples in flight.
@@ -36,7 +36,7 @@ pub struct Dispatch {
     pub videos: VideoStore,
 }
 
-/// How a run ended.
+/// End of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
     /// Every sample has a record.

@@ -1,4 +1,4 @@
-//! What a task hands to the engine: one question about one video.
+//! A sample: one question about one video, as a task hands it to the engine.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -24,13 +24,13 @@ pub struct Sample {
     pub row: usize,
     /// The video file. It may not exist; the runner reports that as an error of this sample.
     pub video: PathBuf,
-    /// What is asked.
+    /// The question.
     pub question: Question,
-    /// What counts as right.
+    /// The gold answer.
     pub gold: Gold,
     /// Labels for the breakdowns.
     pub tags: Tags,
-    /// Where in the video the data set says the evidence lies.
+    /// Interval of the evidence in the video, where the data set gives one.
     /// Gold information: never shown to a model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub evidence: Option<TimeSpan>,
@@ -64,13 +64,13 @@ pub struct Question {
     pub subtitles: Option<String>,
 }
 
-/// What counts as right.
+/// The gold answer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Gold {
     /// A choice question. The string is compared as it is: `release` keeps what the upstream
-    /// loader produces, even where that is no letter.
+    /// loader produces, even where that is not a letter.
     Choice {
         /// Usually one letter.
         answer: String,

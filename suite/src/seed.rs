@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn streams_are_apart_and_their_first_numbers_are_fixed() {
+    fn random_streams_differ_and_start_with_fixed_numbers() {
         let seed = Seed::new("sft order", 0);
         let all = [seed, Seed::new("sft order", 1), Seed::new("rl order", 0), seed.child("a")];
         let all = [&all[..], &[seed.child("b"), seed.numbered(0), seed.numbered(1)]].concat();

@@ -6,18 +6,18 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// How tool calls travel between the model and the loop.
+/// Dialect of tool calls between model and loop.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 #[serde(rename_all = "snake_case")]
 pub enum ToolDialect {
-    /// Calls are read from the text; results are user messages (the released driver). Runs made
-    /// before there was a choice are of this dialect.
+    /// Read calls from the reply's text; send results as user messages (as the reference does).
+    // Runs from before this setting existed have no such field and are of this dialect.
     #[default]
     Text,
-    /// The chat API's `tools` in the request, `tool_calls` in the reply, results as role `tool`.
+    /// Use the chat API: `tools`, `tool_calls` and messages of role `tool`.
     Native,
-    /// As `text`, and calls that the server has taken out of the text are put back into it.
+    /// As `text`, and put calls that the server parsed out back into the text.
     Auto,
 }
 

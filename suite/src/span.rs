@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(from = "(f64, f64)", into = "(f64, f64)")]
 pub struct TimeSpan {
-    /// Where it begins.
+    /// Start in seconds.
     pub start: f64,
     /// Where it ends; before `start` in a few published rows, and where a model asks for it.
     pub end: f64,

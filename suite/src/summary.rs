@@ -58,7 +58,7 @@ pub struct Summary {
     pub n_rebuilt: usize,
     /// The value over every expected row, a missing or failed one counting 0.
     pub value_over_expected: f64,
-    /// The official headline where it is no micro average (MLVU's M-Avg): tag and mean of group means.
+    /// The official headline where it is not a micro average (MLVU's M-Avg): tag and mean of group means.
     pub macro_average: Option<(String, f64)>,
     /// Grounding: recall at IoU thresholds.
     pub recall_at: Vec<(f64, f64)>,
@@ -66,7 +66,7 @@ pub struct Summary {
     pub breakdowns: Vec<BreakdownSummary>,
     /// Open-ended questions (strict MMVU), exact match, never part of the headline.
     pub open_ended: Option<Group>,
-    /// How tools were used.
+    /// Use of the tool.
     pub tools: ToolUse,
     /// Prompt and completion tokens, where the backend counts them.
     pub prompt_tokens: u64,
@@ -86,7 +86,7 @@ pub struct Summary {
 pub struct BreakdownSummary {
     /// Tag.
     pub tag: String,
-    /// Name for people.
+    /// Title in reports.
     pub title: String,
     /// Groups in official order.
     pub groups: Vec<Group>,
@@ -104,7 +104,7 @@ pub struct Group {
     pub value: f64,
 }
 
-/// How tools were used.
+/// Use of the tool.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ToolUse {

@@ -80,9 +80,9 @@ pub struct Dataset {
 pub struct TaskSpec {
     /// Name of the split, e.g. `videomme_wsub`.
     pub name: String,
-    /// Name for people, e.g. `Video-MME (w/ subtitles)`.
+    /// Title in reports, e.g. `Video-MME (w/ subtitles)`.
     pub title: String,
-    /// Where the files are published.
+    /// Repository of the files.
     pub hub: HubSource,
     /// Rows of the published file.
     pub expected_rows: usize,
@@ -101,7 +101,7 @@ pub struct TaskSpec {
 pub struct Breakdown {
     /// Key into [`Sample::tags`](crate::sample::Sample::tags).
     pub tag: String,
-    /// Name for people.
+    /// Title in reports.
     pub title: String,
     /// Preferred order of the groups; others follow alphabetically.
     #[serde(default)]

@@ -17,15 +17,15 @@ use crate::ALL;
 #[derive(Clone, Args)]
 #[command(next_help_heading = "Backend")]
 struct Shared {
-    /// Who answers.
+    /// Where the model runs.
     #[arg(long, value_parser = names(), default_value = ALL[0].name, display_order = 0)]
     backend: String,
-    /// Model: a name on the server [default: the first that it lists]; for an in-process engine a
-    /// folder, or `owner/name` on the hub.
+    /// Model: for a server its name there, for an in-process engine a folder or `owner/name` on the hub [default: the
+    /// first model that the server lists; an engine needs one].
     #[arg(long, value_name = "NAME|DIR", display_order = 20)]
     model: Option<String>,
-    /// GPUs that the model runs on, for the GPU hours of reports [default: what an in-process engine
-    /// uses; a server does not tell].
+    /// Number of GPUs that the model runs on, for the GPU hours in reports [default: those of an in-process engine;
+    /// unknown for a server].
     #[arg(long, value_name = "N", display_order = 90)]
     gpus: Option<u32>,
     #[command(flatten)]

@@ -1,5 +1,10 @@
 #![forbid(unsafe_code)]
 //! Every backend of the suite. Adding one is a folder beside this one, a line in `ALL` and its dependency.
+//!
+//! ```
+//! let names: Vec<&str> = paravt_backends::doctor().into_iter().map(|(name, _)| name).collect();
+//! assert_eq!(names, ["openai", "replay", "candle", "libtorch"]);
+//! ```
 
 mod flags;
 

@@ -73,7 +73,7 @@ impl CpuOps {
         product().map_err(fail)
     }
 
-    /// Runs a kernel on a tensor's own values: from the first on, rows as far apart as the kernel is told.
+    /// Runs a kernel in place on a tensor's values, from the first on; the kernel takes the row stride.
     fn in_place(&self, x: &Tensor, kernel: impl Fn(&mut [f32], usize)) -> Result<Tensor> {
         let changed = || {
             let x = rows_together(x)?;

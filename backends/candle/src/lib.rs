@@ -1,4 +1,14 @@
 //! Qwen3-VL and Qwen2.5-VL on candle: the default in-process engine.
+//!
+//! ```
+//! use paravt_backend_candle::start;
+//! use paravt_qwen_vl::engine::Options;
+//! use paravt_qwen_vl::ops::Device;
+//!
+//! // A model is loaded from its folder; what is wrong with that is an error that names the file.
+//! let error = start(Options::new("nowhere".into()), Device::Cpu).err().expect("there is no such model");
+//! assert!(error.to_string().contains("nowhere"));
+//! ```
 
 mod cpu;
 mod cuda;

@@ -226,7 +226,7 @@ fn watched(tokens: usize, reuse: bool) -> (Engine, Arc<Seen>) {
 
 #[test]
 #[ignore = "needs Python: run by ci/test"]
-fn caches_never_have_more_room_than_the_plan() {
+fn caches_never_exceed_the_planned_memory() {
     let text = "word ".repeat(300);
     let (engine, _) = watched(100_000, false);
     let prompt = futures::executor::block_on(engine.prepare(&said(&text))).unwrap().ids.len();
@@ -249,7 +249,7 @@ fn caches_never_have_more_room_than_the_plan() {
 
 #[test]
 #[ignore = "needs Python: run by ci/test"]
-fn many_conversations_within_a_small_plan_all_get_their_answers() {
+fn many_conversations_complete_within_little_memory() {
     let (engine, seen) = watched(900, false);
     let texts: Vec<String> =
         (0..12).map(|number| format!("{number} {}", "word ".repeat(20 * (number % 5)))).collect();
@@ -366,7 +366,7 @@ fn a_deterministic_answer_is_the_same_to_the_bit_whatever_came_before_and_beside
 
 #[test]
 #[ignore = "needs Python: run by ci/test"]
-fn a_dropped_engine_has_given_its_memory_back() {
+fn a_dropped_engine_frees_its_memory() {
     let (engine, seen) = watched(10_000, true);
     ask(&engine, "a question", &greedy(3)).unwrap();
     assert!(seen.rows.load(Ordering::SeqCst) > 0, "a finished conversation is kept");
@@ -425,7 +425,7 @@ fn tensors_that_the_configuration_leaves_out_are_named() {
 
 #[test]
 #[ignore = "needs Python: run by ci/test"]
-fn other_weights_and_other_files_have_other_digests_and_no_path_is_told() {
+fn digests_follow_weights_and_files_and_hold_no_path() {
     let digests = |path: &Path| {
         let info = start(Options::new(path.to_owned()), Device::Cpu).unwrap().describe();
         let text = serde_json::to_string(&info).unwrap();
@@ -446,7 +446,7 @@ fn other_weights_and_other_files_have_other_digests_and_no_path_is_told() {
 }
 
 #[test]
-fn a_tensor_added_to_itself_is_twice_it() {
+fn adding_a_tensor_to_itself_doubles_it() {
     let (done, found) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         let ops = CpuOps::new(Precision::F32);

@@ -1,7 +1,23 @@
 #![forbid(unsafe_code)]
 //! What a backend brings to the command line: its flags, its line of `doctor`, and a factory that starts it.
 //!
-//! A backend's folder implements [`Kind`]; the crate `paravt-backends` lists the kinds.
+//! A backend's folder implements [`Kind`]; the crate `paravt-backends` lists the kinds. `suite/docs/backends.md` is a
+//! whole backend; its code is compiled as a test of this crate.
+//!
+//! ```
+//! use paravt_backend::{DeclaredElsewhere, FlagSets};
+//!
+//! #[derive(clap::Args)]
+//! struct Flags {
+//!     #[arg(long, default_value = "cpu")]
+//!     device: String,
+//! }
+//!
+//! // Two backends share a set of flags: it is added once.
+//! let command = FlagSets::new(clap::Command::new("program")).with::<Flags>().with::<Flags>().into_command();
+//! assert_eq!(command.get_arguments().count(), 1);
+//! # let _: Option<DeclaredElsewhere<Flags>> = None;
+//! ```
 
 mod flag_sets;
 mod request;
@@ -16,6 +32,11 @@ use paravt_suite::settings::RequestSettings;
 
 pub use flag_sets::{DeclaredElsewhere, FlagSets};
 pub use request::RequestFlags;
+
+/// The page on adding a backend, whose code has to compile.
+#[cfg(doctest)]
+#[doc = include_str!("../../../suite/docs/backends.md")]
+struct Page;
 
 /// A kind of backend, as `--backend` names it.
 pub trait Kind: Factory + Sized + 'static {

@@ -8,31 +8,29 @@ use serde_json::{Map, Value};
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Requests")]
 pub struct RequestFlags {
-    /// How tool calls travel: `text` reads them in the reply's text, `native` uses the chat API's `tools`,
-    /// `tool_calls` and role `tool`, `auto` is `text` and puts calls that a server took out of the text back.
+    /// How tool calls and their results are sent.
     #[arg(long, value_enum, default_value = "auto")]
     tool_dialect: ToolDialect,
-    /// Nucleus sampling [default: the backend's].
+    /// Nucleus sampling: probability mass to sample from [default: the backend's].
     #[arg(long, value_name = "P")]
     top_p: Option<f64>,
-    /// Sample from the K most probable tokens; 0 is all [default: the backend's].
+    /// Sample from the K most probable tokens; 0 for all [default: the backend's].
     #[arg(long, value_name = "K")]
     top_k: Option<u32>,
-    /// Repetition penalty; 1 is off [default: the backend's].
+    /// Repetition penalty; 1 for none [default: the backend's].
     #[arg(long, value_name = "FACTOR")]
     repetition_penalty: Option<f64>,
-    /// Text that ends a generation; may be given several times [default: none].
+    /// Text that ends a generation; repeatable [default: none].
     #[arg(long, value_name = "TEXT")]
     stop: Vec<String>,
-    /// Arguments of the server's chat template as a JSON object, e.g. {"enable_thinking": false}
-    /// [default: none].
+    /// Arguments for the server's chat template as a JSON object, e.g. {"enable_thinking": false} [default: none].
     #[arg(long, value_name = "JSON", value_parser = object)]
     chat_template_kwargs: Option<Map<String, Value>>,
-    /// Further fields of every request body as a JSON object, e.g. {"min_p": 0.1} [default: none].
+    /// Additional fields of every request body as a JSON object, e.g. {"min_p": 0.1} [default: none].
     #[arg(long, value_name = "JSON", value_parser = object)]
     extra_body: Option<Map<String, Value>>,
-    /// Header of every request with the environment variable that holds its value, e.g.
-    /// X-Api-Key=MY_KEY; may be given several times. Values are never written anywhere [default: none].
+    /// Header of every request, and the environment variable that holds its value, e.g. X-Api-Key=MY_KEY; repeatable.
+    /// Values are never written to a file [default: none].
     #[arg(long, value_name = "NAME=VARIABLE", value_parser = header)]
     header_env: Vec<(String, String)>,
 }

@@ -3,6 +3,15 @@
 //!
 //! A binary with the feature `cuda` is another matter: candle links libcuda, libcudart, libcublas and libcurand,
 //! and starts only where those libraries are.
+//!
+//! ```
+//! let host = paravt_devices::host();
+//! assert!(host.cores > 0);
+//! match paravt_devices::cuda() {
+//!     Ok(cuda) => println!("{} GPUs", cuda.gpus.len()),
+//!     Err(reason) => println!("no GPU: {reason}"),
+//! }
+//! ```
 
 mod health;
 

@@ -6,6 +6,14 @@
 //!
 //! Names are those of BLIS: C (m, n) = A (m, k) by B (k, n), packed in micro-panels of MR rows and NR columns,
 //! the inner axis in blocks of KC.
+//!
+//! ```
+//! use paravt_kernels::{GEMV_MAX_M, Weight, linear};
+//!
+//! // x (1, 2) by the transpose of w (3, 2).
+//! let y = linear(&[1.0, 2.0], Weight::F32(&[1.0, 0.0, 0.0, 1.0, 1.0, 1.0]), 2, 3, GEMV_MAX_M);
+//! assert_eq!(y, [1.0, 2.0, 3.0]);
+//! ```
 
 #![allow(
     unsafe_code,

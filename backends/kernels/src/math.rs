@@ -4,7 +4,7 @@
 /// (Cephes `expf`).
 #[inline(always)]
 pub fn exp(x: f32) -> f32 {
-    // Outside of these the result is no normal number.
+    // Outside of these the result is subnormal, infinite or NaN.
     let x = x.clamp(-87.3, 88.3);
     // Adding 1.5 * 2^23 rounds to an integer and leaves it in the low bits.
     let shifted = x.mul_add(std::f32::consts::LOG2_E, 12_582_912.0);

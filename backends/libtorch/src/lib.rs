@@ -1,4 +1,9 @@
 //! Qwen3-VL and Qwen2.5-VL on libtorch. Without the feature `libtorch` only its flags.
+//!
+//! ```
+//! #[cfg(feature = "libtorch")]
+//! println!("libtorch {}", paravt_backend_libtorch::version());
+//! ```
 
 #[cfg(feature = "flags")]
 mod flags;

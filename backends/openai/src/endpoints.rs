@@ -87,11 +87,10 @@ impl Endpoints {
         for url in urls {
             // A URL that does not parse may still hold a password: it is named by its place.
             let number = endpoints.len() + 1;
-            let mut parsed = reqwest::Url::parse(url).map_err(|error| {
-                format!("base URL {number} cannot be read ({error}): write http://HOST:PORT/v1")
-            })?;
+            let mut parsed = reqwest::Url::parse(url)
+                .map_err(|error| format!("base URL {number}: {error}; expected http://HOST:PORT/v1"))?;
             if !matches!(parsed.scheme(), "http" | "https") {
-                return Err(format!("base URL {number}: http or https is needed, as in http://HOST:PORT/v1"));
+                return Err(format!("base URL {number}: expected http://HOST:PORT/v1 or https"));
             }
             if parsed.query().is_some() || parsed.fragment().is_some() {
                 return Err(format!(
@@ -167,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn the_least_busy_is_next_and_ill_ones_rest() {
+    fn least_loaded_healthy_endpoint_is_next_and_failing_ones_back_off() {
         let all = Endpoints::new(&["http://a/v1/".into(), "http://b/v1".into()]).unwrap();
         let first = all.pick(None, &[]);
         let _busy = first.busy();
@@ -183,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn the_failures_of_one_outage_make_one_rest() {
+    fn simultaneous_failures_cause_one_back_off() {
         let all = Endpoints::new(&["http://a/v1".into()]).unwrap();
         for _ in 0..100 {
             all.pick(None, &[]).failed();

@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn waits_are_read_as_seconds_and_as_dates() {
+    fn retry_after_is_read_in_seconds_and_as_a_date() {
         assert_eq!(retry_after(" 3 "), Some(Duration::from_secs(3)));
         let soon = httpdate::fmt_http_date(SystemTime::now() + Duration::from_secs(60));
         let wait = retry_after(&soon).unwrap();

@@ -20,30 +20,28 @@ use crate::{Config, OpenAi, Secret};
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Backend")]
 pub struct OpenAiFlags {
-    /// Base URL of a server, e.g. http://localhost:8000/v1; several, separated by commas, share the
-    /// work. A key is read from $OPENAI_API_KEY [default: $OPENAI_BASE_URL].
+    /// Base URL of a server, e.g. http://localhost:8000/v1; several, separated by commas, share the samples. The API
+    /// key is read from $OPENAI_API_KEY [default: $OPENAI_BASE_URL].
     #[arg(long, value_name = "URL", value_delimiter = ',', display_order = 10)]
     base_url: Vec<String>,
-    /// Seconds that one try of a request may take.
+    /// Time limit of one try of a request.
     #[arg(long, default_value_t = 1800.0, value_name = "SECONDS", display_order = 40)]
     request_timeout: f64,
-    /// Tries of one request, the first one included [default: 9 under release and paper, as the
-    /// released driver and its client together; 3 otherwise].
+    /// Maximum tries of one request, including the first [default: 9 under the profiles release and paper, as in the
+    /// reference; else 3].
     #[arg(long, value_name = "N", display_order = 41)]
     tries: Option<u32>,
-    /// Seconds before the second try, twice as many before the third, and so on; up to a third of
-    /// this is added at random.
+    /// Pause before the second try; doubled for each further one, plus up to a third at random.
     #[arg(long, default_value_t = 1.5, value_name = "SECONDS", display_order = 42)]
     retry_pause: f64,
-    /// Maximum of requests in flight, over all servers; halved whenever a server pushes back, and
-    /// grown again.
+    /// Maximum requests in flight over all servers; halved when a server is overloaded, then raised again.
     #[arg(long, default_value_t = 64, value_name = "N", display_order = 43)]
     max_requests: usize,
     /// Maximum size of one reply; a larger one is an error.
     #[arg(long, default_value_t = 8 << 20, value_name = "BYTES", display_order = 44)]
     max_reply_bytes: usize,
-    /// With --channel video: ask the server (vLLM `media_io_kwargs`) for the profile's frames of a
-    /// video, 32 under release and paper, 64 under strict; without, the server's own count holds.
+    /// With --channel video: send `media_io_kwargs.num_frames` (vLLM): 32 under the profiles release and paper, 64
+    /// under strict. Without this flag the server's default applies.
     #[arg(long, display_order = 45)]
     send_video_frames: bool,
 }
@@ -63,12 +61,14 @@ impl OpenAiFlags {
             base_urls.extend(variable("OPENAI_BASE_URL"));
         }
         if base_urls.is_empty() {
-            bail!("no server: give --base-url or set OPENAI_BASE_URL");
+            bail!(
+                "no server is named; give --base-url, set OPENAI_BASE_URL, or run the model here with --backend candle"
+            );
         }
         let seconds = |name: &str, value: f64| {
             ensure!(
                 (0.0..=MAX_SECONDS).contains(&value),
-                "{name}: {value} is not between 0 and {MAX_SECONDS} seconds"
+                "{name}: expected 0 to {MAX_SECONDS} seconds, got {value}"
             );
             Ok(Duration::from_secs_f64(value))
         };
@@ -149,7 +149,7 @@ fn default_tries(plan: Option<&RunPlan>) -> u32 {
 fn header_values(settings: &RequestSettings) -> anyhow::Result<Vec<(String, Secret)>> {
     let value = |(name, place): (&String, &String)| {
         let value = variable(place)
-            .with_context(|| format!("header {name}: the environment variable {place} is not set"))?;
+            .with_context(|| format!("--header-env {name}: the environment variable {place} is not set"))?;
         Ok((name.clone(), Secret::new(value)))
     };
     settings.header_env.iter().map(value).collect()

@@ -3,6 +3,33 @@
 //!
 //! Several servers share the work, least busy first; one that fails is set aside and tried again.
 //! Failures are retried by class and never become answers.
+//!
+//! ```no_run
+//! use std::time::Duration;
+//!
+//! use paravt_backend_openai::{Config, OpenAi};
+//! use paravt_suite::backend::Backend as _;
+//!
+//! # async fn example() -> Result<(), paravt_suite::backend::BackendError> {
+//! let server = OpenAi::connect(Config {
+//!     base_urls: vec!["http://localhost:8000/v1".to_owned()],
+//!     model: None,
+//!     api_key: None,
+//!     timeout: Duration::from_secs(600),
+//!     max_tries: 3,
+//!     retry_pause: Duration::from_secs(1),
+//!     max_requests: 64,
+//!     max_reply: 8 << 20,
+//!     send_video_frames: false,
+//!     whole_text: true,
+//!     settings: Default::default(),
+//!     headers: Vec::new(),
+//! })
+//! .await?;
+//! println!("{}", server.describe().model);
+//! # Ok(())
+//! # }
+//! ```
 
 mod body;
 mod endpoints;

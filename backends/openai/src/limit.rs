@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn pushback_halves_and_success_restores() {
+    async fn rate_limits_halve_concurrency_and_success_restores_it() {
         let limit = Limit::new(8);
         limit.acquire().await.finished(true);
         assert_eq!(limit.allowed(), 4);

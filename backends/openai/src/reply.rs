@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn odd_counts_cost_no_answer() {
+    fn invalid_token_counts_do_not_fail_a_reply() {
         for (usage, wanted) in [
             (json!({"prompt_tokens": 10.0, "completion_tokens": 2}), Some((10, 2))),
             (json!({"prompt_tokens": -5, "completion_tokens": 2}), Some((0, 2))),

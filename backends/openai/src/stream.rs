@@ -111,7 +111,7 @@ data: [DONE]
     }
 
     #[test]
-    fn broken_streams_are_no_answers() {
+    fn broken_streams_are_errors() {
         for bad in [
             "data: {\"choices\":[{\"delta\":{\"content\":\"B\"}}]}\n\n",
             "data: {\"cho\n\n",

@@ -255,7 +255,7 @@ async fn a_server_that_refuses_what_others_answer_is_set_aside() {
 }
 
 #[tokio::test]
-async fn what_every_server_refuses_is_the_requests_own_fault() {
+async fn a_request_that_every_server_refuses_ejects_none() {
     let refusing = |_: &HeaderMap| (StatusCode::BAD_REQUEST, "bad image").into_response();
     let (first, second) = (server("m", refusing).await, server("m", refusing).await);
     let client = OpenAi::connect(config(&[&first, &second])).await.unwrap();
@@ -267,7 +267,7 @@ async fn what_every_server_refuses_is_the_requests_own_fault() {
 }
 
 #[tokio::test]
-async fn a_pause_beyond_all_time_is_no_panic() {
+async fn an_overlong_retry_after_does_not_panic() {
     let failing = server("m", |_| (StatusCode::INTERNAL_SERVER_ERROR, "no").into_response()).await;
     let mut config = config(&[&failing]);
     config.retry_pause = Duration::from_secs_f64(1.8e19);

@@ -188,7 +188,7 @@ async fn a_second_try_goes_to_another_server() {
 }
 
 #[tokio::test]
-async fn an_ill_server_is_set_aside_and_tried_again() {
+async fn an_unhealthy_endpoint_is_ejected_and_tried_again() {
     let (ill, well) = (Server::open().await, Server::open().await);
     ill.answer_with(503);
     let client = client(&[&ill, &well]).await;
@@ -227,7 +227,7 @@ async fn many_failures_at_once_are_one_outage() {
 }
 
 #[tokio::test]
-async fn a_server_that_rests_is_asked_where_there_is_no_other() {
+async fn an_ejected_endpoint_is_used_when_it_is_the_only_one() {
     let only = Server::open().await;
     only.answer_with(500);
     let client = client(&[&only]).await;
@@ -254,7 +254,7 @@ async fn a_dead_server_among_others_fails_no_request_and_no_start() {
 }
 
 #[tokio::test]
-async fn refusals_halve_what_is_in_flight_and_success_lets_it_grow() {
+async fn rate_limits_halve_requests_in_flight_and_success_raises_them() {
     let server = Server::shut().await;
     let mut config = config(vec![server.url.clone()]);
     config.max_requests = 16;
@@ -284,7 +284,7 @@ async fn refusals_halve_what_is_in_flight_and_success_lets_it_grow() {
 }
 
 #[tokio::test]
-async fn a_refusal_waits_as_long_as_the_server_asks_and_does_not_make_it_ill() {
+async fn rate_limits_honour_retry_after_and_do_not_eject() {
     let (busy, other) = (Server::open().await, Server::open().await);
     busy.answer_with(429);
     busy.retry_after.store(1, Ordering::SeqCst);
@@ -302,7 +302,7 @@ async fn a_refusal_waits_as_long_as_the_server_asks_and_does_not_make_it_ill() {
 }
 
 #[tokio::test]
-async fn what_no_retry_can_mend_is_asked_once() {
+async fn permanent_errors_are_not_retried() {
     for (status, class) in [(400, ErrorClass::BadRequest), (401, ErrorClass::Unauthorized)] {
         let server = Server::open().await;
         server.answer_with(status);

@@ -193,7 +193,7 @@ impl Config {
         let (text, vision) = (&self.text, &self.vision);
         let divides = |what: &str, whole: usize, part: usize| {
             let holds = part > 0 && whole.is_multiple_of(part);
-            if holds { Ok(()) } else { Err(format!("{what}: {whole} is no multiple of {part}")) }
+            if holds { Ok(()) } else { Err(format!("{what}: {whole} is not a multiple of {part}")) }
         };
         divides("query heads by key heads", text.num_attention_heads, text.num_key_value_heads)?;
         divides("vision width by heads", vision.hidden_size, vision.num_heads)?;
@@ -207,7 +207,7 @@ impl Config {
             let side = vision.num_position_embeddings.isqrt();
             if side * side != vision.num_position_embeddings || side == 0 {
                 let rows = vision.num_position_embeddings;
-                return Err(format!("num_position_embeddings {rows} is no square"));
+                return Err(format!("num_position_embeddings {rows} is not a square"));
             }
         } else if vision.window_size == 0 {
             return Err("vision_config.window_size is missing".to_owned());

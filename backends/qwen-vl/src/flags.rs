@@ -15,25 +15,25 @@ use crate::positions::PositionRule;
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "In-process engine")]
 pub struct EngineFlags {
-    /// Number type of activations and cache; weights keep the smaller of this and the file's. A server
-    /// keeps its own [default: f32 on the CPU, bf16 on a GPU].
+    /// Number type of the computation. Weights stay in the file's type where that is narrower. Ignored by servers
+    /// [default: f32 on the CPU, bf16 on a GPU].
     #[arg(long, value_parser = ["f32", "bf16", "f16"])]
     dtype: Option<String>,
-    /// Where to compute: cpu, or cuda:N in a build with the feature `cuda`.
+    /// Device: cpu, or cuda:N in a build with the feature `cuda`.
     #[arg(long, default_value = "cpu")]
     device: String,
     /// Branch, tag or commit of a model on the hub.
     #[arg(long, default_value = "main", value_name = "REVISION")]
     revision: String,
-    /// Most conversations that decode together.
+    /// Maximum conversations that decode together.
     #[arg(long, default_value_t = 16, value_name = "N")]
     batch: usize,
-    /// Batch-invariant: an answer depends, to the bit, on its prompt and seed alone, and not on the answers before and
-    /// beside it. No keys and values are reused; on a GPU, in f16 and on libtorch one conversation decodes at a time.
+    /// Batch-invariant answers: the same bits for the same prompt and seed, whatever else is in the batch. Disables the
+    /// prefix cache; on a GPU, in f16 and on libtorch one conversation decodes at a time.
     #[arg(long)]
     deterministic: bool,
-    /// Temporal positions of Qwen2.5-VL videos: as vLLM counts them, which the paper's models were served by, or as
-    /// transformers up to 4.57 or since 5 does.
+    /// Temporal positions of Qwen2.5-VL videos: as in vLLM (which served the paper's models), in transformers up to
+    /// 4.57, or in transformers 5.
     #[arg(long, default_value = "vllm", value_parser = PositionRule::ALL.map(PositionRule::as_str), value_name = "RULE")]
     positions: String,
 }
@@ -77,7 +77,9 @@ impl EngineFlags {
         note: fn(&str),
         start: impl FnOnce(Device, Options) -> anyhow::Result<Engine> + Send + 'static,
     ) -> anyhow::Result<Arc<dyn Backend>> {
-        let model = model.context("an in-process engine needs --model DIR")?.to_owned();
+        let model = model
+            .context("no model is named; give --model DIR, or owner/name of a model on the hub")?
+            .to_owned();
         let flags = self.clone();
         let device = self.device()?;
         let load = move || {

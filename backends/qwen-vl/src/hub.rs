@@ -16,12 +16,15 @@ use crate::error::Error;
 pub fn resolve(model: &str, revision: &str) -> Result<PathBuf, Error> {
     let path = Path::new(model);
     if path.is_dir() {
+        if !path.join("config.json").exists() {
+            return Err(Error::file(path, "not a model folder: config.json is missing"));
+        }
         return Ok(path.to_owned());
     }
     let is_name =
         model.split('/').count() == 2 && !model.starts_with(['.', '/', '~']) && !model.ends_with('/');
     if !is_name {
-        return Err(Error::file(path, "no such folder, and no `owner/name` of a model on the hub"));
+        return Err(Error::file(path, "neither a folder nor a model on the hub (owner/name)"));
     }
     let repo = Repo::with_revision(model.to_owned(), RepoType::Model, revision.to_owned());
     if let Some(folder) = cached(&repo) {

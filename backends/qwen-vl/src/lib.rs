@@ -4,6 +4,15 @@
 //! A conversation passes through these rooms in order: [`chat`] renders it, [`processor`] turns images
 //! and video frames into patches, [`prompt`] lays out tokens and [`positions`], [`model`] computes,
 //! [`sampling`] chooses tokens; [`engine`] runs all of it as a backend.
+//!
+//! ```
+//! use paravt_qwen_vl::sampling::log_probability;
+//!
+//! // Two tokens of equal logits: each has probability 1/2.
+//! let log_p = log_probability(&[3.0, 3.0], 1, 1.0)?;
+//! assert!((log_p - 0.5_f32.ln()).abs() < 1e-6);
+//! # Ok::<(), paravt_qwen_vl::Error>(())
+//! ```
 
 pub mod chat;
 pub mod config;

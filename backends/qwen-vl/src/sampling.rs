@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_decides_before_the_folder_does() {
+    fn request_settings_override_the_generation_config() {
         let defaults = Defaults { stop: vec![9], repetition_penalty: 1.5, top_p: 0.5, top_k: 1 };
         let silent = Generation { temperature: 1.0, ..Generation::greedy(1) };
         let found = |generation: &Generation, defaults: &Defaults| {

@@ -16,7 +16,7 @@ use crate::Replay;
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Backend")]
 pub struct ReplayFlags {
-    /// Recorded run, or folder of runs, that `replay` answers from [default: none; replay needs one].
+    /// Run directory, or folder of runs, whose answers `replay` returns [default: none; replay needs one].
     #[arg(long, value_name = "RUN", display_order = 30)]
     from: Option<PathBuf>,
 }

@@ -32,7 +32,7 @@ pub struct Found {
 }
 
 /// A statistic of a curve over all trainings that recorded it; `None` where none did. Trainings of the
-/// claim's recipe with different seeds are repetitions; two that cannot be told apart are ambiguous.
+/// claim's recipe with different seeds are repetitions; two with the same seed are ambiguous.
 /// The order of the runs decides nothing.
 pub fn found(
     claimed: &Claimed,

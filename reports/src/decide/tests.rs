@@ -105,7 +105,7 @@ fn a_loss_within_the_margin_and_any_gain_are_not_worse() {
 }
 
 #[test]
-fn a_family_is_corrected_by_holm() {
+fn p_values_of_a_family_are_corrected_by_holm() {
     let mut family = Family::new("seven splits");
     // Each has p = 0.02 alone: t = 2.365.
     for _ in 0..7 {
@@ -121,7 +121,7 @@ fn a_family_is_corrected_by_holm() {
 }
 
 #[test]
-fn what_could_have_been_found_is_above_what_was_not() {
+fn the_detectable_difference_exceeds_an_insignificant_one() {
     for (estimate, df) in [(0.021, 99.0), (0.1, 3.0), (0.0, 1.0)] {
         let effect = Effect::from_parts(estimate, 0.01, 100, df, 400, Support::Difference).unwrap();
         for alpha in [0.05, 0.05 / 7.0] {

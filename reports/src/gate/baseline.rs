@@ -33,7 +33,7 @@ const VERSION: u64 = 2;
 #[derive(Debug, thiserror::Error)]
 pub enum GateError {
     /// A file cannot be read or written.
-    #[error("{path}: {source}", path = .path.display())]
+    #[error("{path}: {source}{}", if .source.kind() == std::io::ErrorKind::NotFound { "; a baseline is made with --write" } else { "" }, path = .path.display())]
     Io {
         /// The file.
         path: PathBuf,

@@ -43,7 +43,7 @@ impl Estimate {
 /// Reads `*/new/estimates.json` below criterion's folder, by name.
 ///
 /// # Errors
-/// A folder that cannot be read, or a file that is no estimate.
+/// A folder that cannot be read, or a file that is not an estimate of criterion.
 pub fn read_estimates(dir: &Path) -> Result<Vec<Estimate>, GateError> {
     let mut found = Vec::new();
     collect(dir, dir, &mut found)?;

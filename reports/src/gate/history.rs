@@ -85,7 +85,7 @@ pub fn read(path: &Path) -> Result<History, GateError> {
 /// off; the new line is there whole or not at all.
 ///
 /// # Errors
-/// The file cannot be read or written, or holds a whole line that is no entry; nothing is appended then.
+/// The file cannot be read or written, or holds a complete line that is not an entry; nothing is appended then.
 pub fn append(path: &Path, entry: &Entry) -> Result<History, GateError> {
     let io = |source| GateError::Io { path: path.to_owned(), source };
     let mut file = open(path, true)?;
@@ -137,7 +137,7 @@ fn parse(path: &Path, text: &str) -> Result<(History, usize), GateError> {
     for (index, line) in text.split_inclusive('\n').enumerate() {
         match entry(line) {
             Ok(entry) => history.entries.extend(entry),
-            // What is no whole JSON document was not written whole.
+            // A line that is not a complete JSON document was torn.
             Err(_) if !line.ends_with('\n') && serde_json::from_str::<serde_json::Value>(line).is_err() => {
                 history.torn_bytes = line.len();
                 return Ok((history, good));

@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn a_noisy_history_allows_more_than_a_steady_one() {
+    fn the_speed_limit_follows_the_noise_of_the_history() {
         let steady = [1.0, 1.01, 1.0, 1.01, 1.0, 1.01, 1.0, 1.01];
         let noisy = [1.0, 1.5, 0.9, 1.6, 1.0, 1.4, 1.1, 1.5];
         let status = |now, past: &[f64]| judge("x", "s", now, past).0;

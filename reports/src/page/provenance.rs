@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_survive_a_shell() {
+    fn arguments_survive_shell_quoting() {
         assert_eq!(quote("--out=a/b"), "--out=a/b");
         assert_eq!(quote("it's $HOME"), r"'it'\''s $HOME'");
         assert_eq!(quote(""), "''");

@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn text_in_a_chart_is_text() {
+    fn labels_in_charts_are_escaped() {
         let mut svg = Svg::new(10.0, 10.0, "\"><script>", "d");
         svg.text("t", (0.0, 0.0), Anchor::Start, "</text><script>alert(1)</script>\u{202e}");
         let svg = svg.finish();

@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn one_group_is_a_mean_and_the_same_group_twice_is_no_more_evidence() {
+    fn duplicated_groups_do_not_narrow_the_interval() {
         let one = group(&[("a", 1.0), ("a", 0.0), ("b", 1.0), ("c", 0.0)]);
         let clusters: Vec<Cluster> = one.values().copied().collect();
         let effect = Effect::difference(&clusters).unwrap();

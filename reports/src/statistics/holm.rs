@@ -19,7 +19,7 @@ mod tests {
     use super::holm;
 
     #[test]
-    fn the_smallest_is_multiplied_by_all_and_order_is_kept() {
+    fn holm_multiplies_the_smallest_p_by_their_number() {
         assert_eq!(holm(&[0.25, 0.0625, 0.25]), [0.5, 0.1875, 0.5]);
         assert_eq!(holm(&[]), Vec::<f64>::new());
         assert_eq!(holm(&[0.9, 0.8]), [1.0, 1.0]);

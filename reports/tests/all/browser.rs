@@ -181,7 +181,7 @@ fn videos(runs: &[Run]) -> page::Videos {
 
 #[test]
 #[ignore = "needs a browser, Python and the ffmpeg program: run by ci/test"]
-fn a_reader_finds_everything_and_nothing_hostile_happens() {
+fn the_page_shows_everything_and_runs_no_foreign_script() {
     let mut runs = runs();
     let report = Report::build(&runs, Some("ParaVT-8B")).unwrap();
     let dir = tempfile::tempdir().unwrap();

@@ -84,7 +84,7 @@ fn markdown_and_latex_show_the_same_rounded_cells() {
 
 /// Parallel and sequential dispatch of one model differ in neither model, profile nor use of tools.
 #[test]
-fn no_run_of_ours_hides_another_in_the_published_table() {
+fn runs_of_one_row_are_all_shown_in_the_published_table() {
     let run = |right| whole("videomme", "Video-MME (w/o subtitles)", 8, right);
     let mut labelled = run(2);
     labelled.manifest.label = Some("sequential".to_owned());

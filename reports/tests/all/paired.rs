@@ -44,7 +44,7 @@ fn an_ablation_shows_difference_flips_and_cost() {
 }
 
 #[test]
-fn equal_runs_show_no_difference_and_what_they_would_have_shown() {
+fn equal_runs_show_no_difference_and_the_detectable_one() {
     let ablation = compare(&[run(200)], &[run(200)]).unwrap();
     let pair = &ablation.splits[0];
     assert_eq!((pair.difference, pair.p), (0.0, Some(1.0)));
@@ -53,7 +53,7 @@ fn equal_runs_show_no_difference_and_what_they_would_have_shown() {
 }
 
 #[test]
-fn profiles_are_never_mixed_and_strangers_never_paired() {
+fn mixed_profiles_and_unpaired_runs_are_rejected() {
     let mut strict = run(200);
     strict.manifest.plan.profile = Profile::Strict;
     assert!(matches!(compare(&[run(200)], &[strict]), Err(ReportError::Profiles { .. })));

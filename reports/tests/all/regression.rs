@@ -278,7 +278,7 @@ fn another_training_is_judged_by_the_spread_of_the_seeds() {
 }
 
 #[test]
-fn runs_that_say_nothing_cannot_become_a_baseline() {
+fn incomplete_and_failed_runs_cannot_become_a_baseline() {
     let refused = |runs: &[Run], reason: &str| {
         let error = Baseline::of(runs, Rule::default(), vec![]).unwrap_err().to_string();
         assert!(error.contains(reason), "{error}");
@@ -298,7 +298,7 @@ fn runs_that_say_nothing_cannot_become_a_baseline() {
 }
 
 #[test]
-fn an_old_baseline_survives_a_new_one_that_cannot_be_read_back() {
+fn a_baseline_that_cannot_be_read_back_does_not_replace_the_old_one() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("baseline.json");
     let old = baseline(&[run(200)]);
@@ -337,7 +337,7 @@ fn cut_doubled_and_edited_baselines_are_refused_with_the_reason() {
 }
 
 #[test]
-fn a_baseline_whose_hash_was_made_to_fit_is_checked_all_the_same() {
+fn an_edited_baseline_with_a_recomputed_hash_is_refused() {
     use sha2::{Digest as _, Sha256};
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("baseline.json");
@@ -508,7 +508,7 @@ fn a_history_with_damage_before_its_end_is_refused_and_nothing_appended() {
 }
 
 #[test]
-fn names_from_runs_reach_no_terminal_raw() {
+fn names_in_runs_are_escaped_for_the_terminal() {
     let reference = baseline(&[run(200)]);
     let hostile = changed(200, |run| run.manifest.backend.model = "m\u{1b}[2J\npass\u{202e}".into());
     let shown = gate::terminal(&verdict(&reference, &[hostile]), Detail::Full).to_string();

@@ -77,7 +77,7 @@ fn runs_of_one_label_are_told_apart_and_a_run_named_twice_counts_once() {
 }
 
 #[test]
-fn no_name_reaches_a_terminal_with_its_escape_sequences() {
+fn escape_sequences_in_names_are_escaped_for_the_terminal() {
     let dir = tempfile::tempdir().unwrap();
     let run = write(&dir.path().join("run"), |run| {
         run.manifest.backend.model = "m\u{1b}[2J\u{202e}".into();

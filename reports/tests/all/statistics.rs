@@ -87,7 +87,7 @@ const BOUND: f64 = 0.45;
 
 #[test]
 #[ignore = "needs Python: run by ci/test"]
-fn everything_is_what_scipy_and_statsmodels_say() {
+fn statistics_equal_those_of_scipy_and_statsmodels() {
     let (values, differences) = (clusters(false), clusters(true));
     let families =
         [vec![0.01, 0.04, 0.03, 0.005], vec![0.5], vec![0.2, 0.2, 0.9, 1.0], vec![1e-12, 0.3, 0.02]];

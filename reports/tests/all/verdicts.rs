@@ -46,7 +46,7 @@ fn an_equal_score_is_reproduced_and_a_distant_one_is_not() {
     assert_eq!(verdict(published("videomme", 62.1)), Verdict::Reproduced);
     assert_eq!(verdict(published("mmvu", 68.6)), Verdict::Reproduced);
     assert_eq!(verdict(published("charades", 50.1)), Verdict::Reproduced);
-    // The baseline that the paper improves on is no reproduction.
+    // The baseline that the paper improves on does not count as a reproduction.
     assert_eq!(verdict(published("videomme", 59.0)), Verdict::Inconclusive);
     assert_eq!(verdict(published("videomme", 50.0)), Verdict::Worse);
     assert_eq!(verdict(published("videomme", 75.0)), Verdict::Better);
@@ -155,7 +155,7 @@ fn a_few_lost_rows_are_carried_and_many_are_not() {
     let mut one = published("charades", 50.1);
     fail(&mut one, 7, SampleErrorClass::MalformedCall);
     let report = report(&[one]);
-    assert!(report.complete(), "a failed row is no missing one");
+    assert!(report.complete(), "a failed row is not a missing one");
     let cell = &report.cells[0];
     assert_eq!(cell.paper.as_ref().unwrap().verdict, Verdict::Reproduced);
     assert_eq!((cell.lost.failed, cell.lost.rows, cell.lost.allowed()), (1, 1, 18));
@@ -247,7 +247,7 @@ fn a_difference_is_judged_by_its_pairs() {
     assert!((measured - 100.0 * 38.0 / 2_700.0).abs() < 1e-9);
     assert_eq!(found, Verdict::Reproduced, "{low} {high}");
     assert!(high - low < 1.4, "the pairs share their noise: {low} {high}");
-    // -1.2 points is no reproduction of +1.4.
+    // -1.2 points does not reproduce +1.4.
     let (found, measured, _) = verdict(0, 32);
     assert!(measured < -1.1);
     assert_eq!(found, Verdict::Worse);
@@ -286,7 +286,7 @@ fn para(seed: Option<u64>) -> About {
 }
 
 #[test]
-fn a_toys_training_is_not_the_papers() {
+fn trainings_of_other_models_are_not_compared_with_the_paper() {
     let mut toy = trained(whole("videomme", "Video-MME", 8, 5), None, 1.0);
     toy.manifest.protocol_source.repository = "paravt-bench".into();
     let verdict = |run: &Run| claim(&report(std::slice::from_ref(run)), "format_peak").verdict.clone();
@@ -440,7 +440,7 @@ fn thumbnails_are_the_recorded_frames() {
 }
 
 #[test]
-fn what_was_not_shown_is_never_above_what_would_have_been() {
+fn an_insignificant_difference_is_below_the_detectable_one() {
     let a = || published("lvbench", 40.0);
     for right in [38.0, 40.0, 41.0, 42.0, 45.0, 60.0] {
         let ablation = compare(&[a()], &[published("lvbench", right)]).unwrap();

@@ -3,6 +3,25 @@
 //!
 //! Every command goes on where it was stopped when it is run again. So a job that is requeued, or submitted again, does
 //! what is left.
+//!
+//! ```
+//! use std::path::Path;
+//!
+//! use paravt_cluster::{After, Job, Options};
+//!
+//! let job = Job {
+//!     name: "evaluate".to_owned(),
+//!     words: vec!["paravt-bench".to_owned(), "reproduce".to_owned(), "paravt-8b".to_owned()],
+//!     path: None,
+//!     array: Some(8),
+//!     whole_node: true,
+//!     after: After::Nothing,
+//! };
+//! let options = Options { sbatch: Vec::new(), gpus: 8 };
+//! let script = job.script("paravt-8b", &options, Path::new("/shared/8b/slurm"), Path::new("/shared"))?;
+//! assert!(script.starts_with("#!/bin/bash\n#SBATCH --job-name=paravt-8b-evaluate\n"));
+//! # Ok::<(), paravt_cluster::Error>(())
+//! ```
 
 mod script;
 mod submit;

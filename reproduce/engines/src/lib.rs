@@ -5,6 +5,14 @@
 //! Rust is the launcher. The programs come from a checkout of ParaVT at the pinned commit, the interpreters from
 //! environments that are made before; two small entry files, embedded here, make every step a line of JSON. Each stage
 //! works in a folder of its own and goes on after a kill at any moment.
+//!
+//! ```
+//! use paravt_engines::{rl, sft};
+//!
+//! // The defaults are those of the release: 54 steps of PARA-GRPO from the checkpoint of SFT at step 500.
+//! assert_eq!(sft::Settings::default().target(), 500);
+//! assert!(rl::Settings::default() != rl::Settings::vanilla());
+//! ```
 
 mod command;
 pub mod entry;

@@ -61,7 +61,7 @@ impl Default for Watch {
     }
 }
 
-/// Seconds of a recipe as a duration; what is no time counts as none.
+/// Seconds of a recipe as a duration; a negative or infinite number counts as none.
 pub(crate) fn seconds(seconds: f64) -> Duration {
     Duration::try_from_secs_f64(seconds).unwrap_or_default()
 }

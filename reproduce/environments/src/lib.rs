@@ -4,6 +4,14 @@
 //!
 //! Everything is below one folder: `checkout`, copies of parts of it in `engines`, and `env/NAME`. A checkout and an
 //! environment are made beside their names and renamed when they are verified, so that what has the name is whole.
+//!
+//! ```
+//! use paravt_environments::Release;
+//!
+//! let release = Release::built_in()?;
+//! assert_eq!(release.environment("eval")?.lock, "requirements/eval.lock");
+//! # Ok::<(), paravt_environments::Error>(())
+//! ```
 
 mod checkout;
 mod environment;

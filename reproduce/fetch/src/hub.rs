@@ -288,7 +288,7 @@ impl Hub {
     }
 
     /// Asks whether this account may download from a repository. Nothing is downloaded; a `file` that the
-    /// repository does not have is no refusal.
+    /// repository does not have is not a refusal.
     ///
     /// # Errors
     /// No access, no such repository or revision, or no connection.

@@ -5,6 +5,15 @@
 //! [`fetch`] does one [`Source`]: it lists the repository at its revision, checks the disk, downloads
 //! what is missing in parallel ranges (an interrupted download goes on where it stopped), verifies size
 //! and hash of every file, and unpacks the archives. Progress goes to an [`Observer`].
+//!
+//! ```
+//! use paravt_fetch::{Kind, Source};
+//!
+//! let model = Source::model("Qwen/Qwen3-VL-8B-Instruct", "main")?;
+//! assert_eq!(model.kind, Kind::Model);
+//! assert!(Source::model("not an identifier", "main").is_err());
+//! # Ok::<(), paravt_fetch::FetchError>(())
+//! ```
 
 mod archive;
 mod cache;

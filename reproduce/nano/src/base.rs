@@ -1,4 +1,4 @@
-//! The base checkpoint in this build (`paravt-bench reproduce paravt-nano-base` makes it anew).
+//! The base checkpoint in this build (`paravt-bench reproduce paravt-nano-base` trains it again).
 
 use std::path::Path;
 

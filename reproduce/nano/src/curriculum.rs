@@ -33,9 +33,9 @@ pub enum Kind {
     Letters,
     /// The times of names in a list.
     Times,
-    /// The letter of a name that has been told.
+    /// The letter of a name given in the question.
     Bind,
-    /// What comes next, or when, by lists that have been told.
+    /// The next event, or its time, from lists given in the question.
     Recall,
     /// Which windows a question needs.
     Call,

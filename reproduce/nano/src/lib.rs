@@ -3,6 +3,12 @@
 //! small model learns from: traces, prompts, cheap conversations before those, and the model itself.
 //!
 //! Everything follows from a seed: scenes, questions, golds and files.
+//!
+//! ```
+//! // The protocol of the miniature: short texts, and the crop tool.
+//! let protocol = paravt_nano::protocol();
+//! assert_eq!(protocol.tool.name, "crop_video");
+//! ```
 
 mod base;
 mod curriculum;

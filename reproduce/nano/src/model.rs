@@ -299,7 +299,7 @@ mod tests {
 
     /// Every token is paid for: names and calls cost few. Sizes are shown with --nocapture.
     #[test]
-    fn texts_cost_few_tokens() {
+    fn texts_take_few_tokens() {
         let dir = tempfile::tempdir().unwrap();
         write_model(dir.path(), 0).unwrap();
         let prompter = prompter(dir.path());

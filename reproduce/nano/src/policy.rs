@@ -89,7 +89,7 @@ pub fn call(ask: &Ask, windows: &[Range<u64>]) -> String {
     format!("<think>\n{thought}\n</think>\n{}", calls.collect::<Vec<_>>().join("\n"))
 }
 
-/// What of the sightings answers the question, in the order in which it is told; empty when
+/// The sightings that answer the question, in the order in which they are said; empty when
 /// nothing does yet.
 pub fn evidence(ask: &Ask, seen: &[Sighting]) -> Vec<Sighting> {
     let position = |event: &Event| seen.iter().position(|sighting| sighting.event.kind == event.kind);

@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn no_test_question_has_a_twin_in_training() {
+    fn no_test_question_is_in_training() {
         let train: BTreeSet<String> = questions(Side::Train).iter().map(twin).collect();
         let test: BTreeSet<String> = questions(Side::Test).iter().map(twin).collect();
         assert!(test.len() > 300, "{}", test.len());

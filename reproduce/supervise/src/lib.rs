@@ -5,6 +5,20 @@
 //! waited for with a probe, and it is stopped with SIGTERM and, after a pause, SIGKILL. When this process ends in any
 //! way, SIGKILL included, the group is killed: a guard, a shell that waits for the end of a pipe, does it. What left the
 //! group, as the workers of torchrun do, is found by a variable of its environment (`/proc`).
+//!
+//! ```
+//! use std::time::Duration;
+//!
+//! use paravt_supervise::{Command, Process};
+//!
+//! let folder = tempfile::tempdir()?;
+//! let command = Command { program: "sleep".into(), args: vec!["60".to_owned()], ..Command::default() };
+//! let mut process = Process::start("sleep", &command, folder.path())?;
+//! assert!(process.exited().is_none());
+//! process.stop(Duration::from_secs(1));
+//! assert!(process.exited().is_some());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod guard;
 mod log;

@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_takes_the_place_of_another() {
+    fn a_folder_replaces_another_atomically() {
         let folder = tempfile::tempdir().unwrap();
         let (part, whole) = (folder.path().join("part"), folder.path().join("step"));
         for text in ["one", "two"] {

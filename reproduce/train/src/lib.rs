@@ -1,6 +1,14 @@
 #![forbid(unsafe_code)]
 //! Training: supervised fine-tuning and the GRPO family on one device, with the model and the agent of the
 //! suite.
+//!
+//! ```
+//! use paravt_train::schedule::Schedule;
+//!
+//! // The learning rate of SFT: up over the first 5 % of the steps, then half a cosine.
+//! let schedule = Schedule::Cosine { warmup_ratio: 0.05 };
+//! assert!(schedule.factor(10, 100) > schedule.factor(90, 100));
+//! ```
 
 pub mod checkpoint;
 mod compute;

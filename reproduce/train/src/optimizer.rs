@@ -60,7 +60,7 @@ pub struct AdamWConfig {
     pub weight_decay: f64,
     /// Which weights decay.
     pub decay: Decay,
-    /// Largest norm of all gradients together; 0 is no clipping.
+    /// Maximum global norm of the gradients; 0 disables clipping.
     pub max_grad_norm: f64,
     /// Number type of weights, gradients and moments.
     #[serde(skip_serializing_if = "Numbers::is_f32")]

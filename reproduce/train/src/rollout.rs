@@ -56,7 +56,7 @@ pub struct RolloutConfig {
     pub max_new_tokens: u32,
     /// Turns in which tools may be called.
     pub max_turns: usize,
-    /// Calls that are run per turn; 0 is no cap, as in training upstream.
+    /// Maximum calls run per turn; 0 for no maximum, as in the release.
     pub max_parallel: usize,
     /// Whether `<think>\n` is put into the model's mouth.
     pub think_prefix: bool,

@@ -58,11 +58,15 @@ struct Precondition(anyhow::Error);
 
 impl std::fmt::Display for Precondition {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{:#}", self.0)
+        write!(f, "{}", crate::failure::causes(&self.0))
     }
 }
 
-impl std::error::Error for Precondition {}
+impl std::error::Error for Precondition {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&*self.0)
+    }
+}
 
 /// Marks errors of steps that must succeed before the work begins.
 pub trait OrPreflight<T> {

@@ -16,6 +16,7 @@ use tokio::sync::watch;
 
 use crate::command_line;
 use crate::exit::Exit;
+use crate::failure;
 use crate::logging;
 use crate::progress::Progress;
 
@@ -89,33 +90,54 @@ fn closing_line(task: &str, summary: &Summary, records: usize, expected: usize) 
 fn conclude(outcome: &RunOutcome, allow_partial: bool) -> Exit {
     match outcome.ended {
         Ended::Interrupted => {
-            eprintln!("stopped; go on with --resume");
+            eprintln!("stopped; continue with --resume");
             Exit::Interrupted
         }
         Ended::BackendDown => {
             eprintln!(
-                "the server failed {} samples in a row: stopped, calls in flight were dropped; mend the server and go on with --resume",
+                "the server failed {} samples in a row: stopped, calls in flight were dropped",
                 runner::MAX_CONSECUTIVE_API_ERRORS
+            );
+            say_last_error(outcome);
+            eprintln!(
+                "hint: {}then continue with --resume",
+                advice(outcome).unwrap_or("repair the server, ".into())
             );
             Exit::Incomplete
         }
         Ended::Unreadable => {
+            eprintln!("none of the first {} replies could be read: stopped", runner::FIRST_REPLIES);
+            say_last_error(outcome);
             eprintln!(
-                "none of the first {} replies can be read: stopped; change the server or the flags as said here and start again in \
-                 another folder, or go on with --resume\n  {}",
-                runner::FIRST_REPLIES,
-                outcome.last_error.as_ref().map_or("", |error| error.message.as_str())
+                "hint: change the server or the flags as this says, then start in another folder, or continue with --resume"
             );
             Exit::Incomplete
         }
         Ended::Finished if outcome.failed > 0 && !allow_partial => {
+            eprintln!("{} of {} samples failed: the run is incomplete", outcome.failed, outcome.expected);
+            say_last_error(outcome);
+            if let Some(advice) = advice(outcome) {
+                eprintln!("hint: {advice}then continue with --resume");
+            }
             eprintln!(
-                "{} of {} samples failed: the run is incomplete; --resume redoes those whose cause may be gone (failed model calls, missing videos, lost frames), with --retry-errors all of them",
-                outcome.failed, outcome.expected
+                "hint: --resume redoes failed model calls, missing videos and lost frames; --retry-errors also redoes other failures"
             );
             Exit::Incomplete
         }
         Ended::Finished => Exit::Ok,
+    }
+}
+
+/// What helps against the latest failure, where its message says what it was.
+fn advice(outcome: &RunOutcome) -> Option<String> {
+    let error = outcome.last_error.as_ref()?;
+    failure::of_message(&error.message).map(|advice| format!("{advice}; "))
+}
+
+/// The latest failure, which usually is that of the others.
+fn say_last_error(outcome: &RunOutcome) {
+    if let Some(error) = &outcome.last_error {
+        eprintln!("  the latest: {}: {}", error.step, error.message);
     }
 }
 
@@ -141,9 +163,7 @@ pub fn stopped_by_signal(runtime: &Runtime) -> watch::Receiver<bool> {
                 if asked > 0 {
                     std::process::exit(Exit::Interrupted as i32);
                 }
-                eprintln!(
-                    "\nstopping the training; it goes on from its last checkpoint when it is run again"
-                );
+                eprintln!("\nstopping the training; the same command continues from its last checkpoint");
                 let _ = sender.send(true);
             }
         }

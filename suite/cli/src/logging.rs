@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_in_the_place_of_a_log_is_not_waited_for() {
+    fn a_fifo_in_the_place_of_a_log_does_not_block() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join(FILE);
         assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());

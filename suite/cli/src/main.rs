@@ -10,6 +10,7 @@ mod command_line;
 mod commands;
 mod engines;
 mod exit;
+mod failure;
 mod launch;
 mod logging;
 mod progress;
@@ -19,58 +20,65 @@ mod threads;
 use clap::{Parser, Subcommand};
 use threads::Workload;
 
-const EXIT_CODES: &str = "\
+/// Printed below the commands; lines of at most 80 columns, since clap breaks them without their indent.
+const AFTER_HELP: &str = "\
+Start with:
+  paravt-bench reproduce paravt-nano   train, evaluate and report; no GPU needed
+  paravt-bench doctor                  what this machine can run
+  paravt-bench run --help              evaluate a model behind a server
+
 Exit codes:
   0    success
   1    a finding: a failed case, a missing file, a run worse than its baseline
-  2    wrong usage or bad input: flags, a damaged file, a run that cannot be continued
-  3    a precondition does not hold: no data, no server or model, no space, no permission, a run that
-       another process is writing
-  4    a run with samples missing or failed (also of a disk that filled up in it), a check that cannot
-       decide
+  2    wrong usage or bad input: flags, a damaged file, a run that cannot be
+       continued
+  3    a precondition does not hold: no data, no server or model, no space, no
+       permission, a run directory that another process is writing
+  4    samples missing or failed (also where the disk filled up during the run),
+       a check that cannot decide
   130  Ctrl-C";
 
 /// Benchmark and reproducibility suite for long-video multimodal models.
 #[derive(Parser)]
-#[command(name = "paravt-bench", version, about, after_help = EXIT_CODES)]
+#[command(name = "paravt-bench", version, about, after_help = AFTER_HELP)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
-    /// Say on standard error what is done; -vv: with details [default: warnings only].
+    /// Log to standard error; -vv logs more [default: warnings only].
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     verbose: u8,
 }
 
 #[derive(Subcommand)]
 enum Command {
-    /// Ask a model one question about one video; its tool calls are shown as they happen.
-    Ask(Box<commands::ask::Args>),
-    /// Hold a run against a baseline: pass, fail or undecided.
-    Check(commands::check::Args),
-    /// Compare two runs on the same samples.
-    Compare(commands::compare::Args),
-    /// Compare this implementation with recorded outputs of the upstream code.
-    Conformance(commands::conformance::Args),
-    /// Say what data is there and what is missing, or make a small data root.
-    Data(commands::data::Args),
-    /// Say what this machine has and what each backend can use.
-    Doctor(commands::doctor::Args),
-    /// Write the sampled frames of a video as PNG files.
-    Frames(commands::frames::Args),
-    /// Have a backend answer one conversation from a file.
-    Generate(Box<commands::generate::Args>),
-    /// Join the shards of a run into one run directory.
-    Merge(commands::merge::Args),
-    /// Import and show the prompt texts around a sample.
-    Protocol(commands::protocol::Args),
-    /// Print tables of finished runs beside the published numbers.
-    Report(commands::report::Args),
-    /// Run a recipe: the splits and settings behind a row of the published table.
+    /// Run a recipe: train, serve, evaluate and report, stage by stage.
     Reproduce(Box<commands::reproduce::Args>),
     /// Evaluate a model on one or more splits.
     Run(Box<commands::run::Args>),
-    /// List the splits with their benchmark, size and metric.
+    /// Print or write scores of runs beside the published numbers.
+    Report(commands::report::Args),
+    /// Compare two runs sample by sample.
+    Compare(commands::compare::Args),
+    /// Compare runs with a baseline: pass, fail or undecided.
+    Check(commands::check::Args),
+    /// Check, download or generate the data of benchmarks.
+    Data(commands::data::Args),
+    /// List splits with benchmark, size and metric.
     Tasks(commands::data::TasksArgs),
+    /// Import, list and show prompt texts.
+    Protocol(commands::protocol::Args),
+    /// Check this machine: GPUs, libraries, backends, needs of a recipe.
+    Doctor(commands::doctor::Args),
+    /// Ask a model one question about one video.
+    Ask(Box<commands::ask::Args>),
+    /// Answer one conversation from a JSON file.
+    Generate(Box<commands::generate::Args>),
+    /// Write the sampled frames of a video as PNG files.
+    Frames(commands::frames::Args),
+    /// Merge the shards of a run into one run directory.
+    Merge(commands::merge::Args),
+    /// Compare this build with recorded outputs of the released code.
+    Conformance(commands::conformance::Args),
 }
 
 fn main() -> std::process::ExitCode {
@@ -104,7 +112,7 @@ fn main() -> std::process::ExitCode {
     match result {
         Ok(exit) => exit.into(),
         Err(error) => {
-            eprintln!("error: {}", paravt_suite::redact::urls(&format!("{error:#}")));
+            failure::print(&error);
             exit::code(&error).into()
         }
     }

@@ -6,12 +6,16 @@
 use std::fmt::Arguments;
 use std::io::{self, ErrorKind, Write};
 use std::sync::Mutex;
+use std::time::{Duration, Instant};
 
 use paravt_reports::terminal::{Detail, Text};
 use paravt_suite::printable::printable_json;
 
 /// First failure of standard output that is not a reader who left.
 static FAILED: Mutex<Option<io::Error>> = Mutex::new(None);
+
+/// Time of the latest line on standard error.
+static LATEST: Mutex<Option<Instant>> = Mutex::new(None);
 
 /// Writes to standard output. A reader that has left (`| head -1`) wants no more: the rest is
 /// dropped and the command goes on, because its exit code and its files still count.
@@ -37,14 +41,21 @@ pub fn show(text: &Text) {
     stdout_as_is(&if coloured { text.coloured() } else { text.to_string() });
 }
 
+/// The same on standard error.
+pub fn show_error(text: &Text) {
+    let coloured = anstream::AutoStream::choice(&io::stderr()) != anstream::ColorChoice::Never;
+    let shown = if coloured { text.coloured() } else { text.to_string() };
+    let _ = io::stderr().lock().write_all(shown.as_bytes());
+}
+
 /// How a command prints its result.
 #[derive(clap::Args)]
 pub struct Printed {
-    /// Print everything instead of one line per run, split or check.
+    /// Print all details instead of one line per run, split or check.
     // The flag of all commands; counted, because that one is.
     #[arg(short, long, action = clap::ArgAction::Count, conflicts_with = "json")]
     verbose: u8,
-    /// Print JSON with every number instead of text.
+    /// Print JSON instead of text.
     #[arg(long)]
     json: bool,
 }
@@ -60,9 +71,17 @@ impl Printed {
     }
 }
 
-/// Writes to standard error; where that fails nobody is left to tell.
+/// Writes to standard error; a failure has no place to be reported.
 pub fn stderr(text: Arguments<'_>) {
+    if let Ok(mut latest) = LATEST.lock() {
+        *latest = Some(Instant::now());
+    }
     let _ = io::stderr().lock().write_all(printable_json(&text.to_string()).as_bytes());
+}
+
+/// Time since the latest line on standard error; `None` before the first.
+pub fn silence() -> Option<Duration> {
+    (*LATEST.lock().ok()?).map(|latest| latest.elapsed())
 }
 
 /// What kept standard output from being written, e.g. a full disk.

@@ -22,7 +22,7 @@ pub fn select_tasks(names: &[String]) -> anyhow::Result<Vec<&'static Benchmark>>
             None => {
                 let nearest = nearest(name, all.iter().map(|task| task.spec().name.as_str()));
                 let nearest = nearest.map(|name| format!(" did you mean `{name}`?")).unwrap_or_default();
-                bail!("no split `{name}`;{nearest} `paravt-bench tasks` lists all");
+                bail!("unknown task `{name}`;{nearest} `paravt-bench tasks` lists all");
             }
         }
     }
@@ -32,8 +32,7 @@ pub fn select_tasks(names: &[String]) -> anyhow::Result<Vec<&'static Benchmark>>
 /// Tasks of the user.
 #[derive(clap::Args)]
 pub struct TaskFiles {
-    /// Task file, beside the splits that are named: a TOML file that says which columns of a user's rows make a
-    /// sample; may be given again [default: none].
+    /// Task of your own: a TOML file that maps columns of your rows to samples; repeatable [default: none].
     #[arg(id = "task_files", long = "task", value_name = "FILE")]
     files: Vec<PathBuf>,
 }
@@ -46,10 +45,10 @@ impl TaskFiles {
             let task = Benchmark::from_file(file)?;
             let name = &task.spec().name;
             if paravt_tasks::named(name).is_some() {
-                bail!("{}: name: `{name}` is a split of this build; choose another", file.display());
+                bail!("{}: name: `{name}` is a built-in task; choose another name", file.display());
             }
             if selected.iter().any(|other| other.spec().name == *name) {
-                bail!("{}: name: another task file is called `{name}`, too", file.display());
+                bail!("{}: name: another task file has the name `{name}`, too", file.display());
             }
             // Tasks of the build live as long as the process; so do the few of one command.
             selected.push(Box::leak(Box::new(task)));
@@ -63,15 +62,14 @@ impl TaskFiles {
     }
 }
 
-/// Where data lies.
+/// Folders of the data.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Data")]
 pub struct DataArgs {
-    /// Data root in the layout of lmms-eval and ParaVT [default: $HF_HOME, else ~/.cache/huggingface].
+    /// Data root, laid out as lmms-eval and ParaVT leave it [default: $HF_HOME, else ~/.cache/huggingface].
     #[arg(long, value_name = "DIR")]
     hf_home: Option<PathBuf>,
-    /// Folder that is looked into before the data root: the same layout, or the files of one
-    /// benchmark [default: none].
+    /// Folder to search before the data root: the same layout, or the files of one benchmark [default: none].
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
 }
@@ -89,7 +87,7 @@ impl DataArgs {
         if let Some(data) = &self.data
             && !data.is_dir()
         {
-            bail!("--data: {} is no folder", data.display());
+            bail!("--data {}: no such folder", data.display());
         }
         let from_env = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         let home = || from_env("HOME").map(|home| home.join(".cache/huggingface"));

@@ -32,7 +32,7 @@ pub fn composition_offsets(path: &Path, track: u32) -> Option<Vec<i64>> {
     (expanded.len() == samples).then_some(expanded)
 }
 
-/// The body of `moov`, or `None` where there is none or the film is told in fragments (`moof`).
+/// The body of `moov`, or `None` where there is none or the file is fragmented (`moof`).
 fn movie_header(path: &Path) -> Option<Vec<u8>> {
     let mut file = File::open(path).ok()?;
     let end = file.metadata().ok()?.len();

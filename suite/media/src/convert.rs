@@ -18,7 +18,7 @@ pub struct Converter {
     precision: Precision,
 }
 
-/// How YUV becomes RGB.
+/// Conversion of YUV to RGB.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Colours {
     /// By the matrix and range that the stream names.
@@ -38,7 +38,7 @@ impl Colours {
     }
 }
 
-/// What a scaler is made for; streams may change it half-way.
+/// Input and output formats of a scaler; streams may change them half-way.
 #[derive(PartialEq, Eq, Clone, Copy)]
 struct PictureKind {
     format: ff::format::Pixel,

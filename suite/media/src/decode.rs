@@ -24,14 +24,14 @@ struct Group {
     wanted: Vec<usize>,
 }
 
-/// What is done with each decoded picture.
+/// Callback for each decoded picture.
 #[derive(Debug, Clone, Copy)]
 pub struct Target {
     /// Size (width, height) of the frames, after rotation.
     pub size: (u32, u32),
     /// Degrees to turn, counter-clockwise.
     pub rotation: i32,
-    /// How they are resized.
+    /// Resizing of the pictures.
     pub precision: Precision,
     /// A packet that the decoder refuses is an error, as in torchcodec; else it costs its own picture.
     pub refuse_damage: bool,

@@ -1,11 +1,11 @@
-//! What can go wrong with a video.
+//! Errors of reading a video.
 
 use std::path::PathBuf;
 
 /// Why there are no frames.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MediaError {
-    /// The file cannot be opened or is no media file.
+    /// The file cannot be opened or is not a media file.
     #[error("{path}: cannot be opened as a video: {message}", path = .path.display())]
     Open {
         /// The file.

@@ -37,7 +37,7 @@ pub struct VideoIndex {
     pub stream: usize,
     /// Packets carry presentation times; in AVI and its like only decoding times.
     pub has_pts: bool,
-    /// What the video is.
+    /// Properties of the video.
     pub info: VideoInfo,
 }
 

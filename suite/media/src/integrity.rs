@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::error::MediaError;
 use crate::{VideoFile, index, sample_table};
 
-/// How far [`check`] looks into a file.
+/// Depth of [`check`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Depth {
     /// The container's header and, in MP4, that the file is as long as its index says.
@@ -46,7 +46,7 @@ mod tests {
 
     #[test]
     #[ignore = "needs the ffmpeg program: run by ci/test"]
-    fn cut_off_empty_and_foreign_files_are_found() {
+    fn truncated_empty_and_foreign_files_are_detected() {
         let folder = tempfile::tempdir().expect("a folder");
         let cut = |name: &str, arguments: &str, keep: fn(usize) -> usize| {
             let whole = encode(folder.path(), name, arguments);

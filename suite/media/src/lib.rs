@@ -4,6 +4,15 @@
 //!
 //! Only the groups of pictures that hold a wanted frame are decoded, pictures that nothing refers
 //! to and nobody wants are skipped, and independent groups run on all cores.
+//!
+//! ```
+//! use paravt_media::{VideoRequest, frame_indices};
+//!
+//! // 4 of the 90 frames of a video of 3 seconds.
+//! let indices = frame_indices(&VideoRequest::overview(4), 90, 30.0)?;
+//! assert_eq!(indices, [0, 30, 59, 89]);
+//! # Ok::<(), String>(())
+//! ```
 
 #![expect(
     unsafe_code,
@@ -61,7 +70,7 @@ impl Frame {
     }
 }
 
-/// What a video is.
+/// Properties of a video.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct VideoInfo {
     /// Width in pixels, as shown (after rotation).
@@ -126,7 +135,7 @@ impl VideoFile {
         Ok(Self { path: path.to_owned(), index: VideoIndex::read(path)? })
     }
 
-    /// What the video is.
+    /// Properties of the video.
     pub fn info(&self) -> &VideoInfo {
         &self.index.info
     }
@@ -222,7 +231,7 @@ impl VideoFile {
     }
 }
 
-/// What a video is, without decoding it.
+/// Properties of a video, without decoding it.
 ///
 /// # Errors
 /// As [`VideoFile::open`].

@@ -55,7 +55,7 @@ impl Reader {
     }
 }
 
-/// What is wanted of a video.
+/// A request for frames of a video: which ones, and in which size.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct VideoRequest {
     /// Which frames.
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn points_are_fused_as_in_torch() {
+    fn source_points_use_fused_multiply_add_as_in_torch() {
         assert_eq!(linspace(0, 187_353, 62)[43], 132_069);
     }
 

@@ -16,7 +16,7 @@ const COMPARED: usize = 64;
 ///
 /// FFmpeg's own index gives the order, the decoding times after edit lists, and the key frames; only
 /// the composition offsets, which it keeps to itself, come from the file's boxes. Both ends of the
-/// result are held against real packets.
+/// result are compared with real packets.
 pub fn entries(path: &Path, input: &mut ff::format::context::Input, stream: usize) -> Option<Vec<Entry>> {
     if !input.format().name().split(',').any(|name| name == "mp4") {
         return None;
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     #[ignore = "needs the ffmpeg program: run by ci/test"]
-    fn tables_give_what_the_packets_give() {
+    fn sample_tables_equal_the_packets() {
         let folder = tempfile::tempdir().expect("a folder");
         let times = |entries: Vec<Entry>| -> Vec<_> {
             entries.iter().map(|entry| (entry.pts, entry.dts, entry.key)).collect()
@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     #[ignore = "needs the ffmpeg program: run by ci/test"]
-    fn tables_that_promise_more_than_the_file_holds_are_not_believed() {
+    fn sample_tables_larger_than_the_file_are_rejected() {
         let folder = tempfile::tempdir().expect("a folder");
         let whole = encode(folder.path(), "whole.mp4", "-c:v libx264 -movflags faststart");
         let bytes = std::fs::read(&whole).expect("reads");

@@ -17,7 +17,7 @@ use crate::reference::{Call, Tag};
 use crate::settings::ToolDialect;
 use crate::span::TimeSpan;
 
-/// What one call came to.
+/// Result of one call.
 enum Looked {
     Frames(Arc<FrameSet>),
     Summary(Arc<FrameSet>, String),

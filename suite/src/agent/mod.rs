@@ -24,17 +24,17 @@ use crate::settings::ToolDialect;
 
 /// Everything that is the same for all samples of a run.
 pub struct Agent {
-    /// Who answers.
+    /// The model.
     pub backend: Arc<dyn Backend>,
     /// The texts.
     pub protocol: Arc<Protocol>,
     /// The protocol's hash as records carry it.
     pub protocol_hash: String,
-    /// How calls are written and how a release scores.
+    /// Syntax of tool calls, and scoring of the release.
     pub reference: &'static Reference,
-    /// How samples are put to the model.
+    /// Settings of the evaluation.
     pub plan: RunPlan,
-    /// Where frames come from.
+    /// Source of frames.
     pub frames: Arc<dyn FrameSource>,
 }
 

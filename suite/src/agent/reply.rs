@@ -7,7 +7,7 @@ use crate::message::StructuredCall;
 use crate::reference::Call;
 use crate::settings::ToolDialect;
 
-/// How to get replies whose text is whole.
+/// Server flags that keep a reply's text whole.
 const WHOLE: &str = "start vLLM or SGLang without --reasoning-parser, --tool-call-parser and \
                      --enable-auto-tool-choice; transformers serve parses by itself, unless tokenizer_config.json \
                      of the model has a response_template without these fields";
@@ -81,7 +81,7 @@ fn problem(agent: &Agent, offered: bool, max_tokens: u32, completion: &Completio
             (!exact).then(|| {
                 format!(
                     "the server took the reply apart ({}{} and {} characters of text), and profile {profile} needs the \
-                     text as the model wrote it, which cannot be told from the parts: {WHOLE}; or use --profile strict",
+                     text as the model wrote it, which cannot be rebuilt from the parts: {WHOLE}; or use --profile strict",
                     counted(calls),
                     if has_reasoning(completion) { ", thoughts" } else { "" },
                     completion.text.chars().count()

@@ -11,7 +11,7 @@ use crate::profile::Profile;
 /// Bytes of a file that holds a revision.
 const MAX_REVISION: u64 = 256;
 
-/// Where the files of one benchmark lie below a root.
+/// Paths of one benchmark's files below a root.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Layout {

@@ -33,19 +33,19 @@ pub fn sha256_file(path: &Path) -> Result<String, DataError> {
     }
 }
 
-/// What can be wrong with published data.
+/// Errors of published data.
 #[derive(Debug, thiserror::Error)]
 pub enum DataError {
     /// The file does not exist at any of the places looked at.
-    #[error("{task}: {what} not found; looked at {looked}; {remedy}", looked = .looked.iter().map(|p| p.display().to_string()).collect::<Vec<_>>().join(", "))]
+    #[error("{task}: {what} not found; {remedy}; searched: {looked}", looked = .looked.iter().map(|p| p.display().to_string()).collect::<Vec<_>>().join(", "))]
     Missing {
         /// Split.
         task: String,
-        /// What is missing.
+        /// The missing file.
         what: String,
-        /// Where it was looked for.
+        /// Paths searched.
         looked: Vec<PathBuf>,
-        /// What to do.
+        /// Remedy.
         remedy: String,
     },
     /// The file could not be read.
@@ -93,7 +93,7 @@ pub enum DataError {
         defective: usize,
         /// All rows.
         rows: usize,
-        /// What is wrong with the first of them.
+        /// The first of them and its fault.
         first: Box<DataError>,
     },
     /// A row has a value that no sample can be made of.
@@ -105,7 +105,7 @@ pub enum DataError {
         row: usize,
         /// Published column name.
         column: String,
-        /// What is wrong.
+        /// The fault.
         message: String,
     },
 }

@@ -29,7 +29,7 @@ impl DataRoot {
     }
 }
 
-/// Where a benchmark is published.
+/// Repository of a benchmark.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct HubSource {
     /// Repository id on the Hugging Face hub; the first is current, others redirect or mirror.

@@ -13,7 +13,7 @@ use crate::record::SampleErrorClass;
 use crate::runner::Retry;
 use crate::settings::{RequestSettings, ToolDialect};
 
-/// How a split is evaluated: how samples are put to the model, which samples, how they are dispatched.
+/// Settings of an evaluation: protocol, sampling, selection of samples and dispatch.
 ///
 /// Every field has a default; an unknown field is an error.
 ///
@@ -36,7 +36,7 @@ pub struct RunConfig {
     /// Prompt mode; the protocol's by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<PromptMode>,
-    /// How the overview of the video reaches the model; `image` by default.
+    /// Channel of the overview; `image` by default.
     pub channel: Channel,
     /// Frames of the overview on the image channel, at least 2; 64 by default.
     pub nframes: usize,
@@ -54,7 +54,7 @@ pub struct RunConfig {
     /// Seed sent with every request; none by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
-    /// How tool calls travel; `auto` by default.
+    /// Dialect of tool calls; `auto` by default.
     pub dialect: ToolDialect,
     /// Sampling and server settings of every request; none by default.
     #[serde(skip_serializing_if = "RequestSettings::is_empty")]
@@ -79,7 +79,7 @@ pub struct RunConfig {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_errors: Option<Vec<SampleErrorClass>>,
 
-    /// What reports call the run; mode and model by default.
+    /// Name of the run in reports; mode and model by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
     /// Row of the published table that the run is compared with.
@@ -184,7 +184,7 @@ pub enum ConfigError {
     /// The text is not a configuration.
     #[error("run configuration: {message}{hint}", hint = nearest::hint(.nearest.as_deref()))]
     Json {
-        /// What and where.
+        /// The fault and its place.
         message: String,
         /// The nearest known field, for an unknown one.
         nearest: Option<String>,
@@ -193,10 +193,10 @@ pub enum ConfigError {
     #[error(transparent)]
     NoMode(#[from] UnknownMode),
     /// An overview of one frame or none.
-    #[error("--nframes: at least 2")]
+    #[error("--nframes: expected at least 2")]
     TooFewFrames,
     /// A temperature below 0, or not a number.
-    #[error("--temperature: 0 or more")]
+    #[error("--temperature: expected a number ≥ 0")]
     Temperature,
     /// The protocol cannot describe its tool to a chat API.
     #[error(
@@ -225,7 +225,7 @@ impl Shard {
         self.index
     }
 
-    /// How many shards there are.
+    /// Number of shards.
     pub fn count(self) -> usize {
         self.count
     }

@@ -24,7 +24,7 @@ pub enum RunError {
         id: String,
     },
     /// Limit, ids and shard leave nothing.
-    #[error("{task}: no sample is left to run")]
+    #[error("{task}: no sample is selected; check --limit, --ids and --shard")]
     NoSamples {
         /// The split.
         task: String,
@@ -51,6 +51,6 @@ pub enum RunError {
     #[error("{0}")]
     NotWritten(JournalError),
     /// The records do not belong to one run.
-    #[error("records in the journal are inconsistent")]
+    #[error("the records in the journal contradict each other")]
     Summary(#[from] SummaryError),
 }

@@ -1,4 +1,4 @@
-//! What a run would send: calls, tokens, the first sample's texts.
+//! Forecast of a run: calls, tokens, the first sample's texts.
 
 use super::select;
 use super::{Evaluation, RunError, Workspace};
@@ -12,10 +12,10 @@ const TOKEN_SIDE: u64 = 32;
 /// English text averages about this many bytes a token; good enough for a forecast.
 const BYTES_PER_TOKEN: u64 = 4;
 
-/// What a run would send.
+/// Forecast of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Forecast {
-    /// How samples would be put to the model.
+    /// Settings of the run.
     pub plan: RunPlan,
     /// SHA-256 of the protocol.
     pub protocol_hash: String,

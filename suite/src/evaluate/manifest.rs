@@ -1,4 +1,4 @@
-//! What a run says about itself.
+//! The manifest of a run.
 
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -62,7 +62,7 @@ pub(super) fn build(
     })
 }
 
-/// What a backend says about itself, without credentials.
+/// A backend's description without credentials.
 pub(super) fn described(backend: BackendInfo) -> BackendInfo {
     let details = backend.details.iter().map(|(key, value)| (key.clone(), redact::urls(value)));
     BackendInfo { model: redact::urls(&backend.model), details: details.collect(), ..backend }

@@ -13,7 +13,7 @@ use crate::summary::{Summary, SummaryError};
 /// A merged run.
 #[derive(Debug, Clone)]
 pub struct Merged {
-    /// What its records say.
+    /// Summary of the records.
     pub summary: Summary,
     /// Samples with a record.
     pub records: usize,
@@ -69,7 +69,7 @@ pub enum MergeError {
         first: PathBuf,
         /// The other run directory.
         dir: PathBuf,
-        /// What differs.
+        /// Differing settings, in words.
         differences: String,
     },
     /// One video was two files.
@@ -99,7 +99,7 @@ pub enum MergeError {
         uid: String,
     },
     /// The records do not belong to one run.
-    #[error("records in the journal are inconsistent")]
+    #[error("the records in the journals contradict each other")]
     Summary(#[from] SummaryError),
     /// The directory to write is there and not empty.
     #[error("{out}: not empty; choose another --out", out = .out.display())]
@@ -113,7 +113,7 @@ pub enum MergeError {
     /// Reading or writing failed.
     #[error("cannot {action} {path}", path = .path.display())]
     Io {
-        /// What was being done.
+        /// Action, as in "cannot ACTION PATH".
         action: &'static str,
         /// The file or folder.
         path: PathBuf,

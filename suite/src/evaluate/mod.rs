@@ -62,7 +62,7 @@ pub use prepared::{Prepared, RunOutcome, prepare};
 pub struct Evaluation<'a> {
     /// The split.
     pub task: &'a dyn Task,
-    /// How it is evaluated.
+    /// Settings.
     pub config: RunConfig,
     /// The texts around a sample.
     pub protocol: Arc<Protocol>,
@@ -85,7 +85,7 @@ impl<'a> Evaluation<'a> {
     }
 }
 
-/// What evaluations use of this machine and process. None of it changes an answer.
+/// Resources of this machine and process for evaluations. None of it changes an answer.
 pub struct Workspace {
     /// Folders of the published files.
     pub data: DataRoot,

@@ -1,4 +1,4 @@
-//! What a run reports while it goes on.
+//! Events of a running evaluation.
 
 use std::path::Path;
 

@@ -22,12 +22,12 @@ use crate::runner::{self, Dispatch, Ended, Retry};
 use crate::summary::{Summary, SummaryError, summarize};
 use crate::text::to_pretty_json;
 
-/// How a run stands when it ends.
+/// Outcome of a run.
 #[derive(Debug, Clone)]
 pub struct RunOutcome {
     /// Why it ended.
     pub ended: Ended,
-    /// What the records say; also in the run directory.
+    /// Summary of the records; also written to the run directory.
     pub summary: Summary,
     /// Samples of the run.
     pub expected: usize,
@@ -102,7 +102,7 @@ impl Prepared {
         &self.path
     }
 
-    /// How samples are put to the model.
+    /// Settings of the run.
     pub fn plan(&self) -> &RunPlan {
         &self.wanted.plan
     }

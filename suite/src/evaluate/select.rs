@@ -89,7 +89,7 @@ fn with_ids(mut samples: Vec<Sample>, ids: &[String], task: &str) -> Result<Vec<
     Ok(samples)
 }
 
-/// How many samples there are, how many of them are open-ended, and how many each breakdown group has.
+/// Number of samples, of open-ended ones, and of those in each breakdown group.
 fn sizes(spec: &TaskSpec, samples: &[Sample]) -> (usize, usize, GroupSizes) {
     let open_ended = samples.iter().filter(|sample| sample.gold.is_apart()).count();
     (samples.len(), open_ended, group_sizes(spec, samples))

@@ -17,7 +17,7 @@ use crate::text::to_pretty_json;
 /// Refuses to continue a run as another one.
 ///
 /// # Errors
-/// What differs.
+/// Differing settings, in words.
 pub fn same_run(dir: &Path, stored: &Manifest, wanted: &Manifest) -> Result<(), JournalError> {
     let differences = stored.differences(wanted);
     if differences.is_empty() {

@@ -97,7 +97,7 @@ mod tests {
     use crate::protocol::native;
 
     #[test]
-    fn what_is_stored_comes_back_unless_it_was_changed() {
+    fn stored_protocols_are_read_back_and_changed_ones_refused() {
         let dir = tempfile::tempdir().unwrap();
         let load = || load(dir.path(), "native", &Map::new());
         assert_eq!(load().unwrap(), None);
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_an_earlier_version_gets_what_were_constants_then() {
+    fn older_protocol_files_get_the_former_constants() {
         let dir = tempfile::tempdir().unwrap();
         let file = store(dir.path(), &native::protocol()).unwrap();
         let mut entry: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();

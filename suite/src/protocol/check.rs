@@ -1,4 +1,4 @@
-//! What a protocol must have beside the right types, for those that are read from files.
+//! Validation of protocol files beyond their types.
 
 use super::{Protocol, Template};
 
@@ -8,7 +8,7 @@ use super::{Protocol, Template};
 pub struct InvalidProtocol {
     /// The field, by its path.
     pub field: String,
-    /// What is wrong, and what belongs there.
+    /// The fault, and what is expected.
     pub problem: String,
 }
 

@@ -35,7 +35,7 @@ pub enum ProtocolFileError {
     Format {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The fault.
         message: String,
         /// For an unknown field, the nearest known one.
         nearest: Option<String>,
@@ -61,7 +61,7 @@ pub enum ProtocolFileError {
 /// Reads a protocol; `base` gives the protocol that the file's `base` names.
 ///
 /// # Errors
-/// The file cannot be read, or is no protocol that can be used: the field is named.
+/// The file cannot be read, or is not a valid protocol; the message names the field.
 pub fn read(
     path: &Path,
     base: impl FnOnce(&str) -> Result<Protocol, String>,
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_work_is_refused_by_file_and_field() {
+    fn invalid_protocols_are_refused_by_file_and_field() {
         let problem = |from: &str, to: &str| {
             let text = WATCH.replace(from, to);
             assert_ne!(text, WATCH, "{from}");

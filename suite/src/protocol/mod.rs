@@ -28,7 +28,7 @@ pub use tool::{CallError, Tool};
 pub struct Protocol {
     /// Its name, e.g. `native`.
     pub name: String,
-    /// Where the texts come from.
+    /// Origin of the texts.
     pub source: Source,
     /// System text by mode: the protocol has these modes and no others.
     pub system: IndexMap<PromptMode, String>,
@@ -66,7 +66,7 @@ pub struct Protocol {
     pub call_error: Template,
     /// Response that carries a sub-agent's summary; slots `start`, `end`, `summary`.
     pub subagent_response: Template,
-    /// What a sub-agent is asked about its frames; slots `question`, `start`, `end`, `n`.
+    /// Prompt of a sub-agent about its frames; slots `question`, `start`, `end`, `n`.
     pub subagent_prompt: Template,
     /// What precedes each frame; slot `time`, in seconds with one decimal. The reference's evaluation
     /// shows bare frames, its training labels them.
@@ -83,7 +83,7 @@ pub struct Protocol {
     pub max_tokens: u32,
 }
 
-/// What dialect `native` needs of a protocol.
+/// Texts and tool definition for dialect `native`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ChatTools {
@@ -137,7 +137,7 @@ impl Protocol {
     }
 }
 
-/// Where a protocol's texts come from.
+/// Origin of a protocol's texts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Source {
     /// Repository, or `paravt-bench` for the native protocol.

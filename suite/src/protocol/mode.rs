@@ -11,7 +11,7 @@ use crate::nearest;
 /// Characters that a name may have.
 const LONGEST: usize = 64;
 
-/// How a model is addressed: a name that a protocol gives to one of its system texts.
+/// Prompt mode: the name of one of a protocol's system texts.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct PromptMode(String);

@@ -6,13 +6,13 @@ use indexmap::IndexMap;
 
 use super::{ChatTools, Force, Instructions, PromptMode, Protocol, Source, Template, Tool, VideoPathSuffix};
 
-/// What every tool mode says about the tool.
+/// Text about the tool, in every mode with it.
 const TOOL: &str = r#"You have one tool, crop_video. It shows you a window of this video in detail: up to 16 frames, one per second. Call it like this, with times in seconds from the start of the video:
 <tool_call>
 {"name": "crop_video", "arguments": {"start_time": 12.0, "end_time": 20.0}}
 </tool_call>"#;
 
-/// Where the final answer belongs.
+/// Text about the final answer's place.
 const ANSWER: &str =
     "Put your final answer between <answer> and </answer>, once, and nothing else inside the tags.";
 

@@ -11,7 +11,7 @@ use crate::sample::{Question, QuestionKind, Sample};
 use crate::settings::ToolDialect;
 use crate::text::fixed1;
 
-/// What a protocol cannot render.
+/// Errors of rendering.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RenderError {
     /// A template cannot be filled.
@@ -30,7 +30,7 @@ pub enum RenderError {
     NoText {
         /// Name of the protocol.
         protocol: String,
-        /// What is missing.
+        /// The missing text.
         what: String,
     },
 }
@@ -216,7 +216,7 @@ pub fn frame_parts(protocol: &Protocol, images: &[Arc<Image>]) -> Result<Vec<Par
     Ok(parts)
 }
 
-/// What a sub-agent is asked about the frames of its window.
+/// Prompt of a sub-agent about the frames of its window.
 ///
 /// # Errors
 /// The template asks for something else.

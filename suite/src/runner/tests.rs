@@ -94,7 +94,7 @@ async fn refusals_of_single_samples_do_not_end_the_run() {
 }
 
 #[test]
-fn a_resumed_run_does_again_what_may_have_been_mended() {
+fn a_resumed_run_redoes_samples_with_repaired_causes() {
     let dir = tempfile::tempdir().unwrap();
     let there = dir.path().join("there.mp4");
     std::fs::write(&there, "x").unwrap();

@@ -1,4 +1,4 @@
-//! What a split is measured by.
+//! Metrics of splits.
 
 use std::collections::BTreeMap;
 

@@ -19,7 +19,7 @@ struct Selected {
     tagged: bool,
 }
 
-/// How the reference driver writes a failed model call into the place of an answer.
+/// Prefix by which the reference driver writes a failed model call in place of an answer.
 const API_ERROR: &str = "[API error:";
 
 /// The last closed `<answer>`; without one, what follows the last `</think>`. Tool calls, error
@@ -158,7 +158,7 @@ fn first_group(regex: &Regex, text: &str) -> Option<char> {
 /// The letter of the last "answer is X" or "option: X".
 ///
 /// Before a space, `A`, `I` and lower-case letters are words of a sentence ("the answer is a matter
-/// of taste"), unless a reason follows; "B or C" is no answer.
+/// of taste"), unless a reason follows; "B or C" is not an answer.
 fn stated(text: &str) -> Option<char> {
     static STATED: LazyLock<Regex> = LazyLock::new(|| {
         let lead = r"\b(?i:answer|option)[*_]*(?:\s+(?i:is)|\s*:)[*_:]*\s*(?:[(\[*_]|\\boxed\{)*(?:(?i:option)\s+)?(?:[(\[*_]|\\boxed\{)*";

@@ -179,7 +179,7 @@ fn minutes_that_python_cannot_read_leave_upstreams_mean() {
 }
 
 #[test]
-fn calls_before_a_failure_are_no_calls_to_upstream() {
+fn calls_before_a_failure_do_not_count_as_upstream() {
     let call = crate::record::ToolCall {
         turn: 0,
         index: 0,
@@ -317,7 +317,7 @@ fn open_ended_questions_are_reported_apart_from_the_headline() {
     assert!(summary.complete);
 
     let without = summarize(&spec, &strict, &all, &records[..1]).unwrap();
-    assert_eq!((without.value, without.n), (1.0, 1), "a missing open-ended answer is no missing choice");
+    assert_eq!((without.value, without.n), (1.0, 1), "a missing open-ended answer is not a missing choice");
     assert_eq!(without.open_ended.map(|group| (group.n, group.value)), Some((2, 0.0)));
     assert!(!without.complete);
 }

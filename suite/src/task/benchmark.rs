@@ -190,7 +190,7 @@ pub struct Benchmark {
     folder: Option<PathBuf>,
 }
 
-/// What makes samples of rows.
+/// Mapping of rows to samples.
 enum Rows {
     /// Code.
     Code(ReadRow),
@@ -272,12 +272,12 @@ impl Benchmark {
         })
     }
 
-    /// Where the files lie below a data root.
+    /// Paths of the files below a data root.
     pub fn layout(&self) -> &Layout {
         &self.description().layout
     }
 
-    /// What the reference does differently, by the profiles that keep it.
+    /// Quirks of the reference, by the profiles that keep them.
     pub fn quirks(&self) -> &Quirks {
         &self.description().quirks
     }
@@ -302,7 +302,7 @@ impl Benchmark {
         }
     }
 
-    /// What tells the rows of a file from the published ones, where there are as many of them.
+    /// Difference of a file's rows from the published ones, where their number agrees.
     fn difference(&self, file: &Path, rows: &[JsonRow]) -> Result<Option<String>, DataError> {
         if rows.len() != self.spec().expected_rows {
             return Ok(None);

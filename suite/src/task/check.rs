@@ -1,4 +1,4 @@
-//! What `data check` says about one split.
+//! Results of `data check` for one split.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use super::{DataRoot, Dataset, Finding, NOT_PUBLISHED, TaskSpec, UnreadableVideo
 use crate::data::{DataError, Found, Layout, sha256_file};
 use crate::media::{self, Depth, MediaError};
 
-/// What `data check` found for one split.
+/// Results of `data check` for one split.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DataCheck {
@@ -37,7 +37,7 @@ pub struct DataCheck {
     pub unreadable_videos: Vec<UnreadableVideo>,
     /// Subtitles found, and published; `None` for splits without.
     pub subtitles: Option<(usize, usize)>,
-    /// What keeps the split from being complete.
+    /// Findings; empty for a complete split.
     pub findings: Vec<Finding>,
 }
 

@@ -45,7 +45,7 @@ pub struct Columns {
     only: BTreeMap<String, OneOrMany>,
 }
 
-/// What is asked for.
+/// Kind of answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Kind {
@@ -55,7 +55,7 @@ enum Kind {
     Number,
 }
 
-/// How the answer of a choice question is written.
+/// Form of a choice question's answer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum AnswerIs {

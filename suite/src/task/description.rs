@@ -21,13 +21,13 @@ pub enum DescriptionError {
 pub struct Description {
     /// The constants, as the manifest of a run stores them.
     pub spec: TaskSpec,
-    /// Where the files lie below a data root.
+    /// Paths of the files below a data root.
     pub layout: Layout,
-    /// What is known about the published annotations.
+    /// Facts about the published annotations.
     pub published: Published,
     /// Whether `all` names the split too.
     pub part_of_all: bool,
-    /// What the reference does differently, by the profiles that keep it.
+    /// Quirks of the reference, by the profiles that keep them.
     pub quirks: Quirks,
 }
 

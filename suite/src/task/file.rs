@@ -91,7 +91,7 @@ impl Benchmark {
     }
 }
 
-/// What a description of one's own need not say.
+/// Defaults of a task file.
 fn with_defaults(mut table: toml::Table, columns: &Columns) -> Result<toml::Table, String> {
     let name = table.get("name").and_then(toml::Value::as_str).ok_or("missing field `name`")?.to_owned();
     let layout =

@@ -1,4 +1,4 @@
-//! What `data check` can find, as values; printed in one place.
+//! Findings of `data check`, as values; printed in one place.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub struct UnreadableVideo {
     /// The file.
     pub path: PathBuf,
-    /// What is wrong with it, without its path.
+    /// The fault, without the path.
     pub reason: String,
 }
 
@@ -46,7 +46,7 @@ pub enum Finding {
     },
     /// Rows that cannot be asked.
     DefectiveRows {
-        /// What is wrong with each, in row order.
+        /// The fault of each, in row order.
         defects: Vec<String>,
     },
     /// Another number of rows than published.

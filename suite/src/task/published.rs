@@ -1,4 +1,4 @@
-//! Facts about the published rows, by which rows of another origin are told apart.
+//! Facts about the published rows, to recognise rows of another origin.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::data::JsonRow;
 /// Flag of every sample of a file that has as many rows as the published one and other rows.
 pub const NOT_PUBLISHED: &str = "not_the_published_rows";
 
-/// What is known about the published annotations.
+/// Facts about the published annotations.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Published {
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn other_rows_are_told_apart_by_counts_or_by_their_hash() {
+    fn other_rows_are_recognised_by_counts_or_hash() {
         let toml = "rows = { answer = { A = 2, B = 1 }, duration = { 0 = 2 } }";
         let facts: Published = toml::from_str(toml).unwrap();
         assert_eq!(facts.difference("", &rows(&["A", " B ", "A", "C"])), None, "C is not listed");

@@ -171,7 +171,7 @@ fn a_pointer_file_and_broken_json_are_named() {
 
 /// One short text, repeated by reference: small in the file, huge when every cell is a copy.
 #[test]
-fn a_dictionary_that_decodes_to_gigabytes_is_refused() {
+fn a_parquet_dictionary_that_expands_to_gigabytes_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let path = file(&dir);
     let text = "x".repeat(100_000);

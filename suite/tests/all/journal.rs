@@ -160,7 +160,7 @@ fn damage_before_the_end_is_named_by_line() {
 }
 
 #[test]
-fn one_writer_one_run() {
+fn a_second_writer_of_a_run_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let journal = Journal::create(dir.path(), &manifest()).unwrap();
     assert!(matches!(Journal::resume(dir.path(), &manifest()), Err(JournalError::Locked { .. })));
@@ -176,7 +176,7 @@ fn one_writer_one_run() {
 /// A journal on a device that is always full: nothing is lost, and the message says what to do.
 #[test]
 #[cfg(target_os = "linux")]
-fn a_full_disk_is_said_and_loses_nothing() {
+fn a_full_disk_is_an_error_that_loses_no_record() {
     let dir = tempfile::tempdir().unwrap();
     std::os::unix::fs::symlink(Path::new("/dev/full"), dir.path().join(JOURNAL)).unwrap();
     let mut journal = Journal::create(dir.path(), &manifest()).unwrap();
@@ -205,7 +205,7 @@ fn a_complete_line_is_damage_by_name_and_stays() {
 
 /// A record of a newer version is neither damage nor torn, whatever its shape.
 #[test]
-fn newer_files_are_called_newer() {
+fn newer_versions_are_refused_by_name() {
     let dir = tempfile::tempdir().unwrap();
     drop(Journal::create(dir.path(), &manifest()).unwrap());
     let path = dir.path().join(JOURNAL);
@@ -255,8 +255,7 @@ fn a_damaged_manifest_is_not_called_a_journal() {
         assert!(matches!(error, JournalError::BadManifest { .. }), "{error}");
         let message = error.to_string();
         assert!(
-            message.contains("manifest.json: the manifest is damaged")
-                && !message.contains("remove the line"),
+            message.contains("manifest.json: damaged") && !message.contains("remove the line"),
             "{message}"
         );
     }

@@ -72,7 +72,7 @@ fn user(task: &str, mode: &'static str, subtitles: Option<&str>) -> String {
 }
 
 #[test]
-fn texts_are_taken_from_where_they_stand() {
+fn texts_are_extracted_by_their_python_names() {
     let protocol = protocol();
     let schema =
         r#"{"type": "function", "function": {"name": "crop_video", "required": ["start_time", "\u00e9"]}}"#;
@@ -175,7 +175,7 @@ fn a_changed_structure_is_named() {
 }
 
 #[test]
-fn a_format_that_rendering_would_lose_is_refused() {
+fn an_f_string_format_without_equivalent_is_refused() {
     let crop = "one f-string with the values n, start:.1f, end:.1f";
     for other in ["{st:.2f} to", "{st} to", "{st!r:.1f} to", "{st:{width}} to", "{st=} to"] {
         assert!(problem("{st:.1f} to", other).contains(crop), "{other}");
@@ -206,7 +206,7 @@ fn a_value_that_nothing_fills_is_refused_at_import() {
 }
 
 #[test]
-fn a_negated_condition_means_the_same_texts() {
+fn a_negated_condition_gives_the_same_texts() {
     for (from, to) in [
         (
             "\"Think, then one letter.\"\n        if prompt_mode == \"direct\"\n        else \"One letter.\"",
@@ -355,7 +355,7 @@ fn a_url_is_imported_at_its_head() {
 }
 
 #[test]
-fn a_folder_without_the_files_is_said_to_be() {
+fn a_folder_without_the_files_is_an_error() {
     let dir = tempfile::tempdir().unwrap();
     let error = read_files(dir.path().to_str().unwrap(), false).unwrap_err().to_string();
     assert!(error.contains("driver.py"), "{error}");
@@ -438,7 +438,7 @@ fn no_program_that_a_checkout_names_is_run() {
 /// The promisor trick is a real one: git as it is called in a checkout does run the program. Without
 /// this the test above would pass because nothing was ever run.
 #[test]
-fn plain_git_runs_the_program_of_the_promisor_trick() {
+fn plain_git_executes_programs_named_by_a_hostile_checkout() {
     let outside = tempfile::tempdir().unwrap();
     let marker = outside.path().join("pwned");
     let dir = hostile_checkout(TRICKS[0], &marker);

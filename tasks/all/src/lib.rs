@@ -1,5 +1,13 @@
 #![forbid(unsafe_code)]
 //! Every benchmark of the suite. Adding one is a folder beside this one and a line in `ALL`.
+//!
+//! ```
+//! use paravt_suite::task::Task as _;
+//!
+//! let task = paravt_tasks::named("mlvu").expect("a task of this build");
+//! assert_eq!(task.spec().title, "MLVU (dev)");
+//! assert!(paravt_tasks::named("imagenet").is_none());
+//! ```
 
 use paravt_suite::task::{Benchmark, Task as _};
 

@@ -1,5 +1,12 @@
 #![forbid(unsafe_code)]
 //! LongVideoBench, validation split.
+//!
+//! ```
+//! use paravt_suite::task::Task as _;
+//!
+//! let spec = paravt_task_longvideobench::LONG_VIDEO_BENCH.spec();
+//! assert_eq!((spec.expected_rows, spec.expected_videos), (1337, 753));
+//! ```
 
 use paravt_suite::data::{DataError, Id, nullable};
 use paravt_suite::profile::Profile;
@@ -10,7 +17,7 @@ use serde::Deserialize;
 /// `longvideobench`.
 pub static LONG_VIDEO_BENCH: Benchmark = Benchmark::new(include_str!("../benchmark.toml"), read::<Row>);
 
-/// What fills an option column that the question does not use.
+/// Filler of an option column that the question does not use.
 const FILLER: &str = "N/A";
 
 /// The published columns.
@@ -99,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn fillers_go_and_letters_follow() {
+    fn filler_options_are_dropped_and_letters_renumbered() {
         let sample = read(|_| ()).unwrap();
         assert_eq!(sample.question.options, ["cup", "key"]);
         assert_eq!(sample.gold, Gold::Choice { answer: "B".into() });

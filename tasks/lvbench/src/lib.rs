@@ -1,5 +1,12 @@
 #![forbid(unsafe_code)]
 //! LVBench. Options stand inside the question; capabilities are multi-label.
+//!
+//! ```
+//! use paravt_suite::task::Task as _;
+//!
+//! let spec = paravt_task_lvbench::LVBENCH.spec();
+//! assert_eq!((spec.expected_rows, spec.expected_videos), (1549, 103));
+//! ```
 
 use paravt_suite::data::{DataError, Id};
 use paravt_suite::profile::Profile;
@@ -22,7 +29,7 @@ struct Row {
     /// Capabilities.
     question_type: Vec<String>,
     answer: String,
-    /// Where the evidence lies.
+    /// Interval of the evidence, `mm:ss-mm:ss`.
     time_reference: Option<String>,
     /// Of the video.
     #[serde(rename = "type")]
@@ -30,7 +37,7 @@ struct Row {
 }
 
 /// Letters of the option lines `(A) …` inside a question. A line counts when it holds the next
-/// letter: `(1) …` in the stem or `(B) …` before `(A) …` is no option.
+/// letter: `(1) …` in the stem or `(B) …` before `(A) …` is not an option.
 fn embedded_letters(question: &str) -> String {
     let mut next = 'A'..='Z';
     let mut found = String::new();

@@ -27,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_spellings_and_nothing_else() {
+    fn only_the_two_published_spellings_are_read() {
         assert_eq!(discipline("Modern_Physics"), Some("Science"));
         assert_eq!(discipline("Modern Physics"), Some("Science"));
         assert_eq!(discipline("Alchemy"), None);

@@ -1,5 +1,12 @@
 #![forbid(unsafe_code)]
 //! Video-MME, without and with subtitles.
+//!
+//! ```
+//! use paravt_suite::task::Task as _;
+//!
+//! let spec = paravt_task_videomme::VIDEO_MME_WITH_SUBTITLES.spec();
+//! assert_eq!((spec.expected_rows, spec.expected_videos), (2700, 900));
+//! ```
 
 use paravt_suite::data::{DataError, Id};
 use paravt_suite::sample::{Gold, Question, Sample};
@@ -113,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_text_are_dropped_from_subtitles_and_nothing_else() {
+    fn invalid_utf8_is_dropped_from_subtitles() {
         let dir = tempfile::tempdir().unwrap();
         let folders = Folders { videos: dir.path().into(), subtitles: Some(dir.path().into()) };
         let bytes = b"1\n00:00:01,000 --> 00:00:02,000\ncaf\xc3\xa9 \xff\xef\xbf\xbd!\n";

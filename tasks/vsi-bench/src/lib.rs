@@ -1,5 +1,12 @@
 #![forbid(unsafe_code)]
 //! VSI-Bench: options or a number.
+//!
+//! ```
+//! use paravt_suite::task::Task as _;
+//!
+//! let spec = paravt_task_vsi_bench::VSI_BENCH.spec();
+//! assert_eq!((spec.expected_rows, spec.expected_videos), (5130, 288));
+//! ```
 
 mod scoring;
 
@@ -16,7 +23,7 @@ pub static VSI_BENCH: Benchmark =
 #[derive(Deserialize)]
 struct Row {
     id: Id,
-    /// Where the scene was recorded: the folder of its video.
+    /// Data set of the scene: the folder of its video.
     dataset: String,
     scene_name: String,
     question_type: String,

@@ -26,7 +26,7 @@ impl Scorer for FirstWord {
     }
 }
 
-/// What stands before the first space, without full stops at its end. A line break is no space.
+/// What stands before the first space, without full stops at its end. A line break does not count as a space.
 fn first_word(text: &str) -> &str {
     strip(text.split(' ').next().unwrap_or_default().trim_end_matches('.'))
 }

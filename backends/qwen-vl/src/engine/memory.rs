@@ -1,4 +1,4 @@
-//! What a model takes, told before it is loaded.
+//! Memory estimate (weights, key-value cache) before a model is loaded.
 
 use std::fmt;
 

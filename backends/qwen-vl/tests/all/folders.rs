@@ -49,7 +49,7 @@ fn wrong_configs_are_refused_by_key() {
         (|json| drop(json.as_object_mut().unwrap().remove("hidden_size")), "missing field `hidden_size`"),
         (|json| json["rope_scaling"]["type"] = json!("yarn"), "rope_type is yarn"),
         (|json| json["rope_scaling"]["mrope_section"] = json!([1, 2, 3]), "mrope_section [1, 2, 3]"),
-        (|json| json["num_key_value_heads"] = json!(3), "2 is no multiple of 3"),
+        (|json| json["num_key_value_heads"] = json!(3), "2 is not a multiple of 3"),
         (|json| json["use_sliding_window"] = json!(true), "use_sliding_window"),
         (|json| json["vision_config"]["hidden_act"] = json!("relu"), "vision_config.hidden_act is relu"),
         (|json| drop(json.as_object_mut().unwrap().remove("image_token_id")), "image_token_id is missing"),

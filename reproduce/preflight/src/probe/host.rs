@@ -60,7 +60,7 @@ pub(super) fn free(folder: &Path) -> Result<Disk, String> {
     let named = |error: &dyn std::fmt::Display| format!("{}: {error}", folder.display());
     let metadata = std::fs::metadata(existing).map_err(|error| named(&error))?;
     if !metadata.is_dir() {
-        return Err(format!("{} is no folder", existing.display()));
+        return Err(format!("{} is not a folder", existing.display()));
     }
     let found = rustix::fs::statvfs(existing).map_err(|error| named(&error))?;
     Ok(Disk {

@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn turning_has_the_gradients_of_a_composition() {
+    fn rotary_embedding_has_the_gradients_of_its_composition() {
         let q = random(&[6, 4, 8], 5);
         let angles = random(&[6, 4], 8);
         let wide = |x: Result<Tensor>| x.and_then(|x| Tensor::cat(&[&x, &x], 1)).unwrap();

@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn scales_add_up() {
+    fn loss_scales_depend_on_tokens_and_micro_batches() {
         let (grpo, pyvision) = (Knobs::grpo(), Knobs::pyvision());
         assert_eq!([grpo.scale(2, 8, 2), grpo.scale(6, 8, 2)], [0.125, 0.125]);
         assert_eq!([pyvision.scale(2, 8, 2), pyvision.scale(5, 8, 2)], [0.25, 0.1]);

@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_go_together_is_said() {
+    fn contradictory_settings_are_refused_by_name() {
         let logits = logits(2, 3);
         let error = |targets: &[u32], temperature| {
             token_logprobs(&logits, targets, temperature).unwrap_err().to_string()

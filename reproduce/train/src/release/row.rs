@@ -44,7 +44,7 @@ impl ReleaseRow {
     /// Reads the value of the column `messages`; a medium's relative path lies below `root`.
     ///
     /// Unlike the suite's conversations: any role, content only as a list of parts, and text of a part of any
-    /// type that is no image, video or audio.
+    /// type other than image, video or audio.
     ///
     /// # Errors
     /// What raises in the released loader: a content that is a string, a part without text, no message.

@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn weights_that_are_no_numbers_stay_so_as_in_python() {
+    fn weights_that_are_nan_stay_nan_as_in_python() {
         let config = RewardConfig { anchor_weight: f64::INFINITY, ..RewardConfig::vanilla() };
         assert!(format_reward("no think block", &config).is_nan(), "infinity times nothing");
     }
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn strict_corrects_what_release_gives_away() {
+    fn strict_rewards_correct_those_of_the_release() {
         let release = RewardConfig::paragrpo();
         let strict = release.clone().strict();
         let accuracy = |text: &str, gold: &str, question, config: &RewardConfig| {

@@ -4,7 +4,7 @@ use paravt_suite::text::between;
 use paravt_upstream::python::{is_space, is_word, split_lines, strip};
 
 /// `extract_answer`: the first answer tag, else what follows the first `</think>` without tool
-/// blocks, else the last line that is no marker.
+/// blocks, else the last line that is not a marker.
 pub fn extract_answer(completion: &str) -> String {
     if let Some(inside) = between(completion, "<answer>", "</answer>").next() {
         return strip(inside).to_owned();

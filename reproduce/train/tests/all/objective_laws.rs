@@ -71,7 +71,7 @@ fn the_worked_example_of_the_release() {
 }
 
 #[test]
-fn what_does_not_go_together_is_said() {
+fn contradictory_settings_are_refused_by_name() {
     let rollouts = rollouts(1, 1, 2);
     let mut batch: Vec<Sequence<'_>> = rollouts.iter().map(Rollout::sequence).collect();
     batch[1].behaviour = &[];
@@ -135,7 +135,7 @@ fn the_tensor_has_the_gradient_of_the_host() {
 }
 
 #[test]
-fn nothing_trained_is_nothing() {
+fn sequences_without_trained_tokens_have_no_advantages() {
     let empty = Sequence { loss_mask: &[], behaviour: &[], reference: None, reward: 1.0, group: 0 };
     let prompt = Sequence { loss_mask: &[true, false], behaviour: &[0.0; 2], ..empty };
     for knobs in objectives() {
@@ -149,7 +149,7 @@ const CANCELLED: f64 = 1e-9;
 
 proptest! {
     #[test]
-    fn micro_batches_do_not_show(seed in 0u64..1_000, parts in 1usize..5) {
+    fn the_gradient_is_independent_of_micro_batches(seed in 0u64..1_000, parts in 1usize..5) {
         for knobs in objectives().into_iter().filter(|knobs| knobs.aggregation == Aggregation::Tokens) {
             let rollouts = rollouts(seed, 2, 4);
             let (whole, sums, gradient) = host_loss(&rollouts, &knobs, 1);
@@ -175,7 +175,7 @@ proptest! {
     }
 
     #[test]
-    fn rewards_beyond_the_clip_are_alike(seed in 0u64..1_000, more in 0.0f64..10.0) {
+    fn rewards_beyond_the_clip_are_equal(seed in 0u64..1_000, more in 0.0f64..10.0) {
         // (2.2 - 0.2) * 10 is the clip.
         let knobs = Knobs::grpo();
         let mut rollouts = rollouts(seed, 2, 4);
@@ -188,7 +188,7 @@ proptest! {
     }
 
     #[test]
-    fn a_shift_of_all_rewards_is_no_advantage(seed in 0u64..1_000, shift in -1.0f64..1.0) {
+    fn advantages_are_invariant_to_a_shift_of_all_rewards(seed in 0u64..1_000, shift in -1.0f64..1.0) {
         for knobs in objectives() {
             // Wide enough that nothing is clipped.
             let knobs = Knobs { reward_clip: 1e3, ..knobs };
@@ -202,7 +202,7 @@ proptest! {
     }
 
     #[test]
-    fn a_group_sums_to_nothing(seed in 0u64..1_000, scale in 0.1f64..5.0) {
+    fn advantages_of_a_group_sum_to_zero(seed in 0u64..1_000, scale in 0.1f64..5.0) {
         for knobs in objectives() {
             let mut rollouts = rollouts(seed, 1, 6);
             rollouts.iter_mut().for_each(|rollout| rollout.reward *= scale);

@@ -200,7 +200,7 @@ fn check_chain(case: &Chain, wanted: &ChainResult) -> f64 {
 
 #[test]
 #[ignore = "needs Python: run by ci/test"]
-fn everything_is_as_torch_has_it() {
+fn objective_values_and_gradients_equal_torchs() {
     let cases = cases();
     let results = torch(&cases);
     assert_eq!(results.batches.len(), 60);

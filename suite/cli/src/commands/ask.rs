@@ -25,13 +25,12 @@ use crate::registry::BackendArgs;
 pub struct Args {
     /// Video file, of any format that FFmpeg reads.
     video: PathBuf,
-    /// What to ask; with --ground, what to find.
+    /// Question; with --ground, the event to find.
     question: String,
-    /// Option of a choice question; given once for each, in order, at most 26 [default: none, an open
-    /// question].
+    /// Option of a choice question; repeat the flag for each, at most 26 [default: none, an open question].
     #[arg(long = "option", value_name = "TEXT")]
     options: Vec<String>,
-    /// Ask when it happens; the answer is an interval in seconds.
+    /// Ask when the event happens; the answer is an interval in seconds.
     #[arg(long, conflicts_with = "options")]
     ground: bool,
     #[command(flatten)]

@@ -13,58 +13,66 @@ use paravt_reports::{Run, find_runs, page};
 use crate::exit::Exit;
 use crate::output::Printed;
 
-const EXIT_CODES: &str = "\
-Every run is judged against the entry of its split in the baseline. Speed is judged by the history of checks on
-machines of one kind, once it has enough entries; until then it fails nothing.
+const AFTER_HELP: &str = "\
+Each run is compared with the entry of its split in the baseline. Speed is
+compared with earlier checks on machines of the same kind (--history); with
+fewer than eight of them it never fails.
 
-Exit code 0: pass; 1: fail; 4: undecided (another measurement, a split that only the runs or only the baseline
-have, an incomplete run, or an interval on both sides of the limit).";
+Examples:
+  paravt-bench check runs/mine --baseline base.json --write
+  paravt-bench check runs/next --baseline base.json --junit junit.xml
+
+Exit codes:
+  0    pass
+  1    fail
+  4    undecided: settings differ, a split is missing on one side, a run is
+       incomplete, or the interval crosses the limit";
 
 /// Flags of `check`.
 #[derive(clap::Args)]
-#[command(after_help = EXIT_CODES)]
+#[command(after_help = AFTER_HELP)]
 pub struct Args {
     /// Run directories, or folders of them.
     #[arg(required = true)]
     runs: Vec<PathBuf>,
-    /// The baseline.
+    /// Baseline file; --write creates it.
     #[arg(long, value_name = "FILE")]
     baseline: PathBuf,
-    /// Make the runs the baseline instead of checking them. Refused for runs that are incomplete, or of
-    /// which more than 0.5 % failed or lost their frames.
+    /// Write these runs as the baseline instead of checking them. Refused for an incomplete run and for one with more
+    /// than 0.5 % of samples failed or without frames.
     #[arg(long)]
     write: bool,
-    /// With --write: points that a score may drop, 0 to below 100.
+    /// With --write: fail a later run whose score drops by more points than this, 0 to below 100.
     #[arg(long, requires = "write", default_value_t = 1.0, value_name = "POINTS")]
     drop_points: f64,
-    /// With --write: judge a deterministic run (temperature 0, the same model) by its answers instead, of
-    /// which N may differ in a split [default: none, scores are judged].
+    /// With --write: for deterministic runs (temperature 0), compare answers instead of scores; at most N answers of a
+    /// split may differ [default: none, scores are compared].
     #[arg(long, requires = "write", conflicts_with = "drop_points", value_name = "N")]
     changed: Option<usize>,
-    /// With --write: the runs are trainings of one recipe from several seeds, three at least; another
-    /// training is judged by their spread.
+    /// With --write: the runs are trainings of one recipe with at least three seeds; a later training is compared with
+    /// their spread.
     #[arg(long, requires = "write", conflicts_with_all = ["drop_points", "changed"])]
     seeds: bool,
-    /// With --write: the model may be another one, e.g. in another folder [default with --seeds].
+    /// With --write: a later run may have another model, e.g. in another folder; implied by --seeds.
     #[arg(long, requires = "write")]
     any_model: bool,
-    /// With --write: errors beyond the baseline's that are accepted.
+    /// With --write: additional failed samples to accept in a later run.
     #[arg(long, requires = "write", default_value_t = Rule::default().more_errors, value_name = "N")]
     more_errors: usize,
-    /// With --write: samples without their frames beyond the baseline's that are accepted.
+    /// With --write: additional samples without frames to accept in a later run.
     #[arg(long, requires = "write", default_value_t = Rule::default().more_lost, value_name = "N")]
     more_lost: usize,
-    /// Folder of criterion's estimates (target/criterion) to judge with the runs [default: none].
+    /// Folder of criterion's estimates (target/criterion) to check as well [default: none].
     #[arg(long, value_name = "DIR")]
     criterion: Option<PathBuf>,
-    /// File for a summary in Markdown, for a pull request [default: none].
+    /// Write a summary in Markdown to FILE, e.g. for a pull request [default: none].
     #[arg(long, value_name = "FILE")]
     markdown: Option<PathBuf>,
-    /// File for JUnit XML [default: none].
+    /// Write JUnit XML to FILE [default: none].
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
-    /// File of JSON lines by which speed is judged and to which the outcome is appended; the page over
-    /// all of them goes beside it [default: none].
+    /// File of earlier checks (JSON lines) to compare speed with; this check is appended, and a page of all of them is
+    /// written beside it [default: none].
     #[arg(long, value_name = "FILE")]
     history: Option<PathBuf>,
     #[command(flatten)]

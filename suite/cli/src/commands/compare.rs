@@ -15,10 +15,9 @@ use crate::output::Printed;
 pub struct Args {
     /// Run directory A, or a folder of runs.
     a: PathBuf,
-    /// Run directory B, or a folder of runs; differences are B less A.
+    /// Run directory B, or a folder of runs; differences are B minus A.
     b: PathBuf,
-    /// Folder for the page over both (index.html), compare.md and the tables in every format
-    /// [default: none, the comparison is only printed].
+    /// Write a page of both runs (index.html), compare.md and the tables to DIR [default: none, print only].
     #[arg(short, long, value_name = "DIR")]
     out: Option<PathBuf>,
     #[command(flatten)]

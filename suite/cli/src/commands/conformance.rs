@@ -23,11 +23,10 @@ const MAX_FILE: u64 = 256 << 20;
 /// Flags of `conformance`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// JSON files of upstream outputs: extraction, tool calls, rewards, prompt hashes, or
-    /// vectors of other protocols and benchmarks.
+    /// JSON files of recorded outputs: extraction, tool calls, rewards, prompt hashes, or test vectors.
     #[arg(required = true)]
     files: Vec<PathBuf>,
-    /// Differences shown per function.
+    /// Differences to print for each function.
     #[arg(long, value_name = "N", default_value_t = 3)]
     show: usize,
 }
@@ -37,7 +36,7 @@ pub struct Args {
 pub struct Case {
     /// The upstream's function.
     pub function: String,
-    /// What went in, for people.
+    /// Printable form of the function's input.
     pub input: String,
     /// The upstream's output.
     pub expected: Value,

@@ -11,9 +11,11 @@ use std::time::Instant;
 use clap::Subcommand;
 use paravt_media::Depth;
 use paravt_nano::{WorldOptions, make_world};
+use paravt_reports::terminal::{Detail, Text, Tone};
 use paravt_suite::task::{DataCheck, Task as _, TaskSpec};
 
 use crate::exit::Exit;
+use crate::output::{self, Printed};
 use crate::registry::{DataArgs, TaskFiles};
 
 /// Flags of `data`.
@@ -25,11 +27,11 @@ pub struct Args {
 
 #[derive(Subcommand)]
 enum Action {
-    /// Show what is there, what is missing or damaged, and what would provide it.
+    /// List what is missing or damaged, and what to download for it.
     Check(Check),
-    /// Download rows, videos, training data and models; unpack and verify them.
+    /// Download, verify and unpack rows, videos, training data and models.
     Fetch(fetch::Args),
-    /// Generate a small data root with all seven splits.
+    /// Generate a small data root with synthetic videos for all seven splits.
     Make(Make),
     /// Write training rows with absolute paths and report on their media.
     #[command(hide = true)]
@@ -42,10 +44,10 @@ struct Check {
     tasks: Vec<String>,
     #[command(flatten)]
     files: TaskFiles,
-    /// Decode frames of every video, not only its header.
+    /// Decode frames of every video instead of only reading its header.
     #[arg(long)]
     deep: bool,
-    /// List every missing or damaged file, the places looked at, and the SHA-256 of the annotations.
+    /// List every missing or damaged file, the folders searched, and the SHA-256 of the annotations.
     #[arg(long, short, action = clap::ArgAction::Count, conflicts_with = "json")]
     verbose: u8,
     /// Print JSON.
@@ -57,7 +59,7 @@ struct Check {
 
 #[derive(clap::Args)]
 struct Make {
-    /// Folder for the data root; use it with --data.
+    /// Folder to write; pass it to other commands with --data.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
     /// Videos per benchmark.
@@ -66,7 +68,7 @@ struct Make {
     /// Questions per video.
     #[arg(long, value_name = "N", default_value_t = WorldOptions::default().questions)]
     questions: usize,
-    /// Seed that all videos and questions follow from.
+    /// Seed of all videos and questions.
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
 }
@@ -76,6 +78,8 @@ struct Make {
 pub struct TasksArgs {
     #[command(flatten)]
     files: TaskFiles,
+    #[command(flatten)]
+    printed: Printed,
 }
 
 /// Runs the command.
@@ -89,7 +93,7 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
             let options = WorldOptions { videos: args.videos, questions: args.questions, seed: args.seed };
             make_world(&args.out, &options)?;
             println!(
-                "made {} in {:.1} s; use it with --data",
+                "{}: generated in {:.1} s; pass it to other commands with --data",
                 args.out.display(),
                 started.elapsed().as_secs_f64()
             );
@@ -108,37 +112,55 @@ fn check(args: &Check) -> anyhow::Result<Exit> {
     if args.json {
         println!("{}", serde_json::to_string_pretty(&checks)?);
     } else {
-        report::lines(&checks, &root, args.verbose > 0).iter().for_each(|line| println!("{line}"));
+        report::lines(&checks, &root, args.verbose > 0).iter().for_each(|line| show(line));
         // On standard error: advice, no part of the report.
         let published = |check: &&DataCheck| paravt_tasks::named(&check.task).is_some();
         let published: Vec<DataCheck> = checks.iter().filter(published).cloned().collect();
         if let Some(command) = report::fetch_command(&published, &root) {
-            eprintln!("`{command}` fetches what is missing");
+            eprintln!("hint: `{command}` downloads what is missing");
         }
     }
     Ok(if checks.iter().all(DataCheck::is_complete) { Exit::Ok } else { Exit::Finding })
 }
 
+/// Prints a line of the report, coloured where it says that a split is incomplete. Paths are never folded.
+fn show(line: &str) {
+    match line.rsplit_once("  INCOMPLETE") {
+        Some((before, after)) => {
+            let mut text = Text::default();
+            text.toned(&format!("{before}  "), "INCOMPLETE", Tone::Open, after);
+            output::show(&text);
+        }
+        None => println!("{line}"),
+    }
+}
+
 /// Lists the benchmarks.
 pub fn tasks(args: &TasksArgs) -> anyhow::Result<Exit> {
     let own = args.files.and(&[])?;
-    println!(
-        "{:<15} {:<27} {:>5} {:>6}  {:<13} {:<32} license",
-        "name", "benchmark", "rows", "videos", "metric", "repository"
-    );
-    for task in paravt_tasks::all().iter().copied().chain(own) {
-        let spec: &TaskSpec = task.spec();
-        let metric = spec.metric.label();
-        println!(
-            "{:<15} {:<27} {:>5} {:>6}  {metric:<13} {:<32} {}{}",
-            spec.name,
-            spec.title,
-            spec.expected_rows,
-            spec.expected_videos,
-            spec.hub.repos.first().map_or("–", String::as_str),
-            spec.hub.license,
-            if spec.hub.gated { "; gated: accept the terms on the hub first" } else { "" }
-        );
-    }
+    let specs: Vec<&TaskSpec> =
+        paravt_tasks::all().iter().copied().chain(own).map(|task| task.spec()).collect();
+    let json = || serde_json::to_string_pretty(&specs).unwrap_or_default() + "\n";
+    args.printed.print(|detail| listed(&specs, detail), json);
     Ok(Exit::Ok)
+}
+
+/// One line per split; in full with where its data come from.
+fn listed(specs: &[&TaskSpec], detail: Detail) -> Text {
+    let mut text = Text::default();
+    text.line(format!("{:<15} {:<27} {:>5} {:>7}  metric", "task", "benchmark", "rows", "videos"));
+    for spec in specs {
+        let (rows, videos) = (spec.expected_rows, spec.expected_videos);
+        let metric = spec.metric.label();
+        text.line(format!("{:<15} {:<27} {rows:>5} {videos:>7}  {metric}", spec.name, spec.title));
+        if detail == Detail::Full {
+            let repository = spec.hub.repos.first().map_or("none", String::as_str);
+            let gated = if spec.hub.gated { "; gated: accept the terms on the hub first" } else { "" };
+            text.line(format!("    {repository}: {}{gated}", spec.hub.license));
+        }
+    }
+    if detail == Detail::Brief {
+        text.line("-v lists repositories and licences");
+    }
+    text
 }

@@ -16,24 +16,23 @@ use crate::registry::DataArgs;
 /// Flags of `doctor`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Check this machine for a recipe: each requirement with what was found and what to do [default: only say
-    /// what the machine has].
+    /// Check the requirements of a recipe: what was found, and what to do about it [default: none, describe the machine].
     #[arg(long = "for", value_name = "RECIPE")]
     recipe: Option<String>,
-    /// Folder that the recipe would write to [default: runs/RECIPE].
+    /// Output folder of the recipe, whose disk is checked [default: runs/RECIPE].
     #[arg(long, value_name = "DIR", requires = "recipe")]
     out: Option<PathBuf>,
-    /// Engine that would serve the model [default: the recipe's].
+    /// Serving engine to check for: vllm, sglang, transformers or candle [default: the recipe's].
     #[arg(long, value_name = "ENGINE", value_parser = Engine::named, requires = "recipe")]
     engine: Option<Engine>,
-    /// Model in the place of the recipe's: a folder, or `owner/name` on the hub [default: the recipe's].
+    /// Model to check for: a folder, or `owner/name` on the hub [default: the recipe's].
     #[arg(long, value_name = "NAME|DIR", requires = "recipe")]
     model: Option<String>,
-    #[command(flatten)]
-    data: DataArgs,
     /// Print JSON.
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    data: DataArgs,
 }
 
 /// Codecs that the benchmarks' videos come in.

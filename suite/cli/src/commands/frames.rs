@@ -19,11 +19,10 @@ const MAX_DESCRIPTION: u64 = 64 << 20;
 pub struct Args {
     /// Video file, of any format that FFmpeg reads.
     video: PathBuf,
-    /// Frames, evenly spaced over the window; at least 2, rounded to an even number [default: as many
-    /// as --fps gives].
+    /// Number of frames, evenly spaced over the window; at least 2, rounded to an even number [default: by --fps].
     #[arg(long, value_name = "N", conflicts_with_all = ["fps", "min_frames", "max_frames"])]
     nframes: Option<usize>,
-    /// Frames for each second of the window, their number rounded down to an even one [default: 2].
+    /// Frames per second of the window; their number is rounded down to an even one [default: 2].
     #[arg(long, value_name = "RATE")]
     fps: Option<f64>,
     /// Start of the window in seconds [default: 0].
@@ -32,30 +31,30 @@ pub struct Args {
     /// End of the window in seconds [default: the end of the video].
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
     end: Option<f64>,
-    /// Fewest frames at a rate, rounded up to an even number [default: 4].
+    /// Minimum number of frames with --fps, rounded up to an even number [default: 4].
     #[arg(long, value_name = "N")]
     min_frames: Option<usize>,
-    /// Most frames at a rate, rounded down to an even number [default: 768].
+    /// Maximum number of frames with --fps, rounded down to an even number [default: 768].
     #[arg(long, value_name = "N")]
     max_frames: Option<usize>,
-    /// Fewest pixels, width times height, of a frame; a smaller video is enlarged [default: 100352 at
-    /// patch size 14, 131072 at 16].
+    /// Minimum pixels (width times height) of a frame; smaller videos are enlarged [default: 100352 at patch size 14,
+    /// 131072 at 16].
     #[arg(long, value_name = "PIXELS")]
     min_pixels: Option<u64>,
-    /// Most pixels, width times height, of a frame [default: 602112 at patch size 14, 786432 at 16;
-    /// fewer above 300 frames].
+    /// Maximum pixels (width times height) of a frame [default: 602112 at patch size 14, 786432 at 16; fewer above 300
+    /// frames].
     #[arg(long, value_name = "PIXELS")]
     max_pixels: Option<u64>,
     /// Patch size of the model in pixels: 14 (Qwen2.5-VL) or 16 (Qwen3-VL); the sides of a frame are
     /// multiples of twice this.
     #[arg(long, value_name = "PIXELS", default_value_t = 14, value_parser = clap::builder::RangedU64ValueParser::<u32>::new().range(1..=64))]
     patch_size: u32,
-    /// Whose video readers to follow: `pinned`, the releases that the reference pins and that `run`
-    /// follows under the profiles release and paper, or `current`.
+    /// Video readers to imitate: `pinned` (the versions in the reference's lock file, as `run` does under the profiles
+    /// release and paper) or `current` (today's).
     #[arg(long, value_name = "NAME", default_value = "pinned", value_parser = ["pinned", "current"])]
     reader: String,
-    /// Folder for 0000.png, 0001.png, … and frames.json (indices, timestamps in seconds, sizes);
-    /// what an earlier call wrote there is replaced.
+    /// Folder for 0000.png, 0001.png, … and frames.json (indices, timestamps in seconds, sizes); files of an earlier
+    /// call are replaced.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
 }

@@ -22,20 +22,20 @@ pub struct Args {
     /// or data: URLs, videos file:// URLs.
     #[arg(long, value_name = "FILE")]
     messages: PathBuf,
-    /// Most tokens to generate.
+    /// Maximum number of tokens to generate.
     #[arg(long, value_name = "TOKENS", default_value_t = 2048, value_parser = clap::value_parser!(u32).range(1..))]
     max_tokens: u32,
     /// Sampling temperature; 0 is greedy.
-    #[arg(long, value_name = "T", default_value_t = 0.0)]
+    #[arg(long, value_name = "T", default_value_t = 0.0, allow_negative_numbers = true)]
     temperature: f64,
     /// Seed sent with the request [default: none is sent].
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// Ask for the id and the log-probability (natural logarithm) of each token; --json prints them.
+    /// Request the id and log-probability (natural logarithm) of each token; --json prints them.
     #[arg(long)]
     logprobs: bool,
-    /// Print JSON: text, token_ids, logprobs, finish_reason, prompt_tokens, completion_tokens,
-    /// retries, seconds, first_token_seconds; null for what the backend does not say.
+    /// Print JSON: text, token_ids, logprobs, finish_reason, prompt_tokens, completion_tokens, retries, seconds,
+    /// first_token_seconds; null where the backend does not report a value.
     #[arg(long)]
     json: bool,
     #[command(flatten)]

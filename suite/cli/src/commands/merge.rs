@@ -9,10 +9,10 @@ use crate::exit::Exit;
 /// Flags of `merge`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Run directories of all shards: DIR/TASK of every `run --shard`.
+    /// Run directories of all shards: DIR/TASK of each `run --shard I/N --out DIR`.
     #[arg(required = true, num_args = 1..)]
     shards: Vec<PathBuf>,
-    /// Run directory to write; one that is there and not empty is an error.
+    /// Run directory to write; must be empty or absent.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
 }

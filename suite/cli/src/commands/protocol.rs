@@ -29,43 +29,43 @@ pub struct Args {
 
 #[derive(Subcommand)]
 enum Action {
-    /// Take the upstream texts out of its Python files and keep them for later runs in
-    /// $PARAVT_BENCH_CACHE, else ~/.cache/paravt-bench.
+    /// Extract the prompt texts from the reference's Python files.
+    ///
+    /// They are kept in $PARAVT_BENCH_CACHE, else ~/.cache/paravt-bench, and used by later runs.
     Import {
-        /// Work tree or git directory of EvolvingLMMs-Lab/ParaVT, or a URL that git can clone; read at
-        /// the pinned commit.
+        /// Checkout or git directory of EvolvingLMMs-Lab/ParaVT, or a URL that git can clone; read at the pinned commit.
         #[arg(long, value_name = "PATH|URL")]
         from: String,
-        /// Accept files of another hash, as they lie there, uncommitted edits included; the records of
-        /// every run with them are marked.
+        /// Accept files that differ from the pinned ones, uncommitted edits included; records of runs with them are
+        /// marked.
         #[arg(long)]
         unpinned: bool,
     },
-    /// List the protocols that are available, with the hash of their texts.
+    /// List protocols with their modes and the hash of their texts.
     List,
-    /// Print a protocol as JSON, which `--protocol` reads.
+    /// Print a protocol as JSON, in the format of a protocol file.
     Export {
         /// Protocol: paravt (imported), native, nano, or a protocol file.
         #[arg(value_name = "NAME|FILE")]
         protocol: ProtocolChoice,
     },
-    /// Print what the model will see for one sample of a split.
+    /// Print the texts that a model receives for one sample.
     Show(Box<Show>),
 }
 
 #[derive(clap::Args)]
 struct Show {
-    /// Prompt mode; `protocol list` names those of each protocol.
+    /// Prompt mode; `paravt-bench protocol list` lists them.
     mode: PromptMode,
-    /// Split; `tasks` lists them.
+    /// Split; `paravt-bench tasks` lists them.
     task: String,
-    /// Rules: `release`, `paper` or `strict`.
+    /// Profile: `release` (as the released code), `paper` (comparable to the paper's table) or `strict` (corrected).
     #[arg(long, default_value = "paper")]
     profile: Profile,
-    /// Where the prompt texts come from: auto, paravt (imported), native, nano, or a protocol file.
+    /// Protocol: auto, paravt (imported), native, nano, or a protocol file.
     #[arg(long, default_value = "auto", value_name = "NAME|FILE")]
     protocol: ProtocolChoice,
-    /// Row of the split to show, counted from 0; needs data [default: a made-up sample].
+    /// Row of the split, counted from 0; needs its data [default: none, an invented sample].
     #[arg(long, value_name = "N")]
     row: Option<usize>,
     #[command(flatten)]
@@ -162,7 +162,7 @@ fn of_name(name: Named) -> anyhow::Result<Protocol> {
         Named::Native => Ok(native::protocol()),
         Named::Nano => Ok(paravt_nano::protocol()),
         Named::Paravt => imported()?.context(
-            "no upstream texts are imported; run `paravt-bench protocol import --from <checkout of EvolvingLMMs-Lab/ParaVT>`",
+            "protocol paravt is not imported; run `paravt-bench protocol import --from PATH|URL` with a checkout or the URL of EvolvingLMMs-Lab/ParaVT, or use --protocol native",
         ),
     }
 }

@@ -22,16 +22,15 @@ pub struct Args {
     /// Run directories, or folders of them.
     #[arg(required = true)]
     runs: Vec<PathBuf>,
-    /// Row of the published table to compare the runs with, e.g. `ParaVT-8B` [default: the row that
-    /// the recipe of the run names].
+    /// Row of the published table to compare with, e.g. `ParaVT-8B` [default: the row of the run's recipe].
     #[arg(long, value_name = "MODEL")]
     paper_row: Option<String>,
-    /// Folder for the page (index.html), report.json, report.md and every table as CSV, JSON, Markdown,
-    /// LaTeX and Parquet [default: none, the report is only printed].
+    /// Write the page (index.html), report.json, report.md and every table as CSV, JSON, Markdown, LaTeX and Parquet to
+    /// DIR [default: none, print only].
     #[arg(short, long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// With -o: decode small frames of every sample's overview and crops and show them in the page. The
-    /// videos are those of the data root; paths in a run are never opened.
+    /// With -o: show small frames of every sample's overview and crops in the page. Videos are read from the data root;
+    /// paths in a run are never opened.
     #[arg(long, requires = "out")]
     frames: bool,
     #[command(flatten)]

@@ -19,15 +19,15 @@ use crate::registry::{BackendArgs, DataArgs, TaskFiles};
 /// Flags of `run`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Splits to run (`tasks` lists them), or `all` [default: those of --task].
+    /// Splits (`paravt-bench tasks` lists them), or `all` [default: those of --task].
     #[arg(required_unless_present = "task_files")]
     tasks: Vec<String>,
     #[command(flatten)]
     files: TaskFiles,
-    /// Folder for the run directories, DIR/TASK for each split.
+    /// Output folder; each split gets the run directory DIR/TASK.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// What reports call these runs [default: mode and model].
+    /// Name of these runs in reports [default: mode and model].
     #[arg(long, value_name = "NAME")]
     label: Option<String>,
     #[command(flatten)]
@@ -44,40 +44,38 @@ pub struct Args {
 #[derive(clap::Args)]
 #[command(next_help_heading = "Protocol")]
 pub struct PlanArgs {
-    /// Rules: `release` (the released code, quirk for quirk), `paper` (the only one to hold beside
-    /// the paper's table) or `strict` (corrected).
+    /// Profile: `release` (as the released code, quirk for quirk), `paper` (comparable to the paper's table) or `strict`
+    /// (corrected).
     #[arg(long, default_value = "paper")]
     profile: Profile,
-    /// Prompt mode; `protocol list` names those of each protocol [default: the protocol's,
-    /// agentic_general with imported texts, native without].
+    /// Prompt mode; `paravt-bench protocol list` lists them [default: the protocol's: agentic_general for paravt, native
+    /// for native].
     #[arg(long)]
     mode: Option<PromptMode>,
-    /// Where the prompt texts come from: auto (imported where there is an import that has the mode, else
-    /// native), paravt (imported), native (the suite's own), nano (the generated world's, in few words), or a
-    /// protocol file.
+    /// Protocol, the prompt texts: auto (paravt if it is imported and has the mode, else native), paravt (the
+    /// reference's, imported), native (this suite's own), nano (short texts for the miniature), or a protocol file.
     #[arg(long, default_value = "auto", value_name = "NAME|FILE")]
     protocol: ProtocolChoice,
-    /// How the overview, the frames of the whole video, reaches the model.
+    /// How the overview (frames of the whole video) is sent.
     #[arg(long, value_enum, default_value = "image")]
     channel: Channel,
-    /// Frames of the overview on the image channel, evenly spaced; rounded to an even number.
+    /// Frames of the overview with --channel image, evenly spaced; rounded to an even number.
     #[arg(long, default_value_t = 64, value_name = "N")]
     nframes: usize,
-    /// Turns in which the model may call the tool before it is made to answer (modes with the tool).
+    /// Turns in which the model may call the tool, before an answer is forced; for modes with the tool.
     #[arg(long, default_value_t = 3, value_name = "N")]
     max_turns: usize,
-    /// Tool calls that are run per turn, the others are dropped and counted; 0 runs all, 1 is
-    /// sequential dispatch.
+    /// Tool calls to run per turn; further calls are dropped and counted. 0 runs all, 1 is sequential dispatch.
     #[arg(long, default_value_t = 5, value_name = "N")]
     max_parallel: usize,
-    /// What a tool call returns of its window of the video.
+    /// What a tool call returns for its window of the video.
     #[arg(long, value_enum, default_value = "frames")]
     crop: CropMode,
-    /// Most tokens of one reply [default: the protocol's, 2048 in both].
+    /// Maximum tokens of one reply [default: the protocol's; 2048 in paravt and native].
     #[arg(long, value_name = "TOKENS")]
     max_tokens: Option<u32>,
     /// Sampling temperature; 0 is greedy.
-    #[arg(long, default_value_t = 0.0, value_name = "T")]
+    #[arg(long, default_value_t = 0.0, value_name = "T", allow_negative_numbers = true)]
     temperature: f64,
     /// Seed sent with every request [default: none is sent].
     #[arg(long, value_name = "N")]
@@ -88,31 +86,30 @@ pub struct PlanArgs {
 #[derive(clap::Args)]
 #[command(next_help_heading = "Samples")]
 pub struct DispatchArgs {
-    /// Only the first N samples of each split [default: all].
+    /// Run only the first N samples of each split [default: all].
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
-    /// Only the samples of these uids or ids, separated by commas [default: all].
+    /// Run only the samples with these uids or ids, separated by commas [default: all].
     #[arg(long, value_delimiter = ',', value_name = "ID")]
     ids: Option<Vec<String>>,
-    /// Only shard I of N, counted from 1, e.g. 2/8; `merge` joins shards [default: all samples].
+    /// Run only shard I of N, counted from 1, e.g. 2/8; `paravt-bench merge` joins shards [default: all samples].
     #[arg(long, value_name = "I/N")]
     shard: Option<Shard>,
-    /// Samples that are worked on at once [default: 16].
+    /// Samples in flight at once [default: 16].
     #[arg(long, value_name = "N")]
     concurrency: Option<usize>,
-    /// Continue the run in the run directory; samples that failed for a cause outside the run (model
-    /// calls, missing videos, lost frames) are run again. Without it, a directory that holds a run is an
-    /// error.
+    /// Continue the runs in the output folder, and redo samples that failed from outside causes (model calls, missing
+    /// videos, lost frames). Without this flag a directory that holds a run is an error.
     #[arg(long)]
     resume: bool,
-    /// With --resume: run failed samples of these classes again, separated by commas; without a value,
-    /// all failed ones [default: video_missing,frame_loss,api,api_in_loop].
+    /// With --resume: classes of failed samples to redo, separated by commas; all classes without a value [default:
+    /// video_missing,frame_loss,api,api_in_loop].
     #[arg(long, value_name = "CLASS", value_delimiter = ',', num_args = 0.., require_equals = true, requires = "resume")]
     retry_errors: Option<Vec<SampleErrorClass>>,
-    /// Print how many calls and tokens there would be, and the first sample's texts; send nothing.
+    /// Print the number of calls and tokens and the first sample's texts; send nothing.
     #[arg(long)]
     dry_run: bool,
-    /// Exit with 0 instead of 4 when samples failed.
+    /// Exit with code 0 instead of 4 if samples failed.
     #[arg(long)]
     allow_partial: bool,
 }

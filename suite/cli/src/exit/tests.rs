@@ -185,7 +185,7 @@ fn errors_without_a_type() {
 }
 
 #[test]
-fn the_worse_of_two_is_what_stopped_the_command() {
+fn the_worse_exit_code_of_two_is_kept() {
     use Exit::{Finding, Incomplete, Interrupted, Ok, Preflight, Usage};
     for (a, b, worse) in [
         (Ok, Finding, Finding),

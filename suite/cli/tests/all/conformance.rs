@@ -69,7 +69,7 @@ fn nothing_is_skipped_in_silence() {
 }
 
 #[test]
-fn case_files_may_hold_what_only_python_writes() {
+fn case_files_may_hold_nan_and_infinity_as_python_writes_them() {
     let (_folder, file) = written(
         r#"[{"fn": "parse_time_val", "input": NaN, "output": NaN},
             {"fn": "parse_time_val", "input": 1e400, "output": "inf"},

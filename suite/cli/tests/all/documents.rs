@@ -1,4 +1,4 @@
-//! The documents name files that exist, and commands that the program has.
+//! The documents and comments name files that exist, and commands that the program has.
 
 use std::path::{Path, PathBuf};
 
@@ -73,5 +73,108 @@ fn commands_of_the_documents_are_commands_of_the_program() {
             let known = help.lines().any(|line| line.split_whitespace().next() == Some(word));
             assert!(known, "{}: no command `{word}`", document.display());
         }
+    }
+}
+
+/// Every file of the repository that git tracks and that has comments.
+fn sources() -> Vec<PathBuf> {
+    let listed =
+        std::process::Command::new("git").args(["ls-files", "-z"]).current_dir(root()).output().unwrap();
+    let listed = String::from_utf8(listed.stdout).unwrap();
+    let has_comments = |path: &&str| {
+        [".rs", ".py", ".toml", ".yml"].iter().any(|end| path.ends_with(end))
+            || path.starts_with("ci/") && !path.contains('.')
+    };
+    let found: Vec<PathBuf> = listed
+        .split('\0')
+        .filter(has_comments)
+        .map(|path| root().join(path))
+        .filter(|path| path.is_file())
+        .collect();
+    assert!(found.len() > 400, "{} files", found.len());
+    found
+}
+
+/// The comment of a line, if it has one.
+fn comment(line: &str) -> Option<&str> {
+    let mark = ["//", "#"].into_iter().find(|mark| {
+        let start = line.trim_start();
+        start.starts_with(mark) && !start.starts_with("#[") && !start.starts_with("#!")
+    })?;
+    line.trim_start().strip_prefix(mark)
+}
+
+/// What looks like a path in a text: with a slash, letters, digits and `._-`, and without the full stop of a sentence.
+fn paths(text: &str) -> impl Iterator<Item = &str> {
+    let parts = text.split(|c: char| !(c.is_ascii_alphanumeric() || "/._-".contains(c)));
+    parts.map(|part| part.trim_end_matches(['.', '-'])).filter(|part| part.contains('/'))
+}
+
+#[test]
+fn comments_cite_files_of_the_tree() {
+    // Files of the work on the tree that are not part of it.
+    let outside = [concat!("..", "/shared"), "spec/", "reviews/", "shared/"];
+    let folders = ["suite/", "tasks/", "backends/", "reports/", "reproduce/", "ci/"];
+    // A file of another project is cited with its name.
+    let others = ["lmms-eval", "ParaVT", "AReaL", "transformers", "vllm", "torch"];
+    let mut seen = 0;
+    for source in sources() {
+        let text = std::fs::read_to_string(&source).unwrap();
+        for (number, line) in text.lines().enumerate() {
+            let Some(comment) = comment(line) else { continue };
+            let is_of_another = others.iter().any(|project| comment.contains(project));
+            for path in paths(comment) {
+                let place = format!("{}:{}: {path}", source.display(), number + 1);
+                assert!(!outside.iter().any(|start| path.starts_with(start)), "{place}");
+                let in_tree = folders.iter().any(|folder| path.starts_with(folder));
+                // A file of another repository has its own folders; a pattern has capitals.
+                let is_pattern = path.chars().any(char::is_uppercase) && !path.ends_with(".md");
+                if !in_tree || is_of_another || is_pattern || !path.rsplit('/').next().unwrap().contains('.')
+                {
+                    continue;
+                }
+                seen += 1;
+                assert!(root().join(path).exists(), "{place} does not exist");
+            }
+        }
+    }
+    assert!(seen > 20, "comments name {seen} files: this test has lost its subject");
+}
+
+/// Citations `FILE:LINES` of the release in the documents, with the file's path in its repository.
+fn cited_lines() -> Vec<(String, usize)> {
+    let mut cited = Vec::new();
+    for document in ["suite/docs/quirks.md", "suite/docs/training.md"] {
+        let text = std::fs::read_to_string(root().join(document)).unwrap();
+        for quoted in text.lines().flat_map(quoted) {
+            let Some((file, lines)) = quoted.split_once(':') else { continue };
+            let last = lines.rsplit('-').next().unwrap().parse::<usize>();
+            let file = file.replacen("SFT/", "paravt/sft/lmms-engine/src/lmms_engine/", 1).replacen(
+                "RL/",
+                "paravt/rl/",
+                1,
+            );
+            let is_of_release = file.starts_with("paravt/") || file.starts_with("requirements/");
+            if let (Ok(last), true) = (last, is_of_release) {
+                cited.push((file, last));
+            }
+        }
+    }
+    cited
+}
+
+/// Runs where `PARAVT_RELEASE` names a repository of ParaVT on this machine.
+#[test]
+fn cited_lines_of_the_release_exist() {
+    let cited = cited_lines();
+    assert!(cited.len() > 60, "the documents cite {} places", cited.len());
+    let Some(repository) = std::env::var_os("PARAVT_RELEASE") else { return };
+    for (file, last) in cited {
+        let mut git = std::process::Command::new("git");
+        let shown =
+            git.arg("-C").arg(&repository).arg("show").arg(format!("cf55249:{file}")).output().unwrap();
+        assert!(shown.status.success(), "{file}: {}", String::from_utf8_lossy(&shown.stderr));
+        let lines = shown.stdout.iter().filter(|byte| **byte == b'\n').count();
+        assert!(last <= lines, "{file}:{last}: the file has {lines} lines");
     }
 }

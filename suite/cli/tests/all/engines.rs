@@ -97,7 +97,7 @@ fn generate_gives_ids_and_log_probabilities_and_a_seed_repeats_itself() {
 
 #[test]
 #[ignore = "needs Python: run by ci/test"]
-fn what_cannot_be_loaded_ends_in_3_and_what_cannot_be_asked_in_2() {
+fn unloadable_models_exit_with_3_and_bad_questions_with_2() {
     let dir = tempfile::tempdir().unwrap();
     let model = tiny(dir.path(), "tiny_qwen3vl.py");
     let messages = json!([{"role": "user", "content": "A or B?"}]);

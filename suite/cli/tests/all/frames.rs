@@ -59,7 +59,7 @@ fn assert_times(found: &Value, indices: &[u64]) {
 
 #[test]
 #[ignore = "needs the ffmpeg program: run by ci/test"]
-fn frames_are_evenly_spaced_and_described_as_they_are() {
+fn frames_are_evenly_spaced_and_described_in_json() {
     let dir = tempfile::tempdir().unwrap();
     let (video, out) = (video(dir.path()), dir.path().join("out"));
     let output = frames(&video, &out, &["--nframes", "6"]);

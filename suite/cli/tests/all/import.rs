@@ -65,7 +65,7 @@ fn a_run_with_edited_texts_says_so_in_manifest_and_records() {
 
 /// A server that takes a connection and never answers, while Ctrl-C comes.
 #[test]
-fn an_interrupted_clone_leaves_nothing_behind() {
+fn an_interrupted_clone_leaves_no_files() {
     let dir = tempfile::tempdir().unwrap();
     let (temporary, cache) = (dir.path().join("tmp"), dir.path().join("cache"));
     std::fs::create_dir(&temporary).unwrap();

@@ -72,7 +72,7 @@ fn samples_in_flight_finish_and_resume_ends_like_an_undisturbed_run() {
 }
 
 #[test]
-fn a_second_interrupt_does_not_wait_for_a_server_that_hangs() {
+fn a_second_interrupt_ends_the_process_at_once() {
     let dir = tempfile::tempdir().unwrap();
     let server = Server::start(Script { faults: vec![Some(Fault::Hang)], ..Script::default() });
     let mut child = run(dir.path(), &server, false).spawn().unwrap();

@@ -22,7 +22,7 @@ fn run(out: &Path, server: &Server, resume: bool) -> std::process::Command {
 }
 
 #[test]
-fn sigkill_at_random_moments_loses_nothing() {
+fn sigkill_at_random_moments_loses_no_record() {
     let dir = tempfile::tempdir().unwrap();
     let server = Server::start(Script { delay: Duration::from_millis(20), ..Script::default() });
 

@@ -99,14 +99,14 @@ fn files_of_a_run_name_no_folder_and_are_the_same_wherever_the_data_lies() {
 }
 
 #[test]
-fn what_costs_nothing_is_checked_before_a_model_is_loaded_or_a_server_asked() {
+fn cheap_checks_precede_loading_a_model_or_asking_a_server() {
     let dir = tempfile::tempdir().unwrap();
     let server = Server::start(Script::default());
     assert!(run(TASK, dir.path(), &server.base_url).status().unwrap().success());
     // Neither this server nor this model is there: what is said first is what was checked first.
     let nowhere = "http://127.0.0.1:9/v1";
     let exists = run(TASK, dir.path(), nowhere).output().unwrap();
-    assert!(expect(2, &exists).contains("there already is a run"), "{}", text(&exists));
+    assert!(expect(2, &exists).contains("already holds a run"), "{}", text(&exists));
     let other = run(TASK, dir.path(), nowhere).args(["--resume", "--max-turns", "1"]).output().unwrap();
     assert!(expect(2, &other).contains("max_turns was 3, now 1"), "{}", text(&other));
     let empty = tempfile::tempdir().unwrap();
@@ -160,7 +160,7 @@ fn preconditions_of_the_machine_have_their_own_code() {
     assert!(run(TASK, &damaged, &server.base_url).status().unwrap().success());
     std::fs::write(damaged.join(TASK).join("manifest.json"), "{}").unwrap();
     let said = expect(2, &run(TASK, &damaged, &server.base_url).arg("--resume").output().unwrap());
-    assert!(said.contains("the manifest is damaged"), "{said}");
+    assert!(said.contains("manifest.json: damaged"), "{said}");
     // A pipe in the journal's place would be waited for.
     let piped = dir.path().join("f");
     assert!(run(TASK, &piped, &server.base_url).status().unwrap().success());

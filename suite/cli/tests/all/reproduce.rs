@@ -75,7 +75,7 @@ fn told(output: &Output) -> String {
 }
 
 #[test]
-fn it_runs_to_a_report_does_nothing_twice_and_starts_again_where_it_is_told_to() {
+fn stages_run_once_to_the_report_and_again_from_a_named_one() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("small.toml"), RECIPE).unwrap();
     let plan = reproduce(folder.path(), &["--plan"]);
@@ -152,7 +152,7 @@ fn a_recipe_of_the_base_alone_trains_nothing() {
 }
 
 #[test]
-fn a_mistake_in_a_recipe_is_named() {
+fn an_unknown_field_of_a_recipe_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let text = RECIPE.replace("prompts_per_step", "prompt_per_step");
     std::fs::write(folder.path().join("small.toml"), text).unwrap();
@@ -162,7 +162,7 @@ fn a_mistake_in_a_recipe_is_named() {
 }
 
 #[test]
-fn a_recipe_that_cannot_end_well_is_refused_before_any_work() {
+fn an_invalid_recipe_is_refused_before_any_stage() {
     let folder = tempfile::tempdir().unwrap();
     for (from, to, named) in [
         ("name = \"with-tool\"", "name = \"../../../up\"", "[[runs]] name"),

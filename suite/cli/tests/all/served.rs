@@ -156,7 +156,7 @@ fn the_chat_apis_own_calls_give_the_same_crops() {
 }
 
 #[test]
-fn paper_refuses_thoughts_that_left_the_text_and_says_how_to_keep_them() {
+fn paper_refuses_separated_thoughts_and_names_the_server_flag() {
     let server = apart();
     let dir = tempfile::tempdir().unwrap();
     let output =
@@ -185,7 +185,7 @@ fn a_run_whose_first_replies_are_all_empty_stops_and_says_why() {
     assert!(records.iter().all(|record| record.score.outcome == Outcome::Error));
     assert_eq!(records.len(), samples.min(8), "{}", text(&output));
     if samples > 8 {
-        assert!(text(&output).contains("none of the first 8 replies can be read"), "{}", text(&output));
+        assert!(text(&output).contains("none of the first 8 replies could be read"), "{}", text(&output));
         assert_eq!(server.requests.load(Ordering::Relaxed), 8);
     }
     assert!(records[0].error.as_ref().unwrap().message.contains("neither text nor tool calls"));

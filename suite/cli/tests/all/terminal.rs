@@ -57,7 +57,7 @@ fn printing_commands(out: &Path) -> Vec<Vec<String>> {
 }
 
 #[test]
-fn a_reader_who_leaves_causes_no_panic_and_no_other_exit_code() {
+fn closed_pipes_cause_no_panic_and_no_other_exit_code() {
     let folders = [(); 3].map(|()| tempfile::tempdir().unwrap());
     let [read, closed, both] = folders.each_ref().map(|folder| printing_commands(folder.path()));
     for ((read, closed), both) in read.iter().zip(closed).zip(both) {

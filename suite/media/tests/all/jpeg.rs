@@ -73,7 +73,7 @@ fn pictures_decode_to_the_levels_of_pillows() {
         assert_eq!(found["same"], true, "{name}: quantisation tables and sampling");
         let (mean, largest) = (found["mean"].as_f64().unwrap(), found["largest"].as_i64().unwrap());
         // Coefficients half-way between two steps may go either way: noise has the most of them, and in a small
-        // picture one counts for much. Below the last row, where the height is no multiple of 16, libjpeg repeats
+        // picture one counts for much. Below the last row, where the height is not a multiple of 16, libjpeg repeats
         // the last row of chroma, this encoder the last row of pixels. One chroma value of four in the place of
         // their average costs more than a level in a picture of any size, and tens at edges.
         let hard = name.starts_with("noise") || frame.rgb.len() < 30_000;

@@ -108,7 +108,7 @@ fn videos(dir: &Path) -> Vec<(&'static str, PathBuf)> {
     };
     rotate(&at("bt709.mp4"), &at("rotated.mp4"), 90);
     rotate(&at("bt709.mp4"), &at("upsidedown.mp4"), 180);
-    // Cut at a time that is no key frame: an edit list hides what lies before it.
+    // Cut at a time between key frames: an edit list hides what lies before it.
     copy("h264.mp4", "editlist.mp4", &["-ss", "3.3"]);
     // A matroska file whose end, cues included, is missing.
     let whole = std::fs::read(at("bframes.mkv")).unwrap();
@@ -194,7 +194,7 @@ const UNEVEN: [(&str, u32, &[&str]); 8] = [
 
 #[test]
 #[ignore = "needs Python: run by ci/test"]
-fn windows_of_files_of_uneven_length_hold_the_frames_of_torchcodec() {
+fn windows_of_files_with_uneven_streams_equal_torchcodec() {
     let dir = tempfile::tempdir().unwrap();
     let mut cases = Vec::new();
     let mut ours = Vec::new();
@@ -264,7 +264,7 @@ fn frames_are_those_of_qwen_vl_utils() {
 
 #[test]
 #[ignore = "needs the ffmpeg program: run by ci/test"]
-fn files_without_video_are_said_to_be() {
+fn files_without_video_are_reported() {
     let dir = tempfile::tempdir().unwrap();
     let audio = dir.path().join("audio.mp4");
     let status = Command::new("ffmpeg")
@@ -275,7 +275,7 @@ fn files_without_video_are_said_to_be() {
     let request = VideoRequest::overview(4);
     assert!(matches!(fetch_video(&audio, &request), Err(MediaError::NoVideo { .. })));
     let text = dir.path().join("text.mp4");
-    std::fs::write(&text, "this is no video").unwrap();
+    std::fs::write(&text, "not a video").unwrap();
     assert!(matches!(fetch_video(&text, &request), Err(MediaError::Open { .. })));
     assert!(matches!(fetch_video(&dir.path().join("none.mp4"), &request), Err(MediaError::Open { .. })));
 }

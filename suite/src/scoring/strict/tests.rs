@@ -1,4 +1,4 @@
-//! What the corrected rules take for an answer, and what not.
+//! Answers found by the corrected rules, and texts without one.
 
 use super::*;
 use crate::fixtures::TAGS;

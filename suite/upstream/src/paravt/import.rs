@@ -49,7 +49,7 @@ const MINIMAL: &str = "agentic_minimal";
 const DATASETS: [&str; 7] =
     ["videomme", "videomme_wsub", "longvideobench", "lvbench", "mlvu", "mmvu", "charades"];
 
-/// What a question template may put in.
+/// Slots of a question template.
 const QUESTION_SLOTS: [&str; 5] = ["question", "caption", "options", "instruction", "subtitles_block"];
 
 /// Why an import failed.
@@ -90,7 +90,7 @@ pub enum ImportError {
     Shape {
         /// File.
         file: &'static str,
-        /// What was looked for.
+        /// The text that was looked for.
         wanted: String,
         /// Line near which it was looked for.
         line: Option<usize>,

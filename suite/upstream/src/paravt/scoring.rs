@@ -196,7 +196,7 @@ pub fn score(gold: &Gold, text: &str) -> Score {
         Gold::Choice { answer } | Gold::Text { answer, .. } => {
             let letter = extract_letter(text);
             let right = letter.text == *answer;
-            // The fallback is no answer, except where it happens to be compared as right.
+            // The fallback is not an answer, except where it happens to be compared as right.
             let guessed = letter.rule == "first_character" && !right;
             Score {
                 outcome: if guessed { Outcome::Unparsed } else { Outcome::Scored },
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn unparsed_is_counted_honestly() {
+    fn unparsed_answers_are_counted() {
         let gold = |answer: &str| Gold::Choice { answer: answer.into() };
         assert_eq!(score(&gold("B"), "no idea").outcome, Outcome::Unparsed);
         assert_eq!(score(&gold("4"), "4").outcome, Outcome::Scored);

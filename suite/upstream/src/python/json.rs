@@ -21,11 +21,11 @@ pub enum PyValue {
     Dict(Vec<(String, PyValue)>),
 }
 
-/// Why a text is no JSON for Python.
+/// Why Python's `json` rejects a text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message} at byte {offset}")]
 pub struct JsonError {
-    /// What was expected.
+    /// Expected token.
     pub message: &'static str,
     /// Where.
     pub offset: usize,
@@ -271,7 +271,7 @@ impl Parser<'_> {
         if (0xd800..0xdc00).contains(&first) && self.bytes[self.at..].starts_with(b"\\u") {
             let back = self.at;
             self.at += 2;
-            // Python tries the second half; where it is no low surrogate it is read on its own.
+            // Python tries the second half; where it is not a low surrogate it is read on its own.
             if let Ok(second @ 0xdc00..0xe000) = self.hex4() {
                 let code = 0x10000 + ((first - 0xd800) << 10) + (second - 0xdc00);
                 return Ok(char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER));

@@ -88,7 +88,7 @@ mod tests {
     #[test]
     fn spaces_are_pythons() {
         assert_eq!(strip("\u{1c}\u{1f} a\u{85}\u{3000}"), "a");
-        assert_eq!(strip("\u{200b}a"), "\u{200b}a", "zero width space is no space");
+        assert_eq!(strip("\u{200b}a"), "\u{200b}a", "zero width space is not white space");
     }
 
     #[test]

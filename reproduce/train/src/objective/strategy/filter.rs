@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn right_but_below_the_mean_can_be_dropped() {
+    fn correct_rollouts_below_the_mean_can_be_dropped() {
         let batch = [1.0, 1.0, 1.4].map(|reward| Rollout {
             advantage: reward - 3.4 / 3.0,
             is_answer_right: true,
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_bit_is_no_spread() {
+    fn rounding_errors_are_not_a_spread() {
         let batch = [0.3f32, 0.3f32.next_up()].map(|reward| rollout(0, reward.into()));
         assert_eq!(filter(&batch, &Strategy::readme())[0], Verdict::Dropped(Filter::SeqReward));
     }

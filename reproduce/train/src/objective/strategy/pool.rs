@@ -218,7 +218,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_cut_spreads_no_more_than_what_is_kept(
+        fn dropped_groups_spread_no_more_than_kept_ones(
             rewards in prop::collection::vec(prop::collection::vec(0u8..4, 4), 1..12),
         ) {
             let strategy = small(Unit::Rollouts);

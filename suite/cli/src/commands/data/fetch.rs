@@ -24,26 +24,26 @@ const MAX_JOBS: usize = 64;
 /// Flags of `data fetch`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Splits (`tasks` lists them; `all`), `training`, `model:OWNER/NAME`.
+    /// Splits (`paravt-bench tasks` lists them), `all`, `training`, or `model:OWNER/NAME`.
     #[arg(required = true, value_name = "TASK|training|model:ID")]
     what: Vec<String>,
-    /// Branch, tag or commit of the one thing that is fetched [default: the pinned one, else main].
+    /// Branch, tag or commit; only with a single repository to download [default: the pinned commit, else main].
     #[arg(long, value_name = "REVISION")]
     revision: Option<String>,
-    /// Data root: downloads go to its `hub` folder, videos beside it where `run` finds them
-    /// [default: $HF_HOME, else ~/.cache/huggingface].
+    /// Data root: downloads go to its `hub` folder, unpacked videos beside that [default: $HF_HOME, else
+    /// ~/.cache/huggingface].
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// Fetch only the rows, or only the media [default: both].
+    /// Download only the rows, or only the media [default: both].
     #[arg(long, value_enum)]
     only: Option<OnlyName>,
-    /// Delete each archive once all its members are unpacked and verified.
+    /// Delete each archive after all its members are unpacked and verified.
     #[arg(long)]
     delete_archives: bool,
-    /// Say what would be fetched, where to, and the space it needs; download nothing.
+    /// Print what would be downloaded, where to, and the space needed; download nothing.
     #[arg(long)]
     dry_run: bool,
-    /// Connections at a time.
+    /// Concurrent connections, at most 64.
     #[arg(long, value_name = "N", default_value_t = FetchOptions::default().jobs)]
     jobs: usize,
 }
@@ -174,7 +174,7 @@ pub fn hub(root: &Path, retries: Retries) -> anyhow::Result<(Hub, bool)> {
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<Exit> {
-    ensure!((1..=MAX_JOBS).contains(&args.jobs), "--jobs: {} is not between 1 and {MAX_JOBS}", args.jobs);
+    ensure!((1..=MAX_JOBS).contains(&args.jobs), "--jobs: expected 1 to {MAX_JOBS}, got {}", args.jobs);
     let items = items(args)?;
     let root = root(args.dir.as_deref())?;
     let options = FetchOptions {
@@ -203,11 +203,8 @@ fn fetch_all(
     }
     if is_offline() {
         let names: Vec<&str> = items.iter().map(|item| item.source.name.as_str()).collect();
-        return Err(anyhow!(
-            "HF_HUB_OFFLINE is 1: nothing is asked of the hub for {}; unset it to fetch",
-            names.join(", ")
-        ))
-        .or_preflight();
+        return Err(anyhow!("HF_HUB_OFFLINE is 1: cannot download {}; unset it first", names.join(", ")))
+            .or_preflight();
     }
     let (hub, _) = hub(root, Retries::default())?;
     let runtime = tokio::runtime::Runtime::new().context("cannot start the asynchronous runtime")?;
@@ -222,7 +219,7 @@ fn fetch_all(
         tokio::select! {
             ended = work => ended,
             _ = tokio::signal::ctrl_c() => {
-                eprintln!("\nstopped; the same command goes on where it stopped");
+                eprintln!("\nstopped; the same command continues from here");
                 Ok(Exit::Interrupted)
             }
         }
@@ -275,7 +272,7 @@ fn items(args: &Args) -> anyhow::Result<Vec<Item>> {
             items.iter().map(|item| &item.source.repos[0]).collect();
         ensure!(
             repos.len() == 1,
-            "--revision: a revision is of one repository; fetch {} one at a time",
+            "--revision: applies to one repository; fetch {} one at a time",
             args.what.join(", ")
         );
         items.iter_mut().for_each(|item| item.source.revision.clone_from(revision));

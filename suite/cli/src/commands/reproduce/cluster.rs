@@ -23,7 +23,7 @@ const FOLDER: &str = "slurm";
 pub enum Launcher {
     /// On this machine.
     Local,
-    /// As Slurm jobs.
+    /// As Slurm jobs: training on one whole node, evaluation on one node per shard.
     Slurm,
 }
 
@@ -31,22 +31,19 @@ pub enum Launcher {
 #[derive(clap::Args)]
 #[command(next_help_heading = "Cluster")]
 pub struct ClusterArgs {
-    /// Where the stages run: `local`, on this machine, or `slurm`, as jobs: training on one whole node, evaluation on
-    /// as many as there are shards; --plan shows the scripts.
+    /// Where the stages run; --plan prints the job scripts.
     #[arg(long, value_enum, default_value = "local")]
     pub launcher: Launcher,
-    /// Shards of every evaluation, each a node of the job array.
+    /// Shards of each evaluation; each is one node of the job array.
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     shards: u16,
-    /// GPUs to ask for on each node; 0 for nodes without.
+    /// GPUs to request per node; 0 for none.
     #[arg(long, default_value_t = 8, value_name = "N")]
     node_gpus: u32,
-    /// Option of sbatch for all jobs, in one word, such as --sbatch-option=--partition=gpu; can be repeated [default:
-    /// those of the cluster].
+    /// Option of sbatch for all jobs, e.g. --sbatch-option=--partition=gpu; repeatable [default: none].
     #[arg(long, value_name = "OPTION", allow_hyphen_values = true)]
     sbatch_option: Vec<String>,
-    /// Merge this many shards of the evaluations, which are below OUT/slurm, before anything else; the last of the
-    /// Slurm jobs does it [default: none].
+    /// First merge N shards of the evaluations below OUT/slurm; the last Slurm job does this [default: none].
     #[arg(long, value_name = "N", conflicts_with = "shard")]
     pub merge_shards: Option<u16>,
 }

@@ -26,55 +26,76 @@ use cluster::{ClusterArgs, Launcher};
 use host::Host;
 use progress::Shown;
 
+/// Printed below the flags; lines of at most 80 columns, since clap breaks them without their indent.
+const RECIPES: &str = "\
+Recipes:
+  paravt-nano        generate data, train and evaluate a small model; no network,
+                     no GPU
+  paravt-nano-base   train the checkpoint that paravt-nano starts from
+  paravt-8b          evaluate the published model, with and without tools
+  paravt-8b-train    SFT and PARA-GRPO by the release's programs on eight GPUs,
+                     then the evaluation
+  paravt-8b-grpo, -anchoring, -gating, -no-tool-reward, -no-penalty
+                     the same with a variant of the training
+  paravt-8b-sft, paravt-8b-sequential
+                     evaluate without reinforcement learning, or with one call at
+                     a time
+  qwen2.5-vl-7b, video-r1-7b, videochat-r1-7b, videorft-7b, time-r1-7b,
+  rewatch-r1-7b, video-thinker-7b, qwen3-vl-8b, conan-7b
+                     evaluate another row of the published table
+
+Stages are cached by a hash of their inputs: repeat a command to continue it.
+
+Examples:
+  paravt-bench reproduce paravt-nano
+  paravt-bench reproduce paravt-8b --plan
+  paravt-bench reproduce paravt-8b --out runs/8b --limit 20";
+
 /// Flags of `reproduce`.
 #[derive(clap::Args)]
-#[command(mut_arg("from", |from| from.value_name("RUN|STAGE").help(FROM)))]
+#[command(mut_arg("from", |from| from.value_name("RUN|STAGE").help(FROM)), after_help = RECIPES)]
 pub struct Args {
-    /// Recipe: paravt-nano (generate, train and evaluate here, without network or GPU), paravt-nano-base
-    /// (its base checkpoint), paravt-8b and the other rows of the published table that can be run
-    /// (qwen2.5-vl-7b, video-r1-7b, videochat-r1-7b, videorft-7b, time-r1-7b, rewatch-r1-7b, video-thinker-7b,
-    /// qwen3-vl-8b, conan-7b), paravt-8b-train (SFT and reinforcement learning by the release's programs on eight GPUs), or a TOML file.
+    /// Recipe: one of those listed below, or a TOML file.
     recipe: String,
     /// The recipe, read once: threads are settled by its kind before the command runs.
     #[arg(skip)]
     read: OnceLock<Recipe>,
-    /// Print the stages of the recipe and run none.
+    /// Print all stages with commands, folders and deviations; run nothing.
     #[arg(long)]
     plan: bool,
-    /// Folder for everything that is made [default: runs/RECIPE].
+    /// Output folder [default: runs/RECIPE].
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Stop after this stage [default: run all].
     #[arg(long, value_name = "STAGE")]
     until: Option<String>,
-    /// Run only these stages, or the evaluations of these splits, separated by commas; what they build on must
-    /// be done [default: all].
+    /// Run only these stages, or the evaluations of these splits, separated by commas; the stages that they depend on
+    /// must be done [default: all].
     #[arg(long, value_delimiter = ',', value_name = "STAGE|TASK")]
     only: Vec<String>,
-    /// Engine that serves the model, with its own command, in the place of the recipe's: vllm, sglang, transformers
-    /// or candle [default: the recipe's].
+    /// Serving engine: vllm, sglang, transformers or candle [default: the recipe's].
     #[arg(long = "engine", id = "serving", value_name = "ENGINE", value_parser = Engine::named)]
     serving: Option<Engine>,
     /// Start reinforcement learning from the published SFT model instead of training one.
     #[arg(long)]
     skip_sft: bool,
-    /// Go on although the preflight refuses this machine.
+    /// Continue even if the preflight refuses this machine.
     #[arg(long)]
     skip_preflight: bool,
-    /// Serve with the engine on PATH, instead of one that is installed from the release's lock file.
+    /// Serve with the engine on PATH instead of installing one from the release's lock file.
     #[arg(long)]
     own_engine: bool,
-    /// Build on stages that another version of the code made, instead of redoing them.
+    /// Keep the results of stages that another version of this program made, instead of redoing them.
     #[arg(long)]
     keep_stages: bool,
+    /// Protocol of a served recipe: paravt (imported), native (not comparable to the paper), nano, auto, or a protocol
+    /// file.
+    #[arg(long, default_value = "paravt", value_name = "NAME|FILE")]
+    protocol: ProtocolChoice,
     #[command(flatten)]
     cluster: ClusterArgs,
     #[command(flatten)]
     nano: NanoArgs,
-    /// Where the prompt texts of a served recipe come from; with native, nothing is comparable to the
-    /// paper.
-    #[arg(long, default_value = "paravt")]
-    protocol: ProtocolChoice,
     #[command(flatten)]
     data: DataArgs,
     #[command(flatten)]
@@ -87,8 +108,8 @@ pub struct Args {
     dispatch: DispatchArgs,
 }
 
-const FROM: &str = "Recorded run, or folder of runs, that `replay` answers from; for a recipe, the stage that is \
-redone with all after it [default: none; replay needs one]";
+const FROM: &str = "Stage to redo, with all stages after it; with --backend replay, the run directory whose answers \
+are returned [default: none; replay needs one]";
 
 /// What `--from` is given.
 #[derive(clap::Args)]
@@ -104,11 +125,10 @@ pub struct NanoArgs {
     /// Seed of data and training.
     #[arg(long, default_value_t = 0, value_name = "N")]
     seed: u64,
-    /// Number of seeds, from `--seed` on [default: 1; 3 with --full].
+    /// Number of seeds, counted up from --seed [default: 1; 3 with --full].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..))]
     seeds: Option<u8>,
-    /// All comparisons of the recipe: variants of the training and further runs; with its three seeds it takes an
-    /// hour or two.
+    /// Run all comparisons of the recipe, with variants of the training and three seeds; one to two hours.
     #[arg(long)]
     full: bool,
 }

@@ -1,13 +1,19 @@
-//! Progress of a graph: a spinner on a terminal, lines in a log.
+//! Progress of a graph: a spinner on a terminal, lines in a log. A log gets a line at least every half minute, also
+//! from stages that report no steps.
 
 use std::io::IsTerminal as _;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use paravt_reproduce::drive::{Event, Observer};
 use paravt_reproduce::graph::{Stage, Work};
 
-/// Longest time without a line while a training goes on.
+use crate::output;
+
+/// Longest time without a line in a log.
 const INTERVAL: Duration = Duration::from_secs(30);
 /// Lines of one training at least: one for every 5 %.
 const PARTS: usize = 20;
@@ -17,6 +23,7 @@ const PARTS: usize = 20;
 pub struct Shown {
     bar: Option<ProgressBar>,
     pace: Option<(Instant, Pace)>,
+    heartbeat: Option<Heartbeat>,
 }
 
 impl Observer for Shown {
@@ -32,6 +39,9 @@ impl Observer for Shown {
                 if let Some(bar) = &self.bar {
                     bar.set_message(progress.to_string());
                 } else if let Some((began, pace)) = &mut self.pace {
+                    if let Some(heartbeat) = &self.heartbeat {
+                        heartbeat.reached(progress.to_string());
+                    }
                     let (done, all) = progress.steps();
                     if let Some(left) = pace.due(done, all, began.elapsed()) {
                         // Indented: the lines of a stage itself begin with its name.
@@ -41,6 +51,7 @@ impl Observer for Shown {
             }
             Event::Note(note) => eprintln!("  {}: {note}", stage.name()),
             Event::Ended(time) => {
+                self.heartbeat = None;
                 if let Some(bar) = self.bar.take() {
                     bar.finish_and_clear();
                 }
@@ -57,6 +68,10 @@ impl Shown {
         if has_own || !std::io::stderr().is_terminal() {
             self.pace = Some((Instant::now(), Pace::default()));
             eprintln!("{line}");
+            // On a terminal the samples of an evaluation have a bar, which a line would tear.
+            if !std::io::stderr().is_terminal() {
+                self.heartbeat = Some(Heartbeat::start(stage.name(), INTERVAL));
+            }
             return;
         }
         let style = ProgressStyle::with_template("{spinner} {prefix} {msg} [{elapsed_precise}]");
@@ -65,6 +80,56 @@ impl Shown {
         bar.enable_steady_tick(Duration::from_millis(200));
         self.bar = Some(bar);
     }
+}
+
+/// Prints a line whenever standard error was silent for a time; ends with the value.
+struct Heartbeat {
+    /// The latest step, in words.
+    latest: Arc<Mutex<String>>,
+    stop: Option<mpsc::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Heartbeat {
+    fn start(stage: &str, interval: Duration) -> Self {
+        let (stop, stopped) = mpsc::channel();
+        let latest = Arc::new(Mutex::new(String::new()));
+        let (stage, shared, began) = (stage.to_owned(), Arc::clone(&latest), Instant::now());
+        let thread = std::thread::spawn(move || {
+            let mut wait = interval;
+            while stopped.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
+                let silence = output::silence().unwrap_or(interval);
+                if silence >= interval {
+                    let reached = shared.lock().map(|latest| latest.clone()).unwrap_or_default();
+                    eprintln!("  {stage}: {}", running(&reached, began.elapsed()));
+                }
+                wait = interval.saturating_sub(output::silence().unwrap_or_default());
+            }
+        });
+        Self { latest, stop: Some(stop), thread: Some(thread) }
+    }
+
+    fn reached(&self, step: String) {
+        if let Ok(mut latest) = self.latest.lock() {
+            *latest = step;
+        }
+    }
+}
+
+impl Drop for Heartbeat {
+    fn drop(&mut self) {
+        self.stop = None;
+        if let Some(thread) = self.thread.take() {
+            // A thread that panicked has said so.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// That a stage runs, how long it has, and the step that it reached.
+fn running(reached: &str, elapsed: Duration) -> String {
+    let time = in_words(elapsed);
+    if reached.is_empty() { format!("running for {time}") } else { format!("running for {time}; {reached}") }
 }
 
 /// Decides which steps of a training get a line.
@@ -93,12 +158,15 @@ impl Pace {
 }
 
 fn left_in_words(left: Option<Duration>) -> String {
-    let Some(left) = left else { return String::new() };
-    let seconds = left.as_secs_f64().round() as u64;
+    left.map_or(String::new(), |left| format!(", {} left", in_words(left)))
+}
+
+fn in_words(time: Duration) -> String {
+    let seconds = time.as_secs_f64().round() as u64;
     match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
-        (0, 0, seconds) => format!(", {seconds} s left"),
-        (0, minutes, seconds) => format!(", {minutes} min {seconds} s left"),
-        (hours, minutes, _) => format!(", {hours} h {minutes} min left"),
+        (0, 0, seconds) => format!("{seconds} s"),
+        (0, minutes, seconds) => format!("{minutes} min {seconds} s"),
+        (hours, minutes, _) => format!("{hours} h {minutes} min"),
     }
 }
 
@@ -145,6 +213,18 @@ mod tests {
         let lines = lines(201..=300, 300, 1.0);
         assert_eq!(lines[0], (201, Some(99)));
         assert_eq!(lines.last(), Some(&(300, None)));
+    }
+
+    #[test]
+    fn a_silent_stage_says_how_long_it_runs() {
+        assert_eq!(running("", Duration::from_secs(90)), "running for 1 min 30 s");
+        assert_eq!(running("step 2/9", Duration::from_secs(30)), "running for 30 s; step 2/9");
+        let heartbeat = Heartbeat::start("world", Duration::from_millis(20));
+        let before = output::silence();
+        std::thread::sleep(Duration::from_millis(500));
+        let silence = output::silence().expect("a line was printed");
+        assert!(silence < Duration::from_millis(400), "{silence:?}, before: {before:?}");
+        drop(heartbeat);
     }
 
     #[test]

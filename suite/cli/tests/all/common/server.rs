@@ -23,7 +23,7 @@ pub enum Fault {
     TooMany,
     /// 500.
     Server,
-    /// 200 with something that is no JSON.
+    /// 200 with a body that is not JSON.
     Garbage,
     /// 200 with half a JSON document.
     HalfBody,
@@ -31,6 +31,10 @@ pub enum Fault {
     Hang,
     /// A completion without choices.
     EmptyChoices,
+    /// 401.
+    Unauthorized,
+    /// 404: no such model.
+    NoModel,
 }
 
 /// Which requests fail.
@@ -38,6 +42,8 @@ pub enum Fault {
 pub struct Script {
     /// Every request whose number modulo the length has an entry fails that way.
     pub faults: Vec<Option<Fault>>,
+    /// How every request fails, the list of models too.
+    pub refuses: Option<Fault>,
     /// Time before an answer.
     pub delay: Duration,
     /// Fields that replace those of every answer's choice.
@@ -81,7 +87,7 @@ impl Server {
             headers: Arc::clone(&headers),
         };
         let app = Router::new()
-            .route("/v1/models", get(|| async { Json(json!({"data": [{"id": "scripted"}]})) }))
+            .route("/v1/models", get(models))
             .route("/v1/chat/completions", post(complete))
             .layer(DefaultBodyLimit::disable())
             .with_state(Arc::new(shared));
@@ -92,12 +98,20 @@ impl Server {
     }
 }
 
+async fn models(State(shared): State<Arc<Shared>>) -> Response {
+    match shared.script.refuses {
+        None => Json(json!({"data": [{"id": "scripted"}]})).into_response(),
+        Some(_) => (StatusCode::UNAUTHORIZED, "invalid API key").into_response(),
+    }
+}
+
 async fn complete(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: Bytes) -> Response {
     *shared.headers.lock().unwrap() = headers;
     let number = shared.requests.fetch_add(1, Ordering::Relaxed);
     tokio::time::sleep(shared.script.delay).await;
     let faults = &shared.script.faults;
     let fault = if faults.is_empty() { None } else { faults[number % faults.len()] };
+    let fault = shared.script.refuses.or(fault);
     let request = serde_json::from_slice(&body).unwrap();
     let mut good = answer(&request);
     *shared.latest.lock().unwrap() = request;
@@ -111,6 +125,11 @@ async fn complete(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: B
         None => Json(good).into_response(),
         Some(Fault::TooMany) => {
             (StatusCode::TOO_MANY_REQUESTS, [(header::RETRY_AFTER, "0")], "slow down").into_response()
+        }
+        Some(Fault::Unauthorized) => (StatusCode::UNAUTHORIZED, "invalid API key").into_response(),
+        Some(Fault::NoModel) => {
+            let error = json!({"error": {"message": "The model `wrong` does not exist.", "code": 404}});
+            (StatusCode::NOT_FOUND, Json(error)).into_response()
         }
         Some(Fault::Server) => (StatusCode::INTERNAL_SERVER_ERROR, "broken").into_response(),
         Some(Fault::Garbage) => "<html>B</html>".into_response(),

@@ -27,7 +27,7 @@ pub struct Files {
 /// A checkout may be hostile: its configuration, hooks, filters and remotes are never read.
 ///
 /// # Errors
-/// A file is at none of these places, is no regular file, or is too large.
+/// A file is at none of these places, is not a regular file, or is too large.
 pub fn read_files(from: &str, unpinned: bool) -> Result<Files, ImportError> {
     read_files_until(from, unpinned, &|| false)
 }

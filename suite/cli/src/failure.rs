@@ -1,0 +1,113 @@
+//! How an error is printed: what failed with its causes, then, where its type says what helps, a hint.
+
+use std::io::{self, IsTerminal as _};
+
+use paravt_reports::terminal::{Text, Tone};
+use paravt_suite::backend::{BackendError, ErrorClass};
+use paravt_suite::redact;
+
+use crate::output;
+
+/// Prints an error on standard error; on a terminal folded at 80 columns and coloured.
+pub fn print(error: &anyhow::Error) {
+    let message = redact::urls(&causes(error));
+    let hint = hint(error);
+    if !io::stderr().is_terminal() {
+        eprintln!("error: {message}");
+        hint.iter().for_each(|hint| eprintln!("hint: {hint}"));
+        return;
+    }
+    let mut text = Text::default();
+    let mut lines = message.lines();
+    text.toned("", "error:", Tone::Bad, &format!(" {}", lines.next().unwrap_or_default()));
+    lines.for_each(|line| text.line(line));
+    if let Some(hint) = hint {
+        text.toned("", "hint:", Tone::Good, &format!(" {hint}"));
+    }
+    output::show_error(&text);
+}
+
+/// The message of an error and of its causes. A cause that the message before it quotes is left out.
+pub fn causes(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain() {
+        let cause = match cause.downcast_ref::<BackendError>() {
+            // Nothing was sent: the class and the number of tries say nothing.
+            Some(error) if error.tries == 0 => error.message.clone(),
+            _ => cause.to_string(),
+        };
+        // The layers of the HTTP client below which the cause stands.
+        let cause = cause.replace("client error (Connect): ", "").replace("tcp connect error: ", "");
+        if text.is_empty() {
+            text = cause;
+        } else if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
+}
+
+/// What helps against an error of a server. Other errors say it themselves.
+fn hint(error: &anyhow::Error) -> Option<&'static str> {
+    let error: &BackendError = error.chain().find_map(|cause| cause.downcast_ref())?;
+    of_call(error.class, &error.message)
+}
+
+/// What helps against a failed call of which only the message is known; its class stands in it.
+pub fn of_message(message: &str) -> Option<&'static str> {
+    let class = ErrorClass::ALL.into_iter().find(|class| message.contains(&format!("({class:?}, ")))?;
+    of_call(class, message)
+}
+
+/// What helps against a failed model call.
+fn of_call(class: ErrorClass, message: &str) -> Option<&'static str> {
+    match class {
+        ErrorClass::Connection => Some("start the server, or correct --base-url"),
+        ErrorClass::Timeout => {
+            Some("raise --request-timeout, or lower --concurrency if the server is overloaded")
+        }
+        ErrorClass::RateLimited => Some("lower --concurrency or --max-requests, then continue with --resume"),
+        ErrorClass::Unauthorized => {
+            Some("set OPENAI_API_KEY to a key of this server, or send another header with --header-env")
+        }
+        ErrorClass::BadRequest if message.contains("404") => {
+            Some("--model must be a model that the server lists (GET /v1/models), --base-url ends in /v1")
+        }
+        ErrorClass::ContextLength => {
+            Some("lower --nframes or --max-tokens, or serve the model with a longer context")
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::Context as _;
+
+    use super::*;
+
+    #[test]
+    fn a_cause_that_is_quoted_is_not_repeated() {
+        let missing = || io::Error::from(io::ErrorKind::NotFound);
+        let quoted = anyhow::Error::new(missing()).context(format!("a.toml: {}", missing()));
+        assert_eq!(causes(&quoted), "a.toml: entity not found");
+        let plain = Err::<(), _>(missing()).context("cannot read a.toml").unwrap_err();
+        assert_eq!(causes(&plain), "cannot read a.toml: entity not found");
+    }
+
+    #[test]
+    fn errors_of_a_server_have_hints() {
+        let error =
+            |class, message: &str, tries| anyhow::Error::new(BackendError::new(class, message, tries));
+        let refused = error(ErrorClass::Connection, "http://h/v1: connection refused", 2).context("model");
+        assert_eq!(hint(&refused), Some("start the server, or correct --base-url"));
+        assert_eq!(causes(&refused), "model: http://h/v1: connection refused (Connection, 2 tries)");
+        let unsent = error(ErrorClass::BadRequest, "base URL 1: write http://HOST:PORT/v1", 0);
+        assert_eq!(causes(&unsent), "base URL 1: write http://HOST:PORT/v1");
+        assert_eq!(hint(&unsent), None);
+        let missing = error(ErrorClass::BadRequest, "404 Not Found: no model `a`", 1);
+        assert!(hint(&missing).is_some());
+        assert_eq!(of_message(&causes(&missing)), hint(&missing));
+        assert_eq!(of_message("video not found"), None);
+    }
+}

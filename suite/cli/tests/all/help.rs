@@ -1,0 +1,53 @@
+//! The help of every command at 80 columns, as snapshots.
+
+use crate::common::bench;
+
+const COLUMNS: usize = 80;
+
+fn help(path: &[String]) -> String {
+    let output = bench().args(path).arg("--help").env("COLUMNS", COLUMNS.to_string()).output().unwrap();
+    assert!(output.status.success(), "{path:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Names below `Commands:` of a help text.
+fn commands(help: &str) -> Vec<String> {
+    let below = help.lines().skip_while(|line| *line != "Commands:").skip(1);
+    let lines = below.take_while(|line| !line.is_empty());
+    let named = lines.filter(|line| line.starts_with("  ") && !line.starts_with("   "));
+    let names = named.map(|line| line.split_whitespace().next().unwrap().to_owned());
+    names.filter(|name| name != "help").collect()
+}
+
+/// A command and those below it with their help.
+fn all(path: &[String], found: &mut Vec<(String, String)>) {
+    let text = help(path);
+    let below = commands(&text);
+    let name = if path.is_empty() { "paravt-bench".to_owned() } else { path.join(" ") };
+    found.push((name, text));
+    for command in below {
+        all(&[path, &[command]].concat(), found);
+    }
+}
+
+#[test]
+fn help_of_every_command() {
+    let mut found = Vec::new();
+    all(&[], &mut found);
+    assert!(found.len() > 20, "{} commands", found.len());
+    for (name, text) in found {
+        // A line is as wide as its characters here: help texts have none of double width.
+        let wide = text.lines().find(|line| line.chars().count() > COLUMNS);
+        assert_eq!(wide, None, "{name}");
+        insta::assert_snapshot!(name.replace(' ', "_"), text);
+    }
+}
+
+#[test]
+fn the_help_of_reproduce_names_every_recipe() {
+    let help = help(&["reproduce".to_owned()]);
+    for name in paravt_reproduce::Recipe::names() {
+        let is_variant = name.strip_prefix("paravt-8b-").is_some_and(|end| help.contains(&format!("-{end}")));
+        assert!(help.contains(&name) || is_variant, "{name}");
+    }
+}

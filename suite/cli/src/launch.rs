@@ -19,6 +19,7 @@ use crate::exit::Exit;
 use crate::failure;
 use crate::logging;
 use crate::progress::Progress;
+use crate::signals::{Signal, Taken};
 
 /// Version and commit of this binary.
 const BINARY: &str = concat!("paravt-bench ", env!("CARGO_PKG_VERSION"), " ", env!("PARAVT_BENCH_COMMIT"));
@@ -144,7 +145,7 @@ fn say_last_error(outcome: &RunOutcome) {
 /// Turns true on Ctrl-C.
 pub fn stopped_by_ctrl_c(runtime: &Runtime) -> watch::Receiver<bool> {
     let (sender, stop) = watch::channel(false);
-    runtime.spawn(stop_on_ctrl_c(sender));
+    runtime.spawn(stop_on_ctrl_c(sender, Taken::new(&[Signal::Interrupt])));
     stop
 }
 
@@ -152,7 +153,9 @@ pub fn stopped_by_ctrl_c(runtime: &Runtime) -> watch::Receiver<bool> {
 /// and the training with it.
 pub fn stopped_by_signal(runtime: &Runtime) -> watch::Receiver<bool> {
     let (sender, stop) = watch::channel(false);
+    let taken = Taken::new(&[Signal::Interrupt, Signal::Terminate]);
     runtime.spawn(async move {
+        let _taken = taken;
         let signals = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()));
         if let (Ok(mut interrupt), Ok(mut terminate)) = signals {
             for asked in 0.. {
@@ -173,7 +176,7 @@ pub fn stopped_by_signal(runtime: &Runtime) -> watch::Receiver<bool> {
 }
 
 /// The first Ctrl-C lets samples in flight finish, the second ends the process.
-async fn stop_on_ctrl_c(sender: watch::Sender<bool>) {
+async fn stop_on_ctrl_c(sender: watch::Sender<bool>, _taken: Taken) {
     if tokio::signal::ctrl_c().await.is_ok() {
         eprintln!("\nfinishing samples in flight; Ctrl-C again to drop them (nothing finished is lost)");
         let _ = sender.send(true);

@@ -15,6 +15,7 @@ mod launch;
 mod logging;
 mod progress;
 mod registry;
+mod signals;
 mod threads;
 
 use clap::{Parser, Subcommand};

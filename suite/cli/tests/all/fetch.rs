@@ -13,7 +13,7 @@ use local::{COMMIT, Faults, TOKEN, TestHub, ZipMember, noise, zip};
 const ROWS: &str = "data/train-00000-of-00001.parquet";
 
 /// The generated LVBench as it is published: rows, and archives of which all but two are empty.
-fn lvbench(extra: &[ZipMember<'_>]) -> Vec<(&'static str, Vec<u8>)> {
+pub fn lvbench(extra: &[ZipMember<'_>]) -> Vec<(&'static str, Vec<u8>)> {
     let read =
         |path: PathBuf| std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let snapshots = world().join("hub/datasets--lmms-eval--LVBench/snapshots");

@@ -25,6 +25,7 @@ mod protocol_file;
 mod reproduce;
 mod reproduce_kill;
 mod reproduce_served;
+mod reproduce_stops;
 mod rows;
 mod runs;
 mod served;

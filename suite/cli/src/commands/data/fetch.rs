@@ -17,6 +17,7 @@ use super::progress::{Progress, size};
 use super::report;
 use crate::exit::{Exit, OrPreflight as _};
 use crate::registry;
+use crate::signals::{Signal, Taken};
 
 const DEFAULT_ENDPOINT: &str = "https://huggingface.co";
 const MAX_JOBS: usize = 64;
@@ -215,6 +216,7 @@ fn fetch_all(
         }
         Ok(worst)
     };
+    let _taken = Taken::new(&[Signal::Interrupt]);
     let exit = runtime.block_on(async {
         tokio::select! {
             ended = work => ended,

@@ -22,6 +22,7 @@ use crate::engines;
 use crate::exit::{Exit, OrPreflight as _};
 use crate::logging;
 use crate::registry::{self, BackendArgs, DataArgs};
+use crate::signals;
 use cluster::{ClusterArgs, Launcher};
 use host::Host;
 use progress::Shown;
@@ -237,6 +238,7 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
         compute,
     };
     let _log = logging::to(&graph.out);
+    signals::end_where_not_taken()?;
     let outcome = drive::run(&graph, &options, &mut host, &mut Shown::default());
     let outcome = match outcome {
         Err(error) if error.downcast_ref().is_some_and(paravt_reproduce::Error::is_precondition) => {

@@ -1,0 +1,74 @@
+//! Ctrl-C and SIGTERM in a command of several stages: a stage that can stop in order takes them; in all others they end
+//! the process.
+//!
+//! A handler that tokio has registered stays for the rest of the process. Without what is here, a signal would be
+//! lost in every stage after the first that waited for one.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use anyhow::Context as _;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::exit::Exit;
+
+/// A signal that asks a process to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Signal {
+    /// Ctrl-C.
+    Interrupt,
+    /// SIGTERM.
+    Terminate,
+}
+
+/// Places that wait for each signal at the moment.
+static TAKERS: [AtomicUsize; 2] = [AtomicUsize::new(0), AtomicUsize::new(0)];
+
+/// Says, as long as it lives, that these signals are waited for.
+#[derive(Debug)]
+pub struct Taken(&'static [Signal]);
+
+impl Taken {
+    /// To be made before the wait begins.
+    pub fn new(signals: &'static [Signal]) -> Self {
+        signals.iter().for_each(|one| _ = TAKERS[*one as usize].fetch_add(1, Ordering::SeqCst));
+        Self(signals)
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        self.0.iter().for_each(|one| _ = TAKERS[*one as usize].fetch_sub(1, Ordering::SeqCst));
+    }
+}
+
+/// From now on, a signal that nothing waits for ends the process at once. Its children end with it (their guards), and
+/// what was done is on the disk.
+///
+/// # Errors
+/// The handlers cannot be registered.
+pub fn end_where_not_taken() -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.context("cannot wait for signals")?;
+    let register = |kind| {
+        let _inside = runtime.enter();
+        signal(kind).context("cannot wait for signals")
+    };
+    let (mut interrupt, mut terminate) =
+        (register(SignalKind::interrupt())?, register(SignalKind::terminate())?);
+    let wait = move || {
+        runtime.block_on(async move {
+            loop {
+                let arrived = tokio::select! {
+                    _ = interrupt.recv() => Signal::Interrupt,
+                    _ = terminate.recv() => Signal::Terminate,
+                };
+                if TAKERS[arrived as usize].load(Ordering::SeqCst) == 0 {
+                    eprintln!("\nstopped; the same command goes on where it stopped");
+                    std::process::exit(Exit::Interrupted as i32);
+                }
+            }
+        });
+    };
+    std::thread::Builder::new().name("signals".to_owned()).spawn(wait).context("cannot wait for signals")?;
+    Ok(())
+}

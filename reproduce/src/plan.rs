@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use paravt_preflight::{Bound, Needs};
+use paravt_supervise::variable;
 
 use crate::graph::{Check, Graph, Stage, Work};
 use crate::serve::{Engine, Fleet};
@@ -37,7 +38,7 @@ impl Graph {
             details.extend(prepare.commands(&self.out).into_iter().map(|line| ("command", line)));
         }
         if let Work::Serve(Fleet { serve, .. }) = stage.work() {
-            let named = serve.environment.iter().map(|(name, value)| format!("{name}={value}"));
+            let named = serve.environment.iter().map(|(name, value)| variable(name, value));
             let gpu = ["CUDA_VISIBLE_DEVICES={gpu}, where there is one".to_owned()];
             details.push(("environ", named.chain(gpu).collect::<Vec<_>>().join(" ")));
             let ports = format!("{} and up; ready within {} s", serve.port, serve.ready_seconds);
@@ -50,7 +51,7 @@ impl Graph {
             }
         }
         if let Work::Outside(outside) = stage.work() {
-            let variables = outside.environment.iter().map(|(name, value)| format!("{name}={value}"));
+            let variables = outside.environment.iter().map(|(name, value)| variable(name, value));
             let variables = variables.collect::<Vec<_>>().join(" ");
             let fields = [
                 ("command", outside.command.clone()),

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use paravt_supervise::Command;
+use paravt_supervise::{Command, variable};
 
 /// A command as a plan or a record shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shown {
     /// Program and arguments as a shell would take them.
     pub line: String,
-    /// Variables that are set for it, `NAME=VALUE`.
+    /// Variables that are set for it, `NAME=VALUE`, without secrets.
     pub environment: Vec<String>,
 }
 
@@ -46,7 +46,7 @@ pub(crate) fn shown(command: &Command, replaced: &[(&Path, &str)]) -> Shown {
     let words: Vec<String> =
         std::iter::once(program).chain(command.args.clone()).map(|word| plain(&word)).collect();
     let line = words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
-    let environment = command.env.iter().map(|(name, value)| format!("{name}={}", plain(value))).collect();
+    let environment = command.env.iter().map(|(name, value)| variable(name, &plain(value))).collect();
     Shown { line, environment }
 }
 

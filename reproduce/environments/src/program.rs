@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use paravt_supervise::Process;
+use paravt_supervise::{Process, variable};
 
 use crate::{Error, io};
 
@@ -54,12 +54,13 @@ impl Program {
         self
     }
 
-    /// As a shell takes it, with its variables.
+    /// As a shell takes it, with its variables; without secrets.
     pub(crate) fn line(&self) -> String {
         let quoted =
             |word: &str| shlex::try_quote(word).map_or_else(|_| word.to_owned(), |word| word.into_owned());
-        let variables = self.env.iter().map(|(name, value)| format!("{name}={}", quoted(value)));
-        variables.chain(self.words.iter().map(|word| quoted(word))).collect::<Vec<_>>().join(" ")
+        let variables = self.env.iter().map(|(name, value)| variable(name, &quoted(value)));
+        let words = self.words.iter().map(|word| quoted(&without_user(word)));
+        variables.chain(words).collect::<Vec<_>>().join(" ")
     }
 
     /// Variables of this process that it does not get.
@@ -124,6 +125,16 @@ impl Program {
     }
 }
 
+/// An address without the name and password in it.
+fn without_user(word: &str) -> String {
+    let Some((scheme, rest)) = word.split_once("://") else { return word.to_owned() };
+    let place = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    match place.rfind('@') {
+        Some(at) => format!("{scheme}://…{}", &rest[at..]),
+        None => word.to_owned(),
+    }
+}
+
 /// What the last lines of a failed program say of the cause.
 fn hint(tail: &str) -> &'static str {
     let has = |words: &[&str]| words.iter().any(|word| tail.contains(word));
@@ -167,6 +178,9 @@ mod tests {
     fn a_command_is_shown_as_a_shell_takes_it() {
         let program = Program::new(["uv", "pip", "install"]).args(["a b", "c==1"]).env("MAX_JOBS", "16");
         assert_eq!(program.line(), "MAX_JOBS=16 uv pip install 'a b' 'c==1'");
+        let private = Program::new(["uv", "--index-url=https://me:secret@host/simple", "git@host:a/b"])
+            .env("UV_KEY", "secret");
+        assert_eq!(private.line(), "UV_KEY=… uv '--index-url=https://…@host/simple' git@host:a/b");
     }
 
     #[test]

@@ -1,7 +1,8 @@
 #![forbid(unsafe_code)]
 //! Long-running child processes, such as inference servers.
 //!
-//! A [`Process`] runs in a process group of its own. Its output goes to a log file in lines of bounded length, it is
+//! A [`Process`] runs in a process group of its own. Its output goes to a log file in lines of bounded length and without
+//! the secrets of its environment, it is
 //! waited for with a probe, and it is stopped with SIGTERM and, after a pause, SIGKILL. When this process ends in any
 //! way, SIGKILL included, the group is killed: a guard, a shell that waits for the end of a pipe, does it. What left the
 //! group, as the workers of torchrun do, is found by a variable of its environment (`/proc`).
@@ -25,6 +26,7 @@ mod log;
 mod mark;
 mod pid_file;
 mod process;
+mod secret;
 mod signal;
 
 use std::path::PathBuf;
@@ -32,6 +34,7 @@ use std::process::ExitStatus;
 use std::time::Duration;
 
 pub use process::{Command, Process};
+pub use secret::variable;
 
 /// Why a process cannot be run.
 #[derive(Debug, thiserror::Error)]

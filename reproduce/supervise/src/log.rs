@@ -8,6 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use crate::secret::Secrets;
+
 /// Bytes of a line that are kept; of a longer one the count of the others is.
 const LINE: usize = 4096;
 /// Bytes after which the file is set aside as `NAME.log.old`, in the place of the one before.
@@ -32,8 +34,12 @@ struct State {
 }
 
 impl Log {
-    /// Appends to a file; the second value is the end of the pipe that the process writes to.
-    pub(crate) fn open(path: &Path, texts: &[&'static str]) -> std::io::Result<(Self, PipeWriter)> {
+    /// Appends to a file, without these secrets; the second value is the end of the pipe that the process writes to.
+    pub(crate) fn open(
+        path: &Path,
+        texts: &[&'static str],
+        secrets: Secrets,
+    ) -> std::io::Result<(Self, PipeWriter)> {
         let file = File::options().create(true).append(true).open(path)?;
         let (mut reader, writer) = std::io::pipe()?;
         let counts = texts.iter().map(|&text| (text, 0)).collect();
@@ -43,6 +49,9 @@ impl Log {
             path: path.to_owned(),
             file,
             state: Arc::clone(&state),
+            // A secret that the cut would halve is seen whole.
+            limit: LINE + secrets.longest(),
+            secrets,
             line: Vec::new(),
             cut: 0,
         };
@@ -92,6 +101,9 @@ struct Lines {
     file: File,
     bytes: u64,
     state: Arc<Mutex<State>>,
+    secrets: Secrets,
+    /// Bytes of a line that are looked at.
+    limit: usize,
     line: Vec<u8>,
     cut: usize,
 }
@@ -119,7 +131,7 @@ impl Lines {
                 Some((b'\n', text)) => (text, true),
                 _ => (part, false),
             };
-            let kept = text.len().min(LINE - self.line.len());
+            let kept = text.len().min(self.limit - self.line.len());
             self.line.extend_from_slice(&text[..kept]);
             self.cut += text.len() - kept;
             if ends {
@@ -129,7 +141,12 @@ impl Lines {
     }
 
     fn end_line(&mut self) {
-        let mut text = String::from_utf8_lossy(&self.line).into_owned();
+        let mut text = self.secrets.masked(String::from_utf8_lossy(&self.line).into_owned(), self.cut > 0);
+        if text.len() > LINE {
+            let end = text.floor_char_boundary(LINE);
+            self.cut += text.len() - end;
+            text.truncate(end);
+        }
         if self.cut > 0 {
             text.push_str(&format!(" … [{} bytes cut]", self.cut));
         }

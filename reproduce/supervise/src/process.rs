@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use crate::guard::{ENTRY, Guard};
 use crate::log::Log;
 use crate::mark::{self, Mark};
+use crate::secret::Secrets;
 use crate::{Error, pid_file, signal};
 
 /// Time between two looks at a process that is waited for.
@@ -73,7 +74,8 @@ impl Process {
         let pid_file = folder.join(format!("{name}.pid"));
         pid_file::end_leftover(&pid_file).map_err(io("cannot replace", Some(&pid_file)))?;
         let path = folder.join(format!("{name}.log"));
-        let (log, output) = Log::open(&path, texts).map_err(io("cannot write", Some(&path)))?;
+        let (log, output) = Log::open(&path, texts, Secrets::seen_with(&command.env))
+            .map_err(io("cannot write", Some(&path)))?;
         let mark = Mark::new();
         let mut guard = Guard::start(&mark).map_err(io("cannot start its guard", None))?;
         let spawned = spawn(command, &guard, &mark, output);

@@ -195,3 +195,20 @@ fn no_orphan_is_left_when_this_process_is_killed() {
         assert!(gone(&format!("sleep {marker}"), Duration::from_secs(10)), "{:?}", running(&marker));
     }
 }
+
+#[test]
+fn secrets_of_the_environment_are_in_no_line_of_the_log() {
+    let folder = tempfile::tempdir().unwrap();
+    let secret = "hf_a_secret_of_this_test";
+    // Once in the open, once as an error shows it, once where the line is cut.
+    let script = "echo \"token $A_TOKEN\"; env | grep A_TOKEN >&2; head -c 4090 /dev/zero | tr '\\0' x; \
+                  echo \"$A_TOKEN and more\"; exit 5";
+    let mut command = shell(script);
+    command.env.insert("A_TOKEN".to_owned(), secret.to_owned());
+    let mut process = Process::start("server", &command, folder.path()).unwrap();
+    let error = process.wait_ready(Duration::from_secs(30), || Err(String::new())).unwrap_err().to_string();
+    for text in [log(folder.path()), error] {
+        assert!(text.contains("token …\n") && text.contains("A_TOKEN=…\n"), "{text}");
+        assert!(!text.contains("hf_"), "{text}");
+    }
+}

@@ -57,11 +57,13 @@ impl Job {
 
     /// Whether all steps are done and the chosen checkpoint is there.
     fn is_done(&self, folder: &Path) -> Result<bool> {
-        let is_last = |save: &state::Save| save.step == self.settings.pick;
-        let steps = crate::steps::Curves::open(folder).map(|curves| curves.last());
-        Ok(state::saves(folder)?.iter().any(is_last)
-            && folder.join(steps::CURVES).is_file()
-            && steps? >= self.settings.steps)
+        let steps = steps::Curves::open(folder)?.last();
+        Ok(steps >= self.settings.steps && self.is_saved(folder)?)
+    }
+
+    /// Whether the chosen checkpoint is there.
+    fn is_saved(&self, folder: &Path) -> Result<bool> {
+        Ok(state::saves(folder)?.iter().any(|save| save.step == self.settings.pick))
     }
 
     fn prepare(&self, folder: &Path) -> Result<()> {
@@ -92,6 +94,12 @@ impl Job {
             From::State(steps, offset) => (*steps, *offset, &self.model),
             From::Weights(steps, path) => (*steps, *steps, path),
         };
+        // Killed after the last checkpoint and before its figures: nothing is left to train.
+        if behind >= self.settings.steps && self.is_saved(folder)? {
+            let ended = format!("all {behind} steps were done before");
+            self.note(folder, behind, notes, Some(ended))?;
+            return Ok((Attempt::Done, 0));
+        }
         let recovers = matches!(from, From::State(..));
         if !recovers {
             state::set_aside(folder)?;
@@ -101,9 +109,7 @@ impl Job {
         files::remove(&experiments(folder).join("name_resolve"))?;
         // Rows are kept under a hash of the code that reads them: files that were mended since would not be read.
         files::remove(&work.join("hf"))?;
-        let mut record = self.record(folder);
-        record.starts.push(Start { resumed: behind, notes, ended: None });
-        record.write(folder)?;
+        let mut record = self.note(folder, behind, notes, None)?;
         let lines = work.join("steps.jsonl");
         let total = self.settings.steps;
         let mut watcher =
@@ -267,6 +273,20 @@ impl Job {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Notes a start.
+    fn note(
+        &self,
+        folder: &Path,
+        resumed: usize,
+        notes: Vec<String>,
+        ended: Option<String>,
+    ) -> Result<Record> {
+        let mut record = self.record(folder);
+        record.starts.push(Start { resumed, notes, ended });
+        record.write(folder)?;
+        Ok(record)
     }
 
     fn record(&self, folder: &Path) -> Record {

@@ -379,6 +379,27 @@ fn a_torn_state_is_replaced_by_weights_in_a_trial_of_its_own() {
 
 #[test]
 #[ignore = "needs Python: run by ci/test"]
+fn a_kill_between_the_last_checkpoint_and_its_figures_leaves_nothing_to_train() {
+    let root = tempfile::tempdir().unwrap();
+    let bench = Bench::new(root.path());
+    let mut job = bench.rl();
+    // The last step has a checkpoint and a state, which AReaL writes before the figures of the step.
+    job.settings.steps = 8;
+    let (job, folder) = (Job::Rl(Box::new(job)), bench.folder("rl"));
+    let run = || job.run(&mut Place { folder: &folder, stopped: &|| false, tell: &mut |_| {} });
+    assert_eq!(run().unwrap(), Outcome::Complete);
+    let curves = std::fs::read_to_string(folder.join(CURVES)).unwrap();
+    let last = curves.trim_end().rfind('\n').unwrap() + 1;
+    std::fs::write(folder.join(CURVES), &curves[..last]).unwrap();
+    assert_eq!(run().unwrap(), Outcome::Complete);
+    let starts = bench.record("rl").starts;
+    assert_eq!((starts.len(), starts[1].resumed), (2, 8), "{starts:?}");
+    assert!(starts[1].ended.as_ref().unwrap().contains("done before"), "{starts:?}");
+    assert_eq!(bench.steps("rl"), [1, 2, 3, 4, 5, 6, 7]);
+}
+
+#[test]
+#[ignore = "needs Python: run by ci/test"]
 fn the_user_stops_a_training_and_it_goes_on() {
     for stage in ["sft", "rl"] {
         let root = tempfile::tempdir().unwrap();

@@ -40,6 +40,8 @@ const MAX_PAGE: usize = 32 << 20;
 const MAX_REFUSAL: usize = 4 << 10;
 /// Files that a repository may have.
 const MAX_FILES: usize = 2_000_000;
+/// Bytes that they may have together: so many that no sum of them overflows.
+const MAX_BYTES: u64 = 1 << 56;
 
 /// An access token that no `Debug` output, error or log shows.
 #[derive(Clone)]
@@ -244,9 +246,8 @@ impl Hub {
         let url = self.address(&format!("api/{}/{repo}/revision/{escaped}", kind.plural()));
         let what = format!("{repo}@{revision}");
         let (body, _) = self.page(url, kind, repo, &what, observer).await?;
-        let found: Revision = serde_json::from_slice(&body).map_err(|error| {
-            FetchError::protocol(&what, format!("not a revision of a repository: {error}"))
-        })?;
+        let found: Revision =
+            serde_json::from_slice(&body).map_err(|error| unlike(&what, "a revision", &body, &error))?;
         if !names::is_hex(&found.sha, 40) {
             return Err(FetchError::protocol(&what, "the hub names a commit that is not a SHA-1"));
         }
@@ -271,12 +272,18 @@ impl Hub {
         while let Some(url) = next {
             let (body, link) = self.page(url.clone(), kind, repo, &what, observer).await?;
             let page: Vec<Entry> = serde_json::from_slice(&body)
-                .map_err(|error| FetchError::protocol(&what, format!("not a list of files: {error}")))?;
+                .map_err(|error| unlike(&what, "a list of files", &body, &error))?;
             for entry in page.into_iter().filter(|entry| entry.kind == "file") {
                 files.push(hub_file(entry, &what)?);
             }
             if files.len() > MAX_FILES {
                 return Err(FetchError::protocol(&what, format!("more than {MAX_FILES} files")));
+            }
+            if files.iter().fold(0, |sum: u64, file| sum.saturating_add(file.size)) > MAX_BYTES {
+                return Err(FetchError::protocol(
+                    &what,
+                    "its sizes are of no repository: over 64 PiB in all",
+                ));
             }
             next = link.and_then(|link| self.here(&url, &link));
             if next.as_ref() == Some(&url) {
@@ -525,6 +532,15 @@ async fn read(response: &mut Response, limit: usize) -> Result<Vec<u8>, Failure>
         body.extend_from_slice(&chunk);
     }
     Ok(body)
+}
+
+/// A reply that is not what was asked for: often the page of a proxy or a login.
+fn unlike(what: &str, wanted: &str, body: &[u8], error: &serde_json::Error) -> FetchError {
+    if body.trim_ascii_start().starts_with(b"<") {
+        let message = format!("a web page came in the place of {wanted}: check HF_ENDPOINT and the proxy");
+        return FetchError::protocol(what, message);
+    }
+    FetchError::protocol(what, format!("not {wanted} of a repository: {error}"))
 }
 
 fn hub_file(entry: Entry, what: &str) -> Result<HubFile, FetchError> {

@@ -16,9 +16,9 @@ use super::parts::Parts;
 use crate::disk;
 use crate::names;
 
-/// Members below this size are not suspected, whatever they were compressed from.
+/// Bytes of members that grow more than [`MAX_GROWTH`], each or together, from which on they are suspected.
 const SUSPECTED: u64 = 64 << 20;
-/// Largest growth of a larger one. Deflate reaches 1,032; annotations reach about 30.
+/// Largest growth that is not suspected. Deflate reaches 1,032; annotations reach about 30.
 const MAX_GROWTH: u64 = 200;
 /// Longest text of a link.
 const MAX_LINK: u64 = 4096;
@@ -32,12 +32,11 @@ const REGULAR: u32 = 0o100_000;
 pub fn unpack(parts: Parts, extraction: &mut Extraction<'_>) -> Result<(), Stop> {
     let damaged = |error: zip::result::ZipError| Stop::Archive(format!("not a zip archive: {error}"));
     let mut archive = ZipArchive::new(parts).map_err(damaged)?;
-    let overlapping = overlapping(&mut archive);
-    let declared =
-        (0..archive.len()).filter(|index| !overlapping.contains(index)).fold(0, |sum: u64, index| {
-            let member = archive.by_index_raw(index).ok().filter(|member| growth(member).is_none());
-            sum.saturating_add(member.map_or(0, |member| member.size()))
-        });
+    let (overlapping, swollen) = (overlapping(&mut archive), swollen(&mut archive));
+    let is_taken = |index: &usize| !overlapping.contains(index) && !swollen.contains(index);
+    let declared = (0..archive.len()).filter(is_taken).fold(0, |sum: u64, index| {
+        sum.saturating_add(archive.by_index_raw(index).map_or(0, |member| member.size()))
+    });
     disk::check(extraction.folder(), declared.saturating_sub(extraction.bytes_there()))?;
     for index in 0..archive.len() {
         let mut member = match archive.by_index_raw(index) {
@@ -48,7 +47,7 @@ pub fn unpack(parts: Parts, extraction: &mut Extraction<'_>) -> Result<(), Stop>
             }
         };
         let name = name(&member);
-        match plan(&member, overlapping.contains(&index)) {
+        match plan(&member, overlapping.contains(&index), swollen.contains(&index)) {
             Ok(Content::Folder) => {}
             Ok(content) => one(&mut member, index, &name, content, extraction)?,
             Err(reason) => extraction.refuse(&name, reason),
@@ -64,7 +63,7 @@ enum Content {
 }
 
 /// What a member is, or why it is not unpacked.
-fn plan<R: Read>(member: &ZipFile<'_, R>, overlaps: bool) -> Result<Content, String> {
+fn plan<R: Read>(member: &ZipFile<'_, R>, overlaps: bool, swells: bool) -> Result<Content, String> {
     if member.is_dir() {
         return Ok(Content::Folder);
     }
@@ -77,8 +76,9 @@ fn plan<R: Read>(member: &ZipFile<'_, R>, overlaps: bool) -> Result<Content, Str
     if ![CompressionMethod::Stored, CompressionMethod::DEFLATE].contains(&member.compression()) {
         return Err(format!("it is compressed with {}, expected stored or deflated", member.compression()));
     }
-    if let Some(reason) = growth(member) {
-        return Err(reason);
+    if swells {
+        let (size, compressed) = (member.size(), member.compressed_size());
+        return Err(format!("it would grow from {compressed} to {size} bytes, more than {MAX_GROWTH}-fold"));
     }
     if member.is_symlink() {
         return Ok(Content::Link);
@@ -89,10 +89,17 @@ fn plan<R: Read>(member: &ZipFile<'_, R>, overlaps: bool) -> Result<Content, Str
     }
 }
 
-fn growth<R: Read>(member: &ZipFile<'_, R>) -> Option<String> {
-    let (size, compressed) = (member.size(), member.compressed_size());
-    let suspect = size > SUSPECTED && size / compressed.max(1) > MAX_GROWTH;
-    suspect.then(|| format!("it would grow from {compressed} to {size} bytes, more than {MAX_GROWTH}-fold"))
+/// Members that would grow too much, if they are large, each or together.
+fn swollen<R: Read + std::io::Seek>(archive: &mut ZipArchive<R>) -> HashSet<usize> {
+    let (mut found, mut bytes) = (HashSet::new(), 0_u64);
+    for index in 0..archive.len() {
+        let Ok(member) = archive.by_index_raw(index) else { continue };
+        if member.size() / member.compressed_size().max(1) > MAX_GROWTH {
+            bytes = bytes.saturating_add(member.size());
+            found.insert(index);
+        }
+    }
+    if bytes > SUSPECTED { found } else { HashSet::new() }
 }
 
 fn one<R: Read>(

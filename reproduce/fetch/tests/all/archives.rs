@@ -138,6 +138,38 @@ fn damaged_and_swollen_zip_members_are_refused() {
 }
 
 #[test]
+fn a_bomb_of_many_small_members_is_refused() {
+    let place = Place::new();
+    let zeros = vec![0; 4 << 20];
+    let names: Vec<Vec<u8>> = (0..20).map(|number| format!("zeros_{number}.bin").into_bytes()).collect();
+    let bomb = |name: &'static [u8]| ZipMember { name, deflate: true, ..ZipMember::new("", &zeros) };
+    let mut members: Vec<ZipMember<'_>> =
+        names.into_iter().map(|name| bomb(Box::leak(name.into_boxed_slice()))).collect();
+    members.push(ZipMember::new("good.bin", b"good"));
+    let unpacked = place.unpack("a.zip", &[zip(&members)], false).unwrap();
+    assert_eq!(place.files().keys().collect::<Vec<_>>(), ["good.bin"]);
+    assert_eq!(unpacked.refused.len(), 20, "{unpacked:?}");
+    // One of them alone is no bomb.
+    let unpacked = place.unpack("b.zip", &[zip(&members[..1])], false).unwrap();
+    assert_eq!((unpacked.refused.len(), unpacked.members), (0, 1));
+}
+
+#[test]
+fn a_link_to_a_folder_is_not_written_through() {
+    let place = Place::new();
+    for (name, links) in [("a.zip", "../outside"), ("b.zip", "."), ("c.zip", "/tmp")] {
+        let link = ZipMember { mode: 0o120_777, ..ZipMember::new("inner", links.as_bytes()) };
+        let archive =
+            zip(&[link, ZipMember::new("inner/through.txt", b"x"), ZipMember::new("a\nb.txt", b"y")]);
+        let unpacked = place.unpack(name, &[archive], false).unwrap();
+        place.check_contained();
+        assert_eq!(refused(&unpacked).len(), 1, "{unpacked:?}");
+        assert_eq!(place.files()["inner/through.txt"], b"x", "a folder of its own: the link was never made");
+        assert_eq!(place.files()["a\nb.txt"], b"y");
+    }
+}
+
+#[test]
 fn zip_members_that_share_bytes_are_refused() {
     // Two directory entries for one local file: the way to a bomb without recursion.
     let place = Place::new();

@@ -218,6 +218,23 @@ fn a_file_of_another_size_than_listed_is_refused() {
 }
 
 #[test]
+fn replies_that_are_of_no_hub_are_refused() {
+    let root = tempfile::tempdir().unwrap();
+    let refused = |faults: Faults| {
+        let hub = TestHub::start(&contents(), faults);
+        run(&hub, root.path()).result.unwrap_err().to_string()
+    };
+    let error = refused(Faults { web_page: true, ..Faults::default() });
+    assert!(error.contains("web page") && error.contains("HF_ENDPOINT"), "{error}");
+    // Sizes whose sum is no number, and sizes that no disk has.
+    for listed in [u64::MAX, 1 << 63, 1 << 50] {
+        let error = refused(Faults { listed: Some(listed), ..Faults::default() });
+        assert!(error.contains("64 PiB") || error.contains("bytes needed"), "{listed}: {error}");
+    }
+    assert!(!root.path().join("hub").exists(), "nothing was begun");
+}
+
+#[test]
 fn a_server_without_ranges_serves_too() {
     let hub = TestHub::start(&contents(), Faults { no_ranges: true, ..Faults::default() });
     let root = tempfile::tempdir().unwrap();

@@ -42,6 +42,10 @@ pub struct Faults {
     pub address_uses: Option<usize>,
     /// Pause after each piece of 64 KiB.
     pub slow: Option<Duration>,
+    /// Every file is listed with so many bytes.
+    pub listed: Option<u64>,
+    /// A web page comes in the place of a revision, with code 200.
+    pub web_page: bool,
 }
 
 pub struct Served {
@@ -88,6 +92,9 @@ async fn revision(
     UrlPath((_, owner, name, revision)): UrlPath<(String, String, String, String)>,
 ) -> Response {
     hub.asked.fetch_add(1, Ordering::SeqCst);
+    if hub.faults.lock().unwrap().web_page {
+        return axum::response::Html("<!DOCTYPE html><title>Log in</title>").into_response();
+    }
     let missing = |code: &str| {
         (StatusCode::NOT_FOUND, [("x-error-code", code.to_owned())], "not found").into_response()
     };
@@ -113,10 +120,12 @@ async fn tree(
     let query = query.unwrap();
     assert!(query.contains("recursive=true"), "{query}");
     let start = query.split_once("cursor=").map_or(0, |(_, at)| at.parse::<usize>().unwrap());
+    let listed = hub.faults.lock().unwrap().listed;
     let entries = hub.files.iter().skip(start).take(PAGE).map(|(path, bytes)| {
-        let mut entry = json!({"type": "file", "oid": git_oid(bytes), "size": bytes.len(), "path": path});
+        let size = listed.unwrap_or(bytes.len() as u64);
+        let mut entry = json!({"type": "file", "oid": git_oid(bytes), "size": size, "path": path});
         if bytes.len() > LARGE {
-            entry["lfs"] = json!({"oid": sha256(bytes), "size": bytes.len(), "pointerSize": 134});
+            entry["lfs"] = json!({"oid": sha256(bytes), "size": size, "pointerSize": 134});
         }
         entry
     });

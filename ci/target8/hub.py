@@ -1,9 +1,10 @@
 """A hub on this machine: builds the published repositories of a generated world and a model, and serves them.
 
-    python ci/target8/hub.py WORLD MODEL FOLDER
+    python ci/target8/hub.py WORLD MODEL FOLDER [TRAINING]
 
 WORLD is what `paravt-bench data make` wrote, MODEL a model folder. FOLDER gets one folder for each repository, with
-the file names of tasks/*/benchmark.toml: rows, zip archives, parts of tar archives. Prints the address, then answers the
+the file names of tasks/*/benchmark.toml: rows, zip archives, parts of tar archives. With TRAINING, what
+ci/target8/world.py wrote, also the rows and media of the training and the base model. Prints the address, then answers the
 hub's routes (revision, tree, resolve with ranges) until it is killed. Gated repositories want the token `of-this-test`.
 """
 
@@ -22,6 +23,7 @@ import zipfile
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 TOKEN = "of-this-test"
 MODEL = "ParaVT/ParaVT-8B"
+BASE = "Qwen/Qwen3-VL-8B-Instruct"
 # Files above this size are in large-file storage, as on the hub.
 LARGE = 1000
 
@@ -79,7 +81,24 @@ def build_split(spec, world, repository):
             shutil.copytree(snapshot / "videos", repository / "videos", dirs_exist_ok=True)
 
 
-def build(world, model, folder):
+def build_training(training, folder):
+    """Rows with the published kind of paths; archives whose members carry the whole path, as published."""
+    rows, media = folder / "datasets/ParaVT/ParaVT-Parquet", folder / "datasets/ParaVT/ParaVT-Source"
+    rows.mkdir(parents=True)
+    media.mkdir(parents=True)
+    for path in (training / "rows").iterdir():
+        # The hub shows the configurations `sft` and `rl` as folders.
+        config = rows / ("rl" if "_rl_" in path.name else "sft")
+        config.mkdir(exist_ok=True)
+        shutil.copy(path, config)
+    for source, name in (("longvt_source", "videor1_0.zip"), ("selfqa", "selfqa.zip")):
+        with zipfile.ZipFile(media / name, "w", zipfile.ZIP_DEFLATED) as archive:
+            for path in sorted((training / "media" / source).rglob("*.*")):
+                archive.write(path, path.relative_to(training / "media"))
+    shutil.copytree(training / "model", folder / BASE)
+
+
+def build(world, model, folder, training=None):
     """Folder and gate of every repository, by its route."""
     repositories = {}
     for path in sorted(pathlib.Path("tasks").glob("*/benchmark.toml")):
@@ -91,6 +110,9 @@ def build(world, model, folder):
         repositories[f"datasets/{name}"] = spec["hub"].get("gated", False)
     shutil.copytree(model, folder / MODEL, dirs_exist_ok=True)
     repositories[MODEL] = False
+    if training:
+        build_training(training, folder)
+        repositories |= {"datasets/ParaVT/ParaVT-Parquet": False, "datasets/ParaVT/ParaVT-Source": False, BASE: False}
     return repositories
 
 
@@ -158,8 +180,8 @@ class Hub(http.server.BaseHTTPRequestHandler):
 
 
 def main():
-    world, model, folder = map(pathlib.Path, sys.argv[1:4])
-    Hub.folder, Hub.repositories = folder, build(world, model, folder)
+    world, model, folder, *training = map(pathlib.Path, sys.argv[1:5])
+    Hub.folder, Hub.repositories = folder, build(world, model, folder, *training)
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Hub)
     print(f"http://127.0.0.1:{server.server_address[1]}", flush=True)
     server.serve_forever()

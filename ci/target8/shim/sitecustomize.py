@@ -5,6 +5,7 @@ Nothing of what is computed changes: the loss, the optimiser, the sharding and t
 
 import importlib.abc
 import importlib.machinery
+import importlib.util
 import os
 import sys
 import types
@@ -82,6 +83,41 @@ def on_cpu():
     torch.autocast = CpuAutocast
 
 
+class StandIn(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Loads the release's trainer module and puts the stand-in in the place of its class."""
+
+    def find_spec(self, name, path, target=None):
+        if name != "paravt.rl.trainer":
+            return None
+        sys.meta_path.remove(self)
+        self.real = importlib.util.find_spec(name)
+        return importlib.machinery.ModuleSpec(name, self, origin=self.real.origin)
+
+    def create_module(self, spec):
+        return self.real.loader.create_module(self.real)
+
+    def exec_module(self, module):
+        self.real.loader.exec_module(module)
+        import standin_trainer
+
+        module.HierarchicalPPOTrainer = standin_trainer.Trainer
+
+
+def as_on_gpus():
+    """AReaL's launcher of servers takes this machine for one with GPUs: it asks which are visible."""
+    import torch
+
+    torch.cuda.is_available = lambda: True
+    torch.cuda.get_device_name = lambda *args, **kwargs: "NVIDIA stand-in"
+
+
 sys.meta_path.append(Finder())
-if os.environ.get("PARAVT_ON_CPU") and (os.environ.get("RANK") is not None or "lmms_engine.merger" in sys.orig_argv):
+is_rank = os.environ.get("RANK") is not None
+is_rl = any(word.endswith("rl_entry.py") for word in sys.orig_argv)
+if os.environ.get("PARAVT_STANDIN_TRAINER") and is_rl:
+    if is_rank:
+        sys.meta_path.insert(0, StandIn())
+    elif "areal.launcher.sglang_server" in sys.orig_argv:
+        as_on_gpus()
+elif os.environ.get("PARAVT_ON_CPU") and (is_rank or "lmms_engine.merger" in sys.orig_argv):
     on_cpu()

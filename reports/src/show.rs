@@ -172,7 +172,7 @@ fn section(text: &mut Text, cell: &Cell) {
 fn effort(text: &mut Text, cell: &Cell) {
     let (summary, tools) = (&cell.summary, &cell.summary.tools);
     text.line(format!(
-        "  tools: {:.2} calls a sample, {} % of samples, {} failed crops, {} malformed, {} forced answers",
+        "  tools: {:.2} calls per sample, {} % of samples, {} failed crops, {} malformed, {} forced answers",
         tools.calls_per_sample,
         percent(tools.share_with_calls),
         tools.crop_failures,

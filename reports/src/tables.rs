@@ -228,7 +228,7 @@ fn tools(report: &Report) -> Result<Table, ArrowError> {
             text("mode", "mode", each(report, |cell| words(&cell.mode))),
             real(
                 "calls_per_sample",
-                "calls a sample",
+                "calls per sample",
                 Kind::Number,
                 each(report, |cell| Some(cell.summary.tools.calls_per_sample)),
             ),
@@ -287,7 +287,7 @@ fn cost(report: &Report) -> Result<Table, ArrowError> {
             ),
             real(
                 "seconds_per_sample",
-                "seconds a sample",
+                "seconds per sample",
                 Kind::Number,
                 costs.iter().map(|cost| per_sample(cost.seconds, cost.samples)).collect(),
             ),
@@ -299,7 +299,7 @@ fn cost(report: &Report) -> Result<Table, ArrowError> {
             ),
             real(
                 "media_seconds",
-                "of it decoding",
+                "decode seconds",
                 Kind::Number,
                 costs.iter().map(|cost| Some(cost.media_seconds)).collect(),
             ),

@@ -1,4 +1,4 @@
-//! Frames as a conversation needs them: sampled, encoded once, shared.
+//! Frames of a conversation: sampled, encoded once, shared.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -61,7 +61,7 @@ impl FrameSource for CachedFrames {
             Ok(Arc::new(Image::new("image/jpeg", jpeg, frame.width, frame.height, Some(origin))))
         };
         let finish = |sampled: Sampled<Arc<Image>>| {
-            // The most they may come to: with the text in base64 that a server is sent.
+            // Upper bound: JPEG bytes and the base64 URL that a server is sent.
             let bytes = sampled.frames.iter().map(|image| image.bytes.len() * 7 / 3).sum();
             let duration = sampled.info.duration;
             let seconds = sampled.stats.seconds;

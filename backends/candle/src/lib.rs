@@ -86,7 +86,7 @@ pub fn open(device: Device) -> Result<candle_core::Device, Error> {
     match device {
         Device::Cpu => Ok(candle_core::Device::Cpu),
         Device::Cuda(_) if !HAS_CUDA => {
-            Err(Error::Compute("--device cuda: this binary was built without the feature `cuda`".to_owned()))
+            Err(Error::Compute("--device cuda: this binary was built without the feature `cuda`; install it with --features cuda, or use --device cpu".to_owned()))
         }
         Device::Cuda(ordinal) => candle_core::Device::new_cuda(ordinal).map_err(tensor::fail),
     }

@@ -24,7 +24,9 @@ fn start(device: Device, options: Options) -> anyhow::Result<Engine> {
 
 #[cfg(not(feature = "libtorch"))]
 fn start(_: Device, _: Options) -> anyhow::Result<Engine> {
-    anyhow::bail!("--backend libtorch: this binary was built without the feature `libtorch`")
+    anyhow::bail!(
+        "--backend libtorch: this binary was built without the feature `libtorch`; install it with --features libtorch, or use --backend candle"
+    )
 }
 
 impl Kind for LibtorchFlags {

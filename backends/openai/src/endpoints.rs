@@ -1,4 +1,4 @@
-//! Several servers: the least busy healthy one is next; ill ones rest for growing pauses.
+//! Several servers: the least loaded healthy one is next; failing ones are ejected with exponential back-off.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};

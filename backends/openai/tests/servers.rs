@@ -1,4 +1,4 @@
-//! Several servers, ill ones and overloaded ones, each a real server on a port of its own.
+//! Several servers, failing and overloaded ones, each a real server on a port of its own.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::Arc;

@@ -326,7 +326,9 @@ impl Prompter {
 }
 
 fn stray(token: &str) -> Error {
-    Error::Prompt(format!("the conversation's text holds `{token}`, which stands for a medium"))
+    Error::Prompt(format!(
+        "message text contains the placeholder token `{token}`, which is reserved for images and videos"
+    ))
 }
 
 fn key_of(bytes: &[u8]) -> u64 {

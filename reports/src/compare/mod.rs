@@ -66,12 +66,12 @@ pub struct Pair {
     pub flipped: Vec<Flip>,
     /// Tokens a sample that B takes more.
     pub extra_tokens: f64,
-    /// Seconds a sample that B takes more.
+    /// Additional seconds per sample in B.
     pub extra_seconds: f64,
 }
 
 impl Pair {
-    /// Extra tokens and seconds a sample for each point gained; `None` without a gain.
+    /// Additional tokens and seconds per sample for each point gained; `None` without a gain.
     pub fn cost_per_point(&self) -> Option<(f64, f64)> {
         let points = 100.0 * self.difference;
         (points > 0.0).then(|| (self.extra_tokens / points, self.extra_seconds / points))

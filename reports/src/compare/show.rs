@@ -61,7 +61,7 @@ fn comparison(ablation: &Ablation) -> Result<Table, ArrowError> {
             real("extra_seconds", "extra seconds", Kind::Number, each(|pair| Some(pair.extra_seconds))),
             real(
                 "tokens_per_point",
-                "tokens a point",
+                "tokens per point gained",
                 Kind::Number,
                 each(|pair| pair.cost_per_point().map(|cost| cost.0)),
             ),

@@ -53,7 +53,7 @@ pub enum Status {
     Skipped,
     /// As the rule wants it.
     Pass,
-    /// The data cannot tell.
+    /// The interval crosses the limit, or the measurements differ.
     Undecided,
     /// Against the rule.
     Fail,

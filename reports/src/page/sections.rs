@@ -100,7 +100,7 @@ pub fn study(report: &Report) -> Option<Value> {
             }
         }
     }
-    let title = "What this recipe asks of its own runs";
+    let title = "Planned comparisons";
     let titles = [&["question", "A", "B", "expected", "the paper"][..], &FIGURES].concat();
     let answers = simple(title, &titles, 5, answers);
     let titles = [&["question", "A", "B", "split"][..], &FIGURES].concat();

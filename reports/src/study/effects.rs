@@ -37,7 +37,7 @@ pub struct Effect {
     pub of_seeds: Vec<f64>,
 }
 
-/// What an answer took, means over samples, splits and seeds.
+/// Cost per answer: means over samples, splits and seeds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Effort {
     /// Turns of the main agent.

@@ -1,4 +1,4 @@
-//! A study: the questions that a recipe asks of its own runs, each put again with every seed.
+//! A study: the comparisons that a recipe plans, each repeated with every seed.
 
 mod effects;
 mod show;
@@ -82,7 +82,7 @@ pub struct Answer {
     pub seeds: Vec<u64>,
     /// One per split, and the mean of all splits first where there are several.
     pub effects: Vec<Effect>,
-    /// What an answer took, in A and in B.
+    /// Cost per answer, in A and in B.
     pub effort: [Effort; 2],
     /// What that says about the expectation, where there is one.
     pub finding: Option<Finding>,

@@ -39,7 +39,7 @@ fn effects(study: &Study) -> Result<Table, ArrowError> {
     };
     Table::new(
         "study",
-        "What this recipe asks of its own runs",
+        "Planned comparisons",
         vec![
             text("question", "question", words(&|answer, _| Some(answer.question.title.clone()))),
             text("split", "split", words(&|_, effect| Some(split(effect).to_owned()))),
@@ -87,7 +87,7 @@ fn effort(study: &Study) -> Result<Table, ArrowError> {
     };
     Table::new(
         "effort",
-        "What an answer took",
+        "Cost per answer",
         vec![
             text("question", "question", rows.iter().map(|row| Some(row.0.question.title.clone())).collect()),
             text("arm", "arm", rows.iter().map(|(answer, number)| Some(arm(answer, *number))).collect()),

@@ -78,7 +78,7 @@ fn an_equal_run_passes_a_worse_one_fails_and_an_unclear_one_is_undecided() {
     assert_eq!(gate_of(220, |_| ()).status(), Status::Pass);
     let worse = gate_of(150, |_| ());
     assert_eq!((worse.status(), worst(&worse)), (Status::Fail, vec!["score"]));
-    // Two points lower where one is allowed, eight answers of 400: the data cannot tell.
+    // Two points lower where one is allowed, eight answers of 400: the interval crosses the limit.
     let unclear = gate_of(192, |_| ());
     assert_eq!((unclear.status(), worst(&unclear)), (Status::Undecided, vec!["score"]));
 }

@@ -31,7 +31,7 @@ impl Example {
         let trained = assistant_tokens(prompter, &prompt.ids)?;
         if !trained.contains(&true) {
             return Err(Error::Settings(
-                "a conversation without an assistant's turn teaches nothing".to_owned(),
+                "the conversation has no assistant turn to compute a loss on".to_owned(),
             ));
         }
         Ok(Self::of_prompt(prompt, trained))

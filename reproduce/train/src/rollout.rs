@@ -58,7 +58,7 @@ pub struct RolloutConfig {
     pub max_turns: usize,
     /// Maximum calls run per turn; 0 for no maximum, as in the release.
     pub max_parallel: usize,
-    /// Whether `<think>\n` is put into the model's mouth.
+    /// Whether the assistant turn is prefilled with `<think>\n`.
     pub think_prefix: bool,
     /// Whether each prompt has a frame budget of its own, drawn from `frame_budgets`.
     pub frame_gating: bool,

@@ -28,7 +28,7 @@ impl Observer for Progress {
                 eprintln!("{}: the last record was torn ({bytes} bytes) and is redone", dir.display());
             }
             Event::OtherBinary { dir, first, now } => eprintln!(
-                "warning: {} was begun by {first} and goes on with {now}: answers differ where the code does",
+                "warning: {}: started by {first}, continued by {now}; answers differ where the code does",
                 dir.display()
             ),
             Event::Started { task, total, pending, records } => {

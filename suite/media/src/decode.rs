@@ -75,8 +75,11 @@ pub fn frames<T: Clone + Send>(
         stats.decoded += part_stats.decoded;
         by_index.extend(found);
     }
-    let missing =
-        |index| MediaError::Decode { path: path.to_owned(), index, message: "it did not come out".into() };
+    let missing = |index| MediaError::Decode {
+        path: path.to_owned(),
+        index,
+        message: "the decoder returned no picture".into(),
+    };
     let ordered = indices.iter().map(|&wanted| by_index.get(&wanted).cloned().ok_or_else(|| missing(wanted)));
     Ok((ordered.collect::<Result<_, _>>()?, stats))
 }

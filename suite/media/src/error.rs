@@ -27,7 +27,7 @@ pub enum MediaError {
         /// Why.
         message: String,
     },
-    /// A wanted frame did not come out of the decoder.
+    /// The decoder returned no picture for a wanted frame.
     #[error("{path}: frame {index} cannot be decoded ({message}); the file may be damaged or cut off", path = .path.display())]
     Decode {
         /// The file.

@@ -83,15 +83,15 @@ fn indexed(input: &mut ff::format::context::Input, stream: usize) -> Vec<Row> {
 }
 
 /// The entries, those from the last key frame on as their packets have them: the file's end is
-/// known by the last duration. `None` where these or the first packets are not the ones foretold.
+/// known by the last duration. `None` where these or the first packets are not the ones predicted.
 fn with_tail(
     input: &mut ff::format::context::Input,
     stream: usize,
     mut entries: Vec<Entry>,
 ) -> Option<Vec<Entry>> {
-    let same = |found: &[Entry], foretold: &[Entry]| {
+    let same = |found: &[Entry], predicted: &[Entry]| {
         let times = |entry: &Entry| (entry.pts, entry.dts, entry.key);
-        found.iter().map(times).eq(foretold.iter().map(times))
+        found.iter().map(times).eq(predicted.iter().map(times))
     };
     let head = packets(input, stream, COMPARED);
     if !same(&head, entries.get(..head.len())?) {
@@ -154,9 +154,9 @@ mod tests {
             ("short.mp4", "-frames:v 1 -c:v libx264"),
         ] {
             let path = encode(folder.path(), name, arguments);
-            let (foretold, found) = (from_tables(&path).expect(name), from_packets(&path));
-            assert_eq!(end(&foretold), end(&found), "{name}");
-            assert_eq!(times(foretold), times(found), "{name}");
+            let (predicted, found) = (from_tables(&path).expect(name), from_packets(&path));
+            assert_eq!(end(&predicted), end(&found), "{name}");
+            assert_eq!(times(predicted), times(found), "{name}");
         }
     }
 
@@ -170,8 +170,8 @@ mod tests {
         copy.args(["-loglevel", "error", "-ss", "5.5", "-i"]).arg(&whole).args(["-c", "copy"]).arg(&cut);
         assert!(copy.status().expect("ffmpeg runs").success());
         let shown = from_packets(&cut);
-        if let Some(foretold) = from_tables(&cut) {
-            assert_eq!(foretold, shown);
+        if let Some(predicted) = from_tables(&cut) {
+            assert_eq!(predicted, shown);
         }
         assert!(shown.len() < from_packets(&whole).len());
     }

@@ -1,4 +1,4 @@
-//! Caches of ended conversations, for prompts that begin as they did.
+//! Prefix cache: keys and values of finished sequences, for prompts with the same beginning.
 
 use std::collections::VecDeque;
 

@@ -299,7 +299,7 @@ fn at(path: &Path, error: impl std::fmt::Display) -> LeftOut {
 }
 
 fn stray(token: &str) -> String {
-    format!("the text holds `{token}`, which stands for a medium")
+    format!("message text contains the placeholder token `{token}`, which is reserved for images and videos")
 }
 
 fn key_of(patches: &Patches) -> u64 {

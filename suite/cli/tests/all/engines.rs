@@ -110,7 +110,7 @@ fn unloadable_models_exit_with_3_and_bad_questions_with_2() {
     fails(3, &messages, &["--model", "/nowhere/model"], "no such folder");
     fails(3, &messages, &["--model", path, "--device", "cuda"], "feature `cuda`");
     let stray = json!([{"role": "user", "content": "What is <|image_pad|>?"}]);
-    fails(2, &stray, &["--model", path], "stands for a medium");
+    fails(2, &stray, &["--model", path], "placeholder token");
     // More than the context holds.
     let long = json!([{"role": "user", "content": "word ".repeat(130_000)}]);
     fails(2, &long, &["--model", path], "context of 128000");

@@ -1,4 +1,4 @@
-//! A run that is killed at any moment ends, after `--resume`, with the records of one that never was.
+//! A run that is killed at any moment ends, after `--resume`, with the records of an uninterrupted one.
 
 use std::path::Path;
 use std::process::Stdio;

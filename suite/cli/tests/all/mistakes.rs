@@ -64,7 +64,7 @@ fn wrong_names_and_flags() {
     place.write("wrong_field.toml", "name = \"mine\"\nkind = \"served\"\ntitle = \"Mine\"\nmodl = \"a/b\"\n");
     place.write(
         "task.toml",
-        "name = \"mine\"\nlayot = { annotations = [\"rows.json\"] }\n[row]\nkind = \"text\"\n",
+        "name = \"mine\"\nlayot = { annotations = [\"rows.json\"] }\n[row]\nkind = \"text\"\nvideo = \"v\"\nquestion = \"q\"\nanswer = \"a\"\n",
     );
     place.write("protocol.toml", "name = \"mine\"\nbase = \"native\"\ndefault_mod = \"direct\"\n");
     let run = "run lvbench --data data --out runs --base-url http://SERVER/v1";

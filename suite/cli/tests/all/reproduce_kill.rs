@@ -1,5 +1,5 @@
 //! A reproduction that is killed at any moment ends, after the same command again, with the weights and records of
-//! one that never was.
+//! an uninterrupted one.
 //!
 //! `PARAVT_KILLS` kills in each stage (2), `PARAVT_KILL_RECIPE` the file of another recipe.
 
@@ -130,10 +130,10 @@ fn folders(folder: &Path) -> impl Iterator<Item = PathBuf> {
     found.into_iter()
 }
 
-/// Stages in their order and how long each took, in seconds, from lines as "sft   …, seed 0 in 12 s".
+/// Stages in their order and how long each took, in seconds, from lines as "sft    took 12 s".
 fn stages_of(told: &str) -> Vec<(String, f64)> {
     let stage = |line: &str| {
-        let (line, seconds) = line.strip_suffix(" s")?.rsplit_once(" in ")?;
+        let (line, seconds) = line.strip_suffix(" s")?.rsplit_once(" took ")?;
         let name = line.split_whitespace().next()?.to_owned();
         Some((name, seconds.parse::<f64>().ok()?.max(0.5)))
     };

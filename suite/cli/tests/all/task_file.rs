@@ -200,5 +200,5 @@ fn wrong_files_keys_rows_and_columns_are_named() {
     std::fs::write(&file, taken).unwrap();
     let ran = bench().args(["tasks", "--task"]).arg(&file).output().unwrap();
     assert_eq!(ran.status.code(), Some(2), "{}", text(&ran));
-    assert!(text(&ran).contains("name: `mlvu` is a split of this build"), "{}", text(&ran));
+    assert!(text(&ran).contains("name: `mlvu` is a built-in task"), "{}", text(&ran));
 }

@@ -36,7 +36,7 @@ Recipes:
   paravt-8b          evaluate the published model, with and without tools
   paravt-8b-train    SFT and PARA-GRPO by the release's programs on eight GPUs,
                      then the evaluation
-  paravt-8b-grpo, -anchoring, -gating, -no-tool-reward, -no-penalty
+  paravt-8b-grpo, paravt-8b-anchoring, paravt-8b-gating
                      the same with a variant of the training
   paravt-8b-sft, paravt-8b-sequential
                      evaluate without reinforcement learning, or with one call at

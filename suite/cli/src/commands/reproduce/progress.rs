@@ -15,6 +15,8 @@ use crate::output;
 
 /// Longest time without a line in a log.
 const INTERVAL: Duration = Duration::from_secs(30);
+/// Longest time between the lines of two steps; the heartbeat is for steps that take longer.
+const BETWEEN_STEPS: Duration = Duration::from_secs(20);
 /// Lines of one training at least: one for every 5 %.
 const PARTS: usize = 20;
 
@@ -32,20 +34,24 @@ impl Observer for Shown {
         match event {
             Event::Kept => eprintln!("{line} (done before)"),
             Event::Discarded(why) => {
-                eprintln!("{line}: the result that is there is not used: {why}; doing it again");
+                eprintln!("{line}: result discarded: {why}; redoing the stage");
             }
             Event::Started => self.start(stage, &line),
             Event::Progress(progress) => {
+                let Some((began, pace)) = &mut self.pace else { return };
+                let (done, all) = progress.steps();
+                let elapsed = began.elapsed();
                 if let Some(bar) = &self.bar {
-                    bar.set_message(progress.to_string());
-                } else if let Some((began, pace)) = &mut self.pace {
-                    if let Some(heartbeat) = &self.heartbeat {
-                        heartbeat.reached(progress.to_string());
-                    }
-                    let (done, all) = progress.steps();
-                    if let Some(left) = pace.due(done, all, began.elapsed()) {
+                    let left = left_in_words(pace.left(done, all, elapsed));
+                    bar.set_message(format!("{progress}{left}"));
+                } else {
+                    let shown = format!("{progress}{}", left_in_words(pace.left(done, all, elapsed)));
+                    if pace.is_due(done, all, elapsed) {
                         // Indented: the lines of a stage itself begin with its name.
-                        eprintln!("  {}: {progress}{}", stage.name(), left_in_words(left));
+                        eprintln!("  {}: {shown}", stage.name());
+                    }
+                    if let Some(heartbeat) = &self.heartbeat {
+                        heartbeat.reached(shown);
                     }
                 }
             }
@@ -55,7 +61,7 @@ impl Observer for Shown {
                 if let Some(bar) = self.bar.take() {
                     bar.finish_and_clear();
                 }
-                eprintln!("{line} in {:.0} s", time.as_secs_f64());
+                eprintln!("{:<18} took {:.0} s", stage.name(), time.as_secs_f64());
             }
         }
     }
@@ -63,20 +69,18 @@ impl Observer for Shown {
 
 impl Shown {
     fn start(&mut self, stage: &Stage, line: &str) {
-        // An evaluation shows its samples.
-        let has_own = matches!(stage.work(), Work::Evaluate(_) | Work::Exam(_));
-        if has_own || !std::io::stderr().is_terminal() {
-            self.pace = Some((Instant::now(), Pace::default()));
-            eprintln!("{line}");
-            // On a terminal the samples of an evaluation have a bar, which a line would tear.
-            if !std::io::stderr().is_terminal() {
-                self.heartbeat = Some(Heartbeat::start(stage.name(), INTERVAL));
-            }
+        eprintln!("{line}");
+        self.pace = Some((Instant::now(), Pace::default()));
+        if !std::io::stderr().is_terminal() {
+            self.heartbeat = Some(Heartbeat::start(stage.name(), INTERVAL));
             return;
         }
-        let style = ProgressStyle::with_template("{spinner} {prefix} {msg} [{elapsed_precise}]");
+        // An evaluation shows its samples.
+        if matches!(stage.work(), Work::Evaluate(_) | Work::Exam(_)) {
+            return;
+        }
+        let style = ProgressStyle::with_template("  {spinner} [{elapsed_precise}] {msg}");
         let bar = ProgressBar::new_spinner().with_style(style.expect("a literal template"));
-        bar.set_prefix(line.to_owned());
         bar.enable_steady_tick(Duration::from_millis(200));
         self.bar = Some(bar);
     }
@@ -142,18 +146,22 @@ struct Pace {
 }
 
 impl Pace {
-    /// Whether step `done` of `all`, reached `elapsed` after the start, gets a line; if so, the time left as far as
-    /// one step tells.
-    fn due(&mut self, done: usize, all: usize, elapsed: Duration) -> Option<Option<Duration>> {
-        let before = *self.before.get_or_insert(done.saturating_sub(1));
+    /// Whether step `done` of `all`, reached `elapsed` after the start, gets a line.
+    fn is_due(&mut self, done: usize, all: usize, elapsed: Duration) -> bool {
         let part = done * PARTS / all.max(1);
-        let is_first = done == before + 1;
-        if !is_first && part <= self.part && elapsed < self.shown + INTERVAL {
-            return None;
+        let is_first = self.before.is_some_and(|before| done == before + 1);
+        let is_due = is_first || part > self.part || elapsed >= self.shown + BETWEEN_STEPS;
+        if is_due {
+            (self.part, self.shown) = (part, elapsed);
         }
-        (self.part, self.shown) = (part, elapsed);
-        let left = all.saturating_sub(done) as f64 / (done - before).max(1) as f64;
-        Some((done < all).then(|| elapsed.mul_f64(left)))
+        is_due
+    }
+
+    /// The time left at the pace so far; `None` at the end.
+    fn left(&mut self, done: usize, all: usize, elapsed: Duration) -> Option<Duration> {
+        let before = *self.before.get_or_insert(done.saturating_sub(1));
+        let left = all.saturating_sub(done) as f64 / done.saturating_sub(before).max(1) as f64;
+        (done < all).then(|| elapsed.mul_f64(left))
     }
 }
 
@@ -185,7 +193,8 @@ mod tests {
         for done in steps {
             let first = *first.get_or_insert(done);
             let elapsed = Duration::from_secs_f64((done - first + 1) as f64 * second_per_step);
-            if let Some(left) = pace.due(done, all, elapsed) {
+            let left = pace.left(done, all, elapsed);
+            if pace.is_due(done, all, elapsed) {
                 lines.push((done, left.map(|left| left.as_secs())));
             }
         }
@@ -201,11 +210,11 @@ mod tests {
     }
 
     #[test]
-    fn slow_steps_get_a_line_every_half_minute() {
+    fn slow_steps_get_a_line_every_twenty_seconds() {
         let lines = lines(1..=1000, 1000, 10.0);
         let done: Vec<usize> = lines.iter().take(4).map(|line| line.0).collect();
-        assert_eq!(done, [1, 4, 7, 10]);
-        assert_eq!(lines[3].1, Some(9900));
+        assert_eq!(done, [1, 3, 5, 7]);
+        assert_eq!(lines[3].1, Some(9930));
     }
 
     #[test]

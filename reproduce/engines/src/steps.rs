@@ -176,6 +176,24 @@ impl Curves {
         self.lines.last_key_value().map_or(0, |(step, _)| *step)
     }
 
+    /// Adds the steps up to one that earlier starts wrote to `lines` and that are missing here: this process was killed
+    /// before it read them. `offset` steps are behind the first that the lines count.
+    pub(crate) fn fill(&mut self, lines: &Path, names: Names, offset: usize, upto: usize) -> Result<()> {
+        let mut follower = Follower { offset: 0, ..Follower::at_end(lines, names) };
+        let mut found = BTreeMap::new();
+        for mut step in follower.read()? {
+            step.step += offset;
+            if step.step <= upto && !self.lines.contains_key(&step.step) {
+                found.insert(step.step, step.line());
+            }
+        }
+        if found.is_empty() {
+            return Ok(());
+        }
+        self.lines.extend(found);
+        self.rewrite()
+    }
+
     /// Forgets the steps after one: a training that goes on from there makes them again.
     pub(crate) fn cut(&mut self, after: usize) -> Result<()> {
         if self.last() > after {
@@ -249,6 +267,15 @@ mod tests {
         std::fs::write(&path, std::fs::read_to_string(&path).unwrap() + "{\"step\":3,\"lo").unwrap();
         let mut curves = Curves::open(folder.path()).unwrap();
         let expected = "{\"step\":1,\"loss\":4.0}\n{\"step\":2,\"loss\":2.5}\n";
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), expected);
+        curves.cut(1).unwrap();
+        // Written by the program and not read before the kill: of a trial that began after one step.
+        let lines = folder.path().join("steps.jsonl");
+        let text =
+            "{\"step\":0,\"train/loss\":9}\n{\"step\":1,\"train/loss\":7}\n{\"step\":0,\"train/loss\":8}\n";
+        std::fs::write(&lines, text).unwrap();
+        curves.fill(&lines, SFT, 1, 2).unwrap();
+        let expected = "{\"step\":1,\"loss\":4.0}\n{\"step\":2,\"loss\":8.0}\n";
         assert_eq!(std::fs::read_to_string(&path).unwrap(), expected);
         curves.cut(1).unwrap();
         assert_eq!((curves.last(), std::fs::read_to_string(&path).unwrap().lines().count()), (1, 1));

@@ -61,6 +61,44 @@ impl Default for Watch {
     }
 }
 
+impl Watch {
+    /// Refuses what is no time.
+    ///
+    /// # Errors
+    /// A value that is negative, not finite, or 0 where the work would be ended at once.
+    pub fn check(&self) -> Result<()> {
+        let Self { ready_seconds, first_step_seconds, stall_seconds, log_gigabytes, poll_seconds, .. } =
+            *self;
+        let positive = [
+            ("ready_seconds", ready_seconds),
+            ("first_step_seconds", first_step_seconds),
+            ("stall_seconds", stall_seconds),
+            ("log_gigabytes", log_gigabytes),
+            ("poll_seconds", poll_seconds),
+        ];
+        let Self { replay_seconds, stall_factor, idle_seconds, grace_seconds, .. } = *self;
+        let at_least_0 = [
+            ("replay_seconds", replay_seconds),
+            ("stall_factor", stall_factor),
+            ("idle_seconds", idle_seconds),
+            ("grace_seconds", grace_seconds),
+        ];
+        let is_time = |value: f64| value.is_finite() && value >= 0.0;
+        let wrong = |name: &str, value: f64, needed: &str| Error::Setting {
+            section: "engines.watch",
+            message: format!("{name} = {value} is not a number {needed}"),
+        };
+        if let Some((name, value)) = positive.into_iter().find(|(_, value)| !is_time(*value) || *value == 0.0)
+        {
+            return Err(wrong(name, value, "over 0"));
+        }
+        match at_least_0.into_iter().find(|(_, value)| !is_time(*value)) {
+            Some((name, value)) => Err(wrong(name, value, "of at least 0")),
+            None => Ok(()),
+        }
+    }
+}
+
 /// Seconds of a recipe as a duration; a negative or infinite number counts as none.
 pub(crate) fn seconds(seconds: f64) -> Duration {
     Duration::try_from_secs_f64(seconds).unwrap_or_default()

@@ -42,6 +42,10 @@ pub(crate) fn experiments(folder: &Path) -> PathBuf {
 /// Rows that were written into the files of a folder whose names are wanted, by the report beside them.
 pub(crate) fn written_rows(folder: &Path, is_wanted: impl Fn(&str) -> bool) -> Option<usize> {
     let report: Value = serde_json::from_slice(&std::fs::read(folder.join("materialize.json")).ok()?).ok()?;
+    // The loader of reinforcement learning leaves out rows whose media are missing.
+    if report.get("missing").and_then(Value::as_array).is_some_and(|missing| !missing.is_empty()) {
+        return None;
+    }
     let files = report.get("files")?.as_array()?;
     let rows = files.iter().filter(|file| file.get("name").and_then(Value::as_str).is_some_and(&is_wanted));
     let rows: Option<Vec<u64>> = rows.map(|file| file.get("rows")?.as_u64()).collect();

@@ -84,16 +84,25 @@ impl Job {
     /// One start of server and trainers; the second value is how many steps it made.
     fn attempt(&self, folder: &Path, place: &mut Place<'_>) -> Result<(Attempt, usize)> {
         let work = folder.join("scratch");
-        let (from, notes) = state::resume(folder, self.settings.save_every)?;
-        for note in &notes {
-            (place.tell)(Told::Note(note));
-        }
+        let (from, mut notes) = state::resume(folder, self.settings.save_every)?;
         // A trial that goes on from weights counts its steps from 0 again.
         let (behind, offset, model) = match &from {
             From::Scratch => (0, 0, &self.model),
             From::State(steps, offset) => (*steps, *offset, &self.model),
             From::Weights(steps, path) => (*steps, *steps, path),
         };
+        let lines = work.join("steps.jsonl");
+        let mut curves = steps::Curves::open(folder)?;
+        curves.fill(&lines, steps::RL, state::offset(folder)?, behind)?;
+        // AReaL writes them after checkpoint and state.
+        for step in curves.last() + 1..=behind {
+            notes.push(format!(
+                "the figures of step {step} are lost: stopped between its checkpoint and them"
+            ));
+        }
+        for note in &notes {
+            (place.tell)(Told::Note(note));
+        }
         // Killed after the last checkpoint and before its figures: nothing is left to train.
         if behind >= self.settings.steps && self.is_saved(folder)? {
             let ended = format!("all {behind} steps were done before");
@@ -103,6 +112,8 @@ impl Job {
         let recovers = matches!(from, From::State(..));
         if !recovers {
             state::set_aside(folder)?;
+            // It counts its steps from 0.
+            files::remove(&lines)?;
         }
         let config = Config::of(self, folder, model, offset).yaml()?;
         files::write(&work.join("config.yaml"), config.as_bytes())?;
@@ -110,7 +121,6 @@ impl Job {
         // Rows are kept under a hash of the code that reads them: files that were mended since would not be read.
         files::remove(&work.join("hf"))?;
         let mut record = self.note(folder, behind, notes, None)?;
-        let lines = work.join("steps.jsonl");
         let total = self.settings.steps;
         let mut watcher =
             Watcher::new(&self.watch, folder, &lines, steps::RL, behind, total)?.counting_from(offset);

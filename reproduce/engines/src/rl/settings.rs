@@ -164,7 +164,10 @@ impl Settings {
     }
 
     /// Checks what AReaL would find out late.
-    pub(crate) fn check(&self) -> Result<()> {
+    ///
+    /// # Errors
+    /// A setting that cannot be used, and why.
+    pub fn check(&self) -> Result<()> {
         let wrong = |message: String| Err(Error::Setting { section: "rl", message });
         if [self.steps, self.trainers, self.prompts, self.samples, self.save_every].contains(&0) {
             return wrong("steps, trainers, prompts, samples and save_every are at least 1".to_owned());

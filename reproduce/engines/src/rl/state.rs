@@ -76,6 +76,11 @@ fn trials(folder: &Path) -> Result<Vec<(usize, PathBuf)>> {
     Ok(found)
 }
 
+/// Steps behind the last trial.
+pub(crate) fn offset(folder: &Path) -> Result<usize> {
+    Ok(trials(folder)?.last().map_or(0, |(offset, _)| *offset))
+}
+
 /// The whole checkpoints of a stage, by step.
 pub(crate) fn saves(folder: &Path) -> Result<Vec<Save>> {
     let mut found = Vec::new();

@@ -97,6 +97,7 @@ impl Job {
         record.starts.push(Start { resumed, notes, ended: None });
         record.write(folder)?;
         let lines = work.join("steps.jsonl");
+        steps::Curves::open(folder)?.fill(&lines, steps::SFT, 0, resumed)?;
         let mut watcher = Watcher::new(&self.watch, folder, &lines, steps::SFT, resumed, target)?;
         let log = work.join(format!("{NAME}.log"));
         let begun = std::fs::metadata(&log).map_or(0, |about| about.len());

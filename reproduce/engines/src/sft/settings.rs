@@ -116,7 +116,10 @@ impl Settings {
     }
 
     /// Checks what the trainer would find out late.
-    pub(crate) fn check(&self) -> Result<()> {
+    ///
+    /// # Errors
+    /// A setting that cannot be used, and why.
+    pub fn check(&self) -> Result<()> {
         let wrong = |message: String| Err(Error::Setting { section: "sft", message });
         let positive =
             [self.processes, self.steps, self.save_every, self.packs, self.accumulation, self.keep];

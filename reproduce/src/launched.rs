@@ -103,6 +103,11 @@ pub(crate) struct Jobs<'a> {
 }
 
 impl Engines {
+    /// What is wrong with times.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        self.watch.check().map_err(|error| error.to_string())
+    }
+
     /// The id of the published SFT model.
     pub(crate) fn published_sft(&self) -> &str {
         &self.published_sft

@@ -3,6 +3,9 @@
 use paravt_preflight::{Bound, Needs, Tool};
 use serde::{Deserialize, Serialize};
 
+/// Size that no published archive exceeds.
+const LARGEST_ARCHIVE_GB: u64 = 30;
+
 /// What a recipe needs before anything else is done.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Preflight {
@@ -14,6 +17,8 @@ pub struct Preflight {
     pub fetch: Fetch,
     /// Whether it fetches what of that is not here.
     pub is_fetched: bool,
+    /// Whether archives are deleted once they are unpacked.
+    pub deletes: bool,
 }
 
 /// Repositories that a recipe reads.
@@ -89,7 +94,10 @@ impl Preflight {
     /// The needs on a machine that lacks these items: the space for them is added.
     pub fn needs_for(&self, missing: &[Item]) -> Needs {
         let mut needs = self.needs.clone();
-        let gb: u64 = missing.iter().map(|item| item.gb * item.target.copies()).sum();
+        let copies = |item: &Item| if self.deletes { 1 } else { item.target.copies() };
+        let gb: u64 = missing.iter().map(|item| item.gb * copies(item)).sum();
+        // One archive is downloaded while the one before is unpacked.
+        let gb = if self.deletes && gb > 0 { gb + 2 * LARGEST_ARCHIVE_GB } else { gb };
         if gb > 0 {
             let gib = (gb * 1_000_000_000).div_ceil(1 << 30);
             let data = needs.disk_gib.entry("data".to_owned()).or_default();

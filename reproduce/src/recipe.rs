@@ -74,6 +74,10 @@ pub struct GraphOptions {
     pub environment: BTreeMap<String, String>,
     /// Reinforcement learning starts from the published SFT model.
     pub skip_sft: bool,
+    /// Training goes on without the rows whose media are missing.
+    pub allow_missing: bool,
+    /// Archives are deleted once they are unpacked.
+    pub delete_archives: bool,
 }
 
 impl GraphOptions {
@@ -92,6 +96,8 @@ impl GraphOptions {
             engine: None,
             environment: BTreeMap::new(),
             skip_sft: false,
+            allow_missing: false,
+            delete_archives: false,
         }
     }
 }
@@ -158,6 +164,30 @@ impl Recipe {
             Self::Trained(recipe) => recipe.graph(options),
         }
     }
+}
+
+/// Refuses a name, in the field that is shown, that becomes part of a folder's name and cannot.
+pub(crate) fn plain(field: &str, name: &str) -> Result<(), String> {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
+    if !name.is_empty() && name.len() <= 100 && !name.starts_with('.') && name.chars().all(is_plain) {
+        return Ok(());
+    }
+    Err(format!(
+        "{field} `{name}` cannot be the name of a folder: use letters, digits, `-`, `_` and `.`, \
+         the first of them not `.`"
+    ))
+}
+
+/// Refuses names that are no folder's, and one that is there twice.
+pub(crate) fn plain_and_once<'a>(field: &str, names: impl Iterator<Item = &'a str>) -> Result<(), String> {
+    let mut seen = std::collections::BTreeSet::new();
+    for name in names {
+        plain(field, name)?;
+        if !seen.insert(name) {
+            return Err(format!("{field} `{name}` is there twice; choose another"));
+        }
+    }
+    Ok(())
 }
 
 fn built_in() -> Vec<String> {

@@ -13,7 +13,7 @@ use serde_json::json;
 use crate::graph::{Check, Evaluation, Graph, Reporting, StageId, Work};
 use crate::prepare::Prepare;
 use crate::provide::{self, Estimate, Fetch, Item, Preflight, Target};
-use crate::recipe::{GraphOptions, Kind};
+use crate::recipe::{GraphOptions, Kind, plain, plain_and_once};
 use crate::serve::{Engine, Fleet, Serve};
 use crate::{Error, RecipeError, parse_toml};
 
@@ -114,7 +114,17 @@ impl Served {
     /// # Errors
     /// It is not a recipe of this kind.
     pub fn parse(file: &str, text: &str) -> Result<Self, RecipeError> {
-        parse_toml(file, text)
+        let recipe: Self = parse_toml(file, text)?;
+        let invalid = |message| RecipeError::Invalid { file: file.to_owned(), message, nearest: None };
+        recipe.check().map_err(invalid)?;
+        Ok(recipe)
+    }
+
+    /// What is wrong with names.
+    fn check(&self) -> Result<(), String> {
+        plain("name", &self.name)?;
+        plain_and_once("[[runs]] name", self.runs.iter().map(|run| run.name.as_str()))?;
+        plain_and_once("[[splits]] task", self.splits.iter().map(|split| split.task.as_str()))
     }
 
     /// Its stages: preflight, downloads and checks, one evaluation of each split, the report.
@@ -127,8 +137,13 @@ impl Served {
         let mut before = Vec::new();
         if let Some(needs) = &self.needs {
             let needs = self.needs(needs, options);
-            let preflight =
-                Preflight { recipe: self.name.clone(), needs, fetch: fetch.clone(), is_fetched: self.fetch };
+            let preflight = Preflight {
+                recipe: self.name.clone(),
+                needs,
+                fetch: fetch.clone(),
+                is_fetched: self.fetch,
+                deletes: options.delete_archives,
+            };
             before.push(graph.add("preflight", None, &[], Work::Check(Check::Machine(Box::new(preflight)))));
         }
         if self.fetch {
@@ -360,5 +375,37 @@ mod tests {
         let limited = GraphOptions { selection: json!({"limit": 2}), ..whole.clone() };
         let (whole, limited) = (folders(&whole), folders(&limited));
         assert!(whole.iter().zip(&limited).all(|(a, b)| a != b));
+    }
+
+    #[test]
+    fn names_that_are_no_folders_are_refused() {
+        let text = include_str!("../recipes/paravt-8b.toml");
+        let refused =
+            |from: &str, to: &str| Served::parse("my.toml", &text.replace(from, to)).unwrap_err().to_string();
+        assert!(
+            refused("name = \"no-tool\"", "name = \"../no-tool\"").contains("[[runs]] name `../no-tool`")
+        );
+        assert!(refused("name = \"no-tool\"", "name = \"with-tool\"").contains("is there twice"));
+        assert!(refused("task = \"mlvu\"", "task = \"a/b\"").contains("[[splits]] task `a/b`"));
+        assert!(
+            refused("name = \"paravt-8b\"", "name = \"a\\nb\"").contains("cannot be the name of a folder")
+        );
+    }
+
+    #[test]
+    fn deleted_archives_need_less_disk() {
+        let recipe = Served::built_in().unwrap();
+        let space = |delete_archives| {
+            let options = GraphOptions { delete_archives, ..GraphOptions::new("out") };
+            let graph = recipe.graph(&options).unwrap();
+            let preflight = graph.stages().iter().find_map(|stage| match stage.work() {
+                Work::Check(Check::Machine(preflight)) => Some(preflight),
+                _ => None,
+            });
+            let preflight = preflight.unwrap();
+            preflight.needs_for(&preflight.fetch.items).disk_gib["data"].refuse.unwrap()
+        };
+        // 628 GB of benchmarks and 18 of the model: archives beside their members, or one after the other.
+        assert_eq!((space(false), space(true)), (1187, 658));
     }
 }

@@ -13,7 +13,7 @@ use crate::graph::{Check, Graph, Outside, StageId, Work};
 use crate::launched::{Before, Engines, Jobs, Launch};
 use crate::prepare::Prepare;
 use crate::provide::{Estimate, Fetch, Item, Preflight, Target};
-use crate::recipe::{GraphOptions, Kind};
+use crate::recipe::{GraphOptions, Kind, plain, plain_and_once};
 use crate::served::Served;
 use crate::{Error, Recipe, RecipeError, parse_toml};
 
@@ -128,6 +128,10 @@ impl Described {
     }
 }
 
+/// What `--allow-missing` does.
+const ALLOWED: &str = "--allow-missing: rows whose media are missing are left to the released loaders, which skip them; \
+     materialize.json lists the media";
+
 /// Splits that the ablation table has no numbers for.
 const NOT_ABLATED: [&str; 3] = ["longvideobench", "mmvu", "charades"];
 
@@ -199,7 +203,24 @@ impl Trained {
                 return Err(RecipeError::Invalid { file: file.to_owned(), message, nearest: None });
             }
         }
+        let invalid = |message| RecipeError::Invalid { file: file.to_owned(), message, nearest: None };
+        recipe.check().map_err(invalid)?;
         Ok(recipe)
+    }
+
+    /// What the stages would find out after hours.
+    fn check(&self) -> Result<(), String> {
+        plain("name", &self.name)?;
+        plain_and_once("[[stages]] name", self.stages.iter().map(|stage| stage.name.as_str()))?;
+        self.engines.check()?;
+        let does = |wanted| self.stages.iter().any(|stage| stage.does == Some(wanted));
+        if does(Does::Sft) {
+            self.sft.check().map_err(|error| error.to_string())?;
+        }
+        if does(Does::Rl) {
+            self.rl.check().map_err(|error| error.to_string())?;
+        }
+        Ok(())
     }
 
     /// The recipe that evaluates the result.
@@ -261,6 +282,7 @@ impl Trained {
                     needs: self.needs.clone(),
                     fetch: self.fetch(&evaluation, options),
                     is_fetched: self.stages.iter().any(|stage| stage.does == Some(Does::Fetch)),
+                    deletes: options.delete_archives,
                 }))),
                 Some(Does::Fetch) => Work::Fetch(self.fetch(&evaluation, options)),
                 Some(Does::Materialize) => Work::Materialize,
@@ -283,6 +305,9 @@ impl Trained {
             };
             let all: Vec<&str> = stage.deviates.iter().chain(&own).map(String::as_str).collect();
             graph.deviates(id, &all);
+            if stage.does == Some(Does::Materialize) && options.allow_missing {
+                graph.deviates(id, &[ALLOWED]);
+            }
             let folder = graph[id].folder().map(Path::to_owned);
             match stage.does {
                 Some(Does::Materialize) => before.materialize = folder,
@@ -386,5 +411,34 @@ mod tests {
         let error = Trained::parse("train.toml", &text.replace("inputs = [\"sft\"]", "inputs = [\"rl\"]"));
         let error = error.unwrap_err().to_string();
         assert!(error.contains("`merge` builds on `rl`"), "{error}");
+    }
+
+    #[test]
+    fn what_a_stage_would_find_out_after_hours_is_refused_at_once() {
+        let text = include_str!("../recipes/paravt-8b-train.toml");
+        let refused = |text: &str| Trained::parse("train.toml", text).unwrap_err().to_string();
+        let with = |more: &str| refused(&format!("{text}\n{more}"));
+        assert!(with("[sft]\nstop_after = 450").contains("step 450 has no checkpoint"));
+        assert!(with("[rl]\ntrainers = 3").contains("prompts = 7 cannot be shared by trainers = 3"));
+        assert!(with("[rl]\npick = 55").contains("pick = 55 has no checkpoint"));
+        assert!(with("[engines.watch]\nstall_seconds = -1.0").contains("stall_seconds = -1"));
+        assert!(with("[engines.watch]\npoll_seconds = nan").contains("poll_seconds = NaN"));
+        assert!(with("[sft]\nsetps = 3").contains("did you mean `steps`"));
+        for name in ["../sft", "a/b", "", ".sft", "a\\nb"] {
+            let text = text.replace("name = \"fetch\"", &format!("name = \"{name}\""));
+            let text = text.replace("inputs = [\"fetch\"]", &format!("inputs = [\"{name}\"]"));
+            assert!(refused(&text).contains("cannot be the name of a folder"), "{name}");
+        }
+        let twice = format!("{text}\n[[stages]]\nname = \"fetch\"\n");
+        assert!(refused(&twice).contains("`fetch` is there twice"));
+    }
+
+    #[test]
+    fn media_that_are_allowed_to_be_missing_are_a_deviation() {
+        let plan = |allow_missing| {
+            let options = GraphOptions { allow_missing, ..GraphOptions::new("out") };
+            Trained::built_in().unwrap().graph(&options).unwrap().plan()
+        };
+        assert!(plan(true).contains("deviates --allow-missing") && !plan(false).contains("--allow-missing"));
     }
 }

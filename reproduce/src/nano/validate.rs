@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::NanoRecipe;
 use super::stages::BASE;
+use crate::recipe::plain;
 
 /// Names of the stages that every recipe has; a variant of such a name would be taken for one of them.
 const STAGES: [&str; 5] = [BASE, "world", "data", "sft", "rl"];
@@ -22,7 +23,7 @@ pub fn check(recipe: &NanoRecipe) -> Result<(), String> {
     recipe.rl.validate().map_err(|error| invalid("rl", &error))?;
     let mut names = BTreeSet::new();
     for variant in &recipe.variants {
-        plain("variants", &variant.name)?;
+        plain("[[variants]] name", &variant.name)?;
         if STAGES.contains(&variant.name.as_str()) || !names.insert(&variant.name) {
             return Err(format!("[[variants]] name `{}` is taken; choose another", variant.name));
         }
@@ -31,7 +32,7 @@ pub fn check(recipe: &NanoRecipe) -> Result<(), String> {
     }
     let mut names = BTreeSet::new();
     for run in &recipe.runs {
-        plain("runs", &run.name)?;
+        plain("[[runs]] name", &run.name)?;
         if !names.insert(run.name.as_str()) {
             return Err(format!("[[runs]] name `{}` is there twice; choose another", run.name));
         }
@@ -52,18 +53,6 @@ pub fn check(recipe: &NanoRecipe) -> Result<(), String> {
         }
     }
     Ok(())
-}
-
-/// A name that becomes part of a folder's name.
-fn plain(table: &str, name: &str) -> Result<(), String> {
-    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
-    if !name.is_empty() && name.len() <= 100 && !name.starts_with('.') && name.chars().all(is_plain) {
-        return Ok(());
-    }
-    Err(format!(
-        "[[{table}]] name `{name}` cannot be the name of a folder: use letters, digits, `-`, `_` and `.`, \
-         the first of them not `.`"
-    ))
 }
 
 fn sizes(recipe: &NanoRecipe) -> Result<(), String> {

@@ -78,8 +78,14 @@ struct Provided {
 /// Name of the list of what a stage fetched.
 const PROVIDED: &str = "fetched.json";
 
-/// Fetches what of these is not here, and lists all of it in `fetched.json` in a folder.
-pub fn provide(targets: &[Target], root: &DataRoot, folder: &Path) -> anyhow::Result<Exit> {
+/// Fetches what of these is not here, and lists all of it in `fetched.json` in a folder. Members of archives that are
+/// refused are listed there: a file that a row needs is missed by what reads the rows.
+pub fn provide(
+    targets: &[Target],
+    root: &DataRoot,
+    folder: &Path,
+    delete_archives: bool,
+) -> anyhow::Result<Exit> {
     let dir = root.data.clone().unwrap_or_else(|| root.hf_home.clone());
     let mut provided = Vec::new();
     let mut open = Vec::new();
@@ -92,9 +98,8 @@ pub fn provide(targets: &[Target], root: &DataRoot, folder: &Path) -> anyhow::Re
             Some(_) => open.extend(items_of(&target.name())?),
         }
     }
-    let mut is_whole = true;
-    let exit = fetch_all(&open, &dir, &FetchOptions::default(), false, &mut |source, fetched| {
-        is_whole &= fetched.refused.is_empty();
+    let options = FetchOptions { delete_archives, ..FetchOptions::default() };
+    let exit = fetch_all(&open, &dir, &options, false, &mut |source, fetched| {
         provided.push(Provided {
             name: source.name.clone(),
             repository: Some(format!("{}@{}", fetched.repo, fetched.commit)),
@@ -111,6 +116,7 @@ pub fn provide(targets: &[Target], root: &DataRoot, folder: &Path) -> anyhow::Re
     let path = folder.join(PROVIDED);
     std::fs::write(&path, serde_json::to_vec_pretty(&provided)?)
         .with_context(|| format!("cannot write {}", path.display()))?;
+    let mut is_whole = true;
     // Fewer rows than published are no reason to download again: the report says what they are comparable to.
     for target in targets.iter().filter(|target| !matches!(target, Target::Training)) {
         if let Some(what) = missing(target, root)? {

@@ -10,6 +10,8 @@ use paravt_suite::data::DataRoot;
 use super::fetch;
 use crate::exit::Exit;
 
+/// Links to the published files of rows, beside those that are written, while they are.
+const PUBLISHED: &str = ".published";
 /// Files that are listed by name.
 const SHOWN: usize = 20;
 
@@ -54,12 +56,15 @@ fn probe(path: &Path, media: Media) -> Result<(), String> {
 }
 
 /// Writes the rows that a fetch stage brought, for a recipe. Files of rows may lie in folders of their own.
-pub fn provide(root: &DataRoot, out: &Path) -> anyhow::Result<Exit> {
+pub fn provide(root: &DataRoot, out: &Path, allow_missing: bool) -> anyhow::Result<Exit> {
     let rows =
         fetch::rows_of_training(root).context("no training rows here; run the stage fetch: --from fetch")?;
     let media = fetch::media_of_training(root)
         .context("no training media here; run the stage fetch: --from fetch")?;
-    let flat = tempfile::tempdir_in(out).context("cannot make a folder beside the rows")?;
+    // One name: what a kill left is replaced.
+    let flat = out.join(PUBLISHED);
+    let _ = std::fs::remove_dir_all(&flat);
+    std::fs::create_dir(&flat).with_context(|| format!("cannot make {}", flat.display()))?;
     let mut folders = vec![rows];
     while let Some(folder) = folders.pop() {
         for entry in
@@ -71,14 +76,20 @@ pub fn provide(root: &DataRoot, out: &Path) -> anyhow::Result<Exit> {
             } else if let Some(name) =
                 path.file_name().filter(|_| path.extension().is_some_and(|end| end == "parquet"))
             {
-                std::os::unix::fs::symlink(std::fs::canonicalize(&path)?, flat.path().join(name))?;
+                let linked = std::fs::canonicalize(&path)
+                    .and_then(|file| std::os::unix::fs::symlink(file, flat.join(name)));
+                linked.with_context(|| format!("cannot take {}", path.display()))?;
             }
         }
     }
-    let work = Materialize { rows: flat.path(), media: &media, out, form: PathForm::Plain, probe: &probe };
+    let work = Materialize { rows: &flat, media: &media, out, form: PathForm::Plain, probe: &probe };
     let done = materialize(&work)?;
+    std::fs::remove_dir_all(&flat).with_context(|| format!("cannot remove {}", flat.display()))?;
     print(&done);
-    Ok(if done.is_complete() { Exit::Ok } else { Exit::Finding })
+    if !done.is_complete() && !allow_missing {
+        eprintln!("fetch what is missing (--from fetch), or train without it (--allow-missing)");
+    }
+    Ok(if done.is_complete() || allow_missing { Exit::Ok } else { Exit::Finding })
 }
 
 fn print(done: &Materialized) {

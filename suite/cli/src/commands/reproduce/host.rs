@@ -199,11 +199,12 @@ impl drive::Host for Host<'_> {
 
     fn fetch(&mut self, fetch: &Fetch, folder: &Path) -> anyhow::Result<Outcome> {
         let targets: Vec<Target> = fetch.items.iter().map(|item| item.target.clone()).collect();
-        data::fetch::provide(&targets, &self.args.data.root()?, folder).map(outcome)
+        data::fetch::provide(&targets, &self.args.data.root()?, folder, self.args.delete_archives)
+            .map(outcome)
     }
 
     fn materialize(&mut self, _fetched: &Path, folder: &Path) -> anyhow::Result<Outcome> {
-        data::materialize::provide(&self.args.data.root()?, folder).map(outcome)
+        data::materialize::provide(&self.args.data.root()?, folder, self.args.allow_missing).map(outcome)
     }
 
     fn model(&mut self, id: &str) -> Option<PathBuf> {

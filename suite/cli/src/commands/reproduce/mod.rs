@@ -80,6 +80,12 @@ pub struct Args {
     /// Start reinforcement learning from the published SFT model instead of training one.
     #[arg(long)]
     skip_sft: bool,
+    /// Train even if media of the training rows are missing or do not open; the released loaders skip such rows.
+    #[arg(long)]
+    allow_missing: bool,
+    /// Delete each downloaded archive after all its members are unpacked and verified.
+    #[arg(long)]
+    delete_archives: bool,
     /// Continue even if the preflight refuses this machine.
     #[arg(long)]
     skip_preflight: bool,
@@ -182,6 +188,8 @@ impl Args {
             engine: self.serving,
             environment: self.data.environment(),
             skip_sft: self.skip_sft,
+            allow_missing: self.allow_missing,
+            delete_archives: self.delete_archives,
         }
     }
 }

@@ -139,31 +139,36 @@ pub fn plan(profile: Profile) -> RunPlan {
     }
 }
 
+/// A split of three made-up samples, measured by accuracy.
+pub fn task_spec() -> TaskSpec {
+    TaskSpec {
+        name: "made_up".into(),
+        title: "Made up".into(),
+        hub: HubSource {
+            repos: vec![],
+            config: None,
+            split: "test".into(),
+            revision: None,
+            annotations: "rows.parquet".into(),
+            media: vec![],
+            license: "none".into(),
+            gated: false,
+        },
+        expected_rows: 3,
+        paper_rows: 3,
+        expected_videos: 1,
+        metric: Metric::Accuracy { macro_over: None },
+        breakdowns: vec![],
+    }
+}
+
 /// The manifest of a run of three made-up samples.
 pub fn manifest() -> Manifest {
     Manifest {
         version: RUN_VERSION,
         binary: "test".into(),
         command: vec![],
-        task: TaskSpec {
-            name: "made_up".into(),
-            title: "Made up".into(),
-            hub: HubSource {
-                repos: vec![],
-                config: None,
-                split: "test".into(),
-                revision: None,
-                annotations: "rows.parquet".into(),
-                media: vec![],
-                license: "none".into(),
-                gated: false,
-            },
-            expected_rows: 3,
-            paper_rows: 3,
-            expected_videos: 1,
-            metric: Metric::Accuracy { macro_over: None },
-            breakdowns: vec![],
-        },
+        task: task_spec(),
         plan: plan(Profile::Strict),
         config: None,
         protocol_hash: "p".into(),

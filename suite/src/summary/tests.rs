@@ -1,8 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::data::HubSource;
-use crate::fixtures::{failed, record};
+use crate::fixtures::{failed, record, task_spec};
 use crate::profile::Profile;
 use crate::sample::Gold;
 use crate::task::{Breakdown, Metric};
@@ -13,25 +12,8 @@ fn spec(metric: Metric, tags: &[&str]) -> TaskSpec {
         title: (*tag).to_owned(),
         order: vec!["short".to_owned(), "medium".to_owned(), "long".to_owned()],
     };
-    TaskSpec {
-        name: "made_up".into(),
-        title: "Made up".into(),
-        hub: HubSource {
-            repos: vec![],
-            config: None,
-            split: "test".into(),
-            revision: None,
-            annotations: "rows.parquet".into(),
-            media: vec![],
-            license: "none".into(),
-            gated: false,
-        },
-        expected_rows: 4,
-        paper_rows: 4,
-        expected_videos: 1,
-        metric,
-        breakdowns: tags.iter().map(breakdown).collect(),
-    }
+    let breakdowns = tags.iter().map(breakdown).collect();
+    TaskSpec { expected_rows: 4, paper_rows: 4, metric, breakdowns, ..task_spec() }
 }
 
 fn accuracy(tags: &[&str]) -> TaskSpec {

@@ -1,117 +1,20 @@
 //! The run directory: torn lines, damaged lines, locks, a full disk.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use paravt_suite::backend::BackendInfo;
-use paravt_suite::data::HubSource;
+use paravt_suite::fixtures::{self, manifest};
 use paravt_suite::journal::{self, JOURNAL, Journal, JournalError};
-use paravt_suite::plan::{Channel, CropMode, RunPlan};
 use paravt_suite::profile::Profile;
-use paravt_suite::protocol::{PromptMode, Source};
-use paravt_suite::record::{Measured, Outcome, RECORD_VERSION, Record, Score, Transcript};
-use paravt_suite::run::{Host, Inputs, Manifest, RUN_VERSION, Selection};
-use paravt_suite::sample::{Gold, Question, Sample, Tags};
-use paravt_suite::settings::{RequestSettings, ToolDialect};
-use paravt_suite::task::{Metric, TaskSpec};
-
-fn manifest() -> Manifest {
-    Manifest {
-        version: RUN_VERSION,
-        binary: "test".into(),
-        command: vec![],
-        task: TaskSpec {
-            name: "made_up".into(),
-            title: "Made up".into(),
-            hub: HubSource {
-                repos: vec![],
-                config: None,
-                split: "test".into(),
-                revision: None,
-                annotations: "rows.parquet".into(),
-                media: vec![],
-                license: "none".into(),
-                gated: false,
-            },
-            expected_rows: 3,
-            paper_rows: 3,
-            expected_videos: 1,
-            metric: Metric::Accuracy { macro_over: None },
-            breakdowns: vec![],
-        },
-        plan: RunPlan {
-            profile: Profile::Strict,
-            switches: Profile::Strict.switches(),
-            mode: PromptMode::named("native"),
-            channel: Channel::Image,
-            nframes: 8,
-            max_turns: 3,
-            max_parallel: 5,
-            crop: CropMode::Frames,
-            max_tokens: 64,
-            temperature: 0.0,
-            seed: None,
-            dialect: ToolDialect::Text,
-            request: RequestSettings::default(),
-        },
-        config: None,
-        protocol_hash: "p".into(),
-        protocol: "native".into(),
-        protocol_source: Source {
-            repository: "paravt-bench".into(),
-            commit: "0".into(),
-            files: BTreeMap::new(),
-            pinned: true,
-        },
-        offers_tool: None,
-        quirks: vec![],
-        data: BTreeMap::from([("rows.parquet".into(), "d".into())]),
-        data_revision: None,
-        inputs: None,
-        constants: BTreeMap::new(),
-        backend: BackendInfo { name: "none".into(), model: "m".into(), details: BTreeMap::new() },
-        label: None,
-        paper_row: None,
-        selection: Selection {
-            split_rows: 3,
-            expected: 3,
-            limit: None,
-            ids: None,
-            shard: None,
-            open_ended: 0,
-            groups: BTreeMap::new(),
-            whole: None,
-        },
-        host: Host { platform: "test".into(), cpu: None, cores: 1, gpus: None, ffmpeg: "0".into() },
-        continued_by: vec![],
-        started_at: 1.0,
-        ended_at: None,
-    }
-}
+use paravt_suite::record::{RECORD_VERSION, Record};
+use paravt_suite::run::{Inputs, Manifest};
 
 fn record(row: usize, value: f64) -> Record {
-    Record {
-        version: RECORD_VERSION,
-        profile: Profile::Strict,
-        protocol: "p".into(),
-        sample: Sample {
-            task: "made_up".into(),
-            uid: format!("q{row}"),
-            id: format!("q{row}"),
-            row,
-            video: PathBuf::from("v.mp4"),
-            question: Question::default(),
-            gold: Gold::Choice { answer: "A".into() },
-            tags: Tags::new(),
-            evidence: None,
-            flags: vec![],
-            defect: None,
-        },
-        transcript: Transcript { final_text: "line one\nline \u{2028} two".into(), ..Transcript::default() },
-        score: Score { outcome: Outcome::Scored, value, prediction: Some("A".into()), rule: None },
-        error: None,
-        measured: Measured::default(),
-    }
+    let mut record = fixtures::record(&format!("q{row}"), value);
+    record.sample.row = row;
+    record.profile = Profile::Strict;
+    record.transcript.final_text = "line one\nline \u{2028} two".into();
+    record
 }
 
 #[test]
@@ -170,7 +73,7 @@ fn a_second_writer_of_a_run_is_refused() {
     other.plan.nframes = 16;
     other.backend.model = "n".into();
     let error = Journal::resume(dir.path(), &other).unwrap_err().to_string();
-    assert!(error.contains("nframes was 8, now 16") && error.contains("model was m, now n"), "{error}");
+    assert!(error.contains("nframes was 4, now 16") && error.contains("model was m, now n"), "{error}");
 }
 
 /// A journal on a device that is always full: nothing is lost, and the message says what to do.
@@ -283,7 +186,7 @@ fn runs_of_format_1_are_read_and_not_continued() {
     new.constants.insert("jpeg_quality".into(), "85".into());
     assert_eq!(old.differences(&new), Vec::<String>::new());
     new.plan.nframes = 9;
-    assert_eq!(old.differences(&new), ["nframes was 8, now 9"]);
+    assert_eq!(old.differences(&new), ["nframes was 4, now 9"]);
 }
 
 #[test]

@@ -8,17 +8,16 @@ use std::path::PathBuf;
 
 use paravt_reports::{Run, Training};
 use paravt_suite::backend::{BackendInfo, Usage};
-use paravt_suite::data::HubSource;
-use paravt_suite::plan::{Channel, CropMode, RunPlan};
+use paravt_suite::fixtures;
+use paravt_suite::plan::{Channel, RunPlan};
 use paravt_suite::profile::Profile;
 use paravt_suite::protocol::{PromptMode, Source};
 use paravt_suite::record::{
     Measured, ModelCall, Outcome, RECORD_VERSION, Record, SampleError, SampleErrorClass, Score, ToolCall,
     ToolOutcome, Transcript,
 };
-use paravt_suite::run::{GroupSizes, Host, Manifest, RUN_VERSION, Selection};
+use paravt_suite::run::{Host, Manifest, Selection};
 use paravt_suite::sample::{Gold, Question, Sample, Tags};
-use paravt_suite::settings::{RequestSettings, ToolDialect};
 use paravt_suite::task::{Breakdown, Metric, TaskSpec};
 
 /// The longest title of the seven splits.
@@ -29,16 +28,6 @@ pub fn spec(name: &str, title: &str, metric: Metric, rows: usize) -> TaskSpec {
     TaskSpec {
         name: name.into(),
         title: title.into(),
-        hub: HubSource {
-            repos: vec![],
-            config: None,
-            split: "test".into(),
-            revision: None,
-            annotations: "rows.parquet".into(),
-            media: vec![],
-            license: "none".into(),
-            gated: false,
-        },
         expected_rows: rows,
         paper_rows: rows,
         expected_videos: rows,
@@ -48,31 +37,15 @@ pub fn spec(name: &str, title: &str, metric: Metric, rows: usize) -> TaskSpec {
             title: "Duration".into(),
             order: vec!["short".into(), "long".into()],
         }],
+        ..fixtures::task_spec()
     }
 }
 
 /// The manifest of a run under the imported protocol.
 pub fn manifest(task: TaskSpec, profile: Profile, expected: usize) -> Manifest {
+    let selection = Selection { split_rows: task.expected_rows, expected, ..fixtures::manifest().selection };
     Manifest {
-        version: RUN_VERSION,
-        binary: "test".into(),
-        command: vec![],
-        plan: RunPlan {
-            profile,
-            switches: profile.switches(),
-            mode: PromptMode::named("agentic_general"),
-            channel: Channel::Image,
-            nframes: 64,
-            max_turns: 3,
-            max_parallel: 5,
-            crop: CropMode::Frames,
-            max_tokens: 2048,
-            temperature: 0.0,
-            seed: None,
-            dialect: ToolDialect::Text,
-            request: RequestSettings::default(),
-        },
-        config: None,
+        plan: RunPlan { nframes: 64, ..fixtures::plan(profile) },
         protocol_hash: "0123".into(),
         protocol: "paravt".into(),
         protocol_source: Source {
@@ -81,30 +54,15 @@ pub fn manifest(task: TaskSpec, profile: Profile, expected: usize) -> Manifest {
             files: BTreeMap::new(),
             pinned: true,
         },
-        offers_tool: None,
-        quirks: vec![],
         data: BTreeMap::new(),
-        data_revision: None,
-        inputs: None,
         constants: BTreeMap::new(),
         backend: BackendInfo { name: "openai".into(), model: "made-up-8b".into(), details: BTreeMap::new() },
-        label: None,
-        paper_row: None,
-        selection: Selection {
-            split_rows: task.expected_rows,
-            expected,
-            limit: None,
-            ids: None,
-            shard: None,
-            open_ended: 0,
-            groups: GroupSizes::new(),
-            whole: None,
-        },
+        selection,
         host: Host { platform: "any".into(), cpu: None, cores: 1, gpus: Some(2), ffmpeg: "none".into() },
-        continued_by: vec![],
         started_at: 0.0,
         ended_at: Some(1800.0),
         task,
+        ..fixtures::manifest()
     }
 }
 

@@ -38,7 +38,7 @@ pub struct Cell {
     /// The run's own label.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
-    /// What the run is called beside others of its split: its label, or mode and model.
+    /// Name of the run beside others of its split: its label, or mode and model.
     pub run: String,
     /// All numbers.
     #[serde(serialize_with = "without_metrics")]
@@ -92,7 +92,7 @@ pub struct Comparison {
     /// The annotations have a published SHA-256; absent where none is known.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub data_verified: bool,
-    /// What that means.
+    /// Verdict.
     pub verdict: Verdict,
 }
 

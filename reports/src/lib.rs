@@ -54,13 +54,13 @@ pub struct Report {
     pub not_run: Vec<String>,
     /// The paper's claims and what these runs say about them.
     pub claims: Vec<Judged>,
-    /// What a recipe asked of these runs.
+    /// Planned comparisons of the recipe.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub study: Option<study::Study>,
-    /// What the stages of a recipe did otherwise than the published code.
+    /// Deviations of a recipe's stages from the published code.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub deviations: Vec<Deviation>,
-    /// What tables and charts show beside the cells.
+    /// Details of tables and charts beside the cells.
     #[serde(skip)]
     pub details: Details,
 }
@@ -74,7 +74,7 @@ pub struct Deviation {
     pub stages: Vec<String>,
 }
 
-/// What tables and charts show beside the cells, by position of the cell.
+/// Details of tables and charts, by position of the cell.
 #[derive(Debug, Clone, Default)]
 pub struct Details {
     /// Position in the list of runs that the report was built from.

@@ -44,7 +44,7 @@ pub enum ReportError {
         path: PathBuf,
         /// The sample.
         uid: String,
-        /// What is wrong.
+        /// The fault.
         message: String,
     },
     /// The records of a run do not belong together.
@@ -100,7 +100,7 @@ pub enum ReportError {
 pub struct Run {
     /// The run directory.
     pub path: PathBuf,
-    /// What was run.
+    /// Manifest.
     pub manifest: Manifest,
     /// The last record of each sample, by row.
     pub records: Vec<Record>,
@@ -115,7 +115,7 @@ pub struct Run {
 pub struct Counted {
     /// The run directory.
     pub path: PathBuf,
-    /// What was run.
+    /// Manifest.
     pub manifest: Manifest,
     /// All numbers.
     pub summary: Summary,
@@ -125,7 +125,7 @@ pub struct Counted {
     pub training: Training,
     /// Its columns.
     pub columns: Columns,
-    /// What the records say about data and losses.
+    /// Data and losses of the records.
     pub facts: Facts,
 }
 

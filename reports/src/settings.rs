@@ -60,7 +60,7 @@ struct Row {
     unpublished: Option<String>,
 }
 
-/// What a run's records say about the data and about what was lost.
+/// Data and losses of a run's records.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Facts {
     /// Records.

@@ -26,7 +26,7 @@ pub fn verdict(cell: &Cell) -> String {
     }
 }
 
-/// What a verdict of a comparable run rests on, where that is little.
+/// Basis of a comparable run's verdict, where that is little.
 fn caveats(cell: &Cell) -> Vec<String> {
     let Some(paper) = cell.paper.as_ref().filter(|_| cell.is_comparable()) else { return Vec::new() };
     let weak = paper.weak.then(|| format!("weak: {} videos", cell.videos));

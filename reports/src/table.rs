@@ -6,7 +6,7 @@ use arrow::array::{Array as _, ArrayRef, AsArray as _, Float64Array, RecordBatch
 use arrow::datatypes::{Float64Type, UInt64Type};
 use arrow::error::ArrowError;
 
-/// What a column holds, and so how it is shown. Machine-readable forms keep every digit.
+/// Kind of a column's values, which decides their format. Machine-readable forms keep every digit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Words.
@@ -30,7 +30,7 @@ pub struct Heading {
     pub name: &'static str,
     /// Title of the column where it is shown.
     pub title: &'static str,
-    /// How it is shown.
+    /// Format.
     pub kind: Kind,
 }
 

@@ -11,7 +11,7 @@ pub const COLUMNS: usize = 80;
 /// Spaces before the second line of a folded one, beyond those of the first.
 const FOLDED_INDENT: usize = 4;
 
-/// How much a terminal shows.
+/// Level of detail on a terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Detail {
     /// One line per run, split or check.
@@ -20,7 +20,7 @@ pub enum Detail {
     Full,
 }
 
-/// What a coloured word says.
+/// Meaning of a coloured word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tone {
     /// As it should be.

@@ -13,7 +13,7 @@ pub const TRAINING: &str = "training.jsonl";
 /// File name of [`About`] beside it.
 pub const ABOUT: &str = "training.json";
 
-/// What was trained: `RUN/training.json`. Only with it a claim about a training can be judged.
+/// Description of a training: `RUN/training.json`. Only with it a claim about a training can be judged.
 /// Unknown fields are tolerated, so that a newer writer's file stays readable.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct About {
@@ -37,7 +37,7 @@ pub struct About {
 pub struct Training {
     /// Curves.
     pub series: BTreeMap<String, Vec<(f64, f64)>>,
-    /// What was trained, where the run says.
+    /// Description of the training, where the run has one.
     pub about: Option<About>,
 }
 

@@ -36,7 +36,7 @@ fn names() -> PossibleValuesParser {
     ALL.iter().map(|kind| PossibleValue::new(kind.name).help(kind.about)).collect::<Vec<_>>().into()
 }
 
-/// Who answers: the flags of every backend, read, and which of them is chosen.
+/// Parsed flags of every backend, and the chosen backend.
 #[derive(Clone)]
 pub struct Flags {
     shared: Shared,
@@ -86,7 +86,7 @@ impl Flags {
         self.shared.model.as_deref()
     }
 
-    /// How tool calls travel, and the settings of every request.
+    /// Dialect of tool calls, and settings of every request.
     pub fn request(&self) -> &RequestFlags {
         &self.shared.request
     }

@@ -11,14 +11,14 @@ use paravt_suite::backend::Backend;
 
 use crate::{HAS_CUDA, Isa, cpu_features, set_isa, start};
 
-/// How candle computes.
+/// Flags of candle.
 #[derive(Debug, Clone)]
 pub struct CandleFlags {
     engine: EngineFlags,
     kernels: KernelFlags,
 }
 
-/// How its kernels compute.
+/// Flags of its kernels.
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "In-process engine")]
 struct KernelFlags {

@@ -1,4 +1,4 @@
-//! What every arithmetic on candle tensors shares.
+//! Helpers shared by all arithmetic on candle tensors.
 
 use std::sync::Arc;
 

@@ -54,7 +54,7 @@ pub trait Kind: Factory + Sized + 'static {
     /// A value that clap could not convert.
     fn read(matches: &clap::ArgMatches) -> Result<Self, clap::Error>;
 
-    /// What this kind can use on this machine: its line of `doctor`.
+    /// Line of `doctor`: what this kind can use on this machine.
     fn doctor() -> String;
 }
 
@@ -96,7 +96,7 @@ pub trait Factory: Send + Sync {
     }
 }
 
-/// What a backend is started for.
+/// Job of a backend: split, model, plan and settings.
 #[derive(Debug, Clone)]
 pub struct Job<'a> {
     /// Name of the split, or of the command where there is none.

@@ -46,7 +46,7 @@ fn header(text: &str) -> Result<(String, String), String> {
 }
 
 impl RequestFlags {
-    /// How tool calls travel.
+    /// Dialect of tool calls.
     pub fn dialect(&self) -> ToolDialect {
         self.tool_dialect
     }

@@ -34,7 +34,7 @@ per_isa! {
     }
 }
 
-/// What the gradient of a row needs.
+/// Saved values for the gradient of a row.
 #[derive(Debug, Clone, Copy)]
 pub struct Row {
     /// As of [`forward_row`].

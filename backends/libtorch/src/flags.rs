@@ -11,7 +11,7 @@ use paravt_qwen_vl::flags::EngineFlags;
 use paravt_qwen_vl::ops::Device;
 use paravt_suite::backend::Backend;
 
-/// How libtorch computes.
+/// Flags of libtorch.
 #[derive(Debug, Clone)]
 pub struct LibtorchFlags {
     engine: EngineFlags,

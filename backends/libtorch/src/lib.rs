@@ -40,7 +40,7 @@ mod engine {
         Engine::start("libtorch", options, move || Ok(TorchOps::new(device, precision)))
     }
 
-    /// What is linked and what it can use, e.g. `2.13, 2 threads, no CUDA`.
+    /// Version, threads and devices of the linked library, e.g. `2.13, 2 threads, no CUDA`.
     pub fn version() -> String {
         let cuda = if tch::Cuda::is_available() {
             format!("{} CUDA device(s)", tch::Cuda::device_count())

@@ -7,7 +7,7 @@ use paravt_suite::backend::Request;
 use paravt_suite::message::{Content, Message, Part, StructuredCall};
 use serde_json::{Map, Value, json};
 
-/// What every body of a run holds beside its request.
+/// Fields of every request body of a run.
 #[derive(Debug, Clone, Default)]
 pub struct Fixed {
     /// Ask vLLM for a video's frame count with each request (`media_io_kwargs`).

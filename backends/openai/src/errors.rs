@@ -17,7 +17,7 @@ pub struct Failure {
     pub class: ErrorClass,
     pub message: String,
     pub retry_after: Option<Duration>,
-    /// What came, where a whole reply came that is not an answer.
+    /// The reply, where a whole one came that is not an answer.
     pub reply: Option<Box<Completion>>,
 }
 
@@ -44,7 +44,7 @@ impl Failure {
         Self::new(class, message)
     }
 
-    /// Whether the same request may work later.
+    /// Whether a retry of the same request may succeed.
     pub fn retryable(&self) -> bool {
         !matches!(
             self.class,
@@ -61,12 +61,12 @@ impl Failure {
         matches!(self.class, ErrorClass::BadRequest | ErrorClass::Unauthorized)
     }
 
-    /// Whether the server asks for fewer requests, in words or by collapsing.
+    /// Whether the server is overloaded: 429, a timeout or a broken connection.
     pub fn is_pushback(&self) -> bool {
         matches!(self.class, ErrorClass::RateLimited | ErrorClass::Timeout | ErrorClass::Connection)
     }
 
-    /// Whether the server looks ill.
+    /// Whether the failure counts against the server's health.
     pub fn blames_server(&self) -> bool {
         matches!(
             self.class,
@@ -117,7 +117,7 @@ async fn read(response: &mut Response, limit: usize) -> Result<(Vec<u8>, bool), 
     Ok((body, true))
 }
 
-/// Where a redirect points, without credentials and query.
+/// Target of a redirect, without credentials and query.
 fn target(headers: &HeaderMap) -> Option<String> {
     let mut url = Url::parse(headers.get(LOCATION)?.to_str().ok()?).ok()?;
     crate::endpoints::strip(&mut url);

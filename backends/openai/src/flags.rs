@@ -16,7 +16,7 @@ use paravt_suite::settings::{RequestSettings, ToolDialect};
 
 use crate::{Config, OpenAi, Secret};
 
-/// How to reach servers.
+/// Flags of the client.
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Backend")]
 pub struct OpenAiFlags {

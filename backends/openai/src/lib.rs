@@ -65,7 +65,7 @@ use errors::Failure;
 use limit::Limit;
 use secret::Secrets;
 
-/// How to reach a model.
+/// Configuration of the client.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// Base URLs, e.g. `http://localhost:8000/v1`.

@@ -20,7 +20,7 @@ struct State {
     allowed: usize,
     in_flight: usize,
     successes: usize,
-    /// How often the limit was halved.
+    /// Number of times the limit was halved.
     cuts: usize,
 }
 

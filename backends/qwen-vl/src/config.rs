@@ -33,7 +33,7 @@ pub struct Config {
     pub video_token_id: u32,
     /// Whether the head is the embedding table.
     pub tied: bool,
-    /// How Qwen2.5-VL positions are counted; not in the file.
+    /// Temporal positions of Qwen2.5-VL; not in the file.
     pub positions: PositionRule,
 }
 

@@ -1,4 +1,4 @@
-//! What can go wrong between a model folder and an answer.
+//! Errors from a model folder to an answer.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ pub enum Error {
     File {
         /// The file.
         path: PathBuf,
-        /// What is wrong and what to do.
+        /// Fault and remedy.
         message: String,
     },
     /// A weight is missing or has another shape than the configuration asks for.
@@ -20,7 +20,7 @@ pub enum Error {
         name: String,
         /// The file, or the folder when no file has it.
         path: PathBuf,
-        /// What is wrong.
+        /// The fault.
         message: String,
     },
     /// The conversation cannot be made into a prompt.

@@ -11,7 +11,7 @@ use crate::hub;
 use crate::ops::{Device, Precision};
 use crate::positions::PositionRule;
 
-/// Where and how an engine computes; the same for every engine.
+/// Device and number types of an engine; the same flags for every engine.
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "In-process engine")]
 pub struct EngineFlags {
@@ -44,7 +44,7 @@ impl EngineFlags {
         u32::from(self.device != "cpu")
     }
 
-    /// Where to compute.
+    /// Device.
     ///
     /// # Errors
     /// `--device` names no device.

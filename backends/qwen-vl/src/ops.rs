@@ -3,7 +3,7 @@
 use crate::error::Error;
 use crate::weights::View;
 
-/// Where an engine computes.
+/// Device of an engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Device {
     /// The processor.
@@ -13,7 +13,7 @@ pub enum Device {
 }
 
 impl Device {
-    /// Whether it is the processor.
+    /// Whether it is the CPU.
     pub fn is_cpu(self) -> bool {
         self == Self::Cpu
     }
@@ -113,7 +113,7 @@ pub enum Keys<'a, T> {
 pub trait Ops: 'static {
     /// A tensor of this engine.
     type Tensor: Clone;
-    /// What attention needs of the segments of a pass: their lengths, masks on the device.
+    /// Lengths of a pass's segments and masks on the device, for attention.
     type Plan;
 
     /// A weight in its published type or the engine's.

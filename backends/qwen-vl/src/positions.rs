@@ -1,4 +1,4 @@
-//! Where every token and patch is: rotary tables, position-table taps, attention windows.
+//! Positions of tokens and patches: rotary tables, position-table taps, attention windows.
 //!
 //! Sources: `get_rope_index` (see [`PositionRule`]), `Qwen3VLTextRotaryEmbedding`, `Qwen2_5_VLRotaryEmbedding` and
 //! `vision_utils.py` of transformers 5.23.
@@ -69,7 +69,7 @@ impl PositionRule {
     }
 }
 
-/// How fast temporal positions go up.
+/// Increment of temporal positions.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Pace {
     /// Seconds between two temporal patches.

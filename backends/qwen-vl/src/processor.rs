@@ -29,7 +29,7 @@ pub struct Pixels {
 /// Patches of one image or video, as the bytes of its frames: a quarter of the memory of what a model reads.
 #[derive(Debug, Clone)]
 pub struct Patches {
-    /// How they lie.
+    /// Layout.
     pub grid: Grid,
     /// (patch, channel, frame, row, column).
     bytes: Vec<u8>,
@@ -88,7 +88,7 @@ pub struct Rules {
     merge: usize,
 }
 
-/// What differs for videos.
+/// Settings for videos.
 #[derive(Debug, Clone)]
 pub struct VideoRules {
     /// Sizes and colours.

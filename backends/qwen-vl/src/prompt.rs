@@ -17,7 +17,7 @@ use crate::files::read_json;
 use crate::positions::{Grid, Pace, Run, token_positions};
 use crate::processor::{Patches, Pixels, Processor, spread};
 
-/// What a model reads.
+/// Model inputs: token ids, positions and visual features.
 #[derive(Debug, Clone)]
 pub struct Prompt {
     /// The rendered text, placeholders not yet repeated.
@@ -39,7 +39,7 @@ pub struct Medium {
     pub patches: Arc<Patches>,
     /// Identity of its content, for reuse.
     pub key: u64,
-    /// Where its tokens are: start and length of each run (a Qwen3-VL video has one run per frame pair).
+    /// Runs of its tokens, start and length (a Qwen3-VL video has one run per frame pair).
     pub runs: Vec<(usize, usize)>,
     /// Whether it is a video.
     pub is_video: bool,

@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::error::Error;
 use crate::files::read_json;
 
-/// What `generation_config.json` says where a request says nothing, as vLLM reads that file.
+/// Defaults of `generation_config.json` for requests that leave a setting open, as vLLM reads that file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Defaults {
     /// Tokens that end an answer.

@@ -21,7 +21,7 @@ const MARGIN_SHARE: f64 = 0.5;
 /// Smallest margin of a difference: both published numbers are rounded to a tenth of a point.
 const ROUNDING: f64 = 0.1;
 
-/// What the runs at hand have to show.
+/// Measurement that these runs must contain.
 pub struct Evidence<'a> {
     /// The published settings.
     pub settings: &'a Settings,
@@ -43,7 +43,7 @@ struct Candidate<'a> {
     found: Found,
 }
 
-/// What was measured, in shares (of the claim's own unit for training curves).
+/// Measured value, in shares (in the claim's own unit for training curves).
 enum Found {
     NotRun,
     Refused {

@@ -37,7 +37,7 @@ impl Unit {
     }
 }
 
-/// How a claim is measured. Rows are those of the published tables, see [`PaperNumbers::value`].
+/// Measure of a claim. Rows are those of the published tables, see [`PaperNumbers::value`].
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Measure {
@@ -69,7 +69,7 @@ pub enum Measure {
     },
 }
 
-/// What is taken of a training curve.
+/// Statistic of a training curve.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Statistic {
@@ -93,17 +93,17 @@ pub struct Claim {
     pub published: Option<f64>,
     /// Its unit.
     pub unit: Option<Unit>,
-    /// Where the data file of published numbers has it.
+    /// Place in the data file of published numbers.
     pub pointer: Option<String>,
-    /// How far off counts as equal, where it does not follow from the published numbers.
+    /// Equivalence margin, where it does not follow from the published numbers.
     pub margin: Option<f64>,
     /// Key of the sources in the data file of published numbers.
     pub source: String,
     /// Its confidence.
     pub confidence: String,
-    /// What to know about it.
+    /// Remark.
     pub note: Option<String>,
-    /// How it is measured.
+    /// Measure.
     pub measure: Measure,
 }
 
@@ -118,7 +118,7 @@ pub struct Judged {
     pub published: f64,
     /// Unit of all numbers.
     pub unit: Unit,
-    /// How far off counts as equal.
+    /// Equivalence margin.
     pub margin: f64,
     /// Ours.
     pub measured: Option<f64>,
@@ -129,13 +129,13 @@ pub struct Judged {
     /// Name of the training curve, of a claim about one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub series: Option<String>,
-    /// What that means.
+    /// Verdict.
     pub verdict: Verdict,
-    /// Where the number is published.
+    /// Table or figure of the published number.
     pub source: String,
     /// Confidence in it.
     pub confidence: String,
-    /// What to know about it.
+    /// Remark.
     pub note: Option<String>,
 }
 

@@ -21,7 +21,7 @@ pub struct Claimed {
     pub parameters: (u64, u64),
 }
 
-/// What the runs say about one statistic of one curve.
+/// Values of one statistic of one curve in these runs.
 pub struct Found {
     /// Mean over the trainings.
     pub value: Option<f64>,

@@ -34,7 +34,7 @@ pub struct Pair {
     pub name_a: String,
     /// Name of B.
     pub name_b: String,
-    /// What differs between the two plans.
+    /// Differences of the two plans.
     pub differs: Vec<String>,
     /// Samples in both.
     pub n: usize,

@@ -123,7 +123,7 @@ fn way(gained: bool) -> &'static str {
     if gained { "wrong to right" } else { "right to wrong" }
 }
 
-/// What the numbers of one split say. A difference that was not shown is never said to be below one
+/// Conclusion for one split. A difference that was not shown is never said to be below one
 /// that would have been: the detectable difference is above every estimate without significance.
 fn sentence(pair: &Pair) -> String {
     let points = 100.0 * pair.difference;
@@ -206,7 +206,7 @@ pub fn terminal(ablation: &Ablation, detail: Detail) -> Text {
     text
 }
 
-/// What differs between the plans of A and B, each difference once.
+/// Differences of the plans of A and B, each once.
 fn differences(text: &mut Text, ablation: &Ablation) {
     let mut all: Vec<&str> = Vec::new();
     for difference in ablation.splits.iter().flat_map(|pair| &pair.differs) {

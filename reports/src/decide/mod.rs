@@ -31,7 +31,7 @@ use crate::statistics::holm;
 pub use effect::{ALPHA, Effect, MIN_CLUSTERS, POWER, Support, WEAK_CLUSTERS};
 pub use lost::{Lost, MAX_LOST};
 
-/// How far off counts as equal, in the effect's unit; bounds of a difference `ours - reference`.
+/// Equivalence margin in the effect's unit; bounds of a difference `ours - reference`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Margin {
@@ -56,7 +56,7 @@ impl Margin {
     }
 }
 
-/// What a comparison means.
+/// Verdict of a comparison.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", content = "why", rename_all = "snake_case")]
 pub enum Verdict {
@@ -115,7 +115,7 @@ pub struct Decision {
 /// Effects that are judged together, by name.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Family {
-    /// What they have in common, e.g. `Table 1, ParaVT-8B`; shown beside corrected p-values.
+    /// Name of the family, e.g. `Table 1, ParaVT-8B`; shown beside corrected p-values.
     pub name: String,
     members: Vec<(Option<Effect>, Margin)>,
 }

@@ -39,7 +39,7 @@ pub enum ExportError {
     },
 }
 
-/// What a writer of a format reports.
+/// Result of a format's writer.
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// A file format of tables.

@@ -84,7 +84,7 @@ pub struct Baseline {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Split {
-    /// What was run; without what is the machine's business.
+    /// Settings of the run, machine aside.
     pub manifest: Manifest,
     /// Samples.
     pub n: usize,

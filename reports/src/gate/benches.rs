@@ -27,7 +27,7 @@ impl Estimate {
     /// Checks the values.
     ///
     /// # Errors
-    /// What is wrong, as a sentence.
+    /// The fault, as a sentence.
     pub(super) fn verify(&self) -> Result<(), String> {
         let (low, high) = self.interval;
         match 0.0 < low && low <= self.mean && self.mean <= high && high.is_finite() {

@@ -27,7 +27,7 @@ pub struct Entry {
     pub time: f64,
     /// Version and commit of the binary that made the runs.
     pub commit: String,
-    /// What the gate said.
+    /// Verdict.
     pub status: Status,
     /// Hash of the baseline.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -43,7 +43,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// What the history keeps of a verdict.
+    /// Entry of a verdict in the history.
     pub fn of(verdict: &Verdict, commit: &str, time: f64) -> Self {
         Self {
             version: VERSION,

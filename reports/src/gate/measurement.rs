@@ -22,7 +22,7 @@ pub fn kept(manifest: &Manifest) -> Manifest {
     kept
 }
 
-/// What differs between two measurements, in words; empty when they are the same.
+/// Differences of two measurements, in words; empty when they are the same.
 ///
 /// Everything that can change an answer counts ([`Manifest::differences`]): profile, plan, protocol, data,
 /// selection, engine, number type and the other settings of the backend, and the model unless the rule

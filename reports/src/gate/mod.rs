@@ -45,7 +45,7 @@ pub use speed::ENTRIES;
 const NOT_RUN: &str = "the baseline has this split, and it was not run";
 const NOT_IN_BASELINE: &str = "the baseline does not have this split: add it with --write";
 
-/// What a check says.
+/// Outcome of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
@@ -78,7 +78,7 @@ pub struct Check {
     pub group: String,
     /// Which check.
     pub name: String,
-    /// What it says.
+    /// Text.
     pub status: Status,
     /// Why, with the numbers.
     pub message: String,
@@ -97,7 +97,7 @@ impl Check {
 pub struct Verdict {
     /// In the order of the runs; what was not run at the end.
     pub checks: Vec<Check>,
-    /// What the history remembers of each run.
+    /// Numbers of each run for the history.
     pub scores: Vec<Score>,
     /// Times, likewise.
     pub timings: Vec<Timing>,
@@ -221,7 +221,7 @@ fn splits(
     Ok(())
 }
 
-/// What the checks of a run are called: its split, and its own name where the split was run several times.
+/// Name of a run's checks: its split, and its own name where the split was run several times.
 fn group(runs: &[Run], run: &Run) -> String {
     let task = &run.manifest.task.name;
     let several = runs.iter().filter(|other| other.manifest.task.name == *task).count() > 1;

@@ -1,4 +1,4 @@
-//! What counts as a regression.
+//! Rules of the gate: which change is a regression.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {
-    /// How scores are judged.
+    /// Rule for scores.
     pub score: ScoreRule,
     /// Failed samples that a run may have beyond the baseline's.
     pub more_errors: usize,
@@ -17,7 +17,7 @@ pub struct Rule {
     pub any_model: bool,
 }
 
-/// How scores are judged.
+/// Rule for scores.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum ScoreRule {
@@ -43,7 +43,7 @@ impl Default for Rule {
 }
 
 impl Rule {
-    /// What is wrong with the rule, if anything: a limit that nothing can keep or break.
+    /// Fault of the rule, if any: a limit that nothing can keep or break.
     ///
     /// # Errors
     /// A tolerance that is not a number of points between 0 and 100.

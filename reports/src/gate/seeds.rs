@@ -24,7 +24,7 @@ const ABOVE: f64 = 0.975;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Seeds {
-    /// What was run, one per split, and what it lost.
+    /// Settings and losses, one per split.
     pub splits: Vec<SeedSplit>,
     /// One per training.
     pub trainings: Vec<SeedScores>,
@@ -34,7 +34,7 @@ pub struct Seeds {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SeedSplit {
-    /// What was run; the model is that of the first training.
+    /// Settings; the model is that of the first training.
     pub manifest: Manifest,
     /// Samples.
     pub n: usize,
@@ -48,7 +48,7 @@ pub struct SeedSplit {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SeedScores {
-    /// What its runs are called.
+    /// Name of its runs.
     pub name: String,
     /// Score by split, a share between 0 and 1.
     pub scores: BTreeMap<String, f64>,
@@ -112,7 +112,7 @@ impl Seeds {
     /// Checks the values.
     ///
     /// # Errors
-    /// What is wrong, as a sentence.
+    /// The fault, as a sentence.
     pub fn verify(&self) -> Result<(), String> {
         if self.trainings.len() < FEWEST {
             return Err(format!(

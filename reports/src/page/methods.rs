@@ -1,4 +1,4 @@
-//! How the numbers of the page are made, and on what: terms and sentences.
+//! The methods box of the page: terms and sentences.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use super::visible::visible;
 use crate::Report;
 use crate::runs::Run;
 
-/// What every number rests on; shown open.
+/// Definitions of metrics, intervals and margins; shown open.
 const FIRST: [(&str, &str); 2] = [
     (
         "95 % by video",
@@ -141,7 +141,7 @@ fn seeds(report: &Report, runs: &[&Run]) -> String {
     text
 }
 
-/// What the scores were measured on: one row per engine, number type and machine.
+/// Hardware, number type and engine of the scores, one row each.
 pub fn setups(report: &Report, runs: &[&Run]) -> Vec<Vec<String>> {
     let mut found: Vec<(Vec<String>, Vec<String>)> = Vec::new();
     for (cell, run) in report.cells.iter().zip(runs) {

@@ -1,4 +1,4 @@
-//! Where numbers come from: runs and checks.
+//! Provenance of numbers: runs and checks.
 
 use minijinja::{Value, context};
 
@@ -7,13 +7,13 @@ use crate::Report;
 use crate::gate::Entry;
 use crate::runs::Run;
 
-/// What was done otherwise than the published code, each with its stages.
+/// Deviations from the published code, each with its stages.
 pub fn deviations(report: &Report) -> Vec<(String, String)> {
     let texts = report.deviations.iter().map(|one| (visible(&one.text), visible(&one.stages.join(", "))));
     texts.collect()
 }
 
-/// Where each run comes from and the command that repeats it.
+/// Provenance of each run, and the command that repeats it.
 pub fn provenance(runs: &[&Run]) -> Vec<Value> {
     runs.iter()
         .map(|run| {

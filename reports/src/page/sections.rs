@@ -1,4 +1,4 @@
-//! What the page's template is filled with.
+//! Sections of the page for its template.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::runs::Run;
 use crate::study::{Answer, Effect, Finding, Question};
 use crate::table::{Datum, Kind, Table};
 
-/// What the runs say, in one sentence, and its kind for the colour.
+/// Conclusion of the runs in one sentence, and its kind for the colour.
 pub fn headline(report: &Report) -> Value {
     if let Some(found) = found(report) {
         return found;
@@ -61,7 +61,7 @@ pub fn claims(tables: &[Table]) -> Value {
     }
 }
 
-/// What the recipe asked: the answers, and split by split where there are several.
+/// Planned comparisons: answers, and split by split where there are several.
 pub fn study(report: &Report) -> Option<Value> {
     let study = report.study.as_ref().filter(|study| !study.answers.is_empty())?;
     let range = |(low, high): (f64, f64)| format!("{:+.1} to {:+.1}", 100.0 * low, 100.0 * high);

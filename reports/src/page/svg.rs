@@ -16,7 +16,7 @@ pub struct Svg {
     marks: String,
 }
 
-/// Where a text is anchored.
+/// Anchor of a text.
 #[derive(Clone, Copy)]
 pub enum Anchor {
     /// Its start.
@@ -145,7 +145,7 @@ pub struct Scale {
 }
 
 impl Scale {
-    /// Where a value lies.
+    /// Position of a value.
     pub fn at(&self, value: f64) -> f64 {
         let share = (value - self.from.0) / (self.from.1 - self.from.0);
         self.to.0 + share.clamp(0.0, 1.0) * (self.to.1 - self.to.0)

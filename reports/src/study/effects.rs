@@ -13,7 +13,7 @@ use crate::decide::{Effect as Estimate, Margin, Support, Verdict, decide};
 use crate::runs::{ReportError, Run};
 use crate::statistics::{Cluster, mean};
 
-/// How far B is from A on one split, or on the mean of all; values are shares.
+/// Difference of B and A on one split, or on the mean of all, in shares.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Effect {
     /// Split; `None` for the mean of all.

@@ -13,7 +13,7 @@ use crate::training::Training;
 pub use effects::{Effect, Effort};
 pub use show::{ALL, tables, terminal};
 
-/// What a recipe wants to know: how `b` differs from `a`.
+/// Planned comparison of `b` with `a`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Question {
     /// Title on the page.
@@ -22,7 +22,7 @@ pub struct Question {
     pub a: String,
     /// Name of an arm.
     pub b: String,
-    /// What the paper says of it.
+    /// Claim of the paper.
     pub paper: Option<String>,
     /// Points by which `b` is expected to be above `a` at least.
     pub at_least: Option<f64>,
@@ -46,7 +46,7 @@ pub struct Trained {
     pub name: String,
     /// Title on the page.
     pub title: String,
-    /// What the paper says of it.
+    /// Claim of the paper.
     pub paper: Option<String>,
     /// Its curves.
     pub curves: Training,
@@ -67,13 +67,13 @@ pub struct Study {
 /// A line of a chart.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Line {
-    /// What it is of.
+    /// Question.
     pub label: String,
     /// Step and value.
     pub points: Vec<(f64, f64)>,
 }
 
-/// What was found.
+/// Result.
 #[derive(Debug, Clone, Serialize)]
 pub struct Answer {
     /// The question.
@@ -84,7 +84,7 @@ pub struct Answer {
     pub effects: Vec<Effect>,
     /// Cost per answer, in A and in B.
     pub effort: [Effort; 2],
-    /// What that says about the expectation, where there is one.
+    /// Whether the expectation was met, where there is one.
     pub finding: Option<Finding>,
 }
 
@@ -132,7 +132,7 @@ pub struct Curve {
     pub peak: f64,
     /// Mean over the last quarter of the steps.
     pub end: f64,
-    /// What the paper says of it.
+    /// Claim of the paper.
     pub paper: Option<String>,
 }
 

@@ -6,7 +6,7 @@ use super::{Answer, Curve, Effect, Finding, Question, Study};
 use crate::table::{Kind, Table, count, real, text};
 use crate::terminal::{Text, Tone, counted};
 
-/// What the mean of all splits is called.
+/// Name of the mean of all splits.
 pub const ALL: &str = "mean of the splits";
 
 /// Effects, effort and curves.

@@ -22,7 +22,7 @@ use crate::traces::{CROP_FRAMES, Case, Dispatch, Piece, Turn, seen_in};
 use crate::training::window;
 use crate::{WorldError, WorldRng, world_rng};
 
-/// What a row practises.
+/// Skill that a row trains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// The name of what one frame shows.
@@ -76,7 +76,7 @@ impl Kind {
 pub struct Row {
     /// The conversation.
     pub messages: Vec<Message>,
-    /// What it practises, see [`Kind`].
+    /// Skill that it trains, see [`Kind`].
     pub kind: &'static str,
 }
 

@@ -43,7 +43,7 @@ pub use rows::read_messages;
 pub use scene::{Event, Scene, Side};
 pub use training::{RL_FILE, SFT_FILE, TrainingPaths, TrainingSizes, make_training};
 
-/// How large the world is.
+/// Size of the generated data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WorldOptions {
     /// Videos per benchmark.

@@ -245,7 +245,7 @@ fn deviation(name: &str) -> f64 {
     }
 }
 
-/// What a vector is filled with.
+/// Initial values of a vector.
 fn first_value(name: &str) -> f32 {
     match name {
         _ if name.ends_with("bias") => 0.0,

@@ -12,7 +12,7 @@ const AROUND: u64 = 2;
 /// An event as frames show it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Sighting {
-    /// What is seen.
+    /// Event that is seen.
     pub event: Event,
     /// Whole second of the first frame that shows it.
     pub from: u64,
@@ -28,7 +28,7 @@ impl Sighting {
     }
 }
 
-/// What frames at these times show.
+/// Events on frames at these times.
 pub fn sightings(scene: &Scene, times: &[f64]) -> Vec<Sighting> {
     let mut seen: Vec<Sighting> = Vec::new();
     let mut open = false;

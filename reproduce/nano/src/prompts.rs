@@ -10,10 +10,10 @@ use serde::Deserialize;
 
 use crate::WorldError;
 
-/// What `extra_info` of a prompt holds.
+/// Fields of a prompt's `extra_info`.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct Prompt {
-    /// What the reward compares with.
+    /// Gold answer for the reward.
     pub answer: String,
     /// `mcq`, `tvg` or `oe`.
     pub question_type: String,

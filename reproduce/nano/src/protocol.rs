@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use indexmap::IndexMap;
 use paravt_suite::protocol::{Force, Instructions, PromptMode, Protocol, Source, Template, native};
 
-/// What the tool modes say.
+/// System text of modes with the tool.
 const TOOL: &str = "Answer about the video. To look closer, call crop_video with start_time and end_time, \
                     several windows at once if needed. Think first.";
 

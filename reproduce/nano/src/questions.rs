@@ -5,10 +5,10 @@ use rand::seq::{IndexedRandom as _, SliceRandom as _};
 
 use crate::scene::{COLOURS, Event, KINDS, Scene, Side, kind_name};
 
-/// What a question is about.
+/// Subject of a question.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Ask {
-    /// What is shown at a second.
+    /// Event at a second.
     Perception {
         /// The second.
         second: u64,
@@ -18,7 +18,7 @@ pub enum Ask {
         /// The second.
         second: u64,
     },
-    /// What comes next after an event.
+    /// Event after an event.
     Order {
         /// The event that is named.
         before: Event,
@@ -35,7 +35,7 @@ pub enum Ask {
 /// A question and its answer. Grounding has no options.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Question {
-    /// What it is about.
+    /// Subject.
     pub ask: Ask,
     /// The question; of grounding, what to find.
     pub text: String,

@@ -8,7 +8,7 @@ use rand::Rng;
 
 use crate::questions::{Ask, Question};
 
-/// How a data set writes a question with options; the splits differ in it.
+/// Form of a question with options; the splits differ in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Style {
     /// Options apart (LongVideoBench, MMVU, MLVU under `strict`).

@@ -26,9 +26,9 @@ const MAX_TURNS: usize = 3;
 /// One message.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Turn {
-    /// Who speaks.
+    /// Role.
     pub role: Role,
-    /// What is said and shown.
+    /// Content.
     pub parts: Vec<Piece>,
 }
 
@@ -43,7 +43,7 @@ pub enum Piece {
     Crop(u64, u64),
 }
 
-/// How calls are dispatched.
+/// Dispatch of calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dispatch {
     /// All windows in one turn.
@@ -60,7 +60,7 @@ pub struct Case<'a> {
     pub scene: &'a Scene,
     /// The question.
     pub question: &'a Question,
-    /// How it is written.
+    /// Form.
     pub style: Style,
     /// The question as the agent gets it.
     pub sample: &'a Sample,
@@ -81,7 +81,7 @@ pub fn times(request: &VideoRequest, scene: &Scene) -> Result<Vec<f64>, WorldErr
     Ok(policy::times(&indices))
 }
 
-/// What a sub-agent sees in a window.
+/// Events of a window, for a sub-agent.
 pub fn seen_in(scene: &Scene, window: &Range<u64>) -> Result<Vec<Sighting>, WorldError> {
     let request = VideoRequest::crop(window.start as f64, window.end as f64, CROP_FRAMES);
     Ok(policy::sightings(scene, &times(&request, scene)?))

@@ -24,7 +24,7 @@ pub const SFT_FILE: &str = "paravt_sft_nano.parquet";
 /// Name of the file of RL prompts.
 pub const RL_FILE: &str = "paravt_rl_nano.parquet";
 
-/// How much there is to train on.
+/// Size of the training data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TrainingSizes {
     /// Videos that rows and prompts share.
@@ -41,7 +41,7 @@ impl Default for TrainingSizes {
     }
 }
 
-/// Where the training world lies.
+/// Paths of the training data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TrainingPaths {
     /// The folder that sentinels in the tables are completed with.

@@ -10,7 +10,7 @@ pub enum Error {
     File {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The fault.
         message: String,
     },
     /// A row of the data is wrong.
@@ -20,7 +20,7 @@ pub enum Error {
         path: PathBuf,
         /// Counted from 0.
         row: usize,
-        /// What is wrong.
+        /// The fault.
         message: String,
     },
     /// A setting that no training can have.

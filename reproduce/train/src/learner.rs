@@ -79,7 +79,7 @@ impl Learner {
         Ok(Self { model, parameters, prompter, folder, companions, compute, workers })
     }
 
-    /// What makes its prompts.
+    /// Chat template, tokenizer and processor.
     pub fn prompter(&self) -> &Arc<Prompter> {
         &self.prompter
     }

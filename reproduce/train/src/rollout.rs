@@ -108,7 +108,7 @@ impl RolloutConfig {
 pub struct RlPrompt {
     /// As the agent puts it.
     pub sample: Sample,
-    /// What the reward compares with.
+    /// Gold answer for the reward.
     pub answer: String,
     /// How it compares.
     pub question: QuestionType,
@@ -156,11 +156,11 @@ pub struct Roller {
     pub engine: Arc<Engine>,
     /// The texts.
     pub protocol: Arc<Protocol>,
-    /// Where frames come from.
+    /// Source of frames.
     pub frames: Arc<dyn FrameSource>,
-    /// How to sample.
+    /// Rollouts.
     pub config: RolloutConfig,
-    /// What is rewarded.
+    /// Reward.
     pub reward: RewardConfig,
 }
 

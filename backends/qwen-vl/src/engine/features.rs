@@ -16,9 +16,9 @@ const PASS_PATCHES: usize = 1024;
 
 /// Features that are still to be read, in the order of their tokens.
 pub struct Upcoming<T> {
-    /// What is not encoded yet.
+    /// Images and videos that are not encoded yet.
     frames: VecDeque<Frame>,
-    /// What is encoded and not taken: rows of the last pass of the vision tower.
+    /// Encoded rows of the last pass of the vision tower that no sequence has taken.
     ready: Option<Features<T>>,
 }
 

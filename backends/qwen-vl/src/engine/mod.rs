@@ -32,12 +32,12 @@ use crate::prompt::{Prompt, Prompter};
 use crate::sampling::Defaults;
 use crate::weights::Weights;
 
-/// How to run a model.
+/// Options of an engine.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Model folder.
     pub folder: PathBuf,
-    /// What records call the model: a name, not a path of the machine.
+    /// Name of the model in records, not a path of the machine.
     pub name: String,
     /// Kind of device that it computes on, for records: `cpu` or `cuda`.
     pub device: String,
@@ -57,7 +57,7 @@ pub struct Options {
     /// Whether what a request leaves open is the model's whole distribution, and not what `generation_config.json`
     /// says.
     pub neutral_sampling: bool,
-    /// How Qwen2.5-VL positions are counted.
+    /// Temporal positions of Qwen2.5-VL.
     pub positions: PositionRule,
     /// Whether log-probabilities are of the distribution that is sampled from (divided by the
     /// temperature, as policy gradients need them) and not of the model's own.
@@ -111,7 +111,7 @@ impl Job {
     }
 }
 
-/// What the worker made of it.
+/// Answer of the worker.
 struct Answer {
     ids: Vec<u32>,
     logprobs: Option<Vec<f32>>,
@@ -179,12 +179,12 @@ impl Engine {
         Ok(Self { prompter, jobs: Some(jobs), thread: Some(thread), info, plan, context })
     }
 
-    /// What weights and cache take.
+    /// Memory of weights and cache.
     pub fn memory(&self) -> &MemoryPlan {
         &self.plan
     }
 
-    /// What makes its prompts.
+    /// Chat template, tokenizer and processor.
     pub fn prompter(&self) -> &Arc<Prompter> {
         &self.prompter
     }
@@ -276,7 +276,7 @@ impl From<Error> for BackendError {
     }
 }
 
-/// What can change an answer, beside what changes with the machine.
+/// Settings that can change an answer, machine aside.
 fn describe(
     engine: &str,
     config: &Config,

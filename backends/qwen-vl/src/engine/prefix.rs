@@ -2,7 +2,7 @@
 
 use crate::prompt::Prompt;
 
-/// What a cache holds: its tokens and the media among them.
+/// Tokens of a cache, and the media among them.
 #[derive(Debug, Clone, Default)]
 pub struct History {
     /// Token ids.

@@ -24,14 +24,14 @@ pub struct Sequence<T> {
     pub sampler: Sampler,
     pub generated: Vec<u32>,
     logprobs: Option<Vec<f32>>,
-    /// What logits are divided by before their log-probabilities are taken.
+    /// Temperature of the log-probabilities.
     temperature: f32,
     max_tokens: usize,
     stop: Vec<String>,
     stopped: bool,
     /// When the first token was chosen.
     first: Option<Instant>,
-    /// What is left of the prompt; `None` once all of it is read.
+    /// Rest of the prompt; `None` once all of it is read.
     pub reading: Option<Reading<T>>,
     pub reply: oneshot::Sender<Result<Answer, Error>>,
     /// The request, for another try.

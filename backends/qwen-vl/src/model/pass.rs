@@ -1,4 +1,4 @@
-//! What all layers of a forward pass share.
+//! State shared by all layers of a forward pass.
 
 use crate::error::Error;
 use crate::ops::{Ops, Segment};

@@ -46,7 +46,7 @@ pub struct Rows<'a, T> {
     pub ids: &'a [u32],
     /// Time, height and width of each.
     pub positions: &'a [[u32; 3]],
-    /// Where the visual tokens are among these rows, in the order of `features`.
+    /// Rows of the visual tokens, in the order of `features`.
     pub visual: &'a [u32],
     /// Rows of [`Features`] for them; `None` where there are none.
     pub features: Option<&'a Features<T>>,

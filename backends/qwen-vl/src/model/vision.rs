@@ -7,7 +7,7 @@ use crate::ops::{Activation, Keys, Linear, Ops, Segment};
 use crate::positions::{Grid, frame_segments, position_taps, vision_rotary, windows};
 use crate::weights::Weights;
 
-/// What the language model gets to see of some images or frames.
+/// Visual features of some images or frames.
 #[derive(Debug, Clone)]
 pub struct Features<T> {
     /// (merged patches, hidden of the language model).

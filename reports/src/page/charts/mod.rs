@@ -16,7 +16,7 @@ use crate::Report;
 const LEFT: f64 = 260.0;
 const FITS: usize = 40;
 
-/// What a run is called beside the others: its split, and the run where there are several of that split.
+/// Name of a run beside the others: its split, and the run where there are several of that split.
 fn name(report: &Report, index: usize) -> String {
     let Some(cell) = report.cells.get(index) else { return String::new() };
     let name = match report.cells.iter().filter(|other| other.task == cell.task).count() {

@@ -1,4 +1,4 @@
-//! Where in a video the windows lie, and how many calls go out at once.
+//! Positions of the windows in a video, and numbers of parallel calls.
 
 use crate::Report;
 use crate::columns::BINS;

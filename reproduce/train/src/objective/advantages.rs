@@ -37,7 +37,7 @@ pub enum Error {
     Length {
         /// Its place in the batch.
         sequence: usize,
-        /// What is too short or too long.
+        /// The list of the wrong length.
         what: &'static str,
         /// Its length.
         found: usize,
@@ -49,7 +49,7 @@ pub enum Error {
     NotFinite {
         /// Its place in the batch.
         sequence: usize,
-        /// What is not finite.
+        /// The value that is not finite.
         what: &'static str,
         /// NaN or an infinity.
         value: f64,
@@ -148,7 +148,7 @@ fn group_normalised(batch: &[Sequence<'_>], scaled: &[f64], knobs: &Knobs) -> Ve
     batch.iter().zip(scaled).map(normalise).collect()
 }
 
-/// Where the reward counts, if anywhere.
+/// Position of the reward, if any.
 fn rewarded_position(sequence: &Sequence<'_>, knobs: &Knobs) -> Option<usize> {
     let last = sequence.trained().next_back()?;
     match knobs.reward_position {

@@ -1,10 +1,10 @@
-//! What the published recipes fix about the objective.
+//! Objective settings of the published recipes.
 
 use serde::{Deserialize, Serialize};
 
 use super::strategy::Strategy;
 
-/// How rewards are compared within the samples of one prompt.
+/// Normalisation of rewards within the rollouts of one prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GroupNorm {
@@ -29,7 +29,7 @@ pub enum RewardPosition {
     LastTrained,
 }
 
-/// What the sum of token losses is divided by.
+/// Divisor of the sum of token losses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Aggregation {

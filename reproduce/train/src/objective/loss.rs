@@ -6,7 +6,7 @@ use candle_core::{DType, Tensor, bail};
 
 use super::knobs::Knobs;
 
-/// What is known of the trained tokens of a micro-batch before the update; all slices are (n).
+/// Inputs of the loss for the trained tokens of a micro-batch; all slices are (n).
 #[derive(Debug, Clone, Copy)]
 pub struct Tokens<'a> {
     /// Advantages.

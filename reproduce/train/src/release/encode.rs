@@ -14,7 +14,7 @@ use super::row::{LeftOut, ReleaseMessage, ReleasePart, ReleaseRow};
 use crate::error::{Error, Result};
 use crate::example::Example;
 
-/// What stands in front of a row without a system message (`qwen3_vl_processor.py:114`).
+/// Prefix of a row without a system message (`qwen3_vl_processor.py:114`).
 const SYSTEM: &str = "You are a helpful assistant";
 /// Ids at the start of a trained message that are not: `<|im_start|>`, the role, the line break.
 const HEAD: usize = 3;

@@ -24,7 +24,7 @@ impl Default for Layout {
     }
 }
 
-/// Where in the rows a rank is.
+/// Position of a rank in the rows.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RankProgress {

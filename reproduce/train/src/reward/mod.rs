@@ -20,7 +20,7 @@ pub use text::{extract_answer, has_substantive_think, normalize, think_before_to
 #[error("could not convert string to float: '{0}'")]
 pub struct NotANumber(pub String);
 
-/// How open-ended answers are compared.
+/// Comparison of open-ended answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AnswerMode {
@@ -91,7 +91,7 @@ impl RewardConfig {
     }
 }
 
-/// What kind of question is rewarded.
+/// Kind of the question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum QuestionType {

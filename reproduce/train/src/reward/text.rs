@@ -1,4 +1,4 @@
-//! What the rewards read out of a completion (`paravt/rl/rewards/utils.py`).
+//! Texts of a completion that the rewards read (`paravt/rl/rewards/utils.py`).
 
 use paravt_suite::text::between;
 use paravt_upstream::python::{is_space, is_word, split_lines, strip};

@@ -1,4 +1,4 @@
-//! What the log says of a step.
+//! Figures of a step in the log.
 
 use std::collections::BTreeMap;
 

@@ -35,9 +35,9 @@ use update::{Held, Scorers, update};
 pub struct RlConfig {
     /// The objective.
     pub objective: Knobs,
-    /// What is rewarded.
+    /// Reward.
     pub reward: RewardConfig,
-    /// How to sample.
+    /// Rollouts.
     pub rollout: RolloutConfig,
     /// The optimiser.
     pub optimizer: AdamWConfig,
@@ -72,7 +72,7 @@ impl Default for RlConfig {
     }
 }
 
-/// Where the next step begins.
+/// First prompt of the next step.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Progress {
@@ -90,15 +90,15 @@ pub struct RlStep {
     pub figures: BTreeMap<&'static str, f64>,
 }
 
-/// What a run of reinforcement learning needs beside its knobs.
+/// Inputs of reinforcement learning beside its settings.
 pub struct RlTask {
-    /// What to learn from.
+    /// Prompts.
     pub prompts: Vec<RlPrompt>,
     /// The texts.
     pub protocol: Arc<Protocol>,
-    /// Where frames come from.
+    /// Source of frames.
     pub frames: Arc<dyn FrameSource>,
-    /// Where to compute.
+    /// Device.
     pub compute: Compute,
 }
 
@@ -236,7 +236,7 @@ fn is_right(one: &Trajectory) -> bool {
     one.reward.accuracy > 0.0
 }
 
-/// What the strategy knows of a batch of rollouts.
+/// A batch of rollouts for the strategy.
 fn describe(batch: &[(usize, Trajectory)], knobs: &Knobs) -> Result<Vec<Rollout>> {
     let held = Held::new(batch, None);
     let advantages =

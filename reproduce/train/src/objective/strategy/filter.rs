@@ -39,7 +39,7 @@ pub fn spreads(rollouts: &[Rollout]) -> BTreeMap<usize, Spread> {
     groups.into_iter().map(|(group, rewards)| (group, Spread::of(&rewards))).collect()
 }
 
-/// What became of a rollout.
+/// Verdict on a rollout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
     /// It survives.

@@ -49,7 +49,7 @@ pub enum Filter {
     PosSampleNegAdv,
 }
 
-/// What ranking and selection count.
+/// Unit of ranking and selection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
@@ -141,7 +141,7 @@ impl Strategy {
     }
 }
 
-/// What the strategy knows of a rollout.
+/// A rollout for the strategy.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rollout {
     /// The same for all samples of one prompt.

@@ -50,7 +50,9 @@ fn modules_import_one_another_without_circles() {
     while let Some(lowest) = arrows.iter().find(|(_, others)| others.is_empty()).map(|(name, _)| name.clone())
     {
         arrows.remove(&lowest);
-        arrows.values_mut().for_each(|others| drop(others.remove(&lowest)));
+        arrows.values_mut().for_each(|others| {
+            others.remove(&lowest);
+        });
     }
     assert!(arrows.is_empty(), "these modules import one another in a circle: {arrows:?}");
 }

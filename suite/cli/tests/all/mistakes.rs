@@ -128,6 +128,19 @@ fn servers_that_do_not_answer() {
 }
 
 #[test]
+fn a_port_that_is_taken() {
+    let place = Place::new();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let recipe = "name = \"mine\"\nkind = \"served\"\ntitle = \"Mine\"\nmodel = \"owner/name\"\n\
+                  [defaults]\nprofile = \"strict\"\nnframes = 4\n[[runs]]\nname = \"direct\"\nmode = \"direct\"\n\
+                  [[splits]]\ntask = \"lvbench\"\n[serve]\nengine = \"transformers\"\ncommand = \"true {model}\"\n";
+    place.write("mine.toml", &format!("{recipe}port = {port}\n"));
+    let shown = place.run("reproduce mine.toml --data data --protocol native --out out", None);
+    insta::assert_snapshot!("port_in_use", shown.replace(&port.to_string(), "PORT"));
+}
+
+#[test]
 fn engines_in_this_process() {
     let place = Place::new();
     let run = "run lvbench --data data --nframes 4 --out runs --backend";

@@ -8,6 +8,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
+use paravt_reports::terminal::Text;
 use paravt_reproduce::drive::{Event, Observer};
 use paravt_reproduce::graph::{Stage, Work};
 
@@ -32,9 +33,9 @@ impl Observer for Shown {
     fn event(&mut self, stage: &Stage, event: Event<'_>) {
         let line = stage.line();
         match event {
-            Event::Kept => eprintln!("{line} (done before)"),
+            Event::Kept => say(&format!("{line} (done before)")),
             Event::Discarded(why) => {
-                eprintln!("{line}: result discarded: {why}; redoing the stage");
+                say(&format!("{line}: result discarded: {why}; redoing the stage"));
             }
             Event::Started => self.start(stage, &line),
             Event::Progress(progress) => {
@@ -69,7 +70,7 @@ impl Observer for Shown {
 
 impl Shown {
     fn start(&mut self, stage: &Stage, line: &str) {
-        eprintln!("{line}");
+        say(line);
         self.pace = Some((Instant::now(), Pace::default()));
         if !std::io::stderr().is_terminal() {
             self.heartbeat = Some(Heartbeat::start(stage.name(), INTERVAL));
@@ -83,6 +84,17 @@ impl Shown {
         let bar = ProgressBar::new_spinner().with_style(style.expect("a literal template"));
         bar.enable_steady_tick(Duration::from_millis(200));
         self.bar = Some(bar);
+    }
+}
+
+/// Prints a line, on a terminal folded at 80 columns.
+fn say(line: &str) {
+    if std::io::stderr().is_terminal() {
+        let mut text = Text::default();
+        text.line(line);
+        output::show_error(&text);
+    } else {
+        eprintln!("{line}");
     }
 }
 

@@ -54,8 +54,9 @@ impl Guard {
 
     /// The group is gone: ends the guard.
     pub(crate) fn release(&mut self) {
-        // A guard that is gone already needs no line.
-        let _ = self.pipe.write_all(b"released\n");
+        // Twice: where the process was stopped before it had told its number, the first line is taken for that. A guard
+        // that is gone already needs none.
+        let _ = self.pipe.write_all(b"released\nreleased\n");
         let _ = self.shell.wait();
     }
 }

@@ -16,6 +16,10 @@ const LINE: usize = 4096;
 const FILE: u64 = 64 << 20;
 /// Lines that an error shows.
 const TAIL: usize = 50;
+/// Lines with an exception that it shows besides.
+const EXCEPTIONS: usize = 8;
+/// What such a line holds: `RuntimeError: …` of Python.
+const EXCEPTION: &str = "Error: ";
 
 /// A log and the thread that fills it.
 #[derive(Debug)]
@@ -28,6 +32,9 @@ pub(crate) struct Log {
 #[derive(Debug)]
 struct State {
     tail: VecDeque<String>,
+    /// The last lines that name an exception. Of several processes, those of the one that failed first are pushed out of
+    /// the tail by the others.
+    exceptions: VecDeque<String>,
     heard: Instant,
     /// Lines that held each text that is counted.
     counts: Vec<(&'static str, u64)>,
@@ -43,7 +50,12 @@ impl Log {
         let file = File::options().create(true).append(true).open(path)?;
         let (mut reader, writer) = std::io::pipe()?;
         let counts = texts.iter().map(|&text| (text, 0)).collect();
-        let state = Arc::new(Mutex::new(State { tail: VecDeque::new(), heard: Instant::now(), counts }));
+        let state = Arc::new(Mutex::new(State {
+            tail: VecDeque::new(),
+            exceptions: VecDeque::new(),
+            heard: Instant::now(),
+            counts,
+        }));
         let mut lines = Lines {
             bytes: file.metadata()?.len(),
             path: path.to_owned(),
@@ -69,10 +81,11 @@ impl Log {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).heard.elapsed()
     }
 
-    /// The last lines.
+    /// The last lines, after those with an exception that came before them.
     pub(crate) fn tail(&self) -> String {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.tail.iter().map(|line| format!("  {line}\n")).collect()
+        let before = state.exceptions.iter().filter(|line| !state.tail.contains(line));
+        before.chain(&state.tail).map(|line| format!("  {line}\n")).collect()
     }
 
     /// Lines so far that held a text that is counted; of long lines, the part that is kept.
@@ -166,6 +179,12 @@ impl Lines {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         for (counted, count) in &mut state.counts {
             *count += u64::from(text.contains(*counted));
+        }
+        if text.contains(EXCEPTION) {
+            if state.exceptions.len() == EXCEPTIONS {
+                state.exceptions.pop_front();
+            }
+            state.exceptions.push_back(text.clone());
         }
         if state.tail.len() == TAIL {
             state.tail.pop_front();

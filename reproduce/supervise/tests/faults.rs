@@ -212,3 +212,29 @@ fn secrets_of_the_environment_are_in_no_line_of_the_log() {
         assert!(!text.contains("hf_"), "{text}");
     }
 }
+
+#[test]
+fn the_exception_of_the_rank_that_failed_first_is_shown() {
+    let folder = tempfile::tempdir().unwrap();
+    let script =
+        "echo '[rank3]: ValueError: the cause'; for n in $(seq 60); do echo \"line $n\"; done; exit 1";
+    let mut process = Process::start("server", &shell(script), folder.path()).unwrap();
+    let error = process.wait_ready(Duration::from_secs(30), || Err(String::new())).unwrap_err().to_string();
+    assert!(error.contains("[rank3]: ValueError: the cause\n  line 11\n"), "{error}");
+    assert_eq!(error.matches("the cause").count(), 1);
+}
+
+#[test]
+fn a_stop_at_once_after_the_start_returns() {
+    let (sender, done) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let folder = tempfile::tempdir().unwrap();
+        for _ in 0..40 {
+            // The process is stopped before, while or after it has told its guard its number.
+            drop(Process::start("server", &shell("sleep 427"), folder.path()).unwrap());
+        }
+        sender.send(()).unwrap();
+    });
+    done.recv_timeout(Duration::from_secs(60)).expect("no stop waits for ever");
+    assert!(gone("sleep 427", Duration::from_secs(5)), "{:?}", running("sleep 427"));
+}

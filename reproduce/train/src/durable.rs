@@ -45,12 +45,13 @@ pub fn replace_folder(part: &Path, whole: &Path) -> io::Result<()> {
     remove_folder(&old)
 }
 
-/// Removes a folder with everything in it; one that is not there is no error.
+/// Removes a folder with everything in it, or a file that has its name; one that is not there is no error.
 ///
 /// # Errors
 /// I/O.
 pub fn remove_folder(folder: &Path) -> io::Result<()> {
     match std::fs::remove_dir_all(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotADirectory => std::fs::remove_file(folder),
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
     }
@@ -205,6 +206,13 @@ mod tests {
             replace_folder(&part, &whole).unwrap();
             assert_eq!(std::fs::read_to_string(whole.join("file")).unwrap(), text);
         }
+        // A file in the place of the folder, or of the one before it, is no obstacle.
+        remove_folder(&whole).unwrap();
+        std::fs::write(&whole, "").unwrap();
+        std::fs::write(beside(&whole, ".old"), "").unwrap();
+        std::fs::create_dir(&part).unwrap();
+        replace_folder(&part, &whole).unwrap();
+        assert!(whole.is_dir());
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left behind");
     }
 }

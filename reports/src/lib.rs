@@ -12,13 +12,13 @@
 
 mod cells;
 mod claims;
-pub mod columns;
 pub mod compare;
 pub mod decide;
 pub mod export;
 pub mod gate;
 pub mod page;
 mod paper;
+pub mod rows;
 mod runs;
 mod settings;
 mod show;
@@ -40,7 +40,6 @@ pub use runs::{ReportError, Run, find_runs, tell_apart};
 pub use show::{json, markdown, terminal};
 pub use training::{ABOUT, About, TRAINING, Training};
 
-use columns::Columns;
 use rayon::prelude::*;
 use runs::{Counted, run_directories};
 use settings::Settings;
@@ -80,13 +79,24 @@ pub struct Details {
     /// Position in the list of runs that the report was built from.
     pub runs: Vec<usize>,
     /// Breakdowns by run, tag and label.
-    pub breakdowns: BTreeMap<(u32, String, String), columns::GroupMean>,
+    pub breakdowns: BTreeMap<(u32, String, String), rows::GroupMean>,
     /// Samples by calls and parallel width.
-    pub tools: BTreeMap<u32, columns::ToolTable>,
+    pub tools: BTreeMap<u32, rows::ToolTable>,
     /// Tokens and seconds.
-    pub costs: BTreeMap<u32, columns::Cost>,
+    pub costs: BTreeMap<u32, rows::Cost>,
     /// Windows over the video's length.
     pub windows: BTreeMap<u32, Vec<u32>>,
+}
+
+impl Details {
+    fn add(&mut self, position: u32, index: usize, rows: &rows::Rows) {
+        self.runs.push(index);
+        let named = |((tag, label), mean)| ((position, tag, label), mean);
+        self.breakdowns.extend(rows::breakdowns(rows).into_iter().map(named));
+        self.tools.extend(rows::tool_table(&rows.samples).map(|table| (position, table)));
+        self.costs.extend(rows::cost(&rows.samples).map(|cost| (position, cost)));
+        self.windows.extend(rows::windows(rows).map(|bins| (position, bins)));
+    }
 }
 
 impl Report {
@@ -122,32 +132,25 @@ impl Report {
             |run: &Counted| paper::SPLITS.iter().position(|(split, _)| *split == run.manifest.task.name);
         let mut sorted: Vec<(usize, Counted)> = runs.into_iter().enumerate().collect();
         sorted.sort_by_key(|(_, run)| (order(run).unwrap_or(usize::MAX), run.manifest.plan.profile));
-        let of_runs: Vec<Columns> = sorted.iter().map(|(_, run)| run.columns.clone()).collect();
-        let samples: Vec<_> = of_runs.iter().map(|columns| columns.samples.clone()).collect();
-        let columns = Columns::stack(of_runs)?;
-        let clusters = columns::clusters(&columns)?;
-        let cell = |(position, (_, run)): (usize, &(usize, Counted))| {
-            let clusters = clusters.get(&(position as u32)).map_or(&[][..], Vec::as_slice);
-            cells::cell(run, clusters, &paper, &settings, paper_row)
+        let cell = |(_, run): &(usize, Counted)| {
+            cells::cell(run, &rows::clusters(&run.rows.samples), &paper, &settings, paper_row)
         };
-        let mut cells = sorted.iter().enumerate().map(cell).collect::<Result<Vec<_>, _>>()?;
+        let mut cells = sorted.iter().map(cell).collect::<Result<Vec<_>, _>>()?;
         cells::judge(&mut cells);
         let not_run = paper::SPLITS
             .iter()
             .map(|(split, _)| (*split).to_owned())
             .filter(|split| !cells.iter().any(|cell| cell.task == *split))
             .collect();
+        let samples: Vec<_> = sorted.iter().map(|(_, run)| run.rows.samples.as_slice()).collect();
         let trainings: Vec<_> = sorted.iter().map(|(_, run)| (&run.manifest, &run.training)).collect();
         let evidence =
             claims::Evidence { settings: &settings, cells: &cells, samples: &samples, trainings: &trainings };
         let claims = claims::judge(&claims::Claims::embedded()?, &paper, &evidence)?;
-        let details = Details {
-            runs: sorted.into_iter().map(|(index, _)| index).collect(),
-            breakdowns: columns::breakdowns(&columns)?,
-            tools: columns::tool_tables(&columns)?,
-            costs: columns::costs(&columns)?,
-            windows: columns::windows(&columns)?,
-        };
+        let mut details = Details::default();
+        for (position, (index, run)) in (0..).zip(&sorted) {
+            details.add(position, *index, &run.rows);
+        }
         Ok(Self { cells, not_run, claims, study: None, deviations: Vec::new(), details })
     }
 

@@ -13,8 +13,8 @@ use paravt_suite::run::Manifest;
 use paravt_suite::summary::{Summary, SummaryError, summarize};
 use rayon::prelude::*;
 
-use crate::columns::Columns;
 use crate::paper::PaperError;
+use crate::rows::Rows;
 use crate::settings::Facts;
 use crate::training::{TRAINING, Training};
 
@@ -87,12 +87,9 @@ pub enum ReportError {
         /// The other.
         second: PathBuf,
     },
-    /// The records could not be counted up.
-    #[error("cannot aggregate the records: {0}")]
-    Columns(#[from] polars::prelude::PolarsError),
     /// A table could not be filled.
     #[error("cannot make the tables of the report: {0}")]
-    Tables(#[from] arrow::error::ArrowError),
+    Tables(#[from] arrow_schema::ArrowError),
 }
 
 /// One run and its records.
@@ -123,8 +120,8 @@ pub struct Counted {
     pub torn_bytes: u64,
     /// Training curves.
     pub training: Training,
-    /// Its columns.
-    pub columns: Columns,
+    /// Its rows.
+    pub rows: Rows,
     /// Data and losses of the records.
     pub facts: Facts,
 }
@@ -153,7 +150,7 @@ impl Run {
             summary,
             torn_bytes: self.torn_bytes,
             training: self.training.clone(),
-            columns: Columns::of(&task.breakdowns, switches, &self.records)?,
+            rows: Rows::of(&task.breakdowns, switches, &self.records),
             facts: Facts::of(&self.records),
         })
     }

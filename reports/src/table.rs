@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array as _, ArrayRef, AsArray as _, Float64Array, RecordBatch, StringArray, UInt64Array};
-use arrow::datatypes::{Float64Type, UInt64Type};
-use arrow::error::ArrowError;
+use arrow_array::cast::AsArray as _;
+use arrow_array::types::{Float64Type, UInt64Type};
+use arrow_array::{Array as _, ArrayRef, Float64Array, RecordBatch, StringArray, UInt64Array};
+use arrow_schema::ArrowError;
 
 /// Kind of a column's values, which decides their format. Machine-readable forms keep every digit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

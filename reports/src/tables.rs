@@ -1,6 +1,6 @@
 //! The tables of a report.
 
-use arrow::error::ArrowError;
+use arrow_schema::ArrowError;
 
 use crate::cells::Cell;
 use crate::paper::{PaperNumbers, SPLITS};

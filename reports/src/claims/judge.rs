@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use paravt_suite::run::Manifest;
-use polars::prelude::{DataFrame, col, lit};
 
 use super::{Claim, Claims, Judged, Measure, Unit, columns, trained};
 use crate::cells::Cell;
 use crate::compare::Pairs;
 use crate::decide::{Effect, Family, Margin, Support, Verdict};
 use crate::paper::{PaperError, PaperNumbers, SPLITS};
+use crate::rows::SampleRow;
 use crate::runs::ReportError;
 use crate::settings::Settings;
 use crate::statistics::Cluster;
@@ -28,7 +28,7 @@ pub struct Evidence<'a> {
     /// One cell per run, judged.
     pub cells: &'a [Cell],
     /// Scored samples of each run (see [`Pairs::join`]), in the order of the cells.
-    pub samples: &'a [DataFrame],
+    pub samples: &'a [&'a [SampleRow]],
     /// Training curves of each run with its manifest.
     pub trainings: &'a [(&'a Manifest, &'a Training)],
 }
@@ -132,12 +132,12 @@ fn candidates<'a>(
                 let value = |row| paper.value(row, split).map(Option::unwrap_or_default);
                 let published = value(to)? - value(from)?;
                 let margin = (MARGIN_SHARE * published.abs()).max(ROUNDING);
-                let found = difference(evidence, from, to, split)?;
+                let found = difference(evidence, from, to, split);
                 Ok(Candidate { claim, split: Some(split), published, unit: Unit::Points, margin, found })
             })
             .collect::<Result<_, ReportError>>()?,
         Measure::MeanRelativeGain { row, baseline } => {
-            one(MARGIN_SHARE * published_claim.abs(), gain(evidence, row, baseline)?)
+            one(MARGIN_SHARE * published_claim.abs(), gain(evidence, row, baseline))
         }
         Measure::Training { series, statistic } => {
             let found = trained::found(&claims.training, evidence.trainings, series, *statistic);
@@ -245,40 +245,39 @@ fn both(cells: &[Cell], from: &str, to: &str, split: &str) -> Result<(usize, usi
 }
 
 /// The paired difference of two rows on one split.
-fn difference(evidence: &Evidence<'_>, from: &str, to: &str, split: &str) -> Result<Found, ReportError> {
+fn difference(evidence: &Evidence<'_>, from: &str, to: &str, split: &str) -> Found {
     let (from, to) = match both(evidence.cells, from, to, split) {
         Ok(both) => both,
-        Err(found) => return Ok(found),
+        Err(found) => return found,
     };
-    let pairs = Pairs::join(&evidence.samples[from], &evidence.samples[to])?;
-    if let Some(why) = pairs.mismatch()? {
-        return Ok(Found::Refused { value: None, why: vec![why] });
+    let pairs = Pairs::join(evidence.samples[from], evidence.samples[to]);
+    if let Some(why) = pairs.mismatch() {
+        return Found::Refused { value: None, why: vec![why] };
     }
-    let means = pairs.means()?;
-    Ok(Found::Measured { value: means.b - means.a, effect: Effect::difference(&pairs.differences()?) })
+    let means = pairs.means();
+    Found::Measured { value: means.b - means.a, effect: Effect::difference(&pairs.differences()) }
 }
 
 /// Mean over the seven columns of `ours / baseline - 1` from pairs of samples. To first order a pair
 /// moves a column's gain by `r_i/b - r·b_i/b²` around it.
-fn gain(evidence: &Evidence<'_>, row: &str, baseline: &str) -> Result<Found, ReportError> {
+fn gain(evidence: &Evidence<'_>, row: &str, baseline: &str) -> Found {
     let mut groups: Vec<BTreeMap<String, Cluster>> = Vec::new();
     for (split, _) in SPLITS {
         let (base, ours) = match both(evidence.cells, baseline, row, split) {
             Ok(both) => both,
-            Err(found) => return Ok(found),
+            Err(found) => return found,
         };
-        let pairs = Pairs::join(&evidence.samples[base], &evidence.samples[ours])?;
-        let means = pairs.means()?;
-        if let Some(why) = pairs.mismatch()? {
-            return Ok(Found::Refused { value: None, why: vec![why] });
+        let pairs = Pairs::join(evidence.samples[base], evidence.samples[ours]);
+        let means = pairs.means();
+        if let Some(why) = pairs.mismatch() {
+            return Found::Refused { value: None, why: vec![why] };
         }
         if means.a <= 0.0 {
             let why = format!("{baseline} has a score of 0 on {split}: there is no relative gain");
-            return Ok(Found::Refused { value: None, why: vec![why] });
+            return Found::Refused { value: None, why: vec![why] };
         }
         let gain = means.b / means.a;
-        let moved = (col("value_b") - lit(gain) * col("value_a")) / lit(means.a) + lit(gain - 1.0);
-        groups.push(pairs.clusters(moved)?);
+        groups.push(pairs.clusters(|a, b| (b - gain * a) / means.a + (gain - 1.0)));
     }
     let effect = Effect::of_groups(&groups, Support::Unbounded);
     let means: Option<Vec<f64>> = groups
@@ -286,5 +285,5 @@ fn gain(evidence: &Evidence<'_>, row: &str, baseline: &str) -> Result<Found, Rep
         .map(|group| crate::statistics::mean(&group.values().copied().collect::<Vec<_>>()))
         .collect();
     let value = means.map_or(0.0, |means| means.iter().sum::<f64>() / SPLITS.len() as f64);
-    Ok(Found::Measured { value, effect })
+    Found::Measured { value, effect }
 }

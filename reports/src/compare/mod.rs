@@ -144,12 +144,12 @@ fn decide(splits: &mut [Pair]) {
 }
 
 /// Why the two do not measure the same thing.
-fn not_comparable(a: &Run, b: &Run, pairs: &Pairs) -> Result<Vec<String>, ReportError> {
+fn not_comparable(a: &Run, b: &Run, pairs: &Pairs) -> Vec<String> {
     let lost = [Lost::of(&a.records), Lost::of(&b.records)];
-    let mut why: Vec<String> = pairs.mismatch()?.into_iter().collect();
+    let mut why: Vec<String> = pairs.mismatch().into_iter().collect();
     why.extend(lost[0].beyond(&lost[1]).map(|lost| format!("A: {lost}")));
     why.extend(lost[1].beyond(&lost[0]).map(|lost| format!("B: {lost}")));
-    Ok(why)
+    why
 }
 
 fn pair(a: &Run, b: &Run) -> Result<Pair, ReportError> {
@@ -158,14 +158,14 @@ fn pair(a: &Run, b: &Run) -> Result<Pair, ReportError> {
         let (a, b) = (first.plan.profile.to_string(), second.plan.profile.to_string());
         return Err(ReportError::Profiles { task: first.task.name.clone(), a, b });
     }
-    let pairs = Pairs::of(a, b)?;
+    let pairs = Pairs::of(a, b);
     if pairs.is_empty() {
         return Err(ReportError::NothingInCommon);
     }
-    let effect = Effect::difference(&pairs.differences()?);
-    let why = not_comparable(a, b, &pairs)?;
-    let (flips, flipped) = pairs.flips()?;
-    let means = pairs.means()?;
+    let effect = Effect::difference(&pairs.differences());
+    let why = not_comparable(a, b, &pairs);
+    let (flips, flipped) = pairs.flips();
+    let means = pairs.means();
     Ok(Pair {
         task: first.task.name.clone(),
         title: first.task.title.clone(),

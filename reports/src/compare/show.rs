@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use arrow::error::ArrowError;
+use arrow_schema::ArrowError;
 use paravt_suite::printable::printable_line;
 
 use super::{Ablation, Pair};

@@ -1,8 +1,7 @@
 //! Tables as files: every format reads the same table and is one small file behind one method.
 //!
 //! The machine-readable formats (CSV, JSON, Parquet) keep every digit; Markdown and LaTeX round as the
-//! page does. polars has writers too; they are not used, because its features `csv`, `json` and `parquet`
-//! add its streaming engine and a cloud client: 118 to 128 more crates, for three files of 50 lines.
+//! page does.
 
 mod csv;
 mod json;

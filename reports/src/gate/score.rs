@@ -9,7 +9,7 @@ use super::baseline::Split;
 use super::{Check, Score, ScoreRule, Status};
 use crate::compare::Pairs;
 use crate::decide::{Effect, Family, Margin, Verdict};
-use crate::runs::{ReportError, Run};
+use crate::runs::Run;
 
 /// From here on an answer counts as right: 1 or 0 for choices, IoU for intervals.
 const RIGHT: f64 = 0.5;
@@ -18,13 +18,7 @@ const NAMED: usize = 5;
 
 /// Judges complete runs of the same measurement as their entries, by group: a check and what the history
 /// keeps of each. `Err` is a run that cannot be judged.
-///
-/// # Errors
-/// The records cannot be paired.
-pub fn judge(
-    judged: &[(String, &Split, &Run)],
-    rule: ScoreRule,
-) -> Result<Vec<(Check, Option<Score>)>, ReportError> {
+pub fn judge(judged: &[(String, &Split, &Run)], rule: ScoreRule) -> Vec<(Check, Option<Score>)> {
     let mut family = Family::new("score");
     let mut effects = Vec::new();
     let margin = match rule {
@@ -32,13 +26,13 @@ pub fn judge(
         ScoreRule::Exact { .. } | ScoreRule::Seeds => Margin::NONE,
     };
     for (group, split, run) in judged {
-        let pairs = Pairs::of(&split.run(), run)?;
-        let effect = Effect::difference(&pairs.differences()?);
+        let pairs = Pairs::of(&split.run(), run);
+        let effect = Effect::difference(&pairs.differences());
         // Where no answer differs, nothing is left to sample: it stands outside the family.
         if effect.is_none_or(|effect| !effect.is_unchanged()) {
             family.push(effect, margin);
         }
-        let means = pairs.means()?;
+        let means = pairs.means();
         let score = effect.map(|effect| Score {
             task: group.clone(),
             score: 100.0 * means.b,
@@ -65,7 +59,7 @@ pub fn judge(
         };
         checks.push((Check::new(group, "score", status, &message), score));
     }
-    Ok(checks)
+    checks
 }
 
 fn describe(

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::reference::reference;
 use super::thumbnails::Thumbnails;
-use crate::columns::{video_length, video_name};
+use crate::rows::{video_length, video_name};
 use crate::runs::Run;
 
 /// Samples of one chunk: small enough to unpack unnoticed, large enough to compress well.

@@ -7,10 +7,10 @@ use paravt_suite::summary::counts;
 use serde::Serialize;
 
 use super::{Answer, Arm, Finding, Question};
-use crate::columns::{tokens, turns};
 use crate::compare::Pairs;
 use crate::decide::{Effect as Estimate, Margin, Support, Verdict, decide};
-use crate::runs::{ReportError, Run};
+use crate::rows::{tokens, turns};
+use crate::runs::Run;
 use crate::statistics::{Cluster, mean};
 
 /// Difference of B and A on one split, or on the mean of all, in shares.
@@ -61,7 +61,7 @@ struct Paired {
 }
 
 /// `None` where no seed has both arms.
-pub fn answer(question: &Question, arms: &[Arm]) -> Result<Option<Answer>, ReportError> {
+pub fn answer(question: &Question, arms: &[Arm]) -> Option<Answer> {
     let mut paired = Vec::new();
     let (mut seeds, mut efforts) = (Vec::new(), [Vec::new(), Vec::new()]);
     for first in arms.iter().filter(|arm| arm.name == question.a) {
@@ -72,12 +72,12 @@ pub fn answer(question: &Question, arms: &[Arm]) -> Result<Option<Answer>, Repor
         for a in &first.runs {
             let task = &a.manifest.task.name;
             let Some(b) = second.runs.iter().find(|run| run.manifest.task.name == *task) else { continue };
-            let pairs = Pairs::of(a, b)?;
+            let pairs = Pairs::of(a, b);
             if pairs.is_empty() {
                 continue;
             }
-            let means = pairs.means()?;
-            let differences = pairs.differences_by_video()?;
+            let means = pairs.means();
+            let differences = pairs.differences_by_video();
             let (split, seed) = (task.clone(), first.seed);
             paired.push(Paired { split, seed, pairs: pairs.len(), a: means.a, b: means.b, differences });
             efforts[0].push(effort(a));
@@ -101,7 +101,7 @@ pub fn answer(question: &Question, arms: &[Arm]) -> Result<Option<Answer>, Repor
     let finding =
         effects.first().zip(question.at_least).map(|(effect, points)| judge(effect, points / 100.0));
     let effort = efforts.map(|efforts| average(&efforts));
-    Ok((!effects.is_empty()).then(|| Answer { question: question.clone(), seeds, effects, effort, finding }))
+    (!effects.is_empty()).then(|| Answer { question: question.clone(), seeds, effects, effort, finding })
 }
 
 fn effect(split: Option<&str>, seeds: &[u64], paired: &[&Paired]) -> Option<Effect> {

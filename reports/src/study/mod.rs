@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::runs::{ReportError, Run};
+use crate::runs::Run;
 use crate::training::Training;
 
 pub use effects::{Effect, Effort};
@@ -141,13 +141,9 @@ const SERIES: [&str; 4] = ["f_tau", "kappa", "tool_success", "reward_accuracy"];
 
 impl Study {
     /// Answers the questions.
-    ///
-    /// # Errors
-    /// Two arms of a question cannot be paired.
-    pub fn of(questions: &[Question], arms: &[Arm], trainings: &[Trained]) -> Result<Self, ReportError> {
-        let answers = questions.iter().map(|question| effects::answer(question, arms));
-        let answers = answers.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect();
-        Ok(Self { answers, curves: curves(trainings), lines: lines(trainings) })
+    pub fn of(questions: &[Question], arms: &[Arm], trainings: &[Trained]) -> Self {
+        let answers = questions.iter().filter_map(|question| effects::answer(question, arms)).collect();
+        Self { answers, curves: curves(trainings), lines: lines(trainings) }
     }
 }
 

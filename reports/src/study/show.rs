@@ -1,6 +1,6 @@
 //! A study as tables and for a terminal.
 
-use arrow::error::ArrowError;
+use arrow_schema::ArrowError;
 
 use super::{Answer, Curve, Effect, Finding, Question, Study};
 use crate::table::{Kind, Table, count, real, text};

@@ -2,7 +2,6 @@
 #![allow(clippy::unwrap_used)]
 
 mod browser;
-mod columns;
 mod common;
 mod coverage;
 mod exports;
@@ -10,6 +9,7 @@ mod forms;
 mod history;
 mod paired;
 mod regression;
+mod rows;
 mod shared_runs;
 mod statistics;
 mod verdicts;

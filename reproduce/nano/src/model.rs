@@ -349,7 +349,7 @@ mod tests {
     }
 
     fn rows(path: &Path) -> Vec<(String, String)> {
-        use arrow::array::{Array as _, StringArray};
+        use arrow_array::{Array as _, StringArray};
         use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
         let reader = ParquetRecordBatchReaderBuilder::try_new(std::fs::File::open(path).unwrap()).unwrap();
         let mut found = Vec::new();

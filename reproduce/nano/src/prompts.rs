@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::path::Path;
 
-use arrow::array::{Array as _, StringArray};
+use arrow_array::{Array as _, StringArray};
 use paravt_suite::sample::Sample;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use serde::Deserialize;

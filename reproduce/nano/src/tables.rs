@@ -4,9 +4,8 @@ use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
-use arrow::array::{
-    ArrayRef, Float16Builder, Float64Array, Int64Array, ListBuilder, RecordBatch, StringArray, StringBuilder,
-};
+use arrow_array::builder::{Float16Builder, ListBuilder, StringBuilder};
+use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray};
 use half::f16;
 use parquet::arrow::ArrowWriter;
 

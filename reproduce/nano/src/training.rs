@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, ListBuilder, StringBuilder, StructBuilder};
-use arrow::datatypes::{DataType, Field, Fields};
+use arrow_array::ArrayRef;
+use arrow_array::builder::{ListBuilder, StringBuilder, StructBuilder};
+use arrow_schema::{DataType, Field, Fields};
 use paravt_suite::protocol::{Protocol, render};
 use paravt_suite::sample::Sample;
 use paravt_suite::span::TimeSpan;

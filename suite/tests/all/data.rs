@@ -5,12 +5,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
-use arrow::array::{
+use arrow_array::types::{Float16Type, Int32Type};
+use arrow_array::{
     ArrayRef, DictionaryArray, FixedSizeListArray, Float64Array, Int8Array, Int16Array, Int32Array,
     Int64Array, LargeStringArray, ListArray, RecordBatch, StringArray, StructArray, TimestampSecondArray,
     UInt8Array, UInt16Array, UInt32Array, UInt64Array,
 };
-use arrow::datatypes::{Field, Float16Type, Int32Type};
+use arrow_schema::Field;
 use half::f16;
 use paravt_suite::data::{DataError, PublishedRow, read_rows};
 use parquet::arrow::ArrowWriter;
@@ -72,7 +73,7 @@ fn texts_lists_structs_and_half_floats() {
         [[24.3, 30.4], [0.0, 1.5], [2.0, 3.0]].map(|row| Some(halves(&row))),
         2,
     );
-    let field = |name| Arc::new(Field::new(name, arrow::datatypes::DataType::Utf8, true));
+    let field = |name| Arc::new(Field::new(name, arrow_schema::DataType::Utf8, true));
     let structs = StructArray::from(vec![
         (field("subject"), Arc::new(StringArray::from(vec!["Art", "Law", "Art"])) as ArrayRef),
         (field("textbook"), Arc::new(StringArray::from(vec![Some("t"), None, None])) as ArrayRef),

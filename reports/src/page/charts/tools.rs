@@ -1,9 +1,9 @@
 //! Positions of the windows in a video, and numbers of parallel calls.
 
 use crate::Report;
-use crate::columns::BINS;
 use crate::page::charts::{LEFT, name};
 use crate::page::svg::{Anchor, Svg};
+use crate::rows::BINS;
 
 const WIDTH: f64 = 760.0;
 const ROW: f64 = 26.0;

@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use arrow::array::{
-    Array, ArrayRef, AsArray as _, GenericListArray, GenericStringArray, OffsetSizeTrait, StructArray,
-};
-use arrow::datatypes::{DataType, FieldRef};
+use arrow_array::cast::AsArray as _;
+use arrow_array::{Array, ArrayRef, GenericListArray, GenericStringArray, OffsetSizeTrait, StructArray};
+use arrow_schema::{DataType, FieldRef};
 use paravt_upstream::python::{PyValue, dumps, loads};
 
 use super::Media;

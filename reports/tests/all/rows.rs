@@ -1,4 +1,4 @@
-//! What polars counts up is what the suite's own summary says.
+//! What the report sums up is what the suite's own summary says.
 
 use crate::common::{damaged, whole};
 use paravt_reports::Report;

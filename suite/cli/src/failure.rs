@@ -17,6 +17,11 @@ pub fn print(error: &anyhow::Error) {
         hint.iter().for_each(|hint| eprintln!("hint: {hint}"));
         return;
     }
+    output::show_error(&folded(&message, hint));
+}
+
+/// The lines for a terminal.
+fn folded(message: &str, hint: Option<&str>) -> Text {
     let mut text = Text::default();
     let mut lines = message.lines();
     text.toned("", "error:", Tone::Bad, &format!(" {}", lines.next().unwrap_or_default()));
@@ -24,7 +29,7 @@ pub fn print(error: &anyhow::Error) {
     if let Some(hint) = hint {
         text.toned("", "hint:", Tone::Good, &format!(" {hint}"));
     }
-    output::show_error(&text);
+    text
 }
 
 /// The message of an error and of its causes. A cause that the message before it quotes is left out.
@@ -93,6 +98,20 @@ mod tests {
         assert_eq!(causes(&quoted), "a.toml: entity not found");
         let plain = Err::<(), _>(missing()).context("cannot read a.toml").unwrap_err();
         assert_eq!(causes(&plain), "cannot read a.toml: entity not found");
+    }
+
+    #[test]
+    fn a_terminal_gets_lines_of_80_columns() {
+        let message = format!("lvbench: {}\n  | second line", "annotation file not found ".repeat(9));
+        let text = folded(&message, Some(&"start the server, or correct --base-url; ".repeat(3)));
+        let shown = text.to_string();
+        assert!(shown.lines().all(|line| line.chars().count() <= 80), "{shown}");
+        assert!(
+            shown.starts_with("error: lvbench: ") && shown.contains("\n  | second line\nhint: "),
+            "{shown}"
+        );
+        let colours = text.coloured();
+        assert!(colours.starts_with("\u{1b}[1m\u{1b}[31merror:\u{1b}[0m lvbench"), "{colours:?}");
     }
 
     #[test]

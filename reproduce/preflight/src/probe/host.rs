@@ -120,6 +120,6 @@ mod tests {
         assert!(there.free > 0);
         let file = folder.path().join("file");
         std::fs::write(&file, "x").unwrap();
-        assert!(free(&file.join("below")).unwrap_err().contains("no folder"));
+        assert!(free(&file.join("below")).unwrap_err().contains("not a folder"));
     }
 }

@@ -195,12 +195,14 @@ pub(crate) fn set_aside(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Removes checkpoints that are neither chosen, nor among the last, nor every 50th.
+/// Removes checkpoints that are neither chosen, nor among the last, nor every 50th, nor what the last trial began from,
+/// whose files its programs may still read.
 pub(crate) fn prune(folder: &Path, pick: usize) -> Result<()> {
-    let saves = saves(folder)?;
+    let (saves, start) = (saves(folder)?, offset(folder)?);
     let old = saves.len().saturating_sub(LAST);
     for save in &saves[..old] {
-        if save.step != pick && !(save.step + 1).is_multiple_of(EVERY) {
+        let is_kept = save.step == pick || (save.step + 1).is_multiple_of(EVERY) || save.step + 1 == start;
+        if !is_kept {
             files::remove(&save.path)?;
         }
     }
@@ -286,5 +288,13 @@ mod tests {
         prune(root.path(), 54).unwrap();
         let left: Vec<usize> = saves(root.path()).unwrap().iter().map(|save| save.step).collect();
         assert_eq!(left, [49, 54, 64, 69]);
+        // A trial that began from the weights of step 65.
+        std::fs::create_dir(trial.with_file_name("run-from-65")).unwrap();
+        for step in [74, 79] {
+            save(&trial, step);
+        }
+        prune(root.path(), 54).unwrap();
+        let left: Vec<usize> = saves(root.path()).unwrap().iter().map(|save| save.step).collect();
+        assert_eq!(left, [49, 54, 64, 74, 79]);
     }
 }

@@ -32,12 +32,12 @@ pub fn all(videos: &[(PathBuf, Scene)]) -> Result<(), WorldError> {
 
 /// Writes a scene as an H.264 mp4.
 fn video(path: &Path, scene: &Scene) -> Result<(), EncodeError> {
-    encode(path, scene).map_err(|error| EncodeError { path: path.to_owned(), message: error.to_string() })
+    let fail = |message: String| EncodeError { path: path.to_owned(), message };
+    paravt_media::load_ffmpeg().map_err(fail)?;
+    encode(path, scene).map_err(|error| fail(error.to_string()))
 }
 
 fn encode(path: &Path, scene: &Scene) -> Result<(), ff::Error> {
-    ff::init()?;
-    ff::log::set_level(ff::log::Level::Quiet);
     let mut output = ff::format::output(path)?;
     let codec = ff::encoder::find(ff::codec::Id::H264).ok_or(ff::Error::EncoderNotFound)?;
     let time_base = ff::Rational::new(1, FPS as i32);

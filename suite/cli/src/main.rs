@@ -18,7 +18,7 @@ mod registry;
 mod signals;
 mod threads;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 use threads::Workload;
 
 /// Printed below the commands; lines of at most 80 columns, since clap breaks them without their indent.
@@ -80,6 +80,10 @@ enum Command {
     Merge(commands::merge::Args),
     /// Compare this build with recorded outputs of the released code.
     Conformance(commands::conformance::Args),
+    /// Print the completion script of a shell.
+    Completions(commands::completions::Args),
+    /// Write manual pages, one per command.
+    Man(commands::man::Args),
 }
 
 fn main() -> std::process::ExitCode {
@@ -94,11 +98,13 @@ fn main() -> std::process::ExitCode {
         Command::Ask(args) => commands::ask::run(&args),
         Command::Check(args) => commands::check::run(&args),
         Command::Compare(args) => commands::compare::run(&args),
+        Command::Completions(args) => commands::completions::run(&args, Cli::command()),
         Command::Conformance(args) => commands::conformance::run(&args),
         Command::Data(args) => commands::data::run(&args),
         Command::Doctor(args) => commands::doctor::run(&args),
         Command::Frames(args) => commands::frames::run(&args),
         Command::Generate(args) => commands::generate::run(&args),
+        Command::Man(args) => commands::man::run(&args, Cli::command()),
         Command::Merge(args) => commands::merge::run(&args),
         Command::Protocol(args) => commands::protocol::run(&args),
         Command::Report(args) => commands::report::run(&args),
@@ -121,7 +127,8 @@ fn main() -> std::process::ExitCode {
 
 #[cfg(test)]
 mod tests {
-    use clap::{CommandFactory as _, builder::ValueRange};
+    use clap::CommandFactory as _;
+    use clap::builder::ValueRange;
 
     use super::Cli;
 

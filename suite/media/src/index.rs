@@ -7,6 +7,7 @@ use ff::packet::Ref as _;
 use ffmpeg_next as ff;
 
 use crate::error::MediaError;
+use crate::ffmpeg::load;
 use crate::{VideoInfo, sample_table};
 
 /// One frame, as its packet says.
@@ -41,20 +42,10 @@ pub struct VideoIndex {
     pub info: VideoInfo,
 }
 
-/// Starts FFmpeg once and keeps it quiet: what it has to say comes back in errors.
-pub fn init() -> Result<(), ff::Error> {
-    static ONCE: std::sync::OnceLock<Result<(), ff::Error>> = std::sync::OnceLock::new();
-    *ONCE.get_or_init(|| {
-        ff::init()?;
-        ff::log::set_level(ff::log::Level::Quiet);
-        Ok(())
-    })
-}
-
 /// Opens a file with all streams but its best video one left aside.
 pub fn open(path: &Path) -> Result<(ff::format::context::Input, usize), MediaError> {
     let error = |error: ff::Error| MediaError::Open { path: path.to_owned(), message: error.to_string() };
-    init().map_err(error)?;
+    load().map_err(|message| MediaError::Open { path: path.to_owned(), message })?;
     // Opening a pipe would wait for a writer for ever.
     if std::fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
         return Err(MediaError::Open { path: path.to_owned(), message: "not a regular file".to_owned() });

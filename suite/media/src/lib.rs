@@ -24,6 +24,7 @@ mod cache;
 mod convert;
 mod decode;
 mod error;
+mod ffmpeg;
 mod index;
 mod integrity;
 mod resize;
@@ -41,6 +42,7 @@ use serde::{Deserialize, Serialize};
 pub use cache::FrameCache;
 pub use convert::encode_jpeg;
 pub use error::MediaError;
+pub use ffmpeg::load as load_ffmpeg;
 pub use integrity::{Depth, check};
 pub use resize::Resizer;
 pub use rules::{Reader, Sampling, VideoRequest, frame_indices, smart_resize};
@@ -259,13 +261,16 @@ pub fn planned_size(path: &Path, request: &VideoRequest) -> Result<(usize, u32, 
     Ok((indices.len(), width, height))
 }
 
-/// Version of the FFmpeg libraries in use, e.g. `libavcodec 59.37.100`.
+/// Version of the FFmpeg libraries in use, e.g. `libavcodec 59.37.100`, or why they cannot be loaded.
 pub fn ffmpeg_version() -> String {
+    if let Err(message) = load_ffmpeg() {
+        return message;
+    }
     let version = ffmpeg_next::codec::version();
     format!("libavcodec {}.{}.{}", version >> 16, version >> 8 & 0xff, version & 0xff)
 }
 
 /// Whether the FFmpeg in use has a decoder of that name, e.g. `h264`.
 pub fn can_decode(codec: &str) -> bool {
-    index::init().is_ok() && ffmpeg_next::decoder::find_by_name(codec).is_some()
+    load_ffmpeg().is_ok() && ffmpeg_next::decoder::find_by_name(codec).is_some()
 }

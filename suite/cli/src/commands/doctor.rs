@@ -92,7 +92,11 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
     println!("NCCL       {}", nccl.as_deref().unwrap_or("not found (only needed for several GPUs)"));
     let lacks =
         if missing.is_empty() { String::new() } else { format!("; cannot decode {}", missing.join(", ")) };
-    println!("FFmpeg     {ffmpeg}, decodes {}{lacks}", decoders.join(", "));
+    if decoders.is_empty() {
+        println!("FFmpeg     {ffmpeg}");
+    } else {
+        println!("FFmpeg     {ffmpeg}, decodes {}{lacks}", decoders.join(", "));
+    }
     println!("protocol   {upstream}");
     for (name, ability) in backends {
         println!("{name:10} {ability}");

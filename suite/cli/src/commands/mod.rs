@@ -3,11 +3,13 @@
 pub mod ask;
 pub mod check;
 pub mod compare;
+pub mod completions;
 pub mod conformance;
 pub mod data;
 pub mod doctor;
 pub mod frames;
 pub mod generate;
+pub mod man;
 pub mod merge;
 pub mod preflight;
 pub mod protocol;

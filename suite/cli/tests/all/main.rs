@@ -32,6 +32,7 @@ mod rows;
 mod runs;
 mod served;
 mod slurm;
+mod start;
 mod task_file;
 mod terminal;
 mod transformers_serve;

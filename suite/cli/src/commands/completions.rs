@@ -1,0 +1,21 @@
+//! `paravt-bench completions`: what a shell needs to complete commands and flags.
+
+use clap_complete::Shell;
+
+use crate::exit::Exit;
+
+/// Flags of `completions`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Shell to write for.
+    shell: Shell,
+}
+
+/// Runs the command: the script goes to standard output.
+pub fn run(args: &Args, mut command: clap::Command) -> anyhow::Result<Exit> {
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut command, "paravt-bench", &mut script);
+    // clap_complete 4.6.11 takes the dash of the program's name for a command in one half of the bash script.
+    print!("{}", String::from_utf8(script)?.replace("paravt__subcmd__bench", "paravt__bench"));
+    Ok(Exit::Ok)
+}

@@ -114,7 +114,7 @@ impl Cell {
 ///
 /// # Errors
 /// There is no such row.
-pub fn cell(
+pub(crate) fn cell(
     run: &Counted,
     clusters: &[Cluster],
     paper: &PaperNumbers,
@@ -162,7 +162,7 @@ pub fn cell(
 }
 
 /// Judges the comparable cells of each published row together.
-pub fn judge(cells: &mut [Cell]) {
+pub(crate) fn judge(cells: &mut [Cell]) {
     let named = cells.iter().filter_map(|cell| Some(cell.paper.as_ref()?.row.clone()));
     for row in named.collect::<BTreeSet<_>>() {
         let mut members: Vec<&mut Cell> = cells
@@ -192,7 +192,7 @@ fn binomial_error(share: f64, n: usize) -> f64 {
 }
 
 /// Points within which a score counts as equal to a published one over `rows` rows.
-pub fn margin(published: f64, rows: usize) -> f64 {
+pub(crate) fn margin(published: f64, rows: usize) -> f64 {
     (100.0 * MARGIN_ERRORS * binomial_error(published / 100.0, rows)).min(MAX_MARGIN)
 }
 

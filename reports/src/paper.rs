@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 /// Our splits and their columns in the published table, in its order.
-pub const SPLITS: [(&str, &str); 7] = [
+pub(crate) const SPLITS: [(&str, &str); 7] = [
     ("videomme", "videomme_wo_sub"),
     ("videomme_wsub", "videomme_w_sub"),
     ("longvideobench", "longvideobench_val"),

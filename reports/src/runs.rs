@@ -18,7 +18,7 @@ use crate::rows::Rows;
 use crate::settings::Facts;
 use crate::training::{TRAINING, Training};
 
-pub use check::check_record;
+pub(crate) use check::check_record;
 pub use labels::tell_apart;
 
 /// Why there is no report.
@@ -184,7 +184,7 @@ impl Run {
 ///
 /// # Errors
 /// A folder without a run.
-pub fn run_directories(paths: &[PathBuf]) -> Result<Vec<PathBuf>, ReportError> {
+pub(crate) fn run_directories(paths: &[PathBuf]) -> Result<Vec<PathBuf>, ReportError> {
     let (mut all, mut seen) = (Vec::new(), BTreeSet::new());
     for path in paths {
         let mut found: Vec<PathBuf> = Vec::new();

@@ -23,7 +23,7 @@ const APART: [&str; 2] = ["switches", "request.header_env"];
 /// The published settings.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Settings {
+pub(crate) struct Settings {
     tool_modes: Vec<String>,
     plan: Map<String, Value>,
     backend: BTreeMap<String, Value>,
@@ -34,7 +34,7 @@ pub struct Settings {
 /// One split as published.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Split {
+pub(crate) struct Split {
     /// Rows that the published number stands on.
     pub rows: usize,
     /// Distinct videos of these rows.
@@ -88,18 +88,18 @@ impl Settings {
     ///
     /// # Errors
     /// The data file is damaged.
-    pub fn embedded() -> Result<Self, PaperError> {
+    pub(crate) fn embedded() -> Result<Self, PaperError> {
         toml::from_str(include_str!("../data/settings.toml"))
             .map_err(|error| PaperError::Damaged(error.to_string()))
     }
 
     /// A published split; `None` for one of no published table.
-    pub fn split(&self, name: &str) -> Option<&Split> {
+    pub(crate) fn split(&self, name: &str) -> Option<&Split> {
         self.splits.get(name)
     }
 
     /// Why a run's score may not stand beside the published one of `row`; empty where it may.
-    pub fn differences(&self, row: &str, manifest: &Manifest, facts: &Facts) -> Vec<String> {
+    pub(crate) fn differences(&self, row: &str, manifest: &Manifest, facts: &Facts) -> Vec<String> {
         let task = &manifest.task.name;
         let (Some(split), Some(published)) = (self.split(task), self.row(row)) else {
             return vec![format!("the settings of {row} on {task} are not declared")];
@@ -122,7 +122,7 @@ impl Settings {
     }
 
     /// Whether a run's mode offers the tool.
-    pub fn offers_tool(&self, manifest: &Manifest) -> bool {
+    pub(crate) fn offers_tool(&self, manifest: &Manifest) -> bool {
         manifest.offers_tool.unwrap_or_else(|| self.is_tool_mode(manifest.plan.mode.as_str()))
     }
 
@@ -131,7 +131,7 @@ impl Settings {
     }
 
     /// Whether the run's annotations have a published SHA-256.
-    pub fn data_is_verified(&self, manifest: &Manifest) -> bool {
+    pub(crate) fn data_is_verified(&self, manifest: &Manifest) -> bool {
         let known = self.split(&manifest.task.name).map_or(&[][..], |split| &split.annotations);
         manifest.data.values().any(|hash| known.contains(hash))
     }

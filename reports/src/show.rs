@@ -15,7 +15,7 @@ fn range(interval: Option<(f64, f64)>) -> String {
 }
 
 /// The verdict with its reasons; INCOMPLETE stands wherever the score does.
-pub fn verdict(cell: &Cell) -> String {
+pub(crate) fn verdict(cell: &Cell) -> String {
     let mark = if cell.complete() { "" } else { "INCOMPLETE " };
     match &cell.paper {
         Some(paper) => {
@@ -35,7 +35,7 @@ fn caveats(cell: &Cell) -> Vec<String> {
 }
 
 /// Losses that belong beside a score, or nothing.
-pub fn losses(cell: &Cell) -> String {
+pub(crate) fn losses(cell: &Cell) -> String {
     let parts = lost(cell);
     if parts.is_empty() { "nothing lost".to_owned() } else { parts.join(", ") }
 }

@@ -13,12 +13,12 @@ const TASK_ROWS: usize = 32;
 const TASK_TRANSPOSE: usize = 1 << 14;
 
 /// x (m, k) by the transpose of w (n, k): (m, n).
-pub fn gemv_f32(x: &[f32], w: &[f32], k: usize, n: usize) -> Vec<f32> {
+pub(crate) fn gemv_f32(x: &[f32], w: &[f32], k: usize, n: usize) -> Vec<f32> {
     gemv(x, w, k, n, dots_f32)
 }
 
 /// x (m, k) by the transpose of w (n, k): (m, n).
-pub fn gemv_bf16(x: &[f32], w: &[bf16], k: usize, n: usize) -> Vec<f32> {
+pub(crate) fn gemv_bf16(x: &[f32], w: &[bf16], k: usize, n: usize) -> Vec<f32> {
     gemv(x, w, k, n, dots_bf16)
 }
 
@@ -63,7 +63,7 @@ per_isa! {
 
 /// Dot product, summed in an order that vectorises and is the same for every instruction set.
 #[inline(always)]
-pub fn dot<W: Element>(x: &[f32], row: &[W]) -> f32 {
+pub(crate) fn dot<W: Element>(x: &[f32], row: &[W]) -> f32 {
     let mut sums = [0.0f32; LANES];
     let ((x, x_rest), (row, row_rest)) = (x.as_chunks::<LANES>(), row.as_chunks::<LANES>());
     let rest: f32 = x_rest.iter().zip(row_rest).map(|(a, b)| a * b.value()).sum();

@@ -4,7 +4,7 @@ use rayon::prelude::*;
 
 /// `count` values in tasks of `task` values: `fill` gets a task's number and its values, which are zero.
 /// `vec![0.0; count]` would clear all of them on the calling thread, while the others wait.
-pub fn par_init(count: usize, task: usize, fill: impl Fn(usize, &mut [f32]) + Sync) -> Vec<f32> {
+pub(crate) fn par_init(count: usize, task: usize, fill: impl Fn(usize, &mut [f32]) + Sync) -> Vec<f32> {
     let mut values = Vec::with_capacity(count);
     values.spare_capacity_mut()[..count].par_chunks_mut(task).enumerate().for_each(|(number, part)| {
         part.iter_mut().for_each(|value| {
@@ -19,6 +19,6 @@ pub fn par_init(count: usize, task: usize, fill: impl Fn(usize, &mut [f32]) + Sy
 }
 
 /// `count` zeros.
-pub fn par_zeros(count: usize) -> Vec<f32> {
+pub(crate) fn par_zeros(count: usize) -> Vec<f32> {
     par_init(count, 1 << 16, |_, _| ())
 }

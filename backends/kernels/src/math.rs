@@ -3,7 +3,7 @@
 /// exp to two units in the last place, clamped to normal numbers: 2^n times a polynomial of the remainder
 /// (Cephes `expf`).
 #[inline(always)]
-pub fn exp(x: f32) -> f32 {
+pub(crate) fn exp(x: f32) -> f32 {
     // Outside of these the result is subnormal, infinite or NaN.
     let x = x.clamp(-87.3, 88.3);
     // Adding 1.5 * 2^23 rounds to an integer and leaves it in the low bits.
@@ -23,7 +23,7 @@ pub fn exp(x: f32) -> f32 {
 
 /// Replaces x by exp(x - max) and returns the sum.
 #[inline(always)]
-pub fn exp_and_sum(values: &mut [f32], max: f32) -> f32 {
+pub(crate) fn exp_and_sum(values: &mut [f32], max: f32) -> f32 {
     let mut sums = [0.0f32; 16];
     let mut chunks = values.chunks_exact_mut(16);
     for chunk in &mut chunks {
@@ -44,7 +44,7 @@ pub fn exp_and_sum(values: &mut [f32], max: f32) -> f32 {
 ///
 /// erf is the rational function that Eigen and XLA use for f32.
 #[inline(always)]
-pub fn normal_cdf(x: f32) -> f32 {
+pub(crate) fn normal_cdf(x: f32) -> f32 {
     const NUMERATOR: [f32; 7] = [
         -2.726_142_3e-10,
         2.770_681_4e-8,

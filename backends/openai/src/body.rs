@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 /// Fields of every request body of a run.
 #[derive(Debug, Clone, Default)]
-pub struct Fixed {
+pub(crate) struct Fixed {
     /// Ask vLLM for a video's frame count with each request (`media_io_kwargs`).
     pub send_video_frames: bool,
     /// Arguments of the server's chat template.
@@ -19,7 +19,7 @@ pub struct Fixed {
 }
 
 /// The JSON of one chat completion request.
-pub fn build(model: &str, request: &Request, fixed: &Fixed, streams: bool) -> Vec<u8> {
+pub(crate) fn build(model: &str, request: &Request, fixed: &Fixed, streams: bool) -> Vec<u8> {
     let mut out = Vec::with_capacity(1024 + request.messages.iter().map(size).sum::<usize>());
     out.extend_from_slice(b"{\"model\":");
     string(&mut out, model);

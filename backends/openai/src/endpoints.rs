@@ -13,7 +13,7 @@ const LONGEST_REST: Duration = Duration::from_secs(60);
 
 /// One server.
 #[derive(Debug)]
-pub struct Endpoint {
+pub(crate) struct Endpoint {
     /// Base URL without a slash at its end.
     pub base: String,
     /// The same without credentials, for messages and manifests.
@@ -26,7 +26,7 @@ pub struct Endpoint {
 }
 
 /// Counts a request as long as it lives.
-pub struct Busy<'a>(&'a Endpoint);
+pub(crate) struct Busy<'a>(&'a Endpoint);
 
 impl Drop for Busy<'_> {
     fn drop(&mut self) {
@@ -36,20 +36,20 @@ impl Drop for Busy<'_> {
 
 impl Endpoint {
     /// Marks a request in flight.
-    pub fn busy(&self) -> Busy<'_> {
+    pub(crate) fn busy(&self) -> Busy<'_> {
         self.busy.fetch_add(1, Ordering::Relaxed);
         Busy(self)
     }
 
     /// A request worked.
-    pub fn succeeded(&self) {
+    pub(crate) fn succeeded(&self) {
         self.failures.store(0, Ordering::Relaxed);
         *self.resting_until.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
     /// A request failed and the server is to blame. What fails while the server rests was sent
     /// before: it belongs to the same outage and makes the rest no longer.
-    pub fn failed(&self) {
+    pub(crate) fn failed(&self) {
         if !self.rests_for(Instant::now()).is_zero() {
             return;
         }
@@ -68,7 +68,7 @@ impl Endpoint {
 }
 
 /// Takes user name, password, query and fragment out of a URL.
-pub fn strip(url: &mut reqwest::Url) {
+pub(crate) fn strip(url: &mut reqwest::Url) {
     // They only fail for URLs that cannot have any.
     let _ = url.set_username("");
     let _ = url.set_password(None);
@@ -78,11 +78,11 @@ pub fn strip(url: &mut reqwest::Url) {
 
 /// All servers.
 #[derive(Debug)]
-pub struct Endpoints(Vec<Arc<Endpoint>>);
+pub(crate) struct Endpoints(Vec<Arc<Endpoint>>);
 
 impl Endpoints {
     /// Checks the URLs.
-    pub fn new(urls: &[String]) -> Result<Self, String> {
+    pub(crate) fn new(urls: &[String]) -> Result<Self, String> {
         let mut endpoints = Vec::new();
         for url in urls {
             // A URL that does not parse may still hold a password: it is named by its place.
@@ -114,7 +114,11 @@ impl Endpoints {
     /// The least busy server that does not rest; where all rest, the one that is done first. The
     /// server on which this request has `just_failed` is next only where no other is at work, and those
     /// that `refused` it only where all did.
-    pub fn pick(&self, just_failed: Option<&Arc<Endpoint>>, refused: &[Arc<Endpoint>]) -> Arc<Endpoint> {
+    pub(crate) fn pick(
+        &self,
+        just_failed: Option<&Arc<Endpoint>>,
+        refused: &[Arc<Endpoint>],
+    ) -> Arc<Endpoint> {
         let now = Instant::now();
         let key = |endpoint: &&Arc<Endpoint>| {
             let again = just_failed.is_some_and(|failed| Arc::ptr_eq(failed, endpoint));
@@ -126,17 +130,17 @@ impl Endpoints {
     }
 
     /// All servers.
-    pub fn all(&self) -> &[Arc<Endpoint>] {
+    pub(crate) fn all(&self) -> &[Arc<Endpoint>] {
         &self.0
     }
 
     /// The URLs, for the manifest, without credentials.
-    pub fn names(&self) -> Vec<String> {
+    pub(crate) fn names(&self) -> Vec<String> {
         self.0.iter().map(|endpoint| endpoint.name.clone()).collect()
     }
 
     /// User names and passwords of the URLs, as written and as decoded.
-    pub fn credentials(&self) -> Vec<String> {
+    pub(crate) fn credentials(&self) -> Vec<String> {
         let urls = self.0.iter().filter_map(|endpoint| reqwest::Url::parse(&endpoint.base).ok());
         urls.flat_map(|url| {
             let decode =

@@ -13,7 +13,7 @@ const REFUSAL_BYTES: usize = 64 << 10;
 
 /// One failed try.
 #[derive(Debug)]
-pub struct Failure {
+pub(crate) struct Failure {
     pub class: ErrorClass,
     pub message: String,
     pub retry_after: Option<Duration>,
@@ -22,12 +22,12 @@ pub struct Failure {
 }
 
 impl Failure {
-    pub fn new(class: ErrorClass, message: impl Into<String>) -> Self {
+    pub(crate) fn new(class: ErrorClass, message: impl Into<String>) -> Self {
         Self { class, message: message.into(), retry_after: None, reply: None }
     }
 
     /// No answer, or a broken one.
-    pub fn transport(error: &reqwest::Error) -> Self {
+    pub(crate) fn transport(error: &reqwest::Error) -> Self {
         let class = if error.is_timeout() && !error.is_connect() {
             ErrorClass::Timeout
         } else {
@@ -45,7 +45,7 @@ impl Failure {
     }
 
     /// Whether a retry of the same request may succeed.
-    pub fn retryable(&self) -> bool {
+    pub(crate) fn retryable(&self) -> bool {
         !matches!(
             self.class,
             ErrorClass::BadRequest
@@ -57,17 +57,17 @@ impl Failure {
     }
 
     /// Whether the server refused the request as it is: another server may not.
-    pub fn is_refusal(&self) -> bool {
+    pub(crate) fn is_refusal(&self) -> bool {
         matches!(self.class, ErrorClass::BadRequest | ErrorClass::Unauthorized)
     }
 
     /// Whether the server is overloaded: 429, a timeout or a broken connection.
-    pub fn is_pushback(&self) -> bool {
+    pub(crate) fn is_pushback(&self) -> bool {
         matches!(self.class, ErrorClass::RateLimited | ErrorClass::Timeout | ErrorClass::Connection)
     }
 
     /// Whether the failure counts against the server's health.
-    pub fn blames_server(&self) -> bool {
+    pub(crate) fn blames_server(&self) -> bool {
         matches!(
             self.class,
             ErrorClass::Connection | ErrorClass::Timeout | ErrorClass::Server | ErrorClass::Malformed
@@ -76,7 +76,7 @@ impl Failure {
 }
 
 /// The body of a successful response, `limit` bytes at most.
-pub async fn successful_body(
+pub(crate) async fn successful_body(
     mut response: Response,
     limit: usize,
     secrets: &Secrets,

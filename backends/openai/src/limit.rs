@@ -9,7 +9,7 @@ const GROW_AFTER: usize = 8;
 
 /// A limit that halves when servers push back and recovers with success.
 #[derive(Debug)]
-pub struct Limit {
+pub(crate) struct Limit {
     most: usize,
     state: Mutex<State>,
     freed: Notify,
@@ -25,7 +25,7 @@ struct State {
 }
 
 /// One request in flight. Dropped unfinished (a cancelled request), it only frees its place.
-pub struct Permit<'a> {
+pub(crate) struct Permit<'a> {
     limit: &'a Limit,
     pushback: Option<bool>,
     /// `State::cuts` when the request was let through.
@@ -33,7 +33,7 @@ pub struct Permit<'a> {
 }
 
 impl Limit {
-    pub fn new(most: usize) -> Self {
+    pub(crate) fn new(most: usize) -> Self {
         let most = most.max(1);
         let state = State { allowed: most, in_flight: 0, successes: 0, cuts: 0 };
         Self { most, state: Mutex::new(state), freed: Notify::new() }
@@ -44,7 +44,7 @@ impl Limit {
     }
 
     /// Waits for a place.
-    pub async fn acquire(&self) -> Permit<'_> {
+    pub(crate) async fn acquire(&self) -> Permit<'_> {
         loop {
             let freed = self.freed.notified();
             {
@@ -66,7 +66,7 @@ impl Limit {
 
 impl Permit<'_> {
     /// Says how the request went.
-    pub fn finished(mut self, pushback: bool) {
+    pub(crate) fn finished(mut self, pushback: bool) {
         self.pushback = Some(pushback);
     }
 }

@@ -83,7 +83,7 @@ fn not_json(what: &str, error: &serde_json::Error, body: &[u8], secrets: &Secret
 }
 
 /// A completion: text, structured calls, thoughts, each as the server gives them.
-pub fn completion(body: &[u8], secrets: &Secrets) -> Result<Completion, Failure> {
+pub(crate) fn completion(body: &[u8], secrets: &Secrets) -> Result<Completion, Failure> {
     let reply: Reply =
         serde_json::from_slice(body).map_err(|error| not_json("chat completion", &error, body, secrets))?;
     if let Some(error) = reply.error.filter(is_error) {
@@ -237,7 +237,7 @@ fn scrub(completion: &mut Completion, secrets: &Secrets) {
 }
 
 /// The models of a list, in the server's order; at least one.
-pub fn models(body: &[u8], secrets: &Secrets) -> Result<Vec<String>, Failure> {
+pub(crate) fn models(body: &[u8], secrets: &Secrets) -> Result<Vec<String>, Failure> {
     let models: Models =
         serde_json::from_slice(body).map_err(|error| not_json("list of models", &error, body, secrets))?;
     let names: Vec<String> = models.data.into_iter().map(|model| model.id).collect();

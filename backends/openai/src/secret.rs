@@ -25,13 +25,13 @@ impl std::fmt::Debug for Secret {
 
 /// Everything that a message or a record may not hold.
 #[derive(Clone, Default)]
-pub struct Secrets(Vec<String>);
+pub(crate) struct Secrets(Vec<String>);
 
 /// Shorter secrets (`EMPTY`, `none`) are words that a model may say: an answer keeps them.
 const SHORTEST_IN_ANSWERS: usize = 8;
 
 impl Secrets {
-    pub fn new(secrets: impl IntoIterator<Item = String>) -> Self {
+    pub(crate) fn new(secrets: impl IntoIterator<Item = String>) -> Self {
         let mut secrets: Vec<String> = secrets.into_iter().filter(|secret| !secret.is_empty()).collect();
         // The longest first: one may be part of another.
         secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
@@ -39,12 +39,12 @@ impl Secrets {
     }
 
     /// The text without any secret.
-    pub fn redact(&self, text: &str) -> String {
+    pub(crate) fn redact(&self, text: &str) -> String {
         self.0.iter().fold(text.to_owned(), |text, secret| text.replace(secret, "[key]"))
     }
 
     /// Takes secrets out of a model's answer.
-    pub fn scrub(&self, text: &mut String) {
+    pub(crate) fn scrub(&self, text: &mut String) {
         for secret in self.0.iter().filter(|secret| secret.len() >= SHORTEST_IN_ANSWERS) {
             if text.contains(secret.as_str()) {
                 *text = text.replace(secret, "[key]");
@@ -53,7 +53,7 @@ impl Secrets {
     }
 
     /// The start of a server's text on one line, secrets removed before it is cut.
-    pub fn excerpt(&self, body: &[u8]) -> String {
+    pub(crate) fn excerpt(&self, body: &[u8]) -> String {
         let text = self.redact(&String::from_utf8_lossy(body));
         text.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(EXCERPT).collect()
     }

@@ -10,7 +10,7 @@ use crate::errors::Failure;
 use crate::secret::Secrets;
 
 /// Whether a body is a stream of events.
-pub fn is_stream(body: &[u8]) -> bool {
+pub(crate) fn is_stream(body: &[u8]) -> bool {
     body.trim_ascii_start().starts_with(b"data:")
 }
 
@@ -19,7 +19,7 @@ pub fn is_stream(body: &[u8]) -> bool {
 /// # Errors
 /// The stream holds an event that is not JSON (shown without `secrets`: a server that fails within a stream says
 /// why there), is not UTF-8, or ends before the reply does.
-pub fn whole(body: &[u8], secrets: &Secrets) -> Result<Vec<u8>, Failure> {
+pub(crate) fn whole(body: &[u8], secrets: &Secrets) -> Result<Vec<u8>, Failure> {
     let broken = |what: &str| Failure::new(ErrorClass::Malformed, format!("the reply's stream {what}"));
     let text = std::str::from_utf8(body).map_err(|_| broken("is not UTF-8"))?;
     let (mut message, mut calls) = (Map::new(), Vec::<Value>::new());

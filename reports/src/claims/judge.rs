@@ -22,7 +22,7 @@ const MARGIN_SHARE: f64 = 0.5;
 const ROUNDING: f64 = 0.1;
 
 /// Measurement that these runs must contain.
-pub struct Evidence<'a> {
+pub(crate) struct Evidence<'a> {
     /// The published settings.
     pub settings: &'a Settings,
     /// One cell per run, judged.
@@ -62,7 +62,7 @@ enum Found {
 ///
 /// # Errors
 /// A claim names a row that the published tables do not have, or records that cannot be paired.
-pub fn judge(
+pub(crate) fn judge(
     claims: &Claims,
     paper: &PaperNumbers,
     evidence: &Evidence<'_>,

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use crate::decide::Verdict;
 use crate::paper::{PaperError, PaperNumbers, SPLITS};
 
-pub use judge::{Evidence, judge};
-pub use trained::Claimed;
+pub(crate) use judge::{Evidence, judge};
+pub(crate) use trained::Claimed;
 
 /// Unit of a claim's numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -142,7 +142,7 @@ pub struct Judged {
 /// The claims and the training that those about curves are made of.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Claims {
+pub(crate) struct Claims {
     /// The training whose curves are published.
     pub training: Claimed,
     /// The claims.
@@ -154,7 +154,7 @@ impl Claims {
     ///
     /// # Errors
     /// The data file is damaged.
-    pub fn embedded() -> Result<Self, PaperError> {
+    pub(crate) fn embedded() -> Result<Self, PaperError> {
         toml::from_str(include_str!("../../data/claims.toml"))
             .map_err(|error| PaperError::Damaged(error.to_string()))
     }

@@ -12,7 +12,7 @@ use crate::training::Training;
 /// The training that a published curve is of.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Claimed {
+pub(crate) struct Claimed {
     /// Name of the recipe.
     pub recipe: String,
     /// Name of the base model.
@@ -22,7 +22,7 @@ pub struct Claimed {
 }
 
 /// Values of one statistic of one curve in these runs.
-pub struct Found {
+pub(super) struct Found {
     /// Mean over the trainings.
     pub value: Option<f64>,
     /// The same with an interval by training, where there are several.
@@ -34,7 +34,7 @@ pub struct Found {
 /// A statistic of a curve over all trainings that recorded it; `None` where none did. Trainings of the
 /// claim's recipe with different seeds are repetitions; two with the same seed are ambiguous.
 /// The order of the runs decides nothing.
-pub fn found(
+pub(super) fn found(
     claimed: &Claimed,
     trainings: &[(&Manifest, &Training)],
     series: &str,

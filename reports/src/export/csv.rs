@@ -11,7 +11,7 @@ use super::{Failure, Format};
 use crate::table::{Datum, Table};
 
 /// CSV with every digit.
-pub struct Csv;
+pub(super) struct Csv;
 
 impl Format for Csv {
     fn ending(&self) -> &'static str {

@@ -6,7 +6,7 @@ use super::{Failure, Format};
 use crate::table::{Datum, Table};
 
 /// JSON with every digit; what is missing is `null`.
-pub struct Json;
+pub(super) struct Json;
 
 impl Format for Json {
     fn ending(&self) -> &'static str {

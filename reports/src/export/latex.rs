@@ -6,7 +6,7 @@ use super::{Failure, Format};
 use crate::table::Table;
 
 /// A `tabular` for `\input`, rounded; needs `\usepackage{booktabs}`.
-pub struct Latex;
+pub(super) struct Latex;
 
 impl Format for Latex {
     fn ending(&self) -> &'static str {

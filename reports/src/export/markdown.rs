@@ -6,7 +6,7 @@ use super::{Failure, Format};
 use crate::table::Table;
 
 /// GitHub's tables, rounded.
-pub struct Markdown;
+pub(super) struct Markdown;
 
 impl Format for Markdown {
     fn ending(&self) -> &'static str {

@@ -6,7 +6,7 @@ use super::{Failure, Format};
 use crate::table::Table;
 
 /// Parquet with every digit, typed columns.
-pub struct Parquet;
+pub(super) struct Parquet;
 
 impl Format for Parquet {
     fn ending(&self) -> &'static str {

@@ -12,7 +12,7 @@ const WEIGHTS: &str = "weights";
 
 /// A manifest as a baseline keeps it: without the command line, the endpoints and the sizes of video files,
 /// which are the machine's business and may hold its paths and names.
-pub fn kept(manifest: &Manifest) -> Manifest {
+pub(super) fn kept(manifest: &Manifest) -> Manifest {
     let mut kept = manifest.clone();
     kept.command.clear();
     kept.backend.details = manifest.backend.identity();
@@ -27,7 +27,7 @@ pub fn kept(manifest: &Manifest) -> Manifest {
 /// Everything that can change an answer counts ([`Manifest::differences`]): profile, plan, protocol, data,
 /// selection, engine, number type and the other settings of the backend, and the model unless the rule
 /// leaves it open. A recorded run and its replay are one measurement.
-pub fn differences(baseline: &Manifest, run: &Manifest, rule: &Rule) -> Vec<String> {
+pub(super) fn differences(baseline: &Manifest, run: &Manifest, rule: &Rule) -> Vec<String> {
     let (mut ours, mut theirs) = (recorded(baseline), recorded(run));
     if rule.any_model {
         ours.backend.model.clone_from(&theirs.backend.model);
@@ -56,7 +56,7 @@ fn recorded(manifest: &Manifest) -> Manifest {
 
 /// A name for the machine that says nothing about whose it is: a hash of its kind of processor, cores,
 /// GPUs and system.
-pub fn host_fingerprint(manifest: &Manifest) -> String {
+pub(super) fn host_fingerprint(manifest: &Manifest) -> String {
     use sha2::{Digest as _, Sha256};
     let host = &manifest.host;
     let kind = format!(

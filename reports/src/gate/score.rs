@@ -18,7 +18,7 @@ const NAMED: usize = 5;
 
 /// Judges complete runs of the same measurement as their entries, by group: a check and what the history
 /// keeps of each. `Err` is a run that cannot be judged.
-pub fn judge(judged: &[(String, &Split, &Run)], rule: ScoreRule) -> Vec<(Check, Option<Score>)> {
+pub(super) fn judge(judged: &[(String, &Split, &Run)], rule: ScoreRule) -> Vec<(Check, Option<Score>)> {
     let mut family = Family::new("score");
     let mut effects = Vec::new();
     let margin = match rule {

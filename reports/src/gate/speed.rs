@@ -14,7 +14,7 @@ const FLOOR: f64 = 0.05;
 
 /// Seconds of the past that a time can be compared with, oldest first: the same baseline, the same kind of
 /// machine, and not itself judged slower.
-pub fn past(history: &[Entry], baseline: &str, host: &str, name: &str) -> Vec<f64> {
+pub(super) fn past(history: &[Entry], baseline: &str, host: &str, name: &str) -> Vec<f64> {
     history
         .iter()
         .filter(|entry| entry.host.as_deref() == Some(host) && entry.baseline.as_deref() == Some(baseline))
@@ -26,7 +26,7 @@ pub fn past(history: &[Entry], baseline: &str, host: &str, name: &str) -> Vec<f6
 }
 
 /// Judges a time, and what the history keeps of it. Too few entries fail nothing.
-pub fn judge(name: &str, unit: &str, now: f64, past: &[f64]) -> (Status, String, Timing) {
+pub(super) fn judge(name: &str, unit: &str, now: f64, past: &[f64]) -> (Status, String, Timing) {
     let timing = |slower| Timing { name: name.to_owned(), seconds: now, slower };
     if past.len() < ENTRIES {
         let message = format!(

@@ -22,7 +22,7 @@ use crate::runs::Run;
 const CHUNK: usize = 100;
 
 /// Everything that the page's script reads, each piece as base64 of gzip of JSON.
-pub struct Data {
+pub(super) struct Data {
     /// Columns over all samples.
     pub index: String,
     /// Transcripts, [`CHUNK`] samples each.
@@ -57,7 +57,7 @@ impl Data {
     ///
     /// # Errors
     /// Compression fails, which it does not in memory.
-    pub fn of(runs: &[&Run], thumbnails: &Thumbnails) -> std::io::Result<Self> {
+    pub(super) fn of(runs: &[&Run], thumbnails: &Thumbnails) -> std::io::Result<Self> {
         let mut index = Index { chunk: CHUNK, ..Index::default() };
         let mut samples: Vec<&Record> = Vec::new();
         for (number, run) in runs.iter().enumerate() {

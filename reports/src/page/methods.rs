@@ -65,7 +65,7 @@ const MORE: [(&str, &str); 7] = [
 ];
 
 /// The methods box: what is shown open, and what is folded away.
-pub fn methods(report: &Report, runs: &[&Run]) -> Value {
+pub(super) fn methods(report: &Report, runs: &[&Run]) -> Value {
     let mut first: Vec<(&str, String)> = vec![("score", metrics(report))];
     first.extend(FIRST.map(|(term, text)| (term, text.to_owned())));
     first.push(("margin of a score", margins(report)));
@@ -142,7 +142,7 @@ fn seeds(report: &Report, runs: &[&Run]) -> String {
 }
 
 /// Hardware, number type and engine of the scores, one row each.
-pub fn setups(report: &Report, runs: &[&Run]) -> Vec<Vec<String>> {
+pub(super) fn setups(report: &Report, runs: &[&Run]) -> Vec<Vec<String>> {
     let mut found: Vec<(Vec<String>, Vec<String>)> = Vec::new();
     for (cell, run) in report.cells.iter().zip(runs) {
         let setup = setup(run);

@@ -8,13 +8,13 @@ use crate::gate::Entry;
 use crate::runs::Run;
 
 /// Deviations from the published code, each with its stages.
-pub fn deviations(report: &Report) -> Vec<(String, String)> {
+pub(super) fn deviations(report: &Report) -> Vec<(String, String)> {
     let texts = report.deviations.iter().map(|one| (visible(&one.text), visible(&one.stages.join(", "))));
     texts.collect()
 }
 
 /// Provenance of each run, and the command that repeats it.
-pub fn provenance(runs: &[&Run]) -> Vec<Value> {
+pub(super) fn provenance(runs: &[&Run]) -> Vec<Value> {
     runs.iter()
         .map(|run| {
             let manifest = &run.manifest;
@@ -66,7 +66,7 @@ fn quote(word: &str) -> String {
 }
 
 /// The checks of a history, newest first.
-pub fn history(entries: &[Entry]) -> Vec<Value> {
+pub(super) fn history(entries: &[Entry]) -> Vec<Value> {
     let score = |entry: &Entry| {
         let scores = entry
             .scores

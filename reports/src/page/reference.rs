@@ -8,7 +8,7 @@ use crate::compare::{Pair, compare_runs};
 use crate::runs::Run;
 
 /// Position of the run that the run at `index` is compared with: the first of its split and profile.
-pub fn reference(runs: &[&Run], index: usize) -> Option<usize> {
+pub(super) fn reference(runs: &[&Run], index: usize) -> Option<usize> {
     let key = |run: &Run| (run.manifest.task.name.clone(), run.manifest.plan.profile);
     let first = runs.iter().position(|run| key(run) == key(runs[index]))?;
     (first < index).then_some(first)
@@ -16,7 +16,7 @@ pub fn reference(runs: &[&Run], index: usize) -> Option<usize> {
 
 /// Every run against its reference, by position. Pairs of the same two sets of runs are one family, as
 /// `compare` of the two folders would have it; a set is what lies in one folder.
-pub fn comparisons(runs: &[&Run]) -> BTreeMap<usize, Pair> {
+pub(super) fn comparisons(runs: &[&Run]) -> BTreeMap<usize, Pair> {
     let sets: Vec<(PathBuf, usize)> = (0..runs.len()).map(|index| set(runs, index)).collect();
     let mut families: BTreeMap<_, Vec<(usize, usize)>> = BTreeMap::new();
     for index in 0..runs.len() {

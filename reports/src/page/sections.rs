@@ -16,7 +16,7 @@ use crate::study::{Answer, Effect, Finding, Question};
 use crate::table::{Datum, Kind, Table};
 
 /// Conclusion of the runs in one sentence, and its kind for the colour.
-pub fn headline(report: &Report) -> Value {
+pub(super) fn headline(report: &Report) -> Value {
     if let Some(found) = found(report) {
         return found;
     }
@@ -46,12 +46,12 @@ pub fn headline(report: &Report) -> Value {
 }
 
 /// The tables by name, ready for the template.
-pub fn tables(tables: &[Table]) -> BTreeMap<&'static str, Value> {
+pub(super) fn tables(tables: &[Table]) -> BTreeMap<&'static str, Value> {
     tables.iter().map(|table| (table.name, shown(table))).collect()
 }
 
 /// The claims that were judged, and those without a run.
-pub fn claims(tables: &[Table]) -> Value {
+pub(super) fn claims(tables: &[Table]) -> Value {
     let Some(table) = tables.iter().find(|table| table.name == "claims") else { return Value::UNDEFINED };
     let not_run = |row: &[String]| row.iter().any(|cell| cell == "not run");
     let (open, judged): (Vec<_>, Vec<_>) = table.shown().into_iter().partition(|row| not_run(row));
@@ -62,7 +62,7 @@ pub fn claims(tables: &[Table]) -> Value {
 }
 
 /// Planned comparisons: answers, and split by split where there are several.
-pub fn study(report: &Report) -> Option<Value> {
+pub(super) fn study(report: &Report) -> Option<Value> {
     let study = report.study.as_ref().filter(|study| !study.answers.is_empty())?;
     let range = |(low, high): (f64, f64)| format!("{:+.1} to {:+.1}", 100.0 * low, 100.0 * high);
     let figures = |answer: &Answer, effect: &Effect| {
@@ -174,7 +174,7 @@ fn verdict_class(verdict: &str) -> &'static str {
 }
 
 /// One section per run.
-pub fn splits(report: &Report) -> Vec<Value> {
+pub(super) fn splits(report: &Report) -> Vec<Value> {
     report.cells.iter().enumerate().map(|(index, cell)| split(report, index, cell)).collect()
 }
 
@@ -228,7 +228,7 @@ fn split(report: &Report, index: usize, cell: &Cell) -> Value {
 }
 
 /// Runs of one split and profile against the first of them, in the columns that fit a page.
-pub fn comparisons(runs: &[&Run]) -> Option<Value> {
+pub(super) fn comparisons(runs: &[&Run]) -> Option<Value> {
     let pairs = reference::comparisons(runs);
     let rows: Vec<Vec<String>> = pairs.iter().map(|(&index, pair)| compared(pair, runs[index])).collect();
     let titles = [
@@ -284,7 +284,7 @@ fn compared(pair: &Pair, second: &Run) -> Vec<String> {
 }
 
 /// The scores in the columns that fit a page; the exported table has all.
-pub fn scores(report: &Report) -> Value {
+pub(super) fn scores(report: &Report) -> Value {
     let row = |cell: &Cell| {
         let summary = &cell.summary;
         let interval = cell.interval.map(|(low, high)| format!("{:.1} to {:.1}", 100.0 * low, 100.0 * high));
@@ -317,7 +317,7 @@ pub fn scores(report: &Report) -> Value {
 }
 
 /// Engine, number type and hardware behind the scores.
-pub fn setups(report: &Report, runs: &[&Run]) -> Value {
+pub(super) fn setups(report: &Report, runs: &[&Run]) -> Value {
     let titles = ["runs", "engine", "dtype", "model on", "harness on"];
     simple("Measured with", &titles, titles.len(), methods::setups(report, runs))
 }

@@ -8,7 +8,7 @@ use minijinja::HtmlEscape;
 use super::visible::visible;
 
 /// A chart under construction; `y` grows downwards.
-pub struct Svg {
+pub(super) struct Svg {
     width: f64,
     height: f64,
     title: String,
@@ -18,7 +18,7 @@ pub struct Svg {
 
 /// Anchor of a text.
 #[derive(Clone, Copy)]
-pub enum Anchor {
+pub(super) enum Anchor {
     /// Its start.
     Start,
     /// Its middle.
@@ -29,13 +29,13 @@ pub enum Anchor {
 
 impl Svg {
     /// An empty chart. The title names it for screen readers, the description says what it shows.
-    pub fn new(width: f64, height: f64, title: &str, description: &str) -> Self {
+    pub(super) fn new(width: f64, height: f64, title: &str, description: &str) -> Self {
         let (title, description) = (title.to_owned(), description.to_owned());
         Self { width, height, title, description, marks: String::new() }
     }
 
     /// A line.
-    pub fn line(&mut self, class: &str, from: (f64, f64), to: (f64, f64)) {
+    pub(super) fn line(&mut self, class: &str, from: (f64, f64), to: (f64, f64)) {
         let _ = write!(
             self.marks,
             r#"<line class="{class}" x1="{:.1}" y1="{:.1}" x2="{:.1}" y2="{:.1}"/>"#,
@@ -44,7 +44,7 @@ impl Svg {
     }
 
     /// A rectangle with a tooltip.
-    pub fn rect(&mut self, class: &str, at: (f64, f64), size: (f64, f64), tip: &str) {
+    pub(super) fn rect(&mut self, class: &str, at: (f64, f64), size: (f64, f64), tip: &str) {
         let _ = write!(
             self.marks,
             r#"<rect class="{class}" x="{:.1}" y="{:.1}" width="{:.1}" height="{:.1}"><title>{}</title></rect>"#,
@@ -57,7 +57,7 @@ impl Svg {
     }
 
     /// A rectangle whose strength is a share between 0 and 1.
-    pub fn shade(&mut self, at: (f64, f64), size: (f64, f64), share: f64, tip: &str) {
+    pub(super) fn shade(&mut self, at: (f64, f64), size: (f64, f64), share: f64, tip: &str) {
         let _ = write!(
             self.marks,
             r#"<rect class="shade" x="{:.1}" y="{:.1}" width="{:.1}" height="{:.1}" fill-opacity="{share:.3}"><title>{}</title></rect>"#,
@@ -70,7 +70,7 @@ impl Svg {
     }
 
     /// A dot with a tooltip.
-    pub fn dot(&mut self, class: &str, at: (f64, f64), tip: &str) {
+    pub(super) fn dot(&mut self, class: &str, at: (f64, f64), tip: &str) {
         let _ = write!(
             self.marks,
             r#"<circle class="{class}" cx="{:.1}" cy="{:.1}" r="5"><title>{}</title></circle>"#,
@@ -81,7 +81,7 @@ impl Svg {
     }
 
     /// A diamond with a tooltip.
-    pub fn diamond(&mut self, class: &str, (x, y): (f64, f64), tip: &str) {
+    pub(super) fn diamond(&mut self, class: &str, (x, y): (f64, f64), tip: &str) {
         let _ = write!(
             self.marks,
             r#"<path class="{class}" d="M{:.1} {y:.1}L{x:.1} {:.1}L{:.1} {y:.1}L{x:.1} {:.1}Z"><title>{}</title></path>"#,
@@ -94,13 +94,13 @@ impl Svg {
     }
 
     /// A line through points.
-    pub fn polyline(&mut self, class: &str, points: &[(f64, f64)]) {
+    pub(super) fn polyline(&mut self, class: &str, points: &[(f64, f64)]) {
         let points: Vec<String> = points.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
         let _ = write!(self.marks, r#"<polyline class="{class}" points="{}"/>"#, points.join(" "));
     }
 
     /// A text.
-    pub fn text(&mut self, class: &str, at: (f64, f64), anchor: Anchor, text: &str) {
+    pub(super) fn text(&mut self, class: &str, at: (f64, f64), anchor: Anchor, text: &str) {
         let anchor = match anchor {
             Anchor::Start => "start",
             Anchor::Middle => "middle",
@@ -116,7 +116,7 @@ impl Svg {
     }
 
     /// The chart.
-    pub fn finish(self) -> String {
+    pub(super) fn finish(self) -> String {
         format!(
             r#"<svg viewBox="0 0 {:.0} {:.0}" width="{:.0}" height="{:.0}" role="img" aria-label="{}"><desc>{}</desc>{}</svg>"#,
             self.width,
@@ -137,7 +137,7 @@ fn escape(text: &str) -> String {
 
 /// From values to positions.
 #[derive(Clone, Copy)]
-pub struct Scale {
+pub(super) struct Scale {
     /// Values.
     pub from: (f64, f64),
     /// Positions.
@@ -146,13 +146,13 @@ pub struct Scale {
 
 impl Scale {
     /// Position of a value.
-    pub fn at(&self, value: f64) -> f64 {
+    pub(super) fn at(&self, value: f64) -> f64 {
         let share = (value - self.from.0) / (self.from.1 - self.from.0);
         self.to.0 + share.clamp(0.0, 1.0) * (self.to.1 - self.to.0)
     }
 
     /// Round values inside, about `count` of them: steps of 1, 2 or 5 times a power of ten.
-    pub fn ticks(&self, count: f64) -> Vec<f64> {
+    pub(super) fn ticks(&self, count: f64) -> Vec<f64> {
         let span = self.from.1 - self.from.0;
         if !(span.is_finite() && span > 0.0) {
             return vec![self.from.0];
@@ -168,7 +168,7 @@ impl Scale {
 }
 
 /// A tick's label without digits that say nothing.
-pub fn label(value: f64) -> String {
+pub(super) fn label(value: f64) -> String {
     let text = format!("{value:.3}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }

@@ -10,7 +10,7 @@ pub fn turns(record: &Record) -> usize {
 }
 
 /// Prompt tokens of all model calls, sub-agents included.
-pub fn prompt_tokens(record: &Record) -> u64 {
+pub(super) fn prompt_tokens(record: &Record) -> u64 {
     record
         .transcript
         .calls
@@ -21,7 +21,7 @@ pub fn prompt_tokens(record: &Record) -> u64 {
 }
 
 /// Generated tokens of all model calls, sub-agents included.
-pub fn completion_tokens(record: &Record) -> u64 {
+pub(super) fn completion_tokens(record: &Record) -> u64 {
     let usages = record.transcript.calls.iter().filter_map(|call| call.usage.as_ref());
     usages.map(|usage| usage.completion_tokens).sum()
 }
@@ -32,7 +32,7 @@ pub fn tokens(record: &Record) -> u64 {
 }
 
 /// Largest number of tool calls in one turn.
-pub fn parallel_width(record: &Record) -> usize {
+pub(super) fn parallel_width(record: &Record) -> usize {
     let calls = &record.transcript.tool_calls;
     let in_turn = |turn| calls.iter().filter(|call| call.turn == turn).count();
     calls.iter().map(|call| in_turn(call.turn)).max().unwrap_or_default()
@@ -63,7 +63,7 @@ pub fn video_length(record: &Record) -> Option<f64> {
 }
 
 /// Windows of the tool calls as shares of the video's length, where both are known.
-pub fn windows(record: &Record) -> Vec<(f64, f64)> {
+pub(super) fn windows(record: &Record) -> Vec<(f64, f64)> {
     let Some(length) = video_length(record) else { return Vec::new() };
     let share = |seconds: f64| (seconds / length).clamp(0.0, 1.0);
     let asked = record.transcript.tool_calls.iter().filter_map(|call| call.start.zip(call.end));

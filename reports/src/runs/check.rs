@@ -11,7 +11,7 @@ use super::ReportError;
 const LIMIT: u64 = 1_000_000_000_000;
 
 /// Refuses a run with a record that does not belong to it.
-pub fn records(path: &Path, manifest: &Manifest, records: &[Record]) -> Result<(), ReportError> {
+pub(super) fn records(path: &Path, manifest: &Manifest, records: &[Record]) -> Result<(), ReportError> {
     for record in records {
         if let Err(message) = check_record(manifest, record) {
             let uid = record.sample.uid.clone();
@@ -25,7 +25,7 @@ pub fn records(path: &Path, manifest: &Manifest, records: &[Record]) -> Result<(
 ///
 /// # Errors
 /// The record is of another protocol, profile or split, or holds a number out of range.
-pub fn check_record(manifest: &Manifest, record: &Record) -> Result<(), String> {
+pub(crate) fn check_record(manifest: &Manifest, record: &Record) -> Result<(), String> {
     if record.protocol != manifest.protocol_hash {
         let (found, wanted) = (&record.protocol, &manifest.protocol_hash);
         return Err(format!("recorded under protocol {found}, the run is of {wanted}"));

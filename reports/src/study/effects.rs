@@ -61,7 +61,7 @@ struct Paired {
 }
 
 /// `None` where no seed has both arms.
-pub fn answer(question: &Question, arms: &[Arm]) -> Option<Answer> {
+pub(super) fn answer(question: &Question, arms: &[Arm]) -> Option<Answer> {
     let mut paired = Vec::new();
     let (mut seeds, mut efforts) = (Vec::new(), [Vec::new(), Vec::new()]);
     for first in arms.iter().filter(|arm| arm.name == question.a) {

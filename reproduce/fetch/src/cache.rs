@@ -141,7 +141,7 @@ impl Cache {
 ///
 /// # Errors
 /// Another process holds it, or it cannot be made.
-pub fn lock(path: &Path) -> Result<File, FetchError> {
+pub(crate) fn lock(path: &Path) -> Result<File, FetchError> {
     let parent = path.parent().expect("a lock lies in a folder");
     fs::create_dir_all(parent).map_err(FetchError::io(parent))?;
     let file = File::options().create(true).append(true).open(path).map_err(FetchError::io(path))?;

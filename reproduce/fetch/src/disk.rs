@@ -22,7 +22,7 @@ pub fn available(folder: &Path) -> Result<u64, FetchError> {
 ///
 /// # Errors
 /// Less than `needed` bytes and a small reserve are available.
-pub fn check(folder: &Path, needed: u64) -> Result<(), FetchError> {
+pub(crate) fn check(folder: &Path, needed: u64) -> Result<(), FetchError> {
     if needed == 0 {
         return Ok(());
     }

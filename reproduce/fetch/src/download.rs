@@ -28,7 +28,7 @@ const MAGIC: u64 = u64::from_le_bytes(*b"PVRANGE1");
 const HEADER: u64 = 24;
 
 /// Downloads files of one commit.
-pub struct Downloader<'a> {
+pub(crate) struct Downloader<'a> {
     /// The hub.
     pub hub: &'a Hub,
     /// Data set or model.
@@ -61,7 +61,7 @@ impl Downloader<'_> {
     ///
     /// # Errors
     /// No access, no connection, a wrong hash or size twice, a full disk, or another process at work on it.
-    pub async fn file(&self, file: &HubFile) -> Result<(), FetchError> {
+    pub(crate) async fn file(&self, file: &HubFile) -> Result<(), FetchError> {
         let _lock = self.cache.lock(&file.oid)?;
         if self.cache.holds(file) {
             return Ok(());
@@ -353,7 +353,7 @@ fn beside(blob: &Path, extension: &str) -> PathBuf {
 }
 
 /// Bytes of a blob that an interrupted download left.
-pub fn partly_there(blob: &Path, size: u64) -> u64 {
+pub(crate) fn partly_there(blob: &Path, size: u64) -> u64 {
     let saved = fs::read(beside(blob, "ranges")).unwrap_or_default();
     let words: Vec<u64> = saved
         .chunks_exact(8)

@@ -12,7 +12,7 @@ const MAX_COMPONENT: usize = 255;
 ///
 /// `.` and empty components go; `..`, absolute names, drive letters, NUL bytes and names that no file
 /// system takes are refused.
-pub fn relative(name: &[u8], backslash_separates: bool) -> Result<PathBuf, &'static str> {
+pub(crate) fn relative(name: &[u8], backslash_separates: bool) -> Result<PathBuf, &'static str> {
     if name.contains(&0) {
         return Err("its name holds a NUL byte");
     }
@@ -39,7 +39,7 @@ pub fn relative(name: &[u8], backslash_separates: bool) -> Result<PathBuf, &'sta
 }
 
 /// What a link's text means from the place of the link, inside the same folder.
-pub fn link_target(link: &Path, text: &[u8]) -> Result<PathBuf, &'static str> {
+pub(crate) fn link_target(link: &Path, text: &[u8]) -> Result<PathBuf, &'static str> {
     if text.is_empty() || text.contains(&0) || text.first() == Some(&b'/') {
         return Err("a link out of the archive");
     }
@@ -56,12 +56,12 @@ pub fn link_target(link: &Path, text: &[u8]) -> Result<PathBuf, &'static str> {
 }
 
 /// Lower-case hexadecimal of the given length: what may name a blob or a commit.
-pub fn is_hex(text: &str, length: usize) -> bool {
+pub(crate) fn is_hex(text: &str, length: usize) -> bool {
     text.len() == length && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 /// `owner/name` with the characters that the hub allows.
-pub fn is_repo(text: &str) -> bool {
+pub(crate) fn is_repo(text: &str) -> bool {
     let part = |part: &str| {
         !part.is_empty()
             && part.len() <= 96

@@ -35,7 +35,7 @@ impl Retries {
 }
 
 /// `Retry-After`: seconds, or an HTTP date.
-pub fn retry_after(value: &str) -> Option<Duration> {
+pub(crate) fn retry_after(value: &str) -> Option<Duration> {
     let value = value.trim();
     match value.parse::<f64>() {
         Ok(seconds) => Duration::try_from_secs_f64(seconds).ok(),

@@ -23,7 +23,7 @@ pub struct EncodeError {
 const GROUP: u32 = 80;
 
 /// Writes all videos, folders included, on all cores.
-pub fn all(videos: &[(PathBuf, Scene)]) -> Result<(), WorldError> {
+pub(crate) fn all(videos: &[(PathBuf, Scene)]) -> Result<(), WorldError> {
     videos.par_iter().try_for_each(|(path, scene)| {
         tables::make_parent(path)?;
         Ok(video(path, scene)?)

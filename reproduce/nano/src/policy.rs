@@ -11,7 +11,7 @@ const AROUND: u64 = 2;
 
 /// An event as frames show it.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Sighting {
+pub(crate) struct Sighting {
     /// Event that is seen.
     pub event: Event,
     /// Whole second of the first frame that shows it.
@@ -23,13 +23,13 @@ pub struct Sighting {
 impl Sighting {
     /// E.g. ` red circle 36-40`: the name first, so that who has a name reads on to its times, and after a
     /// space, so that it is the same tokens everywhere.
-    pub fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         format!(" {} {}-{}", self.event.name(), self.from, self.to)
     }
 }
 
 /// Events on frames at these times.
-pub fn sightings(scene: &Scene, times: &[f64]) -> Vec<Sighting> {
+pub(crate) fn sightings(scene: &Scene, times: &[f64]) -> Vec<Sighting> {
     let mut seen: Vec<Sighting> = Vec::new();
     let mut open = false;
     for time in times {
@@ -49,7 +49,7 @@ pub fn sightings(scene: &Scene, times: &[f64]) -> Vec<Sighting> {
 }
 
 /// A sub-agent's answer.
-pub fn list(seen: &[Sighting]) -> String {
+pub(crate) fn list(seen: &[Sighting]) -> String {
     if seen.is_empty() {
         return " nothing".to_owned();
     }
@@ -57,12 +57,12 @@ pub fn list(seen: &[Sighting]) -> String {
 }
 
 /// Times of some frames.
-pub fn times(indices: &[usize]) -> Vec<f64> {
+pub(crate) fn times(indices: &[usize]) -> Vec<f64> {
     indices.iter().map(|index| *index as f64 / FPS as f64).collect()
 }
 
 /// Windows that a question asks for: around its moment, or all of the video piece by piece.
-pub fn windows(ask: &Ask, seconds: usize) -> Vec<Range<u64>> {
+pub(crate) fn windows(ask: &Ask, seconds: usize) -> Vec<Range<u64>> {
     match ask {
         Ask::Perception { second } | Ask::Colour { second } => {
             std::iter::once(*second - AROUND..*second + AROUND).collect()
@@ -75,7 +75,7 @@ pub fn windows(ask: &Ask, seconds: usize) -> Vec<Range<u64>> {
 }
 
 /// Thought and calls of one turn.
-pub fn call(ask: &Ask, windows: &[Range<u64>]) -> String {
+pub(crate) fn call(ask: &Ask, windows: &[Range<u64>]) -> String {
     let calls = windows.iter().map(|window| {
         format!(
             "<tool_call>\n{{\"name\": \"crop_video\", \"arguments\": {{\"start_time\": {}, \"end_time\": {}}}}}\n</tool_call>",
@@ -91,7 +91,7 @@ pub fn call(ask: &Ask, windows: &[Range<u64>]) -> String {
 
 /// The sightings that answer the question, in the order in which they are said; empty when
 /// nothing does yet.
-pub fn evidence(ask: &Ask, seen: &[Sighting]) -> Vec<Sighting> {
+pub(crate) fn evidence(ask: &Ask, seen: &[Sighting]) -> Vec<Sighting> {
     let position = |event: &Event| seen.iter().position(|sighting| sighting.event.kind == event.kind);
     match ask {
         Ask::Perception { second } | Ask::Colour { second } => {
@@ -107,7 +107,7 @@ pub fn evidence(ask: &Ask, seen: &[Sighting]) -> Vec<Sighting> {
 }
 
 /// The answer as it stands in the tags.
-pub fn answer(question: &Question, style: Style, evidence: &[Sighting]) -> String {
+pub(crate) fn answer(question: &Question, style: Style, evidence: &[Sighting]) -> String {
     match (question.ask, style) {
         // With a comma: the training reward reads no other interval.
         (Ask::Grounding { event }, _) => evidence.first().map_or_else(
@@ -122,7 +122,7 @@ pub fn answer(question: &Question, style: Style, evidence: &[Sighting]) -> Strin
 
 /// Thought and answer. The thought names the evidence, as names and numbers that can be copied, and then
 /// the option with its letter: beside its name a letter is found far more easily than in the tags.
-pub fn conclude(question: &Question, style: Style, evidence: &[Sighting]) -> String {
+pub(crate) fn conclude(question: &Question, style: Style, evidence: &[Sighting]) -> String {
     let mut thought = if evidence.is_empty() { " not in the overview".to_owned() } else { list(evidence) };
     if !evidence.is_empty() && !question.options.is_empty() && style != Style::Open {
         thought.push_str(&format!("\n{}", lettered(&question.options[question.answer], question.letter())));
@@ -131,11 +131,11 @@ pub fn conclude(question: &Question, style: Style, evidence: &[Sighting]) -> Str
 }
 
 /// An option and its letter.
-pub fn lettered(option: &str, letter: char) -> String {
+pub(crate) fn lettered(option: &str, letter: char) -> String {
     format!(" {option} {letter}")
 }
 
 /// The answer alone.
-pub fn bare(question: &Question, style: Style, evidence: &[Sighting]) -> String {
+pub(crate) fn bare(question: &Question, style: Style, evidence: &[Sighting]) -> String {
     format!("<answer>{}</answer>", answer(question, style, evidence))
 }

@@ -7,7 +7,7 @@ use crate::scene::{COLOURS, Event, KINDS, Scene, Side, kind_name};
 
 /// Subject of a question.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Ask {
+pub(crate) enum Ask {
     /// Event at a second.
     Perception {
         /// The second.
@@ -34,7 +34,7 @@ pub enum Ask {
 
 /// A question and its answer. Grounding has no options.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Question {
+pub(crate) struct Question {
     /// Subject.
     pub ask: Ask,
     /// The question; of grounding, what to find.
@@ -49,7 +49,7 @@ pub struct Question {
 
 impl Question {
     /// `perception`, `colour`, `order` or `grounding`.
-    pub fn kind(&self) -> &'static str {
+    pub(crate) fn kind(&self) -> &'static str {
         match self.ask {
             Ask::Perception { .. } => "perception",
             Ask::Colour { .. } => "colour",
@@ -59,19 +59,19 @@ impl Question {
     }
 
     /// The right letter.
-    pub fn letter(&self) -> char {
+    pub(crate) fn letter(&self) -> char {
         (b'A' + self.answer as u8) as char
     }
 
     /// The question with its option lines `(A) …`, as some data sets keep them.
-    pub fn embedded(&self) -> String {
+    pub(crate) fn embedded(&self) -> String {
         let lines = ('A'..).zip(&self.options).map(|(letter, option)| format!("({letter}) {option}"));
         format!("{}\n{}", self.text, lines.collect::<Vec<_>>().join("\n"))
     }
 }
 
 /// The n-th question with options about a scene; kinds take turns.
-pub fn choice(scene: &Scene, side: Side, number: usize, rng: &mut impl Rng) -> Question {
+pub(crate) fn choice(scene: &Scene, side: Side, number: usize, rng: &mut impl Rng) -> Question {
     match number % 3 {
         0 => perception(scene, side, rng),
         1 => order(scene, rng),
@@ -80,7 +80,7 @@ pub fn choice(scene: &Scene, side: Side, number: usize, rng: &mut impl Rng) -> Q
 }
 
 /// A question about a second at which one event is shown.
-pub fn perception(scene: &Scene, side: Side, rng: &mut impl Rng) -> Question {
+pub(crate) fn perception(scene: &Scene, side: Side, rng: &mut impl Rng) -> Question {
     let (event, second) = moment(scene, side, rng);
     let (options, answer) = names(scene, event, &[], rng);
     let text = format!("What is at {second} s?");
@@ -100,7 +100,7 @@ fn colour(scene: &Scene, side: Side, rng: &mut impl Rng) -> Question {
 }
 
 /// A question about what follows an event.
-pub fn order(scene: &Scene, rng: &mut impl Rng) -> Question {
+pub(crate) fn order(scene: &Scene, rng: &mut impl Rng) -> Question {
     let number = rng.random_range(1..scene.events.len());
     let (before, after) = (scene.events[number - 1], scene.events[number]);
     let (options, answer) = names(scene, after, &[before.kind], rng);
@@ -110,7 +110,7 @@ pub fn order(scene: &Scene, rng: &mut impl Rng) -> Question {
 }
 
 /// When an event happens.
-pub fn grounding(event: Event) -> Question {
+pub(crate) fn grounding(event: Event) -> Question {
     let text = format!("a {} appears.", event.name());
     let evidence = whole_seconds(&event);
     Question { ask: Ask::Grounding { event }, text, options: Vec::new(), answer: 0, evidence }

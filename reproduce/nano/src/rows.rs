@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use crate::traces::{CROP_FRAMES, Piece, Turn};
 
 /// A conversation's JSON; `video` is the path below the root.
-pub fn messages(turns: &[Turn], video: &str) -> Value {
+pub(crate) fn messages(turns: &[Turn], video: &str) -> Value {
     let url = format!("file://{video}");
     let part = |piece: &Piece| match piece {
         Piece::Text(text) => json!({"type": "text", "text": text}),

@@ -10,7 +10,7 @@ use crate::questions::{Ask, Question};
 
 /// Form of a question with options; the splits differ in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Style {
+pub(crate) enum Style {
     /// Options apart (LongVideoBench, MMVU, MLVU under `strict`).
     Plain,
     /// A full stop after each (Video-MME under `strict`).
@@ -30,7 +30,7 @@ impl Style {
     const CHOICE: [Self; 5] = [Self::Plain, Self::Dotted, Self::Doubled, Self::Embedded, Self::Twice];
 
     /// A style that suits a question; half are plain.
-    pub fn random(ask: &Ask, rng: &mut impl Rng) -> Self {
+    pub(crate) fn random(ask: &Ask, rng: &mut impl Rng) -> Self {
         match ask {
             Ask::Perception { .. } if rng.random_bool(0.15) => Self::Open,
             _ if rng.random_bool(0.5) => Self::Plain,
@@ -40,7 +40,7 @@ impl Style {
 }
 
 /// A question about a video as a sample.
-pub fn sample(question: &Question, style: Style, uid: &str, video: &Path) -> Sample {
+pub(crate) fn sample(question: &Question, style: Style, uid: &str, video: &Path) -> Sample {
     let lettered = || ('A'..).zip(&question.options);
     let options: Vec<String> = match style {
         Style::Plain | Style::Twice => question.options.clone(),

@@ -4,17 +4,17 @@ use rand::Rng;
 use rand::seq::IndexedRandom as _;
 
 /// Width of the generated videos in pixels.
-pub const WIDTH: usize = 128;
+pub(crate) const WIDTH: usize = 128;
 /// Height in pixels.
-pub const HEIGHT: usize = 128;
+pub(crate) const HEIGHT: usize = 128;
 /// Frames per second.
-pub const FPS: usize = 4;
+pub(crate) const FPS: usize = 4;
 /// Windows that a search goes through are this long, in seconds, counted from 0. No event spans two
 /// of them: stated before any training, because joining two halves is not what the world is about.
-pub const WINDOW: u32 = 32;
+pub(crate) const WINDOW: u32 = 32;
 
 /// Names and RGB values of the colours of shapes.
-pub const COLOURS: [(&str, [u8; 3]); 6] = [
+pub(crate) const COLOURS: [(&str, [u8; 3]); 6] = [
     ("red", [220, 40, 40]),
     ("green", [40, 190, 70]),
     ("blue", [50, 80, 230]),
@@ -23,9 +23,9 @@ pub const COLOURS: [(&str, [u8; 3]); 6] = [
     ("purple", [170, 50, 200]),
 ];
 /// Names of the shapes.
-pub const SHAPES: [&str; 3] = ["circle", "square", "triangle"];
+pub(crate) const SHAPES: [&str; 3] = ["circle", "square", "triangle"];
 /// Kinds of event: a colour and a shape.
-pub const KINDS: usize = COLOURS.len() * SHAPES.len();
+pub(crate) const KINDS: usize = COLOURS.len() * SHAPES.len();
 /// Backgrounds; none is close to a shape's colour.
 const BACKGROUNDS: [[u8; 3]; 4] = [[30, 34, 40], [70, 60, 50], [40, 70, 72], [86, 84, 90]];
 /// Least seconds between two events: more than lies between two frames of a window or of a
@@ -33,7 +33,7 @@ const BACKGROUNDS: [[u8; 3]; 4] = [[30, 34, 40], [70, 60, 50], [40, 70, 72], [86
 const GAP: f64 = 3.0;
 
 /// Name of a kind of event, e.g. `red circle`.
-pub fn kind_name(kind: usize) -> String {
+pub(crate) fn kind_name(kind: usize) -> String {
     format!("{} {}", COLOURS[kind / SHAPES.len()].0, SHAPES[kind % SHAPES.len()])
 }
 

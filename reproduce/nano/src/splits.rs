@@ -10,12 +10,12 @@ use crate::tables::{self, doubles, half_lists, integers, text, text_lists};
 use crate::{WorldError, WorldOptions, WorldRng};
 
 /// Videos to encode: where each goes, and what it shows.
-pub type Videos = Vec<(PathBuf, Scene)>;
+pub(crate) type Videos = Vec<(PathBuf, Scene)>;
 /// A benchmark's maker: writes annotations and subtitles, and says which videos are needed.
-pub type Maker = fn(&Path, &WorldOptions, &mut WorldRng) -> Result<Videos, WorldError>;
+pub(crate) type Maker = fn(&Path, &WorldOptions, &mut WorldRng) -> Result<Videos, WorldError>;
 
 /// All benchmarks; Video-MME serves two splits.
-pub const ALL: [Maker; 6] = [videomme, longvideobench, lvbench, mlvu, mmvu, charades];
+pub(crate) const ALL: [Maker; 6] = [videomme, longvideobench, lvbench, mlvu, mmvu, charades];
 
 /// Annotation files lie in the hub's cache, under a made-up revision.
 const REVISION: &str = "0000000000000000000000000000000000000000";

@@ -12,25 +12,25 @@ use parquet::arrow::ArrowWriter;
 use crate::WorldError;
 
 /// One named column.
-pub type Column = (&'static str, ArrayRef);
+pub(crate) type Column = (&'static str, ArrayRef);
 
 /// Text.
-pub fn text<T: AsRef<str>>(values: impl IntoIterator<Item = T>) -> ArrayRef {
+pub(crate) fn text<T: AsRef<str>>(values: impl IntoIterator<Item = T>) -> ArrayRef {
     Arc::new(StringArray::from_iter_values(values))
 }
 
 /// 64-bit integers.
-pub fn integers(values: impl IntoIterator<Item = i64>) -> ArrayRef {
+pub(crate) fn integers(values: impl IntoIterator<Item = i64>) -> ArrayRef {
     Arc::new(Int64Array::from_iter_values(values))
 }
 
 /// Doubles.
-pub fn doubles(values: impl IntoIterator<Item = f64>) -> ArrayRef {
+pub(crate) fn doubles(values: impl IntoIterator<Item = f64>) -> ArrayRef {
     Arc::new(Float64Array::from_iter_values(values))
 }
 
 /// Lists of text.
-pub fn text_lists<T: AsRef<str>>(rows: impl IntoIterator<Item = Vec<T>>) -> ArrayRef {
+pub(crate) fn text_lists<T: AsRef<str>>(rows: impl IntoIterator<Item = Vec<T>>) -> ArrayRef {
     let mut builder = ListBuilder::new(StringBuilder::new());
     for row in rows {
         for value in row {
@@ -42,7 +42,7 @@ pub fn text_lists<T: AsRef<str>>(rows: impl IntoIterator<Item = Vec<T>>) -> Arra
 }
 
 /// Lists of half floats, as Charades-STA publishes its intervals.
-pub fn half_lists(rows: impl IntoIterator<Item = Vec<f64>>) -> ArrayRef {
+pub(crate) fn half_lists(rows: impl IntoIterator<Item = Vec<f64>>) -> ArrayRef {
     let mut builder = ListBuilder::new(Float16Builder::new());
     for row in rows {
         for value in row {
@@ -54,7 +54,7 @@ pub fn half_lists(rows: impl IntoIterator<Item = Vec<f64>>) -> ArrayRef {
 }
 
 /// Writes a table, folders included.
-pub fn write(path: &Path, columns: Vec<Column>) -> Result<(), WorldError> {
+pub(crate) fn write(path: &Path, columns: Vec<Column>) -> Result<(), WorldError> {
     let error = |message: String| WorldError::Write { path: path.to_owned(), message };
     make_parent(path)?;
     let batch = RecordBatch::try_from_iter(columns).map_err(|e| error(e.to_string()))?;
@@ -64,14 +64,14 @@ pub fn write(path: &Path, columns: Vec<Column>) -> Result<(), WorldError> {
 }
 
 /// Writes a text file, folders included.
-pub fn write_text(path: &Path, text: &str) -> Result<(), WorldError> {
+pub(crate) fn write_text(path: &Path, text: &str) -> Result<(), WorldError> {
     make_parent(path)?;
     std::fs::write(path, text)
         .map_err(|e| WorldError::Write { path: path.to_owned(), message: e.to_string() })
 }
 
 /// Makes the folder that a file goes into.
-pub fn make_parent(path: &Path) -> Result<(), WorldError> {
+pub(crate) fn make_parent(path: &Path) -> Result<(), WorldError> {
     let Some(parent) = path.parent() else { return Ok(()) };
     std::fs::create_dir_all(parent)
         .map_err(|e| WorldError::Write { path: parent.to_owned(), message: e.to_string() })

@@ -14,7 +14,7 @@ use crate::scene::{KINDS, kind_name};
 use crate::{WorldError, protocol};
 
 /// Control tokens, left out of decoded text.
-pub const SPECIAL: [&str; 7] = [
+pub(crate) const SPECIAL: [&str; 7] = [
     "<|endoftext|>",
     "<|im_start|>",
     "<|im_end|>",
@@ -40,7 +40,7 @@ const NUMBERS: usize = 200;
 const VOCABULARY: usize = 1500;
 
 /// Trains the tokenizer; always the same one.
-pub fn tokenizer() -> Result<Tokenizer, WorldError> {
+pub(crate) fn tokenizer() -> Result<Tokenizer, WorldError> {
     let fail = |error: tokenizers::Error| WorldError::Tokenizer(error.to_string());
     let mut tokenizer = Tokenizer::new(BPE::default());
     let pattern = SplitPattern::Regex(format!("{}|{PIECES}", names().join("|")));

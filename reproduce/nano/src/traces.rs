@@ -19,13 +19,13 @@ use crate::samples::Style;
 use crate::scene::{FPS, Scene};
 
 /// Frames of a crop at most, as the agent has it.
-pub const CROP_FRAMES: usize = 16;
+pub(crate) const CROP_FRAMES: usize = 16;
 /// Turns with calls before the answer is forced, as the agent's plan has it by default.
 const MAX_TURNS: usize = 3;
 
 /// One message.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Turn {
+pub(crate) struct Turn {
     /// Role.
     pub role: Role,
     /// Content.
@@ -34,7 +34,7 @@ pub struct Turn {
 
 /// A part of a message; frames by what was asked for.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Piece {
+pub(crate) enum Piece {
     /// Text.
     Text(String),
     /// Frames of the whole video, evenly spaced.
@@ -45,7 +45,7 @@ pub enum Piece {
 
 /// Dispatch of calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Dispatch {
+pub(crate) enum Dispatch {
     /// All windows in one turn.
     Parallel,
     /// One window in each turn.
@@ -55,7 +55,7 @@ pub enum Dispatch {
 }
 
 /// A scene, a question about it and how the sample shows it.
-pub struct Case<'a> {
+pub(crate) struct Case<'a> {
     /// The video.
     pub scene: &'a Scene,
     /// The question.
@@ -70,19 +70,19 @@ pub struct Case<'a> {
 
 impl Turn {
     /// A message of text alone.
-    pub fn text(role: Role, text: impl Into<String>) -> Self {
+    pub(crate) fn text(role: Role, text: impl Into<String>) -> Self {
         Self { role, parts: vec![Piece::Text(text.into())] }
     }
 }
 
 /// Frames of a request, by the media's own rule.
-pub fn times(request: &VideoRequest, scene: &Scene) -> Result<Vec<f64>, WorldError> {
+pub(crate) fn times(request: &VideoRequest, scene: &Scene) -> Result<Vec<f64>, WorldError> {
     let indices = frame_indices(request, scene.frames(), FPS as f64).map_err(WorldError::Frames)?;
     Ok(policy::times(&indices))
 }
 
 /// Events of a window, for a sub-agent.
-pub fn seen_in(scene: &Scene, window: &Range<u64>) -> Result<Vec<Sighting>, WorldError> {
+pub(crate) fn seen_in(scene: &Scene, window: &Range<u64>) -> Result<Vec<Sighting>, WorldError> {
     let request = VideoRequest::crop(window.start as f64, window.end as f64, CROP_FRAMES);
     Ok(policy::sightings(scene, &times(&request, scene)?))
 }
@@ -104,7 +104,7 @@ impl Case<'_> {
     }
 
     /// What of the overview answers the question; empty when nothing does.
-    pub fn evidence_in_overview(&self) -> Result<Vec<Sighting>, WorldError> {
+    pub(crate) fn evidence_in_overview(&self) -> Result<Vec<Sighting>, WorldError> {
         let times = times(&VideoRequest::overview(self.nframes), self.scene)?;
         let seen = policy::sightings(self.scene, &times);
         // A sparse overview may miss what lies between two events: it does not tell what is next.
@@ -117,7 +117,7 @@ impl Case<'_> {
 
     /// An answer without a look closer. Without evidence in the overview it is a guess that happens
     /// to be right, as such rows are in the original; it says so where it thinks.
-    pub fn direct(&self, protocol: &Protocol, mode: &PromptMode) -> Result<Vec<Turn>, WorldError> {
+    pub(crate) fn direct(&self, protocol: &Protocol, mode: &PromptMode) -> Result<Vec<Turn>, WorldError> {
         let evidence = self.evidence_in_overview()?;
         let mut turns = self.open(protocol, mode)?;
         let answer = if *mode == protocol::direct() { policy::bare } else { policy::conclude };
@@ -127,7 +127,7 @@ impl Case<'_> {
     }
 
     /// An answer after looking closer; `None` where it needs more turns than there are.
-    pub fn with_tool(
+    pub(crate) fn with_tool(
         &self,
         protocol: &Protocol,
         dispatch: Dispatch,
@@ -171,7 +171,7 @@ impl Case<'_> {
 }
 
 /// A sub-agent's task: what frames of a window show.
-pub fn description(
+pub(crate) fn description(
     protocol: &Protocol,
     sample: &Sample,
     scene: &Scene,

@@ -154,7 +154,7 @@ fn tool_row(
 }
 
 /// A window that the policy asks for: of the grid, or around a moment of an event.
-pub fn window(scene: &Scene, rng: &mut impl rand::Rng) -> std::ops::Range<u64> {
+pub(crate) fn window(scene: &Scene, rng: &mut impl rand::Rng) -> std::ops::Range<u64> {
     let event = *scene.events.choose(rng).unwrap_or(&scene.events[0]);
     let second = rng.random_range(event.moments());
     let ask = if rng.random_bool(0.6) { Ask::Grounding { event } } else { Ask::Perception { second } };

@@ -16,7 +16,7 @@ use serde_json::Value;
 use crate::Error;
 
 /// SFT rows, with the frames that their videos stand for.
-pub struct Traces {
+pub(crate) struct Traces {
     path: PathBuf,
     rows: Vec<Value>,
     root: PathBuf,
@@ -29,7 +29,7 @@ impl Traces {
     ///
     /// # Errors
     /// The file cannot be read.
-    pub fn read(root: &Path, frames: &Arc<dyn FrameSource>) -> Result<Self, Error> {
+    pub(crate) fn read(root: &Path, frames: &Arc<dyn FrameSource>) -> Result<Self, Error> {
         let path = root.join(paravt_nano::SFT_FILE);
         let wrong = |message: String| paravt_train::Error::File { path: path.clone(), message };
         let mut rows = Vec::new();
@@ -57,7 +57,7 @@ impl Conversations for Traces {
 ///
 /// # Errors
 /// The file cannot be read.
-pub fn prompts(root: &Path) -> Result<Vec<RlPrompt>, Error> {
+pub(crate) fn prompts(root: &Path) -> Result<Vec<RlPrompt>, Error> {
     let prompt = |prompt: Prompt| RlPrompt {
         sample: prompt.sample,
         answer: prompt.answer,

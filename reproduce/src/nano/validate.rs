@@ -13,7 +13,7 @@ const STAGES: [&str; 5] = [BASE, "world", "data", "sft", "rl"];
 ///
 /// # Errors
 /// What and how to mend it.
-pub fn check(recipe: &NanoRecipe) -> Result<(), String> {
+pub(super) fn check(recipe: &NanoRecipe) -> Result<(), String> {
     sizes(recipe)?;
     let invalid = |table: &str, error: &paravt_train::Error| match error {
         paravt_train::Error::Setting { field, message } => format!("`{table}.{field}` {message}"),

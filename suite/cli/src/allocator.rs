@@ -5,7 +5,7 @@
 /// A pass of a model, and a training step more so, makes and drops thousands of tensors of a megabyte or
 /// more. By default glibc hands each back to the kernel and gets it again page by page: a twentieth of a
 /// prompt's time, a sixth of a training step's.
-pub fn configure() {
+pub(crate) fn configure() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     {
         const LARGEST: libc::c_int = 1 << 30;

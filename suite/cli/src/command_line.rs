@@ -27,7 +27,7 @@ const HARMLESS: [&str; 11] = [
 ];
 
 /// The words of a command line without what may be a secret or name a machine.
-pub fn shown(command: &Command, words: impl IntoIterator<Item = OsString>) -> Vec<String> {
+pub(crate) fn shown(command: &Command, words: impl IntoIterator<Item = OsString>) -> Vec<String> {
     let mut shown = vec![command.get_name().to_owned()];
     let Ok(matches) = command.clone().try_get_matches_from(words) else { return shown };
     let (mut command, mut matches) = (command, &matches);

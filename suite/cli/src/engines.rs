@@ -20,7 +20,7 @@ use crate::launch::note;
 const PROBE_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Where and in what to train.
-pub fn compute(flags: &EngineFlags) -> anyhow::Result<Compute> {
+pub(crate) fn compute(flags: &EngineFlags) -> anyhow::Result<Compute> {
     let device = flags.device()?;
     let precision = flags.precision(device);
     ensure!(precision != Precision::F16, "--dtype f16: gradients would vanish; bf16 or f32 train");
@@ -28,7 +28,11 @@ pub fn compute(flags: &EngineFlags) -> anyhow::Result<Compute> {
 }
 
 /// A model folder on candle, where its trainer computes.
-pub fn start_candle(model: &Path, batch: usize, compute: &Compute) -> anyhow::Result<Arc<dyn Backend>> {
+pub(crate) fn start_candle(
+    model: &Path,
+    batch: usize,
+    compute: &Compute,
+) -> anyhow::Result<Arc<dyn Backend>> {
     let device = compute.device();
     let options = Options {
         device: device.kind().to_owned(),
@@ -41,7 +45,7 @@ pub fn start_candle(model: &Path, batch: usize, compute: &Compute) -> anyhow::Re
 }
 
 /// Asks a server one question in text and one about an image. A model that ends at once has answered.
-pub async fn probe(flags: &Flags, base_url: &str, model: &str) -> anyhow::Result<()> {
+pub(crate) async fn probe(flags: &Flags, base_url: &str, model: &str) -> anyhow::Result<()> {
     let flags = flags.on_servers(&[base_url.to_owned()], model);
     let backend = flags.open(note).trying_once_within(PROBE_TIMEOUT).build("probe", None).await?;
     for (step, part) in [("text", None), ("image", Some(Part::Image(gray_image())))] {

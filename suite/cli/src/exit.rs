@@ -69,7 +69,7 @@ impl std::error::Error for Precondition {
 }
 
 /// Marks errors of steps that must succeed before the work begins.
-pub trait OrPreflight<T> {
+pub(crate) trait OrPreflight<T> {
     /// An error that has no code by its type ends with [`Exit::Preflight`].
     ///
     /// # Errors
@@ -84,7 +84,7 @@ impl<T> OrPreflight<T> for anyhow::Result<T> {
 }
 
 /// The code of an error: by the first cause whose type says it, else wrong usage or bad input.
-pub fn code(error: &anyhow::Error) -> Exit {
+pub(crate) fn code(error: &anyhow::Error) -> Exit {
     if let Some(Precondition(inner)) = error.downcast_ref() {
         return typed(inner).unwrap_or(Exit::Preflight);
     }

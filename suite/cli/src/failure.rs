@@ -9,7 +9,7 @@ use paravt_suite::redact;
 use crate::output;
 
 /// Prints an error on standard error; on a terminal folded at 80 columns and coloured.
-pub fn print(error: &anyhow::Error) {
+pub(crate) fn print(error: &anyhow::Error) {
     let message = redact::urls(&causes(error));
     let hint = hint(error);
     if !io::stderr().is_terminal() {
@@ -33,7 +33,7 @@ fn folded(message: &str, hint: Option<&str>) -> Text {
 }
 
 /// The message of an error and of its causes. A cause that the message before it quotes is left out.
-pub fn causes(error: &anyhow::Error) -> String {
+pub(crate) fn causes(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in error.chain() {
         let cause = match cause.downcast_ref::<BackendError>() {
@@ -59,7 +59,7 @@ fn hint(error: &anyhow::Error) -> Option<&'static str> {
 }
 
 /// What helps against a failed call of which only the message is known; its class stands in it.
-pub fn of_message(message: &str) -> Option<&'static str> {
+pub(crate) fn of_message(message: &str) -> Option<&'static str> {
     let class = ErrorClass::ALL.into_iter().find(|class| message.contains(&format!("({class:?}, ")))?;
     of_call(class, message)
 }

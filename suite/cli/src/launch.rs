@@ -25,17 +25,17 @@ use crate::signals::{Signal, Taken};
 const BINARY: &str = concat!("paravt-bench ", env!("CARGO_PKG_VERSION"), " ", env!("PARAVT_BENCH_COMMIT"));
 
 /// The threads that a command's conversations run on.
-pub fn runtime() -> anyhow::Result<Runtime> {
+pub(crate) fn runtime() -> anyhow::Result<Runtime> {
     tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start threads")
 }
 
 /// A line about a backend that was started.
-pub fn note(line: &str) {
+pub(crate) fn note(line: &str) {
     eprintln!("{line}");
 }
 
 /// The workspace of this process.
-pub fn workspace(data: DataRoot, gpus: Option<u32>) -> Workspace {
+pub(crate) fn workspace(data: DataRoot, gpus: Option<u32>) -> Workspace {
     Workspace {
         gpus,
         binary: BINARY.to_owned(),
@@ -46,7 +46,7 @@ pub fn workspace(data: DataRoot, gpus: Option<u32>) -> Workspace {
 
 /// Runs prepared splits one after the other; the worst exit code counts. Where the user, the server or
 /// the disk ended one, the next would fare no better and is not begun.
-pub async fn run_all(
+pub(crate) async fn run_all(
     runs: impl IntoIterator<Item = (Prepared, Arc<dyn Backend>)>,
     allow_partial: bool,
 ) -> anyhow::Result<Exit> {
@@ -143,7 +143,7 @@ fn say_last_error(outcome: &RunOutcome) {
 }
 
 /// Turns true on Ctrl-C.
-pub fn stopped_by_ctrl_c(runtime: &Runtime) -> watch::Receiver<bool> {
+pub(crate) fn stopped_by_ctrl_c(runtime: &Runtime) -> watch::Receiver<bool> {
     let (sender, stop) = watch::channel(false);
     runtime.spawn(stop_on_ctrl_c(sender, Taken::new(&[Signal::Interrupt])));
     stop
@@ -151,7 +151,7 @@ pub fn stopped_by_ctrl_c(runtime: &Runtime) -> watch::Receiver<bool> {
 
 /// Turns true on Ctrl-C and on SIGTERM, for a training that is to end in order; the second signal ends the process,
 /// and the training with it.
-pub fn stopped_by_signal(runtime: &Runtime) -> watch::Receiver<bool> {
+pub(crate) fn stopped_by_signal(runtime: &Runtime) -> watch::Receiver<bool> {
     let (sender, stop) = watch::channel(false);
     let taken = Taken::new(&[Signal::Interrupt, Signal::Terminate]);
     runtime.spawn(async move {

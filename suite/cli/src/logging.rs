@@ -38,7 +38,7 @@ static LOGS: Mutex<Vec<Log>> = Mutex::new(Vec::new());
 static VERBOSE: AtomicBool = AtomicBool::new(false);
 
 /// Shows events from a level on: 0 warnings, 1 (`-v`) what is done, 2 (`-vv`) details. To be called once.
-pub fn start(verbosity: u8) {
+pub(crate) fn start(verbosity: u8) {
     VERBOSE.store(verbosity > 0, Ordering::Relaxed);
     let level = match verbosity {
         0 => LevelFilter::WARN,
@@ -56,17 +56,17 @@ pub fn start(verbosity: u8) {
 }
 
 /// Whether lines beyond warnings appear on standard error, between which a progress bar cannot stand.
-pub fn is_verbose() -> bool {
+pub(crate) fn is_verbose() -> bool {
     VERBOSE.load(Ordering::Relaxed)
 }
 
 /// Writes events to `run.log` of a directory until it is dropped.
 #[must_use = "the log ends when this is dropped"]
-pub struct Logging(());
+pub(crate) struct Logging(());
 
 /// Writes events to `run.log` of a directory from now on. The file appears with its first event, once the
 /// directory is there.
-pub fn to(dir: &Path) -> Logging {
+pub(crate) fn to(dir: &Path) -> Logging {
     logs().push(Log { path: dir.join(FILE), state: State::Closed });
     Logging(())
 }

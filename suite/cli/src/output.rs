@@ -19,7 +19,7 @@ static LATEST: Mutex<Option<Instant>> = Mutex::new(None);
 
 /// Writes to standard output. A reader that has left (`| head -1`) wants no more: the rest is
 /// dropped and the command goes on, because its exit code and its files still count.
-pub fn stdout(text: Arguments<'_>) {
+pub(crate) fn stdout(text: Arguments<'_>) {
     stdout_as_is(&printable_json(&text.to_string()));
 }
 
@@ -36,13 +36,13 @@ fn stdout_as_is(text: &str) {
 
 /// Writes a text for a terminal to standard output: in colours where it is one that shows them and neither
 /// `NO_COLOR` nor `TERM=dumb` is set. A [`Text`] holds no control character of others.
-pub fn show(text: &Text) {
+pub(crate) fn show(text: &Text) {
     let coloured = anstream::AutoStream::choice(&io::stdout()) != anstream::ColorChoice::Never;
     stdout_as_is(&if coloured { text.coloured() } else { text.to_string() });
 }
 
 /// The same on standard error.
-pub fn show_error(text: &Text) {
+pub(crate) fn show_error(text: &Text) {
     let coloured = anstream::AutoStream::choice(&io::stderr()) != anstream::ColorChoice::Never;
     let shown = if coloured { text.coloured() } else { text.to_string() };
     let _ = io::stderr().lock().write_all(shown.as_bytes());
@@ -50,7 +50,7 @@ pub fn show_error(text: &Text) {
 
 /// How a command prints its result.
 #[derive(clap::Args)]
-pub struct Printed {
+pub(crate) struct Printed {
     /// Print all details instead of one line per run, split or check.
     // The flag of all commands; counted, because that one is.
     #[arg(short, long, action = clap::ArgAction::Count, conflicts_with = "json")]
@@ -62,7 +62,7 @@ pub struct Printed {
 
 impl Printed {
     /// Prints a result as the flags ask.
-    pub fn print(&self, text: impl FnOnce(Detail) -> Text, json: impl FnOnce() -> String) {
+    pub(crate) fn print(&self, text: impl FnOnce(Detail) -> Text, json: impl FnOnce() -> String) {
         match self {
             Self { json: true, .. } => stdout(format_args!("{}", json())),
             Self { verbose: 1.., .. } => show(&text(Detail::Full)),
@@ -72,7 +72,7 @@ impl Printed {
 }
 
 /// Writes to standard error; a failure has no place to be reported.
-pub fn stderr(text: Arguments<'_>) {
+pub(crate) fn stderr(text: Arguments<'_>) {
     if let Ok(mut latest) = LATEST.lock() {
         *latest = Some(Instant::now());
     }
@@ -80,12 +80,12 @@ pub fn stderr(text: Arguments<'_>) {
 }
 
 /// Time since the latest line on standard error; `None` before the first.
-pub fn silence() -> Option<Duration> {
+pub(crate) fn silence() -> Option<Duration> {
     (*LATEST.lock().ok()?).map(|latest| latest.elapsed())
 }
 
 /// What kept standard output from being written, e.g. a full disk.
-pub fn failure() -> Option<io::Error> {
+pub(crate) fn failure() -> Option<io::Error> {
     FAILED.lock().ok()?.take()
 }
 

@@ -17,7 +17,7 @@ const PLAIN_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Prints the events of one run.
 #[derive(Default)]
-pub struct Progress {
+pub(crate) struct Progress {
     line: Mutex<Option<Line>>,
 }
 

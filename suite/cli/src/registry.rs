@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
-pub use paravt_backends::Flags as BackendArgs;
+pub(crate) use paravt_backends::Flags as BackendArgs;
 use paravt_suite::data::DataRoot;
 use paravt_suite::nearest::nearest;
 use paravt_suite::task::{Benchmark, Task as _};
 
 /// The splits of those names; `all` is every split that is part of it.
-pub fn select_tasks(names: &[String]) -> anyhow::Result<Vec<&'static Benchmark>> {
+pub(crate) fn select_tasks(names: &[String]) -> anyhow::Result<Vec<&'static Benchmark>> {
     let all = paravt_tasks::all();
     let mut selected = Vec::new();
     for name in names {
@@ -31,7 +31,7 @@ pub fn select_tasks(names: &[String]) -> anyhow::Result<Vec<&'static Benchmark>>
 
 /// Tasks of the user.
 #[derive(clap::Args)]
-pub struct TaskFiles {
+pub(crate) struct TaskFiles {
     /// Task of your own: a TOML file that maps columns of your rows to samples; repeatable [default: none].
     #[arg(id = "task_files", long = "task", value_name = "FILE")]
     files: Vec<PathBuf>,
@@ -39,7 +39,7 @@ pub struct TaskFiles {
 
 impl TaskFiles {
     /// The tasks of the files, and those of the build by their names.
-    pub fn and(&self, names: &[String]) -> anyhow::Result<Vec<&'static Benchmark>> {
+    pub(crate) fn and(&self, names: &[String]) -> anyhow::Result<Vec<&'static Benchmark>> {
         let mut selected = select_tasks(names)?;
         for file in &self.files {
             let task = Benchmark::from_file(file)?;
@@ -57,7 +57,7 @@ impl TaskFiles {
     }
 
     /// Whether none is given.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.files.is_empty()
     }
 }
@@ -65,7 +65,7 @@ impl TaskFiles {
 /// Folders of the data.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Data")]
-pub struct DataArgs {
+pub(crate) struct DataArgs {
     /// Data root, laid out as lmms-eval and ParaVT leave it [default: $HF_HOME, else ~/.cache/huggingface].
     #[arg(long, value_name = "DIR")]
     hf_home: Option<PathBuf>,
@@ -76,14 +76,14 @@ pub struct DataArgs {
 
 impl DataArgs {
     /// Variables that show another program the same folder for downloads; empty where the environment does already.
-    pub fn environment(&self) -> BTreeMap<String, String> {
+    pub(crate) fn environment(&self) -> BTreeMap<String, String> {
         let given = self.data.as_ref().or(self.hf_home.as_ref());
         let absolute = given.and_then(|folder| std::path::absolute(folder).ok());
         absolute.map(|folder| ("HF_HOME".to_owned(), folder.display().to_string())).into_iter().collect()
     }
 
     /// Flags and environment as one plan.
-    pub fn root(&self) -> anyhow::Result<DataRoot> {
+    pub(crate) fn root(&self) -> anyhow::Result<DataRoot> {
         if let Some(data) = &self.data
             && !data.is_dir()
         {

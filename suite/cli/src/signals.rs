@@ -13,7 +13,7 @@ use crate::exit::Exit;
 
 /// A signal that asks a process to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Signal {
+pub(crate) enum Signal {
     /// Ctrl-C.
     Interrupt,
     /// SIGTERM.
@@ -25,11 +25,11 @@ static TAKERS: [AtomicUsize; 2] = [AtomicUsize::new(0), AtomicUsize::new(0)];
 
 /// Says, as long as it lives, that these signals are waited for.
 #[derive(Debug)]
-pub struct Taken(&'static [Signal]);
+pub(crate) struct Taken(&'static [Signal]);
 
 impl Taken {
     /// To be made before the wait begins.
-    pub fn new(signals: &'static [Signal]) -> Self {
+    pub(crate) fn new(signals: &'static [Signal]) -> Self {
         signals.iter().for_each(|one| _ = TAKERS[*one as usize].fetch_add(1, Ordering::SeqCst));
         Self(signals)
     }
@@ -46,7 +46,7 @@ impl Drop for Taken {
 ///
 /// # Errors
 /// The handlers cannot be registered.
-pub fn end_where_not_taken() -> anyhow::Result<()> {
+pub(crate) fn end_where_not_taken() -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.context("cannot wait for signals")?;
     let register = |kind| {

@@ -4,7 +4,7 @@ use std::sync::Once;
 
 /// What a command computes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Workload {
+pub(crate) enum Workload {
     /// Passes of a model, if anything.
     Inference,
     /// Whole micro-batches side by side: single products need no threads of their own.
@@ -16,7 +16,7 @@ pub enum Workload {
 /// candle shares single operations among threads that spin while they wait: small tensors lose several
 /// times what they gain, most of all on a busy machine. Its operations run on the thread that asks; the
 /// kernels of this suite and large products use rayon's threads.
-pub fn configure(workload: Workload) {
+pub(crate) fn configure(workload: Workload) {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);

@@ -10,7 +10,7 @@ const LARGEST_HEADER: u64 = 1 << 28;
 /// Composition offsets of a track's samples in decoding order, in units of the track's time scale;
 /// a file without the box shows every sample when it is decoded. `None` where the file is fragmented,
 /// damaged, or no MP4.
-pub fn composition_offsets(path: &Path, track: u32) -> Option<Vec<i64>> {
+pub(crate) fn composition_offsets(path: &Path, track: u32) -> Option<Vec<i64>> {
     let movie = movie_header(path)?;
     if child(&movie, *b"mvex").is_some() {
         return None;

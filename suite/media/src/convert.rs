@@ -9,7 +9,7 @@ use crate::error::MediaError;
 use crate::resize::{Precision, Resizer};
 
 /// Turns pictures of one stream into frames; keeps its scaler and buffers.
-pub struct Converter {
+pub(crate) struct Converter {
     scaler: Option<(PictureKind, scaling::Context)>,
     resizer: Resizer,
     size: (u32, u32),
@@ -20,7 +20,7 @@ pub struct Converter {
 
 /// Conversion of YUV to RGB.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Colours {
+pub(crate) enum Colours {
     /// By the matrix and range that the stream names.
     OfStream,
     /// BT.601 whatever the stream names (swscale's default).
@@ -50,12 +50,12 @@ struct PictureKind {
 
 impl Converter {
     /// `size` is (width, height) of the frames, after rotation.
-    pub fn new(size: (u32, u32), rotation: i32, colours: Colours, precision: Precision) -> Self {
+    pub(crate) fn new(size: (u32, u32), rotation: i32, colours: Colours, precision: Precision) -> Self {
         Self { scaler: None, resizer: Resizer::default(), size, rotation, colours, precision }
     }
 
     /// One picture as a frame.
-    pub fn frame(
+    pub(crate) fn frame(
         &mut self,
         picture: &ff::frame::Video,
         index: usize,

@@ -26,7 +26,7 @@ struct Group {
 
 /// Callback for each decoded picture.
 #[derive(Debug, Clone, Copy)]
-pub struct Target {
+pub(crate) struct Target {
     /// Size (width, height) of the frames, after rotation.
     pub size: (u32, u32),
     /// Degrees to turn, counter-clockwise.
@@ -38,7 +38,7 @@ pub struct Target {
 }
 
 /// Decodes `indices` (ascending, repeats allowed), converts to `target` and maps, in order.
-pub fn frames<T: Clone + Send>(
+pub(crate) fn frames<T: Clone + Send>(
     path: &Path,
     index: &VideoIndex,
     indices: &[usize],

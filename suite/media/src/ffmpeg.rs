@@ -42,7 +42,7 @@ mod jumps {
     type Functions = (&'static str, u32, &'static [(&'static str, &'static AtomicPtr<c_void>)]);
 
     /// Loads the libraries and takes down the functions' addresses.
-    pub fn fill() -> Result<(), String> {
+    pub(super) fn fill() -> Result<(), String> {
         for (name, version, functions) in LIBRARIES {
             let file = format!("{name}.so.{version}");
             // SAFETY: the initialisers of FFmpeg's libraries ask nothing of the program that loads them.
@@ -79,13 +79,13 @@ mod jumps {
                 mod $function {
                     use super::*;
 
-                    pub static ADDRESS: AtomicPtr<c_void> = AtomicPtr::new(not_loaded as *mut c_void);
+                    pub(super) static ADDRESS: AtomicPtr<c_void> = AtomicPtr::new(not_loaded as *mut c_void);
 
                     // SAFETY (of the exported name): the function is FFmpeg's own, a jump away; nothing but the
                     // instruction pointer changes (x16 is the linker's scratch register).
                     #[unsafe(naked)]
                     #[unsafe(no_mangle)]
-                    pub unsafe extern "C" fn $function() {
+                    unsafe extern "C" fn $function() {
                         #[cfg(target_arch = "x86_64")]
                         std::arch::naked_asm!("jmp qword ptr [rip + {address}]", address = sym ADDRESS);
                         #[cfg(target_arch = "aarch64")]

@@ -12,7 +12,7 @@ use crate::{VideoInfo, sample_table};
 
 /// One frame, as its packet says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Entry {
+pub(crate) struct Entry {
     /// Presentation time stamp in units of the stream.
     pub pts: i64,
     /// Decoding time stamp, what demuxers seek by.
@@ -25,7 +25,7 @@ pub struct Entry {
 
 /// All frames of a file in presentation order.
 #[derive(Debug, Clone)]
-pub struct VideoIndex {
+pub(crate) struct VideoIndex {
     /// Frames by presentation time.
     pub entries: Vec<Entry>,
     /// Seconds of one unit of time, numerator and denominator.
@@ -43,7 +43,7 @@ pub struct VideoIndex {
 }
 
 /// Opens a file with all streams but its best video one left aside.
-pub fn open(path: &Path) -> Result<(ff::format::context::Input, usize), MediaError> {
+pub(crate) fn open(path: &Path) -> Result<(ff::format::context::Input, usize), MediaError> {
     let error = |error: ff::Error| MediaError::Open { path: path.to_owned(), message: error.to_string() };
     load().map_err(|message| MediaError::Open { path: path.to_owned(), message })?;
     // Opening a pipe would wait for a writer for ever.
@@ -73,7 +73,7 @@ pub fn open(path: &Path) -> Result<(ff::format::context::Input, usize), MediaErr
 const DAMAGED_IN_A_ROW: usize = 1000;
 
 /// The next packet of a stream; false at the end, or where nothing more can be read.
-pub fn read(input: &mut ff::format::context::Input, stream: usize, packet: &mut ff::Packet) -> bool {
+pub(crate) fn read(input: &mut ff::format::context::Input, stream: usize, packet: &mut ff::Packet) -> bool {
     read_noting(input, stream, packet, &mut false)
 }
 
@@ -106,7 +106,7 @@ fn read_noting(
 }
 
 /// The frame of a packet, unless an edit list takes it away or it has no time at all.
-pub fn entry_of(packet: &ff::Packet) -> Option<Entry> {
+pub(crate) fn entry_of(packet: &ff::Packet) -> Option<Entry> {
     // SAFETY: the packet is valid and `flags` a plain field; the wrapper's own flags leave this one out.
     let discarded = unsafe { (*packet.as_ptr()).flags } & ffi::AV_PKT_FLAG_DISCARD != 0;
     let pts = packet.pts().or(packet.dts()).filter(|_| !discarded)?;
@@ -115,7 +115,11 @@ pub fn entry_of(packet: &ff::Packet) -> Option<Entry> {
 }
 
 /// Moves a demuxer to the last key frame at or before a time in units of the stream.
-pub fn seek(input: &mut ff::format::context::Input, stream: usize, target: i64) -> Result<(), ff::Error> {
+pub(crate) fn seek(
+    input: &mut ff::format::context::Input,
+    stream: usize,
+    target: i64,
+) -> Result<(), ff::Error> {
     // SAFETY: the context is open and ours alone; the stream index is one of its streams.
     let code =
         unsafe { ffi::av_seek_frame(input.as_mut_ptr(), stream as i32, target, ffi::AVSEEK_FLAG_BACKWARD) };
@@ -126,7 +130,7 @@ impl VideoIndex {
     /// Takes the tables of an MP4 file where they can be trusted, or else walks over all packets
     /// without decoding any, as torchcodec's exact mode does. A file that is cut off gives the
     /// frames up to there.
-    pub fn read(path: &Path) -> Result<Self, MediaError> {
+    pub(crate) fn read(path: &Path) -> Result<Self, MediaError> {
         let (mut input, stream) = open(path)?;
         let error = |message: String| MediaError::Open { path: path.to_owned(), message };
         let (time_base, header_rate, parameters, rotation) = {
@@ -179,7 +183,7 @@ impl VideoIndex {
     }
 
     /// Microseconds of an entry from the first frame.
-    pub fn time_us(&self, index: usize) -> i64 {
+    pub(crate) fn time_us(&self, index: usize) -> i64 {
         self.us_from_start(self.entries[index].pts)
     }
 
@@ -188,13 +192,13 @@ impl VideoIndex {
     }
 
     /// The last frame not after a time stamp, and the stamp's microseconds from the first frame.
-    pub fn nearest(&self, pts: i64) -> (usize, i64) {
+    pub(crate) fn nearest(&self, pts: i64) -> (usize, i64) {
         let after = self.entries.partition_point(|entry| entry.pts <= pts);
         (after.saturating_sub(1), self.us_from_start(pts))
     }
 
     /// The frame where decoding has to start for `index`: the last key frame not after it.
-    pub fn start_of_group(&self, index: usize) -> usize {
+    pub(crate) fn start_of_group(&self, index: usize) -> usize {
         self.entries[..=index].iter().rposition(|entry| entry.key).unwrap_or(0)
     }
 }

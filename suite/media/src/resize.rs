@@ -6,7 +6,7 @@ use fir::pixels::F32x3;
 
 /// Numbers that a bicubic filter computes in between its two passes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Precision {
+pub(crate) enum Precision {
     /// Levels of 8 bits, as the image and video processors of transformers have them.
     Bytes,
     /// Floats, as `fetch_video` of qwen-vl-utils has them.

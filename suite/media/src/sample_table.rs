@@ -17,7 +17,11 @@ const COMPARED: usize = 64;
 /// FFmpeg's own index gives the order, the decoding times after edit lists, and the key frames; only
 /// the composition offsets, which it keeps to itself, come from the file's boxes. Both ends of the
 /// result are compared with real packets.
-pub fn entries(path: &Path, input: &mut ff::format::context::Input, stream: usize) -> Option<Vec<Entry>> {
+pub(crate) fn entries(
+    path: &Path,
+    input: &mut ff::format::context::Input,
+    stream: usize,
+) -> Option<Vec<Entry>> {
     if !input.format().name().split(',').any(|name| name == "mp4") {
         return None;
     }
@@ -54,7 +58,7 @@ struct Row {
 }
 
 /// Bytes that a file must have for all frames of its index; 0 where the container has no such index.
-pub fn indexed_bytes(input: &mut ff::format::context::Input, stream: usize) -> u64 {
+pub(crate) fn indexed_bytes(input: &mut ff::format::context::Input, stream: usize) -> u64 {
     if !input.format().name().split(',').any(|name| name == "mp4") {
         return 0;
     }

@@ -30,7 +30,7 @@ struct Window {
 }
 
 /// Frames of the second reader, mapped, and how many there were to choose from.
-pub struct Second<T> {
+pub(crate) struct Second<T> {
     /// In time order.
     pub frames: Vec<T>,
     /// Frames in the window.
@@ -44,7 +44,7 @@ pub struct Second<T> {
 /// # Errors
 /// Where Python raises: a window that is reversed, not finite or holds fewer than two frames, no
 /// frame rate in the header, frames without times or of several sizes.
-pub fn sample<T: Clone>(
+pub(crate) fn sample<T: Clone>(
     path: &Path,
     index: &VideoIndex,
     request: &VideoRequest,

@@ -14,7 +14,7 @@ const WHOLE: &str = "start vLLM or SGLang without --reasoning-parser, --tool-cal
 
 /// The completion as the loop goes on with it, or why it cannot. `offered` says whether the request
 /// carried tools.
-pub fn read(
+pub(super) fn read(
     agent: &Agent,
     step: &str,
     offered: bool,
@@ -97,7 +97,7 @@ fn counted(calls: &[StructuredCall]) -> String {
 }
 
 /// The calls of a reply that was read.
-pub fn calls(agent: &Agent, completion: &Completion) -> Vec<Call> {
+pub(super) fn calls(agent: &Agent, completion: &Completion) -> Vec<Call> {
     let (syntax, tool) = (agent.reference.syntax, &agent.protocol.tool);
     match agent.plan.dialect {
         ToolDialect::Native => {

@@ -8,7 +8,7 @@ pub const FIRST_REPLIES: usize = 8;
 
 /// The first finished samples of a run.
 #[derive(Debug, Default)]
-pub struct FirstReplies {
+pub(super) struct FirstReplies {
     seen: usize,
     good: bool,
 }
@@ -16,7 +16,7 @@ pub struct FirstReplies {
 impl FirstReplies {
     /// Takes the next finished sample into account. True when enough are finished and the reply to every
     /// one was empty or taken apart by the server.
-    pub fn all_unreadable(&mut self, record: &Record) -> bool {
+    pub(super) fn all_unreadable(&mut self, record: &Record) -> bool {
         if self.good || self.seen >= FIRST_REPLIES {
             return false;
         }

@@ -54,7 +54,7 @@ impl DataCheck {
 }
 
 /// Compares what lies below `root` with what is published.
-pub fn check(
+pub(super) fn check(
     spec: &TaskSpec,
     layout: &Layout,
     loaded: Result<Dataset, DataError>,

@@ -20,7 +20,7 @@ const MAX_OPTIONS: usize = 26;
 /// a column.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Columns {
+pub(super) struct Columns {
     kind: Kind,
     /// Unique id; the row's number by default.
     id: Option<String>,

@@ -18,7 +18,7 @@ const DUPLICATE_UID: &str = "duplicate_uid";
 ///
 /// # Errors
 /// Anything but a bad row; more bad rows than [`MAX_DEFECTIVE`].
-pub fn keep_usable(
+pub(super) fn keep_usable(
     spec: &TaskSpec,
     rows: impl ExactSizeIterator<Item = Result<Option<Sample>, DataError>>,
 ) -> Result<Vec<Sample>, DataError> {
@@ -63,7 +63,7 @@ fn placeholder(spec: &TaskSpec, row: usize, defect: String) -> Sample {
 
 /// Adds the row to a uid that an earlier row has. The reference keys nothing by uid and asks both;
 /// under `strict` the second is a defect, because one of the two is not what was published.
-pub fn make_uids_unique(samples: &mut [Sample], profile: Profile) {
+pub(super) fn make_uids_unique(samples: &mut [Sample], profile: Profile) {
     let mut rows: HashMap<String, usize> = HashMap::new();
     for sample in samples {
         if let Some(earlier) = rows.get(&sample.uid) {

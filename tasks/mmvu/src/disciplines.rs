@@ -1,10 +1,11 @@
 //! Subjects and the four disciplines they belong to (lmms-eval, `tasks/mmvu/utils.py`).
 
 /// The disciplines in the order of the official table.
-pub const DISCIPLINES: [&str; 4] = ["Science", "Healthcare", "Humanities_and_Social_Science", "Engineering"];
+pub(crate) const DISCIPLINES: [&str; 4] =
+    ["Science", "Healthcare", "Humanities_and_Social_Science", "Engineering"];
 
 /// The discipline of a subject, written with spaces or underscores.
-pub fn discipline(subject: &str) -> Option<&'static str> {
+pub(crate) fn discipline(subject: &str) -> Option<&'static str> {
     Some(match subject.replace('_', " ").as_str() {
         "Biology" | "Chemistry" | "Modern Physics" | "Astronomy" | "Geography" | "Materials Science"
         | "Neurobiology" | "Electromagnetism" | "Thermodynamics" | "Mechanics" => DISCIPLINES[0],

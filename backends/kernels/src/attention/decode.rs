@@ -6,7 +6,7 @@ use super::{Heads, SeqLens, Strided};
 use crate::gemv::dot;
 use crate::math::exp_and_sum;
 
-pub fn attention_decode(
+pub(super) fn attention_decode(
     out: &mut [f32],
     [q, k, v]: [Strided<'_>; 3],
     heads: Heads,

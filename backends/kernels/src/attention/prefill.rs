@@ -21,7 +21,7 @@ struct PackedBlock<'a> {
     values: PackedB<'a>,
 }
 
-pub fn attention_prefill(
+pub(super) fn attention_prefill(
     out: &mut [f32],
     [q, k, v]: [Strided<'_>; 3],
     heads: Heads,

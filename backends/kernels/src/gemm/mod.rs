@@ -18,7 +18,7 @@ const MR: usize = 12;
 /// Columns of the micro-kernel's tile; blocks are multiples of it.
 const NR: usize = 32;
 /// Largest block of the inner axis.
-pub const KC: usize = 1024;
+pub(crate) const KC: usize = 1024;
 /// Largest number of columns per task: what it packs of B stays in its cache.
 const NC: usize = 384;
 /// Smallest number of rows per task, about: packing B should be little beside using it.
@@ -156,7 +156,7 @@ pub fn gemm_serial(c: MatMut<'_>, a: MatRef<'_>, b: MatRef<'_>, update: Update) 
 }
 
 /// B of a product, as the kernel in use reads it.
-pub enum PackedB<'a> {
+pub(crate) enum PackedB<'a> {
     /// In micro-panels.
     #[cfg(target_arch = "x86_64")]
     Panels(avx512::Panels),
@@ -166,7 +166,7 @@ pub enum PackedB<'a> {
 
 impl<'a> PackedB<'a> {
     /// Packs a matrix of at most [`KC`] rows: worth it for what is used often.
-    pub fn new(b: MatRef<'a>) -> Self {
+    pub(crate) fn new(b: MatRef<'a>) -> Self {
         #[cfg(target_arch = "x86_64")]
         if isa() == Isa::Avx512 {
             let mut panels = avx512::Panels::default();
@@ -189,7 +189,7 @@ impl<'a> PackedB<'a> {
 ///
 /// # Panics
 /// Sizes that do not fit each other.
-pub fn gemm_packed(c: MatMut<'_>, a: MatRef<'_>, b: &PackedB<'_>, update: Update) {
+pub(crate) fn gemm_packed(c: MatMut<'_>, a: MatRef<'_>, b: &PackedB<'_>, update: Update) {
     c.assert_holds(a.rows, b.cols());
     let out = OutPtr { first: c.values.as_mut_ptr(), row_stride: c.row_stride, update };
     // SAFETY: C holds m rows of n values (asserted above) and is borrowed mutably.

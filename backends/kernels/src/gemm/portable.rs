@@ -47,7 +47,7 @@ const UNFUSED_KC: usize = 64;
 ///
 /// # Safety
 /// As of [`super::multiply_block`].
-pub unsafe fn multiply(out: OutPtr, a: MatRef<'_>, b: MatRef<'_>) {
+pub(super) unsafe fn multiply(out: OutPtr, a: MatRef<'_>, b: MatRef<'_>) {
     assert!(a.cols == b.rows, "{} by {}", a.cols, b.rows);
     // SAFETY: matrices lie inside of their slices; `out` is the caller's.
     unsafe {

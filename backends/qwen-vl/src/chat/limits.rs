@@ -10,11 +10,11 @@ use minijinja::{Environment, Error, ErrorKind, Output, State, escape_formatter, 
 use minijinja_contrib::pycompat::unknown_method_callback;
 
 /// Most bytes of a template; published ones have up to 30 KiB. Bounds the depth to which expressions nest.
-pub const SOURCE: usize = 128 << 10;
+pub(super) const SOURCE: usize = 128 << 10;
 /// Instructions that a template may run, and more of them for each part of a conversation.
-pub const FUEL: u64 = 1_000_000;
+pub(super) const FUEL: u64 = 1_000_000;
 /// See [`FUEL`].
-pub const FUEL_PER_PART: u64 = 2_000;
+pub(super) const FUEL_PER_PART: u64 = 2_000;
 /// Most bytes of a prompt's text, and of all that a template puts together on the way to it.
 const TEXT: usize = 64 << 20;
 /// Most spaces before a line, and most characters that a number is filled up to.
@@ -33,7 +33,7 @@ thread_local! {
 ///
 /// # Errors
 /// It takes more than a minute (the thread goes on until its fuel is used up), panics, or cannot be started.
-pub fn apart<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'static) -> Result<R, String> {
+pub(super) fn apart<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'static) -> Result<R, String> {
     let (done, result) = mpsc::channel();
     let builder = std::thread::Builder::new().name("chat template".to_owned()).stack_size(STACK);
     let thread = builder.spawn(move || {
@@ -47,7 +47,7 @@ pub fn apart<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'static) -> Re
 }
 
 /// Has an environment count what its template makes, and check what grows faster than its arguments.
-pub fn install(environment: &mut Environment<'_>) {
+pub(super) fn install(environment: &mut Environment<'_>) {
     environment.set_formatter(|out: &mut Output, state: &mut State, value: &Value| {
         grow(value.as_str().map_or(0, str::len))?;
         escape_formatter(out, state, value)
@@ -106,7 +106,7 @@ pub fn install(environment: &mut Environment<'_>) {
 
 /// # Errors
 /// A width that is more than a prompt can need.
-pub fn check_width(width: usize) -> Result<(), Error> {
+pub(super) fn check_width(width: usize) -> Result<(), Error> {
     let message = || format!("a width of {width}; at most {WIDTH} is supported");
     if width <= WIDTH { Ok(()) } else { Err(Error::new(ErrorKind::InvalidOperation, message())) }
 }
@@ -115,7 +115,7 @@ pub fn check_width(width: usize) -> Result<(), Error> {
 ///
 /// # Errors
 /// They come to more than a prompt may.
-pub fn grow(bytes: usize) -> Result<(), Error> {
+pub(super) fn grow(bytes: usize) -> Result<(), Error> {
     let made = MADE.get().saturating_add(bytes);
     MADE.set(made);
     if made <= TEXT {
@@ -152,7 +152,7 @@ fn check_widths<'a>(format: &str, args: impl Iterator<Item = &'a Value>) -> Resu
 
 /// Text of a bounded size.
 #[derive(Default)]
-pub struct Text(pub Vec<u8>);
+pub(super) struct Text(pub Vec<u8>);
 
 impl std::io::Write for Text {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {

@@ -15,7 +15,7 @@ use crate::prompt::Medium;
 const PASS_PATCHES: usize = 1024;
 
 /// Features that are still to be read, in the order of their tokens.
-pub struct Upcoming<T> {
+pub(super) struct Upcoming<T> {
     /// Images and videos that are not encoded yet.
     frames: VecDeque<Frame>,
     /// Encoded rows of the last pass of the vision tower that no sequence has taken.
@@ -39,7 +39,7 @@ impl<T: Clone> Upcoming<T> {
     ///
     /// # Errors
     /// As [`Self::take`].
-    pub fn new<O: Ops<Tensor = T>>(
+    pub(super) fn new<O: Ops<Tensor = T>>(
         model: &Model<O>,
         media: Vec<Medium>,
         mut skipped: usize,
@@ -60,7 +60,7 @@ impl<T: Clone> Upcoming<T> {
     ///
     /// # Errors
     /// Tensor arithmetic, or fewer rows than that are left.
-    pub fn take<O: Ops<Tensor = T>>(
+    pub(super) fn take<O: Ops<Tensor = T>>(
         &mut self,
         model: &Model<O>,
         count: usize,

@@ -9,7 +9,7 @@ use crate::model::KvCache;
 const MOST: usize = 32;
 
 /// Finished sequences, last used last.
-pub struct Kept<T>(VecDeque<(History, KvCache<T>)>);
+pub(super) struct Kept<T>(VecDeque<(History, KvCache<T>)>);
 
 impl<T> Default for Kept<T> {
     fn default() -> Self {
@@ -19,7 +19,7 @@ impl<T> Default for Kept<T> {
 
 impl<T: Clone> Kept<T> {
     /// Adds one; the oldest goes where there are too many.
-    pub fn push(&mut self, history: History, cache: KvCache<T>) {
+    pub(super) fn push(&mut self, history: History, cache: KvCache<T>) {
         if self.0.len() == MOST {
             self.0.pop_front();
         }
@@ -27,23 +27,23 @@ impl<T: Clone> Kept<T> {
     }
 
     /// Tokens that all of them have room for.
-    pub fn tokens(&self) -> usize {
+    pub(super) fn tokens(&self) -> usize {
         self.0.iter().map(|(_, cache)| cache.capacity()).sum()
     }
 
     /// Drops the oldest until at most so many tokens are left.
-    pub fn shrink(&mut self, tokens: usize) {
+    pub(super) fn shrink(&mut self, tokens: usize) {
         while self.tokens() > tokens && self.0.pop_front().is_some() {}
     }
 
     /// Tokens that the best one shares with the start of a history, at most `limit`, and its place.
-    pub fn longest(&self, history: &History, limit: usize) -> Option<(usize, usize)> {
+    pub(super) fn longest(&self, history: &History, limit: usize) -> Option<(usize, usize)> {
         let shared = |place: usize| history.common(&self.0[place].0, limit);
         (0..self.0.len()).map(|place| (shared(place), place)).filter(|(length, _)| *length > 0).max()
     }
 
     /// Takes one out.
-    pub fn take(&mut self, place: usize) -> Option<(History, KvCache<T>)> {
+    pub(super) fn take(&mut self, place: usize) -> Option<(History, KvCache<T>)> {
         self.0.remove(place)
     }
 }

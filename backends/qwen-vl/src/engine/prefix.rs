@@ -4,7 +4,7 @@ use crate::prompt::Prompt;
 
 /// Tokens of a cache, and the media among them.
 #[derive(Debug, Clone, Default)]
-pub struct History {
+pub(super) struct History {
     /// Token ids.
     pub ids: Vec<u32>,
     /// First token and content of each medium.
@@ -13,13 +13,13 @@ pub struct History {
 
 impl History {
     /// The history of a prompt.
-    pub fn of(prompt: &Prompt) -> Self {
+    pub(super) fn of(prompt: &Prompt) -> Self {
         let media = prompt.media.iter().filter_map(|medium| Some((medium.runs.first()?.0, medium.key)));
         Self { ids: prompt.ids.clone(), media: media.collect() }
     }
 
     /// Tokens from the start that both hold with the same content; at most `limit`.
-    pub fn common(&self, other: &Self, limit: usize) -> usize {
+    pub(super) fn common(&self, other: &Self, limit: usize) -> usize {
         let same = self.ids.iter().zip(&other.ids).take_while(|(a, b)| a == b).count().min(limit);
         // Placeholders look alike whatever they stand for.
         let differs = self.media.iter().zip(&other.media).find(|(a, b)| a != b);
@@ -28,7 +28,7 @@ impl History {
     }
 
     /// Forgets everything from `length` on.
-    pub fn truncate(&mut self, length: usize) {
+    pub(super) fn truncate(&mut self, length: usize) {
         self.ids.truncate(length);
         self.media.retain(|(start, _)| *start < length);
     }

@@ -17,7 +17,7 @@ use crate::sampling::{Defaults, Sampler, log_probability};
 const PASS_TOKENS: usize = 640;
 
 /// A prompt that is read, then an answer that grows.
-pub struct Sequence<T> {
+pub(super) struct Sequence<T> {
     pub history: History,
     pub cache: KvCache<T>,
     pub next_position: u32,
@@ -39,7 +39,7 @@ pub struct Sequence<T> {
 }
 
 /// A prompt between its passes.
-pub struct Reading<T> {
+pub(super) struct Reading<T> {
     prompt: Prompt,
     /// Set with the first pass.
     state: Option<State<T>>,
@@ -56,14 +56,14 @@ struct State<T> {
 }
 
 /// A chosen token.
-pub struct Choice {
+pub(super) struct Choice {
     id: u32,
     logprob: Option<f32>,
 }
 
 impl<T: Clone> Sequence<T> {
     /// A sequence of which nothing is read yet; `sampler` is that of the job's generation.
-    pub fn new(job: Job, sampler: Sampler, tempered: bool) -> Self {
+    pub(super) fn new(job: Job, sampler: Sampler, tempered: bool) -> Self {
         let Job { prompt, generation, reply } = job;
         Self {
             history: History::of(&prompt),
@@ -87,27 +87,27 @@ impl<T: Clone> Sequence<T> {
     }
 
     /// The request as it came, of a sequence that has answered nothing yet.
-    pub fn into_job(self) -> Option<Job> {
+    pub(super) fn into_job(self) -> Option<Job> {
         let prompt = self.reading?.prompt;
         Some(Job { prompt, generation: self.generation, reply: self.reply })
     }
 
     /// Whether the first pass is still to come.
-    pub fn is_fresh(&self) -> bool {
+    pub(super) fn is_fresh(&self) -> bool {
         self.reading.as_ref().is_some_and(|reading| reading.state.is_none())
     }
 
-    pub fn ended(&self) -> bool {
+    pub(super) fn ended(&self) -> bool {
         self.stopped || self.generated.len() >= self.max_tokens
     }
 
     /// Most tokens that it may come to.
-    pub fn end(&self) -> usize {
+    pub(super) fn end(&self) -> usize {
         self.history.ids.len() + self.max_tokens - self.generated.len()
     }
 
     /// What a token is chosen with; of this sequence alone.
-    pub fn chooser(&mut self) -> Chooser<'_> {
+    pub(super) fn chooser(&mut self) -> Chooser<'_> {
         Chooser {
             sampler: &mut self.sampler,
             seen: &self.history.ids,
@@ -119,7 +119,7 @@ impl<T: Clone> Sequence<T> {
     }
 
     /// Adds a token to the answer.
-    pub fn push(&mut self, Choice { id, logprob }: Choice, defaults: &Defaults, prompter: &Prompter) {
+    pub(super) fn push(&mut self, Choice { id, logprob }: Choice, defaults: &Defaults, prompter: &Prompter) {
         self.first.get_or_insert_with(Instant::now);
         if let (Some(logprobs), Some(logprob)) = (&mut self.logprobs, logprob) {
             logprobs.push(logprob);
@@ -137,7 +137,7 @@ impl<T: Clone> Sequence<T> {
         self.stop.iter().any(|stop| text.contains(stop))
     }
 
-    pub fn answer(self) {
+    pub(super) fn answer(self) {
         let Self { generated: ids, logprobs, stopped, first, reply, .. } = self;
         let _ = reply.send(Ok(Answer { ids, logprobs, stopped, first }));
     }
@@ -146,7 +146,7 @@ impl<T: Clone> Sequence<T> {
     ///
     /// # Errors
     /// Tensor arithmetic, e.g. no memory.
-    pub fn pass<O: Ops<Tensor = T>>(&mut self, model: &Model<O>) -> Result<Option<Vec<f32>>, Error> {
+    pub(super) fn pass<O: Ops<Tensor = T>>(&mut self, model: &Model<O>) -> Result<Option<Vec<f32>>, Error> {
         let Some(Reading { prompt, state }) = &mut self.reading else { return Ok(None) };
         let state = match state {
             Some(state) => state,
@@ -194,7 +194,7 @@ impl<T: Clone> State<T> {
 }
 
 /// See [`Sequence::chooser`].
-pub struct Chooser<'a> {
+pub(super) struct Chooser<'a> {
     sampler: &'a mut Sampler,
     seen: &'a [u32],
     temperature: f32,
@@ -206,7 +206,7 @@ pub struct Chooser<'a> {
 impl Chooser<'_> {
     /// # Errors
     /// Logits that are NaN or infinite.
-    pub fn choose(self, logits: &[f32]) -> Result<Choice, Error> {
+    pub(super) fn choose(self, logits: &[f32]) -> Result<Choice, Error> {
         let Self { sampler, seen, temperature, logprob, prompt, step } = self;
         let mut choose = || {
             let id = sampler.next(logits, seen)?;

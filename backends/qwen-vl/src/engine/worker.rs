@@ -20,7 +20,7 @@ use crate::prompt::Prompter;
 use crate::sampling::{Defaults, Sampler};
 
 /// The owner of a model.
-pub struct Worker<O: Ops> {
+pub(super) struct Worker<O: Ops> {
     model: Model<O>,
     prompter: Arc<Prompter>,
     defaults: Defaults,
@@ -36,7 +36,7 @@ pub struct Worker<O: Ops> {
 }
 
 impl<O: Ops> Worker<O> {
-    pub fn new(
+    pub(super) fn new(
         model: Model<O>,
         prompter: Arc<Prompter>,
         defaults: Defaults,
@@ -60,7 +60,7 @@ impl<O: Ops> Worker<O> {
 
     /// Works until all senders are gone and everything is answered. Between two tokens of the open answers at most one
     /// pass of a prompt is read.
-    pub fn run(mut self, queue: &Receiver<Job>) {
+    pub(super) fn run(mut self, queue: &Receiver<Job>) {
         loop {
             if self.open.is_empty() && self.waiting.is_empty() {
                 match queue.recv() {

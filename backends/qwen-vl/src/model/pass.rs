@@ -4,7 +4,7 @@ use crate::error::Error;
 use crate::ops::{Ops, Segment};
 
 /// The rows of a packed batch, prepared once for all layers.
-pub struct PassPlan<O: Ops> {
+pub(super) struct PassPlan<O: Ops> {
     rotary: (O::Tensor, O::Tensor),
     /// The keys that each row attends to.
     pub attention: O::Plan,
@@ -12,7 +12,7 @@ pub struct PassPlan<O: Ops> {
 
 impl<O: Ops> PassPlan<O> {
     /// A plan of rows with [`rotary`] tables.
-    pub fn new(
+    pub(super) fn new(
         ops: &O,
         rotary: (O::Tensor, O::Tensor),
         segments: &[Segment],
@@ -22,13 +22,13 @@ impl<O: Ops> PassPlan<O> {
     }
 
     /// Queries or keys (rows, heads, head_dim) turned by their positions.
-    pub fn rotate(&self, ops: &O, x: O::Tensor) -> Result<O::Tensor, Error> {
+    pub(super) fn rotate(&self, ops: &O, x: O::Tensor) -> Result<O::Tensor, Error> {
         ops.rotate(x, &self.rotary.0, &self.rotary.1)
     }
 }
 
 /// Cosines and sines (rows, head_dim) as tensors, f32.
-pub fn rotary<O: Ops>(
+pub(super) fn rotary<O: Ops>(
     ops: &O,
     (cos, sin): (Vec<f32>, Vec<f32>),
     head_dim: usize,

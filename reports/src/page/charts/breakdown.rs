@@ -12,7 +12,7 @@ const ROW: f64 = 22.0;
 const LABEL: usize = 28;
 
 /// `interval` gives the 95 % interval of a group, as shares.
-pub fn breakdown(
+pub(crate) fn breakdown(
     title: &str,
     metric: &str,
     breakdown: &BreakdownSummary,

@@ -23,7 +23,7 @@ const STYLES: usize = 7;
 
 /// One chart per curve with a line for each training: of a study the means over its seeds, else each
 /// training that a run shows, once.
-pub fn training(report: &Report, runs: &[&Run]) -> Vec<Value> {
+pub(crate) fn training(report: &Report, runs: &[&Run]) -> Vec<Value> {
     let lines = match report.study.as_ref().filter(|study| !study.lines.is_empty()) {
         Some(study) => study.lines.clone(),
         None => lines_of(runs),
@@ -56,7 +56,7 @@ fn lines_of(runs: &[&Run]) -> BTreeMap<String, Vec<Line>> {
 }
 
 /// One chart per split over all checks.
-pub fn history(entries: &[Entry]) -> Vec<Value> {
+pub(crate) fn history(entries: &[Entry]) -> Vec<Value> {
     let mut tasks: Vec<&str> = Vec::new();
     for score in entries.iter().flat_map(|entry| &entry.scores) {
         if !tasks.contains(&score.task.as_str()) {

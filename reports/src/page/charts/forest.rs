@@ -9,7 +9,7 @@ const ROW: f64 = 30.0;
 const TOP: f64 = 12.0;
 
 /// One line per cell: dot and bar ours, diamond and band published.
-pub fn forest(report: &Report) -> String {
+pub(crate) fn forest(report: &Report) -> String {
     let cells = &report.cells;
     let bottom = TOP + ROW * cells.len() as f64;
     let mut svg = Svg::new(

@@ -5,10 +5,10 @@ mod curves;
 mod forest;
 mod tools;
 
-pub use breakdown::breakdown;
-pub use curves::{history, training};
-pub use forest::forest;
-pub use tools::{widths, windows};
+pub(super) use breakdown::breakdown;
+pub(super) use curves::{history, training};
+pub(super) use forest::forest;
+pub(super) use tools::{widths, windows};
 
 use crate::Report;
 

@@ -9,7 +9,7 @@ const WIDTH: f64 = 760.0;
 const ROW: f64 = 26.0;
 
 /// One strip per run with calls; darker where more windows lie. Nothing without calls.
-pub fn windows(report: &Report) -> Option<String> {
+pub(crate) fn windows(report: &Report) -> Option<String> {
     let rows: Vec<_> = report.details.windows.iter().collect();
     if rows.is_empty() {
         return None;
@@ -47,7 +47,7 @@ pub fn windows(report: &Report) -> Option<String> {
 }
 
 /// Samples by the largest number of calls in one turn. Nothing without calls.
-pub fn widths(report: &Report) -> Option<String> {
+pub(crate) fn widths(report: &Report) -> Option<String> {
     let rows: Vec<_> = report
         .details
         .tools

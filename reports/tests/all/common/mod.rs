@@ -1,7 +1,7 @@
 //! A small made-up set of runs that the tests of this room share.
 #![allow(dead_code, reason = "examples share it")]
 
-pub mod simulate;
+pub(crate) mod simulate;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -21,10 +21,10 @@ use paravt_suite::sample::{Gold, Question, Sample, Tags};
 use paravt_suite::task::{Breakdown, Metric, TaskSpec};
 
 /// The longest title of the seven splits.
-pub const LONGEST_TITLE: &str = "Video-MME (w/o subtitles)";
+pub(crate) const LONGEST_TITLE: &str = "Video-MME (w/o subtitles)";
 
 /// A split with one breakdown.
-pub fn spec(name: &str, title: &str, metric: Metric, rows: usize) -> TaskSpec {
+pub(crate) fn spec(name: &str, title: &str, metric: Metric, rows: usize) -> TaskSpec {
     TaskSpec {
         name: name.into(),
         title: title.into(),
@@ -42,7 +42,7 @@ pub fn spec(name: &str, title: &str, metric: Metric, rows: usize) -> TaskSpec {
 }
 
 /// The manifest of a run under the imported protocol.
-pub fn manifest(task: TaskSpec, profile: Profile, expected: usize) -> Manifest {
+pub(crate) fn manifest(task: TaskSpec, profile: Profile, expected: usize) -> Manifest {
     let selection = Selection { split_rows: task.expected_rows, expected, ..fixtures::manifest().selection };
     Manifest {
         plan: RunPlan { nframes: 64, ..fixtures::plan(profile) },
@@ -67,7 +67,7 @@ pub fn manifest(task: TaskSpec, profile: Profile, expected: usize) -> Manifest {
 }
 
 /// One sample; two share a video.
-pub fn record(task: &str, profile: Profile, row: usize, value: f64) -> Record {
+pub(crate) fn record(task: &str, profile: Profile, row: usize, value: f64) -> Record {
     let label = if row.is_multiple_of(2) { "short" } else { "long" };
     Record {
         version: RECORD_VERSION,
@@ -104,7 +104,7 @@ pub fn record(task: &str, profile: Profile, row: usize, value: f64) -> Record {
 }
 
 /// A complete run of a whole split under `paper`, right in `right` of `rows` rows.
-pub fn whole(name: &str, title: &str, rows: usize, right: usize) -> Run {
+pub(crate) fn whole(name: &str, title: &str, rows: usize, right: usize) -> Run {
     let task = spec(name, title, Metric::Accuracy { macro_over: None }, rows);
     let records =
         (0..rows).map(|row| record(name, Profile::Paper, row, f64::from(u8::from(row < right)))).collect();
@@ -113,7 +113,7 @@ pub fn whole(name: &str, title: &str, rows: usize, right: usize) -> Run {
 }
 
 /// A strict grounding run that lost what a run can lose.
-pub fn damaged() -> Run {
+pub(crate) fn damaged() -> Run {
     let metric = Metric::Grounding { thresholds: vec![0.3, 0.5, 0.7] };
     let task = spec("charades", "Charades-STA (test)", metric, 8);
     let mut records: Vec<Record> = [0.8, 0.4, 0.0, 0.0]
@@ -159,7 +159,7 @@ const PUBLISHED: [(&str, usize, usize); 7] = [
 
 /// A run as the published one was made: all rows and videos, ParaVT-8B's settings, right in `percent`
 /// of the rows (for Charades an IoU of 1 or 0), spread over the videos.
-pub fn published(name: &str, percent: f64) -> Run {
+pub(crate) fn published(name: &str, percent: f64) -> Run {
     let (_, rows, videos) = PUBLISHED.into_iter().find(|split| split.0 == name).unwrap();
     let grounding = name == "charades";
     let metric = match grounding {

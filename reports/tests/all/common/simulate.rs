@@ -7,18 +7,18 @@ use rand::{Rng as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 
 /// Questions of one video.
-pub const QUESTIONS: usize = 4;
+pub(crate) const QUESTIONS: usize = 4;
 /// Videos.
-pub const CLUSTERS: [usize; 5] = [4, 6, 12, 24, 100];
+pub(crate) const CLUSTERS: [usize; 5] = [4, 6, 12, 24, 100];
 /// Correlation of two answers about one video.
-pub const CORRELATIONS: [f64; 3] = [0.0, 0.2, 0.5];
+pub(crate) const CORRELATIONS: [f64; 3] = [0.0, 0.2, 0.5];
 
 /// Standard normal quantile of a two-sided 95 % interval.
 const Z95: f64 = 1.959_963_984_540_054;
 
 /// What the rows of a simulated run are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// Right or wrong, 60 % right.
     Share,
     /// Right or wrong, 90 % right.
@@ -30,9 +30,9 @@ pub enum Kind {
 }
 
 impl Kind {
-    pub const ALL: [Self; 4] = [Self::Share, Self::HighShare, Self::Overlap, Self::Difference];
+    pub(crate) const ALL: [Self; 4] = [Self::Share, Self::HighShare, Self::Overlap, Self::Difference];
 
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Share => "accuracy 60 %",
             Self::HighShare => "accuracy 90 %",
@@ -42,7 +42,7 @@ impl Kind {
     }
 
     /// The mean that an interval should cover.
-    pub fn truth(self) -> f64 {
+    pub(crate) fn truth(self) -> f64 {
         match self {
             Self::Share => 0.6,
             Self::HighShare => 0.9,
@@ -86,7 +86,7 @@ fn run(kind: Kind, videos: usize, correlation: f64, random: &mut ChaCha8Rng) -> 
 }
 
 /// The interval that this project had before: no correction for few clusters, normal quantile.
-pub fn uncorrected(clusters: &[Cluster]) -> (f64, f64) {
+pub(crate) fn uncorrected(clusters: &[Cluster]) -> (f64, f64) {
     let n: usize = clusters.iter().map(|cluster| cluster.n).sum();
     let mean = clusters.iter().map(|cluster| cluster.sum).sum::<f64>() / n as f64;
     let squares = clusters.iter().map(|cluster| (cluster.sum - cluster.n as f64 * mean).powi(2));
@@ -95,7 +95,7 @@ pub fn uncorrected(clusters: &[Cluster]) -> (f64, f64) {
 }
 
 /// Shares of `draws` runs whose 95 % interval holds the true mean: uncorrected, and [`Effect`]'s.
-pub fn coverage(kind: Kind, videos: usize, correlation: f64, draws: usize) -> (f64, f64) {
+pub(crate) fn coverage(kind: Kind, videos: usize, correlation: f64, draws: usize) -> (f64, f64) {
     let seed = 1_000 * videos as u64 + (100.0 * correlation) as u64;
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let holds = |(low, high): (f64, f64)| low <= kind.truth() && kind.truth() <= high;
@@ -109,6 +109,6 @@ pub fn coverage(kind: Kind, videos: usize, correlation: f64, draws: usize) -> (f
 }
 
 /// Three standard errors of a simulated coverage of 95 %.
-pub fn monte_carlo_error(draws: usize) -> f64 {
+pub(crate) fn monte_carlo_error(draws: usize) -> f64 {
     3.0 * (0.05 * 0.95 / draws as f64).sqrt()
 }

@@ -20,7 +20,7 @@ struct Link {
 }
 
 /// One unpacking.
-pub struct Extraction<'a> {
+pub(super) struct Extraction<'a> {
     archive: Archive<'a>,
     journal: Journal,
     /// Members by their path in the archive: where they are below the folder, and their bytes.
@@ -32,7 +32,7 @@ pub struct Extraction<'a> {
 }
 
 /// A member's place.
-pub struct Place {
+pub(super) struct Place {
     /// Path in the archive.
     pub source: PathBuf,
     /// Path below the folder.
@@ -40,7 +40,7 @@ pub struct Place {
 }
 
 /// A member that holds bytes.
-pub struct Member<'m> {
+pub(super) struct Member<'m> {
     /// Its number in the archive.
     pub index: usize,
     /// Its name as the archive has it.
@@ -63,29 +63,29 @@ enum MemberError {
 
 impl<'a> Extraction<'a> {
     /// Begins, or goes on.
-    pub fn new(archive: &Archive<'a>, journal: Journal) -> Self {
+    pub(super) fn new(archive: &Archive<'a>, journal: Journal) -> Self {
         let (placed, taken, links) = (HashMap::new(), HashMap::new(), Vec::new());
         Self { archive: *archive, journal, placed, taken, links, unpacked: Unpacked::default() }
     }
 
     /// The folder of the members.
-    pub fn folder(&self) -> &Path {
+    pub(super) fn folder(&self) -> &Path {
         self.archive.into
     }
 
     /// Bytes that an interrupted unpacking left whole.
-    pub fn bytes_there(&self) -> u64 {
+    pub(super) fn bytes_there(&self) -> u64 {
         self.journal.bytes()
     }
 
     /// Names a member that is not unpacked.
-    pub fn refuse(&mut self, member: &[u8], reason: impl Into<String>) {
+    pub(super) fn refuse(&mut self, member: &[u8], reason: impl Into<String>) {
         let member = String::from_utf8_lossy(member).into_owned();
         self.unpacked.refused.push(Refused { member, reason: reason.into() });
     }
 
     /// Where a member goes; `None` for what other systems leave beside files.
-    pub fn place(&self, name: &[u8], backslash: bool) -> Result<Option<Place>, &'static str> {
+    pub(super) fn place(&self, name: &[u8], backslash: bool) -> Result<Option<Place>, &'static str> {
         let source = names::relative(name, backslash)?;
         let last = source.file_name().expect("a relative path of plain components has a last one");
         let last = last.as_encoded_bytes();
@@ -103,7 +103,7 @@ impl<'a> Extraction<'a> {
     ///
     /// # Errors
     /// The disk is full, or the folder cannot be written.
-    pub fn member(&mut self, member: Member<'_>, bytes: &mut dyn Read) -> Result<(), FetchError> {
+    pub(super) fn member(&mut self, member: Member<'_>, bytes: &mut dyn Read) -> Result<(), FetchError> {
         let Member { index, name, place, size, crc } = member;
         if let Some(other) = self.taken.get(&place.path) {
             let reason = format!("member {other} has the same name {}", place.path.display());
@@ -138,7 +138,7 @@ impl<'a> Extraction<'a> {
     }
 
     /// A link inside the archive: becomes a second name of the member that it points to.
-    pub fn link(&mut self, index: usize, name: &[u8], place: Place, to: PathBuf) {
+    pub(super) fn link(&mut self, index: usize, name: &[u8], place: Place, to: PathBuf) {
         self.links.push(Link { index, name: name.to_owned(), place, to });
     }
 
@@ -174,7 +174,7 @@ impl<'a> Extraction<'a> {
     ///
     /// # Errors
     /// The folder cannot be written.
-    pub fn finish(mut self) -> Result<Unpacked, FetchError> {
+    pub(super) fn finish(mut self) -> Result<Unpacked, FetchError> {
         let mut links = std::mem::take(&mut self.links);
         // A link may point to a link.
         while !links.is_empty() {

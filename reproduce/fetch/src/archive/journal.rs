@@ -14,7 +14,7 @@ use crate::cache::lock;
 use crate::error::FetchError;
 
 /// Folder of the journals within the folder of the members.
-pub const FOLDER: &str = ".paravt-fetch";
+pub(super) const FOLDER: &str = ".paravt-fetch";
 const ESCAPED: &AsciiSet = &CONTROLS.add(b'%');
 const VERSION: u32 = 1;
 
@@ -28,7 +28,7 @@ enum Line {
 }
 
 /// Opened for one unpacking; locked as long as it lives.
-pub struct Journal {
+pub(super) struct Journal {
     path: PathBuf,
     file: File,
     /// Members that are done: index, path below the folder, bytes.
@@ -63,7 +63,7 @@ fn lines(path: &Path, archive: &Archive<'_>) -> Option<Vec<Line>> {
 
 impl Journal {
     /// What an earlier unpacking says, if it ended and its files still have their sizes.
-    pub fn read_complete(archive: &Archive<'_>) -> Option<Unpacked> {
+    pub(super) fn read_complete(archive: &Archive<'_>) -> Option<Unpacked> {
         let lines = lines(&path(archive), archive)?;
         let Some(Line::Complete { members, bytes }) = lines.last() else { return None };
         let mut unpacked = Unpacked { members: *members, bytes: *bytes, refused: Vec::new() };
@@ -85,7 +85,7 @@ impl Journal {
     }
 
     /// Goes on with the members of an interrupted unpacking of the same archive.
-    pub fn open(archive: &Archive<'_>) -> Result<Self, FetchError> {
+    pub(super) fn open(archive: &Archive<'_>) -> Result<Self, FetchError> {
         let path = path(archive);
         let file = lock(&path)?;
         let mut done = HashMap::new();
@@ -108,22 +108,22 @@ impl Journal {
     }
 
     /// Whether a member was unpacked to a path with a size before.
-    pub fn has(&self, index: usize, path: &Path, size: u64) -> bool {
+    pub(super) fn has(&self, index: usize, path: &Path, size: u64) -> bool {
         self.done.get(&index).is_some_and(|(found, bytes)| found == path && *bytes == size)
     }
 
     /// Bytes of the members that are done.
-    pub fn bytes(&self) -> u64 {
+    pub(super) fn bytes(&self) -> u64 {
         self.done.values().map(|(_, size)| size).sum()
     }
 
     /// Notes a member that is whole on the disk.
-    pub fn member(&mut self, index: usize, path: &Path, size: u64) -> Result<(), FetchError> {
+    pub(super) fn member(&mut self, index: usize, path: &Path, size: u64) -> Result<(), FetchError> {
         self.append(&Line::Member { index, path: encoded(path), size })
     }
 
     /// Notes the end, with everything that was refused.
-    pub fn complete(&mut self, unpacked: &Unpacked) -> Result<(), FetchError> {
+    pub(super) fn complete(&mut self, unpacked: &Unpacked) -> Result<(), FetchError> {
         for Refused { member, reason } in &unpacked.refused {
             self.append(&Line::Refused { member: member.clone(), reason: reason.clone() })?;
         }

@@ -120,7 +120,7 @@ fn kind(name: &str) -> Option<Format> {
 
 /// The archive that a file is, or is a part of: `x.zip`, `x.tar`, `x.tar.part.aa`, `x.tar.part_ab`,
 /// `x.tar.aa`, `x.tar.00`. `None` for anything else.
-pub fn archive_of(file_name: &str) -> Option<&str> {
+pub(crate) fn archive_of(file_name: &str) -> Option<&str> {
     if kind(file_name).is_some() {
         return Some(file_name);
     }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use crate::error::FetchError;
 
 /// The parts of a split archive, one after another.
-pub struct Parts {
+pub(super) struct Parts {
     files: Vec<(File, u64)>,
     /// Bytes of all parts.
     length: u64,
@@ -16,7 +16,7 @@ pub struct Parts {
 
 impl Parts {
     /// Opens all parts in the order given.
-    pub fn open(paths: &[PathBuf]) -> Result<Self, FetchError> {
+    pub(super) fn open(paths: &[PathBuf]) -> Result<Self, FetchError> {
         let mut files = Vec::new();
         let mut length = 0;
         for path in paths {
@@ -29,7 +29,7 @@ impl Parts {
     }
 
     /// Bytes of all parts.
-    pub fn length(&self) -> u64 {
+    pub(super) fn length(&self) -> u64 {
         self.length
     }
 }

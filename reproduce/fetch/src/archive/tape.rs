@@ -11,7 +11,7 @@ use crate::disk;
 use crate::names;
 
 /// Unpacks every member that may be.
-pub fn unpack(parts: &mut Parts, extraction: &mut Extraction<'_>) -> Result<(), Stop> {
+pub(super) fn unpack(parts: &mut Parts, extraction: &mut Extraction<'_>) -> Result<(), Stop> {
     // The members are not larger than the archive.
     disk::check(extraction.folder(), parts.length().saturating_sub(extraction.bytes_there()))?;
     parts.rewind().map_err(|error| Stop::Archive(error.to_string()))?;

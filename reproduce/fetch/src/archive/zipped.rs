@@ -29,7 +29,7 @@ const TYPE_MASK: u32 = 0o170_000;
 const REGULAR: u32 = 0o100_000;
 
 /// Unpacks every member that may be.
-pub fn unpack(parts: Parts, extraction: &mut Extraction<'_>) -> Result<(), Stop> {
+pub(super) fn unpack(parts: Parts, extraction: &mut Extraction<'_>) -> Result<(), Stop> {
     let damaged = |error: zip::result::ZipError| Stop::Archive(format!("not a zip archive: {error}"));
     let mut archive = ZipArchive::new(parts).map_err(damaged)?;
     let (overlapping, swollen) = (overlapping(&mut archive), swollen(&mut archive));

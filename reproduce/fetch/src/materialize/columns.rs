@@ -14,7 +14,7 @@ use super::paths::Paths;
 const KINDS: [(&str, Media); 2] = [("video_url", Media::Video), ("image_url", Media::Image)];
 
 /// The column `messages`, or a part of it, with absolute paths.
-pub fn messages(array: &ArrayRef, paths: &mut Paths) -> Result<ArrayRef, String> {
+pub(super) fn messages(array: &ArrayRef, paths: &mut Paths) -> Result<ArrayRef, String> {
     match array.data_type() {
         DataType::Utf8 => texts(array.as_string::<i32>(), &mut |text| json(text, paths)),
         DataType::LargeUtf8 => texts(array.as_string::<i64>(), &mut |text| json(text, paths)),
@@ -26,7 +26,7 @@ pub fn messages(array: &ArrayRef, paths: &mut Paths) -> Result<ArrayRef, String>
 }
 
 /// The column `videos` with absolute paths.
-pub fn videos(array: &ArrayRef, paths: &mut Paths) -> Result<ArrayRef, String> {
+pub(super) fn videos(array: &ArrayRef, paths: &mut Paths) -> Result<ArrayRef, String> {
     let mut each = |values: &ArrayRef| match values.as_struct_opt() {
         Some(structs) => with_column(structs, "video", |video| path_column(video, None, Media::Video, paths)),
         None => Ok(Arc::clone(values)),

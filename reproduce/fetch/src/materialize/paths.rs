@@ -12,7 +12,7 @@ const PREFIXES: [&str; 3] = ["longvt_source/", "museg/", "selfqa/"];
 const MAX_LINKS: usize = 40;
 
 /// Turns published paths into absolute ones and remembers each.
-pub struct Paths {
+pub(super) struct Paths {
     root: PathBuf,
     form: PathForm,
     /// By published path: absolute path, whether it exists, what it is.
@@ -23,7 +23,7 @@ pub struct Paths {
 
 impl Paths {
     /// Paths below an absolute root.
-    pub fn new(root: PathBuf, form: PathForm) -> Self {
+    pub(super) fn new(root: PathBuf, form: PathForm) -> Self {
         let (known, missing_references) = (BTreeMap::new(), BTreeMap::new());
         Self { root, form, known, references: 0, missing_references }
     }
@@ -32,7 +32,7 @@ impl Paths {
     ///
     /// # Errors
     /// The path leaves the root.
-    pub fn absolute(&mut self, given: &str, media: Media) -> Result<Option<String>, String> {
+    pub(super) fn absolute(&mut self, given: &str, media: Media) -> Result<Option<String>, String> {
         let published = given.strip_prefix("file://").unwrap_or(given);
         if !PREFIXES.iter().any(|prefix| published.starts_with(prefix)) {
             return Ok(None);
@@ -58,12 +58,12 @@ impl Paths {
     }
 
     /// References since the last call, and those to media that are not there by folder.
-    pub fn take_counts(&mut self) -> (usize, BTreeMap<String, usize>) {
+    pub(super) fn take_counts(&mut self) -> (usize, BTreeMap<String, usize>) {
         (std::mem::take(&mut self.references), std::mem::take(&mut self.missing_references))
     }
 
     /// Media that are there, and published paths of those that are not, each once and sorted.
-    pub fn into_media(self) -> (Vec<(String, PathBuf, Media)>, Vec<String>) {
+    pub(super) fn into_media(self) -> (Vec<(String, PathBuf, Media)>, Vec<String>) {
         let (mut there, mut missing) = (Vec::new(), Vec::new());
         for (published, (path, exists, media)) in self.known {
             if exists {
@@ -77,7 +77,7 @@ impl Paths {
 }
 
 /// Python's `os.path.realpath` of an absolute path: links followed as far as the path exists.
-pub fn real(path: &Path) -> PathBuf {
+pub(super) fn real(path: &Path) -> PathBuf {
     let mut open: Vec<std::ffi::OsString> =
         path.components().rev().map(|component| component.as_os_str().to_owned()).collect();
     let mut found = PathBuf::new();

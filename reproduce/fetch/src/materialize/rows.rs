@@ -19,7 +19,12 @@ use crate::error::FetchError;
 const OWN_SCHEMA: &str = "ARROW:schema";
 
 /// Rewrites a file of rows; it gets its name when it is whole.
-pub fn rewrite(from: &Path, to: &Path, name: &str, paths: &mut Paths) -> Result<RowsReport, FetchError> {
+pub(super) fn rewrite(
+    from: &Path,
+    to: &Path,
+    name: &str,
+    paths: &mut Paths,
+) -> Result<RowsReport, FetchError> {
     let damaged = |message: String| FetchError::Invalid { what: name.to_owned(), message };
     let builder = ParquetRecordBatchReaderBuilder::try_new(open(from)?)
         .map_err(|error| damaged(format!("not a parquet file: {error}")))?;

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-pub use programs::run;
+pub(crate) use programs::run;
 
 use crate::machine::{Dataset, Leftover, Machine, Repository};
 use crate::needs::Needs;

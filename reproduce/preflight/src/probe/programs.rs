@@ -31,7 +31,7 @@ else:
 ///
 /// # Errors
 /// It does not start, ends otherwise, or takes longer: what it wrote last.
-pub fn run(program: &str, arguments: &[&str], patience: Duration) -> Result<String, String> {
+pub(crate) fn run(program: &str, arguments: &[&str], patience: Duration) -> Result<String, String> {
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(|error| format!("{program}: {error}"))?;

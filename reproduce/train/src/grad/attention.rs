@@ -10,7 +10,7 @@ use super::{back, made, values, with_values};
 use paravt_kernels::{self as kernels, Heads, SeqLens, Strided, backward};
 
 /// The sequences of a pass.
-pub enum GradPlan {
+pub(crate) enum GradPlan {
     /// For the kernels: f32 on the CPU. One operation for all sequences.
     Kernels { seqs: Vec<SeqLens>, causal: bool },
     /// For candle's own operations.
@@ -19,7 +19,7 @@ pub enum GradPlan {
 
 impl GradPlan {
     /// A plan for activations of a type on a device.
-    pub fn new(segments: &[Segment], causal: bool, device: &Device, dtype: DType) -> Result<Self> {
+    pub(crate) fn new(segments: &[Segment], causal: bool, device: &Device, dtype: DType) -> Result<Self> {
         if device.is_cpu() && dtype == DType::F32 {
             return Ok(Self::Kernels { seqs: seq_lens(segments), causal });
         }
@@ -28,7 +28,7 @@ impl GradPlan {
 }
 
 /// Attention of q (n, heads, dim) within the segments of a plan: (n, heads, dim).
-pub fn attention(q: &Tensor, keys: Keys<'_, Tensor>, plan: &GradPlan) -> Result<Tensor> {
+pub(super) fn attention(q: &Tensor, keys: Keys<'_, Tensor>, plan: &GradPlan) -> Result<Tensor> {
     let (seqs, causal) = match plan {
         GradPlan::Composed(plan) => {
             return tensor::attention(q, keys, plan, |scores| ops::softmax(scores, D::Minus1));

@@ -8,7 +8,7 @@ use paravt_kernels::{self as kernels, GEMV_MAX_M, Weight, backward, elementwise}
 /// x (n, k) by weight (out, k) transposed, plus bias (out): (n, out).
 ///
 /// One operation: the gradient of the weight is made in the weight's own layout and never turned.
-pub fn linear(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
+pub(crate) fn linear(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
     match (fits(x) && fits(weight), bias) {
         (true, None) => x.contiguous()?.apply_op2(&weight.contiguous()?, Linear),
         (true, Some(bias)) => x.contiguous()?.apply_op3(&weight.contiguous()?, bias, BiasedLinear),

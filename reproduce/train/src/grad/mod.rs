@@ -10,13 +10,13 @@ use candle_core::{
 };
 use candle_nn::ops as nn;
 
-pub use linear::linear;
-pub use ops::GradOps;
+pub(crate) use linear::linear;
+pub(crate) use ops::GradOps;
 
 use paravt_kernels::{backward, elementwise};
 
 /// x over its root mean square, times weight; over the last axis.
-pub fn rms_norm(x: &Tensor, weight: &Tensor, eps: f32) -> Result<Tensor> {
+pub(crate) fn rms_norm(x: &Tensor, weight: &Tensor, eps: f32) -> Result<Tensor> {
     if !fits(x) {
         return nn::rms_norm_slow(x, weight, eps);
     }
@@ -24,7 +24,7 @@ pub fn rms_norm(x: &Tensor, weight: &Tensor, eps: f32) -> Result<Tensor> {
 }
 
 /// x to mean 0 and variance 1, scaled and shifted; over the last axis.
-pub fn layer_norm(x: &Tensor, weight: &Tensor, bias: &Tensor, eps: f32) -> Result<Tensor> {
+pub(crate) fn layer_norm(x: &Tensor, weight: &Tensor, bias: &Tensor, eps: f32) -> Result<Tensor> {
     if !fits(x) {
         return nn::layer_norm_slow(x, weight, bias, eps);
     }
@@ -32,7 +32,7 @@ pub fn layer_norm(x: &Tensor, weight: &Tensor, bias: &Tensor, eps: f32) -> Resul
 }
 
 /// silu(gate) * up.
-pub fn gated(gate: &Tensor, up: &Tensor) -> Result<Tensor> {
+pub(crate) fn gated(gate: &Tensor, up: &Tensor) -> Result<Tensor> {
     if !fits(gate) {
         return gate.silu()?.mul(up);
     }
@@ -40,17 +40,17 @@ pub fn gated(gate: &Tensor, up: &Tensor) -> Result<Tensor> {
 }
 
 /// Gaussian error linear unit by tanh.
-pub fn gelu_tanh(x: &Tensor) -> Result<Tensor> {
+pub(crate) fn gelu_tanh(x: &Tensor) -> Result<Tensor> {
     if fits(x) { x.contiguous()?.apply_op1(GeluTanh) } else { x.gelu() }
 }
 
 /// Gaussian error linear unit, exact.
-pub fn gelu(x: &Tensor) -> Result<Tensor> {
+pub(crate) fn gelu(x: &Tensor) -> Result<Tensor> {
     if fits(x) { x.contiguous()?.apply_op1(Gelu) } else { x.gelu_erf() }
 }
 
 /// Rotary embedding of x (n, heads, dim) by tables (n, dim), halves paired; the tables are constants.
-pub fn rotate(x: &Tensor, cos: &Tensor, sin: &Tensor) -> Result<Tensor> {
+pub(crate) fn rotate(x: &Tensor, cos: &Tensor, sin: &Tensor) -> Result<Tensor> {
     if fits(x) {
         let (cos, sin) = (cos.flatten_all()?.to_vec1()?, sin.flatten_all()?.to_vec1()?);
         return x.contiguous()?.apply_op1(Rotate { cos, sin });

@@ -15,7 +15,7 @@ use crate::parameters::Parameters;
 type Result<T> = std::result::Result<T, Error>;
 
 /// Differentiable arithmetic; weights become f32 parameters when a model is loaded.
-pub struct GradOps {
+pub(crate) struct GradOps {
     device: Device,
     dtype: DType,
     parameters: Arc<Parameters>,
@@ -23,7 +23,7 @@ pub struct GradOps {
 
 impl GradOps {
     /// Arithmetic where a trainer computes.
-    pub fn new(compute: &Compute, parameters: Arc<Parameters>) -> Self {
+    pub(crate) fn new(compute: &Compute, parameters: Arc<Parameters>) -> Self {
         Self { device: compute.device.clone(), dtype: tensor::dtype(compute.precision), parameters }
     }
 

@@ -11,7 +11,7 @@ use super::text::normalize;
 use super::{AnswerMode, NotANumber, QuestionType, RewardConfig};
 
 /// `_compute_acc_reward`.
-pub fn accuracy(
+pub(super) fn accuracy(
     solution: &str,
     answer: &str,
     question: QuestionType,

@@ -6,7 +6,7 @@ use crate::objective::{Advantages, Loss};
 use crate::rollout::Trajectory;
 
 /// Means over rollouts: rewards, format compliance (`f_tau`), tool calls (`kappa`), turns, lengths.
-pub fn rollout_figures(all: &[(usize, Trajectory)]) -> BTreeMap<&'static str, f64> {
+pub(super) fn rollout_figures(all: &[(usize, Trajectory)]) -> BTreeMap<&'static str, f64> {
     let mean = |value: &dyn Fn(&Trajectory) -> f64| {
         all.iter().map(|(_, one)| value(one)).sum::<f64>() / all.len().max(1) as f64
     };
@@ -30,7 +30,7 @@ pub fn rollout_figures(all: &[(usize, Trajectory)]) -> BTreeMap<&'static str, f6
 }
 
 /// Of the update: sums over its trained tokens.
-pub fn update_figures(
+pub(super) fn update_figures(
     advantages: &Advantages,
     sums: &Loss,
     loss: f64,

@@ -13,7 +13,7 @@ use crate::optimizer::{AdamW, Gradients};
 use crate::rollout::Trajectory;
 
 /// Models that are only asked for log-probabilities.
-pub struct Scorers {
+pub(super) struct Scorers {
     /// The model that the training began with, where the objective has a KL term.
     pub reference: Option<Scorer>,
     /// The policy itself, for the weights before the update, where a batch has several optimiser steps.
@@ -44,7 +44,7 @@ struct Part {
 /// The log-probabilities that ratios are taken from (`prox`) are those under the weights before the first of
 /// these steps. Where there is one step they are those of the loss itself: nothing changes in between, every
 /// ratio is 1 and no clip binds.
-pub fn update(
+pub(super) fn update(
     learner: &Learner,
     optimizer: &mut AdamW,
     factor: f64,
@@ -128,14 +128,14 @@ impl Batch<'_> {
 }
 
 /// Per-token values of a batch on the host, as the objective reads them.
-pub struct Held {
+pub(super) struct Held {
     behaviour: Vec<Vec<f64>>,
     reference: Option<Vec<Vec<f64>>>,
 }
 
 impl Held {
     /// `reference`: log-probabilities of the trained tokens, sequence by sequence.
-    pub fn new(batch: &[(usize, Trajectory)], reference: Option<Vec<Vec<f32>>>) -> Self {
+    pub(super) fn new(batch: &[(usize, Trajectory)], reference: Option<Vec<Vec<f32>>>) -> Self {
         let behaviour = batch.iter().map(|(_, one)| {
             let mut values = vec![0.0; one.example.ids.len()];
             for (row, &value) in one.example.rows().zip(&one.behaviour) {
@@ -156,7 +156,7 @@ impl Held {
         Self { behaviour: behaviour.collect(), reference }
     }
 
-    pub fn sequences<'a>(&'a self, batch: &'a [(usize, Trajectory)]) -> Vec<Sequence<'a>> {
+    pub(super) fn sequences<'a>(&'a self, batch: &'a [(usize, Trajectory)]) -> Vec<Sequence<'a>> {
         let sequence = |(place, (group, one)): (usize, &'a (usize, Trajectory))| Sequence {
             loss_mask: &one.example.trained,
             behaviour: &self.behaviour[place],

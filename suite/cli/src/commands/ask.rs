@@ -22,7 +22,7 @@ use crate::registry::BackendArgs;
 
 /// Flags of `ask`.
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// Video file, of any format that FFmpeg reads.
     video: PathBuf,
     /// Question; with --ground, the event to find.
@@ -40,7 +40,7 @@ pub struct Args {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> anyhow::Result<Exit> {
+pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     ensure!(args.video.is_file(), "{}: not a video file", args.video.display());
     ensure!(args.options.len() <= 26, "--option: expected at most 26, got {}", args.options.len());
     let (config, protocol) = args.plan.config(args.backend.request())?;

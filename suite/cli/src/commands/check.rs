@@ -31,7 +31,7 @@ Exit codes:
 /// Flags of `check`.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
-pub struct Args {
+pub(crate) struct Args {
     /// Run directories, or folders of them.
     #[arg(required = true)]
     runs: Vec<PathBuf>,
@@ -92,7 +92,7 @@ impl Args {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> anyhow::Result<Exit> {
+pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let runs = find_runs(&args.runs)?;
     let estimates = args.criterion.as_deref().map(read_estimates).transpose()?;
     if args.write {

@@ -12,7 +12,7 @@ use crate::output::Printed;
 
 /// Flags of `compare`.
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// Run directory A, or a folder of runs.
     a: PathBuf,
     /// Run directory B, or a folder of runs; differences are B minus A.
@@ -25,7 +25,7 @@ pub struct Args {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> anyhow::Result<Exit> {
+pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     write(&args.a, &args.b, args.out.as_deref(), &args.printed)?;
     Ok(Exit::Ok)
 }

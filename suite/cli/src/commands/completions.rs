@@ -6,13 +6,13 @@ use crate::exit::Exit;
 
 /// Flags of `completions`.
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// Shell to write for.
     shell: Shell,
 }
 
 /// Runs the command: the script goes to standard output.
-pub fn run(args: &Args, mut command: clap::Command) -> anyhow::Result<Exit> {
+pub(crate) fn run(args: &Args, mut command: clap::Command) -> anyhow::Result<Exit> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut command, "paravt-bench", &mut script);
     // clap_complete 4.6.11 takes the dash of the program's name for a command in one half of the bash script.

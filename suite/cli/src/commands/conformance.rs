@@ -22,7 +22,7 @@ const MAX_FILE: u64 = 256 << 20;
 
 /// Flags of `conformance`.
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// JSON files of recorded outputs: extraction, tool calls, rewards, prompt hashes, or test vectors.
     #[arg(required = true)]
     files: Vec<PathBuf>,
@@ -33,7 +33,7 @@ pub struct Args {
 
 /// One case: right when expected and got are equal.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Case {
+pub(crate) struct Case {
     /// The upstream's function.
     pub function: String,
     /// Printable form of the function's input.
@@ -68,7 +68,7 @@ struct Tally {
 ///
 /// A file that cannot be used does not keep the others from being run, and neither it nor an
 /// unknown function is ever skipped in silence: both end in [`Exit::Usage`].
-pub fn run(args: &Args) -> anyhow::Result<Exit> {
+pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let (mut failed, mut unusable) = (0, 0);
     for file in &args.files {
         match check(file).with_context(|| file.display().to_string()) {

@@ -1,7 +1,7 @@
 //! `paravt-bench tasks` and `paravt-bench data`.
 
-pub mod fetch;
-pub mod materialize;
+pub(crate) mod fetch;
+pub(crate) mod materialize;
 mod progress;
 mod report;
 
@@ -20,7 +20,7 @@ use crate::registry::{DataArgs, TaskFiles};
 
 /// Flags of `data`.
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     #[command(subcommand)]
     action: Action,
 }
@@ -75,7 +75,7 @@ struct Make {
 
 /// Flags of `tasks`.
 #[derive(clap::Args)]
-pub struct TasksArgs {
+pub(crate) struct TasksArgs {
     #[command(flatten)]
     files: TaskFiles,
     #[command(flatten)]
@@ -83,7 +83,7 @@ pub struct TasksArgs {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> anyhow::Result<Exit> {
+pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     match &args.action {
         Action::Check(args) => check(args),
         Action::Fetch(args) => fetch::run(args),
@@ -136,7 +136,7 @@ fn show(line: &str) {
 }
 
 /// Lists the benchmarks.
-pub fn tasks(args: &TasksArgs) -> anyhow::Result<Exit> {
+pub(crate) fn tasks(args: &TasksArgs) -> anyhow::Result<Exit> {
     let own = args.files.and(&[])?;
     let specs: Vec<&TaskSpec> =
         paravt_tasks::all().iter().copied().chain(own).map(|task| task.spec()).collect();

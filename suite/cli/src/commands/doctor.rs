@@ -15,7 +15,7 @@ use crate::registry::DataArgs;
 
 /// Flags of `doctor`.
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// Check the requirements of a recipe: what was found, and what to do about it [default: none, describe the machine].
     #[arg(long = "for", value_name = "RECIPE")]
     recipe: Option<String>,
@@ -39,7 +39,7 @@ pub struct Args {
 const CODECS: [&str; 4] = ["h264", "hevc", "vp9", "av1"];
 
 /// Runs the command.
-pub fn run(args: &Args) -> anyhow::Result<Exit> {
+pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     if let Some(recipe) = &args.recipe {
         return for_recipe(args, recipe);
     }

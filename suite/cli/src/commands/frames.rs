@@ -16,7 +16,7 @@ const MAX_DESCRIPTION: u64 = 64 << 20;
 
 /// Flags of `frames`.
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// Video file, of any format that FFmpeg reads.
     video: PathBuf,
     /// Number of frames, evenly spaced over the window; at least 2, rounded to an even number [default: by --fps].
@@ -83,7 +83,7 @@ impl Args {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> anyhow::Result<Exit> {
+pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     if let Some(fps) = args.fps {
         ensure!(fps > 0.0 && fps.is_finite(), "--fps: expected a rate > 0, got `{fps}`");
     }

@@ -17,7 +17,7 @@ const MAX_FILE: u64 = 1 << 30;
 
 /// Flags of `generate`.
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// JSON file with OpenAI-style messages: a list, or an object with `messages`. Images are file://
     /// or data: URLs, videos file:// URLs.
     #[arg(long, value_name = "FILE")]
@@ -43,7 +43,7 @@ pub struct Args {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> anyhow::Result<Exit> {
+pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     ensure!(
         args.temperature >= 0.0 && args.temperature.is_finite(),
         "--temperature: expected a number ≥ 0, got `{}`",

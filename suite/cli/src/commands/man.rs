@@ -10,13 +10,13 @@ use crate::exit::Exit;
 
 /// Flags of `man`.
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// Folder for the pages, one file per command; made where it is missing.
     dir: PathBuf,
 }
 
 /// Runs the command.
-pub fn run(args: &Args, mut command: clap::Command) -> anyhow::Result<Exit> {
+pub(crate) fn run(args: &Args, mut command: clap::Command) -> anyhow::Result<Exit> {
     std::fs::create_dir_all(&args.dir).with_context(|| format!("cannot create {}", args.dir.display()))?;
     command.build();
     let pages = write(&args.dir, command)?;

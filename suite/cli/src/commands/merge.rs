@@ -8,7 +8,7 @@ use crate::exit::Exit;
 
 /// Flags of `merge`.
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// Run directories of all shards: DIR/TASK of each `run --shard I/N --out DIR`.
     #[arg(required = true, num_args = 1..)]
     shards: Vec<PathBuf>,
@@ -18,7 +18,7 @@ pub struct Args {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> anyhow::Result<Exit> {
+pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let merged = merge(&args.shards, &args.out)?;
     for shard in merged.missing {
         eprintln!("shard {}/{} is missing", shard + 1, merged.shards);

@@ -1,18 +1,18 @@
 //! One file per command: flags in, one call, exit code out.
 
-pub mod ask;
-pub mod check;
-pub mod compare;
-pub mod completions;
-pub mod conformance;
-pub mod data;
-pub mod doctor;
-pub mod frames;
-pub mod generate;
-pub mod man;
-pub mod merge;
-pub mod preflight;
-pub mod protocol;
-pub mod report;
-pub mod reproduce;
-pub mod run;
+pub(crate) mod ask;
+pub(crate) mod check;
+pub(crate) mod compare;
+pub(crate) mod completions;
+pub(crate) mod conformance;
+pub(crate) mod data;
+pub(crate) mod doctor;
+pub(crate) mod frames;
+pub(crate) mod generate;
+pub(crate) mod man;
+pub(crate) mod merge;
+pub(crate) mod preflight;
+pub(crate) mod protocol;
+pub(crate) mod report;
+pub(crate) mod reproduce;
+pub(crate) mod run;

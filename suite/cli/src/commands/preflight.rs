@@ -24,7 +24,7 @@ struct Source {
 }
 
 /// Compares this machine with what a recipe needs. Of the splits only `selected` ones count, where they are given.
-pub fn examine(
+pub(crate) fn examine(
     preflight: &Preflight,
     out: &Path,
     root: &DataRoot,

@@ -22,7 +22,7 @@ use crate::registry::{self, DataArgs};
 
 /// Flags of `protocol`.
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     #[command(subcommand)]
     action: Action,
 }
@@ -74,7 +74,7 @@ struct Show {
 
 /// Which texts a run uses.
 #[derive(Clone, PartialEq, Eq)]
-pub enum ProtocolChoice {
+pub(crate) enum ProtocolChoice {
     /// Imported where there is an import that has the mode, else native.
     Auto,
     /// One by its name.
@@ -85,7 +85,7 @@ pub enum ProtocolChoice {
 
 /// The protocols that have names.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Named {
+pub(crate) enum Named {
     /// The imported upstream texts.
     Paravt,
     /// The suite's own.
@@ -108,7 +108,7 @@ fn named(name: &str) -> Result<Named, String> {
 
 impl ProtocolChoice {
     /// What answers depend on: a name, or a file's name and the SHA-256 of its content.
-    pub fn identity(&self) -> String {
+    pub(crate) fn identity(&self) -> String {
         match self {
             Self::Auto => "auto".to_owned(),
             Self::Named(name) => {
@@ -152,7 +152,7 @@ fn cache_dir() -> anyhow::Result<PathBuf> {
 }
 
 /// The imported protocol, if there is one.
-pub fn imported() -> anyhow::Result<Option<Protocol>> {
+pub(crate) fn imported() -> anyhow::Result<Option<Protocol>> {
     Ok(import::stored(&cache_dir()?)?)
 }
 
@@ -168,7 +168,7 @@ fn of_name(name: Named) -> anyhow::Result<Protocol> {
 }
 
 /// The protocol for a choice and a mode.
-pub fn choose(choice: &ProtocolChoice, mode: Option<&PromptMode>) -> anyhow::Result<Arc<Protocol>> {
+pub(crate) fn choose(choice: &ProtocolChoice, mode: Option<&PromptMode>) -> anyhow::Result<Arc<Protocol>> {
     let protocol = match choice {
         ProtocolChoice::Named(name) => of_name(*name)?,
         ProtocolChoice::File(path) => file::read(path, |base| {
@@ -186,7 +186,7 @@ pub fn choose(choice: &ProtocolChoice, mode: Option<&PromptMode>) -> anyhow::Res
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> anyhow::Result<Exit> {
+pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     match &args.action {
         Action::Import { from, unpinned } => {
             let Some(files) = read_files(from, *unpinned)? else { return Ok(Exit::Interrupted) };

@@ -18,7 +18,7 @@ use crate::registry::{DataArgs, TaskFiles};
 
 /// Flags of `report`.
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// Run directories, or folders of them.
     #[arg(required = true)]
     runs: Vec<PathBuf>,
@@ -42,7 +42,7 @@ pub struct Args {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> anyhow::Result<Exit> {
+pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let row = args.paper_row.as_deref();
     let report = match &args.out {
         // Without the page no transcript is needed, and no run is kept.
@@ -59,7 +59,7 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
 
 /// Writes page and tables of runs into a folder. `frames` is the data root, with the tasks, whose videos the
 /// page shows frames of.
-pub fn write(
+pub(crate) fn write(
     runs: &[PathBuf],
     paper_row: Option<&str>,
     dir: &Path,
@@ -123,6 +123,6 @@ fn videos(runs: &[Run], root: &DataRoot, tasks: &[&Benchmark]) -> Videos {
 }
 
 /// The exit code of a report: runs are complete or not.
-pub fn exit(report: &Report) -> Exit {
+pub(crate) fn exit(report: &Report) -> Exit {
     if report.complete() { Exit::Ok } else { Exit::Incomplete }
 }

@@ -18,7 +18,7 @@ use crate::registry::{BackendArgs, DataArgs, TaskFiles};
 
 /// Flags of `run`.
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// Splits (`paravt-bench tasks` lists them), or `all` [default: those of --task].
     #[arg(required_unless_present = "task_files")]
     tasks: Vec<String>,
@@ -43,7 +43,7 @@ pub struct Args {
 /// How samples are put to the model.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Protocol")]
-pub struct PlanArgs {
+pub(crate) struct PlanArgs {
     /// Profile: `release` (as the released code, quirk for quirk), `paper` (comparable to the paper's table) or `strict`
     /// (corrected).
     #[arg(long, default_value = "paper")]
@@ -85,7 +85,7 @@ pub struct PlanArgs {
 /// Which samples, how many at once.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Samples")]
-pub struct DispatchArgs {
+pub(crate) struct DispatchArgs {
     /// Run only the first N samples of each split [default: all].
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
@@ -116,17 +116,17 @@ pub struct DispatchArgs {
 
 impl DispatchArgs {
     /// Nothing is to be sent.
-    pub fn is_dry_run(&self) -> bool {
+    pub(crate) fn is_dry_run(&self) -> bool {
         self.dry_run
     }
 
     /// Only a shard is to be run.
-    pub fn is_shard(&self) -> bool {
+    pub(crate) fn is_shard(&self) -> bool {
         self.shard.is_some()
     }
 
     /// The configuration with what these flags set.
-    pub fn applied_to(&self, config: RunConfig) -> RunConfig {
+    pub(crate) fn applied_to(&self, config: RunConfig) -> RunConfig {
         let classes = |given: &Vec<SampleErrorClass>| {
             if given.is_empty() { SampleErrorClass::ALL.into() } else { given.clone() }
         };
@@ -144,7 +144,7 @@ impl DispatchArgs {
 
 impl PlanArgs {
     /// The flags as a configuration, and the texts that go with it.
-    pub fn config(&self, request: &RequestFlags) -> anyhow::Result<(RunConfig, Arc<Protocol>)> {
+    pub(crate) fn config(&self, request: &RequestFlags) -> anyhow::Result<(RunConfig, Arc<Protocol>)> {
         let config = RunConfig {
             profile: self.profile,
             mode: self.mode.clone(),
@@ -168,7 +168,7 @@ impl PlanArgs {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> anyhow::Result<Exit> {
+pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let wanted = args.files.and(&args.tasks)?;
     let (config, protocol) = args.protocol.config(args.backend.request())?;
     let reference = paravt_upstream::reference(&protocol)?;
@@ -184,7 +184,7 @@ pub fn run(args: &Args) -> anyhow::Result<Exit> {
 }
 
 /// Runs several splits one after the other; the worst exit code counts.
-pub fn execute(
+pub(crate) fn execute(
     runs: &[Evaluation<'_>],
     data: &DataArgs,
     backend: &BackendArgs,

@@ -1,7 +1,7 @@
 //! `data fetch` against a hub on this machine: what it leaves is what the other commands read.
 
 #[path = "../../../../reproduce/fetch/tests/all/common/mod.rs"]
-pub mod local;
+pub(crate) mod local;
 
 use std::path::{Path, PathBuf};
 use std::process::Output;
@@ -13,7 +13,7 @@ use local::{COMMIT, Faults, TOKEN, TestHub, ZipMember, noise, zip};
 const ROWS: &str = "data/train-00000-of-00001.parquet";
 
 /// The generated LVBench as it is published: rows, and archives of which all but two are empty.
-pub fn lvbench(extra: &[ZipMember<'_>]) -> Vec<(&'static str, Vec<u8>)> {
+pub(crate) fn lvbench(extra: &[ZipMember<'_>]) -> Vec<(&'static str, Vec<u8>)> {
     let read =
         |path: PathBuf| std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let snapshots = world().join("hub/datasets--lmms-eval--LVBench/snapshots");

@@ -34,7 +34,7 @@ fn world(answers: &[(&str, &str)]) -> World {
 }
 
 impl World {
-    pub async fn run(&self) -> Record {
+    pub(crate) async fn run(&self) -> Record {
         let video = tempfile::NamedTempFile::with_suffix(".mp4").unwrap();
         self.run_on(video.path()).await
     }

@@ -15,7 +15,7 @@ use super::{MR, NR, OutPtr};
 use crate::isa::Isa;
 use crate::matrix::MatRef;
 
-pub use pack::Panels;
+pub(super) use pack::Panels;
 use pack::{Line, PackedA};
 
 /// f32 values per vector.
@@ -33,7 +33,7 @@ thread_local! {
 ///
 /// # Panics
 /// Without the instructions; inner sizes that differ.
-pub unsafe fn multiply(out: OutPtr, a: MatRef<'_>, b: &Panels) {
+pub(super) unsafe fn multiply(out: OutPtr, a: MatRef<'_>, b: &Panels) {
     assert!(Isa::Avx512.is_supported() && a.cols == b.k(), "{} by {}", a.cols, b.k());
     A_BUFFER.with_borrow_mut(|buffer| {
         for first in (0..a.rows).step_by(MR) {

@@ -18,7 +18,7 @@ const CONFLICTING_STRIDE: usize = 512;
 
 /// At most [`MR`] rows of A, as the kernel reads them: where they are, or a copy. The pointer is into the slice or
 /// the buffer it was made from, which outlive its use in `multiply`.
-pub struct PackedA {
+pub(super) struct PackedA {
     pub first: *const f32,
     pub row_stride: usize,
     /// Elements from one step of the inner axis to the next.
@@ -27,7 +27,7 @@ pub struct PackedA {
 
 impl PackedA {
     /// Rows in place, if their strides suit the cache, else copied to `buffer`.
-    pub fn new(a: MatRef<'_>, buffer: &mut Vec<f32>) -> Self {
+    pub(super) fn new(a: MatRef<'_>, buffer: &mut Vec<f32>) -> Self {
         if a.col_stride == 1 && !a.row_stride.is_multiple_of(CONFLICTING_STRIDE) {
             assert!((a.rows - 1) * a.row_stride + a.cols <= a.values.len());
             return Self { first: a.values.as_ptr(), row_stride: a.row_stride, col_stride: 1 };
@@ -53,11 +53,11 @@ impl PackedA {
 /// A vector's worth of values, as the kernel loads them.
 #[derive(Debug, Clone, Copy)]
 #[repr(C, align(64))]
-pub struct Line(pub [f32; LANES]);
+pub(crate) struct Line(pub [f32; LANES]);
 
 /// B in micro-panels: (panel, k, NR), the last panel filled up with zeros.
 #[derive(Debug, Default)]
-pub struct Panels {
+pub(crate) struct Panels {
     lines: Vec<Line>,
     k: usize,
     cols: usize,
@@ -65,17 +65,17 @@ pub struct Panels {
 
 impl Panels {
     /// Columns of B.
-    pub fn cols(&self) -> usize {
+    pub(crate) fn cols(&self) -> usize {
         self.cols
     }
 
     /// Rows of B.
-    pub fn k(&self) -> usize {
+    pub(crate) fn k(&self) -> usize {
         self.k
     }
 
     /// The panels in the order of their columns: two lines per row of B.
-    pub fn panels(&self) -> impl ExactSizeIterator<Item = &[Line]> {
+    pub(crate) fn panels(&self) -> impl ExactSizeIterator<Item = &[Line]> {
         self.lines.chunks_exact(2 * self.k).take(self.cols.div_ceil(NR))
     }
 
@@ -83,7 +83,7 @@ impl Panels {
     ///
     /// # Panics
     /// Without the instructions.
-    pub fn pack<T: Element>(&mut self, b: MatRef<'_, T>) {
+    pub(crate) fn pack<T: Element>(&mut self, b: MatRef<'_, T>) {
         assert!(Isa::Avx512.is_supported());
         (self.k, self.cols) = (b.rows, b.cols);
         let panel = 2 * self.k;

@@ -16,12 +16,12 @@ use paravt_fetch::{Hub, Retries, Token};
 use serde_json::json;
 use sha1::Digest as _;
 
-pub const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
-pub const TOKEN: &str = "hf_a_token_of_a_test";
+pub(crate) const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
+pub(crate) const TOKEN: &str = "hf_a_token_of_a_test";
 
 /// What goes wrong.
 #[derive(Debug, Clone, Default)]
-pub struct Faults {
+pub(crate) struct Faults {
     /// Replies of bytes that end after so many bytes.
     pub drop_after: Option<usize>,
     /// Replies of bytes that are dropped so; then they are whole.
@@ -48,7 +48,7 @@ pub struct Faults {
     pub web_page: bool,
 }
 
-pub struct Served {
+pub(crate) struct Served {
     /// `OWNER/NAME` of the one repository.
     pub repo: String,
     pub files: BTreeMap<String, Vec<u8>>,
@@ -66,7 +66,7 @@ pub struct Served {
     uses: Mutex<BTreeMap<String, usize>>,
 }
 
-pub struct TestHub {
+pub(crate) struct TestHub {
     pub endpoint: String,
     pub served: Arc<Served>,
     _runtime: tokio::runtime::Runtime,
@@ -76,11 +76,11 @@ pub struct TestHub {
 const LARGE: usize = 1000;
 const PAGE: usize = 3;
 
-pub fn sha256(bytes: &[u8]) -> String {
+pub(crate) fn sha256(bytes: &[u8]) -> String {
     sha2::Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-pub fn git_oid(bytes: &[u8]) -> String {
+pub(crate) fn git_oid(bytes: &[u8]) -> String {
     let mut hasher = sha1::Sha1::new();
     hasher.update(format!("blob {}\0", bytes.len()).as_bytes());
     hasher.update(bytes);
@@ -273,11 +273,11 @@ fn stream(body: Vec<u8>, cut: Option<usize>, slow: Option<Duration>) -> Body {
 }
 
 impl TestHub {
-    pub fn start(files: &[(&str, Vec<u8>)], faults: Faults) -> Self {
+    pub(crate) fn start(files: &[(&str, Vec<u8>)], faults: Faults) -> Self {
         Self::start_as("tiny/bench", files, faults)
     }
 
-    pub fn start_as(repo: &str, files: &[(&str, Vec<u8>)], faults: Faults) -> Self {
+    pub(crate) fn start_as(repo: &str, files: &[(&str, Vec<u8>)], faults: Faults) -> Self {
         let files = files.iter().map(|(name, bytes)| ((*name).to_owned(), bytes.clone())).collect();
         let served = Arc::new(Served {
             repo: repo.to_owned(),
@@ -310,19 +310,19 @@ impl TestHub {
         Self { endpoint: format!("http://127.0.0.1:{port}"), served, _runtime: runtime }
     }
 
-    pub fn client(&self, token: Option<&str>) -> Hub {
+    pub(crate) fn client(&self, token: Option<&str>) -> Hub {
         let retries =
             Retries { tries: 6, pause: Duration::from_millis(5), longest: Duration::from_millis(50) };
         Hub::new(&self.endpoint, token.and_then(Token::new), retries).unwrap()
     }
 
-    pub fn faults(&self, change: impl FnOnce(&mut Faults)) {
+    pub(crate) fn faults(&self, change: impl FnOnce(&mut Faults)) {
         change(&mut self.served.faults.lock().unwrap());
     }
 }
 
 /// Bytes that do not repeat, the same for a seed.
-pub fn noise(length: usize, seed: u64) -> Vec<u8> {
+pub(crate) fn noise(length: usize, seed: u64) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     (0..length)
         .map(|_| {
@@ -335,7 +335,7 @@ pub fn noise(length: usize, seed: u64) -> Vec<u8> {
 }
 
 /// Zip archives with whatever members a test wants, broken ones too.
-pub struct ZipMember<'a> {
+pub(crate) struct ZipMember<'a> {
     pub name: &'a [u8],
     pub bytes: &'a [u8],
     /// Unix mode with the file's type.
@@ -348,7 +348,7 @@ pub struct ZipMember<'a> {
 }
 
 impl<'a> ZipMember<'a> {
-    pub fn new(name: &'a str, bytes: &'a [u8]) -> Self {
+    pub(crate) fn new(name: &'a str, bytes: &'a [u8]) -> Self {
         Self {
             name: name.as_bytes(),
             bytes,
@@ -361,7 +361,7 @@ impl<'a> ZipMember<'a> {
     }
 }
 
-pub fn zip(members: &[ZipMember<'_>]) -> Vec<u8> {
+pub(crate) fn zip(members: &[ZipMember<'_>]) -> Vec<u8> {
     use std::io::Write as _;
     let mut out = Vec::new();
     let mut directory = Vec::new();
@@ -409,7 +409,7 @@ pub fn zip(members: &[ZipMember<'_>]) -> Vec<u8> {
 }
 
 /// Every file below a folder with its bytes; the journals of unpacking left out.
-pub fn files_below(folder: &std::path::Path) -> BTreeMap<String, Vec<u8>> {
+pub(crate) fn files_below(folder: &std::path::Path) -> BTreeMap<String, Vec<u8>> {
     let mut found = BTreeMap::new();
     let mut open = vec![folder.to_owned()];
     while let Some(next) = open.pop() {

@@ -168,7 +168,7 @@ mod tests_support {
     use super::{EndReason, Rollout};
 
     /// One that no rule of its own drops.
-    pub fn rollout(group: usize, reward: f64) -> Rollout {
+    pub(super) fn rollout(group: usize, reward: f64) -> Rollout {
         Rollout {
             group,
             reward,

@@ -1,6 +1,6 @@
 //! Random rollouts, and what the host's arithmetic makes of them.
 
-pub mod runs;
+pub(crate) mod runs;
 
 use paravt_suite::seed::Seed;
 use paravt_train::objective::{Knobs, Loss, RewardPosition, Sequence, advantages, pack, token_losses};
@@ -8,7 +8,7 @@ use rand::Rng as _;
 use serde::Serialize;
 
 /// Largest difference, by the largest of the values that were wanted.
-pub fn error(found: impl IntoIterator<Item = f64>, wanted: impl IntoIterator<Item = f64>) -> f64 {
+pub(crate) fn error(found: impl IntoIterator<Item = f64>, wanted: impl IntoIterator<Item = f64>) -> f64 {
     let (found, wanted): (Vec<f64>, Vec<f64>) = (found.into_iter().collect(), wanted.into_iter().collect());
     assert_eq!(found.len(), wanted.len());
     let difference = found.iter().zip(&wanted).map(|(one, other)| (one - other).abs());
@@ -18,13 +18,13 @@ pub fn error(found: impl IntoIterator<Item = f64>, wanted: impl IntoIterator<Ite
     most(&mut { difference }) / most(&mut wanted.iter().map(|value| value.abs())).max(1e-12)
 }
 
-pub fn flat<T: Copy + Into<f64>>(rows: &[Vec<T>]) -> impl Iterator<Item = f64> {
+pub(crate) fn flat<T: Copy + Into<f64>>(rows: &[Vec<T>]) -> impl Iterator<Item = f64> {
     rows.iter().flatten().map(|&value| value.into())
 }
 
 /// A rollout with everything by its tokens or positions.
 #[derive(Clone, Debug, Serialize)]
-pub struct Rollout {
+pub(crate) struct Rollout {
     pub loss_mask: Vec<u8>,
     #[serde(skip)]
     pub mask: Vec<bool>,
@@ -37,7 +37,7 @@ pub struct Rollout {
 }
 
 impl Rollout {
-    pub fn sequence(&self) -> Sequence<'_> {
+    pub(crate) fn sequence(&self) -> Sequence<'_> {
         Sequence {
             loss_mask: &self.mask,
             behaviour: &self.behaviour,
@@ -50,7 +50,7 @@ impl Rollout {
 
 /// Groups of `samples` rollouts of 2 to 12 tokens; log-probabilities apart enough that ratios are
 /// clipped, weights capped and the KL clamped now and then.
-pub fn rollouts(seed: u64, groups: usize, samples: usize) -> Vec<Rollout> {
+pub(crate) fn rollouts(seed: u64, groups: usize, samples: usize) -> Vec<Rollout> {
     let mut rng = Seed::new("test", seed).rng();
     let rollout = |place: usize| {
         let tokens = rng.random_range(2..=12);
@@ -80,7 +80,7 @@ pub fn rollouts(seed: u64, groups: usize, samples: usize) -> Vec<Rollout> {
 }
 
 /// The objectives of the recipes, and knobs that no recipe turns.
-pub fn objectives() -> Vec<Knobs> {
+pub(crate) fn objectives() -> Vec<Knobs> {
     let turned = Knobs {
         discount: 0.95,
         gae_lambda: 0.9,
@@ -96,7 +96,7 @@ pub fn objectives() -> Vec<Knobs> {
 }
 
 /// Loss, and its gradient by position, of the host's arithmetic on the batch cut into `parts`.
-pub fn host_loss(rollouts: &[Rollout], knobs: &Knobs, parts: usize) -> (f64, Loss, Vec<Vec<f64>>) {
+pub(crate) fn host_loss(rollouts: &[Rollout], knobs: &Knobs, parts: usize) -> (f64, Loss, Vec<Vec<f64>>) {
     let batch: Vec<Sequence<'_>> = rollouts.iter().map(Rollout::sequence).collect();
     let made = advantages(&batch, knobs).unwrap();
     let (mut value, mut sums) = (0.0, Loss::default());

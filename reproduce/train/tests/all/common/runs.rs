@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use paravt_nano::write_model;
 
-pub fn fresh(folder: &Path) -> PathBuf {
+pub(crate) fn fresh(folder: &Path) -> PathBuf {
     let model = folder.join("fresh");
     write_model(&model, 1).unwrap();
     model
@@ -13,7 +13,7 @@ pub fn fresh(folder: &Path) -> PathBuf {
 
 /// Names and sizes of a model folder's files with their SHA-256; every folder that a training leaves has its
 /// configuration and its tokenizer.
-pub fn files(folder: &Path) -> BTreeMap<String, serde_json::Value> {
+pub(crate) fn files(folder: &Path) -> BTreeMap<String, serde_json::Value> {
     let listing = paravt_train::durable::Listing::of(folder, |_| false).unwrap();
     for name in ["config.json", "tokenizer.json", "chat_template.jinja", "preprocessor_config.json"] {
         assert!(listing.has(name), "{name}");
@@ -22,7 +22,7 @@ pub fn files(folder: &Path) -> BTreeMap<String, serde_json::Value> {
 }
 
 /// The log without what a clock says.
-pub fn log(folder: &Path) -> Vec<serde_json::Value> {
+pub(crate) fn log(folder: &Path) -> Vec<serde_json::Value> {
     let text = std::fs::read_to_string(folder.join("training.jsonl")).unwrap();
     let lines = text.lines().map(|line| {
         let mut fields: serde_json::Value = serde_json::from_str(line).unwrap();

@@ -6,7 +6,7 @@ use serde_json::Value;
 const TOLERANCE: f64 = 1e-12;
 
 /// Same structure, same texts, numbers equal within rounding. NaN and infinities are texts in case files.
-pub fn same(expected: &Value, got: &Value) -> bool {
+pub(super) fn same(expected: &Value, got: &Value) -> bool {
     match (expected, got) {
         (Value::Number(a), Value::Number(b)) if !a.is_f64() && !b.is_f64() => a == b,
         (Value::Number(a), Value::Number(b)) => match (a.as_f64(), b.as_f64()) {

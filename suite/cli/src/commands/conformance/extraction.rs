@@ -9,7 +9,7 @@ use paravt_upstream::python::{self, PyValue};
 use serde_json::{Value, json};
 
 /// Our output, or `None` for a function that is not of this module.
-pub fn call(function: &str, value: &PyValue) -> Option<Value> {
+pub(super) fn call(function: &str, value: &PyValue) -> Option<Value> {
     let input = &value.to_json();
     Some(match function {
         "extract_letter" => scoring::extract_letter(input.as_str()?).text.into(),
@@ -43,7 +43,7 @@ pub fn call(function: &str, value: &PyValue) -> Option<Value> {
 }
 
 /// A number as case files write it.
-pub fn number(value: f64) -> Value {
+pub(super) fn number(value: f64) -> Value {
     PyValue::Float(value).to_json()
 }
 

@@ -16,7 +16,7 @@ use crate::commands::protocol::imported;
 use crate::registry;
 
 /// Every text in the file, rendered with the imported protocol.
-pub fn cases(content: &Value) -> anyhow::Result<Vec<Case>> {
+pub(super) fn cases(content: &Value) -> anyhow::Result<Vec<Case>> {
     let protocol = imported()?
         .context("needs the upstream texts; run `paravt-bench protocol import --from <checkout of EvolvingLMMs-Lab/ParaVT>`")?;
     let subtitles = tempfile::tempdir().context("cannot make a temporary folder")?;

@@ -11,7 +11,7 @@ use super::Case;
 use super::extraction::number;
 
 /// Functions of one or two texts; `None` for one that is not of this module.
-pub fn call(function: &str, input: &Value) -> Option<Value> {
+pub(super) fn call(function: &str, input: &Value) -> Option<Value> {
     let one = || input.as_str().or_else(|| input.get(0)?.as_str());
     let two = || Some((input.get(0)?.as_str()?, input.get(1)?.as_str()?));
     Some(match function {
@@ -38,7 +38,7 @@ fn iou(a: &str, b: &str) -> Value {
 }
 
 /// Everything in a reward case file.
-pub fn cases(content: &Value) -> anyhow::Result<Vec<Case>> {
+pub(super) fn cases(content: &Value) -> anyhow::Result<Vec<Case>> {
     let configs = content["configs"].as_object().context("`configs`: expected an object")?;
     let mut cases = Vec::new();
     for case in content["cases"].as_array().context("`cases`: expected a list")? {

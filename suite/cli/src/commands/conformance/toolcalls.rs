@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::extraction::number;
 
 /// Our output, or `None` for a function that is not of this module.
-pub fn call(function: &str, input: &Value) -> Option<Value> {
+pub(super) fn call(function: &str, input: &Value) -> Option<Value> {
     let text = input.as_str()?;
     let list = |calls: Vec<PyValue>| Value::Array(calls.iter().map(PyValue::to_json).collect());
     Some(match function {

@@ -18,13 +18,13 @@ fn is_function(name: &str) -> bool {
 }
 
 /// Whether the file is of this kind.
-pub fn are_in(content: &Value) -> bool {
+pub(super) fn are_in(content: &Value) -> bool {
     content.as_object().is_some_and(|all| all.keys().any(|name| is_function(name)))
 }
 
 /// Every case of every function. A function of a known protocol that this build does not have is counted
 /// apart; any other unknown one is a case without an output.
-pub fn checked(content: &Value) -> Checked {
+pub(super) fn checked(content: &Value) -> Checked {
     let mut checked = Checked { cases: Vec::new(), not_built: BTreeMap::new() };
     let lists = content.as_object().into_iter().flatten().filter(|(name, _)| *name != "about");
     for (function, list) in lists {

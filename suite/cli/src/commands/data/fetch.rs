@@ -24,7 +24,7 @@ const MAX_JOBS: usize = 64;
 
 /// Flags of `data fetch`.
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// Splits (`paravt-bench tasks` lists them), `all`, `training`, or `model:OWNER/NAME`.
     #[arg(required = true, value_name = "TASK|training|model:ID")]
     what: Vec<String>,
@@ -80,7 +80,7 @@ const PROVIDED: &str = "fetched.json";
 
 /// Fetches what of these is not here, and lists all of it in `fetched.json` in a folder. Members of archives that are
 /// refused are listed there: a file that a row needs is missed by what reads the rows.
-pub fn provide(
+pub(crate) fn provide(
     targets: &[Target],
     root: &DataRoot,
     folder: &Path,
@@ -128,7 +128,7 @@ pub fn provide(
 }
 
 /// What of a target is not here; `None` where all of it is.
-pub fn missing(target: &Target, root: &DataRoot) -> anyhow::Result<Option<String>> {
+pub(crate) fn missing(target: &Target, root: &DataRoot) -> anyhow::Result<Option<String>> {
     match target {
         Target::Task(name) => {
             let tasks = registry::select_tasks(std::slice::from_ref(name))?;
@@ -147,12 +147,12 @@ pub fn missing(target: &Target, root: &DataRoot) -> anyhow::Result<Option<String
 }
 
 /// Folder of a model that is here.
-pub fn model(id: &str, root: &DataRoot) -> Option<PathBuf> {
+pub(crate) fn model(id: &str, root: &DataRoot) -> Option<PathBuf> {
     root.candidates().find_map(|base| Cache::new(base, Kind::Model, id).model())
 }
 
 /// Folder of the training rows as they were published.
-pub fn rows_of_training(root: &DataRoot) -> Option<PathBuf> {
+pub(crate) fn rows_of_training(root: &DataRoot) -> Option<PathBuf> {
     let sources = training();
     let repos = sources.first()?.repos.iter();
     let caches = repos.flat_map(|repo| root.candidates().map(|base| Cache::new(base, Kind::Dataset, repo)));
@@ -160,19 +160,19 @@ pub fn rows_of_training(root: &DataRoot) -> Option<PathBuf> {
 }
 
 /// Folder of the unpacked training media.
-pub fn media_of_training(root: &DataRoot) -> Option<PathBuf> {
+pub(crate) fn media_of_training(root: &DataRoot) -> Option<PathBuf> {
     let into: Vec<PathBuf> =
         training().into_iter().flat_map(|source| source.archives).map(|unpack| unpack.into).collect();
     root.candidates().flat_map(|base| into.iter().map(|into| base.join(into))).find(|folder| folder.is_dir())
 }
 
 /// Whether the environment forbids to ask the hub.
-pub fn is_offline() -> bool {
+pub(crate) fn is_offline() -> bool {
     environment("HF_HUB_OFFLINE").is_some_and(|value| value == "1")
 }
 
 /// The hub that the environment names, and whether there is a token for it.
-pub fn hub(root: &Path, retries: Retries) -> anyhow::Result<(Hub, bool)> {
+pub(crate) fn hub(root: &Path, retries: Retries) -> anyhow::Result<(Hub, bool)> {
     let endpoint = environment("HF_ENDPOINT").unwrap_or_else(|| DEFAULT_ENDPOINT.to_owned());
     let token = token(root);
     let has_token = token.is_some();
@@ -180,7 +180,7 @@ pub fn hub(root: &Path, retries: Retries) -> anyhow::Result<(Hub, bool)> {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> anyhow::Result<Exit> {
+pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     ensure!((1..=MAX_JOBS).contains(&args.jobs), "--jobs: expected 1 to {MAX_JOBS}, got {}", args.jobs);
     let items = items(args)?;
     let root = root(args.dir.as_deref())?;

@@ -17,7 +17,7 @@ const SHOWN: usize = 20;
 
 /// Flags of `data materialize`.
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// Folder with the published `paravt_*.parquet`.
     #[arg(long, value_name = "DIR")]
     rows: PathBuf,
@@ -36,7 +36,7 @@ pub struct Args {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> anyhow::Result<Exit> {
+pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let form = if args.uris { PathForm::Uri } else { PathForm::Plain };
     let work = Materialize { rows: &args.rows, media: &args.media, out: &args.out, form, probe: &probe };
     let done = materialize(&work)?;
@@ -56,7 +56,7 @@ fn probe(path: &Path, media: Media) -> Result<(), String> {
 }
 
 /// Writes the rows that a fetch stage brought, for a recipe. Files of rows may lie in folders of their own.
-pub fn provide(root: &DataRoot, out: &Path, allow_missing: bool) -> anyhow::Result<Exit> {
+pub(crate) fn provide(root: &DataRoot, out: &Path, allow_missing: bool) -> anyhow::Result<Exit> {
     let rows =
         fetch::rows_of_training(root).context("no training rows here; run the stage fetch: --from fetch")?;
     let media = fetch::media_of_training(root)

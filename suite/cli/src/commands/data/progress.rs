@@ -11,7 +11,7 @@ use paravt_fetch::{Event, Observer};
 const PLAIN_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Shows what a fetch does.
-pub struct Progress {
+pub(super) struct Progress {
     name: String,
     state: Mutex<State>,
 }
@@ -28,14 +28,14 @@ struct State {
 
 impl Progress {
     /// Begins; nothing is shown before sizes are known.
-    pub fn start(name: &str) -> Self {
+    pub(super) fn start(name: &str) -> Self {
         let now = Instant::now();
         let state = State { bar: None, total: 0, done: 0, before: 0, started: now, shown: now };
         Self { name: name.to_owned(), state: Mutex::new(state) }
     }
 
     /// Takes the bar away.
-    pub fn finish(&self) {
+    pub(super) fn finish(&self) {
         if let Ok(state) = self.state.lock()
             && let Some(bar) = &state.bar
         {
@@ -130,7 +130,7 @@ fn rate(done: u64, before: u64, total: u64, elapsed: Duration) -> (u64, String) 
 }
 
 /// Bytes with a decimal unit.
-pub fn size(bytes: u64) -> String {
+pub(super) fn size(bytes: u64) -> String {
     const UNITS: [&str; 4] = ["kB", "MB", "GB", "TB"];
     if bytes < 1000 {
         return format!("{bytes} B");

@@ -9,7 +9,7 @@ use paravt_suite::task::{DataCheck, Finding};
 const WIDTH: usize = 80;
 
 /// The report's lines. Paths are relative to the data root that holds them.
-pub fn lines(checks: &[DataCheck], root: &DataRoot, verbose: bool) -> Vec<String> {
+pub(super) fn lines(checks: &[DataCheck], root: &DataRoot, verbose: bool) -> Vec<String> {
     let mut lines: Vec<String> =
         root.candidates().map(|folder| format!("data root: {}", folder.display())).collect();
     lines.extend(root.videos.iter().map(|(name, folder)| format!("{name} videos: {}", folder.display())));
@@ -33,7 +33,7 @@ pub fn lines(checks: &[DataCheck], root: &DataRoot, verbose: bool) -> Vec<String
 }
 
 /// What a split lacks to be evaluated; `None` where it lacks nothing. Fewer rows than published are not missing files.
-pub fn absent(check: &DataCheck) -> Option<String> {
+pub(super) fn absent(check: &DataCheck) -> Option<String> {
     check.findings.iter().find_map(|finding| match finding {
         Finding::AnnotationsMissing { remedy, .. } => Some(format!("no {}", without_revision(remedy))),
         Finding::VideosMissing { count: number, .. } => Some(format!("{} missing", count(*number, "video"))),
@@ -47,7 +47,7 @@ pub fn absent(check: &DataCheck) -> Option<String> {
 }
 
 /// The command that fetches what is missing, into the folder that is looked into first.
-pub fn fetch_command(checks: &[DataCheck], root: &DataRoot) -> Option<String> {
+pub(super) fn fetch_command(checks: &[DataCheck], root: &DataRoot) -> Option<String> {
     let missing = |finding: &Finding| {
         matches!(
             finding,

@@ -20,7 +20,7 @@ const FOLDER: &str = "slurm";
 
 /// Where the stages run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Launcher {
+pub(super) enum Launcher {
     /// On this machine.
     Local,
     /// As Slurm jobs: training on one whole node, evaluation on one node per shard.
@@ -30,7 +30,7 @@ pub enum Launcher {
 /// Flags of the launcher.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Cluster")]
-pub struct ClusterArgs {
+pub(super) struct ClusterArgs {
     /// Where the stages run; --plan prints the job scripts.
     #[arg(long, value_enum, default_value = "local")]
     pub launcher: Launcher,
@@ -197,7 +197,7 @@ fn jobs(args: &Args, recipe: &Recipe, graph: &Graph) -> anyhow::Result<Jobs> {
 }
 
 /// Prints the scripts.
-pub fn plan(args: &Args, recipe: &Recipe, graph: &Graph) -> anyhow::Result<()> {
+pub(super) fn plan(args: &Args, recipe: &Recipe, graph: &Graph) -> anyhow::Result<()> {
     let Jobs { jobs, options, recipe, folder, dir } = jobs(args, recipe, graph)?;
     for job in &jobs {
         let after = match job.after {
@@ -212,7 +212,7 @@ pub fn plan(args: &Args, recipe: &Recipe, graph: &Graph) -> anyhow::Result<()> {
 }
 
 /// Writes the scripts and submits them.
-pub fn submit(args: &Args, recipe: &Recipe, graph: &Graph) -> anyhow::Result<Exit> {
+pub(super) fn submit(args: &Args, recipe: &Recipe, graph: &Graph) -> anyhow::Result<Exit> {
     let Jobs { jobs, options, recipe, folder, dir } = jobs(args, recipe, graph)?;
     let scripts = paravt_cluster::write(&jobs, &recipe, &options, &folder, &dir)?;
     let submitted = paravt_cluster::submit(&jobs, &scripts, &folder);
@@ -227,7 +227,7 @@ pub fn submit(args: &Args, recipe: &Recipe, graph: &Graph) -> anyhow::Result<Exi
 
 /// Merges the shards of all selected evaluations below the folder of the recipe and marks these as done. Shards that
 /// are not done are named.
-pub fn merge_shards(
+pub(super) fn merge_shards(
     args: &Args,
     recipe: &Recipe,
     graph: &Graph,

@@ -31,7 +31,7 @@ use crate::registry::{self, BackendArgs};
 use crate::{engines, launch, output};
 
 /// The command as the host of a graph.
-pub struct Host<'a> {
+pub(super) struct Host<'a> {
     args: &'a Args,
     recipe: &'a Recipe,
     compute: Compute,
@@ -44,7 +44,7 @@ pub struct Host<'a> {
 }
 
 /// The flags that the answers of a served model depend on, with another shard where one is given.
-pub fn selection(args: &Args, other: Option<Shard>) -> Value {
+pub(super) fn selection(args: &Args, other: Option<Shard>) -> Value {
     let RunConfig { limit, ids, shard, .. } = args.dispatch.applied_to(RunConfig::default());
     let shard = other.or(shard);
     let mut selection =
@@ -57,7 +57,7 @@ pub fn selection(args: &Args, other: Option<Shard>) -> Value {
 
 impl<'a> Host<'a> {
     /// The host of a recipe.
-    pub fn new(
+    pub(super) fn new(
         args: &'a Args,
         recipe: &'a Recipe,
         graph: &Graph,
@@ -72,7 +72,7 @@ impl<'a> Host<'a> {
     }
 
     /// Prints what the evaluations of a served recipe would send.
-    pub fn dry_run(&self, graph: &Graph) -> anyhow::Result<Exit> {
+    pub(super) fn dry_run(&self, graph: &Graph) -> anyhow::Result<Exit> {
         let only = &self.args.only;
         for (stage, evaluation, folder) in graph.evaluations() {
             if only.is_empty() || only.iter().any(|name| stage.is_called(name)) {

@@ -55,7 +55,7 @@ Examples:
 /// Flags of `reproduce`.
 #[derive(clap::Args)]
 #[command(mut_arg("from", |from| from.value_name("RUN|STAGE").help(FROM)), after_help = RECIPES)]
-pub struct Args {
+pub(crate) struct Args {
     /// Recipe: one of those listed below, or a TOML file.
     recipe: String,
     /// The recipe, read once: threads are settled by its kind before the command runs.
@@ -128,7 +128,7 @@ struct From {
 /// Flags of the embedded recipes.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Embedded recipe (paravt-nano)")]
-pub struct NanoArgs {
+pub(crate) struct NanoArgs {
     /// Seed of data and training.
     #[arg(long, default_value_t = 0, value_name = "N")]
     seed: u64,
@@ -143,7 +143,7 @@ pub struct NanoArgs {
 impl Args {
     /// Whether a model is trained in this process. A recipe that cannot be read is none of these; running it says
     /// why.
-    pub fn trains(&self) -> bool {
+    pub(crate) fn trains(&self) -> bool {
         !self.plan && self.recipe().is_ok_and(Recipe::trains)
     }
 
@@ -195,7 +195,7 @@ impl Args {
 }
 
 /// The GPUs of this process, as `CUDA_VISIBLE_DEVICES` names them.
-pub fn gpus() -> Vec<String> {
+pub(crate) fn gpus() -> Vec<String> {
     let count = paravt_devices::cuda().map(|cuda| cuda.gpus.len()).unwrap_or_default();
     let named = std::env::var("CUDA_VISIBLE_DEVICES").unwrap_or_default();
     let named: Vec<String> = named.split(',').map(|name| name.trim().to_owned()).collect();
@@ -204,7 +204,7 @@ pub fn gpus() -> Vec<String> {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> anyhow::Result<Exit> {
+pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let recipe = args.recipe()?;
     args.backend.configure()?;
     let compute = if recipe.trains() { engines::compute(&args.engine.0)? } else { Compute::cpu() };

@@ -23,7 +23,7 @@ const PARTS: usize = 20;
 
 /// Shows stages on standard error.
 #[derive(Default)]
-pub struct Shown {
+pub(super) struct Shown {
     bar: Option<ProgressBar>,
     pace: Option<(Instant, Pace)>,
     heartbeat: Option<Heartbeat>,

@@ -1,6 +1,6 @@
 //! What the end-to-end tests share: the binary, a generated data root, a scripted server.
 
-pub mod server;
+pub(crate) mod server;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -9,11 +9,11 @@ use std::sync::OnceLock;
 use paravt_suite::record::{Measured, Record};
 
 /// All splits, in the order of the paper's table.
-pub const SPLITS: [&str; 7] =
+pub(crate) const SPLITS: [&str; 7] =
     ["videomme", "videomme_wsub", "longvideobench", "lvbench", "mlvu", "mmvu", "charades"];
 
 /// The binary with a clean environment.
-pub fn bench() -> Command {
+pub(crate) fn bench() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_paravt-bench"));
     command.env_remove("OPENAI_API_KEY").env_remove("OPENAI_BASE_URL").env_remove("HF_HOME");
     // No imported upstream texts, whatever the machine has: the native protocol.
@@ -27,7 +27,7 @@ fn cache_dir() -> PathBuf {
 }
 
 /// A small data root with all seven splits, made once per test binary.
-pub fn world() -> &'static Path {
+pub(crate) fn world() -> &'static Path {
     static WORLD: OnceLock<tempfile::TempDir> = OnceLock::new();
     WORLD
         .get_or_init(|| {
@@ -40,12 +40,12 @@ pub fn world() -> &'static Path {
 }
 
 /// Standard output and error of a command, for assertion messages.
-pub fn text(output: &Output) -> String {
+pub(crate) fn text(output: &Output) -> String {
     format!("{}\n{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
 /// The records of a run without what may differ between two runs of the same thing.
-pub fn stable_records(run: &Path) -> Vec<Record> {
+pub(crate) fn stable_records(run: &Path) -> Vec<Record> {
     let mut records = paravt_suite::journal::read(run).unwrap().records;
     for record in &mut records {
         record.measured = Measured::default();

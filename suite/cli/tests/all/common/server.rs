@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 /// What a server does wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fault {
+pub(crate) enum Fault {
     /// The connection breaks in the middle of the body.
     Drop,
     /// 429 with Retry-After.
@@ -39,7 +39,7 @@ pub enum Fault {
 
 /// Which requests fail.
 #[derive(Debug, Clone, Default)]
-pub struct Script {
+pub(crate) struct Script {
     /// Every request whose number modulo the length has an entry fails that way.
     pub faults: Vec<Option<Fault>>,
     /// How every request fails, the list of models too.
@@ -53,7 +53,7 @@ pub struct Script {
 }
 
 /// A running server; ends with the value.
-pub struct Server {
+pub(crate) struct Server {
     /// `http://127.0.0.1:PORT/v1`
     pub base_url: String,
     /// Requests seen.
@@ -74,7 +74,7 @@ struct Shared {
 
 impl Server {
     /// Starts on a free port.
-    pub fn start(script: Script) -> Self {
+    pub(crate) fn start(script: Script) -> Self {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let requests = Arc::new(AtomicUsize::new(0));

@@ -7,10 +7,10 @@ use paravt_media::VideoRequest;
 use serde_json::{Value, json};
 
 /// Mean absolute difference of 8-bit values that counts as the same picture.
-pub const MEAN_DIFFERENCE: f64 = 2.0;
+pub(crate) const MEAN_DIFFERENCE: f64 = 2.0;
 
 /// A source whose parts differ in colour and move, so that a wrong frame or matrix shows.
-pub fn ffmpeg(out: &Path, size: &str, rate: &str, seconds: u32, options: &[&str]) {
+pub(crate) fn ffmpeg(out: &Path, size: &str, rate: &str, seconds: u32, options: &[&str]) {
     let source = format!("testsrc2=size={size}:rate={rate}:duration={seconds}");
     let output = Command::new("ffmpeg")
         .args(["-loglevel", "error", "-y", "-f", "lavfi", "-i", &source])
@@ -22,7 +22,7 @@ pub fn ffmpeg(out: &Path, size: &str, rate: &str, seconds: u32, options: &[&str]
 }
 
 /// Writes the display matrix of a rotation into a copy of an mp4 (older ffmpeg programs cannot).
-pub fn rotate(from: &Path, to: &Path, degrees: u32) {
+pub(crate) fn rotate(from: &Path, to: &Path, degrees: u32) {
     let mut bytes = std::fs::read(from).unwrap();
     let one = 0x0001_0000u32.to_be_bytes();
     let minus = 0xffff_0000u32.to_be_bytes();
@@ -42,7 +42,7 @@ pub fn rotate(from: &Path, to: &Path, degrees: u32) {
 
 /// `count` frames of a moving picture at a rate, in a file of the given options: few files of these
 /// last a whole number of seconds.
-pub fn uneven(out: &Path, rate: &str, count: u32, options: &[&str]) {
+pub(crate) fn uneven(out: &Path, rate: &str, count: u32, options: &[&str]) {
     let source = format!("testsrc2=size=160x90:rate={rate}");
     let status = Command::new("ffmpeg")
         .args(["-loglevel", "error", "-y", "-f", "lavfi", "-i", &source, "-frames:v", &count.to_string()])
@@ -54,7 +54,7 @@ pub fn uneven(out: &Path, rate: &str, count: u32, options: &[&str]) {
 }
 
 /// A crop as ours and as Python's dictionary.
-pub fn crop(start: f64, end: f64) -> (VideoRequest, Value) {
+pub(crate) fn crop(start: f64, end: f64) -> (VideoRequest, Value) {
     let number = |value: f64| {
         if value.is_finite() { json!(value) } else { json!(value.to_string().to_lowercase()) }
     };
@@ -64,7 +64,7 @@ pub fn crop(start: f64, end: f64) -> (VideoRequest, Value) {
 }
 
 /// What Python makes of the cases: one JSON file and one file of pixels each, in the folder returned.
-pub fn reference(python: &str, dir: &Path, cases: &[Value]) -> PathBuf {
+pub(crate) fn reference(python: &str, dir: &Path, cases: &[Value]) -> PathBuf {
     let (file, out) = (dir.join("cases.json"), dir.join("reference"));
     std::fs::create_dir_all(&out).unwrap();
     std::fs::write(&file, Value::from(cases.to_vec()).to_string()).unwrap();
@@ -75,12 +75,12 @@ pub fn reference(python: &str, dir: &Path, cases: &[Value]) -> PathBuf {
 }
 
 /// The outcome of a case.
-pub fn outcome(out: &Path, number: usize) -> Value {
+pub(crate) fn outcome(out: &Path, number: usize) -> Value {
     serde_json::from_str(&std::fs::read_to_string(out.join(format!("{number}.json"))).unwrap()).unwrap()
 }
 
 /// Mean absolute difference of the frames' pixels to those of a case.
-pub fn difference(out: &Path, number: usize, frames: &[paravt_media::Frame]) -> f64 {
+pub(crate) fn difference(out: &Path, number: usize, frames: &[paravt_media::Frame]) -> f64 {
     let theirs = std::fs::read(out.join(format!("{number}.rgb"))).unwrap();
     let ours = frames.iter().flat_map(|frame| &frame.rgb);
     let sum: u64 = ours.zip(&theirs).map(|(a, b)| u64::from(a.abs_diff(*b))).sum();

@@ -6,7 +6,7 @@ use rustpython_parser::ast::{BoolOp, CmpOp, Expr, UnaryOp};
 use super::shapes::{constant_text, is_method, is_name};
 
 /// `VARIABLE == "VALUE"`.
-pub fn equality(test: &Expr, variable: &str, value: &str) -> Option<bool> {
+pub(super) fn equality(test: &Expr, variable: &str, value: &str) -> Option<bool> {
     direction(test, &|test| {
         let Expr::Compare(compare) = test else { return None };
         let ([op], [other]) = (&compare.ops[..], &compare.comparators[..]) else { return None };
@@ -22,12 +22,12 @@ pub fn equality(test: &Expr, variable: &str, value: &str) -> Option<bool> {
 }
 
 /// `VARIABLE`, by its truth.
-pub fn name(test: &Expr, variable: &str) -> Option<bool> {
+pub(super) fn name(test: &Expr, variable: &str) -> Option<bool> {
     direction(test, &|test| is_name(test, variable).then_some(true))
 }
 
 /// `…["KEY"]`, by its truth.
-pub fn item(test: &Expr, key: &str) -> Option<bool> {
+pub(super) fn item(test: &Expr, key: &str) -> Option<bool> {
     direction(test, &|test| match test {
         Expr::Subscript(item) => (constant_text(&item.slice)? == key).then_some(true),
         _ => None,
@@ -36,7 +36,7 @@ pub fn item(test: &Expr, key: &str) -> Option<bool> {
 
 /// The literal of `AGENTIC and "…" not in ….lower()`, where AGENTIC is a call of `_is_agentic` or of
 /// `….startswith("agentic_")`.
-pub fn agentic_without(test: &Expr) -> Option<String> {
+pub(super) fn agentic_without(test: &Expr) -> Option<String> {
     let Expr::BoolOp(both) = test else { return None };
     let ([first, Expr::Compare(compare)], BoolOp::And) = (&both.values[..], both.op) else { return None };
     let ([CmpOp::NotIn], [Expr::Call(lowered)]) = (&compare.ops[..], &compare.comparators[..]) else {

@@ -7,7 +7,7 @@ use paravt_suite::protocol::Template;
 use paravt_suite::protocol::template::Piece;
 
 /// An f-string (or plain string) as a template with our slot names.
-pub fn template(expression: &Expr) -> Option<Template> {
+pub(super) fn template(expression: &Expr) -> Option<Template> {
     match expression {
         Expr::JoinedStr(joined) => joined_template(joined),
         other => constant_text(other).map(|text| Template(vec![Piece::Text(text)])),
@@ -29,7 +29,7 @@ fn joined_template(joined: &ExprJoinedStr) -> Option<Template> {
 }
 
 /// The names and formats of what a template puts in.
-pub fn slots(template: &Template) -> Vec<&str> {
+pub(super) fn slots(template: &Template) -> Vec<&str> {
     let slots = template.0.iter().filter_map(|piece| match piece {
         Piece::Slot(name) => Some(name.as_str()),
         Piece::Text(_) => None,
@@ -38,7 +38,7 @@ pub fn slots(template: &Template) -> Vec<&str> {
 }
 
 /// The template with the bare names that rendering knows.
-pub fn without_formats(mut template: Template) -> Template {
+pub(super) fn without_formats(mut template: Template) -> Template {
     for piece in &mut template.0 {
         if let Piece::Slot(slot) = piece {
             slot.truncate(slot.find(':').unwrap_or(slot.len()));

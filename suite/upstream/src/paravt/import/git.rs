@@ -29,7 +29,7 @@ const MAX_PACKED_REFS: u64 = 64 << 20;
 const MAX_MESSAGE: u64 = 4096;
 
 /// A repository's objects and refs.
-pub struct Repository {
+pub(super) struct Repository {
     /// The empty repository in which git runs.
     own: tempfile::TempDir,
     /// Folder of `HEAD`; of a linked work tree its own.
@@ -44,7 +44,7 @@ impl Repository {
     ///
     /// # Errors
     /// The temporary repository cannot be made.
-    pub fn find(folder: &Path) -> Result<Option<Self>, String> {
+    pub(super) fn find(folder: &Path) -> Result<Option<Self>, String> {
         let Some(git_dir) = git_dir(folder) else { return Ok(None) };
         let common = match read_line(&git_dir.join("commondir")) {
             Some(path) => git_dir.join(path),
@@ -56,7 +56,7 @@ impl Repository {
     }
 
     /// Commit that `HEAD` names.
-    pub fn head(&self) -> Option<String> {
+    pub(super) fn head(&self) -> Option<String> {
         let head = read_line(&self.git_dir.join("HEAD"))?;
         match head.strip_prefix("ref:") {
             Some(name) => self.reference(name.trim()),
@@ -83,7 +83,7 @@ impl Repository {
     ///
     /// # Errors
     /// Git's message, also for a missing object: it is not fetched.
-    pub fn blob(&self, commit: &str, file: &str, cancel: &Cancel<'_>) -> Result<String, String> {
+    pub(super) fn blob(&self, commit: &str, file: &str, cancel: &Cancel<'_>) -> Result<String, String> {
         let by_hash = self.show(commit, file, cancel);
         let named = ["refs/tags", "refs/heads"].map(|folder| self.reference(&format!("{folder}/{commit}")));
         match (by_hash, named.into_iter().flatten().next()) {
@@ -105,7 +105,7 @@ impl Repository {
 
 /// Clones a remote repository without a work tree, under the user's own configuration (proxies,
 /// credentials) but with no hook or helper of a template.
-pub fn clone(from: &str, into: &Path, cancel: &Cancel<'_>) -> Result<(), String> {
+pub(super) fn clone(from: &str, into: &Path, cancel: &Cancel<'_>) -> Result<(), String> {
     let mut command = Command::new("git");
     for (name, _) in std::env::vars_os().filter(|(name, _)| names_a_repository(&name.to_string_lossy())) {
         command.env_remove(name);

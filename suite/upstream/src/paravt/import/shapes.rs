@@ -8,7 +8,7 @@ use crate::python::{PyValue, dumps};
 use paravt_suite::protocol::Template;
 
 /// Statements of a module, a function or a branch, and where they are from.
-pub struct Module<'a> {
+pub(super) struct Module<'a> {
     file: &'static str,
     text: &'a str,
     body: Vec<Stmt>,
@@ -16,7 +16,7 @@ pub struct Module<'a> {
 
 impl<'a> Module<'a> {
     /// Parses a file.
-    pub fn parse(file: &'static str, text: &'a str) -> Result<Self, ImportError> {
+    pub(super) fn parse(file: &'static str, text: &'a str) -> Result<Self, ImportError> {
         let parsed = rustpython_parser::parse(text, rustpython_parser::Mode::Module, file)
             .map_err(|error| ImportError::Syntax { file, message: error.to_string() })?;
         match parsed {
@@ -26,7 +26,7 @@ impl<'a> Module<'a> {
     }
 
     /// An error that names what was looked for and about where.
-    pub fn shape(&self, wanted: String) -> ImportError {
+    pub(super) fn shape(&self, wanted: String) -> ImportError {
         let line = self.body.first().map(|statement| {
             let offset = usize::from(statement.range().start()).min(self.text.len());
             self.text[..offset].matches('\n').count() + 1
@@ -39,7 +39,7 @@ impl<'a> Module<'a> {
     }
 
     /// The body of a function.
-    pub fn function(&self, name: &str) -> Result<Module<'a>, ImportError> {
+    pub(super) fn function(&self, name: &str) -> Result<Module<'a>, ImportError> {
         let found = self.body.iter().find_map(|statement| match statement {
             Stmt::FunctionDef(function) if function.name.as_str() == name => Some(function.body.clone()),
             _ => None,
@@ -48,7 +48,7 @@ impl<'a> Module<'a> {
     }
 
     /// The body of `if VARIABLE == "VALUE":`.
-    pub fn branch_for(&self, variable: &str, value: &str) -> Result<Module<'a>, ImportError> {
+    pub(super) fn branch_for(&self, variable: &str, value: &str) -> Result<Module<'a>, ImportError> {
         let found = self.body.iter().find_map(|statement| match statement {
             Stmt::If(branch) if conditions::equality(&branch.test, variable, value) == Some(true) => {
                 Some(branch.body.clone())
@@ -61,7 +61,7 @@ impl<'a> Module<'a> {
     }
 
     /// The branches of the `if …["KEY"]:` that sets `name`: what runs when it holds, and when not.
-    pub fn branches_on(&self, key: &str, name: &str) -> Result<(Module<'a>, Module<'a>), ImportError> {
+    pub(super) fn branches_on(&self, key: &str, name: &str) -> Result<(Module<'a>, Module<'a>), ImportError> {
         let found = statements(&self.body).into_iter().find_map(|statement| {
             let Stmt::If(branch) = statement else { return None };
             let holds = conditions::item(&branch.test, key)?;
@@ -102,17 +102,17 @@ impl<'a> Module<'a> {
     }
 
     /// A string constant.
-    pub fn text(&self, name: &str) -> Result<String, ImportError> {
+    pub(super) fn text(&self, name: &str) -> Result<String, ImportError> {
         self.only(name, &format!("text {name}"), constant_text)
     }
 
     /// An integer constant.
-    pub fn integer(&self, name: &str) -> Result<u32, ImportError> {
+    pub(super) fn integer(&self, name: &str) -> Result<u32, ImportError> {
         self.only(name, &format!("integer {name}"), constant_integer)
     }
 
     /// `NAME = json.dumps({…})`, printed.
-    pub fn dumped_json(&self, name: &str) -> Result<String, ImportError> {
+    pub(super) fn dumped_json(&self, name: &str) -> Result<String, ImportError> {
         self.only(name, &format!("{name} = json.dumps(…)"), |value| match value {
             Expr::Call(call) if call.keywords.is_empty() && is_method(&call.func, "dumps") => {
                 literal(call.args.first()?)
@@ -123,7 +123,7 @@ impl<'a> Module<'a> {
     }
 
     /// `NAME = "a" if VARIABLE == "VALUE" else "b"`: the text when equal, and the other.
-    pub fn conditional_texts(
+    pub(super) fn conditional_texts(
         &self,
         name: &str,
         variable: &str,
@@ -139,7 +139,12 @@ impl<'a> Module<'a> {
     }
 
     /// `NAME = f"…" if VARIABLE else ""`, anywhere below.
-    pub fn template_if(&self, name: &str, variable: &str, slot: &str) -> Result<Template, ImportError> {
+    pub(super) fn template_if(
+        &self,
+        name: &str,
+        variable: &str,
+        slot: &str,
+    ) -> Result<Template, ImportError> {
         self.only(name, &format!("{name} = f\"…{{{slot}}}…\" if {variable} else \"\""), |assigned| {
             let Expr::IfExp(choice) = assigned else { return None };
             let (text, empty) = match conditions::name(&choice.test, variable)? {
@@ -153,7 +158,7 @@ impl<'a> Module<'a> {
 
     /// The f-string assigned to a name, or given to a dictionary key of that name, whose values are
     /// among `known`.
-    pub fn assigned_template(&self, name: &str, known: &[&str]) -> Result<Template, ImportError> {
+    pub(super) fn assigned_template(&self, name: &str, known: &[&str]) -> Result<Template, ImportError> {
         let mut found = self.assigned(name);
         for expression in self.expressions() {
             let Expr::Dict(dict) = expression else { continue };
@@ -176,14 +181,14 @@ impl<'a> Module<'a> {
     }
 
     /// The f-string with exactly these values and formats (`start:.1f`), in this order.
-    pub fn template_with(&self, wanted: &[&str]) -> Result<Template, ImportError> {
+    pub(super) fn template_with(&self, wanted: &[&str]) -> Result<Template, ImportError> {
         let found = self.expressions().iter().filter_map(template).collect();
         only_with(found, wanted)
             .ok_or_else(|| self.shape(format!("one f-string with the values {}", wanted.join(", "))))
     }
 
     /// The f-string of `"\n".join(f"…" for …)` with exactly these values, in this order.
-    pub fn joined_lines(&self, wanted: &[&str]) -> Result<Template, ImportError> {
+    pub(super) fn joined_lines(&self, wanted: &[&str]) -> Result<Template, ImportError> {
         let line = |expression: &Expr| {
             let Expr::Call(call) = expression else { return None };
             let Expr::Attribute(method) = &*call.func else { return None };
@@ -201,7 +206,7 @@ impl<'a> Module<'a> {
     }
 
     /// The f-string of `if AGENTIC and "…" not in ….lower(): NAME = f"…"`, and the literal.
-    pub fn template_unless(&self, wanted: &[&str]) -> Result<(Template, String), ImportError> {
+    pub(super) fn template_unless(&self, wanted: &[&str]) -> Result<(Template, String), ImportError> {
         let found = statements(&self.body).into_iter().find_map(|statement| {
             let Stmt::If(branch) = statement else { return None };
             let literal = conditions::agentic_without(&branch.test)?;
@@ -228,7 +233,7 @@ impl<'a> Module<'a> {
 }
 
 /// `str.format` with one named value: doubled braces become single.
-pub fn format(text: &str, name: &str, value: &str) -> String {
+pub(super) fn format(text: &str, name: &str, value: &str) -> String {
     let slot = format!("{{{name}}}");
     let filled: Vec<String> =
         text.split(&slot).map(|piece| piece.replace("{{", "{").replace("}}", "}")).collect();
@@ -297,15 +302,15 @@ fn only_with(mut found: Vec<Template>, wanted: &[&str]) -> Option<Template> {
     found.is_empty().then(|| without_formats(template))
 }
 
-pub fn is_method(function: &Expr, name: &str) -> bool {
+pub(super) fn is_method(function: &Expr, name: &str) -> bool {
     matches!(function, Expr::Attribute(attribute) if attribute.attr.as_str() == name)
 }
 
-pub fn is_name(expression: &Expr, name: &str) -> bool {
+pub(super) fn is_name(expression: &Expr, name: &str) -> bool {
     matches!(expression, Expr::Name(found) if found.id.as_str() == name)
 }
 
-pub fn constant_text(expression: &Expr) -> Option<String> {
+pub(super) fn constant_text(expression: &Expr) -> Option<String> {
     match expression {
         Expr::Constant(constant) => match &constant.value {
             Constant::Str(text) => Some(text.clone()),
@@ -315,7 +320,7 @@ pub fn constant_text(expression: &Expr) -> Option<String> {
     }
 }
 
-pub fn constant_integer(expression: &Expr) -> Option<u32> {
+pub(super) fn constant_integer(expression: &Expr) -> Option<u32> {
     match expression {
         Expr::Constant(constant) => match &constant.value {
             Constant::Int(value) => value.to_string().parse().ok(),

@@ -24,7 +24,7 @@ const MARK: char = 'ǁ';
 ///
 /// # Errors
 /// An expression nested too deeply.
-pub fn expression(line: &str) -> Result<Option<Expr>, TooDeep> {
+pub(super) fn expression(line: &str) -> Result<Option<Expr>, TooDeep> {
     let Some(tokens) = tokens(line)? else { return Ok(None) };
     Ok(match parse_tokens(tokens, Mode::Expression, "<line>") {
         Ok(Mod::Expression(expression)) => Some(*expression.body),
@@ -33,7 +33,7 @@ pub fn expression(line: &str) -> Result<Option<Expr>, TooDeep> {
 }
 
 /// A keyword's name as it was written.
-pub fn keyword_name(marked: &str) -> &str {
+pub(super) fn keyword_name(marked: &str) -> &str {
     marked.split_once(MARK).map_or(marked, |(name, _)| name)
 }
 

@@ -6,7 +6,7 @@ use crate::python::{MAX_STR_DIGITS, PyValue, repr_float};
 
 /// A Python literal.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Literal {
+pub(super) enum Literal {
     /// One that JSON has a form for.
     Json(PyValue),
     /// One that `json.dumps` raises on.
@@ -15,7 +15,7 @@ pub enum Literal {
 
 impl Literal {
     /// The value, where JSON has a form for it.
-    pub fn into_json(self) -> Option<PyValue> {
+    pub(super) fn into_json(self) -> Option<PyValue> {
         match self {
             Self::Json(value) => Some(value),
             Self::NotJson => None,
@@ -24,7 +24,7 @@ impl Literal {
 }
 
 /// `ast.literal_eval`; `None` where it raises.
-pub fn literal(expression: &Expr) -> Option<Literal> {
+pub(super) fn literal(expression: &Expr) -> Option<Literal> {
     match expression {
         Expr::Constant(constant) => Some(constant_value(&constant.value)),
         Expr::List(list) => sequence(&list.elts),

@@ -175,7 +175,7 @@ fn errors_without_a_type() {
     let prepared: anyhow::Result<()> = Err(anyhow::anyhow!("no config.json")).or_preflight();
     let error = prepared.context("above").unwrap_err();
     assert_eq!(code(&error), Exit::Preflight);
-    assert_eq!(format!("{error:#}"), "above: no config.json");
+    assert_eq!(crate::failure::causes(&error), "above: no config.json");
     let typed: anyhow::Result<()> = Err(backend(ErrorClass::BadRequest).into()).or_preflight();
     assert_eq!(code(&typed.unwrap_err()), Exit::Usage, "a type says more than the step");
     let file: anyhow::Result<()> = Err(io::Error::from(ErrorKind::NotFound).into()).or_preflight();

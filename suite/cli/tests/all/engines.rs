@@ -107,7 +107,7 @@ fn unloadable_models_exit_with_3_and_bad_questions_with_2() {
         assert!(text(&output).contains(words), "{words}: {}", text(&output));
     };
     let path = model.to_str().unwrap();
-    fails(3, &messages, &["--model", "/nowhere/model"], "no such folder");
+    fails(3, &messages, &["--model", "/nowhere/model"], "neither a folder nor a model on the hub");
     fails(3, &messages, &["--model", path, "--device", "cuda"], "feature `cuda`");
     let stray = json!([{"role": "user", "content": "What is <|image_pad|>?"}]);
     fails(2, &stray, &["--model", path], "placeholder token");

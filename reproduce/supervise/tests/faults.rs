@@ -125,6 +125,7 @@ fn a_line_of_a_gigabyte_is_cut_and_nothing_after_it_is_lost() {
 fn a_process_of_an_earlier_command_is_ended_and_another_of_its_number_is_not() {
     let folder = tempfile::tempdir().unwrap();
     let mut left = Process::start("server", &shell("exec sleep 423"), folder.path()).unwrap();
+    std::thread::sleep(Duration::from_millis(50));
     let note = std::fs::read(folder.path().join("server.pid")).unwrap();
     let other = Process::start("other", &shell("exec sleep 424"), folder.path()).unwrap();
     // The number of `other` with the start of `left`: given out again.
@@ -132,9 +133,10 @@ fn a_process_of_an_earlier_command_is_ended_and_another_of_its_number_is_not() {
     let stale = text.replace(&left.id().to_string(), &other.id().to_string());
     std::fs::write(folder.path().join("third.pid"), stale).unwrap();
     drop(Process::start("third", &shell("exit 0"), folder.path()).unwrap());
-    let same_tick = std::fs::read_to_string(folder.path().join("other.pid")).unwrap();
-    let started = |text: &str| text.rsplit(':').next().unwrap().to_owned();
-    if started(&same_tick) != started(&text) {
+    // Of two processes of one clock tick the note says the same.
+    let of_other = std::fs::read_to_string(folder.path().join("other.pid")).unwrap();
+    let started = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap()["started"].clone();
+    if started(&of_other) != started(&text) {
         assert!(!running("sleep 424").is_empty(), "another process of that number was killed");
     }
     // Its own number and start: a leftover.

@@ -5,7 +5,7 @@
 //! the median over rounds of a library's time over ours in the same round; over 1.0 ours is faster. `blocks` is our
 //! kernels without AVX-512: products by the micro-kernels of the `gemm` crate, block by block. `gemm` is that crate over
 //! whole matrices, by the best instruction set it finds. `candle` is the product of two of its tensors, and its flash
-//! attention of packed sequences. With PARAVT_PYTHON unset there is no column of torch.
+//! attention of packed sequences. Without PARAVT_PYTHON, torch is left out.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};

@@ -62,7 +62,7 @@ impl Default for Watch {
 }
 
 impl Watch {
-    /// Refuses what is no time.
+    /// Refuses settings that are out of range.
     ///
     /// # Errors
     /// A value that is negative, not finite, or 0 where the work would be ended at once.

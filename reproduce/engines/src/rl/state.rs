@@ -138,7 +138,7 @@ pub(crate) fn resume(folder: &Path, save_every: usize) -> Result<(From, Vec<Stri
     Ok((From::Weights(save.step + 1, save.path), notes))
 }
 
-/// The step that AReaL's state belongs to; `None` as the error where there is no state at all.
+/// The step that AReaL's state belongs to; the error is `None` if nothing was saved.
 fn state(trial: &Path) -> std::result::Result<usize, Option<String>> {
     let (state, info) = (trial.join("default").join(STATE), trial.join(INFO));
     let written = files::entries(&state).map_err(|error| Some(error.to_string()))?;

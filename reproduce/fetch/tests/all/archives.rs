@@ -149,7 +149,7 @@ fn a_bomb_of_many_small_members_is_refused() {
     let unpacked = place.unpack("a.zip", &[zip(&members)], false).unwrap();
     assert_eq!(place.files().keys().collect::<Vec<_>>(), ["good.bin"]);
     assert_eq!(unpacked.refused.len(), 20, "{unpacked:?}");
-    // One of them alone is no bomb.
+    // One of them alone stays below the limits.
     let unpacked = place.unpack("b.zip", &[zip(&members[..1])], false).unwrap();
     assert_eq!((unpacked.refused.len(), unpacked.members), (0, 1));
 }

@@ -226,7 +226,7 @@ fn replies_that_are_of_no_hub_are_refused() {
     };
     let error = refused(Faults { web_page: true, ..Faults::default() });
     assert!(error.contains("web page") && error.contains("HF_ENDPOINT"), "{error}");
-    // Sizes whose sum is no number, and sizes that no disk has.
+    // Sizes whose sum overflows, and sizes larger than any disk.
     for listed in [u64::MAX, 1 << 63, 1 << 50] {
         let error = refused(Faults { listed: Some(listed), ..Faults::default() });
         assert!(error.contains("64 PiB") || error.contains("bytes needed"), "{listed}: {error}");

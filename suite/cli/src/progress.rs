@@ -69,7 +69,7 @@ impl Line {
         let bar = (std::io::stderr().is_terminal() && !logging::is_verbose()).then(|| {
             let bar = ProgressBar::new(total as u64).with_position(done as u64);
             if let Ok(style) =
-                ProgressStyle::with_template("{prefix} {wide_bar} {pos}/{len} {msg}  {elapsed} left {eta}")
+                ProgressStyle::with_template("{prefix} {wide_bar} {pos}/{len} {msg}  {elapsed}, {eta} left")
             {
                 bar.set_style(style);
             }

@@ -49,7 +49,7 @@ impl State {
         let now = Instant::now();
         let bar = (std::io::stderr().is_terminal() && missing > 0).then(|| {
             let bar = ProgressBar::new(total).with_position(total - missing);
-            let style = "{wide_bar} {bytes}/{total_bytes} {bytes_per_sec} left {eta}";
+            let style = "{wide_bar} {bytes}/{total_bytes} {bytes_per_sec}, {eta} left";
             if let Ok(style) = ProgressStyle::with_template(style) {
                 bar.set_style(style);
             }

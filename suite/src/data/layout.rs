@@ -72,7 +72,10 @@ impl Layout {
                     if path.is_file() {
                         return Ok(Found { path, revision: None });
                     }
-                    looked.push(path);
+                    // A name without folders makes two of them equal.
+                    if !looked.contains(&path) {
+                        looked.push(path);
+                    }
                 }
             }
             for repo in &hub.repos {

@@ -398,7 +398,10 @@ impl Options {
     }
 
     /// The number of stages up to the last that runs.
-    fn check(&self, graph: &Graph) -> Result<usize, Error> {
+    ///
+    /// # Errors
+    /// A flag names a stage that the graph does not have.
+    pub fn check(&self, graph: &Graph) -> Result<usize, Error> {
         if let Some(name) = &self.from {
             position(graph, "--from", name)?;
         }

@@ -111,7 +111,10 @@ pub enum Error {
     #[error("stage `{0}` has nothing to build on: a mistake of this program")]
     Order(String),
     /// A flag names a stage that the recipe does not have.
-    #[error("{flag}: no stage `{name}`; there are {known}")]
+    #[error(
+        "{flag}: no stage `{name}`; there are {known}{hint}",
+        hint = nearest::hint(nearest::nearest(.name, .known.split(", ")))
+    )]
     NoStage {
         /// The flag.
         flag: &'static str,

@@ -287,7 +287,7 @@ impl ErrorClass {
 /// A failed model call. Never an answer.
 #[derive(Debug, Clone, PartialEq, thiserror::Error, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[error("{message} ({class:?}, {tries} tries)")]
+#[error("{message} ({class:?}, {tries} {})", if *.tries == 1 { "try" } else { "tries" })]
 pub struct BackendError {
     /// Class.
     pub class: ErrorClass,

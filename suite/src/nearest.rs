@@ -12,14 +12,27 @@ pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
     near.min_by_key(|known| strsim::damerau_levenshtein(&known.to_lowercase(), &name.to_lowercase()))
 }
 
+/// Letters that a misspelt beginning of a longer name needs.
+const FEWEST_BEGUN: usize = 5;
+
 /// One name is inside the other, at most a third of the letters of the shorter one (at least one) are wrong,
-/// missing, too many or exchanged, or both begin alike and share nearly all letters.
+/// missing, too many or exchanged, both begin alike and share nearly all letters, or the shorter one is the
+/// beginning of the other with one wrong letter.
 fn is_near(a: &str, b: &str) -> bool {
     let (a, b) = (a.to_lowercase(), b.to_lowercase());
     let shorter = a.chars().count().min(b.chars().count());
     let inside = shorter >= FEWEST_SHARED && (a.contains(&b) || b.contains(&a));
     let misspelt = shorter > 1 && strsim::damerau_levenshtein(&a, &b) <= (shorter / 3).max(1);
-    inside || misspelt || strsim::jaro_winkler(&a, &b) >= SIMILAR
+    inside || misspelt || strsim::jaro_winkler(&a, &b) >= SIMILAR || begins(&a, &b) || begins(&b, &a)
+}
+
+/// Whether a name is the beginning of a longer one but for one letter.
+fn begins(name: &str, longer: &str) -> bool {
+    let length = name.chars().count();
+    let beginning = |letters: usize| longer.chars().take(letters).collect::<String>();
+    length >= FEWEST_BEGUN
+        && (length - 1..=length + 1)
+            .any(|letters| strsim::damerau_levenshtein(name, &beginning(letters)) <= 1)
 }
 
 /// For serde's "unknown field `x`, expected one of `a`, `b`": the expected field that is most like it.
@@ -50,6 +63,7 @@ mod tests {
             ("longvideo", "longvideobench"),
             ("charade_sta", "charades"),
             ("mmvv", "mmvu"),
+            ("lomgvideo", "longvideobench"),
         ] {
             assert_eq!(nearest(name, splits), Some(near), "{name}");
         }

@@ -247,7 +247,7 @@ fn unfit(run: &Run, why: &str) -> GateError {
     GateError::Unfit { run: name(run), why: why.to_owned() }
 }
 
-/// Refuses a run that says nothing about what later runs should be.
+/// Refuses a run that cannot be a baseline: incomplete, failed, or not deterministic where answers are compared.
 fn fit(run: &Run, rule: &Rule) -> Result<(), GateError> {
     let summary = run.summary()?;
     let (recorded, expected) = (run.records.len(), run.manifest.selection.expected);
@@ -258,10 +258,7 @@ fn fit(run: &Run, rule: &Rule) -> Result<(), GateError> {
         return Err(unfit(run, "every sample failed"));
     }
     if let Some(why) = Lost::of(&run.records).beyond(&Lost::default()) {
-        return Err(unfit(
-            run,
-            &format!("{why}: mend the data or the server and run them again with --resume"),
-        ));
+        return Err(unfit(run, &format!("{why}: repair the data or the server and redo them with --resume")));
     }
     if matches!(rule.score, ScoreRule::Exact { .. }) && run.manifest.plan.temperature > 0.0 {
         let temperature = run.manifest.plan.temperature;
@@ -330,7 +327,7 @@ impl Split {
         }
         let uids: BTreeSet<&str> = self.records.iter().map(|record| record.sample.uid.as_str()).collect();
         if uids.len() != found {
-            return Err(format!("{task}: a sample stands in it twice"));
+            return Err(format!("{task}: it holds a sample twice"));
         }
         for record in &self.records {
             let of = |message: String| format!("{task}: sample `{}`: {message}", record.sample.uid);

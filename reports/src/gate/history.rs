@@ -125,7 +125,7 @@ fn text(path: &Path, file: &mut File) -> Result<String, GateError> {
     // Half a character at the end is part of a torn line.
     let good = std::str::from_utf8(&bytes).map_or_else(|error| error.valid_up_to(), str::len);
     if bytes[good..].contains(&b'\n') {
-        let message = "not a history: it holds bytes that are no text".to_owned();
+        let message = "not a history: not UTF-8".to_owned();
         return Err(GateError::Damaged { path: path.to_owned(), message });
     }
     Ok(String::from_utf8_lossy(&bytes).into_owned())

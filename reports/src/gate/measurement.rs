@@ -11,7 +11,7 @@ const RECORDED_WITH: &str = "recorded_with";
 const WEIGHTS: &str = "weights";
 
 /// A manifest as a baseline keeps it: without the command line, the endpoints and the sizes of video files,
-/// which are the machine's business and may hold its paths and names.
+/// which differ from machine to machine and may hold its paths and names.
 pub(super) fn kept(manifest: &Manifest) -> Manifest {
     let mut kept = manifest.clone();
     kept.command.clear();

@@ -42,6 +42,8 @@ pub use seeds::Seeds;
 pub use show::{json, markdown, terminal};
 pub use speed::ENTRIES;
 
+/// Before the settings in which a run differs from its entry.
+const DIFFERS: &str = "differs from the baseline: ";
 const NOT_RUN: &str = "the baseline has this split, and it was not run";
 const NOT_IN_BASELINE: &str = "the baseline does not have this split: add it with --write";
 
@@ -85,7 +87,7 @@ pub struct Check {
 }
 
 impl Check {
-    /// A check, with nothing in it that a terminal obeys: names come from runs that others made.
+    /// A check without control characters: names come from run directories of others.
     fn new(group: &str, name: &str, status: Status, message: &str) -> Self {
         let line = |text: &str| printable_line(text).into_owned();
         Self { group: line(group), name: line(name), status, message: line(message) }
@@ -248,9 +250,7 @@ fn entry(baseline: &Baseline, run: &Run) -> Found {
     match nearest {
         None => Found::Nothing(None, NOT_IN_BASELINE.to_owned()),
         Some((found, index)) if found.is_empty() => Found::Entry(index),
-        Some((found, index)) => {
-            Found::Nothing(Some(index), format!("not the same measurement: {}", found.join("; ")))
-        }
+        Some((found, index)) => Found::Nothing(Some(index), format!("{DIFFERS}{}", found.join("; "))),
     }
 }
 
@@ -286,7 +286,7 @@ fn preliminary(
     let mut say = |name, status, message: &str| checks.push(Check::new(group, name, status, message));
     let differences = measurement::differences(baseline, &run.manifest, rule);
     if !differences.is_empty() {
-        let message = format!("not the same measurement: {}", differences.join("; "));
+        let message = format!("{DIFFERS}{}", differences.join("; "));
         say("same measurement", Status::Undecided, &message);
         return false;
     }

@@ -136,7 +136,7 @@ fn another_measurement_is_never_compared_and_what_differs_is_listed() {
         let verdict = gate_of(0, change);
         assert_eq!(verdict.status(), Status::Undecided, "{expected}");
         let message = message(&verdict, "videomme", "same measurement");
-        assert!(message.contains("not the same measurement") && message.contains(expected), "{message}");
+        assert!(message.contains("differs from the baseline") && message.contains(expected), "{message}");
         assert!(verdict.scores.is_empty());
     };
     let protocol = |run: &mut Run| {

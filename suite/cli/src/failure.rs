@@ -2,6 +2,7 @@
 
 use std::io::{self, IsTerminal as _};
 
+use anstream::{AutoStream, ColorChoice};
 use paravt_reports::terminal::{Text, Tone};
 use paravt_suite::backend::{BackendError, ErrorClass};
 use paravt_suite::redact;
@@ -12,7 +13,7 @@ use crate::output;
 pub(crate) fn print(error: &anyhow::Error) {
     let message = redact::urls(&causes(error));
     let hint = hint(error);
-    if !io::stderr().is_terminal() {
+    if !io::stderr().is_terminal() && AutoStream::choice(&io::stderr()) == ColorChoice::Never {
         eprintln!("error: {message}");
         hint.iter().for_each(|hint| eprintln!("hint: {hint}"));
         return;
@@ -52,19 +53,19 @@ pub(crate) fn causes(error: &anyhow::Error) -> String {
     text
 }
 
-/// What helps against an error of a server. Other errors say it themselves.
+/// The remedy of an error of a server. The messages of other errors name it.
 fn hint(error: &anyhow::Error) -> Option<&'static str> {
     let error: &BackendError = error.chain().find_map(|cause| cause.downcast_ref())?;
     of_call(error.class, &error.message)
 }
 
-/// What helps against a failed call of which only the message is known; its class stands in it.
+/// The remedy of a failed call of which only the message is known, which holds its class.
 pub(crate) fn of_message(message: &str) -> Option<&'static str> {
     let class = ErrorClass::ALL.into_iter().find(|class| message.contains(&format!("({class:?}, ")))?;
     of_call(class, message)
 }
 
-/// What helps against a failed model call.
+/// The remedy of a failed model call.
 fn of_call(class: ErrorClass, message: &str) -> Option<&'static str> {
     match class {
         ErrorClass::Connection => Some("start the server, or correct --base-url"),

@@ -18,6 +18,7 @@ use crate::command_line;
 use crate::exit::Exit;
 use crate::failure;
 use crate::logging;
+use crate::output;
 use crate::progress::Progress;
 use crate::signals::{Signal, Taken};
 
@@ -31,7 +32,9 @@ pub(crate) fn runtime() -> anyhow::Result<Runtime> {
 
 /// A line about a backend that was started.
 pub(crate) fn note(line: &str) {
-    eprintln!("{line}");
+    if !output::is_quiet() {
+        eprintln!("{line}");
+    }
 }
 
 /// The workspace of this process.
@@ -75,7 +78,7 @@ pub(crate) async fn run_all(
     Ok(worst)
 }
 
-/// One line when a split is through.
+/// The line at the end of a split.
 fn closing_line(task: &str, summary: &Summary, records: usize, expected: usize) -> String {
     let mark = if summary.complete { "" } else { "  INCOMPLETE" };
     format!(
@@ -87,7 +90,7 @@ fn closing_line(task: &str, summary: &Summary, records: usize, expected: usize) 
     )
 }
 
-/// Says how to go on, where there is something to do.
+/// Prints how to continue, where there is something to do.
 fn conclude(outcome: &RunOutcome, allow_partial: bool) -> Exit {
     match outcome.ended {
         Ended::Interrupted => {
@@ -129,7 +132,7 @@ fn conclude(outcome: &RunOutcome, allow_partial: bool) -> Exit {
     }
 }
 
-/// What helps against the latest failure, where its message says what it was.
+/// The remedy of the latest failure, where its message names its class.
 fn advice(outcome: &RunOutcome) -> Option<String> {
     let error = outcome.last_error.as_ref()?;
     failure::of_message(&error.message).map(|advice| format!("{advice}; "))
@@ -166,7 +169,7 @@ pub(crate) fn stopped_by_signal(runtime: &Runtime) -> watch::Receiver<bool> {
                 if asked > 0 {
                     std::process::exit(Exit::Interrupted as i32);
                 }
-                eprintln!("\nstopping the training; the same command continues from its last checkpoint");
+                eprintln!("\nstopping the training; repeat the command to continue from its last checkpoint");
                 let _ = sender.send(true);
             }
         }

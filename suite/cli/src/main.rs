@@ -48,6 +48,12 @@ struct Cli {
     /// Log to standard error; -vv logs more [default: warnings only].
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     verbose: u8,
+    /// Print no progress: results, warnings and errors only.
+    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    quiet: bool,
+    /// Colour of the output; auto: on a terminal, unless NO_COLOR is set.
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    color: clap::ColorChoice,
 }
 
 #[derive(Subcommand)]
@@ -88,6 +94,7 @@ enum Command {
 
 fn main() -> std::process::ExitCode {
     let cli = Cli::parse();
+    output::configure(cli.color, cli.quiet);
     logging::start(cli.verbose);
     allocator::configure();
     threads::configure(match &cli.command {

@@ -6,8 +6,10 @@
 use std::fmt::Arguments;
 use std::io::{self, ErrorKind, Write};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use anstream::{AutoStream, ColorChoice};
 use paravt_reports::terminal::{Detail, Text};
 use paravt_suite::printable::printable_json;
 
@@ -16,6 +18,25 @@ static FAILED: Mutex<Option<io::Error>> = Mutex::new(None);
 
 /// Time of the latest line on standard error.
 static LATEST: Mutex<Option<Instant>> = Mutex::new(None);
+
+/// Whether progress is left out.
+static QUIET: AtomicBool = AtomicBool::new(false);
+
+/// Takes `--color` and `--quiet`. To be called before anything is printed.
+pub(crate) fn configure(color: clap::ColorChoice, quiet: bool) {
+    match color {
+        clap::ColorChoice::Auto => ColorChoice::Auto,
+        clap::ColorChoice::Always => ColorChoice::Always,
+        clap::ColorChoice::Never => ColorChoice::Never,
+    }
+    .write_global();
+    QUIET.store(quiet, Ordering::Relaxed);
+}
+
+/// Whether progress is left out: `--quiet`.
+pub(crate) fn is_quiet() -> bool {
+    QUIET.load(Ordering::Relaxed)
+}
 
 /// Writes to standard output. A reader that has left (`| head -1`) wants no more: the rest is
 /// dropped and the command goes on, because its exit code and its files still count.
@@ -34,16 +55,16 @@ fn stdout_as_is(text: &str) {
     }
 }
 
-/// Writes a text for a terminal to standard output: in colours where it is one that shows them and neither
-/// `NO_COLOR` nor `TERM=dumb` is set. A [`Text`] holds no control character of others.
+/// Writes a text for a terminal to standard output: in colours where `--color` says so, by default on a terminal
+/// that shows them, unless `NO_COLOR` or `TERM=dumb` is set. A [`Text`] holds no control character of others.
 pub(crate) fn show(text: &Text) {
-    let coloured = anstream::AutoStream::choice(&io::stdout()) != anstream::ColorChoice::Never;
+    let coloured = AutoStream::choice(&io::stdout()) != ColorChoice::Never;
     stdout_as_is(&if coloured { text.coloured() } else { text.to_string() });
 }
 
 /// The same on standard error.
 pub(crate) fn show_error(text: &Text) {
-    let coloured = anstream::AutoStream::choice(&io::stderr()) != anstream::ColorChoice::Never;
+    let coloured = AutoStream::choice(&io::stderr()) != ColorChoice::Never;
     let shown = if coloured { text.coloured() } else { text.to_string() };
     let _ = io::stderr().lock().write_all(shown.as_bytes());
 }

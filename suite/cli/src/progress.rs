@@ -10,7 +10,7 @@ use paravt_suite::evaluate::{Event, Observer};
 use paravt_suite::record::Record;
 use paravt_suite::runner;
 
-use crate::logging;
+use crate::{logging, output};
 
 /// How often a plain line is printed.
 const PLAIN_INTERVAL: Duration = Duration::from_secs(10);
@@ -25,10 +25,13 @@ impl Observer for Progress {
     fn observe(&self, event: Event<'_>) {
         match event {
             Event::TornRecord { dir, bytes } => {
-                eprintln!("{}: the last record was torn ({bytes} bytes) and is redone", dir.display());
+                eprintln!(
+                    "{}: the last record is incomplete ({bytes} bytes, cut off); its sample is redone",
+                    dir.display()
+                );
             }
             Event::OtherBinary { dir, first, now } => eprintln!(
-                "warning: {}: started by {first}, continued by {now}; answers differ where the code does",
+                "warning: {}: started by {first}, continued by {now}: answers may differ where the code does",
                 dir.display()
             ),
             Event::Started { task, total, pending, records } => {
@@ -66,7 +69,8 @@ impl Line {
     /// Starts with what a resumed run already has.
     fn start(name: &str, total: usize, pending: usize, records: &[Record]) -> Self {
         let done = total - pending;
-        let bar = (std::io::stderr().is_terminal() && !logging::is_verbose()).then(|| {
+        let is_bar = std::io::stderr().is_terminal() && !logging::is_verbose() && !output::is_quiet();
+        let bar = is_bar.then(|| {
             let bar = ProgressBar::new(total as u64).with_position(done as u64);
             if let Ok(style) =
                 ProgressStyle::with_template("{prefix} {wide_bar} {pos}/{len} {msg}  {elapsed}, {eta} left")
@@ -107,7 +111,7 @@ impl Line {
         if let Some(bar) = &self.bar {
             bar.set_message(self.message());
             bar.set_position(self.done as u64);
-        } else if self.shown.elapsed() >= PLAIN_INTERVAL {
+        } else if self.shown.elapsed() >= PLAIN_INTERVAL && !output::is_quiet() {
             self.shown = Instant::now();
             let left = (self.total - self.done) as f64 / self.rate().max(1e-9);
             eprintln!("{} {}/{}  {}  left {left:.0} s", self.name, self.done, self.total, self.message());

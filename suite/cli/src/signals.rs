@@ -63,7 +63,7 @@ pub(crate) fn end_where_not_taken() -> anyhow::Result<()> {
                     _ = terminate.recv() => Signal::Terminate,
                 };
                 if TAKERS[arrived as usize].load(Ordering::SeqCst) == 0 {
-                    eprintln!("\nstopped; the same command goes on where it stopped");
+                    eprintln!("\nstopped; repeat the command to continue");
                     std::process::exit(Exit::Interrupted as i32);
                 }
             }

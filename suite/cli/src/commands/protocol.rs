@@ -102,7 +102,7 @@ fn named(name: &str) -> Result<Named, String> {
     NAMES.into_iter().find(|(known, _)| *known == name).map(|(_, found)| found).ok_or_else(|| {
         let known = NAMES.map(|(known, _)| known);
         let hint = nearest::hint(nearest::nearest(name, known));
-        format!("no protocol `{name}`; there are {}{hint}", known.join(", "))
+        format!("unknown protocol `{name}`; use one of {}{hint}", known.join(", "))
     })
 }
 
@@ -136,7 +136,7 @@ impl FromStr for ProtocolChoice {
         } else if [".toml", ".json"].iter().any(is_file) {
             Ok(Self::File(text.into()))
         } else {
-            let or_file = |problem| format!("{problem}\na file ends in .toml or .json");
+            let or_file = |problem| format!("{problem}\nfor a file, give a name that ends in .toml or .json");
             named(text).map(Self::Named).map_err(or_file)
         }
     }
@@ -148,7 +148,7 @@ fn cache_dir() -> anyhow::Result<PathBuf> {
     from_env("PARAVT_BENCH_CACHE")
         .or_else(|| from_env("XDG_CACHE_HOME").map(|dir| dir.join("paravt-bench")))
         .or_else(|| from_env("HOME").map(|home| home.join(".cache/paravt-bench")))
-        .context("set PARAVT_BENCH_CACHE: there is no home folder for the protocol cache")
+        .context("no folder for imported protocols: neither $PARAVT_BENCH_CACHE nor $XDG_CACHE_HOME nor $HOME is set")
 }
 
 /// The imported protocol, if there is one.
@@ -204,7 +204,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
             describe(&native::protocol());
             match imported()? {
                 Some(protocol) => describe(&protocol),
-                None => println!("paravt: not imported"),
+                None => println!("paravt: not imported (`paravt-bench protocol import --from PATH|URL`)"),
             }
         }
         Action::Export { protocol } => {
@@ -256,18 +256,19 @@ fn show(args: &Show) -> anyhow::Result<()> {
         Some(row) => {
             let dataset = task.load(&args.data.root()?, args.profile)?;
             dataset.samples.into_iter().find(|sample| sample.row == row).with_context(|| {
-                format!("--row {row}: {} has no such row under {}", args.task, args.profile)
+                format!("--row {row}: {} has no such row under the profile {}", args.task, args.profile)
             })?
         }
         None => example_sample(task.spec()),
     };
     let name = sample.video_name();
     let switches = args.profile.switches();
-    println!("--- protocol {} {} ---", protocol.name, protocol.hash());
-    println!("--- system ---\n{}", protocol.system_text(&args.mode)?);
-    let text = render::user_text(&protocol, &sample, &args.mode, &switches, &name, None)?;
-    println!("--- user (after the overview) ---\n{text}");
+    let system = protocol.system_text(&args.mode)?;
+    let user = render::user_text(&protocol, &sample, &args.mode, &switches, &name, None)?;
     let force = render::force(&protocol, sample.gold.kind())?;
+    println!("--- protocol {} {} ---", protocol.name, protocol.hash());
+    println!("--- system ---\n{system}");
+    println!("--- user (after the overview) ---\n{user}");
     println!("--- forced answer ({} tokens) ---\n{}", force.max_tokens, force.text);
     Ok(())
 }

@@ -106,7 +106,10 @@ fn two_runs_are_reported_compared_and_gated() {
     let other = check(&direct, &baseline, &[]);
     assert_eq!(code(&other), 4, "{}", text(&other));
     let shown = text(&other);
-    assert!(shown.contains("not the same measurement") && shown.contains("mode was"), "{shown}");
+    assert!(
+        shown.contains("same measurement: differs from the baseline") && shown.contains("mode was"),
+        "{shown}"
+    );
     assert_eq!(code(&check(&right, &dir.path().join("nowhere.json"), &[])), 2);
 
     // The second run of a split is judged, too, and a rule without sense leaves the old baseline alone.

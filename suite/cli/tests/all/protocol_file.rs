@@ -118,7 +118,7 @@ fn wrong_modes_and_files_are_named_before_anything_runs() {
         &["--mode", "watch"],
         &["protocol native has no mode watch", "agentic_minimal"],
     );
-    refused(Path::new("nativ"), &[], &["no protocol `nativ`", "did you mean `native`?", ".toml"]);
+    refused(Path::new("nativ"), &[], &["unknown protocol `nativ`", "did you mean `native`?", ".toml"]);
     refused(&dir.path().join("gone.toml"), &[], &["gone.toml"]);
     std::fs::write(&file, MINE.replace("[system]", "[sytem]")).unwrap();
     refused(&file, &[], &["mine.toml", "unknown field `sytem`", "did you mean `system`?"]);

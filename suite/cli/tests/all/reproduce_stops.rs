@@ -70,7 +70,7 @@ fn a_signal_ends_a_stage_that_waits_after_one_that_took_signals() {
         // The first run downloads and has waited for Ctrl-C there.
         let output = stopped(folder.path(), &hub, signal, &sleeping);
         assert_eq!(output.status.code(), Some(130), "{signal}: {}", text(&output));
-        assert!(text(&output).contains("the same command goes on"), "{}", text(&output));
+        assert!(text(&output).contains("repeat the command to continue"), "{}", text(&output));
         assert_eq!(text(&output).matches("(done before)").count(), number, "{}", text(&output));
         assert!(!text(&output).contains(TOKEN));
     }

@@ -227,7 +227,7 @@ fn fetch_all(
         tokio::select! {
             ended = work => ended,
             _ = tokio::signal::ctrl_c() => {
-                eprintln!("\nstopped; the same command continues from here");
+                eprintln!("\nstopped; repeat the command to continue");
                 Ok(Exit::Interrupted)
             }
         }

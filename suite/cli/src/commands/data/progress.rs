@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressStyle};
 use paravt_fetch::{Event, Observer};
 
+use crate::output;
+
 /// How often a plain line is printed.
 const PLAIN_INTERVAL: Duration = Duration::from_secs(10);
 
@@ -47,7 +49,7 @@ impl Progress {
 impl State {
     fn begin(&mut self, missing: u64, total: u64) {
         let now = Instant::now();
-        let bar = (std::io::stderr().is_terminal() && missing > 0).then(|| {
+        let bar = (std::io::stderr().is_terminal() && missing > 0 && !output::is_quiet()).then(|| {
             let bar = ProgressBar::new(total).with_position(total - missing);
             let style = "{wide_bar} {bytes}/{total_bytes} {bytes_per_sec}, {eta} left";
             if let Ok(style) = ProgressStyle::with_template(style) {
@@ -65,7 +67,7 @@ impl State {
         self.done = done;
         match &self.bar {
             Some(bar) => bar.set_position(done),
-            None if self.shown.elapsed() >= PLAIN_INTERVAL => {
+            None if self.shown.elapsed() >= PLAIN_INTERVAL && !output::is_quiet() => {
                 self.shown = Instant::now();
                 let (rate, left) = rate(done, self.before, self.total, self.started.elapsed());
                 eprintln!("{name}: {} of {}, {}/s, {left} left", size(done), size(self.total), size(rate));
@@ -77,6 +79,7 @@ impl State {
     fn say(&self, line: &str) {
         match &self.bar {
             Some(bar) => bar.suspend(|| eprintln!("{line}")),
+            None if output::is_quiet() => {}
             None => eprintln!("{line}"),
         }
     }

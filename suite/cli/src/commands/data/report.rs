@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use paravt_suite::data::DataRoot;
-use paravt_suite::task::{DataCheck, Finding};
+use paravt_suite::task::{DataCheck, Finding, Task as _};
 
 /// Columns that a line may have where no path is longer.
 const WIDTH: usize = 80;
@@ -63,7 +63,10 @@ pub(super) fn fetch_command(checks: &[DataCheck], root: &DataRoot) -> Option<Str
         .map(|check| check.task.as_str())
         .collect();
     let dir = root.data.as_ref().unwrap_or(&root.hf_home).display();
-    (!names.is_empty()).then(|| format!("paravt-bench data fetch {} --dir {dir}", names.join(" ")))
+    let mut all = paravt_tasks::all().iter().filter(|task| task.is_part_of_all());
+    let is_all = all.all(|task| names.contains(&task.spec().name.as_str()));
+    let names = if is_all { "all".to_owned() } else { names.join(" ") };
+    (!names.is_empty()).then(|| format!("paravt-bench data fetch {names} --dir {dir}"))
 }
 
 fn split_line(check: &DataCheck) -> String {

@@ -172,7 +172,7 @@ impl drive::Host for Host<'_> {
                 let root = self.args.data.root()?;
                 let (report, _) = preflight::examine(preflight, &self.out, &root, Some(&self.splits))?;
                 if report.level() == Level::Refuse && !self.args.skip_preflight {
-                    let hint = "--skip-preflight goes on all the same";
+                    let hint = "--skip-preflight continues anyway";
                     return Err(anyhow::anyhow!("{}{hint}", report.problems())).or_preflight();
                 }
                 if report.level() > Level::Ok {

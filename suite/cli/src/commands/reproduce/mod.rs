@@ -118,7 +118,7 @@ pub(crate) struct Args {
 const FROM: &str = "Stage to redo, with all stages after it; with --backend replay, the run directory whose answers \
 are returned [default: none; replay needs one]";
 
-/// What `--from` is given.
+/// The flag `--from`: a stage, or with `--backend replay` a run directory.
 #[derive(clap::Args)]
 struct From {
     #[arg(long)]
@@ -141,8 +141,7 @@ pub(crate) struct NanoArgs {
 }
 
 impl Args {
-    /// Whether a model is trained in this process. A recipe that cannot be read is none of these; running it says
-    /// why.
+    /// Whether a model is trained in this process; `false` for a recipe that cannot be read, whose error `run` gives.
     pub(crate) fn trains(&self) -> bool {
         !self.plan && self.recipe().is_ok_and(Recipe::trains)
     }
@@ -210,6 +209,16 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let compute = if recipe.trains() { engines::compute(&args.engine.0)? } else { Compute::cpu() };
     let options = args.options(recipe, &compute);
     let graph = recipe.graph(&options)?;
+    let frames = Arc::new(CachedFrames::default());
+    let selected = Options {
+        any_code: args.keep_stages,
+        from: args.stage().map(ToOwned::to_owned),
+        until: args.until.clone(),
+        only: args.only.clone(),
+        frames: Arc::clone(&frames) as Arc<_>,
+        compute: compute.clone(),
+    };
+    selected.check(&graph)?;
     let is_slurm = args.cluster.launcher == Launcher::Slurm;
     if args.plan {
         print!("{}", graph.plan());
@@ -231,23 +240,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
             return Ok(exit);
         }
     }
-    let frames = Arc::new(CachedFrames::default());
-    let mut host = Host::new(args, recipe, &graph, compute.clone(), Arc::clone(&frames));
+    let mut host = Host::new(args, recipe, &graph, compute, frames);
     if args.dispatch.is_dry_run() {
         ensure!(!recipe.trains(), "--dry-run: for recipes of a served model; --plan lists the stages");
         return host.dry_run(&graph);
     }
-    let options = Options {
-        any_code: args.keep_stages,
-        from: args.stage().map(ToOwned::to_owned),
-        until: args.until.clone(),
-        only: args.only.clone(),
-        frames,
-        compute,
-    };
     let _log = logging::to(&graph.out);
     signals::end_where_not_taken()?;
-    let outcome = drive::run(&graph, &options, &mut host, &mut Shown::default());
+    let outcome = drive::run(&graph, &selected, &mut host, &mut Shown::default());
     let outcome = match outcome {
         Err(error) if error.downcast_ref().is_some_and(paravt_reproduce::Error::is_precondition) => {
             Err(error).or_preflight()

@@ -32,6 +32,9 @@ pub(super) struct Shown {
 impl Observer for Shown {
     fn event(&mut self, stage: &Stage, event: Event<'_>) {
         let line = stage.line();
+        if output::is_quiet() && !matches!(event, Event::Discarded(_)) {
+            return;
+        }
         match event {
             Event::Kept => say(&format!("{line} (done before)")),
             Event::Discarded(why) => {

@@ -133,6 +133,9 @@ pub struct OpenAi {
 
 /// Time to open a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Tries of the list of models, which is asked first: who mistyped a URL learns it within seconds, whatever the tries
+/// of a request are.
+const FIRST_TRIES: u32 = 3;
 /// Longest Retry-After that is honoured.
 const LONGEST_PAUSE: Duration = Duration::from_secs(120);
 /// Characters of a server's reply that a message shows.
@@ -236,9 +239,11 @@ impl OpenAi {
             let Some((endpoint, failure)) = failed else {
                 return Err(differing("no server was asked".to_owned()));
             };
-            if tries >= self.config.max_tries || !failure.retryable() {
+            if tries >= self.config.max_tries.min(FIRST_TRIES) || !failure.retryable() {
                 return Err(self.error(&endpoint, failure, tries));
             }
+            let error = self.secrets.redact(&format!("{}: {}", endpoint.name, failure.message));
+            tracing::warn!(error, "the list of models failed, trying again");
             self.pause(tries, &failure).await;
         }
     }

@@ -254,6 +254,15 @@ async fn a_dead_server_among_others_fails_no_request_and_no_start() {
 }
 
 #[tokio::test]
+async fn a_server_that_is_down_at_the_start_is_asked_three_times_whatever_the_tries_of_a_request() {
+    let mut config = config(vec![nobody().await]);
+    config.model = None;
+    config.max_tries = 9;
+    let error = OpenAi::connect(config).await.err().unwrap();
+    assert_eq!((error.class, error.tries), (ErrorClass::Connection, 3));
+}
+
+#[tokio::test]
 async fn rate_limits_halve_requests_in_flight_and_success_raises_them() {
     let server = Server::shut().await;
     let mut config = config(vec![server.url.clone()]);

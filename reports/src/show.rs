@@ -105,7 +105,7 @@ fn row(text: &mut Text, cell: &Cell) {
     notes.extend(lost(cell));
     notes.extend(caveats(cell));
     if cell.torn_bytes > 0 {
-        notes.push("last record torn, left out".to_owned());
+        notes.push("last record incomplete, left out".to_owned());
     }
     if !notes.is_empty() {
         text.line(format!("  {}", notes.join(", ")));

@@ -12,7 +12,7 @@ use crate::settings::ToolDialect;
 
 /// Something that answers conversations.
 pub trait Backend: Send + Sync {
-    /// Name, model and details for the run manifest. Never contains a key.
+    /// Name, model and details for the run manifest; no key.
     fn describe(&self) -> BackendInfo;
 
     /// Refuses a plan with settings that this backend cannot honour; asked once, before the run.
@@ -228,11 +228,11 @@ pub enum ErrorClass {
     RateLimited,
     /// HTTP 5xx.
     Server,
-    /// The server refused the request as it is (4xx): retrying is useless.
+    /// The server refuses the request (another 4xx); it is not tried again.
     BadRequest,
     /// 401 or 403.
     Unauthorized,
-    /// The answer is not a chat completion (garbage, half a body, no choice).
+    /// The reply is not a chat completion: not JSON, cut short, or without a choice.
     Malformed,
     /// The conversation does not fit the model's context.
     ContextLength,
@@ -289,7 +289,7 @@ impl ErrorClass {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[error("{message} ({class:?}, {tries} {})", if *.tries == 1 { "try" } else { "tries" })]
 pub struct BackendError {
-    /// Class.
+    /// Class, by what can be done about it.
     pub class: ErrorClass,
     /// Endpoint, status, the start of the body; never a key.
     pub message: String,

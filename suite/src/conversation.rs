@@ -26,7 +26,8 @@ pub fn parse_conversation(value: &Value) -> Result<Vec<Message>, ConversationErr
     let list = value.get("messages").unwrap_or(value).as_array();
     let list = list.filter(|list| !list.is_empty()).ok_or_else(|| ConversationError {
         message: 1,
-        problem: "a non-empty list of messages is needed".to_owned(),
+        problem: "expected a non-empty list of messages, or an object with such a list in `messages`"
+            .to_owned(),
     })?;
     let parse = |(number, value)| {
         message(value).map_err(|problem| ConversationError { message: number + 1, problem })
@@ -39,7 +40,7 @@ fn message(value: &Value) -> Result<Message, String> {
         Some("system") => Role::System,
         Some("user") => Role::User,
         Some("assistant") => Role::Assistant,
-        _ => return Err(format!("role {}: system, user or assistant is needed", value["role"])),
+        _ => return Err(format!("role: expected system, user or assistant, found {}", value["role"])),
     };
     let content = match &value["content"] {
         Value::String(text) => Content::Text(text.clone()),
@@ -52,7 +53,7 @@ fn message(value: &Value) -> Result<Message, String> {
                 })
                 .collect::<Result<_, _>>()?,
         ),
-        _ => return Err("content: text or a list of parts is needed".to_owned()),
+        _ => return Err("content: expected a text or a list of parts".to_owned()),
     };
     Ok(match content {
         Content::Text(text) => Message::text(role, text),
@@ -63,11 +64,11 @@ fn message(value: &Value) -> Result<Message, String> {
 fn part(value: &Value) -> Result<Part, String> {
     let url = |kind: &str| {
         let found = value[kind]["url"].as_str().or_else(|| value[kind].as_str());
-        found.ok_or_else(|| format!("{kind} has no url"))
+        found.ok_or_else(|| format!("{kind}: missing `url`"))
     };
     match value["type"].as_str() {
         Some("text") => {
-            let text = value["text"].as_str().ok_or("a text part has no text")?;
+            let text = value["text"].as_str().ok_or("text: missing `text`")?;
             Ok(Part::Text(text.to_owned()))
         }
         Some("image_url") => image(url("image_url")?).map(|image| Part::Image(Arc::new(image))),
@@ -75,14 +76,14 @@ fn part(value: &Value) -> Result<Part, String> {
             let path = file(url("video_url")?)?;
             Ok(Part::Video(VideoPart { path, nframes: None, spread: Spread::default() }))
         }
-        _ => Err(format!("type {}: text, image_url or video_url is needed", value["type"])),
+        _ => Err(format!("type: expected text, image_url or video_url, found {}", value["type"])),
     }
 }
 
 fn file(url: &str) -> Result<PathBuf, String> {
     let path = url.strip_prefix("file://").ok_or_else(|| {
         let start: String = url.chars().take(40).collect();
-        format!("`{start}`: only file:// (and data: for images) is read, nothing is fetched")
+        format!("`{start}`: expected a file:// URL, or data: for an image; nothing is downloaded")
     })?;
     let path = Path::new(path);
     if path.is_file() { Ok(path.to_owned()) } else { Err(format!("{}: no such file", path.display())) }
@@ -93,7 +94,7 @@ const MAX_IMAGE: u64 = 64 << 20;
 
 fn image(url: &str) -> Result<Image, String> {
     if let Some(rest) = url.strip_prefix("data:") {
-        let (mime, data) = rest.split_once(";base64,").ok_or("a data URL without `;base64,`")?;
+        let (mime, data) = rest.split_once(";base64,").ok_or("data URL: missing `;base64,`")?;
         if !mime.starts_with("image/") || mime.contains(['"', '\\']) {
             return Err(format!("`{mime}` is not an image type"));
         }
@@ -110,7 +111,7 @@ fn image(url: &str) -> Result<Image, String> {
         [0x89, b'P', b'N', b'G', ..] => "image/png",
         [b'G', b'I', b'F', ..] => "image/gif",
         [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => "image/webp",
-        _ => return Err(format!("{}: no JPEG, PNG, GIF or WebP", path.display())),
+        _ => return Err(format!("{}: not a JPEG, PNG, GIF or WebP image", path.display())),
     };
     Ok(Image::new(mime, bytes, 0, 0, None))
 }
@@ -147,7 +148,7 @@ mod tests {
         assert!(problem(json!([{"role": "robot", "content": ""}])).contains("message 1: role"));
         assert!(problem(user(json!({"type": "audio"}))).contains("part 1: type"));
         let image = |url: &str| user(json!({"type": "image_url", "image_url": {"url": url}}));
-        assert!(problem(image("http://example.org/a.png")).contains("nothing is fetched"));
+        assert!(problem(image("http://example.org/a.png")).contains("nothing is downloaded"));
         assert!(problem(image("data:image/png;base64,???")).contains("base64"));
         assert!(problem(image("file:///nowhere.png")).contains("no such file"));
     }

@@ -1,7 +1,7 @@
 //! The journal: one append-only JSON line per finished sample, on disk before it counts.
 //!
-//! Resuming reads what is there, cuts a torn last line off, and goes on. Torn is a line without its
-//! line end; a complete line is never cut off, whatever stands in it. A sample that is run again (after
+//! Resuming reads what is there, cuts a torn last line off, and continues. Torn is a line without its
+//! line end; a complete line is never cut off, whatever it holds. A sample that is run again (after
 //! a failure) appends a second record; the last one of a sample counts.
 
 mod writer;

@@ -53,7 +53,7 @@ pub struct StructuredCall {
     pub id: String,
     /// Name of the tool.
     pub name: String,
-    /// Arguments as the server wrote them: JSON in any sane call.
+    /// Arguments as the server wrote them; JSON unless the call is malformed.
     pub arguments: String,
 }
 

@@ -1,6 +1,6 @@
 //! Foreign text (model names, labels, answers, server messages) for terminals and pages.
 //!
-//! A terminal obeys escape sequences wherever they come from, and a text that changes the reading
+//! A terminal executes escape sequences wherever they come from, and a text that changes the reading
 //! direction shows other words than it holds. Whatever the suite did not write itself passes one of
 //! these functions before it is printed.
 

@@ -139,7 +139,7 @@ pub enum ErrorCounting {
 pub enum MalformedCall {
     /// The upstream driver raises: the whole sample becomes an error.
     SampleError,
-    /// The call is answered with an error tool response and the conversation goes on.
+    /// The call is answered with an error tool response and the conversation continues.
     ErrorResponse,
 }
 

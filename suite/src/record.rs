@@ -1,6 +1,6 @@
 //! The record of one finished sample: everything from which its score can be recomputed.
 //!
-//! Fields that differ between two undisturbed runs of the same thing (times, retries) live in
+//! Fields that differ between two equal runs (times, retries) are in
 //! [`Measured`] alone, so that "same records" is a comparison of everything else.
 
 use serde::{Deserialize, Serialize};
@@ -23,15 +23,15 @@ pub const RECORD_VERSION: u32 = 2;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Record {
-    /// Version of the record format: [`RECORD_VERSION`].
+    /// Version of the record format, see `RECORD_VERSION` in `suite/src/record.rs`.
     pub version: u32,
     /// Profile under which the sample was run and scored.
     pub profile: Profile,
-    /// SHA-256 over the protocol's texts; with `unpinned` when an upstream file's hash differed.
+    /// SHA-256 over the protocol's texts; `unpinned:` in front where an imported file was not the pinned one.
     pub protocol: String,
     /// The sample, gold included.
     pub sample: Sample,
-    /// Content.
+    /// Messages, model calls, tool calls and the text that is scored.
     pub transcript: Transcript,
     /// Outcome and score.
     pub score: Score,
@@ -52,18 +52,18 @@ pub struct Transcript {
     pub calls: Vec<ModelCall>,
     /// Every tool call, in call order.
     pub tool_calls: Vec<ToolCall>,
-    /// Calls beyond the cap that were not run.
+    /// Tool calls beyond `max_parallel`, which were not run.
     pub dropped_calls: usize,
     /// The text that is scored.
     pub final_text: String,
     /// Whether `final_text` answers the forced-answer message.
     pub forced: bool,
-    /// The overview frames could not be had and the question went out as text only.
+    /// Why the overview has no frames; the question was then sent as text alone.
     pub frame_loss: Option<String>,
-    /// A completion ended at the token limit.
+    /// Whether a completion ended at the token limit.
     pub truncated: bool,
-    /// Some frames are those of the reference's second reader, which takes over where the first fails:
-    /// a window of less than two frames, or a damaged file.
+    /// Whether some frames are those of the reference's second video reader, which takes over where the first
+    /// fails: a window of less than two frames, or a damaged file.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub second_reader: bool,
 }
@@ -74,7 +74,7 @@ pub struct Transcript {
 pub struct RecordedMessage {
     /// Role of the speaker.
     pub role: Role,
-    /// Content.
+    /// Content in order: texts, images, videos.
     pub parts: Vec<RecordedPart>,
     /// Structured calls of an assistant message.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -114,7 +114,7 @@ pub enum RecordedPart {
     },
     /// The video by reference.
     Video {
-        /// File name (not the path, which is the machine's business).
+        /// File name, without the folders of the machine.
         file: String,
         /// Frames asked for, if any.
         nframes: Option<usize>,
@@ -141,7 +141,7 @@ pub struct ModelCall {
     /// Thoughts that the server took out of the text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reasoning: Option<String>,
-    /// `text` was put together again from what the server took apart; white space and the spelling of
+    /// Whether `text` was put together again from what the server took apart; white space and the spelling of
     /// JSON may differ from what the model wrote.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub rebuilt: bool,
@@ -161,7 +161,7 @@ pub struct ToolCall {
     pub index: usize,
     /// The call as parsed, JSON.
     pub call: serde_json::Value,
-    /// Window start in seconds, as asked. `None` when not finite or not understood.
+    /// Window start in seconds, as asked; absent (null) where it is not finite or not understood.
     pub start: Option<f64>,
     /// Window end in seconds, as asked.
     pub end: Option<f64>,
@@ -188,12 +188,12 @@ pub enum ToolOutcome {
     },
     /// The window could not be cropped.
     CropFailed {
-        /// Why.
+        /// Error of the crop.
         reason: String,
     },
     /// The call could not be understood.
     Malformed {
-        /// Why.
+        /// Error of the parser.
         reason: String,
     },
 }
@@ -202,9 +202,10 @@ pub enum ToolOutcome {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Score {
-    /// Class.
+    /// Whether an answer was found and compared.
     pub outcome: Outcome,
-    /// 1 or 0 for choices and text, IoU for intervals. 0 for errors.
+    /// From 0 to 1: right or wrong for choices and text, IoU of an interval, mean relative accuracy of a number;
+    /// 0 for errors.
     pub value: f64,
     /// Prediction taken from the text, e.g. `B` or `24.3-30.4`.
     pub prediction: Option<String>,
@@ -219,7 +220,7 @@ pub struct Score {
 pub enum Outcome {
     /// An answer was found and compared.
     Scored,
-    /// There is a response but no answer in it: wrong, and tallied apart.
+    /// The response has no answer in it: wrong, and counted apart.
     Unparsed,
     /// There is no response to score.
     Error,
@@ -231,7 +232,7 @@ pub enum Outcome {
 pub struct SampleError {
     /// Class, for counting.
     pub class: SampleErrorClass,
-    /// Fault, place and remedy.
+    /// What failed, where, and what to do.
     pub message: String,
     /// Step at which it happened, e.g. `turn1`.
     pub step: String,
@@ -244,13 +245,13 @@ pub struct SampleError {
 pub enum SampleErrorClass {
     /// The video file is not there.
     VideoMissing,
-    /// The frames could not be had and the profile forbids a text-only question.
+    /// The video gives no frames, and the profile forbids a question without them.
     FrameLoss,
     /// The model call of a single-turn mode failed.
     Api,
-    /// A model call failed inside the tool loop (upstream scores the error text; we never do).
+    /// A model call failed inside the tool loop. The reference scores the text of the error; this suite does not.
     ApiInLoop,
-    /// A tool call that makes the upstream driver raise.
+    /// A tool call that makes the driver of the reference raise.
     MalformedCall,
     /// The protocol has no text for what this sample needs.
     Protocol,
@@ -288,7 +289,7 @@ impl SampleErrorClass {
     pub fn is_retryable(self) -> bool {
         match self {
             Self::VideoMissing | Self::FrameLoss | Self::Api | Self::ApiInLoop => true,
-            // Rows are mended by another file, which is another run.
+            // A repaired row is another data file, and so another run.
             Self::MalformedCall | Self::Protocol | Self::Data => false,
         }
     }
@@ -313,7 +314,7 @@ pub struct Measured {
     pub seconds: f64,
     /// Seconds that the frames took to decode and encode, also where questions about one video shared them.
     pub media_seconds: f64,
-    /// Seconds of each model call, in the order of `Transcript::calls`.
+    /// Seconds of each model call, in the order of `transcript.calls`.
     pub call_seconds: Vec<f64>,
     /// Retries of each model call.
     pub call_retries: Vec<u32>,

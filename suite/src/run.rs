@@ -61,7 +61,7 @@ pub struct Manifest {
     /// Inputs of the samples beside the data files; runs of format 1 have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inputs: Option<Inputs>,
-    /// Constants of the code that can change an answer and stand in no plan; see [`constants`].
+    /// Constants of the code that can change an answer and are in no plan; see [`constants`].
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub constants: BTreeMap<String, String>,
     /// The backend.
@@ -214,7 +214,7 @@ impl Inputs {
     }
 }
 
-/// The constants of this build that can change an answer and stand in no plan, and what the tool shows of a
+/// The constants of this build that can change an answer and are in no plan, and what the tool shows of a
 /// window.
 pub fn constants(tool: &Tool) -> BTreeMap<String, String> {
     let crop = VideoRequest::crop(0.0, 1.0, tool.max_frames);

@@ -59,7 +59,7 @@ pub struct Retry {
 }
 
 impl Default for Retry {
-    /// Errors whose cause may have been mended.
+    /// Errors whose cause may have been removed.
     fn default() -> Self {
         let classes = SampleErrorClass::ALL.into_iter().filter(|class| class.is_retryable()).collect();
         Self { classes, changed_videos: BTreeSet::new() }

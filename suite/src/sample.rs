@@ -16,13 +16,14 @@ pub type Tags = BTreeMap<String, Vec<String>>;
 pub struct Sample {
     /// Name of the split, e.g. `videomme_wsub`; also the key of its question template.
     pub task: String,
-    /// Unique within the split and stable over versions of the harness.
+    /// Name of the sample, unique within the split and stable over versions of this program; `--ids` takes it.
     pub uid: String,
-    /// The id that the upstream driver writes (not always unique: Video-MME's is the video's).
+    /// The id that the driver of the reference writes; not always unique (Video-MME has that of the video).
     pub id: String,
     /// Zero-based row in the published file.
     pub row: usize,
-    /// The video file. It may not exist; the runner reports that as an error of this sample.
+    /// The video file; in records the benchmark's name and the path below the folder of its videos. A file that
+    /// does not exist is an error of this sample.
     pub video: PathBuf,
     /// The question.
     pub question: Question,
@@ -34,7 +35,7 @@ pub struct Sample {
     /// Gold information: never shown to a model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub evidence: Option<TimeSpan>,
-    /// Named oddities of this row that belong beside its score, e.g. `no_subtitles`.
+    /// What is unusual about the row, e.g. `no_subtitles`; reports count it beside the score.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub flags: Vec<String>,
     /// Why the row cannot be asked; its record is an error of class `data`, counted as wrong.
@@ -59,7 +60,7 @@ pub struct Question {
     pub options: Vec<String>,
     /// Letters that are valid answers of this row, e.g. `"ABCD"`; empty for other than choice questions.
     pub letters: String,
-    /// Subtitle text, already reduced to what the split shows; `None` or empty when there is none.
+    /// Subtitle text, already reduced to what the split shows; absent or empty when there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subtitles: Option<String>,
 }

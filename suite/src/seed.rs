@@ -5,7 +5,7 @@ pub use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng as _;
 use sha2::{Digest as _, Sha256};
 
-/// A point in a tree of seeds; what is drawn from one says nothing about another.
+/// A point in a tree of seeds; draws from two of them are independent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Seed([u8; 32]);
 

@@ -104,15 +104,18 @@ impl RequestSettings {
         if let Some(top_p) = self.top_p
             && !(top_p > 0.0 && top_p <= 1.0)
         {
-            return Err(format!("top_p: {top_p} is not above 0 and at most 1"));
+            return Err(format!("top_p: expected a number above 0 and at most 1, found {top_p}"));
         }
         if let Some(penalty) = self.repetition_penalty
             && !(penalty > 0.0 && penalty.is_finite())
         {
-            return Err(format!("repetition_penalty: {penalty} is not a positive number"));
+            return Err(format!("repetition_penalty: expected a positive number, found {penalty}"));
         }
         if self.stop.iter().any(String::is_empty) {
-            return Err("stop: an empty text would end every generation at once".to_owned());
+            return Err(
+                "stop: expected a text, found an empty one, which would end every generation at once"
+                    .to_owned(),
+            );
         }
         for key in self.extra_body.keys() {
             if let Some((_, instead)) = RESERVED.iter().find(|(name, _)| name == key) {
@@ -127,7 +130,7 @@ impl RequestSettings {
                 !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || also.contains(c))
             };
             if !named(name, "-_.") {
-                return Err(format!("header `{name}`: letters, digits and `-` make a header's name"));
+                return Err(format!("header `{name}`: expected a name of letters, digits, `-`, `_` and `.`"));
             }
             if !named(variable, "_") {
                 return Err(format!(

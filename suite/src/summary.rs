@@ -129,7 +129,7 @@ pub enum SummaryError {
     #[error("sample `{0}` has two records")]
     Duplicate(String),
     /// A record of another split.
-    #[error("sample `{uid}` is of split {found}, not {wanted}")]
+    #[error("sample `{uid}` belongs to split {found}, expected {wanted}")]
     OtherTask {
         /// Sample.
         uid: String,
@@ -139,10 +139,10 @@ pub enum SummaryError {
         wanted: String,
     },
     /// Records of several profiles.
-    #[error("records of profiles {0} and {1} are never mixed")]
+    #[error("records of the profiles {0} and {1} cannot be summarised together")]
     MixedProfiles(String, String),
     /// More records than the run should have.
-    #[error("{found} records where the run should have {expected}")]
+    #[error("found {found} records, expected at most {expected}")]
     TooMany {
         /// Expected.
         expected: usize,

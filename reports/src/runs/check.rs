@@ -36,7 +36,7 @@ pub(crate) fn check_record(manifest: &Manifest, record: &Record) -> Result<(), S
     }
     if record.sample.task != manifest.task.name {
         let (found, wanted) = (&record.sample.task, &manifest.task.name);
-        return Err(format!("is of split {found}, the run is of {wanted}"));
+        return Err(format!("it belongs to split {found}, the run to {wanted}"));
     }
     value(record)?;
     seconds(record)?;

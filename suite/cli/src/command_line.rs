@@ -8,7 +8,7 @@ use std::path::Path;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
-/// What stands for a value that may hold a secret or a path of the machine.
+/// Shown in the place of a value that may hold a secret or a path of the machine.
 const MASK: &str = "…";
 
 /// Flags of free text that hold neither.

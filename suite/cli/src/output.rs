@@ -105,7 +105,7 @@ pub(crate) fn silence() -> Option<Duration> {
     (*LATEST.lock().ok()?).map(|latest| latest.elapsed())
 }
 
-/// What kept standard output from being written, e.g. a full disk.
+/// The first error of standard output, e.g. a full disk.
 pub(crate) fn failure() -> Option<io::Error> {
     FAILED.lock().ok()?.take()
 }

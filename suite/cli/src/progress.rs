@@ -114,8 +114,19 @@ impl Line {
         } else if self.shown.elapsed() >= PLAIN_INTERVAL && !output::is_quiet() {
             self.shown = Instant::now();
             let left = (self.total - self.done) as f64 / self.rate().max(1e-9);
-            eprintln!("{} {}/{}  {}  left {left:.0} s", self.name, self.done, self.total, self.message());
+            let left = Duration::try_from_secs_f64(left).map_or("?".to_owned(), in_words);
+            eprintln!("{} {}/{}  {}  {left} left", self.name, self.done, self.total, self.message());
         }
+    }
+}
+
+/// A time as `7 s`, `1 min 30 s` or `2 h 1 min`.
+pub(crate) fn in_words(time: Duration) -> String {
+    let seconds = time.as_secs_f64().round() as u64;
+    match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
+        (0, 0, seconds) => format!("{seconds} s"),
+        (0, minutes, seconds) => format!("{minutes} min {seconds} s"),
+        (hours, minutes, _) => format!("{hours} h {minutes} min"),
     }
 }
 

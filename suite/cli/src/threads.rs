@@ -2,7 +2,7 @@
 
 use std::sync::Once;
 
-/// What a command computes.
+/// Kind of work of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Workload {
     /// Passes of a model, if anything.

@@ -1,5 +1,5 @@
 //! Where published files lie: the trees that lmms-eval and ParaVT leave, the hub's cache, or a
-//! folder of one's own.
+//! folder that the user names.
 
 use std::path::{Path, PathBuf};
 
@@ -58,7 +58,7 @@ impl Layout {
     /// Finds the annotation file.
     ///
     /// # Errors
-    /// It is nowhere: the error lists where it was looked for and what provides it.
+    /// There is no such file; the error lists the places searched and what provides it.
     pub fn annotations(&self, root: &DataRoot, task: &str, hub: &HubSource) -> Result<Found, DataError> {
         let mut looked = Vec::new();
         for base in root.candidates() {

@@ -33,11 +33,22 @@ pub fn sha256_file(path: &Path) -> Result<String, DataError> {
     }
 }
 
+/// Paths separated by commas, each once.
+fn listed(paths: &[PathBuf]) -> String {
+    let mut shown: Vec<String> = Vec::new();
+    for path in paths.iter().map(|path| path.display().to_string()) {
+        if !shown.contains(&path) {
+            shown.push(path);
+        }
+    }
+    shown.join(", ")
+}
+
 /// Errors of published data.
 #[derive(Debug, thiserror::Error)]
 pub enum DataError {
     /// The file does not exist at any of the places looked at.
-    #[error("{task}: {what} not found; {remedy}; searched: {looked}", looked = .looked.iter().map(|p| p.display().to_string()).collect::<Vec<_>>().join(", "))]
+    #[error("{task}: {what} not found; {remedy}; searched: {looked}", looked = listed(.looked))]
     Missing {
         /// Split.
         task: String,

@@ -193,7 +193,7 @@ pub enum ConfigError {
     #[error(transparent)]
     NoMode(#[from] UnknownMode),
     /// An overview of one frame or none.
-    #[error("--nframes: expected at least 2")]
+    #[error("--nframes: expected at least 2 frames")]
     TooFewFrames,
     /// A temperature below 0, or not a number.
     #[error("--temperature: expected a number ≥ 0")]

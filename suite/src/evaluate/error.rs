@@ -6,7 +6,7 @@ use crate::journal::JournalError;
 use crate::protocol::render::RenderError;
 use crate::summary::SummaryError;
 
-/// Why a run cannot begin, or cannot go on.
+/// Why a run cannot begin or continue.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// The configuration contradicts itself or the protocol.
@@ -16,7 +16,7 @@ pub enum RunError {
     #[error(transparent)]
     Data(#[from] DataError),
     /// `ids` names a sample that the split does not have.
-    #[error("--ids: {task} has no sample `{id}`")]
+    #[error("--ids: {task} has no sample with the uid or id `{id}`")]
     UnknownId {
         /// The split.
         task: String,
@@ -51,6 +51,6 @@ pub enum RunError {
     #[error("{0}")]
     NotWritten(JournalError),
     /// The records do not belong to one run.
-    #[error("the records in the journal contradict each other")]
+    #[error("the records in the journal do not belong together")]
     Summary(#[from] SummaryError),
 }

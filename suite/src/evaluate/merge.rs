@@ -29,7 +29,7 @@ pub struct Merged {
 #[derive(Debug, thiserror::Error)]
 pub enum MergeError {
     /// Nothing to merge.
-    #[error("no shards: give the run directories of all shards")]
+    #[error("no shards given; name the run directories of all shards")]
     NoShards,
     /// A shard cannot be read, or the merged run not be written.
     #[error(transparent)]
@@ -41,7 +41,7 @@ pub enum MergeError {
         dir: PathBuf,
     },
     /// Parts of two divisions of a run.
-    #[error("{dir}: shard {number}/{of} among shards of {shards}", dir = .dir.display())]
+    #[error("{dir}: shard {number} of {of}, but the others are shards of {shards}; merge shards of one run only", dir = .dir.display())]
     OtherCount {
         /// The run directory.
         dir: PathBuf,
@@ -53,7 +53,7 @@ pub enum MergeError {
         shards: usize,
     },
     /// Two run directories of one shard.
-    #[error("{dir}: shard {number}/{shards} is given twice", dir = .dir.display())]
+    #[error("{dir}: shard {number}/{shards} is given twice; name each run directory once", dir = .dir.display())]
     Twice {
         /// The second run directory.
         dir: PathBuf,
@@ -93,13 +93,13 @@ pub enum MergeError {
     )]
     UnknownSize,
     /// A sample that two shards have.
-    #[error("sample {uid} is in two shards: they are shards of different runs")]
+    #[error("sample {uid} is in two shards: merge shards of one run only")]
     SampleTwice {
         /// The sample.
         uid: String,
     },
     /// The records do not belong to one run.
-    #[error("the records in the journals contradict each other")]
+    #[error("the records in the journals do not belong together")]
     Summary(#[from] SummaryError),
     /// The directory to write is there and not empty.
     #[error("{out}: not empty; choose another --out", out = .out.display())]

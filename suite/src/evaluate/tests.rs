@@ -190,7 +190,7 @@ fn ids_then_limit_then_shard_choose_the_samples() {
     assert_eq!(uids(&world.records("run")), ["u0", "u3"]);
     let unknown = RunConfig { ids: Some(vec!["u9".into()]), ..strict() };
     let error = world.evaluate(&unknown, "unknown").unwrap_err();
-    assert_eq!(error.to_string(), "--ids: made_up has no sample `u9`");
+    assert_eq!(error.to_string(), "--ids: made_up has no sample with the uid or id `u9`");
     let none = RunConfig { limit: Some(0), ..strict() };
     assert!(matches!(world.evaluate(&none, "none"), Err(RunError::NoSamples { .. })));
     assert!(!world.path("unknown").exists() && !world.path("none").exists(), "nothing is written");

@@ -1,6 +1,6 @@
 //! A protocol as data: the modes in which a model is addressed, the texts around a sample, the tool.
 //!
-//! Texts of a release are imported from its pinned files and never stand in this tree; the suite's own
+//! Texts of a release are imported from its pinned files and are never part of this tree; the suite's own
 //! protocol is [`native`]; a user's is a [`file`](mod@file). All are the same struct, rendered by [`render`].
 
 pub mod cache;

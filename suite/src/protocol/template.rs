@@ -49,7 +49,7 @@ pub const MAX_TEXT: usize = 64 << 20;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TemplateError {
     /// A slot that the caller has no value for.
-    #[error("the template has a slot `{slot}` that nothing fills here (known: {known})")]
+    #[error("unknown slot `{slot}`; this text has {known}")]
     UnknownSlot {
         /// Name of the slot.
         slot: String,
@@ -164,7 +164,7 @@ mod tests {
         let template = Template::parse("{a} and {b}, {a}");
         assert_eq!(template.render(&[("a", "1"), ("b", "{a}")]).unwrap(), "1 and {a}, 1");
         let error = template.render(&[("a", "1")]).unwrap_err().to_string();
-        assert_eq!(error, "the template has a slot `b` that nothing fills here (known: a)");
+        assert_eq!(error, "unknown slot `b`; this text has a");
     }
 
     #[test]

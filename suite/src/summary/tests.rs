@@ -326,14 +326,17 @@ fn records_that_do_not_belong_together_are_refused() {
     };
     let mut other = record("b", 1.0);
     other.sample.task = "another".into();
-    assert_eq!(refused(2, &[record("a", 1.0), other]), "sample `b` is of split another, not made_up");
+    assert_eq!(
+        refused(2, &[record("a", 1.0), other]),
+        "sample `b` belongs to split another, expected made_up"
+    );
     let mut strict = record("b", 1.0);
     strict.profile = Profile::Strict;
     assert_eq!(
         refused(2, &[record("a", 1.0), strict]),
-        "records of profiles paper and strict are never mixed"
+        "records of the profiles paper and strict cannot be summarised together"
     );
-    assert_eq!(refused(1, &[record("a", 1.0), record("b", 1.0)]), "2 records where the run should have 1");
+    assert_eq!(refused(1, &[record("a", 1.0), record("b", 1.0)]), "found 2 records, expected at most 1");
 }
 
 #[test]

@@ -69,7 +69,7 @@ pub(super) fn make_uids_unique(samples: &mut [Sample], profile: Profile) {
         if let Some(earlier) = rows.get(&sample.uid) {
             if profile == Profile::Strict && sample.defect.is_none() {
                 sample.defect =
-                    Some(format!("row {}: the uid `{}` is that of row {earlier}", sample.row, sample.uid));
+                    Some(format!("row {}: row {earlier} has the uid `{}`, too", sample.row, sample.uid));
             }
             sample.flags.push(DUPLICATE_UID.to_owned());
             sample.uid = format!("{}#{}", sample.uid, sample.row);

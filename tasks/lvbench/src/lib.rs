@@ -1,5 +1,5 @@
 #![forbid(unsafe_code)]
-//! LVBench. Options stand inside the question; capabilities are multi-label.
+//! LVBench. Options are part of the question; capabilities are multi-label.
 //!
 //! ```
 //! use paravt_suite::task::Task as _;

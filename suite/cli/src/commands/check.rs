@@ -108,7 +108,7 @@ fn judge(args: &Args, runs: &[Run], estimates: Option<&[Estimate]>) -> anyhow::R
     let history = args.history.as_deref().map(gate::read_history).transpose()?;
     if let Some((path, History { torn_bytes: bytes @ 1.., .. })) = args.history.as_ref().zip(history.as_ref())
     {
-        eprintln!("{}: a torn last line of {bytes} bytes is cut off", path.display());
+        eprintln!("{}: the last line is incomplete ({bytes} bytes) and is cut off", path.display());
     }
     let past = history.as_ref().map(|history| history.entries.as_slice());
     let verdict = gate::check(&baseline, runs, estimates, past)?;

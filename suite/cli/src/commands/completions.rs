@@ -1,4 +1,4 @@
-//! `paravt-bench completions`: what a shell needs to complete commands and flags.
+//! `paravt-bench completions`: the script with which a shell completes commands and flags.
 
 use clap_complete::Shell;
 

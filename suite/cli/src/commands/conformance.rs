@@ -40,7 +40,7 @@ pub(crate) struct Case {
     pub input: String,
     /// The upstream's output.
     pub expected: Value,
-    /// Ours; `None` where there is no such function here, or not for this input.
+    /// Output of this build; `None` where it has no such function, or none for this input.
     pub got: Option<Value>,
 }
 
@@ -154,7 +154,9 @@ fn print(file: &Path, checked: &Checked, show: usize) -> Tally {
             match &case.got {
                 Some(got) => println!("    got      {got}"),
                 None => {
-                    println!("    got      nothing: no function `{function}` here, or not for this input")
+                    println!(
+                        "    got      nothing: this build has no function `{function}`, or none for this input"
+                    )
                 }
             }
         }

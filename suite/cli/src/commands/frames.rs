@@ -120,7 +120,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     Ok(Exit::Ok)
 }
 
-/// Removes what an earlier call wrote into the folder, so that none of it passes for a frame of now.
+/// Removes what an earlier call wrote into the folder, so that no frame of an earlier call is left among the new ones.
 fn remove_earlier(folder: &Path, description: &Path) -> anyhow::Result<()> {
     let text = match read_limited(description, MAX_DESCRIPTION) {
         Ok(text) => text,

@@ -76,6 +76,33 @@ fn commands_of_the_documents_are_commands_of_the_program() {
     }
 }
 
+/// Names of the properties of a JSON schema and of its definitions.
+fn properties(schema: &serde_json::Value, found: &mut std::collections::BTreeSet<String>) {
+    let Some(object) = schema.as_object() else {
+        schema.as_array().into_iter().flatten().for_each(|schema| properties(schema, found));
+        return;
+    };
+    if let Some(named) = object.get("properties").and_then(serde_json::Value::as_object) {
+        found.extend(named.keys().cloned());
+    }
+    object.values().for_each(|schema| properties(schema, found));
+}
+
+#[test]
+fn every_field_of_a_record_is_explained() {
+    let docs = root().join("suite/docs");
+    let schema = std::fs::read_to_string(docs.join("record.schema.json")).unwrap();
+    let mut fields = std::collections::BTreeSet::new();
+    properties(&serde_json::from_str(&schema).unwrap(), &mut fields);
+    assert!(fields.len() > 60, "{fields:?}");
+    let page = std::fs::read_to_string(docs.join("records.md")).unwrap();
+    let record = page.split("## Manifest").next().unwrap();
+    // `calls[].usage` explains `usage`.
+    let words: Vec<&str> = record.lines().flat_map(quoted).flat_map(|text| text.rsplit('.').next()).collect();
+    let unexplained: Vec<&String> = fields.iter().filter(|field| !words.contains(&field.as_str())).collect();
+    assert!(unexplained.is_empty(), "records.md does not name {unexplained:?}");
+}
+
 /// Every file of the repository that git tracks and that has comments.
 fn sources() -> Vec<PathBuf> {
     let listed =

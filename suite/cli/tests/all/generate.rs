@@ -83,7 +83,10 @@ fn a_bad_conversation_is_named_and_nothing_is_sent() {
     for (content, problem) in [
         ("[{", "not JSON"),
         ("[]", "a non-empty list of messages"),
-        (r#"[{"role": "robot", "content": "x"}]"#, r#"message 1: role "robot""#),
+        (
+            r#"[{"role": "robot", "content": "x"}]"#,
+            r#"message 1: role: expected system, user or assistant, found "robot""#,
+        ),
         (r#"{"messages": [{"role": "user"}]}"#, "message 1: content"),
         (
             r#"[{"role": "user", "content": "x"}, {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "file:///nowhere.png"}}]}]"#,

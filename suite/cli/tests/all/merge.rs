@@ -61,7 +61,7 @@ fn shards_of_different_selections_or_models_are_refused() {
         ("limit", ["--limit", "6", "--shard", "2/2"], "selection.limit was 2, now 6"),
         ("all", ["--nframes", "8", "--shard", "2/2"], "selection.limit was 2, now not set"),
         ("ids", ["--ids", "nanoMME_1", "--shard", "2/2"], "selection.ids was not set, now"),
-        ("number", ["--limit", "2", "--shard", "2/3"], "shard 2/3 among shards of 2"),
+        ("number", ["--limit", "2", "--shard", "2/3"], "shard 2 of 3, but the others are shards of 2"),
         ("twice", ["--limit", "2", "--shard", "1/2"], "shard 1/2 is given twice"),
     ] {
         let extra: Vec<&str> =

@@ -1,6 +1,6 @@
 //! Takes the upstream texts out of pinned Python files (ParaVT cf55249, `paravt/eval`).
 //!
-//! Nothing upstream stands in this tree: constants, f-strings and conditions are found by their
+//! No text of the release is part of this tree: constants, f-strings and conditions are found by their
 //! names and shapes in the parsed source, so that a changed file is a named error, not a wrong text.
 
 mod conditions;

@@ -13,6 +13,7 @@ use paravt_reproduce::drive::{Event, Observer};
 use paravt_reproduce::graph::{Stage, Work};
 
 use crate::output;
+use crate::progress::in_words;
 
 /// Longest time without a line in a log.
 const INTERVAL: Duration = Duration::from_secs(30);
@@ -182,15 +183,6 @@ impl Pace {
 
 fn left_in_words(left: Option<Duration>) -> String {
     left.map_or(String::new(), |left| format!(", {} left", in_words(left)))
-}
-
-fn in_words(time: Duration) -> String {
-    let seconds = time.as_secs_f64().round() as u64;
-    match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
-        (0, 0, seconds) => format!("{seconds} s"),
-        (0, minutes, seconds) => format!("{minutes} min {seconds} s"),
-        (hours, minutes, _) => format!("{hours} h {minutes} min"),
-    }
 }
 
 #[cfg(test)]

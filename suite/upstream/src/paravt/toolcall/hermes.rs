@@ -20,7 +20,7 @@ pub struct Extracted {
 /// One call; the arguments are a JSON string.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExtractedCall {
-    /// Name as `json.loads` gave it (a string in any sane call; printed as JSON otherwise).
+    /// Name as `json.loads` gave it (printed as JSON where it is not a string).
     pub name: serde_json::Value,
     /// `json.dumps(arguments, ensure_ascii=False)`
     pub arguments: String,

@@ -31,7 +31,7 @@ pub struct OpenAiFlags {
     /// reference; else 3].
     #[arg(long, value_name = "N", display_order = 41)]
     tries: Option<u32>,
-    /// Pause before the second try; doubled for each further one, plus up to a third at random.
+    /// Pause before the second try; twice that before the third and so on, plus up to a third of it at random.
     #[arg(long, default_value_t = 1.5, value_name = "SECONDS", display_order = 42)]
     retry_pause: f64,
     /// Maximum requests in flight over all servers; halved when a server is overloaded, then raised again.

@@ -20,6 +20,7 @@ use std::num::NonZero;
 
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Device, Nvml};
+use serde::Serialize;
 
 pub use health::{GpuProcess, Health, health, memory_in_use};
 
@@ -35,7 +36,7 @@ pub struct Host {
 }
 
 /// One CUDA device.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Gpu {
     /// Number by which CUDA programs name it (see [`cuda`]).
     pub ordinal: usize,

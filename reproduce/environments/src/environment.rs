@@ -1,4 +1,4 @@
-//! An environment: installed with uv beside its name, verified, renamed.
+//! An environment: installed with uv under a temporary name, verified, renamed.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,7 +13,7 @@ use crate::program::{self, Program};
 use crate::release::{Environment, Release, Setup};
 use crate::{Error, Layout, io};
 
-/// What an environment says of itself, in its folder.
+/// File in the environment's folder that describes it.
 const RECORD: &str = "environment.json";
 /// The oldest uv that knows all flags used here.
 const OLDEST_UV: [u32; 2] = [0, 7];
@@ -225,7 +225,7 @@ impl Release {
 
     /// Hash of everything that an environment is made from.
     fn key(&self, environment: &Environment) -> String {
-        // Words about it do not make another one.
+        // Its deviations are text for reports: a change of them does not need another installation.
         let environment = Environment { gigabytes: 0, deviates: Vec::new(), ..environment.clone() };
         let made_of = serde_json::to_string(&(&self.commit, environment)).expect("plain data");
         Sha256::digest(made_of).iter().map(|byte| format!("{byte:02x}")).collect()

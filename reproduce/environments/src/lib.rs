@@ -1,9 +1,8 @@
 #![forbid(unsafe_code)]
-//! What a training in other programs runs from: a checkout of the release at one commit, and Python environments that
-//! hold the versions of its lock files.
+//! A checkout of the release at one commit, and the Python environments of its lock files, from which its programs run.
 //!
 //! Everything is below one folder: `checkout`, copies of parts of it in `engines`, and `env/NAME`. A checkout and an
-//! environment are made beside their names and renamed when they are verified, so that what has the name is whole.
+//! environment are made under a temporary name and renamed once they are verified: what has the final name is complete.
 //!
 //! ```
 //! use paravt_environments::Release;
@@ -155,9 +154,9 @@ pub enum Error {
         /// What is wrong.
         message: String,
     },
-    /// An environment that does not hold what it should.
+    /// An environment that differs from what the release pins.
     #[error(
-        "environment {name} was installed and does not hold what the release has:\n{}",
+        "environment {name} was installed and differs from the release's lock file:\n{}",
         .findings.iter().map(|finding| format!("  {finding}")).collect::<Vec<_>>().join("\n")
     )]
     Environment {

@@ -1,4 +1,4 @@
-//! The right to make a folder.
+//! A lock on the making of a folder, and the folder's atomic replacement.
 
 use std::fs::{File, TryLockError};
 use std::path::Path;
@@ -15,7 +15,7 @@ pub(crate) struct Lock {
     _file: File,
 }
 
-/// Takes the right to make a folder; its parent is made.
+/// Locks the making of a folder; creates its parent.
 pub(crate) fn lock(folder: &Path) -> Result<Lock, Error> {
     let parent = folder.parent().unwrap_or(Path::new("."));
     std::fs::create_dir_all(parent).map_err(io("make the folder", parent))?;

@@ -1,4 +1,4 @@
-//! What an environment really holds, asked of its Python, and how that differs from what it should.
+//! Asks the Python of an environment for its packages, imports and libraries, and compares them with what the release pins.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -30,7 +30,7 @@ pub(crate) struct Answer {
     pub(crate) torch: Option<Torch>,
 }
 
-/// What torch says of itself.
+/// Versions that torch reports.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Torch {
@@ -81,7 +81,7 @@ pub(crate) fn ask(
 }
 
 impl Answer {
-    /// Installed packages by normalised name; one that is there twice has both versions.
+    /// Installed packages by normalised name; one that is installed twice has both versions.
     pub(crate) fn packages(&self) -> BTreeMap<String, String> {
         let mut packages: BTreeMap<String, String> = BTreeMap::new();
         for (name, version) in &self.packages {
@@ -94,7 +94,7 @@ impl Answer {
         packages
     }
 
-    /// What is otherwise than it should be, a line each.
+    /// Differences from what the release pins, a line each.
     pub(crate) fn findings(&self, environment: &Environment, pins: &[Pin], layout: &Layout) -> Vec<String> {
         let mut findings = versions(environment, pins, &self.packages());
         for module in &environment.imports {

@@ -4,15 +4,16 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use paravt_suite::redact;
 use paravt_supervise::{Process, variable};
 
 use crate::{Error, io};
 
-/// Time between two looks at a process.
+/// Time between two polls of a process.
 const PAUSE: Duration = Duration::from_millis(50);
-/// Time to end that a process gets which took too long.
+/// Time between SIGTERM and SIGKILL for a process that took too long.
 const GRACE: Duration = Duration::from_secs(5);
-/// Variables that would make git, uv or Python work on something else.
+/// Variables that would point git, uv or Python at another repository or environment.
 const UNSET: [&str; 12] = [
     "GIT_DIR",
     "GIT_WORK_TREE",
@@ -59,7 +60,7 @@ impl Program {
         let quoted =
             |word: &str| shlex::try_quote(word).map_or_else(|_| word.to_owned(), |word| word.into_owned());
         let variables = self.env.iter().map(|(name, value)| variable(name, &quoted(value)));
-        let words = self.words.iter().map(|word| quoted(&without_user(word)));
+        let words = self.words.iter().map(|word| quoted(&redact::urls(word)));
         variables.chain(words).collect::<Vec<_>>().join(" ")
     }
 
@@ -125,17 +126,7 @@ impl Program {
     }
 }
 
-/// An address without the name and password in it.
-fn without_user(word: &str) -> String {
-    let Some((scheme, rest)) = word.split_once("://") else { return word.to_owned() };
-    let place = rest.split(['/', '?', '#']).next().unwrap_or_default();
-    match place.rfind('@') {
-        Some(at) => format!("{scheme}://…{}", &rest[at..]),
-        None => word.to_owned(),
-    }
-}
-
-/// What the last lines of a failed program say of the cause.
+/// A remedy for the cause that the last lines of a failed program name; empty for an unknown one.
 fn hint(tail: &str) -> &'static str {
     let has = |words: &[&str]| words.iter().any(|word| tail.contains(word));
     if has(&["No space left on device", "os error 28", "Disk quota exceeded", "os error 122"]) {
@@ -181,6 +172,9 @@ mod tests {
         let private = Program::new(["uv", "--index-url=https://me:secret@host/simple", "git@host:a/b"])
             .env("UV_KEY", "secret");
         assert_eq!(private.line(), "UV_KEY=… uv '--index-url=https://…@host/simple' git@host:a/b");
+        let private =
+            Program::new(["uv", "https://me:a/secret@host/simple", "https://host/simple?key=secret"]);
+        assert_eq!(private.line(), "uv 'https://…@host/simple' 'https://host/simple?…'");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What the checks found, and its page.
+//! Findings of the checks, and the report of all of them.
 
 use std::fmt::Write as _;
 
@@ -9,7 +9,7 @@ const WIDTH: usize = 80;
 /// Columns before the text of a field.
 const INDENT: usize = 12;
 
-/// How grave a finding is.
+/// Severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Level {
@@ -28,7 +28,7 @@ pub struct Finding {
     pub number: u8,
     /// Its name.
     pub item: &'static str,
-    /// How grave it is.
+    /// Its severity.
     pub level: Level,
     /// What was found.
     pub found: String,
@@ -61,7 +61,7 @@ impl Level {
 }
 
 impl Report {
-    /// The gravest level.
+    /// The highest severity.
     pub fn level(&self) -> Level {
         self.findings.iter().map(|finding| finding.level).max().unwrap_or(Level::Ok)
     }

@@ -1,4 +1,4 @@
-//! What was found on a machine. Where something could not be found out, its place holds the reason.
+//! Properties of a machine, as the probes found them; where a probe failed, the reason.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -60,18 +60,9 @@ pub struct Gpus {
 /// One GPU.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Gpu {
-    /// Number by which CUDA programs name it.
-    pub ordinal: usize,
-    /// Product name.
-    pub name: String,
-    /// Compute capability.
-    pub capability: (i32, i32),
-    /// Memory in bytes.
-    pub memory: u64,
-    /// Free memory in bytes.
-    pub free: u64,
-    /// Whether it is partitioned.
-    pub mig: bool,
+    /// Number, name and memory.
+    #[serde(flatten)]
+    pub device: paravt_devices::Gpu,
     /// Processes that compute on it.
     pub processes: Vec<GpuProcess>,
     /// Uncorrected memory errors since the driver was loaded.

@@ -13,7 +13,7 @@ fn there<'a>(needs: &'a Needs, machine: &'a Machine) -> Option<(&'a GpuNeed, &'a
 }
 
 fn numbers<'a>(gpus: impl Iterator<Item = &'a Gpu>) -> Vec<String> {
-    gpus.map(|gpu| gpu.ordinal.to_string()).collect()
+    gpus.map(|gpu| gpu.device.ordinal.to_string()).collect()
 }
 
 pub(super) fn gpus(needs: &Needs, machine: &Machine, findings: &mut Findings<'_>) {
@@ -23,7 +23,7 @@ pub(super) fn gpus(needs: &Needs, machine: &Machine, findings: &mut Findings<'_>
         Ok(gpus) => gpus,
         Err(reason) => return findings.refuse(reason.clone(), need.count.words(" GPUs"), otherwise),
     };
-    let mut names: Vec<&str> = gpus.list.iter().map(|gpu| gpu.name.as_str()).collect();
+    let mut names: Vec<&str> = gpus.list.iter().map(|gpu| gpu.device.name.as_str()).collect();
     names.sort_unstable();
     names.dedup();
     let found = match gpus.list.len() {
@@ -39,7 +39,7 @@ pub(super) fn gpus(needs: &Needs, machine: &Machine, findings: &mut Findings<'_>
         );
     }
     capability(need, gpus, findings);
-    let mig = numbers(gpus.list.iter().filter(|gpu| gpu.mig));
+    let mig = numbers(gpus.list.iter().filter(|gpu| gpu.device.mig));
     if !mig.is_empty() {
         let mig = mig.join(",");
         let remedy = format!("sudo nvidia-smi -i {mig} -mig 0, with nothing running on them");
@@ -51,7 +51,8 @@ pub(super) fn gpus(needs: &Needs, machine: &Machine, findings: &mut Findings<'_>
             let memory = process.memory.map(|bytes| format!(", {}", shown(bytes))).unwrap_or_default();
             format!("{program} (pid {}{memory})", process.pid)
         });
-        let found = format!("GPU {} is used by {}", gpu.ordinal, processes.collect::<Vec<_>>().join(", "));
+        let found =
+            format!("GPU {} is used by {}", gpu.device.ordinal, processes.collect::<Vec<_>>().join(", "));
         let remedy = "end what runs there, or select free GPUs with CUDA_VISIBLE_DEVICES";
         findings.refuse(found, "GPUs that nothing else uses", remedy);
     }
@@ -61,14 +62,18 @@ fn capability(need: &GpuNeed, gpus: &Gpus, findings: &mut Findings<'_>) {
     let Some((lowest, highest)) = &need.capability else { return };
     let range = version(lowest).zip(version(highest));
     let outside = gpus.list.iter().filter(|gpu| {
-        let own = [gpu.capability.0, gpu.capability.1].map(|part| u64::try_from(part).unwrap_or_default());
+        let own = [gpu.device.capability.0, gpu.device.capability.1]
+            .map(|part| u64::try_from(part).unwrap_or_default());
         range
             .as_ref()
             .is_some_and(|(low, high)| own.as_slice() < low.as_slice() || own.as_slice() > high.as_slice())
     });
     let outside: Vec<String> = outside
         .map(|gpu| {
-            format!("GPU {} ({}) has {}.{}", gpu.ordinal, gpu.name, gpu.capability.0, gpu.capability.1)
+            format!(
+                "GPU {} ({}) has {}.{}",
+                gpu.device.ordinal, gpu.device.name, gpu.device.capability.0, gpu.device.capability.1
+            )
         })
         .collect();
     if !outside.is_empty() {
@@ -80,21 +85,21 @@ fn capability(need: &GpuNeed, gpus: &Gpus, findings: &mut Findings<'_>) {
 pub(super) fn memory(needs: &Needs, machine: &Machine, findings: &mut Findings<'_>) {
     let Some((need, gpus)) = there(needs, machine) else { return };
     let least = |value: fn(&Gpu) -> u64| gpus.list.iter().min_by_key(|gpu| value(gpu));
-    if let Some(gpu) = least(|gpu| gpu.memory).filter(|_| !need.memory_gib.is_empty()) {
-        let found = format!("{} on GPU {}", shown(gpu.memory), gpu.ordinal);
+    if let Some(gpu) = least(|gpu| gpu.device.memory).filter(|_| !need.memory_gib.is_empty()) {
+        let found = format!("{} on GPU {}", shown(gpu.device.memory), gpu.device.ordinal);
         findings.amount(
             need.memory_gib,
-            gib(gpu.memory),
+            gib(gpu.device.memory),
             found,
             " GiB on each GPU",
             "use GPUs with more memory",
         );
     }
-    if let Some(gpu) = least(|gpu| gpu.free).filter(|_| !need.free_gib.is_empty()) {
-        let found = format!("{} free on GPU {}", shown(gpu.free), gpu.ordinal);
+    if let Some(gpu) = least(|gpu| gpu.device.free).filter(|_| !need.free_gib.is_empty()) {
+        let found = format!("{} free on GPU {}", shown(gpu.device.free), gpu.device.ordinal);
         let remedy =
             "end what holds the memory: nvidia-smi lists it; a container may hide processes of others";
-        findings.amount(need.free_gib, gib(gpu.free), found, " GiB free on each GPU", remedy);
+        findings.amount(need.free_gib, gib(gpu.device.free), found, " GiB free on each GPU", remedy);
     }
 }
 
@@ -123,7 +128,7 @@ pub(super) fn errors(needs: &Needs, machine: &Machine, findings: &mut Findings<'
     let Some((_, gpus)) = there(needs, machine) else { return };
     let failing = gpus.list.iter().filter_map(|gpu| {
         let count = gpu.uncorrected_errors.filter(|count| *count > 0)?;
-        Some(format!("GPU {}: {count}", gpu.ordinal))
+        Some(format!("GPU {}: {count}", gpu.device.ordinal))
     });
     let failing: Vec<String> = failing.collect();
     if !failing.is_empty() {
@@ -156,7 +161,8 @@ pub(super) fn peers(needs: &Needs, machine: &Machine, findings: &mut Findings<'_
         return;
     }
     let cut = gpus.list.iter().filter(|gpu| !gpu.unreachable.is_empty());
-    let cut: Vec<String> = cut.map(|gpu| format!("{} to {:?}", gpu.ordinal, gpu.unreachable)).collect();
+    let cut: Vec<String> =
+        cut.map(|gpu| format!("{} to {:?}", gpu.device.ordinal, gpu.unreachable)).collect();
     if !cut.is_empty() {
         let found = format!("no direct memory access: GPU {}", cut.join(", "));
         let remedy =

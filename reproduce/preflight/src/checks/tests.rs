@@ -63,11 +63,14 @@ fn needs() -> Needs {
 /// Eight H100 with everything that `needs` asks for.
 fn machine() -> Machine {
     let gpu = |ordinal| Gpu {
-        ordinal,
-        name: "NVIDIA H100 80GB HBM3".to_owned(),
-        capability: (9, 0),
-        memory: 79 * GIB + GIB / 2,
-        free: 79 * GIB,
+        device: paravt_devices::Gpu {
+            ordinal,
+            name: "NVIDIA H100 80GB HBM3".to_owned(),
+            capability: (9, 0),
+            memory: 79 * GIB + GIB / 2,
+            free: 79 * GIB,
+            mig: false,
+        },
         uncorrected_errors: Some(0),
         links: 18,
         ..Gpu::default()
@@ -171,22 +174,22 @@ fn gpus_that_are_missing_mixed_partitioned_busy_or_of_another_generation_are_ref
     };
     refused(&|machine| machine.gpus = Err("no CUDA driver".to_owned()), "GPUs", "no CUDA driver");
     refused(&|machine| machine.gpus.as_mut().unwrap().list.truncate(7), "GPUs", "7 x NVIDIA H100");
-    refused(&|machine| gpu(machine, 3).name = "NVIDIA A100".to_owned(), "GPUs", "NVIDIA A100");
-    refused(&|machine| gpu(machine, 3).mig = true, "GPUs", "GPU 3");
+    refused(&|machine| gpu(machine, 3).device.name = "NVIDIA A100".to_owned(), "GPUs", "NVIDIA A100");
+    refused(&|machine| gpu(machine, 3).device.mig = true, "GPUs", "GPU 3");
     refused(
-        &|machine| gpu(machine, 2).capability = (10, 0),
+        &|machine| gpu(machine, 2).device.capability = (10, 0),
         "GPUs",
         "GPU 2 (NVIDIA H100 80GB HBM3) has 10.0",
     );
-    refused(&|machine| gpu(machine, 2).capability = (7, 5), "GPUs", "7.5");
+    refused(&|machine| gpu(machine, 2).device.capability = (7, 5), "GPUs", "7.5");
     let busy = |machine: &mut Machine| {
         let process = GpuProcess { pid: 4711, program: Some("python".to_owned()), memory: Some(12 * GIB) };
         gpu(machine, 5).processes.push(process);
     };
     refused(&busy, "GPUs", "GPU 5 is used by python (pid 4711, 12.0 GiB)");
-    refused(&|machine| gpu(machine, 5).memory = 40 * GIB, "GPU memory", "40.0 GiB on GPU 5");
+    refused(&|machine| gpu(machine, 5).device.memory = 40 * GIB, "GPU memory", "40.0 GiB on GPU 5");
     // In a container the process is not seen, its memory is.
-    refused(&|machine| gpu(machine, 6).free = 60 * GIB, "GPU memory", "60.0 GiB free on GPU 6");
+    refused(&|machine| gpu(machine, 6).device.free = 60 * GIB, "GPU memory", "60.0 GiB free on GPU 6");
     refused(&|machine| gpu(machine, 1).uncorrected_errors = Some(2), "GPU errors", "GPU 1: 2");
     refused(&|machine| gpu(machine, 0).unreachable = vec![4], "GPU connections", "0 to [4]");
     let driver = |version: &'static str| {

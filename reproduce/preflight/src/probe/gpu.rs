@@ -8,13 +8,8 @@ use crate::machine::{Gpu, GpuProcess, Gpus};
 pub(super) fn gpus() -> Result<Gpus, String> {
     let cuda = paravt_devices::cuda()?;
     let health = paravt_devices::health()?;
-    let list = cuda.gpus.into_iter().zip(health).map(|(gpu, health)| Gpu {
-        ordinal: gpu.ordinal,
-        name: gpu.name,
-        capability: gpu.capability,
-        memory: gpu.memory,
-        free: gpu.free,
-        mig: gpu.mig,
+    let list = cuda.gpus.into_iter().zip(health).map(|(device, health)| Gpu {
+        device,
         processes: health.processes.into_iter().map(process).collect(),
         uncorrected_errors: health.uncorrected_errors,
         links: health.links,

@@ -10,8 +10,7 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
 use super::{InvalidProtocol, Protocol, Source};
-use crate::files::read_limited;
-use crate::nearest;
+use crate::files::{FieldsError, read_limited};
 use crate::text::hex;
 
 /// Bytes that a protocol file may have.
@@ -22,24 +21,9 @@ pub const FROM_FILE: &str = "protocol file";
 /// Why a protocol file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ProtocolFileError {
-    /// It cannot be read.
-    #[error("{path}: {source}", path = .path.display())]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// It is not TOML or JSON, lacks a field, or has an unknown one.
-    #[error("{path}: {message}{hint}", path = .path.display(), hint = nearest::hint(.nearest.as_deref()))]
-    Format {
-        /// The file.
-        path: PathBuf,
-        /// The fault.
-        message: String,
-        /// For an unknown field, the nearest known one.
-        nearest: Option<String>,
-    },
+    /// It cannot be read, or a field is wrong.
+    #[error(transparent)]
+    Fields(#[from] FieldsError),
     /// `base` cannot be used.
     #[error("{path}: base: {message}", path = .path.display())]
     Base {
@@ -66,13 +50,8 @@ pub fn read(
     path: &Path,
     base: impl FnOnce(&str) -> Result<Protocol, String>,
 ) -> Result<Protocol, ProtocolFileError> {
-    let format = |message: String| ProtocolFileError::Format {
-        path: path.to_owned(),
-        nearest: nearest::expected_field(&message),
-        message,
-    };
-    let bytes = read_limited(path, MAX_FILE)
-        .map_err(|source| ProtocolFileError::Io { path: path.to_owned(), source })?;
+    let format = |message: String| FieldsError::format(path, message);
+    let bytes = read_limited(path, MAX_FILE).map_err(|source| FieldsError::io(path, source))?;
     let is_json = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
     let mut fields: Map<String, Value> = if is_json {
         serde_json::from_slice(&bytes).map_err(|error| format(error.to_string()))?
@@ -83,7 +62,7 @@ pub fn read(
     if let Some(name) = fields.shift_remove("base") {
         let name = name.as_str().ok_or_else(|| format(format!("base: expected a name, found {name}")))?;
         if !fields.contains_key("name") {
-            return Err(format("missing field `name`".to_owned()));
+            return Err(format("missing field `name`".to_owned()).into());
         }
         let based =
             base(name).map_err(|message| ProtocolFileError::Base { path: path.to_owned(), message })?;

@@ -8,8 +8,7 @@ use std::path::{Path, PathBuf};
 use super::columns::Columns;
 use super::{Benchmark, DataRoot, Description, DescriptionError, Task as _};
 use crate::data::DataError;
-use crate::files::read_limited;
-use crate::nearest;
+use crate::files::{FieldsError, read_limited};
 use crate::profile::Profile;
 
 /// Bytes that a task file may have.
@@ -18,24 +17,9 @@ const MAX_FILE: u64 = 1 << 20;
 /// Why a task file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TaskFileError {
-    /// It cannot be read.
-    #[error("{path}: {source}", path = .path.display())]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// It is not TOML, lacks a field, or has a wrong one.
-    #[error("{path}: {message}{hint}", path = .path.display(), hint = nearest::hint(.nearest.as_deref()))]
-    Format {
-        /// The file.
-        path: PathBuf,
-        /// The field and what is wrong.
-        message: String,
-        /// For an unknown field, the nearest known one.
-        nearest: Option<String>,
-    },
+    /// It cannot be read, or a field is wrong.
+    #[error(transparent)]
+    Fields(#[from] FieldsError),
     /// The rows beside it, which were to be counted, cannot be read.
     #[error("{path}: expected_rows and expected_videos: not given, and counting failed: {source}", path = .path.display())]
     Count {
@@ -53,17 +37,12 @@ impl Benchmark {
     /// # Errors
     /// The file cannot be read, or its field is named that cannot be used.
     pub fn from_file(path: &Path) -> Result<Self, TaskFileError> {
-        let format = |message: String| TaskFileError::Format {
-            path: path.to_owned(),
-            nearest: nearest::expected_field(&message),
-            message,
-        };
+        let format = |message: String| FieldsError::format(path, message);
         let described = |error: DescriptionError| match error {
             DescriptionError::Parse(message) => format(message),
             DescriptionError::UnknownField(field) => format(format!("unknown field `{field}`")),
         };
-        let bytes = read_limited(path, MAX_FILE)
-            .map_err(|source| TaskFileError::Io { path: path.to_owned(), source })?;
+        let bytes = read_limited(path, MAX_FILE).map_err(|source| FieldsError::io(path, source))?;
         let text = std::str::from_utf8(&bytes).map_err(|error| format(error.to_string()))?;
         let mut table: toml::Table =
             text.parse().map_err(|error: toml::de::Error| format(error.to_string()))?;
@@ -75,7 +54,7 @@ impl Benchmark {
         let valid = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
         let name = &description.spec.name;
         if name.is_empty() || !name.chars().all(valid) {
-            return Err(format(format!("name: expected letters, digits, `_` and `-`, found `{name}`")));
+            return Err(format(format!("name: expected letters, digits, `_` and `-`, found `{name}`")).into());
         }
         columns.check(&description.spec.metric).map_err(format)?;
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));

@@ -1,15 +1,15 @@
-//! Drives a graph: which stages run, in which order, and what happens to results that are there.
+//! Runs a graph: selects stages, keeps finished results, resumes interrupted ones, restarts servers.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use paravt_engines::{Place, Told};
+use paravt_engines::{Place, Update};
 use paravt_suite::frames::FrameSource;
 use paravt_suite::journal::JournalError;
 use paravt_train::Compute;
 
-use crate::Error;
+use crate::error::Error;
 use crate::graph::{Check, Evaluation, Graph, Reporting, Stage, Work};
 use crate::launched::Launch;
 use crate::provide::Fetch;
@@ -17,7 +17,9 @@ use crate::serve::{Engine, Servers};
 use crate::slot::{self, Slot, State};
 use crate::work::{self, Progress};
 
-/// Times that the servers of one evaluation are started again.
+/// Models of many GB are hashed, which takes minutes.
+const VERIFYING: &str = "verifying its files";
+/// Maximum restarts of the servers of one evaluation.
 const RESTARTS: usize = 2;
 
 /// Which stages of a graph run, and with what.
@@ -43,19 +45,19 @@ pub enum Outcome {
     Complete,
     /// Samples are missing or failed.
     Incomplete,
-    /// The server or the disk failed; another evaluation would end the same way.
+    /// The server or the disk failed: further evaluations would fail as well.
     Down,
     /// Stopped by the user.
     Interrupted,
 }
 
-/// What a graph needs of the program that runs it: models behind a backend, and reports.
+/// What the program that runs a graph provides: models behind a backend, data, reports.
 pub trait Host {
     /// Error of the program.
     type Error: From<Error> + From<JournalError>;
 
-    /// Runs the splits of an evaluation into run directories below the stage's folder, going on with those that
-    /// are there. `answers` says who answers.
+    /// Runs the splits of an evaluation on the model that `answers` names, in run directories below the stage's
+    /// folder; existing ones are resumed.
     ///
     /// # Errors
     /// Data, model or run directory that cannot be used.
@@ -78,7 +80,7 @@ pub trait Host {
     /// It does not hold; the message says how to meet it.
     fn check(&mut self, check: &Check) -> Result<(), Self::Error>;
 
-    /// Downloads what of these is not here, and writes what it downloaded, or found, into `folder`.
+    /// Downloads the items that are missing on this machine, and lists all of them in a file in `folder`.
     ///
     /// # Errors
     /// No access, no connection, no space.
@@ -91,7 +93,7 @@ pub trait Host {
     /// Rows that cannot be read, or a folder that cannot be written.
     fn materialize(&mut self, fetched: &Path, folder: &Path) -> Result<Outcome, Self::Error>;
 
-    /// Folder of a model that is named by its id on the hub; `None` where it is not here.
+    /// Local folder of a model by its id on the hub; `None` where it is not on this machine.
     fn model(&mut self, id: &str) -> Option<PathBuf> {
         let _ = id;
         None
@@ -116,7 +118,7 @@ pub trait Host {
     -> Result<Outcome, Self::Error>;
 }
 
-/// Who answers an evaluation.
+/// The model that an evaluation asks.
 #[derive(Debug, Clone, Copy)]
 pub enum Answers<'a> {
     /// The model of the evaluation, or the backend that the flags name.
@@ -127,30 +129,32 @@ pub enum Answers<'a> {
     Servers(&'a [String], &'a str),
 }
 
-/// What happens to a stage.
+/// Progress of a stage.
 pub enum Event<'a> {
-    /// Its result is there.
+    /// Something that may take minutes and is not the work of a stage whose result is kept, such as hashing what an
+    /// earlier run made: what it is, as in "verifying its files".
+    Busy(&'a str),
+    /// Its result of an earlier run is complete and kept.
     Kept,
-    /// Its result is there and is removed: why.
+    /// Its result of an earlier run is deleted: why.
     Discarded(&'a str),
     /// Its work begins.
     Started,
-    /// So far its work is.
+    /// A step of a training.
     Progress(&'a Progress<'a>),
-    /// Something to know about its work.
+    /// A line for the user.
     Note(&'a str),
     /// Its work has ended, complete or not, after this time.
     Ended(Duration),
 }
 
-/// Is shown what happens.
+/// Shows progress.
 pub trait Observer {
-    /// A stage has something to show.
+    /// Shows an event of a stage.
     fn event(&mut self, stage: &Stage, event: Event<'_>);
 }
 
-/// Runs the stages of a graph that the options select. Results that are there are kept; work that was stopped goes
-/// on.
+/// Runs the stages of a graph that the options select. Finished results are kept; interrupted stages are resumed.
 ///
 /// # Errors
 /// Another process works in the folder, an unknown stage, a stage that failed.
@@ -171,8 +175,10 @@ pub fn run<H: Host>(
     for stage in &graph.stages()[..end] {
         let outcome = match stage.slot() {
             Some(slot) => kept(graph, stage, slot, options, worst, host, observer)?,
-            // A machine is judged only for work that is to come.
-            None if is_preflight(stage) && !has_work(&graph.stages()[..end], options) => Outcome::Complete,
+            // The machine is checked only if any stage is still to run.
+            None if is_preflight(stage) && !has_work(&graph.stages()[..end], options, observer) => {
+                Outcome::Complete
+            }
             None => every_time(graph, stage, host, observer)?,
         };
         worst = worst.max(outcome);
@@ -183,7 +189,7 @@ pub fn run<H: Host>(
     Ok(worst)
 }
 
-/// Refuses, before anything is done, what cannot be done to its end.
+/// Refuses, before any stage runs, a recipe with a stage that this version cannot run.
 fn refuse_undone(stages: &[Stage]) -> Result<(), Error> {
     let undone = stages.iter().find_map(|stage| match stage.work() {
         Work::Outside(outside) => Some((stage, outside)),
@@ -198,13 +204,17 @@ fn is_preflight(stage: &Stage) -> bool {
     matches!(stage.work(), Work::Check(Check::Machine(_)))
 }
 
-/// Whether any selected stage whose result is kept is not done.
-fn has_work(stages: &[Stage], options: &Options) -> bool {
-    let mut kept = stages.iter().filter(|stage| options.selects(stage)).filter_map(Stage::slot);
-    kept.any(|slot| slot.state(options.any_code) != State::Done)
+/// Whether any selected stage is still to run.
+fn has_work(stages: &[Stage], options: &Options, observer: &mut dyn Observer) -> bool {
+    let kept = stages.iter().filter(|stage| options.selects(stage));
+    let mut kept = kept.filter_map(|stage| Some((stage, stage.slot()?)));
+    kept.any(|(stage, slot)| {
+        observer.event(stage, Event::Busy(VERIFYING));
+        slot.state(options.any_code) != State::Done
+    })
 }
 
-/// Runs a stage whose result is kept, unless it is there or not selected.
+/// Runs a stage whose result is kept, unless it is done already or not selected.
 fn kept<H: Host>(
     graph: &Graph,
     stage: &Stage,
@@ -217,6 +227,7 @@ fn kept<H: Host>(
     if !options.selects(stage) {
         return Ok(Outcome::Complete);
     }
+    observer.event(stage, Event::Busy(VERIFYING));
     match slot.state(options.any_code) {
         State::Done => match stage.work().damage(&graph.out) {
             None => {
@@ -230,12 +241,12 @@ fn kept<H: Host>(
                 forget(slot)?;
             }
         },
-        // What stopped the evaluation before this one would stop it too.
+        // The failure that ended the evaluation before would end this one as well.
         _ if worst == Outcome::Down && matches!(stage.work(), Work::Evaluate(_)) => {
             return Ok(Outcome::Complete);
         }
-        // The journal of a run checks itself, and answers of a server are too dear to be thrown away.
-        // A training of days looks at what it left by itself.
+        // Answers of a server are expensive and their journal verifies itself; a training of days in another program
+        // verifies its own checkpoints. Neither is deleted.
         State::Unusable(_) if stage.work().is_served() || matches!(stage.work(), Work::Launch(_)) => {}
         State::Unusable(why) => {
             tracing::info!(stage = stage.name(), why, "result discarded");
@@ -271,7 +282,8 @@ fn kept<H: Host>(
             host.materialize(fetched, slot.folder())?
         }
         _ => {
-            let context = work::Context { graph, stage, out: slot.folder(), options };
+            let Options { frames, compute, .. } = options;
+            let context = work::Context { graph, stage, out: slot.folder(), frames, compute };
             context.execute(&mut |progress| observer.event(stage, Event::Progress(progress)))?;
             Outcome::Complete
         }
@@ -294,19 +306,19 @@ fn launched<H: Host>(
 ) -> Result<Outcome, H::Error> {
     let job = launch.job.with_models(&mut |id| host.model(id));
     let stop = host.stop();
-    let mut tell = |told: Told<'_>| match told {
-        Told::Step(step, all) => observer.event(stage, Event::Progress(&Progress::Launched(step, all))),
-        Told::Note(note) => observer.event(stage, Event::Note(note.trim_end())),
+    let mut observe = |update: Update<'_>| match update {
+        Update::Step(step, all) => observer.event(stage, Event::Progress(&Progress::Launched(step, all))),
+        Update::Note(note) => observer.event(stage, Event::Note(note.trim_end())),
     };
-    let ended = job.run(&mut Place { folder, stopped: &*stop, tell: &mut tell }).map_err(Error::from)?;
+    let ended =
+        job.run(&mut Place { folder, stopped: &*stop, observer: &mut observe }).map_err(Error::from)?;
     Ok(match ended {
         paravt_engines::Outcome::Complete => Outcome::Complete,
         paravt_engines::Outcome::Interrupted => Outcome::Interrupted,
     })
 }
 
-/// Runs an evaluation, on servers of its own where it builds on a stage that serves. Servers of which one died are
-/// started again, and the evaluation goes on.
+/// Runs an evaluation. Where an input stage serves the model, servers are started for it, and restarted if one dies.
 fn evaluate<H: Host>(
     graph: &Graph,
     stage: &Stage,
@@ -322,9 +334,10 @@ fn evaluate<H: Host>(
     if fleet.serve.engine == Engine::Candle {
         return host.evaluate(stage, evaluation, Answers::InProcess(&fleet.model));
     }
+    let starting = format!("starting the servers (up to {} s)", fleet.serve.ready_seconds);
     let mut restarts = 0;
     loop {
-        observer.event(stage, Event::Note("starting its servers"));
+        observer.event(stage, Event::Note(&starting));
         let probe = |url: &str| host.probe(url, &fleet.model);
         let mut servers = Servers::start(fleet, &graph.out.join("servers"), probe)?;
         let work = |urls: &[String]| host.evaluate(stage, evaluation, Answers::Servers(urls, &fleet.model));
@@ -345,7 +358,7 @@ fn evaluate<H: Host>(
     }
 }
 
-/// Whether everything that a stage builds on is there, and what its servers run from.
+/// Checks that all inputs of a stage are done, and the environment of its servers.
 fn ready(graph: &Graph, stage: &Stage, options: &Options) -> Result<(), Error> {
     let is_serve = |input: &&Stage| matches!(input.work(), Work::Serve(_));
     let engines = graph.inputs(stage).filter(is_serve).flat_map(|serve| graph.inputs(serve));
@@ -367,7 +380,10 @@ fn every_time<H: Host>(
     observer: &mut dyn Observer,
 ) -> Result<Outcome, H::Error> {
     match stage.work() {
-        Work::Check(check) => host.check(check)?,
+        Work::Check(check) => {
+            observer.event(stage, Event::Busy("checking"));
+            host.check(check)?;
+        }
         // The evaluations that build on it start it.
         Work::Serve(_) => {}
         Work::Exam(rows) => {
@@ -380,6 +396,7 @@ fn every_time<H: Host>(
             let begun = graph.evaluations().map(|(_, _, folder)| folder.to_owned());
             let runs: Vec<PathBuf> = begun.filter(|folder| folder.is_dir()).collect();
             if !runs.is_empty() {
+                observer.event(stage, Event::Busy("reading the records and writing the report"));
                 return host.report(graph, report, &runs);
             }
         }

@@ -1,15 +1,15 @@
-//! A recipe as a graph of stages: what each does, what it builds on, where its result is kept.
+//! A recipe as a graph of stages, each with its work, its inputs and the folder of its result.
 
 use std::ops::Index;
 use std::path::{Path, PathBuf};
 
+use paravt_nano::{TrainingSizes, WorldOptions};
 use paravt_suite::evaluate::RunConfig;
 use paravt_train::rl::RlConfig;
 use paravt_train::sft::SftConfig;
 use serde_json::{Value, json};
 
 use crate::launched::Launch;
-use crate::nano::{self, Data, World};
 use crate::prepare::Prepare;
 use crate::provide::{Estimate, Fetch, Preflight};
 use crate::serve::{Engine, Fleet};
@@ -54,9 +54,9 @@ pub enum Work {
     /// Unpacks the base checkpoint of the embedded recipe.
     Base,
     /// Generates the splits.
-    World(World),
+    World(WorldOptions),
     /// Generates what is trained on.
-    Data(Data),
+    Data(TrainingSizes),
     /// Cold-start SFT.
     Sft(SftConfig),
     /// Reinforcement learning after it.
@@ -69,7 +69,7 @@ pub enum Work {
     Exam(usize),
     /// Checks something that the stages after it need.
     Check(Check),
-    /// Downloads what is not here.
+    /// Downloads the data and models that are missing on this machine.
     Fetch(Fetch),
     /// Writes the training rows with the paths of this machine.
     Materialize,
@@ -79,7 +79,7 @@ pub enum Work {
     Launch(Box<Launch>),
     /// Serves a model to each evaluation that builds on it, for as long as that takes.
     Serve(Fleet),
-    /// Runs in another program; described, and not built.
+    /// Runs in another program; this version only describes it.
     Outside(Box<Outside>),
     /// Runs splits on one model.
     Evaluate(Box<Evaluation>),
@@ -120,9 +120,9 @@ pub enum Check {
     Machine(Box<Preflight>),
     /// The upstream texts are imported.
     Protocol,
-    /// The files of these splits are where they are looked for.
+    /// The annotations of these splits can be read.
     Data(Vec<String>),
-    /// The user runs what answers: what the flags say of it.
+    /// The model answers behind a server or backend of the user, named by these flags.
     Backend(String),
 }
 
@@ -139,7 +139,7 @@ pub struct Evaluation {
     pub world: Option<PathBuf>,
     /// One line about it.
     pub title: String,
-    /// What its result is kept under.
+    /// What the answers depend on; part of the hash in the folder's name.
     pub settings: Value,
 }
 
@@ -310,11 +310,11 @@ impl Work {
         }
     }
 
-    /// What its result is kept under, beside the stages that it builds on.
+    /// What its result depends on beside its inputs; part of the hash in the folder's name.
     fn settings(&self, seed: Option<u64>) -> Value {
         match self {
             Self::Base => json!(paravt_nano::base_sha256()),
-            Self::World(world) => json!((world, nano::WORLD)),
+            Self::World(world) => json!((world, paravt_nano::WORLD_VERSION)),
             Self::Data(data) => json!((data, seed.unwrap_or_default())),
             Self::Sft(config) | Self::Curriculum(config) => json!(config),
             Self::Rl(training) => json!(training.config),
@@ -330,7 +330,7 @@ impl Work {
         }
     }
 
-    /// What is wrong with a result that is kept outside the stage's folder, below that of the recipe.
+    /// Damage to a result outside the stage's folder (checkout, environments); `None` where it is complete.
     pub(crate) fn damage(&self, out: &Path) -> Option<String> {
         match self {
             Self::Prepare(prepare) => prepare.damage(out),

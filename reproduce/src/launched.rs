@@ -1,4 +1,4 @@
-//! Training stages that other programs do, launched and watched from here: what a recipe says of them.
+//! Training stages of other programs, as a recipe describes them, turned into jobs of `paravt-engines`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -7,20 +7,20 @@ use paravt_engines::{Job, Paths, Watch, merge, pick, rl, sft};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::RecipeError;
+use crate::error::RecipeError;
 
 /// A training stage of another program.
 #[derive(Debug, Clone)]
 pub struct Launch {
     /// What is run.
     pub job: Job,
-    /// What its result is kept under: no path of the machine.
+    /// What its result depends on, without paths of this machine; part of the hash in the folder's name.
     pub key: Value,
-    /// What it is a training of, where it is one.
+    /// Recipe, model and seed of a training; `None` for other stages.
     pub about: Option<About>,
 }
 
-/// What a training is of, as reports compare it with what a claim is about.
+/// Recipe, model and seed of a training: a report judges a claim only against trainings that the claim is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct About {
     /// Name of the release's configuration, where all settings are its; else of our recipe.
@@ -140,7 +140,7 @@ impl Jobs<'_> {
     fn wrong(&self, stage: &str, needs: &str) -> RecipeError {
         RecipeError::Invalid {
             file: format!("recipe {}", self.recipe),
-            message: format!("stage `{stage}` builds on a stage that does `{needs}`, which is not before it"),
+            message: format!("stage `{stage}` needs a stage with does = \"{needs}\" before it"),
             nearest: None,
         }
     }

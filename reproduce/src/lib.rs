@@ -12,13 +12,16 @@
 //! ```
 
 pub mod drive;
+mod error;
 pub mod graph;
 pub mod launched;
 pub mod nano;
+mod options;
 mod plan;
 mod prepare;
 mod provide;
 mod recipe;
+mod recipe_file;
 pub mod serve;
 pub mod served;
 pub mod slot;
@@ -27,181 +30,10 @@ pub mod trained;
 mod watch;
 mod work;
 
-use std::path::PathBuf;
-
-use paravt_suite::nearest;
-
+pub use error::{Error, RecipeError};
+pub use options::GraphOptions;
 pub use prepare::Prepare;
 pub use provide::{Estimate, Fetch, Item, Preflight, Target};
-pub use recipe::{GraphOptions, Kind, Recipe};
+pub use recipe::Recipe;
+pub use recipe_file::Kind;
 pub use work::Progress;
-
-/// Why a recipe cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum RecipeError {
-    /// No such recipe.
-    #[error(
-        "no recipe `{name}`: neither a file nor one of {known}{hint}",
-        hint = nearest::hint(nearest::nearest(.name, .known.split(", ")))
-    )]
-    Unknown {
-        /// Name asked for.
-        name: String,
-        /// Names there are.
-        known: String,
-    },
-    /// A published row that cannot be run.
-    #[error("recipe {name} cannot be run: {missing}")]
-    Missing {
-        /// The recipe.
-        name: String,
-        /// What is missing, and where it would come from.
-        missing: String,
-    },
-    /// The file cannot be read.
-    #[error("{file}: {message}")]
-    Unreadable {
-        /// The file.
-        file: String,
-        /// Why.
-        message: String,
-    },
-    /// The file is not a recipe; the message names line and field.
-    #[error("{file}: {message}{hint}", hint = nearest::hint(.nearest.as_deref()))]
-    Invalid {
-        /// The file.
-        file: String,
-        /// What and where.
-        message: String,
-        /// The nearest known field, for an unknown one.
-        nearest: Option<String>,
-    },
-}
-
-impl Error {
-    /// Whether the machine lacks something that the stage needs, rather than that the recipe is wrong.
-    pub fn is_precondition(&self) -> bool {
-        match self {
-            Self::Launch(error) => error.is_precondition(),
-            Self::Supervise(_) | Self::Environments(_) | Self::NoGpu(_) => true,
-            _ => matches!(self, Self::Port { .. } | Self::GpuMemory { .. }),
-        }
-    }
-}
-
-/// Why a graph cannot be made or run.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The generated world could not be made.
-    #[error(transparent)]
-    World(#[from] paravt_nano::WorldError),
-    /// Training failed.
-    #[error(transparent)]
-    Train(#[from] paravt_train::Error),
-    /// A model could not be run.
-    #[error(transparent)]
-    Backend(#[from] paravt_suite::backend::BackendError),
-    /// The recipe is wrong.
-    #[error(transparent)]
-    Recipe(#[from] RecipeError),
-    /// A run of a model that is not trained.
-    #[error("run `{0}` is of model `{1}`, which the recipe does not train")]
-    NoModel(String, String),
-    /// A stage without an input that its work needs.
-    #[error("stage `{0}` has nothing to build on: a mistake of this program")]
-    Order(String),
-    /// A flag names a stage that the recipe does not have.
-    #[error(
-        "{flag}: no stage `{name}`; there are {known}{hint}",
-        hint = nearest::hint(nearest::nearest(.name, .known.split(", ")))
-    )]
-    NoStage {
-        /// The flag.
-        flag: &'static str,
-        /// Name that was given.
-        name: String,
-        /// Names of the recipe's stages.
-        known: String,
-    },
-    /// A stage that this version describes and cannot run.
-    #[error(
-        "stage `{stage}` cannot be run by this version, which lacks {missing}; --plan shows what it consists of"
-    )]
-    NotBuilt {
-        /// The stage.
-        stage: String,
-        /// What is missing.
-        missing: String,
-    },
-    /// A selected stage builds on one that is not done.
-    #[error("stage `{stage}` builds on `{input}`, which is not done; run it too: --only {input},{stage}")]
-    NotReady {
-        /// The stage.
-        stage: String,
-        /// Its input.
-        input: String,
-    },
-    /// The checkout or an environment cannot be made.
-    #[error(transparent)]
-    Environments(#[from] paravt_environments::Error),
-    /// A training in another program.
-    #[error(transparent)]
-    Launch(#[from] paravt_engines::Error),
-    /// The servers of the model cannot be run.
-    #[error(transparent)]
-    Supervise(#[from] paravt_supervise::Error),
-    /// An engine that needs a GPU, on a machine without one.
-    #[error(
-        "[serve] engine `{0}` needs a GPU, and none was found; use engine `transformers` or `candle` on the CPU, or give \
-         --base-url of a server elsewhere"
-    )]
-    NoGpu(&'static str),
-    /// A port that a server cannot have.
-    #[error(
-        "port {port} {why}; end what listens there, choose another with `port` in [serve], or give --base-url to use \
-         a server that runs"
-    )]
-    Port {
-        /// The port.
-        port: u16,
-        /// What is wrong with it.
-        why: String,
-    },
-    /// A GPU whose memory is not free after its server has ended.
-    #[error(
-        "GPU {gpu}: {used} MiB are still in use after its server has ended; nvidia-smi lists what holds them: end it, \
-         then run the command again, which goes on with the next evaluation"
-    )]
-    GpuMemory {
-        /// Number of the GPU, as CUDA counts.
-        gpu: usize,
-        /// Memory in use, in MiB.
-        used: u64,
-    },
-    /// A command that is empty or has an open quote.
-    #[error("[serve] command: cannot be split into words: `{0}`")]
-    Command(String),
-    /// A file or folder cannot be written.
-    #[error("cannot write {path}", path = .path.display())]
-    Write {
-        /// The file or folder.
-        path: PathBuf,
-        /// The reason.
-        source: std::io::Error,
-    },
-    /// A folder cannot be removed.
-    #[error("cannot remove {path}", path = .path.display())]
-    Remove {
-        /// The folder.
-        path: PathBuf,
-        /// The reason.
-        source: std::io::Error,
-    },
-}
-/// A recipe's text; a wrong field is named with its nearest neighbour.
-pub(crate) fn parse_toml<T: serde::de::DeserializeOwned>(file: &str, text: &str) -> Result<T, RecipeError> {
-    toml::from_str(text).map_err(|error| {
-        let message = error.to_string();
-        RecipeError::Invalid { file: file.to_owned(), nearest: nearest::expected_field(&message), message }
-    })
-}

@@ -1,4 +1,4 @@
-//! The stages that everything outside this process runs from: the checkout of the release, and its environments.
+//! The stages `checkout` and `environments`: the release's files and Python environments, from which its programs run.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use paravt_environments::{Layout, Record, Release, Setup};
 use paravt_train::durable;
 use serde_json::{Value, json};
 
-use crate::Error;
+use crate::error::Error;
 
 /// A checkout, or environments of one.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,7 +64,7 @@ impl Prepare {
         self.chosen().flat_map(|environment| environment.commands(&layout, &self.setup)).collect()
     }
 
-    /// What is otherwise than in the release.
+    /// Deviations of its environments from the release.
     pub(crate) fn deviations(&self) -> Vec<String> {
         let of = |environment: &paravt_environments::Environment| -> Vec<String> {
             environment.deviates.iter().map(|text| format!("{}: {text}", environment.name)).collect()
@@ -88,7 +88,7 @@ impl Prepare {
             for name in &self.environments {
                 let built = self.release.install(name, &layout, &self.setup, note)?;
                 if built.kept {
-                    note(&format!("{name}: there and verified"));
+                    note(&format!("{name}: kept, verified"));
                 }
                 records.push(built.record);
             }

@@ -1,9 +1,9 @@
-//! What a recipe reads from elsewhere: the machine it needs, and what it fetches.
+//! What a recipe needs from outside: a machine, programs, and repositories of the hub.
 
 use paravt_preflight::{Bound, Needs, Tool};
 use serde::{Deserialize, Serialize};
 
-/// Size that no published archive exceeds.
+/// Upper bound of the size of a published archive.
 const LARGEST_ARCHIVE_GB: u64 = 30;
 
 /// What a recipe needs before anything else is done.
@@ -15,7 +15,7 @@ pub struct Preflight {
     pub needs: Needs,
     /// What it reads from the hub.
     pub fetch: Fetch,
-    /// Whether it fetches what of that is not here.
+    /// Whether the recipe downloads what is missing of that.
     pub is_fetched: bool,
     /// Whether archives are deleted once they are unpacked.
     pub deletes: bool,

@@ -1,38 +1,17 @@
 //! Recipes of every kind, by name or from a file, and the graph of each.
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use paravt_train::sft::SftConfig;
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
+use crate::error::{Error, RecipeError};
 use crate::graph::Graph;
 use crate::nano::{self, NanoRecipe};
-use crate::serve::Engine;
+use crate::options::GraphOptions;
+use crate::recipe_file::{self, Kind};
 use crate::served::Served;
+use crate::table;
 use crate::trained::{self, Trained};
-use crate::{Error, RecipeError, table};
-
-/// The field `kind` of a recipe.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Kind {
-    /// Generated, trained and evaluated in this process.
-    #[default]
-    Embedded,
-    /// Evaluates a model behind a server.
-    Served,
-    /// Trains in other programs, then evaluates a model behind a server.
-    Trained,
-}
-
-impl Kind {
-    /// Default of recipes whose other fields say that they are served.
-    pub(crate) fn served() -> Self {
-        Self::Served
-    }
-}
 
 /// A recipe of any kind.
 #[derive(Debug, Clone, PartialEq)]
@@ -45,61 +24,6 @@ pub enum Recipe {
     Served(Box<Served>),
     /// Trains in other programs and evaluates the result.
     Trained(Box<Trained>),
-}
-
-/// What a command makes of a recipe.
-#[derive(Debug, Clone, PartialEq)]
-pub struct GraphOptions {
-    /// Folder for everything that is made.
-    pub out: PathBuf,
-    /// Name of the folder of the stages' results below it.
-    pub stages: String,
-    /// Seeds of data and training.
-    pub seeds: Vec<u64>,
-    /// All comparisons of the recipe.
-    pub full: bool,
-    /// What the command adds that the answers of a served model depend on, such as a limit on the samples.
-    pub selection: Value,
-    /// What the flags say of a backend that the user runs; without it, a served recipe starts its servers.
-    pub backend: Option<String>,
-    /// Model in the place of the recipe's.
-    pub model: Option<String>,
-    /// GPUs as `CUDA_VISIBLE_DEVICES` names them.
-    pub gpus: Vec<String>,
-    /// Serve with the engine on PATH, and not with one of the release's environments.
-    pub own_engine: bool,
-    /// What serves the model, in the place of the recipe's engine and command.
-    pub engine: Option<Engine>,
-    /// Variables for the servers, beside the recipe's.
-    pub environment: BTreeMap<String, String>,
-    /// Reinforcement learning starts from the published SFT model.
-    pub skip_sft: bool,
-    /// Training goes on without the rows whose media are missing.
-    pub allow_missing: bool,
-    /// Archives are deleted once they are unpacked.
-    pub delete_archives: bool,
-}
-
-impl GraphOptions {
-    /// The recipe as it is, below a folder.
-    pub fn new(out: impl Into<PathBuf>) -> Self {
-        Self {
-            out: out.into(),
-            stages: "stages".to_owned(),
-            seeds: vec![0],
-            full: false,
-            selection: Value::Null,
-            backend: None,
-            model: None,
-            gpus: Vec::new(),
-            own_engine: false,
-            engine: None,
-            environment: BTreeMap::new(),
-            skip_sft: false,
-            allow_missing: false,
-            delete_archives: false,
-        }
-    }
 }
 
 /// Names of the recipes in this build.
@@ -161,33 +85,21 @@ impl Recipe {
             Self::Embedded(recipe) => nano::graph(recipe, options),
             Self::Base(config) => Ok(nano::base::graph(config, options)),
             Self::Served(recipe) => recipe.graph(options),
-            Self::Trained(recipe) => recipe.graph(options),
+            Self::Trained(recipe) => recipe.graph(evaluation(recipe)?, options),
         }
     }
 }
 
-/// Refuses a name, in the field that is shown, that becomes part of a folder's name and cannot.
-pub(crate) fn plain(field: &str, name: &str) -> Result<(), String> {
-    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
-    if !name.is_empty() && name.len() <= 100 && !name.starts_with('.') && name.chars().all(is_plain) {
-        return Ok(());
+/// The recipe that evaluates what another trains.
+fn evaluation(of: &Trained) -> Result<Served, RecipeError> {
+    match Recipe::load(&of.evaluate)? {
+        Recipe::Served(served) => Ok(*served),
+        _ => Err(RecipeError::Invalid {
+            file: format!("recipe {}", of.name),
+            message: format!("evaluate: `{}` does not evaluate a served model", of.evaluate),
+            nearest: None,
+        }),
     }
-    Err(format!(
-        "{field} `{name}` cannot be the name of a folder: use letters, digits, `-`, `_` and `.`, \
-         the first of them not `.`"
-    ))
-}
-
-/// Refuses names that are no folder's, and one that is there twice.
-pub(crate) fn plain_and_once<'a>(field: &str, names: impl Iterator<Item = &'a str>) -> Result<(), String> {
-    let mut seen = std::collections::BTreeSet::new();
-    for name in names {
-        plain(field, name)?;
-        if !seen.insert(name) {
-            return Err(format!("{field} `{name}` is there twice; choose another"));
-        }
-    }
-    Ok(())
 }
 
 fn built_in() -> Vec<String> {
@@ -196,13 +108,13 @@ fn built_in() -> Vec<String> {
 
 /// The kind of the recipe in a file. Files from before the field are known by the table that only one kind has.
 fn kind(file: &str, text: &str) -> Result<Kind, RecipeError> {
-    let table: toml::Table = crate::parse_toml(file, text)?;
+    let table: toml::Table = recipe_file::parse(file, text)?;
     let invalid = |message: String| RecipeError::Invalid { file: file.to_owned(), message, nearest: None };
     match table.get("kind") {
         Some(kind) => kind.clone().try_into().map_err(|error| invalid(format!("kind: {error}"))),
         None if table.contains_key("world") => Ok(Kind::Embedded),
         None if table.contains_key("serve") => Ok(Kind::Served),
-        None => Err(invalid("a recipe needs `kind = \"embedded\"` or `kind = \"served\"`".to_owned())),
+        None => Err(invalid("the field `kind` is missing: add `kind = \"embedded\"`, `kind = \"served\"` or `kind = \"trained\"`".to_owned())),
     }
 }
 

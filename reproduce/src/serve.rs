@@ -8,7 +8,7 @@ use std::time::Duration;
 use paravt_supervise::{Command, Process};
 use serde::{Deserialize, Serialize};
 
-use crate::Error;
+use crate::error::Error;
 use crate::watch::{self, CONNECT, GRACE};
 
 /// What serves a model.
@@ -239,8 +239,8 @@ impl Servers {
         &self.urls
     }
 
-    /// Looks after them while `work` uses their base URLs. Returns what it does and what was done to servers that
-    /// hung.
+    /// Runs `work` on their base URLs and stops servers that hang meanwhile. Returns its result, and a line about each
+    /// server that was stopped.
     pub fn watched<T>(&mut self, work: impl FnOnce(&[String]) -> T) -> (T, Vec<String>) {
         let (hang, urls) = (self.hang, &self.urls);
         let mut servers: Vec<(u16, &mut Process)> =
@@ -264,7 +264,7 @@ impl Servers {
             .map_err(|(gpu, used)| Error::GpuMemory { gpu, used: used >> 20 })
     }
 
-    /// What ended one of them, if any has ended.
+    /// How the first one that has ended did so, with the last lines of its log; `None` while all run.
     pub fn died(&mut self) -> Option<String> {
         let mut ended = self.processes.iter_mut().zip(&self.urls);
         ended.find_map(|(process, url)| {
@@ -277,7 +277,7 @@ impl Servers {
         })
     }
 
-    /// Stops all of them at once and waits until they are gone.
+    /// Stops all of them in parallel and waits for their end.
     fn stop(&mut self) {
         std::thread::scope(|scope| {
             for process in &mut self.processes {

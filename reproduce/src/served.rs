@@ -10,14 +10,15 @@ use paravt_suite::protocol::PromptMode;
 use serde::Deserialize;
 use serde_json::json;
 
+use crate::error::{Error, RecipeError};
 use crate::graph::{Check, Evaluation, Graph, Reporting, StageId, Work};
+use crate::options::GraphOptions;
 use crate::prepare::Prepare;
 use crate::provide::{self, Estimate, Fetch, Item, Preflight, Target};
-use crate::recipe::{GraphOptions, Kind, plain, plain_and_once};
+use crate::recipe_file::{self, Kind, check_folder_name, check_folder_names};
 use crate::serve::{Engine, Fleet, Serve};
-use crate::{Error, RecipeError, parse_toml};
 
-/// A published result as a plan to repeat it.
+/// A recipe that evaluates a model behind a server.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Served {
@@ -39,12 +40,12 @@ pub struct Served {
     pub model_gb: u64,
     /// What the machine needs; without it there is no preflight.
     pub needs: Option<Needs>,
-    /// Model and splits are downloaded where they are not here.
+    /// Whether model and splits are downloaded if they are missing on this machine.
     #[serde(default)]
     pub fetch: bool,
     /// How the model is served.
     pub serve: Serve,
-    /// What the user chooses of the checkout and the environment that serves it.
+    /// Sources of the checkout and of the environment that serves the model.
     #[serde(default)]
     pub environments: Setup,
     /// Settings of every split that does not say otherwise.
@@ -114,7 +115,7 @@ impl Served {
     /// # Errors
     /// It is not a recipe of this kind.
     pub fn parse(file: &str, text: &str) -> Result<Self, RecipeError> {
-        let recipe: Self = parse_toml(file, text)?;
+        let recipe: Self = recipe_file::parse(file, text)?;
         let invalid = |message| RecipeError::Invalid { file: file.to_owned(), message, nearest: None };
         recipe.check().map_err(invalid)?;
         Ok(recipe)
@@ -122,9 +123,9 @@ impl Served {
 
     /// What is wrong with names.
     fn check(&self) -> Result<(), String> {
-        plain("name", &self.name)?;
-        plain_and_once("[[runs]] name", self.runs.iter().map(|run| run.name.as_str()))?;
-        plain_and_once("[[splits]] task", self.splits.iter().map(|split| split.task.as_str()))
+        check_folder_name("name", &self.name)?;
+        check_folder_names("[[runs]] name", self.runs.iter().map(|run| run.name.as_str()))?;
+        check_folder_names("[[splits]] task", self.splits.iter().map(|split| split.task.as_str()))
     }
 
     /// Its stages: preflight, downloads and checks, one evaluation of each split, the report.
@@ -385,7 +386,7 @@ mod tests {
         assert!(
             refused("name = \"no-tool\"", "name = \"../no-tool\"").contains("[[runs]] name `../no-tool`")
         );
-        assert!(refused("name = \"no-tool\"", "name = \"with-tool\"").contains("is there twice"));
+        assert!(refused("name = \"no-tool\"", "name = \"with-tool\"").contains("is used twice"));
         assert!(refused("task = \"mlvu\"", "task = \"a/b\"").contains("[[splits]] task `a/b`"));
         assert!(
             refused("name = \"paravt-8b\"", "name = \"a\\nb\"").contains("cannot be the name of a folder")

@@ -1,5 +1,4 @@
-//! Where the result of a stage is kept: a folder named by the hash of what went into it, so that unchanged work is not
-//! done again.
+//! The folder of a stage's result, named by a hash of its settings and inputs, so that unchanged work is not repeated.
 
 use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
@@ -15,7 +14,7 @@ const BEGUN: &str = "begun.json";
 const DONE: &str = "stage.json";
 /// Held by the process that works below a folder.
 const LOCK: &str = ".lock";
-/// Changes when the meaning of any stage's result does.
+/// Incremented when the meaning of any stage's result changes: all folders then get other names.
 const VERSION: u32 = 1;
 
 /// The code that makes a stage: a hash over the sources of the crates that have a part in it.
@@ -65,20 +64,20 @@ pub struct Slot {
     code: Code,
 }
 
-/// How far the work of a stage is.
+/// State of a stage's result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum State {
     /// Not begun.
     New,
-    /// Begun by the same code; it goes on where it was stopped.
+    /// Begun by the same code and not finished; can be resumed.
     Begun,
     /// Done, and its files are as they were then.
     Done,
-    /// Begun or done, but what is there cannot be built on: why.
+    /// Begun or done, and not usable: why.
     Unusable(String),
 }
 
-/// What a done stage says of itself, beside what went into it.
+/// The fields of `stage.json` that are read back.
 #[derive(Debug, Deserialize)]
 struct Done {
     code: Option<String>,
@@ -132,7 +131,7 @@ impl Slot {
         }
     }
 
-    /// To be called before its work: notes the code that does it.
+    /// Makes the folder and notes the code that does the work; to be called before it.
     ///
     /// # Errors
     /// The note cannot be written.
@@ -148,9 +147,8 @@ impl Slot {
         durable::replace_folder(&part, &self.folder)
     }
 
-    /// Marks its work as done, with all that went into it, what it did otherwise than the published code, and a
-    /// listing of its files. Those whose names begin with
-    /// a dot, checkpoints, logs and unfinished parts are not listed.
+    /// Marks its work as done: writes `stage.json` with its settings, its inputs, its deviations from the published code
+    /// and the SHA-256 of its files. Hidden files, checkpoints, logs and unfinished parts are not listed.
     ///
     /// # Errors
     /// A file cannot be read, or the mark cannot be written.
@@ -179,7 +177,7 @@ impl Slot {
     /// # Errors
     /// The folder cannot be removed.
     pub fn forget(&self) -> std::io::Result<()> {
-        // Without its marks first: a kill half-way leaves nothing that looks whole.
+        // The marks go first: a kill half-way then leaves nothing that looks complete.
         for mark in [DONE, BEGUN] {
             match std::fs::remove_file(self.folder.join(mark)) {
                 Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),

@@ -1,13 +1,14 @@
-//! The open rows of the published tables as recipes: each is the recipe of ParaVT-8B with a few fields of its own.
+//! Rows of the published tables as recipes: each is the recipe of ParaVT-8B with a few fields changed.
 
 use paravt_suite::protocol::PromptMode;
 use paravt_upstream::paravt::import;
 use serde::Deserialize;
 
+use crate::error::RecipeError;
+use crate::recipe_file;
 use crate::served::{Run, Served};
-use crate::{RecipeError, parse_toml};
 
-/// The split that is asked in a mode of its own.
+/// The split that has a prompt mode of its own.
 const GROUNDING: &str = "charades";
 
 #[derive(Debug, Deserialize)]
@@ -44,7 +45,7 @@ const TABLES: [(&str, &str); 2] = [
 fn rows() -> Result<Vec<Row>, RecipeError> {
     let mut rows = Vec::new();
     for (file, text) in TABLES {
-        let table: Table = parse_toml(file, text)?;
+        let table: Table = recipe_file::parse(file, text)?;
         rows.extend(table.rows);
     }
     Ok(rows)

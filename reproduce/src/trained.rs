@@ -9,13 +9,14 @@ use paravt_preflight::Needs;
 use serde::Deserialize;
 use serde_json::json;
 
+use crate::error::{Error, RecipeError};
 use crate::graph::{Check, Graph, Outside, StageId, Work};
 use crate::launched::{Before, Engines, Jobs, Launch};
+use crate::options::GraphOptions;
 use crate::prepare::Prepare;
 use crate::provide::{Estimate, Fetch, Item, Preflight, Target};
-use crate::recipe::{GraphOptions, Kind, plain, plain_and_once};
+use crate::recipe_file::{self, Kind, check_folder_name, check_folder_names};
 use crate::served::Served;
-use crate::{Error, Recipe, RecipeError, parse_toml};
 
 /// A training in other programs and the evaluation after it.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -158,7 +159,7 @@ struct Variant {
 
 fn variants() -> Result<Vec<Variant>, RecipeError> {
     let text = include_str!("../recipes/paravt-8b-variants.toml");
-    parse_toml::<Variants>("recipes paravt-8b-variants", text).map(|table| table.variants)
+    recipe_file::parse::<Variants>("recipes paravt-8b-variants", text).map(|table| table.variants)
 }
 
 /// Names of all variants.
@@ -194,12 +195,13 @@ impl Trained {
     /// # Errors
     /// It is not a recipe of this kind, or a stage builds on one that is not before it.
     pub fn parse(file: &str, text: &str) -> Result<Self, RecipeError> {
-        let recipe: Self = parse_toml(file, text)?;
+        let recipe: Self = recipe_file::parse(file, text)?;
         for (number, stage) in recipe.stages.iter().enumerate() {
             let is_before =
                 |input: &&String| recipe.stages[..number].iter().any(|other| other.name == **input);
             if let Some(input) = stage.inputs.iter().find(|input| !is_before(input)) {
-                let message = format!("stage `{}` builds on `{input}`, which is not before it", stage.name);
+                let message =
+                    format!("stage `{}` builds on `{input}`, which is not listed before it", stage.name);
                 return Err(RecipeError::Invalid { file: file.to_owned(), message, nearest: None });
             }
         }
@@ -208,10 +210,10 @@ impl Trained {
         Ok(recipe)
     }
 
-    /// What the stages would find out after hours.
+    /// Checks names and settings that would fail only when their stage runs.
     fn check(&self) -> Result<(), String> {
-        plain("name", &self.name)?;
-        plain_and_once("[[stages]] name", self.stages.iter().map(|stage| stage.name.as_str()))?;
+        check_folder_name("name", &self.name)?;
+        check_folder_names("[[stages]] name", self.stages.iter().map(|stage| stage.name.as_str()))?;
         self.engines.check()?;
         let does = |wanted| self.stages.iter().any(|stage| stage.does == Some(wanted));
         if does(Does::Sft) {
@@ -221,18 +223,6 @@ impl Trained {
             self.rl.check().map_err(|error| error.to_string())?;
         }
         Ok(())
-    }
-
-    /// The recipe that evaluates the result.
-    fn evaluation(&self) -> Result<Box<Served>, RecipeError> {
-        match Recipe::load(&self.evaluate)? {
-            Recipe::Served(served) => Ok(served),
-            _ => Err(RecipeError::Invalid {
-                file: format!("recipe {}", self.name),
-                message: format!("evaluate: `{}` does not evaluate a served model", self.evaluate),
-                nearest: None,
-            }),
-        }
     }
 
     /// The evaluation beside the row of the ablation table, where the recipe is of one.
@@ -258,10 +248,9 @@ impl Trained {
     /// Its stages, then those of the evaluation.
     ///
     /// # Errors
-    /// A recipe of the evaluation that cannot be used.
-    pub fn graph(&self, options: &GraphOptions) -> Result<Graph, Error> {
+    /// A stage without the stage whose result it needs, or data of the release that are wrong.
+    pub fn graph(&self, evaluation: Served, options: &GraphOptions) -> Result<Graph, Error> {
         let mut graph = Graph::new(&self.name, &self.title, &options.out, &options.stages);
-        let evaluation = self.evaluation()?;
         let at_out = |text: &str| text.replace("{out}", &options.out.display().to_string());
         let mut made: Vec<(&str, StageId)> = Vec::new();
         let mut before = Before::default();
@@ -329,7 +318,7 @@ impl Trained {
         }
         let last: Vec<StageId> = made.last().map(|(_, id)| *id).into_iter().collect();
         // All splits are fetched: variants share what they are trained on.
-        self.beside_row(*evaluation).extend(&mut graph, &options, &last)?;
+        self.beside_row(evaluation).extend(&mut graph, &options, &last)?;
         Ok(graph)
     }
 }
@@ -341,12 +330,17 @@ fn launch(launch: Launch) -> Work {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Recipe;
+
+    fn graph(recipe: &Trained, options: &GraphOptions) -> Graph {
+        Recipe::Trained(Box::new(recipe.clone())).graph(options).unwrap()
+    }
 
     #[test]
     fn variants_change_the_method_and_share_the_sft() {
         let (mut run, mut missing) = (Vec::new(), Vec::new());
         let folder = |recipe: &Trained, name: &str| {
-            let graph = recipe.graph(&GraphOptions::new("out")).unwrap();
+            let graph = graph(recipe, &GraphOptions::new("out"));
             let stage = graph.stages().iter().find(|stage| stage.name() == name).unwrap();
             stage.folder().unwrap().to_owned()
         };
@@ -358,7 +352,7 @@ mod tests {
                     for stage in ["rl", "pick", "with-tool-mlvu"] {
                         assert_ne!(folder(&recipe, stage), folder(&full, stage), "{name} {stage}");
                     }
-                    let graph = recipe.graph(&GraphOptions::new("out")).unwrap();
+                    let graph = graph(&recipe, &GraphOptions::new("out"));
                     let row = recipe.paper_row.clone();
                     let published: Vec<_> = graph
                         .evaluations()
@@ -382,7 +376,7 @@ mod tests {
     #[test]
     fn without_sft_reinforcement_learning_starts_from_the_published_model() {
         let options = GraphOptions { skip_sft: true, ..GraphOptions::new("out") };
-        let graph = Trained::built_in().unwrap().graph(&options).unwrap();
+        let graph = graph(&Trained::built_in().unwrap(), &options);
         assert!(!graph.stages().iter().any(|stage| ["sft", "merge"].contains(&stage.name())));
         let plan = graph.plan();
         assert!(plan.contains("PARAVT_BASE_MODEL=mwxely/ParaVT-8B-SFT"), "{plan}");
@@ -393,7 +387,7 @@ mod tests {
     fn a_stage_builds_on_what_is_before_it() {
         let text = include_str!("../recipes/paravt-8b-train.toml");
         let recipe = Trained::parse("train.toml", text).unwrap();
-        let graph = recipe.graph(&GraphOptions::new("out")).unwrap();
+        let graph = graph(&recipe, &GraphOptions::new("out"));
         let names: Vec<&str> = graph.stages().iter().map(crate::graph::Stage::name).take(10).collect();
         let expected = [
             "preflight",
@@ -430,14 +424,14 @@ mod tests {
             assert!(refused(&text).contains("cannot be the name of a folder"), "{name}");
         }
         let twice = format!("{text}\n[[stages]]\nname = \"fetch\"\n");
-        assert!(refused(&twice).contains("`fetch` is there twice"));
+        assert!(refused(&twice).contains("`fetch` is used twice"));
     }
 
     #[test]
     fn media_that_are_allowed_to_be_missing_are_a_deviation() {
         let plan = |allow_missing| {
             let options = GraphOptions { allow_missing, ..GraphOptions::new("out") };
-            Trained::built_in().unwrap().graph(&options).unwrap().plan()
+            graph(&Trained::built_in().unwrap(), &options).plan()
         };
         assert!(plan(true).contains("deviates --allow-missing") && !plan(false).contains("--allow-missing"));
     }

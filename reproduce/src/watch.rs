@@ -1,4 +1,4 @@
-//! Looks after servers while an evaluation uses them, and after their GPUs when they are gone.
+//! Health checks of servers during an evaluation, and the release of their GPU memory after it.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -7,23 +7,23 @@ use std::time::{Duration, Instant};
 
 use paravt_supervise::Process;
 
-/// Longest time between two looks at a server.
+/// Longest time between two health checks of a server.
 const INTERVAL: Duration = Duration::from_secs(30);
-/// Time to open a connection.
+/// Time limit of a connection.
 pub(crate) const CONNECT: Duration = Duration::from_secs(2);
-/// Time to answer on it.
+/// Time limit of its answer.
 const ANSWER: Duration = Duration::from_secs(10);
-/// Time that a server gets to end when it is asked to.
+/// Time between SIGTERM and SIGKILL of a server.
 pub(crate) const GRACE: Duration = Duration::from_secs(10);
 /// GPU memory that may stay in use after a server is gone, in bytes.
 const LEFT: u64 = 1 << 30;
-/// Time in which the driver takes the memory of ended processes back.
+/// Time in which the driver frees the memory of ended processes.
 const RELEASE: Duration = Duration::from_secs(120);
-/// Time between two looks at it.
+/// Time between two readings of it.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// Looks at servers until `done` is closed: one that has not answered `/health` for `hang` is stopped, so that the
-/// requests that wait for it fail and go to another server. Returns what was done.
+/// Checks servers until `done` is closed. One that has not passed `/health` for `hang` is stopped, so that its open
+/// requests fail and go to another server. Returns a line about each that was stopped.
 pub(crate) fn watch(servers: &mut [(u16, &mut Process)], hang: Duration, done: &Receiver<()>) -> Vec<String> {
     let mut notes = Vec::new();
     let mut well = vec![Instant::now(); servers.len()];
@@ -51,7 +51,7 @@ pub(crate) fn watch(servers: &mut [(u16, &mut Process)], hang: Duration, done: &
     notes
 }
 
-/// Asks a server on this machine whether it is well. A server that knows no such address is.
+/// Asks a server on this machine for `/health`. A 404 counts as healthy: not every server has that path.
 fn health(port: u16) -> Result<(), String> {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let asked = || -> std::io::Result<String> {
@@ -91,7 +91,7 @@ fn released_within(
     }
     let until = Instant::now() + limit;
     loop {
-        // A driver that no longer answers is found out by the next start.
+        // If the driver fails here, the next start of a server reports it.
         let Ok(used) = read() else { return Ok(()) };
         let is_kept = |(used, before): &(&u64, &u64)| **used >= LEFT.max(**before + LEFT / 4);
         let kept = used.iter().zip(before).position(|pair| is_kept(&pair));

@@ -1,10 +1,12 @@
-//! The stages that the library does by itself: what is generated and what is trained.
+//! The stages that this library runs itself: generated data and training in this process.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use paravt_engines::Job;
 use paravt_qwen_vl::weights::Weights;
+use paravt_suite::frames::FrameSource;
+use paravt_train::Compute;
 use paravt_train::checkpoint::FINAL;
 use paravt_train::durable;
 use paravt_train::log::FILE as TRAINING;
@@ -12,8 +14,7 @@ use paravt_train::rl::{self, RlStep, RlTask};
 use paravt_train::sft::{self, SftStep};
 use serde_json::json;
 
-use crate::Error;
-use crate::drive::Options;
+use crate::error::Error;
 use crate::graph::{Evaluation, Graph, Reinforcement, Stage, Work};
 use crate::launched::Launch;
 use crate::nano::base::Lessons;
@@ -23,13 +24,13 @@ use crate::nano::identity;
 /// Name of the protocol of the release's own rollouts.
 const UPSTREAM: &str = "paravt";
 
-/// How far a training is.
+/// A finished step of a training, and the number of steps in all.
 pub enum Progress<'a> {
-    /// A step of SFT, of so many.
+    /// Of SFT.
     Sft(&'a SftStep, usize),
-    /// A step of reinforcement learning, of so many.
+    /// Of reinforcement learning.
     Rl(&'a RlStep, usize),
-    /// A step of a training in another program, of so many.
+    /// Of a training in another program.
     Launched(&'a paravt_engines::Step, usize),
 }
 
@@ -78,35 +79,38 @@ pub(crate) struct Context<'a> {
     pub(crate) stage: &'a Stage,
     /// Folder of the stage's result.
     pub(crate) out: &'a Path,
-    pub(crate) options: &'a Options,
+    /// Frames of the videos that are trained on.
+    pub(crate) frames: &'a Arc<dyn FrameSource>,
+    /// Where and in what to train.
+    pub(crate) compute: &'a Compute,
 }
 
 impl Context<'_> {
-    /// Does the work; goes on where it was killed.
-    pub(crate) fn execute(&self, tell: &mut dyn FnMut(&Progress<'_>)) -> Result<(), Error> {
+    /// Runs the stage; resumes where an earlier run was killed.
+    pub(crate) fn execute(&self, progress: &mut dyn FnMut(&Progress<'_>)) -> Result<(), Error> {
         match self.stage.work() {
             Work::Base => paravt_nano::write_base(self.out)?,
-            Work::World(world) => paravt_nano::make_world(self.out, &world.options())?,
+            Work::World(world) => paravt_nano::make_world(self.out, world)?,
             Work::Data(data) => {
                 let seed = self.stage.seed().unwrap_or_default();
-                paravt_nano::make_training(self.out, seed, &data.sizes())?;
+                paravt_nano::make_training(self.out, seed, data)?;
             }
             Work::Fresh(seed) => paravt_nano::write_model(self.out, *seed)?,
             Work::Sft(config) => {
                 let root = self.input(|work| matches!(work, Work::Data(_)))?;
-                let rows = Arc::new(Traces::read(root, &self.options.frames)?);
+                let rows = Arc::new(Traces::read(root, self.frames)?);
                 let base = self.input(|work| matches!(work, Work::Base))?;
-                let tell = |step: &SftStep| tell(&Progress::Sft(step, config.steps));
-                sft::train(base, self.out, rows, config, &self.options.compute, tell)?;
+                let progress = |step: &SftStep| progress(&Progress::Sft(step, config.steps));
+                sft::train(base, self.out, rows, config, self.compute, progress)?;
                 identity::write(&self.graph.recipe, self.out)?;
             }
             Work::Curriculum(config) => {
                 let fresh = self.input(|work| matches!(work, Work::Fresh(_)))?;
                 let lessons = Arc::new(Lessons { seed: config.seed });
-                let tell = |step: &SftStep| tell(&Progress::Sft(step, config.steps));
-                sft::train(fresh, self.out, lessons, config, &self.options.compute, tell)?;
+                let progress = |step: &SftStep| progress(&Progress::Sft(step, config.steps));
+                sft::train(fresh, self.out, lessons, config, self.compute, progress)?;
             }
-            Work::Rl(training) => self.reinforce(training, tell)?,
+            Work::Rl(training) => self.reinforce(training, progress)?,
             Work::Exam(_)
             | Work::Check(_)
             | Work::Fetch(_)
@@ -126,16 +130,16 @@ impl Context<'_> {
     fn reinforce(
         &self,
         Reinforcement { config, .. }: &Reinforcement,
-        tell: &mut dyn FnMut(&Progress<'_>),
+        progress: &mut dyn FnMut(&Progress<'_>),
     ) -> Result<(), Error> {
         let task = RlTask {
             prompts: prompts(self.input(|work| matches!(work, Work::Data(_)))?)?,
             protocol: Arc::new(paravt_nano::protocol()),
-            frames: Arc::clone(&self.options.frames),
-            compute: self.options.compute.clone(),
+            frames: Arc::clone(self.frames),
+            compute: self.compute.clone(),
         };
         let base = self.input(|work| matches!(work, Work::Sft(_)))?.join(FINAL);
-        rl::train(&base, self.out, &task, config, |step| tell(&Progress::Rl(step, config.steps)))?;
+        rl::train(&base, self.out, &task, config, |step| progress(&Progress::Rl(step, config.steps)))?;
         identity::write(&self.graph.recipe, self.out)
     }
 

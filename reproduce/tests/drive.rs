@@ -109,6 +109,7 @@ struct Lines(Vec<String>);
 impl Observer for Lines {
     fn event(&mut self, stage: &Stage, event: Event<'_>) {
         let text = match event {
+            Event::Busy(_) => return,
             Event::Kept => "kept".to_owned(),
             Event::Discarded(why) => format!("discarded: {why}"),
             Event::Started => "started".to_owned(),

@@ -1,8 +1,7 @@
 #![forbid(unsafe_code)]
 //! Commands as Slurm jobs: one batch script each, submitted in order with the dependencies between them.
 //!
-//! Every command goes on where it was stopped when it is run again. So a job that is requeued, or submitted again, does
-//! what is left.
+//! Every command resumes when it is run again. So a job that is requeued, or submitted again, does what is left.
 //!
 //! ```
 //! use std::path::Path;
@@ -67,7 +66,7 @@ pub enum Error {
         script: PathBuf,
         /// What sbatch says.
         message: String,
-        /// Jobs that were submitted before it, and that wait for nothing.
+        /// Jobs that were submitted before it and are cancelled.
         submitted: Vec<Submitted>,
     },
     /// Jobs of the same folder have not ended.

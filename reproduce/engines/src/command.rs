@@ -1,9 +1,12 @@
 //! Commands as they are run and as they are shown.
 
 use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, TcpListener};
 use std::path::Path;
 
 use paravt_supervise::{Command, variable};
+
+use crate::error::{Error, Result};
 
 /// A command as a plan or a record shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,4 +60,23 @@ fn quoted(word: &str) -> String {
         return word.to_owned();
     }
     shlex::try_quote(word).map_or_else(|_| word.to_owned(), std::borrow::Cow::into_owned)
+}
+
+/// Sets further variables. Folders for `PYTHONPATH` come before those that are there.
+pub(crate) fn extend(env: &mut BTreeMap<String, String>, further: &BTreeMap<String, String>) {
+    for (name, value) in further {
+        match env.get_mut(name) {
+            Some(path) if name == "PYTHONPATH" => *path = format!("{value}:{path}"),
+            _ => {
+                env.insert(name.clone(), value.clone());
+            }
+        }
+    }
+}
+
+/// A port of this machine that nothing listens on, for a command that takes one.
+pub(crate) fn free_port() -> Result<u16> {
+    let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr());
+    port.map(|address| address.port())
+        .map_err(|source| Error::file("cannot get a port on", Path::new("127.0.0.1"), source))
 }

@@ -16,7 +16,7 @@ pub enum Error {
         /// The reason.
         source: std::io::Error,
     },
-    /// Something that the stage needs is not there.
+    /// An input that does not exist.
     #[error("{what} is missing: {path}; {remedy}", path = .path.display())]
     Missing {
         /// What.
@@ -49,7 +49,7 @@ pub enum Error {
         /// Its last lines.
         tail: String,
     },
-    /// A model folder that is not what it should be.
+    /// A model folder that does not pass its verification.
     #[error("{path}: {message}", path = .path.display())]
     Weights {
         /// The folder or file.

@@ -86,3 +86,11 @@ pub(crate) fn size(folder: &Path) -> u64 {
     });
     sizes.sum()
 }
+
+/// Refuses an input that does not exist; `remedy` says how to make it.
+pub(crate) fn needs(what: &'static str, path: &Path, remedy: &str) -> Result<()> {
+    if path.exists() {
+        return Ok(());
+    }
+    Err(Error::Missing { what, path: path.to_owned(), remedy: remedy.to_owned() })
+}

@@ -1,8 +1,8 @@
-//! Whether the GPUs work, through NVML.
+//! Utilisation of the GPUs, through NVML.
 
 use nvml_wrapper::Nvml;
 
-/// Per cent of the time below which a GPU counts as idle.
+/// Utilisation in per cent below which a GPU counts as idle.
 const IDLE: u32 = 5;
 
 /// The GPUs of the machine.

@@ -2,9 +2,9 @@
 //! The training stages of the release, run by its own programs and watched from here: cold-start SFT by lmms-engine, the
 //! merge of its shards, reinforcement learning by AReaL with SGLang, and the choice of a checkpoint.
 //!
-//! Rust is the launcher. The programs come from a checkout of ParaVT at the pinned commit, the interpreters from
-//! environments that are made before; two small entry files, embedded here, make every step a line of JSON. Each stage
-//! works in a folder of its own and goes on after a kill at any moment.
+//! This crate is the launcher. The programs come from a checkout of ParaVT at the pinned commit, the interpreters from
+//! environments that were made before; two small Python entry files, embedded here, write every step as a line of JSON.
+//! Each stage works in a folder of its own and resumes after a kill at any moment.
 //!
 //! ```
 //! use paravt_engines::{rl, sft};
@@ -19,7 +19,9 @@ pub mod entry;
 mod error;
 mod files;
 mod gpu;
+mod materialized;
 pub mod merge;
+mod paths;
 pub mod pick;
 pub mod record;
 pub mod rl;
@@ -35,6 +37,7 @@ use serde_json::Value;
 
 pub use command::Shown;
 pub use error::{Error, Result};
+pub use paths::Paths;
 pub use steps::{CURVES, Step};
 pub use watch::Watch;
 pub use weights::{SUMS, Weights, verify};
@@ -52,22 +55,22 @@ pub enum Job {
     Pick(pick::Job),
 }
 
-/// Where a stage works, and who listens.
+/// Folder of a stage, and the callbacks of its caller.
 pub struct Place<'a> {
     /// Folder of the stage.
     pub folder: &'a Path,
     /// Whether the user wants it to stop.
     pub stopped: &'a dyn Fn() -> bool,
-    /// Is told what happens.
-    pub tell: &'a mut dyn FnMut(Told<'_>),
+    /// Called with each step and note.
+    pub observer: &'a mut dyn FnMut(Update<'_>),
 }
 
-/// What a stage tells.
+/// Progress of a stage.
 #[derive(Debug)]
-pub enum Told<'a> {
-    /// A step, of so many.
+pub enum Update<'a> {
+    /// A finished step, and the number of steps in all.
     Step(&'a Step, usize),
-    /// Something to know.
+    /// A line for the user.
     Note(&'a str),
 }
 
@@ -76,34 +79,15 @@ pub enum Told<'a> {
 pub enum Outcome {
     /// Its result is there.
     Complete,
-    /// Stopped by the user; it goes on when it is run again.
+    /// Stopped by the user; running it again resumes it.
     Interrupted,
 }
 
-/// Where the programs and their inputs are.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Paths {
-    /// Checkout of ParaVT at the pinned commit.
-    pub checkout: PathBuf,
-    /// Folder with a copy of the release's AReaL as `areal`: below a link it does not find its configuration.
-    pub engines: PathBuf,
-    /// Environment of lmms-engine.
-    pub sft_environment: PathBuf,
-    /// Environment of AReaL and SGLang.
-    pub rl_environment: PathBuf,
-    /// Folder of the base model.
-    pub base: PathBuf,
-    /// Folder of the rows of SFT, `paravt_sft_*.parquet`, with plain absolute paths.
-    pub sft_rows: PathBuf,
-    /// Rows of reinforcement learning.
-    pub rl_rows: PathBuf,
-}
-
 impl Job {
-    /// Does the work; goes on where it was stopped.
+    /// Runs the stage; resumes where an earlier start stopped.
     ///
     /// # Errors
-    /// An input that is missing, a program that fails or stalls, a result that is not what it should be.
+    /// A missing input, a program that fails or stalls, a result that does not pass its verification.
     pub fn run(&self, place: &mut Place<'_>) -> Result<Outcome> {
         match self {
             Self::Sft(job) => job.run(place),

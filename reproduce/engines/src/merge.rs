@@ -5,12 +5,13 @@ use std::path::{Path, PathBuf};
 
 use paravt_supervise::{Command, Process};
 
-use crate::command::{Shown, command, shown, with_path};
+use crate::command::{Shown, command, extend, shown, with_path};
 use crate::error::{Error, Result};
+use crate::files::needs;
 use crate::record::{Record, Start};
-use crate::sft::run::{kept, needs};
+use crate::sft::kept;
 use crate::watch::{failed, seconds};
-use crate::{Outcome, Paths, Place, Told, Watch, files, sft, weights};
+use crate::{Outcome, Paths, Place, Update, Watch, files, sft, weights};
 
 /// Name of the process and of its log.
 const NAME: &str = "merge";
@@ -61,7 +62,7 @@ impl Job {
             ("CUDA_VISIBLE_DEVICES".to_owned(), String::new()),
         ]
         .into();
-        sft::extend(&mut env, &self.environment);
+        extend(&mut env, &self.environment);
         command(&self.paths.sft_environment, "python", args, &folder.join("scratch"), env)
     }
 
@@ -111,7 +112,10 @@ impl Job {
                 return Ok(Outcome::Interrupted);
             }
             if process.silence() > seconds(job.watch.first_step_seconds) {
-                let why = format!("silent for {:.0} s", job.watch.first_step_seconds);
+                let why = format!(
+                    "no output for {:.0} s (limit: `first_step_seconds` in [engines.watch])",
+                    job.watch.first_step_seconds
+                );
                 return Err(failed(NAME, why, &mut process));
             }
             std::thread::sleep(seconds(job.watch.poll_seconds));
@@ -121,7 +125,7 @@ impl Job {
         }
         process.stop(seconds(job.watch.grace_seconds));
         let made = weights::verify(&work.join("merged"), &job.paths.base)?;
-        (place.tell)(Told::Note(&made.to_string()));
+        (place.observer)(Update::Note(&made.to_string()));
         files::remove(&model(&folder))?;
         std::fs::rename(work.join("merged"), model(&folder))
             .map_err(|source| Error::file("cannot write", &model(&folder), source))?;

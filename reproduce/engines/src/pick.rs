@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
-use crate::{Outcome, Place, Told, files, merge, rl, weights};
+use crate::{Outcome, Place, Update, files, merge, rl, weights};
 
 /// A choice.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,7 +29,7 @@ impl Job {
         let model = merge::model(place.folder);
         files::link_folder(&save.path, &model)?;
         let made = weights::verify(&model, &self.base)?;
-        (place.tell)(Told::Note(&made.to_string()));
+        (place.observer)(Update::Note(&made.to_string()));
         Ok(Outcome::Complete)
     }
 

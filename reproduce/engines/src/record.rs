@@ -1,8 +1,9 @@
-//! What a stage did, in its folder: commands, environment, deviations, starts.
+//! `launch.json` in the folder of a stage: commands, environment, deviations from the release, and every start.
 
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::error::{Error, Result};
 use crate::files;
@@ -13,7 +14,7 @@ pub const RECORD: &str = "launch.json";
 /// One start of a program.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Start {
-    /// Steps that were behind it.
+    /// Steps that earlier starts had made.
     pub resumed: usize,
     /// What was moved aside or thrown away before it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -57,4 +58,19 @@ impl Record {
         }
         self.write(folder)
     }
+}
+
+/// A deviation for each field of `settings` whose value is not that of the release; `section` is its table in a recipe.
+pub(crate) fn differences<T: Serialize>(section: &str, settings: &T, release: &T) -> Vec<String> {
+    let value = |of: &T| serde_json::to_value(of).unwrap_or_default();
+    let (Value::Object(ours), Value::Object(theirs)) = (value(settings), value(release)) else {
+        return Vec::new();
+    };
+    let other = ours.iter().filter(|(name, value)| theirs.get(*name) != Some(value));
+    other
+        .map(|(name, value)| {
+            let release = theirs.get(name).unwrap_or(&Value::Null);
+            format!("{section}.{name} = {value}; the release's recipe: {release}")
+        })
+        .collect()
 }

@@ -66,7 +66,7 @@ pub(crate) const RL: Names = &[
 ];
 
 impl Step {
-    /// A line of an entry file; the release counts steps from 0.
+    /// A step from a line of an entry file; the release counts steps from 0.
     fn parse(line: &[u8], names: Names) -> Option<Self> {
         let fields: Map<String, Value> = serde_json::from_slice(line).ok()?;
         let step = usize::try_from(fields.get("step")?.as_u64()?).ok()? + 1;
@@ -151,7 +151,7 @@ pub(crate) struct Curves {
 }
 
 impl Curves {
-    /// The curves so far; a torn last line is left out.
+    /// The log so far; an incomplete last line is ignored.
     pub(crate) fn open(folder: &Path) -> Result<Self> {
         let path = folder.join(CURVES);
         let text = match std::fs::read(&path) {
@@ -194,7 +194,7 @@ impl Curves {
         self.rewrite()
     }
 
-    /// Forgets the steps after one: a training that goes on from there makes them again.
+    /// Removes the steps after one: a training that resumes there makes them again.
     pub(crate) fn cut(&mut self, after: usize) -> Result<()> {
         if self.last() > after {
             self.lines.split_off(&(after + 1));
@@ -203,7 +203,7 @@ impl Curves {
         Ok(())
     }
 
-    /// Adds a step. One that is there already was made again: it and those after it are replaced.
+    /// Adds a step. One that is in the log already was made again after a resume: it and those after it are replaced.
     pub(crate) fn add(&mut self, step: &Step) -> Result<()> {
         if step.step <= self.last() {
             self.cut(step.step - 1)?;

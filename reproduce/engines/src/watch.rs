@@ -1,4 +1,4 @@
-//! What is watched while a training runs in another program: its steps, its silence, its output.
+//! Watches a training in another program: counts its steps, notices stalls, bounds its logs.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -10,12 +10,12 @@ use crate::error::{Error, Result};
 use crate::files;
 use crate::gpu::Gpus;
 use crate::steps::{Curves, Follower, Names, Step};
-use crate::{Place, Told};
+use crate::{Place, Update};
 
 /// Times the limit of silence after which a training is stopped even if its GPUs work: one that waits for a lost
 /// peer keeps them busy.
 const HARD: u32 = 3;
-/// Time between two looks at the size of the logs that the programs write by themselves.
+/// Time between two checks of the size of the logs that the programs write themselves.
 const LOGS_PAUSE: Duration = Duration::from_secs(10);
 
 /// When a training counts as stalled, and how it is stopped.
@@ -34,13 +34,13 @@ pub struct Watch {
     pub stall_factor: f64,
     /// Seconds that all GPUs are idle before a silent training counts as stalled.
     pub idle_seconds: f64,
-    /// Seconds to end in order.
+    /// Seconds between SIGTERM and SIGKILL.
     pub grace_seconds: f64,
-    /// Times that a training that failed is started again; one that made no step since is not.
+    /// Maximum restarts of a failed training; one that made no step since its last start is not restarted.
     pub restarts: usize,
     /// Gigabytes that the programs may write into logs of their own.
     pub log_gigabytes: f64,
-    /// Seconds between two looks.
+    /// Seconds between two polls.
     pub poll_seconds: f64,
 }
 
@@ -104,16 +104,16 @@ pub(crate) fn seconds(seconds: f64) -> Duration {
     Duration::try_from_secs_f64(seconds).unwrap_or_default()
 }
 
-/// Why a training is ended from here.
+/// Why this program stops a training.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum End {
     /// The user asks for it.
     Interrupted,
-    /// It does not go on, or floods the disk: what was seen.
+    /// It makes no steps, or its logs fill the disk: what was observed.
     Stalled(String),
 }
 
-/// Time between steps, and how long a silence is too long.
+/// Times between steps, and the time without a step that counts as a stall.
 #[derive(Debug)]
 struct Pace {
     last: Instant,
@@ -195,7 +195,7 @@ impl<'a> Watcher<'a> {
         self.curves.last()
     }
 
-    /// Takes in the steps that were made since the last look and says whether the training has to be ended.
+    /// Records the steps since the last call; `Some` where the training has to be stopped.
     pub(crate) fn look(&mut self, place: &mut Place<'_>) -> Result<Option<End>> {
         self.finish(place)?;
         if (place.stopped)() {
@@ -204,7 +204,7 @@ impl<'a> Watcher<'a> {
         Ok(self.stall().or_else(|| self.flood()).map(End::Stalled))
     }
 
-    /// Takes in the steps that were made since the last look.
+    /// Records the steps since the last call.
     pub(crate) fn finish(&mut self, place: &mut Place<'_>) -> Result<()> {
         for mut step in self.follower.read()? {
             step.step += self.offset;
@@ -222,17 +222,18 @@ impl<'a> Watcher<'a> {
         }
         (self.pace.last, self.idle) = (Instant::now(), None);
         self.made += 1;
-        (place.tell)(Told::Step(step, self.total));
+        (place.observer)(Update::Step(step, self.total));
         if !step.not_finite.is_empty() {
             let names = step.not_finite.join(", ");
-            (place.tell)(Told::Note(&format!("step {}: not finite: {names}", step.step)));
+            (place.observer)(Update::Note(&format!("step {}: not finite: {names}", step.step)));
         }
         if step.figure("updated").is_some_and(|updated| updated < 1.0) {
-            (place.tell)(Told::Note(&format!("step {}: the update was not made", step.step)));
+            (place.observer)(Update::Note(&format!("step {}: the update was not made", step.step)));
         }
         if step.figure("truncated").is_some_and(|share| share > 0.5) {
-            let note = format!("step {}: more than half of the answers have no end", step.step);
-            (place.tell)(Told::Note(&note));
+            let note =
+                format!("step {}: more than half of the answers were cut at the token limit", step.step);
+            (place.observer)(Update::Note(&note));
         }
         Ok(())
     }
@@ -270,7 +271,8 @@ impl<'a> Watcher<'a> {
         let logs = ["torchrun", "experiments/logs"].map(|name| files::size(&self.logs.join(name)));
         let gigabytes = logs.iter().sum::<u64>() as f64 / 1e9;
         let is_flood = gigabytes > self.watch.log_gigabytes;
-        is_flood.then(|| format!("its logs have {gigabytes:.1} GB (log_gigabytes in [..watch])"))
+        is_flood
+            .then(|| format!("its logs grew to {gigabytes:.1} GB, over `log_gigabytes` in [engines.watch]"))
     }
 }
 
@@ -305,8 +307,8 @@ pub(crate) fn with_restarts(
             Attempt::Failed(error) if made == 0 || restarts >= watch.restarts => return Err(error),
             Attempt::Failed(error) => {
                 restarts += 1;
-                (place.tell)(Told::Note(&format!(
-                    "{error}starting it again ({restarts} of {})",
+                (place.observer)(Update::Note(&format!(
+                    "{error}restarting it ({restarts} of {})",
                     watch.restarts
                 )));
             }

@@ -1,4 +1,4 @@
-//! Whether a model folder has the tensors of another, all of them numbers.
+//! Compares the tensors of a model folder with those of another: names, shapes, finite values.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -12,14 +12,14 @@ use sha2::{Digest as _, Sha256};
 use crate::error::{Error, Result};
 use crate::files;
 
-/// File of the sums in a verified folder.
+/// File of SHA-256 sums in a verified folder.
 pub const SUMS: &str = "sha256.json";
-/// Bytes read at once; a multiple of every size of a number.
+/// Bytes per read; a multiple of the size of every number type.
 const BLOCK: usize = 4 << 20;
 /// Bytes of the list of tensors at most.
 const HEADER: u64 = 256 << 20;
 
-/// What a model folder was found to hold.
+/// Contents of a verified model folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Weights {
     /// Tensors.
@@ -183,7 +183,7 @@ fn check_file(path: &Path, sums: &mut BTreeMap<String, String>) -> Result<Shapes
             buffer.resize(left.min(BLOCK), 0);
             if let Err(source) = file.read_exact(&mut buffer) {
                 return match source.kind() {
-                    std::io::ErrorKind::UnexpectedEof => Err(Error::weights(path, "it is cut short")),
+                    std::io::ErrorKind::UnexpectedEof => Err(Error::weights(path, "it is truncated")),
                     _ => Err(io(source)),
                 };
             }
@@ -198,7 +198,7 @@ fn check_file(path: &Path, sums: &mut BTreeMap<String, String>) -> Result<Shapes
     Ok(tensors.into_iter().map(|(name, tensor)| (name, tensor.shape)).collect())
 }
 
-/// Whether no number has all bits of its exponent set, which infinities and NaN have.
+/// Whether all numbers are finite: infinities and NaN have all bits of the exponent set.
 fn are_finite(dtype: &str, bytes: &[u8]) -> bool {
     let halves = |exponent: u16| {
         bytes.chunks_exact(2).all(|pair| u16::from_le_bytes([pair[0], pair[1]]) & exponent != exponent)

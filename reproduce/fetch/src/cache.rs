@@ -6,9 +6,8 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use crate::error::FetchError;
-use crate::hub::{HubFile, Oid};
 use crate::names;
-use crate::source::Kind;
+use crate::repository::{HubFile, Kind, Oid};
 
 /// The cache folder of one repository.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -16,9 +16,9 @@ use url::Url;
 
 use crate::cache::Cache;
 use crate::error::FetchError;
-use crate::hub::{Failure, Hub, HubFile};
+use crate::hub::{Failure, Hub};
 use crate::observer::{Event, Observer};
-use crate::source::Kind;
+use crate::repository::{HubFile, Kind};
 
 /// Bytes after which a range's counter is written.
 const COUNTED: u64 = 256 << 10;

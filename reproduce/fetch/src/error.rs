@@ -1,8 +1,8 @@
-//! Errors of downloads and archives. None carries a token, a query string or a signed address.
+//! Errors of downloads and archives. None holds a token, a query string or a signed URL.
 
 use std::path::{Path, PathBuf};
 
-/// What kept data from arriving.
+/// Why data could not be fetched.
 #[derive(Debug, thiserror::Error)]
 pub enum FetchError {
     /// The hub wants an account, or terms accepted, or does not know the repository.
@@ -30,7 +30,7 @@ pub enum FetchError {
         message: String,
     },
     /// The hub could not be reached, or kept failing.
-    #[error("{what}: {message} ({tries} tries); run the command again to go on where it stopped")]
+    #[error("{what}: {message} ({tries} tries); run the command again to continue")]
     Network {
         /// The file or the request.
         what: String,
@@ -96,7 +96,7 @@ pub enum FetchError {
         message: String,
     },
     /// Another process downloads or unpacks the same thing.
-    #[error("{path}: another process is at work on it; wait for it to end", path = .path.display())]
+    #[error("{path}: locked by another process; wait for it to end", path = .path.display())]
     Locked {
         /// The lock.
         path: PathBuf,

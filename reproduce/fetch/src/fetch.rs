@@ -13,8 +13,9 @@ use crate::cache::Cache;
 use crate::disk;
 use crate::download::{Downloader, partly_there};
 use crate::error::FetchError;
-use crate::hub::{Hub, HubFile};
+use crate::hub::Hub;
 use crate::observer::{Event, Observer};
+use crate::repository::HubFile;
 use crate::source::{Only, Source, Unpack};
 
 /// How a source is fetched.

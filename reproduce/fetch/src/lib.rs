@@ -25,6 +25,7 @@ mod hub;
 mod materialize;
 mod names;
 mod observer;
+mod repository;
 mod retry;
 mod source;
 
@@ -33,10 +34,11 @@ pub use cache::Cache;
 pub use disk::available;
 pub use error::FetchError;
 pub use fetch::{FetchOptions, Fetched, Plan, fetch, plan};
-pub use hub::{Hub, HubFile, Oid, Token};
+pub use hub::{Hub, Token};
 pub use materialize::{
     Materialize, Materialized, Media, PathForm, Probe, RowsReport, Unreadable, materialize,
 };
 pub use observer::{Event, Observer, Silent};
+pub use repository::{HubFile, Kind, Oid};
 pub use retry::Retries;
-pub use source::{Kind, Only, Source, Unpack, training};
+pub use source::{Only, Source, Unpack, training};

@@ -1,4 +1,4 @@
-//! Names that others chose, before they become paths: only plain relative ones do.
+//! Checks of file names from archives and listings: only plain relative ones become paths.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;

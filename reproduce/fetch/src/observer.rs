@@ -1,4 +1,4 @@
-//! Progress as values; whoever watches decides how to show it.
+//! Progress of a fetch as events; the observer decides how to show them.
 
 /// Something that happened.
 #[derive(Debug, Clone, PartialEq, Eq)]

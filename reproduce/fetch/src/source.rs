@@ -6,8 +6,8 @@ use glob::{MatchOptions, Pattern};
 use serde::Deserialize;
 
 use crate::error::FetchError;
-use crate::hub::HubFile;
 use crate::names;
+use crate::repository::{HubFile, Kind};
 
 /// Weights in formats that nobody asked for where `.safetensors` are there.
 const OTHER_WEIGHTS: [&str; 9] =
@@ -17,34 +17,6 @@ const OPTIONS: MatchOptions = MatchOptions {
     require_literal_separator: true,
     require_literal_leading_dot: false,
 };
-
-/// What a repository holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Kind {
-    /// A data set.
-    Dataset,
-    /// A model.
-    Model,
-}
-
-impl Kind {
-    /// As in the interface's addresses and the cache's folders.
-    pub fn plural(self) -> &'static str {
-        match self {
-            Kind::Dataset => "datasets",
-            Kind::Model => "models",
-        }
-    }
-
-    /// What stands before a repository's name in its address.
-    pub fn prefix(self) -> &'static str {
-        match self {
-            Kind::Dataset => "datasets/",
-            Kind::Model => "",
-        }
-    }
-}
 
 /// Which files of a source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -216,7 +188,7 @@ pub fn training() -> Vec<Source> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hub::Oid;
+    use crate::repository::Oid;
 
     fn files(names: &[&str]) -> Vec<HubFile> {
         let file = |name: &&str| HubFile { path: name.into(), size: 1, oid: Oid::Git("a".repeat(40)) };

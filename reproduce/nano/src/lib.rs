@@ -33,6 +33,8 @@ use rand_chacha::ChaCha12Rng as WorldRng;
 use rand_chacha::rand_core::SeedableRng as _;
 use std::path::{Path, PathBuf};
 
+use serde::{Deserialize, Serialize};
+
 pub use base::{base_sha256, write_base};
 pub use curriculum::{Curriculum, Kind, Row};
 pub use encode::EncodeError;
@@ -43,14 +45,18 @@ pub use rows::read_messages;
 pub use scene::{Event, Scene, Side};
 pub use training::{RL_FILE, SFT_FILE, TrainingPaths, TrainingSizes, make_training};
 
-/// Size of the generated data.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Changes when the splits that [`make_world`] writes do.
+pub const WORLD_VERSION: u32 = 2;
+
+/// Size of the generated splits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct WorldOptions {
     /// Videos per benchmark.
     pub videos: usize,
     /// Questions per video.
     pub questions: usize,
-    /// Everything follows from it.
+    /// Seed of scenes, questions and golds.
     pub seed: u64,
 }
 

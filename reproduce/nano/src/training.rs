@@ -11,6 +11,7 @@ use paravt_suite::sample::Sample;
 use paravt_suite::span::TimeSpan;
 use rand::Rng as _;
 use rand::seq::IndexedRandom as _;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::policy;
@@ -26,7 +27,8 @@ pub const SFT_FILE: &str = "paravt_sft_nano.parquet";
 pub const RL_FILE: &str = "paravt_rl_nano.parquet";
 
 /// Size of the training data.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct TrainingSizes {
     /// Videos that rows and prompts share.
     pub videos: usize,
@@ -38,7 +40,7 @@ pub struct TrainingSizes {
 
 impl Default for TrainingSizes {
     fn default() -> Self {
-        Self { videos: 150, rows: 3000, prompts: 600 }
+        Self { videos: 120, rows: 1200, prompts: 240 }
     }
 }
 

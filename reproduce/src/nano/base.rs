@@ -7,8 +7,10 @@ use paravt_suite::message::{Content, Message};
 use paravt_train::data::Conversations;
 use paravt_train::sft::SftConfig;
 
+use crate::error::{Error, RecipeError};
 use crate::graph::{Graph, Work};
-use crate::{Error, GraphOptions, RecipeError};
+use crate::options::GraphOptions;
+use crate::recipe_file;
 
 /// The endless curriculum of a seed.
 pub(crate) struct Lessons {
@@ -69,5 +71,5 @@ pub async fn examine(backend: &dyn Backend, rows: usize) -> Result<Vec<(&'static
 /// # Errors
 /// It is damaged: a bug.
 pub fn recipe() -> Result<SftConfig, RecipeError> {
-    crate::parse_toml("recipe paravt-nano-base", include_str!("../../recipes/paravt-nano-base.toml"))
+    recipe_file::parse("recipe paravt-nano-base", include_str!("../../recipes/paravt-nano-base.toml"))
 }

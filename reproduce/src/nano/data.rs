@@ -13,7 +13,7 @@ use paravt_train::reward::QuestionType;
 use paravt_train::rollout::RlPrompt;
 use serde_json::Value;
 
-use crate::Error;
+use crate::error::Error;
 
 /// SFT rows, with the frames that their videos stand for.
 pub(crate) struct Traces {

@@ -1,5 +1,5 @@
-//! What a training is a training of: `training.json` beside its log. Claims about trainings are judged only where
-//! recipe, model size and protocol are theirs.
+//! `training.json` beside a training's log: its recipe, model and protocol. A report judges a claim about trainings only
+//! against trainings that agree with it in these.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use paravt_train::checkpoint::FINAL;
 use paravt_train::durable;
 use serde::{Deserialize, Serialize};
 
-use crate::Error;
+use crate::error::Error;
 
 /// File name, in a training's folder and in a run directory.
 pub const FILE: &str = "training.json";

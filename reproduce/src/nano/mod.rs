@@ -8,6 +8,5 @@ mod recipe;
 mod stages;
 mod validate;
 
-pub use recipe::{Comparison, Data, NanoRecipe, NanoRun, Variant, World};
-pub(crate) use stages::WORLD;
+pub use recipe::{Comparison, NanoRecipe, NanoRun, Variant};
 pub use stages::{CONCURRENCY, graph};

@@ -10,7 +10,8 @@ use paravt_train::sft::SftConfig;
 use serde::{Deserialize, Serialize};
 
 use super::validate;
-use crate::{Kind, RecipeError};
+use crate::error::RecipeError;
+use crate::recipe_file::{self, Kind};
 
 /// The embedded reproduction: generated videos, SFT, PARA-GRPO, evaluation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -19,16 +20,16 @@ pub struct NanoRecipe {
     /// Its name; that of its file where it says none.
     #[serde(default)]
     pub name: String,
-    /// How recipes of this kind are told from others.
+    /// Kind of the recipe.
     #[serde(default)]
     pub kind: Kind,
     /// What it reproduces.
     pub title: String,
     /// What is evaluated on.
-    pub world: World,
+    pub world: WorldOptions,
     /// What is trained on.
     #[serde(default)]
-    pub data: Data,
+    pub data: TrainingSizes,
     /// The cold start.
     #[serde(default)]
     pub sft: SftConfig,
@@ -49,51 +50,7 @@ pub struct NanoRecipe {
     pub variants: Vec<Variant>,
 }
 
-/// The generated splits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct World {
-    /// Videos per benchmark.
-    pub videos: usize,
-    /// Questions per video.
-    pub questions: usize,
-    /// Everything follows from it.
-    pub seed: u64,
-}
-
-impl World {
-    /// For the generator.
-    pub(crate) fn options(self) -> WorldOptions {
-        WorldOptions { videos: self.videos, questions: self.questions, seed: self.seed }
-    }
-}
-
-/// The generated training data.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Data {
-    /// Videos that rows and prompts share.
-    pub videos: usize,
-    /// SFT rows.
-    pub rows: usize,
-    /// RL prompts.
-    pub prompts: usize,
-}
-
-impl Default for Data {
-    fn default() -> Self {
-        Self { videos: 120, rows: 1200, prompts: 240 }
-    }
-}
-
-impl Data {
-    /// For the generator.
-    pub(crate) fn sizes(self) -> TrainingSizes {
-        TrainingSizes { videos: self.videos, rows: self.rows, prompts: self.prompts }
-    }
-}
-
-/// Settings that all evaluations share; see [`RunPlan`].
+/// Settings that all evaluations share; see [`RunConfig`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Evaluate {
@@ -167,7 +124,7 @@ impl NanoRecipe {
     /// # Errors
     /// An unknown field, or a value that no run can have; the message names it.
     pub fn parse(file: &str, name: &str, text: &str) -> Result<Self, RecipeError> {
-        let mut recipe: Self = crate::parse_toml(file, text)?;
+        let mut recipe: Self = recipe_file::parse(file, text)?;
         if recipe.name.is_empty() {
             name.clone_into(&mut recipe.name);
         }

@@ -9,12 +9,10 @@ use paravt_train::sft::SftConfig;
 use serde_json::json;
 
 use super::{NanoRecipe, NanoRun};
-use crate::Error;
+use crate::error::Error;
 use crate::graph::{Evaluation, Graph, Reinforcement, Reporting, StageId, Work};
-use crate::recipe::GraphOptions;
+use crate::options::GraphOptions;
 
-/// Changes when the generated splits do.
-pub(crate) const WORLD: u32 = 2;
 /// Name of the model that nothing was trained into yet.
 pub(super) const BASE: &str = "base";
 

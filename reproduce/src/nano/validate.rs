@@ -1,10 +1,10 @@
-//! Checks of a recipe before any of its work: what cannot end well is refused by the name of its field.
+//! Checks of a recipe before any stage runs: a value that would fail later is refused by its field.
 
 use std::collections::BTreeSet;
 
 use super::NanoRecipe;
 use super::stages::BASE;
-use crate::recipe::plain;
+use crate::recipe_file::{check_folder_name, check_folder_names};
 
 /// Names of the stages that every recipe has; a variant of such a name would be taken for one of them.
 const STAGES: [&str; 5] = [BASE, "world", "data", "sft", "rl"];
@@ -12,7 +12,7 @@ const STAGES: [&str; 5] = [BASE, "world", "data", "sft", "rl"];
 /// The first thing that is wrong, if any.
 ///
 /// # Errors
-/// What and how to mend it.
+/// The field, what is wrong with it and how to fix it.
 pub(super) fn check(recipe: &NanoRecipe) -> Result<(), String> {
     sizes(recipe)?;
     let invalid = |table: &str, error: &paravt_train::Error| match error {
@@ -23,19 +23,15 @@ pub(super) fn check(recipe: &NanoRecipe) -> Result<(), String> {
     recipe.rl.validate().map_err(|error| invalid("rl", &error))?;
     let mut names = BTreeSet::new();
     for variant in &recipe.variants {
-        plain("[[variants]] name", &variant.name)?;
+        check_folder_name("[[variants]] name", &variant.name)?;
         if STAGES.contains(&variant.name.as_str()) || !names.insert(&variant.name) {
             return Err(format!("[[variants]] name `{}` is taken; choose another", variant.name));
         }
         let config = recipe.variant(variant).map_err(|error| error.to_string())?;
         config.validate().map_err(|error| format!("variant {}: {}", variant.name, invalid("rl", &error)))?;
     }
-    let mut names = BTreeSet::new();
+    check_folder_names("[[runs]] name", recipe.runs.iter().map(|run| run.name.as_str()))?;
     for run in &recipe.runs {
-        plain("[[runs]] name", &run.name)?;
-        if !names.insert(run.name.as_str()) {
-            return Err(format!("[[runs]] name `{}` is there twice; choose another", run.name));
-        }
         let is_made = STAGES[3..].contains(&run.model.as_str())
             || run.model == BASE
             || recipe.variants.iter().any(|variant| variant.name == run.model);
@@ -45,9 +41,8 @@ pub(super) fn check(recipe: &NanoRecipe) -> Result<(), String> {
         }
     }
     for comparison in &recipe.comparisons {
-        if let Some(name) =
-            [&comparison.a, &comparison.b].into_iter().find(|name| !names.contains(name.as_str()))
-        {
+        let is_unknown = |name: &&String| !recipe.runs.iter().any(|run| run.name == **name);
+        if let Some(name) = [&comparison.a, &comparison.b].into_iter().find(is_unknown) {
             let title = &comparison.title;
             return Err(format!("[[comparisons]] `{title}` names `{name}`, which is not the name of a run"));
         }

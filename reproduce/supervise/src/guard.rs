@@ -1,4 +1,4 @@
-//! A shell that outlives this process for as long as it takes to kill a process and all that it started.
+//! The guard: a shell that, if this process dies, kills a supervised process and everything that it started.
 
 use std::io::{PipeWriter, Write as _};
 use std::os::unix::process::CommandExt as _;
@@ -52,7 +52,7 @@ impl Guard {
         self.pipe.try_clone()
     }
 
-    /// The group is gone: ends the guard.
+    /// Ends the guard, once the group has ended.
     pub(crate) fn release(&mut self) {
         // Twice: where the process was stopped before it had told its number, the first line is taken for that. A guard
         // that is gone already needs none.

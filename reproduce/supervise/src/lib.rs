@@ -1,11 +1,10 @@
 #![forbid(unsafe_code)]
 //! Long-running child processes, such as inference servers.
 //!
-//! A [`Process`] runs in a process group of its own. Its output goes to a log file in lines of bounded length and without
-//! the secrets of its environment, it is
-//! waited for with a probe, and it is stopped with SIGTERM and, after a pause, SIGKILL. When this process ends in any
-//! way, SIGKILL included, the group is killed: a guard, a shell that waits for the end of a pipe, does it. What left the
-//! group, as the workers of torchrun do, is found by a variable of its environment (`/proc`).
+//! A [`Process`] runs in a process group of its own. Its output goes to a log file, in lines of bounded length and with
+//! the secrets of its environment masked. A probe decides when it is ready; SIGTERM and, after a pause, SIGKILL stop it.
+//! When this process ends in any way, SIGKILL included, a guard kills the group: a shell that waits for the end of a
+//! pipe. Processes that left the group, such as the workers of torchrun, are found by an environment variable (`/proc`).
 //!
 //! ```
 //! use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Output of a process as a file of bounded lines, of which the last ones are kept in memory.
+//! The log of a process: lines of bounded length in a file, the last ones also in memory.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -61,7 +61,7 @@ impl Log {
             path: path.to_owned(),
             file,
             state: Arc::clone(&state),
-            // A secret that the cut would halve is seen whole.
+            // Long enough that a secret at the cut is still recognised.
             limit: LINE + secrets.longest(),
             secrets,
             line: Vec::new(),

@@ -1,4 +1,4 @@
-//! A variable in the environment of a process and of all that it starts, by which those are found that left its group.
+//! An environment variable that a process and all its descendants carry, by which those that left its group are found.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

@@ -1,5 +1,4 @@
-//! The number of a process with the time of its start, so that a number that was given out again is not taken for
-//! it.
+//! A process id with the start time of the process, so that another process with the same id is not taken for it.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -9,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::mark::Mark;
 use crate::signal;
 
-/// Time that a process of an earlier command gets to end.
+/// Time between SIGTERM and SIGKILL for a process of an earlier command.
 const GRACE: Duration = Duration::from_secs(10);
 
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]

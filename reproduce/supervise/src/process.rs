@@ -13,11 +13,11 @@ use crate::mark::{self, Mark};
 use crate::secret::Secrets;
 use crate::{Error, pid_file, signal};
 
-/// Time between two looks at a process that is waited for.
+/// Time between two polls of a process that is waited for.
 const PAUSE: Duration = Duration::from_millis(100);
 /// Time between two probes of a process that is not ready.
 const PROBE_PAUSE: Duration = Duration::from_millis(500);
-/// Time to end that a process gets whose owner is dropped.
+/// Time between SIGTERM and SIGKILL when a [`Process`] is dropped.
 const DROP_GRACE: Duration = Duration::from_secs(10);
 
 /// A program, its arguments and what it sees around it.

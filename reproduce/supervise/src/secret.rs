@@ -1,4 +1,4 @@
-//! Variables that hold secrets: known by their names, masked where variables are shown and in the output of processes.
+//! Variables that hold secrets, recognised by their names: masked in plans, in records and in the output of processes.
 
 use std::collections::BTreeMap;
 

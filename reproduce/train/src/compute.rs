@@ -1,4 +1,4 @@
-//! Where and in what a trainer computes.
+//! Device and precision of a trainer.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,8 +11,8 @@ use paravt_qwen_vl::ops::{self, Precision};
 use crate::error::Result;
 use crate::parameters::Parameters;
 
-/// Where and in what a trainer computes. What weights, gradients and the optimiser's state are rounded to is not said
-/// here but by [`Numbers`](crate::optimizer::Numbers): f32 whatever the precision, or bfloat16.
+/// Device and precision of a trainer. The number type of weights, gradients and optimiser state is set apart from it, by
+/// [`Numbers`](crate::optimizer::Numbers).
 #[derive(Debug, Clone)]
 pub struct Compute {
     place: ops::Device,

@@ -1,8 +1,8 @@
-//! What can go wrong in training.
+//! Errors of training.
 
 use std::path::{Path, PathBuf};
 
-/// Why training cannot start or go on.
+/// Why training cannot start or continue.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A file is missing or wrong.

@@ -337,7 +337,8 @@ fn figures(record: &Record, frames: usize) -> RolloutFigures {
 /// The last prompt with all that was generated before it and after it. A turn whose text the next prompt
 /// tokenises otherwise than it was generated is read but not trained.
 fn assemble(mut turns: Vec<Turn>) -> Result<(Example, Vec<f32>, usize)> {
-    let last = turns.pop().ok_or_else(|| Error::Settings("a rollout without a turn".to_owned()))?;
+    let last =
+        turns.pop().ok_or_else(|| Error::Settings("a rollout has no turn: a bug in the agent".to_owned()))?;
     let mut prompt = last.prompt;
     let (mut trained, mut behaviour, mut lost) = (vec![false; prompt.ids.len()], Vec::new(), 0);
     for turn in &turns {

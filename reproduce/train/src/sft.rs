@@ -112,7 +112,7 @@ pub fn train(
     data: Arc<dyn Conversations>,
     config: &SftConfig,
     compute: &Compute,
-    mut tell: impl FnMut(&SftStep),
+    mut on_step: impl FnMut(&SftStep),
 ) -> Result<()> {
     config.validate()?;
     let checkpoints = Checkpoints::new(out);
@@ -122,7 +122,11 @@ pub fn train(
     let batches = prepare(rows, config.steps, progress.clone());
     while progress.step < config.steps {
         let started = Instant::now();
-        let batch = batches.recv().unwrap_or_else(|_| Err(Error::Settings("the data ended".to_owned())))?;
+        let batch = batches.recv().unwrap_or_else(|_| {
+            Err(Error::Settings(
+                "the data loader stopped before the last step; see the log for its error".to_owned(),
+            ))
+        })?;
         let ranks: Vec<&[Vec<Example>]> = batch.ranks.iter().map(Vec::as_slice).collect();
         let (loss, gradients) = gradients_of_ranks(&learner, &optimizer, &ranks)?;
         let factor = config.schedule.factor(progress.step, config.steps);
@@ -145,7 +149,7 @@ pub fn train(
             figures.push(("left_out_rows", progress.left_out as f64));
         }
         log.add(progress.step, &figures)?;
-        tell(&SftStep { step: progress.step, loss, grad_norm, tokens_per_second });
+        on_step(&SftStep { step: progress.step, loss, grad_norm, tokens_per_second });
         if progress.step % config.save_every == 0 && progress.step < config.steps {
             checkpoints.save(progress.step, &learner, &optimizer, config, &progress)?;
         }

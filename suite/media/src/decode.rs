@@ -8,8 +8,9 @@ use ffmpeg_next as ff;
 use rayon::prelude::*;
 
 use crate::convert::{Colours, Converter};
+use crate::demux::{open, read, seek};
 use crate::error::MediaError;
-use crate::index::{VideoIndex, open, read, seek};
+use crate::index::VideoIndex;
 use crate::resize::Precision;
 use crate::{Frame, ReaderStats};
 

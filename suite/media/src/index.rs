@@ -3,25 +3,11 @@
 use std::path::Path;
 
 use ff::ffi;
-use ff::packet::Ref as _;
 use ffmpeg_next as ff;
 
+use crate::demux::{Entry, entry_of, open, read_noting};
 use crate::error::MediaError;
-use crate::ffmpeg::load;
 use crate::{VideoInfo, sample_table};
-
-/// One frame, as its packet says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Entry {
-    /// Presentation time stamp in units of the stream.
-    pub pts: i64,
-    /// Decoding time stamp, what demuxers seek by.
-    pub dts: i64,
-    /// Duration in units of the stream.
-    pub duration: i64,
-    /// Decoding can start here.
-    pub key: bool,
-}
 
 /// All frames of a file in presentation order.
 #[derive(Debug, Clone)]
@@ -40,90 +26,6 @@ pub(crate) struct VideoIndex {
     pub has_pts: bool,
     /// Properties of the video.
     pub info: VideoInfo,
-}
-
-/// Opens a file with all streams but its best video one left aside.
-pub(crate) fn open(path: &Path) -> Result<(ff::format::context::Input, usize), MediaError> {
-    let error = |error: ff::Error| MediaError::Open { path: path.to_owned(), message: error.to_string() };
-    load().map_err(|message| MediaError::Open { path: path.to_owned(), message })?;
-    // Opening a pipe would wait for a writer for ever.
-    if std::fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
-        return Err(MediaError::Open { path: path.to_owned(), message: "not a regular file".to_owned() });
-    }
-    // The scheme keeps a name like `a:b.mp4` from being read as a URL; FFmpeg takes no other bytes than these.
-    let plain = path.to_str().filter(|text| !text.contains('\0'));
-    let name = plain.ok_or_else(|| MediaError::Open {
-        path: path.to_owned(),
-        message: "the path is not UTF-8".to_owned(),
-    })?;
-    let mut input = ff::format::input(&format!("file:{name}")).map_err(error)?;
-    let best = input.streams().best(ff::media::Type::Video).map(|stream| stream.index());
-    let best = best.ok_or_else(|| MediaError::NoVideo { path: path.to_owned() })?;
-    for mut stream in input.streams_mut() {
-        if stream.index() != best {
-            // SAFETY: the stream belongs to `input`, which is borrowed mutably and alive; `discard`
-            // is a plain field that the demuxer reads at the next packet.
-            unsafe { (*stream.as_mut_ptr()).discard = ffi::AVDiscard::AVDISCARD_ALL };
-        }
-    }
-    Ok((input, best))
-}
-
-/// Damaged packets in a row after which a file is given up.
-const DAMAGED_IN_A_ROW: usize = 1000;
-
-/// The next packet of a stream; false at the end, or where nothing more can be read.
-pub(crate) fn read(input: &mut ff::format::context::Input, stream: usize, packet: &mut ff::Packet) -> bool {
-    read_noting(input, stream, packet, &mut false)
-}
-
-/// As [`read`]; `damaged` becomes true where the demuxer reported an error.
-fn read_noting(
-    input: &mut ff::format::context::Input,
-    stream: usize,
-    packet: &mut ff::Packet,
-    damaged: &mut bool,
-) -> bool {
-    let mut in_a_row = 0;
-    loop {
-        // FFmpeg's read overwrites without freeing: an old packet has to go first.
-        *packet = ff::Packet::empty();
-        match packet.read(input) {
-            Ok(()) if packet.stream() == stream => return true,
-            Ok(()) => in_a_row = 0,
-            Err(ff::Error::Eof) => return false,
-            // The demuxer goes on behind a damaged packet; one that never gets anywhere is stopped.
-            Err(ff::Error::InvalidData) if in_a_row < DAMAGED_IN_A_ROW => {
-                *damaged = true;
-                in_a_row += 1;
-            }
-            Err(_) => {
-                *damaged = true;
-                return false;
-            }
-        }
-    }
-}
-
-/// The frame of a packet, unless an edit list takes it away or it has no time at all.
-pub(crate) fn entry_of(packet: &ff::Packet) -> Option<Entry> {
-    // SAFETY: the packet is valid and `flags` a plain field; the wrapper's own flags leave this one out.
-    let discarded = unsafe { (*packet.as_ptr()).flags } & ffi::AV_PKT_FLAG_DISCARD != 0;
-    let pts = packet.pts().or(packet.dts()).filter(|_| !discarded)?;
-    let dts = packet.dts().unwrap_or(pts);
-    Some(Entry { pts, dts, duration: packet.duration(), key: packet.is_key() })
-}
-
-/// Moves a demuxer to the last key frame at or before a time in units of the stream.
-pub(crate) fn seek(
-    input: &mut ff::format::context::Input,
-    stream: usize,
-    target: i64,
-) -> Result<(), ff::Error> {
-    // SAFETY: the context is open and ours alone; the stream index is one of its streams.
-    let code =
-        unsafe { ffi::av_seek_frame(input.as_mut_ptr(), stream as i32, target, ffi::AVSEEK_FLAG_BACKWARD) };
-    if code < 0 { Err(ff::Error::from(code)) } else { Ok(()) }
 }
 
 impl VideoIndex {

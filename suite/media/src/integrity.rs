@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
+use crate::demux::open;
 use crate::error::MediaError;
-use crate::{VideoFile, index, sample_table};
+use crate::{VideoFile, sample_table};
 
 /// Depth of [`check`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,7 +23,7 @@ const SIDE: u32 = 64;
 /// # Errors
 /// It is not a regular file, not a video, cut off, or a frame cannot be decoded.
 pub fn check(path: &Path, depth: Depth) -> Result<(), MediaError> {
-    let (mut input, stream) = index::open(path)?;
+    let (mut input, stream) = open(path)?;
     let wanted = sample_table::indexed_bytes(&mut input, stream);
     let open = |message: String| MediaError::Open { path: path.to_owned(), message };
     let length = std::fs::metadata(path).map_err(|error| open(error.to_string()))?.len();

@@ -23,6 +23,7 @@ mod boxes;
 mod cache;
 mod convert;
 mod decode;
+mod demux;
 mod error;
 mod ffmpeg;
 mod index;

@@ -6,7 +6,7 @@ use ff::ffi;
 use ffmpeg_next as ff;
 
 use crate::boxes;
-use crate::index::{Entry, entry_of, read, seek};
+use crate::demux::{Entry, entry_of, read, seek};
 
 /// Packets at the start of a file that must agree with the tables.
 const COMPARED: usize = 64;
@@ -125,7 +125,7 @@ fn packets(input: &mut ff::format::context::Input, stream: usize, most: usize) -
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::index::open;
+    use crate::demux::open;
     use crate::testing::encode;
     use std::process::Command;
 

@@ -13,8 +13,9 @@ use ff::codec::{decoder, threading};
 use ffmpeg_next as ff;
 
 use crate::convert::{Colours, Converter};
+use crate::demux::{open, seek};
 use crate::error::MediaError;
-use crate::index::{VideoIndex, open, seek};
+use crate::index::VideoIndex;
 use crate::resize::Precision;
 use crate::rules::{frame_count, linspace};
 use crate::{Frame, VideoRequest};

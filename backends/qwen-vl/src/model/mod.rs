@@ -4,6 +4,7 @@
 //! the published ones.
 
 mod pass;
+mod tables;
 mod text;
 mod vision;
 

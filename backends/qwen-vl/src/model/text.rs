@@ -1,10 +1,10 @@
 //! The language model: grouped-query attention, gated MLP, multimodal rotary positions.
 
+use super::tables::text_rotary;
 use super::{Features, Loader, Model, PassPlan, rotary};
 use crate::config::{Config, Family, TextConfig};
 use crate::error::Error;
 use crate::ops::{Keys, Linear, Ops, Segment};
-use crate::positions::text_rotary;
 use crate::weights::Weights;
 
 /// Weights of the language model.

@@ -1,10 +1,11 @@
 //! The vision towers: patches (n, channels * frames * height * width) to features of the language model.
 
+use super::tables::{frame_segments, position_taps, vision_rotary, windows};
 use super::{Loader, Model, PassPlan, rotary};
 use crate::config::{Config, Family};
 use crate::error::Error;
 use crate::ops::{Activation, Keys, Linear, Ops, Segment};
-use crate::positions::{Grid, frame_segments, position_taps, vision_rotary, windows};
+use crate::positions::Grid;
 use crate::weights::Weights;
 
 /// Visual features of some images or frames.

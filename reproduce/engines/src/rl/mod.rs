@@ -9,11 +9,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use paravt_supervise::Command;
-use serde_json::Value;
 
-use crate::command::{Shown, command, shown, with_path};
+use crate::command::{Shown, command, extend, shown, with_path};
 use crate::entry::STEPS;
-use crate::{Paths, Watch, sft};
+use crate::{Paths, Watch};
 
 pub use config::Config;
 pub use settings::{Constrained, Settings};
@@ -37,19 +36,6 @@ pub struct Job {
 /// Folder of everything that the release writes, in the folder of the stage.
 pub(crate) fn experiments(folder: &Path) -> PathBuf {
     folder.join("scratch/experiments")
-}
-
-/// Rows that were written into the files of a folder whose names are wanted, by the report beside them.
-pub(crate) fn written_rows(folder: &Path, is_wanted: impl Fn(&str) -> bool) -> Option<usize> {
-    let report: Value = serde_json::from_slice(&std::fs::read(folder.join("materialize.json")).ok()?).ok()?;
-    // The loader of reinforcement learning leaves out rows whose media are missing.
-    if report.get("missing").and_then(Value::as_array).is_some_and(|missing| !missing.is_empty()) {
-        return None;
-    }
-    let files = report.get("files")?.as_array()?;
-    let rows = files.iter().filter(|file| file.get("name").and_then(Value::as_str).is_some_and(&is_wanted));
-    let rows: Option<Vec<u64>> = rows.map(|file| file.get("rows")?.as_u64()).collect();
-    rows.filter(|rows| !rows.is_empty()).and_then(|rows| usize::try_from(rows.iter().sum::<u64>()).ok())
 }
 
 impl Job {
@@ -99,7 +85,7 @@ impl Job {
         ]
         .map(|(name, value)| (name.to_owned(), value))
         .into();
-        sft::extend(&mut env, &self.environment);
+        extend(&mut env, &self.environment);
         env
     }
 

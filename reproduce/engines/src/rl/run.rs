@@ -10,19 +10,21 @@ use paravt_supervise::Process;
 use super::config::{Config, EXPERIMENT};
 use super::state::{self, From};
 use super::{Job, experiments};
+use crate::command::free_port;
 use crate::error::{Error, Result};
+use crate::files::needs;
+use crate::materialized::written_rows;
 use crate::record::{Record, Start};
-use crate::sft::run::{free_port, needs};
 use crate::watch::{Attempt, End, Watcher, failed, seconds, with_restarts};
-use crate::{Outcome, Place, Told, entry, files, steps};
+use crate::{Outcome, Place, Update, entry, files, steps};
 
 /// Name of the server's process and log.
 const SERVER: &str = "server";
 /// Name of the trainers' process and log.
 const TRAINER: &str = "trainer";
-/// The server's wrapper ended in an exception, or what it waits for did; it would wait for ever.
+/// An exception in the server or in its wrapper, which then waits for ever.
 const CRASHED: &str = "Traceback (most recent call last)";
-/// A group of answers was lost; AReaL replaces it for ever.
+/// A group of answers was lost; AReaL generates another one, without a limit.
 const LOST: &str = "Workflow execution failed";
 /// A reward was not computed in time and counts as 0.
 const SLOW: &str = "Computing reward timeout";
@@ -30,13 +32,13 @@ const SLOW: &str = "Computing reward timeout";
 const DROPPED: &str = "[paravt.data] missing video, skipping";
 /// Line of the trainer about its rows.
 const LOADED: &str = "Loaded ";
-/// Lost groups after which a step that was not made is given up.
+/// Lost groups since the last step after which the training is stopped.
 const LOST_LIMIT: u64 = 20;
-/// Time between two questions to the server.
+/// Time between two health checks of the server.
 const HEALTH_PAUSE: Duration = Duration::from_secs(30);
-/// Time that an answer about its health may take.
+/// Time limit of one.
 const HEALTH_LIMIT: Duration = Duration::from_secs(10);
-/// Questions in a row that were not answered.
+/// Failed health checks in a row after which the server is stopped.
 const UNHEALTHY: usize = 10;
 
 impl Job {
@@ -97,11 +99,11 @@ impl Job {
         // AReaL writes them after checkpoint and state.
         for step in curves.last() + 1..=behind {
             notes.push(format!(
-                "the figures of step {step} are lost: stopped between its checkpoint and them"
+                "the figures of step {step} are lost: the training was stopped after its checkpoint and before they were written"
             ));
         }
         for note in &notes {
-            (place.tell)(Told::Note(note));
+            (place.observer)(Update::Note(note));
         }
         // Killed after the last checkpoint and before its figures: nothing is left to train.
         if behind >= self.settings.steps && self.is_saved(folder)? {
@@ -169,7 +171,7 @@ impl Job {
             }
             std::thread::sleep(seconds(self.watch.poll_seconds));
         };
-        (place.tell)(Told::Note(&format!(
+        (place.observer)(Update::Note(&format!(
             "the server is ready after {:.0} s",
             began.elapsed().as_secs_f64()
         )));
@@ -188,7 +190,7 @@ impl Job {
         {
             let count = trainer.count(text);
             if count > 0 {
-                (place.tell)(Told::Note(&format!("{count} {what}")));
+                (place.observer)(Update::Note(&format!("{count} {what}")));
             }
         }
         ended
@@ -242,7 +244,7 @@ impl Job {
                 return Ok(Attempt::Failed(failed(TRAINER, why, trainer)));
             }
             if health.is_lost(address) {
-                let why = format!("{UNHEALTHY} questions about its health in a row were not answered");
+                let why = format!("{UNHEALTHY} health checks in a row failed");
                 return Ok(Attempt::Failed(failed(SERVER, why, server)));
             }
             std::thread::sleep(seconds(self.watch.poll_seconds));
@@ -267,7 +269,7 @@ impl Job {
     /// Compares the rows that the trainers read with those that were written for them, where the latter are counted.
     fn count_rows(&self, trainer: &mut Process, begun: u64) -> Result<()> {
         let (folder, name) = (self.paths.rl_rows.parent(), files::name(&self.paths.rl_rows));
-        let written = folder.and_then(|folder| super::written_rows(folder, |file| file == name));
+        let written = folder.and_then(|folder| written_rows(folder, |file| file == name));
         let Some(written) = written else { return Ok(()) };
         let log = std::fs::read(trainer.log()).unwrap_or_default();
         let log = log.get(usize::try_from(begun).unwrap_or_default()..).unwrap_or(&log);
@@ -278,7 +280,8 @@ impl Job {
         });
         match read {
             Some(read) if read != written => {
-                let why = format!("it read {read} rows, and {written} were written for it");
+                let why =
+                    format!("it read {read} rows, and {written} were written by the stage `materialize`");
                 Err(failed(TRAINER, why, trainer))
             }
             _ => Ok(()),
@@ -325,7 +328,7 @@ struct Health {
 }
 
 impl Health {
-    /// Asks once in a while; true once too many questions in a row were not answered.
+    /// Checks the server's health at intervals; true once too many checks in a row failed.
     fn is_lost(&mut self, address: &str) -> bool {
         if Instant::now() < self.next {
             return false;
@@ -345,6 +348,6 @@ fn answers(address: &str) -> std::io::Result<bool> {
     )?;
     let mut status = [0; 12];
     stream.read_exact(&mut status)?;
-    // A server that is busy says 503; it is there.
+    // A busy server answers 503, which counts as healthy.
     Ok(status.starts_with(b"HTTP/1."))
 }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::sft::differences;
+use crate::record::differences;
 
 /// What can be set; the default is the release's PARA-GRPO up to the step of the published checkpoint.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -1,4 +1,4 @@
-//! What AReaL left: checkpoints of steps, and the state that a training can go on from.
+//! What an earlier start of AReaL left: checkpoints, and the recovery state that a training can resume from.
 
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -15,7 +15,7 @@ const EVERY: usize = 50;
 const LAST: usize = 2;
 /// State that is written in place, step after step.
 const STATE: &str = "recover_checkpoint";
-/// Files of [`INFO`] that a recovery reads.
+/// Files of [`INFO`] that AReaL reads when it recovers.
 const INFO_FILES: [&str; 6] = [
     "step_info.json",
     "saver_info.json",
@@ -36,7 +36,7 @@ pub(crate) struct Save {
     pub(crate) path: PathBuf,
 }
 
-/// What a start goes on from.
+/// What a start resumes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum From {
     /// The model of the stage before.
@@ -99,7 +99,7 @@ pub(crate) fn saves(folder: &Path) -> Result<Vec<Save>> {
     Ok(found)
 }
 
-/// Whether a model folder has its configuration and all files of its weights, none of them cut short.
+/// Whether a model folder has its configuration and all files of its weights, none of them truncated.
 fn is_whole(folder: &Path) -> bool {
     let read = |name: &str| -> Option<Value> {
         serde_json::from_slice(&std::fs::read(folder.join(name)).ok()?).ok()
@@ -117,7 +117,7 @@ fn is_whole(folder: &Path) -> bool {
     !names.is_empty() && names.iter().all(|name| crate::weights::is_whole(&folder.join(name)))
 }
 
-/// What the next start goes on from, and why not from more. Checkpoints of the end of an epoch, between those of
+/// What the next start resumes from, and why not from a later step. Checkpoints of the end of an epoch, between those of
 /// every `save_every` steps, are passed over: what follows them would be saved at other steps.
 pub(crate) fn resume(folder: &Path, save_every: usize) -> Result<(From, Vec<String>)> {
     let mut notes = Vec::new();
@@ -125,14 +125,14 @@ pub(crate) fn resume(folder: &Path, save_every: usize) -> Result<(From, Vec<Stri
         match state(&trial) {
             Ok(step) => return Ok((From::State(offset + step + 1, offset), notes)),
             Err(None) => {}
-            Err(Some(why)) => notes.push(format!("the state cannot be gone on from: {why}")),
+            Err(Some(why)) => notes.push(format!("AReaL's recovery state cannot be used: {why}")),
         }
     }
     let mut saves = saves(folder)?;
     saves.retain(|save| (save.step + 1).is_multiple_of(save_every));
     let Some(save) = saves.pop() else { return Ok((From::Scratch, notes)) };
     notes.push(format!(
-        "going on from the weights of step {}; the moments of the optimiser and the place in the data are lost",
+        "resuming from the weights of step {}; the optimizer's moments and the position in the data are lost",
         save.step + 1
     ));
     Ok((From::Weights(save.step + 1, save.path), notes))
@@ -155,20 +155,20 @@ fn state(trial: &Path) -> std::result::Result<usize, Option<String>> {
     if parts.len() < 2 || !parts.iter().any(|path| files::name(path) == ".metadata") {
         return Err(Some(format!("{STATE} lacks shards or their list")));
     }
-    // A save that was killed leaves shards of a later step under the notes of an earlier one.
+    // A killed save leaves shards of a later step beside the metadata of an earlier one.
     let noted = modified(&info.join(INFO_FILES[0]));
     if let Some(newer) = parts.iter().find(|path| modified(path) > noted) {
-        return Err(Some(format!("{STATE}/{} is newer than its notes", files::name(newer))));
+        return Err(Some(format!("{STATE}/{} is newer than its metadata", files::name(newer))));
     }
     let read =
         |name: &str| -> Option<Value> { serde_json::from_slice(&std::fs::read(info.join(name)).ok()?).ok() };
     if let Some(name) = INFO_FILES.iter().find(|name| name.ends_with(".json") && read(name).is_none()) {
-        return Err(Some(format!("{INFO}/{name} is cut short")));
+        return Err(Some(format!("{INFO}/{name} is truncated")));
     }
-    // A pickle ends with a full stop.
+    // A complete pickle ends with its STOP opcode, `.`.
     let pickle = std::fs::read(info.join(INFO_FILES[5])).unwrap_or_default();
     if pickle.last() != Some(&b'.') {
-        return Err(Some(format!("{INFO}/{} is cut short", INFO_FILES[5])));
+        return Err(Some(format!("{INFO}/{} is truncated", INFO_FILES[5])));
     }
     let step = read(INFO_FILES[0]).and_then(|info| usize::try_from(info.get("global_step")?.as_u64()?).ok());
     step.ok_or_else(|| Some(format!("{INFO}/{} names no step", INFO_FILES[0])))
@@ -178,7 +178,7 @@ fn modified(path: &Path) -> Option<SystemTime> {
     std::fs::metadata(path).and_then(|about| about.modified()).ok()
 }
 
-/// Moves states that are not gone on from out of AReaL's sight.
+/// Moves recovery states that are not used to where AReaL does not look for them.
 pub(crate) fn set_aside(folder: &Path) -> Result<()> {
     let aside = folder.join("scratch/partial");
     for (_, trial) in trials(folder)? {

@@ -1,4 +1,4 @@
-//! Checkpoints of lmms-engine's trainer: which are whole, and what happens to the others.
+//! Checkpoints of lmms-engine's trainer: which are complete; the others are moved aside.
 
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
@@ -21,14 +21,14 @@ const CONFIG: &str = "config.json";
 /// Bytes of the record that ends a zip file, as `torch.save` writes.
 const ZIP_END: i64 = 22;
 
-/// What a checkpoint of so many processes lacks; `None` where it is whole.
+/// The first missing or truncated file of a checkpoint written by so many processes; `None` where it is complete.
 pub(crate) fn damage(folder: &Path, processes: usize) -> Option<String> {
     for (part, file) in PARTS {
         for rank in 0..processes {
             let name = format!("{part}/{file}_world_size_{processes}_rank_{rank}.pt");
             match ends_as_zip(&folder.join(&name)) {
                 Ok(true) => {}
-                Ok(false) => return Some(format!("{name} is cut short")),
+                Ok(false) => return Some(format!("{name} is truncated")),
                 Err(error) => return Some(format!("{name}: {error}")),
             }
         }
@@ -59,8 +59,8 @@ fn step(path: &Path) -> Option<usize> {
     files::name(path).strip_prefix(NAME)?.strip_prefix('-')?.parse().ok()
 }
 
-/// Moves what looks like a checkpoint and is not whole into `aside`, and gives the last step that is, 0 where none
-/// is, with one line about each that was moved.
+/// Moves incomplete checkpoints into `aside`. Returns the step of the last complete one, 0 where there is none, and
+/// a line about each that was moved.
 pub(crate) fn tidy(folder: &Path, aside: &Path, processes: usize) -> Result<(usize, Vec<String>)> {
     let (mut last, mut notes) = (0, Vec::new());
     for path in files::entries(folder)? {
@@ -127,7 +127,7 @@ mod tests {
         std::fs::create_dir(folder.join("checkpoint-tmp")).unwrap();
         let (last, notes) = tidy(&folder, &aside, 2).unwrap();
         assert_eq!((last, notes.len()), (200, 3), "{notes:?}");
-        assert!(notes[0].contains("rank_1.pt is cut short"), "{notes:?}");
+        assert!(notes[0].contains("rank_1.pt is truncated"), "{notes:?}");
         assert!(!torn.exists() && aside.join("checkpoint-1000").is_dir());
         // Of another number of processes: cannot be gone on from.
         assert_eq!(tidy(&folder, &aside, 4).unwrap().0, 0);

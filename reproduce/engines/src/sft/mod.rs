@@ -1,7 +1,7 @@
 //! Cold-start SFT by the release's lmms-engine under torchrun.
 
 mod checkpoint;
-pub(crate) mod run;
+mod run;
 mod settings;
 
 use std::collections::BTreeMap;
@@ -9,13 +9,13 @@ use std::path::{Path, PathBuf};
 
 use paravt_supervise::Command;
 
-use crate::command::{Shown, command, shown, with_path};
+use crate::command::{Shown, command, extend, shown, with_path};
 use crate::entry::STEPS;
 use crate::{Paths, Watch};
 
 pub(crate) use checkpoint::damage;
+pub(crate) use run::kept;
 pub use settings::Settings;
-pub(crate) use settings::differences;
 
 /// Rows in the order of the release's manifest: they are shuffled with a fixed seed, so the order counts.
 const ROWS: [&str; 7] = [
@@ -107,49 +107,5 @@ impl Job {
 
     fn launched(&self, folder: &Path, port: u16) -> Command {
         with_path(&self.paths.sft_environment, self.command(folder, &port.to_string()))
-    }
-}
-
-/// Sets further variables. Folders for `PYTHONPATH` come before those that are there.
-pub(crate) fn extend(env: &mut BTreeMap<String, String>, further: &BTreeMap<String, String>) {
-    for (name, value) in further {
-        match env.get_mut(name) {
-            Some(path) if name == "PYTHONPATH" => *path = format!("{value}:{path}"),
-            _ => {
-                env.insert(name.clone(), value.clone());
-            }
-        }
-    }
-}
-
-impl Paths {
-    /// The folders of the machine and the words that stand for them in records.
-    pub(crate) fn words<'a>(&'a self, folder: &'a Path) -> [(&'a Path, &'static str); 8] {
-        [
-            (folder, "{stage}"),
-            (&self.sft_environment, "{sft_environment}"),
-            (&self.rl_environment, "{rl_environment}"),
-            (&self.sft_rows, "{sft_rows}"),
-            (&self.rl_rows, "{rl_rows}"),
-            (&self.base, "{base}"),
-            (&self.checkout, "{checkout}"),
-            (&self.engines, "{engines}"),
-        ]
-    }
-
-    /// With absolute paths: programs run in other folders.
-    pub(crate) fn absolute(&self) -> crate::Result<Self> {
-        let absolute = |path: &Path| {
-            std::path::absolute(path).map_err(|source| crate::Error::file("cannot resolve", path, source))
-        };
-        Ok(Self {
-            checkout: absolute(&self.checkout)?,
-            engines: absolute(&self.engines)?,
-            sft_environment: absolute(&self.sft_environment)?,
-            rl_environment: absolute(&self.rl_environment)?,
-            base: absolute(&self.base)?,
-            sft_rows: absolute(&self.sft_rows)?,
-            rl_rows: absolute(&self.rl_rows)?,
-        })
     }
 }

@@ -1,27 +1,29 @@
 //! One SFT: prepared, started, watched, stopped.
 
-use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 
 use paravt_supervise::Process;
 use serde_json::{Value, json};
 
 use super::{Job, ROWS, checkpoint, checkpoints};
+use crate::command::free_port;
 use crate::error::{Error, Result};
+use crate::files::needs;
+use crate::materialized::written_rows;
 use crate::record::{Record, Start};
 use crate::watch::{Attempt, End, Watcher, failed, seconds, with_restarts};
-use crate::{Outcome, Place, Told, entry, files, steps, yaml};
+use crate::{Outcome, Place, Update, entry, files, steps, yaml};
 
 /// Name of the process and of its log.
 const NAME: &str = "sft";
-/// The trainer goes on without what the recipe asks for.
+/// The trainer failed to apply its fused kernels, and trains on without them.
 const UNPATCHED: &str = "Error applying monkey patch";
-/// A row was dropped.
+/// The loader raised on a row and dropped it.
 const DROPPED: &str = "Error getting one sample";
 /// Line of the trainer about each file of rows.
 const SIZE: &str = "Dataset size: ";
 
-/// The checkpoint of a step in the folder of the stage, out of reach of the trainer's own pruning.
+/// Where the checkpoint of a step is kept in the stage's folder: the trainer deletes old ones of its own.
 pub(crate) fn kept(folder: &Path, step: usize) -> PathBuf {
     folder.join("scratch/kept").join(format!("{}-{step}", checkpoint::NAME))
 }
@@ -91,7 +93,7 @@ impl Job {
         let processes = self.settings.processes;
         let (resumed, notes) = checkpoint::tidy(&checkpoints(folder), &work.join("partial"), processes)?;
         for note in &notes {
-            (place.tell)(Told::Note(note));
+            (place.observer)(Update::Note(note));
         }
         let mut record = self.record(folder);
         record.starts.push(Start { resumed, notes, ended: None });
@@ -108,7 +110,7 @@ impl Job {
         watcher.finish(place)?;
         let dropped = process.count(DROPPED);
         if dropped > 0 {
-            (place.tell)(Told::Note(&format!("{dropped} rows could not be read and were dropped")));
+            (place.observer)(Update::Note(&format!("{dropped} rows could not be read and were dropped")));
         }
         let ended = ended?;
         record.end(
@@ -140,8 +142,8 @@ impl Job {
             let ended = process.exited();
             let end = watcher.look(place)?;
             if process.count(UNPATCHED) > 0 && (self.settings.liger || self.settings.rmpad) {
-                let why = "the fused kernels could not be put in, and the trainer would go on without them";
-                // Another start would end alike.
+                let why = "the fused kernels could not be applied, and the trainer would go on without them; run the stage `environments` again, or set sft.liger = false";
+                // A restart would fail in the same way.
                 return Err(failed(NAME, why, process));
             }
             if !is_counted && watcher.made > 0 {
@@ -179,9 +181,7 @@ impl Job {
 
     /// Compares the rows that the trainer read with those that were written for it, where the latter are counted.
     fn count_rows(&self, process: &mut Process, begun: u64) -> Result<()> {
-        let Some(written) =
-            crate::rl::written_rows(&self.paths.sft_rows, |name| name.starts_with("paravt_sft_"))
-        else {
+        let Some(written) = written_rows(&self.paths.sft_rows, |name| name.starts_with("paravt_sft_")) else {
             return Ok(());
         };
         let log = std::fs::read(process.log()).unwrap_or_default();
@@ -196,7 +196,11 @@ impl Job {
         if read == 0 || read == written {
             return Ok(());
         }
-        Err(failed(NAME, format!("it read {read} rows, and {written} were written for it"), process))
+        Err(failed(
+            NAME,
+            format!("it read {read} rows, and {written} were written by the stage `materialize`"),
+            process,
+        ))
     }
 
     fn record(&self, folder: &Path) -> Record {
@@ -209,19 +213,4 @@ impl Job {
             starts,
         }
     }
-}
-
-/// Refuses what is not there.
-pub(crate) fn needs(what: &'static str, path: &Path, remedy: &str) -> Result<()> {
-    if path.exists() {
-        return Ok(());
-    }
-    Err(Error::Missing { what, path: path.to_owned(), remedy: remedy.to_owned() })
-}
-
-/// A port that nobody listens on.
-pub(crate) fn free_port() -> Result<u16> {
-    let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr());
-    port.map(|address| address.port())
-        .map_err(|source| Error::file("cannot get a port on", Path::new("127.0.0.1"), source))
 }

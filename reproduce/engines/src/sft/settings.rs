@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::error::{Error, Result};
+use crate::record::differences;
 
 /// What can be set of an SFT; the default is the release.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -221,21 +222,6 @@ pub(crate) fn quoted(text: &str) -> String {
     }
     let escaped = text.replace('\\', "\\\\").replace('\'', "\\'").replace("${", "\\${");
     format!("'{escaped}'")
-}
-
-/// Each field of settings that is not as in the release.
-pub(crate) fn differences<T: Serialize>(section: &str, settings: &T, release: &T) -> Vec<String> {
-    let value = |of: &T| serde_json::to_value(of).unwrap_or_default();
-    let (Value::Object(ours), Value::Object(theirs)) = (value(settings), value(release)) else {
-        return Vec::new();
-    };
-    let other = ours.iter().filter(|(name, value)| theirs.get(*name) != Some(value));
-    other
-        .map(|(name, value)| {
-            let release = theirs.get(name).unwrap_or(&Value::Null);
-            format!("{section}.{name} = {value}; the release's recipe: {release}")
-        })
-        .collect()
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::process::{Command as Program, Stdio};
 use std::time::{Duration, Instant};
 
 use paravt_engines::record::{RECORD, Record};
-use paravt_engines::{CURVES, Error, Job, Outcome, Paths, Place, Told, Watch, merge, pick, rl, sft};
+use paravt_engines::{CURVES, Error, Job, Outcome, Paths, Place, Update, Watch, merge, pick, rl, sft};
 
 /// Folder and stage of the process that is killed in [`a_kill_at_any_moment_leaves_no_process_and_the_rest_goes_on`].
 const HOLDER: [&str; 2] = ["PARAVT_ENGINES_FOLDER", "PARAVT_ENGINES_STAGE"];
@@ -124,12 +124,12 @@ impl Bench {
 
     fn run_until(&self, stage: &str, stopped: &dyn Fn() -> bool) -> (Vec<String>, Result<Outcome, Error>) {
         let (folder, mut notes) = (self.folder(stage), Vec::new());
-        let mut tell = |told: Told<'_>| {
-            if let Told::Note(note) = told {
+        let mut observer = |update: Update<'_>| {
+            if let Update::Note(note) = update {
                 notes.push(note.to_owned());
             }
         };
-        let ended = self.job(stage).run(&mut Place { folder: &folder, stopped, tell: &mut tell });
+        let ended = self.job(stage).run(&mut Place { folder: &folder, stopped, observer: &mut observer });
         (notes, ended)
     }
 
@@ -297,7 +297,7 @@ fn reinforcement_learning_ends_with_its_steps_and_the_chosen_checkpoint() {
             .folder("rl")
             .join("scratch/experiments/checkpoints/someone/paravt/run/default/epoch0epochstep7globalstep7"),
     };
-    let mut place = Place { folder: &folder, stopped: &|| false, tell: &mut |_| {} };
+    let mut place = Place { folder: &folder, stopped: &|| false, observer: &mut |_| {} };
     Job::Pick(job.clone()).run(&mut place).unwrap();
     assert!(pick::Job::model(&folder).join("model.safetensors").is_file());
     job.step = 2;
@@ -386,7 +386,7 @@ fn a_kill_between_the_last_checkpoint_and_its_figures_leaves_nothing_to_train() 
     // The last step has a checkpoint and a state, which AReaL writes before the figures of the step.
     job.settings.steps = 8;
     let (job, folder) = (Job::Rl(Box::new(job)), bench.folder("rl"));
-    let run = || job.run(&mut Place { folder: &folder, stopped: &|| false, tell: &mut |_| {} });
+    let run = || job.run(&mut Place { folder: &folder, stopped: &|| false, observer: &mut |_| {} });
     assert_eq!(run().unwrap(), Outcome::Complete);
     let cut = |name: &str| {
         let text = std::fs::read_to_string(folder.join(name)).unwrap();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use paravt_engines::{CURVES, Job, Outcome, Paths, Place, Told, Watch, entry, merge, rl, sft};
+use paravt_engines::{CURVES, Job, Outcome, Paths, Place, Update, Watch, entry, merge, rl, sft};
 use serde_json::{Value, json};
 
 fn given(name: &str) -> PathBuf {
@@ -142,8 +142,8 @@ fn the_released_trainer_goes_on_after_a_stop_and_its_shards_are_merged() {
     let folder = root.join("sft");
     std::fs::create_dir_all(&folder).unwrap();
     let run = |job: &Job, folder: &std::path::Path, stopped: &dyn Fn() -> bool| {
-        let mut tell = |told: Told<'_>| eprintln!("{told:?}");
-        job.run(&mut Place { folder, stopped, tell: &mut tell }).unwrap()
+        let mut observer = |update: Update<'_>| eprintln!("{update:?}");
+        job.run(&mut Place { folder, stopped, observer: &mut observer }).unwrap()
     };
     let job = Job::Sft(sft.clone());
     // Stopped between two checkpoints.

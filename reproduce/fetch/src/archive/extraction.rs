@@ -1,4 +1,4 @@
-//! What zip and tar share: where a member goes, its bytes into a file beside, the file into its place.
+//! Unpacking that zip and tar share: checks a member's path, writes a temporary file, renames it into place.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -93,7 +93,7 @@ impl<'a> Extraction<'a> {
             return Ok(None);
         }
         if source.components().any(|part| part.as_os_str().as_encoded_bytes().starts_with(b".paravt-")) {
-            return Err("its name is one that unpacking itself uses");
+            return Err("its name is reserved for the unpacking journal");
         }
         let path = if self.archive.flatten { last_component(&source) } else { source.clone() };
         Ok(Some(Place { source, path }))

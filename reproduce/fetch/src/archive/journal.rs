@@ -1,4 +1,4 @@
-//! Members that are done, in a file beside them: a line each, then one that says that all are.
+//! The journal of an unpacking, beside its members: a line per finished member, and a last line when all are.
 
 use std::collections::HashMap;
 use std::fs::{self, File};

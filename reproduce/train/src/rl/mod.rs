@@ -111,7 +111,7 @@ pub fn train(
     out: &Path,
     task: &RlTask,
     config: &RlConfig,
-    mut tell: impl FnMut(&RlStep),
+    mut on_step: impl FnMut(&RlStep),
 ) -> Result<()> {
     if task.prompts.is_empty() {
         return Err(Error::Settings("there are no prompts to learn from".to_owned()));
@@ -160,7 +160,7 @@ pub fn train(
         ]);
         let named: Vec<(&str, f64)> = figures.iter().map(|(name, value)| (*name, *value)).collect();
         log.add(progress.step, &named)?;
-        tell(&RlStep { step: progress.step, figures });
+        on_step(&RlStep { step: progress.step, figures });
         if progress.step.is_multiple_of(config.save_every) && progress.step < config.steps {
             checkpoints.save(progress.step, &learner, &optimizer, config, &progress)?;
         }

@@ -83,8 +83,8 @@ fn interrupted(base: &Path, out: &Path, stop: usize) {
 
 fn finished(base: &Path, out: &Path) -> Vec<usize> {
     let mut steps = Vec::new();
-    let tell = |step: &sft::SftStep| steps.push(step.step);
-    sft::train(base, out, Arc::new(Lessons(11)), &config(), &Compute::cpu(), tell).unwrap();
+    let on_step = |step: &sft::SftStep| steps.push(step.step);
+    sft::train(base, out, Arc::new(Lessons(11)), &config(), &Compute::cpu(), on_step).unwrap();
     steps
 }
 

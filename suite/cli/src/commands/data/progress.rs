@@ -109,7 +109,9 @@ impl Observer for Progress {
             Event::Retry { what, message, seconds } => {
                 state.say(&format!("{what}: {message}; next try in {seconds} s"));
             }
-            Event::Verified { .. } | Event::Unpacking { .. } => {}
+            Event::Verified { .. } => {}
+            // Minutes for an archive of many GB.
+            Event::Unpacking { archive } => state.say(&format!("{archive}: unpacking")),
             Event::Unpacked { archive, members, refused } => {
                 let refused = if refused > 0 { format!(", {refused} refused") } else { String::new() };
                 state.say(&format!("{archive}: {members} members unpacked{refused}"));

@@ -1,5 +1,5 @@
 //! Progress of a graph: a spinner on a terminal, lines in a log. A log gets a line at least every half minute, also
-//! from stages that report no steps.
+//! from stages that report no steps, and while results are verified.
 
 use std::io::IsTerminal as _;
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -27,6 +27,7 @@ const PARTS: usize = 20;
 pub(super) struct Shown {
     bar: Option<ProgressBar>,
     pace: Option<(Instant, Pace)>,
+    /// Of a log.
     heartbeat: Option<Heartbeat>,
 }
 
@@ -37,35 +38,47 @@ impl Observer for Shown {
             return;
         }
         match event {
-            Event::Kept => say(&format!("{line} (done before)")),
+            Event::Busy(doing) => self.busy(stage, doing),
+            Event::Kept => {
+                self.idle();
+                say(&format!("{line} (done before)"));
+            }
             Event::Discarded(why) => {
+                self.idle();
                 say(&format!("{line}: result discarded: {why}; redoing the stage"));
             }
-            Event::Started => self.start(stage, &line),
+            Event::Started => {
+                self.idle();
+                say(&line);
+                self.pace = Some((Instant::now(), Pace::default()));
+                self.busy(stage, "running");
+            }
             Event::Progress(progress) => {
                 let Some((began, pace)) = &mut self.pace else { return };
                 let (done, all) = progress.steps();
                 let elapsed = began.elapsed();
+                let shown = format!("{progress}{}", left_in_words(pace.left(done, all, elapsed)));
                 if let Some(bar) = &self.bar {
-                    let left = left_in_words(pace.left(done, all, elapsed));
-                    bar.set_message(format!("{progress}{left}"));
-                } else {
-                    let shown = format!("{progress}{}", left_in_words(pace.left(done, all, elapsed)));
-                    if pace.is_due(done, all, elapsed) {
-                        // Indented: the lines of a stage itself begin with its name.
-                        eprintln!("  {}: {shown}", stage.name());
-                    }
-                    if let Some(heartbeat) = &self.heartbeat {
-                        heartbeat.reached(shown);
-                    }
+                    bar.set_message(shown);
+                    return;
+                }
+                if pace.is_due(done, all, elapsed) {
+                    // Indented: the lines of a stage itself begin with its name.
+                    eprintln!("  {}: {shown}", stage.name());
+                }
+                if let Some(heartbeat) = &self.heartbeat {
+                    heartbeat.reached(shown);
                 }
             }
-            Event::Note(note) => eprintln!("  {}: {note}", stage.name()),
-            Event::Ended(time) => {
-                self.heartbeat = None;
-                if let Some(bar) = self.bar.take() {
-                    bar.finish_and_clear();
+            Event::Note(note) => {
+                let line = format!("  {}: {note}", stage.name());
+                match &self.bar {
+                    Some(bar) => bar.suspend(|| eprintln!("{line}")),
+                    None => eprintln!("{line}"),
                 }
+            }
+            Event::Ended(time) => {
+                self.idle();
                 eprintln!("{:<18} took {:.0} s", stage.name(), time.as_secs_f64());
             }
         }
@@ -73,21 +86,32 @@ impl Observer for Shown {
 }
 
 impl Shown {
-    fn start(&mut self, stage: &Stage, line: &str) {
-        say(line);
-        self.pace = Some((Instant::now(), Pace::default()));
+    /// Shows that a stage does something from now on.
+    fn busy(&mut self, stage: &Stage, doing: &str) {
+        self.idle();
         if !std::io::stderr().is_terminal() {
-            self.heartbeat = Some(Heartbeat::start(stage.name(), INTERVAL));
+            self.heartbeat.get_or_insert_with(|| Heartbeat::start(INTERVAL)).begin(stage.name(), doing);
             return;
         }
-        // An evaluation shows its samples.
-        if matches!(stage.work(), Work::Evaluate(_) | Work::Exam(_)) {
+        // These print lines of their own; an evaluation shows its samples.
+        if matches!(stage.work(), Work::Evaluate(_) | Work::Exam(_) | Work::Check(_) | Work::Report(_)) {
             return;
         }
         let style = ProgressStyle::with_template("  {spinner} [{elapsed_precise}] {msg}");
         let bar = ProgressBar::new_spinner().with_style(style.expect("a literal template"));
+        bar.set_message(format!("{}: {doing}", stage.name()));
         bar.enable_steady_tick(Duration::from_millis(200));
         self.bar = Some(bar);
+    }
+
+    /// Nothing is done that takes time.
+    fn idle(&mut self) {
+        if let Some(heartbeat) = &self.heartbeat {
+            heartbeat.end();
+        }
+        if let Some(bar) = self.bar.take() {
+            bar.finish_and_clear();
+        }
     }
 }
 
@@ -102,36 +126,69 @@ fn say(line: &str) {
     }
 }
 
-/// Prints a line whenever standard error was silent for a time; ends with the value.
+/// Prints a line whenever standard error was silent for a time while something is done; ends with the value.
 struct Heartbeat {
-    /// The latest step, in words.
-    latest: Arc<Mutex<String>>,
+    now: Arc<Mutex<Option<Now>>>,
     stop: Option<mpsc::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
+/// What is being done.
+struct Now {
+    stage: String,
+    doing: String,
+    began: Instant,
+    /// The latest step, in words; empty before the first.
+    reached: String,
+}
+
+impl Now {
+    fn line(&self) -> String {
+        let reached = if self.reached.is_empty() { String::new() } else { format!("; {}", self.reached) };
+        format!("  {}: {} for {}{reached}", self.stage, self.doing, in_words(self.began.elapsed()))
+    }
+}
+
 impl Heartbeat {
-    fn start(stage: &str, interval: Duration) -> Self {
+    fn start(interval: Duration) -> Self {
         let (stop, stopped) = mpsc::channel();
-        let latest = Arc::new(Mutex::new(String::new()));
-        let (stage, shared, began) = (stage.to_owned(), Arc::clone(&latest), Instant::now());
+        let now = Arc::new(Mutex::new(None::<Now>));
+        let shared = Arc::clone(&now);
         let thread = std::thread::spawn(move || {
             let mut wait = interval;
             while stopped.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
                 let silence = output::silence().unwrap_or(interval);
-                if silence >= interval {
-                    let reached = shared.lock().map(|latest| latest.clone()).unwrap_or_default();
-                    eprintln!("  {stage}: {}", running(&reached, began.elapsed()));
+                let line = shared.lock().ok().and_then(|now| now.as_ref().map(Now::line));
+                if let Some(line) = line.filter(|_| silence >= interval) {
+                    eprintln!("{line}");
                 }
-                wait = interval.saturating_sub(output::silence().unwrap_or_default());
+                let silence = output::silence().unwrap_or_default();
+                wait = if silence < interval { interval - silence } else { interval };
             }
         });
-        Self { latest, stop: Some(stop), thread: Some(thread) }
+        Self { now, stop: Some(stop), thread: Some(thread) }
+    }
+
+    fn begin(&self, stage: &str, doing: &str) {
+        let (stage, doing) = (stage.to_owned(), doing.to_owned());
+        self.set(|now| *now = Some(Now { stage, doing, began: Instant::now(), reached: String::new() }));
     }
 
     fn reached(&self, step: String) {
-        if let Ok(mut latest) = self.latest.lock() {
-            *latest = step;
+        self.set(|now| {
+            if let Some(now) = now {
+                now.reached = step;
+            }
+        });
+    }
+
+    fn end(&self) {
+        self.set(|now| *now = None);
+    }
+
+    fn set(&self, change: impl FnOnce(&mut Option<Now>)) {
+        if let Ok(mut now) = self.now.lock() {
+            change(&mut now);
         }
     }
 }
@@ -144,12 +201,6 @@ impl Drop for Heartbeat {
             let _ = thread.join();
         }
     }
-}
-
-/// That a stage runs, how long it has, and the step that it reached.
-fn running(reached: &str, elapsed: Duration) -> String {
-    let time = in_words(elapsed);
-    if reached.is_empty() { format!("running for {time}") } else { format!("running for {time}; {reached}") }
 }
 
 /// Decides which steps of a training get a line.
@@ -232,15 +283,22 @@ mod tests {
     }
 
     #[test]
-    fn a_silent_stage_says_how_long_it_runs() {
-        assert_eq!(running("", Duration::from_secs(90)), "running for 1 min 30 s");
-        assert_eq!(running("step 2/9", Duration::from_secs(30)), "running for 30 s; step 2/9");
-        let heartbeat = Heartbeat::start("world", Duration::from_millis(20));
-        let before = output::silence();
+    fn silence_is_broken_only_while_something_is_done() {
+        let now = |reached: &str| Now {
+            stage: "sft".to_owned(),
+            doing: "running".to_owned(),
+            began: Instant::now().checked_sub(Duration::from_secs(90)).unwrap(),
+            reached: reached.to_owned(),
+        };
+        assert_eq!(now("").line(), "  sft: running for 1 min 30 s");
+        assert_eq!(now("step 2/9").line(), "  sft: running for 1 min 30 s; step 2/9");
+        let heartbeat = Heartbeat::start(Duration::from_millis(20));
+        heartbeat.begin("world", "running");
         std::thread::sleep(Duration::from_millis(500));
         let silence = output::silence().expect("a line was printed");
-        assert!(silence < Duration::from_millis(400), "{silence:?}, before: {before:?}");
-        drop(heartbeat);
+        assert!(silence < Duration::from_millis(400), "{silence:?}");
+        heartbeat.end();
+        assert!(heartbeat.now.lock().unwrap().is_none());
     }
 
     #[test]

@@ -1,0 +1,194 @@
+//! Single requests to the hub: access, redirects to the bytes, what a refusal means.
+
+use percent_encoding::utf8_percent_encode;
+use reqwest::header::{AUTHORIZATION, HeaderMap, LOCATION, RANGE, RETRY_AFTER};
+use reqwest::{Response, StatusCode};
+use url::Url;
+
+use super::{ESCAPED, ESCAPED_REVISION, Failure, Hub};
+use crate::error::FetchError;
+use crate::observer::Observer;
+use crate::repository::{HubFile, Kind};
+use crate::retry::retry_after;
+
+/// Redirects from the hub to the bytes.
+const MAX_REDIRECTS: usize = 5;
+/// Bytes of an error's body.
+const MAX_REFUSAL: usize = 4 << 10;
+
+impl Hub {
+    /// Asks whether this account may download from a repository. Nothing is downloaded; a `file` that the
+    /// repository does not have is not a refusal.
+    ///
+    /// # Errors
+    /// No access, no such repository or revision, or no connection.
+    pub async fn access(
+        &self,
+        kind: Kind,
+        repo: &str,
+        revision: &str,
+        file: &str,
+        observer: &dyn Observer,
+    ) -> Result<(), FetchError> {
+        let escaped = utf8_percent_encode(revision, ESCAPED_REVISION);
+        let path = utf8_percent_encode(file, ESCAPED);
+        let url = self.address(&format!("{}{repo}/resolve/{escaped}/{path}", kind.prefix()));
+        let what = format!("{repo}@{revision}");
+        let mut failures = 0;
+        loop {
+            match self.head(url.clone(), kind, repo, &what).await {
+                Ok(()) => return Ok(()),
+                Err(failure) => self.wait(failure, &mut failures, &what, observer).await?,
+            }
+        }
+    }
+
+    async fn head(&self, url: Url, kind: Kind, repo: &str, what: &str) -> Result<(), Failure> {
+        let mut request = self.client.head(url);
+        if let Some(token) = &self.token {
+            request = request.header(AUTHORIZATION, token.0.clone());
+        }
+        let mut response = request.send().await.map_err(Failure::transport)?;
+        let status = response.status();
+        let has_no_file = status == StatusCode::NOT_FOUND
+            && response.headers().get("x-error-code").is_some_and(|code| code == "EntryNotFound");
+        // A redirect leads to the bytes: only those who may have them get one.
+        if status.is_success() || status.is_redirection() || has_no_file {
+            return Ok(());
+        }
+        Err(self.refusal(&mut response, true, kind, repo, what).await)
+    }
+
+    /// The address that serves a file's bytes at a commit, on the hub itself.
+    pub(crate) fn file_address(&self, kind: Kind, repo: &str, commit: &str, file: &HubFile) -> Url {
+        let name = file.name();
+        let path = utf8_percent_encode(&name, ESCAPED);
+        self.address(&format!("{}{repo}/resolve/{commit}/{path}", kind.prefix()))
+    }
+
+    /// Requests an address and follows redirects; the token goes to the hub only. Returns where the bytes
+    /// came from.
+    pub(crate) async fn follow(
+        &self,
+        url: Url,
+        range: Option<&str>,
+        kind: Kind,
+        repo: &str,
+        what: &str,
+    ) -> Result<(Url, Response), Failure> {
+        let mut url = url;
+        for _ in 0..=MAX_REDIRECTS {
+            let own = url.origin() == self.endpoint.origin();
+            let mut request = self.client.get(url.clone());
+            if let Some(token) = self.token.as_ref().filter(|_| own) {
+                request = request.header(AUTHORIZATION, token.0.clone());
+            }
+            if let Some(range) = range {
+                request = request.header(RANGE, range);
+            }
+            let mut response = request.send().await.map_err(Failure::transport)?;
+            let status = response.status();
+            if status.is_redirection() {
+                url = self.target(&url, response.headers(), what)?;
+                continue;
+            }
+            if status.is_success() {
+                return Ok((url, response));
+            }
+            return Err(self.refusal(&mut response, own, kind, repo, what).await);
+        }
+        Err(Failure::Final(FetchError::protocol(what, format!("more than {MAX_REDIRECTS} redirects"))))
+    }
+
+    fn target(&self, from: &Url, headers: &HeaderMap, what: &str) -> Result<Url, Failure> {
+        let wrong = |message: &str| Failure::Final(FetchError::protocol(what, message));
+        let location = headers.get(LOCATION).and_then(|value| value.to_str().ok());
+        let location = location.ok_or_else(|| wrong("a redirect without a Location"))?;
+        let to = from.join(location).map_err(|_| wrong("a redirect to an invalid URL"))?;
+        match (from.scheme(), to.scheme()) {
+            ("https", "https") | ("http", "http" | "https") => Ok(to),
+            _ => Err(wrong("a redirect from https to http; not followed")),
+        }
+    }
+
+    /// What a refused request means and what to do about it.
+    async fn refusal(
+        &self,
+        response: &mut Response,
+        own: bool,
+        kind: Kind,
+        repo: &str,
+        what: &str,
+    ) -> Failure {
+        let status = response.status();
+        let after = response.headers().get(RETRY_AFTER).and_then(|value| retry_after(value.to_str().ok()?));
+        let header = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
+        let code = header("x-error-code").unwrap_or_default().to_owned();
+        let said = read(response, MAX_REFUSAL).await.unwrap_or_default();
+        let page = format!("{}{}{repo}", self.endpoint, kind.prefix());
+        let access = |message: String| Failure::Final(FetchError::Access { repo: repo.to_owned(), message });
+        let missing =
+            |message: String| Failure::Final(FetchError::NotFound { repo: repo.to_owned(), message });
+        let retried = status == StatusCode::TOO_MANY_REQUESTS
+            || status == StatusCode::REQUEST_TIMEOUT
+            || status.is_server_error();
+        match status {
+            // A signed address that has run out is asked for again.
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::NOT_FOUND | StatusCode::GONE
+                if !own =>
+            {
+                Failure::Passing { message: format!("the storage server refused with {status}"), after }
+            }
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN if code == "GatedRepo" => {
+                access(match &self.token {
+                    None => format!(
+                        "gated: accept the terms at {page}, then set HF_TOKEN to a token of that account ({status})"
+                    ),
+                    Some(_) => format!(
+                        "gated, and the account of HF_TOKEN has no access yet: accept the terms at {page} (some owners approve by hand) ({status})"
+                    ),
+                })
+            }
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => access(match &self.token {
+                None => format!(
+                    "not public, or it does not exist: see {page}, set HF_TOKEN where an account is needed ({status})"
+                ),
+                Some(_) => format!(
+                    "the account of HF_TOKEN has no access, or HF_TOKEN is no longer valid: see {page} ({status})"
+                ),
+            }),
+            StatusCode::NOT_FOUND if code == "RevisionNotFound" => {
+                Failure::Final(FetchError::NoRevision { revision: what.to_owned(), page })
+            }
+            StatusCode::NOT_FOUND => missing(match code.as_str() {
+                "EntryNotFound" => format!("no such file: {what}"),
+                _ => format!("no such repository: see {page}; a private one needs HF_TOKEN ({what})"),
+            }),
+            _ if retried => Failure::Passing { message: format!("{status}"), after },
+            _ => {
+                let said: String =
+                    String::from_utf8_lossy(&said).split_whitespace().collect::<Vec<_>>().join(" ");
+                let said: String = self.without_token(&said).chars().take(200).collect();
+                Failure::Final(FetchError::protocol(what, format!("{status} {said}")))
+            }
+        }
+    }
+
+    /// A server's text may repeat what was sent.
+    pub(super) fn without_token(&self, text: &str) -> String {
+        let token = self.token.as_ref().and_then(|token| token.0.to_str().ok()?.strip_prefix("Bearer "));
+        token.map_or(text.to_owned(), |token| text.replace(token, "[token]"))
+    }
+}
+
+/// A whole body of at most `limit` bytes.
+pub(super) async fn read(response: &mut Response, limit: usize) -> Result<Vec<u8>, Failure> {
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await.map_err(Failure::transport)? {
+        if body.len() + chunk.len() > limit {
+            return Err(Failure::Final(FetchError::protocol("reply", format!("larger than {limit} bytes"))));
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(body)
+}

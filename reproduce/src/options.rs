@@ -1,0 +1,63 @@
+//! Options of the command line that change a graph.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+use crate::serve::Engine;
+
+/// Options for [`Recipe::graph`](crate::Recipe::graph).
+#[derive(Debug, Clone, PartialEq)]
+pub struct GraphOptions {
+    /// Folder for everything that is made.
+    pub out: PathBuf,
+    /// Name of the folder of the stages' results below it.
+    pub stages: String,
+    /// Seeds of data and training.
+    pub seeds: Vec<u64>,
+    /// All comparisons of the recipe.
+    pub full: bool,
+    /// Flags that the answers of a served model depend on, such as a limit on the samples.
+    pub selection: Value,
+    /// Flags that name a backend of the user; without them a served recipe starts servers itself.
+    pub backend: Option<String>,
+    /// Model in the place of the recipe's.
+    pub model: Option<String>,
+    /// GPUs as `CUDA_VISIBLE_DEVICES` names them.
+    pub gpus: Vec<String>,
+    /// Serve with the engine on PATH, and not with one of the release's environments.
+    pub own_engine: bool,
+    /// What serves the model, in the place of the recipe's engine and command.
+    pub engine: Option<Engine>,
+    /// Variables for the servers, beside the recipe's.
+    pub environment: BTreeMap<String, String>,
+    /// Reinforcement learning starts from the published SFT model.
+    pub skip_sft: bool,
+    /// Training goes on without the rows whose media are missing.
+    pub allow_missing: bool,
+    /// Archives are deleted once they are unpacked.
+    pub delete_archives: bool,
+}
+
+impl GraphOptions {
+    /// The recipe without changes, with its results below a folder.
+    pub fn new(out: impl Into<PathBuf>) -> Self {
+        Self {
+            out: out.into(),
+            stages: "stages".to_owned(),
+            seeds: vec![0],
+            full: false,
+            selection: Value::Null,
+            backend: None,
+            model: None,
+            gpus: Vec::new(),
+            own_engine: false,
+            engine: None,
+            environment: BTreeMap::new(),
+            skip_sft: false,
+            allow_missing: false,
+            delete_archives: false,
+        }
+    }
+}

@@ -8,70 +8,34 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::common::recipes::{EMBEDDED, stage};
 use crate::common::{bench, stable_records, text};
 use sha2::{Digest as _, Sha256};
 
-/// Saves often enough that two checkpoints push the first one out.
-const RECIPE: &str = r#"
-kind = "embedded"
-title = "killed"
+/// The shared recipe with more steps and one evaluation. It saves often enough that two checkpoints push the first one
+/// out.
+fn recipe() -> String {
+    let (recipe, _) = EMBEDDED.rsplit_once("[[runs]]").unwrap();
+    let lines = recipe.lines().filter(|line| !line.starts_with("comparisons"));
+    let mut recipe: String = lines.map(|line| format!("{line}\n")).collect();
+    for (from, to) in [
+        ("rows = 8\n", "rows = 16\n"),
+        ("steps = 3\n", "steps = 8\n"),
+        ("steps = 2\n", "steps = 4\n"),
+        ("packs_per_step = 1\n", "packs_per_step = 2\n"),
+        ("save_every = 2\n", "save_every = 1\n"),
+    ] {
+        assert_eq!(recipe.matches(from).count(), 1, "{from}");
+        recipe = recipe.replace(from, to);
+    }
+    recipe
+}
 
-[world]
-videos = 1
-questions = 2
-seed = 1
-
-[data]
-videos = 2
-rows = 16
-prompts = 4
-
-[sft]
-steps = 8
-pack_tokens = 1024
-packs_per_step = 2
-save_every = 1
-
-[rl]
-steps = 4
-prompts_per_step = 2
-micro_batch_tokens = 1024
-save_every = 1
-
-[rl.rollout]
-semantics = "paper"
-group_size = 2
-max_new_tokens = 96
-frame_budgets = [4]
-
-[evaluate]
-profile = "strict"
-nframes = 4
-max_turns = 2
-max_tokens = 96
-max_parallel = 5
-splits = ["lvbench", "charades"]
-
-[[runs]]
-name = "with-tool"
-model = "rl"
-mode = "native"
-"#;
 fn command(folder: &Path, out: &str) -> Command {
     let mut command = bench();
     command.current_dir(folder).args(["reproduce", "recipe.toml", "--out", out]);
     command.stdout(Stdio::null()).stderr(Stdio::piped());
     command
-}
-
-/// The folder of a stage: its name, a hyphen and twelve hexadecimal digits.
-fn stage(out: &Path, name: &str) -> Option<PathBuf> {
-    let entries = std::fs::read_dir(out.join("stages")).ok()?.flatten().map(|entry| entry.path());
-    let is_it = |path: &PathBuf| {
-        let found = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        found.strip_prefix(name).is_some_and(|rest| rest.len() == 13 && rest.starts_with('-'))
-    };
-    entries.into_iter().find(is_it)
 }
 
 fn is_done(out: &Path, name: &str) -> bool {
@@ -165,8 +129,8 @@ fn kill(folder: &Path, name: &str, again: bool, after: Duration) -> bool {
 #[test]
 fn a_kill_at_any_moment_of_any_stage_changes_no_result() {
     let folder = tempfile::tempdir().unwrap();
-    let recipe = std::env::var_os("PARAVT_KILL_RECIPE").map(|path| std::fs::read_to_string(path).unwrap());
-    std::fs::write(folder.path().join("recipe.toml"), recipe.as_deref().unwrap_or(RECIPE)).unwrap();
+    let given = std::env::var_os("PARAVT_KILL_RECIPE").map(|path| std::fs::read_to_string(path).unwrap());
+    std::fs::write(folder.path().join("recipe.toml"), given.unwrap_or_else(recipe)).unwrap();
     let kills: u32 = std::env::var("PARAVT_KILLS").map_or(2, |count| count.parse().unwrap());
 
     let whole = command(folder.path(), "whole").output().unwrap();

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::common::recipes::{self, served};
 use crate::common::{bench, stable_records, text, world};
 use paravt_suite::record::Outcome;
 
@@ -32,40 +33,10 @@ fn transformers() -> String {
 fn recipe(folder: &Path, model: &Path, engine: &str, command: Option<&str>) {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let command = command.map(|command| format!("command = {command:?}\n")).unwrap_or_default();
-    let recipe = format!(
-        r#"kind = "served"
-name = "small"
-title = "small"
-model = {model:?}
-paper_row = "ParaVT-8B"
-
-[serve]
-engine = "{engine}"
-port = {port}
-environment = {{ HF_HUB_OFFLINE = "1" }}
-{command}
-[defaults]
-profile = "strict"
-mode = "native"
-nframes = 4
-max_turns = 1
-max_tokens = 12
-
-[[runs]]
-name = "with-tool"
-
-[[runs]]
-name = "no-tool"
-mode = "direct"
-published = false
-
-[[splits]]
-task = "mlvu"
-
-[[splits]]
-task = "charades"
-"#
+    let serve = format!(
+        "engine = \"{engine}\"\nport = {port}\nenvironment = {{ HF_HUB_OFFLINE = \"1\" }}\n{command}"
     );
+    let recipe = served(&model.display().to_string(), &serve);
     std::fs::write(folder.join("small.toml"), recipe).unwrap();
 }
 
@@ -82,12 +53,7 @@ fn reproduce(folder: &Path, extra: &[&str]) -> Output {
 
 /// The run directory of a stage and a split.
 fn run(folder: &Path, stage: &str, split: &str) -> Option<PathBuf> {
-    let entries = std::fs::read_dir(folder.join("out/stages")).ok()?;
-    let of_stage = |path: &PathBuf| {
-        let name = path.file_name().unwrap().to_string_lossy().into_owned();
-        name.strip_prefix(stage).is_some_and(|rest| rest.len() == 13 && rest.starts_with('-'))
-    };
-    entries.flatten().map(|entry| entry.path()).find(of_stage).map(|path| path.join(split))
+    Some(recipes::stage(&folder.join("out"), stage)?.join(split))
 }
 
 fn answered(folder: &Path, stage: &str, split: &str, count: usize) {

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
+use crate::common::recipes::{served, stage};
 use crate::common::server::{Script, Server};
 use crate::common::{bench, stable_records, text, world};
 
@@ -43,30 +44,7 @@ struct World {
 impl World {
     fn new(script: Script) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let recipe = r#"kind = "served"
-name = "small"
-title = "small"
-model = "owner/model"
-paper_row = "ParaVT-8B"
-[serve]
-engine = "vllm"
-[defaults]
-profile = "strict"
-mode = "native"
-nframes = 4
-max_turns = 1
-max_tokens = 12
-[[runs]]
-name = "with-tool"
-[[runs]]
-name = "no-tool"
-mode = "direct"
-published = false
-[[splits]]
-task = "mlvu"
-[[splits]]
-task = "charades"
-"#;
+        let recipe = served("owner/model", "engine = \"vllm\"");
         std::fs::write(folder.path().join("small.toml"), recipe).unwrap();
         let programs = folder.path().join("bin");
         std::fs::create_dir(&programs).unwrap();
@@ -128,13 +106,8 @@ task = "charades"
     }
 
     /// The run directory of a stage.
-    fn run(&self, out: &str, stage: &str, split: &str) -> PathBuf {
-        let entries = std::fs::read_dir(self.at().join(out).join("stages")).unwrap().flatten();
-        let is_it = |path: &PathBuf| {
-            let name = path.file_name().unwrap().to_string_lossy().into_owned();
-            name.strip_prefix(stage).is_some_and(|rest| rest.len() == 13 && rest.starts_with('-'))
-        };
-        entries.map(|entry| entry.path()).find(is_it).unwrap().join(split)
+    fn run(&self, out: &str, name: &str, split: &str) -> PathBuf {
+        stage(&self.at().join(out), name).unwrap().join(split)
     }
 }
 

@@ -1,5 +1,6 @@
-//! What the end-to-end tests share: the binary, a generated data root, a scripted server.
+//! What the end-to-end tests share: the binary, a generated data root, recipes, a scripted server.
 
+pub(crate) mod recipes;
 pub(crate) mod server;
 
 use std::path::{Path, PathBuf};

@@ -1,6 +1,7 @@
 //! A lock on the making of a folder, and the folder's atomic replacement.
 
 use std::fs::{File, TryLockError};
+use std::io::ErrorKind;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -43,9 +44,17 @@ pub(crate) fn beside(path: &Path, end: &str) -> std::path::PathBuf {
 
 /// Removes a folder with everything in it, if it is there.
 pub(crate) fn remove_folder(folder: &Path) -> Result<(), Error> {
-    match std::fs::remove_dir_all(folder) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(io("remove", folder)(error)),
-        _ => Ok(()),
+    let until = Instant::now() + PATIENCE;
+    loop {
+        match std::fs::remove_dir_all(folder) {
+            Ok(()) => return Ok(()),
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+            // A program that a killed command started may still write into it until its guard has killed it.
+            Err(error) if error.kind() == ErrorKind::DirectoryNotEmpty && Instant::now() < until => {
+                std::thread::sleep(PATIENCE / 50);
+            }
+            Err(error) => return Err(io("remove", folder)(error)),
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! The published numbers, as data (`data/paper_numbers.json`, with sources and confidence).
 
+use paravt_suite::nearest;
 use serde_json::Value;
 
 /// Our splits and their columns in the published table, in its order.
@@ -20,7 +21,10 @@ pub enum PaperError {
     #[error("the published numbers in this build are damaged: {0}")]
     Damaged(String),
     /// No such row.
-    #[error("the published table has no row `{row}`; it has {known}")]
+    #[error(
+        "the published table has no row `{row}`; it has {known}{hint}",
+        hint = nearest::hint(nearest::nearest(.row, .known.split(", ")))
+    )]
     NoRow {
         /// Row asked for.
         row: String,

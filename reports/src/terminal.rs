@@ -133,7 +133,7 @@ pub(crate) fn percent(share: f64) -> String {
 }
 
 /// `1 sample`, `2 samples`.
-pub(crate) fn counted(count: usize, noun: &str) -> String {
+pub fn counted(count: usize, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use anyhow::ensure;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
+use paravt_reports::terminal::counted;
 use paravt_suite::agent::Agent;
 use paravt_suite::backend::{Backend, BackendError, BackendInfo, Completion, FinishReason, Request};
 use paravt_suite::frames::CachedFrames;
@@ -99,7 +100,8 @@ fn conclude(record: &Record) -> Exit {
         }
     }
     if record.transcript.dropped_calls > 0 {
-        eprintln!("{} tool calls over --max-parallel were dropped", record.transcript.dropped_calls);
+        let dropped = counted(record.transcript.dropped_calls, "tool call");
+        eprintln!("{dropped} beyond --max-parallel not run");
     }
     if let Some(loss) = &record.transcript.frame_loss {
         eprintln!("the model saw no overview: {loss}");
@@ -166,8 +168,9 @@ fn shown(request: &Request) -> String {
             Part::Text(_) => {}
         }
     }
+    let (messages, frames) = (counted(request.messages.len(), "message"), counted(images, "frame"));
     match videos {
-        0 => format!("{} messages, {images} frames", request.messages.len()),
-        _ => format!("{} messages, {images} frames, the video by reference", request.messages.len()),
+        0 => format!("{messages}, {frames}"),
+        _ => format!("{messages}, {frames}, the video by reference"),
     }
 }

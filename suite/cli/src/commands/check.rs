@@ -8,6 +8,7 @@ use paravt_reports::gate::{
     self, Baseline, Entry, Estimate, History, Rule, ScoreRule, Status, append, json, junit, markdown,
     read_estimates, terminal,
 };
+use paravt_reports::terminal::counted;
 use paravt_reports::{Run, find_runs, page};
 
 use crate::exit::Exit;
@@ -97,7 +98,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let estimates = args.criterion.as_deref().map(read_estimates).transpose()?;
     if args.write {
         Baseline::of(&runs, args.rule(), estimates.unwrap_or_default())?.write(&args.baseline)?;
-        println!("{}: baseline of {} runs", args.baseline.display(), runs.len());
+        println!("{}: baseline of {}", args.baseline.display(), counted(runs.len(), "run"));
         return Ok(Exit::Ok);
     }
     judge(args, &runs, estimates.as_deref())

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, ensure};
 use paravt_media::{Frame, Reader, Sampling, VideoRequest, fetch_video};
+use paravt_reports::terminal::counted;
 use paravt_suite::files::read_limited;
 use serde_json::json;
 
@@ -116,7 +117,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     });
     std::fs::write(&path, format!("{description:#}\n"))
         .with_context(|| format!("cannot write {}", path.display()))?;
-    println!("{} frames into {}", files.len(), args.out.display());
+    println!("{} into {}", counted(files.len(), "frame"), args.out.display());
     Ok(Exit::Ok)
 }
 

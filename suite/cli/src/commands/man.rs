@@ -1,5 +1,6 @@
 //! `paravt-bench man`: the manual pages, one per command.
 
+use paravt_reports::terminal::counted;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -20,7 +21,7 @@ pub(crate) fn run(args: &Args, mut command: clap::Command) -> anyhow::Result<Exi
     std::fs::create_dir_all(&args.dir).with_context(|| format!("cannot create {}", args.dir.display()))?;
     command.build();
     let pages = write(&args.dir, command)?;
-    println!("{}: {pages} manual pages", args.dir.display());
+    println!("{}: {}", args.dir.display(), counted(pages, "manual page"));
     Ok(Exit::Ok)
 }
 

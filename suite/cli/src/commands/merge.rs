@@ -21,7 +21,10 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let merged = merge(&args.shards, &args.out)?;
     for shard in merged.missing {
-        eprintln!("shard {}/{} is missing", shard + 1, merged.shards);
+        let shard = format!("{}/{}", shard + 1, merged.shards);
+        eprintln!(
+            "shard {shard} is missing: run it with --shard {shard}, then merge all into another folder"
+        );
     }
     println!(
         "{}: {} records of {} expected{}",

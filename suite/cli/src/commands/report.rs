@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use paravt_reports::page::{Thumbnails, Videos};
 use paravt_reports::study::Study;
+use paravt_reports::terminal::counted;
 use paravt_reports::{Deviation, Report, Run, export, find_runs, json, markdown, page, terminal};
 use paravt_suite::data::DataRoot;
 use paravt_suite::profile::Profile;
@@ -76,12 +77,13 @@ pub(crate) fn write(
         thumbnails = Thumbnails::write(&runs, &videos(&runs, root, tasks), dir)
             .with_context(|| format!("cannot write frames into {}", dir.display()))?;
         if thumbnails.unreadable > 0 {
-            eprintln!("{} videos cannot be read: no frames of them in the page", thumbnails.unreadable);
+            let videos = counted(thumbnails.unreadable, "video");
+            eprintln!("{videos} cannot be read: no frames of these in the page");
         }
         if thumbnails.unknown > 0 {
+            let videos = counted(thumbnails.unknown, "video");
             eprintln!(
-                "{} videos are not in the data root: no frames of them in the page; name the root with --data",
-                thumbnails.unknown
+                "{videos} not in the data root: no frames of these in the page; name the root with --data"
             );
         }
     }

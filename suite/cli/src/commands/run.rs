@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use paravt_backends::RequestFlags;
+use paravt_reports::terminal::counted;
 use paravt_suite::evaluate::{self, Evaluation, Forecast, RunConfig, Shard};
 use paravt_suite::plan::{Channel, CropMode};
 use paravt_suite::profile::Profile;
@@ -219,11 +220,14 @@ fn print_forecast(run: &Evaluation<'_>, forecast: &Forecast) {
         (fewest, Some(most)) => format!("{fewest} to {most}"),
         (fewest, None) => format!("{fewest} or more (no limit on the tool calls of a turn)"),
     };
-    println!("{}: {samples} samples into {}", run.task.spec().name, run.dir.display());
+    println!("{}: {} into {}", run.task.spec().name, counted(*samples, "sample"), run.dir.display());
     println!("  protocol {} ({})", run.protocol.name, forecast.protocol_hash);
     println!(
-        "  profile {}, mode {}, crop {:?}, at most {} tokens a turn",
-        plan.profile, plan.mode, plan.crop, plan.max_tokens
+        "  profile {}, mode {}, crop {}, at most {} tokens a turn",
+        plan.profile,
+        plan.mode,
+        format!("{:?}", plan.crop).to_lowercase(),
+        plan.max_tokens
     );
     println!("  model calls: {calls}");
     println!(
@@ -232,8 +236,8 @@ fn print_forecast(run: &Evaluation<'_>, forecast: &Forecast) {
     );
     if forecast.without_frames > 0 {
         println!(
-            "  {} samples have no usable frames (missing, damaged or too short video)",
-            forecast.without_frames
+            "  {} without usable frames (missing, damaged or too short video)",
+            counted(forecast.without_frames, "sample")
         );
     }
     println!("\n--- system ---\n{}", forecast.system);

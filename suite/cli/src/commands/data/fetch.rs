@@ -9,6 +9,7 @@ use paravt_fetch::{
     training,
 };
 use paravt_media::Depth;
+use paravt_reports::terminal::counted;
 use paravt_reproduce::Target;
 use paravt_suite::data::DataRoot;
 use paravt_suite::task::{Benchmark, DataCheck, Task as _};
@@ -369,7 +370,7 @@ fn print_plan(source: &Source, plan: &Plan, root: &Path) -> anyhow::Result<()> {
     println!("{}: {}@{}", source.name, plan.repo, plan.commit);
     if !plan.files.is_empty() {
         let bytes = plan.files.iter().map(|file| file.size).sum();
-        println!("  {} files, {}", plan.files.len(), size(bytes));
+        println!("  {}, {}", counted(plan.files.len(), "file"), size(bytes));
     }
     for archive in &plan.archives {
         let parts = if archive.parts.len() > 1 {
@@ -393,10 +394,12 @@ fn print_plan(source: &Source, plan: &Plan, root: &Path) -> anyhow::Result<()> {
 }
 
 fn print_fetched(name: &str, plan: &Plan, fetched: &Fetched) {
-    let files = plan.files.len();
+    let files = counted(plan.files.len(), "file");
     println!(
-        "{name}: {}@{}, {files} files, {} members unpacked",
-        fetched.repo, fetched.commit, fetched.members
+        "{name}: {}@{}, {files}, {} unpacked",
+        fetched.repo,
+        fetched.commit,
+        counted(fetched.members, "member")
     );
     println!("  {}", fetched.snapshot.display());
     for (archive, refused) in &fetched.refused {

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use paravt_fetch::{Materialize, Materialized, Media, PathForm, materialize};
 use paravt_media::Depth;
+use paravt_reports::terminal::counted;
 use paravt_suite::data::DataRoot;
 
 use super::fetch;
@@ -87,14 +88,14 @@ pub(crate) fn provide(root: &DataRoot, out: &Path, allow_missing: bool) -> anyho
     std::fs::remove_dir_all(&flat).with_context(|| format!("cannot remove {}", flat.display()))?;
     print(&done);
     if !done.is_complete() && !allow_missing {
-        eprintln!("fetch what is missing (--from fetch), or train without it (--allow-missing)");
+        eprintln!("hint: fetch what is missing (--from fetch), or train without it (--allow-missing)");
     }
     Ok(if done.is_complete() || allow_missing { Exit::Ok } else { Exit::Finding })
 }
 
 fn print(done: &Materialized) {
     for file in &done.files {
-        println!("{}: {} rows, {} paths", file.name, file.rows, file.references);
+        println!("{}: {}, {}", file.name, counted(file.rows, "row"), counted(file.references, "path"));
     }
     let (missing, unreadable) = (done.missing.len(), done.unreadable.len());
     println!("{} media: {missing} missing, {unreadable} do not open", done.media);

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use paravt_fetch::{Event, Observer};
+use paravt_reports::terminal::counted;
 
 use crate::output;
 
@@ -93,9 +94,10 @@ impl Observer for Progress {
                 state.begin(missing, total);
                 let name = &self.name;
                 state.say(&format!(
-                    "{name}: {} of {} in {files} files of {repo}@{commit}",
+                    "{name}: {} of {} in {} of {repo}@{commit}",
                     size(missing),
-                    size(total)
+                    size(total),
+                    counted(files, "file")
                 ));
             }
             Event::Bytes(bytes) => {
@@ -114,7 +116,7 @@ impl Observer for Progress {
             Event::Unpacking { archive } => state.say(&format!("{archive}: unpacking")),
             Event::Unpacked { archive, members, refused } => {
                 let refused = if refused > 0 { format!(", {refused} refused") } else { String::new() };
-                state.say(&format!("{archive}: {members} members unpacked{refused}"));
+                state.say(&format!("{archive}: {} unpacked{refused}", counted(members, "member")));
             }
             Event::Deleted { archive } => state.say(&format!("{archive}: deleted")),
         }

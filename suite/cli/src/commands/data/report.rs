@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use paravt_reports::terminal::counted;
 use paravt_suite::data::DataRoot;
 use paravt_suite::task::{DataCheck, Finding, Task as _};
 
@@ -36,9 +37,11 @@ pub(super) fn lines(checks: &[DataCheck], root: &DataRoot, verbose: bool) -> Vec
 pub(super) fn absent(check: &DataCheck) -> Option<String> {
     check.findings.iter().find_map(|finding| match finding {
         Finding::AnnotationsMissing { remedy, .. } => Some(format!("no {}", without_revision(remedy))),
-        Finding::VideosMissing { count: number, .. } => Some(format!("{} missing", count(*number, "video"))),
+        Finding::VideosMissing { count: number, .. } => {
+            Some(format!("{} missing", counted(*number, "video")))
+        }
         Finding::ArchivesPacked { archives, .. } => {
-            Some(format!("{} to unpack", count(archives.len(), "archive")))
+            Some(format!("{} to unpack", counted(archives.len(), "archive")))
         }
         // Some videos have none.
         Finding::Subtitles { found: 0, .. } => Some("no subtitles".to_owned()),
@@ -100,7 +103,7 @@ fn finding_line(finding: &Finding, check: &DataCheck, root: &DataRoot) -> String
         }
         Finding::DefectiveRows { defects } => {
             let first = defects.first().map_or("", String::as_str);
-            format!("{} unusable, the first: {first}", count(defects.len(), "row"))
+            format!("{} unusable, the first: {first}", counted(defects.len(), "row"))
         }
         Finding::Rows { found, published, .. } => format!("{found} of {published} published rows"),
         Finding::VideosNamed { named, published } => {
@@ -108,11 +111,11 @@ fn finding_line(finding: &Finding, check: &DataCheck, root: &DataRoot) -> String
         }
         Finding::VideosMissing { count: number, remedy } => {
             let names = examples(check.missing_videos.iter(), root);
-            let line = format!("{} missing: {names}", count(*number, "video"));
+            let line = format!("{} missing: {names}", counted(*number, "video"));
             appended(line, &format!(" ({})", without_revision(remedy)))
         }
         Finding::ArchivesPacked { archives, into } => {
-            let number = count(archives.len(), "archive");
+            let number = counted(archives.len(), "archive");
             format!("{number} to unpack into {}: {}", shown(into, root), examples(archives.iter(), root))
         }
         Finding::VideosUnreadable { count: number, .. } => {
@@ -120,7 +123,7 @@ fn finding_line(finding: &Finding, check: &DataCheck, root: &DataRoot) -> String
             let first = first
                 .map_or(String::new(), |video| format!("{} ({})", shown(&video.path, root), video.reason));
             let others = if *number > 1 { ", …" } else { "" };
-            format!("{} damaged: {first}{others}", count(*number, "video"))
+            format!("{} damaged: {first}{others}", counted(*number, "video"))
         }
         Finding::Subtitles { found, published, folder, remedy } => {
             let line = format!("{found} of {published} subtitle files in {}", shown(folder, root));
@@ -188,8 +191,4 @@ fn without_revision(remedy: &str) -> &str {
 
 fn short(revision: &str) -> &str {
     revision.get(..8).unwrap_or(revision)
-}
-
-fn count(number: usize, noun: &str) -> String {
-    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }

@@ -47,8 +47,8 @@ impl CpuOps {
         if precision == Precision::F16 { 1 } else { INVARIANT_BATCH }
     }
 
-    /// Makes the calling thread, which is to do the arithmetic, one of a pool of its own, for as long as this lives. A
-    /// kernel that is called from outside of a pool wakes two threads and sleeps itself, thousands of times a prompt.
+    /// Makes the calling thread, which does the arithmetic, a member of a thread pool of its own, for the life of this
+    /// value. A kernel called from outside of a pool would wake two threads and sleep itself, thousands of times a prompt.
     ///
     /// # Errors
     /// No threads, or the calling one has a pool already.

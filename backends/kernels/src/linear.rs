@@ -15,7 +15,7 @@ pub enum Weight<'a> {
     Bf16(&'a [bf16]),
 }
 
-/// Rows of x up to which [`linear`] is fastest as a GEMV: reading the weight is what takes time.
+/// Rows of x up to which [`linear`] is fastest as a GEMV, bound by reading the weight.
 pub const GEMV_MAX_M: usize = 16;
 
 /// x (m, k) by the transpose of w (n, k): (m, n). Up to `gemv_max_m` rows ([`GEMV_MAX_M`] is fastest) each row's

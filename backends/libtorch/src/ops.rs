@@ -40,7 +40,7 @@ pub struct SegmentPlan {
 type Result<T> = std::result::Result<T, Error>;
 type TchResult = std::result::Result<Tensor, TchError>;
 
-/// Up to so many rows, reading the matrix is what takes time.
+/// Rows up to which a product is bound by reading the matrix.
 const FEW: i64 = 16;
 /// Elements of a matrix that are widened at once for few rows: they stay in the caches until they are used.
 const PART: i64 = 1 << 20;
@@ -58,7 +58,7 @@ fn product(room: &RefCell<Tensor>, x: &Tensor, w: &Tensor, bias: Option<&Tensor>
         let rows = (most / k).clamp(1, out);
         let mut room = room.borrow_mut();
         if room.size()[0] < rows * k {
-            // The smaller one goes before the larger one comes.
+            // The smaller buffer is freed before the larger one is allocated.
             *room = Tensor::f_empty([0], (Kind::Float, Device::Cpu))?;
             *room = Tensor::f_empty([rows * k], (Kind::Float, Device::Cpu))?;
         }

@@ -4,11 +4,11 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Failures in a row after which a server rests.
+/// Failures in a row after which a server is ejected.
 const STRIKES: u32 = 3;
-/// The first rest; each further failure doubles it.
+/// Duration of the first ejection; each further failure doubles it.
 const FIRST_REST: Duration = Duration::from_secs(1);
-/// The longest rest.
+/// Maximum duration of an ejection.
 const LONGEST_REST: Duration = Duration::from_secs(60);
 
 /// One server.
@@ -47,8 +47,8 @@ impl Endpoint {
         *self.resting_until.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
-    /// A request failed and the server is to blame. What fails while the server rests was sent
-    /// before: it belongs to the same outage and makes the rest no longer.
+    /// A request failed by the server's fault. Requests that fail while the server is ejected were sent before: they
+    /// belong to the same outage and do not prolong the ejection.
     pub(crate) fn failed(&self) {
         if !self.rests_for(Instant::now()).is_zero() {
             return;
@@ -111,9 +111,8 @@ impl Endpoints {
         if endpoints.is_empty() { Err("no base URL is given".to_owned()) } else { Ok(Self(endpoints)) }
     }
 
-    /// The least busy server that does not rest; where all rest, the one that is done first. The
-    /// server on which this request has `just_failed` is next only where no other is at work, and those
-    /// that `refused` it only where all did.
+    /// The least loaded healthy server; where all are ejected, the one that returns first. The server on which this
+    /// request has `just_failed` is taken only if no other is healthy, and those that `refused` it only if all did.
     pub(crate) fn pick(
         &self,
         just_failed: Option<&Arc<Endpoint>>,
@@ -146,7 +145,7 @@ impl Endpoints {
             let decode =
                 |text: &str| percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned();
             let password = url.password().unwrap_or_default();
-            // A user name alone is a key; beside a password it is a name that texts may hold.
+            // A user name without a password is a key; beside a password it is a name, which answers may contain.
             let user = if password.is_empty() { url.username() } else { "" };
             [user.to_owned(), decode(user), password.to_owned(), decode(password)]
         })

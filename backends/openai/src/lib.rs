@@ -87,9 +87,8 @@ pub struct Config {
     pub max_reply: usize,
     /// Ask vLLM for a video's frame count with each request (`media_io_kwargs`).
     pub send_video_frames: bool,
-    /// Calls and thoughts that a server takes out of a text are going to be put back (dialect `auto`): from
-    /// the first reply that was taken apart on, replies are streamed, because the parts of a stream keep
-    /// their white space.
+    /// Put calls and reasoning that a server parsed out of a reply back into its text (dialect `auto`). After the first
+    /// such reply all replies are streamed: only the parts of a stream keep their white space.
     pub whole_text: bool,
     /// Server settings that every request carries.
     pub settings: RequestSettings,
@@ -127,7 +126,7 @@ pub struct OpenAi {
     limit: Limit,
     fixed: Fixed,
     secrets: Secrets,
-    /// A server was seen to take replies apart.
+    /// A server has parsed calls or reasoning out of a reply.
     streams: AtomicBool,
 }
 
@@ -156,7 +155,7 @@ impl OpenAi {
             .default_headers(headers(&config).map_err(setup)?)
             .connect_timeout(CONNECT_TIMEOUT)
             .timeout(config.timeout)
-            // A redirect would send frames and questions to a host that nobody named.
+            // A redirect would send frames and questions to a host that the user did not name.
             .redirect(reqwest::redirect::Policy::none())
             .build()
             .map_err(|error| setup(format!("cannot make an HTTP client: {error}")))?;
@@ -263,7 +262,7 @@ impl OpenAi {
         reply::models(&body, &self.secrets)
     }
 
-    /// A server that was not there when the run began gets no work before its model is known.
+    /// Asks a server that did not answer when the run began for its model, before it gets requests.
     async fn check_model(&self, endpoint: &Endpoint) -> Result<(), Failure> {
         if self.config.model.is_some() || endpoint.checked.load(Ordering::Relaxed) {
             return Ok(());
@@ -297,7 +296,7 @@ impl OpenAi {
         reply::completion(&body, &self.secrets)
     }
 
-    /// Whether a reply was taken apart that a stream would give whole.
+    /// Whether calls or reasoning were parsed out of a reply, so that streaming would preserve its text.
     fn wants_stream(&self, request: &Request, completion: &Completion) -> bool {
         let apart = completion.reasoning.is_some() || !completion.tool_calls.is_empty();
         apart && self.config.whole_text && request.tools.is_none()
@@ -323,7 +322,7 @@ impl OpenAi {
             match outcome {
                 Ok(mut completion) => {
                     endpoint.succeeded();
-                    // What this server answers, the others should not have refused.
+                    // One server answers what others refused: these are at fault, not the request.
                     refused.iter().for_each(|other| other.failed());
                     if !streams && self.wants_stream(request, &completion) {
                         self.streams.store(true, Ordering::Relaxed);

@@ -65,7 +65,7 @@ impl Limit {
 }
 
 impl Permit<'_> {
-    /// Says how the request went.
+    /// Reports how the request ended.
     pub(crate) fn finished(mut self, pushback: bool) {
         self.pushback = Some(pushback);
     }
@@ -76,7 +76,7 @@ impl Drop for Permit<'_> {
         let mut state = self.limit.state();
         state.in_flight -= 1;
         match self.pushback {
-            // Requests that were let through before the last cut tell of the same congestion.
+            // Requests that were admitted before the last cut belong to the same congestion.
             Some(true) if self.cuts == state.cuts => {
                 state.allowed = (state.allowed / 2).max(1);
                 state.successes = 0;

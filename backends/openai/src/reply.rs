@@ -13,7 +13,7 @@ struct Reply {
     choices: Option<Vec<Choice>>,
     /// Some servers answer 200 and put what went wrong here, beside or instead of choices.
     error: Option<Value>,
-    /// Counts are a courtesy: ones that cannot be read are none.
+    /// Token counts are optional: unreadable ones count as absent.
     usage: Option<Value>,
 }
 

@@ -1,7 +1,7 @@
 //! Streamed replies (server-sent events), put together into the reply they would have been.
 //!
-//! A server that takes replies apart strips the white space of the parts; the deltas of its stream still
-//! have it.
+//! A server that parses calls and reasoning out of a reply strips their white space; the deltas of its stream still have
+//! it.
 
 use paravt_suite::backend::ErrorClass;
 use serde_json::{Map, Value, json};

@@ -177,7 +177,7 @@ impl Config {
         Ok(config)
     }
 
-    /// Refuses what would load and then compute something else.
+    /// Refuses options that would load and then compute something else.
     fn check(&self, json: &Value, text_json: &Value) -> Result<(), String> {
         let expect = |key: &str, found: &Value, built: &str| match found.as_str() {
             Some(found) if found != built => Err(format!("{key} is {found}; only {built} is built")),

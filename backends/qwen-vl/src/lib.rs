@@ -1,7 +1,7 @@
 //! Qwen3-VL and Qwen2.5-VL in process: everything but the tensor arithmetic, which an engine brings as
 //! [`ops::Ops`].
 //!
-//! A conversation passes through these rooms in order: [`chat`] renders it, [`processor`] turns images
+//! A conversation passes through these modules in order: [`chat`] renders it, [`processor`] turns images
 //! and video frames into patches, [`prompt`] lays out tokens and [`positions`], [`model`] computes,
 //! [`sampling`] chooses tokens; [`engine`] runs all of it as a backend.
 //!

@@ -6,9 +6,9 @@
 pub struct Grid {
     /// Temporal patches.
     pub t: usize,
-    /// Patches down.
+    /// Rows of patches.
     pub h: usize,
-    /// Patches across.
+    /// Columns of patches.
     pub w: usize,
 }
 
@@ -73,7 +73,7 @@ pub struct Pace {
     pub per_second: f32,
 }
 
-/// A run of the prompt, in order.
+/// A part of the prompt, in order.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Run {
     /// Text tokens.

@@ -58,7 +58,7 @@ pub(crate) fn remove_folder(folder: &Path) -> Result<(), Error> {
     }
 }
 
-/// Gives the folder `part` the name `whole`, with everything in it on disk before. What had that name goes.
+/// Renames the folder `part` to `whole` once everything in it is on disk. A folder that had that name is deleted.
 pub(crate) fn rename(part: &Path, whole: &Path) -> Result<(), Error> {
     // The file system at once: an environment has some hundred thousand files.
     let sync = || rustix::fs::syncfs(File::open(part)?).map_err(std::io::Error::from);

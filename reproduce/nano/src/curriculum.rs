@@ -1,5 +1,5 @@
-//! Cheap conversations for a model that knows nothing yet: an endless stream in memory, no video
-//! file, the same texts as at evaluation. Everything is on the training side of the world.
+//! Short conversations for an untrained model: an endless stream made in memory, without video files, with the texts of
+//! the evaluation. All content is from the training side of the world.
 
 use std::ops::Range;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! What the traces teach: which windows to look at, how to list what is seen, how to conclude.
+//! The policy that the traces demonstrate: which windows to crop, how to list what is seen, how to answer.
 
 use std::ops::Range;
 

@@ -41,9 +41,9 @@ pub(crate) fn kind_name(kind: usize) -> String {
 /// a kind starts or is asked about, is ever the same in both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
-    /// Videos to learn from.
+    /// Training videos.
     Train,
-    /// Videos of the splits.
+    /// Videos of the evaluation splits.
     Test,
 }
 

@@ -28,8 +28,8 @@ pub fn beside(path: &Path, end: &str) -> PathBuf {
     path.with_file_name(name)
 }
 
-/// Gives the folder `part` the name `whole`, with everything in it on disk before. What had that name goes,
-/// after the new folder has it.
+/// Renames the folder `part` to `whole` once everything in it is on disk. A folder that had that name is deleted
+/// after the rename.
 ///
 /// # Errors
 /// I/O.

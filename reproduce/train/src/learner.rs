@@ -1,4 +1,4 @@
-//! A model that is trained: its weights, and what they make of a batch.
+//! A trainable model: its weights, and the logits of a batch.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -179,7 +179,7 @@ impl Learner {
 /// A model that is only asked for log-probabilities: no graph is kept.
 pub struct Scorer(Box<dyn Logits>);
 
-/// A model by what is asked of it, whatever computes it.
+/// Forward passes of a model, with or without gradients.
 trait Logits: Send + Sync {
     /// See [`Learner::logits`].
     fn logits(&self, batch: &[&Example]) -> Result<Tensor>;

@@ -27,7 +27,7 @@ impl Parameters {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The tensor of a weight, read from the checkpoint by whoever asks first.
+    /// The tensor of a weight, read from the checkpoint by the first caller.
     ///
     /// # Errors
     /// No memory.

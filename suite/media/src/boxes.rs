@@ -1,10 +1,10 @@
-//! The few boxes of an MP4 file that FFmpeg reads and does not show (ISO/IEC 14496-12).
+//! The boxes of an MP4 file that FFmpeg reads and has no interface for (ISO/IEC 14496-12).
 
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 
-/// No movie header of hours of video comes near this.
+/// Maximum bytes of a movie header; those of hours of video are far smaller.
 const LARGEST_HEADER: u64 = 1 << 28;
 
 /// Composition offsets of a track's samples in decoding order, in units of the track's time scale;

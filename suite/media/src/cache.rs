@@ -10,10 +10,10 @@ use crate::{Frame, Sampled, VideoFile, VideoRequest};
 /// Indexed files that are kept.
 const FILES: usize = 64;
 
-/// A value that is made once, by whoever asks first.
+/// A value that the first caller computes.
 type Slot<T> = Arc<OnceLock<Result<Arc<T>, MediaError>>>;
 
-/// Samples once for all askers of the same thing; what was not asked for longest goes when the budget is used up.
+/// Samples each request once; the least recently used results are dropped when the budget is used up.
 #[derive(Debug)]
 pub struct FrameCache<T> {
     budget: usize,
@@ -91,7 +91,7 @@ impl<T: Send + Sync> FrameCache<T> {
             .clone();
         match (&result, made) {
             (Ok(_), Some(size)) => self.keep(key, size),
-            // Failures are not kept: they cost little, and a file may be mended meanwhile.
+            // Failures are not cached: they cost little, and the file may be replaced meanwhile.
             (Err(_), _) => {
                 self.state().slots.remove(&key);
             }
@@ -100,7 +100,7 @@ impl<T: Send + Sync> FrameCache<T> {
         result
     }
 
-    /// Makes a result the youngest again.
+    /// Marks a result as most recently used.
     fn refresh(&self, key: &str) {
         let mut state = self.state();
         if let Some(at) = state.order.iter().position(|(known, _)| known == key)

@@ -13,7 +13,7 @@ use std::sync::OnceLock;
 
 use ffmpeg_next as ff;
 
-/// Loads FFmpeg's libraries once and keeps them quiet: what they have to say comes back in errors.
+/// Loads FFmpeg's libraries once and silences their log: failures come back as errors.
 ///
 /// # Errors
 /// The libraries are missing, or of another major version than the ones that this program was built with.

@@ -2,8 +2,8 @@
 //! under [`Reader::Pinned`], the second one behind it), through FFmpeg: same indices, same sizes,
 //! the same pixels but for rounding.
 //!
-//! Only the groups of pictures that hold a wanted frame are decoded, pictures that nothing refers
-//! to and nobody wants are skipped, and independent groups run on all cores.
+//! Only the groups of pictures that hold a wanted frame are decoded, unwanted pictures that no other one refers
+//! to are skipped, and independent groups run on all cores.
 //!
 //! ```
 //! use paravt_media::{VideoRequest, frame_indices};
@@ -143,8 +143,8 @@ impl VideoFile {
         &self.index.info
     }
 
-    /// What a reader of the reference takes the video for: its frame rate, and its sides as stored
-    /// where it does not turn.
+    /// The properties that a reader of the reference reports: its own frame rate, and the stored sides where it ignores
+    /// the rotation.
     pub fn info_of(&self, reader: Reader) -> VideoInfo {
         let mut info = self.info().clone();
         info.fps = reader.rate(info.fps);

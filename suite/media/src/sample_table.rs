@@ -1,4 +1,4 @@
-//! The index of an MP4 file from its own tables: nothing of the pictures' data is read.
+//! The index of an MP4 file from its sample tables, without reading the pictures' data.
 
 use std::path::Path;
 
@@ -11,8 +11,8 @@ use crate::demux::{Entry, entry_of, read, seek};
 /// Packets at the start of a file that must agree with the tables.
 const COMPARED: usize = 64;
 
-/// All frames in decoding order, or `None` where the tables do not tell the whole story (fragments,
-/// a file cut short, times that FFmpeg sees otherwise): then the packets themselves have to be read.
+/// All frames in decoding order, or `None` where the tables are not sufficient (fragments, a truncated file, times that
+/// FFmpeg computes otherwise): then the packets themselves have to be read.
 ///
 /// FFmpeg's own index gives the order, the decoding times after edit lists, and the key frames; only
 /// the composition offsets, which it keeps to itself, come from the file's boxes. Both ends of the

@@ -68,7 +68,7 @@ impl<'a> Strided<'a> {
     }
 }
 
-/// Queries up to which reading keys and values is what takes time.
+/// Queries up to which attention is bound by reading keys and values.
 const DECODE_MAX_QUERIES: usize = 16;
 
 /// softmax(q k^T / sqrt(dim)) v of each sequence: (rows, heads, dim).

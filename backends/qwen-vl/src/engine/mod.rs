@@ -65,7 +65,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// In f32, eight together, within all memory, with prefixes reused; called as its folder is.
+    /// f32, batches of eight, no memory limit, prefix reuse; named after the folder.
     pub fn new(folder: PathBuf) -> Self {
         let whole = folder.canonicalize().unwrap_or_else(|_| folder.clone());
         Self {
@@ -105,7 +105,7 @@ struct Job {
 }
 
 impl Job {
-    /// Most tokens that it may come to.
+    /// Maximum length in tokens, prompt and answer.
     fn end(&self) -> usize {
         self.prompt.ids.len() + self.generation.max_tokens as usize
     }

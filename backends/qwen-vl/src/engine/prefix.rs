@@ -1,4 +1,4 @@
-//! Which of two prompts' first tokens are the same, media included.
+//! Common prefix of two prompts: equal token ids and equal media.
 
 use crate::prompt::Prompt;
 
@@ -21,13 +21,13 @@ impl History {
     /// Tokens from the start that both hold with the same content; at most `limit`.
     pub(super) fn common(&self, other: &Self, limit: usize) -> usize {
         let same = self.ids.iter().zip(&other.ids).take_while(|(a, b)| a == b).count().min(limit);
-        // Placeholders look alike whatever they stand for.
+        // Placeholder ids are equal for different media.
         let differs = self.media.iter().zip(&other.media).find(|(a, b)| a != b);
         let first = differs.map_or(same, |(a, b)| a.0.min(b.0));
         same.min(first)
     }
 
-    /// Forgets everything from `length` on.
+    /// Cuts the history to `length` tokens.
     pub(super) fn truncate(&mut self, length: usize) {
         self.ids.truncate(length);
         self.media.retain(|(start, _)| *start < length);

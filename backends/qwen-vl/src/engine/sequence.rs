@@ -101,7 +101,7 @@ impl<T: Clone> Sequence<T> {
         self.stopped || self.generated.len() >= self.max_tokens
     }
 
-    /// Most tokens that it may come to.
+    /// Maximum length in tokens, prompt and answer.
     pub(super) fn end(&self) -> usize {
         self.history.ids.len() + self.max_tokens - self.generated.len()
     }
@@ -187,7 +187,7 @@ impl<T: Clone> State<T> {
         let visual = visual.split_off(visual.partition_point(|place| *place < held));
         let tokens: usize = prompt.media.iter().flat_map(|medium| &medium.runs).map(|run| run.1).sum();
         let features = Upcoming::new(model, prompt.media.clone(), tokens - visual.len())?;
-        // Of about one length: a short last pass would read all weights for a few rows.
+        // Passes of about equal length: a short last one would read all weights for a few rows.
         let step = left.div_ceil(left.div_ceil(PASS_TOKENS));
         Ok(Self { visual, features, start: held, step })
     }

@@ -1,7 +1,7 @@
 //! The thread that owns the tensors: takes conversations in, decodes all open ones together.
 //!
-//! What caches have room for never exceeds the plan: an open sequence is admitted with room for all that it may come
-//! to, grows by blocks up to that, and finished ones that are kept go first.
+//! The caches never exceed the planned memory: a sequence is admitted only if its maximum length fits beside the open
+//! ones, its cache grows by blocks up to that, and finished sequences that are kept for reuse are dropped first.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -204,7 +204,7 @@ impl<O: Ops> Worker<O> {
         }
         match self.forward(&ready) {
             Ok(logits) => self.choose(&ready, &logits),
-            // Whose fault it is shows when each is alone; the others go on.
+            // Each is retried alone, which shows the one that fails; the others continue.
             Err(_) => {
                 self.kept.shrink(0);
                 for &place in ready.iter().rev() {

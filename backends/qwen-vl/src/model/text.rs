@@ -50,7 +50,7 @@ pub struct Rows<'a, T> {
     pub visual: &'a [u32],
     /// Rows of [`Features`] for them; `None` where there are none.
     pub features: Option<&'a Features<T>>,
-    /// Keys and values so far; grows by these rows. `None` for a sequence that is whole, as in training.
+    /// Keys and values of earlier rows; these rows are appended. `None` for a complete sequence, as in training.
     pub cache: Option<&'a mut KvCache<T>>,
     /// Whether only the hidden state of the last row is wanted, as from a prompt.
     pub last_only: bool,
@@ -116,7 +116,7 @@ impl<T: Clone> KvCache<T> {
         Ok(Self { layers: layers.collect::<Result<_, Error>>()?, length: length.min(self.length), capacity })
     }
 
-    /// Changes the room, in place of what was there, layer by layer: of one layer alone there are two at a time.
+    /// Reallocates the buffers layer by layer, so that only one layer is held twice at a time.
     ///
     /// # Errors
     /// No memory; layers up to that one have the new room, and nothing is lost.

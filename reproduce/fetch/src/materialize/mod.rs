@@ -44,7 +44,7 @@ pub enum PathForm {
 /// Opens a medium and says what is wrong with it.
 pub type Probe<'a> = &'a (dyn Fn(&Path, Media) -> Result<(), String> + Sync);
 
-/// One materializing.
+/// Inputs and output of [`materialize`].
 #[derive(Clone, Copy)]
 pub struct Materialize<'a> {
     /// Folder with the published `paravt_*.parquet`.
@@ -57,6 +57,8 @@ pub struct Materialize<'a> {
     pub form: PathForm,
     /// Opens each medium once.
     pub probe: Probe<'a>,
+    /// Called after each medium with the number of media opened so far, and of all; from several threads.
+    pub progress: &'a (dyn Fn(usize, usize) + Sync),
 }
 
 /// What a file of rows refers to.
@@ -129,7 +131,7 @@ pub fn materialize(work: &Materialize<'_>) -> Result<Materialized, FetchError> {
     let (there, missing) = paths.into_media();
     done.media = there.len() + missing.len();
     done.missing = missing;
-    done.unreadable = unreadable(&there, work.probe);
+    done.unreadable = unreadable(&there, work);
     let report = out.join(REPORT);
     let text = serde_json::to_vec_pretty(&done).expect("a report of texts and numbers is JSON");
     std::fs::write(&report, text).map_err(FetchError::io(&report))?;
@@ -154,17 +156,18 @@ fn files_of_rows(folder: &Path) -> Result<Vec<String>, FetchError> {
 }
 
 /// Media that do not open, sorted. Each is opened once, however many rows refer to it.
-fn unreadable(media: &[(String, PathBuf, Media)], probe: Probe<'_>) -> Vec<Unreadable> {
-    let (next, found) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+fn unreadable(media: &[(String, PathBuf, Media)], work: &Materialize<'_>) -> Vec<Unreadable> {
+    let (next, opened, found) = (AtomicUsize::new(0), AtomicUsize::new(0), Mutex::new(Vec::new()));
     let workers = std::thread::available_parallelism().map_or(1, usize::from).min(media.len());
     std::thread::scope(|scope| {
         for _ in 0..workers {
             scope.spawn(|| {
                 while let Some((path, file, kind)) = media.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    if let Err(reason) = probe(file, *kind) {
+                    if let Err(reason) = (work.probe)(file, *kind) {
                         let unreadable = Unreadable { path: path.clone(), reason };
                         found.lock().expect("no holder of this lock panics").push(unreadable);
                     }
+                    (work.progress)(opened.fetch_add(1, Ordering::Relaxed) + 1, media.len());
                 }
             });
         }

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use paravt_fetch::{FetchError, Materialize, Materialized, Media, PathForm, materialize};
 
@@ -55,8 +56,16 @@ impl World {
             if path.ends_with("videor1_1.mp4") { Err("no video stream".to_owned()) } else { Ok(()) }
         };
         let (rows, media, out) = (self.at("rows"), self.at("media"), self.at(out));
-        let done = materialize(&Materialize { rows: &rows, media: &media, out: &out, form, probe: &probe });
+        let reported = AtomicUsize::new(0);
+        let progress = |done: usize, all: usize| {
+            assert!((1..=all).contains(&done), "{done} of {all}");
+            reported.fetch_add(1, Ordering::Relaxed);
+        };
+        let work =
+            Materialize { rows: &rows, media: &media, out: &out, form, probe: &probe, progress: &progress };
+        let done = materialize(&work);
         let mut opened = opened.into_inner().unwrap();
+        assert_eq!(reported.into_inner(), opened.len(), "one call for each medium");
         opened.sort();
         (done, opened)
     }
@@ -90,7 +99,14 @@ fn plain_paths_stay_when_materialized_again() {
     assert!(!text.windows(8).any(|bytes| bytes == b"file:///"), "no address, only paths");
     let (rows, media, again) = (out.clone(), world.at("media"), world.at("again"));
     let probe = |_: &Path, _: Media| Ok(());
-    let work = Materialize { rows: &rows, media: &media, out: &again, form: PathForm::Plain, probe: &probe };
+    let work = Materialize {
+        rows: &rows,
+        media: &media,
+        out: &again,
+        form: PathForm::Plain,
+        probe: &probe,
+        progress: &|_, _| {},
+    };
     let second = materialize(&work).unwrap();
     assert!(second.files.iter().all(|file| file.references == 0), "{second:?}");
     python(&[&out, &media, &again], "compare");

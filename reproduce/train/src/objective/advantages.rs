@@ -29,10 +29,10 @@ impl Sequence<'_> {
     }
 }
 
-/// A batch that has no advantages.
+/// Why no advantages can be computed for a batch.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum Error {
-    /// A slice that does not go with its tokens.
+    /// A slice whose length does not match its tokens.
     #[error("sequence {sequence}: {found} {what} for {tokens} tokens")]
     Length {
         /// Its place in the batch.

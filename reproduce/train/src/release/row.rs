@@ -3,7 +3,7 @@ use std::path::{Path, PathBuf};
 use paravt_suite::message::{Content, Message, Part};
 use serde_json::Value;
 
-/// Why the released loader has no example of a row: an exception in the row, after which it goes on with the next.
+/// Why the released loader drops a row: the exception that the row raises.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct LeftOut(String);

@@ -1,4 +1,4 @@
-//! Figures of a step in the log.
+//! Figures of a step for the training log.
 
 use std::collections::BTreeMap;
 

@@ -9,6 +9,7 @@ use paravt_reports::terminal::counted;
 use paravt_suite::data::DataRoot;
 
 use super::fetch;
+use super::progress::Counted;
 use crate::exit::Exit;
 
 /// Links to the published files of rows, beside those that are written, while they are.
@@ -39,7 +40,16 @@ pub(crate) struct Args {
 /// Runs the command.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let form = if args.uris { PathForm::Uri } else { PathForm::Plain };
-    let work = Materialize { rows: &args.rows, media: &args.media, out: &args.out, form, probe: &probe };
+    let shown = Counted::start("media opened");
+    let progress = |done, all| shown.reached(done, all);
+    let work = Materialize {
+        rows: &args.rows,
+        media: &args.media,
+        out: &args.out,
+        form,
+        probe: &probe,
+        progress: &progress,
+    };
     let done = materialize(&work)?;
     print(&done);
     Ok(if done.is_complete() || args.allow_missing { Exit::Ok } else { Exit::Finding })
@@ -83,7 +93,10 @@ pub(crate) fn provide(root: &DataRoot, out: &Path, allow_missing: bool) -> anyho
             }
         }
     }
-    let work = Materialize { rows: &flat, media: &media, out, form: PathForm::Plain, probe: &probe };
+    let shown = Counted::start("  materialize: media opened");
+    let progress = |done, all| shown.reached(done, all);
+    let form = PathForm::Plain;
+    let work = Materialize { rows: &flat, media: &media, out, form, probe: &probe, progress: &progress };
     let done = materialize(&work)?;
     std::fs::remove_dir_all(&flat).with_context(|| format!("cannot remove {}", flat.display()))?;
     print(&done);

@@ -123,6 +123,30 @@ impl Observer for Progress {
     }
 }
 
+/// Counts items, and prints a line with the time left now and then.
+pub(super) struct Counted {
+    what: &'static str,
+    started: Instant,
+    shown: Mutex<Instant>,
+}
+
+impl Counted {
+    pub(super) fn start(what: &'static str) -> Self {
+        let started = Instant::now();
+        Self { what, started, shown: Mutex::new(started) }
+    }
+
+    /// Notes that `done` of `all` items are done.
+    pub(super) fn reached(&self, done: usize, all: usize) {
+        let Ok(mut shown) = self.shown.lock() else { return };
+        if shown.elapsed() >= PLAIN_INTERVAL && !output::is_quiet() {
+            *shown = Instant::now();
+            let (_, left) = rate(done as u64, 0, all as u64, self.started.elapsed());
+            eprintln!("{}: {done} of {all}, {left} left", self.what);
+        }
+    }
+}
+
 /// Bytes a second since the start, and the time left at that rate.
 fn rate(done: u64, before: u64, total: u64, elapsed: Duration) -> (u64, String) {
     let rate = done.saturating_sub(before) as f64 / elapsed.as_secs_f64().max(1e-3);

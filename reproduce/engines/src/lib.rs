@@ -9,7 +9,7 @@
 //! ```
 //! use paravt_engines::{rl, sft};
 //!
-//! // The defaults are those of the release: 54 steps of PARA-GRPO from the checkpoint of SFT at step 500.
+//! // The defaults are those of the release: the checkpoint of SFT at step 500, then 55 steps of PARA-GRPO.
 //! assert_eq!(sft::Settings::default().target(), 500);
 //! assert!(rl::Settings::default() != rl::Settings::vanilla());
 //! ```

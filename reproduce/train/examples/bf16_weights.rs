@@ -2,7 +2,7 @@
 //!
 //! Trains the embedded base model on generated rows twice, with the loader, the learning rate and the schedule of the
 //! release and with f32 or bfloat16 weights, gradients and moments; activations are f32. Printed as JSON: losses, and how many weights have
-//! another value than before. The figures stand in `suite/docs/training.md`.
+//! another value than before. The figures are in `suite/docs/training.md`.
 
 use std::collections::HashMap;
 use std::path::Path;

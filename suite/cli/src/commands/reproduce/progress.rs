@@ -76,6 +76,9 @@ impl Observer for Shown {
                     Some(bar) => bar.suspend(|| eprintln!("{line}")),
                     None => eprintln!("{line}"),
                 }
+                if let (Some(heartbeat), Some(first)) = (&self.heartbeat, note.lines().next()) {
+                    heartbeat.reached(first.to_owned());
+                }
             }
             Event::Ended(time) => {
                 self.idle();
@@ -138,7 +141,7 @@ struct Now {
     stage: String,
     doing: String,
     began: Instant,
-    /// The latest step, in words; empty before the first.
+    /// The latest step or note; empty before the first.
     reached: String,
 }
 

@@ -45,6 +45,8 @@ pub struct Cell {
     pub summary: Summary,
     /// Rows without a full answer.
     pub lost: Lost,
+    /// Samples of the whole split, of which a run may select some.
+    pub split_rows: usize,
     /// 95 % interval of the headline, shares between 0 and 1: clustered by video. `None` for fewer
     /// than two videos.
     pub interval: Option<(f64, f64)>,
@@ -103,6 +105,17 @@ impl Cell {
         self.summary.n_recorded == self.summary.n_expected && failed <= self.lost.allowed()
     }
 
+    /// The headline as a share; `None` while no sample that counts in it has been recorded.
+    pub fn score(&self) -> Option<f64> {
+        (self.videos > 0).then_some(self.summary.value)
+    }
+
+    /// Samples in the mean of [`score`](Self::score). In a profile where missing samples count as wrong
+    /// they are among them.
+    pub fn n(&self) -> usize {
+        if self.videos > 0 { self.summary.n } else { 0 }
+    }
+
     /// Comparable to its published number.
     pub fn is_comparable(&self) -> bool {
         self.paper.as_ref().is_some_and(|paper| !matches!(paper.verdict, Verdict::NotComparable(_)))
@@ -149,6 +162,7 @@ pub(crate) fn cell(
         run: manifest.called(),
         summary,
         lost: run.facts.lost,
+        split_rows: manifest.selection.split_rows,
         interval: effect.map(|effect| scaled(effect.interval(), scale)),
         standard_error: effect.map(|effect| scale * effect.standard_error),
         videos: clusters.len(),

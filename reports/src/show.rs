@@ -7,11 +7,12 @@ use paravt_suite::profile::Profile;
 
 use crate::decide::Verdict;
 use crate::export::escape;
-use crate::terminal::{Detail, Text, Tone, counted, percent};
-use crate::{Cell, Report};
+use crate::table::Kind;
+use crate::terminal::{Detail, Text, Tone, counted, percent, percent_interval};
+use crate::{Cell, Comparison, Report, study};
 
 fn range(interval: Option<(f64, f64)>) -> String {
-    interval.map_or_else(|| "-".to_owned(), |(low, high)| format!("{}-{}", percent(low), percent(high)))
+    interval.map_or_else(|| "-".to_owned(), percent_interval)
 }
 
 /// The verdict with its reasons; INCOMPLETE stands wherever the score does.
@@ -58,7 +59,7 @@ fn lost(cell: &Cell) -> Vec<String> {
 pub fn terminal(report: &Report, detail: Detail) -> Text {
     let mut text = Text::default();
     text.line(format!(
-        "{:<SPLIT$} {:>5} {:>11} {:>5} {:>5} {:>6}  verdict",
+        "{:<SPLIT$} {:>5} {:>13} {:>5} {:>5} {:>6}  verdict",
         "split", "score", "95 %", "N", "paper", "diff"
     ));
     let mut runs: Vec<(&str, Profile)> = Vec::new();
@@ -87,21 +88,16 @@ const SPLIT: usize = 25;
 
 fn row(text: &mut Text, cell: &Cell) {
     let (published, difference) = match &cell.paper {
-        Some(paper) => (format!("{:.1}", paper.published), format!("{:+.1}", paper.difference)),
+        Some(paper) => (Kind::Percent.number(paper.published), difference(cell, paper)),
         None => ("-".to_owned(), "-".to_owned()),
     };
     let (word, tone) = short_verdict(cell);
-    let (summary, score) = (&cell.summary, percent(cell.summary.value));
+    let (n, score) = (cell.n(), cell.score().map_or_else(|| "-".to_owned(), percent));
     let (title, interval) = (printable_line(&cell.title), range(cell.interval));
-    let numbers = format!(
-        "{title:<SPLIT$} {score:>5} {interval:>11} {:>5} {published:>5} {difference:>6}  ",
-        summary.n
-    );
+    let numbers =
+        format!("{title:<SPLIT$} {score:>5} {interval:>13} {n:>5} {published:>5} {difference:>6}  ");
     text.toned(&numbers, word, tone, "");
-    let mut notes = Vec::new();
-    if summary.n_recorded != summary.n_expected {
-        notes.push(format!("{} of {} recorded", summary.n_recorded, counted(summary.n_expected, "sample")));
-    }
+    let mut notes = counts(cell);
     notes.extend(lost(cell));
     notes.extend(caveats(cell));
     if cell.torn_bytes > 0 {
@@ -109,6 +105,32 @@ fn row(text: &mut Text, cell: &Cell) {
     }
     if !notes.is_empty() {
         text.line(format!("  {}", notes.join(", ")));
+    }
+}
+
+/// Ours less the published number; nothing where there is no score yet.
+pub(crate) fn difference(cell: &Cell, paper: &Comparison) -> String {
+    cell.score().map_or_else(|| "-".to_owned(), |_| Kind::Points.number(paper.difference))
+}
+
+/// What N leaves open: samples that are missing, that do not count in the score, or were not selected.
+pub(crate) fn counts(cell: &Cell) -> Vec<String> {
+    let summary = &cell.summary;
+    let mut counts = Vec::new();
+    if summary.n_recorded != summary.n_expected || summary.n_recorded != cell.n() {
+        counts.push(format!("{} of {} recorded", summary.n_recorded, counted(summary.n_expected, "sample")));
+    }
+    if summary.n_expected < cell.split_rows {
+        counts.push(format!("selection: {} of {} samples", summary.n_expected, cell.split_rows));
+    }
+    counts
+}
+
+/// N with what it leaves open.
+pub(crate) fn n(cell: &Cell) -> String {
+    match counts(cell).join("; ") {
+        counts if counts.is_empty() => cell.n().to_string(),
+        counts => format!("{} ({counts})", cell.n()),
     }
 }
 
@@ -124,7 +146,7 @@ fn short_verdict(cell: &Cell) -> (&'static str, Tone) {
 /// The colour of a verdict.
 pub(crate) fn tone(verdict: &Verdict) -> Tone {
     match verdict {
-        Verdict::Reproduced | Verdict::Better => Tone::Good,
+        Verdict::Reproduced | Verdict::Better | Verdict::Unchanged => Tone::Good,
         Verdict::Worse => Tone::Bad,
         Verdict::Inconclusive => Tone::Open,
         Verdict::NotComparable(_) | Verdict::NotRun => Tone::Plain,
@@ -135,8 +157,8 @@ fn section(text: &mut Text, cell: &Cell) {
     let summary = &cell.summary;
     text.line("");
     text.line(format!("{} ({}, {})", cell.title, cell.profile, cell.run));
-    let (metric, score) = (&summary.metric, percent(summary.value));
-    text.line(format!("  {metric} {score} over N {}; {}", summary.n, losses(cell)));
+    let (metric, score) = (&summary.metric, cell.score().map_or_else(|| "-".to_owned(), percent));
+    text.line(format!("  {metric} {score} over N {}; {}", n(cell), losses(cell)));
     let (word, tone) = short_verdict(cell);
     let verdict = verdict(cell);
     match verdict.strip_prefix(word) {
@@ -196,29 +218,32 @@ pub fn json(report: &Report) -> String {
 /// The report for a pull request.
 pub fn markdown(report: &Report) -> String {
     let mut out = String::from(
-        "| split | profile | score | 95 % | N | lost | paper | diff | verdict |\n\
-         |---|---|--:|--:|--:|---|--:|--:|---|\n",
+        "| split | profile | run | score | 95 % | N | lost | paper | diff | verdict |\n\
+         |---|---|---|--:|--:|--:|---|--:|--:|---|\n",
     );
     for cell in &report.cells {
         let (published, difference) = match &cell.paper {
-            Some(paper) => (format!("{:.1}", paper.published), format!("{:+.1}", paper.difference)),
+            Some(paper) => (Kind::Percent.number(paper.published), difference(cell, paper)),
             None => (String::new(), String::new()),
         };
         let _ = writeln!(
             out,
-            "| {} | {} | {} | {} | {}/{} | {} | {published} | {difference} | {} |",
+            "| {} | {} | {} | {} | {} | {} | {} | {published} | {difference} | {} |",
             escape(&cell.title),
             cell.profile,
-            percent(cell.summary.value),
+            escape(&cell.run),
+            cell.score().map_or_else(|| "-".to_owned(), percent),
             range(cell.interval),
-            cell.summary.n_recorded,
-            cell.summary.n_expected,
+            n(cell),
             losses(cell),
             escape(&verdict(cell)),
         );
     }
     for split in &report.not_run {
-        let _ = writeln!(out, "| {split} | | | | | | | | not run |");
+        let _ = writeln!(out, "| {split} | | | | | | | | | not run |");
+    }
+    if let Some(study) = &report.study {
+        out.push_str(&study::markdown(study));
     }
     out
 }

@@ -116,6 +116,11 @@ impl Table {
     }
 }
 
+/// Rounded to tenths, without a negative zero.
+fn tenths(value: f64) -> f64 {
+    (10.0 * value).round() / 10.0 + 0.0
+}
+
 fn datum(column: &ArrayRef, row: usize) -> Datum {
     if column.is_null(row) {
         Datum::Missing
@@ -135,12 +140,22 @@ impl Kind {
             (_, Datum::Missing) => String::new(),
             (_, Datum::Text(text)) => text.clone(),
             (_, Datum::Count(count)) => count.to_string(),
-            (Self::Percent, Datum::Real(value)) => format!("{value:.1}"),
-            (Self::Points, Datum::Real(value)) => format!("{value:+.1}"),
+            (Self::Percent, Datum::Real(value)) => format!("{:.1}", tenths(*value)),
+            (Self::Points, Datum::Real(value)) => format!("{:+.1}", tenths(*value)),
             (Self::Probability, Datum::Real(value)) if *value < 0.001 => "<0.001".to_owned(),
             (Self::Probability, Datum::Real(value)) => format!("{value:.3}"),
             (_, Datum::Real(value)) => format!("{value:.2}"),
         }
+    }
+
+    /// A number as it is shown.
+    pub fn number(self, value: f64) -> String {
+        self.show(&Datum::Real(value))
+    }
+
+    /// An interval as it is shown everywhere: `71.2 to 100.0`, `-3.1 to +0.4`.
+    pub fn interval(self, (low, high): (f64, f64)) -> String {
+        format!("{} to {}", self.number(low), self.number(high))
     }
 
     /// Whether cells are set flush right.

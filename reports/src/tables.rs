@@ -46,12 +46,7 @@ fn scores(report: &Report) -> Result<Table, ArrowError> {
             text("mode", "mode", each(report, |cell| words(&cell.mode))),
             text("model", "model", each(report, |cell| words(&cell.model))),
             text("metric", "metric", each(report, |cell| words(&cell.summary.metric))),
-            real(
-                "score_percent",
-                "score",
-                Kind::Percent,
-                each(report, |cell| Some(percent(cell.summary.value))),
-            ),
+            real("score_percent", "score", Kind::Percent, each(report, |cell| cell.score().map(percent))),
             real(
                 "low_percent",
                 "low",
@@ -64,9 +59,10 @@ fn scores(report: &Report) -> Result<Table, ArrowError> {
                 Kind::Percent,
                 each(report, |cell| cell.interval.map(|(_, high)| percent(high))),
             ),
-            count("n", "N", whole(|cell| cell.summary.n)),
+            count("n", "N", whole(Cell::n)),
             count("recorded", "recorded", whole(|cell| cell.summary.n_recorded)),
             count("expected", "expected", whole(|cell| cell.summary.n_expected)),
+            count("split_samples", "in the split", whole(|cell| cell.split_rows)),
             count("videos", "videos", whole(|cell| cell.videos)),
             text(
                 "paper_row",
@@ -105,7 +101,7 @@ fn published(report: &Report, paper: &PaperNumbers) -> Result<Table, ArrowError>
         let theirs = models.iter().map(|model| paper.value(model, split).ok().flatten());
         let ours = lines.iter().map(|line| {
             let cell = line.cells.iter().find(|cell| cell.task == split);
-            cell.map(|cell| 100.0 * cell.summary.value)
+            cell.and_then(|cell| Some(100.0 * cell.score()?))
         });
         columns.push(real(split, split, Kind::Percent, theirs.chain(ours).collect()));
     }

@@ -5,6 +5,8 @@ use std::fmt;
 use anstyle::{AnsiColor, Style};
 use paravt_suite::printable::printable_line;
 
+use crate::table::Kind;
+
 /// No line is longer.
 pub const COLUMNS: usize = 80;
 
@@ -129,7 +131,22 @@ fn fold(line: &str) -> String {
 
 /// A share as percent with one decimal.
 pub(crate) fn percent(share: f64) -> String {
-    format!("{:.1}", 100.0 * share)
+    Kind::Percent.number(100.0 * share)
+}
+
+/// A difference of shares in percentage points, signed, with one decimal.
+pub(crate) fn points(share: f64) -> String {
+    Kind::Points.number(100.0 * share)
+}
+
+/// An interval of shares, in percent.
+pub(crate) fn percent_interval((low, high): (f64, f64)) -> String {
+    Kind::Percent.interval((100.0 * low, 100.0 * high))
+}
+
+/// An interval of differences of shares, in percentage points.
+pub(crate) fn points_interval((low, high): (f64, f64)) -> String {
+    Kind::Points.interval((100.0 * low, 100.0 * high))
 }
 
 /// `1 sample`, `2 samples`.

@@ -412,5 +412,6 @@ fn count(records: &[Record], wanted: impl Fn(&Record) -> bool) -> usize {
 }
 
 fn ratio(sum: f64, n: usize) -> f64 {
-    if n == 0 { 0.0 } else { sum / n as f64 }
+    // An empty sum of floats is a negative zero; adding zero makes it a positive one.
+    if n == 0 { 0.0 } else { sum / n as f64 + 0.0 }
 }

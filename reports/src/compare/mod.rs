@@ -48,7 +48,7 @@ pub struct Pair {
     pub difference: f64,
     /// The same with its interval clustered by video; `None` for fewer than two videos.
     pub effect: Option<Effect>,
-    /// 95 % interval of the difference.
+    /// 95 % interval of the difference, within what it can be beside A's score.
     pub interval: Option<(f64, f64)>,
     /// P-value of no difference: Student's t on the errors clustered by video, the test that the
     /// interval inverts.
@@ -58,7 +58,7 @@ pub struct Pair {
     /// Smallest difference that these pairs find with 80 % power at the corrected level; `None` where
     /// no pair differs from another.
     pub detectable: Option<f64>,
-    /// Better, worse or inconclusive, with a margin of zero.
+    /// Better, worse or inconclusive, with a margin of zero; unchanged where no score differs.
     pub verdict: Verdict,
     /// Answers that flipped; for IoU, across 0.5.
     pub flips: Flips,
@@ -139,7 +139,9 @@ fn decide(splits: &mut [Pair]) {
     for (pair, decision) in members.iter_mut().zip(family.decide()) {
         pair.p_holm = pair.effect.map(|_| decision.p_holm);
         pair.detectable = pair.effect.and_then(|effect| effect.detectable(level));
-        pair.verdict = decision.verdict;
+        if pair.verdict != Verdict::Unchanged {
+            pair.verdict = decision.verdict;
+        }
     }
 }
 
@@ -179,11 +181,15 @@ fn pair(a: &Run, b: &Run) -> Result<Pair, ReportError> {
         b: means.b,
         difference: means.b - means.a,
         effect,
-        interval: effect.map(|effect| effect.interval()),
+        interval: effect.map(|effect| effect.interval_from(means.a)),
         p: effect.map(|effect| effect.p()),
         p_holm: None,
         detectable: None,
-        verdict: if why.is_empty() { Verdict::Inconclusive } else { Verdict::NotComparable(why) },
+        verdict: match why.is_empty() {
+            true if pairs.are_equal() => Verdict::Unchanged,
+            true => Verdict::Inconclusive,
+            false => Verdict::NotComparable(why),
+        },
         flips,
         flipped,
         extra_tokens: means.tokens,

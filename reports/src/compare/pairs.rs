@@ -86,6 +86,11 @@ impl Pairs {
         self.rows.is_empty()
     }
 
+    /// Whether every pair has equal scores.
+    pub fn are_equal(&self) -> bool {
+        self.rows.iter().all(|(a, b)| a.value == b.value)
+    }
+
     /// Sums by video of `b - a`.
     pub fn differences(&self) -> Vec<Cluster> {
         self.differences_by_video().into_values().collect()

@@ -10,7 +10,7 @@ use crate::decide::Verdict;
 use crate::export::{escape, markdown as table_markdown};
 use crate::show::tone;
 use crate::table::{Datum, Kind, Table, count, real, text};
-use crate::terminal::{Detail, Text, counted};
+use crate::terminal::{Detail, Text, counted, percent, points, points_interval};
 
 /// The comparison and the answers that flipped.
 ///
@@ -132,6 +132,7 @@ fn sentence(pair: &Pair) -> String {
             format!("B is {} by {:.1} points", pair.verdict.as_str(), points.abs())
         }
         Verdict::NotComparable(_) => pair.verdict.to_string(),
+        Verdict::Unchanged => unchanged(pair),
         _ => inconclusive(pair),
     };
     let few = match &pair.effect {
@@ -147,17 +148,21 @@ fn sentence(pair: &Pair) -> String {
     }
 }
 
+fn unchanged(pair: &Pair) -> String {
+    let bound = pair.effect.map(|effect| {
+        let (low, high) = effect.interval();
+        let points = 100.0 * high.max(-low);
+        format!("; on other videos up to {points:.1} points are possible ({} videos)", effect.clusters)
+    });
+    format!("no score differs, no answer changed to right or wrong{}", bound.unwrap_or_default())
+}
+
 fn inconclusive(pair: &Pair) -> String {
     let Some(effect) = &pair.effect else {
         return "inconclusive: fewer than two videos".to_owned();
     };
     if effect.is_unchanged() {
-        let (_, high) = effect.interval();
-        return format!(
-            "no answer changed; {} videos bound the difference to {:.1} points",
-            effect.clusters,
-            100.0 * high
-        );
+        return "inconclusive: the changes within each video cancel out".to_owned();
     }
     match pair.detectable {
         Some(detectable) if detectable < 1.0 => format!(
@@ -177,21 +182,18 @@ pub fn terminal(ablation: &Ablation, detail: Detail) -> Text {
     let widest = ablation.splits.iter().map(|pair| printable_line(&pair.task).chars().count()).max();
     let split = widest.unwrap_or_default().max(SPLIT);
     text.line(format!(
-        "{:<split$} {:>5} {:>5} {:>5} {:>6} {:>14} {:>7}  verdict",
+        "{:<split$} {:>5} {:>5} {:>5} {:>6} {:>INTERVAL$} {:>7}  verdict",
         "split", "pairs", "A", "B", "B - A", "95 %", "Holm p"
     ));
     for pair in &ablation.splits {
-        let interval = pair.interval.map_or_else(
-            || "-".to_owned(),
-            |(low, high)| format!("{:+.1}..{:+.1}", 100.0 * low, 100.0 * high),
-        );
+        let interval = pair.interval.map_or_else(|| "-".to_owned(), points_interval);
         let numbers = format!(
-            "{:<split$} {:>5} {:>5.1} {:>5.1} {:>+6.1} {interval:>14} {:>7}  ",
+            "{:<split$} {:>5} {:>5} {:>5} {:>6} {interval:>INTERVAL$} {:>7}  ",
             printable_line(&pair.task),
             pair.n,
-            100.0 * pair.a,
-            100.0 * pair.b,
-            100.0 * pair.difference,
+            percent(pair.a),
+            percent(pair.b),
+            points(pair.difference),
             probability(pair.p_holm),
         );
         text.toned(&numbers, pair.verdict.as_str(), tone(&pair.verdict), "");
@@ -224,8 +226,10 @@ fn differences(text: &mut Text, ablation: &Ablation) {
 /// Differences that are listed before the rest is counted.
 const DIFFERENCES: usize = 6;
 
-/// Columns of the longest name of a published split, and one.
-const SPLIT: usize = 15;
+/// Columns of the longest name of a published split.
+const SPLIT: usize = 14;
+/// Columns of the longest interval: it is cut to a width of 100 points.
+const INTERVAL: usize = 14;
 
 /// The runs of one side, each name once.
 fn names<'a>(text: &mut Text, side: &str, names: impl Iterator<Item = &'a str>) {

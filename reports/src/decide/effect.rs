@@ -136,7 +136,8 @@ impl Effect {
         self.clusters < WEAK_CLUSTERS
     }
 
-    /// No row differs from the reference: the two runs gave the same scores.
+    /// No cluster differs from the reference. Rows may still differ, where those of one cluster cancel
+    /// out.
     pub fn is_unchanged(&self) -> bool {
         self.standard_error == 0.0 && self.estimate == 0.0
     }
@@ -144,6 +145,15 @@ impl Effect {
     /// The 95 % interval.
     pub fn interval(&self) -> (f64, f64) {
         self.interval_at(ALPHA)
+    }
+
+    /// The 95 % interval of a difference to runs that scored `from` (a share) on the same samples, cut to
+    /// what the difference can be there: the other score lies in `0..=1`. Zero and the estimate are
+    /// possible, so that the cut changes no verdict.
+    pub fn interval_from(&self, from: f64) -> (f64, f64) {
+        let (low, high) = self.interval();
+        // Adding zero makes a negative zero a positive one.
+        (low.max(-from) + 0.0, high.min(1.0 - from) + 0.0)
     }
 
     /// The interval of confidence `1 - alpha`, around [`estimate`](Self::estimate).

@@ -15,8 +15,15 @@
 //! p-value of a verdict is that of the interval's nearer end, two-sided), so that one in twenty
 //! *families* has a wrong verdict by chance, not one in twenty rows. Intervals are shown uncorrected.
 //!
+//! Two runs whose scores are equal sample by sample are *unchanged* ("no score differs"), whatever the
+//! interval for other videos.
+//!
 //! The regression gate asks for no loss larger than a margin, [`Margin::no_worse`]: *reproduced* is then
-//! "not worse than that", gains included.
+//! "not worse than that", gains included. It runs the same samples again, so that its videos are not
+//! drawn from others: what is random is which of two runs answers a video better. With few videos it
+//! therefore also takes the exact one-sided test of that at 5 %,
+//! [`sign_flip`](crate::statistics::sign_flip) on the differences beyond the margin
+//! ([`Family::push_again`]): five videos that all lose are a loss (1/32), four are not (1/16).
 
 mod effect;
 mod lost;
@@ -68,6 +75,8 @@ pub enum Verdict {
     Worse,
     /// The interval crosses an end of the margin, or there is none.
     Inconclusive,
+    /// Every sample has the same score in both runs.
+    Unchanged,
     /// The two numbers do not measure the same thing, for these reasons.
     NotComparable(Vec<String>),
     /// No run measures it.
@@ -82,6 +91,7 @@ impl Verdict {
             Self::Better => "better",
             Self::Worse => "worse",
             Self::Inconclusive => "inconclusive",
+            Self::Unchanged => "no score differs",
             Self::NotComparable(_) => "not comparable",
             Self::NotRun => "not run",
         }
@@ -117,7 +127,7 @@ pub struct Decision {
 pub struct Family {
     /// Name of the family, e.g. `Table 1, ParaVT-8B`; shown beside corrected p-values.
     pub name: String,
-    members: Vec<(Option<Effect>, Margin)>,
+    members: Vec<(Option<Effect>, Margin, Option<f64>)>,
 }
 
 impl Family {
@@ -129,12 +139,18 @@ impl Family {
     /// Adds a member; `None` where too few clusters leave no effect. It stays inconclusive and does not
     /// count in the correction.
     pub fn push(&mut self, effect: Option<Effect>, margin: Margin) {
-        self.members.push((effect, margin));
+        self.members.push((effect, margin, None));
+    }
+
+    /// Adds a second run of the same samples, with the p-value of an exact one-sided test of a loss beyond
+    /// the margin. That test is used beside the interval: a loss needs one of them.
+    pub fn push_again(&mut self, effect: Option<Effect>, margin: Margin, loss: Option<f64>) {
+        self.members.push((effect, margin, loss));
     }
 
     /// Members with an effect: the tests that are corrected for.
     pub fn tests(&self) -> usize {
-        self.members.iter().filter(|(effect, _)| effect.is_some()).count()
+        self.members.iter().filter(|(effect, ..)| effect.is_some()).count()
     }
 
     /// Level of the strictest test of the family: `ALPHA / tests`.
@@ -144,11 +160,13 @@ impl Family {
 
     /// One decision per member, in the order in which they were added.
     pub fn decide(&self) -> Vec<Decision> {
-        let found: Vec<Option<Lead>> =
-            self.members.iter().map(|(effect, margin)| Some(lead(effect.as_ref()?, *margin))).collect();
+        let of = |(effect, margin, loss): &(Option<Effect>, Margin, Option<f64>)| {
+            Some(lead(effect.as_ref()?, *margin, *loss))
+        };
+        let found: Vec<Option<Lead>> = self.members.iter().map(of).collect();
         let mut corrected = holm(&found.iter().flatten().map(|lead| lead.p).collect::<Vec<_>>()).into_iter();
         let mut decisions = Vec::new();
-        for (found, (effect, _)) in found.into_iter().zip(&self.members) {
+        for (found, (effect, ..)) in found.into_iter().zip(&self.members) {
             let weak = effect.is_none_or(|effect| effect.is_weak());
             decisions.push(match found {
                 None => Decision { verdict: Verdict::Inconclusive, p: 1.0, p_holm: 1.0, weak },
@@ -180,17 +198,17 @@ impl Family {
 /// ```
 pub fn decide(effect: Option<&Effect>, margin: Margin) -> Verdict {
     let Some(effect) = effect else { return Verdict::Inconclusive };
-    let Lead { verdict, p } = lead(effect, margin);
+    let Lead { verdict, p } = lead(effect, margin, None);
     if p <= ALPHA { verdict } else { Verdict::Inconclusive }
 }
 
-/// The verdict that an effect is nearest to, and its two-sided p-value.
+/// The verdict that an effect is nearest to, and its p-value: two-sided, or that of the exact test.
 struct Lead {
     verdict: Verdict,
     p: f64,
 }
 
-fn lead(effect: &Effect, margin: Margin) -> Lead {
+fn lead(effect: &Effect, margin: Margin, loss: Option<f64>) -> Lead {
     let inside = match margin.above.is_infinite() {
         true => effect.p_above(-margin.below),
         false => effect.p_above(-margin.below).max(effect.p_below(margin.above)),
@@ -200,5 +218,9 @@ fn lead(effect: &Effect, margin: Margin) -> Lead {
     let found = [(Verdict::Reproduced, inside), (Verdict::Better, beyond), (Verdict::Worse, below)];
     let (verdict, p) =
         found.into_iter().min_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or((Verdict::Inconclusive, 1.0));
-    Lead { verdict, p: (2.0 * p).min(1.0) }
+    let lead = Lead { verdict, p: (2.0 * p).min(1.0) };
+    match loss {
+        Some(p) if p < lead.p => Lead { verdict: Verdict::Worse, p },
+        _ => lead,
+    }
 }

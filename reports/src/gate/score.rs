@@ -10,6 +10,8 @@ use super::{Check, Score, ScoreRule, Status};
 use crate::compare::Pairs;
 use crate::decide::{Effect, Family, Margin, Verdict};
 use crate::runs::Run;
+use crate::statistics::{Cluster, sign_flip};
+use crate::table::Kind;
 
 /// From here on an answer counts as right: 1 or 0 for choices, IoU for intervals.
 const RIGHT: f64 = 0.5;
@@ -28,22 +30,27 @@ pub(super) fn judge(judged: &[(String, &Split, &Run)], rule: ScoreRule) -> Vec<(
     for (group, split, run) in judged {
         let pairs = Pairs::of(&split.run(), run);
         let effect = Effect::difference(&pairs.differences());
+        let loss = loss(&pairs, effect.as_ref(), margin);
         // Where no answer differs, nothing is left to sample: it stands outside the family.
         if effect.is_none_or(|effect| !effect.is_unchanged()) {
-            family.push(effect, margin);
+            family.push_again(effect, margin, loss);
         }
         let means = pairs.means();
+        let interval = |effect: Effect| {
+            let (low, high) = effect.interval_from(means.a);
+            (100.0 * low, 100.0 * high)
+        };
         let score = effect.map(|effect| Score {
             task: group.clone(),
             score: 100.0 * means.b,
             difference: 100.0 * effect.estimate,
-            interval: (100.0 * effect.interval().0, 100.0 * effect.interval().1),
+            interval: interval(effect),
         });
-        effects.push((effect, score, pairs.len()));
+        effects.push((effect, score, pairs, loss));
     }
     let mut decisions = family.decide().into_iter();
     let mut checks = Vec::new();
-    for ((group, split, run), (effect, score, pairs)) in judged.iter().zip(effects) {
+    for ((group, split, run), (effect, score, pairs, loss)) in judged.iter().zip(effects) {
         let unchanged = effect.is_some_and(|effect| effect.is_unchanged());
         let decision = if unchanged { None } else { decisions.next() };
         let (status, message) = match rule {
@@ -54,7 +61,7 @@ pub(super) fn judge(judged: &[(String, &Split, &Run)], rule: ScoreRule) -> Vec<(
                     Some(Verdict::Worse) => Status::Fail,
                     Some(_) => Status::Undecided,
                 };
-                (status, describe(effect.as_ref(), score.as_ref(), pairs, margin, unchanged))
+                (status, describe(effect.as_ref(), score.as_ref(), &pairs, margin, loss))
             }
         };
         checks.push((Check::new(group, "score", status, &message), score));
@@ -62,27 +69,43 @@ pub(super) fn judge(judged: &[(String, &Split, &Run)], rule: ScoreRule) -> Vec<(
     checks
 }
 
+/// P-value of a loss beyond the margin where the videos are few, by the exact test of a second run of the
+/// same samples. `None` for one video, which decides nothing, and for many, which the interval judges.
+fn loss(pairs: &Pairs, effect: Option<&Effect>, margin: Margin) -> Option<f64> {
+    effect.filter(|effect| effect.is_weak() || effect.standard_error == 0.0)?;
+    let beyond = |video: &Cluster| video.sum + margin.below * video.n as f64;
+    sign_flip(&pairs.differences().iter().map(beyond).collect::<Vec<_>>())
+}
+
 fn describe(
     effect: Option<&Effect>,
     score: Option<&Score>,
-    pairs: usize,
+    pairs: &Pairs,
     margin: Margin,
-    unchanged: bool,
+    loss: Option<f64>,
 ) -> String {
+    let n = pairs.len();
     let Some((effect, score)) = effect.zip(score) else {
-        return format!("{pairs} pairs of fewer than two videos: nothing can be decided");
+        return format!("{n} pairs of fewer than two videos: nothing can be decided");
     };
     let limit = -100.0 * margin.below;
-    if unchanged {
-        return format!("{:.1}: no score differs, {pairs} pairs; limit {limit:+.1}", score.score);
+    if pairs.are_equal() {
+        return format!("{:.1}: no score differs, {n} pairs; limit {limit:+.1}", score.score);
     }
-    let weak = if effect.is_weak() { ", few videos" } else { "" };
-    let (low, high) = score.interval;
+    if effect.is_unchanged() {
+        return format!("{:.1}: no video's score differs, {n} pairs; limit {limit:+.1}", score.score);
+    }
+    let weak = match loss.filter(|_| effect.estimate < -margin.below) {
+        _ if !effect.is_weak() => String::new(),
+        Some(p) => format!(", {} videos (exact p of a loss {p:.3})", effect.clusters),
+        None => ", few videos".to_owned(),
+    };
     format!(
-        "{:.1} after {:.1}: {:+.1} points, 95 % {low:+.1}..{high:+.1}, {pairs} pairs{weak}; limit {limit:+.1}",
-        score.score,
-        score.score - score.difference,
-        score.difference
+        "{} after {}: {} points, 95 % {}, {n} pairs{weak}; limit {limit:+.1}",
+        Kind::Percent.number(score.score),
+        Kind::Percent.number(score.score - score.difference),
+        Kind::Points.number(score.difference),
+        Kind::Points.interval(score.interval),
     )
 }
 

@@ -14,6 +14,7 @@ use crate::compare::Pair;
 use crate::runs::Run;
 use crate::study::{Answer, Effect, Finding, Question};
 use crate::table::{Datum, Kind, Table};
+use crate::terminal::{percent, percent_interval, points, points_interval};
 
 /// Conclusion of the runs in one sentence, and its kind for the colour.
 pub(super) fn headline(report: &Report) -> Value {
@@ -64,16 +65,15 @@ pub(super) fn claims(tables: &[Table]) -> Value {
 /// Planned comparisons: answers, and split by split where there are several.
 pub(super) fn study(report: &Report) -> Option<Value> {
     let study = report.study.as_ref().filter(|study| !study.answers.is_empty())?;
-    let range = |(low, high): (f64, f64)| format!("{:+.1} to {:+.1}", 100.0 * low, 100.0 * high);
     let figures = |answer: &Answer, effect: &Effect| {
         [
             answer.seeds.len().to_string(),
             effect.pairs.to_string(),
-            format!("{:.1}", 100.0 * effect.a),
-            format!("{:.1}", 100.0 * effect.b),
-            format!("{:+.1}", 100.0 * effect.difference),
-            effect.by_video.map(range).unwrap_or_default(),
-            effect.by_seed.map(range).unwrap_or_default(),
+            percent(effect.a),
+            percent(effect.b),
+            points(effect.difference),
+            effect.by_video.map(points_interval).unwrap_or_default(),
+            effect.by_seed.map(points_interval).unwrap_or_default(),
         ]
     };
     const FIGURES: [&str; 7] = ["seeds", "pairs", "A, %", "B, %", "B - A", "95 % by video", "95 % by seed"];
@@ -113,10 +113,9 @@ fn found(report: &Report) -> Option<Value> {
     let answers = &report.study.as_ref()?.answers;
     let (answer, finding) = answers.iter().find_map(|answer| Some((answer, answer.finding?)))?;
     let effect = answer.effects.first()?;
-    let points = |share: f64| format!("{:+.1}", 100.0 * share);
     let interval = effect.by_video.map_or_else(
         || "no interval from one video".to_owned(),
-        |(low, high)| format!("95 % by video {} to {}", points(low), points(high)),
+        |interval| format!("95 % by video {}", points_interval(interval)),
     );
     let text = format!(
         "{}: {} points on the {} ({interval}); expected at least {:+.0}: {}",
@@ -195,15 +194,10 @@ fn split(report: &Report, index: usize, cell: &Cell) -> Value {
             context! { title => visible(&breakdown.title), svg => chart }
         })
         .collect();
-    let percent = |share: f64| format!("{:.1} %", 100.0 * share);
-    let mut facts = vec![(summary.metric.clone(), percent(summary.value))];
-    if let Some((low, high)) = cell.interval {
-        facts.push(("95 % interval".to_owned(), format!("{:.1} to {:.1}", 100.0 * low, 100.0 * high)));
-    }
-    facts.push((
-        "N".to_owned(),
-        format!("{} ({} of {} recorded)", summary.n, summary.n_recorded, summary.n_expected),
-    ));
+    let percent = |share: f64| format!("{} %", percent(share));
+    let mut facts = vec![(summary.metric.clone(), cell.score().map_or_else(|| "-".to_owned(), percent))];
+    facts.extend(cell.interval.map(|interval| ("95 % interval".to_owned(), percent_interval(interval))));
+    facts.push(("N".to_owned(), crate::show::n(cell)));
     if let Some((tag, value)) = &summary.macro_average {
         facts.push((format!("mean over {tag}"), percent(*value)));
     }
@@ -261,16 +255,15 @@ fn compared(pair: &Pair, second: &Run) -> Vec<String> {
     let with_crops = |gained: bool| {
         pair.flipped.iter().filter(|flip| flip.gained == gained && cropped(&flip.uid)).count().to_string()
     };
-    let points = |share: f64| format!("{:+.1}", 100.0 * share);
     vec![
         pair.title.clone(),
         pair.name_a.clone(),
         pair.name_b.clone(),
         pair.n.to_string(),
-        format!("{:.1}", 100.0 * pair.a),
-        format!("{:.1}", 100.0 * pair.b),
+        percent(pair.a),
+        percent(pair.b),
         points(pair.difference),
-        pair.interval.map_or_else(String::new, |(low, high)| format!("{} to {}", points(low), points(high))),
+        pair.interval.map_or_else(String::new, points_interval),
         pair.p_holm.map_or_else(String::new, |p| Kind::Probability.show(&Datum::Real(p))),
         pair.detectable.map_or_else(String::new, |share| format!("{:.1}", 100.0 * share)),
         pair.flips.gained.to_string(),
@@ -286,21 +279,15 @@ fn compared(pair: &Pair, second: &Run) -> Vec<String> {
 /// The scores in the columns that fit a page; the exported table has all.
 pub(super) fn scores(report: &Report) -> Value {
     let row = |cell: &Cell| {
-        let summary = &cell.summary;
-        let interval = cell.interval.map(|(low, high)| format!("{:.1} to {:.1}", 100.0 * low, 100.0 * high));
-        let n = match summary.n == summary.n_recorded && cell.complete() {
-            true => summary.n.to_string(),
-            false => format!("{} ({} of {})", summary.n, summary.n_recorded, summary.n_expected),
-        };
         let paper = cell.paper.as_ref();
         vec![
             cell.title.clone(),
             format!("{} · {}", cell.profile, cell.run),
-            format!("{:.1}", 100.0 * summary.value),
-            interval.unwrap_or_default(),
-            n,
-            paper.map_or_else(String::new, |paper| format!("{:.1}", paper.published)),
-            paper.map_or_else(String::new, |paper| format!("{:+.1}", paper.difference)),
+            cell.score().map_or_else(|| "-".to_owned(), percent),
+            cell.interval.map_or_else(String::new, percent_interval),
+            crate::show::n(cell),
+            paper.map_or_else(String::new, |paper| Kind::Percent.number(paper.published)),
+            paper.map_or_else(String::new, |paper| crate::show::difference(cell, paper)),
             crate::show::losses(cell),
             crate::show::verdict(cell),
         ]

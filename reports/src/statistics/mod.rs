@@ -5,7 +5,9 @@
 mod clustered;
 mod groups;
 mod holm;
+mod signs;
 
 pub use clustered::{Cluster, mean};
 pub use groups::{GroupedMean, mean_of_means};
 pub use holm::holm;
+pub use signs::sign_flip;

@@ -123,14 +123,15 @@ fn effect(split: Option<&str>, seeds: &[u64], paired: &[&Paired]) -> Option<Effe
     };
     let of_seeds: Vec<f64> = seeds.iter().filter_map(of_seed).collect();
     let by_seed = Estimate::repetitions(&of_seeds, Support::Difference);
+    let a = over(&|one| one.a);
     Some(Effect {
         split: split.map(str::to_owned),
         pairs: paired.iter().map(|one| one.pairs).sum(),
-        a: over(&|one| one.a),
+        a,
         b: over(&|one| one.b),
         difference: means.iter().sum::<f64>() / means.len() as f64,
-        by_video: by_video.map(|estimate| estimate.interval()),
-        by_seed: by_seed.map(|estimate| estimate.interval()),
+        by_video: by_video.map(|estimate| estimate.interval_from(a)),
+        by_seed: by_seed.map(|estimate| estimate.interval_from(a)),
         estimates: [by_video, by_seed],
         of_seeds,
     })

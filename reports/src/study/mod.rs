@@ -11,6 +11,7 @@ use crate::runs::Run;
 use crate::training::Training;
 
 pub use effects::{Effect, Effort};
+pub(crate) use show::markdown;
 pub use show::{ALL, tables, terminal};
 
 /// Planned comparison of `b` with `a`.

@@ -3,8 +3,9 @@
 use arrow_schema::ArrowError;
 
 use super::{Answer, Curve, Effect, Finding, Question, Study};
+use crate::export::escape;
 use crate::table::{Kind, Table, count, real, text};
-use crate::terminal::{Text, Tone, counted};
+use crate::terminal::{Text, Tone, counted, percent, points, points_interval};
 
 /// Name of the mean of all splits.
 pub const ALL: &str = "mean of the splits";
@@ -121,6 +122,40 @@ fn curves(study: &Study) -> Result<Table, ArrowError> {
     )
 }
 
+/// Questions, effects and findings as Markdown.
+pub(crate) fn markdown(study: &Study) -> String {
+    if study.answers.is_empty() {
+        return String::new();
+    }
+    let mut out = "\n## Planned comparisons\n\n\
+        | question | A | B | split | pairs | A, % | B, % | B - A | 95 % by video | 95 % by seed | expected | finding |\n\
+        |---|---|---|---|--:|--:|--:|--:|--:|--:|---|---|\n"
+        .to_owned();
+    for answer in &study.answers {
+        let Question { title, a, b, at_least, .. } = &answer.question;
+        for (number, effect) in answer.effects.iter().enumerate() {
+            let expected = at_least.filter(|_| number == 0);
+            let finding = answer.finding.filter(|_| number == 0);
+            let cells = [
+                escape(title),
+                escape(a),
+                escape(b),
+                escape(split(effect)),
+                effect.pairs.to_string(),
+                percent(effect.a),
+                percent(effect.b),
+                points(effect.difference),
+                effect.by_video.map_or_else(String::new, points_interval),
+                effect.by_seed.map_or_else(String::new, points_interval),
+                expected.map_or_else(String::new, |points| format!("at least {points:+.0}")),
+                finding.map_or_else(String::new, |finding| finding.as_str().to_owned()),
+            ];
+            out += &format!("| {} |\n", cells.join(" | "));
+        }
+    }
+    out
+}
+
 /// The study for a terminal.
 pub fn terminal(study: &Study) -> Text {
     let mut text = Text::default();
@@ -149,17 +184,16 @@ fn section(text: &mut Text, answer: &Answer) {
         "  {:<18} {:>5} {:>6} {:>6} {:>6}  {:<15} by seed",
         "split", "pairs", "A, %", "B, %", "B - A", "95 % by video"
     ));
-    let range = |(low, high): (f64, f64)| format!("{:+.1} to {:+.1}", 100.0 * low, 100.0 * high);
     for effect in &answer.effects {
         text.line(format!(
-            "  {:<18} {:>5} {:>6.1} {:>6.1} {:>+6.1}  {:<15} {}",
+            "  {:<18} {:>5} {:>6} {:>6} {:>6}  {:<15} {}",
             split(effect),
             effect.pairs,
-            100.0 * effect.a,
-            100.0 * effect.b,
-            100.0 * effect.difference,
-            effect.by_video.map_or_else(|| "-".to_owned(), range),
-            effect.by_seed.map_or_else(|| "-".to_owned(), range)
+            percent(effect.a),
+            percent(effect.b),
+            points(effect.difference),
+            effect.by_video.map_or_else(|| "-".to_owned(), points_interval),
+            effect.by_seed.map_or_else(|| "-".to_owned(), points_interval)
         ));
     }
     let [a, b] = &answer.effort;

@@ -3,7 +3,7 @@
 use crate::common::{damaged, whole};
 use paravt_reports::compare::{compare, json, markdown, tables, terminal};
 use paravt_reports::terminal::{COLUMNS, Detail};
-use paravt_reports::{ReportError, Run};
+use paravt_reports::{ReportError, Run, Verdict};
 use paravt_suite::profile::Profile;
 
 const ROWS: usize = 400;
@@ -50,6 +50,36 @@ fn equal_runs_show_no_difference_and_the_detectable_one() {
     assert_eq!((pair.difference, pair.p), (0.0, Some(1.0)));
     assert_eq!(pair.cost_per_point(), None);
     assert!(terminal(&ablation, Detail::Full).to_string().contains("no answer changed"));
+    assert_eq!(pair.verdict, Verdict::Unchanged);
+    let brief = terminal(&ablation, Detail::Brief).to_string();
+    assert!(brief.contains("no score differs") && !brief.contains("inconclusive"), "{brief}");
+}
+
+#[test]
+fn changes_that_cancel_out_are_not_unchanged() {
+    let (mut a, mut b) = (run(200), run(200));
+    (a.records[0].score.value, b.records[1].score.value) = (0.0, 0.0);
+    let ablation = compare(&[a], &[b]).unwrap();
+    assert_eq!((ablation.splits[0].difference, &ablation.splits[0].verdict), (0.0, &Verdict::Inconclusive));
+    let text = terminal(&ablation, Detail::Full).to_string();
+    assert!(!text.contains("no answer changed") && text.contains("1 right to wrong"), "{text}");
+}
+
+#[test]
+fn an_interval_stays_within_what_the_difference_can_be() {
+    let interval = |a, b| {
+        let few = |right| whole("mlvu", "MLVU", 10, right);
+        let ablation = compare(&[few(a)], &[few(b)]).unwrap();
+        let pair = &ablation.splits[0];
+        let (low, high) = pair.interval.unwrap();
+        assert!(low <= pair.difference && pair.difference <= high && low <= 0.0, "{pair:?}");
+        (low, high)
+    };
+    let (low, high) = interval(10, 0);
+    assert_eq!((low, high), (-1.0, 0.0), "A is right everywhere: B cannot be better");
+    assert_eq!(interval(0, 10), (0.0, 1.0));
+    let (low, high) = interval(5, 2);
+    assert!(low >= -0.5 && high <= 0.5, "{low} {high}");
 }
 
 #[test]

@@ -96,6 +96,101 @@ fn one_video_decides_nothing_by_an_interval() {
     }
 }
 
+/// A run of `videos` videos with four questions each; `right` of the first ones are answered.
+fn few(videos: usize, right: usize) -> Run {
+    let mut run = whole("mlvu", "MLVU (dev)", 4 * videos, right);
+    for record in &mut run.records {
+        record.sample.video = format!("videos/{}.mp4", record.sample.row / 4).into();
+    }
+    run
+}
+
+#[test]
+fn a_collapse_on_five_videos_fails_and_on_four_is_undecided() {
+    let collapse = |videos| verdict(&baseline(&[few(videos, 4 * videos)]), &[few(videos, 0)]);
+    let five = collapse(5);
+    assert_eq!((five.status(), worst(&five)), (Status::Fail, vec!["score"]));
+    let text = message(&five, "mlvu", "score");
+    assert!(text.contains("0.0 after 100.0: -100.0 points, 95 % -100.0 to +0.0, 20 pairs"), "{text}");
+    assert!(text.contains("5 videos (exact p of a loss 0.031)"), "{text}");
+    assert_eq!(collapse(4).status(), Status::Undecided, "1/16 by chance");
+    // Half of every video, without any spread between them, and a loss within the tolerance.
+    let even = |videos: usize, lost: usize| {
+        let mut run = few(videos, 4 * videos);
+        let lose = |record: &&mut Record| record.sample.row % 4 < lost;
+        run.records.iter_mut().filter(lose).for_each(|record| record.score.value = 0.0);
+        run
+    };
+    assert_eq!(verdict(&baseline(&[few(10, 40)]), &[even(10, 2)]).status(), Status::Fail);
+    let rule = Rule { score: ScoreRule::Interval { drop_points: 60.0 }, ..Rule::default() };
+    let tolerant = Baseline::of(&[few(5, 20)], rule, vec![]).unwrap();
+    assert_eq!(verdict(&tolerant, &[even(5, 2)]).status(), Status::Undecided);
+    // Several splits are one family: one in twenty checks fails by chance, not one in twenty splits.
+    let named = |right| {
+        let mut other = few(5, right);
+        other.manifest.task.name = "lvbench".into();
+        other.records.iter_mut().for_each(|record| record.sample.task = "lvbench".into());
+        [few(5, 20), other]
+    };
+    let two = verdict(&baseline(&named(20)), &named(0));
+    assert_eq!(two.status(), Status::Fail, "the equal split does not count in the correction");
+}
+
+#[test]
+fn answers_that_differ_are_not_called_equal() {
+    let mut swapped = few(5, 20);
+    let mut before = few(5, 20);
+    for row in (0..20).step_by(4) {
+        before.records[row].score.value = 0.0;
+        swapped.records[row + 1].score.value = 0.0;
+    }
+    let verdict = verdict(&baseline(&[before]), &[swapped]);
+    let text = message(&verdict, "mlvu", "score");
+    assert!(text.contains("no video's score differs") && !text.contains("no score differs"), "{text}");
+}
+
+/// Runs of the same model on the same samples, whose answers vary from run to run: no more than one in
+/// twenty checks without any tolerance fails.
+#[test]
+fn false_alarms_of_few_videos_are_at_most_one_in_twenty() {
+    use paravt_reports::decide::{Effect, Family, Margin, Verdict};
+    use paravt_reports::statistics::{Cluster, sign_flip};
+    use rand::{Rng as _, SeedableRng as _};
+    const DRAWS: usize = 4_000;
+    let mut random = rand_chacha::ChaCha8Rng::seed_from_u64(7);
+    for videos in 2..=9 {
+        // Questions of one video are as hard as each other and turn together with this probability.
+        for together in [0.0, 0.5, 1.0] {
+            let mut failed = 0;
+            for _ in 0..DRAWS {
+                let video = |_| {
+                    let ability: f64 = random.random();
+                    let mut answers = || -> f64 {
+                        let common: f64 = random.random();
+                        let mut right = || {
+                            let alike = random.random::<f64>() < together;
+                            let own: f64 = random.random();
+                            f64::from(u8::from((if alike { common } else { own }) < ability))
+                        };
+                        (0..4).map(|_| right()).sum()
+                    };
+                    Cluster { sum: answers() - answers(), n: 4 }
+                };
+                let clusters: Vec<Cluster> = (0..videos).map(video).collect();
+                let sums: Vec<f64> = clusters.iter().map(|cluster| cluster.sum).collect();
+                let mut family = Family::new("score");
+                family.push_again(Effect::difference(&clusters), Margin::no_worse(0.0), sign_flip(&sums));
+                failed += usize::from(family.decide()[0].verdict == Verdict::Worse);
+            }
+            let share = failed as f64 / DRAWS as f64;
+            assert!(
+                share < 0.05 + 3.0 * (0.05f64 * 0.95 / DRAWS as f64).sqrt(),
+                "{videos} {together}: {share}"
+            );
+        }
+    }
+}
+
 #[test]
 fn every_run_of_a_split_is_judged_whatever_the_order() {
     let reference = baseline(&[run(200)]);

@@ -3,6 +3,7 @@
 use crate::Report;
 use crate::page::charts::{LEFT, name};
 use crate::page::svg::{Anchor, Scale, Svg, label};
+use crate::terminal::percent_interval;
 
 const WIDTH: f64 = 760.0;
 const ROW: f64 = 30.0;
@@ -38,9 +39,12 @@ pub(crate) fn forest(report: &Report) -> String {
         if let Some((low, high)) = cell.interval {
             svg.line("interval", (scale.at(100.0 * low), y), (scale.at(100.0 * high), y));
         }
-        let interval = cell.interval.map_or_else(String::new, |(low, high)| {
-            format!(", 95 % {:.1} to {:.1}", 100.0 * low, 100.0 * high)
-        });
+        if cell.score().is_none() {
+            continue;
+        }
+        let interval = cell
+            .interval
+            .map_or_else(String::new, |interval| format!(", 95 % {}", percent_interval(interval)));
         let class = if cell.complete() { "ours" } else { "ours open" };
         svg.dot(class, (scale.at(ours), y), &format!("{}: {ours:.1} ours{interval}", cell.title));
     }

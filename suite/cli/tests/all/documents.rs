@@ -76,6 +76,37 @@ fn commands_of_the_documents_are_commands_of_the_program() {
     }
 }
 
+#[test]
+fn flags_of_the_documents_are_flags_of_their_commands() {
+    let mut seen = 0;
+    for document in documents() {
+        let text = std::fs::read_to_string(&document).unwrap().replace("\\\n", " ");
+        for line in text.lines().filter(|line| line.trim_start().starts_with("paravt-bench ")) {
+            // Without a comment, what a pipe takes, and what a shell does after it.
+            let line = line.split([';', '|', '#', '>']).next().unwrap_or_default();
+            let mut words = line.split_whitespace().skip(1).peekable();
+            let mut command = crate::common::bench();
+            while let Some(word) = words.next_if(|word| word.bytes().all(|byte| byte.is_ascii_lowercase())) {
+                command.arg(word);
+                // Two words at most, and only of commands that have others below them.
+                if !["data", "protocol"].contains(&word) {
+                    break;
+                }
+            }
+            let help = command.arg("--help").output().unwrap();
+            let help = String::from_utf8(help.stdout).unwrap();
+            for flag in words.filter(|word| word.starts_with("--")) {
+                let flag = flag.split('=').next().unwrap_or_default();
+                seen += 1;
+                let known =
+                    help.split(|c: char| !(c.is_ascii_alphanumeric() || c == '-')).any(|word| word == flag);
+                assert!(known, "{}: `{line}`: no flag {flag}", document.display());
+            }
+        }
+    }
+    assert!(seen > 60, "the documents give {seen} flags: this test has lost its subject");
+}
+
 /// Names of the properties of a JSON schema and of its definitions.
 fn properties(schema: &serde_json::Value, found: &mut std::collections::BTreeSet<String>) {
     let Some(object) = schema.as_object() else {

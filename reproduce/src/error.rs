@@ -140,7 +140,7 @@ pub enum Error {
     /// A GPU whose memory is not free after its server has ended.
     #[error(
         "GPU {gpu}: {used} MiB are still in use after its server has ended; nvidia-smi lists what holds them: end it, \
-         then run the command again, which goes on with the next evaluation"
+         then run the command again; it continues with the next evaluation"
     )]
     GpuMemory {
         /// Number of the GPU, as CUDA counts.

@@ -34,7 +34,7 @@ pub struct GraphOptions {
     pub environment: BTreeMap<String, String>,
     /// Reinforcement learning starts from the published SFT model.
     pub skip_sft: bool,
-    /// Training goes on without the rows whose media are missing.
+    /// Training continues without the rows whose media are missing.
     pub allow_missing: bool,
     /// Archives are deleted once they are unpacked.
     pub delete_archives: bool,

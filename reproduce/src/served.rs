@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn what_answers_depend_on_is_in_the_name_of_the_stage() {
+    fn flags_that_change_answers_change_the_folder_of_the_stage() {
         let Recipe::Served(recipe) = Recipe::load("paravt-8b").unwrap() else { panic!("served") };
         let folders = |options: &GraphOptions| -> Vec<_> {
             recipe.graph(options).unwrap().evaluations().map(|(_, _, folder)| folder.to_owned()).collect()
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_are_no_folders_are_refused() {
+    fn names_that_cannot_be_folders_are_refused() {
         let text = include_str!("../recipes/paravt-8b.toml");
         let refused =
             |from: &str, to: &str| Served::parse("my.toml", &text.replace(from, to)).unwrap_err().to_string();

@@ -408,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_stage_would_find_out_after_hours_is_refused_at_once() {
+    fn settings_that_would_fail_after_hours_are_refused_at_once() {
         let text = include_str!("../recipes/paravt-8b-train.toml");
         let refused = |text: &str| Trained::parse("train.toml", text).unwrap_err().to_string();
         let with = |more: &str| refused(&format!("{text}\n{more}"));

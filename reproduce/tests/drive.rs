@@ -180,7 +180,7 @@ fn stages_run_once_and_are_selected_by_name_and_split() {
 }
 
 #[test]
-fn what_is_incomplete_goes_on_and_what_is_down_stops_the_rest() {
+fn an_incomplete_evaluation_is_resumed_and_a_dead_server_stops_the_rest() {
     let folder = tempfile::tempdir().unwrap();
     let graph = own(folder.path());
     let mut host = Noting { outcomes: vec![Outcome::Incomplete, Outcome::Complete], ..Noting::default() };
@@ -235,7 +235,7 @@ fn listening(folder: &Path) -> Graph {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let program = std::env::current_exe().unwrap();
     let script = format!(
-        "{PORT}=\"$4\" exec \"$0\" --exact a_server_that_dies_is_started_again_and_the_evaluation_goes_on --nocapture"
+        "{PORT}=\"$4\" exec \"$0\" --exact a_server_that_dies_is_restarted_and_the_evaluation_continues --nocapture"
     );
     let command = format!("sh -c '{script}' '{}'", program.display());
     let serve = format!("engine = \"transformers\"\nport = {port}\ncommand = {command:?}");
@@ -243,7 +243,7 @@ fn listening(folder: &Path) -> Graph {
 }
 
 #[test]
-fn a_server_that_dies_is_started_again_and_the_evaluation_goes_on() {
+fn a_server_that_dies_is_restarted_and_the_evaluation_continues() {
     if let Ok(port) = std::env::var(PORT) {
         return listen(&port);
     }
@@ -275,7 +275,7 @@ fn a_server_that_dies_is_started_again_and_the_evaluation_goes_on() {
 }
 
 #[test]
-fn a_server_that_hangs_is_stopped_and_the_evaluation_goes_on_with_a_new_one() {
+fn a_server_that_hangs_is_replaced_and_the_evaluation_continues() {
     let folder = tempfile::tempdir().unwrap();
     let mut graph = listening(folder.path());
     let Recipe::Served(mut recipe) =

@@ -267,7 +267,7 @@ fn many_conversations_complete_within_little_memory() {
 
 #[test]
 #[ignore = "needs Python: run by ci/test"]
-fn one_conversation_that_cannot_go_on_does_not_end_the_others() {
+fn a_conversation_that_fails_does_not_end_the_others() {
     let (engine, seen) = watched(20_000, false);
     // The long prompt fits, its first growth does not.
     let (short, long) = ("short".to_owned(), "word ".repeat(150));
@@ -310,7 +310,7 @@ fn prompts_are_read_between_the_tokens_of_open_answers() {
 
 #[test]
 #[ignore = "needs Python: run by ci/test"]
-fn a_prompt_that_the_memory_is_too_small_for_waits_for_the_others() {
+fn a_prompt_that_does_not_fit_in_memory_waits_for_the_others() {
     let (engine, seen) = watched(100_000, false);
     let long = "word ".repeat(30);
     let wanted = ask(&engine, &long, &greedy(5)).unwrap().token_ids;

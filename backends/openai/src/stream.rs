@@ -63,7 +63,7 @@ fn append(fields: &mut Map<String, Value>, name: &str, more: &str) {
     fields.insert(name.to_owned(), Value::String(text));
 }
 
-/// One piece of a call: the first of an index opens it, the others go on with its arguments.
+/// A delta of a call: the first one of an index opens it, the others append to its arguments.
 fn add_call(calls: &mut Vec<Value>, delta: &Value) {
     let index = &delta["index"];
     match calls.iter_mut().find(|call| call["index"] == *index && !index.is_null()) {

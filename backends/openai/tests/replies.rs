@@ -284,7 +284,7 @@ const STREAMED: &str = concat!(
 );
 
 #[tokio::test]
-async fn from_the_first_reply_that_was_taken_apart_on_replies_are_streamed() {
+async fn after_the_first_parsed_reply_replies_are_streamed() {
     let json = |body: &'static str| ([(header::CONTENT_TYPE, "application/json")], body).into_response();
     let asked = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&asked);

@@ -88,7 +88,7 @@ impl Job {
         option(&format!("--chdir={}", quoted(dir, false)?));
         let log = folder.join(self.log("%a"));
         option(&format!("--output={}", quoted(&log, true)?));
-        // A job that is run again goes on where it was stopped, in the same log.
+        // A job that is run again resumes, in the same log.
         option("--open-mode=append");
         option("--requeue");
         for given in &options.sbatch {
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_be_another_line_or_option_is_refused() {
+    fn words_that_would_add_a_line_or_option_are_refused() {
         for option in ["partition=gpu", "--x\n#SBATCH --y", "-", "--comment='a", "--a#b", ""] {
             let options = Options { sbatch: vec![option.to_owned()], gpus: 0 };
             let refused = job(&["true"], None).script("r", &options, Path::new("/a"), Path::new("/b"));

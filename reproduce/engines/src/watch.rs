@@ -152,7 +152,7 @@ pub(crate) struct Watcher<'a> {
 }
 
 impl<'a> Watcher<'a> {
-    /// Watches a training in `folder` that goes on after `resumed` steps. Its steps are added to `lines`.
+    /// Watches a training in `folder` that resumes after `resumed` steps and writes its steps to the file `lines`.
     pub(crate) fn new(
         watch: &'a Watch,
         folder: &Path,

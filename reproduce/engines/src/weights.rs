@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn names_shapes_and_values_are_those_of_a_trained_base() {
+    fn names_shapes_and_values_are_compared_with_the_base() {
         let root = tempfile::tempdir().unwrap();
         let (base, made) = (root.path().join("base"), root.path().join("made"));
         model(&base, &[("a", vec![2, 3], 0x3f80), ("b", vec![4], 0)]);

@@ -198,7 +198,7 @@ fn an_environment_is_installed_verified_and_kept() {
 }
 
 #[test]
-fn a_lock_that_is_a_constraint_need_not_be_installed() {
+fn packages_of_a_constraint_lock_need_not_be_installed() {
     let Some(uv) = uv() else { return };
     let built = World::new(&uv).install("eval").unwrap();
     let names: Vec<&str> = built.record.packages.keys().map(String::as_str).collect();
@@ -208,7 +208,7 @@ fn a_lock_that_is_a_constraint_need_not_be_installed() {
 }
 
 #[test]
-fn what_is_not_as_in_the_release_is_refused() {
+fn an_environment_that_differs_from_the_release_is_refused() {
     let Some(uv) = uv() else { return };
     let mut world = World::new(&uv);
 

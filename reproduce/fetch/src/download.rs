@@ -377,7 +377,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_partial_file_goes_on_with_its_ranges_and_begins_again_with_others() {
+    fn a_partial_file_is_resumed_with_its_ranges_and_restarted_with_others() {
         let dir = tempfile::tempdir().unwrap();
         let blob = dir.path().join("abc");
         let partial = Partial::open(&blob, 25, 10).unwrap();

@@ -178,7 +178,7 @@ fn distinct(files: &[HubFile]) -> Vec<&HubFile> {
     files.iter().filter(|file| seen.insert(&file.oid)).collect()
 }
 
-/// Fetches what a plan lists below the data root. Dropping the future stops it; the next call goes on.
+/// Fetches what a plan lists below the data root. Dropping the future stops it; the next call resumes it.
 ///
 /// # Errors
 /// No access, no connection, wrong hashes, a full disk. Refused members are not errors.

@@ -3,7 +3,7 @@
 //! safely, training files materialized.
 //!
 //! [`fetch`] does one [`Source`]: it lists the repository at its revision, checks the disk, downloads
-//! what is missing in parallel ranges (an interrupted download goes on where it stopped), verifies size
+//! what is missing in parallel ranges (an interrupted download is resumed), verifies size
 //! and hash of every file, and unpacks the archives. Progress goes to an [`Observer`].
 //!
 //! ```

@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn the_training_table_is_one() {
+    fn the_built_in_training_table_is_valid() {
         let sources = training();
         assert_eq!(sources.len(), 2);
         assert!(sources.iter().all(|source| source.repos.iter().all(|repo| names::is_repo(repo))));

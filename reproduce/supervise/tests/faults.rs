@@ -84,7 +84,7 @@ fn the_death_of_a_server_is_noticed_and_its_workers_end_with_it() {
 }
 
 #[test]
-fn a_stop_asks_first_and_kills_what_does_not_listen() {
+fn a_stop_sends_sigterm_and_kills_what_ignores_it() {
     let folder = tempfile::tempdir().unwrap();
     let polite = shell("trap 'echo saved; exit 0' TERM; echo up; while :; do sleep 0.1; done");
     let mut process = Process::start("server", &polite, folder.path()).unwrap();
@@ -147,7 +147,7 @@ fn a_process_of_an_earlier_command_is_ended_and_another_of_its_number_is_not() {
 }
 
 #[test]
-fn what_left_the_group_ends_with_it() {
+fn processes_that_left_the_group_are_killed_with_it() {
     let folder = tempfile::tempdir().unwrap();
     // As torchrun starts its workers: in a session of their own. The leader is gone before the stop.
     let script =

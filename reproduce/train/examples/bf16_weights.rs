@@ -1,8 +1,8 @@
 //! The released SFT recipe in miniature, with f32 weights and with bfloat16 ones: `bf16_weights OUT [STEPS] [RATE]`.
 //!
 //! Trains the embedded base model on generated rows twice, with the loader, the learning rate and the schedule of the
-//! release and with f32 or bfloat16 weights, gradients and moments; activations are f32. Printed as JSON: losses, and how many weights have
-//! another value than before. The figures are in `suite/docs/training.md`.
+//! release and with f32 or bfloat16 weights, gradients and moments; activations are f32. Printed as JSON: losses, and
+//! the share of weights whose value changed (`suite/docs/training.md`, pure-bf16).
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -74,7 +74,7 @@ fn weights(folder: &Path) -> Result<HashMap<String, Tensor>> {
     loaded.into_iter().map(|(name, tensor)| Ok((name, tensor.to_dtype(DType::F32)?))).collect()
 }
 
-/// Share of all weights whose value, as a number of that type, is another one.
+/// Share of all weights whose value, rounded to that type, changed.
 fn moved(before: &HashMap<String, Tensor>, after: &HashMap<String, Tensor>, numbers: Numbers) -> Result<f64> {
     let (mut moved, mut all) = (0.0, 0);
     for (name, tensor) in before {

@@ -1,4 +1,4 @@
-//! Checkpoints: a model folder that the backends load, beside what training needs to go on.
+//! Checkpoints: a model folder that the backends load, and the state that a training resumes from.
 //!
 //! ```text
 //! DIR/step-000100/model.safetensors …   the model, as published
@@ -49,7 +49,7 @@ pub struct Checkpoints {
     folder: PathBuf,
 }
 
-/// What a training starts from or goes on from.
+/// What a training starts or resumes from.
 pub struct Start<P> {
     /// The model.
     pub learner: Learner,
@@ -190,7 +190,7 @@ fn read<S: DeserializeOwned, P: DeserializeOwned>(
     let format = value.get("format").and_then(serde_json::Value::as_u64).unwrap_or(1);
     if format != u64::from(FORMAT) {
         let message = format!(
-            "a checkpoint of format {format}, this version writes {FORMAT} and cannot go on from it; \
+            "a checkpoint of format {format}, this version writes {FORMAT} and cannot resume from it; \
              remove the checkpoints to start the training over"
         );
         return Err(Error::file(&path, message));

@@ -42,7 +42,7 @@ pub struct SftRows {
 
 impl SftRows {
     /// Reads parquet files. Media of relative URLs (`longvt_source/…`) lie below `root`. A missing file is
-    /// an error: the released trainer logs and goes on without the shard.
+    /// an error: the released trainer logs it and continues without the shard.
     ///
     /// # Errors
     /// A file that cannot be read or has no `messages`.

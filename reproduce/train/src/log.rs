@@ -51,8 +51,8 @@ impl Log {
         Ok(steps(&read(path)?).len())
     }
 
-    /// A log that goes on after `step` steps: each of them once, and what a killed run wrote beyond its
-    /// checkpoint is removed.
+    /// Opens the log of a run that resumes after `step` steps: each of them is kept once, and lines that a killed run
+    /// wrote beyond its checkpoint are removed.
     ///
     /// # Errors
     /// The file cannot be read or written, or lacks one of these steps.

@@ -72,7 +72,7 @@ pub(crate) fn read_noting(
             Ok(()) if packet.stream() == stream => return true,
             Ok(()) => in_a_row = 0,
             Err(ff::Error::Eof) => return false,
-            // The demuxer goes on behind a damaged packet; one that never gets anywhere is stopped.
+            // The demuxer continues behind a damaged packet; after too many in a row reading stops.
             Err(ff::Error::InvalidData) if in_a_row < DAMAGED_IN_A_ROW => {
                 *damaged = true;
                 in_a_row += 1;

@@ -94,7 +94,7 @@ impl Window {
         }
         let per_second = f64::from(index.time_base.1) / f64::from(index.time_base.0);
         let units = |ticks: f64| {
-            // Beyond this Python's integers go on and FFmpeg's do not: it raises.
+            // Beyond this PyAV raises: the time stamp does not fit FFmpeg's integer.
             let fits = ticks.abs() < i64::MAX as f64;
             fits.then_some(ticks as i64).ok_or_else(|| format!("a window from {start} to {end} s"))
         };

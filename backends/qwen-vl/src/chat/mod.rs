@@ -71,7 +71,7 @@ impl ChatTemplate {
 
     /// The prompt of a conversation: `messages` as chat-completion JSON, media parts as `{"type": "image"}`.
     ///
-    /// A conversation that ends with the assistant's words is left open there, so that the model goes on.
+    /// A conversation that ends with an assistant message is left open there, so that the model continues it.
     ///
     /// # Errors
     /// The template raises, or needs what minijinja lacks.
@@ -88,7 +88,7 @@ impl ChatTemplate {
                 let found = found.or_else(|| text.rfind(said.trim()).map(|at| at + said.trim().len()));
                 let end = found.ok_or_else(|| {
                     Error::Prompt(
-                        "the chat template changes the assistant's words: cannot go on from them".to_owned(),
+                        "the chat template changes the text of the last assistant message, so that it cannot be continued".to_owned(),
                     )
                 })?;
                 Ok(text[..end].to_owned())

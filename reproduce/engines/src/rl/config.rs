@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 /// Name of the experiment in the folders of AReaL.
 pub(crate) const EXPERIMENT: &str = "paravt";
 
-/// Whose experiment something belongs to; AReaL asks each part for it.
+/// Names of experiment and trial, which each part of AReaL's configuration repeats.
 #[derive(Debug, Clone, Serialize)]
 struct Trial {
     experiment_name: &'static str,
@@ -30,7 +30,7 @@ struct Timer {
     freq_secs: Option<usize>,
 }
 
-/// How a step can be gone on from.
+/// How often AReaL saves its recovery state.
 #[derive(Debug, Clone, Serialize)]
 struct Recover {
     mode: &'static str,

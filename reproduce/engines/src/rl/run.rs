@@ -42,7 +42,7 @@ const HEALTH_LIMIT: Duration = Duration::from_secs(10);
 const UNHEALTHY: usize = 10;
 
 impl Job {
-    /// Trains; goes on from AReaL's state or from the last checkpoint.
+    /// Trains; resumes from AReaL's recovery state or from the last checkpoint.
     pub(crate) fn run(&self, place: &mut Place<'_>) -> Result<Outcome> {
         self.settings.check()?;
         let absolute = |path: &Path| {
@@ -87,7 +87,7 @@ impl Job {
     fn attempt(&self, folder: &Path, place: &mut Place<'_>) -> Result<(Attempt, usize)> {
         let work = folder.join("scratch");
         let (from, mut notes) = state::resume(folder, self.settings.save_every)?;
-        // A trial that goes on from weights counts its steps from 0 again.
+        // A trial that resumes from weights counts its steps from 0 again.
         let (behind, offset, model) = match &from {
             From::Scratch => (0, 0, &self.model),
             From::State(steps, offset) => (*steps, *offset, &self.model),
@@ -96,7 +96,7 @@ impl Job {
         let lines = work.join("steps.jsonl");
         let mut curves = steps::Curves::open(folder)?;
         curves.fill(&lines, steps::RL, state::offset(folder)?, behind)?;
-        // AReaL writes them after checkpoint and state.
+        // AReaL writes the figures after the checkpoint and the state.
         for step in curves.last() + 1..=behind {
             notes.push(format!(
                 "the figures of step {step} are lost: the training was stopped after its checkpoint and before they were written"

@@ -47,9 +47,9 @@ pub(crate) enum From {
     Weights(usize, PathBuf),
 }
 
-/// Name of the first trial in the folders of AReaL.
+/// Name of the first trial in AReaL's folders.
 const TRIAL: &str = "run";
-/// Beginning of the names of trials that go on from the weights of a checkpoint; the steps behind them follow.
+/// Prefix of the names of trials that resume from the weights of a checkpoint; the number of earlier steps follows.
 const LATER: &str = "run-from-";
 
 /// Name of the trial that begins after so many steps: AReaL counts its steps from 0, so they are kept apart.
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn old_checkpoints_go_and_the_chosen_one_stays() {
+    fn old_checkpoints_are_removed_and_the_chosen_one_is_kept() {
         let root = tempfile::tempdir().unwrap();
         let trial = experiments(root.path()).join("checkpoints/someone/paravt").join(TRIAL);
         for step in [4, 9, 14, 49, 54, 59, 64, 69] {

@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_kill_left_is_moved_out_of_the_trainers_sight() {
+    fn incomplete_checkpoints_are_moved_aside() {
         let root = tempfile::tempdir().unwrap();
         let (folder, aside) = (root.path().join("checkpoints"), root.path().join("partial"));
         for step in [100, 200, 300, 1000] {
@@ -129,13 +129,13 @@ mod tests {
         assert_eq!((last, notes.len()), (200, 3), "{notes:?}");
         assert!(notes[0].contains("rank_1.pt is truncated"), "{notes:?}");
         assert!(!torn.exists() && aside.join("checkpoint-1000").is_dir());
-        // Of another number of processes: cannot be gone on from.
+        // Written by another number of processes: cannot be resumed.
         assert_eq!(tidy(&folder, &aside, 4).unwrap().0, 0);
         assert_eq!(tidy(&root.path().join("none"), &aside, 2).unwrap().0, 0);
     }
 
     #[test]
-    fn a_kept_checkpoint_outlives_the_one_it_is_of() {
+    fn a_kept_checkpoint_survives_the_removal_of_its_original() {
         let root = tempfile::tempdir().unwrap();
         let kept = root.path().join("kept/checkpoint-4");
         std::fs::create_dir(root.path().join("kept")).unwrap();

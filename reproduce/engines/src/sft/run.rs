@@ -20,7 +20,7 @@ const NAME: &str = "sft";
 const UNPATCHED: &str = "Error applying monkey patch";
 /// The loader raised on a row and dropped it.
 const DROPPED: &str = "Error getting one sample";
-/// Line of the trainer about each file of rows.
+/// Prefix of the trainer's log line about the rows of a file.
 const SIZE: &str = "Dataset size: ";
 
 /// Where the checkpoint of a step is kept in the stage's folder: the trainer deletes old ones of its own.
@@ -29,7 +29,7 @@ pub(crate) fn kept(folder: &Path, step: usize) -> PathBuf {
 }
 
 impl Job {
-    /// Trains; goes on from the last whole checkpoint.
+    /// Trains; resumes from the last complete checkpoint.
     pub(crate) fn run(&self, place: &mut Place<'_>) -> Result<Outcome> {
         self.settings.check()?;
         let job = Self { paths: self.paths.absolute()?, ..self.clone() };

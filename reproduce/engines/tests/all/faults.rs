@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use paravt_engines::record::{RECORD, Record};
 use paravt_engines::{CURVES, Error, Job, Outcome, Paths, Place, Update, Watch, merge, pick, rl, sft};
 
-/// Folder and stage of the process that is killed in [`a_kill_at_any_moment_leaves_no_process_and_the_rest_goes_on`].
+/// Folder and stage of the process that is killed in [`a_kill_at_any_moment_leaves_no_process_and_is_resumed`].
 const HOLDER: [&str; 2] = ["PARAVT_ENGINES_FOLDER", "PARAVT_ENGINES_STAGE"];
 
 /// A folder with everything that the stages need, all of it stood in for.
@@ -228,7 +228,7 @@ fn sft_stops_in_order_after_its_checkpoint_and_is_merged() {
 
 #[test]
 #[ignore = "needs Python: run by ci/test"]
-fn a_crash_is_gone_on_from_where_steps_were_made_and_reported_where_not() {
+fn a_crash_after_a_step_is_resumed_and_one_without_a_step_is_reported() {
     let root = tempfile::tempdir().unwrap();
     let bench = Bench::new(root.path())
         .with("STANDIN_FAULT", "crash@5")
@@ -320,7 +320,7 @@ fn a_server_that_fails_or_dies_is_seen_at_once() {
     bench.watch.ready_seconds = 0.5;
     assert!(bench.failure("rl").contains("server: not ready after 0.5 s"));
 
-    // Both are started again, and the training goes on from AReaL's state.
+    // Both are restarted, and the training resumes from AReaL's state.
     let root = tempfile::tempdir().unwrap();
     let bench = Bench::new(root.path())
         .with("STANDIN_SERVER", "die@3")
@@ -411,7 +411,7 @@ fn a_kill_between_the_last_checkpoint_and_its_figures_leaves_nothing_to_train() 
 
 #[test]
 #[ignore = "needs Python: run by ci/test"]
-fn the_user_stops_a_training_and_it_goes_on() {
+fn a_training_that_the_user_stopped_is_resumed() {
     for stage in ["sft", "rl"] {
         let root = tempfile::tempdir().unwrap();
         let bench = Bench::new(root.path()).with("STANDIN_STEP", "0.1");
@@ -444,7 +444,7 @@ fn resident() -> u64 {
 
 #[test]
 #[ignore = "needs Python: run by ci/test"]
-fn what_is_missing_is_named_before_anything_starts() {
+fn missing_inputs_are_named_before_anything_starts() {
     let root = tempfile::tempdir().unwrap();
     let bench = Bench::new(root.path());
     std::fs::remove_dir_all(root.path().join("env")).unwrap();
@@ -485,7 +485,7 @@ fn role() -> Option<[String; 2]> {
 
 #[test]
 #[ignore = "needs Python: run by ci/test"]
-fn a_kill_at_any_moment_leaves_no_process_and_the_rest_goes_on() {
+fn a_kill_at_any_moment_leaves_no_process_and_is_resumed() {
     if let Some([folder, stage]) = role() {
         hold(&folder, &stage);
     }
@@ -494,7 +494,7 @@ fn a_kill_at_any_moment_leaves_no_process_and_the_rest_goes_on() {
         let bench = Bench::new(root.path());
         for number in 0..10_u64 {
             let mut program =
-                holder_of("a_kill_at_any_moment_leaves_no_process_and_the_rest_goes_on", root.path(), stage);
+                holder_of("a_kill_at_any_moment_leaves_no_process_and_is_resumed", root.path(), stage);
             program.env("STANDIN_STEP", "0.15").stdout(Stdio::null()).stderr(Stdio::null());
             let mut child = program.spawn().unwrap();
             std::thread::sleep(Duration::from_millis(100 + number * 97));
@@ -519,7 +519,7 @@ fn a_kill_at_any_moment_leaves_no_process_and_the_rest_goes_on() {
 
 #[test]
 #[ignore = "needs Python: run by ci/test"]
-fn a_full_disk_ends_a_training_with_its_reason_and_it_goes_on() {
+fn a_full_disk_ends_a_training_with_its_reason_and_it_is_resumed() {
     if let Some([folder, stage]) = role() {
         hold(&folder, &stage);
     }
@@ -528,7 +528,8 @@ fn a_full_disk_ends_a_training_with_its_reason_and_it_goes_on() {
     // No file of this process and of what it starts may have more than a megabyte.
     let mut limited = Program::new("sh");
     limited.args(["-c", "ulimit -f 2048; trap '' XFSZ; exec \"$@\"", "sh"]);
-    let holder = holder_of("a_full_disk_ends_a_training_with_its_reason_and_it_goes_on", root.path(), "sft");
+    let holder =
+        holder_of("a_full_disk_ends_a_training_with_its_reason_and_it_is_resumed", root.path(), "sft");
     limited.arg(holder.get_program()).args(holder.get_args());
     limited.env(HOLDER[0], root.path()).env(HOLDER[1], "sft").env("STANDIN_FAULT", "full@3").process_group(0);
     let output = limited.output().unwrap();

@@ -1,4 +1,4 @@
-//! The released lmms-engine itself, on a CPU: trained, killed, gone on, merged. Needs a checkout of the release and an
+//! The released lmms-engine itself, on a CPU: trained, killed, resumed, merged. Needs a checkout of the release and an
 //! environment for it, which `ci/target8/train` makes.
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -119,7 +119,7 @@ fn released(job: &rl::Job, root: &Path) -> Value {
 
 #[test]
 #[ignore = "needs the release: run by ci/target8/train"]
-fn the_released_trainer_goes_on_after_a_stop_and_its_shards_are_merged() {
+fn the_released_trainer_resumes_after_a_stop_and_its_shards_are_merged() {
     let settings = sft::Settings {
         processes: 2,
         cpu: true,

@@ -55,14 +55,14 @@ pub(super) struct Member<'m> {
 
 /// Why a member did not arrive.
 enum MemberError {
-    /// It is refused; the others go on.
+    /// The member is refused; unpacking continues with the others.
     Refused(String),
-    /// Nothing can go on.
+    /// Unpacking stops.
     Stop(FetchError),
 }
 
 impl<'a> Extraction<'a> {
-    /// Begins, or goes on.
+    /// Begins or resumes an unpacking.
     pub(super) fn new(archive: &Archive<'a>, journal: Journal) -> Self {
         let (placed, taken, links) = (HashMap::new(), HashMap::new(), Vec::new());
         Self { archive: *archive, journal, placed, taken, links, unpacked: Unpacked::default() }

@@ -1,6 +1,6 @@
 //! Archives, unpacked so that nothing lands outside of the folder and an interruption loses nothing.
 //!
-//! A member that may not or cannot be unpacked is refused and named; everything else arrives.
+//! A member that is unsafe or damaged is refused and named; all others are unpacked.
 
 mod extraction;
 mod journal;
@@ -80,11 +80,11 @@ pub fn unpack(archive: &Archive<'_>, parts: &[PathBuf]) -> Result<Unpacked, Fetc
     extraction.finish()
 }
 
-/// Why unpacking cannot go on.
+/// Why unpacking stops.
 enum Stop {
-    /// The archive itself.
+    /// The archive is damaged.
     Archive(String),
-    /// This machine.
+    /// A file or the disk of this machine failed.
     Fetch(FetchError),
 }
 

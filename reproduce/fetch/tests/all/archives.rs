@@ -298,7 +298,7 @@ fn split_tars_are_read_across_their_parts_and_a_torn_one_says_where() {
 }
 
 #[test]
-fn what_is_no_archive_is_an_error() {
+fn a_file_that_is_not_an_archive_is_an_error() {
     let place = Place::new();
     for name in ["a.zip", "a.tar"] {
         let error = place.unpack(name, &[noise(5000, 3)], false).unwrap_err();
@@ -311,7 +311,7 @@ fn what_is_no_archive_is_an_error() {
 }
 
 #[test]
-fn unpacking_goes_on_after_an_interruption_and_keeps_what_is_whole() {
+fn an_interrupted_unpacking_is_resumed_and_keeps_complete_members() {
     use std::os::unix::fs::MetadataExt as _;
     let bytes = noise(100_000, 4);
     let names: Vec<String> = (0..6).map(|index| format!("{index}.bin")).collect();

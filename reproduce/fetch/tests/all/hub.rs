@@ -160,7 +160,7 @@ fn the_real_client_reads_the_cache_offline() {
 }
 
 #[test]
-fn dropped_connections_go_on_where_they_ended() {
+fn dropped_connections_are_resumed() {
     let faults = Faults { drop_after: Some(70_000), drops: 25, busy: 2, ..Faults::default() };
     let hub = TestHub::start(&contents(), faults);
     let root = tempfile::tempdir().unwrap();
@@ -218,7 +218,7 @@ fn a_file_of_another_size_than_listed_is_refused() {
 }
 
 #[test]
-fn replies_that_are_of_no_hub_are_refused() {
+fn replies_that_are_not_of_a_hub_are_refused() {
     let root = tempfile::tempdir().unwrap();
     let refused = |faults: Faults| {
         let hub = TestHub::start(&contents(), faults);

@@ -58,7 +58,7 @@ fn fetch_here(endpoint: &str, root: &Path) -> Result<(), FetchError> {
 }
 
 /// The test that fetches, and does nothing else, in a process with [`ENDPOINT`] and [`ROOT`].
-const CHILD: &str = "interrupted::a_fetch_killed_at_twenty_moments_goes_on_and_ends_with_equal_bytes";
+const CHILD: &str = "interrupted::a_fetch_killed_at_twenty_moments_is_resumed_to_equal_bytes";
 
 /// What a process with [`ENDPOINT`] and [`ROOT`] does: the tests kill it or give it a small disk.
 fn child(endpoint: &str, root: &str) {
@@ -87,7 +87,7 @@ fn check_whole(root: &Path) {
 }
 
 #[test]
-fn a_fetch_killed_at_twenty_moments_goes_on_and_ends_with_equal_bytes() {
+fn a_fetch_killed_at_twenty_moments_is_resumed_to_equal_bytes() {
     if let [Ok(endpoint), Ok(root)] = [ENDPOINT, ROOT].map(std::env::var) {
         return child(&endpoint, &root);
     }

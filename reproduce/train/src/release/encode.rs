@@ -84,7 +84,7 @@ impl Encoder {
     /// Tokens, positions and trained tokens of a row.
     ///
     /// # Errors
-    /// What raises in the released loader, which then goes on with the next row: a medium that cannot be read or is
+    /// What raises in the released loader, which then drops the row: a medium that cannot be read or is
     /// too small, videos in two messages, a placeholder in somebody's text.
     pub fn encode(&self, row: &ReleaseRow) -> std::result::Result<Example, LeftOut> {
         let (images, videos) = self.media(row)?;

@@ -84,8 +84,8 @@ impl Loader {
         vec![RankProgress { turn: 0, taken: vec![0; self.layout.workers] }; self.layout.ranks]
     }
 
-    /// The packs of the next step. A rank that is through with its rows goes on with the first of them, whatever the
-    /// others do.
+    /// The packs of the next step. A rank that has used all its rows begins again with the first of them, independently
+    /// of the others.
     ///
     /// # Errors
     /// No row of a rank fits into a pack.

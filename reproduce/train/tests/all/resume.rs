@@ -1,4 +1,4 @@
-//! A run that is stopped and goes on ends as one that never stopped, bit for bit.
+//! A run that is stopped and resumed ends as one that was not, bit for bit.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -1,5 +1,5 @@
 //! Reinforcement learning with the suite's agent on generated videos: what is kept of a rollout, and that
-//! a run that stops and goes on ends as one that never stopped.
+//! a run that is stopped and resumed ends as one that was not.
 
 use std::path::Path;
 use std::sync::Arc;

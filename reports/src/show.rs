@@ -50,7 +50,6 @@ fn lost(cell: &Cell) -> Vec<String> {
         (cell.lost.aborted, "aborted"),
         (summary.n_truncated, "truncated"),
         (summary.n_dropped_calls, "dropped calls"),
-        (summary.n_rebuilt, "rebuilt"),
     ];
     counts.iter().filter(|(count, _)| *count > 0).map(|(count, name)| format!("{count} {name}")).collect()
 }
@@ -202,9 +201,12 @@ fn effort(text: &mut Text, cell: &Cell) {
         tools.forced
     ));
     text.line(format!(
-        "  cost: {} prompt and {} completion tokens, {:.1} sample seconds",
+        "  cost: {} prompt and {} completion tokens, latencies of {:.1} s in all",
         summary.prompt_tokens, summary.completion_tokens, summary.sample_seconds
     ));
+    if summary.n_rebuilt > 0 {
+        text.line(format!("  {} put together from parts of the server", counted(summary.n_rebuilt, "reply")));
+    }
     for (flag, count) in &summary.flags {
         text.line(format!("  flagged {flag}: {count}"));
     }

@@ -20,6 +20,8 @@ pub enum Kind {
     Points,
     /// p-value, three decimals.
     Probability,
+    /// A mean of counts that needs no decimals, e.g. tokens.
+    Whole,
     /// Anything else, two decimals.
     Number,
 }
@@ -142,6 +144,7 @@ impl Kind {
             (_, Datum::Count(count)) => count.to_string(),
             (Self::Percent, Datum::Real(value)) => format!("{:.1}", tenths(*value)),
             (Self::Points, Datum::Real(value)) => format!("{:+.1}", tenths(*value)),
+            (Self::Whole, Datum::Real(value)) => format!("{:.0}", value.round() + 0.0),
             (Self::Probability, Datum::Real(value)) if *value < 0.001 => "<0.001".to_owned(),
             (Self::Probability, Datum::Real(value)) => format!("{value:.3}"),
             (_, Datum::Real(value)) => format!("{value:.2}"),

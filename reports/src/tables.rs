@@ -96,6 +96,11 @@ fn published(report: &Report, paper: &PaperNumbers) -> Result<Table, ArrowError>
     let mut rows: Vec<String> = models.iter().map(|model| (*model).to_owned()).collect();
     let lines = lines(report);
     rows.extend(lines.iter().map(|line| line.name.clone()));
+    let comparable = models
+        .iter()
+        .map(|_| None)
+        .chain(lines.iter().map(|line| words(if line.comparable { COMPARABLE } else { NOT_COMPARABLE })));
+    let comparable: Vec<Option<String>> = comparable.collect();
     let mut columns = vec![text("model", "model", rows.into_iter().map(Some).collect())];
     for (split, _) in SPLITS {
         let theirs = models.iter().map(|model| paper.value(model, split).ok().flatten());
@@ -105,12 +110,20 @@ fn published(report: &Report, paper: &PaperNumbers) -> Result<Table, ArrowError>
         });
         columns.push(real(split, split, Kind::Percent, theirs.chain(ours).collect()));
     }
+    columns.push(text("comparable", "beside the published", comparable));
     Table::new("published", "Published table and ours", columns)
 }
+
+/// Of a line of ours whose scores were measured as the published ones were.
+const COMPARABLE: &str = "comparable";
+/// Of any other line: its numbers say nothing about the published ones.
+pub(crate) const NOT_COMPARABLE: &str = "not comparable";
 
 /// One line of ours below the published ones.
 struct Line<'a> {
     name: String,
+    /// All of its cells may stand beside the published ones, or none.
+    comparable: bool,
     cells: Vec<&'a Cell>,
 }
 
@@ -125,11 +138,13 @@ fn lines(report: &Report) -> Vec<Line<'_>> {
         };
         let numbered = |number: usize| if number == 1 { name.clone() } else { format!("{name}, {number}") };
         let taken = |line: &Line<'_>| line.cells.iter().any(|other| other.task == cell.task);
-        let free = |name: &String| !lines.iter().any(|line| line.name == *name && taken(line));
+        let comparable = cell.is_comparable();
+        let same = |line: &Line<'_>, name: &String| line.name == *name && line.comparable == comparable;
+        let free = |name: &String| !lines.iter().any(|line| same(line, name) && taken(line));
         let name = (1..).map(numbered).find(free).unwrap_or_default();
-        match lines.iter_mut().find(|line| line.name == name) {
+        match lines.iter_mut().find(|line| same(line, &name)) {
             Some(line) => line.cells.push(cell),
-            None => lines.push(Line { name, cells: vec![cell] }),
+            None => lines.push(Line { name, comparable, cells: vec![cell] }),
         }
     }
     lines
@@ -277,27 +292,36 @@ fn cost(report: &Report) -> Result<Table, ArrowError> {
             ),
             real(
                 "sample_seconds",
-                "sample seconds",
+                "latency in all, s",
                 Kind::Number,
                 costs.iter().map(|cost| Some(cost.seconds)).collect(),
             ),
             real(
                 "seconds_per_sample",
-                "seconds per sample",
+                "latency a sample, s",
                 Kind::Number,
                 costs.iter().map(|cost| per_sample(cost.seconds, cost.samples)).collect(),
             ),
             real(
                 "median_seconds",
-                "median",
+                "median, s",
                 Kind::Number,
                 costs.iter().map(|cost| Some(cost.median_seconds)).collect(),
             ),
             real(
                 "media_seconds",
-                "decode seconds",
+                "of it decoding, s",
                 Kind::Number,
                 costs.iter().map(|cost| Some(cost.media_seconds)).collect(),
+            ),
+            real(
+                "wall_seconds_per_sample",
+                "wall time a sample, s",
+                Kind::Number,
+                each(report, |cell| {
+                    let samples = cell.summary.n_recorded;
+                    cell.wall_seconds.filter(|_| samples > 0).map(|seconds| seconds / samples as f64)
+                }),
             ),
             real(
                 "wall_hours",
@@ -312,7 +336,8 @@ fn cost(report: &Report) -> Result<Table, ArrowError> {
 
 /// Hours of all GPUs together, waits between a stop and its resumption included.
 fn gpu_hours(cell: &Cell) -> Option<f64> {
-    Some(f64::from(cell.gpus?) * cell.wall_seconds? / 3600.0)
+    let gpus = cell.gpus.filter(|gpus| *gpus > 0)?;
+    Some(f64::from(gpus) * cell.wall_seconds? / 3600.0)
 }
 
 fn claims(report: &Report) -> Result<Table, ArrowError> {

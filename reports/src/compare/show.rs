@@ -141,8 +141,9 @@ fn sentence(pair: &Pair) -> String {
     };
     let found = found + &few;
     match pair.cost_per_point() {
+        Some((tokens, seconds)) if tokens <= 0.0 && seconds <= 0.0 => format!("{found}; it costs no more"),
         Some((tokens, seconds)) => {
-            format!("{found}; a point more costs {tokens:.0} tokens and {seconds:.2} s a sample")
+            format!("{found}; a point more costs {tokens:+.0} tokens and {seconds:+.2} s of latency a sample")
         }
         None => found,
     }

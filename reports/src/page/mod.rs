@@ -4,6 +4,7 @@
 //! as base64 of gzip in inert script elements and are put on the page as text nodes only; and a
 //! content security policy names the page's own script and style by hash and forbids all else.
 
+mod about;
 mod charts;
 mod data;
 mod methods;
@@ -15,6 +16,8 @@ mod thumbnails;
 mod visible;
 
 pub use thumbnails::{Thumbnail, Thumbnails, Videos};
+
+use std::collections::BTreeMap;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -53,10 +56,17 @@ pub fn page(report: &Report, runs: &[Run], thumbnails: &Thumbnails) -> Result<St
     let ordered: Vec<&Run> = report.details.runs.iter().filter_map(|&index| runs.get(index)).collect();
     let tables = report.tables()?;
     let data = data::Data::of(&ordered, thumbnails)?;
+    // A study asks its own questions of its runs.
+    let pairs = match &report.study {
+        Some(_) => BTreeMap::new(),
+        None => reference::comparisons(&ordered),
+    };
     render(
         "page.html",
         context! {
-            headline => sections::headline(report),
+            measured => about::measured(report, &ordered),
+            published => sections::published(&tables),
+            headline => sections::headline(report, &pairs),
             incomplete => !report.complete(),
             many => Some(report.cells.len()).filter(|cells| *cells > MANY),
             forest => charts::forest(report),
@@ -70,8 +80,7 @@ pub fn page(report: &Report, runs: &[Run], thumbnails: &Thumbnails) -> Result<St
             training => charts::training(report, &ordered),
             methods => methods::methods(report, &ordered),
             setups => sections::setups(report, &ordered),
-            // A study asks its own questions of its runs.
-            comparisons => report.study.is_none().then(|| sections::comparisons(&ordered)).flatten(),
+            comparisons => sections::comparisons(&ordered, &pairs),
             provenance => provenance::provenance(&ordered),
             deviations => provenance::deviations(report),
             index => data.index,

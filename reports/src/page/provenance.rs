@@ -45,10 +45,14 @@ pub(super) fn provenance(runs: &[&Run]) -> Vec<Value> {
             facts.extend(manifest.backend.details.iter().map(|(name, value)| (name.clone(), value.clone())));
             let facts: Vec<(String, String)> =
                 facts.iter().map(|(name, value)| (visible(name), visible(value))).collect();
-            let command: Vec<String> = manifest.command.iter().map(|word| quote(word)).collect();
+            // The command of the first start repeats the run; `--resume` would look for an unfinished one.
+            let words = manifest.command.iter().filter(|word| *word != "--resume");
+            let command: Vec<String> = words.map(|word| quote(word)).collect();
+            let masked = manifest.command.iter().any(|word| word.contains('…'));
             context! {
                 title => visible(&format!("{} · {} · {}", manifest.task.title, manifest.plan.profile, manifest.called())),
                 facts,
+                masked,
                 command => visible(&command.join(" ")),
             }
         })

@@ -6,7 +6,6 @@ use minijinja::{Value, context};
 
 use super::charts;
 use super::methods;
-use super::reference;
 use super::visible::visible;
 use crate::Report;
 use crate::cells::Cell;
@@ -14,12 +13,16 @@ use crate::compare::Pair;
 use crate::runs::Run;
 use crate::study::{Answer, Effect, Finding, Question};
 use crate::table::{Datum, Kind, Table};
+use crate::tables::NOT_COMPARABLE;
 use crate::terminal::{percent, percent_interval, points, points_interval};
 
 /// Conclusion of the runs in one sentence, and its kind for the colour.
-pub(super) fn headline(report: &Report) -> Value {
+pub(super) fn headline(report: &Report, pairs: &BTreeMap<usize, Pair>) -> Value {
     if let Some(found) = found(report) {
         return found;
+    }
+    if !pairs.is_empty() && report.cells.iter().all(|cell| cell.paper.is_none()) {
+        return compared_in_short(pairs);
     }
     let count = |word: &str| {
         let verdicts = report.cells.iter().filter_map(|cell| Some(cell.paper.as_ref()?.verdict.as_str()));
@@ -46,19 +49,47 @@ pub(super) fn headline(report: &Report) -> Value {
     context! { kind, text }
 }
 
+/// Runs of one split against its first, counted by verdict.
+fn compared_in_short(pairs: &BTreeMap<usize, Pair>) -> Value {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for pair in pairs.values() {
+        *counts.entry(pair.verdict.as_str()).or_default() += 1;
+    }
+    let kind = match (counts.get("worse"), counts.get("better")) {
+        (Some(_), _) => "worse",
+        (None, Some(_)) => "reproduced",
+        _ => "apart",
+    };
+    let parts: Vec<String> = counts.iter().map(|(word, count)| format!("{count} {word}")).collect();
+    context! { kind, text => format!("Runs against the first of their split: {}", parts.join(", ")) }
+}
+
 /// The tables by name, ready for the template.
 pub(super) fn tables(tables: &[Table]) -> BTreeMap<&'static str, Value> {
     tables.iter().map(|table| (table.name, shown(table))).collect()
 }
 
-/// The claims that were judged, and those without a run.
+/// The published table with what may stand in it, and apart from it what may not.
+pub(super) fn published(tables: &[Table]) -> Value {
+    let Some(table) = tables.iter().find(|table| table.name == "published") else { return Value::UNDEFINED };
+    let is_apart = |row: &Vec<String>| row.iter().any(|cell| cell == NOT_COMPARABLE);
+    let (apart, rows): (Vec<_>, Vec<_>) = table.shown().into_iter().partition(is_apart);
+    let ours = rows.iter().any(|row| row.last().is_some_and(|cell| !cell.is_empty()));
+    let n_apart = apart.len();
+    context! { table => shown_rows(table, rows), apart => shown_rows(table, apart), ours, n_apart }
+}
+
+/// The claims that were judged, those whose runs do not measure them, and those without a run.
 pub(super) fn claims(tables: &[Table]) -> Value {
     let Some(table) = tables.iter().find(|table| table.name == "claims") else { return Value::UNDEFINED };
     let not_run = |row: &[String]| row.iter().any(|cell| cell == "not run");
-    let (open, judged): (Vec<_>, Vec<_>) = table.shown().into_iter().partition(|row| not_run(row));
-    let (n_judged, n_open) = (judged.len(), open.len());
+    let refused = |row: &[String]| row.iter().any(|cell| cell.starts_with("not comparable"));
+    let (open, found): (Vec<_>, Vec<_>) = table.shown().into_iter().partition(|row| not_run(row));
+    let (apart, judged): (Vec<_>, Vec<_>) = found.into_iter().partition(|row| refused(row));
+    let (n_judged, n_apart, n_open) = (judged.len(), apart.len(), open.len());
     context! {
-        judged => shown_rows(table, judged), open => shown_rows(table, open), n_judged, n_open,
+        judged => shown_rows(table, judged), apart => shown_rows(table, apart),
+        open => shown_rows(table, open), n_judged, n_apart, n_open, n => n_judged + n_apart + n_open,
     }
 }
 
@@ -214,7 +245,10 @@ fn split(report: &Report, index: usize, cell: &Cell) -> Value {
     context! {
         title => visible(&cell.title),
         under => visible(&format!("{} · {}", cell.profile, cell.run)),
-        verdict => visible(&crate::show::verdict(cell)),
+        verdict => visible(&match cell.paper {
+            None if cell.complete() => String::new(),
+            _ => crate::show::verdict(cell),
+        }),
         class => verdict_class(&crate::show::verdict(cell)),
         facts,
         breakdowns,
@@ -222,8 +256,7 @@ fn split(report: &Report, index: usize, cell: &Cell) -> Value {
 }
 
 /// Runs of one split and profile against the first of them, in the columns that fit a page.
-pub(super) fn comparisons(runs: &[&Run]) -> Option<Value> {
-    let pairs = reference::comparisons(runs);
+pub(super) fn comparisons(runs: &[&Run], pairs: &BTreeMap<usize, Pair>) -> Option<Value> {
     let rows: Vec<Vec<String>> = pairs.iter().map(|(&index, pair)| compared(pair, runs[index])).collect();
     let titles = [
         "split",
@@ -235,14 +268,14 @@ pub(super) fn comparisons(runs: &[&Run]) -> Option<Value> {
         "B - A",
         "95 %",
         "p (Holm)",
+        "B against A",
         "detectable",
         "wrong to right",
         "with crops",
         "right to wrong",
         "with crops",
         "extra tokens",
-        "extra s",
-        "B against A",
+        "extra latency, s",
     ];
     (!rows.is_empty()).then(|| simple("Runs of one split against its first", &titles, 3, rows))
 }
@@ -265,14 +298,14 @@ fn compared(pair: &Pair, second: &Run) -> Vec<String> {
         points(pair.difference),
         pair.interval.map_or_else(String::new, points_interval),
         pair.p_holm.map_or_else(String::new, |p| Kind::Probability.show(&Datum::Real(p))),
-        pair.detectable.map_or_else(String::new, |share| format!("{:.1}", 100.0 * share)),
+        pair.verdict.to_string(),
+        pair.detectable.map_or_else(String::new, percent),
         pair.flips.gained.to_string(),
         with_crops(true),
         pair.flips.lost.to_string(),
         with_crops(false),
         format!("{:+.0}", pair.extra_tokens),
         format!("{:+.2}", pair.extra_seconds),
-        pair.verdict.to_string(),
     ]
 }
 
@@ -289,7 +322,11 @@ pub(super) fn scores(report: &Report) -> Value {
             paper.map_or_else(String::new, |paper| Kind::Percent.number(paper.published)),
             paper.map_or_else(String::new, |paper| crate::show::difference(cell, paper)),
             crate::show::losses(cell),
-            crate::show::verdict(cell),
+            // Where no number is published there is nothing to judge.
+            match cell.paper {
+                None if cell.complete() => String::new(),
+                _ => crate::show::verdict(cell),
+            },
         ]
     };
     let titles = ["split", "run", "score", "95 %", "N", "published", "difference", "losses", "verdict"];
@@ -317,14 +354,20 @@ fn simple(title: &str, titles: &[&str], numbers: usize, rows: Vec<Vec<String>>) 
         _ if column >= numbers => "number",
         _ => "",
     };
-    let columns: Vec<Value> = titles
+    // A column that says nothing takes room from those that do.
+    let used: Vec<usize> =
+        (0..titles.len()).filter(|&column| rows.iter().any(|row| !row[column].is_empty())).collect();
+    let columns: Vec<Value> = used
         .iter()
-        .enumerate()
-        .map(|(column, title)| context! { title => *title, number => class(column, "") == "number" })
+        .map(|&column| (column, titles[column]))
+        .map(|(column, title)| context! { title, number => class(column, "") == "number" })
         .collect();
     let cells = |row: Vec<String>| -> Vec<Value> {
-        let cell = |(column, text): (usize, &String)| context! { text => visible(text), class => class(column, text) };
-        row.iter().enumerate().map(cell).collect()
+        let cell = |&column: &usize| {
+            let text = &row[column];
+            context! { text => visible(text), class => class(column, text) }
+        };
+        used.iter().map(cell).collect()
     };
     context! { title, columns, rows => rows.into_iter().map(cells).collect::<Vec<_>>() }
 }

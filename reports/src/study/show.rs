@@ -94,8 +94,8 @@ fn effort(study: &Study) -> Result<Table, ArrowError> {
             text("arm", "arm", rows.iter().map(|(answer, number)| Some(arm(answer, *number))).collect()),
             real("turns", "turns", Kind::Number, each(|effort| effort.turns)),
             real("calls", "calls", Kind::Number, each(|effort| effort.calls)),
-            real("tokens", "tokens", Kind::Number, each(|effort| effort.tokens)),
-            real("seconds", "seconds", Kind::Number, each(|effort| effort.seconds)),
+            real("tokens", "tokens", Kind::Whole, each(|effort| effort.tokens)),
+            real("seconds", "latency, s", Kind::Number, each(|effort| effort.seconds)),
         ],
     )
 }

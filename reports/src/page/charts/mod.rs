@@ -14,7 +14,9 @@ use crate::Report;
 
 /// Room for the names of runs, in pixels, and what fits there in characters.
 const LEFT: f64 = 260.0;
-const FITS: usize = 40;
+const FITS: usize = 36;
+/// Characters of a cut name that stay at its end, where models and labels differ.
+const END: usize = 22;
 
 /// Name of a run beside the others: its split, and the run where there are several of that split.
 fn name(report: &Report, index: usize) -> String {
@@ -23,8 +25,11 @@ fn name(report: &Report, index: usize) -> String {
         1 => cell.title.clone(),
         _ => format!("{} · {}", cell.task, cell.run),
     };
-    match name.char_indices().nth(FITS) {
-        Some(_) => name.chars().take(FITS - 1).chain(['…']).collect(),
-        None => name,
+    match name.chars().count() {
+        0..=FITS => name,
+        long => {
+            let end = name.chars().skip(long - END);
+            name.chars().take(FITS - END - 1).chain(['…']).chain(end).collect()
+        }
     }
 }

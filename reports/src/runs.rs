@@ -179,21 +179,22 @@ impl Run {
     }
 }
 
-/// The run directories among these folders, or directly below them; one that is named twice counts
-/// once.
+/// Folders below a given one that are searched for runs: a recipe keeps its own in `stages/STAGE/SPLIT`.
+const DEPTH: usize = 8;
+/// A recipe's folder of results.
+const STAGES: &str = "stages";
+/// Beside it the folder of shards, which are merged into the results.
+const SHARDS: &str = "slurm";
+
+/// The run directories among these folders, or anywhere below them; one that is named twice counts once.
 ///
 /// # Errors
 /// A folder without a run.
 pub(crate) fn run_directories(paths: &[PathBuf]) -> Result<Vec<PathBuf>, ReportError> {
     let (mut all, mut seen) = (Vec::new(), BTreeSet::new());
     for path in paths {
-        let mut found: Vec<PathBuf> = Vec::new();
-        if is_run(path) {
-            found.push(path.clone());
-        } else if let Ok(entries) = std::fs::read_dir(path) {
-            found.extend(entries.flatten().map(|entry| entry.path()).filter(|path| is_run(path)));
-            found.sort();
-        }
+        let mut found = Vec::new();
+        search(path, DEPTH, &mut found);
         if found.is_empty() {
             return Err(ReportError::NoRun(path.clone()));
         }
@@ -203,7 +204,29 @@ pub(crate) fn run_directories(paths: &[PathBuf]) -> Result<Vec<PathBuf>, ReportE
     Ok(all)
 }
 
-/// The runs in these folders, or in the folders directly below them. Runs of one split that would be
+/// The run directories in a folder, by path. The folders of a run, hidden folders and links to folders that
+/// are no run are not searched.
+fn search(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) {
+    if is_run(folder) {
+        found.push(folder.to_owned());
+        return;
+    }
+    let Some(depth) = depth.checked_sub(1) else { return };
+    let mut entries: Vec<_> = std::fs::read_dir(folder).into_iter().flatten().flatten().collect();
+    entries.sort_by_key(std::fs::DirEntry::file_name);
+    let is_recipe = entries.iter().any(|entry| entry.file_name() == STAGES);
+    for entry in entries {
+        let (path, name) = (entry.path(), entry.file_name());
+        let is_searched = entry.file_type().is_ok_and(|kind| kind.is_dir())
+            && !name.as_encoded_bytes().starts_with(b".")
+            && !(is_recipe && name == SHARDS);
+        if is_searched || is_run(&path) {
+            search(&path, depth, found);
+        }
+    }
+}
+
+/// The runs in these folders, or in the folders below them. Runs of one split that would be
 /// called the same get their folders' names after their label.
 ///
 /// # Errors
@@ -217,4 +240,42 @@ pub fn find_runs(paths: &[PathBuf]) -> Result<Vec<Run>, ReportError> {
 
 fn is_run(path: &Path) -> bool {
     path.join(journal::MANIFEST).is_file()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_are_found_at_any_depth_and_a_run_is_not_searched() {
+        let dir = tempfile::tempdir().unwrap();
+        let run = |name: &str| {
+            let path = dir.path().join(name);
+            std::fs::create_dir_all(&path).unwrap();
+            std::fs::write(path.join(journal::MANIFEST), "{}").unwrap();
+            path
+        };
+        let nested = [run("nano/stages/no-tool-1/mlvu"), run("nano/stages/with-tool-2/mlvu")];
+        run("nano/slurm/shard-1/stages/no-tool-1/mlvu");
+        run("nano/.cache/mlvu");
+        let plain = run("plain/mlvu");
+        run("plain/mlvu/old");
+        let slurm = run("slurm/mlvu");
+        for (link, to) in [("nano/loop", dir.path()), ("plain/same", plain.as_path())] {
+            std::os::unix::fs::symlink(to, dir.path().join(link)).unwrap();
+        }
+        let found = |name: &str| run_directories(&[dir.path().join(name)]).unwrap();
+        assert_eq!(found("nano"), nested);
+        assert_eq!(found("nano/stages"), nested);
+        assert_eq!(found("plain"), [plain.as_path()]);
+        let all = [nested.to_vec(), vec![plain, slurm]].concat();
+        assert_eq!(found(""), all.iter().map(|path| path.as_path()).collect::<Vec<_>>());
+        let deep = "1/2/3/4/5/6/7/8/9";
+        run(deep);
+        assert!(matches!(run_directories(&[dir.path().join("1")]).as_deref(), Ok([_])));
+        assert!(matches!(
+            run_directories(&[dir.path().join("nano/slurm/shard-1/none")]),
+            Err(ReportError::NoRun(_))
+        ));
+    }
 }

@@ -125,6 +125,13 @@ impl Flags {
         self.with_model(chosen.expect("an in-process engine is among ALL"), model)
     }
 
+    /// These flags, with this model where they name none and the chosen engine has to load one.
+    #[must_use]
+    pub fn or_model(&self, model: &str) -> Self {
+        let is_asked = self.factory().is_in_process() && self.model().is_none();
+        if is_asked { self.with_model(self.chosen, model) } else { self.clone() }
+    }
+
     fn with_model(&self, chosen: usize, model: &str) -> Self {
         let mut flags = Self { chosen, ..self.clone() };
         flags.shared.model = Some(model.to_owned());
@@ -227,5 +234,10 @@ mod tests {
         let engine = flags.in_process("c");
         assert_eq!((engine.backend(), engine.model(), engine.gpus()), ("candle", Some("c"), Some(1)));
         assert_eq!(parse(&["--gpus", "8"]).gpus(), Some(8));
+        let recipe = |words: &[&str]| parse(words).or_model("o/recipe").model().map(str::to_owned);
+        assert_eq!(recipe(&["--backend", "candle"]).as_deref(), Some("o/recipe"));
+        assert_eq!(recipe(&["--backend", "candle", "--model", "d"]).as_deref(), Some("d"));
+        // A server says itself which model it has.
+        assert_eq!(recipe(&["--base-url", "http://h/v1"]), None);
     }
 }

@@ -242,7 +242,9 @@ pub(crate) fn models(body: &[u8], secrets: &Secrets) -> Result<Vec<String>, Fail
         serde_json::from_slice(body).map_err(|error| not_json("list of models", &error, body, secrets))?;
     let names: Vec<String> = models.data.into_iter().map(|model| model.id).collect();
     if names.is_empty() {
-        return Err(malformed("the server lists no model; name one with --model"));
+        // No broken reply: another try gets the same list.
+        let message = "the server lists no model (GET /v1/models); name the one to ask with --model";
+        return Err(Failure::new(ErrorClass::EmptyReply, message));
     }
     if names.iter().any(|name| secrets.redact(name) != *name) {
         return Err(malformed("the server's list of models repeats a key; name a model with --model"));
@@ -261,6 +263,14 @@ mod tests {
 
     fn choice(message: Value, finish: &str) -> Value {
         json!({"choices": [{"message": message, "finish_reason": finish}]})
+    }
+
+    #[test]
+    fn an_empty_list_of_models_is_not_asked_for_again() {
+        let empty = models(br#"{"data": []}"#, &Secrets::default()).unwrap_err();
+        assert!(!empty.retryable() && empty.class.concerns_every_call(), "{empty:?}");
+        assert!(empty.message.contains("GET /v1/models") && empty.message.contains("--model"), "{empty:?}");
+        assert!(models(b"{", &Secrets::default()).unwrap_err().retryable());
     }
 
     #[test]

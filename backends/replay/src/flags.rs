@@ -1,14 +1,15 @@
 //! Flags of the backend `replay`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use clap::{ArgMatches, FromArgMatches as _};
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, ready};
 use paravt_backend::{Factory, FlagSets, Job, Kind};
 use paravt_suite::backend::Backend;
+use paravt_suite::journal::MANIFEST;
 
 use crate::Replay;
 
@@ -24,9 +25,32 @@ pub struct ReplayFlags {
 impl ReplayFlags {
     fn open(&self, task: &str) -> anyhow::Result<Arc<dyn Backend>> {
         let from = self.from.as_ref().context("--backend replay needs --from RUN")?;
-        let run = Some(from.join(task)).filter(|run| run.is_dir()).unwrap_or_else(|| from.clone());
-        Ok(Arc::new(Replay::open(&run)?))
+        let run = from.join(task);
+        if run.is_dir() {
+            return Ok(Arc::new(Replay::open(&run)?));
+        }
+        let splits = splits(from);
+        ensure!(
+            splits.is_empty(),
+            "--from {}: no run of {task} in this folder; it has runs of {}",
+            from.display(),
+            splits.join(", ")
+        );
+        Ok(Arc::new(Replay::open(from)?))
     }
+}
+
+/// Names of the run directories in a folder of runs; none where it is a run itself or not there.
+fn splits(folder: &Path) -> Vec<String> {
+    let is_run = |path: &Path| path.join(MANIFEST).is_file();
+    if is_run(folder) {
+        return Vec::new();
+    }
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let runs = entries.filter(|entry| is_run(&entry.path()));
+    let mut names: Vec<String> = runs.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
 }
 
 impl Kind for ReplayFlags {

@@ -59,10 +59,23 @@ fn hint(error: &anyhow::Error) -> Option<&'static str> {
     of_call(error.class, &error.message)
 }
 
-/// The remedy of a failed call of which only the message is known, which holds its class.
-pub(crate) fn of_message(message: &str) -> Option<&'static str> {
+/// The remedy of a failed call of a run of which only the message is known, which holds its class; and how the
+/// run goes on after it. `--resume` refuses other settings of the run.
+pub(crate) fn of_message(message: &str) -> Option<String> {
     let class = ErrorClass::ALL.into_iter().find(|class| message.contains(&format!("({class:?}, ")))?;
-    of_call(class, message)
+    let remedy = of_call(class, message)?;
+    Some(match class {
+        // What the server can do about it, before the flags that a resumed run must leave alone.
+        ErrorClass::ContextLength => {
+            "serve the model with a longer context, then continue with --resume; or lower --nframes or --max-tokens \
+             in a new --out"
+                .to_owned()
+        }
+        ErrorClass::BadRequest => format!(
+            "{remedy}; a corrected --base-url continues with --resume, another --model needs a new --out"
+        ),
+        _ => format!("{remedy}; then continue with --resume"),
+    })
 }
 
 /// The remedy of a failed model call.
@@ -72,7 +85,7 @@ fn of_call(class: ErrorClass, message: &str) -> Option<&'static str> {
         ErrorClass::Timeout => {
             Some("raise --request-timeout, or lower --concurrency if the server is overloaded")
         }
-        ErrorClass::RateLimited => Some("lower --concurrency or --max-requests, then continue with --resume"),
+        ErrorClass::RateLimited => Some("lower --concurrency or --max-requests"),
         ErrorClass::Unauthorized => {
             Some("set OPENAI_API_KEY to a key of this server, or send another header with --header-env")
         }
@@ -127,7 +140,13 @@ mod tests {
         assert_eq!(hint(&unsent), None);
         let missing = error(ErrorClass::BadRequest, "404 Not Found: no model `a`", 1);
         assert!(hint(&missing).is_some());
-        assert_eq!(of_message(&causes(&missing)), hint(&missing));
+        let after = |class| of_message(&causes(&error(class, "404 Not Found", 1))).unwrap();
+        assert!(after(ErrorClass::Connection).ends_with("; then continue with --resume"));
+        for class in [ErrorClass::BadRequest, ErrorClass::ContextLength] {
+            // A resumed run refuses another model, number of frames or token limit.
+            let advice = after(class);
+            assert!(advice.contains("a new --out") && !advice.ends_with("--resume"), "{advice}");
+        }
         assert_eq!(of_message("video not found"), None);
     }
 }

@@ -81,12 +81,11 @@ pub(crate) async fn run_all(
 /// The line at the end of a split.
 fn closing_line(task: &str, summary: &Summary, records: usize, expected: usize) -> String {
     let mark = if summary.complete { "" } else { "  INCOMPLETE" };
+    let score =
+        if records == 0 || summary.n == 0 { "-".to_owned() } else { format!("{:.1}", 100.0 * summary.value) };
     format!(
-        "{task}: {:.1} (N {records} of {expected}, unparsed {}, errors {}, frame loss {}){mark}",
-        100.0 * summary.value,
-        summary.n_unparsed,
-        summary.n_errors,
-        summary.n_frame_loss
+        "{task}: {score} (N {}, recorded {records} of {expected}, unparsed {}, errors {}, frame loss {}){mark}",
+        summary.n, summary.n_unparsed, summary.n_errors, summary.n_frame_loss
     )
 }
 
@@ -103,9 +102,10 @@ fn conclude(outcome: &RunOutcome, allow_partial: bool) -> Exit {
                 runner::MAX_CONSECUTIVE_API_ERRORS
             );
             say_last_error(outcome);
+            let advice = advice(outcome);
             eprintln!(
-                "hint: {}then continue with --resume",
-                advice(outcome).unwrap_or("repair the server, ".into())
+                "hint: {}",
+                advice.as_deref().unwrap_or("repair the server, then continue with --resume")
             );
             Exit::Incomplete
         }
@@ -113,18 +113,21 @@ fn conclude(outcome: &RunOutcome, allow_partial: bool) -> Exit {
             eprintln!("none of the first {} replies could be read: stopped", runner::FIRST_REPLIES);
             say_last_error(outcome);
             eprintln!(
-                "hint: change the server or the flags as this says, then start in another folder, or continue with --resume"
+                "hint: after a repair at the server, continue with --resume; with other flags, start in a new --out (--resume refuses them)"
             );
             Exit::Incomplete
         }
         Ended::Finished if outcome.failed > 0 && !allow_partial => {
             eprintln!("{} of {} samples failed: the run is incomplete", outcome.failed, outcome.expected);
             say_last_error(outcome);
-            if let Some(advice) = advice(outcome) {
-                eprintln!("hint: {advice}then continue with --resume");
-            }
             eprintln!(
-                "hint: --resume redoes failed model calls, missing videos and lost frames; --retry-errors also redoes other failures"
+                "hint: {}",
+                advice(outcome).as_deref().unwrap_or(
+                    "another --model, protocol or other setting of the answers needs a new --out (--resume refuses it)"
+                )
+            );
+            eprintln!(
+                "hint: after a repair of the server or the data, --resume redoes failed model calls, missing videos and lost frames; --retry-errors also redoes other failures"
             );
             Exit::Incomplete
         }
@@ -135,7 +138,7 @@ fn conclude(outcome: &RunOutcome, allow_partial: bool) -> Exit {
 /// The remedy of the latest failure, where its message names its class.
 fn advice(outcome: &RunOutcome) -> Option<String> {
     let error = outcome.last_error.as_ref()?;
-    failure::of_message(&error.message).map(|advice| format!("{advice}; "))
+    failure::of_message(&error.message)
 }
 
 /// The latest failure, which usually is that of the others.

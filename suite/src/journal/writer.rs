@@ -52,7 +52,22 @@ pub fn write_file(path: &Path, bytes: &[u8]) -> Result<(), JournalError> {
 #[derive(Debug)]
 pub struct RunDir {
     dir: PathBuf,
-    lock: File,
+    /// `None` once the journal has it.
+    lock: Option<File>,
+    /// Folders that were made for it, the innermost first.
+    made: Vec<PathBuf>,
+}
+
+impl Drop for RunDir {
+    /// A start that failed leaves nothing behind: the lock and the folders made for it go.
+    fn drop(&mut self) {
+        let is_alone = |dir: &Path| std::fs::read_dir(dir).is_ok_and(|entries| entries.count() == 1);
+        if self.lock.is_some() && !self.made.is_empty() && is_alone(&self.dir) {
+            let removed = std::fs::remove_file(self.dir.join(LOCK));
+            // A folder that another program has put something into stays.
+            let _ = removed.and_then(|()| self.made.iter().try_for_each(std::fs::remove_dir));
+        }
+    }
 }
 
 impl RunDir {
@@ -61,6 +76,8 @@ impl RunDir {
     /// # Errors
     /// Another process holds the lock; I/O.
     pub fn lock(dir: &Path) -> Result<Self, JournalError> {
+        let is_missing = |folder: &&Path| !folder.as_os_str().is_empty() && !folder.exists();
+        let made = dir.ancestors().take_while(is_missing).map(Path::to_owned).collect();
         std::fs::create_dir_all(dir).at(dir, "cannot make the run directory")?;
         let path = dir.join(LOCK);
         let lock = OpenOptions::new()
@@ -79,7 +96,7 @@ impl RunDir {
             }
         }
         remove_leftovers(dir);
-        Ok(Self { dir: dir.to_owned(), lock })
+        Ok(Self { dir: dir.to_owned(), lock: Some(lock), made })
     }
 
     /// Whether a run was started here.
@@ -105,7 +122,7 @@ impl RunDir {
     /// The directory holds a run already, or cannot be written.
     pub fn create(self, manifest: &Manifest) -> Result<Journal, JournalError> {
         if self.has_run() {
-            return Err(JournalError::Exists { dir: self.dir });
+            return Err(JournalError::Exists { dir: self.dir.clone() });
         }
         let journal = self.open()?;
         journal.write_manifest(manifest)?;
@@ -124,11 +141,12 @@ impl RunDir {
         Ok(journal)
     }
 
-    fn open(self) -> Result<Journal, JournalError> {
+    fn open(mut self) -> Result<Journal, JournalError> {
         let path = self.dir.join(JOURNAL);
         let file = OpenOptions::new().create(true).append(true).open(&path).at(&path, "cannot open")?;
         let length = file.metadata().at(&path, "cannot read the length of")?.len();
-        Ok(Journal { dir: self.dir, file, length, _lock: self.lock })
+        let lock = self.lock.take();
+        Ok(Journal { dir: self.dir.clone(), file, length, _lock: lock })
     }
 }
 
@@ -155,7 +173,7 @@ pub struct Journal {
     dir: PathBuf,
     file: File,
     length: u64,
-    _lock: File,
+    _lock: Option<File>,
 }
 
 impl Journal {

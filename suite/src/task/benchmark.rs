@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use super::columns::Columns;
 use super::description::Description;
 use super::{DataCheck, DataRoot, Dataset, KeptQuirks, NOT_PUBLISHED, Quirks, Task, TaskSpec, check, rows};
-use crate::data::{self, DataError, Folders, JsonRow, Layout, PublishedRow, excerpt};
+use crate::data::{self, DataError, Folders, Found, JsonRow, Layout, PublishedRow, excerpt};
 use crate::files::read_limited;
 use crate::media::Depth;
 use crate::profile::Profile;
@@ -242,6 +242,37 @@ impl Benchmark {
         DataRoot { data: root.data.clone().or_else(|| self.folder.clone()), ..root.clone() }
     }
 
+    /// The root beside a task file, where another folder of data is named.
+    fn beside(&self, root: &DataRoot) -> Option<DataRoot> {
+        let folder = self.folder.clone().filter(|folder| root.data.as_ref() != Some(folder))?;
+        Some(DataRoot { data: Some(folder), ..root.clone() })
+    }
+
+    /// The annotation file below a root, else beside the task file.
+    fn annotations(&self, root: &DataRoot) -> Result<Found, DataError> {
+        let (spec, layout) = (self.spec(), self.layout());
+        let found = layout.annotations(root, &spec.name, &spec.hub);
+        let (Err(DataError::Missing { looked, .. }), Some(beside)) = (&found, self.beside(root)) else {
+            return found;
+        };
+        let before = looked.clone();
+        layout.annotations(&beside, &spec.name, &spec.hub).map_err(|error| match error {
+            DataError::Missing { task, what, looked, remedy } => {
+                DataError::Missing { task, what, looked: [before, looked].concat(), remedy }
+            }
+            other => other,
+        })
+    }
+
+    /// Folders of the files of rows, those beside the task file last.
+    fn folders(&self, root: &DataRoot, annotations: Option<&Found>) -> Vec<Folders> {
+        let mut folders = self.layout().folders(root, annotations);
+        if let Some(beside) = self.beside(root) {
+            folders.extend(self.layout().folders(&beside, annotations));
+        }
+        folders
+    }
+
     /// Another split of the same files: `changes` is TOML whose values replace those of the description.
     pub const fn with_changes(mut self, changes: &'static str) -> Self {
         self.changes = changes;
@@ -367,13 +398,13 @@ impl Task for Benchmark {
 
     fn load(&self, root: &DataRoot, profile: Profile) -> Result<Dataset, DataError> {
         let root = &self.rooted(root);
-        let found = self.layout().annotations(root, &self.spec().name, &self.spec().hub)?;
+        let found = self.annotations(root)?;
         let rows = data::read_rows(&found.path)?;
         let numbered = rows.iter().enumerate();
         let read: Vec<_> =
             numbered.map(|(row, value)| self.sample(&found.path, row, value, profile)).collect();
         // Of several folders, the one that holds a video of the first rows.
-        let candidates = self.layout().folders(root, Some(&found));
+        let candidates = self.folders(root, Some(&found));
         let holds_a_video = |folders: &&Folders| {
             let first = read.iter().take(PROBED_ROWS).filter_map(|read| read.as_ref().ok()?.as_ref());
             first.into_iter().any(|row| self.layout().video(&folders.videos, &row.video, profile).is_file())
@@ -393,13 +424,15 @@ impl Task for Benchmark {
 
     fn videos(&self, root: &DataRoot) -> VideoStore {
         let root = &self.rooted(root);
-        let found = self.layout().annotations(root, &self.spec().name, &self.spec().hub).ok();
-        let folders = self.layout().folders(root, found.as_ref());
+        let found = self.annotations(root).ok();
+        let folders = self.folders(root, found.as_ref());
         VideoStore::new(&self.layout().benchmark, folders.into_iter().map(|folders| folders.videos).collect())
     }
 
     fn check(&self, root: &DataRoot, depth: Depth) -> DataCheck {
-        let loaded = self.load(root, Profile::Release);
+        // Published rows have quirks that `strict` refuses; rows of one's own are to be sound.
+        let profile = if self.is_file() { Profile::Strict } else { Profile::Release };
+        let loaded = self.load(root, profile);
         check::check(self.spec(), self.layout(), loaded, &self.rooted(root), depth)
     }
 }

@@ -27,6 +27,9 @@ pub struct DataCheck {
     pub rows: usize,
     /// Rows published.
     pub expected_rows: usize,
+    /// Rows that can be asked and whose video can be used.
+    #[serde(default)]
+    pub usable_rows: usize,
     /// Distinct videos that the rows name.
     pub videos: usize,
     /// Distinct videos published.
@@ -122,7 +125,9 @@ fn rows_found(check: &mut DataCheck, spec: &TaskSpec, dataset: &Dataset, remedy:
     {
         check.findings.push(Finding::Revision { found: found.clone(), pinned: pinned.clone() });
     }
-    if check.rows != spec.expected_rows {
+    if check.rows == 0 {
+        check.findings.push(Finding::NoRows);
+    } else if check.rows != spec.expected_rows {
         let (found, published) = (check.rows, spec.expected_rows);
         check.findings.push(Finding::Rows { found, published, remedy });
     }
@@ -150,6 +155,10 @@ fn videos_found(
     let (there, missing): (Vec<&PathBuf>, Vec<&PathBuf>) = videos.iter().partition(|video| video.exists());
     check.missing_videos = missing.into_iter().cloned().collect();
     check.unreadable_videos = unreadable(&there, depth);
+    let damaged = check.unreadable_videos.iter().map(|video| &video.path);
+    let unusable: BTreeSet<&PathBuf> = check.missing_videos.iter().chain(damaged).collect();
+    let asked = dataset.samples.iter().filter(|sample| sample.defect.is_none());
+    check.usable_rows = asked.filter(|sample| !unusable.contains(&sample.video)).count();
     let remedy = provided_by(spec, &media_files(spec, false));
     if check.videos != spec.expected_videos {
         let (named, published) = (check.videos, spec.expected_videos);

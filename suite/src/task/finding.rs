@@ -44,6 +44,8 @@ pub enum Finding {
         /// `FILE of REPOSITORY@REVISION` that provides the published ones.
         remedy: String,
     },
+    /// The file has no rows, or none that the task file selects.
+    NoRows,
     /// Rows that cannot be asked.
     DefectiveRows {
         /// The fault of each, in row order.

@@ -42,7 +42,8 @@ pub(crate) struct Args {
 
 /// Runs the command.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
-    ensure!(args.video.is_file(), "{}: not a video file", args.video.display());
+    ensure!(args.video.exists(), "{}: no such file", args.video.display());
+    ensure!(args.video.is_file(), "{}: not a file; name a video file", args.video.display());
     ensure!(args.options.len() <= 26, "--option: expected at most 26, got {}", args.options.len());
     let (config, protocol) = args.plan.config(args.backend.request())?;
     let plan = config.plan(&protocol)?;
@@ -62,7 +63,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         };
         agent.run(&sample).await
     });
-    Ok(conclude(&record))
+    Ok(conclude(&record, args.options.len()))
 }
 
 /// The question as a sample. There is no gold answer; its kind chooses the question's form.
@@ -93,7 +94,7 @@ fn sample(video: &Path, question: &str, options: &[String], ground: bool) -> Sam
 }
 
 /// Prints the answer and what went wrong on the way to it.
-fn conclude(record: &Record) -> Exit {
+fn conclude(record: &Record, options: usize) -> Exit {
     for call in &record.transcript.tool_calls {
         if let ToolOutcome::CropFailed { reason } | ToolOutcome::Malformed { reason } = &call.outcome {
             eprintln!("turn {}, call {}: no frames: {reason}", call.turn, call.index);
@@ -112,9 +113,21 @@ fn conclude(record: &Record) -> Exit {
     }
     match record.score.prediction.as_deref() {
         Some(prediction) => println!("answer: {prediction}"),
-        None => println!("answer: none found in the text above"),
+        None => println!("answer: none found in the text above; {}", expected(&record.sample.gold, options)),
     }
     Exit::Ok
+}
+
+/// What an answer had to be.
+fn expected(gold: &Gold, options: usize) -> String {
+    match gold {
+        Gold::Choice { .. } => {
+            let letters: Vec<String> = ('A'..='Z').take(options).map(String::from).collect();
+            format!("expected one of the letters {}", letters.join(", "))
+        }
+        Gold::Interval { .. } => "expected an interval in seconds, such as 2.0 to 4.5".to_owned(),
+        Gold::Text { .. } | Gold::Number { .. } => "expected the answer as text".to_owned(),
+    }
 }
 
 /// Prints what goes to a backend and what comes back.

@@ -97,8 +97,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let runs = find_runs(&args.runs)?;
     let estimates = args.criterion.as_deref().map(read_estimates).transpose()?;
     if args.write {
-        Baseline::of(&runs, args.rule(), estimates.unwrap_or_default())?.write(&args.baseline)?;
-        println!("{}: baseline of {}", args.baseline.display(), counted(runs.len(), "run"));
+        let baseline = Baseline::of(&runs, args.rule(), estimates.unwrap_or_default())?;
+        let replaced = if args.baseline.exists() { ", in the place of the one that was there" } else { "" };
+        baseline.write(&args.baseline)?;
+        println!("{}: baseline of {}{replaced}", args.baseline.display(), counted(runs.len(), "run"));
         return Ok(Exit::Ok);
     }
     judge(args, &runs, estimates.as_deref())

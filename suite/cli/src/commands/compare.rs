@@ -38,8 +38,8 @@ fn one_of_each(folder: &Path, runs: &[Run]) -> anyhow::Result<()> {
             anyhow::bail!(
                 "{}: two runs of {task}, {} and {}; name one of their folders",
                 folder.display(),
-                other.manifest.called(),
-                run.manifest.called()
+                other.path.display(),
+                run.path.display()
             );
         }
     }

@@ -4,8 +4,17 @@ use clap_complete::Shell;
 
 use crate::exit::Exit;
 
+/// Folders that the shells read; lines of at most 80 columns.
+const FOLDERS: &str = "\
+Examples:
+  paravt-bench completions bash \\
+    > ~/.local/share/bash-completion/completions/paravt-bench
+  paravt-bench completions fish > ~/.config/fish/completions/paravt-bench.fish
+  paravt-bench completions zsh > DIR/_paravt-bench    # a folder DIR of $fpath";
+
 /// Flags of `completions`.
 #[derive(clap::Args)]
+#[command(after_help = FOLDERS)]
 pub(crate) struct Args {
     /// Shell to write for.
     shell: Shell,

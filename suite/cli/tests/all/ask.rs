@@ -53,7 +53,22 @@ fn a_model_that_cannot_be_reached_is_an_error_and_no_answer() {
 fn a_missing_video_is_named() {
     let output = bench().args(["ask", "nowhere.mp4", "What?", "--base-url", "http://x"]).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
-    assert!(text(&output).contains("nowhere.mp4"), "{}", text(&output));
+    assert!(text(&output).contains("nowhere.mp4: no such file"), "{}", text(&output));
+}
+
+#[test]
+fn a_reply_without_an_answer_is_followed_by_what_was_expected() {
+    let message = serde_json::json!({"role": "assistant", "content": "nothing to see"});
+    let server = Server::start(Script { choice: [("message", message)].into(), ..Script::default() });
+    for (question, expected) in [
+        (&["--option", "rain", "--option", "sun"][..], "expected one of the letters A, B"),
+        (&["--ground"], "expected an interval in seconds"),
+    ] {
+        let mut command = bench();
+        command.arg("ask").arg(a_video()).args(["What?", "--nframes", "4", "--base-url", &server.base_url]);
+        let said = text(&command.args(question).output().unwrap());
+        assert!(said.contains("answer: none found in the text above; ") && said.contains(expected), "{said}");
+    }
 }
 
 #[test]

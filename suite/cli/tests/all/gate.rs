@@ -82,6 +82,9 @@ fn two_runs_are_reported_compared_and_gated() {
     // Three videos are too few for an interval that decides: the answers themselves are compared.
     let written = check(&right, &baseline, &["--write", "--changed", "0"]);
     assert_eq!(code(&written), 0, "{}", text(&written));
+    assert!(!text(&written).contains("in the place of"), "{}", text(&written));
+    let again = check(&right, &baseline, &["--write", "--changed", "0"]);
+    assert!(text(&again).contains(", in the place of the one that was there"), "{}", text(&again));
     let home = dir.path().to_str().unwrap();
     assert!(
         !std::fs::read_to_string(&baseline).unwrap().contains(home),

@@ -54,6 +54,40 @@ fn a_missing_shard_is_named_and_counted_also_where_one_id_names_several_rows() {
 }
 
 #[test]
+fn folders_of_shards_are_merged_split_by_split() {
+    let (server, dir) = (Server::start(Script::default()), tempfile::tempdir().unwrap());
+    let run = |name: &str, extra: &[&str]| {
+        let out = dir.path().join(name);
+        let mut command = bench();
+        command.args(["run", "lvbench", "mlvu", "--nframes", "8", "--base-url", &server.base_url, "--data"]);
+        let output = command.arg(world()).arg("--out").arg(&out).args(extra).output().unwrap();
+        expect(0, &output);
+        out
+    };
+    let (first, second) = (run("first", &["--shard", "1/2"]), run("second", &["--shard", "2/2"]));
+    let (whole, merged) = (run("whole", &[]), dir.path().join("merged"));
+    expect(0, &merge(&[&first, &second], &merged));
+    for split in ["lvbench", "mlvu"] {
+        assert_eq!(stable_records(&merged.join(split)), stable_records(&whole.join(split)), "{split}");
+    }
+    assert!(expect(2, &merge(&[&first, &second], &merged)).contains("not empty; choose another --out"));
+    let other = dir.path().join("other");
+    let mixed = expect(2, &merge(&[&first, &second.join("mlvu")], &other));
+    assert!(mixed.contains("second/mlvu: one run among folders of runs"), "{mixed}");
+    assert!(expect(4, &merge(&[&first], &other)).contains("other/mlvu: shard 2/2 is missing"));
+    // Runs two folders down are found.
+    let shown = text(&bench().arg("report").arg(dir.path()).output().unwrap());
+    assert!(shown.contains("LVBench") && shown.contains("MLVU"), "{shown}");
+    // Of what a folder lacks, the splits that it has are named.
+    std::fs::remove_dir_all(whole.join("mlvu")).unwrap();
+    let mut replay = bench();
+    replay.args(["run", "mlvu", "--backend", "replay", "--nframes", "8", "--data"]).arg(world());
+    replay.arg("--from").arg(&whole).arg("--out").arg(dir.path().join("replayed"));
+    let said = text(&replay.output().unwrap());
+    assert!(said.contains("whole: no run of mlvu in this folder; it has runs of lvbench"), "{said}");
+}
+
+#[test]
 fn shards_of_different_selections_or_models_are_refused() {
     let (server, dir) = (Server::start(Script::default()), tempfile::tempdir().unwrap());
     let first = shard(&server, dir.path(), "first", &["--limit", "2", "--shard", "1/2"]);

@@ -1,5 +1,6 @@
 //! Recipes that the command refuses, and plans.
 
+use crate::common::recipes::served;
 use crate::common::{bench, text};
 
 #[test]
@@ -14,6 +15,19 @@ fn a_plan_names_every_stage_and_writes_nothing() {
         assert!(text(&output).contains(part), "{part}: {}", text(&output));
     }
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_recipe_with_an_unknown_task_has_no_plan() {
+    let folder = tempfile::tempdir().unwrap();
+    let recipe = served("o/m", "engine = \"vllm\"").replace("task = \"mlvu\"", "task = \"mlvuu\"");
+    std::fs::write(folder.path().join("my.toml"), recipe).unwrap();
+    let mut command = bench();
+    let output =
+        command.current_dir(folder.path()).args(["reproduce", "my.toml", "--plan"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output));
+    let said = text(&output);
+    assert!(said.contains("my.toml") && said.contains("`mlvuu`; did you mean `mlvu`?"), "{said}");
 }
 
 #[test]

@@ -158,3 +158,16 @@ fn another_plan_cannot_resume_a_run() {
     assert_eq!(other.status.code(), Some(2));
     assert!(text(&other).contains("max_turns was 3, now 1"), "{}", text(&other));
 }
+
+#[test]
+fn a_start_that_fails_leaves_no_folder() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("new/run");
+    let output = run(&["mlvu"], &out, "http://127.0.0.1:9/v1").args(["--tries", "1"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output));
+    assert!(!dir.path().join("new").exists(), "{:?}", std::fs::read_dir(&out).map(Iterator::count));
+    // What was there before stays.
+    std::fs::create_dir_all(&out).unwrap();
+    run(&["mlvu"], &out, "http://127.0.0.1:9/v1").args(["--tries", "1"]).output().unwrap();
+    assert!(out.is_dir() && !out.join("mlvu").exists());
+}

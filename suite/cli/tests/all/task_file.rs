@@ -202,3 +202,43 @@ fn wrong_files_keys_rows_and_columns_are_named() {
     assert_eq!(ran.status.code(), Some(2), "{}", text(&ran));
     assert!(text(&ran).contains("name: `mlvu` is a built-in task"), "{}", text(&ran));
 }
+
+#[test]
+fn a_check_finds_rows_that_a_run_refuses_and_a_selection_of_none() {
+    let check = |dir: &Path| {
+        let output = bench().args(["data", "check", "--task"]).arg(dir.join("mine.toml")).output().unwrap();
+        (output.status.code(), text(&output))
+    };
+    let none = task(&CHOICE.replace("\"test\"", "\"nosuch\""), &choice_rows());
+    let (code, said) = check(none.path());
+    assert!(code == Some(1) && said.contains("INCOMPLETE") && said.contains("no rows"), "{said}");
+    let letters = CHOICE.replace("answer_is = \"index\"\n", "");
+    let mut rows = choice_rows();
+    (rows[0]["right"], rows[1]["right"]) = ("B".into(), "Green".into());
+    let damaged = task(&letters, &rows);
+    let (code, said) = check(damaged.path());
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("INCOMPLETE  1 usable"), "{said}");
+    assert!(said.contains("1 row unusable") && said.contains("`Green` is not one of the letters"), "{said}");
+}
+
+#[test]
+fn rows_and_videos_beside_the_task_file_are_found_with_a_data_folder_for_others() {
+    let (dir, other) = (task(CHOICE, &choice_rows()), tempfile::tempdir().unwrap());
+    let check = |file: &Path| {
+        let mut command = bench();
+        command.args(["data", "check", "--task"]).arg(file).arg("--data").arg(other.path());
+        text(&command.output().unwrap())
+    };
+    let said = check(&dir.path().join("mine.toml"));
+    assert!(said.contains("2/2 rows") && said.contains("2/2 videos  complete"), "{said}");
+    let server = Server::start(Script::default());
+    let mut run = bench();
+    run.args(["run", "--nframes", "8", "--base-url", &server.base_url, "--task"]);
+    run.arg(dir.path().join("mine.toml")).arg("--data").arg(other.path());
+    let ran = run.arg("--out").arg(other.path().join("out")).output().unwrap();
+    assert!(ran.status.success(), "{}", text(&ran));
+    let records = stable_records(&other.path().join("out/mine"));
+    assert!(records.iter().all(|record| record.error.is_none()), "{records:?}");
+    assert!(records.iter().all(|record| !record.sample.video.is_absolute()), "{records:?}");
+}

@@ -78,7 +78,12 @@ fn split_line(check: &DataCheck) -> String {
         check.subtitles.map_or(String::new(), |(found, all)| format!("  {found}/{all} subtitles"));
     let state = if check.is_complete() { "complete" } else { "INCOMPLETE" };
     let rows = format!("{}/{}", check.rows, check.expected_rows);
-    format!("{:<15} {rows:>9} rows  {videos:>9} videos  {state}{subtitles}", check.task)
+    let usable = match check.usable_rows {
+        rows if rows == check.rows && check.is_complete() => String::new(),
+        0 => String::new(),
+        rows => format!("  {rows} usable"),
+    };
+    format!("{:<15} {rows:>9} rows  {videos:>9} videos  {state}{subtitles}{usable}", check.task)
 }
 
 fn identity(check: &DataCheck, root: &DataRoot) -> Vec<String> {
@@ -101,6 +106,7 @@ fn finding_line(finding: &Finding, check: &DataCheck, root: &DataRoot) -> String
         Finding::OtherRows { remedy } => {
             format!("not the published rows; fetch {}", without_revision(remedy))
         }
+        Finding::NoRows => "no rows: the file is empty, or `only` of the task file leaves none".to_owned(),
         Finding::DefectiveRows { defects } => {
             let first = defects.first().map_or("", String::as_str);
             format!("{} unusable, the first: {first}", counted(defects.len(), "row"))

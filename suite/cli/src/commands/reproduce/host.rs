@@ -87,6 +87,10 @@ impl<'a> Host<'a> {
         let config = self.args.dispatch.applied_to(evaluation.config.clone());
         let protocol = choose(&self.args.protocol, config.mode.as_ref())?;
         let runs = split_runs(evaluation, &config, &protocol, folder)?;
+        let backend = match self.recipe {
+            Recipe::Served(recipe) => &backend.or_model(&recipe.model),
+            _ => backend,
+        };
         execute(&runs, &self.args.data, backend, &self.args.dispatch)
     }
 
@@ -134,6 +138,7 @@ impl<'a> Host<'a> {
             page.display(),
             self.started.elapsed().as_secs_f64() / 60.0
         );
+        say_next(graph, page);
         Ok(report::exit(&report))
     }
 }
@@ -243,8 +248,15 @@ impl drive::Host for Host<'_> {
             folder.join("index.html").display(),
             report.deviations.len()
         );
+        say_next(graph, &folder.join("index.html"));
         Ok(Outcome::Complete)
     }
+}
+
+/// What to look at once a recipe is through.
+fn say_next(graph: &Graph, page: &Path) {
+    eprintln!("next: open {} in a browser", page.display());
+    eprintln!("next: `paravt-bench report {}` prints the scores again", graph.out.display());
 }
 
 /// What the stages of a recipe do otherwise than the published code; each text once.

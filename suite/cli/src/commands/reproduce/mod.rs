@@ -7,7 +7,7 @@ mod progress;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use anyhow::ensure;
+use anyhow::{Context as _, ensure};
 use paravt_backends::DeclaredElsewhere;
 use paravt_qwen_vl::flags::EngineFlags;
 use paravt_reproduce::drive::{self, Options, Outcome};
@@ -219,6 +219,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         compute: compute.clone(),
     };
     selected.check(&graph)?;
+    // A split that does not exist is known before an hour of training, and in the plan.
+    for (_, evaluation, _) in graph.evaluations() {
+        registry::select_tasks(&evaluation.splits).with_context(|| format!("recipe {}", args.recipe))?;
+    }
     let is_slurm = args.cluster.launcher == Launcher::Slurm;
     if args.plan {
         print!("{}", graph.plan());
@@ -226,10 +230,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
             cluster::plan(args, recipe, &graph)?;
         }
         return Ok(Exit::Ok);
-    }
-    // A split that does not exist is known before an hour of training.
-    for (_, evaluation, _) in graph.evaluations() {
-        registry::select_tasks(&evaluation.splits)?;
     }
     if is_slurm {
         return cluster::submit(args, recipe, &graph);

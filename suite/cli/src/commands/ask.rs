@@ -111,20 +111,29 @@ fn conclude(record: &Record, options: usize) -> Exit {
         eprintln!("error: {}: {}", error.step, error.message);
         return Exit::Incomplete;
     }
+    let gold = &record.sample.gold;
     match record.score.prediction.as_deref() {
+        // The rules of the release take any letter.
+        Some(other)
+            if matches!(gold, Gold::Choice { .. }) && !letters(options).contains(&other.to_owned()) =>
+        {
+            println!("answer: `{other}`, which is not an option; {}", expected(gold, options));
+        }
         Some(prediction) => println!("answer: {prediction}"),
-        None => println!("answer: none found in the text above; {}", expected(&record.sample.gold, options)),
+        None => println!("answer: none found in the text above; {}", expected(gold, options)),
     }
     Exit::Ok
+}
+
+/// Letters of the options.
+fn letters(options: usize) -> Vec<String> {
+    ('A'..='Z').take(options).map(String::from).collect()
 }
 
 /// What an answer had to be.
 fn expected(gold: &Gold, options: usize) -> String {
     match gold {
-        Gold::Choice { .. } => {
-            let letters: Vec<String> = ('A'..='Z').take(options).map(String::from).collect();
-            format!("expected one of the letters {}", letters.join(", "))
-        }
+        Gold::Choice { .. } => format!("expected one of the letters {}", letters(options).join(", ")),
         Gold::Interval { .. } => "expected an interval in seconds, such as 2.0 to 4.5".to_owned(),
         Gold::Text { .. } | Gold::Number { .. } => "expected the answer as text".to_owned(),
     }

@@ -60,14 +60,16 @@ fn a_missing_video_is_named() {
 fn a_reply_without_an_answer_is_followed_by_what_was_expected() {
     let message = serde_json::json!({"role": "assistant", "content": "nothing to see"});
     let server = Server::start(Script { choice: [("message", message)].into(), ..Script::default() });
-    for (question, expected) in [
-        (&["--option", "rain", "--option", "sun"][..], "expected one of the letters A, B"),
-        (&["--ground"], "expected an interval in seconds"),
+    let (letters, none) = ("expected one of the letters A, B", "none found in the text above");
+    for (question, found, expected) in [
+        (&["--profile", "strict", "--option", "rain", "--option", "sun"][..], none, letters),
+        (&["--option", "rain", "--option", "sun"], "`n`, which is not an option", letters),
+        (&["--profile", "strict", "--ground"], none, "expected an interval in seconds"),
     ] {
         let mut command = bench();
         command.arg("ask").arg(a_video()).args(["What?", "--nframes", "4", "--base-url", &server.base_url]);
         let said = text(&command.args(question).output().unwrap());
-        assert!(said.contains("answer: none found in the text above; ") && said.contains(expected), "{said}");
+        assert!(said.contains(&format!("answer: {found}; {expected}")), "{said}");
     }
 }
 

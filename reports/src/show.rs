@@ -7,7 +7,7 @@ use paravt_suite::profile::Profile;
 
 use crate::decide::Verdict;
 use crate::export::escape;
-use crate::table::Kind;
+use crate::table::{Kind, tenths};
 use crate::terminal::{Detail, Text, Tone, counted, percent, percent_interval};
 use crate::{Cell, Comparison, Report, study};
 
@@ -25,6 +25,11 @@ pub(crate) fn verdict(cell: &Cell) -> String {
         }
         None => format!("{mark}no published number named").trim().to_owned(),
     }
+}
+
+/// The same, and nothing where no number is published to judge a complete run by.
+pub(crate) fn judged(cell: &Cell) -> String {
+    if cell.paper.is_none() && cell.complete() { String::new() } else { verdict(cell) }
 }
 
 /// Basis of a comparable run's verdict, where that is little.
@@ -116,8 +121,11 @@ pub(crate) fn difference(cell: &Cell, paper: &Comparison) -> String {
 pub(crate) fn counts(cell: &Cell) -> Vec<String> {
     let summary = &cell.summary;
     let mut counts = Vec::new();
-    if summary.n_recorded != summary.n_expected || summary.n_recorded != cell.n() {
+    if summary.n_recorded != summary.n_expected {
         counts.push(format!("{} of {} recorded", summary.n_recorded, counted(summary.n_expected, "sample")));
+    } else if summary.n_recorded != cell.n() {
+        let counted = counted(summary.n_recorded, "recorded sample");
+        counts.push(format!("{} of {counted} count in the score", cell.n()));
     }
     if summary.n_expected < cell.split_rows {
         counts.push(format!("selection: {} of {} samples", summary.n_expected, cell.split_rows));
@@ -202,7 +210,9 @@ fn effort(text: &mut Text, cell: &Cell) {
     ));
     text.line(format!(
         "  cost: {} prompt and {} completion tokens, latencies of {:.1} s in all",
-        summary.prompt_tokens, summary.completion_tokens, summary.sample_seconds
+        summary.prompt_tokens,
+        summary.completion_tokens,
+        tenths(summary.sample_seconds)
     ));
     if summary.n_rebuilt > 0 {
         text.line(format!("  {} put together from parts of the server", counted(summary.n_rebuilt, "reply")));
@@ -238,7 +248,7 @@ pub fn markdown(report: &Report) -> String {
             range(cell.interval),
             n(cell),
             losses(cell),
-            escape(&verdict(cell)),
+            escape(&judged(cell)),
         );
     }
     for split in &report.not_run {

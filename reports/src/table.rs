@@ -119,7 +119,7 @@ impl Table {
 }
 
 /// Rounded to tenths, without a negative zero.
-fn tenths(value: f64) -> f64 {
+pub(crate) fn tenths(value: f64) -> f64 {
     (10.0 * value).round() / 10.0 + 0.0
 }
 

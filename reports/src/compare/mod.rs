@@ -17,8 +17,12 @@ pub use show::{json, markdown, tables, terminal};
 pub struct Ablation {
     /// Splits that both have, in the order of A.
     pub splits: Vec<Pair>,
-    /// Splits of which the two have no sample in common.
+    /// Splits that both have, without a sample in common.
     pub unmatched: Vec<String>,
+    /// Splits that only A has.
+    pub only_a: Vec<String>,
+    /// Splits that only B has.
+    pub only_b: Vec<String>,
 }
 
 /// One split in both runs. Values are shares; `b` less `a`.
@@ -96,23 +100,23 @@ pub fn compare_runs(a: &[&Run], b: &[&Run]) -> Result<Ablation, ReportError> {
     unambiguous("A", a)?;
     unambiguous("B", b)?;
     let mut splits = Vec::new();
-    let mut unmatched = Vec::new();
+    let (mut unmatched, mut only_a) = (Vec::new(), Vec::new());
     for run in a {
         match find(b, &run.manifest.task.name) {
             Some(index) => match pair(run, b[index]) {
                 Err(ReportError::NothingInCommon) => unmatched.push(run.manifest.task.name.clone()),
                 pair => splits.push(pair?),
             },
-            None => unmatched.push(run.manifest.task.name.clone()),
+            None => only_a.push(run.manifest.task.name.clone()),
         }
     }
-    let only_b = b.iter().map(|run| &run.manifest.task.name).filter(|task| find(a, task).is_none());
-    unmatched.extend(only_b.cloned());
+    let tasks_of_b = b.iter().map(|run| &run.manifest.task.name);
+    let only_b = tasks_of_b.filter(|task| find(a, task).is_none()).cloned().collect();
     if splits.is_empty() {
         return Err(ReportError::NothingInCommon);
     }
     decide(&mut splits);
-    Ok(Ablation { splits, unmatched })
+    Ok(Ablation { splits, unmatched, only_a, only_b })
 }
 
 /// Refuses two runs of one split: which one is meant would depend on the order of folders.

@@ -113,8 +113,8 @@ pub fn markdown(
         let _ = writeln!(out, "| {} | {name} | {} |", escape(&pair.task), way(flip.gained));
     }
     out.push('\n');
-    for split in &ablation.unmatched {
-        let _ = writeln!(out, "{}: no sample in common", escape(split));
+    for (why, splits) in left_out(ablation) {
+        let _ = writeln!(out, "{}: {why}", escape(&splits));
     }
     Ok(out)
 }
@@ -199,14 +199,21 @@ pub fn terminal(ablation: &Ablation, detail: Detail) -> Text {
         );
         text.toned(&numbers, pair.verdict.as_str(), tone(&pair.verdict), "");
     }
-    if !ablation.unmatched.is_empty() {
-        text.line(format!("no sample in common: {}", ablation.unmatched.join(", ")));
+    for (why, splits) in left_out(ablation) {
+        text.line(format!("{why}: {splits}"));
     }
     match detail {
         Detail::Brief => differences(&mut text, ablation),
         Detail::Full => ablation.splits.iter().for_each(|pair| section(&mut text, pair)),
     }
     text
+}
+
+/// Splits that were not compared, by reason.
+fn left_out(ablation: &Ablation) -> impl Iterator<Item = (&'static str, String)> {
+    let Ablation { unmatched, only_a, only_b, .. } = ablation;
+    let groups = [("no sample in common", unmatched), ("only in A", only_a), ("only in B", only_b)];
+    groups.into_iter().filter(|(_, splits)| !splits.is_empty()).map(|(why, splits)| (why, splits.join(", ")))
 }
 
 /// Differences of the plans of A and B, each once.
@@ -268,7 +275,8 @@ fn section(text: &mut Text, pair: &Pair) {
     }
     for gained in [true, false] {
         let flipped = pair.flipped.iter().filter(|flip| flip.gained == gained);
-        let uids: Vec<&str> = flipped.map(|flip| flip.uid.as_str()).collect();
+        let mut uids: Vec<&str> = flipped.map(|flip| flip.uid.as_str()).collect();
+        uids.sort_by_key(|uid| (uid.parse::<u64>().unwrap_or(u64::MAX), *uid));
         if !uids.is_empty() {
             let more = match uids.len().saturating_sub(SHOWN) {
                 0 => String::new(),

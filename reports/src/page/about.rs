@@ -8,6 +8,7 @@ use minijinja::{Value, context};
 use super::visible::visible;
 use crate::Report;
 use crate::runs::Run;
+use crate::terminal::counted;
 
 /// Models or splits that the heading names before it counts them.
 const NAMED: usize = 2;
@@ -20,12 +21,14 @@ pub(super) fn measured(report: &Report, runs: &[&Run]) -> Value {
     };
     let models = distinct(&|run| short(&run.manifest.backend.model).to_owned());
     let splits = distinct(&|run| run.manifest.task.title.clone());
-    let title = format!("{} on {}", named(&models, "models"), named(&splits, "splits"));
-    let recipes: BTreeSet<String> =
-        runs.iter().filter_map(|run| Some(run.training.about.as_ref()?.recipe.clone())).collect();
+    let recipes: BTreeSet<&str> =
+        runs.iter().filter_map(|run| Some(run.training.about.as_ref()?.recipe.as_str())).collect();
+    let recipes: Vec<String> = recipes.into_iter().map(str::to_owned).collect();
+    let of = if recipes.is_empty() { String::new() } else { format!("{}: ", named(&recipes, "recipes")) };
+    let title = format!("{of}{} on {}", named(&models, "models"), named(&splits, "splits"));
     let mut facts: Vec<(&str, String)> = Vec::new();
     if !recipes.is_empty() {
-        facts.push(("recipe", recipes.into_iter().collect::<Vec<_>>().join(", ")));
+        facts.push(("recipe", recipes.join(", ")));
     }
     facts.push(("model", distinct(&|run| model(run)).join("; ")));
     facts.push(("data", data(report, runs, &splits)));
@@ -58,9 +61,10 @@ fn data(report: &Report, runs: &[&Run], splits: &[String]) -> String {
     let sum = |value: &dyn Fn(&crate::Cell) -> usize| report.cells.iter().map(value).sum::<usize>();
     let (recorded, rows) = (sum(&|cell| cell.summary.n_recorded), sum(&|cell| cell.split_rows));
     let samples = match recorded == rows {
-        true => format!("{recorded} samples in {} runs", runs.len()),
-        false => format!("{recorded} of {rows} samples in {} runs", runs.len()),
+        true => counted(recorded, "sample"),
+        false => format!("{recorded} of {}", counted(rows, "sample")),
     };
+    let samples = format!("{samples} in {}", counted(runs.len(), "run"));
     let generated = runs.iter().any(|run| is_generated(run));
     let kind = if generated { "; generated data, not comparable with published numbers" } else { "" };
     format!("{}; {samples}{kind}", splits.join(", "))

@@ -7,6 +7,7 @@ use minijinja::{Value, context};
 use super::visible::visible;
 use crate::Report;
 use crate::runs::Run;
+use crate::terminal::counted;
 
 /// Definitions of metrics, intervals and margins; shown open.
 const FIRST: [(&str, &str); 2] = [
@@ -187,5 +188,10 @@ fn setup(run: &Run) -> Vec<String> {
         (device, gpus) => device.into_iter().chain(gpus).collect::<Vec<_>>().join(", "),
     };
     let cpu = host.cpu.clone().unwrap_or_else(|| host.platform.clone());
-    vec![engine, stated("dtype").unwrap_or_else(unknown), device, format!("{cpu}, {} cores", host.cores)]
+    vec![
+        engine,
+        stated("dtype").unwrap_or_else(unknown),
+        device,
+        format!("{cpu}, {}", counted(host.cores, "core")),
+    ]
 }

@@ -245,10 +245,7 @@ fn split(report: &Report, index: usize, cell: &Cell) -> Value {
     context! {
         title => visible(&cell.title),
         under => visible(&format!("{} · {}", cell.profile, cell.run)),
-        verdict => visible(&match cell.paper {
-            None if cell.complete() => String::new(),
-            _ => crate::show::verdict(cell),
-        }),
+        verdict => visible(&crate::show::judged(cell)),
         class => verdict_class(&crate::show::verdict(cell)),
         facts,
         breakdowns,
@@ -322,11 +319,7 @@ pub(super) fn scores(report: &Report) -> Value {
             paper.map_or_else(String::new, |paper| Kind::Percent.number(paper.published)),
             paper.map_or_else(String::new, |paper| crate::show::difference(cell, paper)),
             crate::show::losses(cell),
-            // Where no number is published there is nothing to judge.
-            match cell.paper {
-                None if cell.complete() => String::new(),
-                _ => crate::show::verdict(cell),
-            },
+            crate::show::judged(cell),
         ]
     };
     let titles = ["split", "run", "score", "95 %", "N", "published", "difference", "losses", "verdict"];

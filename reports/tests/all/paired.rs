@@ -56,6 +56,16 @@ fn equal_runs_show_no_difference_and_the_detectable_one() {
 }
 
 #[test]
+fn splits_of_one_side_are_not_said_to_have_no_sample_in_common() {
+    let other = |name| whole(name, name, 20, 10);
+    let ablation = compare(&[run(200), other("mlvu")], &[run(200), other("lvbench")]).unwrap();
+    let text = terminal(&ablation, Detail::Brief).to_string();
+    assert!(text.contains("only in A: mlvu\nonly in B: lvbench\n") && !text.contains("in common"), "{text}");
+    let text = markdown(&ablation, |_, _| None).unwrap();
+    assert!(text.contains("mlvu: only in A"), "{text}");
+}
+
+#[test]
 fn changes_that_cancel_out_are_not_unchanged() {
     let (mut a, mut b) = (run(200), run(200));
     (a.records[0].score.value, b.records[1].score.value) = (0.0, 0.0);

@@ -471,3 +471,59 @@ fn other_questions_and_lost_frames_are_not_compared() {
     let Verdict::NotComparable(why) = verdict(blind) else { panic!() };
     assert!(why[0].starts_with("B: 2700 of 2700 rows lack a full answer"), "{why:?}");
 }
+
+#[test]
+fn the_page_says_what_was_measured_and_keeps_other_measurements_out_of_the_published_table() {
+    let mut toy = whole("videomme", "Video-MME", 8, 5);
+    toy.manifest.data_revision = Some("0".repeat(40));
+    toy.manifest.started_at = 1_795_399_204.0;
+    let shown = |run: Run| {
+        let runs = [run];
+        page::page(&Report::build(&runs, Some(ROW)).unwrap(), &runs, &page::Thumbnails::default()).unwrap()
+    };
+    let page = shown(toy);
+    let (_, head) = page.split_once("<header>").unwrap();
+    let (head, _) = head.split_once("</header>").unwrap();
+    for fact in
+        ["<h1>made-up-8b on Video-MME</h1>", "8 samples in 1 run; generated data", "2026-11-23", "paper"]
+    {
+        assert!(head.contains(fact), "{fact}: {head}");
+    }
+    let section = |page: &str| {
+        let (_, section) = page.split_once("<section id=\"published\">").unwrap();
+        section.split_once("</section>").unwrap().0.to_owned()
+    };
+    let text = section(&page);
+    let (table, apart) = text.split_once("Ours, not comparable: 1").unwrap();
+    assert!(table.contains("GPT-4o") && !table.contains("ours: made-up-8b"), "{table}");
+    assert!(apart.contains("ours: made-up-8b") && !apart.contains("GPT-4o"), "{apart}");
+    let text = section(&shown(published("videomme", 62.1)));
+    assert!(text.contains("ours: made-up-8b") && !text.contains("Ours, not comparable"), "{text}");
+}
+
+#[test]
+fn a_run_without_a_counted_sample_has_no_score() {
+    let mut empty = whole("videomme", "Video-MME", 20, 5);
+    empty.records.clear();
+    let report = report(&[empty]);
+    assert_eq!((report.cells[0].score(), report.cells[0].n()), (None, 0));
+    let text = paravt_reports::terminal(&report, Detail::Full).to_string();
+    assert!(text.contains("0 of 20 samples recorded") && !text.contains("-0.0"), "{text}");
+    assert!(paravt_reports::markdown(&report).contains("| - | - | 0 (0 of 20 samples recorded) |"));
+}
+
+#[test]
+fn a_selection_is_named_wherever_its_score_is() {
+    let mut some = whole("videomme", "Video-MME", 20, 5);
+    some.manifest.selection.split_rows = 2_174;
+    let runs = [some];
+    let report = report(&runs);
+    let texts = [
+        paravt_reports::terminal(&report, Detail::Brief).to_string(),
+        paravt_reports::markdown(&report),
+        page::page(&report, &runs, &page::Thumbnails::default()).unwrap(),
+    ];
+    for text in texts {
+        assert!(text.contains("selection: 20 of 2174 samples"), "{text}");
+    }
+}

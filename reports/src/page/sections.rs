@@ -170,8 +170,12 @@ fn shown(table: &Table) -> Value {
 
 fn shown_rows(table: &Table, rows: Vec<Vec<String>>) -> Value {
     // A column that says nothing takes room from those that do.
-    let used: Vec<usize> =
-        (0..table.headings.len()).filter(|&column| rows.iter().any(|row| !row[column].is_empty())).collect();
+    // The wide table of tool use leaves out what stands beside the scores.
+    let beside_scores =
+        |column: usize| table.name == "tools" && matches!(table.headings[column].name, "profile" | "mode");
+    let used: Vec<usize> = (0..table.headings.len())
+        .filter(|&column| rows.iter().any(|row| !row[column].is_empty()) && !beside_scores(column))
+        .collect();
     let columns: Vec<Value> = used
         .iter()
         .map(|&column| {

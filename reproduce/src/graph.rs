@@ -146,7 +146,7 @@ pub struct Evaluation {
 /// What is reported.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reporting {
-    /// Page to write; without one the report is only printed.
+    /// Page to write; without one it is `report/index.html` in the folder of the recipe.
     pub page: Option<PathBuf>,
     /// Row of the published table.
     pub paper_row: Option<String>,
@@ -374,7 +374,7 @@ impl Work {
             Self::Report(Reporting { page: Some(page), .. }) => page.display().to_string(),
             Self::Report(Reporting { paper_row, .. }) => match paper_row {
                 Some(row) => format!("beside the published row {row}"),
-                None => "printed".to_owned(),
+                None => "page in report/, and printed".to_owned(),
             },
         }
     }

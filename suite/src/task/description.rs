@@ -52,6 +52,22 @@ struct Written {
     quirks: Quirks,
 }
 
+/// Names of the fields of [`Written`], to suggest one for a misspelt one.
+pub(super) const FIELDS: [&str; 12] = [
+    "name",
+    "title",
+    "expected_rows",
+    "paper_rows",
+    "expected_videos",
+    "metric",
+    "hub",
+    "layout",
+    "published",
+    "part_of_all",
+    "breakdowns",
+    "quirks",
+];
+
 fn yes() -> bool {
     true
 }
@@ -123,6 +139,18 @@ mod tests {
         hub = { repos = ["owner/name"], split = "test", annotations = "a.json", media = [], license = "none" }
         layout = { benchmark = "made_up", annotations = ["a.json"], videos = ["videos"] }
     "#;
+
+    #[test]
+    fn every_suggested_field_is_a_field() {
+        for field in FIELDS {
+            let table: toml::Table = format!("{field} = 0").parse().unwrap();
+            let mut unknown = Vec::new();
+            let _ = serde_ignored::deserialize::<_, _, Written>(toml::Value::Table(table), |path| {
+                unknown.push(path.to_string());
+            });
+            assert!(unknown.is_empty(), "{unknown:?}");
+        }
+    }
 
     #[test]
     fn changes_replace_values_inside_of_tables() {

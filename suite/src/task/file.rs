@@ -6,9 +6,11 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::columns::Columns;
+use super::description::FIELDS;
 use super::{Benchmark, DataRoot, Description, DescriptionError, Task as _};
 use crate::data::DataError;
 use crate::files::{FieldsError, read_limited};
+use crate::nearest::nearest;
 use crate::profile::Profile;
 
 /// Bytes that a task file may have.
@@ -38,12 +40,16 @@ impl Benchmark {
     /// The file cannot be read, or its field is named that cannot be used.
     pub fn from_file(path: &Path) -> Result<Self, TaskFileError> {
         let format = |message: String| FieldsError::format(path, message);
-        let described = |error: DescriptionError| match error {
-            DescriptionError::Parse(message) => format(message),
-            DescriptionError::UnknownField(field) => format(format!("unknown field `{field}`")),
-        };
         let bytes = read_limited(path, MAX_FILE).map_err(|source| FieldsError::io(path, source))?;
         let text = std::str::from_utf8(&bytes).map_err(|error| format(error.to_string()))?;
+        let described = |error: DescriptionError| match error {
+            DescriptionError::Parse(message) => format(message),
+            DescriptionError::UnknownField(field) => FieldsError::Format {
+                path: path.to_owned(),
+                message: format!("{}unknown field `{field}`", line_of(text, &field)),
+                nearest: nearest(&field, FIELDS).map(str::to_owned),
+            },
+        };
         let mut table: toml::Table =
             text.parse().map_err(|error: toml::de::Error| format(error.to_string()))?;
         let row = table.remove("row").ok_or_else(|| format("missing table `row`".to_owned()))?;
@@ -68,6 +74,13 @@ impl Benchmark {
         }
         Ok(task)
     }
+}
+
+/// `line N: ` of the field at the top of a task file; empty for one in a table.
+fn line_of(text: &str, field: &str) -> String {
+    let is_field = |line: &str| line.split_once('=').is_some_and(|(key, _)| key.trim() == field);
+    let line = text.lines().position(is_field);
+    line.map_or(String::new(), |line| format!("line {}: ", line + 1))
 }
 
 /// Defaults of a task file.

@@ -242,3 +242,18 @@ fn rows_and_videos_beside_the_task_file_are_found_with_a_data_folder_for_others(
     assert!(records.iter().all(|record| record.error.is_none()), "{records:?}");
     assert!(records.iter().all(|record| !record.sample.video.is_absolute()), "{records:?}");
 }
+
+#[test]
+fn a_misspelt_field_is_named_with_its_line_and_the_nearest_one() {
+    let dir = task(CHOICE, &choice_rows());
+    let file = dir.path().join("mine.toml");
+    let good = std::fs::read_to_string(&file).unwrap();
+    for (field, misspelt) in [("title", "titel"), ("breakdowns", "breakdown")] {
+        std::fs::write(&file, good.replacen(&format!("\n{field} ="), &format!("\n{misspelt} ="), 1)).unwrap();
+        let output = bench().args(["data", "check", "--task"]).arg(&file).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{}", text(&output));
+        let line = 1 + good.lines().position(|line| line.starts_with(field)).unwrap();
+        let said = format!("mine.toml: line {line}: unknown field `{misspelt}`\ndid you mean `{field}`?");
+        assert!(text(&output).contains(&said), "{}", text(&output));
+    }
+}

@@ -5,7 +5,6 @@ use std::fmt::Write as _;
 use paravt_suite::printable::printable_line;
 use paravt_suite::profile::Profile;
 
-use crate::decide::Verdict;
 use crate::export::escape;
 use crate::table::{Kind, tenths};
 use crate::terminal::{Detail, Text, Tone, counted, percent, percent_interval};
@@ -146,17 +145,7 @@ fn short_verdict(cell: &Cell) -> (&'static str, Tone) {
     match &cell.paper {
         _ if !cell.complete() => ("INCOMPLETE", Tone::Open),
         None => ("no paper value", Tone::Plain),
-        Some(paper) => (paper.verdict.as_str(), tone(&paper.verdict)),
-    }
-}
-
-/// The colour of a verdict.
-pub(crate) fn tone(verdict: &Verdict) -> Tone {
-    match verdict {
-        Verdict::Reproduced | Verdict::Better | Verdict::Unchanged => Tone::Good,
-        Verdict::Worse => Tone::Bad,
-        Verdict::Inconclusive => Tone::Open,
-        Verdict::NotComparable(_) | Verdict::NotRun => Tone::Plain,
+        Some(paper) => (paper.verdict.as_str(), Tone::of(&paper.verdict)),
     }
 }
 

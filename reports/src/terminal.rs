@@ -5,6 +5,7 @@ use std::fmt;
 use anstyle::{AnsiColor, Style};
 use paravt_suite::printable::printable_line;
 
+use crate::decide::Verdict;
 use crate::table::Kind;
 
 /// No line is longer.
@@ -36,6 +37,16 @@ pub enum Tone {
 }
 
 impl Tone {
+    /// The tone of a verdict.
+    pub(crate) fn of(verdict: &Verdict) -> Self {
+        match verdict {
+            Verdict::Reproduced | Verdict::Better | Verdict::Unchanged => Self::Good,
+            Verdict::Worse => Self::Bad,
+            Verdict::Inconclusive => Self::Open,
+            Verdict::NotComparable(_) | Verdict::NotRun => Self::Plain,
+        }
+    }
+
     fn style(self) -> Style {
         match self {
             Self::Good => AnsiColor::Green.on_default(),

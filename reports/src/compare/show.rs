@@ -8,9 +8,8 @@ use paravt_suite::printable::printable_line;
 use super::{Ablation, Pair};
 use crate::decide::Verdict;
 use crate::export::{escape, markdown as table_markdown};
-use crate::show::tone;
 use crate::table::{Datum, Kind, Table, count, real, text};
-use crate::terminal::{Detail, Text, counted, percent, points, points_interval};
+use crate::terminal::{Detail, Text, Tone, counted, percent, points, points_interval};
 
 /// The comparison and the answers that flipped.
 ///
@@ -197,7 +196,7 @@ pub fn terminal(ablation: &Ablation, detail: Detail) -> Text {
             points(pair.difference),
             probability(pair.p_holm),
         );
-        text.toned(&numbers, pair.verdict.as_str(), tone(&pair.verdict), "");
+        text.toned(&numbers, pair.verdict.as_str(), Tone::of(&pair.verdict), "");
     }
     for (why, splits) in left_out(ablation) {
         text.line(format!("{why}: {splits}"));

@@ -24,8 +24,9 @@ pub(super) fn measured(report: &Report, runs: &[&Run]) -> Value {
     let recipes: BTreeSet<&str> =
         runs.iter().filter_map(|run| Some(run.training.about.as_ref()?.recipe.as_str())).collect();
     let recipes: Vec<String> = recipes.into_iter().map(str::to_owned).collect();
-    let of = if recipes.is_empty() { String::new() } else { format!("{}: ", named(&recipes, "recipes")) };
-    let title = format!("{of}{} on {}", named(&models, "models"), named(&splits, "splits"));
+    // A recipe names its models by stages, which say little to whoever reads a heading.
+    let what = if recipes.is_empty() { named(&models, "models") } else { named(&recipes, "recipes") };
+    let title = format!("{what} on {}", named(&splits, "splits"));
     let mut facts: Vec<(&str, String)> = Vec::new();
     if !recipes.is_empty() {
         facts.push(("recipe", recipes.join(", ")));
@@ -46,7 +47,7 @@ fn short(model: &str) -> &str {
 
 fn model(run: &Run) -> String {
     let backend = &run.manifest.backend;
-    format!("{} by {}", short(&backend.model), backend.name)
+    format!("{} ({})", backend.model, backend.name)
 }
 
 fn named(names: &[String], noun: &str) -> String {

@@ -12,6 +12,7 @@ mod engines;
 mod exit;
 mod failure;
 mod launch;
+mod limits;
 mod logging;
 mod progress;
 mod registry;

@@ -123,11 +123,12 @@ pub(super) fn open_files(needs: &Needs, machine: &Machine, findings: &mut Findin
     let Some(limits) = limits(machine, findings, needs.open_files.words("")) else { return };
     let (soft, hard) = limits.open_files;
     let found = format!("{}, can be raised to {}", limit_words(soft), limit_words(hard));
-    match needs.open_files.level(soft.unwrap_or(u64::MAX)) {
-        Level::Ok => findings.ok(limit_words(soft)),
-        _ if needs.open_files.level(hard.unwrap_or(u64::MAX)) == Level::Ok => {
-            findings.ok(format!("{found}; raised for each program that is started"));
+    // Each program that is started raises its own to the hard limit.
+    match needs.open_files.level(hard.unwrap_or(u64::MAX)) {
+        Level::Ok if needs.open_files.level(soft.unwrap_or(u64::MAX)) == Level::Ok => {
+            findings.ok(limit_words(soft));
         }
+        Level::Ok => findings.ok(format!("{found}; raised for each program that is started")),
         level => findings.add(level, found, needs.open_files.words(""), "raise the hard limit: ulimit -Hn as root, /etc/security/limits.conf, docker run --ulimit nofile=65536"),
     }
 }

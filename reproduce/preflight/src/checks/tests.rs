@@ -265,6 +265,9 @@ fn limits_of_processes_are_compared_with_what_they_can_be_raised_to() {
         |change: fn(&mut Limits)| move |machine: &mut Machine| change(machine.limits.as_mut().unwrap());
     let low = problem(limits(|limits| limits.open_files = (Some(1024), Some(4096))), "open files");
     assert!(low.level == Level::Refuse && low.found.contains("4096"), "{low:?}");
+    // The soft limit is raised: what the hard one allows counts.
+    let middling = problem(limits(|limits| limits.open_files = (Some(1024), Some(20_000))), "open files");
+    assert!(middling.level == Level::Warn && middling.found.contains("20000"), "{middling:?}");
     assert_eq!(
         problem(limits(|limits| limits.processes = (None, Some(1000))), "processes").level,
         Level::Refuse

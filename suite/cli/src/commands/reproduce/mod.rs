@@ -20,6 +20,7 @@ use crate::commands::protocol::ProtocolChoice;
 use crate::commands::run::DispatchArgs;
 use crate::engines;
 use crate::exit::{Exit, OrPreflight as _};
+use crate::limits;
 use crate::logging;
 use crate::registry::{self, BackendArgs, DataArgs};
 use crate::signals;
@@ -246,6 +247,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         return host.dry_run(&graph);
     }
     let _log = logging::to(&graph.out);
+    limits::raise_open_files();
     signals::end_where_not_taken()?;
     let outcome = drive::run(&graph, &selected, &mut host, &mut Shown::default());
     let outcome = match outcome {

@@ -27,6 +27,7 @@ mod pid_file;
 mod process;
 mod secret;
 mod signal;
+mod stat;
 
 use std::path::PathBuf;
 use std::process::ExitStatus;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use crate::mark::Mark;
-use crate::signal;
+use crate::{signal, stat};
 
 /// Time between SIGTERM and SIGKILL for a process of an earlier command.
 const GRACE: Duration = Duration::from_secs(10);
@@ -58,12 +58,7 @@ pub(crate) fn remove(path: &Path) -> std::io::Result<()> {
     }
 }
 
-/// When a process was started, where the system tells (`/proc/PID/stat`, field 22 of proc_pid_stat(5)).
-/// Dead ones that nobody has waited for do not count.
+/// When a process was started, where the system tells. Dead ones that nobody has waited for do not count.
 fn started(pid: u32) -> Option<u64> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name, field 2, is in brackets and may hold anything.
-    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
-    let is_dead = matches!(fields.next()?, "Z" | "X");
-    fields.nth(18)?.parse().ok().filter(|_| !is_dead)
+    stat::living(pid).map(|stat| stat.started)
 }

@@ -2,6 +2,8 @@
 
 use std::process::{Command, Stdio};
 
+use crate::stat;
+
 /// Asks a group to end.
 pub(crate) const TERM: &str = "TERM";
 /// Ends a group.
@@ -26,7 +28,8 @@ fn kill(target: &str, signal: &str) -> bool {
     kill.status().is_ok_and(|status| status.success())
 }
 
-/// Whether a group has a process.
+/// Whether a group has a living process. Where the system does not show processes, dead ones that nobody has waited
+/// for count, too.
 pub(crate) fn is_running(group: u32) -> bool {
-    send(group, NONE)
+    send(group, NONE) && stat::group_lives(group).unwrap_or(true)
 }

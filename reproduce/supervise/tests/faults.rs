@@ -39,6 +39,41 @@ fn log(folder: &Path) -> String {
     std::fs::read_to_string(folder.join("server.log")).unwrap()
 }
 
+/// As in a container whose first process waits for no child: this program is the first of a PID namespace, and a dead
+/// grandchild stays as a zombie in the group of the process that is stopped.
+#[test]
+#[ignore = "needs user namespaces: run by ci/test"]
+fn zombies_that_nobody_waits_for_do_not_keep_a_stop_waiting() {
+    const INSIDE: &str = "PARAVT_SUPERVISE_FIRST";
+    if std::env::var_os(INSIDE).is_some() {
+        let folder = tempfile::tempdir().unwrap();
+        let orphan = shell("(sleep 0.2 &); sleep 0.4; exec sleep 423");
+        let mut process = Process::start("server", &orphan, folder.path()).unwrap();
+        std::thread::sleep(Duration::from_millis(800));
+        let stats = std::fs::read_dir("/proc").unwrap().flatten();
+        let is_zombie = |stat: String| stat.contains(") Z ");
+        let mut stats = stats.filter_map(|entry| std::fs::read_to_string(entry.path().join("stat")).ok());
+        assert!(stats.any(is_zombie), "a zombie is there");
+        process.stop(Duration::from_secs(5));
+        return;
+    }
+    let name = "zombies_that_nobody_waits_for_do_not_keep_a_stop_waiting";
+    let mut outer = Program::new("timeout");
+    outer.args([
+        "--signal=KILL",
+        "60",
+        "unshare",
+        "--user",
+        "--map-root-user",
+        "--pid",
+        "--fork",
+        "--kill-child",
+    ]);
+    outer.arg("--mount-proc").arg(std::env::current_exe().unwrap());
+    let output = outer.args(["--include-ignored", "--exact", name]).env(INSIDE, "1").output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+}
+
 #[test]
 fn a_crash_at_the_start_shows_the_code_and_the_last_lines() {
     let folder = tempfile::tempdir().unwrap();

@@ -72,7 +72,7 @@ impl Line {
         let is_bar = std::io::stderr().is_terminal() && !logging::is_verbose() && !output::is_quiet();
         let bar = is_bar.then(|| {
             let bar = ProgressBar::new(total as u64).with_position(done as u64);
-            // Drawn anew at every tick: a server that falls silent shows in the time left.
+            // Drawn again at every tick: a server that falls silent shows in the time left.
             let pace = move |state: &ProgressState, text: &mut dyn std::fmt::Write| {
                 let total = state.len().unwrap_or_default() as usize;
                 let _ = text.write_str(&pace(done, state.pos() as usize, total, state.elapsed()));

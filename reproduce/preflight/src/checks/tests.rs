@@ -40,7 +40,7 @@ fn needs() -> Needs {
         cores: Bound { refuse: None, warn: Some(64) },
         disk_gib: [("out".to_owned(), bound(500, 600)), ("data".to_owned(), bound(700, 700))].into(),
         disk_files: [("data".to_owned(), bound(300_000, 300_000))].into(),
-        open_files: bound(65_536, 65_536),
+        open_files: bound(4096, 65_536),
         processes: bound(4096, 4096),
         locked_memory: true,
         ports: Ports {
@@ -263,8 +263,8 @@ fn folders_of_one_disk_share_its_space_and_inodes() {
 fn limits_of_processes_are_compared_with_what_they_can_be_raised_to() {
     let limits =
         |change: fn(&mut Limits)| move |machine: &mut Machine| change(machine.limits.as_mut().unwrap());
-    let low = problem(limits(|limits| limits.open_files = (Some(1024), Some(4096))), "open files");
-    assert!(low.level == Level::Refuse && low.found.contains("4096"), "{low:?}");
+    let low = problem(limits(|limits| limits.open_files = (Some(1024), Some(2048))), "open files");
+    assert!(low.level == Level::Refuse && low.found.contains("2048"), "{low:?}");
     // The soft limit is raised: what the hard one allows counts.
     let middling = problem(limits(|limits| limits.open_files = (Some(1024), Some(20_000))), "open files");
     assert!(middling.level == Level::Warn && middling.found.contains("20000"), "{middling:?}");

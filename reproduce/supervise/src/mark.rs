@@ -4,7 +4,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
-use crate::signal;
+use crate::{signal, stat};
 
 /// Name of the variable.
 pub(crate) const VARIABLE: &str = "PARAVT_SUPERVISED";
@@ -32,14 +32,12 @@ impl Mark {
 
     /// Numbers of the living processes that carry it, where the system shows environments (`/proc`).
     pub(crate) fn carriers(&self) -> Vec<u32> {
-        let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
         let wanted = self.entry();
         let carries = |pid: &u32| {
             let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
             environment.split(|&byte| byte == 0).any(|variable| variable == wanted.as_bytes())
         };
-        let numbers = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-        numbers.filter(carries).collect()
+        stat::processes().filter(carries).collect()
     }
 
     /// Kills all that carry it.

@@ -25,11 +25,15 @@ fn parse(stat: &str) -> Option<Stat> {
     (!is_dead).then_some(Stat { group: field(5)?.parse().ok()?, started: field(22)?.parse().ok()? })
 }
 
+/// Numbers of the processes that the system shows, dead ones included; none without `/proc`.
+pub(crate) fn processes() -> impl Iterator<Item = u32> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
 /// Whether a group has a living process; `None` where the system shows no processes.
 pub(crate) fn group_lives(group: u32) -> Option<bool> {
-    let entries = std::fs::read_dir("/proc").ok()?;
-    let numbers = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    let mut groups = numbers.filter_map(living).map(|stat| stat.group).peekable();
+    let mut groups = processes().filter_map(living).map(|stat| stat.group).peekable();
     groups.peek()?;
     Some(groups.any(|found| found == group))
 }

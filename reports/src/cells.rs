@@ -81,7 +81,7 @@ pub struct Comparison {
     pub row: String,
     /// Published, in percent.
     pub published: f64,
-    /// Ours less published, in points.
+    /// Our score minus the published one, in points.
     pub difference: f64,
     /// 95 % interval of that, in points: ours; the published number is a point.
     pub interval: Option<(f64, f64)>,

@@ -111,7 +111,7 @@ fn row(text: &mut Text, cell: &Cell) {
     }
 }
 
-/// Ours less the published number; nothing where there is no score yet.
+/// Our score minus the published one; empty before the first scored sample.
 pub(crate) fn difference(cell: &Cell, paper: &Comparison) -> String {
     cell.score().map_or_else(|| "-".to_owned(), |_| Kind::Points.number(paper.difference))
 }

@@ -58,7 +58,7 @@ impl Layout {
     /// Finds the annotation file.
     ///
     /// # Errors
-    /// There is no such file; the error lists the places searched and what provides it.
+    /// File not found; the error lists the paths searched and the download that provides it.
     pub fn annotations(&self, root: &DataRoot, task: &str, hub: &HubSource) -> Result<Found, DataError> {
         let mut looked = Vec::new();
         for base in root.candidates() {

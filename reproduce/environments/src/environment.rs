@@ -47,6 +47,9 @@ pub struct Record {
     pub not_installed: Vec<String>,
     /// What torch said of itself.
     pub torch: Option<Torch>,
+    /// Imports that need NVIDIA's driver, where there was none; they are tried again once there is.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unverified: Vec<String>,
 }
 
 /// An environment that can be used.
@@ -81,7 +84,12 @@ impl Environment {
         if self.packages.is_empty() {
             if !self.first.is_empty() {
                 let first = self.first_pass(layout).display().to_string();
-                let first = install().args(["--constraints", &lock, "--requirements", &first]);
+                let first = install().args(&self.first_arguments).args([
+                    "--constraints",
+                    &lock,
+                    "--requirements",
+                    &first,
+                ]);
                 steps.push(("uv pip install, first pass", first));
             }
             let all = install().args(["--no-build-isolation", "--requirements", &lock]);
@@ -104,19 +112,28 @@ impl Environment {
     }
 
     /// Whether the environment in place is the one that would be made, as far as its record and the versions of
-    /// its packages say; its record if so.
+    /// its packages say, and the imports that were not verified; its record if so.
     fn present(&self, layout: &Layout, key: &str) -> Result<Option<Record>, Error> {
         let folder = layout.environment(&self.name);
         let record = std::fs::read(folder.join(RECORD)).ok();
         let record = record.and_then(|text| serde_json::from_slice::<Record>(&text).ok());
-        let Some(record) = record.filter(|record| record.key == key) else { return Ok(None) };
-        let answer = match probe::ask(self, &folder, layout, false) {
+        let Some(mut record) = record.filter(|record| record.key == key) else { return Ok(None) };
+        let imports = !record.unverified.is_empty();
+        let answer = match probe::ask(self, &folder, layout, imports) {
             Ok(answer) => answer,
             // Its Python does not start.
             Err(Error::Failed { .. }) => return Ok(None),
             Err(error) => return Err(error),
         };
-        Ok((answer.packages() == record.packages).then_some(record))
+        if answer.packages() != record.packages || imports && !answer.import_findings(self).is_empty() {
+            return Ok(None);
+        }
+        let unverified = answer.unverified();
+        if imports && unverified != record.unverified {
+            record.unverified = unverified;
+            record.write(&folder)?;
+        }
+        Ok(Some(record))
     }
 }
 
@@ -168,11 +185,10 @@ impl Release {
             commands: environment.commands(&anywhere, &shown),
             not_installed: absent.collect(),
             torch: answer.torch.clone(),
+            unverified: answer.unverified(),
             packages,
         };
-        let path = part.join(RECORD);
-        let text = serde_json::to_string_pretty(&record).expect("plain data");
-        std::fs::write(&path, format!("{text}\n")).map_err(io("write", &path))?;
+        record.write(&part)?;
         rename(&part, &folder)?;
         Ok(Built { record, kept: false })
     }
@@ -274,6 +290,13 @@ fn uv_version(setup: &Setup) -> Result<String, Error> {
 }
 
 impl Record {
+    /// Writes it into the environment's folder.
+    fn write(&self, folder: &Path) -> Result<(), Error> {
+        let path = folder.join(RECORD);
+        let text = serde_json::to_string_pretty(self).expect("plain data");
+        std::fs::write(&path, format!("{text}\n")).map_err(io("write", &path))
+    }
+
     /// Version of a package, however its name is written.
     pub fn version(&self, package: &str) -> Option<&str> {
         self.packages.get(&normalised(package)).map(String::as_str)

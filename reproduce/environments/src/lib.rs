@@ -156,7 +156,7 @@ pub enum Error {
     },
     /// An environment that differs from what the release pins.
     #[error(
-        "environment {name} was installed and differs from the release's lock file:\n{}",
+        "environment {name} was installed and is not the release's:\n{}",
         .findings.iter().map(|finding| format!("  {finding}")).collect::<Vec<_>>().join("\n")
     )]
     Environment {

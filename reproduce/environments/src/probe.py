@@ -1,5 +1,6 @@
 """Writes what a Python environment holds, as JSON, to the file argv[2]; argv[1] names modules to import and to find."""
 
+import ctypes
 import importlib
 import importlib.metadata
 import importlib.util
@@ -13,7 +14,12 @@ answer = {
     "packages": [[found.metadata["Name"], found.version] for found in importlib.metadata.distributions()],
     "imports": {},
     "located": {},
+    "driver": True,
 }
+try:
+    ctypes.CDLL("libcuda.so.1")
+except OSError:
+    answer["driver"] = False
 for name in wanted["imports"]:
     print("importing", name, flush=True)
     try:

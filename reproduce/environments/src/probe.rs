@@ -26,6 +26,8 @@ pub(crate) struct Answer {
     imports: BTreeMap<String, Option<String>>,
     /// Files of modules.
     located: BTreeMap<String, Option<String>>,
+    /// Whether NVIDIA's driver can be loaded.
+    driver: bool,
     /// What torch says, if it was imported.
     pub(crate) torch: Option<Torch>,
 }
@@ -97,13 +99,7 @@ impl Answer {
     /// Differences from what the release pins, a line each.
     pub(crate) fn findings(&self, environment: &Environment, pins: &[Pin], layout: &Layout) -> Vec<String> {
         let mut findings = versions(environment, pins, &self.packages());
-        for module in &environment.imports {
-            match self.imports.get(module) {
-                Some(None) => {}
-                Some(Some(error)) => findings.push(format!("import {module}: {error}")),
-                None => findings.push(format!("import {module}: not tried")),
-            }
-        }
+        findings.extend(self.import_findings(environment));
         for (module, folder) in &environment.located {
             let folder = layout.filled(folder);
             match self.located.get(module).and_then(Option::as_ref) {
@@ -116,6 +112,31 @@ impl Answer {
         }
         findings.extend(self.torch(environment));
         findings
+    }
+
+    /// Imports that failed for another reason than the lack of a driver, a line each.
+    pub(crate) fn import_findings(&self, environment: &Environment) -> Vec<String> {
+        let line = |module: &String| match self.imports.get(module) {
+            Some(None) => None,
+            Some(Some(error)) if self.lacks_driver(error) => None,
+            Some(Some(error)) => Some(format!("import {module}: {error}")),
+            None => Some(format!("import {module}: not tried")),
+        };
+        environment.imports.iter().filter_map(line).collect()
+    }
+
+    /// Imports that only a machine with NVIDIA's driver can try.
+    pub(crate) fn unverified(&self) -> Vec<String> {
+        let failed = self
+            .imports
+            .iter()
+            .filter(|(_, error)| error.as_ref().is_some_and(|error| self.lacks_driver(error)));
+        failed.map(|(module, _)| module.clone()).collect()
+    }
+
+    /// Whether an import failed because this machine has no driver: it names the driver's library.
+    fn lacks_driver(&self, error: &str) -> bool {
+        !self.driver && error.contains("libcuda.so")
     }
 
     fn torch(&self, environment: &Environment) -> Vec<String> {
@@ -204,7 +225,8 @@ mod tests {
                 "areal": folder.path().join("engines/areal/__init__.py"),
                 "paravt": folder.path().join("elsewhere/paravt/__init__.py")
             },
-            "torch": {"version": "2.9.1+cu126", "cuda": "12.6", "cudnn": 91600, "gpus": 8}
+            "torch": {"version": "2.9.1+cu126", "cuda": "12.6", "cudnn": 91600, "gpus": 8},
+            "driver": true
         });
         let findings = |answer: &serde_json::Value| {
             let answer: Answer = serde_json::from_value(answer.clone()).unwrap();
@@ -221,7 +243,7 @@ mod tests {
             ["numpy", "2.4.3"],
             ["numpy", "2.4.2"]
         ]);
-        wrong["imports"]["sglang"] = json!("ImportError: no libcuda");
+        wrong["imports"]["sglang"] = json!("ImportError: libcuda.so.1: wrong ELF class");
         wrong["torch"]["cuda"] = json!("12.8");
         wrong["torch"]["cudnn"] = json!(91002);
         let found = findings(&wrong);
@@ -230,7 +252,7 @@ mod tests {
             "nvidia-cudnn-cu12 9.10.2.21 instead of 9.16.0.29",
             "sglang 0.5.9 is missing",
             "numpy 2.4.3 and 2.4.2 instead of 2.4.3",
-            "import sglang: ImportError: no libcuda",
+            "import sglang: ImportError: libcuda.so.1: wrong ELF class",
         ];
         assert_eq!(found[..5], expected);
         assert!(
@@ -244,6 +266,24 @@ mod tests {
                 "torch loads cuDNN 91002; at least 91500 is needed"
             ]
         );
+    }
+
+    #[test]
+    fn only_a_missing_driver_excuses_an_import() {
+        let release = Release::built_in().unwrap();
+        let eval = release.environment("eval").unwrap();
+        let asked = |driver: bool, error: &str| {
+            let answer = json!({
+                "python": "3.12.1", "packages": [], "located": {}, "torch": null, "driver": driver,
+                "imports": {"torch": null, "vllm._C": error}
+            });
+            let answer: Answer = serde_json::from_value(answer).unwrap();
+            (answer.import_findings(eval).len(), answer.unverified())
+        };
+        let missing = "ImportError: libcuda.so.1: cannot open shared object file: No such file or directory";
+        assert_eq!(asked(false, missing), (0, vec!["vllm._C".to_owned()]));
+        assert_eq!(asked(true, missing), (1, Vec::new()));
+        assert_eq!(asked(false, "ImportError: undefined symbol: _ZN3c10"), (1, Vec::new()));
     }
 
     #[test]

@@ -47,6 +47,9 @@ pub struct Environment {
     /// stands for any text.
     #[serde(default)]
     pub first: Vec<String>,
+    /// Arguments of `uv pip install` for the first alone.
+    #[serde(default)]
+    pub first_arguments: Vec<String>,
     /// What builds packages, installed with the first.
     #[serde(default)]
     pub tools: Vec<String>,

@@ -1,5 +1,4 @@
-//! Environments made by uv from wheels that are generated here. Needs uv and a Python: `PARAVT_UV` or `uv` on PATH;
-//! without one the tests that install say so and end.
+//! Environments made by uv, from wheels that are generated here.
 #![allow(clippy::unwrap_used)]
 
 use std::io::Write as _;
@@ -9,18 +8,10 @@ use std::time::{Duration, Instant};
 
 use paravt_environments::{Built, Environment, Error, Layout, Release, Setup};
 
-/// uv, if there is one.
-fn uv() -> Option<String> {
-    let uv = std::env::var("PARAVT_UV").unwrap_or_else(|_| "uv".to_owned());
-    let answers = Command::new(&uv)
-        .arg("--version")
-        .stdout(Stdio::null())
-        .status()
-        .is_ok_and(|status| status.success());
-    if !answers {
-        eprintln!("not tested: no uv (set PARAVT_UV)");
-    }
-    answers.then_some(uv)
+/// The uv of the Python environment that `ci/setup` makes, or the one on PATH.
+fn uv() -> String {
+    let beside = std::env::var_os("PARAVT_PYTHON").map(|python| Path::new(&python).with_file_name("uv"));
+    beside.filter(|uv| uv.is_file()).map_or_else(|| "uv".to_owned(), |uv| uv.display().to_string())
 }
 
 fn hex_sha256(bytes: &[u8]) -> String {
@@ -74,6 +65,13 @@ class backends:
 def main(): print('torch runs')
 ";
 
+/// As a module that links NVIDIA's driver, until a file beside it says that there is one.
+const KERNELS: &str = "
+import pathlib
+if not pathlib.Path(__file__).with_name('driver').exists():
+    raise ImportError('libcuda.so.1: cannot open shared object file: No such file or directory')
+";
+
 /// A checkout with two lock files, and the wheels of their packages.
 struct World {
     folder: tempfile::TempDir,
@@ -94,7 +92,8 @@ impl World {
             wheel(&wheels, "helper", version, "", &[]);
         }
         wheel(&wheels, "engine", "0.5", "import helper\n", &["helper"]);
-        wheel(&wheels, "broken", "1.0", "raise ImportError('libcuda.so.1: not found')\n", &[]);
+        wheel(&wheels, "broken", "1.0", "raise ImportError('libbroken.so: not found')\n", &[]);
+        wheel(&wheels, "kernels", "1.0", KERNELS, &[]);
         wheel(&wheels, "setuptools", "80.0", "", &[]);
         let setup = Setup {
             uv: Some(uv.to_owned()),
@@ -153,8 +152,9 @@ fn write_lock(layout: &Layout, environment: &mut Environment, text: &str) {
 }
 
 #[test]
+#[ignore = "needs uv and Python: run by ci/test"]
 fn an_environment_is_installed_verified_and_kept() {
-    let Some(uv) = uv() else { return };
+    let uv = uv();
     let mut world = World::new(&uv);
     let built = world.install("rl").unwrap();
     assert!(!built.kept);
@@ -198,18 +198,68 @@ fn an_environment_is_installed_verified_and_kept() {
 }
 
 #[test]
+#[ignore = "needs uv and Python: run by ci/test"]
 fn packages_of_a_constraint_lock_need_not_be_installed() {
-    let Some(uv) = uv() else { return };
-    let built = World::new(&uv).install("eval").unwrap();
+    let built = World::new(&uv()).install("eval").unwrap();
     let names: Vec<&str> = built.record.packages.keys().map(String::as_str).collect();
     assert_eq!(names, ["engine", "helper"]);
     assert_eq!(built.record.version("helper"), Some("1.0"));
     assert_eq!(built.record.not_installed, ["broken==1.0"]);
 }
 
+/// The wheel with a local version is where the first pass looks, and nowhere else; the index of the other passes has the
+/// public version of it.
 #[test]
+#[ignore = "needs uv and Python: run by ci/test"]
+fn the_first_pass_has_an_index_of_its_own() {
+    let mut world = World::new(&uv());
+    let (wheels, other) = (world.folder.path().join("wheels"), world.folder.path().join("other"));
+    std::fs::create_dir(&other).unwrap();
+    let local = "torch-2.9.1+cu126-py3-none-any.whl";
+    std::fs::rename(wheels.join(local), other.join(local)).unwrap();
+    wheel(&wheels, "torch", "2.9.1", "raise ImportError('another build')\n", &[]);
+    let error = world.refusal("rl");
+    assert!(error.contains("torch==2.9.1+cu126"), "{error}");
+    let find = ["--no-deps", "--find-links", &other.display().to_string()].map(str::to_owned);
+    world.environment("rl").first_arguments = find.to_vec();
+    let record = world.install("rl").unwrap().record;
+    assert_eq!(record.version("torch"), Some("2.9.1+cu126"));
+    assert_eq!(record.version("helper"), Some("1.0"));
+}
+
+#[test]
+#[ignore = "needs uv and Python: run by ci/test"]
+fn an_import_that_needs_the_driver_is_verified_once_there_is_one() {
+    let mut world = World::new(&uv());
+    let layout = world.layout();
+    write_lock(&layout, world.environment("eval"), "kernels==1.0\n");
+    world.environment("eval").packages = vec!["kernels".to_owned()];
+    world.environment("eval").imports = vec!["kernels".to_owned()];
+    let probe = "import ctypes; ctypes.CDLL('libcuda.so.1')";
+    let python = world.setup.python.clone().unwrap();
+    let driver = Command::new(python).args(["-c", probe]).stderr(Stdio::null()).status().unwrap().success();
+    if driver {
+        assert!(world.refusal("eval").contains("import kernels: ImportError: libcuda.so.1"));
+        return;
+    }
+    assert_eq!(world.install("eval").unwrap().record.unverified, ["kernels"]);
+    let again = world.install("eval").unwrap();
+    assert!(again.kept && again.record.unverified == ["kernels"]);
+    let folder = layout.environment("eval");
+    let version = std::fs::read_dir(folder.join("lib")).unwrap().next().unwrap().unwrap().path();
+    std::fs::write(version.join("site-packages/driver"), "").unwrap();
+    let now = world.install("eval").unwrap();
+    assert!(now.kept && now.record.unverified.is_empty());
+    let module = version.join("site-packages/kernels.py");
+    let record = world.release.installed("eval", &layout).unwrap().unwrap();
+    assert_eq!(record, now.record);
+    assert!(module.is_file());
+}
+
+#[test]
+#[ignore = "needs uv and Python: run by ci/test"]
 fn an_environment_that_differs_from_the_release_is_refused() {
-    let Some(uv) = uv() else { return };
+    let uv = uv();
     let mut world = World::new(&uv);
 
     // The last pass is missing: torch's own cuDNN, too old.
@@ -236,7 +286,7 @@ fn an_environment_that_differs_from_the_release_is_refused() {
     world.environment("eval").packages.push("broken".to_owned());
     world.environment("eval").imports.push("broken".to_owned());
     let error = world.refusal("eval");
-    assert!(error.contains("import broken: ImportError: libcuda.so.1: not found"), "{error}");
+    assert!(error.contains("import broken: ImportError: libbroken.so: not found"), "{error}");
     wheel(&world.folder.path().join("wheels"), "crash", "1.0", "import os; os.abort()\n", &[]);
     write_lock(&layout, world.environment("eval"), "crash==1.0\n");
     world.environment("eval").packages = vec!["crash".to_owned()];
@@ -260,6 +310,7 @@ fn an_environment_that_differs_from_the_release_is_refused() {
 }
 
 #[test]
+#[ignore = "needs uv and Python: run by ci/test"]
 fn without_uv_or_a_network_the_error_names_the_remedy() {
     let mut world = World::new("paravt-no-uv");
     assert!(world.refusal("eval").contains("pip install uv"));
@@ -268,8 +319,7 @@ fn without_uv_or_a_network_the_error_names_the_remedy() {
     std::fs::set_permissions(&old, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     world.setup.uv = Some(old.display().to_string());
     assert!(world.refusal("eval").contains("uv 0.7 or newer"), "{}", world.refusal("eval"));
-    let Some(uv) = uv() else { return };
-    world.setup.uv = Some(uv);
+    world.setup.uv = Some(uv());
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     world.environment("eval").arguments =
         vec!["--default-index".to_owned(), format!("http://127.0.0.1:{port}/simple")];
@@ -278,28 +328,35 @@ fn without_uv_or_a_network_the_error_names_the_remedy() {
     assert!(error.contains("the network does not answer"), "{error}");
 }
 
-/// Killed at any moment, nothing has the environment's name, and the next command makes it. The child is this test.
+/// What a child of a test does: installs `rl` below the folder that is named, and prints why it could not. False in
+/// the test itself.
+fn is_child() -> bool {
+    let Some(at) = std::env::var_os("PARAVT_TEST_WORLD").map(PathBuf::from) else { return false };
+    let read = |name: &str| std::fs::read_to_string(at.join(name)).unwrap();
+    let setup: Setup = serde_json::from_str(&read("setup.json")).unwrap();
+    let release: Release = serde_json::from_str(&read("release.json")).unwrap();
+    if let Err(error) = release.install("rl", &Layout::new(&at.join("out")), &setup, &mut |_| ()) {
+        println!("{error}");
+    }
+    true
+}
+
+/// Writes what the child of a test reads.
+fn for_child(world: &World) {
+    let write = |name: &str, text: String| std::fs::write(world.folder.path().join(name), text).unwrap();
+    write("release.json", serde_json::to_string(&world.release).unwrap());
+    write("setup.json", serde_json::to_string(&world.setup).unwrap());
+}
+
+/// Killed at any moment, nothing has the environment's name, and the next command makes it.
 #[test]
+#[ignore = "needs uv and Python: run by ci/test"]
 fn a_killed_installation_is_made_by_the_next_command() {
-    let Some(uv) = uv() else { return };
-    if let Some(out) = std::env::var_os("PARAVT_TEST_OUT") {
-        let read = |name: &str| std::fs::read_to_string(Path::new(&out).join(name)).unwrap();
-        let setup: Setup = toml::from_str(&read("setup.toml")).unwrap();
-        let release: Release = serde_json::from_str(&read("release.json")).unwrap();
-        let _ = release.install("rl", &Layout::new(&PathBuf::from(&out).join("out")), &setup, &mut |_| ());
+    if is_child() {
         return;
     }
-    let world = World::new(&uv);
-    let at = world.folder.path();
-    std::fs::write(at.join("release.json"), serde_json::to_string(&world.release).unwrap()).unwrap();
-    let setup = &world.setup;
-    let text = format!(
-        "uv = {:?}\npython = {:?}\narguments = {:?}\n",
-        uv,
-        setup.python.as_ref().unwrap(),
-        setup.arguments
-    );
-    std::fs::write(at.join("setup.toml"), text).unwrap();
+    let world = World::new(&uv());
+    for_child(&world);
     let began = Instant::now();
     world.install("rl").unwrap();
     let whole = began.elapsed();
@@ -307,8 +364,8 @@ fn a_killed_installation_is_made_by_the_next_command() {
     for kill in 0..kills {
         std::fs::remove_dir_all(world.layout().environment("rl")).unwrap();
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "a_killed_installation_is_made_by_the_next_command"])
-            .env("PARAVT_TEST_OUT", at)
+            .args(["--exact", "a_killed_installation_is_made_by_the_next_command", "--ignored"])
+            .env("PARAVT_TEST_WORLD", world.folder.path())
             .stdout(Stdio::null())
             .spawn()
             .unwrap();
@@ -341,10 +398,10 @@ fn published(layout: &Layout, uv: &str) -> (Release, Setup) {
     (release, setup)
 }
 
-/// Runs where `PARAVT_INDEX` is set: it needs the network.
 #[test]
+#[ignore = "needs uv, Python and a package index: run by ci/test"]
 fn packages_of_the_default_index_are_installed() {
-    let (Some(uv), Some(_)) = (uv(), std::env::var_os("PARAVT_INDEX")) else { return };
+    let uv = uv();
     let folder = tempfile::tempdir().unwrap();
     let layout = Layout::new(folder.path());
     let (mut release, setup) = published(&layout, &uv);
@@ -359,13 +416,26 @@ fn packages_of_the_default_index_are_installed() {
     assert!(error.contains("6.0.999"), "{error}");
 }
 
-/// Runs where `PARAVT_SMALL_DISK` names a file system with some megabytes.
+/// The disk is a tmpfs in a mount namespace of its own (util-linux `unshare`).
 #[test]
+#[ignore = "needs uv, Python and user namespaces: run by ci/test"]
 fn a_full_disk_is_an_error_with_a_remedy() {
-    let (Some(uv), Some(disk)) = (uv(), std::env::var_os("PARAVT_SMALL_DISK")) else { return };
-    let layout = Layout::new(Path::new(&disk));
-    let (release, setup) = published(&layout, &uv);
-    let error = release.install("sft", &layout, &setup, &mut |_| ()).unwrap_err().to_string();
-    assert!(error.contains("the disk is full: make room"), "{error}");
-    assert!(!layout.environment("sft").exists() && !layout.environment("sft.part").exists());
+    if is_child() {
+        return;
+    }
+    let world = World::new(&uv());
+    for_child(&world);
+    let script = "mv out full && mkdir out && mount -t tmpfs -o size=100k none out && cp -r full/. out && \
+        \"$0\" --exact a_full_disk_is_an_error_with_a_remedy --ignored --nocapture; ls out/env";
+    let output = Command::new("unshare")
+        .args(["--user", "--map-root-user", "--mount", "sh", "-c", script])
+        .arg(std::env::current_exe().unwrap())
+        .current_dir(world.folder.path())
+        .env("PARAVT_TEST_WORLD", world.folder.path())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(said.contains("the disk is full: make room"), "{output:?}");
+    let (_, left) = said.rsplit_once("test result").unwrap();
+    assert!(left.contains("rl.log") && !left.contains("\nrl\n") && !left.contains("rl.part"), "{left}");
 }

@@ -1,44 +1,17 @@
-//! A recipe as Slurm jobs, which a stand-in for `sbatch` runs on this machine; with `PARAVT_SLURM` set, the `sbatch` on
-//! PATH.
+//! A recipe as Slurm jobs: the scripts run by bash here, and jobs of a real Slurm where `ci/target8/slurm` has started one.
 
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::common::recipes::{served, stage};
 use crate::common::server::{Script, Server};
 use crate::common::{bench, stable_records, text, world};
 
-/// Takes a script as sbatch does, runs each element of its array, one after the other, and waits for nobody: when it
-/// answers, the job has ended. A file with the job's number holds whether all elements succeeded.
-const SBATCH: &str = r#"#!/bin/bash
-set -u
-state=$SLURM_STANDIN; id=$(($(cat "$state/last" 2>/dev/null || echo 100) + 1)); echo $id > "$state/last"
-for word in "$@"; do case $word in
-  --dependency=afterok:*) [ "$(cat "$state/${word##*:}")" = ok ] || { echo cancelled > "$state/$id"; echo $id; exit 0; } ;;
-  --dependency=afterany:*) [ -f "$state/${word##*:}" ] || exit 1 ;;
-  --parsable|--kill-on-invalid-dep=yes) ;;
-  --array=*) range=${word#--array=} ;;
-  -*) echo "sbatch: unrecognized option '$word'" >&2; exit 1 ;;
-  *) script=$word ;;
-esac; done
-option() { sed -n "s/^#SBATCH --$1=\"\{0,1\}\([^\"]*\)\"\{0,1\}$/\1/p" "$script"; }
-[ -n "$(option chdir)" ] && cd "$(option chdir)"
-given=$(option array); range=${range:-${given:-}}
-case $range in '') elements=0 ;; *-*) elements=$(seq "${range%-*}" "${range#*-}") ;; *) elements=${range//,/ } ;; esac
-result=ok
-for element in $elements; do
-  log=$(option output); log=${log//%a/$element}
-  SLURM_JOB_ID=$id SLURM_ARRAY_TASK_ID=$element bash "$script" >> "$log" 2>&1 || result=failed
-done
-echo $result > "$state/$id"
-echo "$id;standin"
-"#;
-
 struct World {
     folder: tempfile::TempDir,
     server: Server,
+    data: PathBuf,
 }
 
 impl World {
@@ -46,15 +19,7 @@ impl World {
         let folder = tempfile::tempdir().unwrap();
         let recipe = served("owner/model", "engine = \"vllm\"");
         std::fs::write(folder.path().join("small.toml"), recipe).unwrap();
-        let programs = folder.path().join("bin");
-        std::fs::create_dir(&programs).unwrap();
-        for (name, script) in
-            [("sbatch", SBATCH), ("squeue", "#!/bin/sh\ncat \"$SLURM_STANDIN/queue\" 2>/dev/null\n")]
-        {
-            std::fs::write(programs.join(name), script).unwrap();
-            std::fs::set_permissions(programs.join(name), std::fs::Permissions::from_mode(0o755)).unwrap();
-        }
-        Self { folder, server: Server::start(script) }
+        Self { folder, server: Server::start(script), data: world().to_owned() }
     }
 
     fn at(&self) -> &Path {
@@ -73,36 +38,37 @@ impl World {
         ]);
         command
             .args(["--limit", "5", "--tries", "1", "--base-url", &self.server.base_url, "--data"])
-            .arg(world());
-        command.args(extra).env("SLURM_STANDIN", self.at());
-        if std::env::var_os("PARAVT_SLURM").is_none() {
-            let path = std::env::var("PATH").unwrap();
-            command.env("PATH", format!("{}:{path}", self.at().join("bin").display()));
-        }
+            .arg(&self.data);
+        command.args(extra);
         command
     }
 
-    fn submit(&self, extra: &[&str]) -> Output {
+    fn launch(&self, extra: &[&str]) -> Command {
         let flags = ["--launcher", "slurm", "--shards", "3", "--node-gpus", "0"];
-        self.command("my out", &[&flags, extra].concat()).output().unwrap()
+        self.command("my out", &[&flags, extra].concat())
+    }
+
+    fn submit(&self, extra: &[&str]) -> Output {
+        self.launch(extra).output().unwrap()
+    }
+
+    /// Writes the scripts as on a machine without Slurm, which is refused afterwards.
+    fn write(&self, extra: &[&str]) {
+        let output = self.launch(extra).env("PATH", "").output().unwrap();
+        assert_eq!(output.status.code(), Some(3), "{}", text(&output));
+        assert!(text(&output).contains("--launcher local"), "{}", text(&output));
+    }
+
+    /// Runs a script as an element of the array.
+    fn script(&self, name: &str, element: u32) -> Output {
+        let mut bash = Command::new("bash");
+        bash.arg(self.slurm(&format!("{name}.sbatch"))).env("SLURM_ARRAY_TASK_ID", element.to_string());
+        bash.current_dir(self.at()).output().unwrap()
     }
 
     /// A file below the folder of the jobs.
     fn slurm(&self, name: &str) -> PathBuf {
         self.at().join("my out/slurm").join(name)
-    }
-
-    /// Waits for the last job, where jobs do not end with their submission; its log.
-    fn collected(&self) -> String {
-        let until = Instant::now() + Duration::from_secs(240);
-        while std::env::var_os("PARAVT_SLURM").is_some() && Instant::now() < until {
-            let output = Command::new("squeue").args(["--noheader", "--format=%A"]).output().unwrap();
-            if output.status.success() && output.stdout.is_empty() {
-                break;
-            }
-            std::thread::sleep(Duration::from_millis(500));
-        }
-        std::fs::read_to_string(self.slurm("collect.log")).unwrap_or_default()
     }
 
     /// The run directory of a stage.
@@ -123,13 +89,17 @@ fn shards_of_an_array_are_merged_to_what_one_machine_makes() {
     let world = World::new(Script::default());
     let plan = world.submit(&["--plan"]);
     assert!(plan.status.success() && !world.at().join("my out").exists(), "{}", text(&plan));
-    let output = world.submit(&[]);
-    assert!(output.status.success(), "{}", text(&output));
-    let said = world.collected();
+    world.write(&[]);
     for name in ["prepare", "evaluate", "collect"] {
         let script = std::fs::read_to_string(world.slurm(&format!("{name}.sbatch"))).unwrap();
         assert!(text(&plan).contains(&script), "{}", text(&plan));
     }
+    for (name, element) in [("prepare", 0), ("evaluate", 1), ("evaluate", 2), ("evaluate", 3)] {
+        let output = world.script(name, element);
+        assert!(output.status.success(), "{name} {element}: {}", text(&output));
+    }
+    let said = world.script("collect", 0);
+    let said = text(&said);
     assert!(said.contains("with-tool-mlvu: 3 shards merged") && said.contains("MLVU"), "{said}");
     let whole = world.command("alone", &[]).output().unwrap();
     assert!(whole.status.success(), "{}", text(&whole));
@@ -148,33 +118,28 @@ fn shards_of_an_array_are_merged_to_what_one_machine_makes() {
             "the same stage"
         );
     }
-    // Everything is done: a second submission asks nothing.
-    let asked = world.server.requests.load(std::sync::atomic::Ordering::SeqCst);
-    assert!(world.submit(&[]).status.success());
-    assert_eq!(world.collected().matches("shards merged").count(), 4, "{}", world.collected());
-    assert_eq!(world.server.requests.load(std::sync::atomic::Ordering::SeqCst), asked);
 }
 
 #[test]
-fn an_element_that_failed_is_named_and_the_next_submission_does_what_is_left() {
+fn an_element_that_failed_is_named_with_the_command_that_runs_it_again() {
     let world = World::new(Script::default());
+    world.write(&["--only", "mlvu"]);
     // The second element cannot write its folder.
-    std::fs::create_dir_all(world.slurm("")).unwrap();
     std::fs::write(world.slurm("shard-2"), "in the way").unwrap();
-    assert!(world.submit(&["--only", "mlvu"]).status.success());
-    let said = world.collected();
+    for element in [1, 2, 3] {
+        let output = world.script("evaluate", element);
+        assert_eq!(output.status.success(), element != 2, "{}", text(&output));
+        assert!(element != 2 || text(&output).contains("shard-2"), "{}", text(&output));
+    }
+    let said = world.script("collect", 0);
+    let said = text(&said);
     assert!(said.contains("shard 2/3 is not done: with-tool-mlvu, no-tool-mlvu; see "), "{said}");
     assert!(said.contains("sbatch --array=2 ") && !said.contains("shard 1/3"), "{said}");
-    let log = std::fs::read_to_string(world.slurm("evaluate-2.log")).unwrap();
-    assert!(log.contains("shard-2"), "{log}");
     std::fs::remove_file(world.slurm("shard-2")).unwrap();
-    let before = world.server.requests.load(std::sync::atomic::Ordering::SeqCst);
-    assert!(world.submit(&["--only", "mlvu"]).status.success());
-    let said = world.collected();
-    assert!(said.contains("with-tool-mlvu: 3 shards merged"), "{said}");
+    assert!(world.script("evaluate", 2).status.success());
+    let said = world.script("collect", 0);
+    assert!(text(&said).contains("with-tool-mlvu: 3 shards merged"), "{}", text(&said));
     assert_eq!(stable_records(&world.run("my out", "no-tool-mlvu", "mlvu")).len(), 5);
-    let asked = world.server.requests.load(std::sync::atomic::Ordering::SeqCst) - before;
-    assert!(asked > 0 && asked < before, "{asked} requests for one shard of three, {before} before");
 }
 
 #[test]
@@ -191,17 +156,128 @@ fn what_the_jobs_cannot_have_is_refused_before_anything_is_written() {
         assert!(text(&output).contains(word), "{}", text(&output));
     }
     assert!(!world.at().join("my out").exists());
-    if std::env::var_os("PARAVT_SLURM").is_some() {
-        return;
+}
+
+/// Jobs of the Slurm that `SLURM_CONF` names, of one node.
+mod real_cluster {
+    use std::time::Instant;
+
+    use super::*;
+
+    /// The words that a command of Slurm prints.
+    fn slurm(program: &str, args: &[&str]) -> Vec<String> {
+        let output = Command::new(program).args(args).output().unwrap();
+        assert!(output.status.success(), "{program} {args:?}: {}", text(&output));
+        String::from_utf8_lossy(&output.stdout).split_whitespace().map(str::to_owned).collect()
     }
-    // Jobs that wait, and a machine without Slurm.
-    assert!(world.submit(&[]).status.success());
-    std::fs::write(world.at().join("queue"), "102\n102\n").unwrap();
-    let output = world.submit(&[]);
-    assert_eq!(output.status.code(), Some(3), "{}", text(&output));
-    assert!(text(&output).contains("scancel 102"), "{}", text(&output));
-    std::fs::remove_dir_all(world.at().join("my out")).unwrap();
-    let output = world.command("my out", &["--launcher", "slurm"]).env("PATH", "").output().unwrap();
-    assert_eq!(output.status.code(), Some(3), "{}", text(&output));
-    assert!(text(&output).contains("--launcher local"), "{}", text(&output));
+
+    /// Slurm waits two minutes before it starts a requeued job.
+    fn until(what: &str, mut holds: impl FnMut() -> bool) {
+        let end = Instant::now() + Duration::from_secs(400);
+        while !holds() {
+            assert!(Instant::now() < end, "not within 400 s: {what}");
+            std::thread::sleep(Duration::from_millis(200));
+        }
+    }
+
+    impl World {
+        /// A server that answers slowly enough for a job to be seen at work.
+        fn slow() -> Self {
+            Self::new(Script { delay: Duration::from_millis(400), ..Script::default() })
+        }
+
+        fn submitted(&self) {
+            let output = self.submit(&["--only", "mlvu"]);
+            assert!(output.status.success(), "{}", text(&output));
+        }
+
+        /// The number of the job of a name.
+        fn job(&self, name: &str) -> String {
+            let text = std::fs::read_to_string(self.slurm("jobs.json")).unwrap();
+            let jobs: Vec<serde_json::Value> = serde_json::from_str(&text).unwrap();
+            let job = jobs.iter().find(|job| job["name"] == name).unwrap();
+            job["id"].as_str().unwrap().to_owned()
+        }
+
+        /// Waits until an element of the array has written records.
+        fn at_work(&self, element: u32) {
+            let shard = self.slurm(&format!("shard-{element}"));
+            until("an element at work", || {
+                let runs = stage(&shard, "with-tool-mlvu");
+                runs.is_some_and(|runs| runs.join("mlvu/journal.jsonl").is_file())
+            });
+        }
+
+        /// Waits for all jobs to end; the log of the last.
+        fn collected(&self) -> String {
+            until("all jobs ended", || slurm("squeue", &["--noheader", "--format=%A"]).is_empty());
+            std::fs::read_to_string(self.slurm("collect.log")).unwrap_or_default()
+        }
+
+        fn merged(&self, said: &str) {
+            assert!(said.contains("with-tool-mlvu: 3 shards merged"), "{said}");
+            assert_eq!(stable_records(&self.run("my out", "with-tool-mlvu", "mlvu")).len(), 5);
+        }
+    }
+
+    #[test]
+    #[ignore = "needs Slurm: run by ci/target8/slurm"]
+    fn shards_run_one_after_the_other_and_a_second_submission_waits() {
+        let world = World::slow();
+        world.submitted();
+        let again = world.submit(&["--only", "mlvu"]);
+        assert_eq!(again.status.code(), Some(3), "{}", text(&again));
+        assert!(text(&again).contains("scancel "), "{}", text(&again));
+        world.merged(&world.collected());
+        // Everything is done: another submission asks nothing.
+        let asked = world.server.requests.load(std::sync::atomic::Ordering::SeqCst);
+        world.submitted();
+        world.collected();
+        assert_eq!(world.server.requests.load(std::sync::atomic::Ordering::SeqCst), asked);
+    }
+
+    #[test]
+    #[ignore = "needs Slurm: run by ci/target8/slurm"]
+    fn a_cancelled_element_is_named_and_its_command_runs_it_again() {
+        let world = World::slow();
+        world.submitted();
+        world.at_work(2);
+        slurm("scancel", &[&format!("{}_2", world.job("evaluate"))]);
+        let said = world.collected();
+        assert!(said.contains("shard 2/3 is not done: "), "{said}");
+        let command = said.lines().find_map(|line| line.split_once("this: sbatch ")).unwrap().1;
+        let (array, script) = command.split_once(' ').unwrap();
+        slurm("sbatch", &["--parsable", array, script]);
+        world.collected();
+        world.submitted();
+        world.merged(&world.collected());
+    }
+
+    #[test]
+    #[ignore = "needs Slurm: run by ci/target8/slurm"]
+    fn a_requeued_element_continues_in_the_same_log() {
+        let world = World::slow();
+        world.submitted();
+        world.at_work(1);
+        slurm("scontrol", &["requeue", &format!("{}_1", world.job("evaluate"))]);
+        world.merged(&world.collected());
+        let log = std::fs::read_to_string(world.slurm("evaluate-1.log")).unwrap();
+        assert!(log.matches("with-tool-mlvu").count() >= 2, "{log}");
+    }
+
+    #[test]
+    #[ignore = "needs Slurm: run by ci/target8/slurm"]
+    fn after_a_failed_first_job_nothing_is_evaluated() {
+        let mut world = World::new(Script::default());
+        world.data = world.at().join("empty");
+        std::fs::create_dir(&world.data).unwrap();
+        let output = world.submit(&[]);
+        assert!(output.status.success(), "{}", text(&output));
+        let said = world.collected();
+        assert!(said.contains("shard 1/3 is not done") && said.contains("shard 3/3 is not done"), "{said}");
+        let log = std::fs::read_to_string(world.slurm("prepare.log")).unwrap();
+        assert!(log.contains("mlvu"), "{log}");
+        assert!(!world.slurm("evaluate-1.log").exists(), "{log}");
+        assert_eq!(world.server.requests.load(std::sync::atomic::Ordering::SeqCst), 0);
+    }
 }

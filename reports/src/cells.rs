@@ -1,16 +1,17 @@
 //! One run as one cell: score, interval, the published number and a verdict.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use paravt_suite::profile::Profile;
 use paravt_suite::summary::Summary;
 use serde::{Serialize, Serializer};
 
-use crate::decide::{Effect, Family, Lost, Margin, Verdict};
+use crate::decide::{Effect, Family, Lost, Margin, Support, Verdict};
 use crate::paper::PaperNumbers;
 use crate::runs::{Counted, ReportError};
 use crate::settings::Settings;
-use crate::statistics::Cluster;
+use crate::statistics::{Cluster, mean_of_merged_means};
+use crate::terminal::percent;
 
 /// Equivalence margin of a published score, in binomial standard errors of it: twice the half-width of
 /// its own 95 % sampling interval. Nothing narrower can be shown with an interval as wide as that.
@@ -66,6 +67,8 @@ pub struct Cell {
     #[serde(skip)]
     pub(crate) offers_tool: bool,
     #[serde(skip)]
+    interval_over_samples: Option<(f64, f64)>,
+    #[serde(skip)]
     effect: Option<Effect>,
 }
 
@@ -91,7 +94,7 @@ pub struct Comparison {
     pub p_holm: Option<f64>,
     /// The verdict rests on few videos.
     pub weak: bool,
-    /// The annotations have a published SHA-256; absent where none is known.
+    /// The rows are the published ones by their SHA-256; absent where that is not known.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub data_verified: bool,
     /// Verdict.
@@ -107,10 +110,26 @@ impl Cell {
 
     /// The headline as a share; `None` while no sample that counts in it has been recorded.
     pub fn score(&self) -> Option<f64> {
-        (self.videos > 0).then_some(self.summary.value)
+        (self.videos > 0).then(|| self.summary.headline().value)
     }
 
-    /// Samples in the mean of [`score`](Self::score). In a profile where missing samples count as wrong
+    /// The mean over samples with its interval: what stands beside a published number, because the reference's
+    /// driver averages over samples.
+    pub fn over_samples(&self) -> (f64, Option<(f64, f64)>) {
+        (self.summary.value, self.interval_over_samples)
+    }
+
+    /// What the score is, where it is not the mean over samples.
+    pub(crate) fn headline_note(&self) -> Option<String> {
+        let apart = self.videos > 0 && self.summary.macro_average.is_some();
+        apart.then(|| {
+            let (name, mean) = (self.summary.headline().name, percent(self.summary.value));
+            let beside = if self.paper.is_some() { ", as published" } else { "" };
+            format!("score: {name}; {} over samples{beside}: {mean}", self.summary.metric)
+        })
+    }
+
+    /// Samples behind [`score`](Self::score). In a profile where missing samples count as wrong
     /// they are among them.
     pub fn n(&self) -> usize {
         if self.videos > 0 { self.summary.n } else { 0 }
@@ -139,6 +158,11 @@ pub(crate) fn cell(
     // Rows that are missing count 0 in the headline and are in no cluster.
     let recorded: usize = clusters.iter().map(|cluster| cluster.n).sum();
     let scale = recorded as f64 / summary.n.max(1) as f64;
+    let headline = match manifest.task.metric.macro_over() {
+        None => effect,
+        // The groups of a run with missing rows are of other sizes than those of its records.
+        Some(tag) => over_groups(run, tag).filter(|_| recorded == summary.n),
+    };
     let row = row.or(manifest.paper_row.as_deref());
     let published = match row {
         Some(row) => paper.value(row, &manifest.task.name)?.map(|value| (row, value)),
@@ -148,7 +172,10 @@ pub(crate) fn cell(
         let why = settings.differences(row, manifest, &run.facts);
         let rows = settings.split(&manifest.task.name).map_or(manifest.task.paper_rows, |split| split.rows);
         let comparison = compare(row, published, &summary, effect, margin(published, rows), why);
-        Comparison { data_verified: settings.data_is_verified(manifest), ..comparison }
+        Comparison {
+            data_verified: manifest.inputs.as_ref().is_some_and(|inputs| inputs.verified),
+            ..comparison
+        }
     });
     Ok(Cell {
         task: manifest.task.name.clone(),
@@ -163,8 +190,9 @@ pub(crate) fn cell(
         summary,
         lost: run.facts.lost,
         split_rows: manifest.selection.split_rows,
-        interval: effect.map(|effect| scaled(effect.interval(), scale)),
-        standard_error: effect.map(|effect| scale * effect.standard_error),
+        interval: headline.map(|effect| scaled(effect.interval(), scale)),
+        standard_error: headline.map(|effect| scale * effect.standard_error),
+        interval_over_samples: effect.map(|effect| scaled(effect.interval(), scale)),
         videos: clusters.len(),
         paper,
         torn_bytes: run.torn_bytes,
@@ -173,6 +201,25 @@ pub(crate) fn cell(
         offers_tool: settings.offers_tool(manifest),
         effect,
     })
+}
+
+/// The mean over the groups of a tag; groups that count as one are merged.
+fn over_groups(run: &Counted, tag: &str) -> Option<Effect> {
+    let mut groups: BTreeMap<&str, BTreeMap<String, Cluster>> = BTreeMap::new();
+    for row in run.rows.labels.iter().filter(|row| row.tag == tag) {
+        let clusters = groups.entry(&row.label).or_default();
+        let cluster = clusters.entry(row.video.clone()).or_insert(Cluster { sum: 0.0, n: 0 });
+        cluster.sum += row.value;
+        cluster.n += 1;
+    }
+    let merged = |label: &str| {
+        let mut all = run.manifest.task.metric.merged().into_iter().flat_map(BTreeMap::values);
+        let with = all.find(|labels| labels.iter().any(|other| other == label));
+        with.map_or(1, |with| with.iter().filter(|other| groups.contains_key(other.as_str())).count())
+    };
+    let merged: Vec<usize> = groups.keys().map(|label| merged(label)).collect();
+    let groups: Vec<_> = groups.into_values().collect();
+    Effect::of_grouped(mean_of_merged_means(&groups, &merged)?, Support::Share)
 }
 
 /// Judges the comparable cells of each published row together.

@@ -7,7 +7,7 @@ use paravt_suite::profile::Profile;
 use paravt_suite::protocol::file::FROM_FILE;
 use paravt_suite::record::Record;
 use paravt_suite::run::Manifest;
-use paravt_suite::task::NOT_PUBLISHED;
+use paravt_suite::task::{NO_SUBTITLES, NOT_PUBLISHED};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -39,9 +39,8 @@ pub(crate) struct Split {
     pub rows: usize,
     /// Distinct videos of these rows.
     pub videos: usize,
-    /// SHA-256 of published annotation files; empty where none is known.
-    #[serde(default)]
-    annotations: Vec<String>,
+    /// Rows without subtitles, of a split that shows them.
+    without_subtitles: Option<usize>,
     #[serde(default)]
     plan: Map<String, Value>,
 }
@@ -69,6 +68,8 @@ pub struct Facts {
     pub videos: usize,
     /// Rows of a file that is not the published one.
     pub unpublished: usize,
+    /// Rows that were asked without subtitles in a split that shows them.
+    pub without_subtitles: usize,
     /// Rows without a full answer.
     pub lost: Lost,
 }
@@ -77,9 +78,17 @@ impl Facts {
     /// Facts about a run's records.
     pub fn of(records: &[Record]) -> Self {
         let videos: HashSet<_> = records.iter().map(|record| &record.sample.video).collect();
-        let is_other = |record: &&Record| record.sample.flags.iter().any(|flag| flag == NOT_PUBLISHED);
-        let unpublished = records.iter().filter(is_other).count();
-        Self { recorded: records.len(), videos: videos.len(), unpublished, lost: Lost::of(records) }
+        let flagged = |flag: &str| {
+            let has_flag = |record: &&Record| record.sample.flags.iter().any(|has| has == flag);
+            records.iter().filter(has_flag).count()
+        };
+        Self {
+            recorded: records.len(),
+            videos: videos.len(),
+            unpublished: flagged(NOT_PUBLISHED),
+            without_subtitles: flagged(NO_SUBTITLES),
+            lost: Lost::of(records),
+        }
     }
 }
 
@@ -128,12 +137,6 @@ impl Settings {
 
     fn is_tool_mode(&self, mode: &str) -> bool {
         self.tool_modes.iter().any(|known| known == mode)
-    }
-
-    /// Whether the run's annotations have a published SHA-256.
-    pub(crate) fn data_is_verified(&self, manifest: &Manifest) -> bool {
-        let known = self.split(&manifest.task.name).map_or(&[][..], |split| &split.annotations);
-        manifest.data.values().any(|hash| known.contains(hash))
     }
 
     fn row(&self, name: &str) -> Option<&Row> {
@@ -226,14 +229,16 @@ fn data_differences(split: &Split, manifest: &Manifest, facts: &Facts) -> Vec<St
         why.push(format!("{} distinct videos, published {}", facts.videos, split.videos));
     }
     if facts.unpublished > 0 {
-        why.push(
-            "not the published data: the rows differ from the published ones in their counts".to_owned(),
-        );
+        why.push("not the published data: the rows differ from the published ones".to_owned());
     }
-    let known = &split.annotations;
-    if !known.is_empty() && !manifest.data.values().any(|hash| known.contains(hash)) {
-        why.push("annotations with another SHA-256 than the published".to_owned());
-    }
+    // Of a part of the rows, only more than all of them have is known to be too many.
+    let (without, whole) = (facts.without_subtitles, recorded == split.rows);
+    why.extend(
+        split
+            .without_subtitles
+            .filter(|published| without > *published || whole && without < *published)
+            .map(|published| format!("no subtitles for {without} rows (published: {published})")),
+    );
     why
 }
 

@@ -116,7 +116,8 @@ pub(crate) fn difference(cell: &Cell, paper: &Comparison) -> String {
     cell.score().map_or_else(|| "-".to_owned(), |_| Kind::Points.number(paper.difference))
 }
 
-/// What N leaves open: samples that are missing, that do not count in the score, or were not selected.
+/// What score and N leave open: a headline that is no mean over samples, samples that are missing, that do not
+/// count in the score, or were not selected.
 pub(crate) fn counts(cell: &Cell) -> Vec<String> {
     let summary = &cell.summary;
     let mut counts = Vec::new();
@@ -129,6 +130,7 @@ pub(crate) fn counts(cell: &Cell) -> Vec<String> {
     if summary.n_expected < cell.split_rows {
         counts.push(format!("selection: {} of {} samples", summary.n_expected, cell.split_rows));
     }
+    counts.extend(cell.headline_note());
     counts
 }
 
@@ -153,7 +155,7 @@ fn section(text: &mut Text, cell: &Cell) {
     let summary = &cell.summary;
     text.line("");
     text.line(format!("{} ({}, {})", cell.title, cell.profile, cell.run));
-    let (metric, score) = (&summary.metric, cell.score().map_or_else(|| "-".to_owned(), percent));
+    let (metric, score) = (summary.headline().name, cell.score().map_or_else(|| "-".to_owned(), percent));
     text.line(format!("  {metric} {score} over N {}; {}", n(cell), losses(cell)));
     let (word, tone) = short_verdict(cell);
     let verdict = verdict(cell);
@@ -167,9 +169,6 @@ fn section(text: &mut Text, cell: &Cell) {
     if summary.n != summary.n_expected {
         let over = percent(summary.value_over_expected);
         text.line(format!("  over all {} expected: {over}", summary.n_expected));
-    }
-    if let Some((tag, value)) = &summary.macro_average {
-        text.line(format!("  mean over {tag}: {}", percent(*value)));
     }
     for (threshold, value) in &summary.recall_at {
         text.line(format!("  R@{threshold}: {}", percent(*value)));

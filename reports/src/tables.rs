@@ -45,7 +45,7 @@ fn scores(report: &Report) -> Result<Table, ArrowError> {
             text("profile", "profile", each(report, |cell| words(cell.profile.as_str()))),
             text("mode", "mode", each(report, |cell| words(&cell.mode))),
             text("model", "model", each(report, |cell| words(&cell.model))),
-            text("metric", "metric", each(report, |cell| words(&cell.summary.metric))),
+            text("metric", "metric", each(report, |cell| words(cell.summary.headline().name))),
             real("score_percent", "score", Kind::Percent, each(report, |cell| cell.score().map(percent))),
             real(
                 "low_percent",
@@ -106,7 +106,7 @@ fn published(report: &Report, paper: &PaperNumbers) -> Result<Table, ArrowError>
         let theirs = models.iter().map(|model| paper.value(model, split).ok().flatten());
         let ours = lines.iter().map(|line| {
             let cell = line.cells.iter().find(|cell| cell.task == split);
-            cell.and_then(|cell| Some(100.0 * cell.score()?))
+            cell.and_then(|cell| cell.score().map(|_| 100.0 * cell.over_samples().0))
         });
         columns.push(real(split, split, Kind::Percent, theirs.chain(ours).collect()));
     }

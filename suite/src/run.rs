@@ -183,6 +183,10 @@ fn flatten(prefix: &str, value: &serde_json::Value, fields: &mut BTreeMap<String
 pub struct Inputs {
     /// SHA-256 over all samples of the split as loaded: questions, gold answers, subtitles, tags.
     pub samples: String,
+    /// The rows are the published ones, as the benchmark's description knows them by SHA-256. Not said of a split
+    /// with subtitles, of which no hash is known.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub verified: bool,
     /// Bytes of each video file of the selection that was there, by its name in records.
     pub videos: BTreeMap<String, u64>,
     /// Of these, the files that were replaced since, with their new bytes: samples that lost their frames

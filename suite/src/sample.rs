@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
 
 use crate::span::TimeSpan;
 
@@ -48,6 +49,19 @@ impl Sample {
     pub fn video_name(&self) -> String {
         self.video.file_name().map_or(String::new(), |name| name.to_string_lossy().into_owned())
     }
+}
+
+/// SHA-256 over samples in their order, each with this name in the place of its video's path; lower-case hexadecimal.
+///
+/// The facts of every `benchmark.toml` hold such hashes: what changes the JSON of a sample changes them all.
+pub(crate) fn sha256<'a>(samples: impl IntoIterator<Item = (&'a Sample, PathBuf)>) -> String {
+    let mut hasher = Sha256::new();
+    for (sample, video) in samples {
+        let sample = Sample { video, ..sample.clone() };
+        hasher.update(serde_json::to_vec(&sample).expect("plain structs with string keys serialise"));
+        hasher.update(b"\n");
+    }
+    crate::text::hex(&hasher.finalize())
 }
 
 /// The parts that a protocol's template puts together.

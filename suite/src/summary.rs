@@ -28,7 +28,7 @@ pub struct Summary {
     /// Every metric, the official headline first; empty in summaries of older versions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub metrics: Vec<MetricValue>,
-    /// The headline: micro average over `n`.
+    /// The mean over samples: micro average over `n`. The headline unless `macro_average` is given.
     pub value: f64,
     /// Denominator of the headline.
     pub n: usize,
@@ -122,6 +122,14 @@ pub struct ToolUse {
     pub forced: usize,
 }
 
+impl Summary {
+    /// The official headline: the mean over samples, or over groups where the benchmark has it so.
+    pub fn headline(&self) -> MetricValue {
+        let over_samples = || MetricValue::of(self.metric.as_str(), self.value, self.n);
+        self.metrics.first().cloned().unwrap_or_else(over_samples)
+    }
+}
+
 /// Records that cannot be summarised together.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SummaryError {
@@ -184,6 +192,8 @@ pub fn summarize(
             title: breakdown.title.clone(),
             groups: groups(&breakdown.tag, &breakdown.order),
         })
+        // A tag that no row has: a column of some forms of the data only.
+        .filter(|breakdown| !breakdown.groups.is_empty())
         .collect();
     let macro_groups = spec.metric.macro_over().map(|tag| (tag, merged(&spec.metric, groups(tag, &[]))));
     let recall_at = recall(spec.metric.thresholds(), &counted, n);

@@ -6,6 +6,8 @@ mod columns;
 mod description;
 mod file;
 mod finding;
+mod options;
+mod origin;
 mod published;
 mod quirks;
 mod rows;
@@ -21,12 +23,15 @@ use crate::sample::Sample;
 pub use crate::scoring::Metric;
 use crate::scoring::Scorer;
 use crate::videos::VideoStore;
-pub use benchmark::{Benchmark, IntoSample, NO_LETTER, ReadRow, RowContext, SubtitleText, letters, read};
+pub use benchmark::{
+    Benchmark, IntoSample, NO_LETTER, NO_SUBTITLES, ReadRow, RowContext, SubtitleText, letters, read,
+};
 pub use check::DataCheck;
 pub use description::{Description, DescriptionError};
 pub use file::TaskFileError;
 pub use finding::{Finding, UnreadableVideo};
-pub use published::{NOT_PUBLISHED, Published};
+pub use options::{EMPTY_OPTION, GOLD_TWICE};
+pub use published::{NOT_PUBLISHED, Origin, Published};
 pub use quirks::{KeptQuirks, Quirks};
 pub use rows::MAX_DEFECTIVE;
 
@@ -73,6 +78,12 @@ pub struct Dataset {
     pub files: Vec<PathBuf>,
     /// Revision of the hub snapshot, where the path shows one.
     pub revision: Option<String>,
+    /// Whether the rows are the published ones.
+    pub origin: Origin,
+    /// Whether subtitles are part of the questions: the origin says nothing of them.
+    pub shows_subtitles: bool,
+    /// What a user should know before the samples are asked, with the remedy.
+    pub warning: Option<String>,
 }
 
 /// Everything about a split that is a constant.

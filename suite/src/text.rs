@@ -55,6 +55,23 @@ fn decimal(text: &str) -> Option<f64> {
     text.chars().map(plain).collect::<Option<String>>()?.parse().ok()
 }
 
+/// Letter and text of the option lines `(A) …` inside a question. A line counts when it holds the next letter:
+/// `(1) …` in the stem or `(B) …` before `(A) …` is not an option.
+pub fn embedded_options(question: &str) -> Vec<(char, &str)> {
+    let mut found: Vec<(char, &str)> = Vec::new();
+    for line in question.lines() {
+        let next = char::from(b'A' + found.len() as u8);
+        let option = line.trim_start().strip_prefix('(').and_then(|rest| rest.split_once(')'));
+        if let Some((letter, text)) = option
+            && next <= 'Z'
+            && letter.chars().eq([next])
+        {
+            found.push((next, text));
+        }
+    }
+    found
+}
+
 /// A number with one decimal; not a number is `nan`.
 pub fn fixed1(value: f64) -> String {
     if value.is_nan() { "nan".to_owned() } else { format!("{value:.1}") }
@@ -98,6 +115,15 @@ mod tests {
         assert_eq!(decimal_digit('٣'), Some(3));
         assert_eq!(decimal_digit('\u{1d7d8}'), Some(0), "the second run of mathematical digits");
         assert_eq!(decimal_digit('²'), None);
+    }
+
+    #[test]
+    fn only_option_lines_in_sequence_count() {
+        let options = embedded_options("Which of\n(1) x\n(B) y\nis it?\n(A) 1\n (B) 2\n(C)3");
+        assert_eq!(options, [('A', " 1"), ('B', " 2"), ('C', "3")]);
+        assert_eq!(embedded_options("Q? (A) in the line"), []);
+        let many: String = (0..40).map(|n| format!("({}) x\n", char::from(b'A' + n))).collect();
+        assert_eq!(embedded_options(&many).len(), 26);
     }
 
     #[test]

@@ -168,7 +168,10 @@ fn conclude(candidate: Candidate<'_>, verdict: Verdict, p_holm: Option<f64>, cel
         Found::NotRun => (None, None),
         Found::Refused { value, .. } => (*value, None),
         Found::Measured { value, effect } => (Some(*value), effect.map(|effect| effect.interval())),
-        Found::Cell(index) => (Some(cells[*index].summary.value), cells[*index].interval),
+        Found::Cell(index) => {
+            let (value, interval) = cells[*index].over_samples();
+            (Some(value), interval)
+        }
     };
     Judged {
         id: split.map_or_else(|| claim.id.clone(), |split| format!("{}/{split}", claim.id)),

@@ -153,8 +153,10 @@ fn decide(splits: &mut [Pair]) {
 fn not_comparable(a: &Run, b: &Run, pairs: &Pairs) -> Vec<String> {
     let lost = [Lost::of(&a.records), Lost::of(&b.records)];
     let mut why: Vec<String> = pairs.mismatch().into_iter().collect();
-    why.extend(lost[0].beyond(&lost[1]).map(|lost| format!("A: {lost}")));
-    why.extend(lost[1].beyond(&lost[0]).map(|lost| format!("B: {lost}")));
+    for (name, ours, theirs) in [("A", &lost[0], &lost[1]), ("B", &lost[1], &lost[0])] {
+        let lost = ours.beyond(theirs).or_else(|| ours.mostly_failed());
+        why.extend(lost.map(|lost| format!("{name}: {lost}")));
+    }
     why
 }
 
@@ -165,11 +167,12 @@ fn pair(a: &Run, b: &Run) -> Result<Pair, ReportError> {
         return Err(ReportError::Profiles { task: first.task.name.clone(), a, b });
     }
     let pairs = Pairs::of(a, b);
-    if pairs.is_empty() {
+    let why = not_comparable(a, b, &pairs);
+    // A failed sample may be left out of its score, and all of them leave no pair.
+    if pairs.is_empty() && [a, b].iter().all(|run| Lost::of(&run.records).mostly_failed().is_none()) {
         return Err(ReportError::NothingInCommon);
     }
     let effect = Effect::difference(&pairs.differences());
-    let why = not_comparable(a, b, &pairs);
     let (flips, flipped) = pairs.flips();
     let means = pairs.means();
     Ok(Pair {

@@ -84,7 +84,11 @@ impl Effect {
     /// name are one draw in whichever groups they are. `None` without groups, or with one of fewer than
     /// two clusters.
     pub fn of_groups(groups: &[BTreeMap<String, Cluster>], support: Support) -> Option<Self> {
-        let found = mean_of_means(groups)?;
+        Self::of_grouped(mean_of_means(groups)?, support)
+    }
+
+    /// A mean over groups; `None` as of [`from_parts`](Self::from_parts).
+    pub fn of_grouped(found: GroupedMean, support: Support) -> Option<Self> {
         let GroupedMean { mean, standard_error, clusters, degrees_of_freedom, rows } = found;
         Self::from_parts(mean, standard_error, clusters, degrees_of_freedom, rows, support)
     }

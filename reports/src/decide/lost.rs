@@ -70,6 +70,12 @@ impl Lost {
         })
     }
 
+    /// Why the run measures failures: more than half of its rows have no answer. That another run failed on as
+    /// many makes the two no more comparable.
+    pub fn mostly_failed(&self) -> Option<String> {
+        (2 * self.failed > self.of).then(|| format!("{} of {} rows failed", self.failed, self.of))
+    }
+
     /// The classes with their counts, e.g. `3 failed, 1 frame loss`.
     pub fn classes(&self) -> String {
         let classes = [(self.failed, "failed"), (self.aborted, "aborted"), (self.frame_less, "frame loss")];

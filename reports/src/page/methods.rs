@@ -49,9 +49,9 @@ const MORE: [(&str, &str); 7] = [
     ),
     (
         "data not verified",
-        "No SHA-256 of the published annotations is known for this benchmark. The rows agree with the published ones \
-         in their number, their videos and, where such counts are published, in the rows of each label; other rows \
-         make a run not comparable.",
+        "The rows agree with the published ones in their number and their videos, and nothing says that their SHA-256 \
+         was compared: the run is of an older version, or shows subtitles, of which none is published. Rows with \
+         another SHA-256 make a run not comparable.",
     ),
     (
         "rows without an answer",
@@ -88,7 +88,10 @@ fn metrics(report: &Report) -> String {
     };
     let sentences: Vec<String> = names.into_iter().map(sentence).collect();
     let groups = match report.cells.iter().any(|cell| cell.summary.macro_average.is_some()) {
-        true => " A mean over groups that a benchmark reports beside it stands under Splits.",
+        true => {
+            " The score of a benchmark whose headline is a mean over groups (M-Avg) is that; beside a published \
+             number, which is a mean over samples, stands the mean over samples."
+        }
         false => "",
     };
     let rest = "A sample without an answer counts 0. N is the number of samples in the mean.";

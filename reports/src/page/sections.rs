@@ -230,12 +230,9 @@ fn split(report: &Report, index: usize, cell: &Cell) -> Value {
         })
         .collect();
     let percent = |share: f64| format!("{} %", percent(share));
-    let mut facts = vec![(summary.metric.clone(), cell.score().map_or_else(|| "-".to_owned(), percent))];
+    let mut facts = vec![(summary.headline().name, cell.score().map_or_else(|| "-".to_owned(), percent))];
     facts.extend(cell.interval.map(|interval| ("95 % interval".to_owned(), percent_interval(interval))));
     facts.push(("N".to_owned(), crate::show::n(cell)));
-    if let Some((tag, value)) = &summary.macro_average {
-        facts.push((format!("mean over {tag}"), percent(*value)));
-    }
     facts.extend(
         summary.recall_at.iter().map(|(threshold, value)| (format!("R@{threshold}"), percent(*value))),
     );

@@ -25,25 +25,32 @@ pub struct GroupedMean {
 /// clusters of a group, which for one group is CR1. `None` without groups, or with one of fewer than
 /// two clusters.
 pub fn mean_of_means(groups: &[BTreeMap<String, Cluster>]) -> Option<GroupedMean> {
+    mean_of_merged_means(groups, &vec![1; groups.len()])
+}
+
+/// The same where some groups count as one, each as much as the others: `merged` has for each group how many groups
+/// it is merged with, itself among them.
+pub fn mean_of_merged_means(groups: &[BTreeMap<String, Cluster>], merged: &[usize]) -> Option<GroupedMean> {
     let mut moved: BTreeMap<&str, f64> = BTreeMap::new();
-    let (mut total, mut rows) = (0.0, 0);
-    for group in groups {
+    let (mut total, mut rows, mut count) = (0.0, 0, 0.0);
+    for (group, merged) in groups.iter().zip(merged) {
+        let merged = *merged as f64;
         let clusters: Vec<Cluster> = group.values().copied().collect();
         let mean = mean(&clusters)?;
         let n: usize = clusters.iter().map(|cluster| cluster.n).sum();
-        let count = clusters.len() as f64;
+        let size = clusters.len() as f64;
         if clusters.len() < 2 {
             return None;
         }
-        total += mean;
+        total += mean / merged;
         rows += n;
-        let correction = (count / (count - 1.0)).sqrt();
+        count += 1.0 / merged;
+        let correction = (size / (size - 1.0)).sqrt();
         for (video, cluster) in group {
             *moved.entry(video).or_default() +=
-                correction * (cluster.sum - cluster.n as f64 * mean) / n as f64;
+                correction * (cluster.sum - cluster.n as f64 * mean) / n as f64 / merged;
         }
     }
-    let count = groups.len() as f64;
     let squares: f64 = moved.values().map(|moved| (moved / count).powi(2)).sum();
     (!groups.is_empty()).then(|| GroupedMean {
         mean: total / count,
@@ -100,5 +107,20 @@ mod tests {
         assert_eq!(mean_of_means(&[]), None);
         assert_eq!(mean_of_means(&[BTreeMap::new()]), None);
         assert_eq!(mean_of_means(&[group(&[("a", 1.0), ("a", 0.0)])]), None, "one video");
+    }
+
+    #[test]
+    fn merged_groups_count_as_one() {
+        let groups = [
+            group(&[("a", 1.0), ("b", 0.0)]),
+            group(&[("a", 1.0), ("c", 1.0)]),
+            group(&[("b", 0.0), ("c", 0.0)]),
+        ];
+        let found = mean_of_merged_means(&groups, &[1, 2, 2]).unwrap();
+        assert_eq!((found.mean, found.rows, found.clusters), ((0.5 + (1.0 + 0.0) / 2.0) / 2.0, 6, 3));
+        // Only the first group has any spread, with half of the weight: ±1/2 · 1/2 of each of two videos, CR1.
+        let one = 2.0_f64.sqrt() * 0.5 / 2.0 / 2.0;
+        assert!((found.standard_error - (2.0 * one * one).sqrt()).abs() < 1e-12, "{found:?}");
+        assert_eq!(mean_of_merged_means(&groups, &[1, 1, 1]), mean_of_means(&groups));
     }
 }

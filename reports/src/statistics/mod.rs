@@ -8,6 +8,6 @@ mod holm;
 mod signs;
 
 pub use clustered::{Cluster, mean};
-pub use groups::{GroupedMean, mean_of_means};
+pub use groups::{GroupedMean, mean_of_means, mean_of_merged_means};
 pub use holm::holm;
 pub use signs::sign_flip;

@@ -7,6 +7,9 @@ use paravt_reports::{About, Cell, Judged, Report, ReportError, Run, Training, Ve
 use paravt_suite::backend::FinishReason;
 use paravt_suite::plan::Channel;
 use paravt_suite::record::{Outcome, SampleError, SampleErrorClass};
+use paravt_suite::run::Inputs;
+use paravt_suite::sample::Tags;
+use paravt_suite::task::{Metric, NO_SUBTITLES};
 
 const ROW: &str = "ParaVT-8B";
 
@@ -67,10 +70,82 @@ fn rows_that_are_not_the_published_ones_are_not_comparable() {
 }
 
 #[test]
-fn a_verdict_on_data_without_a_known_hash_says_so() {
-    let report = report(&[published("videomme", 62.1)]);
-    let text = paravt_reports::markdown(&report);
+fn a_verdict_on_rows_that_were_not_verified_says_so() {
+    let mut run = published("videomme", 62.1);
+    let text = paravt_reports::markdown(&report(std::slice::from_ref(&run)));
     assert!(text.contains("| reproduced (data not verified) |"), "{text}");
+    let samples = "s".to_owned();
+    run.manifest.inputs =
+        Some(Inputs { samples, verified: true, videos: Default::default(), replaced: Default::default() });
+    let text = paravt_reports::markdown(&report(&[run]));
+    assert!(text.contains("| reproduced |"), "{text}");
+}
+
+#[test]
+fn subtitles_are_counted_against_the_published_ones() {
+    assert!(reasons(published("videomme_wsub", 69.4)).is_empty());
+    let mut without = published("videomme_wsub", 69.4);
+    for record in &mut without.records {
+        record.sample.flags = vec![NO_SUBTITLES.to_owned()];
+    }
+    let mut more = published("videomme_wsub", 69.4);
+    more.records.iter_mut().for_each(|record| record.sample.flags.clear());
+    assert_eq!(reasons(without), ["no subtitles for 2700 rows (published: 468)"]);
+    assert_eq!(reasons(more), ["no subtitles for 0 rows (published: 468)"]);
+    let mut part = published("videomme_wsub", 69.4);
+    part.records.truncate(100);
+    assert_eq!(reasons(part), ["unfinished run: 100 of 2700 rows recorded"]);
+}
+
+/// MLVU's M-Avg is printed, and the published number, a mean over samples, is compared with that.
+#[test]
+fn the_headline_is_the_score_and_the_published_metric_is_what_is_compared() {
+    let mut run = published("mlvu", 65.0);
+    run.manifest.task.metric = Metric::Accuracy { macro_over: Some("task".into()) };
+    run.manifest.task.breakdowns[0].tag = "task".into();
+    // Right in all of a third of the rows, and in few of the others.
+    for record in &mut run.records {
+        let label = if record.score.value == 1.0 && record.sample.row % 2 == 0 { "easy" } else { "hard" };
+        record.sample.tags = Tags::from([("task".to_owned(), vec![label.to_owned()])]);
+    }
+    let values = |wanted: &str| {
+        let of_group = run.records.iter().filter(|record| record.sample.tags["task"] == [wanted]);
+        of_group.map(|record| record.score.value).collect::<Vec<f64>>()
+    };
+    let mean = |values: Vec<f64>| values.iter().sum::<f64>() / values.len() as f64;
+    let headline = (mean(values("easy")) + mean(values("hard"))) / 2.0;
+    let report = report(&[run]);
+    let cell = &report.cells[0];
+    assert!((cell.score().unwrap() - headline).abs() < 1e-12 && headline > 0.7, "{headline}");
+    let (low, high) = cell.interval.unwrap();
+    assert!(low < headline && headline < high && high - low < 0.06, "{low} {high}");
+    let paper = cell.paper.as_ref().unwrap();
+    assert_eq!((paper.verdict.clone(), paper.difference.abs() < 0.03), (Verdict::Reproduced, true));
+    let shown = paravt_reports::terminal(&report, Detail::Brief).to_string();
+    let line = shown.lines().find(|line| line.starts_with("mlvu")).unwrap();
+    assert!(line.contains(&format!(" {:.1} ", 100.0 * headline)), "{shown}");
+    let note = shown.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(note.contains("score: mean over task; accuracy over samples, as published: 65.0"), "{shown}");
+}
+
+#[test]
+fn runs_that_failed_compare_as_nothing_even_with_each_other() {
+    let failed = |split: &str, rows: usize| {
+        let mut run = published(split, 50.0);
+        (0..rows).for_each(|row| fail(&mut run, row, SampleErrorClass::Api));
+        run
+    };
+    let verdict = |a: Run, b: Run| compare(&[a], &[b]).unwrap().splits.remove(0).verdict;
+    for (rows, split, of) in [(625, "mmvu", 625), (600, "mmvu", 625), (3_720, "charades", 3_720)] {
+        let found = verdict(failed(split, rows), failed(split, rows));
+        let why = |name: &str| format!("{name}: {rows} of {of} rows failed");
+        assert_eq!(found, Verdict::NotComparable(vec![why("A"), why("B")]), "{split}");
+    }
+    let text = terminal(&compare(&[failed("mmvu", 625)], &[failed("mmvu", 625)]).unwrap(), Detail::Full);
+    let text = text.to_string();
+    assert!(text.contains("625 of 625 rows failed") && !text.contains("no score differs"), "{text}");
+    // A few rows that fail in both runs leave the rest to compare.
+    assert_eq!(verdict(failed("mmvu", 30), failed("mmvu", 30)), Verdict::Unchanged);
 }
 
 #[test]

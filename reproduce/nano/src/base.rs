@@ -7,8 +7,9 @@ use sha2::{Digest as _, Sha256};
 use crate::{WorldError, tables};
 
 /// Its files, by name.
-const FILES: [(&str, &[u8]); 8] = [
+const FILES: [(&str, &[u8]); 9] = [
     ("config.json", include_bytes!("../base/config.json")),
+    ("config.5.0.0.json", include_bytes!("../base/config.5.0.0.json")),
     ("generation_config.json", include_bytes!("../base/generation_config.json")),
     ("tokenizer.json", include_bytes!("../base/tokenizer.json")),
     ("tokenizer_config.json", include_bytes!("../base/tokenizer_config.json")),

@@ -46,7 +46,7 @@ pub use scene::{Event, Scene, Side};
 pub use training::{RL_FILE, SFT_FILE, TrainingPaths, TrainingSizes, make_training};
 
 /// Changes when the splits that [`make_world`] writes do.
-pub const WORLD_VERSION: u32 = 2;
+pub const WORLD_VERSION: u32 = 3;
 
 /// Size of the generated splits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

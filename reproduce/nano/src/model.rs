@@ -33,6 +33,8 @@ const CHAT_TEMPLATE: &str = "\
 <|im_start|>assistant{{ '\\n' }}
 {%- endif -%}";
 
+/// Configuration for transformers 5 and later, which choose among `configuration_files` by their version.
+const LATER_CONFIG: &str = "config.5.0.0.json";
 /// Deviation of most first weights: at the usual 0.02 a model this small barely learns.
 const DEVIATION: f64 = 0.06;
 /// Width of the language model.
@@ -70,7 +72,9 @@ pub fn write_model(folder: &Path, seed: u64) -> Result<(), WorldError> {
     // A multiple of 64, as usual for matrix products.
     let vocabulary = tokenizer.get_vocab_size(true).next_multiple_of(64);
     let write = |name: &str, value: &Value| tables::write_text(&folder.join(name), &format!("{value:#}\n"));
-    write("config.json", &config(vocabulary, id))?;
+    let config = config(vocabulary, id);
+    write(LATER_CONFIG, &later(&config))?;
+    write("config.json", &config)?;
     write("tokenizer_config.json", &tokenizer_config())?;
     write(
         "generation_config.json",
@@ -88,6 +92,7 @@ fn config(vocabulary: usize, id: impl Fn(&str) -> u32) -> Value {
     json!({
         "architectures": ["Qwen3VLForConditionalGeneration"],
         "model_type": "qwen3_vl",
+        "configuration_files": [LATER_CONFIG],
         "image_token_id": id("<|image_pad|>"),
         "video_token_id": id("<|video_pad|>"),
         "vision_start_token_id": id("<|vision_start|>"),
@@ -133,9 +138,17 @@ fn config(vocabulary: usize, id: impl Fn(&str) -> u32) -> Value {
     })
 }
 
+/// The configuration that transformers 5 reads. Its `Qwen2Tokenizer` has a splitting rule of its own in place of
+/// `tokenizer.json`'s, so the class is named here. Transformers 4 (vLLM 0.17), whose processor of Qwen3-VL takes no
+/// other class, finds none named and takes the one of the model type.
+fn later(config: &Value) -> Value {
+    let mut later = config.clone();
+    later["tokenizer_class"] = json!("PreTrainedTokenizerFast");
+    later
+}
+
 fn tokenizer_config() -> Value {
     json!({
-        "tokenizer_class": "PreTrainedTokenizerFast",
         "eos_token": "<|im_end|>",
         "pad_token": "<|endoftext|>",
         "additional_special_tokens": &SPECIAL[1..],

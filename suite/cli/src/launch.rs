@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use clap::CommandFactory as _;
 use paravt_suite::backend::Backend;
 use paravt_suite::data::DataRoot;
-use paravt_suite::evaluate::{Prepared, RunError, RunOutcome, Workspace};
+use paravt_suite::evaluate::{self, Evaluation, Prepared, RunError, RunOutcome, Workspace};
 use paravt_suite::runner::{self, Ended};
 use paravt_suite::summary::Summary;
 use tokio::runtime::Runtime;
@@ -47,6 +47,21 @@ pub(crate) fn workspace(data: DataRoot, gpus: Option<u32>) -> Workspace {
     }
 }
 
+/// Prepares splits, and says what a user should know of their data before a model is loaded.
+pub(crate) fn prepare(runs: &[Evaluation<'_>], workspace: &Workspace) -> Result<Vec<Prepared>, RunError> {
+    let prepared: Vec<Prepared> =
+        runs.iter().map(|run| evaluate::prepare(run, workspace)).collect::<Result<_, _>>()?;
+    prepared.iter().for_each(|prepared| warn(prepared.warning()));
+    Ok(prepared)
+}
+
+/// A warning before a run, if there is one.
+pub(crate) fn warn(warning: Option<&str>) {
+    if let Some(warning) = warning {
+        eprintln!("warning: {warning}");
+    }
+}
+
 /// Runs prepared splits one after the other; the worst exit code counts. Where the user, the server or
 /// the disk ended one, the next would fare no better and is not begun.
 pub(crate) async fn run_all(
@@ -81,8 +96,17 @@ pub(crate) async fn run_all(
 /// The line at the end of a split.
 fn closing_line(task: &str, summary: &Summary, records: usize, expected: usize) -> String {
     let mark = if summary.complete { "" } else { "  INCOMPLETE" };
-    let score =
-        if records == 0 || summary.n == 0 { "-".to_owned() } else { format!("{:.1}", 100.0 * summary.value) };
+    let headline = summary.headline();
+    let score = match summary.macro_average {
+        _ if records == 0 || summary.n == 0 => "-".to_owned(),
+        None => format!("{:.1}", 100.0 * headline.value),
+        Some(_) => format!(
+            "{:.1} {}, {:.1} over samples",
+            100.0 * headline.value,
+            headline.name,
+            100.0 * summary.value
+        ),
+    };
     format!(
         "{task}: {score} (N {}, recorded {records} of {expected}, unparsed {}, errors {}, frame loss {}){mark}",
         summary.n, summary.n_unparsed, summary.n_errors, summary.n_frame_loss

@@ -8,7 +8,7 @@ use crate::protocol::render;
 use crate::sample::Sample;
 
 /// Pixels along one side that become one visual token (patch 16, merged 2 by 2).
-const TOKEN_SIDE: u64 = 32;
+const TOKEN_SIDE: f64 = 32.0;
 /// English text averages about this many bytes a token; good enough for a forecast.
 const BYTES_PER_TOKEN: u64 = 4;
 
@@ -37,6 +37,8 @@ pub struct Forecast {
     pub first_uid: String,
     /// The first sample's user text.
     pub first_user: String,
+    /// What a user should know of the data before the run.
+    pub warning: Option<String>,
 }
 
 /// Counts what a run would send. Sends nothing, writes nothing.
@@ -46,14 +48,15 @@ pub struct Forecast {
 pub fn forecast(run: &Evaluation<'_>, workspace: &Workspace) -> Result<Forecast, RunError> {
     let protocol = &*run.protocol;
     let plan = run.config.plan(protocol)?;
-    let samples = select::samples(run.task, plan.profile, &run.config, &workspace.data)?.samples;
+    let selected = select::samples(run.task, plan.profile, &run.config, &workspace.data)?;
+    let samples = &selected.samples;
     let system = render::dialect_system_text(protocol, &plan.mode, plan.dialect)?;
     let user = |sample: &Sample| -> Result<String, RunError> {
         let name = sample.video_name();
         Ok(render::user_text(protocol, sample, &plan.mode, &plan.switches, &name, None)?)
     };
     let (mut text_bytes, mut visual_tokens, mut frames, mut without_frames) = (0, 0, 0, 0);
-    for sample in &samples {
+    for sample in samples {
         text_bytes += (system.len() + user(sample)?.len()) as u64;
         if plan.channel == Channel::Image {
             let overview = VideoRequest::overview(plan.nframes).with_reader(plan.switches.reader);
@@ -79,6 +82,7 @@ pub fn forecast(run: &Evaluation<'_>, workspace: &Workspace) -> Result<Forecast,
         first_uid: first.uid.clone(),
         first_user: user(first)?,
         plan,
+        warning: selected.warning,
     })
 }
 
@@ -96,6 +100,18 @@ fn model_calls(samples: usize, plan: &RunPlan, tool: bool) -> (u128, Option<u128
     (fewest, Some(main.saturating_add(crops).saturating_mul(fewest)))
 }
 
+/// Tokens along a side. Python rounds half a token to the even number.
 fn tokens(side: u32) -> u64 {
-    (u64::from(side) + TOKEN_SIDE / 2) / TOKEN_SIDE
+    (f64::from(side) / TOKEN_SIDE).round_ties_even() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn half_a_token_is_rounded_to_the_even_number() {
+        // `round(side / 32)` of Python.
+        assert_eq!([304, 336, 480, 560, 640, 720].map(tokens), [10, 10, 15, 18, 20, 22]);
+    }
 }

@@ -82,6 +82,7 @@ fn inputs(selected: &Selected) -> Inputs {
     };
     Inputs {
         samples: selected.split_hash.clone(),
+        verified: selected.verified,
         videos: selected.samples.iter().filter_map(size).collect(),
         replaced: BTreeMap::new(),
     }

@@ -102,6 +102,11 @@ impl Prepared {
         &self.path
     }
 
+    /// What a user should know of the data before the run.
+    pub fn warning(&self) -> Option<&str> {
+        self.selected.warning.as_deref()
+    }
+
     /// Settings of the run.
     pub fn plan(&self) -> &RunPlan {
         &self.wanted.plan

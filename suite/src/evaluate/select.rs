@@ -3,15 +3,13 @@
 use std::collections::HashSet;
 use std::path::PathBuf;
 
-use sha2::{Digest as _, Sha256};
-
 use super::{RunConfig, RunError};
 use crate::data::DataRoot;
 use crate::profile::Profile;
 use crate::run::{GroupSizes, Selection, Whole};
-use crate::sample::Sample;
+use crate::sample::{self, Sample};
 use crate::summary::group_sizes;
-use crate::task::{Task, TaskSpec};
+use crate::task::{Origin, Task, TaskSpec};
 use crate::videos::VideoStore;
 
 /// Samples of a run with what the manifest says about them.
@@ -26,6 +24,10 @@ pub(super) struct Selected {
     pub revision: Option<String>,
     /// SHA-256 over all samples of the split, before any was left out.
     pub split_hash: String,
+    /// See [`Inputs::verified`](crate::run::Inputs::verified).
+    pub verified: bool,
+    /// See [`Dataset::warning`](crate::task::Dataset::warning).
+    pub warning: Option<String>,
     /// Names and files of the split's videos.
     pub videos: VideoStore,
 }
@@ -40,7 +42,8 @@ pub(super) fn samples(
     let dataset = task.load(root, profile)?;
     let split_rows = dataset.samples.len();
     let videos = task.videos(root);
-    let split_hash = hash(&dataset.samples, &videos);
+    let named = dataset.samples.iter().map(|sample| (sample, videos.name(&sample.video)));
+    let split_hash = sample::sha256(named);
     let spec = task.spec();
     let mut samples = dataset.samples;
     if let Some(ids) = &config.ids {
@@ -74,7 +77,16 @@ pub(super) fn samples(
         groups,
         whole,
     };
-    Ok(Selected { samples, selection, files: dataset.files, revision: dataset.revision, split_hash, videos })
+    Ok(Selected {
+        samples,
+        selection,
+        files: dataset.files,
+        revision: dataset.revision,
+        split_hash,
+        verified: dataset.origin == Origin::Published && !dataset.shows_subtitles,
+        warning: dataset.warning,
+        videos,
+    })
 }
 
 /// The samples of these uids or upstream ids.
@@ -93,15 +105,4 @@ fn with_ids(mut samples: Vec<Sample>, ids: &[String], task: &str) -> Result<Vec<
 fn sizes(spec: &TaskSpec, samples: &[Sample]) -> (usize, usize, GroupSizes) {
     let open_ended = samples.iter().filter(|sample| sample.gold.is_apart()).count();
     (samples.len(), open_ended, group_sizes(spec, samples))
-}
-
-/// SHA-256 over samples, subtitles included, with the names of their videos in the place of the paths.
-fn hash(samples: &[Sample], videos: &VideoStore) -> String {
-    let mut hasher = Sha256::new();
-    for sample in samples {
-        let sample = Sample { video: videos.name(&sample.video), ..sample.clone() };
-        hasher.update(serde_json::to_vec(&sample).expect("plain structs with string keys serialise"));
-        hasher.update(b"\n");
-    }
-    crate::text::hex(&hasher.finalize())
 }

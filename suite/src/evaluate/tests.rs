@@ -20,7 +20,7 @@ use crate::protocol::native;
 use crate::record::{Measured, Record};
 use crate::runner::Ended;
 use crate::sample::{Gold, Sample};
-use crate::task::{DataCheck, Dataset, TaskSpec};
+use crate::task::{DataCheck, Dataset, Origin, TaskSpec};
 use crate::videos::VideoStore;
 
 /// Six choice questions about one video; the gold letters alternate between A and B.
@@ -39,7 +39,14 @@ impl Task for MadeUp {
             gold: Gold::Choice { answer: if row.is_multiple_of(2) { "A" } else { "B" }.into() },
             ..fixtures::sample(&format!("u{row}"))
         };
-        Ok(Dataset { samples: (0..6).map(sample).collect(), files: vec![], revision: None })
+        Ok(Dataset {
+            samples: (0..6).map(sample).collect(),
+            files: vec![],
+            revision: None,
+            origin: Origin::Unknown,
+            shows_subtitles: false,
+            warning: None,
+        })
     }
 
     fn videos(&self, root: &DataRoot) -> VideoStore {

@@ -8,7 +8,10 @@ use serde::de::DeserializeOwned;
 
 use super::columns::Columns;
 use super::description::Description;
-use super::{DataCheck, DataRoot, Dataset, KeptQuirks, NOT_PUBLISHED, Quirks, Task, TaskSpec, check, rows};
+use super::{
+    DataCheck, DataRoot, Dataset, KeptQuirks, NOT_PUBLISHED, Origin, Published, Quirks, Task, TaskSpec,
+    check, options, rows,
+};
 use crate::data::{self, DataError, Folders, Found, JsonRow, Layout, PublishedRow, excerpt};
 use crate::files::read_limited;
 use crate::media::Depth;
@@ -24,10 +27,12 @@ const MAX_SUBTITLES: u64 = 16 << 20;
 /// Flag of a sample whose published gold is none of its letters.
 pub const NO_LETTER: &str = "gold_is_no_letter";
 /// Flag of a sample without subtitles in a split that shows them.
-const NO_SUBTITLES: &str = "no_subtitles";
+pub const NO_SUBTITLES: &str = "no_subtitles";
 
 /// Makes the sample of one row; `None` for a row that does not count under the profile.
 pub type ReadRow = fn(&RowContext<'_>) -> Result<Option<Sample>, DataError>;
+/// What became of a row; nothing for one that does not count.
+pub(super) type ReadSample = Result<Option<Sample>, DataError>;
 /// The text that is shown of the content of an SRT file; empty for none.
 pub type SubtitleText = fn(content: &str, quirks: KeptQuirks<'_>) -> String;
 
@@ -291,6 +296,11 @@ impl Benchmark {
         self
     }
 
+    /// Whether subtitles are part of the questions.
+    pub(super) fn shows_subtitles(&self) -> bool {
+        self.subtitles.is_some()
+    }
+
     /// Whether `all` names the split too.
     pub fn is_part_of_all(&self) -> bool {
         self.description().part_of_all
@@ -306,6 +316,11 @@ impl Benchmark {
     /// Paths of the files below a data root.
     pub fn layout(&self) -> &Layout {
         &self.description().layout
+    }
+
+    /// Facts about the published rows.
+    pub fn published(&self) -> &Published {
+        &self.description().published
     }
 
     /// Quirks of the reference, by the profiles that keep them.
@@ -327,24 +342,26 @@ impl Benchmark {
         let published = PublishedRow { file, row, value };
         let quirks = self.quirks().under(profile);
         let cx = RowContext { task: &self.spec().name, profile, quirks, published };
-        match &self.rows {
+        let mut sample = match &self.rows {
             Rows::Code(read) => read(&cx),
             Rows::Columns(columns) => columns.sample(&cx),
+        }?;
+        if let Some(Sample { question, gold, flags, .. }) = &mut sample {
+            flags.extend(options::flags(question, gold).map(str::to_owned));
         }
+        Ok(sample)
     }
 
-    /// Difference of a file's rows from the published ones, where their number agrees.
-    fn difference(&self, file: &Path, rows: &[JsonRow]) -> Result<Option<String>, DataError> {
-        if rows.len() != self.spec().expected_rows {
-            return Ok(None);
-        }
-        Ok(self.description().published.difference(&data::sha256_file(file)?, rows))
+    /// The samples of a file's rows, as published.
+    pub(super) fn read(&self, file: &Path, rows: &[JsonRow], profile: Profile) -> Vec<ReadSample> {
+        rows.iter().enumerate().map(|(row, value)| self.sample(file, row, value, profile)).collect()
     }
 
     /// Finds the files of a sample: its video, and its subtitles where the split shows them.
     ///
     /// # Errors
-    /// The file of the subtitles is there and is not a regular, readable file of at most 16 MiB.
+    /// The file of the subtitles is there and is not a regular, readable file of at most 16 MiB. Only `strict` refuses
+    /// a folder in its place: the reference goes on without subtitles.
     pub fn find_files(
         &self,
         mut sample: Sample,
@@ -353,7 +370,7 @@ impl Benchmark {
         profile: Profile,
     ) -> Result<Sample, DataError> {
         if let Some(shown) = self.subtitles {
-            let content = folders.subtitles.as_ref().map(|folder| subtitles(folder, &sample.video));
+            let content = folders.subtitles.as_ref().map(|folder| subtitles(folder, &sample.video, profile));
             let content = content.transpose().map_err(|(name, error)| DataError::Row {
                 path: file.to_owned(),
                 row: sample.row,
@@ -373,11 +390,17 @@ impl Benchmark {
 
 /// Content of the subtitles of a video; `None` when there are none. Bytes that are not UTF-8 are dropped, as
 /// by upstream, which reads with errors ignored.
-fn subtitles(folder: &Path, video: &Path) -> Result<Option<String>, (String, std::io::Error)> {
+fn subtitles(
+    folder: &Path,
+    video: &Path,
+    profile: Profile,
+) -> Result<Option<String>, (String, std::io::Error)> {
     let name = video.with_extension("srt");
-    match read_limited(&folder.join(&name), MAX_SUBTITLES) {
+    let file = folder.join(&name);
+    match read_limited(&file, MAX_SUBTITLES) {
         Ok(bytes) => Ok(Some(bytes.utf8_chunks().map(|chunk| chunk.valid()).collect())),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(_) if profile != Profile::Strict && file.is_dir() => Ok(None),
         Err(error) => Err((name.display().to_string(), error)),
     }
 }
@@ -400,9 +423,8 @@ impl Task for Benchmark {
         let root = &self.rooted(root);
         let found = self.annotations(root)?;
         let rows = data::read_rows(&found.path)?;
-        let numbered = rows.iter().enumerate();
-        let read: Vec<_> =
-            numbered.map(|(row, value)| self.sample(&found.path, row, value, profile)).collect();
+        let read = self.read(&found.path, &rows, profile);
+        let origin = self.origin(&rows, &read, profile);
         // Of several folders, the one that holds a video of the first rows.
         let candidates = self.folders(root, Some(&found));
         let holds_a_video = |folders: &&Folders| {
@@ -416,10 +438,12 @@ impl Task for Benchmark {
         };
         let mut samples = rows::keep_usable(self.spec(), read.into_iter().map(complete))?;
         rows::make_uids_unique(&mut samples, profile);
-        if self.difference(&found.path, &rows)?.is_some() {
+        if matches!(origin, Origin::Other(_)) {
             samples.iter_mut().for_each(|sample| sample.flags.push(NOT_PUBLISHED.to_owned()));
         }
-        Ok(Dataset { samples, files: vec![found.path], revision: found.revision })
+        let warning = self.subtitles_warning(&samples, rows.len());
+        let (files, shows_subtitles) = (vec![found.path], self.shows_subtitles());
+        Ok(Dataset { samples, files, revision: found.revision, origin, shows_subtitles, warning })
     }
 
     fn videos(&self, root: &DataRoot) -> VideoStore {
@@ -432,7 +456,10 @@ impl Task for Benchmark {
     fn check(&self, root: &DataRoot, depth: Depth) -> DataCheck {
         // Published rows have quirks that `strict` refuses; rows of one's own are to be sound.
         let profile = if self.is_file() { Profile::Strict } else { Profile::Release };
-        let loaded = self.load(root, profile);
+        let loaded = self.load(root, profile).and_then(|dataset| {
+            let origin = self.origin_under_all(&dataset.files[0])?;
+            Ok(Dataset { origin, ..dataset })
+        });
         check::check(self.spec(), self.layout(), loaded, &self.rooted(root), depth)
     }
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde::{Deserialize, Serialize};
 
-use super::{DataRoot, Dataset, Finding, NOT_PUBLISHED, TaskSpec, UnreadableVideo};
+use super::{DataRoot, Dataset, Finding, Origin, TaskSpec, UnreadableVideo};
 use crate::data::{DataError, Found, Layout, sha256_file};
 use crate::media::{self, Depth, MediaError};
 
@@ -23,6 +23,9 @@ pub struct DataCheck {
     pub sha256: Option<String>,
     /// Revision of the hub snapshot that the annotation file lies in, where its path shows one.
     pub revision: Option<String>,
+    /// The rows are the published ones: their samples have the published SHA-256 under every profile.
+    #[serde(default)]
+    pub verified: bool,
     /// Rows found.
     pub rows: usize,
     /// Rows published.
@@ -131,10 +134,10 @@ fn rows_found(check: &mut DataCheck, spec: &TaskSpec, dataset: &Dataset, remedy:
         let (found, published) = (check.rows, spec.expected_rows);
         check.findings.push(Finding::Rows { found, published, remedy });
     }
-    let is_other = |flags: &[String]| flags.iter().any(|flag| flag == NOT_PUBLISHED);
-    if dataset.samples.iter().any(|sample| is_other(&sample.flags)) {
-        let remedy = provided_by(spec, &[&spec.hub.annotations]);
-        check.findings.push(Finding::OtherRows { remedy });
+    check.verified = dataset.origin == Origin::Published;
+    if let Origin::Other(difference) = &dataset.origin {
+        let (difference, remedy) = (difference.clone(), provided_by(spec, &[&spec.hub.annotations]));
+        check.findings.push(Finding::OtherRows { difference, remedy });
     }
     let defects: Vec<String> = dataset.samples.iter().filter_map(|sample| sample.defect.clone()).collect();
     if !defects.is_empty() {

@@ -41,6 +41,9 @@ pub enum Finding {
     },
     /// As many rows as published, and other ones.
     OtherRows {
+        /// The first fact that differs.
+        #[serde(default)]
+        difference: String,
         /// `FILE of REPOSITORY@REVISION` that provides the published ones.
         remedy: String,
     },

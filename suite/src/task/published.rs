@@ -6,45 +6,98 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::data::JsonRow;
+use crate::profile::Profile;
 
 /// Flag of every sample of a file that has as many rows as the published one and other rows.
 pub const NOT_PUBLISHED: &str = "not_the_published_rows";
 
+/// Largest difference of an end of a published range: a column may be stored in single precision.
+const RANGE_TOLERANCE: f64 = 1e-2;
+
 /// Facts about the published annotations.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Published {
-    /// SHA-256 of the published files, lower-case hexadecimal; empty where none is known.
-    #[serde(default)]
-    pub sha256: Vec<String>,
-    /// Rows by value of a column: column, value, rows. Values that are not listed are not checked.
+    /// Rows by value of a column (of a list, rows that hold the value): column, value, rows. Values that are not
+    /// listed are not checked.
     #[serde(default)]
     pub rows: BTreeMap<String, BTreeMap<String, usize>>,
+    /// Smallest and largest number of a column.
+    #[serde(default)]
+    pub range: BTreeMap<String, (f64, f64)>,
+    /// SHA-256 over the samples of all rows, by profile: with the names that videos have in records, and without
+    /// what files of a machine add to a sample (subtitles, another extension of a video). Several where the
+    /// same rows are published in several forms.
+    #[serde(default)]
+    pub samples: BTreeMap<Profile, Vec<String>>,
+}
+
+/// Origin of a file's rows.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Origin {
+    /// They are the published ones: their samples have a published SHA-256.
+    Published,
+    /// As many as published, and other ones: the first fact that differs.
+    Other(String),
+    /// Another number of rows, or nothing is known of the published ones.
+    #[default]
+    Unknown,
 }
 
 impl Published {
-    /// The first fact that does not hold for the rows of a file.
-    pub fn difference(&self, sha256: &str, rows: &[JsonRow]) -> Option<String> {
-        if !self.sha256.is_empty() {
-            let known = self.sha256.iter().any(|known| known == sha256);
-            return (!known).then(|| format!("SHA-256 {sha256}, published {}", self.sha256.join(" or ")));
+    /// Origin of rows whose samples under `profile` have this SHA-256. `same_number`: they are as many as the
+    /// published ones.
+    pub(super) fn origin(
+        &self,
+        rows: &[JsonRow],
+        profile: Profile,
+        sha256: &str,
+        same_number: bool,
+    ) -> Origin {
+        let known = self.samples.get(&profile).map_or(&[][..], Vec::as_slice);
+        let has_hash = known.iter().any(|known| known == sha256);
+        match self.difference(rows) {
+            None if has_hash => Origin::Published,
+            _ if !same_number => Origin::Unknown,
+            Some(difference) => Origin::Other(difference),
+            None if known.is_empty() => Origin::Unknown,
+            None => Origin::Other(format!(
+                "samples under {}: SHA-256 {sha256}, published {}",
+                profile.as_str(),
+                known.join(" or ")
+            )),
         }
+    }
+
+    /// The first fact about columns that does not hold.
+    fn difference(&self, rows: &[JsonRow]) -> Option<String> {
         let facts =
             self.rows.iter().flat_map(|(column, counts)| counts.iter().map(move |fact| (column, fact)));
-        facts.into_iter().find_map(|(column, (value, published))| {
+        let mut counts = facts.into_iter().filter_map(|(column, (value, published))| {
             let has_value = |row: &&JsonRow| row.get(column).is_some_and(|cell| is(cell, value));
             let found = rows.iter().filter(has_value).count();
             (found != *published)
                 .then(|| format!("column `{column}`: {found} rows with `{value}`, published {published}"))
-        })
+        });
+        let mut ranges = self.range.iter().filter_map(|(column, (low, high))| {
+            let numbers = || rows.iter().filter_map(|row| row.get(column)?.as_f64());
+            let (least, greatest) =
+                (numbers().fold(f64::INFINITY, f64::min), numbers().fold(f64::NEG_INFINITY, f64::max));
+            let differs = |found: f64, published: &f64| (found - published).abs() > RANGE_TOLERANCE;
+            (differs(least, low) || differs(greatest, high)).then(|| {
+                format!("column `{column}`: numbers from {least} to {greatest}, published {low} to {high}")
+            })
+        });
+        counts.next().or_else(|| ranges.next())
     }
 }
 
-/// Text without blanks around it, or a number.
+/// Text without blanks around it, a number, or a list that holds one of them.
 fn is(cell: &Value, value: &str) -> bool {
     match cell {
         Value::String(text) => text.trim() == value,
         Value::Number(number) => number.to_string() == value,
+        Value::Array(cells) => cells.iter().any(|cell| is(cell, value)),
         _ => false,
     }
 }
@@ -101,17 +154,35 @@ mod tests {
     }
 
     #[test]
-    fn other_rows_are_recognised_by_counts_or_hash() {
-        let toml = "rows = { answer = { A = 2, B = 1 }, duration = { 0 = 2 } }";
+    fn rows_are_recognised_by_counts_range_and_hash() {
+        let toml = "rows = { answer = { A = 2, B = 1 }, labels = { x = 1 } }\nrange = { duration = [0, 1] }";
         let facts: Published = toml::from_str(toml).unwrap();
-        assert_eq!(facts.difference("", &rows(&["A", " B ", "A", "C"])), None, "C is not listed");
-        let made_up = facts.difference("", &rows(&["A", "B", "B", "B"])).unwrap();
+        let origin = |facts: &Published, answers: &[&str], hash| {
+            let mut rows = rows(answers);
+            rows[0].insert("labels".to_owned(), serde_json::json!(["x", "y"]));
+            facts.origin(&rows, Profile::Paper, hash, true)
+        };
+        let other = |facts: &Published, answers: &[&str], hash| match origin(facts, answers, hash) {
+            Origin::Other(difference) => difference,
+            same => panic!("{same:?}"),
+        };
+        assert_eq!(origin(&facts, &["A", " B ", "A", "C"], ""), Origin::Unknown, "C is not listed");
+        let made_up = other(&facts, &["A", "B", "B", "B"], "");
         assert_eq!(made_up, "column `answer`: 1 rows with `A`, published 2");
-        assert!(
-            facts.difference("", &rows(&["A", "B", "A", "C", "C"])).unwrap().contains("`duration`: 3 rows")
+        let wide = toml::from_str("range = { duration = [0, 3] }").unwrap();
+        let found = other(&wide, &["A", "A"], "");
+        assert_eq!(found, "column `duration`: numbers from 0 to 1, published 0 to 3");
+
+        let pinned = Published { samples: [(Profile::Paper, vec!["ab".into()])].into(), ..facts };
+        assert_eq!(origin(&pinned, &["A", "B", "A"], "ab"), Origin::Published);
+        assert_eq!(
+            other(&pinned, &["A", "B", "A"], "cd"),
+            "samples under paper: SHA-256 cd, published ab",
+            "equal counts do not make the published rows"
         );
-        let hashed = Published { sha256: vec!["ab".into()], ..facts };
-        assert_eq!(hashed.difference("ab", &[]), None);
-        assert_eq!(hashed.difference("cd", &[]).unwrap(), "SHA-256 cd, published ab");
+        assert!(other(&pinned, &["A", "B", "B"], "ab").contains("`answer`"), "a column that no sample shows");
+        assert_eq!(pinned.origin(&rows(&["A"]), Profile::Paper, "cd", false), Origin::Unknown);
+        let release = pinned.origin(&rows(&["A", "B", "A"]), Profile::Release, "cd", true);
+        assert!(matches!(release, Origin::Other(difference) if difference.contains("`labels`")));
     }
 }

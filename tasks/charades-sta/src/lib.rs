@@ -18,8 +18,7 @@ use serde::Deserialize;
 /// `charades`.
 pub static CHARADES_STA: Benchmark = Benchmark::new(include_str!("../benchmark.toml"), read::<Row>);
 
-/// Interval of the first three published rows, which the reference prompt gives away as its
-/// worked example.
+/// Interval of the first four published rows, which the reference prompt gives away as its worked example.
 const PROMPT_EXAMPLE: (f64, f64) = (24.3, 30.4);
 /// Half a step of the published half floats at that size.
 const HALF_STEP: f64 = 1.0 / 64.0;

@@ -13,7 +13,7 @@ use paravt_suite::profile::Profile;
 use paravt_suite::sample::{Gold, Question, Sample, Tags};
 use paravt_suite::span::TimeSpan;
 use paravt_suite::task::{Benchmark, IntoSample, RowContext, read};
-use paravt_suite::text::clock_seconds;
+use paravt_suite::text::{clock_seconds, embedded_options};
 use serde::Deserialize;
 
 /// `lvbench`.
@@ -36,23 +36,8 @@ struct Row {
     video_type: String,
 }
 
-/// Letters of the option lines `(A) …` inside a question. A line counts when it holds the next
-/// letter: `(1) …` in the stem or `(B) …` before `(A) …` is not an option.
-fn embedded_letters(question: &str) -> String {
-    let mut next = 'A'..='Z';
-    let mut found = String::new();
-    let mut wanted = next.next();
-    for line in question.lines() {
-        let letter = line.trim_start().strip_prefix('(').and_then(|rest| rest.split_once(')'));
-        if let (Some((letter, _)), Some(expected)) = (letter, wanted)
-            && letter.chars().eq([expected])
-        {
-            found.push(expected);
-            wanted = next.next();
-        }
-    }
-    found
-}
+/// Flag of a row whose evidence ends before it starts.
+const REVERSED_EVIDENCE: &str = "reversed_evidence";
 
 /// `MM:SS-MM:SS` or `HH:MM:SS-HH:MM:SS` in seconds.
 fn time_reference(text: &str) -> Option<TimeSpan> {
@@ -62,12 +47,17 @@ fn time_reference(text: &str) -> Option<TimeSpan> {
 
 impl IntoSample for Row {
     fn into_sample(self, cx: &RowContext<'_>) -> Result<Option<Sample>, DataError> {
-        let letters = embedded_letters(&self.question);
+        let letters: String =
+            embedded_options(&self.question).into_iter().map(|(letter, _)| letter).collect();
         if letters.is_empty() && cx.profile == Profile::Strict {
             return Err(cx.error("question", "the row has no options: no lines (A), (B), … in it"));
         }
         let mut flags = Vec::new();
         let gold = Gold::Choice { answer: cx.letter("answer", &self.answer, &letters, &mut flags)? };
+        let evidence = self.time_reference.as_deref().and_then(time_reference);
+        if evidence.is_some_and(|span| span.length() < 0.0) {
+            flags.push(REVERSED_EVIDENCE.to_owned());
+        }
         let video = cx.path("video_path", &self.video_path)?;
         let question = Question { stem: self.question, options: Vec::new(), letters, subtitles: None };
         Ok(Some(Sample {
@@ -75,7 +65,7 @@ impl IntoSample for Row {
                 ("question_type".to_owned(), self.question_type),
                 ("type".to_owned(), vec![self.video_type]),
             ]),
-            evidence: self.time_reference.as_deref().and_then(time_reference),
+            evidence,
             flags,
             ..cx.sample(self.uid.0, video, question, gold)
         }))
@@ -100,9 +90,17 @@ mod tests {
     }
 
     #[test]
-    fn only_option_lines_in_sequence_count() {
-        assert_eq!(embedded_letters("Which of\n(1) x\n(B) y\nis it?\n(A) 1\n (B) 2\n(C)3"), "ABC");
-        assert_eq!(embedded_letters("Q? (A) in the line"), "");
+    fn evidence_that_ends_before_it_starts_is_flagged() {
+        let flags = |evidence: &str| {
+            let row = json!({"video_path": "k.mp4", "uid": "1", "question": "Q?\n(A) a\n(B) b",
+                "question_type": [], "answer": "A", "time_reference": evidence, "type": "tv", "key": "k"});
+            let sample = LVBENCH.sample("rows".as_ref(), 0, row.as_object().unwrap(), Profile::Paper);
+            let sample = sample.unwrap().unwrap();
+            (sample.evidence.map(|span| (span.start, span.end)), sample.flags)
+        };
+        assert_eq!(flags("01:10-00:20"), (Some((70.0, 20.0)), vec![REVERSED_EVIDENCE.to_owned()]));
+        assert_eq!(flags("01:10-01:10"), (Some((70.0, 70.0)), Vec::new()));
+        assert_eq!(flags("None-None"), (None, Vec::new()));
     }
 
     #[test]

@@ -120,6 +120,20 @@ mod tests {
     }
 
     #[test]
+    fn a_folder_in_the_place_of_subtitles_is_none_except_under_strict() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("vid.srt")).unwrap();
+        let folders = Folders { videos: dir.path().into(), subtitles: Some(dir.path().into()) };
+        for profile in [Profile::Release, Profile::Paper] {
+            let sample = sample(&VIDEO_MME_WITH_SUBTITLES, &folders, profile);
+            assert_eq!((sample.question.subtitles, sample.flags), (None, vec!["no_subtitles".to_owned()]));
+        }
+        let row = sample(&VIDEO_MME, &folders, Profile::Strict);
+        let refused = VIDEO_MME_WITH_SUBTITLES.find_files(row, Path::new("rows"), &folders, Profile::Strict);
+        assert!(refused.unwrap_err().to_string().contains("a folder"));
+    }
+
+    #[test]
     fn invalid_utf8_is_dropped_from_subtitles() {
         let dir = tempfile::tempdir().unwrap();
         let folders = Folders { videos: dir.path().into(), subtitles: Some(dir.path().into()) };

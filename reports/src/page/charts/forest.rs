@@ -1,9 +1,9 @@
 //! Every score with its interval beside the published number.
 
-use crate::Report;
 use crate::page::charts::{LEFT, name};
 use crate::page::svg::{Anchor, Scale, Svg, label};
 use crate::terminal::percent_interval;
+use crate::{Cell, Report};
 
 const WIDTH: f64 = 760.0;
 const ROW: f64 = 30.0;
@@ -35,28 +35,37 @@ pub(crate) fn forest(report: &Report) -> String {
             svg.rect("band", (x, y - 8.0), (width, 16.0), &tip);
             svg.diamond("published", (scale.at(paper.published), y), &tip);
         }
-        let ours = 100.0 * cell.summary.value;
-        if let Some((low, high)) = cell.interval {
+        let (ours, interval) = beside(cell);
+        if let Some((low, high)) = interval {
             svg.line("interval", (scale.at(100.0 * low), y), (scale.at(100.0 * high), y));
         }
         if cell.score().is_none() {
             continue;
         }
-        let interval = cell
-            .interval
-            .map_or_else(String::new, |interval| format!(", 95 % {}", percent_interval(interval)));
+        let interval =
+            interval.map_or_else(String::new, |interval| format!(", 95 % {}", percent_interval(interval)));
         let class = if cell.complete() { "ours" } else { "ours open" };
         svg.dot(class, (scale.at(ours), y), &format!("{}: {ours:.1} ours{interval}", cell.title));
     }
     svg.finish()
 }
 
+/// Our number in percent with its interval: the published metric beside a published number, else the headline.
+fn beside(cell: &Cell) -> (f64, Option<(f64, f64)>) {
+    let (value, interval) = match (&cell.paper, cell.score()) {
+        (None, Some(score)) => (score, cell.interval),
+        _ => cell.over_samples(),
+    };
+    (100.0 * value, interval)
+}
+
 /// A range that shows all marks, in tens.
 fn range(report: &Report) -> (f64, f64) {
     let mut values: Vec<f64> = Vec::new();
     for cell in &report.cells {
-        values.push(100.0 * cell.summary.value);
-        values.extend(cell.interval.iter().flat_map(|(low, high)| [100.0 * low, 100.0 * high]));
+        let (ours, interval) = beside(cell);
+        values.push(ours);
+        values.extend(interval.iter().flat_map(|(low, high)| [100.0 * low, 100.0 * high]));
         values.extend(
             cell.paper
                 .iter()

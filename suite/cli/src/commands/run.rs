@@ -195,13 +195,14 @@ pub(crate) fn execute(
     let mut workspace = launch::workspace(data.root()?, backend.gpus());
     if dispatch.dry_run {
         for run in runs {
-            print_forecast(run, &evaluate::forecast(run, &workspace)?);
+            let forecast = evaluate::forecast(run, &workspace)?;
+            launch::warn(forecast.warning.as_deref());
+            print_forecast(run, &forecast);
         }
         return Ok(Exit::Ok);
     }
     workspace.stop = launch::stopped_by_ctrl_c(&runtime);
-    let prepared = runs.iter().map(|run| evaluate::prepare(run, &workspace));
-    let prepared = prepared.collect::<Result<Vec<_>, _>>()?;
+    let prepared = launch::prepare(runs, &workspace)?;
     runtime.block_on(async {
         let backends = backend.open(launch::note);
         let mut engines = Vec::new();

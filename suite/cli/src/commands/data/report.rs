@@ -90,6 +90,7 @@ fn identity(check: &DataCheck, root: &DataRoot) -> Vec<String> {
     let Some(path) = &check.annotations else { return Vec::new() };
     let mut lines = vec![format!("  annotations {}", shown(path, root))];
     lines.extend(check.sha256.iter().map(|hash| format!("  SHA-256     {hash}")));
+    lines.extend(check.verified.then(|| "  rows        as published".to_owned()));
     lines.extend(check.revision.iter().map(|revision| format!("  revision    {revision}")));
     lines
 }
@@ -103,8 +104,9 @@ fn finding_line(finding: &Finding, check: &DataCheck, root: &DataRoot) -> String
         Finding::Revision { found, pinned } => {
             format!("revision {}, published results use {}", short(found), short(pinned))
         }
-        Finding::OtherRows { remedy } => {
-            format!("not the published rows; fetch {}", without_revision(remedy))
+        Finding::OtherRows { difference, remedy } => {
+            let line = format!("not the published rows: {difference}");
+            appended(line, &format!("; fetch {}", without_revision(remedy)))
         }
         Finding::NoRows => "no rows: the file is empty, or `only` of the task file leaves none".to_owned(),
         Finding::DefectiveRows { defects } => {

@@ -110,8 +110,7 @@ impl<'a> Host<'a> {
         let engine = engines::start_candle(model, CONCURRENCY, &self.compute)?;
         let protocol = Arc::new(paravt_nano::protocol());
         let runs = split_runs(evaluation, &evaluation.config, &protocol, folder)?;
-        let prepared = runs.iter().map(|run| evaluate::prepare(run, &workspace));
-        let prepared = prepared.collect::<Result<Vec<_>, _>>()?;
+        let prepared = launch::prepare(&runs, &workspace)?;
         let runs = prepared.into_iter().map(|prepared| (prepared, Arc::clone(&engine)));
         runtime.block_on(launch::run_all(runs, false))
     }

@@ -1,6 +1,6 @@
 //! Health checks of servers during an evaluation, and the release of their GPU memory after it.
 
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
@@ -13,6 +13,8 @@ const INTERVAL: Duration = Duration::from_secs(30);
 pub(crate) const CONNECT: Duration = Duration::from_secs(2);
 /// Time limit of its answer.
 const ANSWER: Duration = Duration::from_secs(10);
+/// Bytes of it that are read.
+const MAX_ANSWER: u64 = 4 << 20;
 /// Time between SIGTERM and SIGKILL of a server.
 pub(crate) const GRACE: Duration = Duration::from_secs(10);
 /// GPU memory that may stay in use after a server is gone, in bytes.
@@ -22,17 +24,19 @@ const RELEASE: Duration = Duration::from_secs(120);
 /// Time between two readings of it.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// Checks servers until `done` is closed. One that has not passed `/health` for `hang` is stopped, so that its open
-/// requests fail and go to another server. Returns a line about each that was stopped.
+/// Checks servers until `done` is closed. One that has not passed `/health` for `hang`, or whose engine has stood still
+/// for so long, is stopped, so that its open requests fail and go to another server. Returns a line about each that was
+/// stopped.
 pub(crate) fn watch(servers: &mut [(u16, &mut Process)], hang: Duration, done: &Receiver<()>) -> Vec<String> {
     let mut notes = Vec::new();
     let mut well = vec![Instant::now(); servers.len()];
+    let mut tokens = vec![None; servers.len()];
     while done.recv_timeout(INTERVAL.min(hang / 4).max(PAUSE)) == Err(RecvTimeoutError::Timeout) {
-        for ((port, process), well) in servers.iter_mut().zip(&mut well) {
+        for (((port, process), well), tokens) in servers.iter_mut().zip(&mut well).zip(&mut tokens) {
             if process.exited().is_some() {
                 continue;
             }
-            match health(*port) {
+            match health(*port).and_then(|()| progress(*port, tokens)) {
                 Ok(()) => *well = Instant::now(),
                 Err(why) if well.elapsed() >= hang => {
                     notes.push(format!(
@@ -53,23 +57,68 @@ pub(crate) fn watch(servers: &mut [(u16, &mut Process)], hang: Duration, done: &
 
 /// Asks a server on this machine for `/health`. A 404 counts as healthy: not every server has that path.
 fn health(port: u16) -> Result<(), String> {
+    match exchange(port, "GET", "/health", "")? {
+        (code, _) if code < 500 => Ok(()),
+        (code, _) => Err(format!("status {code}")),
+    }
+}
+
+/// Whether the engine behind a server works. That of vLLM is a process of its own: `/health` stays well while it hangs.
+/// Its token counters (`/metrics`) have moved since the last look, which `before` holds, or it answers a request for one
+/// token. A server without such counters is taken at its word.
+fn progress(port: u16, before: &mut Option<f64>) -> Result<(), String> {
+    let Ok((200, metrics)) = exchange(port, "GET", "/metrics", "") else { return Ok(()) };
+    let Some(now) = counted_tokens(&metrics) else { return Ok(()) };
+    if before.replace(now) != Some(now) {
+        return Ok(());
+    }
+    let (_, models) = exchange(port, "GET", "/v1/models", "")?;
+    let models: serde_json::Value = serde_json::from_str(&models).unwrap_or_default();
+    let request = serde_json::json!({
+        "model": models["data"][0]["id"], "max_tokens": 1,
+        "messages": [{"role": "user", "content": "."}],
+    });
+    match exchange(port, "POST", "/v1/chat/completions", &request.to_string()) {
+        Ok(_) => Ok(()),
+        Err(why) => Err(format!("no token was counted since the last look, and a request for one got {why}")),
+    }
+}
+
+/// Tokens read and written since the server started; `None` where its metrics have no such counters.
+fn counted_tokens(metrics: &str) -> Option<f64> {
+    let counters = ["vllm:prompt_tokens_total", "vllm:generation_tokens_total"];
+    let counts = metrics.lines().filter_map(|line| {
+        let (name, value) = line.split_once(['{', ' '])?;
+        let value = value.rsplit(' ').next()?;
+        counters.contains(&name).then(|| value.parse::<f64>().ok())?
+    });
+    counts.reduce(|sum, count| sum + count)
+}
+
+/// One request to a server on this machine: status and body of its answer.
+fn exchange(port: u16, method: &str, path: &str, body: &str) -> Result<(u16, String), String> {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let asked = || -> std::io::Result<String> {
         let mut stream = TcpStream::connect_timeout(&address, CONNECT)?;
         stream.set_read_timeout(Some(ANSWER))?;
         stream.set_write_timeout(Some(ANSWER))?;
-        let request = format!("GET /health HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n\r\n");
+        let request = format!(
+            "{method} {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n\
+             Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        );
         stream.write_all(request.as_bytes())?;
-        let mut line = String::new();
-        BufReader::new(stream).read_line(&mut line)?;
-        Ok(line)
+        let mut answer = Vec::new();
+        match stream.take(MAX_ANSWER).read_to_end(&mut answer) {
+            // A server may leave the connection open, or reset it, once it has said what it had to say.
+            Err(error) if answer.is_empty() => Err(error),
+            _ => Ok(String::from_utf8_lossy(&answer).into_owned()),
+        }
     };
-    let line = asked().map_err(|error| error.to_string())?;
-    match line.split_whitespace().nth(1).and_then(|code| code.parse::<u16>().ok()) {
-        Some(code) if code < 500 => Ok(()),
-        Some(code) => Err(format!("status {code}")),
-        None => Err("no answer in HTTP".to_owned()),
-    }
+    let answer = asked().map_err(|error| error.to_string())?;
+    let code = answer.split_whitespace().nth(1).and_then(|code| code.parse::<u16>().ok());
+    let code = code.filter(|_| answer.starts_with("HTTP/")).ok_or("no answer in HTTP")?;
+    Ok((code, answer.split_once("\r\n\r\n").unwrap_or_default().1.to_owned()))
 }
 
 /// Waits until the memory of GPUs is free again: less than 1 GiB in use, or about what was in use before the servers
@@ -131,6 +180,56 @@ mod tests {
         assert_eq!(health(answering("SSH-2.0\r\n")), Err("no answer in HTTP".to_owned()));
         let closed = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
         assert!(health(closed).is_err());
+    }
+
+    const METRICS: &str = "# TYPE vllm:prompt_tokens_total counter\n\
+        vllm:num_requests_running{engine=\"0\",model_name=\"nano\"} 2.0\n\
+        vllm:prompt_tokens_total{engine=\"0\",model_name=\"nano\"} 32.0\n\
+        vllm:prompt_tokens_created{engine=\"0\",model_name=\"nano\"} 1.7954210077423372e+09\n\
+        vllm:prompt_tokens_by_source_total{engine=\"0\",source=\"local_compute\"} 32.0\n\
+        vllm:generation_tokens_total{engine=\"0\",model_name=\"nano\"} 1.6e+01\n";
+
+    #[test]
+    fn tokens_are_counted_as_vllm_names_them() {
+        assert_eq!(counted_tokens(METRICS), Some(48.0));
+        assert_eq!(counted_tokens("process_cpu_seconds_total 3.5\n"), None);
+    }
+
+    /// A server whose metrics stand still, and whether it answers a request for a token.
+    fn standing_still(answers: bool) -> u16 {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let mut stream = stream.unwrap();
+                let mut request = [0; 512];
+                let read = stream.read(&mut request).unwrap();
+                let body = match std::str::from_utf8(&request[..read]).unwrap() {
+                    asked if asked.starts_with("GET /metrics") => METRICS,
+                    asked if asked.starts_with("GET /v1/models") => "{\"data\":[{\"id\":\"nano\"}]}",
+                    asked if asked.starts_with("GET /health") || answers => "",
+                    asked => {
+                        assert!(asked.contains("\"model\":\"nano\""), "{asked}");
+                        continue;
+                    }
+                };
+                stream.write_all(format!("HTTP/1.1 200 OK\r\n\r\n{body}").as_bytes()).unwrap();
+            }
+        });
+        port
+    }
+
+    #[test]
+    fn an_engine_that_stands_still_is_asked_for_a_token() {
+        for answers in [true, false] {
+            let (port, mut before) = (standing_still(answers), None);
+            assert_eq!(health(port), Ok(()));
+            assert_eq!(progress(port, &mut before), Ok(()), "the first look");
+            assert_eq!(before, Some(48.0));
+            assert_eq!(progress(port, &mut before).is_ok(), answers);
+            assert_eq!(progress(port, &mut Some(47.0)), Ok(()), "it has moved");
+        }
+        assert_eq!(progress(answering("HTTP/1.1 404 Not Found\r\n\r\n"), &mut None), Ok(()));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 
-use crate::message::{Message, StructuredCall};
+use crate::message::{Content, Message, Part, StructuredCall, VideoPart};
 use crate::plan::RunPlan;
 use crate::settings::ToolDialect;
 
@@ -55,7 +55,7 @@ pub struct BackendInfo {
 
 /// Details under which a run may be continued with other values: where the model is reached, how often
 /// and how long it is asked, and how much memory it has there.
-const CHANGEABLE_DETAILS: [&str; 9] = [
+const CHANGEABLE_DETAILS: [&str; 10] = [
     ENDPOINTS,
     "max_tries",
     "timeout_seconds",
@@ -65,6 +65,7 @@ const CHANGEABLE_DETAILS: [&str; 9] = [
     "weights_bytes",
     "batch",
     "recorded_by",
+    "servers",
 ];
 /// Key of the servers, separated by spaces.
 const ENDPOINTS: &str = "base_urls";
@@ -107,6 +108,18 @@ impl Request {
     /// A request without tools.
     pub fn new(id: CallId, messages: Vec<Message>, generation: Generation) -> Self {
         Self { id, messages, generation, tools: None }
+    }
+
+    /// Its videos, in order.
+    pub fn videos(&self) -> impl Iterator<Item = &VideoPart> {
+        let parts = self.messages.iter().filter_map(|message| match &message.content {
+            Content::Parts(parts) => Some(parts),
+            Content::Text(_) => None,
+        });
+        parts.flatten().filter_map(|part| match part {
+            Part::Video(video) => Some(video),
+            Part::Text(_) | Part::Image(_) => None,
+        })
     }
 }
 
@@ -168,12 +181,15 @@ impl Generation {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Completion {
     /// Generated text. An in-process engine may generate nothing; a server's reply without text and
-    /// without calls is an error ([`ErrorClass::EmptyReply`]).
+    /// without calls is an error ([`ErrorClass::EmptyReply`]) that holds it, and the plan decides
+    /// ([`says_nothing`](Self::says_nothing)).
     pub text: String,
     /// Calls that the server took out of the text.
     pub tool_calls: Vec<StructuredCall>,
     /// Thoughts that the server took out of the text.
     pub reasoning: Option<String>,
+    /// The server's words where it refuses to answer.
+    pub refusal: Option<String>,
     /// `text` was put together from text, thoughts and calls (a recorded reply; a server's never is).
     pub rebuilt: bool,
     /// Why generation ended; `None` when the backend does not say.
@@ -190,6 +206,31 @@ pub struct Completion {
     pub latency: Duration,
     /// Of that, the time to the first generated token, when the backend sees it.
     pub first_token: Option<Duration>,
+}
+
+impl Completion {
+    /// The model ended at once: no text, and no sign that the server took any away or refuses.
+    pub fn says_nothing(&self) -> bool {
+        let taken = matches!(&self.finish_reason, Some(FinishReason::Other(reason)) if is_call(reason));
+        let parts = [&self.reasoning, &self.refusal];
+        self.text.is_empty()
+            && self.tool_calls.is_empty()
+            && !taken
+            && parts.iter().all(|part| part.is_none())
+    }
+
+    /// Whether all of a finished reply went to the thoughts: a reasoning parser (vLLM's `qwen3`) takes a text in which
+    /// no thought is closed for one.
+    pub fn is_only_thoughts(&self) -> bool {
+        let thinks = self.reasoning.as_ref().is_some_and(|reasoning| !reasoning.is_empty());
+        let finished = self.finish_reason == Some(FinishReason::Stop);
+        finished && thinks && self.text.is_empty() && self.tool_calls.is_empty()
+    }
+}
+
+/// Whether a finish reason says that the reply ends with a call.
+pub fn is_call(finish_reason: &str) -> bool {
+    matches!(finish_reason, "tool_calls" | "function_call")
 }
 
 /// Why generation ended.
@@ -228,7 +269,7 @@ pub enum ErrorClass {
     RateLimited,
     /// HTTP 5xx.
     Server,
-    /// The server refuses the request (another 4xx); it is not tried again.
+    /// The server refuses the request (another 4xx), or cannot find its video.
     BadRequest,
     /// 401 or 403.
     Unauthorized,

@@ -12,6 +12,7 @@ use paravt_backend::Registration;
 
 pub use flags::{Backends, Flags};
 pub use paravt_backend::{DeclaredElsewhere, RequestFlags};
+pub use paravt_backend_openai::remedy;
 
 /// Every backend, the default first.
 static ALL: &[Registration] = &[

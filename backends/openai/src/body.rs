@@ -54,7 +54,8 @@ pub(crate) fn build(model: &str, request: &Request, fixed: &Fixed, streams: bool
     if let Some(tools) = &request.tools {
         field(&mut out, "tools", &**tools);
     }
-    if let (true, Some(frames)) = (fixed.send_video_frames, video_frames(request)) {
+    if let (true, Some(frames)) = (fixed.send_video_frames, request.videos().find_map(|video| video.nframes))
+    {
         raw(&mut out, &format!(",\"media_io_kwargs\":{{\"video\":{{\"num_frames\":{frames}}}}}"));
     }
     if !fixed.chat_template_kwargs.is_empty() {
@@ -83,16 +84,6 @@ fn part_size(part: &Part) -> usize {
         Part::Image(image) => image.data_url().len(),
         Part::Video(video) => video.path.as_os_str().len(),
     }
-}
-
-fn video_frames(request: &Request) -> Option<usize> {
-    request.messages.iter().find_map(|message| match &message.content {
-        Content::Parts(parts) => parts.iter().find_map(|part| match part {
-            Part::Video(video) => video.nframes,
-            _ => None,
-        }),
-        Content::Text(_) => None,
-    })
 }
 
 fn write_message(out: &mut Vec<u8>, message: &Message) {

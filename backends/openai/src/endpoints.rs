@@ -1,8 +1,11 @@
 //! Several servers: the least loaded healthy one is next; failing ones are ejected with exponential back-off.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tokio::sync::OnceCell;
 
 /// Failures in a row after which a server is ejected.
 const STRIKES: u32 = 3;
@@ -20,6 +23,10 @@ pub(crate) struct Endpoint {
     pub name: String,
     /// The server was seen to list the run's model.
     pub checked: AtomicBool,
+    /// Its list of models, once it was read.
+    pub listed: OnceLock<Value>,
+    /// Whether it shows the model the planned frames of a video, or why not; empty until one could tell.
+    pub frames: OnceCell<Result<(), String>>,
     busy: AtomicUsize,
     failures: AtomicU32,
     resting_until: Mutex<Option<Instant>>,
@@ -35,6 +42,11 @@ impl Drop for Busy<'_> {
 }
 
 impl Endpoint {
+    /// Address of what is not part of the OpenAI API.
+    pub(crate) fn root(&self) -> &str {
+        self.base.strip_suffix("/v1").unwrap_or(&self.base)
+    }
+
     /// Marks a request in flight.
     pub(crate) fn busy(&self) -> Busy<'_> {
         self.busy.fetch_add(1, Ordering::Relaxed);
@@ -103,6 +115,8 @@ impl Endpoints {
                 base,
                 name: parsed.as_str().trim_end_matches('/').to_owned(),
                 checked: AtomicBool::new(false),
+                listed: OnceLock::new(),
+                frames: OnceCell::new(),
                 busy: AtomicUsize::new(0),
                 failures: AtomicU32::new(0),
                 resting_until: Mutex::new(None),

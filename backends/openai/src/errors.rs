@@ -3,8 +3,10 @@
 use std::time::{Duration, SystemTime};
 
 use paravt_suite::backend::{Completion, ErrorClass};
+use paravt_suite::message::VideoPart;
 use reqwest::header::{HeaderMap, LOCATION, RETRY_AFTER};
-use reqwest::{Response, StatusCode, Url};
+use reqwest::{Response, Url};
+use serde_json::Value;
 
 use crate::secret::Secrets;
 
@@ -19,11 +21,59 @@ pub(crate) struct Failure {
     pub retry_after: Option<Duration>,
     /// The reply, where a whole one came that is not an answer.
     pub reply: Option<Box<Completion>>,
+    /// The server's own words, whole.
+    pub said: String,
+    /// The same request would fail again.
+    pub is_final: bool,
+    /// Nothing listens at the server's address.
+    pub is_unreachable: bool,
 }
 
 impl Failure {
     pub(crate) fn new(class: ErrorClass, message: impl Into<String>) -> Self {
-        Self { class, message: message.into(), retry_after: None, reply: None }
+        let message = message.into();
+        Self {
+            class,
+            message,
+            retry_after: None,
+            reply: None,
+            said: String::new(),
+            is_final: false,
+            is_unreachable: false,
+        }
+    }
+
+    /// A refusal that no retry can mend.
+    pub(crate) fn final_refusal(message: impl Into<String>) -> Self {
+        Self { is_final: true, ..Self::new(ErrorClass::BadRequest, message) }
+    }
+
+    /// A server's error in its own words, of which `message` shows a part.
+    fn reported(status: u16, said: &str, message: String) -> Self {
+        let class = class_of(status, said);
+        let is_final = class == ErrorClass::BadRequest && (status == 404 || remedy(said).is_some());
+        Self { said: said.to_owned(), is_final, ..Self::new(class, message) }
+    }
+
+    /// A reply of status 200 that holds an error; its `code` is the status that it would have had.
+    pub(crate) fn in_reply(error: &Value, secrets: &Secrets) -> Self {
+        let said = error["message"].as_str().map_or_else(|| error.to_string(), str::to_owned);
+        let code = error["code"].as_u64().and_then(|code| u16::try_from(code).ok()).unwrap_or(500);
+        let message = format!("the server reports an error: {}", secrets.excerpt(said.as_bytes()));
+        Self::reported(code, &said, message)
+    }
+
+    /// The failure of a request that sent these videos. One that the server cannot find fails its row alone: vLLM
+    /// calls that an error of the server (500) and names the path.
+    pub(crate) fn with_videos<'a>(self, mut sent: impl Iterator<Item = &'a VideoPart>) -> Self {
+        let names = |video: &VideoPart| {
+            let name = video.path.file_name().map(|name| name.to_string_lossy());
+            name.is_some_and(|name| self.said.contains(&*name))
+        };
+        if self.class == ErrorClass::Server && is_missing_file(&self.said) && sent.any(names) {
+            return Self { class: ErrorClass::BadRequest, is_final: true, ..self };
+        }
+        self
     }
 
     /// No answer, or a broken one.
@@ -41,19 +91,25 @@ impl Failure {
             message = format!("{message}: {cause}");
             source = cause.source();
         }
-        Self::new(class, message)
+        Self { is_unreachable: error.is_connect(), ..Self::new(class, message) }
+    }
+
+    /// Maximum tries of the same request after this failure, the first included.
+    pub(crate) fn most_tries(&self) -> u32 {
+        match self.class {
+            _ if self.is_final => 1,
+            ErrorClass::Unauthorized
+            | ErrorClass::ContextLength
+            | ErrorClass::EmptyReply
+            | ErrorClass::TooLarge => 1,
+            ErrorClass::BadRequest => REFUSAL_TRIES,
+            _ => u32::MAX,
+        }
     }
 
     /// Whether a retry of the same request may succeed.
     pub(crate) fn retryable(&self) -> bool {
-        !matches!(
-            self.class,
-            ErrorClass::BadRequest
-                | ErrorClass::Unauthorized
-                | ErrorClass::ContextLength
-                | ErrorClass::EmptyReply
-                | ErrorClass::TooLarge
-        )
+        self.most_tries() > 1
     }
 
     /// Whether the server refused the request as it is: another server may not.
@@ -95,13 +151,13 @@ pub(crate) async fn successful_body(
             "{status}: the server sends the request on{}; nothing is sent there: give that address as --base-url",
             target(response.headers()).map_or(String::new(), |target| format!(" to {target}"))
         );
-        return Err(Failure::new(ErrorClass::BadRequest, message));
+        return Err(Failure::final_refusal(message));
     }
     let retry_after = response.headers().get(RETRY_AFTER).and_then(|value| retry_after(value.to_str().ok()?));
     let body = read(&mut response, REFUSAL_BYTES).await.map(|(body, _)| body).unwrap_or_default();
-    let class = class_of(status, &String::from_utf8_lossy(&body));
     let message = format!("{status}: {}", secrets.excerpt(&body));
-    Err(Failure { class, message, retry_after, reply: None })
+    let failure = Failure::reported(status.as_u16(), &said(&body), message);
+    Err(Failure { retry_after, ..failure })
 }
 
 /// The start of a body, and whether that is all of it.
@@ -136,31 +192,74 @@ fn retry_after(value: &str) -> Option<Duration> {
     }
 }
 
-fn class_of(status: StatusCode, body: &str) -> ErrorClass {
-    match status.as_u16() {
+/// The message in the body of a refusal, or the body.
+fn said(body: &[u8]) -> String {
+    let json: Value = serde_json::from_slice(body).unwrap_or_default();
+    let message = json["error"]["message"].as_str().or(json["message"].as_str());
+    message.map_or_else(|| String::from_utf8_lossy(body).into_owned(), str::to_owned)
+}
+
+fn class_of(status: u16, body: &str) -> ErrorClass {
+    match status {
         429 => ErrorClass::RateLimited,
         401 | 403 => ErrorClass::Unauthorized,
         408 => ErrorClass::Timeout,
         // The reference's client tries these again.
         409 => ErrorClass::Server,
-        400..=499 if is_context_length(body) => ErrorClass::ContextLength,
+        400..=499 if says(body, &TOO_LONG) => ErrorClass::ContextLength,
+        400..=499 if says(body, &TRANSIENT) => ErrorClass::Server,
         400..=499 => ErrorClass::BadRequest,
         _ => ErrorClass::Server,
     }
 }
 
-/// How vLLM, SGLang and OpenAI say that a conversation is too long.
-fn is_context_length(body: &str) -> bool {
+/// How vLLM, SGLang and OpenAI say that a conversation is too long. The last is vLLM's where its images are: it checks
+/// the text, in which an image is one token, and gives the answer what the context leaves.
+const TOO_LONG: [&str; 6] = [
+    "context length",
+    "context_length_exceeded",
+    "maximum model length",
+    "max_model_len",
+    "longer than the model",
+    "max_tokens must be at least 1, got",
+];
+
+/// Faults of the moment that vLLM answers with status 400, as it does every `RuntimeError` before generation: two
+/// threads in one tokenizer.
+const TRANSIENT: [&str; 1] = ["already borrowed"];
+
+/// Tries of a refused request. The released driver tries a call three times whatever failed (ParaVT cf55249
+/// paravt/eval/driver.py `_completion_with_retry`), and vLLM's status 400 does not say that the request is at fault.
+const REFUSAL_TRIES: u32 = 3;
+
+/// Words of vLLM's refusals that a setting of the server causes, each with the remedy.
+const REMEDIES: [(&str, &str); 3] = [
+    (
+        "may be provided in one prompt",
+        "start the server with as many as the run sends, for vLLM --limit-mm-per-prompt '{\"video\": 1, \"image\": 1024}'",
+    ),
+    (
+        "--allowed-local-media-path",
+        "start the server with --allowed-local-media-path and a folder that holds the videos",
+    ),
+    ("--enable-auto-tool-choice", "start the server with --enable-auto-tool-choice and --tool-call-parser"),
+];
+const MISSING_FILE: &str = "the server reads videos from its own disk: give it the data at the same path";
+
+/// What to change at the server that refused a request with this message; `None` where the message does not say.
+pub fn remedy(message: &str) -> Option<&'static str> {
+    let known = REMEDIES.iter().find(|(words, _)| message.contains(words)).map(|(_, remedy)| *remedy);
+    known.or_else(|| is_missing_file(message).then_some(MISSING_FILE))
+}
+
+/// `FileNotFoundError` and its kin as Python prints them.
+fn is_missing_file(message: &str) -> bool {
+    ["[Errno 2]", "[Errno 13]", "[Errno 20]", "[Errno 21]"].iter().any(|errno| message.contains(errno))
+}
+
+fn says(body: &str, phrases: &[&str]) -> bool {
     let body = body.to_ascii_lowercase();
-    [
-        "context length",
-        "context_length_exceeded",
-        "maximum model length",
-        "max_model_len",
-        "longer than the model",
-    ]
-    .iter()
-    .any(|phrase| body.contains(phrase))
+    phrases.iter().any(|phrase| body.contains(phrase))
 }
 
 #[cfg(test)]
@@ -169,19 +268,16 @@ mod tests {
 
     #[test]
     fn classes_follow_status_and_words() {
-        let class = |status: u16, body: &str| class_of(StatusCode::from_u16(status).unwrap(), body);
-        assert_eq!(
-            class(400, "This model's maximum context length is 65536 tokens"),
-            ErrorClass::ContextLength
-        );
-        assert_eq!(class(400, "bad image"), ErrorClass::BadRequest);
-        assert_eq!(class(403, ""), ErrorClass::Unauthorized);
-        assert_eq!(class(503, ""), ErrorClass::Server);
+        assert_eq!(class_of(400, "bad image"), ErrorClass::BadRequest);
+        assert_eq!(class_of(403, ""), ErrorClass::Unauthorized);
+        assert_eq!(class_of(503, ""), ErrorClass::Server);
         assert!(!Failure::new(ErrorClass::ContextLength, "").retryable());
         assert!(Failure::new(ErrorClass::Malformed, "").retryable());
         for status in [408, 409, 429, 500, 502, 599] {
-            assert!(Failure::new(class(status, ""), "").retryable(), "{status}");
+            assert!(Failure::new(class_of(status, ""), "").retryable(), "{status}");
         }
+        let tries = |status| Failure::reported(status, "no", String::new()).most_tries();
+        assert_eq!([400, 401, 403, 404, 405, 422].map(tries), [3, 1, 1, 1, 3, 3]);
     }
 
     #[test]

@@ -40,10 +40,13 @@ pub struct OpenAiFlags {
     /// Maximum size of one reply; a larger one is an error.
     #[arg(long, default_value_t = 8 << 20, value_name = "BYTES", display_order = 44)]
     max_reply_bytes: usize,
-    /// With --channel video: send `media_io_kwargs.num_frames` (vLLM): 32 under the profiles release and paper, 64
-    /// under strict. Without this flag the server's default applies.
+    /// With --channel video: send `media_io_kwargs.num_frames` (vLLM after 0.17): 32 under the profiles release and
+    /// paper, 64 under strict. Without this flag the server's own number applies (vLLM: 32, or --media-io-kwargs).
     #[arg(long, display_order = 45)]
     send_video_frames: bool,
+    /// The servers were started by this command.
+    #[arg(skip)]
+    watched: bool,
 }
 
 /// Longest time that a flag may name: 30 days.
@@ -91,6 +94,7 @@ impl OpenAiFlags {
             whole_text: job.plan.is_some_and(|plan| plan.dialect == ToolDialect::Auto),
             headers: header_values(&job.settings)?,
             settings: job.settings,
+            watched: self.watched,
         })
     }
 }
@@ -108,9 +112,16 @@ impl Kind for OpenAiFlags {
     }
 
     fn doctor() -> String {
-        variable("OPENAI_BASE_URL").map_or("no OPENAI_BASE_URL set; give --base-url".to_owned(), |url| {
-            format!("{} (not asked)", urls(&url))
-        })
+        let Some(url) = variable("OPENAI_BASE_URL") else {
+            return "no OPENAI_BASE_URL set; give --base-url".to_owned();
+        };
+        // A thread of its own: the caller may run inside a runtime.
+        let asked = url.clone();
+        match std::thread::spawn(move || ask(asked)).join() {
+            Ok(Ok(line)) => line,
+            Ok(Err(why)) => format!("{}: {why}", urls(&url)),
+            Err(_) => format!("{} (not asked)", urls(&url)),
+        }
     }
 }
 
@@ -132,8 +143,20 @@ impl Factory for OpenAiFlags {
     }
 
     fn on_servers(&self, base_urls: &[String]) -> Option<Arc<dyn Factory>> {
-        Some(Arc::new(Self { base_url: base_urls.to_vec(), ..self.clone() }))
+        Some(Arc::new(Self { base_url: base_urls.to_vec(), watched: true, ..self.clone() }))
     }
+}
+
+/// The model of a server and what else it says of itself.
+fn ask(url: String) -> Result<String, String> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| error.to_string())?;
+    let api_key = variable("OPENAI_API_KEY").map(Secret::new);
+    let config = Config { api_key, max_tries: 1, ..Config::new([url]) };
+    let server = runtime.block_on(OpenAi::connect(config)).map_err(|error| error.message)?;
+    let info = server.describe();
+    let said = info.details.get("servers").map(|said| format!(" ({said})")).unwrap_or_default();
+    Ok(format!("{}: model {}{said}", info.details["base_urls"], info.model))
 }
 
 /// The released driver tries three times, its client three times within each (ParaVT cf55249

@@ -24,6 +24,7 @@
 //!     whole_text: true,
 //!     settings: Default::default(),
 //!     headers: Vec::new(),
+//!     watched: false,
 //! })
 //! .await?;
 //! println!("{}", server.describe().model);
@@ -31,6 +32,7 @@
 //! # }
 //! ```
 
+mod about;
 mod body;
 mod endpoints;
 mod errors;
@@ -39,9 +41,10 @@ mod flags;
 mod limit;
 mod reply;
 mod secret;
+mod shown;
 mod stream;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -54,11 +57,14 @@ use paravt_suite::plan::RunPlan;
 use paravt_suite::settings::RequestSettings;
 use rand::Rng as _;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use serde_json::{Value, json};
 
+pub use errors::remedy;
 #[cfg(feature = "flags")]
 pub use flags::OpenAiFlags;
 pub use secret::Secret;
 
+use about::About;
 use body::Fixed;
 use endpoints::{Endpoint, Endpoints};
 use errors::Failure;
@@ -94,6 +100,8 @@ pub struct Config {
     pub settings: RequestSettings,
     /// Values of the headers that the settings name.
     pub headers: Vec<(String, Secret)>,
+    /// Somebody restarts the servers: where the only one is gone, no request waits for it.
+    pub watched: bool,
 }
 
 impl Config {
@@ -112,6 +120,7 @@ impl Config {
             whole_text: true,
             settings: RequestSettings::default(),
             headers: Vec::new(),
+            watched: false,
         }
     }
 }
@@ -128,6 +137,10 @@ pub struct OpenAi {
     secrets: Secrets,
     /// A server has parsed calls or reasoning out of a reply.
     streams: AtomicBool,
+    /// What each server says of itself.
+    about: Vec<About>,
+    /// Whether the user was warned that images may not reach the model.
+    warned: AtomicBool,
 }
 
 /// Time to open a connection.
@@ -175,9 +188,15 @@ impl OpenAi {
             },
             secrets: Secrets::new(secrets),
             streams: AtomicBool::new(false),
+            about: Vec::new(),
+            warned: AtomicBool::new(false),
             config,
         };
         backend.model = backend.agreed_model().await?;
+        let all = backend.endpoints.all().iter();
+        let asked =
+            all.map(|endpoint| About::ask(&backend.client, endpoint, &backend.model, &backend.secrets));
+        backend.about = futures::future::join_all(asked).await;
         Ok(backend)
     }
 
@@ -259,7 +278,9 @@ impl OpenAi {
         let request = self.client.get(format!("{}/models", endpoint.base)).timeout(CONNECT_TIMEOUT);
         let response = request.send().await.map_err(|error| Failure::transport(&error))?;
         let body = errors::successful_body(response, MODELS_BYTES, &self.secrets).await?;
-        reply::models(&body, &self.secrets)
+        let models = reply::models(&body, &self.secrets)?;
+        let _ = endpoint.listed.set(serde_json::from_slice(&body).unwrap_or_default());
+        Ok(models)
     }
 
     /// Asks a server that did not answer when the run began for its model, before it gets requests.
@@ -272,28 +293,76 @@ impl OpenAi {
                 endpoint.checked.store(true, Ordering::Relaxed);
                 Ok(())
             }
-            other => Err(Failure::new(
-                ErrorClass::BadRequest,
-                format!("it serves {}, not {}", other.map_or("no model", String::as_str), self.model),
-            )),
+            other => Err(Failure::final_refusal(format!(
+                "it serves {}, not {}",
+                other.map_or("no model", String::as_str),
+                self.model
+            ))),
         }
     }
 
-    async fn try_once(&self, endpoint: &Endpoint, body: &Bytes) -> Result<Completion, Failure> {
-        self.check_model(endpoint).await?;
-        let response = self
-            .client
-            .post(format!("{}/chat/completions", endpoint.base))
-            .header(CONTENT_TYPE, "application/json")
-            .body(body.clone())
-            .send()
-            .await
-            .map_err(|error| Failure::transport(&error))?;
-        let body = errors::successful_body(response, self.config.max_reply, &self.secrets).await?;
-        if stream::is_stream(&body) {
-            return reply::completion(&stream::whole(&body, &self.secrets)?, &self.secrets);
+    /// Checks, once for each server, that it shows the model as many frames of a video as planned.
+    async fn check_frames(
+        &self,
+        endpoint: &Endpoint,
+        request: &Request,
+        body: &Bytes,
+    ) -> Result<(), Failure> {
+        // Only vLLM samples videos itself and says which tokens a prompt has.
+        let mut all = self.endpoints.all().iter().zip(&self.about);
+        let is_vllm = all.any(|(other, about)| std::ptr::eq(&**other, endpoint) && about.version.is_some());
+        if !is_vllm || endpoint.frames.initialized() {
+            return endpoint.frames.get().map_or(Ok(()), |checked| checked.clone().map_err(wrong_frames));
         }
-        reply::completion(&body, &self.secrets)
+        let Some((video, planned)) = shown::telling(request).await else { return Ok(()) };
+        let checked = endpoint.frames.get_or_try_init(|| async {
+            let probe = shown::probe(body).ok_or_else(|| Failure::final_refusal("the request is not JSON"))?;
+            let reply = self.post(format!("{}/chat/completions", endpoint.base), probe.into()).await?;
+            let ids = json!({"model": self.model, "prompt": shown::PLACEHOLDER, "add_special_tokens": false});
+            let ids = self.post(format!("{}/tokenize", endpoint.root()), ids.to_string().into()).await;
+            let read = |body: Vec<u8>| serde_json::from_slice::<Value>(&body).unwrap_or_default();
+            let (reply, ids) = (read(reply), ids.map(read).unwrap_or_default());
+            let pairs = match ids["tokens"].as_array().map(Vec::as_slice) {
+                Some([placeholder]) => shown::frame_pairs(&reply["prompt_token_ids"], placeholder),
+                _ => None,
+            };
+            let Some(pairs) = pairs else {
+                tracing::warn!(
+                    server = endpoint.name,
+                    "the prompt's tokens do not tell how many frames of a video the model sees: {planned} are planned"
+                );
+                return Ok(Ok(()));
+            };
+            Ok::<_, Failure>(shown::other_frames(video, planned, pairs).map_or(Ok(()), Err))
+        });
+        checked.await?.clone().map_err(wrong_frames)
+    }
+
+    async fn post(&self, url: String, body: Bytes) -> Result<Vec<u8>, Failure> {
+        let request = self.client.post(url).header(CONTENT_TYPE, "application/json");
+        let response = request.body(body).send().await.map_err(|error| Failure::transport(&error))?;
+        errors::successful_body(response, self.config.max_reply, &self.secrets).await
+    }
+
+    async fn try_once(
+        &self,
+        endpoint: &Endpoint,
+        request: &Request,
+        body: &Bytes,
+    ) -> Result<Completion, Failure> {
+        self.check_model(endpoint).await?;
+        self.check_frames(endpoint, request, body).await?;
+        let url = format!("{}/chat/completions", endpoint.base);
+        let mut body = self.post(url, body.clone()).await?;
+        if stream::is_stream(&body) {
+            body = stream::whole(&body, &self.secrets)?;
+        }
+        match reply::completion(&body, &self.secrets) {
+            Err(Failure { reply: Some(reply), .. }) if self.config.whole_text && reply.is_only_thoughts() => {
+                Ok(*reply)
+            }
+            other => other,
+        }
     }
 
     /// Whether calls or reasoning were parsed out of a reply, so that streaming would preserve its text.
@@ -315,7 +384,7 @@ impl OpenAi {
             let endpoint = self.endpoints.pick(just_failed.as_ref(), &refused);
             let outcome = {
                 let _busy = endpoint.busy();
-                self.try_once(&endpoint, &body).await
+                self.try_once(&endpoint, request, &body).await
             };
             tries += 1;
             permit.finished(outcome.as_ref().err().is_some_and(Failure::is_pushback));
@@ -331,6 +400,7 @@ impl OpenAi {
                         tries = 0;
                         continue;
                     }
+                    self.check_images(&endpoint, request, &completion);
                     completion.retries = tries - 1;
                     completion.latency = started.elapsed();
                     tracing::debug!(
@@ -343,6 +413,8 @@ impl OpenAi {
                     return Ok(completion);
                 }
                 Err(failure) => {
+                    let mut failure = failure.with_videos(request.videos());
+                    failure.is_final |= self.config.watched && self.is_alone() && failure.is_unreachable;
                     if failure.blames_server() {
                         endpoint.failed();
                     }
@@ -350,7 +422,10 @@ impl OpenAi {
                         refused.push(endpoint);
                         continue;
                     }
-                    if tries >= self.config.max_tries || !failure.retryable() {
+                    if tries >= self.config.max_tries.min(failure.most_tries()) {
+                        if let Some(reply) = &mut failure.reply {
+                            (reply.retries, reply.latency) = (tries - 1, started.elapsed());
+                        }
                         return Err(self.error(&endpoint, failure, tries));
                     }
                     tracing::info!(
@@ -364,6 +439,21 @@ impl OpenAi {
                     just_failed = Some(endpoint);
                 }
             }
+        }
+    }
+
+    fn is_alone(&self) -> bool {
+        self.endpoints.all().len() == 1
+    }
+
+    /// Warns, once, where the tokens that the server counts say that it shows no images.
+    fn check_images(&self, endpoint: &Endpoint, request: &Request, completion: &Completion) {
+        let Some((images, counted)) = shown::hides_images(request, completion) else { return };
+        if !self.warned.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                server = endpoint.name,
+                "the server counts {counted} tokens in a prompt with {images} images: it does not show them to the model"
+            );
         }
     }
 
@@ -381,6 +471,11 @@ impl OpenAi {
         let message = self.secrets.redact(&format!("{}: {}", endpoint.name, failure.message));
         BackendError { reply: failure.reply, ..BackendError::new(failure.class, message, tries) }
     }
+}
+
+/// Every call would see the same: the run ends.
+fn wrong_frames(message: String) -> Failure {
+    Failure { is_final: true, ..Failure::new(ErrorClass::Server, message) }
 }
 
 /// Servers that may not share a run.
@@ -411,20 +506,22 @@ fn headers(config: &Config) -> Result<HeaderMap, String> {
 
 impl Backend for OpenAi {
     fn describe(&self) -> BackendInfo {
-        BackendInfo {
-            name: "openai".to_owned(),
-            model: self.model.clone(),
-            details: BTreeMap::from([
-                ("base_urls".to_owned(), self.endpoints.names().join(" ")),
-                ("max_tries".to_owned(), self.config.max_tries.to_string()),
-                ("timeout_seconds".to_owned(), self.config.timeout.as_secs_f64().to_string()),
-                ("send_video_frames".to_owned(), self.config.send_video_frames.to_string()),
-            ]),
+        let mut details = BTreeMap::from([
+            ("base_urls".to_owned(), self.endpoints.names().join(" ")),
+            ("max_tries".to_owned(), self.config.max_tries.to_string()),
+            ("timeout_seconds".to_owned(), self.config.timeout.as_secs_f64().to_string()),
+            ("send_video_frames".to_owned(), self.config.send_video_frames.to_string()),
+        ]);
+        let said: BTreeSet<String> = self.about.iter().filter_map(About::line).collect();
+        if !said.is_empty() {
+            details.insert("servers".to_owned(), said.into_iter().collect::<Vec<_>>().join("; "));
         }
+        BackendInfo { name: "openai".to_owned(), model: self.model.clone(), details }
     }
 
-    fn accepts(&self, _: &RunPlan) -> Result<(), String> {
-        Ok(())
+    fn accepts(&self, plan: &RunPlan) -> Result<(), String> {
+        let refuses = |about: &About| about.refuses(plan, self.config.send_video_frames);
+        self.about.iter().find_map(refuses).map_or(Ok(()), Err)
     }
 
     fn complete<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<Completion, BackendError>> {

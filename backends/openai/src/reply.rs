@@ -1,6 +1,6 @@
 //! Reads replies; whatever is not a whole chat completion is a failure.
 
-use paravt_suite::backend::{Completion, ErrorClass, FinishReason, Usage};
+use paravt_suite::backend::{Completion, ErrorClass, FinishReason, Usage, is_call};
 use paravt_suite::message::StructuredCall;
 use serde::Deserialize;
 use serde_json::Value;
@@ -87,16 +87,7 @@ pub(crate) fn completion(body: &[u8], secrets: &Secrets) -> Result<Completion, F
     let reply: Reply =
         serde_json::from_slice(body).map_err(|error| not_json("chat completion", &error, body, secrets))?;
     if let Some(error) = reply.error.filter(is_error) {
-        let class = if error["code"].as_u64().is_some_and(|code| (400..500).contains(&code)) {
-            ErrorClass::BadRequest
-        } else {
-            ErrorClass::Server
-        };
-        let text = error["message"].as_str().map_or_else(|| error.to_string(), str::to_owned);
-        return Err(Failure::new(
-            class,
-            format!("the server reports an error: {}", secrets.excerpt(text.as_bytes())),
-        ));
+        return Err(Failure::in_reply(&error, secrets));
     }
     let choice = reply.choices.unwrap_or_default().into_iter().next();
     let choice = choice.ok_or_else(|| malformed("the reply has no choice"))?;
@@ -116,15 +107,17 @@ pub(crate) fn completion(body: &[u8], secrets: &Secrets) -> Result<Completion, F
         .map(|(id, function)| structured(id, function))
         .collect();
     let reasoning = message.reasoning_content.or(message.reasoning).filter(|text| !text.is_empty());
+    let refusal = message.refusal.filter(|text| !text.is_empty());
     // Beside thoughts, white space is what a server leaves of a reply without an answer.
     let no_text = text.is_empty() || (reasoning.is_some() && text.trim().is_empty());
     let emptiness = (no_text && tool_calls.is_empty())
-        .then(|| empty(choice.finish_reason.as_deref(), reasoning.as_deref(), message.refusal.as_deref()));
+        .then(|| empty(choice.finish_reason.as_deref(), reasoning.as_deref(), refusal.as_deref()));
     let usage = reply.usage.as_ref();
     let mut completion = Completion {
         text,
         tool_calls,
         reasoning,
+        refusal,
         finish_reason: choice.finish_reason.map(|reason| match reason.as_str() {
             "stop" => FinishReason::Stop,
             "length" => FinishReason::Length,
@@ -194,7 +187,7 @@ fn empty(finish_reason: Option<&str>, reasoning: Option<&str>, refusal: Option<&
         "the reply has neither text nor tool calls (finish_reason {})",
         finish_reason.map_or("absent".to_owned(), |reason| format!("`{reason}`"))
     );
-    if let Some(refusal) = refusal.filter(|refusal| !refusal.is_empty()) {
+    if let Some(refusal) = refusal {
         message.push_str(&format!(
             "; the server refuses: {}",
             refusal.chars().take(crate::EXCERPT).collect::<String>()
@@ -207,11 +200,11 @@ fn empty(finish_reason: Option<&str>, reasoning: Option<&str>, refusal: Option<&
             reasoning.chars().count()
         )),
         (Some(reasoning), _) => message.push_str(&format!(
-            "; {} characters of it went to the thoughts (reasoning_content): start the server without \
+            "; {} characters of it went to the thoughts (field reasoning): start the server without \
              --reasoning-parser",
             reasoning.chars().count()
         )),
-        (None, Some("tool_calls" | "function_call")) => message.push_str(
+        (None, Some(reason)) if is_call(reason) => message.push_str(
             "; the server's tool parser took a call and gave none back: start it without --tool-call-parser \
              and --enable-auto-tool-choice",
         ),
@@ -223,8 +216,8 @@ fn empty(finish_reason: Option<&str>, reasoning: Option<&str>, refusal: Option<&
 /// A server may repeat the key that it was sent; a record may not hold it.
 fn scrub(completion: &mut Completion, secrets: &Secrets) {
     secrets.scrub(&mut completion.text);
-    if let Some(reasoning) = &mut completion.reasoning {
-        secrets.scrub(reasoning);
+    for text in [&mut completion.reasoning, &mut completion.refusal].into_iter().flatten() {
+        secrets.scrub(text);
     }
     if let Some(FinishReason::Other(reason)) = &mut completion.finish_reason {
         secrets.scrub(reason);

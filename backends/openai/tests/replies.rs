@@ -16,7 +16,7 @@ use paravt_backend_openai::{Config, OpenAi, Secret};
 use paravt_suite::backend::{
     Backend as _, BackendError, CallId, Completion, ErrorClass, FinishReason, Generation, Request,
 };
-use paravt_suite::message::{Message, Role};
+use paravt_suite::message::{Message, Part, Role, Spread, VideoPart};
 use paravt_suite::settings::RequestSettings;
 use serde_json::json;
 
@@ -76,6 +76,7 @@ fn config(servers: &[&Server]) -> Config {
         whole_text: false,
         settings: RequestSettings::default(),
         headers: Vec::new(),
+        watched: false,
     }
 }
 
@@ -136,6 +137,149 @@ async fn thoughts_that_reach_the_limit_are_an_error_that_names_the_flags() {
         "{error}"
     );
     assert_eq!(server.hits.load(Ordering::SeqCst), 1, "no retry can mend it");
+}
+
+/// The same, where the reply closes no thought.
+const VLLM_ONLY_THOUGHTS: &str = r#"{"id":"chatcmpl-32","object":"chat.completion","created":1795351200,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":null,"refusal":null,"annotations":null,"audio":null,"function_call":null,"tool_calls":[],"reasoning":"<answer>B</answer>"},"logprobs":null,"finish_reason":"stop","stop_reason":null,"token_ids":null}],"service_tier":null,"system_fingerprint":null,"usage":{"prompt_tokens":612,"total_tokens":617,"completion_tokens":5,"prompt_tokens_details":null},"prompt_logprobs":null,"prompt_token_ids":null,"kv_transfer_params":null}"#;
+
+#[tokio::test]
+async fn a_reply_that_is_only_thoughts_is_kept_for_the_dialect_that_puts_texts_together() {
+    let server = replaying(VLLM_ONLY_THOUGHTS).await;
+    let mut auto = config(&[&server]);
+    auto.whole_text = true;
+    let found = reply(auto).await.unwrap();
+    assert_eq!((found.text.as_str(), found.reasoning.as_deref()), ("", Some("<answer>B</answer>")));
+    let error = reply(config(&[&server])).await.unwrap_err();
+    assert_eq!(error.class, ErrorClass::EmptyReply);
+    assert!(error.message.contains("--reasoning-parser"), "{error}");
+}
+
+/// Refusals of vLLM 0.17.1 as it sends them: status, message; class and tries with up to five.
+const VLLM_REFUSALS: [(u16, &str, ErrorClass, u32); 12] = [
+    (400, "Already borrowed", ErrorClass::Server, 5),
+    (
+        400,
+        "max_tokens must be at least 1, got -5561. (parameter=max_tokens, value=-5561)",
+        ErrorClass::ContextLength,
+        1,
+    ),
+    (
+        400,
+        "You passed 3905 input tokens and requested 192 output tokens. However, the model's context length is only 4096 tokens, resulting in a maximum input length of 3904 tokens. Please reduce the length of the input prompt. (parameter=input_tokens, value=3905)",
+        ErrorClass::ContextLength,
+        1,
+    ),
+    (
+        400,
+        "max_tokens=5000cannot be greater than max_model_len=max_total_tokens=4096. Please request fewer output tokens. (parameter=max_tokens, value=5000)",
+        ErrorClass::ContextLength,
+        1,
+    ),
+    (400, "At most 10 image(s) may be provided in one prompt.", ErrorClass::BadRequest, 1),
+    (400, "Cannot load local files without `--allowed-local-media-path`.", ErrorClass::BadRequest, 1),
+    (
+        400,
+        "The file path /data/one/lost video.mp4 must be a subpath of `--allowed-local-media-path /mnt`.",
+        ErrorClass::BadRequest,
+        1,
+    ),
+    (
+        400,
+        "\"auto\" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set",
+        ErrorClass::BadRequest,
+        1,
+    ),
+    (400, "Could not open video stream", ErrorClass::BadRequest, 3),
+    (500, "[Errno 2] No such file or directory: '/data/one/lost video.mp4'", ErrorClass::BadRequest, 1),
+    // No file that was sent: the server lost something of its own.
+    (500, "[Errno 2] No such file or directory: '/tmp/kernel.so'", ErrorClass::Server, 5),
+    (
+        500,
+        "EngineCore encountered an issue. See stack trace (above) for the root cause.",
+        ErrorClass::Server,
+        5,
+    ),
+];
+
+#[tokio::test]
+async fn refusals_of_vllm_have_their_class_tries_and_remedy() {
+    for (status, message, class, tries) in VLLM_REFUSALS {
+        let refusing = server("m", move |_: &HeaderMap| {
+            let kind = if status == 400 { "BadRequestError" } else { "InternalServerError" };
+            let error = json!({"message": message, "type": kind, "param": null, "code": status});
+            (StatusCode::from_u16(status).unwrap(), Json(json!({"error": error}))).into_response()
+        });
+        let refusing = refusing.await;
+        let mut config = config(&[&refusing]);
+        config.max_tries = 5;
+        let client = OpenAi::connect(config).await.unwrap();
+        let video = Part::Video(VideoPart {
+            path: "/data/one/lost video.mp4".into(),
+            nframes: None,
+            spread: Spread::default(),
+        });
+        let id = CallId { sample: "s".into(), step: "turn0".into() };
+        let messages = vec![Message::parts(Role::User, vec![video])];
+        let error = client.complete(&Request::new(id, messages, Generation::greedy(8))).await.unwrap_err();
+        assert_eq!((error.class, error.tries), (class, tries), "{message}");
+        assert_eq!(refusing.hits.load(Ordering::SeqCst), tries as usize);
+        let remedied = class == ErrorClass::BadRequest && tries == 1;
+        assert_eq!(
+            paravt_backend_openai::remedy(&error.message).is_some() && class == ErrorClass::BadRequest,
+            remedied
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_race_in_the_server_costs_a_try_and_no_sample() {
+    let count = AtomicUsize::new(0);
+    let racing = server("m", move |_: &HeaderMap| match count.fetch_add(1, Ordering::SeqCst) % 3 {
+        2 => good(),
+        _ => {
+            let error =
+                json!({"message": "Already borrowed", "type": "BadRequestError", "param": null, "code": 400});
+            (StatusCode::BAD_REQUEST, Json(json!({"error": error}))).into_response()
+        }
+    });
+    let mut config = config(&[&racing.await]);
+    config.max_tries = 3;
+    let client = OpenAi::connect(config).await.unwrap();
+    for _ in 0..4 {
+        let found = ask(&client).await.unwrap();
+        assert_eq!((found.text.as_str(), found.retries), ("B", 2));
+    }
+}
+
+#[tokio::test]
+async fn an_empty_reply_is_held_with_what_else_the_server_says() {
+    let asked = async |choice: &str| {
+        let body =
+            format!(r#"{{"choices": [{choice}], "usage": {{"prompt_tokens": 9, "completion_tokens": 1}}}}"#);
+        let error = reply(config(&[&replaying(body.leak()).await])).await.unwrap_err();
+        assert_eq!((error.class, error.tries), (ErrorClass::EmptyReply, 1), "{choice}");
+        let held = error.reply.unwrap();
+        assert_eq!(held.usage.unwrap().prompt_tokens, 9);
+        held
+    };
+    for nothing in [
+        r#"{"message": {"content": null}, "finish_reason": "stop"}"#,
+        r#"{"message": {"content": ""}, "finish_reason": "stop"}"#,
+        r#"{"message": {"content": "", "refusal": "", "reasoning": "", "tool_calls": []}, "finish_reason": "length"}"#,
+        r#"{"message": {"content": []}, "finish_reason": "content_filter"}"#,
+        r#"{"message": {}}"#,
+    ] {
+        assert!(asked(nothing).await.says_nothing(), "{nothing}");
+    }
+    for more in [
+        r#"{"message": {"content": null, "reasoning": "hm"}, "finish_reason": "stop"}"#,
+        r#"{"message": {"content": "\n", "reasoning_content": "hm"}, "finish_reason": "length"}"#,
+        r#"{"message": {"content": "", "refusal": "I cannot"}, "finish_reason": "stop"}"#,
+        r#"{"message": {"content": null}, "finish_reason": "tool_calls"}"#,
+        r#"{"message": {"content": ""}, "finish_reason": "function_call"}"#,
+    ] {
+        assert!(!asked(more).await.says_nothing(), "{more}");
+    }
 }
 
 #[tokio::test]

@@ -102,6 +102,7 @@ fn config(urls: Vec<String>) -> Config {
         whole_text: false,
         settings: RequestSettings::default(),
         headers: Vec::new(),
+        watched: false,
     }
 }
 
@@ -227,6 +228,19 @@ async fn many_failures_at_once_are_one_outage() {
 }
 
 #[tokio::test]
+async fn nobody_waits_for_the_only_server_of_a_supervisor_when_it_is_gone() {
+    for (watched, others, tries) in [(true, 0, 1), (false, 0, 3), (true, 1, 3)] {
+        let mut urls = vec![nobody().await];
+        for _ in 0..others {
+            urls.push(nobody().await);
+        }
+        let client = OpenAi::connect(Config { watched, ..config(urls) }).await.unwrap();
+        let error = ask(&client).await.unwrap_err();
+        assert_eq!((error.class, error.tries), (ErrorClass::Connection, tries));
+    }
+}
+
+#[tokio::test]
 async fn an_ejected_endpoint_is_used_when_it_is_the_only_one() {
     let only = Server::open().await;
     only.answer_with(500);
@@ -311,12 +325,19 @@ async fn rate_limits_honour_retry_after_and_do_not_eject() {
 }
 
 #[tokio::test]
-async fn permanent_errors_are_not_retried() {
-    for (status, class) in [(400, ErrorClass::BadRequest), (401, ErrorClass::Unauthorized)] {
+async fn refusals_are_tried_three_times_and_permanent_errors_once() {
+    for (status, class, tries) in [
+        (400, ErrorClass::BadRequest, 3),
+        (401, ErrorClass::Unauthorized, 1),
+        (404, ErrorClass::BadRequest, 1),
+        (503, ErrorClass::Server, 5),
+    ] {
         let server = Server::open().await;
         server.answer_with(status);
-        let error = ask(&client(&[&server]).await).await.unwrap_err();
-        assert_eq!((error.class, error.tries, server.hits()), (class, 1, 1));
+        let mut config = config(vec![server.url.clone()]);
+        config.max_tries = 5;
+        let error = ask(&OpenAi::connect(config).await.unwrap()).await.unwrap_err();
+        assert_eq!((error.class, error.tries, server.hits()), (class, tries, tries as usize));
         assert!(error.message.contains(&server.url) && error.message.contains("out of order"), "{error}");
     }
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::error::Error;
 use crate::files::read_json;
-use crate::positions::PositionRule;
+use crate::positions::VideoRule;
 
 /// Which architecture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,8 +33,8 @@ pub struct Config {
     pub video_token_id: u32,
     /// Whether the head is the embedding table.
     pub tied: bool,
-    /// Temporal positions of Qwen2.5-VL; not in the file.
-    pub positions: PositionRule,
+    /// How videos stand in prompts; not in the file.
+    pub video_rule: VideoRule,
 }
 
 /// The language model.
@@ -169,7 +169,7 @@ impl Config {
             image_token_id: id("image_token_id")?,
             video_token_id: id("video_token_id")?,
             tied: tied.and_then(Value::as_bool).unwrap_or(false),
-            positions: PositionRule::default(),
+            video_rule: VideoRule::default(),
             text,
             vision,
         };

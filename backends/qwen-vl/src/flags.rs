@@ -9,7 +9,7 @@ use paravt_suite::backend::Backend;
 use crate::engine::{Engine, Options};
 use crate::hub;
 use crate::ops::{Device, Precision};
-use crate::positions::PositionRule;
+use crate::positions::VideoRule;
 
 /// Device and number types of an engine; the same flags for every engine.
 #[derive(Debug, Clone, clap::Args)]
@@ -32,10 +32,10 @@ pub struct EngineFlags {
     /// prefix cache; on a GPU, in f16 and on libtorch one conversation decodes at a time.
     #[arg(long)]
     deterministic: bool,
-    /// Temporal positions of Qwen2.5-VL videos: as in vLLM (which served the paper's models), in transformers up to
-    /// 4.57, or in transformers 5.
-    #[arg(long, default_value = "vllm", value_parser = PositionRule::ALL.map(PositionRule::as_str), value_name = "RULE")]
-    positions: String,
+    /// How videos stand in prompts (temporal positions of Qwen2.5-VL, vision tokens of Qwen3-VL): as in vLLM 0.17
+    /// (which served the paper's models), in transformers 4.57, or in transformers 5.
+    #[arg(long, alias = "positions", default_value = "vllm", value_parser = VideoRule::ALL.map(VideoRule::as_str), value_name = "RULE")]
+    video_rule: String,
 }
 
 impl EngineFlags {
@@ -62,9 +62,9 @@ impl EngineFlags {
         }
     }
 
-    fn position_rule(&self) -> PositionRule {
-        let mut rules = PositionRule::ALL.into_iter();
-        rules.find(|rule| rule.as_str() == self.positions).unwrap_or_default()
+    fn video_rule(&self) -> VideoRule {
+        let mut rules = VideoRule::ALL.into_iter();
+        rules.find(|rule| rule.as_str() == self.video_rule).unwrap_or_default()
     }
 
     /// Loads a model on an engine: a folder, or a name on the hub. `note` is given the memory that it takes.
@@ -94,7 +94,7 @@ impl EngineFlags {
                 memory: free_memory(device),
                 batch: flags.batch,
                 deterministic: flags.deterministic,
-                positions: flags.position_rule(),
+                video_rule: flags.video_rule(),
                 ..named
             };
             start(device, options)

@@ -1,5 +1,5 @@
 //! Patch grids of images and videos, and the position (time, row, column) of every token of a prompt, as
-//! `get_rope_index` counts them (see [`PositionRule`]).
+//! `get_rope_index` counts them (see [`VideoRule`]).
 
 /// Patches of one image or video: frames (pairs of them), rows and columns, before merging.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -24,22 +24,29 @@ impl Grid {
     }
 }
 
-/// How temporal positions of a Qwen2.5-VL video are counted, and where the text after it starts. For images, and
-/// for Qwen3-VL, whose frames are images to the text, the rules agree.
+/// How a video stands in a prompt, where vLLM and the versions of transformers differ. For images they agree.
+///
+/// - Qwen2.5-VL: its temporal positions, and where the text after it starts.
+/// - Qwen3-VL: whether the vision tokens that the chat template puts around it are kept, and which frames of a video
+///   with no more frames than were asked for are seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum PositionRule {
-    /// vLLM (`get_mrope_input_positions` of its Qwen2.5-VL): text starts after the largest position so far. The
-    /// default: what ParaVT cf55249 serves its models with, and with it the paper's table.
+pub enum VideoRule {
+    /// vLLM 0.17. Qwen2.5-VL (`get_mrope_input_positions`): text starts after the largest position so far. Qwen3-VL:
+    /// the frame pairs, each within vision tokens of its own, replace the template's; a video whose frames are all
+    /// loaded is sampled by its processor, two frames a second. The default: what ParaVT cf55249 serves its models
+    /// with, and with it the paper's table.
     #[default]
     Vllm,
-    /// `get_rope_index` of transformers 4.49 to 4.57: the same, but the seconds between frame pairs lose their fraction.
+    /// Transformers 4.57. Qwen2.5-VL (`get_rope_index` since 4.49): the same, but the seconds between frame pairs lose
+    /// their fraction. Qwen3-VL: vision tokens as in vLLM, as many frames as were asked for.
     Transformers4,
-    /// That of transformers 5: text starts after as many positions as the longer side has merged patches, even where
-    /// the video's temporal positions go on beyond.
+    /// Transformers 5. Qwen2.5-VL: text starts after as many positions as the longer side has merged patches, even
+    /// where the video's temporal positions go on beyond. Qwen3-VL: the template's vision tokens stay around the frame
+    /// pairs, which have their own; as many frames as were asked for.
     Transformers5,
 }
 
-impl PositionRule {
+impl VideoRule {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Vllm, Self::Transformers4, Self::Transformers5];
 
@@ -88,7 +95,7 @@ pub enum Run {
 }
 
 /// Time, height and width position of every token, and the position after the last.
-pub fn token_positions(runs: &[Run], merge: usize, rule: PositionRule) -> (Vec<[u32; 3]>, u32) {
+pub fn token_positions(runs: &[Run], merge: usize, rule: VideoRule) -> (Vec<[u32; 3]>, u32) {
     let mut positions: Vec<[u32; 3]> = Vec::new();
     let mut next = 0;
     for run in runs {
@@ -107,8 +114,8 @@ pub fn token_positions(runs: &[Run], merge: usize, rule: PositionRule) -> (Vec<[
                 }
                 let last = rule.time(grid.t.saturating_sub(1), pace);
                 next += match rule {
-                    PositionRule::Vllm | PositionRule::Transformers4 => rows.max(columns).max(last + 1),
-                    PositionRule::Transformers5 => rows.max(columns),
+                    VideoRule::Vllm | VideoRule::Transformers4 => rows.max(columns).max(last + 1),
+                    VideoRule::Transformers5 => rows.max(columns),
                 };
             }
         }
@@ -123,7 +130,7 @@ mod tests {
     use super::*;
 
     /// Two tokens of text, a video of four frame pairs of 2 by 3 merged patches `seconds` apart, two tokens.
-    fn video(seconds: f32, rule: PositionRule) -> (Vec<u32>, [u32; 3], u32) {
+    fn video(seconds: f32, rule: VideoRule) -> (Vec<u32>, [u32; 3], u32) {
         let grid = Grid { t: 4, h: 4, w: 6 };
         let runs =
             [Run::Text(2), Run::Vision { grid, pace: Pace { seconds, per_second: 2.0 } }, Run::Text(2)];
@@ -135,7 +142,7 @@ mod tests {
 
     #[test]
     fn each_rule_gives_the_numbers_of_its_own_formula() {
-        use PositionRule::{Transformers4, Transformers5, Vllm};
+        use VideoRule::{Transformers4, Transformers5, Vllm};
         // Two seconds apart: temporal positions 2 + 4 * step. Text follows on the largest, 14; by the newer rule on
         // the three columns.
         assert_eq!(video(2.0, Vllm), (vec![2, 6, 10, 14], [15; 3], 17));
@@ -159,7 +166,7 @@ mod tests {
             Run::Vision { grid, pace: Pace { seconds: 100.0, per_second: 2.0 } },
             Run::Text(1),
         ];
-        let found = PositionRule::ALL.map(|rule| token_positions(&runs, 2, rule));
+        let found = VideoRule::ALL.map(|rule| token_positions(&runs, 2, rule));
         assert!(found.iter().all(|positions| *positions == found[0]));
         assert_eq!((found[0].0[9], found[0].1), ([5; 3], 6));
     }

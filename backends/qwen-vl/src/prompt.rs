@@ -14,7 +14,7 @@ use crate::chat::ChatTemplate;
 use crate::config::{Config, Family};
 use crate::error::Error;
 use crate::files::read_json;
-use crate::positions::{Grid, Pace, Run, token_positions};
+use crate::positions::{Grid, Pace, Run, VideoRule, token_positions};
 use crate::processor::{Patches, Pixels, Processor, spread};
 
 /// Model inputs: token ids, positions and visual features.
@@ -56,6 +56,10 @@ pub struct Prompter {
     /// Patches of images seen lately, by content.
     images: Mutex<HashMap<u64, Arc<Patches>>>,
 }
+
+/// Tokens around the patches of an image or of a pair of frames.
+const START: &str = "<|vision_start|>";
+const END: &str = "<|vision_end|>";
 
 /// Bytes of patches that are held, 32 MiB.
 const HELD_BYTES: usize = 32 << 20;
@@ -185,7 +189,14 @@ impl Prompter {
                 Part::Text(_) => continue,
             });
         }
-        let expanded = self.write_times(&text, &media)?;
+        let expanded = match self.config.family {
+            Family::Qwen25 => text.clone(),
+            Family::Qwen3 => {
+                let videos = media.iter().filter(|medium| medium.seconds_per_step.is_some());
+                let times = videos.map(|video| video.times.as_slice());
+                write_times(&text, &self.video_token, times, self.config.video_rule)?
+            }
+        };
         let encoding = self.tokenizer.encode_fast(expanded, false);
         let encoding = encoding.map_err(|error| Error::Prompt(format!("tokenizer: {error}")))?;
         self.lay_out(text, encoding.get_ids(), &media)
@@ -219,7 +230,9 @@ impl Prompter {
         let file = VideoFile::open(&part.path).map_err(|error| fail(&error))?;
         let info = file.info();
         let rules = &self.processor.video;
-        let indices = match part.nframes {
+        // vLLM leaves a video that it has loaded whole to the processor.
+        let whole = self.config.video_rule == VideoRule::Vllm && self.config.family == Family::Qwen3;
+        let indices = match part.nframes.filter(|count| !whole || *count < info.frames) {
             Some(count) => spread(info.frames, count.clamp(1, info.frames.max(1)), part.spread),
             None => rules.indices(info.frames, info.fps).map_err(|error| fail(&error))?,
         };
@@ -252,25 +265,6 @@ impl Prompter {
             times,
             seconds_per_step: Some(seconds_per_step),
         }
-    }
-
-    /// Qwen3-VL videos: a time before each frame pair.
-    fn write_times(&self, text: &str, media: &[Processed]) -> Result<String, Error> {
-        if self.config.family == Family::Qwen25 {
-            return Ok(text.to_owned());
-        }
-        let mut videos = media.iter().filter(|medium| medium.seconds_per_step.is_some());
-        let mut pieces = text.split(self.video_token.as_str());
-        let mut out = pieces.next().unwrap_or_default().to_owned();
-        for piece in pieces {
-            let video = videos.next().ok_or_else(|| stray(&self.video_token))?;
-            for time in &video.times {
-                let token = &self.video_token;
-                out.push_str(&format!("<{time:.1} seconds><|vision_start|>{token}<|vision_end|>"));
-            }
-            out.push_str(piece);
-        }
-        Ok(out)
     }
 
     /// Repeats placeholders, and gives every token its position.
@@ -316,13 +310,39 @@ impl Prompter {
                 "the chat template leaves out images or videos: it is not the one of a vision model";
             return Err(Error::Prompt(message.to_owned()));
         }
-        let (positions, next_position) = token_positions(&runs, merge, self.config.positions);
+        let (positions, next_position) = token_positions(&runs, merge, self.config.video_rule);
         Ok(Prompt { text, ids, positions, next_position, media: placed })
     }
 
     fn runs_of(&self, grid: Grid) -> usize {
         if self.config.family == Family::Qwen3 { grid.t } else { 1 }
     }
+}
+
+/// Qwen3-VL videos: a time before each frame pair, whose placeholder stands between vision tokens. `times` are those of
+/// each video, in order.
+fn write_times<'a>(
+    text: &str,
+    token: &str,
+    mut times: impl Iterator<Item = &'a [f64]>,
+    rule: VideoRule,
+) -> Result<String, Error> {
+    let mut pieces = text.split(token);
+    let mut out = pieces.next().unwrap_or_default().to_owned();
+    for mut piece in pieces {
+        let times = times.next().ok_or_else(|| stray(token))?;
+        if rule != VideoRule::Transformers5
+            && let (Some(before), Some(after)) = (out.strip_suffix(START), piece.strip_prefix(END))
+        {
+            out.truncate(before.len());
+            piece = after;
+        }
+        for time in times {
+            out.push_str(&format!("<{time:.1} seconds>{START}{token}{END}"));
+        }
+        out.push_str(piece);
+    }
+    Ok(out)
 }
 
 fn stray(token: &str) -> Error {
@@ -361,4 +381,27 @@ fn chat_json(messages: &[Message]) -> (Value, Vec<&Part>) {
         json!({"role": message.role.as_str(), "content": content})
     });
     (list.collect(), media)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn vision_tokens_of_the_template_stay_around_a_video_in_transformers_5_alone() {
+        let text = "a<|vision_start|><|video_pad|><|vision_end|>b <|video_pad|>c";
+        let pair = |time: &str| format!("<{time} seconds><|vision_start|><|video_pad|><|vision_end|>");
+        let (first, second) = ([0.25, 1.25], [3.0]);
+        let written = |rule| {
+            let times = [first.as_slice(), &second].into_iter();
+            write_times(text, "<|video_pad|>", times, rule).unwrap()
+        };
+        let (one, two, three) = (pair("0.2"), pair("1.2"), pair("3.0"));
+        for rule in [VideoRule::Vllm, VideoRule::Transformers4] {
+            assert_eq!(written(rule), format!("a{one}{two}b {three}c"));
+        }
+        let kept = format!("a<|vision_start|>{one}{two}<|vision_end|>b {three}c");
+        assert_eq!(written(VideoRule::Transformers5), kept);
+        assert!(write_times(text, "<|video_pad|>", [first.as_slice()].into_iter(), VideoRule::Vllm).is_err());
+    }
 }

@@ -12,7 +12,7 @@ use crate::config::Config;
 use crate::engine::{Engine, Options};
 use crate::model::{Features, KvCache, Model, Rows};
 use crate::ops::{Ops, Precision};
-use crate::positions::{Grid, PositionRule};
+use crate::positions::{Grid, VideoRule};
 use crate::prompt::{Prompt, Prompter};
 use crate::weights::Weights;
 
@@ -110,10 +110,10 @@ impl Reference {
     }
 }
 
-/// With the positions of the installed version of transformers.
+/// With the video rule of the installed version of transformers.
 fn read_config(folder: &Path) -> Config {
     let mut config = Config::read(folder).expect("config");
-    config.positions = PositionRule::Transformers5;
+    config.video_rule = VideoRule::Transformers5;
     config
 }
 
@@ -242,7 +242,7 @@ fn answers<O: Ops>(folder: &Path, cases: &[Case], ops: impl Fn() -> O + Copy + S
         memory: 1 << 30,
         narrow_weights: true,
         // The peer's version.
-        positions: PositionRule::Transformers5,
+        video_rule: VideoRule::Transformers5,
         ..Options::new(folder.to_owned())
     };
     let start = || Engine::start("test", options.clone(), move || Ok(ops())).expect("an engine");

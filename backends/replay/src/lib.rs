@@ -73,6 +73,7 @@ impl Replay {
             usage: call.usage,
             tool_calls: call.tool_calls.clone(),
             reasoning: call.reasoning.clone(),
+            refusal: call.refusal.clone(),
             rebuilt: call.rebuilt,
             latency: Duration::ZERO,
             ..Completion::default()

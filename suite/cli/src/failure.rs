@@ -71,7 +71,7 @@ pub(crate) fn of_message(message: &str) -> Option<String> {
              in a new --out"
                 .to_owned()
         }
-        ErrorClass::BadRequest => format!(
+        ErrorClass::BadRequest if message.contains("404 Not Found") => format!(
             "{remedy}; a corrected --base-url continues with --resume, another --model needs a new --out"
         ),
         _ => format!("{remedy}; then continue with --resume"),
@@ -89,8 +89,12 @@ fn of_call(class: ErrorClass, message: &str) -> Option<&'static str> {
         ErrorClass::Unauthorized => {
             Some("set OPENAI_API_KEY to a key of this server, or send another header with --header-env")
         }
-        ErrorClass::BadRequest if message.contains("404") => {
+        ErrorClass::BadRequest if message.contains("404 Not Found") => {
             Some("--model must be a model that the server lists (GET /v1/models), --base-url ends in /v1")
+        }
+        ErrorClass::BadRequest => paravt_backends::remedy(message),
+        ErrorClass::Server if message.contains("--media-io-kwargs") => {
+            Some("start the server with the flag that the message names")
         }
         ErrorClass::ContextLength => {
             Some("lower --nframes or --max-tokens, or serve the model with a longer context")
@@ -147,6 +151,26 @@ mod tests {
             let advice = after(class);
             assert!(advice.contains("a new --out") && !advice.ends_with("--resume"), "{advice}");
         }
+        let tools =
+            "400 Bad Request: \"auto\" tool choice requires --enable-auto-tool-choice and --tool-call-parser";
+        for (message, remedy) in [
+            ("400 Bad Request: At most 10 image(s) may be provided in one prompt.", "--limit-mm-per-prompt"),
+            (
+                "400 Bad Request: Cannot load local files without `--allowed-local-media-path`.",
+                "holds the videos",
+            ),
+            ("500 …: [Errno 2] No such file or directory: '/data/404/a.mp4'", "its own disk"),
+            (tools, "--tool-call-parser"),
+        ] {
+            let advice = of_message(&causes(&error(ErrorClass::BadRequest, message, 1))).unwrap();
+            assert!(advice.contains(remedy) && advice.ends_with("; then continue with --resume"), "{advice}");
+        }
+        let frames = "the server shows the model about 32 frames of a.mp4: start vLLM with --media-io-kwargs";
+        let advice = of_message(&causes(&error(ErrorClass::Server, frames, 1))).unwrap();
+        assert_eq!(
+            advice,
+            "start the server with the flag that the message names; then continue with --resume"
+        );
         assert_eq!(of_message("video not found"), None);
     }
 }

@@ -27,7 +27,7 @@ use crate::error::Error;
 use crate::files;
 use crate::model::Model;
 use crate::ops::{Ops, Precision};
-use crate::positions::PositionRule;
+use crate::positions::VideoRule;
 use crate::prompt::{Prompt, Prompter};
 use crate::sampling::Defaults;
 use crate::weights::Weights;
@@ -57,8 +57,8 @@ pub struct Options {
     /// Whether what a request leaves open is the model's whole distribution, and not what `generation_config.json`
     /// says.
     pub neutral_sampling: bool,
-    /// Temporal positions of Qwen2.5-VL.
-    pub positions: PositionRule,
+    /// How videos stand in prompts.
+    pub video_rule: VideoRule,
     /// Whether log-probabilities are of the distribution that is sampled from (divided by the
     /// temperature, as policy gradients need them) and not of the model's own.
     pub tempered_logprobs: bool,
@@ -79,7 +79,7 @@ impl Options {
             reuse: true,
             deterministic: false,
             neutral_sampling: false,
-            positions: PositionRule::default(),
+            video_rule: VideoRule::default(),
             tempered_logprobs: false,
         }
     }
@@ -141,7 +141,7 @@ impl Engine {
         ops: impl FnOnce() -> Result<O, Error> + Send + 'static,
     ) -> Result<Self, Error> {
         let mut config = Config::read(&options.folder)?;
-        config.positions = options.positions;
+        config.video_rule = options.video_rule;
         let prompter = Arc::new(Prompter::read(&options.folder, &config)?);
         let mut defaults = Defaults::read(&options.folder)?;
         if options.neutral_sampling {
@@ -294,8 +294,11 @@ fn describe(
         ("prefix_reuse", switch(options.reuse)),
         ("weights_bytes", plan.weights.to_string()),
     ];
-    if config.family == Family::Qwen25 {
-        details.push(("positions", options.positions.as_str().to_owned()));
+    match (config.family, options.video_rule) {
+        (Family::Qwen25, rule) => details.push(("positions", rule.as_str().to_owned())),
+        // Recorded where it is not the default: most runs send frames as images, to which it means nothing.
+        (Family::Qwen3, VideoRule::Vllm) => {}
+        (Family::Qwen3, rule) => details.push(("video_rule", rule.as_str().to_owned())),
     }
     BackendInfo {
         name: engine.to_owned(),

@@ -1,0 +1,132 @@
+//! What a server says of itself: vLLM's version, and the context of its model.
+
+use std::time::Duration;
+
+use paravt_suite::plan::{Channel, RunPlan};
+use serde_json::Value;
+
+use crate::endpoints::Endpoint;
+use crate::secret::Secrets;
+
+/// Time for each question; the answers are optional.
+const TIMEOUT: Duration = Duration::from_secs(5);
+/// Bytes that an answer may have.
+const BYTES: usize = 1 << 20;
+/// The first version of vLLM that reads `media_io_kwargs` of a request.
+const READS_MEDIA_SETTINGS: [u32; 2] = [0, 18];
+
+/// Facts of one server; each is absent where the server does not state it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct About {
+    /// Version of vLLM (`GET /version`).
+    pub version: Option<String>,
+    /// Tokens of a conversation and its answer (`max_model_len` of `GET /v1/models`).
+    pub context: Option<u64>,
+}
+
+impl About {
+    /// Asks a server. One that fails says nothing.
+    pub(crate) async fn ask(
+        client: &reqwest::Client,
+        endpoint: &Endpoint,
+        model: &str,
+        secrets: &Secrets,
+    ) -> Self {
+        let version = get(client, format!("{}/version", endpoint.root()), secrets);
+        let models = async {
+            match endpoint.listed.get() {
+                Some(models) => Some(models.clone()),
+                None => get(client, format!("{}/models", endpoint.base), secrets).await,
+            }
+        };
+        let (version, models) = futures::join!(version, models);
+        Self::read(&version.unwrap_or_default(), &models.unwrap_or_default(), model)
+    }
+
+    /// From both answers. The context is that of the model, or of the only one listed.
+    fn read(version: &Value, models: &Value, model: &str) -> Self {
+        let listed = models["data"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let ours = listed.iter().find(|entry| entry["id"] == model).or(match listed {
+            [only] => Some(only),
+            _ => None,
+        });
+        // What goes into a manifest: a version, not whatever stands there.
+        let is_version = |text: &&str| {
+            text.len() <= 40 && text.chars().all(|c| c.is_ascii_alphanumeric() || ".+-".contains(c))
+        };
+        Self {
+            version: version["version"].as_str().filter(is_version).map(str::to_owned),
+            context: ours.and_then(|entry| entry["max_model_len"].as_u64()),
+        }
+    }
+
+    /// `vLLM 0.17.1, context of 65536 tokens`; `None` where nothing is known.
+    pub(crate) fn line(&self) -> Option<String> {
+        let version = self.version.as_ref().map(|version| format!("vLLM {version}"));
+        let context = self.context.map(|context| format!("context of {context} tokens"));
+        let parts: Vec<String> = version.into_iter().chain(context).collect();
+        (!parts.is_empty()).then(|| parts.join(", "))
+    }
+
+    /// Why this server cannot do what a plan asks of it.
+    pub(crate) fn refuses(&self, plan: &RunPlan, sends_frames: bool) -> Option<String> {
+        if let Some(context) = self.context.filter(|context| u64::from(plan.max_tokens) >= *context) {
+            return Some(format!(
+                "--max-tokens {} leaves no room in the server's context of {context} tokens: lower it, or serve the \
+                 model with a longer context",
+                plan.max_tokens
+            ));
+        }
+        let version = self.version.as_deref().filter(|_| sends_frames && plan.channel == Channel::Video)?;
+        let numbers: Vec<u32> = version.split('.').map_while(|part| part.parse().ok()).take(2).collect();
+        (numbers.len() == 2 && numbers[..] < READS_MEDIA_SETTINGS[..]).then(|| {
+            format!(
+                "--send-video-frames: vLLM {version} ignores the number of frames in a request: leave the flag out and \
+                 start the server with --media-io-kwargs '{{\"video\": {{\"num_frames\": {}}}}}'",
+                plan.switches.video_channel_frames
+            )
+        })
+    }
+}
+
+async fn get(client: &reqwest::Client, url: String, secrets: &Secrets) -> Option<Value> {
+    let response = client.get(url).timeout(TIMEOUT).send().await.ok()?;
+    let body = crate::errors::successful_body(response, BYTES, secrets).await.ok()?;
+    serde_json::from_slice(&body).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use paravt_suite::profile::Profile;
+    use serde_json::json;
+
+    #[test]
+    fn facts_are_those_of_the_model() {
+        let models =
+            json!({"data": [{"id": "a", "max_model_len": 4096}, {"id": "b", "max_model_len": 65536}]});
+        let about = About::read(&json!({"version": "0.17.1"}), &models, "b");
+        assert_eq!(about.line().unwrap(), "vLLM 0.17.1, context of 65536 tokens");
+        assert_eq!(About::read(&Value::Null, &models, "c"), About::default());
+        assert_eq!(About::read(&json!({"version": "a b"}), &json!({"data": []}), "c").line(), None);
+    }
+
+    #[test]
+    fn plans_that_a_server_would_not_follow_are_refused() {
+        let plan = |channel| RunPlan { channel, ..paravt_suite::fixtures::plan(Profile::Strict) };
+        let about = |version: &str, context| About { version: Some(version.into()), context: Some(context) };
+        let video = plan(Channel::Video);
+        let why = about("0.17.1", 65536).refuses(&video, true).unwrap();
+        assert!(why.contains("--media-io-kwargs '{\"video\": {\"num_frames\": 64}}'"), "{why}");
+        for version in ["0.9.2", "0.17.1+cpu", "0.17.0rc1"] {
+            assert!(about(version, 65536).refuses(&video, true).is_some(), "{version}");
+        }
+        for version in ["0.18.0", "1.0", "nightly"] {
+            assert_eq!(about(version, 65536).refuses(&video, true), None, "{version}");
+        }
+        assert_eq!(about("0.17.1", 65536).refuses(&video, false), None);
+        assert_eq!(about("0.17.1", 65536).refuses(&plan(Channel::Image), true), None);
+        let why = about("0.18.0", 2048).refuses(&plan(Channel::Image), false).unwrap();
+        assert!(why.contains("context of 2048 tokens"), "{why}");
+    }
+}

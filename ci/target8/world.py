@@ -1,77 +1,106 @@
-"""A tiny Qwen3-VL of random weights, videos, pictures and training rows as published: world.py FOLDER
+"""The training world of paravt-nano as the release's training data: world.py NANO BASE FOLDER
 
-FOLDER/model is the base model, FOLDER/rows the parquet files with the published kind of paths, FOLDER/media what the
-published archives hold.
+NANO is the stage `data` of `reproduce paravt-nano` and BASE its stage `base`. FOLDER/model is the base model, FOLDER/rows
+the parquet files with the published kind of paths, FOLDER/media what the published archives hold. The schema of the
+tool, the prompt of the sub-agent and the frames are those of the release's reinforcement learning, from its own code.
 """
 
 import json
 import pathlib
+import shutil
 import sys
 
-import av
-import numpy
 import pyarrow
 import pyarrow.parquet
-import torch
-from PIL import Image
+from paravt.rl.subagents.crop_video.cropped_video import CroppedVideoSubagent
+from paravt.rl.subagents.manager import SubagentManager
+from paravt.rl.workflow import HierarchicalAgentConfig, HierarchicalAgentWorkflow
+from qwen_vl_utils import fetch_video
+from torchvision.transforms.functional import to_pil_image
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
-import tiny_qwen3vl as tiny
-from transformers import Qwen2TokenizerFast, Qwen2VLImageProcessorFast, Qwen3VLProcessor, Qwen3VLVideoProcessor
-
-
-def video(path, seconds):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with av.open(str(path), "w") as file:
-        stream = file.add_stream("mpeg4", rate=8)
-        stream.width, stream.height, stream.pix_fmt = 128, 96, "yuv420p"
-        for number in range(seconds * 8):
-            picture = numpy.full((96, 128, 3), number * 5 % 256, numpy.uint8)
-            for packet in stream.encode(av.VideoFrame.from_ndarray(picture, format="rgb24")):
-                file.mux(packet)
-        for packet in stream.encode(None):
-            file.mux(packet)
+VIDEOS, PICTURES = "longvt_source/videor1", "selfqa"
+# As `max_frames` of train.toml.
+FRAMES = 8
 
 
-def conversation(medium, answer):
-    asked = [medium, {"type": "text", "text": "Which option is right?"}]
-    return json.dumps([
-        {"role": "system", "content": [{"type": "text", "text": "Answer in tags."}]},
-        {"role": "user", "content": asked},
-        {"role": "assistant", "content": [{"type": "text", "text": f"<think>look</think><answer>{answer}</answer>"}]},
-    ])
+class World:
+    def __init__(self, nano, root):
+        self.nano, self.media = nano, root / "media"
+        (self.media / PICTURES).mkdir(parents=True, exist_ok=True)
+        shutil.copytree(nano / "videos", self.media / VIDEOS, dirs_exist_ok=True)
+        self.agent = HierarchicalAgentWorkflow.__new__(HierarchicalAgentWorkflow)
+        self.agent.subagent_manager = SubagentManager("crop_video", {"crop_video": {}})
+        self.agent.config = HierarchicalAgentConfig(fps=1, max_frames=FRAMES, max_pixels=50176, min_pixels=784)
+        self.crop = CroppedVideoSubagent()
+
+    def picture(self, name, image):
+        path = self.media / PICTURES / f"{name}.png"
+        if not path.exists():
+            image.save(path)
+        return {"type": "image_url", "image_url": {"url": f"{PICTURES}/{path.name}"}}
+
+    def overview(self, video):
+        images, parts, _ = self.agent.prepare_video_contents(str(self.nano / video), FRAMES)
+        images = iter(enumerate(images))
+        name = pathlib.Path(video).stem
+        return [part if part["type"] == "text" else self.picture("{}_{}".format(name, *(shown := next(images))), shown[1])
+                for part in parts]
+
+    def cropped(self, video, start, end):
+        # The arguments of CroppedVideoSubagent.execute.
+        frames = fetch_video({"type": "video", "video": f"file://{self.nano / video}", "fps": 1, "min_frames": 1,
+                              "max_frames": 16, "min_pixels": 784, "max_pixels": 50176, "video_start": start,
+                              "video_end": end})
+        name = f"{pathlib.Path(video).stem}_{start}-{end}"
+        return [self.picture(f"{name}_{number}", to_pil_image(frame.byte())) for number, frame in enumerate(frames)]
+
+    def row(self, messages):
+        """A row as the release's reinforcement learning asks; None for one without the tool, which keeps its video."""
+        tools = self.agent.tools_system_message
+        for message in messages:
+            shown = next((part["video_url"] for part in message["content"] if "video_url" in part), None)
+            if message["role"] == "system" and "crop_video" in message["content"][0]["text"]:
+                message["content"][0]["text"] += "\n\n" + tools
+            elif message["role"] == "system":
+                return None
+            if shown:
+                video, text = shown["url"].removeprefix("file://"), message["content"][-1]["text"]
+                if "nframes" in shown:
+                    parts = self.overview(video)
+                else:
+                    window = shown["video_start"], shown["video_end"]
+                    parts = self.cropped(video, *window)
+                    text = self.crop.build_prompt("", start_time=window[0], end_time=window[1])
+                message["content"] = [*parts, {"type": "text", "text": text}]
+        return messages
 
 
-def save_model(folder):
-    torch.manual_seed(0)
-    trained = tiny.make_tokenizer()
-    special = list(tiny.TOKENS.values())
-    tokenizer = Qwen2TokenizerFast(tokenizer_object=trained.backend_tokenizer, eos_token=tiny.TOKENS["end"],
-                                   pad_token=tiny.TOKENS["pad"], unk_token=None, additional_special_tokens=special)
-    tiny.make_model(tokenizer).to(torch.bfloat16).save_pretrained(folder)
-    images = Qwen2VLImageProcessorFast(patch_size=16, merge_size=2, temporal_patch_size=2)
-    Qwen3VLProcessor(image_processor=images, tokenizer=tokenizer, video_processor=Qwen3VLVideoProcessor(),
-                     chat_template=tiny.TEMPLATE).save_pretrained(folder)
+def published(video):
+    return f"{VIDEOS}/{pathlib.Path(video).name}"
 
 
 def main():
-    root = pathlib.Path(sys.argv[1])
-    rows, media = root / "rows", root / "media"
-    rows.mkdir(parents=True, exist_ok=True)
-    for number in range(6):
-        video(media / f"longvt_source/videor1/v{number}.mp4", 4 + number)
-        (media / "selfqa").mkdir(exist_ok=True)
-        Image.new("RGB", (96, 64), (number * 40, 0, 0)).save(media / f"selfqa/i{number}.png")
-    videos = [{"type": "video_url", "video_url": {"url": f"longvt_source/videor1/v{number}.mp4"}} for number in range(6)]
-    images = [{"type": "image_url", "image_url": {"url": f"selfqa/i{number}.png"}} for number in range(6)]
-    for name, shown in [("tvg_6k3", videos), ("selftrace_15k3", images)]:
-        texts = [conversation(medium, "ABCD"[number % 4]) for number, medium in enumerate(shown * 8)]
-        pyarrow.parquet.write_table(pyarrow.table({"messages": texts}), rows / f"paravt_sft_{name}.parquet")
-    prompt = [{"role": "user", "content": "<video>Which option is right?"}]
-    asked = [{"prompt": prompt, "videos": [{"video": f"longvt_source/videor1/v{number}.mp4"}],
-              "extra_info": json.dumps({"answer": "A", "question_type": "mcq"})} for number in range(6)]
-    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(asked), rows / "paravt_rl_diverse_4k4.parquet")
-    save_model(root / "model")
+    nano, base, root = (pathlib.Path(name).resolve() for name in sys.argv[1:])
+    (root / "rows").mkdir(parents=True, exist_ok=True)
+    shutil.copytree(base, root / "model", ignore=shutil.ignore_patterns("stage.json", "*.txt"))
+    world, rows = World(nano, root), {"selftrace_15k3": [], "tvg_6k3": []}
+    for row in pyarrow.parquet.read_table(nano / "paravt_sft_nano.parquet")["messages"].to_pylist():
+        asked = world.row(json.loads(row))
+        if asked is None:
+            asked = json.loads(row)
+            for message in asked:
+                for part in message["content"]:
+                    if "video_url" in part:
+                        part["video_url"] = {"url": published(part["video_url"]["url"])}
+            rows["tvg_6k3"].append(json.dumps(asked))
+        else:
+            rows["selftrace_15k3"].append(json.dumps(asked))
+    for name, texts in rows.items():
+        pyarrow.parquet.write_table(pyarrow.table({"messages": texts}), root / f"rows/paravt_sft_{name}.parquet")
+    prompts = pyarrow.parquet.read_table(nano / "paravt_rl_nano.parquet").to_pylist()
+    for prompt in prompts:
+        prompt["videos"] = [{"video": published(video["video"])} for video in prompt["videos"]]
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(prompts), root / "rows/paravt_rl_diverse_4k4.parquet")
 
 
 main()

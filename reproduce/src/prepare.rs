@@ -90,6 +90,11 @@ impl Prepare {
                 if built.kept {
                     note(&format!("{name}: kept, verified"));
                 }
+                for module in &built.record.unverified {
+                    note(&format!(
+                        "{name}: import {module} not verified: no NVIDIA driver (libcuda.so.1) here"
+                    ));
+                }
                 records.push(built.record);
             }
             ("environments.json", json!(records))

@@ -10,7 +10,7 @@ import os
 import sys
 import types
 
-ABSENT = {"flash_attn", "cv2", "deepspeed", "librosa", "peft", "wandb", "liger_kernel", "ray", "numba", "tensorboardX"}
+ABSENT = {"flash_attn", "cv2", "deepspeed", "librosa", "peft", "wandb", "liger_kernel", "ray", "numba"}
 
 
 class Anything(type):
@@ -83,24 +83,45 @@ def on_cpu():
     torch.autocast = CpuAutocast
 
 
-class StandIn(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Loads the release's trainer module and puts the stand-in in the place of its class."""
+class Edited(importlib.machinery.SourceFileLoader):
+    """A module of the release with one expression replaced; the file stays as it is."""
 
-    def find_spec(self, name, path, target=None):
-        if name != "paravt.rl.trainer":
+    EDITS = {
+        # AReaL takes the device of its platform everywhere but here.
+        "areal.engine.fsdp_engine": (
+            'self.device = torch.device(int(os.environ["LOCAL_RANK"]))',
+            "self.device = torch.device(current_platform.device_type)"),
+        # As words "2.13" is below "2.6".
+        "areal.utils.distributed": ('str(torch.__version__) >= "2.6"', "True"),
+        # What the actor is given and makes of it, where $PARAVT_DUMP names a folder.
+        "paravt.rl.actor": (
+            "class HierarchicalPPOActor(FSDPPPOActor):",
+            "import rl_dump\n\n\n@rl_dump.dumped\nclass HierarchicalPPOActor(FSDPPPOActor):"),
+    }
+
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        if name not in cls.EDITS:
             return None
-        sys.meta_path.remove(self)
-        self.real = importlib.util.find_spec(name)
-        return importlib.machinery.ModuleSpec(name, self, origin=self.real.origin)
+        spec = importlib.machinery.PathFinder.find_spec(name, path)
+        spec.loader = cls(name, spec.origin)
+        return spec
 
-    def create_module(self, spec):
-        return self.real.loader.create_module(self.real)
+    def get_code(self, name):
+        source, (old, new) = self.get_source(name), self.EDITS[name]
+        assert source.count(old) == 1, f"{self.path} is not the one that this was written for: {old}"
+        return compile(source.replace(old, new), self.path, "exec")
 
-    def exec_module(self, module):
-        self.real.loader.exec_module(module)
-        import standin_trainer
 
-        module.HierarchicalPPOTrainer = standin_trainer.Trainer
+def platform_on_cpu():
+    """AReaL's platform of the CPU passes on to torch.cpu, which has no memory of its own to empty or to measure."""
+    import torch
+
+    for name in ("empty_cache", "manual_seed", "manual_seed_all", "reset_peak_memory_stats"):
+        setattr(torch.cpu, name, lambda *_, **__: None)
+    for name in ("memory_allocated", "memory_reserved", "max_memory_allocated", "max_memory_reserved"):
+        setattr(torch.cpu, name, lambda *_, **__: 0)
+    torch.cpu.mem_get_info = lambda *_, **__: (0, 0)
 
 
 def as_on_gpus():
@@ -113,11 +134,11 @@ def as_on_gpus():
 
 sys.meta_path.append(Finder())
 is_rank = os.environ.get("RANK") is not None
-is_rl = any(word.endswith("rl_entry.py") for word in sys.orig_argv)
-if os.environ.get("PARAVT_STANDIN_TRAINER") and is_rl:
-    if is_rank:
-        sys.meta_path.insert(0, StandIn())
-    elif "areal.launcher.sglang_server" in sys.orig_argv:
-        as_on_gpus()
+is_rl = is_rank and any(word.endswith("rl_entry.py") for word in sys.orig_argv)
+if os.environ.get("PARAVT_ON_CPU") and "areal.launcher.sglang_server" in sys.orig_argv:
+    as_on_gpus()
+elif os.environ.get("PARAVT_ON_CPU") and (is_rl or "sglang.launch_server" in sys.orig_argv):
+    sys.meta_path.insert(0, Edited)
+    platform_on_cpu()
 elif os.environ.get("PARAVT_ON_CPU") and (is_rank or "lmms_engine.merger" in sys.orig_argv):
     on_cpu()

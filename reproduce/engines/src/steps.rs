@@ -49,6 +49,7 @@ pub(crate) const RL: Names = &[
     ("ppo_actor/kl_rewards/avg", "kl_reward"),
     ("ppo_actor/update/approx_kl/avg", "approx_kl"),
     ("ppo_actor/update/importance_weight/avg", "importance_weight"),
+    ("ppo_actor/update/behave_imp_weight/avg", "behaviour_weight"),
     ("ppo_actor/update/clip_ratio/avg", "clip_fraction"),
     ("ppo_actor/update/entropy/avg", "entropy"),
     ("ppo_actor/update/actor_loss/avg", "loss"),

@@ -24,8 +24,9 @@ use crate::workers::Workers;
 
 /// Files beside the weights that a model folder may have. A checkpoint takes over those of the model that the
 /// training began with.
-const COMPANIONS: [&str; 13] = [
+const COMPANIONS: [&str; 14] = [
     "config.json",
+    "config.5.0.0.json",
     "generation_config.json",
     "tokenizer.json",
     "tokenizer_config.json",

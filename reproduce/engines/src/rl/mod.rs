@@ -85,6 +85,9 @@ impl Job {
         ]
         .map(|(name, value)| (name.to_owned(), value))
         .into();
+        if self.settings.whole_attention {
+            env.insert("PARAVT_WHOLE_ATTENTION".to_owned(), "1".to_owned());
+        }
         extend(&mut env, &self.environment);
         env
     }

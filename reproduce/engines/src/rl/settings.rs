@@ -67,6 +67,9 @@ pub struct Settings {
     pub reward: String,
     /// Factor of the format reward.
     pub format_weight: f64,
+    /// The trainer's attention reaches back over frames; in the release it begins anew at each of their tokens.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub whole_attention: bool,
 }
 
 /// Parts of the constrained generation.
@@ -117,13 +120,16 @@ impl Default for Settings {
             anchor_weight: 0.5,
             reward: "f1".to_owned(),
             format_weight: 1.0,
+            whole_attention: false,
         }
     }
 }
 
 /// What is done otherwise than by the release, whatever the settings.
-const DEVIATIONS: [&str; 8] = [
+const DEVIATIONS: [&str; 9] = [
     "an entry file merges the `paravt` block into its schema: the released train.py stops there on every rank",
+    "the entry file adds SubagentManager._extract_completion, which the released workflow calls and no file defines: \
+     without it every group with an executed call is lost",
     "the entry file writes each step as a line of JSON",
     "one complete configuration is written here; the release reads two files and variables of the shell",
     "started here and not by areal.launcher.local, which reports every finished training as failed",

@@ -1,10 +1,10 @@
-//! The released lmms-engine itself, on a CPU: trained, killed, resumed, merged. Needs a checkout of the release and an
-//! environment for it, which `ci/target8/train` makes.
+//! Our configuration as the release reads it. Needs a checkout of the release and an environment for it, which
+//! `ci/target8/train` makes.
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use paravt_engines::{CURVES, Job, Outcome, Paths, Place, Update, Watch, entry, merge, rl, sft};
+use paravt_engines::{Paths, Watch, entry, rl};
 use serde_json::{Value, json};
 
 fn given(name: &str) -> PathBuf {
@@ -79,7 +79,7 @@ fn areal_reads_our_configuration_and_the_entry_file_reaches_the_trainer() {
         ("/config/perf_tracer/session_tracer/enabled", json!(true)),
         ("/agent/max_turns", json!(3)),
         ("/agent/fps", json!(1)),
-        ("/rows", json!(6)),
+        ("/rows", json!(48)),
         (
             "/environment",
             json!({"THINK_PREFIX": "1", "ANSWER_SUFFIX": "1", "NFRAMES_GATING": "1", "ANCHOR_WEIGHT": "0.5",
@@ -115,50 +115,4 @@ fn released(job: &rl::Job, root: &Path) -> Value {
     let seen = text.lines().find_map(|line| line.strip_prefix("SEEN "));
     serde_json::from_str(seen.unwrap_or_else(|| panic!("{}", String::from_utf8_lossy(&output.stderr))))
         .unwrap()
-}
-
-#[test]
-#[ignore = "needs the release: run by ci/target8/train"]
-fn the_released_trainer_resumes_after_a_stop_and_its_shards_are_merged() {
-    let settings = sft::Settings {
-        processes: 2,
-        cpu: true,
-        steps: 6,
-        stop_after: Some(4),
-        save_every: 2,
-        packs: 2,
-        packing_length: 1024,
-        attention: "sdpa".to_owned(),
-        liger: false,
-        rmpad: false,
-        workers: 1,
-        prefetch: 2,
-        pin_memory: false,
-        ..sft::Settings::default()
-    };
-    let watch = Watch { poll_seconds: 0.1, first_step_seconds: 300.0, ..Watch::default() };
-    let sft = sft::Job { settings, watch, environment: on_cpu(), paths: paths() };
-    let root = given("PARAVT_TARGET8_WORLD").join("stages");
-    let folder = root.join("sft");
-    std::fs::create_dir_all(&folder).unwrap();
-    let run = |job: &Job, folder: &std::path::Path, stopped: &dyn Fn() -> bool| {
-        let mut observer = |update: Update<'_>| eprintln!("{update:?}");
-        job.run(&mut Place { folder, stopped, observer: &mut observer }).unwrap()
-    };
-    let job = Job::Sft(sft.clone());
-    // Stopped between two checkpoints.
-    let steps = || std::fs::read_to_string(folder.join(CURVES)).unwrap_or_default().lines().count();
-    assert_eq!(run(&job, &folder, &|| steps() >= 3), Outcome::Interrupted);
-    assert_eq!(run(&job, &folder, &|| false), Outcome::Complete);
-    let merged = root.join("merge");
-    std::fs::create_dir_all(&merged).unwrap();
-    let merge = merge::Job {
-        sft: folder.clone(),
-        settings: sft.settings,
-        watch: sft.watch,
-        environment: sft.environment,
-        paths: sft.paths,
-    };
-    assert_eq!(run(&Job::Merge(merge), &merged, &|| false), Outcome::Complete);
-    eprintln!("{}", std::fs::read_to_string(folder.join(CURVES)).unwrap());
 }

@@ -271,7 +271,7 @@ impl Encoder {
             }
         }
         runs.push(Run::Text(row.ids.len() - at));
-        token_positions(&runs, config.vision.spatial_merge_size, config.positions).0
+        token_positions(&runs, config.vision.spatial_merge_size, config.video_rule).0
     }
 
     fn tokens(&self, text: &str) -> std::result::Result<Vec<u32>, LeftOut> {

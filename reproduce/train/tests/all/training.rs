@@ -7,7 +7,7 @@ use std::process::Command;
 use candle_core::{DType, Device, Tensor};
 use paravt_qwen_vl::config::Config;
 use paravt_qwen_vl::ops::{self, Precision};
-use paravt_qwen_vl::positions::PositionRule;
+use paravt_qwen_vl::positions::VideoRule;
 use paravt_qwen_vl::prompt::Prompter;
 use paravt_suite::conversation::parse_conversation;
 use paravt_train::Compute;
@@ -75,9 +75,9 @@ fn compare(folder: &Path) {
     let recorded: Recorded =
         serde_json::from_slice(&std::fs::read(folder.join("training.json")).unwrap()).unwrap();
     let learner = Learner::load(folder, &Compute::cpu()).unwrap();
-    // The reference is transformers 5, which places what follows a Qwen2.5-VL video by a rule of its own.
+    // The reference is transformers 5, which has a rule of its own for videos.
     let mut config = Config::read(folder).unwrap();
-    config.positions = PositionRule::Transformers5;
+    config.video_rule = VideoRule::Transformers5;
     let prompter = Prompter::read(folder, &config).unwrap();
     let examples: Vec<Example> = recorded
         .messages

@@ -22,6 +22,7 @@ import numpy as np
 from PIL import Image
 
 import wire_record
+import wire_subagents
 import wire_world
 from wire_server import Server
 
@@ -124,7 +125,7 @@ def sent(exchanges: list) -> list:
 def unpack(checkout: str, target: str) -> None:
     os.makedirs(target, exist_ok=True)
     archive = subprocess.run(
-        ["git", "-C", checkout, "archive", COMMIT, "paravt/__init__.py", "paravt/eval"], check=True, capture_output=True
+        ["git", "-C", checkout, "archive", COMMIT, "paravt/__init__.py", "paravt/eval", *wire_subagents.FILES], check=True, capture_output=True
     )
     subprocess.run(["tar", "-x", "-C", target], input=archive.stdout, check=True)
 
@@ -137,6 +138,7 @@ def main() -> int:
     parser.add_argument("--splits", default=",".join(SPLITS))
     parser.add_argument("--modes", default=",".join(MODES))
     parser.add_argument("--nframes", type=int, help="overview frames (default: 64, with --record 8)")
+    parser.add_argument("--profile", default="release", choices=["release", "paper"], help="of paravt-bench (default: release)")
     parser.add_argument("--record", action="store_true", help="write suite/cli/tests/wire")
     args = parser.parse_args()
     args.nframes = args.nframes or (8 if args.record else 64)
@@ -155,6 +157,7 @@ class Wire:
     def __init__(self, args, base: str):
         self.here = os.path.dirname(os.path.abspath(__file__))
         self.binary, self.base, self.nframes = os.path.abspath(args.binary), base, args.nframes
+        self.profile = args.profile
         self.code, self.root = os.path.join(base, "code"), os.path.join(base, "root")
         self.environment = {**os.environ, "PARAVT_BENCH_CACHE": os.path.join(base, "cache"), "OPENAI_API_KEY": "EMPTY"}
         self.environment.pop("OPENAI_BASE_URL", None)
@@ -208,16 +211,16 @@ class Wire:
         starts = self.server.marks[::2] + [len(exchanges)]
         return [exchanges[a:b] for a, b in zip(starts, starts[1:])]
 
-    def ours(self, cell: tuple):
+    def ours(self, cell: tuple, *more: str):
         """The exchanges of a cell by paravt-bench, and how the process ended."""
         split, mode, channel = cell
         folder = self.out("ours", cell)
         shutil.rmtree(folder, ignore_errors=True)
         self.server.clear()
         ran = subprocess.run(
-            [self.binary, "run", split, "--data", self.root, "--out", folder, "--profile", "release", "--mode", mode, "--protocol",
+            [self.binary, "run", split, "--data", self.root, "--out", folder, "--profile", self.profile, "--mode", mode, "--protocol",
              "paravt", "--channel", channel, "--concurrency", "1", "--nframes", str(self.nframes), "--model", "scripted",
-             "--base-url", f"http://127.0.0.1:{self.port}/v1", "--retry-pause", "0.01"],
+             "--base-url", f"http://127.0.0.1:{self.port}/v1", "--retry-pause", "0.01", *more],
             env=self.environment, capture_output=True, text=True, check=False,
         )
         return self.server.exchanges, ran
@@ -273,6 +276,8 @@ def compare(args, base: str) -> int:
         if len(expected) != len(found):
             print(f"    {len(expected)} requests / {len(found)}")
     print(f"paravt-bench: {time.time() - started:.0f} s; {failed} of {len(cells)} cells differ")
+    if not args.record:
+        failed += wire_subagents.differ(wire, (splits[0], "agentic_general", "image"))
     return 1 if failed else 0
 
 

@@ -49,14 +49,22 @@ SCRIPTS = [
      '<tool_call>{"name": "crop_video"}</tool_call><tool_call>{"name": "other", "arguments": {"start": 2}}</tool_call>'
      "<tool_call>no JSON</tool_call>", '<tool_call>{"name": "crop_video", "arguments": null}</tool_call>'],
     [calls((5, 7)), {"content": None}],
+    [{"content": ""}],
+    [{"content": None}],
+    ["The event happens in the 1.5 - 95.0 seconds.<answer>A</answer>"],
 ]
+
+
+# Which question gets which script. With these generated rows every cell of a single turn over Video-MME and Charades has
+# a reply without text and one that is right.
+DRAW = "3374 "
 
 
 def reply(messages, tries: dict):
     """Status and body: by the question's text, the number of turns so far and how often the same was asked."""
     first = next(message for message in messages if message["role"] == "user")
     text = first["content"] if isinstance(first["content"], str) else first["content"][-1]["text"]
-    script = SCRIPTS[int(hashlib.sha256(text.encode()).hexdigest(), 16) % len(SCRIPTS)]
+    script = SCRIPTS[int(hashlib.sha256((DRAW + text).encode()).hexdigest(), 16) % len(SCRIPTS)]
     turn = sum(message["role"] == "assistant" for message in messages)
     step = script[min(turn, len(script) - 1)]
     key = (text, len(messages))
@@ -119,6 +127,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.write(data)
 
     def do_GET(self):
+        if not self.path.endswith("/models"):
+            return self.reply(404, {})
         self.server.marks.append(len(self.server.exchanges))
         self.server.tries.clear()
         self.reply(200, {"object": "list", "data": [{"id": "scripted", "object": "model"}]})

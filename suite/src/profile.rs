@@ -58,6 +58,7 @@ impl Profile {
             flag_truncated_calls: strict,
             video_channel_frames: if strict { 64 } else { 32 },
             raw_text: !strict,
+            empty_answer: !strict,
             video_channel_spread: if strict { Spread::Rounded } else { Spread::Truncated },
             reader: if strict { Reader::Current } else { Reader::Pinned },
         }
@@ -103,6 +104,9 @@ pub struct Switches {
     /// refused unless putting it together again is exact.
     #[serde(default)]
     pub raw_text: bool,
+    /// A server's reply with nothing in it is an answer without text, or a failed call.
+    #[serde(default)]
+    pub empty_answer: bool,
     /// Which frames those are. In-process engines follow it; a server has its own rule.
     #[serde(default)]
     pub video_channel_spread: Spread,
@@ -158,6 +162,7 @@ mod tests {
             flag_truncated_calls: false,
             video_channel_frames: 32,
             raw_text: true,
+            empty_answer: true,
             video_channel_spread: Spread::Truncated,
             reader: Reader::Pinned,
         };
@@ -172,6 +177,7 @@ mod tests {
             flag_truncated_calls: true,
             video_channel_frames: 64,
             raw_text: false,
+            empty_answer: false,
             video_channel_spread: Spread::Rounded,
             reader: Reader::Current,
         };

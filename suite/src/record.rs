@@ -141,6 +141,9 @@ pub struct ModelCall {
     /// Thoughts that the server took out of the text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reasoning: Option<String>,
+    /// The server's words where it refuses to answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refusal: Option<String>,
     /// Whether `text` was put together again from what the server took apart; white space and the spelling of
     /// JSON may differ from what the model wrote.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

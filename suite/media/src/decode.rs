@@ -4,11 +4,12 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use ff::codec::{decoder, discard::Discard, threading};
+use ff::ffi;
 use ffmpeg_next as ff;
 use rayon::prelude::*;
 
 use crate::convert::{Colours, Converter};
-use crate::demux::{open, read, seek};
+use crate::demux::{decoder, open, read, seek};
 use crate::error::MediaError;
 use crate::index::VideoIndex;
 use crate::resize::Precision;
@@ -34,8 +35,9 @@ pub(crate) struct Target {
     pub rotation: i32,
     /// Resizing of the pictures.
     pub precision: Precision,
-    /// A packet that the decoder refuses is an error, as in torchcodec; else it costs its own picture.
-    pub refuse_damage: bool,
+    /// Whatever could make torchcodec 0.10 show another picture is an error: damage, and a seek that does not reach
+    /// its key frame. Else a packet that the decoder refuses costs its own picture.
+    pub exact: bool,
 }
 
 /// Decodes `indices` (ascending, repeats allowed), converts to `target` and maps, in order.
@@ -110,6 +112,18 @@ fn due(picture: &ff::frame::Video, wanted: &HashMap<i64, Vec<usize>>) -> Option<
     wanted.keys().copied().filter(|time| *time <= reached).min()
 }
 
+/// Whether a decoder has nothing to give before the next packet.
+pub(crate) fn is_waiting(error: ff::Error) -> bool {
+    matches!(error, ff::Error::Other { errno } if errno == ff::util::error::EAGAIN)
+}
+
+/// Whether the decoder found damage in a picture.
+fn is_damaged(picture: &ff::frame::Video) -> bool {
+    // SAFETY: the picture owns a valid frame; both are plain fields of it.
+    let (flags, errors) = unsafe { ((*picture.as_ptr()).flags, (*picture.as_ptr()).decode_error_flags) };
+    flags & ffi::AV_FRAME_FLAG_CORRUPT != 0 || errors != 0
+}
+
 /// One demuxer and one decoder.
 struct Worker<'a> {
     path: &'a Path,
@@ -117,7 +131,7 @@ struct Worker<'a> {
     input: ff::format::context::Input,
     decoder: decoder::Video,
     converter: Converter,
-    refuse_damage: bool,
+    exact: bool,
     /// The last picture, kept only there.
     last: Option<ff::frame::Video>,
     stats: ReaderStats,
@@ -130,22 +144,16 @@ impl<'a> Worker<'a> {
         target: Target,
         threads: usize,
     ) -> Result<Self, MediaError> {
-        let error = |error: ff::Error| MediaError::Open { path: path.to_owned(), message: error.to_string() };
         let (input, stream) = open(path)?;
-        let video = input.stream(stream).ok_or_else(|| MediaError::NoVideo { path: path.to_owned() })?;
-        let mut context = ff::codec::context::Context::from_parameters(video.parameters()).map_err(error)?;
-        context.set_threading(threading::Config {
+        let threads = threading::Config {
             kind: threading::Type::Frame,
             count: threads,
             ..threading::Config::default()
-        });
-        let mut decoder = context.decoder();
-        decoder.set_packet_time_base(video.time_base());
-        let decoder = decoder.video().map_err(error)?;
+        };
+        let decoder = decoder(path, &input, stream, threads)?;
         let converter = Converter::new(target.size, target.rotation, Colours::OfStream, target.precision);
-        let refuse_damage = target.refuse_damage;
         let stats = ReaderStats::default();
-        Ok(Self { path, index, input, decoder, converter, refuse_damage, last: None, stats })
+        Ok(Self { path, index, input, decoder, converter, exact: target.exact, last: None, stats })
     }
 
     fn error(&self, index: usize, message: impl ToString) -> MediaError {
@@ -169,7 +177,7 @@ impl<'a> Worker<'a> {
         let attempts: &[bool] = if self.index.has_pts { &[true, false] } else { &[false] };
         for &skip in attempts {
             self.seek(group.start)?;
-            self.decode(&mut wanted, skip, deliver)?;
+            self.decode(&mut wanted, group.start, skip, deliver)?;
             if wanted.is_empty() {
                 return Ok(());
             }
@@ -189,6 +197,7 @@ impl<'a> Worker<'a> {
     fn decode(
         &mut self,
         wanted: &mut HashMap<i64, Vec<usize>>,
+        start: usize,
         skip: bool,
         deliver: &mut dyn FnMut(Frame) -> Result<(), MediaError>,
     ) -> Result<(), MediaError> {
@@ -202,16 +211,15 @@ impl<'a> Worker<'a> {
                 self.stats.packets += 1;
                 // A damaged packet costs its own picture; a wanted one is missed by the caller, by name.
                 if let Err(error) = self.decoder.send_packet(&packet)
-                    && self.refuse_damage
+                    && self.exact
                 {
-                    let wanted = wanted.values().flatten().min().copied().unwrap_or_default();
-                    return Err(self.error(wanted, error));
+                    return Err(self.error(start, error));
                 }
             } else {
                 at_end = true;
                 let _ = self.decoder.send_eof();
             }
-            self.receive(wanted, deliver)?;
+            self.receive(wanted, start, deliver)?;
         }
         Ok(())
     }
@@ -220,11 +228,23 @@ impl<'a> Worker<'a> {
     fn receive(
         &mut self,
         wanted: &mut HashMap<i64, Vec<usize>>,
+        start: usize,
         deliver: &mut dyn FnMut(Frame) -> Result<(), MediaError>,
     ) -> Result<(), MediaError> {
         let mut picture = ff::frame::Video::empty();
-        while self.decoder.receive_frame(&mut picture).is_ok() {
+        loop {
+            match self.decoder.receive_frame(&mut picture) {
+                Ok(()) => {}
+                Err(error) if self.exact && error != ff::Error::Eof && !is_waiting(error) => {
+                    return Err(self.error(start, error));
+                }
+                Err(_) => return Ok(()),
+            }
             self.stats.decoded += 1;
+            // Pictures before the key frame may lack what they refer to in every reader.
+            if self.exact && is_damaged(&picture) && picture.pts() >= Some(self.index.entries[start].pts) {
+                return Err(self.error(start, "the decoder reports damage"));
+            }
             let pts = if self.index.has_pts {
                 picture.pts().or(picture.timestamp())
             } else {
@@ -238,7 +258,6 @@ impl<'a> Worker<'a> {
                 self.last = Some(std::mem::replace(&mut picture, ff::frame::Video::empty()));
             }
         }
-        Ok(())
     }
 
     /// Moves to the packet of a key frame. Demuxers seek by decoding or presentation time as they
@@ -251,6 +270,9 @@ impl<'a> Worker<'a> {
         for target in [Some(entry.pts), Some(entry.dts), earlier, Some(i64::MIN)].into_iter().flatten() {
             if self.seek_to(target).is_ok() && self.is_at_or_before(entry.pts, entry.dts) {
                 return self.seek_to(target).map_err(|error| self.error(start, error));
+            }
+            if self.exact {
+                return Err(self.error(start, "a seek to it ends behind it"));
             }
         }
         // No seek reaches it: read from the start of the file.

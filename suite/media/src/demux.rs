@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use ff::codec::{decoder, threading};
 use ff::ffi;
 use ff::packet::Ref as _;
 use ffmpeg_next as ff;
@@ -47,6 +48,22 @@ pub(crate) fn open(path: &Path) -> Result<(ff::format::context::Input, usize), M
         }
     }
     Ok((input, best))
+}
+
+/// A decoder of a file's stream.
+pub(crate) fn decoder(
+    path: &Path,
+    input: &ff::format::context::Input,
+    stream: usize,
+    threads: threading::Config,
+) -> Result<decoder::Video, MediaError> {
+    let error = |error: ff::Error| MediaError::Open { path: path.to_owned(), message: error.to_string() };
+    let video = input.stream(stream).ok_or_else(|| MediaError::NoVideo { path: path.to_owned() })?;
+    let mut context = ff::codec::context::Context::from_parameters(video.parameters()).map_err(error)?;
+    context.set_threading(threads);
+    let mut decoder = context.decoder();
+    decoder.set_packet_time_base(video.time_base());
+    decoder.video().map_err(error)
 }
 
 /// Damaged packets in a row after which a file is given up.

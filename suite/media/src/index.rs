@@ -99,6 +99,18 @@ impl VideoIndex {
         (after.saturating_sub(1), self.us_from_start(pts))
     }
 
+    /// Whether every reader shows the frame that was asked for, as far as the packets' times say: each of `indices`
+    /// has a key frame at or before it, and a time of its own.
+    pub(crate) fn is_plain(&self, indices: &[usize]) -> bool {
+        let time = |index: usize| self.entries.get(index).map(|entry| entry.pts);
+        let alone = |&index: &usize| {
+            time(index) != time(index + 1)
+                && index.checked_sub(1).is_none_or(|before| time(before) != time(index))
+        };
+        let keyed = |&first: &usize| self.entries[self.start_of_group(first)].key;
+        self.has_pts && indices.first().is_none_or(keyed) && indices.iter().all(alone)
+    }
+
     /// The frame where decoding has to start for `index`: the last key frame not after it.
     pub(crate) fn start_of_group(&self, index: usize) -> usize {
         self.entries[..=index].iter().rposition(|entry| entry.key).unwrap_or(0)

@@ -32,6 +32,7 @@ mod resize;
 mod rules;
 mod sample_table;
 mod second;
+mod sequential;
 #[cfg(test)]
 mod testing;
 
@@ -176,7 +177,7 @@ impl VideoFile {
     /// A frame cannot be decoded.
     pub fn frames_at(&self, indices: &[usize], size: (u32, u32)) -> Result<Vec<Frame>, MediaError> {
         let (rotation, precision) = (self.info().rotation, Precision::Bytes);
-        let target = decode::Target { size, rotation, precision, refuse_damage: false };
+        let target = decode::Target { size, rotation, precision, exact: false };
         Ok(decode::frames(&self.path, &self.index, indices, target, &Ok)?.0)
     }
 
@@ -213,8 +214,13 @@ impl VideoFile {
         let (indices, size) = self.plan(request)?;
         let info = self.info_of(request.reader);
         let (rotation, precision) = (info.rotation, Precision::Floats);
-        let target = decode::Target { size, rotation, precision, refuse_damage: pinned };
-        let (frames, stats) = decode::frames(&self.path, &self.index, &indices, target, map)?;
+        let target = decode::Target { size, rotation, precision, exact: pinned };
+        let plain = !pinned || self.index.is_plain(&indices);
+        let found = plain.then(|| decode::frames(&self.path, &self.index, &indices, target, map));
+        let (frames, stats) = match found {
+            Some(found) if found.is_ok() || !pinned => found?,
+            _ => sequential::frames(&self.path, &self.index, &indices, target, map)?,
+        };
         let span = request.span(info.frames, info.fps);
         let sample_fps = indices.len() as f64 / span.max(1) as f64 * info.fps;
         Ok(Sampled { frames, info, sample_fps, stats, second_reader: false })

@@ -3,17 +3,20 @@
 //!
 //! It differs from the first reader in what it takes as the window (the frame before the start is
 //! part of it unless a frame lies exactly there), in the rate (the header's), in the colours
-//! (BT.601 whatever the stream says) and in damage (what came out before it counts). Files whose
-//! packets carry no presentation times (AVI) are refused here; PyAV makes times up for them.
+//! (BT.601 whatever the stream says) and in damage (what came out before it counts). Where packets carry no
+//! presentation times (AVI) PyAV's FFmpeg makes times up: in MPEG-4 the pictures' order, later by its delay;
+//! other codecs are refused here.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use ff::codec::{decoder, threading};
+use ff::ffi;
 use ffmpeg_next as ff;
 
 use crate::convert::{Colours, Converter};
-use crate::demux::{open, seek};
+use crate::decode::is_waiting;
+use crate::demux::{decoder, open, seek};
 use crate::error::MediaError;
 use crate::index::VideoIndex;
 use crate::resize::Precision;
@@ -22,6 +25,9 @@ use crate::{Frame, VideoRequest};
 
 /// Frames that are decoded behind the end of a window, for streams whose times are out of order.
 const BEHIND: usize = 5;
+
+/// Pictures that an MPEG-4 stream with B-frames is shown later than it is decoded.
+const MPEG4_DELAY: i64 = 1;
 
 /// A window in units of the stream's time, ends included.
 struct Window {
@@ -61,6 +67,7 @@ pub(crate) fn sample<T: Clone>(
         Ok(())
     })?;
     let times = window.choose(&times);
+    let delay = if index.has_pts { 0 } else { MPEG4_DELAY };
     let fps = index.header_rate;
     if fps <= 0.0 {
         return Err(rule("the header has no frame rate".to_owned()));
@@ -75,7 +82,7 @@ pub(crate) fn sample<T: Clone>(
     let mut found = BTreeMap::new();
     decode(path, &window, &mut |pts, picture| {
         if chosen.contains(&pts) {
-            let (at, time_us) = index.nearest(pts);
+            let (at, time_us) = index.nearest(pts - delay);
             found.insert(pts, map(converter.frame(picture, at, time_us)?)?);
         }
         Ok(())
@@ -122,19 +129,16 @@ fn decode(
     window: &Window,
     deliver: &mut dyn FnMut(i64, &ff::frame::Video) -> Result<(), MediaError>,
 ) -> Result<(), MediaError> {
-    let fail = |error: ff::Error| MediaError::Open { path: path.to_owned(), message: error.to_string() };
     let (mut input, stream) = open(path)?;
-    let parameters = input.stream(stream).map(|stream| stream.parameters());
-    let parameters = parameters.ok_or_else(|| MediaError::NoVideo { path: path.to_owned() })?;
-    let mut context = ff::codec::context::Context::from_parameters(parameters).map_err(fail)?;
     // Threads over frames would hold pictures back that an error then loses.
-    context.set_threading(threading::Config { kind: threading::Type::Slice, ..threading::Config::default() });
-    let mut decoder = context.decoder().video().map_err(fail)?;
+    let threads = threading::Config { kind: threading::Type::Slice, ..threading::Config::default() };
+    let mut decoder = decoder(path, &input, stream, threads)?;
     let target = window.start.saturating_sub(1).max(0).saturating_sub(BEHIND as i64).max(0);
     if seek(&mut input, stream, target).is_err() {
         return Ok(());
     }
     let mut behind = 0;
+    let (made_up, mut last) = (decoder.id() == ff::codec::Id::MPEG4, None);
     loop {
         let mut packet = ff::Packet::empty();
         let (sent, at_end) = match packet.read(&mut input) {
@@ -153,7 +157,12 @@ fn decode(
                 path: path.to_owned(),
                 message: "the file's frames have no times".to_owned(),
             };
-            let pts = picture.pts().ok_or_else(without)?;
+            // SAFETY: the picture owns a valid frame; `pkt_dts` is a plain field of it.
+            let decoded =
+                Some(unsafe { (*picture.as_ptr()).pkt_dts }).filter(|time| *time != ffi::AV_NOPTS_VALUE);
+            let made = decoded.or(last.map(|last: i64| last + 1)).filter(|_| made_up);
+            let pts = picture.pts().or(made).ok_or_else(without)?;
+            last = Some(pts);
             deliver(pts, &picture)?;
             if window.is_behind(pts) {
                 if behind == BEHIND {
@@ -176,7 +185,7 @@ fn pictures(decoder: &mut decoder::Video) -> Option<Vec<ff::frame::Video>> {
         match decoder.receive_frame(&mut picture) {
             Ok(()) => found.push(picture),
             Err(ff::Error::Eof) => return Some(found),
-            Err(ff::Error::Other { errno }) if errno == ff::util::error::EAGAIN => return Some(found),
+            Err(error) if is_waiting(error) => return Some(found),
             Err(_) => return None,
         }
     }

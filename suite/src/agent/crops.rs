@@ -141,6 +141,11 @@ impl Session<'_> {
         set: Arc<FrameSet>,
     ) -> (Looked, Option<SubCall>) {
         let step = format!("turn{turn}/sub{index}");
+        let prompt_text = &self.agent.protocol.subagent_prompt;
+        if !(start.is_finite() && end.is_finite()) && prompt_text.has_slot("start_clock") {
+            let reason = format!("no clock shows a window from {start} s to {end} s");
+            return (Looked::Failed(reason), None);
+        }
         let prompt =
             match render::subagent_prompt(&self.agent.protocol, self.sample, start, end, set.images.len()) {
                 Ok(prompt) => prompt,

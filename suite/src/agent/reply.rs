@@ -34,7 +34,11 @@ pub(super) fn read(
         let auto = plan.dialect != ToolDialect::Text;
         let reasoning = completion.reasoning.as_deref().filter(|_| plan.dialect == ToolDialect::Auto);
         if auto && (reasoning.is_some() || !completion.tool_calls.is_empty()) {
-            completion.text = reference.syntax.rebuild(reasoning, &completion.text, &completion.tool_calls);
+            completion.text = match reasoning {
+                // No thought is closed in it: a reasoning parser takes the whole text for one.
+                Some(text) if completion.is_only_thoughts() => text.to_owned(),
+                _ => reference.syntax.rebuild(reasoning, &completion.text, &completion.tool_calls),
+            };
             completion.rebuilt = true;
         }
     }

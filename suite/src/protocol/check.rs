@@ -20,6 +20,9 @@ fn invalid(field: impl Into<String>, problem: impl Into<String>) -> InvalidProto
 const QUESTION: [&str; 6] =
     ["question", "caption", "options", "instruction", "subtitles_block", "duration_note"];
 
+/// Slots of a sub-agent's prompt.
+const SUBAGENT_PROMPT: [&str; 7] = ["question", "start", "end", "n", "start_clock", "end_clock", "duration"];
+
 impl Protocol {
     /// Checks what the types do not: every name of a mode is one of [`Protocol::system`], every template can be
     /// filled, the tool can be called.
@@ -112,7 +115,7 @@ impl Protocol {
             ("crop_error", &self.crop_error, window),
             ("call_error", &self.call_error, &["reason"]),
             ("subagent_response", &self.subagent_response, &["start", "end", "summary"]),
-            ("subagent_prompt", &self.subagent_prompt, &["question", "start", "end", "n"]),
+            ("subagent_prompt", &self.subagent_prompt, &SUBAGENT_PROMPT),
             ("tool.not_an_object", &self.tool.not_an_object, &["found"]),
             ("tool.too_large", &self.tool.too_large, &[]),
         ];

@@ -216,6 +216,13 @@ pub fn frame_parts(protocol: &Protocol, images: &[Arc<Image>]) -> Result<Vec<Par
     Ok(parts)
 }
 
+/// Seconds as `mm:ss`, both rounded down: what Python's `int(s // 60)` and `int(s % 60)` make of them.
+fn clock(seconds: f64) -> String {
+    let rest = seconds.rem_euclid(60.0);
+    let minutes = ((seconds - rest) / 60.0).round() as i64;
+    format!("{minutes:02}:{:02}", rest as i64)
+}
+
 /// Prompt of a sub-agent about the frames of its window.
 ///
 /// # Errors
@@ -227,12 +234,16 @@ pub fn subagent_prompt(
     end: f64,
     n: usize,
 ) -> Result<String, RenderError> {
+    let clocks = (clock(start), clock(end), fixed1(end - start));
     let (n, start, end) = (n.to_string(), fixed1(start), fixed1(end));
     let values = [
         ("question", sample.question.stem.as_str()),
         ("n", n.as_str()),
         ("start", start.as_str()),
         ("end", end.as_str()),
+        ("start_clock", clocks.0.as_str()),
+        ("end_clock", clocks.1.as_str()),
+        ("duration", clocks.2.as_str()),
     ];
     protocol.subagent_prompt.render(&values).map_err(slot("sub-agent prompt"))
 }
@@ -258,6 +269,22 @@ mod tests {
     use crate::fixtures::sample;
     use crate::profile::Profile;
     use crate::protocol::native;
+
+    #[test]
+    fn clocks_are_rounded_down_as_python_rounds() {
+        for (seconds, shown) in [
+            (0.0, "00:00"),
+            (-0.0, "00:00"),
+            (59.99, "00:59"),
+            (60.0, "01:00"),
+            (3725.5, "62:05"),
+            (-5.0, "-1:55"),
+            (-60.0, "-1:00"),
+            (1e6, "16666:40"),
+        ] {
+            assert_eq!(clock(seconds), shown, "{seconds}");
+        }
+    }
 
     #[test]
     fn options_are_shown_with_the_rows_own_letters() {

@@ -5,9 +5,10 @@ use std::path::Path;
 use std::process::Command;
 
 use paravt_suite::profile::Profile;
+use paravt_suite::protocol::native;
 use paravt_suite::protocol::{PromptMode, Protocol, render};
 use paravt_suite::sample::{Gold, Question, QuestionKind, Sample, Tags};
-use paravt_upstream::paravt::import::{COMMIT, Files, ImportError, import, read_files};
+use paravt_upstream::paravt::import::{COMMIT, Files, ImportError, SUBAGENT, WORKFLOW, import, read_files};
 
 fn standin() -> Files {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/standin");
@@ -15,16 +16,22 @@ fn standin() -> Files {
     Files {
         driver: std::fs::read_to_string(folder.join("paravt/eval/driver.py")).unwrap(),
         utils: std::fs::read_to_string(folder.join("paravt/eval/utils.py")).unwrap(),
+        subagent: std::fs::read_to_string(folder.join(SUBAGENT.0)).ok(),
+        workflow: std::fs::read_to_string(folder.join(WORKFLOW.0)).ok(),
         commit: "no commit".to_owned(),
     }
 }
 
-/// The stand-in with one passage changed in both files.
+/// The stand-in with one passage changed in all files.
 fn changed(from: &str, to: &str) -> Result<Protocol, ImportError> {
     let mut files = standin();
-    assert!(files.driver.contains(from) || files.utils.contains(from), "{from}");
-    files.driver = files.driver.replace(from, to);
-    files.utils = files.utils.replace(from, to);
+    let [mut subagent, mut workflow] = [files.subagent.unwrap(), files.workflow.unwrap()];
+    let texts = [&mut files.driver, &mut files.utils, &mut subagent, &mut workflow];
+    assert!(texts.iter().any(|text| text.contains(from)), "{from}");
+    for text in texts {
+        *text = text.replace(from, to);
+    }
+    (files.subagent, files.workflow) = (Some(subagent), Some(workflow));
     import(&files, true)
 }
 
@@ -100,7 +107,11 @@ fn hashes_of_protocols_are_fixed() {
     let native = paravt_suite::protocol::native::protocol().hash();
     assert_eq!(native, "5e51f2fe93353c63595b0089262421a1002f74d8f6cf2e2dca75b87f473ae976");
     let standin = protocol().hash();
-    assert_eq!(standin, "unpinned:be0341afe9f3812070e3341fe84c96d95bd488a98ea1c954d151aee4c0f5cdde");
+    assert_eq!(standin, "unpinned:021bf91da203d74cd9244dd21bb0c04c148a3ebf14ca48f6ad0cfcbbc1125cf1");
+    // As before the words of sub-agents were imported.
+    let without = Files { subagent: None, workflow: None, ..self::standin() };
+    let hash = import(&without, true).unwrap().hash();
+    assert_eq!(hash, "unpinned:be0341afe9f3812070e3341fe84c96d95bd488a98ea1c954d151aee4c0f5cdde");
 }
 
 /// What was imported before tool and default mode were fields is the same protocol.
@@ -244,6 +255,31 @@ fn a_negated_condition_gives_the_same_texts() {
 }
 
 #[test]
+fn a_sub_agent_is_asked_as_in_the_releases_rollouts() {
+    let (found, sample) = (protocol(), sample("mlvu", None, Gold::Choice { answer: "A".into() }));
+    let prompt = render::subagent_prompt(&found, &sample, 65.96, 3725.5, 16).unwrap();
+    assert_eq!(prompt, "Part 01:05 to 62:05 (3659.5 s).\n\nSay {briefly} what is there.");
+    let response = render::subagent_response(&found, 65.96, 3725.5, "a {red} door").unwrap();
+    assert_eq!(response, "<tool_response>\nSub: a {red} door\n</tool_response>");
+
+    for (from, to, wanted) in [
+        ("class CroppedVideoSubagent", "class Other", "class CroppedVideoSubagent"),
+        ("({duration:.1f} s)", "({duration:.2f} s)", "start_clock, end_clock, duration:.1f"),
+        ("def build_prompt", "def prompt", "function build_prompt"),
+        ("Sub: {tool_output_text}", "Sub: {result}", "one f-string with the values summary"),
+    ] {
+        let found = problem(from, to);
+        assert!(found.contains(wanted) && found.contains("paravt/rl/"), "{found}");
+    }
+    assert_ne!(changed("Say {{briefly}}", "Tell").unwrap().hash(), found.hash(), "the hash has the text");
+
+    let without = Files { subagent: None, ..standin() };
+    let own = import(&without, true).unwrap();
+    assert_eq!(own.subagent_prompt, native::protocol().subagent_prompt);
+    assert!(!own.source.files.contains_key(SUBAGENT.0) && !own.source.pinned);
+}
+
+#[test]
 fn another_condition_is_refused() {
     let instruction = "mcq_instr = text if prompt_mode == \"direct\" else text";
     for other in ["prompt_mode == \"reasoning\"", "prompt_mode in (\"direct\",)", "hf_home == \"direct\""] {
@@ -283,10 +319,16 @@ fn a_second_assignment_is_refused_not_ignored() {
 /// A git repository of the stand-in in a fresh folder.
 fn repository() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
-    std::fs::create_dir_all(dir.path().join("paravt/eval")).unwrap();
     let files = standin();
-    std::fs::write(dir.path().join("paravt/eval/driver.py"), files.driver).unwrap();
-    std::fs::write(dir.path().join("paravt/eval/utils.py"), files.utils).unwrap();
+    for (name, text) in [
+        ("paravt/eval/driver.py", files.driver),
+        ("paravt/eval/utils.py", files.utils),
+        (SUBAGENT.0, files.subagent.unwrap()),
+        (WORKFLOW.0, files.workflow.unwrap()),
+    ] {
+        std::fs::create_dir_all(dir.path().join(name).parent().unwrap()).unwrap();
+        std::fs::write(dir.path().join(name), text).unwrap();
+    }
     git(dir.path(), &["init", "--quiet"]);
     git(dir.path(), &["add", "."]);
     git(dir.path(), &["commit", "--quiet", "-m", "stand-in"]);

@@ -7,7 +7,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::files::{MEAN_DIFFERENCE, crop, difference, outcome, reference, rotate, uneven};
+use crate::files::{MEAN_DIFFERENCE, crop, outcome, reference, rotate, uneven, worst_difference};
 use paravt_media::{MediaError, Reader, Sampled, VideoRequest, fetch_video};
 use serde_json::{Value, json};
 
@@ -80,7 +80,7 @@ fn requests() -> Vec<(VideoRequest, Value)> {
 }
 
 /// What the vectors hold of a sample.
-fn described(found: &Result<Sampled, MediaError>) -> Value {
+pub(crate) fn described(found: &Result<Sampled, MediaError>) -> Value {
     let Ok(sampled) = found else { return json!("raises") };
     let frames = &sampled.frames;
     let shape = json!([frames.len(), frames[0].height, frames[0].width]);
@@ -92,7 +92,7 @@ fn described(found: &Result<Sampled, MediaError>) -> Value {
 }
 
 /// The same of what Python wrote.
-fn stripped(mut outcome: Value) -> Value {
+pub(crate) fn stripped(mut outcome: Value) -> Value {
     if outcome.get("raises").is_some() {
         return json!("raises");
     }
@@ -119,7 +119,7 @@ fn frames_are_those_of_the_pinned_readers() {
             for (number, sampled) in found.iter().enumerate() {
                 let Ok(sampled) = sampled else { continue };
                 if outcome(&out, number).get("raises").is_none() {
-                    let mean = difference(&out, number, &sampled.frames);
+                    let mean = worst_difference(&out, number, &sampled.frames);
                     assert!(mean < MEAN_DIFFERENCE, "{}: {mean:.2} levels", names[number]);
                 }
             }

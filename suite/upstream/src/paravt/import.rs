@@ -1,4 +1,5 @@
-//! Takes the upstream texts out of pinned Python files (ParaVT cf55249, `paravt/eval`).
+//! Takes the upstream texts out of pinned Python files (ParaVT cf55249, `paravt/eval`, and of `paravt/rl` those of
+//! sub-agents, which the evaluation has none of).
 //!
 //! No text of the release is part of this tree: constants, f-strings and conditions are found by their
 //! names and shapes in the parsed source, so that a changed file is a named error, not a wrong text.
@@ -34,6 +35,14 @@ pub const DRIVER: (&str, &str) =
 /// The loaders, and their SHA-256 at the pinned commit.
 pub const UTILS: (&str, &str) =
     ("paravt/eval/utils.py", "c24d7442cea3b1826c441c7a09dba34076a6ce0215c8178ae9b107a2342948e3");
+/// The sub-agent of rollouts, and its SHA-256 at the pinned commit.
+pub const SUBAGENT: (&str, &str) = (
+    "paravt/rl/subagents/crop_video/cropped_video.py",
+    "a1adde1f817535bf61c4742a6b21735f7db77a308e7d57fb18e792bee587bf94",
+);
+/// The loop of rollouts, and its SHA-256 at the pinned commit.
+pub const WORKFLOW: (&str, &str) =
+    ("paravt/rl/workflow.py", "e7c1a708631e6becf365611e3cb69016b80971a5a16bfb0688513019cb2ec016");
 
 /// Name of the imported protocol.
 pub const NAME: &str = "paravt";
@@ -99,7 +108,7 @@ pub enum ImportError {
 
 /// Whether a file of this name and hash is a pinned one.
 pub fn is_pinned(file: &str, hash: &str) -> bool {
-    [DRIVER, UTILS].contains(&(file, hash))
+    [DRIVER, UTILS, SUBAGENT, WORKFLOW].contains(&(file, hash))
 }
 
 /// The driver's tool: the native protocol's, which was written for the same reader of calls, in the modes whose
@@ -118,26 +127,20 @@ pub fn stored(dir: &Path) -> Result<Option<Protocol>, CacheError> {
     cache::load(dir, NAME, &older.map(|(name, value)| (name.to_owned(), value)).into_iter().collect())
 }
 
-/// Makes the protocol `paravt` out of the two files.
+/// Makes the protocol `paravt` out of the files. Without those of rollouts (an `unpinned` source may lack them) a
+/// sub-agent is asked in the words of the suite's own protocol.
 ///
 /// # Errors
 /// A file of another hash (unless `unpinned`), or whose structure is not the expected one.
 pub fn import(files: &Files, unpinned: bool) -> Result<Protocol, ImportError> {
-    let mut hashes = BTreeMap::new();
-    let mut pinned = true;
-    for ((file, wanted), text) in [(DRIVER, &files.driver), (UTILS, &files.utils)] {
-        let found = hex(&Sha256::digest(text.as_bytes()));
-        if found != wanted {
-            if !unpinned {
-                return Err(ImportError::Hash { file, found, pinned: wanted });
-            }
-            pinned = false;
-        }
-        hashes.insert(file.to_owned(), found);
-    }
+    let (hashes, pinned) = hashes(files, unpinned)?;
     let driver = Module::parse(DRIVER.0, &files.driver)?;
     let utils = Module::parse(UTILS.0, &files.utils)?;
     let own = native::protocol();
+    let (subagent_prompt, subagent_response) = match (&files.subagent, &files.workflow) {
+        (Some(subagent), Some(workflow)) => subagent_texts(subagent, workflow)?,
+        _ => (own.subagent_prompt, own.subagent_response),
+    };
     // The hashes decide: the pinned texts are the pinned commit's wherever they were read.
     let commit = if pinned { COMMIT.to_owned() } else { files.commit.clone() };
     let source = Source { repository: REPOSITORY.to_owned(), commit, files: hashes, pinned };
@@ -168,13 +171,50 @@ pub fn import(files: &Files, unpinned: bool) -> Result<Protocol, ImportError> {
         crop_response: eval.template_with(&["n", "start:.1f", "end:.1f"])?,
         crop_error: eval.template_with(&["start:.1f", "end:.1f"])?,
         call_error: own.call_error,
-        subagent_response: own.subagent_response,
-        subagent_prompt: own.subagent_prompt,
+        subagent_response,
+        subagent_prompt,
         frame_label: None,
         chat_tools: None,
         reference: None,
         max_tokens: driver.integer("DEFAULT_MAX_TOKENS")?,
     })
+}
+
+/// SHA-256 of each file that is there, and whether all are the pinned ones.
+fn hashes(files: &Files, unpinned: bool) -> Result<(BTreeMap<String, String>, bool), ImportError> {
+    let mut hashes = BTreeMap::new();
+    let mut pinned = true;
+    for ((file, wanted), text) in files.texts() {
+        let Some(text) = text else {
+            let message = "it is not there; name a checkout of the whole repository".to_owned();
+            if !unpinned {
+                let from = files.commit.clone();
+                return Err(ImportError::Unreadable { file: file.to_owned(), from, message });
+            }
+            pinned = false;
+            continue;
+        };
+        let found = hex(&Sha256::digest(text.as_bytes()));
+        if found != wanted {
+            if !unpinned {
+                return Err(ImportError::Hash { file, found, pinned: wanted });
+            }
+            pinned = false;
+        }
+        hashes.insert(file.to_owned(), found);
+    }
+    Ok((hashes, pinned))
+}
+
+/// What a sub-agent is asked, and how the main model gets its answer.
+fn subagent_texts(subagent: &str, workflow: &str) -> Result<(Template, Template), ImportError> {
+    let subagent = Module::parse(SUBAGENT.0, subagent)?.class("CroppedVideoSubagent")?;
+    let prompt = subagent
+        .function("build_prompt")?
+        .assigned_template_with("prompt", &["start_clock", "end_clock", "duration:.1f"])?;
+    let workflow = Module::parse(WORKFLOW.0, workflow)?.class("HierarchicalAgentWorkflow")?;
+    let response = workflow.function("arun_episode")?.template_with(&["summary"])?;
+    Ok((prompt, response))
 }
 
 fn system_texts(driver: &Module<'_>) -> Result<IndexMap<PromptMode, String>, ImportError> {

@@ -97,6 +97,20 @@ async fn thoughts_are_kept_and_put_back_where_the_profile_allows() {
 }
 
 #[tokio::test]
+async fn a_reply_without_a_closed_thought_is_text_where_the_profile_allows() {
+    let thoughts = || Completion {
+        finish_reason: Some(FinishReason::Stop),
+        ..parsed("", Some("<answer>B</answer>"), &[])
+    };
+    let record = with(ToolDialect::Auto, Profile::Strict, &[("turn0", thoughts())]).run().await;
+    assert_eq!((record.score.value, record.transcript.final_text.as_str()), (1.0, "<answer>B</answer>"));
+    assert!(record.transcript.calls[0].rebuilt);
+    let record = with(ToolDialect::Auto, Profile::Paper, &[("turn0", thoughts())]).run().await;
+    assert_no_answer(&record);
+    assert_eq!(class(&record), ErrorClass::ParsedAway);
+}
+
+#[tokio::test]
 async fn profiles_that_need_the_raw_text_refuse_what_cannot_be_rebuilt() {
     let calls = [window(2.0, 4.0)];
     let mut cut = parsed("", None, &calls);

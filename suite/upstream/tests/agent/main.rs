@@ -412,6 +412,45 @@ async fn switch_flag_truncated_calls_keeps_letters_in_cut_calls_from_being_answe
 }
 
 #[tokio::test]
+async fn switch_empty_answer_decides_between_an_answer_and_a_failed_call() {
+    let nothing = || Completion { finish_reason: Some(FinishReason::Stop), ..Completion::default() };
+    let asked = |steps: &[(&str, &str)], mode: &'static str, step: &str, reply: Completion, kept: bool| {
+        let mut world = world(&[]).switched(|switches| switches.empty_answer = kept);
+        world.plan.mode = PromptMode::named(mode);
+        world.plan.max_turns = 1;
+        let error = BackendError::new(ErrorClass::EmptyReply, "empty", 2);
+        let error = BackendError { reply: Some(Box::new(reply)), ..error };
+        world.backend = Arc::new(Scripted::new(steps).failing(step, error));
+        world
+    };
+    let look = call(1.0, 2.0);
+    let looked = [("turn0", look.as_str())];
+    let cases = [(&looked[..0], "direct", "turn0"), (&[], "native", "turn0"), (&looked, "native", "force")];
+    for (steps, mode, step) in cases {
+        let record = asked(steps, mode, step, nothing(), true).run().await;
+        assert_eq!((class(&record), record.score.value), (None, 0.0), "{mode} {step}");
+        assert_ne!(record.score.outcome, Outcome::Error);
+        assert_eq!(said(&record).last().unwrap(), "assistant: ", "it stands in the conversation");
+        let record = asked(steps, mode, step, nothing(), false).run().await;
+        assert_no_answer(&record);
+        assert_eq!(
+            record.transcript.calls.last().unwrap().error.as_ref().unwrap().class,
+            ErrorClass::EmptyReply
+        );
+    }
+    for more in [
+        Completion { reasoning: Some("hm".into()), ..nothing() },
+        Completion { refusal: Some("I cannot".into()), ..nothing() },
+        Completion { finish_reason: Some(FinishReason::Other("tool_calls".into())), ..nothing() },
+        Completion { finish_reason: Some(FinishReason::Other("function_call".into())), ..nothing() },
+    ] {
+        let record = asked(&[], "direct", "turn0", more.clone(), true).run().await;
+        assert_no_answer(&record);
+        assert_eq!(record.transcript.calls[0].refusal, more.refusal);
+    }
+}
+
+#[tokio::test]
 async fn switch_video_channel_frames_travels_with_the_video() {
     for frames in [32, 64] {
         let mut world = world(&[("turn0", "B")]).switched(|switches| switches.video_channel_frames = frames);

@@ -79,10 +79,17 @@ pub(crate) fn outcome(out: &Path, number: usize) -> Value {
     serde_json::from_str(&std::fs::read_to_string(out.join(format!("{number}.json"))).unwrap()).unwrap()
 }
 
-/// Mean absolute difference of the frames' pixels to those of a case.
-pub(crate) fn difference(out: &Path, number: usize, frames: &[paravt_media::Frame]) -> f64 {
+/// The mean absolute difference of each frame's pixels to those of a case.
+pub(crate) fn differences(out: &Path, number: usize, frames: &[paravt_media::Frame]) -> Vec<f64> {
     let theirs = std::fs::read(out.join(format!("{number}.rgb"))).unwrap();
-    let ours = frames.iter().flat_map(|frame| &frame.rgb);
-    let sum: u64 = ours.zip(&theirs).map(|(a, b)| u64::from(a.abs_diff(*b))).sum();
-    sum as f64 / theirs.len() as f64
+    let mean = |(ours, theirs): (&paravt_media::Frame, &[u8])| {
+        let sum: u64 = ours.rgb.iter().zip(theirs).map(|(a, b)| u64::from(a.abs_diff(*b))).sum();
+        sum as f64 / theirs.len() as f64
+    };
+    frames.iter().zip(theirs.chunks(frames[0].rgb.len())).map(mean).collect()
+}
+
+/// The largest of these differences.
+pub(crate) fn worst_difference(out: &Path, number: usize, frames: &[paravt_media::Frame]) -> f64 {
+    differences(out, number, frames).into_iter().fold(0.0, f64::max)
 }

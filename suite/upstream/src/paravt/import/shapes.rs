@@ -42,9 +42,19 @@ impl<'a> Module<'a> {
     pub(super) fn function(&self, name: &str) -> Result<Module<'a>, ImportError> {
         let found = self.body.iter().find_map(|statement| match statement {
             Stmt::FunctionDef(function) if function.name.as_str() == name => Some(function.body.clone()),
+            Stmt::AsyncFunctionDef(function) if function.name.as_str() == name => Some(function.body.clone()),
             _ => None,
         });
         found.map(|body| self.within(body)).ok_or_else(|| self.shape(format!("function {name}")))
+    }
+
+    /// The body of a class.
+    pub(super) fn class(&self, name: &str) -> Result<Module<'a>, ImportError> {
+        let found = self.body.iter().find_map(|statement| match statement {
+            Stmt::ClassDef(class) if class.name.as_str() == name => Some(class.body.clone()),
+            _ => None,
+        });
+        found.map(|body| self.within(body)).ok_or_else(|| self.shape(format!("class {name}")))
     }
 
     /// The body of `if VARIABLE == "VALUE":`.
@@ -177,6 +187,18 @@ impl<'a> Module<'a> {
         };
         template.filter(usable).ok_or_else(|| {
             self.shape(format!("one f-string for {name}, of {} as they are", known.join(", ")))
+        })
+    }
+
+    /// The f-string assigned to a name, with exactly these values and formats, in this order.
+    pub(super) fn assigned_template_with(
+        &self,
+        name: &str,
+        wanted: &[&str],
+    ) -> Result<Template, ImportError> {
+        let values = wanted.join(", ");
+        self.only(name, &format!("{name} = f\"…\" with the values {values}"), |assigned| {
+            only_with(vec![template(assigned)?], wanted)
         })
     }
 

@@ -1,26 +1,30 @@
-//! Reads the two files out of a work tree, a git directory or anything git can clone.
+//! Reads the files out of a work tree, a git directory or anything git can clone.
 
 use std::path::{Path, PathBuf};
 
 use super::git::{Cancel, Repository, clone};
-use super::{COMMIT, DRIVER, ImportError, UTILS};
+use super::{COMMIT, DRIVER, ImportError, SUBAGENT, UTILS, WORKFLOW};
 use paravt_suite::files::read_limited;
 
-/// Bytes that one upstream file may have; the pinned ones have 25 and 35 thousand.
+/// Bytes that one upstream file may have; the pinned ones have 35 thousand.
 pub(super) const MAX_FILE: u64 = 4 << 20;
 
-/// Contents of the two upstream files.
+/// Contents of the upstream files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Files {
     /// `paravt/eval/driver.py`
     pub driver: String,
     /// `paravt/eval/utils.py`
     pub utils: String,
+    /// `paravt/rl/subagents/crop_video/cropped_video.py`, where it is there.
+    pub subagent: Option<String>,
+    /// `paravt/rl/workflow.py`, where it is there.
+    pub workflow: Option<String>,
     /// Commit of the files with its state, or `no commit (…)`: human-readable.
     pub commit: String,
 }
 
-/// Reads both files from `from`: the pinned commit where there is a git history, else what is there.
+/// Reads the files from `from`: the pinned commit where there is a git history, else what is there.
 /// With `unpinned` always what is there: the work tree, edits included, or `HEAD` where there is no
 /// work tree.
 ///
@@ -63,6 +67,18 @@ pub fn read_files_until(from: &str, unpinned: bool, cancel: &Cancel<'_>) -> Resu
             let repository = repository.ok_or_else(|| repository_error("the clone is empty".to_owned()))?;
             read_history(&repository, unpinned, cancel, &unreadable)
         }
+    }
+}
+
+impl Files {
+    /// Each file's name and pinned hash, and its text.
+    pub(super) fn texts(&self) -> [((&'static str, &'static str), Option<&str>); 4] {
+        [
+            (DRIVER, Some(&self.driver)),
+            (UTILS, Some(&self.utils)),
+            (SUBAGENT, self.subagent.as_deref()),
+            (WORKFLOW, self.workflow.as_deref()),
+        ]
     }
 }
 
@@ -111,7 +127,8 @@ fn read_history(
             .blob(&commit, file, cancel)
             .map_err(|message| unreadable(file, format!("commit {commit}: {message}")))
     };
-    Ok(Files { driver: read(DRIVER.0)?, utils: read(UTILS.0)?, commit })
+    let (subagent, workflow) = (read(SUBAGENT.0).ok(), read(WORKFLOW.0).ok());
+    Ok(Files { driver: read(DRIVER.0)?, utils: read(UTILS.0)?, subagent, workflow, commit })
 }
 
 fn read_folder(
@@ -124,10 +141,12 @@ fn read_folder(
     let committed = |revision: &str| {
         let repository = repository?;
         let blob = |file| repository.blob(revision, file, cancel).ok();
-        Some((blob(DRIVER.0)?, blob(UTILS.0)?))
+        let (subagent, workflow) = (blob(SUBAGENT.0), blob(WORKFLOW.0));
+        let commit = revision.to_owned();
+        Some(Files { driver: blob(DRIVER.0)?, utils: blob(UTILS.0)?, subagent, workflow, commit })
     };
-    if !unpinned && let Some((driver, utils)) = committed(COMMIT) {
-        return Ok(Files { driver, utils, commit: COMMIT.to_owned() });
+    if !unpinned && let Some(files) = committed(COMMIT) {
+        return Ok(files);
     }
     let has_files = folder.join(DRIVER.0).exists();
     if let Some(repository) = repository.filter(|_| !has_files) {
@@ -138,13 +157,18 @@ fn read_folder(
             .map_err(|error| unreadable(file, error.to_string()))?;
         String::from_utf8(bytes).map_err(|_| unreadable(file, "not UTF-8".to_owned()))
     };
-    let (driver, utils) = (read(DRIVER.0)?, read(UTILS.0)?);
-    let commit = match repository.and_then(Repository::head) {
-        None => "no commit (files without a git history)".to_owned(),
-        Some(commit) if committed(&commit).is_some_and(|texts| texts == (driver.clone(), utils.clone())) => {
-            commit
-        }
-        Some(commit) => format!("{commit} with uncommitted edits"),
+    let optional = |file: &str| folder.join(file).exists().then(|| read(file)).transpose();
+    let mut files = Files {
+        driver: read(DRIVER.0)?,
+        utils: read(UTILS.0)?,
+        subagent: optional(SUBAGENT.0)?,
+        workflow: optional(WORKFLOW.0)?,
+        commit: repository.and_then(Repository::head).unwrap_or_default(),
     };
-    Ok(Files { driver, utils, commit })
+    if files.commit.is_empty() {
+        files.commit = "no commit (files without a git history)".to_owned();
+    } else if committed(&files.commit).as_ref() != Some(&files) {
+        files.commit.push_str(" with uncommitted edits");
+    }
+    Ok(files)
 }

@@ -198,7 +198,12 @@ fn everything_that_can_change_an_answer_keeps_a_run_from_being_continued() {
         ("base_urls".into(), "http://a/v1".into()),
         ("cache_tokens".into(), "100".into()),
     ]);
-    ours.inputs = Some(Inputs { samples: "s".into(), videos: BTreeMap::new(), replaced: BTreeMap::new() });
+    ours.inputs = Some(Inputs {
+        samples: "s".into(),
+        verified: false,
+        videos: BTreeMap::new(),
+        replaced: BTreeMap::new(),
+    });
     ours.constants = BTreeMap::from([("jpeg_quality".into(), "85".into())]);
     type Change = fn(&mut Manifest);
     let refused: [(&str, Change); 10] = [
@@ -290,7 +295,12 @@ fn records_of_another_run_are_refused() {
 #[test]
 fn a_replaced_video_stays_replaced_until_its_samples_are_redone() {
     let videos = |bytes: u64| BTreeMap::from([("b/v.mp4".to_owned(), bytes)]);
-    let inputs = |bytes| Inputs { samples: "s".into(), videos: videos(bytes), replaced: BTreeMap::new() };
+    let inputs = |bytes| Inputs {
+        samples: "s".into(),
+        verified: false,
+        videos: videos(bytes),
+        replaced: BTreeMap::new(),
+    };
     let mut stored = Manifest { inputs: Some(inputs(10)), ..manifest() };
     let mut wanted = Manifest { inputs: Some(inputs(20)), ..manifest() };
     wanted.inputs.as_mut().unwrap().videos.insert("b/new.mp4".into(), 5);

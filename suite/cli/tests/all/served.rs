@@ -177,8 +177,9 @@ fn paper_refuses_separated_thoughts_and_names_the_server_flag() {
 fn a_run_whose_first_replies_are_all_empty_stops_and_says_why() {
     let server = Server::start(Script { rewrite: Some(nothing), ..Script::default() });
     let dir = tempfile::tempdir().unwrap();
-    let output =
-        run(&["videomme"], dir.path(), &server.base_url).args(["--concurrency", "1"]).output().unwrap();
+    // Where an empty reply is a failed call.
+    let flags = ["--profile", "strict", "--concurrency", "1"];
+    let output = run(&["videomme"], dir.path(), &server.base_url).args(flags).output().unwrap();
     assert_eq!(output.status.code(), Some(4), "{}", text(&output));
     let records = stable_records(&dir.path().join("videomme"));
     let samples = journal::read_manifest(&dir.path().join("videomme")).unwrap().selection.expected;

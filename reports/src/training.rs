@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use paravt_suite::files::read_text;
 use paravt_suite::journal::JournalError;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -12,6 +13,9 @@ use serde_json::{Map, Value};
 pub const TRAINING: &str = "training.jsonl";
 /// File name of [`About`] beside it.
 pub const ABOUT: &str = "training.json";
+
+/// Bytes that either file may have.
+const MAX_FILE: u64 = 1 << 30;
 
 /// Description of a training: `RUN/training.json`. Only with it a claim about a training can be judged.
 /// Unknown fields are tolerated, so that a newer writer's file stays readable.
@@ -48,7 +52,7 @@ impl Training {
     /// A line that is not an object with a `step`, or a damaged [`ABOUT`]; a torn last line is left out.
     pub fn read(dir: &Path) -> Result<Self, JournalError> {
         let path = dir.join(TRAINING);
-        let text = match std::fs::read_to_string(&path) {
+        let text = match read_text(&path, MAX_FILE) {
             Ok(text) => text,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Self::default()),
             Err(source) => return Err(JournalError::Io { path, action: "cannot read", source }),
@@ -81,7 +85,7 @@ impl Training {
 
 fn read_about(dir: &Path) -> Result<Option<About>, JournalError> {
     let path = dir.join(ABOUT);
-    let text = match std::fs::read_to_string(&path) {
+    let text = match read_text(&path, MAX_FILE) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(source) => return Err(JournalError::Io { path, action: "cannot read", source }),

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use paravt_suite::files::read_text;
 use paravt_train::sft::SftConfig;
 
 use crate::error::{Error, RecipeError};
@@ -26,6 +27,9 @@ pub enum Recipe {
     Trained(Box<Trained>),
 }
 
+/// Bytes that a recipe may have.
+const MAX_FILE: u64 = 1 << 20;
+
 /// Names of the recipes in this build.
 const BUILT_IN: [&str; 4] = ["paravt-nano", "paravt-nano-base", "paravt-8b", "paravt-8b-train"];
 
@@ -48,7 +52,7 @@ impl Recipe {
         if let Some(row) = table::recipe(name)? {
             return Ok(Self::Served(Box::new(row)));
         }
-        match std::fs::read_to_string(name) {
+        match read_text(Path::new(name), MAX_FILE) {
             Ok(text) => Self::parse(name, &text),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 Err(RecipeError::Unknown { name: name.to_owned(), known: Self::names().join(", ") })
@@ -152,5 +156,15 @@ mod tests {
         std::fs::write(&path, b"\xff\xfe not text").unwrap();
         let error = Recipe::load(&path.to_string_lossy()).unwrap_err();
         assert!(matches!(error, RecipeError::Unreadable { .. }), "{error}");
+
+        // Neither waits for a writer nor reads without end.
+        let pipe = folder.path().join("pipe.toml");
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        let endless = folder.path().join("endless.toml");
+        std::os::unix::fs::symlink("/dev/zero", &endless).unwrap();
+        for path in [pipe, endless] {
+            let error = Recipe::load(&path.to_string_lossy()).unwrap_err().to_string();
+            assert!(error.contains("not a regular file"), "{error}");
+        }
     }
 }

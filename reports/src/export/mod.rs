@@ -11,6 +11,8 @@ mod parquet;
 
 use std::path::{Path, PathBuf};
 
+use paravt_suite::files::{make_folder, write_atomic};
+
 use crate::table::Table;
 
 pub use markdown::{escape, markdown};
@@ -70,7 +72,7 @@ pub fn files(table: &Table) -> Result<Vec<(&'static str, Vec<u8>)>, ExportError>
     FORMATS.iter().map(file).collect()
 }
 
-/// Writes every table in every format into a folder.
+/// Writes every table in every format into a folder within an output folder.
 ///
 /// # Errors
 /// A format cannot hold a table, or a file cannot be written.
@@ -79,11 +81,11 @@ pub fn write_all(tables: &[Table], dir: &Path) -> Result<(), ExportError> {
         let path = path.to_owned();
         move |source| ExportError::Io { path, source }
     };
-    std::fs::create_dir_all(dir).map_err(io(dir))?;
+    make_folder(dir).map_err(io(dir))?;
     for table in tables {
         for (ending, content) in files(table)? {
             let path = dir.join(format!("{}.{ending}", table.name));
-            std::fs::write(&path, content).map_err(io(&path))?;
+            write_atomic(&path, &content).map_err(io(&path))?;
         }
     }
     Ok(())

@@ -10,7 +10,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use paravt_suite::journal::write_file;
+use paravt_suite::files::{read_limited, write_named};
 use paravt_suite::record::{RECORD_VERSION, Record, Transcript};
 use paravt_suite::run::{Manifest, RUN_VERSION};
 use paravt_suite::sample::Question;
@@ -26,6 +26,8 @@ use crate::decide::Lost;
 use crate::runs::{ReportError, Run, check_record};
 use crate::training::Training;
 
+/// Bytes that a baseline may have.
+const MAX_FILE: u64 = 4 << 30;
 /// Version of the file.
 const VERSION: u64 = 2;
 
@@ -139,7 +141,8 @@ impl Baseline {
     /// # Errors
     /// It is not there, of another version, or was changed since it was written.
     pub fn read(path: &Path) -> Result<Self, GateError> {
-        let bytes = std::fs::read(path).map_err(|source| GateError::Io { path: path.to_owned(), source })?;
+        let bytes =
+            read_limited(path, MAX_FILE).map_err(|source| GateError::Io { path: path.to_owned(), source })?;
         let (baseline, _) =
             Self::parse(&bytes).map_err(|message| GateError::Damaged { path: path.to_owned(), message })?;
         Ok(baseline)
@@ -181,7 +184,7 @@ impl Baseline {
             Ok(_) => return Err(damaged("not written: it would not read back as it is".to_owned())),
             Err(message) => return Err(damaged(format!("not written: {message}"))),
         }
-        Ok(write_file(path, text.as_bytes()).map_err(ReportError::from)?)
+        write_named(path, text.as_bytes()).map_err(|source| GateError::Io { path: path.to_owned(), source })
     }
 
     /// SHA-256 of the content: the identity by which a history knows its baseline.

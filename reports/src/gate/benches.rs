@@ -2,12 +2,15 @@
 
 use std::path::Path;
 
+use paravt_suite::files::read_limited;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::baseline::GateError;
 use super::{Check, Status, Timing, speed};
 
+/// Bytes that an estimate may have.
+const MAX_FILE: u64 = 1 << 20;
 /// Name of the group of checks.
 const GROUP: &str = "benches";
 
@@ -68,7 +71,8 @@ fn collect(root: &Path, dir: &Path, found: &mut Vec<Estimate>) -> Result<(), Gat
 
 fn read(path: &Path, name: String) -> Result<Estimate, GateError> {
     let damaged = |message: &str| GateError::Damaged { path: path.to_owned(), message: message.to_owned() };
-    let bytes = std::fs::read(path).map_err(|source| GateError::Io { path: path.to_owned(), source })?;
+    let bytes =
+        read_limited(path, MAX_FILE).map_err(|source| GateError::Io { path: path.to_owned(), source })?;
     let value: Value = serde_json::from_slice(&bytes).map_err(|error| damaged(&error.to_string()))?;
     let mean = &value["mean"];
     let bound = |name: &str| mean["confidence_interval"][name].as_f64();

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use paravt_media::{VideoFile, encode_jpeg, smart_resize};
+use paravt_suite::files::{make_folder, write_atomic};
 use paravt_suite::message::FrameOrigin;
 use paravt_suite::record::{Record, RecordedPart, ToolCall, ToolOutcome};
 use rayon::prelude::*;
@@ -138,11 +139,12 @@ fn of_video(
     let indices: Vec<usize> = indices.iter().copied().filter(|&index| index < info.frames).collect();
     let Ok(size) = smart_resize(info.width, info.height, SIDE, 0.0, PIXELS) else { return Ok(written) };
     let Ok(frames) = file.frames_at(&indices, size) else { return Ok(written) };
-    std::fs::create_dir_all(dir.join(format!("frames/v{number}")))?;
+    make_folder(&dir.join("frames"))?;
+    make_folder(&dir.join(format!("frames/v{number}")))?;
     for frame in frames {
         let Ok(jpeg) = encode_jpeg(&frame, QUALITY) else { continue };
         let name = format!("frames/v{number}/{}.jpg", frame.index);
-        std::fs::write(dir.join(&name), jpeg)?;
+        write_atomic(&dir.join(&name), &jpeg)?;
         written.insert(frame.index, name);
     }
     Ok(written)

@@ -17,7 +17,7 @@ use parquet::arrow::arrow_reader::{
 use serde_json::{Map, Value};
 
 use super::DataError;
-use crate::files::{open_regular, read_limited};
+use crate::files::{open_regular, read_text};
 
 /// One published row: column name to value.
 pub type JsonRow = Map<String, Value>;
@@ -64,8 +64,8 @@ enum Problem {
 }
 
 fn json_rows(path: &Path) -> Result<Vec<JsonRow>, Problem> {
-    let bytes = read_limited(path, MAX_FILE).map_err(Problem::Io)?;
-    let rows: Vec<JsonRow> = serde_json::from_slice(&bytes)
+    let text = read_text(path, MAX_FILE).map_err(Problem::Io)?;
+    let rows: Vec<JsonRow> = serde_json::from_str(&text)
         .map_err(|error| Problem::Format(format!("expected a JSON array of objects: {error}")))?;
     check_rows(rows.len())?;
     Ok(rows)

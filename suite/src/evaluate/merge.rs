@@ -5,10 +5,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::prepared::summary_of;
+use crate::files::read_limited;
 use crate::journal::{self, Journal, JournalError};
 use crate::record::Record;
 use crate::run::{Inputs, Manifest, Selection, Whole};
 use crate::summary::{Summary, SummaryError};
+
+/// Bytes that the protocol of a run may have.
+const MAX_PROTOCOL: u64 = 64 << 20;
 
 /// A merged run.
 #[derive(Debug, Clone)]
@@ -174,7 +178,7 @@ fn write(
     let mut journal = Journal::create(made.path(), manifest)?;
     journal.append(records)?;
     let protocol = first.join(journal::PROTOCOL);
-    let texts = std::fs::read(&protocol).map_err(failed("read", &protocol))?;
+    let texts = read_limited(&protocol, MAX_PROTOCOL).map_err(failed("read", &protocol))?;
     journal::write_file(&made.path().join(journal::PROTOCOL), &texts)?;
     journal::write_summary(made.path(), summary)?;
     drop(journal);

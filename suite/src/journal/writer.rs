@@ -8,7 +8,7 @@ use super::{
     Contents, IoContext as _, JOURNAL, JournalError, LOCK, MANIFEST, PROTOCOL, SUMMARY, read_manifest,
     read_run,
 };
-use crate::files::write_atomic;
+use crate::files::{TEMPORARY, write_atomic};
 use crate::record::Record;
 use crate::run::{Manifest, RUN_VERSION};
 use crate::summary::Summary;
@@ -143,6 +143,11 @@ impl RunDir {
 
     fn open(mut self) -> Result<Journal, JournalError> {
         let path = self.dir.join(JOURNAL);
+        // Records are not appended to a file of somebody else.
+        if path.is_symlink() && (path.is_file() || !path.exists()) {
+            let link = std::io::Error::new(std::io::ErrorKind::InvalidInput, "a link, not a regular file");
+            return Err(link).at(&path, "cannot open");
+        }
         let file = OpenOptions::new().create(true).append(true).open(&path).at(&path, "cannot open")?;
         let length = file.metadata().at(&path, "cannot read the length of")?.len();
         let lock = self.lock.take();
@@ -154,8 +159,7 @@ impl RunDir {
 fn remove_leftovers(dir: &Path) {
     let ours = |name: &str| {
         [MANIFEST, PROTOCOL, SUMMARY].iter().any(|file| {
-            let stem = file.trim_end_matches("json");
-            let process = name.strip_prefix(stem).and_then(|rest| rest.strip_prefix("tmp"));
+            let process = name.strip_prefix(file).and_then(|rest| rest.strip_prefix(TEMPORARY));
             process.is_some_and(|id| !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_digit()))
         })
     };

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
 use super::{InvalidProtocol, Protocol, Source};
-use crate::files::{FieldsError, read_limited};
+use crate::files::{FieldsError, read_text};
 use crate::text::hex;
 
 /// Bytes that a protocol file may have.
@@ -51,13 +51,12 @@ pub fn read(
     base: impl FnOnce(&str) -> Result<Protocol, String>,
 ) -> Result<Protocol, ProtocolFileError> {
     let format = |message: String| FieldsError::format(path, message);
-    let bytes = read_limited(path, MAX_FILE).map_err(|source| FieldsError::io(path, source))?;
+    let text = read_text(path, MAX_FILE).map_err(|source| FieldsError::io(path, source))?;
     let is_json = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
     let mut fields: Map<String, Value> = if is_json {
-        serde_json::from_slice(&bytes).map_err(|error| format(error.to_string()))?
+        serde_json::from_str(&text).map_err(|error| format(error.to_string()))?
     } else {
-        let text = std::str::from_utf8(&bytes).map_err(|error| format(error.to_string()))?;
-        toml::from_str(text).map_err(|error| format(error.to_string()))?
+        toml::from_str(&text).map_err(|error| format(error.to_string()))?
     };
     if let Some(name) = fields.shift_remove("base") {
         let name = name.as_str().ok_or_else(|| format(format!("base: expected a name, found {name}")))?;
@@ -73,7 +72,7 @@ pub fn read(
         merge(&mut whole, fields);
         fields = whole;
     }
-    let hash = hex(&Sha256::digest(&bytes));
+    let hash = hex(&Sha256::digest(&text));
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let source = Source {
         repository: FROM_FILE.to_owned(),

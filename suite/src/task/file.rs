@@ -9,7 +9,7 @@ use super::columns::Columns;
 use super::description::FIELDS;
 use super::{Benchmark, DataRoot, Description, DescriptionError, Task as _};
 use crate::data::DataError;
-use crate::files::{FieldsError, read_limited};
+use crate::files::{FieldsError, read_text};
 use crate::nearest::nearest;
 use crate::profile::Profile;
 
@@ -40,8 +40,7 @@ impl Benchmark {
     /// The file cannot be read, or its field is named that cannot be used.
     pub fn from_file(path: &Path) -> Result<Self, TaskFileError> {
         let format = |message: String| FieldsError::format(path, message);
-        let bytes = read_limited(path, MAX_FILE).map_err(|source| FieldsError::io(path, source))?;
-        let text = std::str::from_utf8(&bytes).map_err(|error| format(error.to_string()))?;
+        let text = &read_text(path, MAX_FILE).map_err(|source| FieldsError::io(path, source))?;
         let described = |error: DescriptionError| match error {
             DescriptionError::Parse(message) => format(message),
             DescriptionError::UnknownField(field) => FieldsError::Format {

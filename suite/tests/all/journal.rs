@@ -76,6 +76,21 @@ fn a_second_writer_of_a_run_is_refused() {
     assert!(error.contains("nframes was 4, now 16") && error.contains("model was m, now n"), "{error}");
 }
 
+#[test]
+fn records_are_not_appended_behind_a_link() {
+    let dir = tempfile::tempdir().unwrap();
+    let theirs = dir.path().join("theirs");
+    let run = dir.path().join("run");
+    std::fs::create_dir(&run).unwrap();
+    std::os::unix::fs::symlink(&theirs, run.join("journal.jsonl")).unwrap();
+    for there in [false, true] {
+        let error = Journal::create(&run, &manifest()).unwrap_err().to_string();
+        assert!(error.contains("a link, not a regular file"), "{error}");
+        assert_eq!(theirs.exists(), there);
+        std::fs::write(&theirs, "theirs").unwrap();
+    }
+}
+
 /// A journal on a device that is always full: nothing is lost, and the message says what to do.
 #[test]
 #[cfg(target_os = "linux")]
@@ -255,8 +270,8 @@ fn everything_that_can_change_an_answer_keeps_a_run_from_being_continued() {
 fn what_a_killed_writer_left_is_removed_by_the_next() {
     let dir = tempfile::tempdir().unwrap();
     drop(Journal::create(dir.path(), &manifest()).unwrap());
-    let kept = ["summary.tmpl", "notes.tmp12", "manifest.tmp12.bak"];
-    let left = ["manifest.tmp1234", "summary.tmp1", "protocol.tmp99"];
+    let kept = ["summary.json.tmpl", "notes.tmp12", "manifest.json.tmp12.bak"];
+    let left = ["manifest.json.tmp1234", "summary.json.tmp1", "protocol.json.tmp99"];
     for name in kept.iter().chain(&left) {
         std::fs::write(dir.path().join(name), "half").unwrap();
     }

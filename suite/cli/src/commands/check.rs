@@ -10,6 +10,7 @@ use paravt_reports::gate::{
 };
 use paravt_reports::terminal::counted;
 use paravt_reports::{Run, find_runs, page};
+use paravt_suite::files::write_atomic;
 
 use crate::exit::Exit;
 use crate::output::Printed;
@@ -122,7 +123,9 @@ fn judge(args: &Args, runs: &[Run], estimates: Option<&[Estimate]>) -> anyhow::R
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map(|time| time.as_secs_f64());
         let commit = runs.first().map(|run| run.manifest.binary.clone()).unwrap_or_default();
         let history = append(path, &Entry::of(&verdict, &commit, now.unwrap_or_default()))?;
-        write(Some(&path.with_extension("html")), || Ok(page::history(&history.entries)?))?;
+        let page = path.with_extension("html");
+        write_atomic(&page, page::history(&history.entries)?.as_bytes())
+            .with_context(|| format!("cannot write {}", page.display()))?;
     }
     Ok(match verdict.status() {
         Status::Pass | Status::Skipped => Exit::Ok,

@@ -6,6 +6,7 @@ use anyhow::Context as _;
 use paravt_reports::compare::{compare, json, markdown, tables, terminal};
 use paravt_reports::page::{self, Thumbnails};
 use paravt_reports::{Report, Run, export, find_runs, tell_apart};
+use paravt_suite::files::write_atomic;
 
 use crate::exit::Exit;
 use crate::output::Printed;
@@ -70,7 +71,7 @@ fn write(a: &Path, b: &Path, out: Option<&Path>, printed: &Printed) -> anyhow::R
         ("index.html", page::page(&report, &runs as &[Run], &Thumbnails::default())?),
     ] {
         let path = dir.join(name);
-        std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+        write_atomic(&path, text.as_bytes()).with_context(|| format!("cannot write {}", path.display()))?;
     }
     Ok(())
 }

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
-use paravt_suite::files::read_limited;
+use paravt_suite::files::read_text;
 use paravt_upstream::python::{PyValue, loads};
 use serde_json::Value;
 
@@ -92,10 +92,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
 
 /// The cases of one file; its kind follows from its content.
 fn check(file: &Path) -> anyhow::Result<Checked> {
-    let bytes = read_limited(file, MAX_FILE).context("cannot be read")?;
-    let text = String::from_utf8(bytes).context("not UTF-8")?;
+    let text = read_text(file, MAX_FILE).context("cannot be read")?;
     // Python wrote these files: they may hold NaN, lone surrogates and integers of any size.
-    let content = loads(text.trim_start_matches('\u{feff}')).context("not JSON")?;
+    let content = loads(&text).context("not JSON")?;
     if let PyValue::List(items) = &content {
         if items.is_empty() {
             bail!("expected cases, found an empty list");

@@ -1,13 +1,11 @@
 //! `paravt-bench frames`: the frames that a model would see, as PNG files.
 
-use std::fs::File;
-use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, ensure};
 use paravt_media::{Frame, Reader, Sampling, VideoRequest, fetch_video};
 use paravt_reports::terminal::counted;
-use paravt_suite::files::read_limited;
+use paravt_suite::files::{read_limited, write_atomic};
 use serde_json::json;
 
 use crate::exit::Exit;
@@ -115,7 +113,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         "second_reader": sampled.second_reader,
         "reader": sampled.stats,
     });
-    std::fs::write(&path, format!("{description:#}\n"))
+    write_atomic(&path, format!("{description:#}\n").as_bytes())
         .with_context(|| format!("cannot write {}", path.display()))?;
     println!("{} into {}", counted(files.len(), "frame"), args.out.display());
     Ok(Exit::Ok)
@@ -150,13 +148,11 @@ fn remove_earlier(folder: &Path, description: &Path) -> anyhow::Result<()> {
 }
 
 fn write_png(path: &Path, frame: &Frame) -> anyhow::Result<()> {
-    let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
-    let mut encoder = png::Encoder::new(BufWriter::new(file), frame.width, frame.height);
+    let mut bytes = Vec::new();
+    let mut encoder = png::Encoder::new(&mut bytes, frame.width, frame.height);
     encoder.set_color(png::ColorType::Rgb);
     encoder.set_depth(png::BitDepth::Eight);
     encoder.set_compression(png::Compression::Fast);
-    encoder
-        .write_header()
-        .and_then(|mut writer| writer.write_image_data(&frame.rgb))
-        .with_context(|| format!("cannot write {}", path.display()))
+    encoder.write_header()?.write_image_data(&frame.rgb)?;
+    write_atomic(path, &bytes).with_context(|| format!("cannot write {}", path.display()))
 }

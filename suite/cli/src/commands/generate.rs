@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Context as _, ensure};
 use paravt_suite::backend::{CallId, FinishReason, Generation, Request};
 use paravt_suite::conversation::parse_conversation;
-use paravt_suite::files::read_limited;
+use paravt_suite::files::read_text;
 use serde_json::json;
 
 use crate::exit::{Exit, OrPreflight as _};
@@ -50,8 +50,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         args.temperature
     );
     let shown = args.messages.display();
-    let text = read_limited(&args.messages, MAX_FILE).with_context(|| format!("cannot read {shown}"))?;
-    let value = serde_json::from_slice(&text).with_context(|| format!("{shown}: not JSON"))?;
+    let text = read_text(&args.messages, MAX_FILE).with_context(|| format!("cannot read {shown}"))?;
+    let value = serde_json::from_str(&text).with_context(|| format!("{shown}: not JSON"))?;
     let messages = parse_conversation(&value).with_context(|| shown.to_string())?;
     let settings = args.backend.request().settings()?;
     let generation = Generation {

@@ -1,6 +1,7 @@
 //! `paravt-bench man`: the manual pages, one per command.
 
 use paravt_reports::terminal::counted;
+use paravt_suite::files::write_atomic;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -30,7 +31,7 @@ fn write(dir: &Path, command: clap::Command) -> anyhow::Result<usize> {
     let below: Vec<clap::Command> = below(&command).cloned().collect();
     let name = command.get_display_name().unwrap_or_else(|| command.get_name()).to_owned();
     let file = dir.join(format!("{name}.1"));
-    std::fs::write(&file, page(&name, command)?)
+    write_atomic(&file, &page(&name, command)?)
         .with_context(|| format!("cannot write {}", file.display()))?;
     below.into_iter().try_fold(1, |pages, command| Ok(pages + write(dir, command)?))
 }

@@ -9,6 +9,7 @@ use paravt_reports::study::Study;
 use paravt_reports::terminal::counted;
 use paravt_reports::{Deviation, Report, Run, export, find_runs, json, markdown, page, terminal};
 use paravt_suite::data::DataRoot;
+use paravt_suite::files::write_atomic;
 use paravt_suite::profile::Profile;
 use paravt_suite::sample::Sample;
 use paravt_suite::task::{Benchmark, Task as _};
@@ -93,7 +94,7 @@ pub(crate) fn write(
         ("report.md", markdown(&report)),
     ] {
         let path = dir.join(name);
-        std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+        write_atomic(&path, text.as_bytes()).with_context(|| format!("cannot write {}", path.display()))?;
     }
     Ok(report)
 }

@@ -60,11 +60,21 @@ fn two_runs_are_reported_compared_and_gated() {
     run(&direct, &server.base_url, &["--mode", "direct"]);
 
     let report = dir.path().join("report");
+    // Links of somebody else have the names of files and folders that are written.
+    let (theirs, folder) = (dir.path().join("theirs"), dir.path().join("folder of theirs"));
+    std::fs::write(&theirs, "theirs").unwrap();
+    for folder in [&report, &folder] {
+        std::fs::create_dir(folder).unwrap();
+    }
+    std::os::unix::fs::symlink(&theirs, report.join("index.html")).unwrap();
+    std::os::unix::fs::symlink(&folder, report.join("tables")).unwrap();
     let output = bench().arg("report").arg(&tools).arg(&direct).arg("-o").arg(&report).output().unwrap();
     assert!(output.status.success(), "{}", text(&output));
     let page = std::fs::read_to_string(report.join("index.html")).unwrap();
     assert!(page.contains("Runs of one split against its first") && !page.contains("src=\"http"), "a page");
     assert_eq!(std::fs::read_dir(report.join("tables")).unwrap().count(), 7 * 5);
+    assert_eq!(std::fs::read_to_string(&theirs).unwrap(), "theirs");
+    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0);
 
     let compared = dir.path().join("compared");
     let output = bench().arg("compare").args([&direct, &tools]).arg("-o").arg(&compared).output().unwrap();
@@ -125,6 +135,22 @@ fn two_runs_are_reported_compared_and_gated() {
         assert_eq!(code(&refused), 2, "{}", text(&refused));
     }
     assert_eq!(std::fs::read(&baseline).unwrap(), before);
+
+    // A pipe or a device is refused, and stays what it is; behind a link, its target is the baseline.
+    let [pipe, link, target] = ["pipe", "link", "target.json"].map(|name| dir.path().join(name));
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    for special in [&pipe, Path::new("/dev/full")] {
+        for flags in [&["--write"][..], &[]] {
+            let refused = check(&right, special, flags);
+            assert_ne!(code(&refused), 0);
+            assert!(text(&refused).contains("not a regular file"), "{}", text(&refused));
+        }
+        assert!(!special.metadata().unwrap().is_file());
+    }
+    std::fs::write(&target, "").unwrap();
+    std::os::unix::fs::symlink(&target, &link).unwrap();
+    assert_eq!(code(&check(&right, &link, &["--write", "--changed", "0"])), 0);
+    assert!(link.is_symlink() && std::fs::read(&target).unwrap() == before);
 }
 
 #[test]

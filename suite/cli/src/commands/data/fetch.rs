@@ -12,6 +12,7 @@ use paravt_media::Depth;
 use paravt_reports::terminal::counted;
 use paravt_reproduce::Target;
 use paravt_suite::data::DataRoot;
+use paravt_suite::files::write_atomic;
 use paravt_suite::task::{Benchmark, DataCheck, Task as _};
 
 use super::progress::{Progress, size};
@@ -115,7 +116,7 @@ pub(crate) fn provide(
         return Ok(exit);
     }
     let path = folder.join(PROVIDED);
-    std::fs::write(&path, serde_json::to_vec_pretty(&provided)?)
+    write_atomic(&path, &serde_json::to_vec_pretty(&provided)?)
         .with_context(|| format!("cannot write {}", path.display()))?;
     let mut is_whole = true;
     // Fewer rows than published are no reason to download again: the report says what they are comparable to.

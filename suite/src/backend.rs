@@ -256,6 +256,16 @@ pub struct Usage {
     pub completion_tokens: u64,
 }
 
+impl Usage {
+    /// Tokens that a call can have; a count beyond this is damage, and would overflow sums.
+    pub const MAX: u64 = 1_000_000_000_000;
+
+    /// Both counts, or `None` where one of them is beyond [`Usage::MAX`].
+    pub fn in_range(self) -> Option<Self> {
+        [self.prompt_tokens, self.completion_tokens].iter().all(|&count| count <= Self::MAX).then_some(self)
+    }
+}
+
 /// Class of a failed call, by what can be done about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

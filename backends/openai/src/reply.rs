@@ -126,10 +126,11 @@ pub(crate) fn completion(body: &[u8], secrets: &Secrets) -> Result<Completion, F
         usage: usage.and_then(|usage| {
             let prompt_tokens = count(&usage["prompt_tokens"]);
             let completion_tokens = count(&usage["completion_tokens"]);
-            (prompt_tokens.is_some() || completion_tokens.is_some()).then(|| Usage {
+            let read = (prompt_tokens.is_some() || completion_tokens.is_some()).then(|| Usage {
                 prompt_tokens: prompt_tokens.unwrap_or(0),
                 completion_tokens: completion_tokens.unwrap_or(0),
-            })
+            });
+            read.and_then(Usage::in_range)
         }),
         token_ids: choice.token_ids.and_then(|ids| serde_json::from_value(ids).ok()),
         logprobs: choice.logprobs.as_ref().and_then(logprobs),

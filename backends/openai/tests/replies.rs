@@ -252,6 +252,23 @@ async fn a_race_in_the_server_costs_a_try_and_no_sample() {
 }
 
 #[tokio::test]
+async fn token_counts_that_no_record_may_hold_are_dropped() {
+    for (prompt, answer, kept) in [
+        ("9", "1", true),
+        ("1000000000000", "1.0", true),
+        ("18446744073709551615", "1", false),
+        ("9", "1000000000001", false),
+        ("9", "1e14", false),
+    ] {
+        let choice = r#"{"message": {"content": "B"}, "finish_reason": "stop"}"#;
+        let usage = format!(r#"{{"prompt_tokens": {prompt}, "completion_tokens": {answer}}}"#);
+        let body = format!(r#"{{"choices": [{choice}], "usage": {usage}}}"#);
+        let found = reply(config(&[&replaying(body.leak()).await])).await.unwrap();
+        assert_eq!((found.text.as_str(), found.usage.is_some()), ("B", kept), "{usage}");
+    }
+}
+
+#[tokio::test]
 async fn an_empty_reply_is_held_with_what_else_the_server_says() {
     let asked = async |choice: &str| {
         let body =

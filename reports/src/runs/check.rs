@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use paravt_suite::backend::Usage;
 use paravt_suite::record::{Outcome, Record};
 use paravt_suite::run::Manifest;
 
@@ -68,9 +69,14 @@ fn seconds(record: &Record) -> Result<(), String> {
 
 fn counts(record: &Record) -> Result<(), String> {
     let usages = record.transcript.calls.iter().filter_map(|call| call.usage.as_ref());
-    let tokens = usages.flat_map(|usage| [usage.prompt_tokens, usage.completion_tokens]);
-    match tokens.chain([record.transcript.dropped_calls as u64]).find(|count| *count > LIMIT) {
-        Some(count) => Err(format!("a count of {count} is out of range")),
-        None => Ok(()),
+    if let Some(usage) = usages.into_iter().find(|usage| usage.in_range().is_none()) {
+        let Usage { prompt_tokens, completion_tokens } = usage;
+        return Err(format!(
+            "{prompt_tokens} prompt and {completion_tokens} completion tokens: a count is out of range"
+        ));
+    }
+    match record.transcript.dropped_calls {
+        count if count as u64 > LIMIT => Err(format!("{count} dropped calls is out of range")),
+        _ => Ok(()),
     }
 }

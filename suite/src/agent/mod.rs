@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use crate::backend::{
-    Backend, BackendError, CallId, Completion, ErrorClass, FinishReason, Generation, Request,
+    Backend, BackendError, CallId, Completion, ErrorClass, FinishReason, Generation, Request, Usage,
 };
 use crate::frames::FrameSource;
 use crate::message::{Message, Role};
@@ -192,7 +192,8 @@ impl Session<'_> {
                 call.text.clone_from(&completion.text);
             }
             call.finish_reason.clone_from(&completion.finish_reason);
-            call.usage = completion.usage;
+            // A record with a count out of range would be refused by every reader.
+            call.usage = completion.usage.and_then(Usage::in_range);
             call.tool_calls.clone_from(&completion.tool_calls);
             call.reasoning.clone_from(&completion.reasoning);
             call.refusal.clone_from(&completion.refusal);

@@ -490,6 +490,30 @@ fn plain_git_executes_programs_named_by_a_hostile_checkout() {
 }
 
 #[test]
+fn code_that_is_nested_too_deeply_is_refused() {
+    let elif = format!("if x:\n    pass\n{}", "elif x:\n    pass\n".repeat(50_000));
+    let blocks: String = (0..1500).map(|depth| format!("{}if x:\n", " ".repeat(depth))).collect();
+    let blocks = format!("{blocks}{}x = {}x\n", " ".repeat(1500), "not ".repeat(1000));
+    for code in [
+        format!("x = {}x\n", "not ".repeat(200_000)),
+        format!("x = y{}\n", ".a".repeat(200_000)),
+        format!("x = 1{}\n", "+1".repeat(200_000)),
+        format!("x = {}\n", "lambda: ".repeat(200_000)),
+        format!("x = f\"{{{}x}}\"\n", "not ".repeat(200_000)),
+        format!("x = rf\"{{x:{}}}\"\n", "{y:".repeat(100_000)),
+        elif,
+        blocks,
+    ] {
+        let error = import(&Files { driver: code, ..standin() }, true).unwrap_err().to_string();
+        assert!(error.contains("not parsed as Python: maximum recursion depth"), "{error}");
+    }
+    // Long is not deep.
+    let long = format!("{}x = 1\n", "x = {'a': [1, 2], 'b': f'{x}'}\n".repeat(20_000));
+    let error = import(&Files { driver: long, ..standin() }, true).unwrap_err().to_string();
+    assert!(!error.contains("recursion"), "{error}");
+}
+
+#[test]
 fn pipes_devices_and_large_files_are_refused() {
     let dir = repository();
     std::fs::remove_dir_all(dir.path().join(".git")).unwrap();

@@ -3,6 +3,7 @@
 //! The reference is Python; its `str.strip`, `\w`, `float()` and `json.loads` differ from Rust's
 //! nearest relatives in corners that models do reach.
 
+mod depth;
 mod json;
 mod number;
 mod random;
@@ -12,6 +13,8 @@ use std::sync::LazyLock;
 use paravt_suite::text::CharClass;
 use regex::Regex;
 
+pub(crate) use depth::Nesting;
+pub use depth::TooDeep;
 pub use json::{JsonError, PyValue, dumps, loads};
 pub use number::{MAX_STR_DIGITS, float, repr_float};
 pub use random::Random;

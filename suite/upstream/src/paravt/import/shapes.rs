@@ -1,10 +1,12 @@
 //! Looks things up in parsed Python by name and shape.
 
 use rustpython_parser::ast::{Constant, Expr, Ranged as _, Stmt};
+use rustpython_parser::lexer::lex;
+use rustpython_parser::{Mode, parse_tokens};
 
 use super::fstrings::{slots, template, without_formats};
 use super::{ImportError, conditions};
-use crate::python::{PyValue, dumps};
+use crate::python::{Nesting, PyValue, dumps};
 use paravt_suite::protocol::Template;
 
 /// Statements of a module, a function or a branch, and where they are from.
@@ -17,9 +19,19 @@ pub(super) struct Module<'a> {
 impl<'a> Module<'a> {
     /// Parses a file.
     pub(super) fn parse(file: &'static str, text: &'a str) -> Result<Self, ImportError> {
-        let parsed = rustpython_parser::parse(text, rustpython_parser::Mode::Module, file)
-            .map_err(|error| ImportError::Syntax { file, message: error.to_string() })?;
-        match parsed {
+        let syntax = |message: String| ImportError::Syntax { file, message };
+        let (mut tokens, mut nesting) = (Vec::new(), Nesting::default());
+        for token in lex(text, Mode::Module) {
+            if let Ok((token, _)) = &token {
+                nesting.add(token).map_err(|error| syntax(error.to_string()))?;
+            }
+            tokens.push(token);
+            // The lexer may repeat an error without end.
+            if tokens.last().is_some_and(Result::is_err) {
+                break;
+            }
+        }
+        match parse_tokens(tokens, Mode::Module, file).map_err(|error| syntax(error.to_string()))? {
             rustpython_parser::ast::Mod::Module(module) => Ok(Self { file, text, body: module.body }),
             _ => Err(ImportError::Syntax { file, message: "no module".to_owned() }),
         }

@@ -8,10 +8,10 @@ mod python_source;
 mod python_value;
 mod structured;
 
+pub use crate::python::TooDeep;
 pub use driver::{parse_driver, parse_video_zoom, time_value, window};
 pub use hermes::{Extracted, ExtractedCall, extract_hermes, has_parseable_tool_call};
 pub use python_call::{PythonCall, parse_python_function_call};
-pub use python_source::TooDeep;
 pub use structured::{call_value, is_exact, rebuild};
 
 use paravt_suite::message::StructuredCall;

@@ -2,8 +2,9 @@
 
 use rustpython_parser::ast::{Expr, ExprCall};
 
-use super::python_source::{TooDeep, expression, keyword_name};
+use super::python_source::{expression, keyword_name};
 use super::python_value::{Literal, literal};
+use crate::python::TooDeep;
 use crate::python::{PyValue, is_space, strip};
 
 /// One parsed call.

@@ -5,18 +5,10 @@ use rustpython_parser::lexer::{LexResult, lex};
 use rustpython_parser::{Mode, Tok, parse_tokens};
 use unicode_normalization::UnicodeNormalization as _;
 
-use crate::python::MAX_STR_DIGITS;
-
-/// An expression too deep for CPython's parser, which then raises something else than a syntax error.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("maximum recursion depth exceeded during ast construction")]
-pub struct TooDeep;
+use crate::python::{MAX_STR_DIGITS, Nesting, TooDeep};
 
 /// Open brackets at which CPython's tokenizer gives up with a syntax error.
 const MAX_BRACKETS: usize = 200;
-/// Tokens that may each nest an expression by one level; beyond this many, the depth of the tree
-/// could exceed a thread's stack.
-const MAX_NESTING_TOKENS: usize = 2000;
 /// Between a keyword's name and its position in the line; no text that has it is parsed.
 const MARK: char = 'ǁ';
 
@@ -44,15 +36,12 @@ fn tokens(line: &str) -> Result<Option<Vec<LexResult>>, TooDeep> {
     if line.contains(['\0', MARK]) || line.starts_with('\u{feff}') {
         return Ok(None);
     }
-    let (mut depth, mut nesting) = (0_usize, 0_usize);
+    let (mut depth, mut nesting) = (0_usize, Nesting::default());
     let mut tokens: Vec<LexResult> = Vec::new();
     for token in lex(line, Mode::Expression) {
         let Ok((mut token, range)) = token else { return Ok(None) };
         match &mut token {
-            Tok::Lpar | Tok::Lsqb | Tok::Lbrace => {
-                depth += 1;
-                nesting += 1;
-            }
+            Tok::Lpar | Tok::Lsqb | Tok::Lbrace => depth += 1,
             Tok::Rpar | Tok::Rsqb | Tok::Rbrace => depth = depth.saturating_sub(1),
             Tok::Name { name } => *name = name.nfkc().collect(),
             Tok::Int { value } => {
@@ -62,15 +51,12 @@ fn tokens(line: &str) -> Result<Option<Vec<LexResult>>, TooDeep> {
                     return Ok(None);
                 }
             }
-            Tok::Comma | Tok::Equal | Tok::String { .. } | Tok::Float { .. } | Tok::Newline => {}
-            _ => nesting += 1,
+            _ => {}
         }
         if depth >= MAX_BRACKETS {
             return Ok(None);
         }
-        if nesting > MAX_NESTING_TOKENS {
-            return Err(TooDeep);
-        }
+        nesting.add(&token)?;
         if token == Tok::Equal {
             mark_keyword(&mut tokens);
         }

@@ -1,7 +1,7 @@
 //! Where published files lie: the trees that lmms-eval and ParaVT leave, the hub's cache, or a
 //! folder that the user names.
 
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use serde::Deserialize;
 
@@ -55,6 +55,45 @@ pub struct Found {
 }
 
 impl Layout {
+    /// Checks the paths, which may be somebody else's: none goes up, and only a folder of videos or subtitles may be
+    /// absolute.
+    ///
+    /// # Errors
+    /// The field, what is expected there and what was found.
+    pub(crate) fn check(&self, hub: &HubSource) -> Result<(), String> {
+        let refused = |field: &str, expected: &str, found: &str| {
+            Err(format!("{field}: expected {expected}, found `{}`", found.escape_debug()))
+        };
+        let relative = [("layout.benchmark", &self.benchmark), ("hub.annotations", &hub.annotations)];
+        let media = hub.media.iter().map(|name| ("hub.media", name));
+        let revision = hub.revision.iter().map(|name| ("hub.revision", name));
+        for (field, path) in relative.into_iter().chain(media).chain(revision) {
+            if !is_below(path) {
+                return refused(field, "a relative path without `..`", path);
+            }
+        }
+        if self.annotations.is_empty() {
+            return Err("layout.annotations: expected the name of at least one file".to_owned());
+        }
+        for path in &self.annotations {
+            if !is_below(path) || Path::new(path).file_name().is_none() {
+                return refused("layout.annotations", "a file by a relative path without `..`", path);
+            }
+        }
+        for (field, folders) in [("layout.videos", &self.videos), ("layout.subtitles", &self.subtitles)] {
+            for path in folders {
+                let is_root = Path::new(path).components().eq([Component::RootDir]);
+                if is_root || !is_below(path.trim_start_matches('/')) {
+                    return refused(field, "a folder without `..`, below the data root or absolute", path);
+                }
+            }
+        }
+        match self.other_extensions.iter().find(|extension| extension.contains('/')) {
+            Some(extension) => refused("layout.other_extensions", "an extension such as `mkv`", extension),
+            None => Ok(()),
+        }
+    }
+
     /// Finds the annotation file.
     ///
     /// # Errors
@@ -63,7 +102,7 @@ impl Layout {
         let mut looked = Vec::new();
         for base in root.candidates() {
             for name in &self.annotations {
-                let file = Path::new(name).file_name().expect("annotation files are named by their task");
+                let Some(file) = Path::new(name).file_name() else { continue };
                 let own = base.join(&self.benchmark);
                 // A bare file name says little (three benchmarks share one): only in a folder
                 // that was named for its files.
@@ -163,6 +202,11 @@ impl Layout {
         let lies = |name: &String| bases.iter().map(|base| base.join(name)).find(|path| path.is_file());
         hub.media.iter().filter_map(lies).collect()
     }
+}
+
+/// Whether a path stays below the folder that it is joined to.
+fn is_below(path: &str) -> bool {
+    Path::new(path).components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir))
 }
 
 fn existing(root: &DataRoot, names: &[String], otherwise: Option<PathBuf>) -> Vec<PathBuf> {

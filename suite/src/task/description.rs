@@ -76,7 +76,7 @@ impl Description {
     /// Parses a `benchmark.toml`; `changes`, TOML too, replaces values of it: a second split of the same files.
     ///
     /// # Errors
-    /// Not TOML, a missing or unknown field, or a value of the wrong type.
+    /// Not TOML, a missing or unknown field, a value of the wrong type, or a path that leaves its folder.
     pub fn parse(text: &str, changes: &str) -> Result<Self, DescriptionError> {
         let table = |text: &str| {
             text.parse::<toml::Table>().map_err(|error| DescriptionError::Parse(error.to_string()))
@@ -96,6 +96,7 @@ impl Description {
         if let Some(field) = unknown {
             return Err(DescriptionError::UnknownField(field));
         }
+        written.layout.check(&written.hub).map_err(DescriptionError::Parse)?;
         Ok(Self {
             spec: TaskSpec {
                 name: written.name,
@@ -172,5 +173,36 @@ mod tests {
         assert!(error("expected_rows = \"3\"").contains("expected_rows"));
         let missing = Description::parse("name = \"x\"", "").unwrap_err().to_string();
         assert!(missing.contains("missing field `title`"), "{missing}");
+    }
+
+    #[test]
+    fn paths_that_leave_their_folder_are_refused_by_field() {
+        for (field, value) in [
+            ("layout.annotations", "[]"),
+            ("layout.annotations", "[\"\"]"),
+            ("layout.annotations", "[\".\"]"),
+            ("layout.annotations", "[\"..\"]"),
+            ("layout.annotations", "[\"/\"]"),
+            ("layout.annotations", "[\"a.json\", \"../secret.json\"]"),
+            ("layout.annotations", "[\"a/../../secret.json\"]"),
+            ("layout.annotations", "[\"/etc/secret.json\"]"),
+            ("layout.benchmark", "\"../other\""),
+            ("layout.benchmark", "\"/\""),
+            ("layout.videos", "[\"/\"]"),
+            ("layout.videos", "[\"//.\"]"),
+            ("layout.videos", "[\"videos\", \"a/..\"]"),
+            ("layout.videos", "[\"/data/../etc\"]"),
+            ("layout.subtitles", "[\"..\"]"),
+            ("layout.other_extensions", "[\"/../x\"]"),
+            ("hub.annotations", "\"../x\""),
+            ("hub.media", "[\"../x.zip\"]"),
+            ("hub.revision", "\"../../x\""),
+        ] {
+            let error = Description::parse(TOML, &format!("{field} = {value}")).unwrap_err().to_string();
+            assert!(error.starts_with(&format!("benchmark description: {field}: expected ")), "{error}");
+        }
+        for own in ["layout.videos = [\"/data/clips\", \".\"]", "layout.annotations = [\"a/b.json\"]"] {
+            assert!(Description::parse(TOML, own).is_ok(), "{own}");
+        }
     }
 }

@@ -4,12 +4,12 @@ use std::io::{PipeWriter, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
 
-use crate::mark::Mark;
+use crate::mark::{LIMIT, Mark};
 
 /// Reads the group's number, then waits: for a line, which releases the group, or for the end of the pipe, which
 /// comes when nobody holds its other end any more. Then it kills the group and, until none is left, every process
-/// whose environment holds the mark `$1`: workers of torchrun are in sessions of their own, which the group does not
-/// reach. The signals of a terminal are for the supervisor.
+/// whose environment holds the mark `$1` or whose limits have the line `$2`: workers of torchrun are in sessions of their
+/// own, which the group does not reach. The signals of a terminal are for the supervisor.
 const SCRIPT: &str = r#"trap "" INT TERM HUP QUIT
 read -r group || exit 0
 read -r line && exit 0
@@ -17,18 +17,22 @@ kill -s KILL -- "-$group" 2>/dev/null
 rounds=0
 while [ "$rounds" -lt 100 ]; do
   found=
-  for file in $(grep -lsaF -- "$1" /proc/[0-9]*/environ 2>/dev/null); do
+  for file in $(grep -lsaF -- "$1" /proc/[0-9]*/environ; grep -lse "$2" /proc/[0-9]*/limits); do
     pid=${file#/proc/}
-    kill -s KILL "${pid%/environ}" 2>/dev/null && found=1
+    kill -s KILL "${pid%/*}" 2>/dev/null && found=1
   done
   [ -n "$found" ] || exit 0
   rounds=$((rounds + 1))
   sleep 0.05
 done"#;
 
-/// First line of a guarded process: tells the guard its number, then becomes the program. The pipe is its standard
-/// input up to then, so that no moment is left in which it runs and the guard does not know it.
-pub(crate) const ENTRY: &str = r#"echo $$ >&0; exec "$@" </dev/null"#;
+/// First lines of a guarded process: tells the guard its number, takes the mark's limit `$1` (the shells differ in its
+/// letter), then becomes the program. The pipe is its standard input up to then, so that no moment is left in which it
+/// runs and the guard does not know it.
+pub(crate) const ENTRY: &str = r#"echo $$ >&0
+ulimit -S -x "$1" 2>/dev/null || ulimit -S -w "$1" 2>/dev/null
+shift
+exec "$@" </dev/null"#;
 
 /// The guard of one process group.
 #[derive(Debug)]
@@ -41,7 +45,8 @@ impl Guard {
     pub(crate) fn start(mark: &Mark) -> std::io::Result<Self> {
         let (reader, pipe) = std::io::pipe()?;
         let mut command = Command::new("/bin/sh");
-        command.args(["-c", SCRIPT, "guard", &mark.entry()]).current_dir("/").process_group(0);
+        let limit = mark.limit().map_or("$^".to_owned(), |limit| format!("^{LIMIT}  *{limit} "));
+        command.args(["-c", SCRIPT, "guard", &mark.entry(), &limit]).current_dir("/").process_group(0);
         command.env_clear().env("PATH", "/usr/bin:/bin");
         command.stdin(reader).stdout(Stdio::null()).stderr(Stdio::null());
         Ok(Self { shell: command.spawn()?, pipe })

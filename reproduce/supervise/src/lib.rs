@@ -4,7 +4,8 @@
 //! A [`Process`] runs in a process group of its own. Its output goes to a log file, in lines of bounded length and with
 //! the secrets of its environment masked. A probe decides when it is ready; SIGTERM and, after a pause, SIGKILL stop it.
 //! When this process ends in any way, SIGKILL included, a guard kills the group: a shell that waits for the end of a
-//! pipe. Processes that left the group, such as the workers of torchrun, are found by an environment variable (`/proc`).
+//! pipe. Processes that left the group, such as the workers of torchrun, are found by an environment variable, daemons with
+//! an environment of their own by a resource limit that they inherit (`/proc`).
 //!
 //! ```
 //! use std::time::Duration;

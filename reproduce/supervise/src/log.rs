@@ -154,7 +154,7 @@ impl Lines {
     }
 
     fn end_line(&mut self) {
-        let mut text = self.secrets.masked(String::from_utf8_lossy(&self.line).into_owned(), self.cut > 0);
+        let mut text = self.secrets.masked(&String::from_utf8_lossy(&self.line), &mut self.cut);
         if text.len() > LINE {
             let end = text.floor_char_boundary(LINE);
             self.cut += text.len() - end;

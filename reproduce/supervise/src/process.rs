@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ExitStatus};
+use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
 use crate::guard::{ENTRY, Guard};
@@ -17,6 +18,8 @@ use crate::{Error, pid_file, signal};
 const PAUSE: Duration = Duration::from_millis(100);
 /// Time between two probes of a process that is not ready.
 const PROBE_PAUSE: Duration = Duration::from_millis(500);
+/// Time that a probe gets at least.
+const LEAST_PROBE: Duration = Duration::from_secs(1);
 /// Time between SIGTERM and SIGKILL when a [`Process`] is dropped.
 const DROP_GRACE: Duration = Duration::from_secs(10);
 
@@ -140,10 +143,11 @@ impl Process {
         self.status
     }
 
-    /// Waits until the probe succeeds; returns the time that took. The process is left running where it does not.
+    /// Waits until the probe succeeds; returns the time that took. The process is left running where it does not, unless a
+    /// probe is still waiting for its answer after `limit`: then it is killed, which ends the probe.
     ///
     /// # Errors
-    /// The process ended, or the probe still fails after `limit`.
+    /// The process ended, or no probe succeeded within `limit`.
     pub fn wait_ready(
         &mut self,
         limit: Duration,
@@ -156,17 +160,39 @@ impl Process {
                 let (name, log) = (self.name.clone(), self.log.path().to_owned());
                 return Err(Error::Ended { name, status, log, tail: self.log.tail() });
             }
-            let failure = match probe() {
+            let (answer, late) = self.within(limit.saturating_sub(began.elapsed()), &mut probe);
+            let failure = match answer {
+                _ if late => "it did not answer the last request in time".to_owned(),
                 Ok(()) => return Ok(began.elapsed()),
                 Err(failure) => failure,
             };
-            if began.elapsed() >= limit {
+            if late || began.elapsed() >= limit {
                 let (name, log) = (self.name.clone(), self.log.path().to_owned());
                 let tail = self.log.tail();
                 return Err(Error::NotReady { name, waited: limit, probe: failure, log, tail });
             }
             std::thread::sleep(PROBE_PAUSE.min(limit));
         }
+    }
+
+    /// The result of a probe, and whether the process was killed because the probe took longer than `limit`.
+    fn within<T>(&self, limit: Duration, probe: &mut impl FnMut() -> T) -> (T, bool) {
+        let (ended, end) = std::sync::mpsc::channel::<()>();
+        // At least a moment: whoever is ready in time has to be able to say so.
+        let limit = limit.max(LEAST_PROBE);
+        std::thread::scope(|scope| {
+            let timer = scope.spawn(move || {
+                let late = end.recv_timeout(limit) == Err(RecvTimeoutError::Timeout);
+                if late {
+                    signal::send(self.id(), signal::KILL);
+                    self.mark.kill();
+                }
+                late
+            });
+            let answer = probe();
+            drop(ended);
+            (answer, timer.join().unwrap_or_default())
+        })
     }
 
     /// Ends it: SIGTERM to its group, and SIGKILL for what is left of it and of all that it started after `grace`.
@@ -213,7 +239,8 @@ fn spawn(
     output: std::io::PipeWriter,
 ) -> std::io::Result<Child> {
     let mut shell = std::process::Command::new("/bin/sh");
-    shell.args(["-c", ENTRY, "sh"]).arg(&command.program).args(&command.args).envs(&command.env);
+    shell.args(["-c", ENTRY, "sh"]).arg(mark.limit().unwrap_or_default().to_string());
+    shell.arg(&command.program).args(&command.args).envs(&command.env);
     // Programs that rename themselves would else write over the environment that is looked at.
     shell.env(mark::VARIABLE, mark.value()).env("SPT_NOENV", "1");
     if let Some(dir) = &command.dir {

@@ -1,21 +1,107 @@
-//! Variables that hold secrets, recognised by their names: masked in plans, in records and in the output of processes.
+//! Secrets of an environment. By the names of variables: masked in plans and in records. By their values, whatever the
+//! name: masked in the output of processes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What stands for a secret.
 const MASK: &str = "…";
 /// Words in the name of a variable that holds one.
-const SECRET: [&str; 7] = ["TOKEN", "KEY", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "CREDENTIALS"];
+const SECRET: [&str; 10] = [
+    "TOKEN",
+    "KEY",
+    "SECRET",
+    "PASSWORD",
+    "PASSWD",
+    "PASSPHRASE",
+    "PASS",
+    "PWD",
+    "CREDENTIAL",
+    "CREDENTIALS",
+];
+/// Ends of such words.
+const SECRET_END: [&str; 5] = ["PASSWORD", "PASSWD", "SECRET", "TOKEN", "APIKEY"];
 /// Last words of names that only say where one is.
 const PLACE: [&str; 3] = ["PATH", "FILE", "DIR"];
-/// Bytes of a secret at least: a shorter value would be masked everywhere.
+/// Bytes of a value at least that is masked for its form: a shorter one would be masked everywhere.
 const SHORTEST: usize = 8;
+/// The same of one that is certainly a secret.
+const SHORTEST_CERTAIN: usize = 6;
+/// Letters of a word at most; a longer one may be a phrase without spaces.
+const LONGEST_WORD: usize = 12;
 
 /// Whether a variable of this name holds a secret.
 fn is_secret(name: &str) -> bool {
+    // Folders of every shell.
+    if ["PWD", "OLDPWD"].contains(&name) {
+        return false;
+    }
     let words: Vec<String> = name.split('_').map(str::to_ascii_uppercase).collect();
     let is_one = |word: &String, of: &[&str]| of.contains(&word.as_str());
-    words.iter().any(|word| is_one(word, &SECRET)) && !words.last().is_some_and(|word| is_one(word, &PLACE))
+    let holds = |word: &String| is_one(word, &SECRET) || SECRET_END.iter().any(|end| word.ends_with(end));
+    words.iter().any(holds) && !words.last().is_some_and(|word| is_one(word, &PLACE))
+}
+
+/// Whether a value is of a form that is no secret: short, a word, a number, a path, an address without a user.
+fn is_harmless(text: &str) -> bool {
+    let is_path = |text: &str| {
+        ["/", "./", "../", "~/"].iter().any(|start| text.starts_with(start))
+            && !text.split('/').any(looks_random)
+    };
+    let is_number = |text: &str| {
+        let digits = text.split(|c: char| ".:,-".contains(c));
+        digits.into_iter().all(|run| run.len() < SHORTEST && run.bytes().all(|byte| byte.is_ascii_digit()))
+    };
+    let is_word = |text: &str| {
+        text.len() <= LONGEST_WORD
+            && text.split('_').all(|part| {
+                let rest = part.get(1..).unwrap_or_default();
+                let lower = rest.bytes().all(|byte| byte.is_ascii_lowercase());
+                let upper = part.bytes().all(|byte| byte.is_ascii_uppercase());
+                part.bytes().all(|byte| byte.is_ascii_alphabetic()) && (lower || upper)
+            })
+    };
+    let is_address = |text: &str| {
+        let place = text.split_once("://").map(|(_, place)| place);
+        place.is_some_and(|place| !place.contains(['@', '?', '#']) && !place.split('/').any(looks_random))
+    };
+    text.len() < SHORTEST
+        || is_number(text)
+        || is_word(text)
+        || is_address(text)
+        || text.split(':').all(|part| part.is_empty() || is_path(part))
+}
+
+/// Whether a part of a path is rather a part of a key: long, without separators, of both cases and digits.
+fn looks_random(part: &str) -> bool {
+    let has = |kind: fn(&u8) -> bool| part.bytes().any(|byte| kind(&byte));
+    part.len() >= 16
+        && has(u8::is_ascii_uppercase)
+        && has(u8::is_ascii_lowercase)
+        && has(u8::is_ascii_digit)
+        && !part.contains(['-', '_', '.'])
+}
+
+/// User and password of each URL in a text: from behind `://` to the last `@` before a space or a quote.
+fn users(text: &str) -> impl Iterator<Item = std::ops::Range<usize>> + '_ {
+    text.match_indices("://").filter_map(|(at, scheme)| {
+        let start = at + scheme.len();
+        let rest = &text[start..];
+        let end = rest.find(|c: char| c.is_whitespace() || "\"'".contains(c)).unwrap_or(rest.len());
+        // Of several URLs in one list each has its own.
+        let end = rest[..end].find("://").unwrap_or(end);
+        rest[..end].rfind('@').map(|at| start..start + at)
+    })
+}
+
+/// A text without users and passwords in its URLs.
+fn without_users(text: &str) -> String {
+    let (mut shown, mut end) = (String::with_capacity(text.len()), 0);
+    for user in users(text) {
+        shown.push_str(&text[end..user.start]);
+        shown.push_str(MASK);
+        end = user.end;
+    }
+    shown + &text[end..]
 }
 
 /// A variable as plans and records show it, `NAME=VALUE`, without a secret.
@@ -26,7 +112,10 @@ fn is_secret(name: &str) -> bool {
 /// assert_eq!(variable("TOKENIZERS_PARALLELISM", "false"), "TOKENIZERS_PARALLELISM=false");
 /// ```
 pub fn variable(name: &str, value: &str) -> String {
-    format!("{name}={}", if is_secret(name) && !value.is_empty() { MASK } else { value })
+    if is_secret(name) && !value.is_empty() {
+        return format!("{name}={MASK}");
+    }
+    format!("{name}={}", without_users(value))
 }
 
 /// The secrets that a process sees.
@@ -37,15 +126,38 @@ impl Secrets {
     /// Those of this process and of further variables.
     pub(crate) fn seen_with(further: &BTreeMap<String, String>) -> Self {
         let own = std::env::vars_os()
-            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-        let all = own.chain(further.iter().map(|(name, value)| (name.clone(), value.clone())));
-        let mut found: Vec<String> = all
-            .filter(|(name, value)| is_secret(name) && value.trim().len() >= SHORTEST)
-            .map(|(_, value)| value.trim().to_owned())
-            .collect();
+            .map(|(name, value)| (name.to_string_lossy().into_owned(), value.to_string_lossy().into_owned()))
+            .filter(|(name, _)| !further.contains_key(name));
+        Self::of(own.chain(further.iter().map(|(name, value)| (name.clone(), value.clone()))))
+    }
+
+    fn of(variables: impl Iterator<Item = (String, String)>) -> Self {
+        let mut found = BTreeSet::new();
+        for (name, value) in variables {
+            let is_secret = is_secret(&name);
+            // A log is read line by line: so is a key of several lines, in which a parser also finds parts.
+            for line in value.lines().map(str::trim) {
+                let least = if is_secret { SHORTEST_CERTAIN } else { SHORTEST };
+                if line.len() >= least && (is_secret || !is_harmless(line)) {
+                    found.insert(line.to_owned());
+                    // As JSON and most languages print it.
+                    let quoted = serde_json::Value::from(line).to_string();
+                    found.insert(quoted[1..quoted.len() - 1].to_owned());
+                }
+                let parts = line.split(|c: char| c.is_whitespace() || "\"',;:=&@?#{}[]()<>\\".contains(c));
+                found.extend(parts.filter(|part| !is_harmless(part)).map(str::to_owned));
+                let passwords =
+                    users(line).map(|user| line[user].split_once(':').map_or("", |(_, password)| password));
+                for password in passwords {
+                    let decoded = percent_encoding::percent_decode_str(password).decode_utf8_lossy();
+                    let both = [password, &decoded].map(str::to_owned);
+                    found.extend(both.into_iter().filter(|password| password.len() >= SHORTEST_CERTAIN));
+                }
+            }
+        }
+        let mut found: Vec<String> = found.into_iter().collect();
         // The longer first: one may be part of another.
         found.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
-        found.dedup();
         Self(found)
     }
 
@@ -54,21 +166,32 @@ impl Secrets {
         self.0.first().map_or(0, String::len)
     }
 
-    /// A text without them; of one that was `cut`, also without the beginning of one at its end.
-    pub(crate) fn masked(&self, text: String, cut: bool) -> String {
-        let mut text = self.replaced(text);
-        let beginnings =
-            self.0.iter().flat_map(|secret| (1..secret.len()).rev().filter_map(|end| secret.get(..end)));
-        if let Some(beginning) = beginnings.filter(|_| cut).find(|beginning| text.ends_with(beginning)) {
-            text.truncate(text.len() - beginning.len());
+    /// A text without them. Of one of which `cut` bytes are missing at the end, also without the beginning of one there;
+    /// its bytes are added to them.
+    pub(crate) fn masked(&self, text: &str, cut: &mut usize) -> String {
+        let mut text = without_users(text);
+        for secret in &self.0 {
+            if text.contains(secret.as_str()) {
+                text = text.replace(secret.as_str(), MASK);
+            }
+        }
+        if *cut > 0 {
+            let beginning = |secret: &String| {
+                (1..secret.len())
+                    .rev()
+                    .find(|&end| secret.get(..end).is_some_and(|start| text.ends_with(start)))
+            };
+            let mut kept = text.len() - self.0.iter().filter_map(beginning).max().unwrap_or(0);
+            // A URL whose user may go on behind the cut.
+            if let Some(at) = text.rfind("://").map(|at| at + 3)
+                && !text[at..].contains(|c: char| c.is_whitespace() || "@/".contains(c))
+            {
+                kept = kept.min(at);
+            }
+            *cut += text.len() - kept;
+            text.truncate(kept);
         }
         text
-    }
-
-    fn replaced(&self, text: String) -> String {
-        self.0.iter().fold(text, |text, secret| {
-            if text.contains(secret.as_str()) { text.replace(secret.as_str(), MASK) } else { text }
-        })
     }
 }
 
@@ -85,30 +208,97 @@ mod tests {
             "wandb_api_key",
             "PGPASSWORD_SECRET",
             "AWS_SECRET_ACCESS_KEY",
+            "PGPASSWORD",
+            "DB_PWD",
+            "APIKEY",
         ] {
             assert_eq!(variable(name, "abc"), format!("{name}=…"));
         }
-        for name in
-            ["TOKENIZERS_PARALLELISM", "HF_TOKEN_PATH", "PATH", "PYTHONHASHSEED", "SSL_KEY_FILE", "MONKEY"]
-        {
+        for name in [
+            "TOKENIZERS_PARALLELISM",
+            "HF_TOKEN_PATH",
+            "PATH",
+            "PYTHONHASHSEED",
+            "SSL_KEY_FILE",
+            "MONKEY",
+            "PWD",
+        ] {
             assert_eq!(variable(name, "abc"), format!("{name}=abc"));
         }
         assert_eq!(variable("HF_TOKEN", ""), "HF_TOKEN=");
+        assert_eq!(variable("HTTPS_PROXY", "http://u:pw@h:1"), "HTTPS_PROXY=http://…@h:1");
+    }
+
+    fn secrets(variables: &[(&str, &str)]) -> Secrets {
+        Secrets::of(variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())))
     }
 
     #[test]
     fn a_secret_is_masked_wherever_it_stands() {
-        let variables = [
+        let secrets = secrets(&[
             ("A_TOKEN", "longer-secret-2"),
             ("B_KEY", "longer-secret"),
             ("C_KEY", "short"),
-            ("D", "longer-value"),
+            ("D", "/longer/value"),
+        ]);
+        let mut cut = 0;
+        let text = secrets.masked("x longer-secret-2,longer-secret short /longer/value", &mut cut);
+        assert_eq!((text.as_str(), cut), ("x …,… short /longer/value", 0));
+        cut = 1;
+        assert_eq!(secrets.masked("longer-secret x longer-sec", &mut cut), "… x ");
+        assert_eq!(cut, 11);
+        assert_eq!(secrets.longest(), 15);
+        cut = 1;
+        assert_eq!(secrets.masked("proxy http://me:pass", &mut cut), "proxy http://");
+    }
+
+    /// Values under names that say nothing.
+    #[test]
+    fn a_value_is_masked_for_its_form_whatever_its_name() {
+        let pem = "-----BEGIN KEY-----\nMIIEvQIBADANBg\nkqhkiG9w0BAQEF==\n-----END KEY-----";
+        let json = "{\n  \"type\": \"account\",\n  \"id\": \"8f3a9c1d2e4b\"\n}";
+        for (value, printed) in [
+            ("wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"),
+            ("/aB3dE5gH7jK9mN1pQ3sT5", "key /aB3dE5gH7jK9mN1pQ3sT5"),
+            ("correct-horse-battery-staple", "correct-horse-battery-staple"),
+            ("correct horse battery staple", "correct horse battery staple"),
+            ("hunter2hunter2", "'hunter2hunter2'"),
+            ("p\"4ssword\"", "{\"pw\": \"p\\\"4ssword\\\"\"}"),
+            ("4815162342108", "4815162342108"),
+            ("Bearer 8f3a9c1d2e4b", "token 8f3a9c1d2e4b"),
+            ("Server=db;Secret=8f3a9c1d2e4b;", "secret 8f3a9c1d2e4b"),
+            ("http://me:hunter2@proxy:3128", "password hunter2"),
+            ("http://me:hunt%40er2@proxy:3128", "password hunt@er2"),
+            (pem, "kqhkiG9w0BAQEF=="),
+            (pem, "\"MIIEvQIBADANBg\\nkqhkiG9w0BAQEF==\""),
+            (json, "  \"id\": \"8f3a9c1d2e4b\""),
+            (json, "id 8f3a9c1d2e4b"),
+        ] {
+            let text = secrets(&[("GREETING", value)]).masked(printed, &mut 0);
+            let rest: String = text.chars().filter(char::is_ascii_alphanumeric).collect();
+            assert!(text.contains(MASK) && rest.len() < 9, "{value}: {text}");
+        }
+        for url in ["http://u:pw@h:1", "x http://u:p/w@h:1,https://a:b@h:1", "{'https': 'http://u:pw@h:1'}"] {
+            let text = Secrets::default().masked(url, &mut 0);
+            assert!(text.contains("://…@h:1") && !text.contains("u:p") && !text.contains("a:b"), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_a_log_needs_is_left_as_it_is() {
+        let ordinary = [
+            ("PATH", "/usr/local/bin:/usr/bin:/home/me/.venv/bin"),
+            ("HOME", "/home/alexander"),
+            ("HF_HOME", "/data/hub/models--a--b/snapshots/5f2ab34c5d6e7f8091a2b3c4d5e6f708192a3b4c"),
+            ("VLLM_ATTENTION_BACKEND", "FLASH_ATTN"),
+            ("MASTER_ADDR", "10.130.20.112"),
+            ("CUDA_VISIBLE_DEVICES", "0,1,2,3,4,5,6,7"),
+            ("HF_ENDPOINT", "https://hub.example.org/mirror"),
+            ("USER", "alexander"),
+            ("DEBUG", "true"),
+            ("EMPTY", ""),
         ];
-        let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
-        let secrets = Secrets::seen_with(&variables);
-        let text = secrets.masked("x longer-secret-2,longer-secret short longer-value".to_owned(), false);
-        assert_eq!(text, "x …,… short longer-value");
-        assert_eq!(secrets.masked("longer-secret x longer-sec".to_owned(), true), "… x ");
-        assert!(secrets.longest() >= 15);
+        let text: String = ordinary.iter().map(|(name, value)| format!("{name}: {value}\n")).collect();
+        assert_eq!(secrets(&ordinary).masked(&text, &mut 0), text);
     }
 }

@@ -103,6 +103,27 @@ fn a_silent_stall_ends_with_the_failure_of_the_probe() {
     assert!(process.silence() >= Duration::from_millis(400) && process.exited().is_none());
 }
 
+/// A server that takes the request and never answers.
+#[test]
+fn a_probe_that_waits_longer_than_the_limit_is_ended() {
+    let folder = tempfile::tempdir().unwrap();
+    let fifo = folder.path().join("answer");
+    assert!(Program::new("mkfifo").arg(&fifo).status().unwrap().success());
+    // Holds the writing end open: who reads waits until it ends.
+    let script =
+        format!("echo listening; exec 3<>'{0}'; setsid env -i sleep 428 & exec sleep 428", fifo.display());
+    let mut process = Process::start("server", &shell(&script), folder.path()).unwrap();
+    while !process.tail().contains("listening") {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let probe = || std::fs::read_to_string(&fifo).map(|_| ()).map_err(|error| error.to_string());
+    let error = process.wait_ready(Duration::from_secs(2), probe).unwrap_err();
+    let text = error.to_string();
+    assert!(matches!(error, Error::NotReady { .. }), "{text}");
+    assert!(text.contains("after 2 s") && text.contains("did not answer the last request"), "{text}");
+    assert!(gone("sleep 428", Duration::from_secs(5)), "{:?}", running("sleep 428"));
+}
+
 #[test]
 fn the_death_of_a_server_is_noticed_and_its_workers_end_with_it() {
     let folder = tempfile::tempdir().unwrap();
@@ -198,9 +219,32 @@ fn processes_that_left_the_group_are_killed_with_it() {
     assert_eq!((process.count("Error"), process.count("never")), (2, 0));
 }
 
-/// Starts three processes and waits to be killed.
+/// As a daemon starts: forked twice, in a session of its own, with an environment that is empty.
+#[test]
+fn daemons_with_an_environment_of_their_own_end_with_the_server() {
+    let folder = tempfile::tempdir().unwrap();
+    let daemon = "(setsid env -i sh -c 'env -i sleep 429 & exit' &)";
+    for script in [format!("{daemon}; echo up; sleep 60"), format!("{daemon}; sleep 0.2; echo up")] {
+        let mut process = Process::start("server", &shell(&script), folder.path()).unwrap();
+        while !process.tail().contains("up") || running("sleep 429").is_empty() {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let of_others = Process::start("other", &shell("exec env -i sleep 430"), folder.path()).unwrap();
+        let mut child = Program::new("sleep").arg("431").spawn().unwrap();
+        process.stop(Duration::from_millis(300));
+        assert!(gone("sleep 429", Duration::from_secs(5)), "{:?}", running("sleep 429"));
+        assert_eq!(running("sleep 430").len(), 1, "another server goes on");
+        assert!(child.try_wait().unwrap().is_none(), "a child of this process goes on");
+        child.kill().unwrap();
+        child.wait().unwrap();
+        drop(of_others);
+    }
+}
+
+/// Starts four processes and waits to be killed.
 fn hold(marker: &str, folder: &str) {
-    let script = format!("setsid sleep {marker} & sleep {marker} & sleep {marker}");
+    let script =
+        format!("(setsid env -i sleep {marker} &); setsid sleep {marker} & sleep {marker} & sleep {marker}");
     let _process = Process::start("server", &shell(&script), Path::new(folder)).unwrap();
     std::thread::sleep(Duration::from_secs(60));
 }
@@ -247,6 +291,25 @@ fn secrets_of_the_environment_are_in_no_line_of_the_log() {
     for text in [log(folder.path()), error] {
         assert!(text.contains("token …\n") && text.contains("A_TOKEN=…\n"), "{text}");
         assert!(!text.contains("hf_"), "{text}");
+    }
+
+    // A server that prints all of it.
+    let mut command = shell("env; exit 5");
+    for (name, value) in [
+        ("PGPASSWORD", "hunter2"),
+        ("DB_PWD", "swordfish"),
+        ("APIKEY", "secretsecret"),
+        ("HTTPS_PROXY", "http://u:pw@127.0.0.1:1"),
+        ("GREETING", "-----BEGIN KEY-----\nMIIEvQIBADANBg\nkqhkiG9w0BAQEF==\n-----END KEY-----"),
+    ] {
+        command.env.insert(name.to_owned(), value.to_owned());
+    }
+    let mut process = Process::start("all", &command, folder.path()).unwrap();
+    let error = process.wait_ready(Duration::from_secs(30), || Err(String::new())).unwrap_err().to_string();
+    for text in [std::fs::read_to_string(folder.path().join("all.log")).unwrap(), error] {
+        for secret in ["hunter2", "swordfish", "secretsecret", "u:pw", "MIIE", "kqhk"] {
+            assert!(!text.contains(secret), "{secret}: {text}");
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use paravt_http::Client;
 use paravt_suite::plan::{Channel, RunPlan};
 use serde_json::Value;
 
@@ -26,12 +27,7 @@ pub(crate) struct About {
 
 impl About {
     /// Asks a server. One that fails says nothing.
-    pub(crate) async fn ask(
-        client: &reqwest::Client,
-        endpoint: &Endpoint,
-        model: &str,
-        secrets: &Secrets,
-    ) -> Self {
+    pub(crate) async fn ask(client: &Client, endpoint: &Endpoint, model: &str, secrets: &Secrets) -> Self {
         let version = get(client, format!("{}/version", endpoint.root()), secrets);
         let models = async {
             match endpoint.listed.get() {
@@ -89,7 +85,7 @@ impl About {
     }
 }
 
-async fn get(client: &reqwest::Client, url: String, secrets: &Secrets) -> Option<Value> {
+async fn get(client: &Client, url: String, secrets: &Secrets) -> Option<Value> {
     let response = client.get(url).timeout(TIMEOUT).send().await.ok()?;
     let body = crate::errors::successful_body(response, BYTES, secrets).await.ok()?;
     serde_json::from_slice(&body).ok()

@@ -52,6 +52,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
+use paravt_http::Client;
 use paravt_suite::backend::{Backend, BackendError, BackendInfo, Completion, ErrorClass, Request};
 use paravt_suite::plan::RunPlan;
 use paravt_suite::settings::RequestSettings;
@@ -130,7 +131,7 @@ impl Config {
 pub struct OpenAi {
     config: Config,
     model: String,
-    client: reqwest::Client,
+    client: Client,
     endpoints: Endpoints,
     limit: Limit,
     fixed: Fixed,
@@ -162,16 +163,12 @@ impl OpenAi {
     /// A base URL or a header that cannot be used, no server that answers, servers of different models.
     pub async fn connect(config: Config) -> Result<Self, BackendError> {
         let setup = |message: String| BackendError::new(ErrorClass::BadRequest, message, 0);
-        // Only one provider is compiled in; a second call finds it installed.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let client = reqwest::Client::builder()
-            .default_headers(headers(&config).map_err(setup)?)
-            .connect_timeout(CONNECT_TIMEOUT)
-            .timeout(config.timeout)
-            // A redirect would send frames and questions to a host that the user did not name.
-            .redirect(reqwest::redirect::Policy::none())
-            .build()
-            .map_err(|error| setup(format!("cannot make an HTTP client: {error}")))?;
+        let headers = headers(&config).map_err(setup)?;
+        let client = Client::new(|builder| {
+            let builder = builder.default_headers(headers.clone()).connect_timeout(CONNECT_TIMEOUT);
+            builder.timeout(config.timeout)
+        })
+        .map_err(setup)?;
         let endpoints = Endpoints::new(&config.base_urls).map_err(setup)?;
         let mut secrets = endpoints.credentials();
         secrets.extend(config.api_key.iter().map(|key| key.expose().to_owned()));

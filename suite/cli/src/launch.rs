@@ -25,9 +25,22 @@ use crate::signals::{Signal, Taken};
 /// Version and commit of this binary.
 const BINARY: &str = concat!("paravt-bench ", env!("CARGO_PKG_VERSION"), " ", env!("PARAVT_BENCH_COMMIT"));
 
+/// Variable with the number of threads of conversations.
+const WORKERS: &str = "TOKIO_WORKER_THREADS";
+
 /// The threads that a command's conversations run on.
 pub(crate) fn runtime() -> anyhow::Result<Runtime> {
-    tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start threads")
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    // tokio reads the variable too, and panics where it is not one.
+    if let Some(value) = std::env::var_os(WORKERS) {
+        let workers =
+            value.to_str().and_then(|value| value.parse().ok()).filter(|&workers: &usize| workers > 0);
+        let found = value.to_string_lossy();
+        builder.worker_threads(
+            workers.with_context(|| format!("{WORKERS}: expected a number > 0, got `{found}`"))?,
+        );
+    }
+    builder.enable_all().build().context("cannot start threads")
 }
 
 /// A line about a backend that was started.
@@ -152,6 +165,13 @@ fn conclude(outcome: &RunOutcome, allow_partial: bool) -> Exit {
             );
             eprintln!(
                 "hint: after a repair of the server or the data, --resume redoes failed model calls, missing videos and lost frames; --retry-errors also redoes other failures"
+            );
+            Exit::Incomplete
+        }
+        Ended::Finished if outcome.records < outcome.expected => {
+            eprintln!(
+                "{} of {} samples are recorded: another program has changed the journal meanwhile; continue with --resume",
+                outcome.records, outcome.expected
             );
             Exit::Incomplete
         }

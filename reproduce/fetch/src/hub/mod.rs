@@ -5,8 +5,8 @@ mod requests;
 
 use std::time::Duration;
 
+use paravt_http::{Client, causes};
 use percent_encoding::{AsciiSet, CONTROLS};
-use reqwest::Client;
 use reqwest::header::HeaderValue;
 use url::Url;
 
@@ -78,13 +78,7 @@ impl Failure {
     pub(crate) fn transport(error: reqwest::Error) -> Self {
         // The address may be signed: it stays out of the message.
         let error = error.without_url();
-        let mut message = error.to_string();
-        let mut source = std::error::Error::source(&error);
-        while let Some(cause) = source {
-            message = format!("{message}: {cause}");
-            source = cause.source();
-        }
-        Failure::passing(message)
+        Failure::passing(causes(&error))
     }
 }
 
@@ -94,8 +88,6 @@ impl Hub {
     /// # Errors
     /// The endpoint is not an HTTP address.
     pub fn new(endpoint: &str, token: Option<Token>, retries: Retries) -> Result<Self, FetchError> {
-        // Only one provider is compiled in; a second call finds it installed.
-        let _ = rustls::crypto::ring::default_provider().install_default();
         let wrong = || FetchError::invalid("HF_ENDPOINT", "expected an http or https address without query");
         let mut url = Url::parse(endpoint.trim_end_matches('/')).map_err(|_| wrong())?;
         if !matches!(url.scheme(), "http" | "https") || url.query().is_some() || url.host().is_none() {
@@ -104,14 +96,11 @@ impl Hub {
         if !url.path().ends_with('/') {
             url.set_path(&format!("{}/", url.path()));
         }
-        let client = Client::builder()
-            .user_agent(concat!("paravt-bench/", env!("CARGO_PKG_VERSION")))
-            .connect_timeout(CONNECT_TIMEOUT)
-            .read_timeout(READ_TIMEOUT)
-            // Followed by hand: the token must not travel to another host.
-            .redirect(reqwest::redirect::Policy::none())
-            .build()
-            .map_err(|error| FetchError::invalid("HTTP client", error.without_url().to_string()))?;
+        let client = Client::new(|builder| {
+            let builder = builder.user_agent(concat!("paravt-bench/", env!("CARGO_PKG_VERSION")));
+            builder.connect_timeout(CONNECT_TIMEOUT).read_timeout(READ_TIMEOUT)
+        })
+        .map_err(|message| FetchError::invalid("hub", message))?;
         Ok(Self { client, endpoint: url, token, retries })
     }
 

@@ -107,7 +107,8 @@ impl Hub {
         let to = from.join(location).map_err(|_| wrong("a redirect to an invalid URL"))?;
         match (from.scheme(), to.scheme()) {
             ("https", "https") | ("http", "http" | "https") => Ok(to),
-            _ => Err(wrong("a redirect from https to http; not followed")),
+            (_, "http") => Err(wrong("a redirect from https to http; not followed")),
+            (_, scheme) => Err(wrong(&format!("a redirect to {scheme}:, not followed"))),
         }
     }
 

@@ -1,7 +1,9 @@
 //! A bad server costs time, never a score: the same records as without faults, or a named error.
 
 use std::path::Path;
-use std::process::Output;
+use std::process::{Output, Stdio};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use crate::common::server::{Fault, Script, Server};
 use crate::common::{bench, stable_records, text, world};
@@ -47,6 +49,78 @@ fn thirty_percent_faults_of_every_kind_change_no_record() {
         assert!(output.status.success(), "{fault:?}: {}", text(&output));
         assert_eq!(stable_records(&out.join(TASK)), expected, "{fault:?}");
     }
+}
+
+/// A proxy of the environment sees requests to other machines, and none to this one.
+#[test]
+fn a_proxy_gets_no_request_to_this_machine() {
+    let dir = tempfile::tempdir().unwrap();
+    let [server, proxy] = [Server::start(Script::default()), Server::start(Script::default())];
+    let of_proxy = proxy.base_url.trim_end_matches("/v1");
+    let port = server.base_url.rsplit(':').next().unwrap();
+    let others = "http://models.invalid:8000/v1".to_owned();
+    let cases =
+        [(server.base_url.clone(), &server), (format!("http://localhost:{port}"), &server), (others, &proxy)];
+    for (number, (base_url, asked)) in cases.into_iter().enumerate() {
+        let before = [&server, &proxy].map(|server| server.requests.load(Ordering::Relaxed));
+        let output = bench()
+            .args(["run", TASK, "--nframes", "8", "--tries", "1", "--base-url", &base_url, "--data"])
+            .arg(world())
+            .arg("--out")
+            .arg(dir.path().join(number.to_string()))
+            .env("http_proxy", of_proxy)
+            .env("ALL_PROXY", of_proxy)
+            .env_remove("no_proxy")
+            .env_remove("NO_PROXY")
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{base_url}: {}", text(&output));
+        let after = [&server, &proxy].map(|server| server.requests.load(Ordering::Relaxed));
+        let is_server = std::ptr::eq(asked, &server);
+        assert_eq!([after[0] > before[0], after[1] > before[1]], [is_server, !is_server], "{base_url}");
+    }
+}
+
+#[test]
+fn variables_that_cannot_be_used_are_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(Script::default());
+    for (name, value, words) in [
+        ("TOKIO_WORKER_THREADS", "0", "TOKIO_WORKER_THREADS: expected a number > 0, got `0`"),
+        ("TOKIO_WORKER_THREADS", "many", "TOKIO_WORKER_THREADS: expected a number > 0, got `many`"),
+        ("SSL_CERT_FILE", "/etc/passwd", "SSL_CERT_FILE=/etc/passwd"),
+    ] {
+        let output = bench()
+            .args(["run", TASK, "--nframes", "8", "--base-url", &server.base_url, "--data"])
+            .arg(world())
+            .arg("--out")
+            .arg(dir.path())
+            .env_remove("SSL_CERT_DIR")
+            .env(name, value)
+            .output()
+            .unwrap();
+        assert!(matches!(output.status.code(), Some(2 | 3)), "{}", text(&output));
+        assert!(text(&output).contains(words), "{}", text(&output));
+    }
+}
+
+/// Another program cuts the journal while the run goes on.
+#[test]
+fn records_that_are_gone_at_the_end_are_missing() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(Script { delay: Duration::from_millis(400), ..Script::default() });
+    let mut command = bench();
+    command.args(["run", TASK, "--nframes", "8", "--concurrency", "1", "--allow-partial"]);
+    command.args(["--base-url", &server.base_url, "--data"]).arg(world()).arg("--out").arg(dir.path());
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let journal = dir.path().join(TASK).join("journal.jsonl");
+    while !std::fs::metadata(&journal).is_ok_and(|file| file.len() > 0) {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    std::fs::File::options().write(true).open(&journal).unwrap().set_len(0).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(4), "{}", text(&output));
+    assert!(text(&output).contains("samples are recorded: another program"), "{}", text(&output));
 }
 
 #[test]

@@ -183,8 +183,8 @@ impl Run {
 const DEPTH: usize = 8;
 /// A recipe's folder of results.
 const STAGES: &str = "stages";
-/// Beside it the folder of shards, which are merged into the results.
-const SHARDS: &str = "slurm";
+/// Beside it the shards, which are merged into the results, and what was made again.
+const PASSED_OVER: [&str; 2] = ["slurm", "discarded"];
 
 /// The run directories among these folders, or anywhere below them; one that is named twice counts once.
 ///
@@ -219,7 +219,7 @@ fn search(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) {
         let (path, name) = (entry.path(), entry.file_name());
         let is_searched = entry.file_type().is_ok_and(|kind| kind.is_dir())
             && !name.as_encoded_bytes().starts_with(b".")
-            && !(is_recipe && name == SHARDS);
+            && !(is_recipe && PASSED_OVER.iter().any(|passed| name == *passed));
         if is_searched || is_run(&path) {
             search(&path, depth, found);
         }
@@ -257,6 +257,7 @@ mod tests {
         };
         let nested = [run("nano/stages/no-tool-1/mlvu"), run("nano/stages/with-tool-2/mlvu")];
         run("nano/slurm/shard-1/stages/no-tool-1/mlvu");
+        run("nano/discarded/no-tool-1.1/mlvu");
         run("nano/.cache/mlvu");
         let plain = run("plain/mlvu");
         run("plain/mlvu/old");

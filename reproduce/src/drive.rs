@@ -13,6 +13,7 @@ use crate::error::Error;
 use crate::graph::{Check, Evaluation, Graph, Reporting, Stage, Work};
 use crate::launched::Launch;
 use crate::provide::Fetch;
+use crate::redo;
 use crate::serve::{Engine, Servers};
 use crate::slot::{self, Slot, State};
 use crate::work::{self, Progress};
@@ -26,8 +27,12 @@ const RESTARTS: usize = 2;
 pub struct Options {
     /// Build on results that another version of the code made.
     pub any_code: bool,
-    /// Redo this stage and all after it.
+    /// Do this stage again, and what builds on it (`--from`).
     pub from: Option<String>,
+    /// Do these stages again, or the evaluations of these splits, and what builds on them (`--redo`).
+    pub redo: Vec<String>,
+    /// Do hours of work again without asking.
+    pub yes: bool,
     /// Stop after this stage.
     pub until: Option<String>,
     /// Of the stages whose results are kept, run these alone; empty for all.
@@ -86,6 +91,15 @@ pub trait Host {
     /// No access, no connection, no space.
     fn fetch(&mut self, fetch: &Fetch, folder: &Path) -> Result<Outcome, Self::Error>;
 
+    /// What of these items is no longer on this machine; `None` where all are.
+    ///
+    /// # Errors
+    /// Files that cannot be looked at.
+    fn missing(&mut self, fetch: &Fetch) -> Result<Option<String>, Self::Error> {
+        let _ = fetch;
+        Ok(None)
+    }
+
     /// Writes the training rows with the paths of this machine into `folder`, from what the fetch stage in
     /// `fetched` names.
     ///
@@ -102,6 +116,11 @@ pub trait Host {
     /// Whether the user, or the system, has asked a training in another program to end since this call.
     fn stop(&mut self) -> Box<dyn Fn() -> bool> {
         Box::new(|| false)
+    }
+
+    /// Whether the user has asked, in a stage that is done by now, for the end of the recipe.
+    fn is_stopped(&self) -> bool {
+        false
     }
 
     /// Asks the model in a folder `rows` held-out rows of each kind, and shows the answers that are right.
@@ -136,8 +155,8 @@ pub enum Event<'a> {
     Busy(&'a str),
     /// Its result of an earlier run is complete and kept.
     Kept,
-    /// Its result of an earlier run is deleted: why.
-    Discarded(&'a str),
+    /// Its result of an earlier run is moved out of the way: why, and where it is now.
+    Discarded(&'a str, &'a Path),
     /// Its work begins.
     Started,
     /// A step of a training.
@@ -167,10 +186,9 @@ pub fn run<H: Host>(
     let end = options.check(graph)?;
     refuse_undone(&graph.stages()[..end])?;
     let _lock = slot::lock(&graph.out)?;
-    if let Some(name) = &options.from {
-        let first = position(graph, "--from", name)?;
-        graph.stages()[first..].iter().filter_map(Stage::slot).try_for_each(forget)?;
-    }
+    redo::replace(graph, &options.redoes(graph, end), options.yes, &mut |stage, to| {
+        observer.event(stage, Event::Discarded("asked to do it again", to));
+    })?;
     let mut worst = Outcome::Complete;
     for stage in &graph.stages()[..end] {
         let outcome = match stage.slot() {
@@ -181,6 +199,8 @@ pub fn run<H: Host>(
             }
             None => every_time(graph, stage, host, observer)?,
         };
+        // A stage may have been too near its end to notice.
+        let outcome = if host.is_stopped() { Outcome::Interrupted } else { outcome };
         worst = worst.max(outcome);
         if outcome == Outcome::Interrupted {
             break;
@@ -231,14 +251,21 @@ fn kept<H: Host>(
     match slot.state(options.any_code) {
         State::Done => match stage.work().damage(&graph.out) {
             None => {
-                tracing::info!(stage = stage.name(), "done before");
-                observer.event(stage, Event::Kept);
-                return Ok(Outcome::Complete);
+                let gone = match stage.work() {
+                    Work::Fetch(fetch) => host.missing(fetch)?,
+                    _ => None,
+                };
+                let Some(gone) = gone else {
+                    tracing::info!(stage = stage.name(), "done before");
+                    observer.event(stage, Event::Kept);
+                    return Ok(Outcome::Complete);
+                };
+                observer
+                    .event(stage, Event::Note(&format!("done before, but {gone}: fetching what is missing")));
             }
             Some(why) => {
                 tracing::info!(stage = stage.name(), why, "result discarded");
-                observer.event(stage, Event::Discarded(&why));
-                forget(slot)?;
+                observer.event(stage, Event::Discarded(&why, &redo::discard(graph, slot)?));
             }
         },
         // The failure that ended the evaluation before would end this one as well.
@@ -250,8 +277,7 @@ fn kept<H: Host>(
         State::Unusable(_) if stage.work().is_served() || matches!(stage.work(), Work::Launch(_)) => {}
         State::Unusable(why) => {
             tracing::info!(stage = stage.name(), why, "result discarded");
-            observer.event(stage, Event::Discarded(&why));
-            forget(slot)?;
+            observer.event(stage, Event::Discarded(&why, &redo::discard(graph, slot)?));
         }
         State::New | State::Begun => {}
     }
@@ -261,7 +287,34 @@ fn kept<H: Host>(
     tracing::info!(stage = stage.name(), "stage started");
     observer.event(stage, Event::Started);
     let began = Instant::now();
-    let outcome = match stage.work() {
+    let result = worked(graph, stage, slot, options, host, observer);
+    let how = match &result {
+        Ok(outcome) => format!("{outcome:?}").to_lowercase(),
+        // Its text names paths of this machine, and is in the log.
+        Err(_) => "failed".to_owned(),
+    };
+    let outcome = match slot.ended(how).map_err(write) {
+        Ok(()) => result?,
+        Err(error) => return result.and(Err(error.into())),
+    };
+    if outcome == Outcome::Complete {
+        slot.finish(&graph.deviations(stage)).map_err(write)?;
+    }
+    tracing::info!(stage = stage.name(), ?outcome, seconds = began.elapsed().as_secs_f64(), "stage ended");
+    observer.event(stage, Event::Ended(began.elapsed()));
+    Ok(outcome)
+}
+
+/// Does the work of a stage whose result is kept.
+fn worked<H: Host>(
+    graph: &Graph,
+    stage: &Stage,
+    slot: &Slot,
+    options: &Options,
+    host: &mut H,
+    observer: &mut dyn Observer,
+) -> Result<Outcome, H::Error> {
+    Ok(match stage.work() {
         Work::Evaluate(evaluation) => {
             let outcome = evaluate(graph, stage, evaluation, host, observer)?;
             if outcome != Outcome::Interrupted {
@@ -287,13 +340,7 @@ fn kept<H: Host>(
             context.execute(&mut |progress| observer.event(stage, Event::Progress(progress)))?;
             Outcome::Complete
         }
-    };
-    if outcome == Outcome::Complete {
-        slot.finish(&graph.deviations(stage)).map_err(write)?;
-    }
-    tracing::info!(stage = stage.name(), ?outcome, seconds = began.elapsed().as_secs_f64(), "stage ended");
-    observer.event(stage, Event::Ended(began.elapsed()));
-    Ok(outcome)
+    })
 }
 
 /// Runs a training stage of another program.
@@ -405,11 +452,24 @@ fn every_time<H: Host>(
     Ok(Outcome::Complete)
 }
 
-fn forget(slot: &Slot) -> Result<(), Error> {
-    slot.forget().map_err(|source| Error::Remove { path: slot.folder().to_owned(), source })
-}
-
 impl Options {
+    /// The stages to do again, each with its flag.
+    fn redone(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let from = self.from.iter().map(|name| ("--from", name.as_str()));
+        from.chain(self.redo.iter().map(|name| ("--redo", name.as_str())))
+    }
+
+    /// The stages to do again and all that build on them, of those that are selected and not after the end.
+    fn redoes<'a>(&self, graph: &'a Graph, end: usize) -> Vec<&'a Stage> {
+        let mut is_redone: Vec<bool> = Vec::new();
+        for stage in &graph.stages()[..end] {
+            let is_named = self.redone().any(|(_, name)| stage.is_called(name));
+            is_redone.push(is_named || stage.inputs().any(|input| is_redone[input]));
+        }
+        let redone = graph.stages().iter().zip(is_redone).filter(|(_, is_redone)| *is_redone);
+        redone.map(|(stage, _)| stage).filter(|stage| self.selects(stage)).collect()
+    }
+
     fn selects(&self, stage: &Stage) -> bool {
         self.only.is_empty() || self.only.iter().any(|name| stage.is_called(name))
     }
@@ -419,23 +479,15 @@ impl Options {
     /// # Errors
     /// A flag names a stage that the graph does not have.
     pub fn check(&self, graph: &Graph) -> Result<usize, Error> {
-        if let Some(name) = &self.from {
-            position(graph, "--from", name)?;
-        }
-        let is_known = |name: &&String| !graph.stages().iter().any(|stage| stage.is_called(name));
-        if let Some(name) = self.only.iter().find(is_known) {
-            return Err(no_stage(graph, "--only", name));
+        let only = self.only.iter().map(|name| ("--only", name.as_str()));
+        let is_unknown = |name: &str| !graph.stages().iter().any(|stage| stage.is_called(name));
+        if let Some((flag, name)) = only.chain(self.redone()).find(|(_, name)| is_unknown(name)) {
+            return Err(no_stage(graph, flag, name));
         }
         let Some(name) = &self.until else { return Ok(graph.stages().len()) };
         let last = graph.stages().iter().rposition(|stage| stage.name() == name);
         last.map(|last| last + 1).ok_or_else(|| no_stage(graph, "--until", name))
     }
-}
-
-/// Where the first stage of a name is.
-fn position(graph: &Graph, flag: &'static str, name: &str) -> Result<usize, Error> {
-    let found = graph.stages().iter().position(|stage| stage.name() == name);
-    found.ok_or_else(|| no_stage(graph, flag, name))
 }
 
 fn no_stage(graph: &Graph, flag: &'static str, name: &str) -> Error {

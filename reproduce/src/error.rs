@@ -159,11 +159,23 @@ pub enum Error {
         /// The reason.
         source: std::io::Error,
     },
-    /// A folder cannot be removed.
-    #[error("cannot remove {path}", path = .path.display())]
-    Remove {
-        /// The folder.
+    /// Hours of work that would be done again.
+    #[error(
+        "these results would be made again:\n{list}add --yes to do so; what is there now is moved to `{}` in the folder of \
+         the recipe",
+        crate::slot::DISCARDED
+    )]
+    Confirm {
+        /// A line for each result, with its hours.
+        list: String,
+    },
+    /// A result cannot be moved out of the way.
+    #[error("cannot move {path} into {folder}", path = .path.display(), folder = .folder.display())]
+    Discard {
+        /// The result.
         path: PathBuf,
+        /// Where discarded results go.
+        folder: PathBuf,
         /// The reason.
         source: std::io::Error,
     },

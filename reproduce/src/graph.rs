@@ -118,8 +118,8 @@ pub struct Outside {
 pub enum Check {
     /// The machine has what the recipe needs.
     Machine(Box<Preflight>),
-    /// The upstream texts are imported.
-    Protocol,
+    /// The upstream texts are imported; where they are not, they are imported from this repository.
+    Protocol(String),
     /// The annotations of these splits can be read.
     Data(Vec<String>),
     /// The model answers behind a server or backend of the user, named by these flags.
@@ -257,6 +257,11 @@ impl Stage {
         self.seed
     }
 
+    /// Where the stages that it builds on are in the graph.
+    pub(crate) fn inputs(&self) -> impl Iterator<Item = usize> {
+        self.inputs.iter().map(|input| input.0)
+    }
+
     /// What it does.
     pub fn work(&self) -> &Work {
         &self.work
@@ -384,7 +389,7 @@ impl Check {
     fn title(&self) -> String {
         match self {
             Self::Machine(preflight) => format!("whether this machine has what {} needs", preflight.recipe),
-            Self::Protocol => "the imported prompt texts".to_owned(),
+            Self::Protocol(from) => format!("the prompt texts, imported from {from} where they are not yet"),
             Self::Data(splits) => format!("files of {}", splits.join(", ")),
             Self::Backend(flags) => format!("what answers is yours ({flags})"),
         }

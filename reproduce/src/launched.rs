@@ -100,6 +100,7 @@ pub(crate) struct Jobs<'a> {
     pub(crate) sft: &'a sft::Settings,
     pub(crate) rl: &'a rl::Settings,
     pub(crate) out: &'a Path,
+    pub(crate) gpus: &'a [String],
 }
 
 impl Engines {
@@ -180,6 +181,7 @@ impl Jobs<'_> {
             environment: self.environment(),
             paths: self.paths(before),
             model: model.ok_or_else(|| self.wrong("rl", "merge"))?,
+            gpus: self.gpus.to_vec(),
         }));
         let key = json!({ "settings": job.settings(), "start": start, "rows": self.engines.rl_rows });
         let about = About {

@@ -11,6 +11,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+pub mod attempts;
 pub mod drive;
 mod error;
 pub mod graph;
@@ -22,6 +23,7 @@ mod prepare;
 mod provide;
 mod recipe;
 mod recipe_file;
+mod redo;
 pub mod serve;
 pub mod served;
 pub mod slot;

@@ -116,9 +116,7 @@ impl Work {
                 "paravt-bench data materialize --rows <snapshot of ParaVT-Parquet> --media <paravt-source> --out <output>"
                     .to_owned(),
             ),
-            Self::Check(Check::Protocol) => {
-                Some("paravt-bench protocol import --from <checkout of EvolvingLMMs-Lab/ParaVT>".to_owned())
-            }
+            Self::Check(Check::Protocol(from)) => Some(format!("paravt-bench protocol import --from {from}")),
             Self::Check(Check::Data(splits)) => Some(format!("paravt-bench data check {}", splits.join(" "))),
             Self::Serve(fleet) if fleet.serve.engine == Engine::Candle => None,
             // Running the stage says what is wrong with it.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use paravt_environments::{Layout, Setup};
+use paravt_environments::{Layout, Release, Setup};
 use paravt_preflight::Needs;
 use paravt_suite::evaluate::RunConfig;
 use paravt_suite::plan::Channel;
@@ -147,14 +147,28 @@ impl Served {
             };
             before.push(graph.add("preflight", None, &[], Work::Check(Check::Machine(Box::new(preflight)))));
         }
+        let protocol = self.check_protocol(&mut graph)?;
         if self.fetch {
             let gb = fetch.gb() as f64;
             let stage = graph.add("fetch", None, &before, Work::Fetch(fetch));
             graph.estimate(stage, Estimate { gb: Some(gb), hours: None });
             before = vec![stage];
         }
-        self.extend(&mut graph, options, &before)?;
+        let data = self.check_data(&mut graph, &before);
+        self.extend(&mut graph, options, [protocol, data], &before)?;
         Ok(graph)
+    }
+
+    /// Adds the check of the texts that the evaluations are asked in: before anything that takes time.
+    pub(crate) fn check_protocol(&self, graph: &mut Graph) -> Result<StageId, Error> {
+        let from = Release::of(&self.environments)?.url;
+        Ok(graph.add("protocol", None, &[], Work::Check(Check::Protocol(from))))
+    }
+
+    /// Adds the check of the rows that the evaluations ask, which are there after the stages `before`.
+    pub(crate) fn check_data(&self, graph: &mut Graph, before: &[StageId]) -> StageId {
+        let splits = self.splits.iter().map(|split| split.task.clone()).collect();
+        graph.add("data", None, before, Work::Check(Check::Data(splits)))
     }
 
     /// How the model is served: by the recipe, or by another engine with its own command.
@@ -202,21 +216,18 @@ impl Served {
         needs
     }
 
-    /// Appends its stages to a graph; the model is that of the stages `before`.
+    /// Appends its stages to a graph, after the checks of their texts and rows; the model is that of the stages `before`.
     pub(crate) fn extend(
         &self,
         graph: &mut Graph,
         options: &GraphOptions,
+        [protocol, data]: [StageId; 2],
         before: &[StageId],
     ) -> Result<(), Error> {
-        let splits: Vec<String> = self.splits.iter().map(|split| split.task.clone()).collect();
-        let check = |check| Work::Check(check);
-        let protocol = graph.add("protocol", None, &[], check(Check::Protocol));
-        let data = graph.add("data", None, before, check(Check::Data(splits)));
         let model = options.model.clone().unwrap_or_else(|| self.model.clone());
         let mut before = before.to_vec();
         let answers = match &options.backend {
-            Some(flags) => check(Check::Backend(flags.clone())),
+            Some(flags) => Work::Check(Check::Backend(flags.clone())),
             None => {
                 let serve = self.serve(options);
                 let venv = serve.install.as_ref().map(|name| Layout::new(&options.out).environment(name));
@@ -301,17 +312,21 @@ impl Served {
     }
 }
 
-/// Whether a model is named by its folder.
+/// Whether a model is named by its folder. An id of the hub is `OWNER/NAME`.
 fn is_folder(model: &str) -> bool {
     let path = Path::new(model);
-    path.is_absolute() || path.starts_with(".") || path.starts_with("..") || path.is_dir()
+    is_path(path) || path.is_dir()
+}
+
+/// Whether a path cannot be an id of the hub, whatever there is on this machine.
+fn is_path(path: &Path) -> bool {
+    path.is_absolute() || path.starts_with(".") || path.starts_with("..") || path.components().count() > 2
 }
 
 /// A model on the hub by its name, one in a folder by the last part of that: no path of this machine is kept.
 fn shown(model: &str) -> &str {
     let path = Path::new(model);
-    let is_folder = path.is_absolute() || path.starts_with(".") || path.starts_with("..");
-    path.file_name().and_then(|name| name.to_str()).filter(|_| is_folder).unwrap_or(model)
+    path.file_name().and_then(|name| name.to_str()).filter(|_| is_path(path)).unwrap_or(model)
 }
 
 #[cfg(test)]
@@ -376,6 +391,16 @@ mod tests {
         let limited = GraphOptions { selection: json!({"limit": 2}), ..whole.clone() };
         let (whole, limited) = (folders(&whole), folders(&limited));
         assert!(whole.iter().zip(&limited).all(|(a, b)| a != b));
+    }
+
+    /// However the folder of the recipe is spelled, a model in it is the same.
+    #[test]
+    fn a_model_has_one_identity_under_all_spellings_of_its_folder() {
+        for folder in ["/data/out", "./out", "../out", "runs/out", "/data/../data/out"] {
+            assert_eq!(shown(&format!("{folder}/stages/pick-1/model")), "model");
+        }
+        assert_eq!(shown("owner/model"), "owner/model");
+        assert!(is_folder("runs/out/model") && !is_folder("owner/model"));
     }
 
     #[test]

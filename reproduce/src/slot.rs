@@ -8,10 +8,14 @@ use paravt_train::durable::{self, Listing};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
+use crate::attempts;
+
 /// Written into a stage's folder before its work begins.
 const BEGUN: &str = "begun.json";
 /// Written into a stage's folder when its work is done.
 const DONE: &str = "stage.json";
+/// Folder below that of the recipe that replaced results are moved to.
+pub const DISCARDED: &str = "discarded";
 /// Held by the process that works below a folder.
 const LOCK: &str = ".lock";
 /// Incremented when the meaning of any stage's result changes: all folders then get other names.
@@ -131,20 +135,29 @@ impl Slot {
         }
     }
 
-    /// Makes the folder and notes the code that does the work; to be called before it.
+    /// Makes the folder, and notes the code that does the work and when it begins; to be called before it.
     ///
     /// # Errors
     /// The note cannot be written.
     pub fn begin(&self) -> std::io::Result<()> {
         if self.folder.join(BEGUN).is_file() {
-            return Ok(());
+            return attempts::begin(&self.folder);
         }
         // The folder appears with the note in it.
         let part = durable::beside(&self.folder, ".part");
         durable::remove_folder(&part)?;
         std::fs::create_dir_all(&part)?;
         std::fs::write(part.join(BEGUN), format!("{}\n", self.code.hash()))?;
-        durable::replace_folder(&part, &self.folder)
+        durable::replace_folder(&part, &self.folder)?;
+        attempts::begin(&self.folder)
+    }
+
+    /// Notes how the work that was begun has ended, done or not.
+    ///
+    /// # Errors
+    /// The note cannot be written.
+    pub fn ended(&self, how: String) -> std::io::Result<()> {
+        attempts::end(&self.folder, how)
     }
 
     /// Marks its work as done: writes `stage.json` with its settings, its inputs, its deviations from the published code
@@ -172,19 +185,18 @@ impl Slot {
         durable::write(&self.folder.join(DONE), format!("{record:#}\n").as_bytes())
     }
 
-    /// Deletes its result, so that its work is done again.
+    /// Moves its result into a folder, under a name that is free there, so that its work is done again. Returns where it
+    /// is then.
     ///
     /// # Errors
-    /// The folder cannot be removed.
-    pub fn forget(&self) -> std::io::Result<()> {
-        // The marks go first: a kill half-way then leaves nothing that looks complete.
-        for mark in [DONE, BEGUN] {
-            match std::fs::remove_file(self.folder.join(mark)) {
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
-                _ => {}
-            }
-        }
-        durable::remove_folder(&self.folder)
+    /// The folder cannot be moved.
+    pub fn discard(&self, into: &Path) -> std::io::Result<PathBuf> {
+        std::fs::create_dir_all(into)?;
+        let name = self.folder.file_name().unwrap_or_default().to_string_lossy();
+        let mut names = (1..).map(|number: u32| into.join(format!("{name}.{number}")));
+        let to = names.find(|to| !to.exists()).unwrap_or_else(|| into.join(&*name));
+        std::fs::rename(&self.folder, &to)?;
+        Ok(to)
     }
 }
 
@@ -236,9 +248,12 @@ mod tests {
         one.finish(&[]).unwrap();
         assert_eq!([one.state(false), two.state(false)], [State::Done, State::New]);
         assert_eq!(stage("world", &[], 1).state(false), State::Done);
-        one.forget().unwrap();
-        one.forget().unwrap();
+        let folder = root.path().join("old");
+        let moved = one.discard(&folder).unwrap();
         assert_eq!(one.state(false), State::New);
+        assert!(moved.join(DONE).is_file());
+        one.begin().unwrap();
+        assert_ne!(one.discard(&folder).unwrap(), moved);
     }
 
     fn unusable(stage: &Slot) -> String {
@@ -253,7 +268,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let stage = stage(root.path(), "sft", &[], 0);
         let make = || {
-            stage.forget().unwrap();
+            durable::remove_folder(stage.folder()).unwrap();
             stage.begin().unwrap();
             std::fs::create_dir(stage.folder().join("final")).unwrap();
             std::fs::write(stage.folder().join("final/config.json"), "{}").unwrap();

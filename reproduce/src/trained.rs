@@ -252,6 +252,10 @@ impl Trained {
     pub fn graph(&self, evaluation: Served, options: &GraphOptions) -> Result<Graph, Error> {
         let mut graph = Graph::new(&self.name, &self.title, &options.out, &options.stages);
         let at_out = |text: &str| text.replace("{out}", &options.out.display().to_string());
+        let fetch = self.fetch(&evaluation, options);
+        // All splits are fetched: variants share what they are trained on.
+        let evaluation = self.beside_row(evaluation);
+        let (mut protocol, mut data) = (None, None);
         let mut made: Vec<(&str, StageId)> = Vec::new();
         let mut before = Before::default();
         let jobs = Jobs {
@@ -260,6 +264,7 @@ impl Trained {
             sft: &self.sft,
             rl: &self.rl,
             out: &options.out,
+            gpus: &options.gpus,
         };
         let is_left_out = |does| options.skip_sft && matches!(does, Some(Does::Sft | Does::Merge));
         for stage in self.stages.iter().filter(|stage| !is_left_out(stage.does)) {
@@ -269,11 +274,11 @@ impl Trained {
                 Some(Does::Preflight) => Work::Check(Check::Machine(Box::new(Preflight {
                     recipe: self.name.clone(),
                     needs: self.needs.clone(),
-                    fetch: self.fetch(&evaluation, options),
+                    fetch: fetch.clone(),
                     is_fetched: self.stages.iter().any(|stage| stage.does == Some(Does::Fetch)),
                     deletes: options.delete_archives,
                 }))),
-                Some(Does::Fetch) => Work::Fetch(self.fetch(&evaluation, options)),
+                Some(Does::Fetch) => Work::Fetch(fetch.clone()),
                 Some(Does::Materialize) => Work::Materialize,
                 Some(Does::Checkout) => Work::Prepare(Box::new(Prepare::checkout(&self.environments)?)),
                 Some(Does::Environments) => {
@@ -307,6 +312,12 @@ impl Trained {
                 _ => {}
             }
             made.push((&stage.name, id));
+            // What the evaluations need is known before days of training.
+            match stage.does {
+                Some(Does::Preflight) => protocol = Some(evaluation.check_protocol(&mut graph)?),
+                Some(Does::Fetch) => data = Some(evaluation.check_data(&mut graph, &[id])),
+                _ => {}
+            }
         }
         let mut options = options.clone();
         if let Some(model) = before.model() {
@@ -317,8 +328,11 @@ impl Trained {
             options.model = options.model.or_else(|| Some(model.display().to_string()));
         }
         let last: Vec<StageId> = made.last().map(|(_, id)| *id).into_iter().collect();
-        // All splits are fetched: variants share what they are trained on.
-        self.beside_row(evaluation).extend(&mut graph, &options, &last)?;
+        let checks = [
+            protocol.map_or_else(|| evaluation.check_protocol(&mut graph), Ok)?,
+            data.unwrap_or_else(|| evaluation.check_data(&mut graph, &last)),
+        ];
+        evaluation.extend(&mut graph, &options, checks, &last)?;
         Ok(graph)
     }
 }
@@ -389,22 +403,40 @@ mod tests {
         let recipe = Trained::parse("train.toml", text).unwrap();
         let graph = graph(&recipe, &GraphOptions::new("out"));
         let names: Vec<&str> = graph.stages().iter().map(crate::graph::Stage::name).take(10).collect();
+        // Texts and rows of the evaluations are checked before days of training.
         let expected = [
             "preflight",
+            "protocol",
             "fetch",
+            "data",
             "materialize",
             "checkout",
             "environments",
             "sft",
             "merge",
             "rl",
-            "pick",
-            "protocol",
         ];
         assert_eq!(names, expected);
         let error = Trained::parse("train.toml", &text.replace("inputs = [\"sft\"]", "inputs = [\"rl\"]"));
         let error = error.unwrap_err().to_string();
         assert!(error.contains("`merge` builds on `rl`"), "{error}");
+    }
+
+    #[test]
+    fn training_takes_the_gpus_that_this_process_may_use() {
+        let gpus: Vec<String> = (2..10).map(|gpu: usize| gpu.to_string()).collect();
+        let plan = |gpus: &[String]| {
+            let options = GraphOptions { gpus: gpus.to_vec(), ..GraphOptions::new("out") };
+            graph(&Trained::built_in().unwrap(), &options).plan()
+        };
+        let given = plan(&gpus);
+        for text in
+            ["SGLang on GPU 2, 7 trainers", "CUDA_VISIBLE_DEVICES=2 ", "CUDA_VISIBLE_DEVICES=3,4,5,6,7,8,9"]
+        {
+            assert!(given.contains(text), "{text}: {given}");
+        }
+        // The preflight refuses a machine with fewer; the plan counts from 0.
+        assert!(plan(&gpus[..1]).contains("SGLang on GPU 0, 7 trainers"));
     }
 
     #[test]

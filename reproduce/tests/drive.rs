@@ -30,6 +30,11 @@ struct Noting {
     outcomes: Vec<Outcome>,
     /// File that names the server to kill in the next evaluation.
     kill: Option<PathBuf>,
+    /// The user asks for the end during the next evaluation.
+    stops: bool,
+    is_stopped: bool,
+    /// What is missing of the files that were fetched.
+    gone: Option<String>,
     /// The next evaluation sends a request and waits for its answer.
     waits: bool,
 }
@@ -49,6 +54,7 @@ impl Host for Noting {
             Answers::Servers(urls, model) => format!("{} servers of {model}", urls.len()),
         };
         self.calls.push(format!("{} {} by {by}", stage.name(), evaluation.splits.join(",")));
+        self.is_stopped |= std::mem::take(&mut self.stops);
         std::fs::write(stage.folder().unwrap().join("records"), stage.name()).unwrap();
         if let Some(file) = self.kill.take() {
             let note: serde_json::Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
@@ -86,11 +92,19 @@ impl Host for Noting {
         Ok(if self.outcomes.is_empty() { Outcome::Complete } else { self.outcomes.remove(0) })
     }
 
+    fn missing(&mut self, _: &Fetch) -> Result<Option<String>, Failure> {
+        Ok(self.gone.take())
+    }
+
     fn materialize(&mut self, fetched: &Path, folder: &Path) -> Result<Outcome, Failure> {
         assert!(fetched.join("fetched.json").is_file());
         self.calls.push("materialize".to_owned());
         std::fs::write(folder.join("paravt_sft_a.parquet"), "rows").unwrap();
         Ok(Outcome::Complete)
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.is_stopped
     }
 
     fn examine(&mut self, _: &Path, _: usize) -> Result<(), Failure> {
@@ -111,7 +125,10 @@ impl Observer for Lines {
         let text = match event {
             Event::Busy(_) => return,
             Event::Kept => "kept".to_owned(),
-            Event::Discarded(why) => format!("discarded: {why}"),
+            Event::Discarded(why, to) => {
+                assert!(to.is_dir());
+                format!("discarded: {why}")
+            }
             Event::Started => "started".to_owned(),
             Event::Progress(progress) => progress.to_string(),
             Event::Note(note) => note.to_owned(),
@@ -125,6 +142,8 @@ fn options(only: &[&str]) -> Options {
     Options {
         any_code: false,
         from: None,
+        redo: Vec::new(),
+        yes: false,
         until: None,
         only: only.iter().map(|&name| name.to_owned()).collect(),
         frames: Arc::new(CachedFrames::default()),
@@ -163,7 +182,11 @@ fn stages_run_once_and_are_selected_by_name_and_split() {
     let (mut host, mut lines) = (Noting::default(), Lines::default());
     let from = Options { from: Some("with-tool-charades".to_owned()), ..options(&[]) };
     run(&graph, &from, &mut host, &mut lines).unwrap();
-    assert_eq!(lines.0, ["with-tool-mlvu kept", "with-tool-charades started", "with-tool-charades ended"]);
+    let again = "with-tool-charades discarded: asked to do it again";
+    assert_eq!(
+        lines.0,
+        [again, "with-tool-mlvu kept", "with-tool-charades started", "with-tool-charades ended"]
+    );
     let until = Options { until: Some("data".to_owned()), ..options(&[]) };
     let mut host = Noting::default();
     run(&graph, &until, &mut host, &mut Lines::default()).unwrap();
@@ -171,12 +194,62 @@ fn stages_run_once_and_are_selected_by_name_and_split() {
     for wrong in [
         Options { until: Some("x".to_owned()), ..options(&[]) },
         Options { from: Some("x".to_owned()), ..options(&[]) },
+        Options { redo: vec!["x".to_owned()], ..options(&[]) },
         options(&["x"]),
     ] {
         let error =
             run(&graph, &wrong, &mut Noting::default(), &mut Lines::default()).unwrap_err().to_string();
         assert!(error.contains("no stage `x`; there are protocol, data, serve, with-tool-mlvu"), "{error}");
     }
+}
+
+/// Only what builds on a stage is done again with it, nothing after `--until`, and hours of work only when confirmed.
+#[test]
+fn redone_stages_are_moved_with_their_dependants_up_to_until() {
+    let folder = tempfile::tempdir().unwrap();
+    let graph = own(folder.path());
+    run(&graph, &options(&[]), &mut Noting::default(), &mut Lines::default()).unwrap();
+    let redone = |redo: &str, until: Option<&str>, yes| {
+        let redo = vec![redo.to_owned()];
+        let options = Options { redo, yes, until: until.map(str::to_owned), ..options(&[]) };
+        let mut lines = Lines::default();
+        let ended = run(&graph, &options, &mut Noting::default(), &mut lines);
+        let started = lines.0.iter().filter_map(|line| line.strip_suffix(" started").map(str::to_owned));
+        ended.map(|_| started.collect::<Vec<_>>()).map_err(|error| error.to_string())
+    };
+    // A split; a stage without a result of its own, which the evaluations build on; the same before them.
+    assert_eq!(redone("mlvu", None, false).unwrap(), ["with-tool-mlvu"]);
+    assert_eq!(redone("serve", Some("with-tool-mlvu"), false).unwrap(), ["with-tool-mlvu"]);
+    assert_eq!(redone("data", None, false).unwrap(), ["with-tool-mlvu", "with-tool-charades"]);
+    assert!(redone("protocol", Some("data"), false).unwrap().is_empty());
+    let discarded = std::fs::read_dir(graph.out.join("discarded")).unwrap();
+    assert_eq!(discarded.count(), 4);
+
+    let (_, _, mlvu) = graph.evaluations().next().unwrap();
+    let two_hours = "{\"began\":0.0,\"pid\":1}\n{\"ended\":7200.0,\"outcome\":\"complete\"}\n";
+    std::fs::write(mlvu.join(".attempts.jsonl"), two_hours).unwrap();
+    let error = redone("serve", None, false).unwrap_err();
+    assert!(
+        error.contains("with-tool-mlvu-") && error.contains("2.0 h") && error.contains("--yes"),
+        "{error}"
+    );
+    assert!(mlvu.join("records").is_file());
+    assert_eq!(redone("serve", None, true).unwrap(), ["with-tool-mlvu", "with-tool-charades"]);
+    assert!(std::fs::read_to_string(mlvu.join(".attempts.jsonl")).unwrap().contains("\"complete\""));
+}
+
+/// Ctrl-C in the last samples of a split leaves that complete, and begins nothing more.
+#[test]
+fn a_stop_that_a_stage_did_not_notice_ends_the_recipe() {
+    let folder = tempfile::tempdir().unwrap();
+    let graph = own(folder.path());
+    let mut host = Noting { stops: true, ..Noting::default() };
+    let ended = run(&graph, &options(&[]), &mut host, &mut Lines::default());
+    assert_eq!(ended.unwrap(), Outcome::Interrupted);
+    assert_eq!(host.calls.last().unwrap(), "with-tool-mlvu mlvu by flags");
+    let mut lines = Lines::default();
+    run(&graph, &options(&[]), &mut Noting::default(), &mut lines).unwrap();
+    assert_eq!(lines.0[..2], ["with-tool-mlvu kept", "with-tool-charades started"]);
 }
 
 #[test]
@@ -330,10 +403,10 @@ fn the_machine_is_checked_and_data_are_fetched_only_for_work_that_is_to_come() {
     let incomplete = run(&graph, &options(&["fetch"]), &mut host, &mut Lines::default()).unwrap();
     assert_eq!(incomplete, Outcome::Incomplete);
     // The seven splits; the model is that of the user's server.
-    assert_eq!(host.calls[..2], ["Machine", "fetch 7"]);
+    assert_eq!(host.calls[..3], ["Machine", "Protocol", "fetch 7"]);
     let mut host = Noting::default();
     run(&graph, &options(&[]), &mut host, &mut Lines::default()).unwrap();
-    assert_eq!(host.calls[..4], ["Machine", "fetch 7", "Protocol", "Data"]);
+    assert_eq!(host.calls[..4], ["Machine", "Protocol", "fetch 7", "Data"]);
     assert_eq!(host.calls.len(), 4 + 1 + 14 + 1);
     let done: serde_json::Value = {
         let (_, _, folder) = graph.evaluations().next().unwrap();
@@ -343,6 +416,18 @@ fn the_machine_is_checked_and_data_are_fetched_only_for_work_that_is_to_come() {
     let (mut host, mut lines) = (Noting::default(), Lines::default());
     run(&graph, &options(&[]), &mut host, &mut lines).unwrap();
     assert_eq!(host.calls, ["Protocol", "Data", "Backend", "report of 14"], "nothing is left to do");
+    assert_eq!(lines.0[0], "fetch kept");
+
+    // The user has deleted what was downloaded.
+    let (mut host, mut lines) = (
+        Noting { gone: Some("model:a/b: not in the cache".to_owned()), ..Noting::default() },
+        Lines::default(),
+    );
+    run(&graph, &options(&[]), &mut host, &mut lines).unwrap();
+    assert!(host.calls.contains(&"fetch 7".to_owned()));
+    assert!(lines.0[0].contains("model:a/b: not in the cache"), "{:?}", lines.0);
+    let (mut host, mut lines) = (Noting::default(), Lines::default());
+    run(&graph, &options(&[]), &mut host, &mut lines).unwrap();
     assert_eq!(lines.0[0], "fetch kept");
 }
 
@@ -355,7 +440,7 @@ fn training_data_are_fetched_and_materialized() {
     let until = Options { until: Some("materialize".to_owned()), ..options(&[]) };
     assert_eq!(run(&graph, &until, &mut host, &mut Lines::default()).unwrap(), Outcome::Complete);
     // Rows and media, the base model, seven splits.
-    assert_eq!(host.calls, ["Machine", "fetch 9", "materialize"]);
+    assert_eq!(host.calls, ["Machine", "Protocol", "fetch 9", "Data", "materialize"]);
     let mut lines = Lines::default();
     run(&graph, &until, &mut Noting::default(), &mut lines).unwrap();
     assert_eq!(lines.0, ["fetch kept", "materialize kept"]);

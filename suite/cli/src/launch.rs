@@ -2,6 +2,7 @@
 //! exit code.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context as _;
 use clap::CommandFactory as _;
@@ -21,6 +22,9 @@ use crate::logging;
 use crate::output;
 use crate::progress::Progress;
 use crate::signals::{Signal, Taken};
+
+/// Whether the user has asked this process to stop.
+static STOPPED: AtomicBool = AtomicBool::new(false);
 
 /// Version and commit of this binary.
 const BINARY: &str = concat!("paravt-bench ", env!("CARGO_PKG_VERSION"), " ", env!("PARAVT_BENCH_COMMIT"));
@@ -192,6 +196,11 @@ fn say_last_error(outcome: &RunOutcome) {
     }
 }
 
+/// Whether the user has asked this process to stop, whatever was done about it.
+pub(crate) fn is_stopped() -> bool {
+    STOPPED.load(Ordering::Relaxed)
+}
+
 /// Turns true on Ctrl-C.
 pub(crate) fn stopped_by_ctrl_c(runtime: &Runtime) -> watch::Receiver<bool> {
     let (sender, stop) = watch::channel(false);
@@ -217,6 +226,7 @@ pub(crate) fn stopped_by_signal(runtime: &Runtime) -> watch::Receiver<bool> {
                     std::process::exit(Exit::Interrupted as i32);
                 }
                 eprintln!("\nstopping the training; repeat the command to continue from its last checkpoint");
+                STOPPED.store(true, Ordering::Relaxed);
                 let _ = sender.send(true);
             }
         }
@@ -229,6 +239,7 @@ pub(crate) fn stopped_by_signal(runtime: &Runtime) -> watch::Receiver<bool> {
 async fn stop_on_ctrl_c(sender: watch::Sender<bool>, _taken: Taken) {
     if tokio::signal::ctrl_c().await.is_ok() {
         eprintln!("\nfinishing samples in flight; Ctrl-C again to drop them (nothing finished is lost)");
+        STOPPED.store(true, Ordering::Relaxed);
         let _ = sender.send(true);
         if tokio::signal::ctrl_c().await.is_ok() {
             std::process::exit(Exit::Interrupted as i32);

@@ -31,6 +31,8 @@ pub struct Job {
     pub paths: Paths,
     /// Folder of the model that it starts from.
     pub model: PathBuf,
+    /// GPUs as `CUDA_VISIBLE_DEVICES` names them, the server's first; where there are too few, all are counted from 0.
+    pub gpus: Vec<String>,
 }
 
 /// Folder of everything that the release writes, in the folder of the stage.
@@ -41,8 +43,8 @@ pub(crate) fn experiments(folder: &Path) -> PathBuf {
 impl Job {
     pub(crate) fn title(&self) -> String {
         let Settings { steps, trainers, .. } = self.settings;
-        let name = self.settings.name();
-        format!("{name}, {steps} steps: SGLang on GPU 0, {trainers} trainers on the others")
+        let (name, [server, _]) = (self.settings.name(), self.gpus());
+        format!("{name}, {steps} steps: SGLang on GPU {server}, {trainers} trainers on the others")
     }
 
     /// AReaL's configuration of a training in `folder`, as YAML.
@@ -94,7 +96,11 @@ impl Job {
 
     /// GPUs of the server and of the trainers, as `CUDA_VISIBLE_DEVICES` names them.
     fn gpus(&self) -> [String; 2] {
-        let all: Vec<String> = (0..=self.settings.trainers).map(|number| number.to_string()).collect();
+        let count = self.settings.trainers + 1;
+        let all: Vec<String> = match self.gpus.get(..count) {
+            Some(given) => given.to_vec(),
+            None => (0..count).map(|number| number.to_string()).collect(),
+        };
         [all[0].clone(), all[1..].join(",")]
     }
 

@@ -100,7 +100,8 @@ impl Bench {
             ..rl::Settings::default()
         };
         let (watch, environment) = (self.watch.clone(), self.environment.clone());
-        rl::Job { settings, watch, environment, paths: self.paths(), model: self.root.join("base") }
+        let model = self.root.join("base");
+        rl::Job { settings, watch, environment, paths: self.paths(), model, gpus: Vec::new() }
     }
 
     fn folder(&self, stage: &str) -> PathBuf {

@@ -46,6 +46,7 @@ fn areal_reads_our_configuration_and_the_entry_file_reaches_the_trainer() {
         environment: on_cpu(),
         paths: paths(),
         model: given("PARAVT_TARGET8_WORLD").join("model"),
+        gpus: Vec::new(),
     };
     let (config, script) = (work.join("config.yaml"), work.join("rl_entry.py"));
     std::fs::write(&config, job.configuration(root.path()).unwrap()).unwrap();

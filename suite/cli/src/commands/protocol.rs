@@ -185,6 +185,17 @@ pub(crate) fn choose(choice: &ProtocolChoice, mode: Option<&PromptMode>) -> anyh
     Ok(Arc::new(protocol))
 }
 
+/// Sees that a protocol can be used: the upstream texts are imported from a repository where they are not yet.
+pub(crate) fn provide(choice: &ProtocolChoice, from: &str) -> anyhow::Result<()> {
+    if *choice == ProtocolChoice::Named(Named::Paravt) && imported()?.is_none() {
+        let from_shown = paravt_suite::redact::urls(from);
+        launch::note(&format!("importing the prompt texts from {from_shown}"));
+        let protocol = import::import(&import::read_files(from, false)?, false)?;
+        cache::store(&cache_dir()?, &protocol)?;
+    }
+    choose(choice, None).map(|_| ())
+}
+
 /// Runs the command.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     match &args.action {

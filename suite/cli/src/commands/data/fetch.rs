@@ -148,6 +148,15 @@ pub(crate) fn missing(target: &Target, root: &DataRoot) -> anyhow::Result<Option
     }
 }
 
+/// What of a target that was fetched is no longer here, without asking the hub.
+pub(crate) fn gone(target: &Target, root: &DataRoot) -> anyhow::Result<Option<String>> {
+    if !matches!(target, Target::Training) {
+        return missing(target, root);
+    }
+    let is_here = rows_of_training(root).is_some() && media_of_training(root).is_some();
+    Ok((!is_here).then(|| "rows or media are not here".to_owned()))
+}
+
 /// Folder of a model that is here.
 pub(crate) fn model(id: &str, root: &DataRoot) -> Option<PathBuf> {
     root.candidates().find_map(|base| Cache::new(base, Kind::Model, id).model())

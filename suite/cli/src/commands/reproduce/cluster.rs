@@ -115,6 +115,7 @@ fn jobs(args: &Args, recipe: &Recipe, graph: &Graph) -> anyhow::Result<Jobs> {
     );
     let refused = [
         ("--from", args.stage().is_some()),
+        ("--redo", !args.redo.is_empty()),
         ("--until", args.until.is_some()),
         ("--shard", args.dispatch.is_shard()),
     ];

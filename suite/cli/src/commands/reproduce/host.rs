@@ -23,7 +23,7 @@ use paravt_train::Compute;
 use serde_json::{Value, json};
 
 use super::Args;
-use crate::commands::protocol::choose;
+use crate::commands::protocol::{choose, provide};
 use crate::commands::run::execute;
 use crate::commands::{data, preflight, report};
 use crate::exit::{Exit, OrPreflight as _};
@@ -184,7 +184,7 @@ impl drive::Host for Host<'_> {
                 }
                 Ok(())
             }
-            Check::Protocol => choose(&self.args.protocol, None).map(|_| ()),
+            Check::Protocol(from) => provide(&self.args.protocol, from).or_preflight(),
             Check::Data(splits) => {
                 let root = self.args.data.root()?;
                 for task in registry::select_tasks(splits)? {
@@ -207,6 +207,16 @@ impl drive::Host for Host<'_> {
             .map(outcome)
     }
 
+    fn missing(&mut self, fetch: &Fetch) -> anyhow::Result<Option<String>> {
+        let root = self.args.data.root()?;
+        for item in &fetch.items {
+            if let Some(what) = data::fetch::gone(&item.target, &root)? {
+                return Ok(Some(format!("{}: {what}", item.target.name())));
+            }
+        }
+        Ok(None)
+    }
+
     fn materialize(&mut self, _fetched: &Path, folder: &Path) -> anyhow::Result<Outcome> {
         data::materialize::provide(&self.args.data.root()?, folder, self.args.allow_missing).map(outcome)
     }
@@ -223,6 +233,10 @@ impl drive::Host for Host<'_> {
             let _alive = &runtime;
             *stop.borrow()
         })
+    }
+
+    fn is_stopped(&self) -> bool {
+        launch::is_stopped()
     }
 
     fn examine(&mut self, model: &Path, rows: usize) -> anyhow::Result<()> {

@@ -75,6 +75,13 @@ pub(crate) struct Args {
     /// must be done [default: all].
     #[arg(long, value_delimiter = ',', value_name = "STAGE|TASK")]
     only: Vec<String>,
+    /// Redo these stages, or the evaluations of these splits, and what builds on them, as far as --until; the earlier
+    /// results are moved to OUT/discarded [default: none].
+    #[arg(long, value_delimiter = ',', value_name = "STAGE|TASK")]
+    redo: Vec<String>,
+    /// Redo hours of work without being asked to confirm it.
+    #[arg(long)]
+    yes: bool,
     /// Serving engine: vllm, sglang, transformers or candle [default: the recipe's].
     #[arg(long = "engine", id = "serving", value_name = "ENGINE", value_parser = Engine::named)]
     serving: Option<Engine>,
@@ -116,7 +123,7 @@ pub(crate) struct Args {
     dispatch: DispatchArgs,
 }
 
-const FROM: &str = "Stage to redo, with all stages after it; with --backend replay, the run directory whose answers \
+const FROM: &str = "Stage to redo, with all stages that build on it; with --backend replay, the run directory whose answers \
 are returned [default: none; replay needs one]";
 
 /// The flag `--from`: a stage, or with `--backend replay` a run directory.
@@ -214,6 +221,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let selected = Options {
         any_code: args.keep_stages,
         from: args.stage().map(ToOwned::to_owned),
+        redo: args.redo.clone(),
+        yes: args.yes,
         until: args.until.clone(),
         only: args.only.clone(),
         frames: Arc::clone(&frames) as Arc<_>,
@@ -256,7 +265,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         }
         outcome => outcome,
     };
-    Ok(match outcome? {
+    let outcome = outcome?;
+    if outcome == Outcome::Interrupted {
+        eprintln!("stopped; repeat the command to continue");
+    }
+    Ok(match outcome {
         Outcome::Complete => Exit::Ok,
         Outcome::Incomplete | Outcome::Down => Exit::Incomplete,
         Outcome::Interrupted => Exit::Interrupted,

@@ -34,7 +34,7 @@ pub(super) struct Shown {
 impl Observer for Shown {
     fn event(&mut self, stage: &Stage, event: Event<'_>) {
         let line = stage.line();
-        if output::is_quiet() && !matches!(event, Event::Discarded(_)) {
+        if output::is_quiet() && !matches!(event, Event::Discarded(..)) {
             return;
         }
         match event {
@@ -43,9 +43,9 @@ impl Observer for Shown {
                 self.idle();
                 say(&format!("{line} (done before)"));
             }
-            Event::Discarded(why) => {
+            Event::Discarded(why, to) => {
                 self.idle();
-                say(&format!("{line}: result discarded: {why}; redoing the stage"));
+                say(&format!("{line}: {why}; the earlier result is now {}", to.display()));
             }
             Event::Started => {
                 self.idle();

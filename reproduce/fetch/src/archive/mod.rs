@@ -3,6 +3,7 @@
 //! A member that is unsafe or damaged is refused and named; all others are unpacked.
 
 mod extraction;
+mod headers;
 mod journal;
 mod parts;
 mod tape;

@@ -1,5 +1,6 @@
 //! Several files read as one.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::PathBuf;
@@ -12,6 +13,8 @@ pub(super) struct Parts {
     /// Bytes of all parts.
     length: u64,
     position: u64,
+    /// Bytes that are read as others, by position.
+    patches: BTreeMap<u64, u8>,
 }
 
 impl Parts {
@@ -25,7 +28,12 @@ impl Parts {
             length += bytes;
             files.push((file, bytes));
         }
-        Ok(Self { files, length, position: 0 })
+        Ok(Self { files, length, position: 0, patches: BTreeMap::new() })
+    }
+
+    /// From here on a byte is read as another one.
+    pub(super) fn patch(&mut self, position: u64, byte: u8) {
+        self.patches.insert(position, byte);
     }
 
     /// Bytes of all parts.
@@ -42,6 +50,9 @@ impl Read for Parts {
                 let within = self.position - start;
                 let wanted = buffer.len().min(usize::try_from(*bytes - within).unwrap_or(usize::MAX));
                 let length = std::os::unix::fs::FileExt::read_at(file, &mut buffer[..wanted], within)?;
+                for (at, byte) in self.patches.range(self.position..self.position + length as u64) {
+                    buffer[(at - self.position) as usize] = *byte;
+                }
                 self.position += length as u64;
                 return Ok(length);
             }

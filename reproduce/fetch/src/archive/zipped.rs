@@ -3,8 +3,8 @@
 //! The `zip` crate reads the directory; members are inflated and checked here, so that each is bounded by
 //! what it declares before a byte too many is written.
 
-use std::collections::HashSet;
-use std::io::Read;
+use std::collections::{HashMap, HashSet};
+use std::io::{BufReader, Read, Seek as _, SeekFrom};
 
 use flate2::read::DeflateDecoder;
 use zip::read::ZipFile;
@@ -25,6 +25,9 @@ const MAX_LINK: u64 = 4096;
 /// Bytes of a local header at least.
 const LOCAL_HEADER: u64 = 30;
 
+/// Bytes of a member's record in the directory, before its name.
+const RECORD: usize = 46;
+
 const TYPE_MASK: u32 = 0o170_000;
 const REGULAR: u32 = 0o100_000;
 
@@ -32,6 +35,13 @@ const REGULAR: u32 = 0o100_000;
 pub(super) fn unpack(parts: Parts, extraction: &mut Extraction<'_>) -> Result<(), Stop> {
     let damaged = |error: zip::result::ZipError| Stop::Archive(format!("not a zip archive: {error}"));
     let mut archive = ZipArchive::new(parts).map_err(damaged)?;
+    let mut doubled = HashMap::new();
+    if archive.has_duplicate_names() {
+        let start = archive.central_directory_start();
+        let mut parts = archive.into_inner();
+        doubled = rename_doubled(&mut parts, start).map_err(|error| Stop::Archive(error.to_string()))?;
+        archive = ZipArchive::new(parts).map_err(damaged)?;
+    }
     let (overlapping, swollen) = (overlapping(&mut archive), swollen(&mut archive));
     let is_taken = |index: &usize| !overlapping.contains(index) && !swollen.contains(index);
     let declared = (0..archive.len()).filter(is_taken).fold(0, |sum: u64, index| {
@@ -46,7 +56,7 @@ pub(super) fn unpack(parts: Parts, extraction: &mut Extraction<'_>) -> Result<()
                 continue;
             }
         };
-        let name = name(&member);
+        let name = doubled.remove(member.name_raw()).unwrap_or_else(|| name(&member));
         match plan(&member, overlapping.contains(&index), swollen.contains(&index)) {
             Ok(Content::Folder) => {}
             Ok(content) => one(&mut member, index, &name, content, extraction)?,
@@ -54,6 +64,39 @@ pub(super) fn unpack(parts: Parts, extraction: &mut Extraction<'_>) -> Result<()
         }
     }
     Ok(())
+}
+
+/// Lets each member of the directory that begins at `start` be read under a name of its own: of several of one name the
+/// `zip` crate shows the last only. Returns the names that members have by those under which they are read.
+fn rename_doubled(parts: &mut Parts, start: u64) -> std::io::Result<HashMap<Vec<u8>, Vec<u8>>> {
+    parts.seek(SeekFrom::Start(start))?;
+    let mut directory = BufReader::new(&mut *parts);
+    let (mut at, mut names, mut found) = (start, Vec::new(), Vec::new());
+    let mut record = [0; RECORD];
+    while directory.read_exact(&mut record).is_ok() && record.starts_with(b"PK\x01\x02") {
+        let length = |at: usize| usize::from(u16::from_le_bytes([record[at], record[at + 1]]));
+        let mut rest = vec![0; length(28) + length(30) + length(32)];
+        directory.read_exact(&mut rest)?;
+        let next = at + (RECORD + rest.len()) as u64;
+        rest.truncate(length(28));
+        names.push((at + RECORD as u64, rest));
+        at = next;
+    }
+    let mut taken: HashSet<Vec<u8>> = HashSet::new();
+    for (index, (at, name)) in names.into_iter().enumerate() {
+        // A folder may be named as often as it is written into.
+        if taken.insert(name.clone()) || name.ends_with(b"/") {
+            continue;
+        }
+        // No writer makes such names; one that is taken is left alone.
+        let other: Vec<u8> =
+            (0..name.len()).map(|place| 0xff - (index >> (8 * place.min(7))) as u8).collect();
+        if taken.insert(other.clone()) {
+            (at..).zip(&other).for_each(|(at, byte)| parts.patch(at, *byte));
+            found.push((other, name));
+        }
+    }
+    Ok(found.into_iter().collect())
 }
 
 enum Content {

@@ -1,5 +1,7 @@
 //! What the hub lists: the commit of a revision, and the files of a commit.
 
+use std::collections::HashSet;
+
 use percent_encoding::utf8_percent_encode;
 use reqwest::header::{HeaderMap, LINK};
 use serde::Deserialize;
@@ -16,6 +18,10 @@ use crate::repository::{HubFile, Kind, Oid};
 const MAX_PAGE: usize = 32 << 20;
 /// Files that a repository may have.
 const MAX_FILES: usize = 2_000_000;
+/// Pages of their list; the hub's have 1,000 entries.
+const MAX_PAGES: usize = MAX_FILES / 1000;
+/// Pages in a row with folders alone.
+const MAX_BARREN: usize = 50;
 /// Bytes that they may have together: so many that no sum of them overflows.
 const MAX_BYTES: u64 = 1 << 56;
 
@@ -80,14 +86,32 @@ impl Hub {
     ) -> Result<Vec<HubFile>, FetchError> {
         let mut next =
             Some(self.address(&format!("api/{}/{repo}/tree/{commit}?recursive=true", kind.plural())));
-        let mut files = Vec::new();
+        let (mut files, mut paths) = (Vec::new(), HashSet::new());
+        let (mut asked, mut barren) = (HashSet::new(), 0);
         let what = format!("file list of {repo}");
         while let Some(url) = next {
+            if !asked.insert(url.clone()) {
+                return Err(FetchError::protocol(&what, "a page of the list follows itself"));
+            }
+            if asked.len() > MAX_PAGES {
+                return Err(FetchError::protocol(&what, format!("more than {MAX_PAGES} pages")));
+            }
             let (body, link) = self.page(url.clone(), kind, repo, &what, observer).await?;
             let page: Vec<Entry> = serde_json::from_slice(&body)
                 .map_err(|error| unlike(&what, "a list of files", &body, &error))?;
+            let before = files.len();
             for entry in page.into_iter().filter(|entry| entry.kind == "file") {
-                files.push(hub_file(entry, &what)?);
+                let file = hub_file(entry, &what)?;
+                if !paths.insert(file.path.clone()) {
+                    let path = file.path.display();
+                    return Err(FetchError::protocol(&what, format!("`{path}` is listed twice")));
+                }
+                files.push(file);
+            }
+            // A list that does not get longer need not end.
+            barren = if files.len() > before { 0 } else { barren + 1 };
+            if barren > MAX_BARREN {
+                return Err(FetchError::protocol(&what, format!("{barren} pages in a row without a file")));
             }
             if files.len() > MAX_FILES {
                 return Err(FetchError::protocol(&what, format!("more than {MAX_FILES} files")));
@@ -96,9 +120,6 @@ impl Hub {
                 return Err(FetchError::protocol(&what, "the listed sizes add up to over 64 PiB"));
             }
             next = link.and_then(|link| self.here(&url, &link));
-            if next.as_ref() == Some(&url) {
-                return Err(FetchError::protocol(&what, "the next page of the list is the same page"));
-            }
         }
         files.sort_by(|a, b| a.path.cmp(&b.path));
         Ok(files)

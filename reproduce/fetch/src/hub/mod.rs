@@ -37,13 +37,24 @@ const READ_TIMEOUT: Duration = Duration::from_secs(60);
 pub struct Token(HeaderValue);
 
 impl Token {
-    /// Wraps a token; `None` where it is empty or no header can carry it.
-    pub fn new(token: &str) -> Option<Self> {
+    /// Wraps a token; `None` where it is empty.
+    ///
+    /// # Errors
+    /// No header can carry it. `place` is where it stands.
+    pub fn new(place: &str, token: &str) -> Result<Option<Self>, FetchError> {
         let token = token.trim();
+        if token.is_empty() {
+            return Ok(None);
+        }
+        let value = HeaderValue::from_str(&format!("Bearer {token}"));
         let mut value =
-            HeaderValue::from_str(&format!("Bearer {token}")).ok().filter(|_| !token.is_empty())?;
+            value.ok().filter(|_| token.chars().all(|c| c.is_ascii_graphic())).ok_or_else(|| {
+                let message =
+                    "cannot be used as a token: expected one word without spaces, line breaks or other signs";
+                FetchError::invalid(place, message)
+            })?;
         value.set_sensitive(true);
-        Some(Self(value))
+        Ok(Some(Self(value)))
     }
 }
 
@@ -152,9 +163,13 @@ mod tests {
 
     #[test]
     fn tokens_are_not_printed_and_endpoints_are_checked() {
-        let token = Token::new(" hf_secret\n").unwrap();
+        let token = Token::new("HF_TOKEN", " hf_secret\n").unwrap().unwrap();
         assert_eq!(format!("{token:?}"), "[token]");
-        assert!(Token::new("  ").is_none() && Token::new("a\nb").is_none());
+        assert!(Token::new("HF_TOKEN", "  ").unwrap().is_none());
+        for wrong in ["hf_abc\ndef", "hf_a b", "hf_\u{e4}"] {
+            let error = Token::new("HF_TOKEN", wrong).unwrap_err().to_string();
+            assert!(error.starts_with("HF_TOKEN: cannot be used") && !error.contains("hf_"), "{error}");
+        }
         let hub = Hub::new("http://h:1/mirror", Some(token), Retries::default()).unwrap();
         assert!(!format!("{hub:?}").contains("secret"));
         assert_eq!(hub.address("api/x").as_str(), "http://h:1/mirror/api/x");

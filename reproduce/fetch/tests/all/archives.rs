@@ -182,6 +182,133 @@ fn zip_members_that_share_bytes_are_refused() {
 }
 
 #[test]
+fn of_members_with_one_name_the_first_is_taken() {
+    let file = EntryType::Regular;
+    let twice = zip(&[
+        ZipMember::new("folder/", b""),
+        ZipMember::new("ok.mp4", b"first"),
+        ZipMember::new("folder/", b""),
+        ZipMember::new("ok.mp4", b"second"),
+        ZipMember::new("a", b"1"),
+        ZipMember::new("a", b"2"),
+        ZipMember::new("ok.mp4", b"third"),
+        ZipMember::new("last.mp4", b"last"),
+    ]);
+    let taped = tar_of(&[
+        tar_member(b"ok.mp4", file, "", b"first"),
+        tar_member(b"ok.mp4", file, "", b"second"),
+        tar_member(b"a", file, "", b"1"),
+        tar_member(b"a", file, "", b"2"),
+        tar_member(b"./ok.mp4", file, "", b"third"),
+        tar_member(b"last.mp4", file, "", b"last"),
+    ]);
+    for (name, archive) in [("a.zip", twice), ("a.tar", taped)] {
+        let place = Place::new();
+        let unpacked = place.unpack(name, &[archive], false).unwrap();
+        let files = place.files();
+        assert_eq!(files.keys().collect::<Vec<_>>(), ["a", "last.mp4", "ok.mp4"]);
+        assert_eq!((&*files["ok.mp4"], &*files["a"]), (&b"first"[..], &b"1"[..]));
+        let found = refused(&unpacked);
+        assert_eq!((unpacked.members, found.len()), (3, 3), "{found:?}");
+        assert!(found.iter().all(|(_, reason)| reason.contains("has the same name")), "{found:?}");
+        assert_eq!(found[0].0, "ok.mp4", "{name}");
+    }
+}
+
+/// A header of its own before the next member.
+fn tar_extended(kind: EntryType, text: &[u8]) -> Vec<u8> {
+    tar_member(b"extended", kind, "", text)
+}
+
+fn pax(records: &[(&str, &str)]) -> Vec<u8> {
+    let record = |(key, value): &(&str, &str)| {
+        let rest = format!(" {key}={value}\n");
+        // Its length counts the digits of the length.
+        let length =
+            (rest.len() + 1..).find(|length| length.to_string().len() + rest.len() == *length).unwrap();
+        format!("{length}{rest}")
+    };
+    records.iter().map(record).collect::<String>().into_bytes()
+}
+
+#[test]
+fn sparse_members_are_refused_in_every_form() {
+    let file = EntryType::Regular;
+    let place = Place::new();
+    let sparse = |version: &[(&str, &str)]| {
+        [
+            tar_extended(EntryType::XHeader, &pax(version)),
+            tar_member(b"GNUSparseFile.0/v", file, "", b"1\n0\n"),
+        ]
+        .concat()
+    };
+    let archive = tar_of(&[
+        sparse(&[("GNU.sparse.major", "1"), ("GNU.sparse.minor", "0"), ("GNU.sparse.name", "one.mp4")]),
+        sparse(&[("GNU.sparse.size", "9"), ("GNU.sparse.numblocks", "1"), ("path", "two.mp4")]),
+        sparse(&[("SCHILY.realsize", "9"), ("path", "three.mp4")]),
+        sparse(&[("comment", "line\nbreak"), ("GNU.sparse.map", "0,1"), ("path", "four.mp4")]),
+        tar_extended(EntryType::XHeader, &pax(&[("mtime", "1.5"), ("path", "long/name.mp4"), ("size", "4")])),
+        tar_member(b"short", file, "", b"good"),
+        tar_extended(EntryType::XGlobalHeader, &pax(&[("GNU.sparse.major", "1")])),
+        tar_member(b"five.mp4", file, "", b"1\n0\n"),
+    ]);
+    let unpacked = place.unpack("a.tar", &[archive], false).unwrap();
+    let expected = ["one.mp4", "two.mp4", "three.mp4", "four.mp4", "five.mp4"];
+    assert_eq!(refused(&unpacked), expected.map(|name| (name, "a sparse file")));
+    assert_eq!(place.files().keys().collect::<Vec<_>>(), ["long/name.mp4"]);
+
+    // As GNU tar writes them.
+    let program = Place::new();
+    let folder = program.dir.path();
+    std::fs::File::create(folder.join("part0")).unwrap().set_len(1 << 22).unwrap();
+    std::fs::write(folder.join("part1"), b"good").unwrap();
+    for format in ["posix", "gnu"] {
+        let archive = folder.join("part2");
+        let mut tar = std::process::Command::new("tar");
+        tar.arg(format!("--format={format}")).args(["-S", "-C"]).arg(folder).arg("-cf").arg(&archive);
+        assert!(tar.args(["part0", "part1"]).status().unwrap().success());
+        let archive = std::fs::read(archive).unwrap();
+        let place = Place::new();
+        let unpacked = place.unpack("a.tar", &[archive], false).unwrap();
+        assert_eq!(refused(&unpacked), [("part0", "a sparse file")], "{format}");
+        assert_eq!(place.files().keys().collect::<Vec<_>>(), ["part1"], "{format}");
+    }
+}
+
+#[test]
+fn extended_headers_are_not_read_beyond_what_a_name_takes() {
+    let file = EntryType::Regular;
+    let long = vec![b'a'; 1 << 20];
+    let records = pax(&[("comment", std::str::from_utf8(&long).unwrap())]);
+    for (kind, text, reason) in [
+        (EntryType::GNULongName, &long, "its name is too long"),
+        (EntryType::GNULongLink, &long, "the name of its target is too long"),
+        (EntryType::XHeader, &records, "its extended header is too long"),
+        (EntryType::XHeader, &b"no record".to_vec(), "damaged: its extended header is not one"),
+        (EntryType::XHeader, &b"99999 path=x\n".to_vec(), "damaged: its extended header is not one"),
+        (EntryType::XHeader, &pax(&[("size", "-1")]), "damaged: its size is not a number"),
+    ] {
+        let place = Place::new();
+        let archive = tar_of(&[
+            tar_extended(kind, text),
+            tar_member(b"short", file, "", b"x"),
+            tar_extended(EntryType::GNULongName, b"a/name/of/its/own.mp4\0"),
+            tar_member(b"short", file, "", b"good"),
+        ]);
+        let unpacked = place.unpack("a.tar", &[archive], false).unwrap();
+        assert_eq!(refused(&unpacked), [("short", reason)]);
+        assert_eq!(place.files().keys().collect::<Vec<_>>(), ["a/name/of/its/own.mp4"]);
+    }
+    // One that claims more than is there.
+    let mut torn = tar_of(&[tar_extended(EntryType::GNULongName, b"x")]);
+    torn[124..136].copy_from_slice(&[0x80, 0, 0, 0, 0, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff]);
+    let sum: u32 =
+        torn[..148].iter().chain(&torn[156..512]).map(|byte| u32::from(*byte)).sum::<u32>() + 8 * 32;
+    torn[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
+    assert_eq!(Place::new().unpack("a.tar", &[torn], false).unwrap().members, 0);
+}
+
+#[test]
 fn zip64_and_flattened_names() {
     let place = Place::new();
     let file = std::fs::File::create(place.dir.path().join("written")).unwrap();

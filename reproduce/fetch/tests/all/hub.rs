@@ -235,6 +235,26 @@ fn replies_that_are_not_of_a_hub_are_refused() {
 }
 
 #[test]
+fn a_list_of_files_that_does_not_end_is_refused() {
+    // Pages before the first comes again, and the kind of the entry that each of them has.
+    for (endless, words, most) in [
+        ((1, ""), "a page of the list follows itself", 5),
+        ((2, ""), "a page of the list follows itself", 6),
+        ((7, "directory"), "a page of the list follows itself", 11),
+        ((usize::MAX, ""), "pages in a row without a file", 60),
+        ((usize::MAX, "directory"), "pages in a row without a file", 60),
+        ((usize::MAX, "file"), "is listed twice", 6),
+    ] {
+        let hub = TestHub::start(&contents(), Faults { endless: Some(endless), ..Faults::default() });
+        let root = tempfile::tempdir().unwrap();
+        let error = run(&hub, root.path()).result.unwrap_err().to_string();
+        assert!(error.contains(words), "{endless:?}: {error}");
+        let asked = hub.served.asked.load(Ordering::SeqCst);
+        assert!(asked <= most, "{endless:?}: {asked}");
+    }
+}
+
+#[test]
 fn a_server_without_ranges_serves_too() {
     let hub = TestHub::start(&contents(), Faults { no_ranges: true, ..Faults::default() });
     let root = tempfile::tempdir().unwrap();
@@ -269,7 +289,9 @@ fn access_is_asked_without_a_byte() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let retries = Retries { tries: 1, ..Retries::default() };
     let asked = |repo: &str, file: &str, token: Option<&str>| {
-        let client = Hub::new(&hub.endpoint, token.and_then(Token::new), retries).unwrap();
+        let client =
+            Hub::new(&hub.endpoint, token.and_then(|token| Token::new("HF_TOKEN", token).unwrap()), retries)
+                .unwrap();
         runtime.block_on(client.access(Kind::Dataset, repo, "main", file, &Silent))
     };
     let file = contents()[0].0;

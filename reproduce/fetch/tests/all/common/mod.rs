@@ -46,6 +46,8 @@ pub(crate) struct Faults {
     pub listed: Option<u64>,
     /// A web page comes in the place of a revision, with code 200.
     pub web_page: bool,
+    /// Lists of files have so many pages before the first comes again, each with one entry of this kind or none.
+    pub endless: Option<(usize, &'static str)>,
 }
 
 pub(crate) struct Served {
@@ -120,6 +122,13 @@ async fn tree(
     let query = query.unwrap();
     assert!(query.contains("recursive=true"), "{query}");
     let start = query.split_once("cursor=").map_or(0, |(_, at)| at.parse::<usize>().unwrap());
+    let endless = hub.faults.lock().unwrap().endless;
+    if let Some((pages, entries)) = endless {
+        let link = format!("<?recursive=true&cursor={}>; rel=\"next\"", (start + 1) % pages);
+        let entry = json!({"type": entries, "oid": git_oid(b"x"), "size": 1, "path": "x"});
+        let page: Vec<_> = (!entries.is_empty()).then_some(entry).into_iter().collect();
+        return ([(header::LINK, link)], axum::Json(page)).into_response();
+    }
     let listed = hub.faults.lock().unwrap().listed;
     let entries = hub.files.iter().skip(start).take(PAGE).map(|(path, bytes)| {
         let size = listed.unwrap_or(bytes.len() as u64);
@@ -313,7 +322,8 @@ impl TestHub {
     pub(crate) fn client(&self, token: Option<&str>) -> Hub {
         let retries =
             Retries { tries: 6, pause: Duration::from_millis(5), longest: Duration::from_millis(50) };
-        Hub::new(&self.endpoint, token.and_then(Token::new), retries).unwrap()
+        Hub::new(&self.endpoint, token.and_then(|token| Token::new("HF_TOKEN", token).unwrap()), retries)
+            .unwrap()
     }
 
     pub(crate) fn faults(&self, change: impl FnOnce(&mut Faults)) {

@@ -12,7 +12,7 @@ use paravt_media::Depth;
 use paravt_reports::terminal::counted;
 use paravt_reproduce::Target;
 use paravt_suite::data::DataRoot;
-use paravt_suite::files::write_atomic;
+use paravt_suite::files::{read_limited, write_atomic};
 use paravt_suite::task::{Benchmark, DataCheck, Task as _};
 
 use super::progress::{Progress, size};
@@ -185,7 +185,7 @@ pub(crate) fn is_offline() -> bool {
 /// The hub that the environment names, and whether there is a token for it.
 pub(crate) fn hub(root: &Path, retries: Retries) -> anyhow::Result<(Hub, bool)> {
     let endpoint = environment("HF_ENDPOINT").unwrap_or_else(|| DEFAULT_ENDPOINT.to_owned());
-    let token = token(root);
+    let token = token(root)?;
     let has_token = token.is_some();
     Ok((Hub::new(&endpoint, token, retries)?, has_token))
 }
@@ -362,18 +362,24 @@ fn root(dir: Option<&Path>) -> anyhow::Result<PathBuf> {
 }
 
 /// The token of the environment, else the one that `hf auth login` left.
-fn token(root: &Path) -> Option<Token> {
+///
+/// # Errors
+/// One that cannot be sent: without it, the hub would answer as to somebody else.
+fn token(root: &Path) -> anyhow::Result<Option<Token>> {
+    if let Some(token) = std::env::var_os("HF_TOKEN")
+        && let Some(token) = Token::new("HF_TOKEN", &token.to_string_lossy())?
+    {
+        return Ok(Some(token));
+    }
     let home = environment("HOME").map(|home| Path::new(&home).join(".cache/huggingface/token"));
     let files = [environment("HF_TOKEN_PATH").map(PathBuf::from), Some(root.join("token")), home];
-    let file = || {
-        let read = |path: PathBuf| paravt_suite::files::read_limited(&path, 4096).ok();
-        files
-            .into_iter()
-            .flatten()
-            .filter_map(read)
-            .find_map(|bytes| Token::new(&String::from_utf8(bytes).ok()?))
-    };
-    environment("HF_TOKEN").and_then(|token| Token::new(&token)).or_else(file)
+    for path in files.into_iter().flatten() {
+        let Ok(bytes) = read_limited(&path, 4096) else { continue };
+        if let Some(token) = Token::new(&path.to_string_lossy(), &String::from_utf8_lossy(&bytes))? {
+            return Ok(Some(token));
+        }
+    }
+    Ok(None)
 }
 
 fn print_plan(source: &Source, plan: &Plan, root: &Path) -> anyhow::Result<()> {

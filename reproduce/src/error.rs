@@ -149,7 +149,7 @@ pub enum Error {
         used: u64,
     },
     /// A command that is empty or has an open quote.
-    #[error("[serve] command: empty or with an open quote: `{0}`")]
+    #[error("[serve] command: empty or with an open quote: `{}`", shown(.0))]
     Command(String),
     /// A file or folder cannot be written.
     #[error("cannot write {path}", path = .path.display())]
@@ -179,4 +179,9 @@ pub enum Error {
         /// The reason.
         source: std::io::Error,
     },
+}
+
+/// A command that cannot be split as a shell would, without secrets.
+fn shown(command: &str) -> String {
+    paravt_supervise::words(&[command]).concat()
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use paravt_preflight::{Bound, Needs};
-use paravt_supervise::variable;
+use paravt_supervise::{variable, words};
 
 use crate::graph::{Check, Graph, Stage, Work};
 use crate::serve::{Engine, Fleet};
@@ -54,7 +54,7 @@ impl Graph {
             let variables = outside.environment.iter().map(|(name, value)| variable(name, value));
             let variables = variables.collect::<Vec<_>>().join(" ");
             let fields = [
-                ("command", outside.command.clone()),
+                ("command", outside.command.as_deref().map(|command| words(&[command]).concat())),
                 ("environ", Some(variables).filter(|text| !text.is_empty())),
                 ("output", outside.output.clone()),
                 ("missing", Some(outside.missing.clone())),

@@ -120,12 +120,12 @@ impl Fleet {
         Ok(words.into_iter().map(|word| word.replace("{model}", &self.model)).collect())
     }
 
-    /// The command of the servers as a shell would take it; `{port}` stands for a server's port.
+    /// The command of the servers as a shell would take it, without secrets; `{port}` stands for a server's port.
     ///
     /// # Errors
     /// A command with an open quote.
     pub fn command_line(&self) -> Result<String, Error> {
-        let mut words = self.words()?;
+        let mut words = paravt_supervise::words(&self.words()?);
         words.extend(["--host", "127.0.0.1", "--port"].map(str::to_owned));
         let quoted = words.iter().map(|word| shlex::try_quote(word).map(std::borrow::Cow::into_owned));
         let quoted: Result<Vec<String>, _> = quoted.collect();
@@ -326,6 +326,15 @@ mod tests {
             fleet.command_line().unwrap(),
             "serve 'owner/a model' --limit '{\"image\": 8}' --host 127.0.0.1 --port {port}"
         );
+    }
+
+    #[test]
+    fn a_secret_in_the_command_is_not_shown() {
+        let secret = fleet("serve {model} --api-key sk-1", &[]);
+        assert!(!secret.command_line().unwrap().contains("sk-1"));
+        assert!(secret.commands().unwrap()[0].1.args.contains(&"sk-1".to_owned()));
+        let error = fleet("serve --api-key sk-1 'open", &[]).commands().unwrap_err().to_string();
+        assert!(error.contains("open quote") && !error.contains("sk-1"), "{error}");
     }
 
     #[test]

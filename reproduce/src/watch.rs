@@ -14,7 +14,7 @@ pub(crate) const CONNECT: Duration = Duration::from_secs(2);
 /// Time limit of its answer.
 const ANSWER: Duration = Duration::from_secs(10);
 /// Bytes of it that are read.
-const MAX_ANSWER: u64 = 4 << 20;
+const MAX_ANSWER: usize = 4 << 20;
 /// Time between SIGTERM and SIGKILL of a server.
 pub(crate) const GRACE: Duration = Duration::from_secs(10);
 /// GPU memory that may stay in use after a server is gone, in bytes.
@@ -97,23 +97,44 @@ fn counted_tokens(metrics: &str) -> Option<f64> {
 
 /// One request to a server on this machine: status and body of its answer.
 fn exchange(port: u16, method: &str, path: &str, body: &str) -> Result<(u16, String), String> {
+    exchange_within(ANSWER, port, method, path, body)
+}
+
+fn exchange_within(
+    limit: Duration,
+    port: u16,
+    method: &str,
+    path: &str,
+    body: &str,
+) -> Result<(u16, String), String> {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let asked = || -> std::io::Result<String> {
         let mut stream = TcpStream::connect_timeout(&address, CONNECT)?;
-        stream.set_read_timeout(Some(ANSWER))?;
-        stream.set_write_timeout(Some(ANSWER))?;
+        stream.set_write_timeout(Some(limit))?;
         let request = format!(
             "{method} {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n\
              Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
             body.len()
         );
         stream.write_all(request.as_bytes())?;
-        let mut answer = Vec::new();
-        match stream.take(MAX_ANSWER).read_to_end(&mut answer) {
-            // A server may leave the connection open, or reset it, once it has said what it had to say.
-            Err(error) if answer.is_empty() => Err(error),
-            _ => Ok(String::from_utf8_lossy(&answer).into_owned()),
+        let (mut answer, mut buffer) = (Vec::new(), vec![0; 1 << 16]);
+        // Of a server that sends without end, byte by byte or as fast as it can, no more is waited for or kept.
+        let until = Instant::now() + limit;
+        while answer.len() < MAX_ANSWER {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            stream.set_read_timeout(Some(left))?;
+            match stream.read(&mut buffer) {
+                Ok(0) => break,
+                Ok(read) => answer.extend_from_slice(&buffer[..read]),
+                // It may leave the connection open, or reset it, once it has said what it had to say.
+                Err(error) if answer.is_empty() => return Err(error),
+                Err(_) => break,
+            }
         }
+        Ok(String::from_utf8_lossy(&answer).into_owned())
     };
     let answer = asked().map_err(|error| error.to_string())?;
     let code = answer.split_whitespace().nth(1).and_then(|code| code.parse::<u16>().ok());
@@ -180,6 +201,27 @@ mod tests {
         assert_eq!(health(answering("SSH-2.0\r\n")), Err("no answer in HTTP".to_owned()));
         let closed = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
         assert!(health(closed).is_err());
+    }
+
+    #[test]
+    fn an_answer_without_end_is_cut_off() {
+        let endless = |chunk: usize, pause: Duration| {
+            let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+            let port = listener.local_addr().unwrap().port();
+            std::thread::spawn(move || {
+                for stream in listener.incoming() {
+                    let mut stream = stream.unwrap();
+                    let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nX: ");
+                    while stream.write_all(&vec![b'x'; chunk]).is_ok() {
+                        std::thread::sleep(pause);
+                    }
+                }
+            });
+            port
+        };
+        let within = |port| exchange_within(Duration::from_millis(500), port, "GET", "/health", "");
+        assert_eq!(within(endless(1, Duration::from_millis(20))), Ok((200, String::new())));
+        assert_eq!(within(endless(1 << 20, Duration::ZERO)), Ok((200, String::new())));
     }
 
     const METRICS: &str = "# TYPE vllm:prompt_tokens_total counter\n\

@@ -48,7 +48,7 @@ pub(crate) fn shown(command: &Command, replaced: &[(&Path, &str)]) -> Shown {
     let program = command.program.to_string_lossy().into_owned();
     let words: Vec<String> =
         std::iter::once(program).chain(command.args.clone()).map(|word| plain(&word)).collect();
-    let line = words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
+    let line = paravt_supervise::words(&words).iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
     let environment = command.env.iter().map(|(name, value)| variable(name, &plain(value))).collect();
     Shown { line, environment }
 }

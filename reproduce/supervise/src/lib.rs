@@ -35,7 +35,7 @@ use std::process::ExitStatus;
 use std::time::Duration;
 
 pub use process::{Command, Process};
-pub use secret::variable;
+pub use secret::{variable, words};
 
 /// Why a process cannot be run.
 #[derive(Debug, thiserror::Error)]

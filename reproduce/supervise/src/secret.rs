@@ -20,6 +20,8 @@ const SECRET: [&str; 10] = [
 ];
 /// Ends of such words.
 const SECRET_END: [&str; 5] = ["PASSWORD", "PASSWD", "SECRET", "TOKEN", "APIKEY"];
+/// What a header says before its key.
+const SCHEMES: [&str; 2] = ["bearer", "basic"];
 /// Last words of names that only say where one is.
 const PLACE: [&str; 3] = ["PATH", "FILE", "DIR"];
 /// Bytes of a value at least that is masked for its form: a shorter one would be masked everywhere.
@@ -71,13 +73,14 @@ fn is_harmless(text: &str) -> bool {
         || text.split(':').all(|part| part.is_empty() || is_path(part))
 }
 
-/// Whether a part of a path is rather a part of a key: long, without separators, of both cases and digits.
+/// Whether a part of a path is rather a part of a key: long, without separators, of both cases, with digits at several
+/// places (the name of a class has them at one).
 fn looks_random(part: &str) -> bool {
     let has = |kind: fn(&u8) -> bool| part.bytes().any(|byte| kind(&byte));
     part.len() >= 16
         && has(u8::is_ascii_uppercase)
         && has(u8::is_ascii_lowercase)
-        && has(u8::is_ascii_digit)
+        && part.split(|c: char| !c.is_ascii_digit()).filter(|digits| !digits.is_empty()).count() > 1
         && !part.contains(['-', '_', '.'])
 }
 
@@ -116,6 +119,56 @@ pub fn variable(name: &str, value: &str) -> String {
         return format!("{name}={MASK}");
     }
     format!("{name}={}", without_users(value))
+}
+
+/// The words of a command as plans show them, without secrets: values of flags and variables whose name says that they
+/// are one, users in URLs, keys by their form; also within a word that is a script.
+///
+/// ```
+/// use paravt_supervise::words;
+/// let command = ["vllm", "serve", "owner/model", "--api-key", "a1b2c3", "--port=8000"];
+/// assert_eq!(words(&command), ["vllm", "serve", "owner/model", "--api-key", "…", "--port=8000"]);
+/// ```
+pub fn words<S: AsRef<str>>(words: &[S]) -> Vec<String> {
+    let mut follows_secret = false;
+    let shown = words.iter().map(|word| {
+        let word = word.as_ref();
+        let trimmed = word.trim_matches(['\'', '"', '`', '(', ')', ';']);
+        let name = |name: &str| name.trim_start_matches('-').replace('-', "_");
+        if let Some((flag, value)) = trimmed.split_once('=').filter(|_| !word.contains(char::is_whitespace)) {
+            follows_secret = false;
+            if is_secret(&name(flag)) && !value.is_empty() {
+                return format!("{flag}={MASK}");
+            }
+            let (flag, value) = word.split_once('=').unwrap_or((word, ""));
+            return format!("{flag}={}", self::words(&[value]).concat());
+        } else if trimmed.starts_with('-') {
+            follows_secret = is_secret(&name(trimmed));
+            return word.to_owned();
+        } else if follows_secret {
+            // A flag may have several values.
+            return MASK.to_owned();
+        } else if trimmed.ends_with(':') || SCHEMES.contains(&trimmed.to_ascii_lowercase().as_str()) {
+            // A header: `Authorization: Bearer KEY`, `X-API-Key: KEY`.
+            let is_header = SCHEMES.contains(&trimmed.to_ascii_lowercase().as_str());
+            follows_secret = is_header || is_secret(&name(trimmed.trim_end_matches(':')));
+            return word.to_owned();
+        }
+        if word.contains(char::is_whitespace) {
+            let parts: Vec<&str> = word.split_inclusive(char::is_whitespace).collect();
+            let inner: Vec<&str> = parts.iter().map(|part| part.trim_end()).collect();
+            let ends = parts.iter().zip(&inner).map(|(part, inner)| &part[inner.len()..]);
+            return self::words(&inner)
+                .iter()
+                .zip(ends)
+                .map(|(inner, end)| format!("{inner}{end}"))
+                .collect();
+        }
+        let text = without_users(word);
+        let keys = text.split(|c: char| !c.is_ascii_alphanumeric()).filter(|part| looks_random(part));
+        keys.fold(text.clone(), |text, key| text.replace(key, MASK))
+    });
+    shown.collect()
 }
 
 /// The secrets that a process sees.
@@ -227,6 +280,41 @@ mod tests {
         }
         assert_eq!(variable("HF_TOKEN", ""), "HF_TOKEN=");
         assert_eq!(variable("HTTPS_PROXY", "http://u:pw@h:1"), "HTTPS_PROXY=http://…@h:1");
+    }
+
+    #[test]
+    fn secrets_in_the_words_of_a_command_are_masked() {
+        for (command, shown) in [
+            ("vllm serve {model} --api-key k1 k2 --port 8", "vllm serve {model} --api-key … … --port 8"),
+            ("serve --hf-token=abc --tokenizer=x", "serve --hf-token=… --tokenizer=x"),
+            ("env HF_TOKEN=abc PORT=8 serve", "env HF_TOKEN=… PORT=8 serve"),
+            ("torchrun wrap=[\"Qwen3VLTextDecoderLayer\"]", "torchrun wrap=[\"Qwen3VLTextDecoderLayer\"]"),
+            ("docker --env=HF_TOKEN=abc -e=A=b", "docker --env=HF_TOKEN=… -e=A=b"),
+            ("serve --proxy http://u:pw@h:1", "serve --proxy http://…@h:1"),
+            ("serve sk-aB3dE5gH7jK9mN1pQ3sT5", "serve sk-…"),
+            (
+                "serve --ssl-key-file /etc/key.pem --max-tokens 8",
+                "serve --ssl-key-file /etc/key.pem --max-tokens 8",
+            ),
+            (
+                "serve --revision 5f2ab34c5d6e7f8091a2b3c4d5e6f708192a3b4c",
+                "serve --revision 5f2ab34c5d6e7f8091a2b3c4d5e6f708192a3b4c",
+            ),
+            (
+                "serve Qwen/Qwen2.5-VL-7B-Instruct DeepSeek-R1-Distill-Qwen-32B",
+                "serve Qwen/Qwen2.5-VL-7B-Instruct DeepSeek-R1-Distill-Qwen-32B",
+            ),
+        ] {
+            assert_eq!(words(&command.split(' ').collect::<Vec<_>>()).join(" "), shown);
+        }
+        for (word, shown) in [
+            ("export API_KEY=abc; exec serve --api-key 'x y'", "export API_KEY=… exec serve --api-key … …"),
+            ("Authorization: Bearer abc", "Authorization: Bearer …"),
+            ("X-API-Key: abc", "X-API-Key: …"),
+            ("{\"image\": 8}", "{\"image\": 8}"),
+        ] {
+            assert_eq!(words(&["sh", "-c", word])[2], shown);
+        }
     }
 
     fn secrets(variables: &[(&str, &str)]) -> Secrets {

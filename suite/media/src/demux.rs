@@ -27,9 +27,15 @@ pub(crate) struct Entry {
 pub(crate) fn open(path: &Path) -> Result<(ff::format::context::Input, usize), MediaError> {
     let error = |error: ff::Error| MediaError::Open { path: path.to_owned(), message: error.to_string() };
     load().map_err(|message| MediaError::Open { path: path.to_owned(), message })?;
-    // Opening a pipe would wait for a writer for ever.
-    if std::fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
-        return Err(MediaError::Open { path: path.to_owned(), message: "not a regular file".to_owned() });
+    // Opening a pipe would wait for a writer for ever; of a file that is not there, FFmpeg reads others.
+    match std::fs::metadata(path) {
+        Ok(metadata) if metadata.is_file() => {}
+        Ok(_) => {
+            return Err(MediaError::Open { path: path.to_owned(), message: "not a regular file".to_owned() });
+        }
+        Err(failed) => {
+            return Err(error(ff::Error::Other { errno: failed.raw_os_error().unwrap_or_default() }));
+        }
     }
     // The scheme keeps a name like `a:b.mp4` from being read as a URL; FFmpeg takes no other bytes than these.
     let plain = path.to_str().filter(|text| !text.contains('\0'));
@@ -37,7 +43,9 @@ pub(crate) fn open(path: &Path) -> Result<(ff::format::context::Input, usize), M
         path: path.to_owned(),
         message: "the path is not UTF-8".to_owned(),
     })?;
-    let mut input = ff::format::input(&format!("file:{name}")).map_err(error)?;
+    // A picture whose name is a pattern (`a%03d.png`) is that picture, not the ones that the pattern names.
+    let options = ff::Dictionary::from_iter([("pattern_type", "none")]);
+    let mut input = ff::format::input_with_dictionary(&format!("file:{name}"), options).map_err(error)?;
     let best = input.streams().best(ff::media::Type::Video).map(|stream| stream.index());
     let best = best.ok_or_else(|| MediaError::NoVideo { path: path.to_owned() })?;
     for mut stream in input.streams_mut() {

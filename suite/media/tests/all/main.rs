@@ -5,5 +5,6 @@ mod edit_lists;
 mod files;
 mod jpeg;
 mod other_files;
+mod patterns;
 mod pinned;
 mod qwen_vl_utils;

@@ -167,8 +167,8 @@ pub enum Event<'a> {
     Ended(Duration),
 }
 
-/// Shows progress.
-pub trait Observer {
+/// Shows progress; also from the thread that watches servers.
+pub trait Observer: Send {
     /// Shows an event of a stage.
     fn event(&mut self, stage: &Stage, event: Event<'_>);
 }
@@ -388,20 +388,16 @@ fn evaluate<H: Host>(
         let probe = |url: &str| host.probe(url, &fleet.model);
         let mut servers = Servers::start(fleet, &graph.out.join("servers"), probe)?;
         let work = |urls: &[String]| host.evaluate(stage, evaluation, Answers::Servers(urls, &fleet.model));
-        let (outcome, notes) = servers.watched(work);
-        notes.iter().for_each(|note| observer.event(stage, Event::Note(note)));
+        let (outcome, ended) = servers.watched(work, &mut |line| observer.event(stage, Event::Note(line)));
         let outcome = outcome?;
         let failed = matches!(outcome, Outcome::Incomplete | Outcome::Down);
-        let died = servers.died();
         servers.finish()?;
-        match died {
-            Some(why) if failed && restarts < RESTARTS => {
-                restarts += 1;
-                tracing::info!(stage = stage.name(), restarts, "servers started again");
-                observer.event(stage, Event::Note(&format!("{why}starting the servers again")));
-            }
-            _ => return Ok(outcome),
+        if !failed || ended == 0 || restarts == RESTARTS || host.is_stopped() {
+            return Ok(outcome);
         }
+        restarts += 1;
+        tracing::info!(stage = stage.name(), restarts, "servers started again");
+        observer.event(stage, Event::Note("starting the servers again"));
     }
 }
 

@@ -9,7 +9,7 @@ use paravt_supervise::{Command, Process};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
-use crate::watch::{self, CONNECT, GRACE};
+use crate::watch::{self, CONNECT, GRACE, Limits, Server};
 
 /// What serves a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -185,11 +185,11 @@ fn first_on_path(venv: &Path) -> String {
 /// Running servers. Dropping them stops them.
 #[derive(Debug)]
 pub struct Servers {
-    processes: Vec<Process>,
-    ports: Vec<u16>,
+    servers: Vec<Server>,
     urls: Vec<String>,
-    /// Time without `/health` after which a server is stopped.
-    hang: Duration,
+    /// Folder of their logs.
+    folder: PathBuf,
+    limits: Limits,
     /// Bytes in use on each GPU before the start; empty on the CPU and where the driver does not say.
     memory: Vec<u64>,
 }
@@ -212,21 +212,24 @@ impl Servers {
         }
         let memory = if fleet.gpus.is_empty() { Ok(Vec::new()) } else { paravt_devices::memory_in_use() };
         let mut servers = Self {
-            processes: Vec::new(),
-            ports: commands.iter().map(|(port, _)| *port).collect(),
+            servers: Vec::new(),
             urls: Vec::new(),
-            hang: Duration::from_secs(fleet.serve.hang_seconds),
+            folder: folder.to_owned(),
+            limits: Limits {
+                hang: Duration::from_secs(fleet.serve.hang_seconds),
+                ready: Duration::from_secs(fleet.serve.ready_seconds),
+            },
             memory: memory.unwrap_or_default(),
         };
-        for (number, (port, command)) in commands.iter().enumerate() {
+        for (number, (port, command)) in commands.into_iter().enumerate() {
             let name = format!("server-{number}");
-            servers.processes.push(Process::start(&name, command, folder)?);
+            let process = Process::start(&name, &command, folder)?;
+            servers.servers.push(Server { name, port, command, process, restarts: 0 });
             servers.urls.push(format!("http://127.0.0.1:{port}/v1"));
         }
-        let limit = Duration::from_secs(fleet.serve.ready_seconds);
-        for ((process, url), (port, _)) in servers.processes.iter_mut().zip(&servers.urls).zip(&commands) {
-            let address = SocketAddr::from((Ipv4Addr::LOCALHOST, *port));
-            process.wait_ready(limit, || {
+        for (server, url) in servers.servers.iter_mut().zip(&servers.urls) {
+            let address = SocketAddr::from((Ipv4Addr::LOCALHOST, server.port));
+            server.process.wait_ready(servers.limits.ready, || {
                 TcpStream::connect_timeout(&address, CONNECT).map_err(|error| error.to_string())?;
                 probe(url)
             })?;
@@ -239,15 +242,17 @@ impl Servers {
         &self.urls
     }
 
-    /// Runs `work` on their base URLs and stops servers that hang meanwhile. Returns its result, and a line about each
-    /// server that was stopped.
-    pub fn watched<T>(&mut self, work: impl FnOnce(&[String]) -> T) -> (T, Vec<String>) {
-        let (hang, urls) = (self.hang, &self.urls);
-        let mut servers: Vec<(u16, &mut Process)> =
-            self.ports.iter().copied().zip(&mut self.processes).collect();
+    /// Runs `work` on their base URLs. A server that hangs meanwhile is stopped, and one that ends is started again where
+    /// there are others; `say` gets a line about each at once. Returns the result, and how many have ended.
+    pub fn watched<T>(
+        &mut self,
+        work: impl FnOnce(&[String]) -> T,
+        say: &mut (dyn FnMut(&str) + Send),
+    ) -> (T, usize) {
+        let Self { servers, urls, folder, limits, .. } = self;
         let (end, done) = std::sync::mpsc::channel();
         std::thread::scope(|scope| {
-            let watcher = scope.spawn(move || watch::watch(&mut servers, hang, &done));
+            let watcher = scope.spawn(move || watch::watch(servers, folder, *limits, &done, say));
             let result = work(urls);
             drop(end);
             (result, watcher.join().unwrap_or_default())
@@ -264,24 +269,11 @@ impl Servers {
             .map_err(|(gpu, used)| Error::GpuMemory { gpu, used: used >> 20 })
     }
 
-    /// How the first one that has ended did so, with the last lines of its log; `None` while all run.
-    pub fn died(&mut self) -> Option<String> {
-        let mut ended = self.processes.iter_mut().zip(&self.urls);
-        ended.find_map(|(process, url)| {
-            let status = process.exited()?;
-            Some(format!(
-                "{url} ended with {status}; last lines of {}:\n{}",
-                process.log().display(),
-                process.tail()
-            ))
-        })
-    }
-
     /// Stops all of them in parallel and waits for their end.
     fn stop(&mut self) {
         std::thread::scope(|scope| {
-            for process in &mut self.processes {
-                scope.spawn(|| process.stop(GRACE));
+            for server in &mut self.servers {
+                scope.spawn(|| server.process.stop(GRACE));
             }
         });
     }

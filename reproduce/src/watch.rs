@@ -2,13 +2,16 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use paravt_supervise::Process;
+use paravt_supervise::{Command, Process};
 
 /// Longest time between two health checks of a server.
 const INTERVAL: Duration = Duration::from_secs(30);
+/// Starts of one server after its first, in one evaluation.
+const RESTARTS: usize = 2;
 /// Time limit of a connection.
 pub(crate) const CONNECT: Duration = Duration::from_secs(2);
 /// Time limit of its answer.
@@ -24,35 +27,113 @@ const RELEASE: Duration = Duration::from_secs(120);
 /// Time between two readings of it.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// Checks servers until `done` is closed. One that has not passed `/health` for `hang`, or whose engine has stood still
-/// for so long, is stopped, so that its open requests fail and go to another server. Returns a line about each that was
-/// stopped.
-pub(crate) fn watch(servers: &mut [(u16, &mut Process)], hang: Duration, done: &Receiver<()>) -> Vec<String> {
-    let mut notes = Vec::new();
-    let mut well = vec![Instant::now(); servers.len()];
-    let mut tokens = vec![None; servers.len()];
-    while done.recv_timeout(INTERVAL.min(hang / 4).max(PAUSE)) == Err(RecvTimeoutError::Timeout) {
-        for (((port, process), well), tokens) in servers.iter_mut().zip(&mut well).zip(&mut tokens) {
-            if process.exited().is_some() {
-                continue;
-            }
-            match health(*port).and_then(|()| progress(*port, tokens)) {
-                Ok(()) => *well = Instant::now(),
-                Err(why) if well.elapsed() >= hang => {
-                    notes.push(format!(
-                        "the server on port {port} has not passed /health for {} s ({why}) and is stopped; last lines \
-                         of {}:\n{}",
-                        hang.as_secs(),
-                        process.log().display(),
-                        process.tail()
-                    ));
-                    process.stop(GRACE);
+/// A server, and what starts it again.
+#[derive(Debug)]
+pub(crate) struct Server {
+    pub(crate) name: String,
+    pub(crate) port: u16,
+    pub(crate) command: Command,
+    pub(crate) process: Process,
+    /// How often it was started again.
+    pub(crate) restarts: usize,
+}
+
+/// How long a server may stand still, and how long it may take to be ready.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    pub(crate) hang: Duration,
+    pub(crate) ready: Duration,
+}
+
+/// Watches servers until `done` is closed. One that has not passed `/health` for as long as it may, or whose engine has stood
+/// still for so long, is stopped, so that its open requests fail and go to another server. One that has ended is said at once,
+/// and started again beside the others, with its log in `folder`; requests find it when it is ready. A single one
+/// is not: without it the evaluation ends. Returns how many ended.
+pub(crate) fn watch(
+    servers: &mut [Server],
+    folder: &Path,
+    limits: Limits,
+    done: &Receiver<()>,
+    say: &mut dyn FnMut(&str),
+) -> usize {
+    let is_single = servers.len() == 1;
+    let mut looks: Vec<Look> = servers.iter().map(|_| Look::default()).collect();
+    let mut ended = 0;
+    let mut is_over = false;
+    // What ends the work is looked at once more after it.
+    while !is_over {
+        is_over = done.recv_timeout(PAUSE) != Err(RecvTimeoutError::Timeout);
+        for (server, look) in servers.iter_mut().zip(&mut looks) {
+            let how = match server.process.exited() {
+                _ if look.is_given_up => continue,
+                Some(status) => format!("ended with {status}"),
+                None => match look.stands_still(server.port, limits) {
+                    Some(how) => how,
+                    None => continue,
+                },
+            };
+            ended += 1;
+            server.process.stop(GRACE);
+            let (log, tail) = (server.process.log().display().to_string(), server.process.tail());
+            let again = !is_over && !is_single && server.restarts < RESTARTS;
+            let then = if again { "; it is started again" } else { "" };
+            say(&format!("the server on port {} {how}{then}; last lines of {log}:\n{tail}", server.port));
+            *look = Look { is_up: false, is_given_up: !again, ..Look::default() };
+            if again {
+                server.restarts += 1;
+                match Process::start(&server.name, &server.command, folder) {
+                    Ok(process) => server.process = process,
+                    Err(error) => {
+                        say(&error.to_string());
+                        look.is_given_up = true;
+                    }
                 }
-                Err(_) => {}
             }
         }
     }
-    notes
+    ended
+}
+
+/// What is known of a server's health.
+struct Look {
+    /// The last look, and the last at which all was well.
+    last: Instant,
+    well: Instant,
+    /// Tokens that it had counted.
+    tokens: Option<f64>,
+    /// It has passed since it was started; until then it loads its model.
+    is_up: bool,
+    /// It is not watched any more.
+    is_given_up: bool,
+}
+
+impl Default for Look {
+    fn default() -> Self {
+        let now = Instant::now();
+        Self { last: now, well: now, tokens: None, is_up: true, is_given_up: false }
+    }
+}
+
+impl Look {
+    /// How a server has stood still for too long; `None` while it is well, and between two looks.
+    fn stands_still(&mut self, port: u16, limits: Limits) -> Option<String> {
+        if self.last.elapsed() < INTERVAL.min(limits.hang / 4) {
+            return None;
+        }
+        self.last = Instant::now();
+        match health(port).and_then(|()| progress(port, &mut self.tokens)) {
+            Ok(()) => {
+                (self.well, self.is_up) = (Instant::now(), true);
+                None
+            }
+            Err(why) => {
+                let limit = if self.is_up { limits.hang } else { limits.ready.max(limits.hang) };
+                let seconds = limit.as_secs();
+                (self.well.elapsed() >= limit)
+                    .then(|| format!("has not passed /health for {seconds} s ({why}) and is stopped"))
+            }
+        }
+    }
 }
 
 /// Asks a server on this machine for `/health`. A 404 counts as healthy: not every server has that path.

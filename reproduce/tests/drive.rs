@@ -28,6 +28,8 @@ struct Noting {
     probes: Vec<String>,
     /// Outcomes of the next evaluations; then all are complete.
     outcomes: Vec<Outcome>,
+    /// The evaluation goes on once that server was started again.
+    awaits_restart: bool,
     /// File that names the server to kill in the next evaluation.
     kill: Option<PathBuf>,
     /// The user asks for the end during the next evaluation.
@@ -57,10 +59,15 @@ impl Host for Noting {
         self.is_stopped |= std::mem::take(&mut self.stops);
         std::fs::write(stage.folder().unwrap().join("records"), stage.name()).unwrap();
         if let Some(file) = self.kill.take() {
-            let note: serde_json::Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
-            assert!(
-                Command::new("kill").args(["-KILL", &note["pid"].to_string()]).status().unwrap().success()
-            );
+            let pid = || {
+                let note: serde_json::Value = serde_json::from_slice(&std::fs::read(&file).ok()?).ok()?;
+                Some(note["pid"].to_string())
+            };
+            let killed = pid().unwrap();
+            assert!(Command::new("kill").args(["-KILL", &killed]).status().unwrap().success());
+            while self.awaits_restart && pid().is_none_or(|pid| pid == killed) {
+                std::thread::sleep(std::time::Duration::from_millis(20));
+            }
             // The supervisor sees it at the next look.
             std::thread::sleep(std::time::Duration::from_millis(200));
         }
@@ -331,9 +338,8 @@ fn a_server_that_dies_is_restarted_and_the_evaluation_continues() {
         host.calls.iter().filter(|call| call.contains("1 servers of owner/model")).collect();
     assert_eq!(evaluated.len(), 3, "one of the two evaluations twice: {:?}", host.calls);
     assert_eq!(host.probes.len(), 3);
-    assert!(
-        lines.0.iter().any(|line| line.contains("signal: 9") && line.contains("starting the servers again"))
-    );
+    let said = |text: &str| lines.0.iter().any(|line| line.contains(text));
+    assert!(said("signal: 9") && said("starting the servers again"), "{:?}", lines.0);
     assert!(!pid.exists(), "the last server is stopped");
 
     // Incomplete for another reason: the servers are well.
@@ -345,6 +351,24 @@ fn a_server_that_dies_is_restarted_and_the_evaluation_continues() {
         Outcome::Incomplete
     );
     assert_eq!(host.probes.len(), 1);
+}
+
+/// The others answer meanwhile: nothing is lost, and the split goes on with all of them.
+#[test]
+fn one_of_two_servers_that_dies_is_started_again_in_its_split() {
+    let folder = tempfile::tempdir().unwrap();
+    let gpus = vec!["0".to_owned(), "1".to_owned()];
+    listening(folder.path());
+    let recipe = Recipe::load(folder.path().join("small.toml").to_str().unwrap()).unwrap();
+    let graph = recipe.graph(&GraphOptions { gpus, ..GraphOptions::new(folder.path().join("out")) }).unwrap();
+    let pid = graph.out.join("servers/server-1.pid");
+    let mut host = Noting { kill: Some(pid.clone()), awaits_restart: true, ..Noting::default() };
+    let mut lines = Lines::default();
+    let ended = run(&graph, &options(&["mlvu"]), &mut host, &mut lines).unwrap();
+    assert_eq!((ended, host.probes.len()), (Outcome::Complete, 2), "two servers, started once");
+    let said: Vec<&String> = lines.0.iter().filter(|line| line.contains("signal: 9")).collect();
+    assert!(matches!(&said[..], [line] if line.contains("it is started again")), "{:?}", lines.0);
+    assert!(!pid.exists(), "the second one is stopped, too");
 }
 
 #[test]

@@ -4,6 +4,7 @@ mod check;
 mod labels;
 
 use std::collections::BTreeSet;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use paravt_suite::journal::{self, JournalError};
@@ -193,10 +194,10 @@ const PASSED_OVER: [&str; 2] = ["slurm", "discarded"];
 pub(crate) fn run_directories(paths: &[PathBuf]) -> Result<Vec<PathBuf>, ReportError> {
     let (mut all, mut seen) = (Vec::new(), BTreeSet::new());
     for path in paths {
-        let mut found = Vec::new();
-        search(path, DEPTH, &mut found);
+        let (mut found, mut denied) = (Vec::new(), None);
+        search(path, DEPTH, &mut found, &mut denied);
         if found.is_empty() {
-            return Err(ReportError::NoRun(path.clone()));
+            return Err(denied.map_or_else(|| ReportError::NoRun(path.clone()), ReportError::Journal));
         }
         found.retain(|path| seen.insert(path.canonicalize().unwrap_or_else(|_| path.clone())));
         all.append(&mut found);
@@ -205,14 +206,21 @@ pub(crate) fn run_directories(paths: &[PathBuf]) -> Result<Vec<PathBuf>, ReportE
 }
 
 /// The run directories in a folder, by path. The folders of a run, hidden folders and links to folders that
-/// are no run are not searched.
-fn search(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) {
-    if is_run(folder) {
-        found.push(folder.to_owned());
-        return;
+/// are no run are not searched. `denied` gets the first folder or manifest that is there and cannot be looked into.
+fn search(folder: &Path, depth: usize, found: &mut Vec<PathBuf>, denied: &mut Option<JournalError>) {
+    let mut cannot = |path: PathBuf, source: std::io::Error| {
+        if !matches!(source.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) {
+            denied.get_or_insert(JournalError::Io { path, action: "cannot search", source });
+        }
+    };
+    match std::fs::metadata(folder.join(journal::MANIFEST)) {
+        Ok(manifest) if manifest.is_file() => return found.push(folder.to_owned()),
+        Ok(_) => {}
+        Err(source) => cannot(folder.to_owned(), source),
     }
     let Some(depth) = depth.checked_sub(1) else { return };
-    let mut entries: Vec<_> = std::fs::read_dir(folder).into_iter().flatten().flatten().collect();
+    let entries = std::fs::read_dir(folder).map_err(|source| cannot(folder.to_owned(), source));
+    let mut entries: Vec<_> = entries.into_iter().flatten().flatten().collect();
     entries.sort_by_key(std::fs::DirEntry::file_name);
     let is_recipe = entries.iter().any(|entry| entry.file_name() == STAGES);
     for entry in entries {
@@ -221,7 +229,7 @@ fn search(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) {
             && !name.as_encoded_bytes().starts_with(b".")
             && !(is_recipe && PASSED_OVER.iter().any(|passed| name == *passed));
         if is_searched || is_run(&path) {
-            search(&path, depth, found);
+            search(&path, depth, found, denied);
         }
     }
 }
@@ -274,6 +282,16 @@ mod tests {
         let deep = "1/2/3/4/5/6/7/8/9";
         run(deep);
         assert!(matches!(run_directories(&[dir.path().join("1")]).as_deref(), Ok([_])));
+        // A folder that cannot be looked into is not one that is not there. Root may look into the first.
+        let [locked, circle] = ["locked", "circle"].map(|name| dir.path().join("closed").join(name));
+        std::fs::create_dir_all(&locked).unwrap();
+        std::fs::set_permissions(&locked, std::os::unix::fs::PermissionsExt::from_mode(0)).unwrap();
+        std::os::unix::fs::symlink(&circle, &circle).unwrap();
+        for (path, words) in [(&locked, "ermission denied"), (&circle, "symbolic links")] {
+            let error = run_directories(&[path.clone()]).unwrap_err().to_string();
+            let is_root = path == &locked && std::fs::read_dir(&locked).is_ok();
+            assert!(is_root || (error.contains(words) && error.contains("cannot search")), "{error}");
+        }
         assert!(matches!(
             run_directories(&[dir.path().join("nano/slurm/shard-1/none")]),
             Err(ReportError::NoRun(_))

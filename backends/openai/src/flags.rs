@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, bail};
 use clap::{ArgMatches, FromArgMatches as _};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
@@ -25,14 +25,14 @@ pub struct OpenAiFlags {
     #[arg(long, value_name = "URL", value_delimiter = ',', display_order = 10)]
     base_url: Vec<String>,
     /// Time limit of one try of a request.
-    #[arg(long, default_value_t = 1800.0, value_name = "SECONDS", display_order = 40)]
+    #[arg(long, default_value_t = 1800.0, value_name = "SECONDS", value_parser = seconds, display_order = 40)]
     request_timeout: f64,
     /// Maximum tries of one request, including the first [default: 9 under the profiles release and paper, as in the
     /// reference; else 3].
     #[arg(long, value_name = "N", display_order = 41)]
     tries: Option<u32>,
     /// Pause before the second try; twice that before the third and so on, plus up to a third of it at random.
-    #[arg(long, default_value_t = 1.5, value_name = "SECONDS", display_order = 42)]
+    #[arg(long, default_value_t = 1.5, value_name = "SECONDS", value_parser = seconds, display_order = 42)]
     retry_pause: f64,
     /// Maximum requests in flight over all servers; halved when a server is overloaded, then raised again.
     #[arg(long, default_value_t = 64, value_name = "N", display_order = 43)]
@@ -52,6 +52,12 @@ pub struct OpenAiFlags {
 /// Longest time that a flag may name: 30 days.
 const MAX_SECONDS: f64 = 2_592_000.0;
 
+/// Reads a time in seconds.
+fn seconds(text: &str) -> Result<f64, String> {
+    let seconds = text.parse().ok().filter(|seconds| (0.0..=MAX_SECONDS).contains(seconds));
+    seconds.ok_or_else(|| format!("expected 0 to {MAX_SECONDS} seconds"))
+}
+
 /// A variable of the environment that is set to something.
 fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
@@ -68,14 +74,7 @@ impl OpenAiFlags {
                 "no server is named; give --base-url, set OPENAI_BASE_URL, or run the model here with --backend candle"
             );
         }
-        let seconds = |name: &str, value: f64| {
-            ensure!(
-                (0.0..=MAX_SECONDS).contains(&value),
-                "{name}: expected 0 to {MAX_SECONDS} seconds, got {value}"
-            );
-            Ok(Duration::from_secs_f64(value))
-        };
-        let timeout = seconds("--request-timeout", self.request_timeout)?;
+        let timeout = Duration::from_secs_f64(self.request_timeout);
         let max_tries = self.tries.unwrap_or_else(|| default_tries(job.plan)).max(1);
         let (timeout, max_tries) = match job.once_within {
             Some(once_within) => (once_within, 1),
@@ -87,7 +86,7 @@ impl OpenAiFlags {
             api_key: variable("OPENAI_API_KEY").map(Secret::new),
             timeout,
             max_tries,
-            retry_pause: seconds("--retry-pause", self.retry_pause)?,
+            retry_pause: Duration::from_secs_f64(self.retry_pause),
             max_requests: self.max_requests.max(1),
             max_reply: self.max_reply_bytes,
             send_video_frames: self.send_video_frames,

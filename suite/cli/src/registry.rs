@@ -9,15 +9,16 @@ use paravt_suite::data::DataRoot;
 use paravt_suite::nearest::nearest;
 use paravt_suite::task::{Benchmark, Task as _};
 
-/// The splits of those names; `all` is every split that is part of it.
+/// The splits of those names, each once; `all` is every split that is part of it.
 pub(crate) fn select_tasks(names: &[String]) -> anyhow::Result<Vec<&'static Benchmark>> {
     let all = paravt_tasks::all();
-    let mut selected = Vec::new();
+    let mut selected: Vec<&'static Benchmark> = Vec::new();
     for name in names {
         if name == "all" {
             return Ok(all.iter().copied().filter(|task| task.is_part_of_all()).collect());
         }
         match paravt_tasks::named(name) {
+            Some(task) if selected.iter().any(|other| other.spec().name == task.spec().name) => {}
             Some(task) => selected.push(task),
             None => {
                 let nearest = nearest(name, all.iter().map(|task| task.spec().name.as_str()));
@@ -84,21 +85,27 @@ impl DataArgs {
 
     /// Flags and environment as one plan.
     pub(crate) fn root(&self) -> anyhow::Result<DataRoot> {
-        if let Some(data) = &self.data
-            && !data.is_dir()
-        {
-            bail!("--data {}: no such folder", data.display());
+        if let Some(data) = &self.data {
+            match std::fs::metadata(data) {
+                Ok(there) if there.is_dir() => {}
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    return Err(error).with_context(|| format!("--data {}", data.display()));
+                }
+                _ => bail!("--data {}: no such folder", data.display()),
+            }
         }
         let from_env = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         let home = || from_env("HOME").map(|home| home.join(".cache/huggingface"));
         let hf_home = self.hf_home.clone().or_else(|| from_env("HF_HOME")).or_else(home);
+        // Without a home, the folder that was named is all there is.
+        let hf_home = hf_home.or_else(|| self.data.clone());
         let videos: BTreeMap<String, PathBuf> =
             [("mlvu", "PARAVT_MLVU_VIDEO_DIR"), ("mmvu", "PARAVT_MMVU_VIDEO_DIR")]
                 .into_iter()
                 .filter_map(|(benchmark, name)| Some((benchmark.to_owned(), from_env(name)?)))
                 .collect();
         Ok(DataRoot {
-            hf_home: hf_home.context("neither --hf-home nor $HF_HOME nor $HOME is set")?,
+            hf_home: hf_home.context("neither --hf-home nor --data is given, nor $HF_HOME nor $HOME set")?,
             data: self.data.clone(),
             videos,
         })

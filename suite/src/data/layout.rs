@@ -108,8 +108,12 @@ impl Layout {
                 // that was named for its files.
                 let bare = root.data.as_deref().filter(|data| *data == base).map(|data| data.join(file));
                 for path in [own.join(name), own.join(file), base.join(name)].into_iter().chain(bare) {
-                    if path.is_file() {
-                        return Ok(Found { path, revision: None });
+                    match std::fs::metadata(&path) {
+                        Ok(there) if there.is_file() => return Ok(Found { path, revision: None }),
+                        Err(source) if source.kind() == std::io::ErrorKind::PermissionDenied => {
+                            return Err(DataError::Io { path, source });
+                        }
+                        _ => {}
                     }
                     // A name without folders makes two of them equal.
                     if !looked.contains(&path) {

@@ -59,11 +59,12 @@ pub(super) fn address(needs: &Needs, machine: &Machine, findings: &mut Findings<
             ),
         }
     }
-    if !address.has_proxy || (!needs.own_address && needs.ports.each.is_empty()) {
+    // This program asks its own servers without a proxy; the programs of a training follow the environment.
+    if !address.has_proxy || !needs.own_address {
         return;
     }
     let mut wanted = vec!["127.0.0.1".to_owned()];
-    wanted.extend(own.filter(|_| needs.own_address).map(|own| own.to_string()));
+    wanted.extend(own.map(|own| own.to_string()));
     let is_excepted = |name: &String| address.no_proxy.iter().any(|entry| entry == name || entry == "*");
     let missing: Vec<String> = wanted.into_iter().filter(|name| !is_excepted(name)).collect();
     if !missing.is_empty() {

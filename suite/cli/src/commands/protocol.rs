@@ -142,18 +142,26 @@ impl FromStr for ProtocolChoice {
     }
 }
 
-/// Where imports are cached.
-fn cache_dir() -> anyhow::Result<PathBuf> {
+/// Where imports are cached; `None` where the environment names no place for it.
+fn cache_dir() -> Option<PathBuf> {
     let from_env = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     from_env("PARAVT_BENCH_CACHE")
         .or_else(|| from_env("XDG_CACHE_HOME").map(|dir| dir.join("paravt-bench")))
         .or_else(|| from_env("HOME").map(|home| home.join(".cache/paravt-bench")))
-        .context("no folder for imported protocols: neither $PARAVT_BENCH_CACHE nor $XDG_CACHE_HOME nor $HOME is set")
+}
+
+/// Where an import is to be cached.
+fn cache_to_write() -> anyhow::Result<PathBuf> {
+    cache_dir().context(
+        "no folder for imported protocols: neither $PARAVT_BENCH_CACHE nor $XDG_CACHE_HOME nor $HOME is set",
+    )
 }
 
 /// The imported protocol, if there is one.
 pub(crate) fn imported() -> anyhow::Result<Option<Protocol>> {
-    Ok(import::stored(&cache_dir()?)?)
+    // Without a place for them there are none.
+    let Some(dir) = cache_dir() else { return Ok(None) };
+    Ok(import::stored(&dir)?)
 }
 
 /// The protocol of a name.
@@ -191,7 +199,7 @@ pub(crate) fn provide(choice: &ProtocolChoice, from: &str) -> anyhow::Result<()>
         let from_shown = paravt_suite::redact::urls(from);
         launch::note(&format!("importing the prompt texts from {from_shown}"));
         let protocol = import::import(&import::read_files(from, false)?, false)?;
-        cache::store(&cache_dir()?, &protocol)?;
+        cache::store(&cache_to_write()?, &protocol)?;
     }
     choose(choice, None).map(|_| ())
 }
@@ -202,7 +210,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         Action::Import { from, unpinned } => {
             let Some(files) = read_files(from, *unpinned)? else { return Ok(Exit::Interrupted) };
             let protocol = import::import(&files, *unpinned)?;
-            let path = cache::store(&cache_dir()?, &protocol)?;
+            let path = cache::store(&cache_to_write()?, &protocol)?;
             println!(
                 "imported {} at {} into {}",
                 protocol.source.repository,

@@ -104,6 +104,35 @@ fn variables_that_cannot_be_used_are_named() {
     }
 }
 
+#[test]
+fn no_home_and_a_split_named_twice_are_no_hindrance() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(Script::default());
+    let mut command = bench();
+    command.args(["run", TASK, TASK, "--nframes", "8", "--base-url", &server.base_url, "--data"]);
+    command.arg(world()).arg("--out").arg(dir.path());
+    for name in ["HOME", "HF_HOME", "PARAVT_BENCH_CACHE", "XDG_CACHE_HOME"] {
+        command.env_remove(name);
+    }
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", text(&output));
+    assert_eq!(text(&output).matches("recorded 6 of 6").count(), 1, "{}", text(&output));
+    let manifest = std::fs::read_to_string(dir.path().join(TASK).join("protocol.json")).unwrap();
+    assert!(manifest.contains("\"name\": \"native\""), "{manifest}");
+}
+
+#[test]
+fn wrong_values_of_flags_are_wrong_usage() {
+    for flag in ["request-timeout", "retry-pause"] {
+        for value in ["-1", "NaN", "inf", "1e300", "", "x"] {
+            let run = ["run", TASK, "--out", "o", "--base-url", "http://127.0.0.1:9/v1"];
+            let output = bench().args(run).arg(format!("--{flag}={value}")).output().unwrap();
+            assert_eq!(output.status.code(), Some(2), "{}", text(&output));
+            assert!(text(&output).contains(&format!("--{flag}")), "{}", text(&output));
+        }
+    }
+}
+
 /// Another program cuts the journal while the run goes on.
 #[test]
 fn records_that_are_gone_at_the_end_are_missing() {

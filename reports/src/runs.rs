@@ -285,10 +285,10 @@ mod tests {
         // A folder that cannot be looked into is not one that is not there. Root may look into the first.
         let [locked, circle] = ["locked", "circle"].map(|name| dir.path().join("closed").join(name));
         std::fs::create_dir_all(&locked).unwrap();
-        std::fs::set_permissions(&locked, std::os::unix::fs::PermissionsExt::from_mode(0)).unwrap();
+        std::fs::set_permissions(&locked, std::os::unix::fs::PermissionsExt::from_mode(0o0)).unwrap();
         std::os::unix::fs::symlink(&circle, &circle).unwrap();
         for (path, words) in [(&locked, "ermission denied"), (&circle, "symbolic links")] {
-            let error = run_directories(&[path.clone()]).unwrap_err().to_string();
+            let error = run_directories(std::slice::from_ref(path)).unwrap_err().to_string();
             let is_root = path == &locked && std::fs::read_dir(&locked).is_ok();
             assert!(is_root || (error.contains(words) && error.contains("cannot search")), "{error}");
         }

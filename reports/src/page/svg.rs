@@ -161,16 +161,30 @@ impl Scale {
         let step =
             [1.0, 2.0, 5.0, 10.0].map(|factor| factor * power).into_iter().find(|step| span / step <= count);
         let step = step.unwrap_or(10.0 * power);
-        let first = (self.from.0 / step).ceil() as i64;
+        let first = (self.from.0 / step - 1e-9).ceil() as i64;
         let last = (self.from.1 / step + 1e-9).floor() as i64;
         (first..=last).map(|tick| tick as f64 * step).collect()
     }
 }
 
-/// A tick's label without digits that say nothing.
+/// A tick's label: ticks are round, so that nine digits are all of theirs, and none is the noise of arithmetic.
 pub(super) fn label(value: f64) -> String {
-    let text = format!("{value:.3}");
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    digits(value, 9)
+}
+
+/// A measured value with four digits.
+pub(super) fn measured(value: f64) -> String {
+    digits(value, 4)
+}
+
+/// A number with so many significant digits, without those that say nothing.
+fn digits(value: f64, count: usize) -> String {
+    let rounded: f64 = format!("{value:.*e}", count - 1).parse().unwrap_or(value);
+    match rounded.abs() {
+        0.0 => "0".to_owned(),
+        1e-6..1e15 => rounded.to_string(),
+        _ => format!("{rounded:e}"),
+    }
 }
 
 #[cfg(test)]
@@ -185,6 +199,15 @@ mod tests {
         assert_eq!(scale(1.0, 1.0).ticks(5.0), [1.0]);
         assert_eq!(label(0.25), "0.25");
         assert_eq!(label(20.0), "20");
+        let labels =
+            |low, high, count| scale(low, high).ticks(count).into_iter().map(label).collect::<Vec<_>>();
+        assert_eq!(labels(-0.000_04, 0.000_04, 5.0), ["-0.00004", "-0.00002", "0", "0.00002", "0.00004"]);
+        assert_eq!(labels(0.999_99, 1.0, 4.0), ["0.99999", "0.999995", "1"]);
+        assert_eq!(labels(0.0, 3e-9, 3.0), ["0", "1e-9", "2e-9", "3e-9"]);
+        assert_eq!(
+            [measured(0.123_456), measured(2.0 / 3e5), measured(-0.0)],
+            ["0.1235", "0.000006667", "0"]
+        );
     }
 
     #[test]

@@ -7,7 +7,7 @@ use minijinja::{Value, context};
 use crate::claims::Judged;
 use crate::decide::Verdict;
 use crate::gate::Entry;
-use crate::page::svg::{Anchor, Scale, Svg, label};
+use crate::page::svg::{Anchor, Scale, Svg, label, measured};
 use crate::page::visible::visible;
 use crate::study::Line;
 use crate::{Report, Run};
@@ -114,7 +114,7 @@ fn curve(
             "tick",
             (WIDTH - 22.0, y.at(*value) - 4.0),
             Anchor::End,
-            &format!("{what} {}", label(*value)),
+            &format!("{what} {}", measured(*value)),
         );
     }
     for (at, low, high) in intervals {
@@ -132,7 +132,7 @@ fn curve(
         } else if placed.len() <= 60 {
             // Dots tell single steps apart as long as there is room for them.
             for (at, (a, b)) in placed.iter().zip(&line.points) {
-                svg.dot("ours small", *at, &format!("{x_axis} {}: {}", label(*a), label(*b)));
+                svg.dot("ours small", *at, &format!("{x_axis} {}: {}", measured(*a), measured(*b)));
             }
         }
     }

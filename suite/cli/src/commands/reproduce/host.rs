@@ -30,6 +30,9 @@ use crate::exit::{Exit, OrPreflight as _};
 use crate::registry::{self, BackendArgs};
 use crate::{engines, launch, output};
 
+/// Samples in flight for each server (ParaVT cf55249 paravt/eval/driver.py:588).
+const EACH: usize = 4;
+
 /// The command as the host of a graph.
 pub(super) struct Host<'a> {
     args: &'a Args,
@@ -84,7 +87,18 @@ impl<'a> Host<'a> {
 
     /// Runs splits on what the flags of the backend name, or prints what would be sent.
     fn served(&self, evaluation: &Evaluation, folder: &Path, backend: &BackendArgs) -> anyhow::Result<Exit> {
-        let config = self.args.dispatch.applied_to(evaluation.config.clone());
+        self.run_splits(evaluation, evaluation.config.clone(), folder, backend)
+    }
+
+    /// Runs splits with these settings, where no flag says otherwise.
+    fn run_splits(
+        &self,
+        evaluation: &Evaluation,
+        config: RunConfig,
+        folder: &Path,
+        backend: &BackendArgs,
+    ) -> anyhow::Result<Exit> {
+        let config = self.args.dispatch.applied_to(config);
         let protocol = choose(&self.args.protocol, config.mode.as_ref())?;
         let runs = split_runs(evaluation, &config, &protocol, folder)?;
         let backend = match self.recipe {
@@ -158,7 +172,12 @@ impl drive::Host for Host<'_> {
             (Answers::AsGiven, None) => self.served(evaluation, folder, flags),
             (Answers::InProcess(model), _) => self.served(evaluation, folder, &flags.in_process(model)),
             (Answers::Servers(urls, model), _) => {
-                self.served(evaluation, folder, &flags.on_servers(urls, model))
+                let mut config = evaluation.config.clone();
+                // Unless the recipe says otherwise.
+                if config.concurrency == RunConfig::default().concurrency {
+                    config.concurrency = EACH * urls.len();
+                }
+                self.run_splits(evaluation, config, folder, &flags.on_servers(urls, model))
             }
         };
         exit.map(outcome)

@@ -1,5 +1,6 @@
 //! Files and folders.
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
@@ -9,7 +10,10 @@ pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".part");
     let part = path.with_file_name(name);
-    let written = std::fs::write(&part, bytes).and_then(|()| std::fs::rename(&part, path));
+    // A half file, or a link of somebody else, which is not written through.
+    let _ = std::fs::remove_file(&part);
+    let written = std::fs::File::create_new(&part).and_then(|mut file| file.write_all(bytes));
+    let written = written.and_then(|()| std::fs::rename(&part, path));
     written.map_err(|source| Error::file("cannot write", path, source))
 }
 

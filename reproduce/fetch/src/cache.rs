@@ -2,6 +2,7 @@
 //! `{datasets,models}--OWNER--NAME/{blobs/HASH, snapshots/COMMIT/PATH, refs/REVISION}`.
 
 use std::fs::{self, File};
+use std::io::Write as _;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
@@ -78,7 +79,7 @@ impl Cache {
         let parent = path.parent().expect("a reference lies in `refs`");
         fs::create_dir_all(parent).map_err(FetchError::io(parent))?;
         let aside = parent.join(format!(".{}.{}", commit, std::process::id()));
-        fs::write(&aside, commit).map_err(FetchError::io(&aside))?;
+        crate::disk::create(&aside)?.write_all(commit.as_bytes()).map_err(FetchError::io(&aside))?;
         fs::rename(&aside, &path).map_err(FetchError::io(&path))
     }
 

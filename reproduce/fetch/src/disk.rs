@@ -1,5 +1,6 @@
-//! Free space.
+//! Free space, and files that are written anew.
 
+use std::fs::File;
 use std::path::Path;
 
 use crate::error::FetchError;
@@ -16,6 +17,15 @@ pub fn available(folder: &Path) -> Result<u64, FetchError> {
     let existing = if existing.as_os_str().is_empty() { Path::new(".") } else { existing };
     let found = rustix::fs::statvfs(existing).map_err(|error| FetchError::io(existing)(error.into()))?;
     Ok(found.f_bavail.saturating_mul(found.f_frsize))
+}
+
+/// A new file in the place of what has its name; a link is not written through.
+///
+/// # Errors
+/// It cannot be made.
+pub(crate) fn create(path: &Path) -> Result<File, FetchError> {
+    let _ = std::fs::remove_file(path);
+    File::create_new(path).map_err(FetchError::io(path))
 }
 
 /// Refuses work that the disk cannot hold.

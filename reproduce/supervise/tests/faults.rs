@@ -314,6 +314,22 @@ fn secrets_of_the_environment_are_in_no_line_of_the_log() {
 }
 
 #[test]
+fn a_link_in_the_place_of_the_log_is_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let theirs = folder.path().join("theirs");
+    std::fs::write(&theirs, "theirs").unwrap();
+    std::os::unix::fs::symlink(&theirs, folder.path().join("server.log")).unwrap();
+    std::os::unix::fs::symlink(&theirs, folder.path().join("server.pid")).unwrap();
+    let mut process = Process::start("server", &shell("echo ours"), folder.path()).unwrap();
+    while process.exited().is_none() {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    process.stop(Duration::from_secs(1));
+    assert_eq!(log(folder.path()), "ours\n");
+    assert_eq!(std::fs::read_to_string(&theirs).unwrap(), "theirs");
+}
+
+#[test]
 fn the_exception_of_the_rank_that_failed_first_is_shown() {
     let folder = tempfile::tempdir().unwrap();
     let script =

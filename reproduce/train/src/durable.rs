@@ -14,7 +14,9 @@ use sha2::{Digest as _, Sha256};
 /// I/O; the old file is then still there.
 pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let part = beside(path, ".part");
-    let mut file = File::create(&part)?;
+    // A half file, or a link of somebody else, which is not written through.
+    let _ = std::fs::remove_file(&part);
+    let mut file = File::create_new(&part)?;
     file.write_all(bytes)?;
     file.sync_all()?;
     std::fs::rename(&part, path)?;

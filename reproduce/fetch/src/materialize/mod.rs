@@ -10,6 +10,7 @@ mod rows;
 
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -134,7 +135,7 @@ pub fn materialize(work: &Materialize<'_>) -> Result<Materialized, FetchError> {
     done.unreadable = unreadable(&there, work);
     let report = out.join(REPORT);
     let text = serde_json::to_vec_pretty(&done).expect("a report of texts and numbers is JSON");
-    std::fs::write(&report, text).map_err(FetchError::io(&report))?;
+    crate::disk::create(&report)?.write_all(&text).map_err(FetchError::io(&report))?;
     Ok(done)
 }
 

@@ -1,6 +1,5 @@
 //! One parquet file, batch by batch: rows in order, schema and metadata kept.
 
-use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -37,7 +36,7 @@ pub(super) fn rewrite(
     let schema = Arc::clone(builder.schema());
     let reader = builder.build().map_err(|error| damaged(error.to_string()))?;
     let aside = to.with_extension("parquet.part");
-    let file = File::create(&aside).map_err(FetchError::io(&aside))?;
+    let file = crate::disk::create(&aside)?;
     let failed = |error: parquet::errors::ParquetError| FetchError::io(&aside)(std::io::Error::other(error));
     let mut writer = ArrowWriter::try_new(file, schema, Some(properties)).map_err(failed)?;
     let mut rows = 0;

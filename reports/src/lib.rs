@@ -36,12 +36,12 @@ pub use cells::{Cell, Comparison};
 pub use claims::{Claim, Judged, Unit};
 pub use decide::Verdict;
 pub use paper::{PaperError, PaperNumbers};
-pub use runs::{ReportError, Run, find_runs, tell_apart};
+pub use runs::{Damaged, ReportError, Run, find_runs, readable_runs, tell_apart};
 pub use show::{json, markdown, terminal};
 pub use training::{ABOUT, About, TRAINING, Training};
 
 use rayon::prelude::*;
-use runs::{Counted, run_directories};
+use runs::Counted;
 use settings::Settings;
 
 /// Everything a report shows.
@@ -51,6 +51,9 @@ pub struct Report {
     pub cells: Vec<Cell>,
     /// Splits of the published table without a run.
     pub not_run: Vec<String>,
+    /// Runs that are damaged and left out.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub damaged: Vec<Damaged>,
     /// The paper's claims and what these runs say about them.
     pub claims: Vec<Judged>,
     /// Planned comparisons of the recipe.
@@ -117,13 +120,11 @@ impl Report {
     /// before the next, so that any number of them fits into memory.
     ///
     /// # Errors
-    /// As [`build`](Self::build), or a directory that holds no run or a damaged one.
+    /// As [`build`](Self::build), a directory that holds no run, or no run that can be read.
     pub fn read(paths: &[PathBuf], paper_row: Option<&str>) -> Result<Self, ReportError> {
-        let count = |path| Run::read(path)?.count();
-        let mut counted =
-            run_directories(paths)?.into_par_iter().map(count).collect::<Result<Vec<Counted>, _>>()?;
+        let (mut counted, damaged) = runs::readable(paths, |path| Run::read(path)?.count())?;
         runs::tell_apart(counted.iter_mut().map(|run| (run.path.clone(), &mut run.manifest)));
-        Self::of(counted, paper_row)
+        Ok(Self { damaged, ..Self::of(counted, paper_row)? })
     }
 
     fn of(runs: Vec<Counted>, paper_row: Option<&str>) -> Result<Self, ReportError> {
@@ -155,7 +156,13 @@ impl Report {
         for (position, (index, run)) in (0..).zip(&sorted) {
             details.add(position, *index, &run.rows);
         }
-        Ok(Self { cells, not_run, claims, study: None, deviations: Vec::new(), details })
+        Ok(Self { cells, not_run, damaged: Vec::new(), claims, study: None, deviations: Vec::new(), details })
+    }
+
+    /// The damaged runs in one line.
+    pub(crate) fn left_out(&self) -> Option<String> {
+        let runs: Vec<&str> = self.damaged.iter().map(|one| one.run.as_str()).collect();
+        (!runs.is_empty()).then(|| format!("damaged and left out: {}", runs.join(", ")))
     }
 
     /// Every table of the report.
@@ -170,8 +177,8 @@ impl Report {
         Ok(tables)
     }
 
-    /// Every run is complete: see [`Cell::complete`].
+    /// Every run could be read and is complete: see [`Cell::complete`].
     pub fn complete(&self) -> bool {
-        self.cells.iter().all(Cell::complete)
+        self.damaged.is_empty() && self.cells.iter().all(Cell::complete)
     }
 }

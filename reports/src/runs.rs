@@ -246,6 +246,59 @@ pub fn find_runs(paths: &[PathBuf]) -> Result<Vec<Run>, ReportError> {
     Ok(runs)
 }
 
+/// As [`find_runs`], without the runs that cannot be read.
+///
+/// # Errors
+/// A folder without a run, or no run that can be read.
+pub fn readable_runs(paths: &[PathBuf]) -> Result<(Vec<Run>, Vec<Damaged>), ReportError> {
+    let (mut runs, damaged) = readable(paths, Run::read)?;
+    tell_apart(runs.iter_mut().map(|run| (run.path.clone(), &mut run.manifest)));
+    Ok((runs, damaged))
+}
+
+/// What `read` makes of each run directory, and those of which it makes nothing; one damaged run hides no other.
+///
+/// # Errors
+/// A folder without a run, or no run that can be read.
+pub(crate) fn readable<T: Send>(
+    paths: &[PathBuf],
+    read: impl Fn(PathBuf) -> Result<T, ReportError> + Sync,
+) -> Result<(Vec<T>, Vec<Damaged>), ReportError> {
+    let folders = run_directories(paths)?;
+    let tried: Vec<_> = folders.par_iter().map(|path| read(path.clone())).collect();
+    let (mut found, mut damaged, mut first) = (Vec::new(), Vec::new(), None);
+    for (path, result) in folders.iter().zip(tried) {
+        match result {
+            Ok(run) => found.push(run),
+            Err(error) => {
+                damaged.push(Damaged { run: name(path), why: error.to_string() });
+                first = first.or(Some(error));
+            }
+        }
+    }
+    match first {
+        Some(error) if found.is_empty() => Err(error),
+        _ => Ok((found, damaged)),
+    }
+}
+
+/// A run that cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Damaged {
+    /// Its stage and split: a report names no path of a machine.
+    pub run: String,
+    /// The error, with its path and what to do.
+    #[serde(skip)]
+    pub why: String,
+}
+
+/// The last two parts of a run's path.
+fn name(path: &Path) -> String {
+    let parts: Vec<_> = path.components().rev().take(2).collect();
+    let parts: Vec<_> = parts.iter().rev().map(|part| part.as_os_str().to_string_lossy()).collect();
+    printable_line(&parts.join("/")).into_owned()
+}
+
 fn is_run(path: &Path) -> bool {
     path.join(journal::MANIFEST).is_file()
 }

@@ -79,6 +79,9 @@ pub fn terminal(report: &Report, detail: Detail) -> Text {
     if !report.not_run.is_empty() {
         text.line(format!("not run: {}", report.not_run.join(", ")));
     }
+    if let Some(line) = report.left_out() {
+        text.toned("", &line, Tone::Bad, "");
+    }
     match detail {
         Detail::Brief => text.line("with -v: reasons, breakdowns, tool use and cost of each run"),
         Detail::Full => report.cells.iter().for_each(|cell| section(&mut text, cell)),
@@ -241,6 +244,9 @@ pub fn markdown(report: &Report) -> String {
     }
     for split in &report.not_run {
         let _ = writeln!(out, "| {split} | | | | | | | | | not run |");
+    }
+    if let Some(line) = report.left_out() {
+        let _ = writeln!(out, "\n{}", escape(&line));
     }
     if let Some(study) = &report.study {
         out.push_str(&study::markdown(study));

@@ -35,6 +35,7 @@ pub(super) fn headline(report: &Report, pairs: &BTreeMap<usize, Pair>) -> Value 
     if !report.not_run.is_empty() {
         parts.push(format!("{} not run", report.not_run.len()));
     }
+    parts.extend(report.left_out().map(|line| visible(&line)));
     let [(reproduced, _), (worse, _), (better, _), ..] = counts;
     let kind = match (worse, reproduced + better) {
         (1.., _) => "worse",

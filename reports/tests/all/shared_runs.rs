@@ -6,7 +6,7 @@ use std::process::Command;
 use crate::common::whole;
 use paravt_reports::page::{Thumbnails, Videos};
 use paravt_reports::terminal::Detail;
-use paravt_reports::{Report, ReportError, Run, find_runs, terminal};
+use paravt_reports::{Report, ReportError, Run, find_runs, json, markdown, readable_runs, terminal};
 use paravt_suite::journal::{JOURNAL, Journal};
 use paravt_suite::message::{FrameOrigin, Role};
 use paravt_suite::record::{Record, RecordedMessage, RecordedPart};
@@ -45,6 +45,29 @@ fn records_that_the_run_cannot_have_written_are_refused_with_the_sample() {
         },
         "beside an error",
     );
+}
+
+/// One damaged record hides its run, and no other; the report is not complete, and names no path.
+#[test]
+fn a_damaged_run_is_left_out_and_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let runs = ["a", "b"].map(|name| {
+        let change = |run: &mut Run| {
+            run.manifest.label = Some(name.into());
+            run.records[2].score.value *= if name == "b" { 5.0 } else { 1.0 };
+        };
+        write(&dir.path().join("stages").join(name), change)
+    });
+    assert!(find_runs(&runs).is_err());
+    let (readable, damaged) = readable_runs(&runs).unwrap();
+    assert_eq!((readable.len(), damaged[0].run.as_str()), (1, "stages/b"));
+    assert!(damaged[0].why.contains("sample `2`"), "{damaged:?}");
+    let report = Report::read(&[dir.path().to_owned()], None).unwrap();
+    assert!(!report.complete() && report.cells.len() == 1 && report.damaged == damaged);
+    let shown = terminal(&report, Detail::Brief).to_string();
+    for text in [shown, markdown(&report), json(&report)] {
+        assert!(text.contains("stages/b") && !text.contains(dir.path().to_str().unwrap()), "{text}");
+    }
 }
 
 #[test]

@@ -7,7 +7,9 @@ use anyhow::Context as _;
 use paravt_reports::page::{Thumbnails, Videos};
 use paravt_reports::study::Study;
 use paravt_reports::terminal::counted;
-use paravt_reports::{Deviation, Report, Run, export, find_runs, json, markdown, page, terminal};
+use paravt_reports::{
+    Damaged, Deviation, Report, Run, export, json, markdown, page, readable_runs, terminal,
+};
 use paravt_suite::data::DataRoot;
 use paravt_suite::files::write_atomic;
 use paravt_suite::profile::Profile;
@@ -15,6 +17,7 @@ use paravt_suite::sample::Sample;
 use paravt_suite::task::{Benchmark, Task as _};
 
 use crate::exit::Exit;
+use crate::launch;
 use crate::output::Printed;
 use crate::registry::{DataArgs, TaskFiles};
 
@@ -48,7 +51,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let row = args.paper_row.as_deref();
     let report = match &args.out {
         // Without the page no transcript is needed, and no run is kept.
-        None => Report::read(&args.runs, row)?,
+        None => {
+            let report = Report::read(&args.runs, row)?;
+            warn_of(&report.damaged);
+            report
+        }
         Some(dir) => {
             let root = args.frames.then(|| args.data.root()).transpose()?;
             let tasks = [paravt_tasks::all(), &args.files.and(&[])?].concat();
@@ -69,8 +76,9 @@ pub(crate) fn write(
     study: Option<Study>,
     deviations: Vec<Deviation>,
 ) -> anyhow::Result<Report> {
-    let runs = find_runs(runs)?;
-    let report = Report { study, deviations, ..Report::build(&runs, paper_row)? };
+    let (runs, damaged) = readable_runs(runs)?;
+    warn_of(&damaged);
+    let report = Report { study, deviations, damaged, ..Report::build(&runs, paper_row)? };
     std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
     export::write_all(&report.tables()?, &dir.join("tables"))?;
     let mut thumbnails = Thumbnails::default();
@@ -123,6 +131,11 @@ fn videos(runs: &[Run], root: &DataRoot, tasks: &[&Benchmark]) -> Videos {
         }
     }
     videos
+}
+
+/// Names the runs that a report leaves out.
+fn warn_of(damaged: &[Damaged]) {
+    damaged.iter().for_each(|run| launch::warn(Some(&format!("left out of the report: {}", run.why))));
 }
 
 /// The exit code of a report: runs are complete or not.

@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use paravt_preflight::Level;
 use paravt_reports::study::{Arm, Question, Study, Trained};
 use paravt_reports::terminal::Detail;
-use paravt_reports::{Deviation, Training, find_runs, terminal};
+use paravt_reports::{Deviation, Training, readable_runs, terminal};
 use paravt_reproduce::drive::{self, Answers, Outcome};
 use paravt_reproduce::graph::{Check, Evaluation, Graph, Reporting, Stage, Work};
 use paravt_reproduce::nano::{CONCURRENCY, Comparison, base};
@@ -281,7 +281,7 @@ impl drive::Host for Host<'_> {
             report.deviations.len()
         );
         say_next(graph, &folder.join("index.html"));
-        Ok(Outcome::Complete)
+        Ok(if report.damaged.is_empty() { Outcome::Complete } else { Outcome::Incomplete })
     }
 }
 
@@ -337,7 +337,7 @@ fn study(comparisons: &[Comparison], graph: &Graph) -> anyhow::Result<Study> {
         let name = stage.name().to_owned();
         match stage.work() {
             Work::Evaluate(_) => {
-                let (seed, runs) = (stage.seed().unwrap_or_default(), find_runs(&[folder.to_owned()])?);
+                let (seed, runs) = (stage.seed().unwrap_or_default(), readable_runs(&[folder.to_owned()])?.0);
                 arms.push(Arm { name, seed, runs });
             }
             Work::Rl(training) => {

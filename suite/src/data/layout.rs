@@ -64,20 +64,23 @@ impl Layout {
         let refused = |field: &str, expected: &str, found: &str| {
             Err(format!("{field}: expected {expected}, found `{}`", found.escape_debug()))
         };
+        if self.annotations.is_empty() {
+            return Err("layout.annotations: expected the name of at least one file".to_owned());
+        }
+        if self.videos.is_empty() {
+            return Err("layout.videos: expected at least one folder".to_owned());
+        }
+        for path in &self.annotations {
+            if !is_below(path) || Path::new(path).file_name().is_none() {
+                return refused("layout.annotations", "a file by a relative path without `..`", path);
+            }
+        }
         let relative = [("layout.benchmark", &self.benchmark), ("hub.annotations", &hub.annotations)];
         let media = hub.media.iter().map(|name| ("hub.media", name));
         let revision = hub.revision.iter().map(|name| ("hub.revision", name));
         for (field, path) in relative.into_iter().chain(media).chain(revision) {
             if !is_below(path) {
                 return refused(field, "a relative path without `..`", path);
-            }
-        }
-        if self.annotations.is_empty() {
-            return Err("layout.annotations: expected the name of at least one file".to_owned());
-        }
-        for path in &self.annotations {
-            if !is_below(path) || Path::new(path).file_name().is_none() {
-                return refused("layout.annotations", "a file by a relative path without `..`", path);
             }
         }
         for (field, folders) in [("layout.videos", &self.videos), ("layout.subtitles", &self.subtitles)] {

@@ -188,6 +188,7 @@ mod tests {
             ("layout.annotations", "[\"/etc/secret.json\"]"),
             ("layout.benchmark", "\"../other\""),
             ("layout.benchmark", "\"/\""),
+            ("layout.videos", "[]"),
             ("layout.videos", "[\"/\"]"),
             ("layout.videos", "[\"//.\"]"),
             ("layout.videos", "[\"videos\", \"a/..\"]"),

@@ -193,3 +193,24 @@ pub(super) async fn read(response: &mut Response, limit: usize) -> Result<Vec<u8
     }
     Ok(body)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::retry::Retries;
+
+    #[test]
+    fn a_redirect_that_is_not_followed_says_where_it_leads() {
+        let hub = Hub::new("https://hub", None, Retries::default()).unwrap();
+        let refused = |location: &'static str| {
+            let headers = [(LOCATION, location.parse().unwrap())].into_iter().collect();
+            match hub.target(&"https://hub/x".parse().unwrap(), &headers, "x") {
+                Err(Failure::Final(error)) => error.to_string(),
+                _ => panic!("{location} is followed"),
+            }
+        };
+        assert!(refused("file:///etc/passwd").contains("a redirect to file:, not followed"));
+        assert!(refused("ftp://hub/x").contains("a redirect to ftp:, not followed"));
+        assert!(refused("http://hub/x").contains("from https to http"));
+    }
+}

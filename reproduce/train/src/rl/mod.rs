@@ -139,7 +139,9 @@ pub fn train(
         config: config.rollout.clone(),
         reward: config.reward.clone(),
     };
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    // As many as cores, whatever TOKIO_WORKER_THREADS says: tokio panics where that is not a number.
+    let workers = std::thread::available_parallelism().map_or(1, usize::from);
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(workers).enable_all().build();
     let runtime = runtime.map_err(|error| Error::Settings(format!("cannot start threads: {error}")))?;
     while progress.step < config.steps {
         let started = Instant::now();

@@ -3,7 +3,6 @@
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::Context as _;
 use paravt_fetch::{FetchError, Hub, Kind, Retries, Silent, training};
 use paravt_preflight::{Asked, Dataset, Machine, RepoState, Report, Repository, examine as compare, probe};
 use paravt_reproduce::{Item, Preflight, Target};
@@ -86,7 +85,7 @@ fn sources(target: &Target) -> anyhow::Result<Vec<Source>> {
 
 /// Asks the hub for each repository once.
 fn asked(hub: &Hub, sources: &[Source]) -> anyhow::Result<Vec<Repository>> {
-    let runtime = tokio::runtime::Runtime::new().context("cannot start the asynchronous runtime")?;
+    let runtime = crate::launch::runtime()?;
     let mut found: Vec<Repository> = Vec::new();
     for Source { kind, id, file } in sources {
         if found.iter().any(|other| other.id == *id) {

@@ -225,7 +225,7 @@ fn fetch_all(
             .or_preflight();
     }
     let (hub, _) = hub(root, Retries::default())?;
-    let runtime = tokio::runtime::Runtime::new().context("cannot start the asynchronous runtime")?;
+    let runtime = crate::launch::runtime()?;
     let work = async {
         let mut worst = Exit::Ok;
         for item in items {

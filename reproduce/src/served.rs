@@ -79,13 +79,34 @@ fn one_run() -> Vec<Run> {
     vec![Run { name: "with-tool".to_owned(), mode: None, published: true }]
 }
 
-/// What the servers and the evaluations do otherwise than the release (ParaVT cf55249 paravt/eval/driver.py).
-const SERVE_DEVIATES: [&str; 2] = [
-    "servers are started and stopped for each evaluation; the release keeps one session for all data sets",
-    "servers are stopped by their own process group; the release kills by the name of the program",
+/// What the evaluations do otherwise than the release (ParaVT cf55249 paravt/eval/driver.py).
+const EVALUATE_DEVIATES: [&str; 1] = [
+    "a failed request is retried, then recorded as an error of its sample; the release scores it as an answer",
 ];
-const EVALUATE_DEVIATES: [&str; 1] =
-    ["a failed request is retried and then an error of the sample; the release scores it as an answer"];
+/// What the servers do otherwise (scripts/run_eval.sh, paravt/eval/utils.py:476-547).
+const SERVERS_DEVIATE: [&str; 2] = [
+    "servers are stopped by their own process group; the release kills by the name of the program",
+    "servers listen on 127.0.0.1 and read nothing from the hub (HF_HUB_OFFLINE=1); the release leaves both open",
+];
+/// What the release serves with (requirements/eval.lock).
+const RELEASED_ENGINE: &str = "vLLM 0.17.1 from its lock file";
+
+/// What serving does otherwise than the release.
+fn serving_deviates(serve: &Serve) -> Vec<String> {
+    let other = match (serve.engine, &serve.install) {
+        (Engine::Candle, _) => {
+            return vec![format!(
+                "answers are computed in this process by candle; the release's by {RELEASED_ENGINE}"
+            )];
+        }
+        (Engine::Vllm, Some(_)) => None,
+        (Engine::Vllm, None) => {
+            Some(format!("vLLM is the one of this machine; the release's is {RELEASED_ENGINE}"))
+        }
+        (engine, _) => Some(format!("served by {}; by the release with {RELEASED_ENGINE}", engine.as_str())),
+    };
+    other.into_iter().chain(SERVERS_DEVIATE.map(str::to_owned)).collect()
+}
 
 /// One split and its own settings.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -237,11 +258,12 @@ impl Served {
                 Work::Serve(Fleet { model, serve, gpus: options.gpus.clone(), venv })
             }
         };
-        let is_started = matches!(answers, Work::Serve(_));
+        let deviations = match &answers {
+            Work::Serve(fleet) => serving_deviates(&fleet.serve),
+            _ => Vec::new(),
+        };
         let serve = graph.add("serve", None, &before, answers);
-        if is_started {
-            graph.deviates(serve, &SERVE_DEVIATES);
-        }
+        graph.deviates(serve, &deviations.iter().map(String::as_str).collect::<Vec<_>>());
         let mut evaluations: Vec<StageId> = Vec::new();
         for split in &self.splits {
             for run in &self.runs {
@@ -401,6 +423,22 @@ mod tests {
         }
         assert_eq!(shown("owner/model"), "owner/model");
         assert!(is_folder("runs/out/model") && !is_folder("owner/model"));
+    }
+
+    #[test]
+    fn another_engine_than_the_releases_is_a_deviation() {
+        let deviations = |options: GraphOptions| {
+            let graph = Served::built_in().unwrap().graph(&options).unwrap();
+            let serve = graph.stages().iter().find(|stage| stage.name() == "serve").unwrap();
+            serve.deviations().join("\n")
+        };
+        let with = |engine| GraphOptions { engine: Some(engine), ..GraphOptions::new("out") };
+        assert!(!deviations(GraphOptions::new("out")).contains("vLLM"));
+        let candle = deviations(with(Engine::Candle));
+        assert!(candle.contains("by candle") && !candle.contains("servers"), "{candle}");
+        assert!(deviations(with(Engine::Sglang)).contains("served by sglang"));
+        let own = GraphOptions { own_engine: true, ..GraphOptions::new("out") };
+        assert!(deviations(own).contains("the one of this machine"));
     }
 
     #[test]

@@ -126,7 +126,7 @@ impl Default for Settings {
 }
 
 /// What is done otherwise than by the release, whatever the settings.
-const DEVIATIONS: [&str; 9] = [
+const DEVIATIONS: [&str; 10] = [
     "an entry file merges the `paravt` block into its schema: the released train.py stops there on every rank",
     "the entry file adds SubagentManager._extract_completion, which the released workflow calls and no file defines: \
      without it every group with an executed call is lost",
@@ -136,6 +136,8 @@ const DEVIATIONS: [&str; 9] = [
     "SGLANG_DISABLE_CUDNN_CHECK is off; the release sets it",
     "ref.path is the SFT model by name, so that a restart does not move the reference of the KL term",
     "WANDB_MODE is disabled and PYTHONHASHSEED 0; the release leaves both open",
+    "videos are read by decord (FORCE_QWENVL_VIDEO_READER); of the readers in the release's lock file qwen-vl-utils prefers \
+     torchcodec 0.8.0",
     "checkpoints: the chosen one, the last 2 and every 50th are kept, the release keeps all",
 ];
 
@@ -201,7 +203,12 @@ impl Settings {
 
     /// What differs from the release: what always does, and each setting that is another.
     pub(crate) fn deviations(&self) -> Vec<String> {
-        let fixed = DEVIATIONS.map(str::to_owned).into_iter();
+        let end = format!(
+            "ends after {} steps, and the checkpoint of step {} is taken; the release's configuration has no limit but 100 \
+             epochs, its README speaks of 700 steps and more, and the model card of ParaVT-8B of step 54",
+            self.steps, self.pick
+        );
+        let fixed = DEVIATIONS.map(str::to_owned).into_iter().chain([end]);
         fixed.chain(differences("rl", self, &Self::default())).collect()
     }
 }
@@ -224,6 +231,6 @@ mod tests {
     fn methods_have_the_names_of_the_paper() {
         let grpo = Settings::vanilla();
         assert_eq!((Settings::default().name(), grpo.name()), ("PARA-GRPO", "GRPO"));
-        assert_eq!(grpo.deviations().len(), DEVIATIONS.len() + 3);
+        assert_eq!(grpo.deviations().len(), DEVIATIONS.len() + 4);
     }
 }

@@ -28,6 +28,8 @@ const PLACE: [&str; 3] = ["PATH", "FILE", "DIR"];
 const SHORTEST: usize = 8;
 /// The same of one that is certainly a secret.
 const SHORTEST_CERTAIN: usize = 6;
+/// The same of a line of several.
+const SHORTEST_LINE: usize = 4;
 /// Letters of a word at most; a longer one may be a phrase without spaces.
 const LONGEST_WORD: usize = 12;
 
@@ -43,8 +45,13 @@ fn is_secret(name: &str) -> bool {
     words.iter().any(holds) && !words.last().is_some_and(|word| is_one(word, &PLACE))
 }
 
-/// Whether a value is of a form that is no secret: short, a word, a number, a path, an address without a user.
+/// Whether a value is short, or of a form that is no secret.
 fn is_harmless(text: &str) -> bool {
+    text.len() < SHORTEST || is_ordinary(text)
+}
+
+/// Whether a value is a word, a number, a path, or an address without a user.
+fn is_ordinary(text: &str) -> bool {
     let is_path = |text: &str| {
         ["/", "./", "../", "~/"].iter().any(|start| text.starts_with(start))
             && !text.split('/').any(looks_random)
@@ -66,8 +73,7 @@ fn is_harmless(text: &str) -> bool {
         let place = text.split_once("://").map(|(_, place)| place);
         place.is_some_and(|place| !place.contains(['@', '?', '#']) && !place.split('/').any(looks_random))
     };
-    text.len() < SHORTEST
-        || is_number(text)
+    is_number(text)
         || is_word(text)
         || is_address(text)
         || text.split(':').all(|part| part.is_empty() || is_path(part))
@@ -189,9 +195,15 @@ impl Secrets {
         for (name, value) in variables {
             let is_secret = is_secret(&name);
             // A log is read line by line: so is a key of several lines, in which a parser also finds parts.
-            for line in value.lines().map(str::trim) {
-                let least = if is_secret { SHORTEST_CERTAIN } else { SHORTEST };
-                if line.len() >= least && (is_secret || !is_harmless(line)) {
+            let lines: Vec<&str> = value.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+            let least = match (lines.len() > 1, is_secret) {
+                // The last line of a key may be short.
+                (true, _) => SHORTEST_LINE,
+                (false, true) => SHORTEST_CERTAIN,
+                (false, false) => SHORTEST,
+            };
+            for line in lines {
+                if line.len() >= least && (is_secret || !is_ordinary(line)) {
                     found.insert(line.to_owned());
                     // As JSON and most languages print it.
                     let quoted = serde_json::Value::from(line).to_string();
@@ -343,7 +355,7 @@ mod tests {
     /// Values under names that say nothing.
     #[test]
     fn a_value_is_masked_for_its_form_whatever_its_name() {
-        let pem = "-----BEGIN KEY-----\nMIIEvQIBADANBg\nkqhkiG9w0BAQEF==\n-----END KEY-----";
+        let pem = "-----BEGIN KEY-----\nMIIEvQIBADANBg\nkqhkiG9w0BAQEF==\n9xQ=\n-----END KEY-----\n";
         let json = "{\n  \"type\": \"account\",\n  \"id\": \"8f3a9c1d2e4b\"\n}";
         for (value, printed) in [
             ("wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"),
@@ -358,6 +370,7 @@ mod tests {
             ("http://me:hunter2@proxy:3128", "password hunter2"),
             ("http://me:hunt%40er2@proxy:3128", "password hunt@er2"),
             (pem, "kqhkiG9w0BAQEF=="),
+            (pem, "9xQ="),
             (pem, "\"MIIEvQIBADANBg\\nkqhkiG9w0BAQEF==\""),
             (json, "  \"id\": \"8f3a9c1d2e4b\""),
             (json, "id 8f3a9c1d2e4b"),

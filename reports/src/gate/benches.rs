@@ -57,12 +57,14 @@ pub fn read_estimates(dir: &Path) -> Result<Vec<Estimate>, GateError> {
 fn collect(root: &Path, dir: &Path, found: &mut Vec<Estimate>) -> Result<(), GateError> {
     let io = |source| GateError::Io { path: dir.to_owned(), source };
     for entry in std::fs::read_dir(dir).map_err(io)? {
-        let path = entry.map_err(io)?.path();
+        let entry = entry.map_err(io)?;
+        let path = entry.path();
         let estimates = path.join("new/estimates.json");
         if estimates.is_file() {
             let name = path.strip_prefix(root).unwrap_or(&path).to_string_lossy().into_owned();
             found.push(read(&estimates, name)?);
-        } else if path.is_dir() {
+        } else if entry.file_type().map_err(io)?.is_dir() {
+            // Links are not followed: they may lead in circles.
             collect(root, &path, found)?;
         }
     }
@@ -119,4 +121,24 @@ pub(super) fn check(
         checks.push(Check::new(GROUP, &before.name, Status::Undecided, "the bench was not run"));
     }
     (checks, timings)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn estimates_are_looked_for_in_folders_and_not_behind_links() {
+        let dir = tempfile::tempdir().unwrap();
+        let bench = dir.path().join("group/bench");
+        std::fs::create_dir_all(bench.join("new")).unwrap();
+        let text =
+            r#"{"mean":{"point_estimate":2.0,"confidence_interval":{"lower_bound":1.0,"upper_bound":3.0}}}"#;
+        std::fs::write(bench.join("new/estimates.json"), text).unwrap();
+        for link in ["one", "two", "three"] {
+            std::os::unix::fs::symlink(dir.path(), dir.path().join("group").join(link)).unwrap();
+        }
+        let found = read_estimates(dir.path()).unwrap();
+        assert_eq!(found.iter().map(|estimate| estimate.name.as_str()).collect::<Vec<_>>(), ["group/bench"]);
+    }
 }

@@ -300,6 +300,11 @@ fn ports_and_addresses() {
     assert!(after(routed, "address").iter().all(|finding| finding.level == Level::Ok));
     let proxy = problem(|machine| machine.address.has_proxy = true, "address");
     assert!(proxy.remedy.contains("127.0.0.1,10.0.0.5"), "{proxy:?}");
+    // This program asks the servers of an evaluation without a proxy.
+    let mut machine = machine();
+    machine.address.has_proxy = true;
+    let report = examine("recipe", &Needs { own_address: false, ..needs() }, &machine);
+    assert!(report.findings.iter().all(|finding| finding.item != "address" || finding.level == Level::Ok));
 }
 
 #[test]

@@ -36,8 +36,10 @@ fn stages_run_once_to_the_report_and_again_from_a_named_one() {
     let second = reproduce(folder.path(), &[]);
     assert_eq!(text(&second).matches("(done before)").count(), 7, "{}", text(&second));
 
+    // The evaluation without tools does not build on it.
     let again = reproduce(folder.path(), &["--from", "with-tool"]);
-    assert_eq!(text(&again).matches("(done before)").count(), 5, "{}", text(&again));
+    assert_eq!(text(&again).matches("(done before)").count(), 6, "{}", text(&again));
+    assert!(text(&again).contains("out/discarded/with-tool-"), "{}", text(&again));
 
     // What a training is a training of, beside its curves.
     let run = stage(&folder.path().join("out"), "with-tool").unwrap().join("lvbench");

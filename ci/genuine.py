@@ -73,7 +73,7 @@ def expected(split, profile, rows):
         recall = {f"R@{at}": 100 * mean(iou >= at for iou in ious) for at in (0.3, 0.5, 0.7)}
         return len(ious), 100 * mean(ious), {"mIoU": 100 * mean(ious), **recall}
     if split == "vsibench":
-        # The letter is no number, which scores 0.
+        # A letter does not parse as a number and scores 0.
         right = [float(row["options"] is not None and row["ground_truth"] == LETTER) for row in rows]
         types = over_groups(rows, right, lambda row: row["question_type"])
         directions = [types.pop(name) for name in sorted(types) if name.startswith(DIRECTIONS)]

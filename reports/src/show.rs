@@ -119,8 +119,8 @@ pub(crate) fn difference(cell: &Cell, paper: &Comparison) -> String {
     cell.score().map_or_else(|| "-".to_owned(), |_| Kind::Points.number(paper.difference))
 }
 
-/// What score and N leave open: a headline that is no mean over samples, samples that are missing, that do not
-/// count in the score, or were not selected.
+/// Caveats of a score and its N: a headline that is a mean over groups, missing samples, samples that are not scored or
+/// were not selected.
 pub(crate) fn counts(cell: &Cell) -> Vec<String> {
     let summary = &cell.summary;
     let mut counts = Vec::new();

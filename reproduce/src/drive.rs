@@ -16,12 +16,11 @@ use crate::provide::Fetch;
 use crate::redo;
 use crate::serve::{Engine, Servers};
 use crate::slot::{self, Slot, State};
+use crate::watch;
 use crate::work::{self, Progress};
 
 /// Models of many GB are hashed, which takes minutes.
 const VERIFYING: &str = "verifying its files";
-/// Maximum restarts of the servers of one evaluation.
-const RESTARTS: usize = 2;
 
 /// Which stages of a graph run, and with what.
 pub struct Options {
@@ -392,7 +391,7 @@ fn evaluate<H: Host>(
         let outcome = outcome?;
         let failed = matches!(outcome, Outcome::Incomplete | Outcome::Down);
         servers.finish()?;
-        if !failed || ended == 0 || restarts == RESTARTS || host.is_stopped() {
+        if !failed || ended == 0 || restarts == watch::RESTARTS || host.is_stopped() {
             return Ok(outcome);
         }
         restarts += 1;

@@ -10,8 +10,8 @@ use paravt_supervise::{Command, Process};
 
 /// Longest time between two health checks of a server.
 const INTERVAL: Duration = Duration::from_secs(30);
-/// Starts of one server after its first, in one evaluation.
-const RESTARTS: usize = 2;
+/// Maximum restarts in one evaluation: of one server beside others, and of all servers after a failed split.
+pub(crate) const RESTARTS: usize = 2;
 /// Time limit of a connection.
 pub(crate) const CONNECT: Duration = Duration::from_secs(2);
 /// Time limit of its answer.

@@ -59,7 +59,7 @@ fn is_own(url: &Url) -> bool {
     address.map(|address| address.to_canonical()).is_ok_and(|ip| ip.is_loopback() || ip.is_unspecified())
 }
 
-/// Why there is no client, with the causes and where the certificates come from.
+/// Error message of a client that cannot be built: its causes, and the certificate variables that are set.
 fn unusable(error: &reqwest::Error) -> String {
     let mut message = format!("cannot make an HTTP client: {}", causes(error));
     for name in CERTIFICATES {

@@ -1,4 +1,4 @@
-//! Free space, and files that are written anew.
+//! Free disk space, and creation of files.
 
 use std::fs::File;
 use std::path::Path;
@@ -19,7 +19,7 @@ pub fn available(folder: &Path) -> Result<u64, FetchError> {
     Ok(found.f_bavail.saturating_mul(found.f_frsize))
 }
 
-/// A new file in the place of what has its name; a link is not written through.
+/// Creates a file and replaces what has its name; a symbolic link is replaced, its target untouched.
 ///
 /// # Errors
 /// It cannot be made.

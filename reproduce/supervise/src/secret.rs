@@ -45,7 +45,7 @@ fn is_secret(name: &str) -> bool {
     words.iter().any(holds) && !words.last().is_some_and(|word| is_one(word, &PLACE))
 }
 
-/// Whether a value is short, or of a form that is no secret.
+/// Whether a value is too short or too ordinary to be masked as a secret.
 fn is_harmless(text: &str) -> bool {
     text.len() < SHORTEST || is_ordinary(text)
 }

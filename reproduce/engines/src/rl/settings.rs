@@ -67,7 +67,7 @@ pub struct Settings {
     pub reward: String,
     /// Factor of the format reward.
     pub format_weight: f64,
-    /// The trainer's attention reaches back over frames; in the release it begins anew at each of their tokens.
+    /// Let the trainer attend over the whole sequence; the release restarts attention at every frame token.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub whole_attention: bool,
 }

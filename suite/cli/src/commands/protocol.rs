@@ -193,13 +193,18 @@ pub(crate) fn choose(choice: &ProtocolChoice, mode: Option<&PromptMode>) -> anyh
     Ok(Arc::new(protocol))
 }
 
+/// Imports the texts of upstream files into the cache: the protocol and its file.
+fn store(files: &import::Files, unpinned: bool) -> anyhow::Result<(Protocol, PathBuf)> {
+    let protocol = import::import(files, unpinned)?;
+    let path = cache::store(&cache_to_write()?, &protocol)?;
+    Ok((protocol, path))
+}
+
 /// Sees that a protocol can be used: the upstream texts are imported from a repository where they are not yet.
 pub(crate) fn provide(choice: &ProtocolChoice, from: &str) -> anyhow::Result<()> {
     if *choice == ProtocolChoice::Named(Named::Paravt) && imported()?.is_none() {
-        let from_shown = paravt_suite::redact::urls(from);
-        launch::note(&format!("importing the prompt texts from {from_shown}"));
-        let protocol = import::import(&import::read_files(from, false)?, false)?;
-        cache::store(&cache_to_write()?, &protocol)?;
+        launch::note(&format!("importing the prompt texts from {}", paravt_suite::redact::urls(from)));
+        store(&import::read_files(from, false)?, false)?;
     }
     choose(choice, None).map(|_| ())
 }
@@ -209,8 +214,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     match &args.action {
         Action::Import { from, unpinned } => {
             let Some(files) = read_files(from, *unpinned)? else { return Ok(Exit::Interrupted) };
-            let protocol = import::import(&files, *unpinned)?;
-            let path = cache::store(&cache_to_write()?, &protocol)?;
+            let (protocol, path) = store(&files, *unpinned)?;
             println!(
                 "imported {} at {} into {}",
                 protocol.source.repository,

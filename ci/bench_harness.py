@@ -92,8 +92,8 @@ def main() -> None:
             port = base_url.split(":")[2].split("/")[0]
             env = dict(os.environ, FORCE_QWENVL_VIDEO_READER="torchcodec")
             python = timed([sys.executable, "-c", PYTHON_SIDE, args.upstream, folder, port, "4"], env)
-            ours = timed([f"{args.bin}/paravt-bench", "run", "lvbench", "--mode", "direct", "--base-url", base_url,
-                          "--concurrency", "4", "--data", folder, "--out", f"{folder}/run"], env)
+            ours = timed([f"{args.bin}/paravt-bench", "run", "lvbench", "--profile", "paper", "--mode", "direct",
+                          "--base-url", base_url, "--concurrency", "4", "--data", folder, "--out", f"{folder}/run"], env)
             records = [json.loads(line) for line in open(f"{folder}/run/lvbench/journal.jsonl")]
             assert len(records) == n and all(r["score"]["prediction"] == "B" for r in records)
         finally:

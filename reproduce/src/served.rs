@@ -6,6 +6,7 @@ use paravt_environments::{Layout, Release, Setup};
 use paravt_preflight::Needs;
 use paravt_suite::evaluate::RunConfig;
 use paravt_suite::plan::Channel;
+use paravt_suite::profile::Profile;
 use paravt_suite::protocol::PromptMode;
 use serde::Deserialize;
 use serde_json::json;
@@ -310,7 +311,7 @@ impl Served {
                 config.nframes,
                 config.max_turns,
                 config.max_parallel,
-                config.profile
+                config.profile()
             ),
             settings: json!({
                 "model": shown(options.model.as_ref().unwrap_or(&self.model)), "split": split.task, "config": asked, "command": options.selection
@@ -324,6 +325,10 @@ impl Served {
     fn config(&self, split: &Split, run: &Run) -> RunConfig {
         let defaults = &self.defaults;
         RunConfig {
+            // That of the recipe: a run beside the published ones is asked by the same rules.
+            profile: Some(
+                defaults.profile.unwrap_or_else(|| Profile::default_for(self.paper_row.as_deref())),
+            ),
             mode: run.mode.as_ref().or(split.mode.as_ref()).or(defaults.mode.as_ref()).cloned(),
             channel: split.channel.unwrap_or(defaults.channel),
             nframes: split.nframes.unwrap_or(defaults.nframes),
@@ -354,7 +359,6 @@ fn shown(model: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use paravt_suite::plan::CropMode;
-    use paravt_suite::profile::Profile;
 
     use super::*;
     use crate::Recipe;
@@ -362,10 +366,23 @@ mod tests {
     #[test]
     fn a_model_outside_the_published_table_needs_no_row() {
         let text = "kind = \"served\"\nname = \"mine\"\ntitle = \"t\"\nmodel = \"o/m\"\nserve = { engine = \"vllm\" }\n\
-            [defaults]\nprofile = \"strict\"\n[[splits]]\ntask = \"mlvu\"\n";
-        let graph = Served::parse("mine.toml", text).unwrap().graph(&GraphOptions::new("out")).unwrap();
-        assert!(graph.evaluations().all(|(_, evaluation, _)| evaluation.config.paper_row.is_none()));
-        assert_eq!(graph.evaluations().count(), 1);
+            [defaults]\nnframes = 32\n[[runs]]\nname = \"a\"\n[[runs]]\nname = \"b\"\npublished = false\n\
+            [[splits]]\ntask = \"mlvu\"\n";
+        let configs = |text: &str| -> Vec<RunConfig> {
+            let graph = Served::parse("mine.toml", text).unwrap().graph(&GraphOptions::new("out")).unwrap();
+            graph.evaluations().map(|(_, evaluation, _)| evaluation.config.clone()).collect()
+        };
+        let mine = configs(text);
+        assert_eq!(mine.len(), 2);
+        let strict = |config: &RunConfig| (&config.paper_row, config.profile()) == (&None, Profile::Strict);
+        assert!(mine.iter().all(strict));
+        let published = configs(&text.replace("model =", "paper_row = \"ParaVT-8B\"\nmodel ="));
+        let rows = published.iter().map(|config| config.paper_row.is_some());
+        assert_eq!(rows.collect::<Vec<_>>(), [true, false]);
+        assert!(
+            published.iter().all(|config| config.profile() == Profile::Paper),
+            "one profile for all runs"
+        );
     }
 
     #[test]
@@ -391,8 +408,8 @@ mod tests {
             );
             assert_eq!((config.nframes, config.max_turns, config.max_parallel), (64, 3, 5));
             assert_eq!((config.crop, config.max_tokens), (CropMode::Frames, Some(2048)));
-            let switches = config.profile.switches();
-            assert_eq!((config.profile, switches.video_channel_frames), (Profile::Paper, 32));
+            let switches = config.profile().switches();
+            assert_eq!((config.profile(), switches.video_channel_frames), (Profile::Paper, 32));
         }
     }
 

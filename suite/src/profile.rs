@@ -12,7 +12,7 @@ use crate::media::Reader;
 use crate::message::Spread;
 
 /// Which protocol semantics a run follows. Every record carries it; reports never mix them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Profile {
@@ -27,12 +27,19 @@ pub enum Profile {
     /// The only profile whose numbers may stand beside the paper's Table 1.
     Paper,
     /// Corrected.
+    #[default]
     Strict,
 }
 
 impl Profile {
     /// All profiles.
     pub const ALL: [Profile; 3] = [Profile::Release, Profile::Paper, Profile::Strict];
+
+    /// The profile of a run that names none: `paper` for a row of the published table, `strict` for a model of
+    /// one's own, which reproduces nothing.
+    pub fn default_for(paper_row: Option<&str>) -> Self {
+        if paper_row.is_some() { Profile::Paper } else { Profile::default() }
+    }
 
     /// Name on the command line.
     pub fn as_str(self) -> &'static str {

@@ -54,6 +54,7 @@ pub struct NanoRecipe {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Evaluate {
+    #[serde(default)]
     profile: Profile,
     pub(super) nframes: usize,
     pub(super) max_turns: usize,
@@ -155,7 +156,7 @@ impl NanoRecipe {
     pub fn config(&self, run: &NanoRun) -> RunConfig {
         let evaluate = &self.evaluate;
         RunConfig {
-            profile: evaluate.profile,
+            profile: Some(evaluate.profile),
             mode: Some(run.mode.clone()),
             nframes: evaluate.nframes,
             max_turns: evaluate.max_turns,

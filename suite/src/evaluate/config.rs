@@ -31,8 +31,10 @@ use crate::settings::{RequestSettings, ToolDialect};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RunConfig {
-    /// Rules; `paper` by default.
-    pub profile: Profile,
+    /// Rules; [`Profile::default_for`] the [`paper_row`](Self::paper_row) by default, and those of the run that is
+    /// continued.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub profile: Option<Profile>,
     /// Prompt mode; the protocol's by default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<PromptMode>,
@@ -90,7 +92,7 @@ pub struct RunConfig {
 impl Default for RunConfig {
     fn default() -> Self {
         Self {
-            profile: Profile::Paper,
+            profile: None,
             mode: None,
             channel: Channel::Image,
             nframes: 64,
@@ -133,6 +135,11 @@ impl RunConfig {
         })
     }
 
+    /// The rules of a new run.
+    pub fn profile(&self) -> Profile {
+        self.profile.unwrap_or_else(|| Profile::default_for(self.paper_row.as_deref()))
+    }
+
     /// The settings that decide how samples are put to the model, complete under a protocol.
     ///
     /// # Errors
@@ -152,8 +159,8 @@ impl RunConfig {
         }
         self.request.check().map_err(ConfigError::Request)?;
         Ok(RunPlan {
-            profile: self.profile,
-            switches: self.profile.switches(),
+            profile: self.profile(),
+            switches: self.profile().switches(),
             mode,
             channel: self.channel,
             nframes: self.nframes,
@@ -291,6 +298,16 @@ mod tests {
         let config = RunConfig::from_json(text).unwrap();
         let given: serde_json::Value = serde_json::from_str(text).unwrap();
         assert_eq!(serde_json::to_value(&config).unwrap(), given, "no field is lost or has another name");
+    }
+
+    #[test]
+    fn only_a_row_of_the_published_table_makes_paper_the_default_profile() {
+        let profile =
+            |text: &str| RunConfig::from_json(text).unwrap().plan(&native::protocol()).unwrap().profile;
+        assert_eq!(profile("{}"), Profile::Strict);
+        assert_eq!(profile(r#"{"paper_row": "r"}"#), Profile::Paper);
+        assert_eq!(profile(r#"{"paper_row": "r", "profile": "strict"}"#), Profile::Strict);
+        assert_eq!(profile(r#"{"profile": "release"}"#), Profile::Release);
     }
 
     #[test]

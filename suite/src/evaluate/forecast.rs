@@ -47,8 +47,9 @@ pub struct Forecast {
 /// Settings or data that cannot be used, or a sample that the protocol has no text for.
 pub fn forecast(run: &Evaluation<'_>, workspace: &Workspace) -> Result<Forecast, RunError> {
     let protocol = &*run.protocol;
-    let plan = run.config.plan(protocol)?;
-    let selected = select::samples(run.task, plan.profile, &run.config, &workspace.data)?;
+    let config = run.settled();
+    let plan = config.plan(protocol)?;
+    let selected = select::samples(run.task, plan.profile, &config, &workspace.data)?;
     let samples = &selected.samples;
     let system = render::dialect_system_text(protocol, &plan.mode, plan.dialect)?;
     let user = |sample: &Sample| -> Result<String, RunError> {

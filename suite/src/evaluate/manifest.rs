@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::select::Selected;
-use super::{Evaluation, Workspace};
+use super::{Evaluation, RunConfig, Workspace};
 use crate::backend::BackendInfo;
 use crate::data::{DataError, sha256_file};
 use crate::plan::RunPlan;
@@ -29,6 +29,7 @@ pub(super) fn build(
         let name = file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         data.insert(name, sha256_file(file)?);
     }
+    let config = RunConfig { profile: Some(plan.profile), ..run.config.clone() };
     Ok(Manifest {
         version: RUN_VERSION,
         binary: workspace.binary.clone(),
@@ -37,7 +38,7 @@ pub(super) fn build(
         quirks: run.task.kept_quirks(plan.profile),
         offers_tool: Some(run.protocol.offers_tool(&plan.mode)),
         plan,
-        config: Some(serde_json::to_value(&run.config).expect("a struct with string keys serialises")),
+        config: Some(serde_json::to_value(config).expect("a struct with string keys serialises")),
         protocol_hash: run.protocol.hash(),
         protocol: run.protocol.name.clone(),
         protocol_source: run.protocol.source.clone(),

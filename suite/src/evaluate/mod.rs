@@ -47,6 +47,7 @@ use tokio::sync::watch;
 use crate::backend::Backend;
 use crate::data::DataRoot;
 use crate::frames::{CachedFrames, FrameSource};
+use crate::journal;
 use crate::protocol::Protocol;
 use crate::reference::Reference;
 use crate::task::Task;
@@ -82,6 +83,18 @@ impl<'a> Evaluation<'a> {
         dir: impl Into<PathBuf>,
     ) -> Self {
         Self { task, config, protocol: protocol.into(), reference, dir: dir.into() }
+    }
+
+    /// The configuration with the profile of the run that it continues, where it names none: a run that was begun
+    /// under another default goes on under its own.
+    fn settled(&self) -> RunConfig {
+        let config = self.config.clone();
+        if config.profile.is_some() || !config.resume {
+            return config;
+        }
+        // Why a manifest cannot be read is said where the run is continued.
+        let stored = journal::read_manifest(&self.dir).ok().map(|manifest| manifest.plan.profile);
+        RunConfig { profile: stored, ..config }
     }
 }
 

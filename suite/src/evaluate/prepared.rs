@@ -60,7 +60,7 @@ pub struct Prepared {
 /// # Errors
 /// Settings, data, directory or run that cannot be used.
 pub fn prepare(run: &Evaluation<'_>, workspace: &Workspace) -> Result<Prepared, RunError> {
-    let plan = run.config.plan(&run.protocol)?;
+    let plan = run.settled().plan(&run.protocol)?;
     let selected = select::samples(run.task, plan.profile, &run.config, &workspace.data)?;
     let mut wanted = manifest::build(run, plan, &selected, workspace)?;
     let dir = RunDir::lock(&run.dir)?;

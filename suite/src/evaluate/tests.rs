@@ -137,7 +137,7 @@ impl World {
 
 /// Profile `strict` reads answers without the code of a release.
 fn strict() -> RunConfig {
-    RunConfig { profile: Profile::Strict, ..RunConfig::default() }
+    RunConfig { profile: Some(Profile::Strict), ..RunConfig::default() }
 }
 
 fn uids(records: &[Record]) -> Vec<&str> {
@@ -182,6 +182,27 @@ fn a_resumed_run_does_what_is_left_and_reports_a_torn_line() {
     let other = RunConfig { nframes: 32, ..config };
     let error = world.evaluate(&other, "run").unwrap_err().to_string();
     assert!(error.contains("nframes was 64, now 32"), "{error}");
+}
+
+#[test]
+fn a_run_that_was_begun_under_another_default_goes_on_under_its_own_profile() {
+    let world = World::new();
+    let begun = RunConfig { profile: Some(Profile::Paper), ..RunConfig::default() };
+    let run = world.run(&begun, "run");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let stopped = Workspace { stop: watch::channel(true).1, ..world.workspace() };
+    let answers = Arc::new(SaysA { refuses: false });
+    let outcome = runtime.block_on(evaluate(&run, &stopped, answers, Arc::new(()))).unwrap();
+    assert_eq!((outcome.ended, outcome.records), (Ended::Interrupted, 0));
+    let resumed = |config: RunConfig| {
+        let run = world.run(&RunConfig { resume: true, ..config }, "run");
+        prepare(&run, &world.workspace()).map(|prepared| prepared.plan().profile)
+    };
+    assert_eq!(resumed(RunConfig::default()).unwrap(), Profile::Paper);
+    let refused = resumed(strict()).unwrap_err().to_string();
+    assert!(refused.contains("profile was paper, now strict"), "{refused}");
+    let new = world.run(&RunConfig { resume: true, ..RunConfig::default() }, "new");
+    assert_eq!(prepare(&new, &world.workspace()).unwrap().plan().profile, Profile::Strict);
 }
 
 #[test]

@@ -74,7 +74,7 @@ fn page(name: &str, command: clap::Command) -> std::io::Result<Vec<u8>> {
 const EXAMPLES: &[(&str, &str)] = &[
     ("paravt-bench", "paravt-bench reproduce paravt-nano --out runs/nano"),
     ("paravt-bench", "paravt-bench run all --base-url http://localhost:8000/v1 --out runs/mine"),
-    ("paravt-bench", "paravt-bench report runs/mine --paper-row ParaVT-8B -o report"),
+    ("paravt-bench", "paravt-bench report runs/mine -o report"),
     (
         "paravt-bench-ask",
         "paravt-bench ask match.mp4 'When is the first goal?' --ground --backend candle --model weights/",
@@ -109,7 +109,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("paravt-bench-protocol-list", "paravt-bench protocol list"),
     ("paravt-bench-protocol-export", "paravt-bench protocol export native"),
     ("paravt-bench-protocol-show", "paravt-bench protocol show native mlvu --row 3"),
-    ("paravt-bench-report", "paravt-bench report runs/mine runs/notool --paper-row ParaVT-8B -o report"),
+    ("paravt-bench-report", "paravt-bench report runs/mine runs/notool -o report"),
     ("paravt-bench-reproduce", "paravt-bench reproduce paravt-8b --limit 10 --out runs/paravt-8b"),
     ("paravt-bench-run", "paravt-bench run mlvu lvbench --base-url http://localhost:8000/v1 --out runs/mine"),
     (

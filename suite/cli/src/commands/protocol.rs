@@ -60,7 +60,7 @@ struct Show {
     /// Split; `paravt-bench tasks` lists them.
     task: String,
     /// Profile: `release` (as the released code), `paper` (comparable to the paper's table) or `strict` (corrected).
-    #[arg(long, default_value = "paper")]
+    #[arg(long, default_value_t)]
     profile: Profile,
     /// Protocol: auto, paravt (imported), native, nano, or a protocol file.
     #[arg(long, default_value = "auto", value_name = "NAME|FILE")]

@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use anyhow::Context as _;
 use paravt_backends::RequestFlags;
+use paravt_reports::PaperNumbers;
 use paravt_reports::terminal::counted;
 use paravt_suite::evaluate::{self, Evaluation, Forecast, RunConfig, Shard};
 use paravt_suite::plan::{Channel, CropMode};
@@ -31,6 +33,10 @@ pub(crate) struct Args {
     /// Name of these runs in reports [default: mode and model].
     #[arg(long, value_name = "NAME")]
     label: Option<String>,
+    /// Row of the published table to compare these runs with, e.g. `ParaVT-8B`; the default profile is then `paper`
+    /// [default: none].
+    #[arg(long, value_name = "MODEL")]
+    paper_row: Option<String>,
     #[command(flatten)]
     data: DataArgs,
     #[command(flatten)]
@@ -46,9 +52,9 @@ pub(crate) struct Args {
 #[command(next_help_heading = "Protocol")]
 pub(crate) struct PlanArgs {
     /// Profile: `release` (as the released code, quirk for quirk), `paper` (comparable to the paper's table) or `strict`
-    /// (corrected).
-    #[arg(long, default_value = "paper")]
-    profile: Profile,
+    /// (corrected) [default: strict; paper with `run --paper-row`; that of the run with `run --resume`].
+    #[arg(long)]
+    profile: Option<Profile>,
     /// Prompt mode; `paravt-bench protocol list` lists them [default: the protocol's: agentic_general for paravt, native
     /// for native].
     #[arg(long)]
@@ -173,7 +179,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let wanted = args.files.and(&args.tasks)?;
     let (config, protocol) = args.protocol.config(args.backend.request())?;
     let reference = paravt_upstream::reference(&protocol)?;
-    let config = args.dispatch.applied_to(RunConfig { label: args.label.clone(), ..config });
+    if let Some(row) = &args.paper_row {
+        let paper = PaperNumbers::embedded()?;
+        wanted
+            .iter()
+            .try_for_each(|task| paper.value(row, &task.spec().name).map(drop))
+            .context("--paper-row")?;
+    }
+    let named = RunConfig { label: args.label.clone(), paper_row: args.paper_row.clone(), ..config };
+    let config = args.dispatch.applied_to(named);
     let runs: Vec<Evaluation<'_>> = wanted
         .into_iter()
         .map(|task| {

@@ -62,9 +62,13 @@ fn a_reply_without_an_answer_is_followed_by_what_was_expected() {
     let server = Server::start(Script { choice: [("message", message)].into(), ..Script::default() });
     let (letters, none) = ("expected one of the letters A, B", "none found in the text above");
     for (question, found, expected) in [
-        (&["--profile", "strict", "--option", "rain", "--option", "sun"][..], none, letters),
-        (&["--option", "rain", "--option", "sun"], "`n`, which is not an option", letters),
-        (&["--profile", "strict", "--ground"], none, "expected an interval in seconds"),
+        (&["--option", "rain", "--option", "sun"][..], none, letters),
+        (
+            &["--profile", "paper", "--option", "rain", "--option", "sun"],
+            "`n`, which is not an option",
+            letters,
+        ),
+        (&["--ground"], none, "expected an interval in seconds"),
     ] {
         let mut command = bench();
         command.arg("ask").arg(a_video()).args(["What?", "--nframes", "4", "--base-url", &server.base_url]);

@@ -211,7 +211,9 @@ fn a_resumed_run_redoes_missing_and_lost_videos_and_keeps_answers_of_others() {
     std::fs::write(&videos[1], &whole[1][..3000]).unwrap();
     let out = dir.path().join("runs");
     let resume = || run_on(&data, TASK, &out, &server.base_url).arg("--resume").output().unwrap();
-    expect(4, &run_on(&data, TASK, &out, &server.base_url).output().unwrap());
+    // Only these rules ask without frames; a resumed run keeps them.
+    let paper = ["--profile", "paper"];
+    expect(4, &run_on(&data, TASK, &out, &server.base_url).args(paper).output().unwrap());
     let count = |of: &dyn Fn(&paravt_suite::record::Record) -> bool| {
         stable_records(&out.join(TASK)).iter().filter(|record| of(record)).count()
     };
@@ -230,7 +232,7 @@ fn a_resumed_run_redoes_missing_and_lost_videos_and_keeps_answers_of_others() {
     expect(0, &resume());
     assert_eq!((count(&lost), count(&missing)), (0, 0));
     let fresh = dir.path().join("fresh");
-    expect(0, &run(TASK, &fresh, &server.base_url).output().unwrap());
+    expect(0, &run(TASK, &fresh, &server.base_url).args(paper).output().unwrap());
     assert_eq!(stable_records(&out.join(TASK)), stable_records(&fresh.join(TASK)));
 
     std::fs::write(&videos[2], &whole[2][..3000]).unwrap();

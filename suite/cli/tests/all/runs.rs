@@ -2,9 +2,11 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::sync::atomic::Ordering;
 
 use crate::common::server::{Script, Server};
 use crate::common::{SPLITS, bench, stable_records, text, world};
+use paravt_suite::journal;
 use paravt_suite::record::{RecordedPart, ToolOutcome};
 
 fn run(tasks: &[&str], out: &Path, base_url: &str) -> Command {
@@ -141,8 +143,30 @@ fn a_dry_run_sends_nothing() {
     let output = run(&["videomme_wsub"], dir.path(), &server.base_url).arg("--dry-run").output().unwrap();
     assert!(output.status.success(), "{}", text(&output));
     assert!(text(&output).contains("visual tokens"), "{}", text(&output));
-    assert_eq!(server.requests.load(std::sync::atomic::Ordering::Relaxed), 0);
+    assert_eq!(server.requests.load(Ordering::Relaxed), 0);
     assert!(!dir.path().join("videomme_wsub").exists());
+}
+
+#[test]
+fn paper_is_the_profile_of_a_published_row_alone() {
+    let server = Server::start(Script::default());
+    let dir = tempfile::tempdir().unwrap();
+    let profile = |name: &str, flags: &[&str]| {
+        let out = dir.path().join(name);
+        let output =
+            run(&["mlvu"], &out, &server.base_url).args(["--limit", "1"]).args(flags).output().unwrap();
+        assert!(output.status.success(), "{}", text(&output));
+        let manifest = journal::read_manifest(&out.join("mlvu")).unwrap();
+        (manifest.plan.profile.as_str(), manifest.paper_row)
+    };
+    let row = Some("ParaVT-8B".to_owned());
+    assert_eq!(profile("mine", &[]), ("strict", None));
+    assert_eq!(profile("row", &["--paper-row", "ParaVT-8B"]), ("paper", row.clone()));
+    assert_eq!(profile("both", &["--paper-row", "ParaVT-8B", "--profile", "strict"]), ("strict", row));
+    let output =
+        run(&["mlvu"], dir.path(), &server.base_url).args(["--paper-row", "ParaVT"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output).contains("no row `ParaVT`"), "{}", text(&output));
 }
 
 #[test]

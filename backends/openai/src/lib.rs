@@ -251,10 +251,15 @@ impl OpenAi {
                 found.iter().for_each(|(endpoint, _)| endpoint.checked.store(true, Ordering::Relaxed));
                 return Ok(model.clone());
             }
-            let Some((endpoint, failure)) = failed else {
+            let Some((endpoint, mut failure)) = failed else {
                 return Err(differing("no server was asked".to_owned()));
             };
             if tries >= self.config.max_tries.min(FIRST_TRIES) || !failure.retryable() {
+                // A server that answers may still serve a model that it cannot list.
+                if matches!(failure.class, ErrorClass::Server | ErrorClass::BadRequest) {
+                    failure.message +=
+                        "; it gives no list of models (GET /v1/models): name the model with --model";
+                }
                 return Err(self.error(&endpoint, failure, tries));
             }
             let error = self.secrets.redact(&format!("{}: {}", endpoint.name, failure.message));

@@ -50,7 +50,7 @@ impl Server {
             gate: Semaphore::new(0),
         });
         let app = Router::new()
-            .route("/v1/models", get(|| async { Json(json!({"data": [{"id": "listed"}]})) }))
+            .route("/v1/models", get(models))
             .route("/v1/chat/completions", post(complete))
             .with_state(Arc::clone(&server));
         tokio::spawn(async move { axum::serve(listener, app).await });
@@ -72,6 +72,11 @@ impl Server {
     fn in_flight(&self) -> usize {
         self.in_flight.load(Ordering::SeqCst)
     }
+}
+
+async fn models(State(server): State<Arc<Server>>) -> Response {
+    let status = StatusCode::from_u16(server.status.load(Ordering::SeqCst)).unwrap();
+    (status, Json(json!({"data": [{"id": "listed"}]}))).into_response()
 }
 
 async fn complete(State(server): State<Arc<Server>>) -> Response {
@@ -349,4 +354,21 @@ async fn no_answer_in_time_is_a_timeout() {
     config.timeout = Duration::from_millis(50);
     let error = ask(&OpenAi::connect(config).await.unwrap()).await.unwrap_err();
     assert_eq!((error.class, error.tries, server.hits()), (ErrorClass::Timeout, 3, 3));
+}
+
+#[tokio::test]
+async fn a_server_without_a_list_of_models_asks_for_a_name() {
+    let server = Server::open().await;
+    for status in [404, 500] {
+        server.answer_with(status);
+        let unnamed = Config { model: None, ..config(vec![server.url.clone()]) };
+        let error = OpenAi::connect(unnamed).await.err().unwrap().to_string();
+        assert!(
+            error.contains(&status.to_string()) && error.contains("name the model with --model"),
+            "{error}"
+        );
+    }
+    let closed = Config { model: None, ..config(vec!["http://127.0.0.1:9/v1".into()]) };
+    let error = OpenAi::connect(closed).await.err().unwrap().to_string();
+    assert!(!error.contains("--model"), "nothing listens there: {error}");
 }

@@ -32,14 +32,14 @@ pub struct Manifest {
     pub version: u32,
     /// Version and commit of the binary.
     pub binary: String,
-    /// The command line from its parsed flags; a value that may hold a path or a secret is `…`.
+    /// The command line from its parsed flags, of the start that made the selection; a value that may hold a path
+    /// or a secret is `…`.
     pub command: Vec<String>,
     /// The split.
     pub task: TaskSpec,
     /// Settings of the run.
     pub plan: RunPlan,
-    /// The [`RunConfig`](crate::evaluate::RunConfig) of the first start, from which plan and selection were
-    /// made; older runs have none. Kept as JSON: fields of later versions are tolerated.
+    /// The [`RunConfig`](crate::evaluate::RunConfig) of the start that made plan and selection; older runs have none. Kept as JSON: fields of later versions are tolerated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config: Option<serde_json::Value>,
     /// SHA-256 over the protocol's texts.
@@ -91,13 +91,29 @@ impl Manifest {
         self.label.clone().unwrap_or_else(|| format!("{} · {}", self.plan.mode, self.backend.model))
     }
 
-    /// Differences that keep `wanted` from continuing this run, in words; empty without any.
+    /// Differences that keep `wanted` from continuing this run, in words; empty without any. As
+    /// [`differences`](Self::differences), but the selection may grow: see [`Narrowing::extends`].
+    pub fn obstacles(&self, wanted: &Manifest) -> Vec<String> {
+        let mut found = self.compared(wanted, Self::measurement);
+        let (before, now) = (self.selection.narrowing(), wanted.selection.narrowing());
+        if !now.extends(before) {
+            found
+                .push(format!("the selection was {before}, now {now}: a run can gain samples, not lose any"));
+        }
+        found
+    }
+
+    /// Differences that make `wanted` another measurement, in words; empty without any.
     ///
     /// Host, times, command line, label and what [`BackendInfo::identity`] leaves out may differ: a run
     /// may move to another machine or endpoint. Everything that can change an answer may not. Of a
     /// manifest of format 1 only what it holds is compared.
     pub fn differences(&self, wanted: &Manifest) -> Vec<String> {
-        let (ours, theirs) = (self.identity(), wanted.identity());
+        self.compared(wanted, Self::identity)
+    }
+
+    fn compared(&self, wanted: &Manifest, fields: fn(&Manifest) -> BTreeMap<String, String>) -> Vec<String> {
+        let (ours, theirs) = (fields(self), fields(wanted));
         let known = |fields: &BTreeMap<String, String>, name: &str, version: u32| {
             version > 1 || fields.contains_key(name)
         };
@@ -115,8 +131,15 @@ impl Manifest {
             .collect()
     }
 
-    /// Everything that can change an answer, by name.
+    /// Everything that can change a score, by name.
     fn identity(&self) -> BTreeMap<String, String> {
+        let mut fields = self.measurement();
+        flatten("selection", &json(&self.selection), &mut fields);
+        fields
+    }
+
+    /// Everything that can change an answer, by name.
+    fn measurement(&self) -> BTreeMap<String, String> {
         let mut fields = BTreeMap::new();
         let mut put = |name: &str, value: &dyn std::fmt::Display| {
             fields.insert(name.to_owned(), value.to_string());
@@ -129,15 +152,21 @@ impl Manifest {
             put("samples", &inputs.samples);
         }
         flatten("data", &json(&self.data), &mut fields);
-        flatten("selection", &json(&self.selection), &mut fields);
         flatten("", &json(&self.backend.identity()), &mut fields);
         flatten("constants", &json(&self.constants), &mut fields);
         flatten("", &json(&self.plan), &mut fields);
         fields
     }
 
-    /// Takes over what a continuation may change: label, endpoints, the binary.
+    /// Takes over what a continuation may change: label, endpoints, the binary, and a selection that has grown,
+    /// with the command and the configuration that say so; the run is then unfinished.
     pub fn continue_with(&mut self, wanted: &Manifest) {
+        if wanted.selection != self.selection {
+            self.selection.clone_from(&wanted.selection);
+            self.command.clone_from(&wanted.command);
+            self.config.clone_from(&wanted.config);
+            self.ended_at = None;
+        }
         for (ours, theirs) in [(&mut self.label, &wanted.label), (&mut self.paper_row, &wanted.paper_row)] {
             if theirs.is_some() {
                 ours.clone_from(theirs);
@@ -261,6 +290,60 @@ pub struct Selection {
     pub whole: Option<Box<Whole>>,
 }
 
+impl Selection {
+    /// The flags that made it.
+    pub fn narrowing(&self) -> Narrowing<'_> {
+        Narrowing { ids: self.ids.as_deref(), limit: self.limit, shard: self.shard }
+    }
+}
+
+/// The flags that narrow a split to the samples of a run: `--ids`, of these the first `--limit`, of these one
+/// `--shard` (zero-based).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Narrowing<'a> {
+    /// Uids or upstream ids.
+    pub ids: Option<&'a [String]>,
+    /// Maximum of samples, by row.
+    pub limit: Option<usize>,
+    /// Index and number of shards.
+    pub shard: Option<(usize, usize)>,
+}
+
+impl Narrowing<'_> {
+    /// Whether these flags keep every sample that `before` keeps, whatever the rows are: a larger limit or none,
+    /// more ids or none. A shard extends only itself.
+    pub fn extends(self, before: Narrowing<'_>) -> bool {
+        if self.shard.is_some() || before.shard.is_some() {
+            return self == before;
+        }
+        let within = |some: Option<&[String]>, all: Option<&[String]>| match (some, all) {
+            (_, None) => true,
+            (None, Some(_)) => false,
+            (Some(some), Some(all)) => some.iter().all(|id| all.contains(id)),
+        };
+        let keeps_ids = within(before.ids, self.ids);
+        match (before.limit, self.limit) {
+            (_, None) => keeps_ids,
+            // The first samples among more ids may be others.
+            (Some(before_limit), Some(limit)) => {
+                before_limit <= limit && keeps_ids && within(self.ids, before.ids)
+            }
+            (None, Some(_)) => false,
+        }
+    }
+}
+
+/// As on the command line, ids by their number.
+impl std::fmt::Display for Narrowing<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let ids = self.ids.map(|ids| format!("--ids with {} ids", ids.len()));
+        let limit = self.limit.map(|limit| format!("--limit {limit}"));
+        let shard = self.shard.map(|(index, count)| format!("--shard {}/{count}", index + 1));
+        let flags: Vec<String> = ids.into_iter().chain(limit).chain(shard).collect();
+        if flags.is_empty() { f.write_str("the whole split") } else { f.write_str(&flags.join(" ")) }
+    }
+}
+
 /// The selection that shards are parts of.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Whole {
@@ -290,4 +373,42 @@ pub struct Host {
     pub gpus: Option<u32>,
     /// FFmpeg version.
     pub ffmpeg: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_selection_extends_those_whose_every_sample_it_keeps() {
+        let (few, more) = (["a".to_owned()], ["b".to_owned(), "a".to_owned()]);
+        let all = Narrowing::default();
+        let first = |limit| Narrowing { limit: Some(limit), ..all };
+        let of = |ids| Narrowing { ids: Some(ids), ..all };
+        let part = |index| Narrowing { shard: Some((index, 2)), ..all };
+        for (before, now, extends) in [
+            (all, all, true),
+            (first(20), first(20), true),
+            (first(20), first(30), true),
+            (first(20), all, true),
+            (first(20), first(10), false),
+            (all, first(10), false),
+            (of(&few), of(&more), true),
+            (of(&few), all, true),
+            (of(&more), of(&few), false),
+            (all, of(&few), false),
+            (of(&few), first(20), false),
+            (first(20), of(&more), false),
+            (Narrowing { limit: Some(1), ..of(&few) }, of(&more), true),
+            // `b` may stand before `a`.
+            (Narrowing { limit: Some(1), ..of(&few) }, Narrowing { limit: Some(1), ..of(&more) }, false),
+            (part(0), part(0), true),
+            (part(0), part(1), false),
+            (part(0), all, false),
+            (all, part(0), false),
+            (Narrowing { limit: Some(20), ..part(0) }, part(0), false),
+        ] {
+            assert_eq!(now.extends(before), extends, "{before}, then {now}");
+        }
+    }
 }

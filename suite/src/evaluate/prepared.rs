@@ -223,6 +223,10 @@ fn resume(
     }
     let before = manifest.clone();
     manifest.continue_with(wanted);
+    if manifest.selection != before.selection {
+        // The summary on disk may call the smaller selection complete.
+        journal::write_summary(path, &summary_of(&manifest, &contents.records)?)?;
+    }
     if manifest != before {
         journal.write_manifest(&manifest)?;
     }

@@ -206,6 +206,67 @@ fn a_run_that_was_begun_under_another_default_goes_on_under_its_own_profile() {
 }
 
 #[test]
+fn a_resumed_run_may_gain_samples_and_loses_none() {
+    let world = World::new();
+    let first = |limit| RunConfig { limit: Some(limit), concurrency: 1, ..strict() };
+    let again = |config: RunConfig| world.evaluate(&RunConfig { resume: true, ..config }, "run");
+    world.evaluate(&first(2), "run").unwrap();
+    let (outcome, events) = again(first(4)).unwrap();
+    assert_eq!(events, ["made_up: 2 of 4, 2 there", "u2", "u3"]);
+    assert_eq!((outcome.summary.n_expected, outcome.summary.complete), (4, true));
+    let manifest = journal::read_manifest(&world.path("run")).unwrap();
+    assert_eq!((manifest.selection.limit, manifest.selection.expected), (Some(4), 4));
+    assert_eq!(manifest.config.unwrap()["limit"], 4);
+
+    let refused = again(first(3)).unwrap_err().to_string();
+    assert!(
+        refused.contains("the selection was --limit 4, now --limit 3: a run can gain samples"),
+        "{refused}"
+    );
+    let shard = RunConfig { shard: Some("1/2".parse().unwrap()), ..strict() };
+    let refused = again(shard).unwrap_err().to_string();
+    assert!(refused.contains("was --limit 4, now --shard 1/2"), "{refused}");
+    let ids = RunConfig { ids: Some(vec!["u0".into()]), ..strict() };
+    world.evaluate(&ids, "ids").unwrap();
+    let ids = RunConfig { ids: Some(vec!["u5".into(), "u0".into()]), resume: true, ..strict() };
+    assert_eq!(world.evaluate(&ids, "ids").unwrap().1, ["made_up: 1 of 2, 1 there", "u5"]);
+
+    world.evaluate(&strict(), "whole").unwrap();
+    assert_eq!(again(strict()).unwrap().0.records, 6);
+    assert_eq!(world.records("run"), world.records("whole"));
+    let selection = |name| journal::read_manifest(&world.path(name)).unwrap().selection;
+    assert_eq!(selection("run"), selection("whole"));
+}
+
+/// As after a kill between the manifest and the first new record.
+#[test]
+fn a_run_that_gained_samples_is_incomplete_until_they_are_there() {
+    let world = World::new();
+    world.evaluate(&RunConfig { limit: Some(2), ..strict() }, "run").unwrap();
+    let whole = RunConfig { resume: true, ..strict() };
+    let run = world.run(&whole, "run");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let begun: Arc<Mutex<Vec<bool>>> = Arc::default();
+    let (seen, path) = (Arc::clone(&begun), world.path("run"));
+    let observer = Arc::new(move |event: Event<'_>| {
+        if let Event::Started { .. } = event {
+            let text = std::fs::read(path.join(journal::SUMMARY)).unwrap();
+            let summary: serde_json::Value = serde_json::from_slice(&text).unwrap();
+            let manifest = journal::read_manifest(&path).unwrap();
+            let is_unfinished = manifest.selection.expected == 6 && manifest.ended_at.is_none();
+            seen.lock().unwrap().push(summary["complete"] == false && is_unfinished);
+        }
+    });
+    let stopped = Workspace { stop: watch::channel(true).1, ..world.workspace() };
+    let answers = Arc::new(SaysA { refuses: false });
+    let outcome = runtime.block_on(evaluate(&run, &stopped, answers, observer)).unwrap();
+    assert_eq!((outcome.records, outcome.expected, outcome.summary.complete), (2, 6, false));
+    assert_eq!(*begun.lock().unwrap(), [true]);
+    let (outcome, events) = world.evaluate(&whole, "run").unwrap();
+    assert_eq!((events[0].as_str(), outcome.summary.complete), ("made_up: 4 of 6, 2 there", true));
+}
+
+#[test]
 fn ids_then_limit_then_shard_choose_the_samples() {
     let world = World::new();
     let config = RunConfig {

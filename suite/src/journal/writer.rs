@@ -14,12 +14,12 @@ use crate::run::{Manifest, RUN_VERSION};
 use crate::summary::Summary;
 use crate::text::to_pretty_json;
 
-/// Refuses to continue a run as another one.
+/// Refuses to continue a run as another one; its selection may grow.
 ///
 /// # Errors
 /// Differing settings, in words.
 pub fn same_run(dir: &Path, stored: &Manifest, wanted: &Manifest) -> Result<(), JournalError> {
-    let differences = stored.differences(wanted);
+    let differences = stored.obstacles(wanted);
     if differences.is_empty() {
         return Ok(());
     }

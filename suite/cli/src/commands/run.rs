@@ -105,8 +105,9 @@ pub(crate) struct DispatchArgs {
     /// Samples in flight at once [default: 16].
     #[arg(long, value_name = "N")]
     concurrency: Option<usize>,
-    /// Continue the runs in the output folder, and redo samples that failed from outside causes (model calls, missing
-    /// videos, lost frames). Without this flag a directory that holds a run is an error.
+    /// Continue the runs in the output folder, with more samples if --limit or --ids now name more, and redo samples
+    /// that failed from outside causes (model calls, missing videos, lost frames). Without this flag a directory that
+    /// holds a run is an error.
     #[arg(long)]
     resume: bool,
     /// With --resume: classes of failed samples to redo, separated by commas; all classes without a value [default:

@@ -148,6 +148,31 @@ fn a_dry_run_sends_nothing() {
 }
 
 #[test]
+fn a_run_of_a_few_samples_grows_to_the_whole_split_without_asking_twice() {
+    let server = Server::start(Script::default());
+    let dir = tempfile::tempdir().unwrap();
+    let (grown, whole) = (dir.path().join("grown"), dir.path().join("whole"));
+    let asked = |out: &Path, flags: &[&str], code: i32| {
+        let before = server.requests.load(Ordering::Relaxed);
+        let output = run(&["mlvu"], out, &server.base_url).args(flags).output().unwrap();
+        assert_eq!(output.status.code(), Some(code), "{}", text(&output));
+        (server.requests.load(Ordering::Relaxed) - before, text(&output))
+    };
+    let once = asked(&whole, &[], 0).0;
+    let (first, _) = asked(&grown, &["--limit", "2"], 0);
+    let (second, _) = asked(&grown, &["--limit", "3", "--resume"], 0);
+    let (sent, said) = asked(&grown, &["--limit", "2", "--resume"], 2);
+    assert!(sent <= 1 && said.contains("--limit 3, now --limit 2: a run can gain samples"), "{said}");
+    let (third, _) = asked(&grown, &["--resume"], 0);
+    assert!(first > 1 && second > 1 && third > 1, "{first}, {second}, {third} of {once}");
+    assert_eq!(stable_records(&grown.join("mlvu")), stable_records(&whole.join("mlvu")));
+    let recorded = std::fs::read_to_string(grown.join("mlvu/journal.jsonl")).unwrap();
+    assert_eq!(recorded.lines().count(), stable_records(&whole.join("mlvu")).len(), "no sample twice");
+    let compared = bench().arg("compare").args([&whole, &grown]).output().unwrap();
+    assert!(text(&compared).contains("no score differs"), "{}", text(&compared));
+}
+
+#[test]
 fn paper_is_the_profile_of_a_published_row_alone() {
     let server = Server::start(Script::default());
     let dir = tempfile::tempdir().unwrap();

@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 
 /// Root of the repository.
-fn root() -> PathBuf {
+pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
 /// README, changelog and everything in `suite/docs`.
-fn documents() -> Vec<PathBuf> {
+pub(crate) fn documents() -> Vec<PathBuf> {
     let docs = std::fs::read_dir(root().join("suite/docs")).unwrap();
     let pages =
         docs.map(|entry| entry.unwrap().path()).filter(|path| path.extension().is_some_and(|e| e == "md"));

@@ -20,6 +20,7 @@ mod kill;
 mod logs;
 mod merge;
 mod mistakes;
+mod pasted;
 mod plans;
 mod preflight;
 mod promises;

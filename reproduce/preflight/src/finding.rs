@@ -6,8 +6,8 @@ use serde::Serialize;
 
 /// Columns of the page.
 const WIDTH: usize = 80;
-/// Columns before the text of a field.
-const INDENT: usize = 12;
+/// Columns of the level before an item.
+const INDENT: usize = 6;
 
 /// Severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -24,9 +24,7 @@ pub enum Level {
 /// One thing that was looked at.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// Number of the check.
-    pub number: u8,
-    /// Its name.
+    /// Name of the check.
     pub item: &'static str,
     /// Its severity.
     pub level: Level,
@@ -55,7 +53,7 @@ impl Level {
         match self {
             Self::Ok => "ok",
             Self::Warn => "warn",
-            Self::Refuse => "REFUSE",
+            Self::Refuse => "FAIL",
         }
     }
 }
@@ -85,26 +83,21 @@ impl Report {
         let count = |level| self.count(level);
         let warnings = if count(Level::Warn) == 1 { "warning" } else { "warnings" };
         let mut text = format!(
-            "preflight of {}: {} refused, {} {warnings}, {} ok\n",
+            "preflight of {}: {} failed, {} {warnings}, {} ok\n",
             self.recipe,
             count(Level::Refuse),
             count(Level::Warn),
             count(Level::Ok)
         );
         for finding in self.findings.iter().filter(|finding| finding.level >= from) {
-            let head = format!("{:<6} {:>2}. ", finding.level.label(), finding.number);
-            if finding.level == Level::Ok {
-                let line = format!("{}: {}", finding.item, finding.found);
-                let _ = writeln!(text, "{head}{}", wrapped(&line, head.len()));
-                continue;
-            }
-            let _ = writeln!(text, "{head}{}", finding.item);
-            let found = format!("{} ({})", finding.found, finding.how);
-            for (name, value) in [("found", &found), ("needed", &finding.needed), ("remedy", &finding.remedy)]
-            {
-                if !value.is_empty() {
-                    let name = format!("     {name}");
-                    let _ = writeln!(text, "{name:<INDENT$}{}", wrapped(value, INDENT));
+            let Finding { item, level, found, needed, remedy, .. } = finding;
+            let is_ok = *level == Level::Ok;
+            let line = format!("{item}: {}", if is_ok { found } else { needed });
+            let _ = writeln!(text, "{:<INDENT$}{}", level.label(), wrapped(&line, INDENT));
+            for (name, value) in [("found:  ", found), ("remedy: ", remedy)] {
+                if !is_ok && !value.is_empty() {
+                    let indent = INDENT + name.len();
+                    let _ = writeln!(text, "{:INDENT$}{name}{}", "", wrapped(value, indent));
                 }
             }
         }

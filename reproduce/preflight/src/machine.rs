@@ -189,6 +189,8 @@ pub enum RepoState {
     Open,
     /// The hub refuses: its reason and what to do.
     Refused(String),
+    /// The hub has none of that name: its reason and what to check.
+    NotFound(String),
     /// The hub did not answer.
     Unreachable(String),
 }

@@ -20,14 +20,15 @@ pub(super) fn memory(needs: &Needs, machine: &Machine, findings: &mut Findings<'
     let limited = if usable < memory.total { ", limited by the control group" } else { "" };
     let found = format!("{}{limited}, {} available", shown(usable), shown(available));
     let remedy =
-        "end other programs, raise the memory limit of the container or job, or use a larger machine";
+        "stop other programs, raise the memory limit of the container or job, or use a larger machine";
     match needs.memory_gib.level(gib(usable)) {
         // A machine sold with 256 GB shows some GiB less: one twentieth is let pass with a warning.
         Level::Refuse if needs.memory_gib.level(gib(usable) * 21 / 20 + 1) < Level::Refuse => {
             findings.warn(found, needs.memory_gib.words(" GiB"), remedy);
         }
         Level::Ok if needs.memory_gib.refuse.is_some_and(|least| gib(available) < least / 2) => {
-            findings.warn(found, "half of it not in use", remedy);
+            let half = needs.memory_gib.refuse.unwrap_or_default() / 2;
+            findings.warn(found, format!("{half} GiB available recommended"), remedy);
         }
         _ => findings.amount(needs.memory_gib, gib(usable), found, " GiB", remedy),
     }
@@ -120,7 +121,7 @@ pub(super) fn open_files(needs: &Needs, machine: &Machine, findings: &mut Findin
     if needs.open_files.is_empty() {
         return;
     }
-    let Some(limits) = limits(machine, findings, needs.open_files.words("")) else { return };
+    let Some(limits) = limits(machine, findings, needs.open_files.words(" files")) else { return };
     let (soft, hard) = limits.open_files;
     let found = format!("{}, can be raised to {}", limit_words(soft), limit_words(hard));
     // Each program that is started raises its own to the hard limit.
@@ -129,7 +130,7 @@ pub(super) fn open_files(needs: &Needs, machine: &Machine, findings: &mut Findin
             findings.ok(limit_words(soft));
         }
         Level::Ok => findings.ok(format!("{found}; raised for each program that is started")),
-        level => findings.add(level, found, needs.open_files.words(""), "raise the hard limit: ulimit -Hn as root, /etc/security/limits.conf, docker run --ulimit nofile=65536"),
+        level => findings.add(level, found, needs.open_files.words(" files"), "raise the hard limit: ulimit -Hn as root, /etc/security/limits.conf, docker run --ulimit nofile=65536"),
     }
 }
 
@@ -150,12 +151,12 @@ pub(super) fn locked_memory(needs: &Needs, machine: &Machine, findings: &mut Fin
     if !needs.locked_memory {
         return;
     }
-    let Some(limits) = limits(machine, findings, "unlimited".to_owned()) else { return };
+    let Some(limits) = limits(machine, findings, "unlimited recommended".to_owned()) else { return };
     match limits.locked_memory.1 {
         None => findings.ok("unlimited"),
         Some(bytes) => {
             let remedy = "ulimit -l unlimited as root, docker run --ulimit memlock=-1: NCCL pins its buffers";
-            findings.warn(shown(bytes), "unlimited", remedy);
+            findings.warn(shown(bytes), "unlimited recommended", remedy);
         }
     }
 }

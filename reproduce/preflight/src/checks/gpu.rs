@@ -53,7 +53,7 @@ pub(super) fn gpus(needs: &Needs, machine: &Machine, findings: &mut Findings<'_>
         });
         let found =
             format!("GPU {} is used by {}", gpu.device.ordinal, processes.collect::<Vec<_>>().join(", "));
-        let remedy = "end what runs there, or select free GPUs with CUDA_VISIBLE_DEVICES";
+        let remedy = "stop the processes, or select free GPUs with CUDA_VISIBLE_DEVICES";
         findings.refuse(found, "GPUs that nothing else uses", remedy);
     }
 }
@@ -77,7 +77,8 @@ fn capability(need: &GpuNeed, gpus: &Gpus, findings: &mut Findings<'_>) {
         })
         .collect();
     if !outside.is_empty() {
-        let needed = format!("compute capability {lowest} to {highest}: the wheels have code for no other");
+        let needed =
+            format!("compute capability {lowest} to {highest} required: the wheels have code for no other");
         findings.refuse(outside.join(", "), needed, "use GPUs of these generations (A100, H100, H200, L40S)");
     }
 }
@@ -97,15 +98,14 @@ pub(super) fn memory(needs: &Needs, machine: &Machine, findings: &mut Findings<'
     }
     if let Some(gpu) = least(|gpu| gpu.device.free).filter(|_| !need.free_gib.is_empty()) {
         let found = format!("{} free on GPU {}", shown(gpu.device.free), gpu.device.ordinal);
-        let remedy =
-            "end what holds the memory: nvidia-smi lists it; a container may hide processes of others";
+        let remedy = "stop the processes that hold it: nvidia-smi lists them, in a container only its own";
         findings.amount(need.free_gib, gib(gpu.device.free), found, " GiB free on each GPU", remedy);
     }
 }
 
 pub(super) fn driver(needs: &Needs, machine: &Machine, findings: &mut Findings<'_>) {
     let Some((GpuNeed { driver: Some(need), .. }, gpus)) = there(needs, machine) else { return };
-    let needed = format!("at least {}, better {}", need.refuse, need.warn);
+    let needed = format!("{} required, {} recommended", need.refuse, need.warn);
     let Some(found) = &gpus.driver else {
         return findings.unknown("the driver does not say its version", needed);
     };
@@ -135,7 +135,7 @@ pub(super) fn errors(needs: &Needs, machine: &Machine, findings: &mut Findings<'
         let found = format!("uncorrected memory errors: {}", failing.join(", "));
         findings.refuse(
             found,
-            "none",
+            "no memory errors",
             "reset these GPUs (nvidia-smi -r), or leave them out with CUDA_VISIBLE_DEVICES",
         );
     }
@@ -143,7 +143,7 @@ pub(super) fn errors(needs: &Needs, machine: &Machine, findings: &mut Findings<'
         Ok(lines) => match lines.last() {
             Some(last) => {
                 let found = format!("{} Xid in the kernel log, the last: {last}", lines.len());
-                findings.warn(found, "none", "look the number up in NVIDIA's list of Xid errors");
+                findings.warn(found, "no Xid", "look the number up in NVIDIA's list of Xid errors");
             }
             None if failing.is_empty() => findings.ok("no uncorrected memory error, no Xid"),
             None => {}
@@ -186,7 +186,7 @@ pub(super) fn peers(needs: &Needs, machine: &Machine, findings: &mut Findings<'_
 pub(super) fn cudnn(needs: &Needs, machine: &Machine, findings: &mut Findings<'_>) {
     for (need, found) in needs.environments.iter().zip(&machine.environments) {
         let Some(least) = need.cudnn else { continue };
-        let needed = format!("at least {least} in environment {}", need.name);
+        let needed = format!("{least} required in environment {}", need.name);
         let Some(found) = found else {
             findings.ok(format!("environment {} is not built yet; verified when it is", need.name));
             continue;

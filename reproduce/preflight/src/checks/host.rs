@@ -33,6 +33,7 @@ pub(super) fn tools(needs: &Needs, machine: &Machine, findings: &mut Findings<'_
         let bad = if tool.optional { Level::Warn } else { Level::Refuse };
         let name = &tool.name;
         let needed = match tool.major {
+            Some((low, high)) if low == high => format!("{name} {low}"),
             Some((low, high)) => format!("{name} {low} to {high}"),
             None => name.clone(),
         };

@@ -30,10 +30,18 @@ pub(super) fn hub(needs: &Needs, machine: &Machine, findings: &mut Findings<'_>)
                     remedy,
                 );
             }
+            RepoState::NotFound(reason) => {
+                let reason = reason.strip_prefix(&format!("{id}: ")).unwrap_or(reason);
+                findings.refuse(
+                    format!("{id}: {reason}"),
+                    "a repository that the hub has",
+                    "correct the name; a private repository needs HF_TOKEN of an account that may read it",
+                );
+            }
             RepoState::Unreachable(reason) => {
                 let remedy = "see to the network or the proxy, set HF_ENDPOINT to a mirror, or bring the files here \
                               and name their folder with --data or --hf-home";
-                findings.refuse(format!("{id}: {reason}"), "the hub, or the files here", remedy);
+                findings.refuse(format!("{id}: {reason}"), "an answer of the hub, or the files here", remedy);
             }
             RepoState::Local | RepoState::Open => {}
         }
@@ -48,13 +56,11 @@ pub(super) fn hub(needs: &Needs, machine: &Machine, findings: &mut Findings<'_>)
 }
 
 pub(super) fn data(_needs: &Needs, machine: &Machine, findings: &mut Findings<'_>) {
-    let mut here = Vec::new();
+    let (mut here, mut fetched) = (Vec::new(), Vec::new());
     for set in &machine.datasets {
         match &set.missing {
             None => here.push(set.name.as_str()),
-            Some(missing) if set.is_fetched => {
-                findings.ok(format!("{}: {missing}; fetched by the recipe", set.name));
-            }
+            Some(_) if set.is_fetched => fetched.push(set.name.as_str()),
             Some(missing) => {
                 let remedy = format!("paravt-bench data fetch {}", set.name);
                 findings.refuse(format!("{}: {missing}", set.name), "all rows and their files", remedy);
@@ -63,5 +69,8 @@ pub(super) fn data(_needs: &Needs, machine: &Machine, findings: &mut Findings<'_
     }
     if !here.is_empty() {
         findings.ok(format!("here: {}", here.join(", ")));
+    }
+    if !fetched.is_empty() {
+        findings.ok(format!("the recipe fetches {}", fetched.join(", ")));
     }
 }

@@ -15,8 +15,6 @@ use crate::needs::{Bound, Needs};
 
 /// One check. It finds nothing where the recipe does not need what it looks at.
 pub struct Check {
-    /// Its number on the page.
-    pub number: u8,
     /// Its name.
     pub item: &'static str,
     /// Where it is looked for.
@@ -26,33 +24,28 @@ pub struct Check {
 
 /// All checks in order.
 pub const CHECKS: &[Check] = &[
-    Check { number: 1, item: "GPUs", how: "NVML", run: gpu::gpus },
-    Check { number: 2, item: "GPU memory", how: "NVML", run: gpu::memory },
-    Check { number: 3, item: "driver", how: "NVML", run: gpu::driver },
-    Check { number: 4, item: "GPU errors", how: "NVML ECC counters, kernel log", run: gpu::errors },
-    Check { number: 5, item: "GPU connections", how: "NVML P2P status and NVLink state", run: gpu::peers },
-    Check { number: 6, item: "cuDNN", how: "cudnnGetVersion in the environment", run: gpu::cudnn },
-    Check { number: 7, item: "NCCL", how: "ncclGetVersion in the environment", run: gpu::nccl },
-    Check { number: 8, item: "memory", how: "/proc/meminfo, cgroup memory.max", run: amounts::memory },
-    Check { number: 9, item: "/dev/shm", how: "statvfs", run: amounts::shm },
-    Check { number: 10, item: "processors", how: "affinity, cgroup cpu.max", run: amounts::cores },
-    Check { number: 11, item: "disk", how: "statvfs", run: amounts::disk },
-    Check { number: 12, item: "open files", how: "/proc/self/limits", run: amounts::open_files },
-    Check {
-        number: 13,
-        item: "processes",
-        how: "/proc/self/limits, cgroup pids.max",
-        run: amounts::processes,
-    },
-    Check { number: 14, item: "locked memory", how: "/proc/self/limits", run: amounts::locked_memory },
-    Check { number: 15, item: "ports", how: "bind, ip_local_port_range", run: network::ports },
-    Check { number: 16, item: "address", how: "name resolution, route", run: network::address },
-    Check { number: 17, item: "clock and user", how: "clock, id -un", run: host::clock_and_user },
-    Check { number: 18, item: "tools", how: "search path, --version", run: host::tools },
-    Check { number: 19, item: "hub", how: "HEAD on resolve", run: hub::hub },
-    Check { number: 20, item: "divisibility", how: "the recipe", run: host::divisibility },
-    Check { number: 21, item: "data", how: "the files of the rows", run: hub::data },
-    Check { number: 22, item: "leftovers", how: "the folder of the recipe", run: host::leftovers },
+    Check { item: "GPUs", how: "NVML", run: gpu::gpus },
+    Check { item: "GPU memory", how: "NVML", run: gpu::memory },
+    Check { item: "driver", how: "NVML", run: gpu::driver },
+    Check { item: "GPU errors", how: "NVML ECC counters, kernel log", run: gpu::errors },
+    Check { item: "GPU connections", how: "NVML P2P status and NVLink state", run: gpu::peers },
+    Check { item: "cuDNN", how: "cudnnGetVersion in the environment", run: gpu::cudnn },
+    Check { item: "NCCL", how: "ncclGetVersion in the environment", run: gpu::nccl },
+    Check { item: "memory", how: "/proc/meminfo, cgroup memory.max", run: amounts::memory },
+    Check { item: "/dev/shm", how: "statvfs", run: amounts::shm },
+    Check { item: "processors", how: "affinity, cgroup cpu.max", run: amounts::cores },
+    Check { item: "disk", how: "statvfs", run: amounts::disk },
+    Check { item: "open files", how: "/proc/self/limits", run: amounts::open_files },
+    Check { item: "processes", how: "/proc/self/limits, cgroup pids.max", run: amounts::processes },
+    Check { item: "locked memory", how: "/proc/self/limits", run: amounts::locked_memory },
+    Check { item: "ports", how: "bind, ip_local_port_range", run: network::ports },
+    Check { item: "address", how: "name resolution, route", run: network::address },
+    Check { item: "clock and user", how: "clock, id -un", run: host::clock_and_user },
+    Check { item: "tools", how: "search path, --version", run: host::tools },
+    Check { item: "hub", how: "HEAD on resolve", run: hub::hub },
+    Check { item: "divisibility", how: "the recipe", run: host::divisibility },
+    Check { item: "data", how: "the files of the rows", run: hub::data },
+    Check { item: "leftovers", how: "the folder of the recipe", run: host::leftovers },
 ];
 
 /// Compares what a recipe needs with what was found on a machine.
@@ -78,9 +71,9 @@ impl Findings<'_> {
         needed: impl Into<String>,
         remedy: impl Into<String>,
     ) {
-        let Check { number, item, how, .. } = *self.check;
+        let Check { item, how, .. } = *self.check;
         let (found, needed, remedy) = (found.into(), needed.into(), remedy.into());
-        self.list.push(Finding { number, item, level, found, how, needed, remedy });
+        self.list.push(Finding { item, level, found, how, needed, remedy });
     }
 
     fn ok(&mut self, found: impl Into<String>) {
@@ -121,12 +114,16 @@ impl Bound {
         }
     }
 
+    /// The bounds as `8 GPUs required, 16 GPUs recommended`; `unit` is in the plural.
     fn words(self, unit: &str) -> String {
+        let amount =
+            |number: u64| format!("{number}{}", if number == 1 { unit.trim_end_matches('s') } else { unit });
         match (self.refuse, self.warn) {
             (Some(least), Some(good)) if good != least => {
-                format!("at least {least}{unit}, better {good}{unit}")
+                format!("{} required, {} recommended", amount(least), amount(good))
             }
-            (Some(least), _) | (None, Some(least)) => format!("at least {least}{unit}"),
+            (Some(least), _) => format!("{} required", amount(least)),
+            (None, Some(good)) => format!("{} recommended", amount(good)),
             (None, None) => String::new(),
         }
     }

@@ -11,7 +11,8 @@ pub(super) fn ports(needs: &Needs, machine: &Machine, findings: &mut Findings<'_
         match state(number).map(|port| &port.taken) {
             Some(None) => free.push(number.to_string()),
             Some(Some(why)) => {
-                let remedy = "end what listens there, or choose another with `port` in [serve]";
+                let remedy =
+                    "stop the program that listens there, or choose another port with `port` in [serve]";
                 findings.refuse(format!("port {number}: {why}"), "a free port for each server", remedy);
             }
             None => findings.unknown(&format!("port {number} was not tried"), "a free port"),
@@ -31,7 +32,7 @@ pub(super) fn ports(needs: &Needs, machine: &Machine, findings: &mut Findings<'_
             findings.refuse(
                 format!("{free} free ones"),
                 needed,
-                "end the programs that listen there: ss -ltnp",
+                "stop programs that listen there: ss -ltnp lists them",
             );
         }
     }

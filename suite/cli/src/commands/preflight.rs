@@ -96,9 +96,8 @@ fn asked(hub: &Hub, sources: &[Source]) -> anyhow::Result<Vec<Repository>> {
         } else {
             match runtime.block_on(hub.access(*kind, id, "main", file, &Silent)) {
                 Ok(()) => RepoState::Open,
-                Err(error @ (FetchError::Access { .. } | FetchError::NotFound { .. })) => {
-                    RepoState::Refused(error.to_string())
-                }
+                Err(error @ FetchError::Access { .. }) => RepoState::Refused(error.to_string()),
+                Err(error @ FetchError::NotFound { .. }) => RepoState::NotFound(error.to_string()),
                 Err(error) => RepoState::Unreachable(error.to_string()),
             }
         };

@@ -52,7 +52,7 @@ impl Error {
         match self {
             Self::Launch(error) => error.is_precondition(),
             Self::Supervise(_) | Self::Environments(_) | Self::NoGpu(_) => true,
-            _ => matches!(self, Self::Port { .. } | Self::GpuMemory { .. }),
+            _ => matches!(self, Self::Port { .. } | Self::GpuMemory { .. } | Self::OtherModel { .. }),
         }
     }
 }
@@ -151,6 +151,26 @@ pub enum Error {
     /// A command that is empty or has an open quote.
     #[error("[serve] command: empty or with an open quote: `{}`", shown(.0))]
     Command(String),
+    /// Evaluations that another model or engine has answered.
+    #[error(
+        "another model or engine has answered before: {difference}; `--redo {stages}` asks this one and keeps the earlier \
+         results in `{}`, --keep-stages keeps them where they are, another --out keeps both",
+        crate::slot::DISCARDED
+    )]
+    OtherModel {
+        /// The first difference, in words.
+        difference: String,
+        /// Names of the evaluations, separated by commas.
+        stages: String,
+    },
+    /// A file or folder cannot be read.
+    #[error("cannot read {path}", path = .path.display())]
+    Read {
+        /// The file or folder.
+        path: PathBuf,
+        /// The reason.
+        source: std::io::Error,
+    },
     /// A file or folder cannot be written.
     #[error("cannot write {path}", path = .path.display())]
     Write {

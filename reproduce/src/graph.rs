@@ -141,6 +141,8 @@ pub struct Evaluation {
     pub title: String,
     /// What the answers depend on; part of the hash in the folder's name.
     pub settings: Value,
+    /// Samples of each split that are asked at most.
+    pub limit: Option<usize>,
 }
 
 /// What is reported.
@@ -168,7 +170,11 @@ impl Graph {
     pub fn add(&mut self, name: &str, seed: Option<u64>, inputs: &[StageId], work: Work) -> StageId {
         let slot = work.code().map(|code| {
             let before: Vec<&Slot> = inputs.iter().filter_map(|input| self[*input].slot.as_ref()).collect();
-            Slot::new(&self.root, name, &before, &work.settings(seed), code)
+            let limit = match &work {
+                Work::Evaluate(evaluation) => evaluation.limit,
+                _ => None,
+            };
+            Slot::new(&self.root, name, &before, &work.settings(seed), code).limited(limit)
         });
         let (name, inputs) = (name.to_owned(), inputs.to_vec());
         self.stages.push(Stage {
@@ -227,6 +233,23 @@ impl Graph {
     /// The stages that a stage builds on.
     pub fn inputs(&self, stage: &Stage) -> impl Iterator<Item = &Stage> {
         stage.inputs.iter().map(|input| &self[*input])
+    }
+
+    /// GPUs that a stage uses: those of its servers, or of the training that it launches.
+    pub fn gpus(&self, stage: &Stage) -> usize {
+        match stage.work() {
+            Work::Launch(launch) => launch.job.gpus(),
+            _ => self.fleet(stage).map_or(0, |fleet| fleet.gpus.len()),
+        }
+    }
+
+    /// The fleet that answers an evaluation, where this program starts it.
+    pub(crate) fn fleet(&self, stage: &Stage) -> Option<&Fleet> {
+        let mut inputs = self.inputs(stage).filter(|_| stage.work().is_served());
+        inputs.find_map(|input| match input.work() {
+            Work::Serve(fleet) => Some(fleet),
+            _ => None,
+        })
     }
 
     /// All evaluations with the folders of their runs.
@@ -290,6 +313,11 @@ impl Stage {
     /// Whether `--only NAME` means this stage.
     pub fn is_called(&self, name: &str) -> bool {
         self.name == name || self.tags.iter().any(|tag| tag == name)
+    }
+
+    /// Its name, with its seed where it has one.
+    pub fn label(&self) -> String {
+        self.seed.map_or_else(|| self.name.clone(), |seed| format!("{}, seed {seed}", self.name))
     }
 
     /// Its name and one line about it.

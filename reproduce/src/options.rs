@@ -18,8 +18,10 @@ pub struct GraphOptions {
     pub seeds: Vec<u64>,
     /// All comparisons of the recipe.
     pub full: bool,
-    /// Flags that the answers of a served model depend on, such as a limit on the samples.
+    /// Flags that the answers of a served model depend on, such as the protocol.
     pub selection: Value,
+    /// Samples of each split that are asked at most; more continue what was made with fewer.
+    pub limit: Option<usize>,
     /// Flags that name a backend of the user; without them a served recipe starts servers itself.
     pub backend: Option<String>,
     /// Model in the place of the recipe's.
@@ -49,6 +51,7 @@ impl GraphOptions {
             seeds: vec![0],
             full: false,
             selection: Value::Null,
+            limit: None,
             backend: None,
             model: None,
             gpus: Vec::new(),

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use crate::attempts;
+use crate::status;
 
 /// Written into a stage's folder before its work begins.
 const BEGUN: &str = "begun.json";
@@ -66,6 +67,8 @@ pub struct Slot {
     folder: PathBuf,
     record: serde_json::Value,
     code: Code,
+    /// Samples that are asked at most; the result for fewer is part of that for more.
+    limit: Option<usize>,
 }
 
 /// State of a stage's result.
@@ -86,6 +89,7 @@ pub enum State {
 struct Done {
     code: Option<String>,
     files: Option<Listing>,
+    limit: Option<usize>,
 }
 
 impl Slot {
@@ -99,7 +103,13 @@ impl Slot {
         let digest = Sha256::digest(format!("{record:#}\n").as_bytes());
         let hash = durable::hex(&digest[..6]);
         let folder = root.join(format!("{name}-{hash}"));
-        Self { hash, folder, record, code }
+        Self { hash, folder, record, code, limit: None }
+    }
+
+    /// The slot of so many samples at most. It has the same folder: more samples continue the result for fewer.
+    #[must_use]
+    pub fn limited(self, limit: Option<usize>) -> Self {
+        Self { limit, ..self }
     }
 
     /// Where its result is, or will be.
@@ -123,6 +133,9 @@ impl Slot {
             if is_other(done.code.as_deref()) {
                 return by_other();
             }
+            if done.limit.is_some_and(|done| self.limit.is_none_or(|asked| asked > done)) {
+                return State::Begun;
+            }
             return files.damage(&self.folder).map_or(State::Done, State::Unusable);
         }
         match std::fs::read_to_string(self.folder.join(BEGUN)) {
@@ -141,7 +154,11 @@ impl Slot {
     /// The note cannot be written.
     pub fn begin(&self) -> std::io::Result<()> {
         if self.folder.join(BEGUN).is_file() {
-            return attempts::begin(&self.folder);
+            // It is not done any more: of the files that it lists, some will change.
+            match std::fs::remove_file(self.folder.join(DONE)) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+                _ => return attempts::begin(&self.folder),
+            }
         }
         // The folder appears with the note in it.
         let part = durable::beside(&self.folder, ".part");
@@ -171,12 +188,15 @@ impl Slot {
             file.starts_with('.')
                 || file.starts_with("step-")
                 || [".part", ".old"].iter().any(|end| file.ends_with(end))
-                || ["part", "run.log", BEGUN, DONE].contains(&file)
+                || ["part", "run.log", BEGUN, DONE, status::ERROR].contains(&file)
                 || paravt_engines::Job::scratch().contains(&name)
         };
         let files = Listing::of(&self.folder, passed_over)?;
         let mut record = self.record.clone();
         record["code"] = self.code.hash().into();
+        if let Some(limit) = self.limit {
+            record["limit"] = limit.into();
+        }
         if !deviations.is_empty() {
             record["deviations"] = deviations.into();
         }
@@ -226,6 +246,17 @@ pub fn lock(folder: &Path) -> Result<Lock, JournalError> {
     }
 }
 
+/// Whether a process works below a folder.
+pub(crate) fn is_locked(folder: &Path) -> bool {
+    let file = File::open(folder.join(LOCK));
+    file.is_ok_and(|file| matches!(file.try_lock_shared(), Err(std::fs::TryLockError::WouldBlock)))
+}
+
+/// Whether the work in a stage's folder is marked as done.
+pub(crate) fn is_done(folder: &Path) -> bool {
+    folder.join(DONE).is_file()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -254,6 +285,23 @@ mod tests {
         assert!(moved.join(DONE).is_file());
         one.begin().unwrap();
         assert_ne!(one.discard(&folder).unwrap(), moved);
+    }
+
+    #[test]
+    fn more_samples_continue_the_result_for_fewer() {
+        let root = tempfile::tempdir().unwrap();
+        let limited = |limit| stage(root.path(), "with-tool", &[], 0).limited(limit);
+        let (few, all) = (limited(Some(2)), limited(None));
+        assert_eq!(few.folder(), all.folder());
+        few.begin().unwrap();
+        few.finish(&[]).unwrap();
+        let states = [Some(1), Some(2), Some(3), None].map(|limit| limited(limit).state(false));
+        assert_eq!(states, [State::Done, State::Done, State::Begun, State::Begun]);
+        // Killed on the way: neither is done.
+        all.begin().unwrap();
+        assert_eq!([few.state(false), all.state(false)], [State::Begun, State::Begun]);
+        all.finish(&[]).unwrap();
+        assert_eq!([few.state(false), all.state(false)], [State::Done, State::Done]);
     }
 
     fn unusable(stage: &Slot) -> String {

@@ -52,8 +52,8 @@ impl Host for Noting {
     ) -> Result<Outcome, Failure> {
         let by = match answers {
             Answers::AsGiven => "flags".to_owned(),
-            Answers::InProcess(model) => format!("in process {model}"),
-            Answers::Servers(urls, model) => format!("{} servers of {model}", urls.len()),
+            Answers::InProcess(model, _) => format!("in process {model}"),
+            Answers::Servers(urls, model, _) => format!("{} servers of {model}", urls.len()),
         };
         self.calls.push(format!("{} {} by {by}", stage.name(), evaluation.splits.join(",")));
         self.is_stopped |= std::mem::take(&mut self.stops);
@@ -71,7 +71,7 @@ impl Host for Noting {
             // The supervisor sees it at the next look.
             std::thread::sleep(std::time::Duration::from_millis(200));
         }
-        if let Answers::Servers(urls, _) = answers
+        if let Answers::Servers(urls, ..) = answers
             && std::mem::take(&mut self.waits)
         {
             let address = urls[0].trim_start_matches("http://").trim_end_matches("/v1");
@@ -95,12 +95,13 @@ impl Host for Noting {
 
     fn fetch(&mut self, fetch: &Fetch, folder: &Path) -> Result<Outcome, Failure> {
         self.calls.push(format!("fetch {}", fetch.items.len()));
+        self.gone = None;
         std::fs::write(folder.join("fetched.json"), "[]").unwrap();
         Ok(if self.outcomes.is_empty() { Outcome::Complete } else { self.outcomes.remove(0) })
     }
 
     fn missing(&mut self, _: &Fetch) -> Result<Option<String>, Failure> {
-        Ok(self.gone.take())
+        Ok(self.gone.clone())
     }
 
     fn materialize(&mut self, fetched: &Path, folder: &Path) -> Result<Outcome, Failure> {
@@ -139,7 +140,7 @@ impl Observer for Lines {
             Event::Started => "started".to_owned(),
             Event::Progress(progress) => progress.to_string(),
             Event::Note(note) => note.to_owned(),
-            Event::Ended(_) => "ended".to_owned(),
+            Event::Ended(..) => "ended".to_owned(),
         };
         self.0.push(format!("{} {text}", stage.name()));
     }
@@ -155,6 +156,7 @@ fn options(only: &[&str]) -> Options {
         only: only.iter().map(|&name| name.to_owned()).collect(),
         frames: Arc::new(CachedFrames::default()),
         compute: Compute::cpu(),
+        command: Vec::new(),
     }
 }
 
@@ -351,6 +353,59 @@ fn a_server_that_dies_is_restarted_and_the_evaluation_continues() {
         Outcome::Incomplete
     );
     assert_eq!(host.probes.len(), 1);
+}
+
+/// With and without tools: both evaluations of a split ask the same servers.
+#[test]
+fn evaluations_of_a_split_share_their_servers() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = listening(folder.path()).out;
+    let file = folder.path().join("small.toml");
+    let text = std::fs::read_to_string(&file).unwrap();
+    let runs = "[[runs]]\nname = \"with-tool\"\n[[runs]]\nname = \"no-tool\"\nmode = \"direct\"\n[[splits]]";
+    std::fs::write(&file, text.replacen("[[splits]]", runs, 1)).unwrap();
+    let graph = Recipe::load(file.to_str().unwrap()).unwrap().graph(&GraphOptions::new(&out)).unwrap();
+    // The first fails in part, which is no fault of its server.
+    let mut host = Noting { outcomes: vec![Outcome::Incomplete], ..Noting::default() };
+    let mut lines = Lines::default();
+    run(&graph, &options(&[]), &mut host, &mut lines).unwrap();
+    let evaluated = host.calls.iter().filter(|call| call.contains("1 servers"));
+    assert_eq!((evaluated.count(), host.probes.len()), (4, 2), "{:?}", host.calls);
+    assert!(!out.join("servers/server-0.pid").exists());
+    // Only the first is left to do; and one that was asked to stop leaves none behind.
+    let mut host = Noting { stops: true, ..Noting::default() };
+    run(&graph, &options(&[]), &mut host, &mut lines).unwrap();
+    assert_eq!(host.probes.len(), 1);
+    assert!(!out.join("servers/server-0.pid").exists());
+}
+
+#[test]
+fn answers_of_another_model_are_not_mixed_in() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = folder.path().join("a/model");
+    std::fs::create_dir_all(&model).unwrap();
+    std::fs::write(model.join("config.json"), "{}").unwrap();
+    let options_ = GraphOptions {
+        model: Some(model.display().to_string()),
+        ..GraphOptions::new(folder.path().join("out"))
+    };
+    let graph = recipe(folder.path(), "engine = \"candle\"").graph(&options_).unwrap();
+    let run = |options: &Options| run(&graph, options, &mut Noting::default(), &mut Lines::default());
+    run(&options(&["mlvu"])).unwrap();
+    let (_, _, mlvu) = graph.evaluations().next().unwrap();
+    let kept = std::fs::read_to_string(mlvu.join("provenance.json")).unwrap();
+    assert!(kept.contains("weights_files_sha256") && !kept.contains(model.to_str().unwrap()), "{kept}");
+    run(&options(&[])).unwrap();
+
+    std::fs::write(model.join("config.json"), "{\"other\": 1}").unwrap();
+    let Failure::Graph(error) = run(&options(&[])).unwrap_err() else { panic!("of the graph") };
+    let text = error.to_string();
+    assert!(error.is_precondition() && text.contains("--redo with-tool-mlvu,with-tool-charades"), "{text}");
+    run(&Options { any_code: true, ..options(&[]) }).unwrap();
+    let redo = vec!["with-tool-mlvu".to_owned(), "with-tool-charades".to_owned()];
+    run(&Options { redo, ..options(&[]) }).unwrap();
+    run(&options(&[])).unwrap();
+    assert_ne!(std::fs::read_to_string(mlvu.join("provenance.json")).unwrap(), kept);
 }
 
 /// The others answer meanwhile: nothing is lost, and the split goes on with all of them.

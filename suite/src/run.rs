@@ -121,6 +121,10 @@ impl Manifest {
         names
             .into_iter()
             .filter(|name| ours.get(*name) != theirs.get(*name))
+            .filter(|name| {
+                let is_stated = ours.contains_key(*name) && theirs.contains_key(*name);
+                is_stated || !BackendInfo::may_lack(name)
+            })
             .filter(|name| known(&ours, name, self.version) && known(&theirs, name, wanted.version))
             .map(|name| {
                 let value = |fields: &BTreeMap<String, String>| {

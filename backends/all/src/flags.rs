@@ -1,12 +1,14 @@
 //! The flags of all backends as one set.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
+use futures::future::BoxFuture;
 use paravt_backend::{Factory, FlagSets, Job, RequestFlags};
-use paravt_suite::backend::Backend;
+use paravt_suite::backend::{Backend, BackendError, BackendInfo, Completion, Request};
 use paravt_suite::plan::RunPlan;
 use tokio::sync::OnceCell;
 
@@ -44,6 +46,8 @@ pub struct Flags {
     chosen: usize,
     /// One for each of [`ALL`].
     factories: Vec<Arc<dyn Factory>>,
+    /// What the caller knows of the model, for the manifest.
+    known: BTreeMap<String, String>,
 }
 
 impl Args for Flags {
@@ -62,7 +66,8 @@ impl FromArgMatches for Flags {
         let shared = Shared::from_arg_matches(matches)?;
         let chosen = ALL.iter().position(|kind| kind.name == shared.backend);
         let factories = ALL.iter().map(|kind| (kind.read)(matches)).collect::<Result<_, _>>()?;
-        Ok(Self { shared, chosen: chosen.expect("clap takes names of ALL alone"), factories })
+        let chosen = chosen.expect("clap takes names of ALL alone");
+        Ok(Self { shared, chosen, factories, known: BTreeMap::new() })
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
@@ -132,6 +137,12 @@ impl Flags {
         if is_asked { self.with_model(self.chosen, model) } else { self.clone() }
     }
 
+    /// The same flags with details of the model that the backend itself does not know, for the manifest.
+    #[must_use]
+    pub fn knowing(self, details: &BTreeMap<String, String>) -> Self {
+        Self { known: details.clone(), ..self }
+    }
+
     fn with_model(&self, chosen: usize, model: &str) -> Self {
         let mut flags = Self { chosen, ..self.clone() };
         flags.shared.model = Some(model.to_owned());
@@ -199,7 +210,33 @@ impl Backends<'_> {
             once_within: self.once_within,
         };
         self.flags.configure()?;
-        self.flags.factory().start(job).await
+        let backend = self.flags.factory().start(job).await?;
+        Ok(match self.flags.known.is_empty() {
+            true => backend,
+            false => Arc::new(Known { backend, details: self.flags.known.clone() }),
+        })
+    }
+}
+
+/// A backend of whose model the caller knows more than it does.
+struct Known {
+    backend: Arc<dyn Backend>,
+    details: BTreeMap<String, String>,
+}
+
+impl Backend for Known {
+    fn describe(&self) -> BackendInfo {
+        let mut info = self.backend.describe();
+        info.details.extend(self.details.clone());
+        info
+    }
+
+    fn accepts(&self, plan: &RunPlan) -> Result<(), String> {
+        self.backend.accepts(plan)
+    }
+
+    fn complete<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<Completion, BackendError>> {
+        self.backend.complete(request)
     }
 }
 

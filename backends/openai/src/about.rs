@@ -1,4 +1,4 @@
-//! What a server says of itself: vLLM's version, and the context of its model.
+//! What a server says of itself: its program with its version, and the context of its model.
 
 use std::time::Duration;
 
@@ -16,11 +16,26 @@ const BYTES: usize = 1 << 20;
 /// The first version of vLLM that reads `media_io_kwargs` of a request.
 const READS_MEDIA_SETTINGS: [u32; 2] = [0, 18];
 
+/// A server without `/version`: how the list of its models names its owner, and where it states its version.
+struct Other {
+    name: &'static str,
+    owner: &'static str,
+    path: &'static str,
+    field: &'static str,
+}
+
+const OTHERS: [Other; 2] = [
+    Other { name: "SGLang", owner: "sglang", path: "/get_server_info", field: "version" },
+    Other { name: "llama.cpp", owner: "llamacpp", path: "/props", field: "build_info" },
+];
+
 /// Facts of one server; each is absent where the server does not state it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct About {
     /// Version of vLLM (`GET /version`).
     pub version: Option<String>,
+    /// Program and version, e.g. `SGLang 0.5.6`.
+    pub program: Option<String>,
     /// Tokens of a conversation and its answer (`max_model_len` of `GET /v1/models`).
     pub context: Option<u64>,
 }
@@ -36,7 +51,15 @@ impl About {
             }
         };
         let (version, models) = futures::join!(version, models);
-        Self::read(&version.unwrap_or_default(), &models.unwrap_or_default(), model)
+        let models = models.unwrap_or_default();
+        let mut about = Self::read(&version.unwrap_or_default(), &models, model);
+        let other = OTHERS.iter().find(|other| models["data"][0]["owned_by"] == other.owner);
+        if let (None, Some(other)) = (&about.program, other) {
+            let said = get(client, format!("{}{}", endpoint.root(), other.path), secrets).await;
+            let version = said.as_ref().and_then(|said| version_in(&said[other.field]));
+            about.program = version.map(|version| format!("{} {version}", other.name));
+        }
+        about
     }
 
     /// From both answers. The context is that of the model, or of the only one listed.
@@ -46,21 +69,18 @@ impl About {
             [only] => Some(only),
             _ => None,
         });
-        // What goes into a manifest: a version, not whatever stands there.
-        let is_version = |text: &&str| {
-            text.len() <= 40 && text.chars().all(|c| c.is_ascii_alphanumeric() || ".+-".contains(c))
-        };
+        let version = version_in(&version["version"]).map(str::to_owned);
         Self {
-            version: version["version"].as_str().filter(is_version).map(str::to_owned),
+            program: version.as_ref().map(|version| format!("vLLM {version}")),
+            version,
             context: ours.and_then(|entry| entry["max_model_len"].as_u64()),
         }
     }
 
     /// `vLLM 0.17.1, context of 65536 tokens`; `None` where nothing is known.
     pub(crate) fn line(&self) -> Option<String> {
-        let version = self.version.as_ref().map(|version| format!("vLLM {version}"));
         let context = self.context.map(|context| format!("context of {context} tokens"));
-        let parts: Vec<String> = version.into_iter().chain(context).collect();
+        let parts: Vec<String> = self.program.clone().into_iter().chain(context).collect();
         (!parts.is_empty()).then(|| parts.join(", "))
     }
 
@@ -83,6 +103,14 @@ impl About {
             )
         })
     }
+}
+
+/// A version that may stand in a manifest, not whatever else is there.
+fn version_in(value: &Value) -> Option<&str> {
+    let is_version = |text: &&str| {
+        text.len() <= 40 && text.chars().all(|c| c.is_ascii_alphanumeric() || ".+-".contains(c))
+    };
+    value.as_str().filter(is_version)
 }
 
 async fn get(client: &Client, url: String, secrets: &Secrets) -> Option<Value> {
@@ -110,7 +138,11 @@ mod tests {
     #[test]
     fn plans_that_a_server_would_not_follow_are_refused() {
         let plan = |channel| RunPlan { channel, ..paravt_suite::fixtures::plan(Profile::Strict) };
-        let about = |version: &str, context| About { version: Some(version.into()), context: Some(context) };
+        let about = |version: &str, context| About {
+            version: Some(version.into()),
+            context: Some(context),
+            ..About::default()
+        };
         let video = plan(Channel::Video);
         let why = about("0.17.1", 65536).refuses(&video, true).unwrap();
         assert!(why.contains("--media-io-kwargs '{\"video\": {\"num_frames\": 64}}'"), "{why}");

@@ -514,10 +514,13 @@ impl Backend for OpenAi {
             ("timeout_seconds".to_owned(), self.config.timeout.as_secs_f64().to_string()),
             ("send_video_frames".to_owned(), self.config.send_video_frames.to_string()),
         ]);
-        let said: BTreeSet<String> = self.about.iter().filter_map(About::line).collect();
-        if !said.is_empty() {
-            details.insert("servers".to_owned(), said.into_iter().collect::<Vec<_>>().join("; "));
-        }
+        let mut put = |name: &str, said: BTreeSet<String>| {
+            if !said.is_empty() {
+                details.insert(name.to_owned(), said.into_iter().collect::<Vec<_>>().join("; "));
+            }
+        };
+        put("servers", self.about.iter().filter_map(About::line).collect());
+        put("server_version", self.about.iter().filter_map(|about| about.program.clone()).collect());
         BackendInfo { name: "openai".to_owned(), model: self.model.clone(), details }
     }
 

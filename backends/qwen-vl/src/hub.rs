@@ -51,6 +51,12 @@ pub fn resolve(model: &str, revision: &str) -> Result<PathBuf, Error> {
     folder.ok_or_else(|| fail("the hub has no model files under this name".to_owned()))
 }
 
+/// The commit of a model in the hub's cache, whose folder is `…/snapshots/COMMIT`.
+pub fn commit(folder: &Path) -> Option<String> {
+    let is_snapshot = folder.parent()?.file_name()? == "snapshots";
+    Some(folder.file_name()?.to_str()?.to_owned()).filter(|_| is_snapshot)
+}
+
 /// A snapshot whose configuration and every weight file are there.
 fn cached(repo: &Repo) -> Option<PathBuf> {
     let cache = Cache::from_env().repo(repo.clone());

@@ -158,6 +158,15 @@ impl Job {
         }
     }
 
+    /// GPUs that it uses.
+    pub fn gpus(&self) -> usize {
+        match self {
+            Self::Sft(job) => job.settings.processes,
+            Self::Rl(job) => job.settings.trainers + 1,
+            Self::Merge(_) | Self::Pick(_) => 0,
+        }
+    }
+
     /// Names of files and folders in the stage's folder that are no part of its result.
     pub fn scratch() -> &'static [&'static str] {
         &["scratch"]

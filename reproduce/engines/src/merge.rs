@@ -8,7 +8,7 @@ use paravt_supervise::{Command, Process};
 use crate::command::{Shown, command, extend, shown, with_path};
 use crate::error::{Error, Result};
 use crate::files::needs;
-use crate::record::{Record, Start};
+use crate::record::Record;
 use crate::sft::kept;
 use crate::watch::{failed, seconds};
 use crate::{Outcome, Paths, Place, Update, Watch, files, sft, weights};
@@ -95,20 +95,19 @@ impl Job {
         let mut words = vec![(job.sft.as_path(), "{sft}")];
         words.extend(job.paths.words(&folder));
         let recorded = shown(&job.command(&folder, &checkpoint), &words);
-        let mut record = Record {
-            commands: vec![recorded.line],
-            environment: recorded.environment,
-            deviations: deviations(),
-            starts: vec![Start { resumed: 0, notes: Vec::new(), ended: None }],
-        };
+        let mut record = Record::of(&folder, &[recorded], deviations(), 0);
+        record.begin(0, Vec::new(), &folder)?;
         let command = with_path(&job.paths.sft_environment, job.command(&folder, &checkpoint));
         let mut process = Process::start(NAME, &command, &work)?;
+        record.runs(NAME, &process, &folder)?;
         let status = loop {
             if let Some(status) = process.exited() {
                 break status;
             }
             if (place.stopped)() {
                 process.stop(seconds(job.watch.grace_seconds));
+                record.exited(NAME, &mut process);
+                record.end("stopped by the user", None, &folder)?;
                 return Ok(Outcome::Interrupted);
             }
             if process.silence() > seconds(job.watch.first_step_seconds) {
@@ -120,7 +119,9 @@ impl Job {
             }
             std::thread::sleep(seconds(job.watch.poll_seconds));
         };
+        record.exited(NAME, &mut process);
         if !status.success() {
+            record.end(format!("failed: ended with {status}"), None, &folder)?;
             return Err(failed(NAME, format!("ended with {status}"), &mut process));
         }
         process.stop(seconds(job.watch.grace_seconds));
@@ -129,7 +130,7 @@ impl Job {
         files::remove(&model(&folder))?;
         std::fs::rename(work.join("merged"), model(&folder))
             .map_err(|source| Error::file("cannot write", &model(&folder), source))?;
-        record.end("merged and verified", &folder)?;
+        record.end("merged and verified", None, &folder)?;
         Ok(Outcome::Complete)
     }
 }

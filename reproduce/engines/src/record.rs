@@ -1,27 +1,53 @@
 //! `launch.json` in the folder of a stage: commands, environment, deviations from the release, and every start.
 
 use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
 
+use paravt_supervise::Process;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::command::Shown;
 use crate::error::{Error, Result};
 use crate::files;
 
 /// File of the record in the folder of a stage.
 pub const RECORD: &str = "launch.json";
 
-/// One start of a program.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// One start of a program and of those beside it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Start {
+    /// When it began, in seconds since 1970.
+    pub began: f64,
     /// Steps that earlier starts had made.
     pub resumed: usize,
     /// What was moved aside or thrown away before it.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
-    /// How it ended; `None` while it runs, or where this process was killed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// Its processes.
+    pub processes: Vec<Ran>,
+    /// The last step that was done when it ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub step: Option<usize>,
+    /// When it ended; `None` while it runs, and where this program was killed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ended_at: Option<f64>,
+    /// How it ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub ended: Option<String>,
+}
+
+/// A process of a start.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Ran {
+    /// Its name; `scratch/NAME.log` is its log.
+    pub name: String,
+    /// Its number on the machine.
+    pub pid: u32,
+    /// How it ended: `exit status: 1`, `signal: 9 (SIGKILL)`; `None` where it was not seen to end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit: Option<String>,
 }
 
 /// `launch.json` of a stage.
@@ -37,24 +63,65 @@ pub struct Record {
     pub starts: Vec<Start>,
 }
 
+fn now() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |time| time.as_secs_f64())
+}
+
 impl Record {
-    /// The record so far; empty where there is none or it cannot be read.
-    pub(crate) fn open(folder: &Path) -> Self {
+    /// A record of these commands, with the starts that were noted in the folder before. One without an end was killed with
+    /// this program: the last step that it made is that of the curves.
+    pub(crate) fn of(folder: &Path, commands: &[Shown], deviations: Vec<String>, last: usize) -> Self {
         let bytes = std::fs::read(folder.join(RECORD)).unwrap_or_default();
-        serde_json::from_slice(&bytes).unwrap_or_default()
+        let before: Self = serde_json::from_slice(&bytes).unwrap_or_default();
+        let mut starts = before.starts;
+        if let Some(killed) = starts.last_mut().filter(|start| start.ended.is_none()) {
+            killed.step = Some(last);
+            killed.ended = Some("killed with the program that watched it".to_owned());
+        }
+        let mut environment: Vec<String> = Vec::new();
+        for variable in commands.iter().flat_map(|shown| &shown.environment) {
+            if !environment.contains(variable) {
+                environment.push(variable.clone());
+            }
+        }
+        let commands = commands.iter().map(|shown| shown.line.clone()).collect();
+        Self { commands, environment, deviations, starts }
     }
 
-    pub(crate) fn write(&self, folder: &Path) -> Result<()> {
+    fn write(&self, folder: &Path) -> Result<()> {
         let path = folder.join(RECORD);
         let text = serde_json::to_string_pretty(self)
             .map_err(|error| Error::file("cannot write", &path, error.into()))?;
         files::write(&path, format!("{text}\n").as_bytes())
     }
 
-    /// Notes how the last start ended.
-    pub(crate) fn end(&mut self, how: impl Into<String>, folder: &Path) -> Result<()> {
+    /// Notes that a start begins.
+    pub(crate) fn begin(&mut self, resumed: usize, notes: Vec<String>, folder: &Path) -> Result<()> {
+        self.starts.push(Start { began: now(), resumed, notes, ..Start::default() });
+        self.write(folder)
+    }
+
+    /// Notes a process of the last start.
+    pub(crate) fn runs(&mut self, name: &str, process: &Process, folder: &Path) -> Result<()> {
         if let Some(start) = self.starts.last_mut() {
-            start.ended = Some(how.into());
+            start.processes.push(Ran { name: name.to_owned(), pid: process.id(), exit: None });
+        }
+        self.write(folder)
+    }
+
+    /// Notes how a process of the last start has ended.
+    pub(crate) fn exited(&mut self, name: &str, process: &mut Process) {
+        let processes = self.starts.last_mut().map(|start| &mut start.processes);
+        let ran = processes.and_then(|processes| processes.iter_mut().find(|ran| ran.name == name));
+        if let Some(ran) = ran {
+            ran.exit = process.exited().map(|status| status.to_string());
+        }
+    }
+
+    /// Notes how the last start ended, and after which step.
+    pub(crate) fn end(&mut self, how: impl Into<String>, step: Option<usize>, folder: &Path) -> Result<()> {
+        if let Some(start) = self.starts.last_mut() {
+            (start.ended, start.ended_at, start.step) = (Some(how.into()), Some(now()), step);
         }
         self.write(folder)
     }
@@ -73,4 +140,23 @@ pub(crate) fn differences<T: Serialize>(section: &str, settings: &T, release: &T
             format!("{section}.{name} = {value}; the release's recipe: {release}")
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_start_that_was_killed_with_its_watcher_is_noted_at_the_next() {
+        let folder = tempfile::tempdir().unwrap();
+        let open = |last| Record::of(folder.path(), &[], Vec::new(), last);
+        open(0).begin(0, Vec::new(), folder.path()).unwrap();
+        let mut record = open(7);
+        record.begin(4, Vec::new(), folder.path()).unwrap();
+        record.end("12 steps are done", Some(12), folder.path()).unwrap();
+        let [killed, done] = &open(12).starts[..] else { panic!("two starts") };
+        assert_eq!((killed.step, killed.ended_at), (Some(7), None));
+        assert!(killed.ended.as_ref().unwrap().contains("killed"));
+        assert!(done.step == Some(12) && done.ended_at >= Some(killed.began), "{done:?}");
+    }
 }

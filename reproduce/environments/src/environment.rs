@@ -115,9 +115,9 @@ impl Environment {
     /// its packages say, and the imports that were not verified; its record if so.
     fn present(&self, layout: &Layout, key: &str) -> Result<Option<Record>, Error> {
         let folder = layout.environment(&self.name);
-        let record = std::fs::read(folder.join(RECORD)).ok();
-        let record = record.and_then(|text| serde_json::from_slice::<Record>(&text).ok());
-        let Some(mut record) = record.filter(|record| record.key == key) else { return Ok(None) };
+        let Some(mut record) = Record::read(&folder).filter(|record| record.key == key) else {
+            return Ok(None);
+        };
         let imports = !record.unverified.is_empty();
         let answer = match probe::ask(self, &folder, layout, imports) {
             Ok(answer) => answer,
@@ -290,6 +290,11 @@ fn uv_version(setup: &Setup) -> Result<String, Error> {
 }
 
 impl Record {
+    /// The record in an environment's folder; `None` where there is none that can be read.
+    pub fn read(folder: &Path) -> Option<Self> {
+        serde_json::from_slice(&std::fs::read(folder.join(RECORD)).ok()?).ok()
+    }
+
     /// Writes it into the environment's folder.
     fn write(&self, folder: &Path) -> Result<(), Error> {
         let path = folder.join(RECORD);

@@ -73,6 +73,7 @@ fn evaluation(recipe: &NanoRecipe, run: &NanoRun, seed: u64, model: PathBuf, wor
         world: Some(world),
         title: format!("seven splits, {} ({})", run.name, run.mode),
         settings: json!({ "evaluate": recipe.evaluate, "run": run }),
+        limit: None,
     }
 }
 

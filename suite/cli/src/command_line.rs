@@ -12,7 +12,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 const MASK: &str = "…";
 
 /// Flags of free text that hold neither.
-const HARMLESS: [&str; 11] = [
+const HARMLESS: [&str; 15] = [
     "tasks",
     "only",
     "ids",
@@ -20,6 +20,10 @@ const HARMLESS: [&str; 11] = [
     "profile",
     "mode",
     "protocol",
+    "recipe",
+    "redo",
+    "until",
+    "serving",
     "retry_errors",
     "device",
     "dtype",
@@ -60,7 +64,9 @@ fn words_of(argument: &Arg, matches: &ArgMatches) -> Vec<String> {
         .map(|value| match id {
             _ if !is_harmless(argument) => MASK.to_owned(),
             // A name, or a file of which only the name is shown.
-            "protocol" => Path::new(value).file_name().unwrap_or_default().to_string_lossy().into_owned(),
+            "protocol" | "recipe" => {
+                Path::new(value).file_name().unwrap_or_default().to_string_lossy().into_owned()
+            }
             _ => value.to_string_lossy().into_owned(),
         })
         .collect();

@@ -54,14 +54,14 @@ pub(crate) fn note(line: &str) {
     }
 }
 
+/// The command line of this process, without secrets and paths.
+pub(crate) fn command() -> Vec<String> {
+    command_line::shown(&crate::Cli::command(), std::env::args_os())
+}
+
 /// The workspace of this process.
 pub(crate) fn workspace(data: DataRoot, gpus: Option<u32>) -> Workspace {
-    Workspace {
-        gpus,
-        binary: BINARY.to_owned(),
-        command: command_line::shown(&crate::Cli::command(), std::env::args_os()),
-        ..Workspace::new(data)
-    }
+    Workspace { gpus, binary: BINARY.to_owned(), command: command(), ..Workspace::new(data) }
 }
 
 /// Prepares splits, and says what a user should know of their data before a model is loaded.

@@ -61,6 +61,8 @@ struct Cli {
 enum Command {
     /// Run a recipe: train, serve, evaluate and report, stage by stage.
     Reproduce(Box<commands::reproduce::Args>),
+    /// Show how far a recipe is: stages, times, errors, what to do next.
+    Status(commands::status::Args),
     /// Evaluate a model on one or more splits.
     Run(Box<commands::run::Args>),
     /// Print or write scores of runs beside the published numbers.
@@ -118,6 +120,7 @@ fn main() -> std::process::ExitCode {
         Command::Report(args) => commands::report::run(&args),
         Command::Reproduce(args) => commands::reproduce::run(&args),
         Command::Run(args) => commands::run::run(&args),
+        Command::Status(args) => commands::status::run(&args),
         Command::Tasks(args) => commands::data::tasks(&args),
     };
     let result = match (result, output::failure()) {

@@ -14,7 +14,7 @@ use crate::command::free_port;
 use crate::error::{Error, Result};
 use crate::files::needs;
 use crate::materialized::written_rows;
-use crate::record::{Record, Start};
+use crate::record::Record;
 use crate::watch::{Attempt, End, Watcher, failed, seconds, with_restarts};
 use crate::{Outcome, Place, Update, entry, files, steps};
 
@@ -105,10 +105,13 @@ impl Job {
         for note in &notes {
             (place.observer)(Update::Note(note));
         }
+        let mut record =
+            Record::of(folder, &self.recorded(folder), self.settings.deviations(), curves.last());
         // Killed after the last checkpoint and before its figures: nothing is left to train.
         if behind >= self.settings.steps && self.is_saved(folder)? {
             let ended = format!("all {behind} steps were done before");
-            self.note(folder, behind, notes, Some(ended))?;
+            record.begin(behind, notes, folder)?;
+            record.end(ended, Some(behind), folder)?;
             return Ok((Attempt::Done, 0));
         }
         let recovers = matches!(from, From::State(..));
@@ -122,16 +125,24 @@ impl Job {
         files::remove(&experiments(folder).join("name_resolve"))?;
         // Rows are kept under a hash of the code that reads them: files that were mended since would not be read.
         files::remove(&work.join("hf"))?;
-        let mut record = self.note(folder, behind, notes, None)?;
+        record.begin(behind, notes, folder)?;
         let total = self.settings.steps;
         let mut watcher =
             Watcher::new(&self.watch, folder, &lines, steps::RL, behind, total)?.counting_from(offset);
         let mut server =
             Process::start_counting(SERVER, &self.launched(self.server(folder)), &work, &[CRASHED])?;
-        let ended = self.serve(folder, recovers, &mut server, &mut watcher, place);
+        record.runs(SERVER, &server, folder)?;
+        let ended = self.serve(folder, recovers, &mut server, &mut watcher, &mut record, place);
         server.stop(seconds(self.watch.grace_seconds));
-        let ended = ended?;
+        record.exited(SERVER, &mut server);
         let at = watcher.last();
+        let ended = match ended {
+            Ok(ended) => ended,
+            Err(error) => {
+                record.end("stopped: see the logs", Some(at), folder)?;
+                return Err(error);
+            }
+        };
         record.end(
             match &ended {
                 Attempt::Done => format!("{at} steps are done"),
@@ -139,6 +150,7 @@ impl Job {
                 Attempt::Failed(Error::Failed { why, .. }) => format!("failed at step {at}: {why}"),
                 Attempt::Failed(_) => format!("failed at step {at}"),
             },
+            Some(at),
             folder,
         )?;
         Ok((ended, watcher.made))
@@ -151,6 +163,7 @@ impl Job {
         recovers: bool,
         server: &mut Process,
         watcher: &mut Watcher<'_>,
+        record: &mut Record,
         place: &mut Place<'_>,
     ) -> Result<Attempt> {
         let began = Instant::now();
@@ -181,9 +194,11 @@ impl Job {
         let log = work.join(format!("{TRAINER}.log"));
         let begun = std::fs::metadata(&log).map_or(0, |about| about.len());
         let mut trainer = Process::start_counting(TRAINER, &self.launched(command), &work, &texts)?;
+        record.runs(TRAINER, &trainer, folder)?;
         watcher.begin();
         let ended = self.follow(folder, &address, (server, &mut trainer), watcher, begun, place);
         trainer.stop(seconds(self.watch.grace_seconds));
+        record.exited(TRAINER, &mut trainer);
         watcher.finish(place)?;
         for (text, what) in
             [(SLOW, "rewards were not computed in time and count as 0"), (DROPPED, "videos are missing")]
@@ -285,30 +300,6 @@ impl Job {
                 Err(failed(TRAINER, why, trainer))
             }
             _ => Ok(()),
-        }
-    }
-
-    /// Notes a start.
-    fn note(
-        &self,
-        folder: &Path,
-        resumed: usize,
-        notes: Vec<String>,
-        ended: Option<String>,
-    ) -> Result<Record> {
-        let mut record = self.record(folder);
-        record.starts.push(Start { resumed, notes, ended });
-        record.write(folder)?;
-        Ok(record)
-    }
-
-    fn record(&self, folder: &Path) -> Record {
-        let shown = self.recorded(folder);
-        Record {
-            commands: shown.iter().map(|shown| shown.line.clone()).collect(),
-            environment: shown.last().map(|shown| shown.environment.clone()).unwrap_or_default(),
-            deviations: self.settings.deviations(),
-            starts: Record::open(folder).starts,
         }
     }
 }

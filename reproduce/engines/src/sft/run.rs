@@ -10,7 +10,7 @@ use crate::command::free_port;
 use crate::error::{Error, Result};
 use crate::files::needs;
 use crate::materialized::written_rows;
-use crate::record::{Record, Start};
+use crate::record::Record;
 use crate::watch::{Attempt, End, Watcher, failed, seconds, with_restarts};
 use crate::{Outcome, Place, Update, entry, files, steps, yaml};
 
@@ -95,9 +95,10 @@ impl Job {
         for note in &notes {
             (place.observer)(Update::Note(note));
         }
-        let mut record = self.record(folder);
-        record.starts.push(Start { resumed, notes, ended: None });
-        record.write(folder)?;
+        let last = steps::Curves::open(folder)?.last();
+        let deviations = self.settings.deviations();
+        let mut record = Record::of(folder, &[self.recorded(folder)], deviations, last);
+        record.begin(resumed, notes, folder)?;
         let lines = work.join("steps.jsonl");
         steps::Curves::open(folder)?.fill(&lines, steps::SFT, 0, resumed)?;
         let mut watcher = Watcher::new(&self.watch, folder, &lines, steps::SFT, resumed, target)?;
@@ -105,14 +106,22 @@ impl Job {
         let begun = std::fs::metadata(&log).map_or(0, |about| about.len());
         let command = self.launched(folder, free_port()?);
         let mut process = Process::start_counting(NAME, &command, &work, &[UNPATCHED, DROPPED])?;
+        record.runs(NAME, &process, folder)?;
         let ended = self.follow(folder, &mut process, &mut watcher, place, begun);
         process.stop(seconds(self.watch.grace_seconds));
+        record.exited(NAME, &mut process);
         watcher.finish(place)?;
         let dropped = process.count(DROPPED);
         if dropped > 0 {
             (place.observer)(Update::Note(&format!("{dropped} rows could not be read and were dropped")));
         }
-        let ended = ended?;
+        let ended = match ended {
+            Ok(ended) => ended,
+            Err(error) => {
+                record.end("stopped: see the log", Some(watcher.last()), folder)?;
+                return Err(error);
+            }
+        };
         record.end(
             match &ended {
                 Attempt::Done => format!("step {target} is done and its checkpoint kept"),
@@ -122,6 +131,7 @@ impl Job {
                 }
                 Attempt::Failed(_) => format!("failed at step {}", watcher.last()),
             },
+            Some(watcher.last()),
             folder,
         )?;
         Ok((ended, watcher.made))
@@ -201,16 +211,5 @@ impl Job {
             format!("it read {read} rows, and {written} were written by the stage `materialize`"),
             process,
         ))
-    }
-
-    fn record(&self, folder: &Path) -> Record {
-        let shown = self.recorded(folder);
-        let starts = Record::open(folder).starts;
-        Record {
-            commands: vec![shown.line],
-            environment: shown.environment,
-            deviations: self.settings.deviations(),
-            starts,
-        }
     }
 }

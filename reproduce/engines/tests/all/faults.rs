@@ -239,6 +239,9 @@ fn a_crash_after_a_step_is_resumed_and_one_without_a_step_is_reported() {
     assert!(notes.iter().any(|note| note.contains("out of memory") && note.contains("1 of 2")), "{notes:?}");
     let starts = bench.record("sft").starts;
     assert_eq!(starts.iter().map(|start| start.resumed).collect::<Vec<_>>(), [0, 4]);
+    let (crashed, exit) = (&starts[0], &starts[0].processes[0].exit);
+    assert_eq!((crashed.step, exit.as_deref()), (Some(5), Some("exit status: 1")), "{crashed:?}");
+    assert!(crashed.began > 0.0 && crashed.ended_at >= Some(crashed.began), "{crashed:?}");
     assert_eq!(bench.steps("sft")[..8], [1, 2, 3, 4, 5, 6, 7, 8], "each step once");
 
     let root = tempfile::tempdir().unwrap();
@@ -332,6 +335,12 @@ fn a_server_that_fails_or_dies_is_seen_at_once() {
     assert!(notes.iter().any(|note| note.contains("exit status: 9 during the training")), "{notes:?}");
     let starts = bench.record("rl").starts;
     assert!(starts.len() == 2 && starts[1].resumed >= 2, "{starts:?}");
+    let ran = |index: usize| {
+        let ran = &starts[0].processes[index];
+        (ran.name.as_str(), ran.pid > 0, ran.exit.clone().unwrap_or_default())
+    };
+    assert_eq!(ran(0), ("server", true, "exit status: 9".to_owned()));
+    assert!(matches!(ran(1), ("trainer", true, exit) if exit.contains("signal")), "{starts:?}");
     // AReaL keeps the state of a step before it writes the step's line: a death between leaves no line of it.
     let steps = bench.steps("rl");
     let missing: Vec<u64> = (1..=9).filter(|step| !steps.contains(step)).collect();

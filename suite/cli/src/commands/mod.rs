@@ -16,3 +16,4 @@ pub(crate) mod protocol;
 pub(crate) mod report;
 pub(crate) mod reproduce;
 pub(crate) mod run;
+pub(crate) mod status;

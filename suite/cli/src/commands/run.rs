@@ -128,6 +128,11 @@ impl DispatchArgs {
         self.dry_run
     }
 
+    /// Samples of each split that are run at most.
+    pub(crate) fn limit(&self) -> Option<usize> {
+        self.limit
+    }
+
     /// Only a shard is to be run.
     pub(crate) fn is_shard(&self) -> bool {
         self.shard.is_some()

@@ -12,6 +12,7 @@ use paravt_reports::{Deviation, Training, readable_runs, terminal};
 use paravt_reproduce::drive::{self, Answers, Outcome};
 use paravt_reproduce::graph::{Check, Evaluation, Graph, Reporting, Stage, Work};
 use paravt_reproduce::nano::{CONCURRENCY, Comparison, base};
+use paravt_reproduce::provenance;
 use paravt_reproduce::{Fetch, Recipe, Target};
 use paravt_suite::data::DataRoot;
 use paravt_suite::evaluate::{self, RunConfig, Shard, Workspace};
@@ -48,10 +49,12 @@ pub(super) struct Host<'a> {
 
 /// The flags that the answers of a served model depend on, with another shard where one is given.
 pub(super) fn selection(args: &Args, other: Option<Shard>) -> Value {
-    let RunConfig { limit, ids, shard, .. } = args.dispatch.applied_to(RunConfig::default());
+    let RunConfig { ids, shard, .. } = args.dispatch.applied_to(RunConfig::default());
     let shard = other.or(shard);
+    // More samples continue what was made with fewer: a limit is no part of what a result is known by.
+    let none: Option<usize> = None;
     let mut selection =
-        json!({ "limit": limit, "ids": ids, "shard": shard, "protocol": args.protocol.identity() });
+        json!({ "limit": none, "ids": ids, "shard": shard, "protocol": args.protocol.identity() });
     if let Some(engine) = args.serving {
         selection["engine"] = engine.as_str().into();
     }
@@ -170,14 +173,17 @@ impl drive::Host for Host<'_> {
         let exit = match (answers, &evaluation.model) {
             (Answers::AsGiven, Some(model)) => self.embedded(evaluation, folder, model),
             (Answers::AsGiven, None) => self.served(evaluation, folder, flags),
-            (Answers::InProcess(model), _) => self.served(evaluation, folder, &flags.in_process(model)),
-            (Answers::Servers(urls, model), _) => {
+            (Answers::InProcess(model, known), _) => {
+                self.served(evaluation, folder, &flags.in_process(model).knowing(known))
+            }
+            (Answers::Servers(urls, model, known), _) => {
                 let mut config = evaluation.config.clone();
                 // Unless the recipe says otherwise.
                 if config.concurrency == RunConfig::default().concurrency {
                     config.concurrency = EACH * urls.len();
                 }
-                self.run_splits(evaluation, config, folder, &flags.on_servers(urls, model))
+                let flags = flags.on_servers(urls, model).knowing(known);
+                self.run_splits(evaluation, config, folder, &flags)
             }
         };
         exit.map(outcome)
@@ -303,6 +309,9 @@ fn deviations(graph: &Graph) -> Vec<Deviation> {
             found[known].stages.push(stage.name().to_owned());
         }
     }
+    // Not a stage's: each was asked for as it is.
+    let mixed = provenance::mixed(graph).into_iter();
+    found.extend(mixed.map(|text| Deviation { text, stages: vec!["report".to_owned()] }));
     found
 }
 

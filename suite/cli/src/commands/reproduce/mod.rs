@@ -20,6 +20,7 @@ use crate::commands::protocol::ProtocolChoice;
 use crate::commands::run::DispatchArgs;
 use crate::engines;
 use crate::exit::{Exit, OrPreflight as _};
+use crate::launch;
 use crate::limits;
 use crate::logging;
 use crate::registry::{self, BackendArgs, DataArgs};
@@ -188,6 +189,7 @@ impl Args {
             seeds,
             full: self.nano.full,
             selection,
+            limit: self.dispatch.limit(),
             backend: self.backend.own(),
             model: self.backend.model().map(ToOwned::to_owned),
             gpus: gpus(),
@@ -227,6 +229,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         only: args.only.clone(),
         frames: Arc::clone(&frames) as Arc<_>,
         compute: compute.clone(),
+        command: launch::command(),
     };
     selected.check(&graph)?;
     // A split that does not exist is known before an hour of training, and in the plan.

@@ -80,7 +80,7 @@ impl Observer for Shown {
                     heartbeat.reached(first.to_owned());
                 }
             }
-            Event::Ended(time) => {
+            Event::Ended(time, _) => {
                 self.idle();
                 eprintln!("{:<18} took {:.0} s", stage.name(), time.as_secs_f64());
             }

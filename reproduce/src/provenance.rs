@@ -1,0 +1,202 @@
+//! What answers a served evaluation: which weights, which engine, from which environment. Kept beside the result, so that
+//! answers of two models or engines are not taken for those of one.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use paravt_environments::Record;
+use paravt_qwen_vl::hub;
+use paravt_suite::data::sha256_file;
+use paravt_train::durable;
+use sha2::{Digest as _, Sha256};
+
+use crate::error::Error;
+use crate::graph::{Graph, Work};
+use crate::serve::{Engine, Fleet};
+
+/// Facts by name, as they also stand among the details of a run's backend. One that is not known is absent.
+pub type Provenance = BTreeMap<String, String>;
+
+/// Names of the facts: commit of the model on the hub, SHA-256 over the names and hashes of its files, name and version of
+/// the engine's package, hash of what its environment was made from, and the version that a server states.
+const FACTS: [&str; 5] = [COMMIT, FILES, ENGINE, ENVIRONMENT, "server_version"];
+const COMMIT: &str = "weights_commit";
+const FILES: &str = "weights_files_sha256";
+const ENGINE: &str = "engine_version";
+const ENVIRONMENT: &str = "environment_sha256";
+/// File in the folder of an evaluation.
+const FILE: &str = "provenance.json";
+/// Endings of the files of a model that an engine reads.
+const READ: [&str; 7] = ["json", "safetensors", "bin", "jinja", "txt", "model", "py"];
+
+/// What answers for a fleet whose model is in a folder, as far as that is known.
+///
+/// # Errors
+/// A file of the model cannot be read.
+pub(crate) fn of(fleet: &Fleet, model: Option<&Path>) -> Result<Provenance, Error> {
+    let mut facts = Provenance::new();
+    if let Some(folder) = model {
+        let hash = hash(folder).map_err(|source| Error::Read { path: folder.to_owned(), source })?;
+        facts.insert(FILES.to_owned(), hash);
+        facts.extend(hub::commit(folder).map(|commit| (COMMIT.to_owned(), commit)));
+    }
+    facts.extend(engine(fleet).map(|engine| (ENGINE.to_owned(), engine)));
+    let environment = fleet.venv.as_deref().and_then(Record::read);
+    facts.extend(environment.map(|record| (ENVIRONMENT.to_owned(), record.key)));
+    Ok(facts)
+}
+
+/// SHA-256 over the names and hashes of the files of a model. A blob of the hub's cache is named by its hash, which was
+/// compared when it came.
+fn hash(folder: &Path) -> std::io::Result<String> {
+    let sums = std::fs::read(folder.join(paravt_engines::SUMS)).unwrap_or_default();
+    let sums: BTreeMap<String, String> = serde_json::from_slice(&sums).unwrap_or_default();
+    let mut lines = Vec::new();
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        let is_read = path.extension().is_some_and(|end| READ.iter().any(|read| end == *read));
+        if !is_read || !path.is_file() {
+            continue;
+        }
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let blob = std::fs::read_link(&path).ok().and_then(|to| blob(&to));
+        let hash = match blob.or_else(|| sums.get(&name).cloned()) {
+            Some(hash) => hash,
+            None => sha256_file(&path).map_err(std::io::Error::other)?,
+        };
+        lines.push(format!("{name} {hash}\n"));
+    }
+    lines.sort();
+    Ok(durable::hex(&Sha256::digest(lines.concat())))
+}
+
+/// The hash of a blob that a link leads to.
+fn blob(to: &Path) -> Option<String> {
+    let is_blob = to.parent()?.file_name()? == "blobs";
+    Some(to.file_name()?.to_str()?.to_owned()).filter(|_| is_blob)
+}
+
+/// Name and version of the package that serves, from what was installed beside the program: no Python is started.
+fn engine(fleet: &Fleet) -> Option<String> {
+    let package = Some(fleet.serve.engine.as_str()).filter(|_| fleet.serve.engine != Engine::Candle)?;
+    let program = PathBuf::from(fleet.program()?);
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let venv = fleet.venv.iter().map(|venv| venv.join("bin"));
+    // Joined with a folder, an absolute path stays what it is.
+    let places = venv.chain(std::env::split_paths(&path)).map(|folder| folder.join(&program));
+    let found = places.into_iter().find(|place| place.is_file())?;
+    let root = found.parent()?.parent()?.join("lib");
+    let entries = |folder: PathBuf| std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let pythons = entries(root).filter(|entry| entry.file_name().to_string_lossy().starts_with("python"));
+    let packages =
+        pythons.flat_map(|python| ["site-packages", "dist-packages"].map(|name| python.path().join(name)));
+    let mut installed = packages.flat_map(entries).filter_map(|entry| {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let version = name.strip_suffix(".dist-info")?.strip_prefix(package)?.strip_prefix('-')?;
+        Some(format!("{package} {version}"))
+    });
+    installed.next()
+}
+
+/// What was kept beside the result in a folder; nothing for one that an older version made.
+pub fn read(folder: &Path) -> Provenance {
+    let text = std::fs::read(folder.join(FILE)).unwrap_or_default();
+    serde_json::from_slice(&text).unwrap_or_default()
+}
+
+/// Keeps it beside the result in a folder.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn write(folder: &Path, facts: &Provenance) -> std::io::Result<()> {
+    durable::write(&folder.join(FILE), format!("{:#}\n", serde_json::json!(facts)).as_bytes())
+}
+
+/// Facts that are known on both sides and differ, in words.
+pub fn differences(before: &Provenance, now: &Provenance) -> Vec<String> {
+    let both = before.iter().filter_map(|(name, then)| Some((name, then, now.get(name)?)));
+    both.filter(|(_, then, now)| then != now)
+        .map(|(name, then, now)| format!("{name} was {then}, now {now}"))
+        .collect()
+}
+
+/// Facts in which the runs of a graph's evaluations differ, in words: a report of these is not of one model on one engine.
+pub fn mixed(graph: &Graph) -> Vec<String> {
+    let mut values: BTreeMap<&str, BTreeMap<String, Vec<&str>>> = BTreeMap::new();
+    for (stage, evaluation, folder) in graph.evaluations() {
+        if !matches!(stage.work(), Work::Evaluate(evaluation) if evaluation.model.is_none()) {
+            continue;
+        }
+        for split in &evaluation.splits {
+            let Ok(manifest) = paravt_suite::journal::read_manifest(&folder.join(split)) else { continue };
+            for name in FACTS {
+                if let Some(value) = manifest.backend.details.get(name) {
+                    values.entry(name).or_default().entry(value.clone()).or_default().push(stage.name());
+                }
+            }
+        }
+    }
+    let mixed = values.into_iter().filter(|(_, by_value)| by_value.len() > 1);
+    let words = |by_value: BTreeMap<String, Vec<&str>>| {
+        let parts = by_value.into_iter().map(|(value, stages)| format!("{value} ({})", stages.join(", ")));
+        parts.collect::<Vec<_>>().join("; ")
+    };
+    mixed.map(|(name, by_value)| format!("the evaluations differ in {name}: {}", words(by_value))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fleet(folder: &Path) -> Fleet {
+        let serve = toml::from_str("engine = \"vllm\"").unwrap();
+        Fleet { model: "owner/model".to_owned(), serve, gpus: Vec::new(), venv: Some(folder.join("venv")) }
+    }
+
+    #[test]
+    fn a_snapshot_an_engine_and_an_environment_have_their_facts() {
+        let folder = tempfile::tempdir().unwrap();
+        let fleet = fleet(folder.path());
+        assert!(!of(&fleet, None).unwrap().contains_key(COMMIT));
+
+        let venv = folder.path().join("venv");
+        std::fs::create_dir_all(venv.join("lib/python3.12/site-packages/vllm-0.17.1+cpu.dist-info")).unwrap();
+        std::fs::create_dir_all(venv.join("lib/python3.12/site-packages/vllm_extra-3.dist-info")).unwrap();
+        std::fs::create_dir_all(venv.join("bin")).unwrap();
+        std::fs::write(venv.join("bin/vllm"), "").unwrap();
+        let hub = folder.path().join("models--owner--model");
+        let snapshot = hub.join("snapshots").join("a".repeat(40));
+        std::fs::create_dir_all(&snapshot).unwrap();
+        std::fs::create_dir_all(hub.join("blobs")).unwrap();
+        let link = |blob: &str| {
+            std::fs::write(hub.join("blobs").join(blob), "weights").unwrap();
+            let _ = std::fs::remove_file(snapshot.join("model.safetensors"));
+            std::os::unix::fs::symlink(format!("../../blobs/{blob}"), snapshot.join("model.safetensors"))
+                .unwrap();
+        };
+        link("one");
+        let first = of(&fleet, Some(&snapshot)).unwrap();
+        assert_eq!((first[COMMIT].as_str(), first[ENGINE].as_str()), (&*"a".repeat(40), "vllm 0.17.1+cpu"));
+        link("two");
+        let second = of(&fleet, Some(&snapshot)).unwrap();
+        let differences = differences(&first, &second);
+        assert!(matches!(&differences[..], [one] if one.starts_with(FILES)), "{differences:?}");
+        // A card of the model is no part of it; a folder of files has a hash of their content.
+        std::fs::write(snapshot.join("README.md"), "new").unwrap();
+        assert_eq!(of(&fleet, Some(&snapshot)).unwrap(), second);
+        std::fs::write(snapshot.join("config.json"), "{}").unwrap();
+        assert_ne!(of(&fleet, Some(&snapshot)).unwrap(), second);
+    }
+
+    #[test]
+    fn what_is_not_known_is_no_difference() {
+        let folder = tempfile::tempdir().unwrap();
+        let one = Provenance::from([(COMMIT.to_owned(), "a".to_owned())]);
+        assert_eq!(read(folder.path()), Provenance::new());
+        write(folder.path(), &one).unwrap();
+        assert_eq!(read(folder.path()), one);
+        assert_eq!(differences(&Provenance::new(), &one), Vec::<String>::new());
+        let other = Provenance::from([(COMMIT.to_owned(), "b".to_owned())]);
+        assert_eq!(differences(&one, &other), ["weights_commit was a, now b"]);
+    }
+}

@@ -1,0 +1,302 @@
+//! How far a recipe is, from the folder of its results alone: while it runs, after it was killed, on another machine.
+
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use paravt_suite::journal;
+use paravt_suite::redact;
+use paravt_train::durable;
+use paravt_train::log::FILE as CURVES;
+use serde::{Deserialize, Serialize};
+
+use crate::attempts;
+use crate::error::Error;
+use crate::graph::{Graph, Stage};
+use crate::slot;
+
+/// File in the folder of a recipe that lists its stages as they were run last.
+const LIST: &str = "recipe.json";
+/// File in the folder of a stage with the error that ended its last attempt.
+pub(crate) const ERROR: &str = "error.txt";
+/// Name of the logs of this program.
+const LOG: &str = "run.log";
+
+/// The stages of a recipe, as [`LIST`] has them.
+#[derive(Debug, Serialize, Deserialize)]
+struct List {
+    recipe: String,
+    /// The command, without values that may hold a secret or a path.
+    command: Vec<String>,
+    stages: Vec<Listed>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Listed {
+    name: String,
+    /// Below the folder of the recipe.
+    folder: PathBuf,
+    /// GPUs that it uses.
+    gpus: usize,
+    /// Splits that it evaluates.
+    splits: Vec<String>,
+}
+
+/// How far a recipe is.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Status {
+    /// Its name.
+    pub recipe: String,
+    /// The command that ran it last, without values that may hold a secret or a path.
+    pub command: Vec<String>,
+    /// Whether a process works on it now.
+    pub is_running: bool,
+    /// The stages whose results are kept, in order.
+    pub stages: Vec<StageStatus>,
+}
+
+/// How far a stage is.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct StageStatus {
+    /// Its name, with its seed where it has one.
+    pub name: String,
+    /// Its state.
+    pub state: Reached,
+    /// When its first attempt began, in seconds since 1970.
+    pub began: Option<f64>,
+    /// Seconds of work on it, in all attempts.
+    pub seconds: f64,
+    /// Attempts at it.
+    pub attempts: usize,
+    /// GPUs that it uses.
+    pub gpus: usize,
+    /// What is there of it: samples, as in `12/20, 1 failed`, or steps.
+    pub progress: Option<String>,
+    /// The error that ended its last attempt, or the last one of a sample.
+    pub error: Option<String>,
+    /// Logs that tell more, below the folder of the recipe.
+    pub logs: Vec<PathBuf>,
+}
+
+/// State of a stage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reached {
+    /// Nothing was done.
+    NotBegun,
+    /// It is being worked on.
+    Running,
+    /// Its result is there.
+    Done,
+    /// Samples are missing or failed.
+    Incomplete,
+    /// The user stopped it.
+    Interrupted,
+    /// An error ended it.
+    Failed,
+    /// Its process ended without a word: a signal, no memory, the machine.
+    Killed,
+}
+
+impl Reached {
+    /// In words.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::NotBegun => "not begun",
+            Self::Running => "running",
+            Self::Done => "done",
+            Self::Incomplete => "incomplete",
+            Self::Interrupted => "stopped",
+            Self::Failed => "failed",
+            Self::Killed => "killed",
+        }
+    }
+}
+
+/// Lists the stages of a graph in its folder, before it is run.
+pub(crate) fn list(graph: &Graph, command: &[String]) -> Result<(), Error> {
+    let listed = |stage: &Stage| {
+        let folder = stage.folder()?.strip_prefix(&graph.out).ok()?.to_owned();
+        let splits = graph.evaluations().find(|(other, ..)| other.folder() == stage.folder());
+        Some(Listed {
+            name: stage.label(),
+            folder,
+            gpus: graph.gpus(stage),
+            splits: splits.map(|(_, evaluation, _)| evaluation.splits.clone()).unwrap_or_default(),
+        })
+    };
+    let stages = graph.stages().iter().filter_map(listed).collect();
+    let list = List { recipe: graph.recipe.clone(), command: command.to_vec(), stages };
+    let text = serde_json::to_string_pretty(&list).expect("plain data");
+    let path = graph.out.join(LIST);
+    let written = durable::write(&path, format!("{text}\n").as_bytes());
+    written.map_err(|source| Error::Write { path, source })
+}
+
+/// Keeps the error that ended an attempt at the stage of a folder; `None` removes that of an earlier one.
+pub(crate) fn note_error(folder: &Path, error: Option<&str>) -> std::io::Result<()> {
+    let path = folder.join(ERROR);
+    match error {
+        Some(error) => std::fs::write(path, format!("{}\n", redact::urls(error))),
+        None => match std::fs::remove_file(path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        },
+    }
+}
+
+/// Reads how far the recipe of a folder is; `None` for a folder of no recipe.
+///
+/// # Errors
+/// The list of its stages cannot be read.
+pub fn read(out: &Path) -> Result<Option<Status>, Error> {
+    let path = out.join(LIST);
+    let list = match std::fs::read(&path) {
+        Ok(text) => serde_json::from_slice::<List>(&text).map_err(std::io::Error::from),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => Err(error),
+    };
+    let list = list.map_err(|source| Error::Read { path, source })?;
+    let is_running = slot::is_locked(out);
+    let stages = list.stages.into_iter().map(|listed| stage(out, listed, is_running)).collect();
+    Ok(Some(Status { recipe: list.recipe, command: list.command, is_running, stages }))
+}
+
+fn stage(out: &Path, listed: Listed, is_running: bool) -> StageStatus {
+    let folder = out.join(&listed.folder);
+    let attempts = attempts::read(&folder);
+    let last = attempts.last();
+    let is_open = last.is_some_and(|last| last.ended.is_none());
+    let state = match last.and_then(|last| last.outcome.as_deref()) {
+        _ if is_open && is_running => Reached::Running,
+        _ if is_open => Reached::Killed,
+        _ if slot::is_done(&folder) => Reached::Done,
+        None if !folder.is_dir() => Reached::NotBegun,
+        Some("interrupted") => Reached::Interrupted,
+        Some("failed") => Reached::Failed,
+        _ => Reached::Incomplete,
+    };
+    let mut seconds = attempts::seconds(&folder);
+    if let Some(began) = last.map(|last| last.began).filter(|_| state == Reached::Running) {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |time| time.as_secs_f64());
+        seconds = attempts[..attempts.len() - 1].iter().filter_map(|one| Some(one.ended? - one.began)).sum();
+        seconds += now - began;
+    }
+    let (progress, failed) = match listed.splits.is_empty() {
+        true => (step(&folder), None),
+        false => samples(&folder, &listed.splits),
+    };
+    let error = std::fs::read_to_string(folder.join(ERROR)).ok().map(|text| text.trim_end().to_owned());
+    let logs = match state {
+        Reached::Done | Reached::NotBegun => Vec::new(),
+        _ => logs(out, &listed),
+    };
+    StageStatus {
+        name: listed.name,
+        state,
+        began: attempts.first().map(|first| first.began),
+        seconds,
+        attempts: attempts.len(),
+        gpus: listed.gpus,
+        progress,
+        error: error.or(failed),
+        logs,
+    }
+}
+
+/// The last step of a training.
+fn step(folder: &Path) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Line {
+        step: usize,
+    }
+    let text = std::fs::read_to_string(folder.join(CURVES)).ok()?;
+    let last = text.lines().rev().find_map(|line| serde_json::from_str::<Line>(line).ok())?;
+    Some(format!("step {}", last.step))
+}
+
+/// Samples with a record, failed ones among them, and the last failure.
+fn samples(folder: &Path, splits: &[String]) -> (Option<String>, Option<String>) {
+    let (mut records, mut failed, mut last, mut all) = (0, 0, None, 0);
+    for split in splits {
+        let run = folder.join(split);
+        let Ok(manifest) = journal::read_manifest(&run) else { continue };
+        all += manifest.selection.expected;
+        // One that is damaged is named by what reads it.
+        let read = journal::read(&run).unwrap_or_default().records;
+        records += read.len();
+        for error in read.into_iter().filter_map(|record| record.error) {
+            failed += 1;
+            last = Some(format!("a sample failed: {}", error.message));
+        }
+    }
+    let failures = if failed > 0 { format!(", {failed} failed") } else { String::new() };
+    ((all > 0).then(|| format!("{records}/{all}{failures}")), last)
+}
+
+/// Logs of a stage that are there: of the programs that it ran, and of this one.
+fn logs(out: &Path, listed: &Listed) -> Vec<PathBuf> {
+    let scratch = listed.folder.join("scratch");
+    let entries = std::fs::read_dir(out.join(&scratch)).into_iter().flatten().flatten();
+    let mut logs: Vec<PathBuf> = entries.map(|entry| scratch.join(entry.file_name())).collect();
+    logs.retain(|path| path.extension().is_some_and(|end| end == "log"));
+    logs.sort();
+    // Of eight servers, the first one's.
+    let server = listed.splits.iter().take(1).map(|_| PathBuf::from("servers/server-0.log"));
+    let runs = listed.splits.iter().map(|split| listed.folder.join(split).join(LOG));
+    let all = logs.into_iter().chain(server).chain(runs).chain([PathBuf::from(LOG)]);
+    all.filter(|path| out.join(path).is_file()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{GraphOptions, Recipe};
+
+    #[test]
+    fn states_follow_from_the_attempts() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(read(dir.path()).unwrap(), None);
+        let graph = Recipe::load("paravt-8b-train").unwrap();
+        let graph = graph.graph(&GraphOptions { gpus: vec!["0".into(); 8], ..GraphOptions::new(dir.path()) });
+        let graph = graph.unwrap();
+        list(&graph, &["paravt-bench".to_owned()]).unwrap();
+        let folder = |name: &str| {
+            graph.stages().iter().find(|stage| stage.name() == name).and_then(Stage::folder).unwrap()
+        };
+        let lines = |name: &str, lines: &[&str]| {
+            std::fs::create_dir_all(folder(name)).unwrap();
+            std::fs::write(folder(name).join(".attempts.jsonl"), lines.join("\n") + "\n").unwrap();
+        };
+        let began = "{\"began\":0.0,\"pid\":1}";
+        let ended = |how: &str| format!("{{\"ended\":7200.0,\"outcome\":\"{how}\"}}");
+        lines("fetch", &[began, &ended("complete")]);
+        std::fs::write(folder("fetch").join("stage.json"), "{}").unwrap();
+        lines("sft", &[began, &ended("failed")]);
+        std::fs::write(folder("sft").join(CURVES), "{\"step\":1}\n{\"step\":31,\"loss\":1.5}\n{\"st")
+            .unwrap();
+        std::fs::create_dir_all(folder("sft").join("scratch")).unwrap();
+        std::fs::write(folder("sft").join("scratch/sft.log"), "").unwrap();
+        note_error(folder("sft"), Some("out of memory at http://me:secret@host/x")).unwrap();
+        lines("merge", &[began, &ended("interrupted")]);
+        lines("rl", &[began]);
+
+        let status = read(dir.path()).unwrap().unwrap();
+        let of = |name: &str| status.stages.iter().find(|stage| stage.name == name).unwrap();
+        let states = ["fetch", "sft", "merge", "rl", "with-tool-mlvu"].map(|name| of(name).state.as_str());
+        assert_eq!(states, ["done", "failed", "stopped", "killed", "not begun"]);
+        let sft = of("sft");
+        assert_eq!((sft.seconds, sft.gpus, sft.progress.as_deref()), (7200.0, 8, Some("step 31")));
+        let error = sft.error.as_deref().unwrap();
+        assert!(error.starts_with("out of memory") && !error.contains("secret"), "{error}");
+        assert!(sft.logs[0].ends_with("scratch/sft.log") && sft.logs.len() == 1, "{:?}", sft.logs);
+        assert_eq!((of("with-tool-mlvu").gpus, of("fetch").gpus), (8, 0));
+
+        // A process that holds the folder works on what has no end yet.
+        let _lock = slot::lock(dir.path()).unwrap();
+        let status = read(dir.path()).unwrap().unwrap();
+        assert!(status.is_running && status.stages.iter().any(|one| one.state == Reached::Running));
+        note_error(folder("sft"), None).unwrap();
+        note_error(folder("sft"), None).unwrap();
+        assert!(!folder("sft").join(ERROR).exists());
+    }
+}

@@ -189,7 +189,7 @@ impl<'a, H: Host> Drive<'a, H> {
         let began = Instant::now();
         let result = self.worked(stage, slot);
         let how = match &result {
-            Ok(outcome) => format!("{outcome:?}").to_lowercase(),
+            Ok(outcome) => outcome.as_str().to_owned(),
             Err(error) => {
                 status::note_error(slot.folder(), Some(&format!("{error:#}"))).map_err(write)?;
                 "failed".to_owned()

@@ -177,6 +177,11 @@ impl Graph {
             Slot::new(&self.root, name, &before, &work.settings(seed), code).limited(limit)
         });
         let (name, inputs) = (name.to_owned(), inputs.to_vec());
+        let gb = match &work {
+            Work::Fetch(fetch) => Some(fetch.gb() as f64),
+            Work::Prepare(prepare) => prepare.gb(),
+            _ => None,
+        };
         self.stages.push(Stage {
             name,
             tags: Vec::new(),
@@ -185,7 +190,7 @@ impl Graph {
             work,
             slot,
             deviations: Vec::new(),
-            estimate: Estimate::default(),
+            estimate: Estimate { gb, hours: None },
         });
         StageId(self.stages.len() - 1)
     }
@@ -207,9 +212,10 @@ impl Graph {
         all.cloned().collect()
     }
 
-    /// Notes the size and time of a stage.
-    pub fn estimate(&mut self, stage: StageId, estimate: Estimate) {
-        self.stages[stage.0].estimate = estimate;
+    /// Notes the size and time of a stage, as far as they are given.
+    pub fn estimate(&mut self, stage: StageId, Estimate { gb, hours }: Estimate) {
+        let known = &mut self.stages[stage.0].estimate;
+        *known = Estimate { gb: gb.or(known.gb), hours: hours.or(known.hours) };
     }
 
     /// Notes what the environments of a stage hold otherwise than the release's.
@@ -320,6 +326,11 @@ impl Stage {
         self.seed.map_or_else(|| self.name.clone(), |seed| format!("{}, seed {seed}", self.name))
     }
 
+    /// Of an evaluation of one split, the name of its run, which it shares with those of the other splits.
+    pub(crate) fn family(&self) -> Option<&str> {
+        self.tags.first().filter(|_| self.work.is_served()).map(String::as_str)
+    }
+
     /// Its name and one line about it.
     pub fn line(&self) -> String {
         let seed = self.seed.map(|seed| format!(", seed {seed}")).unwrap_or_default();
@@ -398,7 +409,7 @@ impl Work {
                 format!("{} in this process (candle)", fleet.model)
             }
             Self::Serve(fleet) => format!(
-                "{} on {}: one server for each GPU, or one on the CPU; started for each evaluation",
+                "{} on {}: one server for each GPU, or one on the CPU; started for each split",
                 fleet.model,
                 fleet.serve.engine.as_str()
             ),

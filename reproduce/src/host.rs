@@ -25,6 +25,18 @@ pub enum Outcome {
     Interrupted,
 }
 
+impl Outcome {
+    /// In a word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Complete => "complete",
+            Self::Incomplete => "incomplete",
+            Self::Down => "down",
+            Self::Interrupted => "interrupted",
+        }
+    }
+}
+
 /// What the program that runs a graph provides: models behind a backend, data, reports.
 pub trait Host {
     /// Error of the program.

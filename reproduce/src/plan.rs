@@ -1,24 +1,131 @@
-//! A graph as text: every stage with its inputs, its output and its command.
+//! A graph as text: a table of its stages for the eye, or every stage with its inputs, its output and its command.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use paravt_engines::Job;
 use paravt_preflight::{Bound, Needs};
 use paravt_supervise::{variable, words};
 
 use crate::graph::{Check, Graph, Stage, Work};
 use crate::serve::{Engine, Fleet};
 
+/// Columns of the table.
+const COLUMNS: usize = 100;
+
 impl Graph {
-    /// All stages in order, numbered from 1.
-    pub fn plan(&self) -> String {
+    /// A line for each stage with its hours, GB and GPU hours as far as they are known; evaluations that differ only in their
+    /// split share one. Then what is done otherwise than in the published code, each once.
+    pub fn table(&self) -> String {
+        let mut text = format!("{}\n\n", self.title);
+        let row = |number: &str, name: &str, [hours, gb, gpu]: [Option<f64>; 3], what: &str| {
+            let figure = |value: Option<f64>| value.map_or(String::new(), |value| format!("{value:.1}"));
+            let (hours, gb, gpu) = (figure(hours), figure(gb), figure(gpu));
+            cut(&format!("{number:>6} {name:<18} {hours:>6} {gb:>7} {gpu:>6}  {what}"))
+        };
+        let head = format!("{:>6} {:<18} {:>6} {:>7} {:>6}  does", "", "stage", "hours", "GB", "GPU h");
+        let _ = writeln!(text, "{head}");
+        let mut sums = [0.0; 3];
+        let mut rest = self.stages().iter().enumerate().peekable();
+        while let Some((index, stage)) = rest.next() {
+            let first = index + 1;
+            let Some(evaluated) = stage.family() else {
+                let estimate = stage.estimate();
+                let gpu =
+                    estimate.hours.map(|hours| hours * self.gpus(stage) as f64).filter(|hours| *hours > 0.0);
+                let figures = [estimate.hours, estimate.gb, gpu];
+                for (sum, figure) in sums.iter_mut().zip(figures) {
+                    *sum += figure.unwrap_or_default();
+                }
+                let _ = writeln!(
+                    text,
+                    "{}",
+                    row(&format!("{first}."), &stage.label(), figures, &stage.work().title())
+                );
+                continue;
+            };
+            // Those of all splits, by the name of the run.
+            let mut runs = BTreeMap::from([(evaluated, 1)]);
+            let mut last = first;
+            while let Some((index, other)) = rest.next_if(|(_, other)| other.family().is_some()) {
+                *runs.entry(other.family().unwrap_or_default()).or_insert(0) += 1;
+                last = index + 1;
+            }
+            let runs: Vec<String> =
+                runs.iter().map(|(run, count)| format!("{run} on {count} splits")).collect();
+            let number = if last > first { format!("{first}-{last}.") } else { format!("{first}.") };
+            let _ = writeln!(text, "{}", row(&number, "evaluations", [None; 3], &runs.join(", ")));
+        }
+        let known = sums.map(|sum| Some(sum).filter(|sum| *sum > 0.0));
+        if known.iter().any(Option::is_some) {
+            let evaluates = if self.evaluations().next().is_some() {
+                "; the evaluations' hours are not known"
+            } else {
+                ""
+            };
+            let _ =
+                writeln!(text, "{}", row("", "sum", known, &format!("what is known beforehand{evaluates}")));
+        }
+        let deviations = self.all_deviations();
+        if !deviations.is_empty() {
+            let _ = writeln!(text, "\notherwise than the published code ({}):", deviations.len());
+        }
+        for (deviation, stages) in deviations {
+            let _ = writeln!(text, "{}", cut(&format!("  {}: {deviation}", stages.join(", "))));
+        }
+        let _ = writeln!(
+            text,
+            "\n-v shows commands, folders and every word; --only STAGE that stage with the files it generates"
+        );
+        text
+    }
+
+    /// What the stages do otherwise than the published code; each text once, with the stages that it is about. Of the
+    /// evaluations, the first one's name stands for all.
+    fn all_deviations(&self) -> Vec<(&str, Vec<&str>)> {
+        let mut found: Vec<(&str, Vec<&str>)> = Vec::new();
+        for stage in self.stages() {
+            let name = if stage.family().is_some() { "evaluations" } else { stage.name() };
+            for text in stage.deviations() {
+                match found.iter_mut().find(|(known, _)| known == text) {
+                    Some((_, names)) if names.contains(&name) => {}
+                    Some((_, names)) => names.push(name),
+                    None => found.push((text, vec![name])),
+                }
+            }
+        }
+        found
+    }
+
+    /// Every stage that `is_shown`, numbered from 1, with its inputs, its output and its commands. A deviation is shown at
+    /// the first stage that has it.
+    pub fn plan(&self, is_shown: &dyn Fn(&Stage) -> bool) -> String {
         let mut text = format!("{}\n", self.title);
-        for (number, stage) in self.stages().iter().enumerate() {
+        let mut known: Vec<&str> = Vec::new();
+        for (number, stage) in self.stages().iter().enumerate().filter(|(_, stage)| is_shown(stage)) {
             let _ = writeln!(text, "{:>3}. {}", number + 1, stage.line());
             for (name, value) in self.details(stage) {
                 let _ = writeln!(text, "       {name:<8} {value}");
             }
+            for deviation in stage.deviations() {
+                if !known.contains(&deviation.as_str()) {
+                    known.push(deviation);
+                    let _ = writeln!(text, "       deviates {deviation}");
+                }
+            }
         }
         text
+    }
+
+    /// The files that the programs of a stage get from here, as they would be written now: their names and texts.
+    pub fn files(&self, stage: &Stage) -> Vec<(&'static str, String)> {
+        match (stage.work(), stage.folder()) {
+            (Work::Launch(launch), Some(folder)) => match &launch.job {
+                Job::Rl(job) => job.files(folder),
+                _ => Vec::new(),
+            },
+            _ => Vec::new(),
+        }
     }
 
     /// Inputs, output and command of a stage, where it has them.
@@ -65,8 +172,16 @@ impl Graph {
             details.push(("output", folder.display().to_string()));
         }
         details.extend(stage.estimate().words().map(|words| ("size", words)));
-        details.extend(stage.deviations().iter().map(|text| ("deviates", text.clone())));
         details
+    }
+}
+
+/// A line that fits the table.
+fn cut(line: &str) -> String {
+    let line = line.trim_end();
+    match line.char_indices().nth(COLUMNS - 1) {
+        Some((end, last)) if end + last.len_utf8() < line.len() => format!("{}…", &line[..end]),
+        _ => line.to_owned(),
     }
 }
 
@@ -131,7 +246,10 @@ mod tests {
     use crate::{GraphOptions, Recipe};
 
     fn plan(name: &str, options: &GraphOptions) -> String {
-        Recipe::load(name).unwrap().graph(options).unwrap().plan()
+        let graph = Recipe::load(name).unwrap().graph(options).unwrap();
+        let table = graph.table();
+        assert!(table.lines().all(|line| line.chars().count() <= super::COLUMNS), "{table}");
+        format!("{table}\n{}", graph.plan(&|_| true))
     }
 
     /// Another name of a stage's folder means that finished stages of users are made again.
@@ -143,5 +261,16 @@ mod tests {
         }
         let own = GraphOptions { backend: Some("--base-url".to_owned()), ..options };
         insta::assert_snapshot!("paravt-8b-own-server", plan("paravt-8b", &own));
+    }
+
+    #[test]
+    fn the_configuration_of_a_training_is_shown_before_it_runs() {
+        let graph = Recipe::load("paravt-8b-train").unwrap().graph(&GraphOptions::new("out")).unwrap();
+        let rl = graph.stages().iter().find(|stage| stage.name() == "rl").unwrap();
+        let [(name, text)] = &graph.files(rl)[..] else { panic!("one file") };
+        assert_eq!(*name, "config.yaml");
+        assert!(text.contains("total_train_steps: 55") && text.contains("trial_name"), "{text}");
+        let only = graph.plan(&|stage| stage.is_called("rl"));
+        assert!(only.contains("config.yaml") && !only.contains("with-tool-mlvu"), "{only}");
     }
 }

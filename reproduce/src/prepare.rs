@@ -50,9 +50,14 @@ impl Prepare {
         if self.environments.is_empty() {
             return format!("{} at {commit}, each file compared with the commit's tree", self.release.url);
         }
-        let size: u32 = self.chosen().map(|environment| environment.gigabytes).sum();
         let locks: Vec<&str> = self.chosen().map(|environment| environment.lock.as_str()).collect();
-        format!("uv environments of {} at {commit}, about {size} GB", locks.join(", "))
+        format!("uv environments of {} at {commit}", locks.join(", "))
+    }
+
+    /// About the size of its environments in GB.
+    pub(crate) fn gb(&self) -> Option<f64> {
+        let size: u32 = self.chosen().map(|environment| environment.gigabytes).sum();
+        (size > 0).then(|| f64::from(size))
     }
 
     /// The commands, as a shell takes them.

@@ -15,7 +15,7 @@ use crate::error::{Error, RecipeError};
 use crate::graph::{Check, Evaluation, Graph, Reporting, StageId, Work};
 use crate::options::GraphOptions;
 use crate::prepare::Prepare;
-use crate::provide::{self, Estimate, Fetch, Item, Preflight, Target};
+use crate::provide::{self, Fetch, Item, Preflight, Target};
 use crate::recipe_file::{self, Kind, check_folder_name, check_folder_names};
 use crate::serve::{Engine, Fleet, Serve};
 
@@ -171,10 +171,7 @@ impl Served {
         }
         let protocol = self.check_protocol(&mut graph)?;
         if self.fetch {
-            let gb = fetch.gb() as f64;
-            let stage = graph.add("fetch", None, &before, Work::Fetch(fetch));
-            graph.estimate(stage, Estimate { gb: Some(gb), hours: None });
-            before = vec![stage];
+            before = vec![graph.add("fetch", None, &before, Work::Fetch(fetch))];
         }
         let data = self.check_data(&mut graph, &before);
         self.extend(&mut graph, options, [protocol, data], &before)?;

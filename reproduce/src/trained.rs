@@ -392,7 +392,7 @@ mod tests {
         let options = GraphOptions { skip_sft: true, ..GraphOptions::new("out") };
         let graph = graph(&Trained::built_in().unwrap(), &options);
         assert!(!graph.stages().iter().any(|stage| ["sft", "merge"].contains(&stage.name())));
-        let plan = graph.plan();
+        let plan = graph.plan(&|_| true);
         assert!(plan.contains("PARAVT_BASE_MODEL=mwxely/ParaVT-8B-SFT"), "{plan}");
         assert!(plan.contains("model:mwxely/ParaVT-8B-SFT"), "{plan}");
     }
@@ -427,7 +427,7 @@ mod tests {
         let gpus: Vec<String> = (2..10).map(|gpu: usize| gpu.to_string()).collect();
         let plan = |gpus: &[String]| {
             let options = GraphOptions { gpus: gpus.to_vec(), ..GraphOptions::new("out") };
-            graph(&Trained::built_in().unwrap(), &options).plan()
+            graph(&Trained::built_in().unwrap(), &options).plan(&|_| true)
         };
         let given = plan(&gpus);
         for text in
@@ -463,7 +463,7 @@ mod tests {
     fn media_that_are_allowed_to_be_missing_are_a_deviation() {
         let plan = |allow_missing| {
             let options = GraphOptions { allow_missing, ..GraphOptions::new("out") };
-            graph(&Trained::built_in().unwrap(), &options).plan()
+            graph(&Trained::built_in().unwrap(), &options).plan(&|_| true)
         };
         assert!(plan(true).contains("deviates --allow-missing") && !plan(false).contains("--allow-missing"));
     }

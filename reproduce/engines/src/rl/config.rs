@@ -165,7 +165,7 @@ struct Reference {
 
 /// The whole configuration.
 #[derive(Debug, Clone, Serialize)]
-pub struct Config {
+pub(super) struct Config {
     #[serde(flatten)]
     owner: Trial,
     seed: u64,

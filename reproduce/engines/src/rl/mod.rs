@@ -14,7 +14,7 @@ use crate::command::{Shown, command, extend, shown, with_path};
 use crate::entry::STEPS;
 use crate::{Paths, Watch};
 
-pub use config::Config;
+use config::Config;
 pub use settings::{Constrained, Settings};
 pub(crate) use state::saves;
 
@@ -153,6 +153,12 @@ impl Job {
             work.join("config.yaml").display().to_string(),
         ];
         command(&self.paths.rl_environment, "torchrun", args, &work, env)
+    }
+
+    /// The configuration of a first start, by name and text.
+    pub fn files(&self, folder: &Path) -> Vec<(&'static str, String)> {
+        let config = Config::of(self, folder, &self.model, 0).yaml();
+        config.into_iter().map(|text| ("config.yaml", text)).collect()
     }
 
     fn commands(&self, folder: &Path) -> [Command; 2] {

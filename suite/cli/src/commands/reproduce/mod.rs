@@ -2,6 +2,7 @@
 
 mod cluster;
 mod host;
+mod notify;
 mod progress;
 
 use std::path::{Path, PathBuf};
@@ -11,6 +12,7 @@ use anyhow::{Context as _, ensure};
 use paravt_backends::DeclaredElsewhere;
 use paravt_qwen_vl::flags::EngineFlags;
 use paravt_reproduce::drive::{self, Options, Outcome};
+use paravt_reproduce::graph::Stage;
 use paravt_reproduce::serve::Engine;
 use paravt_reproduce::{GraphOptions, Recipe};
 use paravt_suite::frames::CachedFrames;
@@ -20,6 +22,7 @@ use crate::commands::protocol::ProtocolChoice;
 use crate::commands::run::DispatchArgs;
 use crate::engines;
 use crate::exit::{Exit, OrPreflight as _};
+use crate::failure;
 use crate::launch;
 use crate::limits;
 use crate::logging;
@@ -27,6 +30,7 @@ use crate::registry::{self, BackendArgs, DataArgs};
 use crate::signals;
 use cluster::{ClusterArgs, Launcher};
 use host::Host;
+use notify::Notify;
 use progress::Shown;
 
 /// Printed below the flags; lines of at most 80 columns, since clap breaks them without their indent.
@@ -63,7 +67,8 @@ pub(crate) struct Args {
     /// The recipe, read once: threads are settled by its kind before the command runs.
     #[arg(skip)]
     read: OnceLock<Recipe>,
-    /// Print all stages with commands, folders and deviations; run nothing.
+    /// Print the stages with hours, sizes and deviations and run nothing; with -v commands and folders, with --only those
+    /// stages and the files that they generate.
     #[arg(long)]
     plan: bool,
     /// Output folder [default: runs/RECIPE].
@@ -83,6 +88,10 @@ pub(crate) struct Args {
     /// Redo hours of work without being asked to confirm it.
     #[arg(long)]
     yes: bool,
+    /// Shell command to run when a stage fails and when the recipe ends; it gets PARAVT_RECIPE, PARAVT_OUT,
+    /// PARAVT_OUTCOME (complete, incomplete, failed, interrupted), PARAVT_STAGE and PARAVT_MESSAGE [default: none].
+    #[arg(long, value_name = "COMMAND")]
+    notify: Option<String>,
     /// Serving engine: vllm, sglang, transformers or candle [default: the recipe's].
     #[arg(long = "engine", id = "serving", value_name = "ENGINE", value_parser = Engine::named)]
     serving: Option<Engine>,
@@ -238,7 +247,18 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     }
     let is_slurm = args.cluster.launcher == Launcher::Slurm;
     if args.plan {
-        print!("{}", graph.plan());
+        let only = &args.only;
+        match (only.is_empty(), logging::is_verbose()) {
+            (true, false) => print!("{}", graph.table()),
+            (true, true) => print!("{}", graph.plan(&|_| true)),
+            (false, _) => {
+                let is_named = |stage: &Stage| only.iter().any(|name| stage.is_called(name));
+                print!("{}", graph.plan(&is_named));
+                for stage in graph.stages().iter().filter(|stage| is_named(stage)) {
+                    graph.files(stage).iter().for_each(|(name, text)| print!("\n# {name}\n{text}"));
+                }
+            }
+        }
         if is_slurm {
             cluster::plan(args, recipe, &graph)?;
         }
@@ -261,7 +281,18 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let _log = logging::to(&graph.out);
     limits::raise_open_files();
     signals::end_where_not_taken()?;
-    let outcome = drive::run(&graph, &selected, &mut host, &mut Shown::default());
+    let (recipe, out) = (&graph.recipe, &graph.out);
+    let notify = args
+        .notify
+        .clone()
+        .map(|command| Arc::new(Notify { command, recipe: recipe.clone(), out: out.clone() }));
+    let outcome = drive::run(&graph, &selected, &mut host, &mut Shown::telling(notify.clone()));
+    if let Some(notify) = notify {
+        match &outcome {
+            Ok(outcome) => notify.tell(outcome.as_str(), "", "the recipe has ended"),
+            Err(error) => notify.tell("failed", "", &failure::causes(error)),
+        }
+    }
     let outcome = match outcome {
         Err(error) if error.downcast_ref().is_some_and(paravt_reproduce::Error::is_precondition) => {
             Err(error).or_preflight()

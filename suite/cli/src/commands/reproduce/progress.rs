@@ -9,9 +9,10 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use paravt_reports::terminal::Text;
-use paravt_reproduce::drive::{Event, Observer};
+use paravt_reproduce::drive::{Event, Observer, Outcome};
 use paravt_reproduce::graph::{Stage, Work};
 
+use super::notify::Notify;
 use crate::output;
 use crate::progress::in_words;
 
@@ -29,11 +30,18 @@ pub(super) struct Shown {
     pace: Option<(Instant, Pace)>,
     /// Of a log.
     heartbeat: Option<Heartbeat>,
+    /// Told of stages that fail.
+    notify: Option<Arc<Notify>>,
 }
 
 impl Observer for Shown {
     fn event(&mut self, stage: &Stage, event: Event<'_>) {
         let line = stage.line();
+        if let (Some(notify), Event::Ended(_, outcome @ (Outcome::Incomplete | Outcome::Down))) =
+            (&self.notify, &event)
+        {
+            notify.tell(outcome.as_str(), stage.name(), "samples are missing or failed");
+        }
         if output::is_quiet() && !matches!(event, Event::Discarded(..)) {
             return;
         }
@@ -89,6 +97,11 @@ impl Observer for Shown {
 }
 
 impl Shown {
+    /// Also tells the user's command of stages that fail.
+    pub(super) fn telling(notify: Option<Arc<Notify>>) -> Self {
+        Self { notify, ..Self::default() }
+    }
+
     /// Shows that a stage does something from now on.
     fn busy(&mut self, stage: &Stage, doing: &str) {
         self.idle();

@@ -1,0 +1,75 @@
+//! `--notify`: a command of the user's that is run when a stage fails and when the recipe ends.
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Time that the command gets.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Characters of a message that it gets.
+const LONGEST: usize = 2000;
+
+/// The command, and what it is told each time.
+pub(super) struct Notify {
+    pub(super) command: String,
+    pub(super) recipe: String,
+    pub(super) out: PathBuf,
+}
+
+impl Notify {
+    /// Runs it. One that fails is a warning: the recipe goes on.
+    pub(super) fn tell(&self, outcome: &str, stage: &str, message: &str) {
+        let message: String = message.chars().take(LONGEST).collect();
+        let told = [
+            ("PARAVT_RECIPE", self.recipe.as_str()),
+            ("PARAVT_OUTCOME", outcome),
+            ("PARAVT_STAGE", stage),
+            ("PARAVT_MESSAGE", &message),
+        ];
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", &self.command]).envs(told).env("PARAVT_OUT", &self.out);
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        if let Err(why) = within(PATIENCE, &mut command) {
+            eprintln!("warning: --notify: {why}");
+        }
+    }
+}
+
+/// Runs a command that has to end with 0 in time.
+fn within(patience: Duration, command: &mut Command) -> Result<(), String> {
+    let mut child = command.spawn().map_err(|error| error.to_string())?;
+    let until = Instant::now() + patience;
+    while Instant::now() < until {
+        match child.try_wait().map_err(|error| error.to_string())? {
+            Some(status) if status.success() => return Ok(()),
+            Some(status) => return Err(format!("the command ended with {status}")),
+            None => std::thread::sleep(Duration::from_millis(20)),
+        }
+    }
+    let _ = child.kill();
+    let _ = child.wait();
+    Err(format!("the command did not end in {} s and was killed", patience.as_secs()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_is_told_what_ended_and_how() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("told");
+        let words = "$PARAVT_RECIPE $PARAVT_OUTCOME $PARAVT_STAGE $PARAVT_MESSAGE $PARAVT_OUT";
+        let command = format!("echo \"{words}\" > {}", file.display());
+        let notify = Notify { command, recipe: "small".to_owned(), out: "runs/small".into() };
+        notify.tell("failed", "sft", "out of 'memory'");
+        assert_eq!(std::fs::read_to_string(file).unwrap(), "small failed sft out of 'memory' runs/small\n");
+    }
+
+    #[test]
+    fn a_command_that_fails_or_hangs_is_a_reason() {
+        let run = |text: &str| within(Duration::from_millis(300), Command::new("/bin/sh").args(["-c", text]));
+        assert!(run("exit 3").unwrap_err().contains("exit status: 3"));
+        assert!(run("exec sleep 60").unwrap_err().contains("was killed"));
+    }
+}

@@ -127,13 +127,13 @@ impl Slot {
                 Ok(done) => done,
                 Err(error) => return State::Unusable(format!("{DONE} is damaged: {error}")),
             };
-            let Some(files) = done.files else {
+            let Some(files) = &done.files else {
                 return State::Unusable("marked done by a version that did not list its files".to_owned());
             };
             if is_other(done.code.as_deref()) {
                 return by_other();
             }
-            if done.limit.is_some_and(|done| self.limit.is_none_or(|asked| asked > done)) {
+            if self.asks_more_than(&done) {
                 return State::Begun;
             }
             return files.damage(&self.folder).map_or(State::Done, State::Unusable);
@@ -146,6 +146,17 @@ impl Slot {
             }
             Err(_) => State::New,
         }
+    }
+
+    /// Whether the result that is there is complete, and for fewer samples than are asked.
+    pub fn is_outgrown(&self) -> bool {
+        let text = std::fs::read(self.folder.join(DONE)).unwrap_or_default();
+        serde_json::from_slice(&text).is_ok_and(|done| self.asks_more_than(&done))
+    }
+
+    /// Whether a result is for fewer samples than are asked.
+    fn asks_more_than(&self, done: &Done) -> bool {
+        done.limit.is_some_and(|done| self.limit.is_none_or(|asked| asked > done))
     }
 
     /// Makes the folder, and notes the code that does the work and when it begins; to be called before it.

@@ -16,7 +16,7 @@
 //!     whole_node: true,
 //!     after: After::Nothing,
 //! };
-//! let options = Options { sbatch: Vec::new(), gpus: 8 };
+//! let options = Options { sbatch: Vec::new(), cpu: Vec::new(), gpus: 8 };
 //! let script = job.script("paravt-8b", &options, Path::new("/shared/8b/slurm"), Path::new("/shared"))?;
 //! assert!(script.starts_with("#!/bin/bash\n#SBATCH --job-name=paravt-8b-evaluate\n"));
 //! # Ok::<(), paravt_cluster::Error>(())

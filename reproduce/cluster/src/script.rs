@@ -10,6 +10,8 @@ use crate::Error;
 pub struct Options {
     /// Further options of sbatch, in one word each.
     pub sbatch: Vec<String>,
+    /// Those of the jobs that need no whole node, in the place of `sbatch`; empty for the same.
+    pub cpu: Vec<String>,
     /// GPUs of a node; 0 asks for none.
     pub gpus: u32,
 }
@@ -91,7 +93,8 @@ impl Job {
         // A job that is run again resumes, in the same log.
         option("--open-mode=append");
         option("--requeue");
-        for given in &options.sbatch {
+        let has_own = !self.whole_node && !options.cpu.is_empty();
+        for given in if has_own { &options.cpu } else { &options.sbatch } {
             let is_option = given.starts_with('-') && given.len() > 2 && !given.contains(char::is_control);
             if !is_option || given.contains(['"', '\'', '\\', '#']) {
                 return Err(Error::Option(given.clone()));
@@ -161,7 +164,8 @@ mod tests {
 
     #[test]
     fn a_script_of_an_array() {
-        let options = Options { sbatch: vec!["--partition=gpu".to_owned()], gpus: 8 };
+        let sbatch = vec!["--partition=gpu".to_owned()];
+        let options = Options { sbatch, cpu: vec!["--partition=cpu".to_owned()], gpus: 8 };
         let words = [
             "/opt/paravt-bench",
             "reproduce",
@@ -209,7 +213,7 @@ mod tests {
     #[test]
     fn words_that_would_add_a_line_or_option_are_refused() {
         for option in ["partition=gpu", "--x\n#SBATCH --y", "-", "--comment='a", "--a#b", ""] {
-            let options = Options { sbatch: vec![option.to_owned()], gpus: 0 };
+            let options = Options { sbatch: vec![option.to_owned()], cpu: Vec::new(), gpus: 0 };
             let refused = job(&["true"], None).script("r", &options, Path::new("/a"), Path::new("/b"));
             assert!(matches!(refused, Err(Error::Option(_))), "{option:?}");
         }

@@ -6,14 +6,23 @@ use crate::common::{bench, text};
 #[test]
 fn a_plan_names_every_stage_and_writes_nothing() {
     let folder = tempfile::tempdir().unwrap();
-    let output =
-        bench().current_dir(folder.path()).args(["reproduce", "paravt-8b", "--plan"]).output().unwrap();
-    assert!(output.status.success(), "{}", text(&output));
+    let plan = |name: &str, flags: &[&str]| {
+        let mut command = bench();
+        command.current_dir(folder.path()).args(["reproduce", name, "--plan"]).args(flags);
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{}", text(&output));
+        text(&output)
+    };
+    let table = plan("paravt-8b", &[]);
+    assert!(table.contains("with-tool on 7 splits") && !table.contains("vllm serve"), "{table}");
+    let whole = plan("paravt-8b", &["-v"]);
     for part in
         [". protocol ", ". serve ", "vllm serve ParaVT/ParaVT-8B", ". with-tool-videomme ", "deviates"]
     {
-        assert!(text(&output).contains(part), "{part}: {}", text(&output));
+        assert!(whole.contains(part), "{part}: {whole}");
     }
+    let training = plan("paravt-8b-train", &["--only", "rl"]);
+    assert!(training.contains("# config.yaml") && !training.contains("sft_entry"), "{training}");
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
 }
 

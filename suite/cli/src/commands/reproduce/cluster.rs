@@ -1,5 +1,5 @@
-//! A recipe as Slurm jobs: one that does everything up to the evaluations, an array of evaluations of one shard each,
-//! one that merges the shards and reports.
+//! A recipe as Slurm jobs: one without GPUs that downloads and installs, one that trains where the recipe does, an array of
+//! evaluations of one shard each, one that merges the shards and reports.
 
 use std::path::{Path, PathBuf};
 
@@ -7,6 +7,7 @@ use anyhow::{Context as _, bail, ensure};
 use clap::ValueEnum;
 use paravt_cluster::{After, Job, Options, Submitted};
 use paravt_reproduce::graph::{Graph, Stage, Work};
+use paravt_reproduce::provenance::{self, Provenance};
 use paravt_reproduce::slot::{self, State};
 use paravt_reproduce::{GraphOptions, Recipe};
 use paravt_suite::evaluate::{Shard, merge};
@@ -23,7 +24,7 @@ const FOLDER: &str = "slurm";
 pub(super) enum Launcher {
     /// On this machine.
     Local,
-    /// As Slurm jobs: training on one whole node, evaluation on one node per shard.
+    /// As Slurm jobs: downloads without GPUs, training on one whole node, evaluation on one node per shard.
     Slurm,
 }
 
@@ -43,17 +44,22 @@ pub(super) struct ClusterArgs {
     /// Option of sbatch for all jobs, e.g. --sbatch-option=--partition=gpu; repeatable [default: none].
     #[arg(long, value_name = "OPTION", allow_hyphen_values = true)]
     sbatch_option: Vec<String>,
+    /// Option of sbatch for the jobs without GPUs (downloads, report) in the place of the above; repeatable [default: those
+    /// of --sbatch-option].
+    #[arg(long, value_name = "OPTION", allow_hyphen_values = true)]
+    cpu_option: Vec<String>,
     /// First merge N shards of the evaluations below OUT/slurm; the last Slurm job does this [default: none].
     #[arg(long, value_name = "N", conflicts_with = "shard")]
     pub merge_shards: Option<u16>,
 }
 
 /// Flags that the jobs get otherwise or not at all, and whether they have a value.
-const OWN: [(&str, bool); 10] = [
+const OWN: [(&str, bool); 11] = [
     ("--launcher", true),
     ("--shards", true),
     ("--node-gpus", true),
     ("--sbatch-option", true),
+    ("--cpu-option", true),
     ("--merge-shards", true),
     ("--out", true),
     ("--model", true),
@@ -138,7 +144,13 @@ fn jobs(args: &Args, recipe: &Recipe, graph: &Graph) -> anyhow::Result<Jobs> {
         let found = graph.stages().iter().rfind(|stage| wanted(stage.work())).map(Stage::name);
         found.map(str::to_owned).context("the recipe evaluates nothing")
     };
-    let until = last(|work| matches!(work, Work::Serve(_) | Work::Check(_)))?;
+    let trains = |stage: &Stage| matches!(stage.work(), Work::Launch(_));
+    let until_trained = last(|work| matches!(work, Work::Serve(_) | Work::Check(_)))?;
+    // What needs no GPU: all up to the training, or to the servers.
+    let before = graph.stages().iter().take_while(|stage| !trains(stage));
+    let until =
+        before.filter(|stage| !matches!(stage.work(), Work::Serve(_) | Work::Evaluate(_) | Work::Report(_)));
+    let until = until.last().map_or_else(|| until_trained.clone(), |stage| stage.name().to_owned());
     let shards = args.cluster.shards.to_string();
     let (model, programs) = served(graph);
     let given_model = args.backend.model().map(|model| ("--model", model.to_owned()));
@@ -153,8 +165,10 @@ fn jobs(args: &Args, recipe: &Recipe, graph: &Graph) -> anyhow::Result<Jobs> {
     let needed: Vec<&str> =
         kept.filter(|stage| !matches!(stage.work(), Work::Evaluate(_))).map(Stage::name).collect();
     let needed = (!args.only.is_empty() && !needed.is_empty()).then(|| ("--only", needed.join(",")));
-    let first = [out_flag.clone(), ("--until", until)];
-    let first: Vec<_> = given_model.clone().into_iter().chain(first).chain(needed).collect();
+    let up_to = |until: String| {
+        let first = [out_flag.clone(), ("--until", until)];
+        given_model.clone().into_iter().chain(first).chain(needed.clone()).collect::<Vec<_>>()
+    };
     let evaluation = [
         ("--out", shown(&folder.join("shard-{element}"))),
         ("--shard", format!("{{element}}/{shards}")),
@@ -171,9 +185,12 @@ fn jobs(args: &Args, recipe: &Recipe, graph: &Graph) -> anyhow::Result<Jobs> {
         .chain(all)
         .collect();
     let mut evaluate = command(&evaluation);
-    // The model and its engine are there, and the machine was checked by the first job.
-    evaluate.extend(["--own-engine", "--skip-preflight"].map(str::to_owned));
-    let collect: Vec<_> = given_model.into_iter().chain([out_flag, ("--merge-shards", shards)]).collect();
+    // The model and its engine are there. What a training needs was checked by its job; else each node is checked.
+    let is_trained = graph.stages().iter().any(trains);
+    let checked = (is_trained || args.skip_preflight).then_some("--skip-preflight");
+    evaluate.extend(["--own-engine"].into_iter().chain(checked).map(str::to_owned));
+    let collect: Vec<_> =
+        given_model.clone().into_iter().chain([out_flag.clone(), ("--merge-shards", shards)]).collect();
     let job = |name: &str, words: Vec<String>, after: After| Job {
         name: name.to_owned(),
         words,
@@ -182,8 +199,13 @@ fn jobs(args: &Args, recipe: &Recipe, graph: &Graph) -> anyhow::Result<Jobs> {
         whole_node: true,
         after,
     };
-    let jobs = vec![
-        job("prepare", whole(command(&first)), After::Nothing),
+    let mut prepare = command(&up_to(until));
+    // Its machine has other GPUs than those that are needed, or none.
+    prepare.extend(args.own_engine.then(|| "--own-engine".to_owned()));
+    prepare.push("--skip-preflight".to_owned());
+    let prepare = Job { whole_node: false, ..job("prepare", prepare, After::Nothing) };
+    let train = is_trained.then(|| job("train", whole(command(&up_to(until_trained))), After::Success));
+    let jobs = vec![prepare].into_iter().chain(train).chain([
         Job {
             path: programs.as_deref().map(absolute).transpose()?.as_deref().map(shown),
             array: Some(args.cluster.shards.into()),
@@ -191,10 +213,11 @@ fn jobs(args: &Args, recipe: &Recipe, graph: &Graph) -> anyhow::Result<Jobs> {
         },
         // Also after an element that failed: it is named.
         Job { whole_node: false, ..job("collect", whole(command(&collect)), After::End) },
-    ];
-    let options = Options { sbatch: args.cluster.sbatch_option.clone(), gpus: args.cluster.node_gpus };
+    ]);
+    let ClusterArgs { sbatch_option, cpu_option, node_gpus, .. } = &args.cluster;
+    let options = Options { sbatch: sbatch_option.clone(), cpu: cpu_option.clone(), gpus: *node_gpus };
     let dir = std::env::current_dir().context("cannot find the working directory")?;
-    Ok(Jobs { jobs, options, recipe: graph.recipe.clone(), folder, dir })
+    Ok(Jobs { jobs: jobs.collect(), options, recipe: graph.recipe.clone(), folder, dir })
 }
 
 /// Prints the scripts.
@@ -256,7 +279,12 @@ pub(super) fn merge_shards(
         if parts.len() < shards.len() {
             continue;
         }
+        if slot.is_outgrown() {
+            // The shards hold its samples and more.
+            slot.discard(&graph.out.join(slot::DISCARDED))?;
+        }
         slot.begin().with_context(|| format!("cannot write {}", folder.display()))?;
+        same_answers(&parts, folder)?;
         for split in &evaluation.splits {
             let dirs: Vec<PathBuf> = parts.iter().map(|part| part.join(split)).collect();
             merged(&dirs, &folder.join(split))?;
@@ -282,6 +310,7 @@ fn shard_graphs(
         let options = GraphOptions {
             out: graph.out.join(FOLDER).join(format!("shard-{number}")),
             selection: host::selection(args, Some(shard)),
+            limit: None,
             model: model.clone().or(options.model.clone()),
             own_engine: true,
             ..options.clone()
@@ -289,6 +318,23 @@ fn shard_graphs(
         Ok(recipe.graph(&options)?)
     });
     graphs.collect()
+}
+
+/// Keeps with the merged result what answered its shards, which has to be the same.
+fn same_answers(parts: &[PathBuf], folder: &Path) -> anyhow::Result<()> {
+    let all: Vec<Provenance> = parts.iter().map(|part| provenance::read(part)).collect();
+    let Some(first) = all.first() else { return Ok(()) };
+    for (other, part) in all.iter().zip(parts) {
+        let differences = provenance::differences(first, other);
+        ensure!(
+            differences.is_empty(),
+            "{} and {} were answered by different models or engines: {}",
+            parts[0].display(),
+            part.display(),
+            differences.join("; ")
+        );
+    }
+    provenance::write(folder, first).with_context(|| format!("cannot write {}", folder.display()))
 }
 
 /// Merges the shards of a run, unless it was merged before.

@@ -49,12 +49,12 @@ pub(super) struct Host<'a> {
 
 /// The flags that the answers of a served model depend on, with another shard where one is given.
 pub(super) fn selection(args: &Args, other: Option<Shard>) -> Value {
-    let RunConfig { ids, shard, .. } = args.dispatch.applied_to(RunConfig::default());
+    let RunConfig { limit, ids, shard, .. } = args.dispatch.applied_to(RunConfig::default());
     let shard = other.or(shard);
-    // More samples continue what was made with fewer: a limit is no part of what a result is known by.
-    let none: Option<usize> = None;
+    // More samples continue the result for fewer, which is known by the same name. A shard of more is another one.
+    let limit = limit.filter(|_| shard.is_some());
     let mut selection =
-        json!({ "limit": none, "ids": ids, "shard": shard, "protocol": args.protocol.identity() });
+        json!({ "limit": limit, "ids": ids, "shard": shard, "protocol": args.protocol.identity() });
     if let Some(engine) = args.serving {
         selection["engine"] = engine.as_str().into();
     }

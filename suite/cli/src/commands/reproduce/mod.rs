@@ -198,7 +198,7 @@ impl Args {
             seeds,
             full: self.nano.full,
             selection,
-            limit: self.dispatch.limit(),
+            limit: self.dispatch.limit().filter(|_| !self.dispatch.is_shard()),
             backend: self.backend.own(),
             model: self.backend.model().map(ToOwned::to_owned),
             gpus: gpus(),

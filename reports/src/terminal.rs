@@ -93,12 +93,13 @@ impl Text {
 
     /// The lines with ANSI colours.
     pub fn coloured(&self) -> String {
-        self.render(true)
+        self.render(COLUMNS, true)
     }
 
-    fn render(&self, coloured: bool) -> String {
+    /// The lines for a terminal of another width in columns.
+    pub fn render(&self, columns: usize, coloured: bool) -> String {
         let line = |line: &Line| {
-            let folded = fold(&line.text);
+            let folded = fold(&line.text, columns);
             let (start, end) = line.word;
             // Beyond the first line a fold has moved the word.
             let in_place = folded.get(start..end).filter(|word| *word == &line.text[start..end]);
@@ -116,17 +117,17 @@ impl Text {
 
 impl fmt::Display for Text {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(&self.render(false))
+        formatter.write_str(&self.render(COLUMNS, false))
     }
 }
 
-/// A line, broken at spaces where it is too long; what follows is indented further.
-fn fold(line: &str) -> String {
+/// A line, broken at spaces where it has more than `columns` characters; what follows is indented further.
+pub fn fold(line: &str, columns: usize) -> String {
     let own = line.chars().take_while(|c| *c == ' ').count();
-    let indent = (own + FOLDED_INDENT).min(COLUMNS / 2);
+    let indent = (own + FOLDED_INDENT).min(columns / 2);
     let mut out = String::new();
     let mut rest = line.to_owned();
-    while let Some((limit, _)) = rest.char_indices().nth(COLUMNS) {
+    while let Some((limit, _)) = rest.char_indices().nth(columns) {
         let margin = rest.len() - rest.trim_start().len();
         let space = match rest[limit..].starts_with(' ') {
             true => Some(limit),

@@ -9,7 +9,7 @@ use paravt_suite::redact;
 
 use crate::output;
 
-/// Prints an error on standard error; on a terminal folded at 80 columns and coloured.
+/// Prints an error on standard error; on a terminal folded and coloured.
 pub(crate) fn print(error: &anyhow::Error) {
     let message = redact::urls(&causes(error));
     let hint = hint(error);

@@ -4,13 +4,13 @@
 //! `println!` and its relatives are shadowed for the whole crate, so that no call can forget it.
 
 use std::fmt::Arguments;
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind, IsTerminal as _, Write};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anstream::{AutoStream, ColorChoice};
-use paravt_reports::terminal::{Detail, Text};
+use paravt_reports::terminal::{COLUMNS, Detail, Text, fold};
 use paravt_suite::printable::printable_json;
 
 /// First failure of standard output that is not a reader who left.
@@ -18,6 +18,10 @@ static FAILED: Mutex<Option<io::Error>> = Mutex::new(None);
 
 /// Time of the latest line on standard error.
 static LATEST: Mutex<Option<Instant>> = Mutex::new(None);
+
+/// Most and fewest columns of a line on standard error.
+const WIDEST: usize = 100;
+const NARROWEST: usize = 40;
 
 /// Whether progress is left out.
 static QUIET: AtomicBool = AtomicBool::new(false);
@@ -62,11 +66,20 @@ pub(crate) fn show(text: &Text) {
     stdout_as_is(&if coloured { text.coloured() } else { text.to_string() });
 }
 
-/// The same on standard error.
+/// The same on standard error, as wide as the terminal.
 pub(crate) fn show_error(text: &Text) {
     let coloured = AutoStream::choice(&io::stderr()) != ColorChoice::Never;
-    let shown = if coloured { text.coloured() } else { text.to_string() };
+    let shown = text.render(error_columns().unwrap_or(COLUMNS), coloured);
     let _ = io::stderr().lock().write_all(shown.as_bytes());
+}
+
+/// Columns of a line on standard error where that is a terminal: longer ones than [`WIDEST`] are hard to read.
+fn error_columns() -> Option<usize> {
+    let stderr = io::stderr();
+    let size = stderr.is_terminal().then(|| terminal_size::terminal_size_of(&stderr))?;
+    // A terminal that does not say its width, as on a serial line, says 0.
+    let columns = size.map_or(0, |(width, _)| usize::from(width.0));
+    Some(if columns == 0 { COLUMNS } else { columns.clamp(NARROWEST, WIDEST) })
 }
 
 /// How a command prints its result.
@@ -92,12 +105,19 @@ impl Printed {
     }
 }
 
-/// Writes to standard error; a failure has no place to be reported.
+/// Writes to standard error, folded where that is a terminal: a log keeps its lines whole, for `grep`. A failure has no
+/// place to be reported.
 pub(crate) fn stderr(text: Arguments<'_>) {
     if let Ok(mut latest) = LATEST.lock() {
         *latest = Some(Instant::now());
     }
-    let _ = io::stderr().lock().write_all(printable_json(&text.to_string()).as_bytes());
+    let text = text.to_string();
+    let text = printable_json(&text);
+    let folded = error_columns().map(|columns| {
+        let lines: Vec<String> = text.split('\n').map(|line| fold(line, columns)).collect();
+        lines.join("\n")
+    });
+    let _ = io::stderr().lock().write_all(folded.as_deref().unwrap_or(&text).as_bytes());
 }
 
 /// Time since the latest line on standard error; `None` before the first.

@@ -1,9 +1,8 @@
 //! Whether this machine has what a recipe needs: for `doctor --for` and the first stage of a recipe.
 
 use std::path::Path;
-use std::time::Duration;
 
-use paravt_fetch::{FetchError, Hub, Kind, Retries, Silent, training};
+use paravt_fetch::{FetchError, Hub, Kind, Silent, training};
 use paravt_preflight::{Asked, Dataset, Machine, RepoState, Report, Repository, examine as compare, probe};
 use paravt_reproduce::{Item, Preflight, Target};
 use paravt_suite::data::{DataRoot, HubSource};
@@ -11,9 +10,6 @@ use paravt_suite::task::Task as _;
 
 use crate::commands::data::fetch;
 use crate::registry;
-
-/// One failure may be chance; more tries would only delay the page.
-const RETRIES: Retries = Retries { tries: 2, pause: Duration::from_secs(1), longest: Duration::from_secs(1) };
 
 /// A repository that would be asked, and a file that it has.
 struct Source {
@@ -52,7 +48,7 @@ pub(crate) fn examine(
     let needs = preflight.needs_for(if preflight.is_fetched { &lacking } else { &[] });
     let mut has_token = false;
     if needs.hub && !open.is_empty() {
-        let (hub, token) = fetch::hub(&data, RETRIES)?;
+        let (hub, token) = fetch::hub(&data, fetch::FEW)?;
         has_token = token;
         repositories.extend(asked(&hub, &open)?);
     }

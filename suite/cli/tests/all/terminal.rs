@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use crate::common::{bench, text, world};
 
@@ -81,6 +82,45 @@ fn a_full_device_on_standard_output_is_an_error() {
     let output = output.unwrap();
     assert_eq!(output.status.code(), Some(3), "{}", text(&output));
     assert!(text(&output).contains("cannot write to standard output"), "{}", text(&output));
+}
+
+/// What a command prints on a terminal of so many columns.
+fn on_terminal(columns: usize, arguments: &str) -> Vec<String> {
+    let command =
+        format!("stty rows 24 cols {columns}; '{}' {arguments}", env!("CARGO_BIN_EXE_paravt-bench"));
+    let mut terminal = Command::new("script");
+    terminal.args(["--quiet", "--command", &command, "/dev/null"]).env("NO_COLOR", "1").stdin(Stdio::null());
+    terminal.env("HF_ENDPOINT", "http://127.0.0.1:9").env_remove("HF_HUB_OFFLINE").env_remove("HF_TOKEN");
+    let output = terminal.output().unwrap();
+    String::from_utf8(output.stdout).unwrap().lines().map(|line| line.trim_end().to_owned()).collect()
+}
+
+#[test]
+fn errors_are_as_wide_as_the_terminal_and_whole_in_a_log() {
+    let arguments = "reproduce paravt-8b --from nowhere --out /tmp/none";
+    let logged = bench().args(arguments.split(' ')).output().unwrap();
+    let logged = String::from_utf8(logged.stderr).unwrap();
+    assert!(logged.lines().count() == 1 && logged.len() > 300, "{logged}");
+    for (columns, widest) in [(60, 60), (90, 90), (300, 100)] {
+        let lines = on_terminal(columns, arguments);
+        let longest = lines.iter().map(|line| line.chars().count()).max().unwrap();
+        assert!((widest - 25..=widest).contains(&longest), "{columns} columns: {lines:#?}");
+        assert!(lines[0].starts_with("error: ") && lines[1].starts_with("    "), "{lines:#?}");
+        let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(words(&lines.join(" ")), words(&logged));
+    }
+}
+
+#[test]
+fn a_dry_run_without_a_network_says_so_after_one_more_try() {
+    let began = Instant::now();
+    let lines = on_terminal(60, "data fetch lvbench --dry-run --dir /tmp/none");
+    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+    assert!(lines.iter().any(|line| line.starts_with("error: cannot list lvbench")), "{lines:#?}");
+    // The notice before it is folded as well.
+    let is_notice = |line: &String| line.contains("lmms-eval/LVBench");
+    assert!(lines.iter().filter(|line| is_notice(line)).count() > 1, "{lines:#?}");
+    assert!(lines.iter().all(|line| line.chars().count() <= 60), "{lines:#?}");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, ensure};
 use paravt_fetch::{
@@ -23,6 +24,9 @@ use crate::signals::{Signal, Taken};
 
 const DEFAULT_ENDPOINT: &str = "https://huggingface.co";
 const MAX_JOBS: usize = 64;
+/// Where nothing is downloaded, a hub that does not answer twice is out of reach.
+pub(crate) const FEW: Retries =
+    Retries { tries: 2, pause: Duration::from_secs(1), longest: Duration::from_secs(1) };
 
 /// Flags of `data fetch`.
 #[derive(clap::Args)]
@@ -224,7 +228,7 @@ fn fetch_all(
         return Err(anyhow!("HF_HUB_OFFLINE is 1: cannot download {}; unset it first", names.join(", ")))
             .or_preflight();
     }
-    let (hub, _) = hub(root, Retries::default())?;
+    let (hub, _) = hub(root, if dry { FEW } else { Retries::default() })?;
     let runtime = crate::launch::runtime()?;
     let work = async {
         let mut worst = Exit::Ok;

@@ -8,7 +8,6 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
-use paravt_reports::terminal::Text;
 use paravt_reproduce::drive::{Event, Observer, Outcome};
 use paravt_reproduce::graph::{Stage, Work};
 
@@ -49,15 +48,15 @@ impl Observer for Shown {
             Event::Busy(doing) => self.busy(stage, doing),
             Event::Kept => {
                 self.idle();
-                say(&format!("{line} (done before)"));
+                eprintln!("{line} (done before)");
             }
             Event::Discarded(why, to) => {
                 self.idle();
-                say(&format!("{line}: {why}; the earlier result is now {}", to.display()));
+                eprintln!("{line}: {why}; the earlier result is now {}", to.display());
             }
             Event::Started => {
                 self.idle();
-                say(&line);
+                eprintln!("{line}");
                 self.pace = Some((Instant::now(), Pace::default()));
                 self.busy(stage, "running");
             }
@@ -128,17 +127,6 @@ impl Shown {
         if let Some(bar) = self.bar.take() {
             bar.finish_and_clear();
         }
-    }
-}
-
-/// Prints a line, on a terminal folded at 80 columns.
-fn say(line: &str) {
-    if std::io::stderr().is_terminal() {
-        let mut text = Text::default();
-        text.line(line);
-        output::show_error(&text);
-    } else {
-        eprintln!("{line}");
     }
 }
 

@@ -34,6 +34,7 @@ mod runs;
 mod served;
 mod slurm;
 mod start;
+mod status;
 mod task_file;
 mod terminal;
 mod transformers_serve;

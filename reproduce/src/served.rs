@@ -85,7 +85,8 @@ const EVALUATE_DEVIATES: [&str; 1] = [
     "a failed request is retried, then recorded as an error of its sample; the release scores it as an answer",
 ];
 /// What the servers do otherwise (scripts/run_eval.sh, paravt/eval/utils.py:476-547).
-const SERVERS_DEVIATE: [&str; 2] = [
+const SERVERS_DEVIATE: [&str; 3] = [
+    "started as `vllm serve MODEL`; the release starts the module vllm.entrypoints.openai.api_server with --model MODEL",
     "servers are stopped by their own process group; the release kills by the name of the program",
     "servers listen on 127.0.0.1 and read nothing from the hub (HF_HUB_OFFLINE=1); the release leaves both open",
 ];

@@ -126,7 +126,7 @@ impl Default for Settings {
 }
 
 /// What is done otherwise than by the release, whatever the settings.
-const DEVIATIONS: [&str; 10] = [
+const DEVIATIONS: [&str; 12] = [
     "an entry file merges the `paravt` block into its schema: the released train.py stops there on every rank",
     "the entry file adds SubagentManager._extract_completion, which the released workflow calls and no file defines: \
      without it every group with an executed call is lost",
@@ -135,7 +135,10 @@ const DEVIATIONS: [&str; 10] = [
     "started here and not by areal.launcher.local, which reports every finished training as failed",
     "SGLANG_DISABLE_CUDNN_CHECK is off; the release sets it",
     "ref.path is the SFT model by name, so that a restart does not move the reference of the KL term",
-    "WANDB_MODE is disabled and PYTHONHASHSEED 0; the release leaves both open",
+    "set where the release leaves it open: WANDB_MODE=disabled, PYTHONHASHSEED=0, HF_HUB_OFFLINE=1, HF_DATASETS_CACHE, and \
+     no_proxy for the server's address",
+    "curves for TensorBoard are written (stats_logger.tensorboard)",
+    "the block `vllm` of the configuration is left out: SGLang does not read it",
     "videos are read by decord (FORCE_QWENVL_VIDEO_READER); of the readers in the release's lock file qwen-vl-utils prefers \
      torchcodec 0.8.0",
     "checkpoints: the chosen one, the last 2 and every 50th are kept, the release keeps all",

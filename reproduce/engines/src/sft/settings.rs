@@ -91,13 +91,16 @@ impl Default for Settings {
 }
 
 /// What is done otherwise than by the release, whatever the settings.
-const DEVIATIONS: [&str; 5] = [
+const DEVIATIONS: [&str; 7] = [
     "an entry file writes each step as a line of JSON and then runs lmms_engine.launch.cli; started here and not by \
      run_sft.sh",
     "checkpoints: the last 3 and the one that is merged are kept, the release keeps 30",
     "report_to none and print_batch_input_steps -1; the release reports to wandb and prints 5 batches",
     "the manifest names absolute paths; the release's names a variable that its loader does not expand",
     "the training is stopped in order after the checkpoint of the model card, on the schedule of all steps",
+    "logs of the ranks and hydra's folder are below the stage's folder (--tee, --log-dir, hydra.run.dir)",
+    "set where the release leaves it open: FORCE_QWENVL_VIDEO_READER=decord (what its lock file has), HF_HUB_OFFLINE=1, \
+     HF_DATASETS_CACHE, NCCL_DEBUG, OMP_NUM_THREADS, TOKENIZERS_PARALLELISM, TORCH_NCCL_TRACE_BUFFER_SIZE",
 ];
 
 impl Settings {

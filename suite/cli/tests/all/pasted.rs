@@ -28,6 +28,7 @@ const NOT_RUN: &[(&str, &str)] = &[
     ("paravt-bench reproduce paravt-8b", "GPUs and vLLM; reproduce_served.rs has servers"),
     ("paravt-bench reproduce paravt-8b --out /data/8b…", "GPUs and vLLM"),
     ("paravt-bench reproduce paravt-8b --out /shared/8b …", "Slurm; slurm.rs has a stand-in"),
+    ("paravt-bench status /data/8b", "the run above it"),
     ("paravt-bench reproduce mine.toml", "vLLM"),
     ("paravt-bench run all --backend candle --model Qwen/Qwen3-VL-8B-Instruct …", "17 GB of weights"),
     ("cd runs/paravt-nano/stages", "Python: the test below"),

@@ -188,17 +188,16 @@ impl<'a, H: Host> Drive<'a, H> {
         self.observer.event(stage, Event::Started);
         let began = Instant::now();
         let result = self.worked(stage, slot);
-        let how = match &result {
-            Ok(outcome) => outcome.as_str().to_owned(),
-            Err(error) => {
-                status::note_error(slot.folder(), Some(&format!("{error:#}"))).map_err(write)?;
-                "failed".to_owned()
-            }
+        let noted = match &result {
+            Ok(outcome) => slot.ended(outcome.as_str().to_owned()),
+            Err(error) => status::note_error(slot.folder(), Some(&format!("{error:#}")))
+                .and_then(|()| slot.ended("failed".to_owned())),
         };
-        let outcome = match slot.ended(how).map_err(write) {
-            Ok(()) => result?,
-            Err(error) => return result.and(Err(error.into())),
-        };
+        let outcome = result?;
+        // A full disk that has ended the stage takes no note of it either; the stage is unfinished without one.
+        if outcome != Outcome::Down {
+            noted.map_err(write)?;
+        }
         if outcome == Outcome::Complete {
             slot.finish(&self.graph.deviations(stage)).map_err(write)?;
         }

@@ -9,10 +9,11 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use crate::attempts;
-use crate::status;
 
 /// Written into a stage's folder before its work begins.
 const BEGUN: &str = "begun.json";
+/// File in the folder of a stage with the error that ended its last attempt.
+pub(crate) const ERROR: &str = "error.txt";
 /// Written into a stage's folder when its work is done.
 const DONE: &str = "stage.json";
 /// Folder below that of the recipe that replaced results are moved to.
@@ -199,7 +200,7 @@ impl Slot {
             file.starts_with('.')
                 || file.starts_with("step-")
                 || [".part", ".old"].iter().any(|end| file.ends_with(end))
-                || ["part", "run.log", BEGUN, DONE, status::ERROR].contains(&file)
+                || ["part", "run.log", BEGUN, DONE, ERROR].contains(&file)
                 || paravt_engines::Job::scratch().contains(&name)
         };
         let files = Listing::of(&self.folder, passed_over)?;

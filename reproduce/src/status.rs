@@ -16,8 +16,6 @@ use crate::slot;
 
 /// File in the folder of a recipe that lists its stages as they were run last.
 const LIST: &str = "recipe.json";
-/// File in the folder of a stage with the error that ended its last attempt.
-pub(crate) const ERROR: &str = "error.txt";
 /// Name of the logs of this program.
 const LOG: &str = "run.log";
 
@@ -134,7 +132,7 @@ pub(crate) fn list(graph: &Graph, command: &[String]) -> Result<(), Error> {
 
 /// Keeps the error that ended an attempt at the stage of a folder; `None` removes that of an earlier one.
 pub(crate) fn note_error(folder: &Path, error: Option<&str>) -> std::io::Result<()> {
-    let path = folder.join(ERROR);
+    let path = folder.join(slot::ERROR);
     match error {
         Some(error) => std::fs::write(path, format!("{}\n", redact::urls(error))),
         None => match std::fs::remove_file(path) {
@@ -185,7 +183,7 @@ fn stage(out: &Path, listed: Listed, is_running: bool) -> StageStatus {
         true => (step(&folder), None),
         false => samples(&folder, &listed.splits),
     };
-    let error = std::fs::read_to_string(folder.join(ERROR)).ok().map(|text| text.trim_end().to_owned());
+    let error = std::fs::read_to_string(folder.join(slot::ERROR)).ok().map(|text| text.trim_end().to_owned());
     let logs = match state {
         Reached::Done | Reached::NotBegun => Vec::new(),
         _ => logs(out, &listed),
@@ -297,6 +295,6 @@ mod tests {
         assert!(status.is_running && status.stages.iter().any(|one| one.state == Reached::Running));
         note_error(folder("sft"), None).unwrap();
         note_error(folder("sft"), None).unwrap();
-        assert!(!folder("sft").join(ERROR).exists());
+        assert!(!folder("sft").join(slot::ERROR).exists());
     }
 }

@@ -128,7 +128,7 @@ impl<T> IoContext<T> for std::io::Result<T> {
 fn disk_full_hint(error: &std::io::Error) -> &'static str {
     match error.kind() {
         std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
-            "; the disk is full: every finished sample is safe, free some space and run again with --resume"
+            "; the disk is full: free some space; every finished sample is safe"
         }
         _ => "",
     }

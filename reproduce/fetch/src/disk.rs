@@ -31,14 +31,14 @@ pub(crate) fn create(path: &Path) -> Result<File, FetchError> {
 /// Refuses work that the disk cannot hold.
 ///
 /// # Errors
-/// Less than `needed` bytes and a small reserve are available.
+/// Less than `needed` bytes and the reserve are available.
 pub(crate) fn check(folder: &Path, needed: u64) -> Result<(), FetchError> {
     if needed == 0 {
         return Ok(());
     }
     let available = available(folder)?;
     if available < needed.saturating_add(RESERVE) {
-        return Err(FetchError::Space { path: folder.to_owned(), needed, available });
+        return Err(FetchError::Space { path: folder.to_owned(), needed, reserve: RESERVE, available });
     }
     Ok(())
 }

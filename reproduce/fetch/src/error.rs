@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::size::size;
+
 /// Why data could not be fetched.
 #[derive(Debug, thiserror::Error)]
 pub enum FetchError {
@@ -68,12 +70,17 @@ pub enum FetchError {
         expected: String,
     },
     /// The disk cannot hold what is to come.
-    #[error("{path}: {needed} bytes needed, {available} available; free some, name another folder with --dir, or have archives deleted once they are unpacked (--delete-archives)", path = .path.display())]
+    #[error(
+        "{path}: too little space: {needed} to write and a reserve of {reserve}, {free} free",
+        path = .path.display(), needed = size(*.needed), reserve = size(*.reserve), free = size(*.available)
+    )]
     Space {
         /// The folder.
         path: PathBuf,
         /// Bytes still to be written.
         needed: u64,
+        /// Bytes that must stay free.
+        reserve: u64,
         /// Bytes that this user may write.
         available: u64,
     },
@@ -123,5 +130,24 @@ impl FetchError {
 
     pub(crate) fn protocol(what: impl Into<String>, message: impl Into<String>) -> FetchError {
         FetchError::Protocol { what: what.into(), message: message.into() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_small_disk_is_described_by_sizes_that_do_not_fit() {
+        let small = FetchError::Space {
+            path: "d".into(),
+            needed: 1_227_669,
+            reserve: 16 << 20,
+            available: 3_145_728,
+        };
+        assert_eq!(
+            small.to_string(),
+            "d: too little space: 1.2 MB to write and a reserve of 16.8 MB, 3.1 MB free"
+        );
     }
 }

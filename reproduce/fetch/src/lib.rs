@@ -27,6 +27,7 @@ mod names;
 mod observer;
 mod repository;
 mod retry;
+mod size;
 mod source;
 
 pub use archive::{Archive, Refused, Unpacked, unpack};
@@ -41,4 +42,5 @@ pub use materialize::{
 pub use observer::{Event, Observer, Silent};
 pub use repository::{HubFile, Kind, Oid};
 pub use retry::Retries;
+pub use size::size;
 pub use source::{Only, Source, Unpack, training};

@@ -53,28 +53,73 @@ pub(crate) fn causes(error: &anyhow::Error) -> String {
     text
 }
 
-/// The remedy of an error of a server. The messages of other errors name it.
-fn hint(error: &anyhow::Error) -> Option<&'static str> {
+/// An error whose remedy depends on the command that it ended.
+#[derive(Debug)]
+struct Hinted {
+    error: anyhow::Error,
+    hint: String,
+}
+
+impl std::fmt::Display for Hinted {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&causes(&self.error))
+    }
+}
+
+impl std::error::Error for Hinted {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&*self.error)
+    }
+}
+
+/// The same error, printed with this remedy.
+pub(crate) fn with_hint(error: anyhow::Error, hint: String) -> anyhow::Error {
+    Hinted { error, hint }.into()
+}
+
+/// The remedy of an error of a server, and one that the command has given. The messages of other errors name it.
+fn hint(error: &anyhow::Error) -> Option<&str> {
+    if let Some(hinted) = error.chain().find_map(|cause| cause.downcast_ref::<Hinted>()) {
+        return Some(&hinted.hint);
+    }
     let error: &BackendError = error.chain().find_map(|cause| cause.downcast_ref())?;
     of_call(error.class, &error.message)
 }
 
+/// How a user goes on after a run that has ended early.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Continue {
+    /// `run` with `--resume`, which refuses other settings of the run.
+    Resume,
+    /// The command of a recipe again; other settings are other stages.
+    Repeat,
+}
+
+impl std::fmt::Display for Continue {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Resume => "continue with --resume",
+            Self::Repeat => "repeat the command",
+        })
+    }
+}
+
 /// The remedy of a failed call of a run of which only the message is known, which holds its class; and how the
-/// run goes on after it. `--resume` refuses other settings of the run.
-pub(crate) fn of_message(message: &str) -> Option<String> {
+/// run goes on after it.
+pub(crate) fn of_message(message: &str, then: Continue) -> Option<String> {
     let class = ErrorClass::ALL.into_iter().find(|class| message.contains(&format!("({class:?}, ")))?;
     let remedy = of_call(class, message)?;
+    let is_resumed = then == Continue::Resume;
     Some(match class {
         // What the server can do about it, before the flags that a resumed run must leave alone.
         ErrorClass::ContextLength => {
-            "serve the model with a longer context, then continue with --resume; or lower --nframes or --max-tokens \
-             in a new --out"
-                .to_owned()
+            let smaller = if is_resumed { "; or lower --nframes or --max-tokens in a new --out" } else { "" };
+            format!("serve the model with a longer context, then {then}{smaller}")
         }
-        ErrorClass::BadRequest if message.contains("404 Not Found") => format!(
+        ErrorClass::BadRequest if is_resumed && message.contains("404 Not Found") => format!(
             "{remedy}; a corrected --base-url continues with --resume, another --model needs a new --out"
         ),
-        _ => format!("{remedy}; then continue with --resume"),
+        _ => format!("{remedy}; then {then}"),
     })
 }
 
@@ -144,12 +189,16 @@ mod tests {
         assert_eq!(hint(&unsent), None);
         let missing = error(ErrorClass::BadRequest, "404 Not Found: no model `a`", 1);
         assert!(hint(&missing).is_some());
-        let after = |class| of_message(&causes(&error(class, "404 Not Found", 1))).unwrap();
+        let advice = |class, message, then| of_message(&causes(&error(class, message, 1)), then).unwrap();
+        let after = |class| advice(class, "404 Not Found", Continue::Resume);
         assert!(after(ErrorClass::Connection).ends_with("; then continue with --resume"));
         for class in [ErrorClass::BadRequest, ErrorClass::ContextLength] {
             // A resumed run refuses another model, number of frames or token limit.
-            let advice = after(class);
-            assert!(advice.contains("a new --out") && !advice.ends_with("--resume"), "{advice}");
+            let after = after(class);
+            assert!(after.contains("a new --out") && !after.ends_with("--resume"), "{after}");
+            // A recipe has neither flag.
+            let repeated = advice(class, "404 Not Found", Continue::Repeat);
+            assert!(repeated.ends_with("then repeat the command"), "{repeated}");
         }
         let tools =
             "400 Bad Request: \"auto\" tool choice requires --enable-auto-tool-choice and --tool-call-parser";
@@ -162,15 +211,14 @@ mod tests {
             ("500 …: [Errno 2] No such file or directory: '/data/404/a.mp4'", "its own disk"),
             (tools, "--tool-call-parser"),
         ] {
-            let advice = of_message(&causes(&error(ErrorClass::BadRequest, message, 1))).unwrap();
+            let advice = advice(ErrorClass::BadRequest, message, Continue::Resume);
             assert!(advice.contains(remedy) && advice.ends_with("; then continue with --resume"), "{advice}");
         }
         let frames = "the server shows the model about 32 frames of a.mp4: start vLLM with --media-io-kwargs";
-        let advice = of_message(&causes(&error(ErrorClass::Server, frames, 1))).unwrap();
         assert_eq!(
-            advice,
+            advice(ErrorClass::Server, frames, Continue::Resume),
             "start the server with the flag that the message names; then continue with --resume"
         );
-        assert_eq!(of_message("video not found"), None);
+        assert_eq!(of_message("video not found", Continue::Resume), None);
     }
 }

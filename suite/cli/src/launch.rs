@@ -17,7 +17,7 @@ use tokio::sync::watch;
 
 use crate::command_line;
 use crate::exit::Exit;
-use crate::failure;
+use crate::failure::{self, Continue};
 use crate::logging;
 use crate::output;
 use crate::progress::Progress;
@@ -79,12 +79,37 @@ pub(crate) fn warn(warning: Option<&str>) {
     }
 }
 
+/// How splits ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Ending {
+    /// The worst code.
+    pub exit: Exit,
+    /// What further splits would fail from as well.
+    pub obstacle: Option<Obstacle>,
+}
+
+/// What ended a split before its last sample, and would end the next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Obstacle {
+    /// The server fails every request, or answers what cannot be read.
+    Server,
+    /// Records cannot be written.
+    Disk,
+}
+
+impl From<Exit> for Ending {
+    fn from(exit: Exit) -> Self {
+        Self { exit, obstacle: None }
+    }
+}
+
 /// Runs prepared splits one after the other; the worst exit code counts. Where the user, the server or
 /// the disk ended one, the next would fare no better and is not begun.
 pub(crate) async fn run_all(
     runs: impl IntoIterator<Item = (Prepared, Arc<dyn Backend>)>,
     allow_partial: bool,
-) -> anyhow::Result<Exit> {
+    then: Continue,
+) -> anyhow::Result<Ending> {
     let mut worst = Exit::Ok;
     for (prepared, backend) in runs {
         let task = prepared.task().to_owned();
@@ -97,17 +122,22 @@ pub(crate) async fn run_all(
             Ok(outcome) => outcome,
             Err(RunError::NotWritten(error)) => {
                 eprintln!("error: {error}");
-                return Ok(worst.worse(Exit::Incomplete));
+                eprintln!("hint: after a repair, {then}");
+                let exit = worst.worse(Exit::Incomplete);
+                return Ok(Ending { exit, obstacle: Some(Obstacle::Disk) });
             }
             Err(error) => return Err(error.into()),
         };
         eprintln!("{}", closing_line(&task, &outcome.summary, outcome.records, outcome.expected));
-        worst = worst.worse(conclude(&outcome, allow_partial));
-        if outcome.ended != Ended::Finished {
-            break;
-        }
+        worst = worst.worse(conclude(&outcome, allow_partial, then));
+        let obstacle = match outcome.ended {
+            Ended::Finished => continue,
+            Ended::Interrupted => None,
+            Ended::BackendDown | Ended::Unreadable => Some(Obstacle::Server),
+        };
+        return Ok(Ending { exit: worst, obstacle });
     }
-    Ok(worst)
+    Ok(worst.into())
 }
 
 /// The line at the end of a split.
@@ -131,10 +161,13 @@ fn closing_line(task: &str, summary: &Summary, records: usize, expected: usize) 
 }
 
 /// Prints how to continue, where there is something to do.
-fn conclude(outcome: &RunOutcome, allow_partial: bool) -> Exit {
+fn conclude(outcome: &RunOutcome, allow_partial: bool, then: Continue) -> Exit {
     match outcome.ended {
         Ended::Interrupted => {
-            eprintln!("stopped; continue with --resume");
+            // A recipe says it once, at its own end.
+            if then == Continue::Resume {
+                eprintln!("stopped; {then}");
+            }
             Exit::Interrupted
         }
         Ended::BackendDown => {
@@ -143,38 +176,43 @@ fn conclude(outcome: &RunOutcome, allow_partial: bool) -> Exit {
                 runner::MAX_CONSECUTIVE_API_ERRORS
             );
             say_last_error(outcome);
-            let advice = advice(outcome);
-            eprintln!(
-                "hint: {}",
-                advice.as_deref().unwrap_or("repair the server, then continue with --resume")
-            );
+            let advice = advice(outcome, then);
+            eprintln!("hint: {}", advice.unwrap_or_else(|| format!("repair the server, then {then}")));
             Exit::Incomplete
         }
         Ended::Unreadable => {
             eprintln!("none of the first {} replies could be read: stopped", runner::FIRST_REPLIES);
             say_last_error(outcome);
-            eprintln!(
-                "hint: after a repair at the server, continue with --resume; with other flags, start in a new --out (--resume refuses them)"
-            );
+            let other = match then {
+                Continue::Resume => "; with other flags, start in a new --out (--resume refuses them)",
+                Continue::Repeat => "",
+            };
+            eprintln!("hint: after a repair at the server, {then}{other}");
             Exit::Incomplete
         }
         Ended::Finished if outcome.failed > 0 && !allow_partial => {
             eprintln!("{} of {} samples failed: the run is incomplete", outcome.failed, outcome.expected);
             say_last_error(outcome);
-            eprintln!(
-                "hint: {}",
-                advice(outcome).as_deref().unwrap_or(
-                    "another --model, protocol or other setting of the answers needs a new --out (--resume refuses it)"
-                )
-            );
-            eprintln!(
-                "hint: after a repair of the server or the data, --resume redoes failed model calls, missing videos and lost frames; --retry-errors also redoes other failures"
-            );
+            let (again, other) = match then {
+                Continue::Resume => (
+                    "--resume redoes failed model calls, missing videos and lost frames; --retry-errors also redoes other failures",
+                    Some(
+                        "another --model, protocol or other setting of the answers needs a new --out (--resume refuses it)",
+                    ),
+                ),
+                Continue::Repeat => (
+                    "repeat the command: it redoes failed model calls, missing videos and lost frames; with --resume --retry-errors also other failures",
+                    None,
+                ),
+            };
+            let other = advice(outcome, then).or_else(|| other.map(str::to_owned));
+            other.iter().for_each(|hint| eprintln!("hint: {hint}"));
+            eprintln!("hint: after a repair of the server or the data, {again}");
             Exit::Incomplete
         }
         Ended::Finished if outcome.records < outcome.expected => {
             eprintln!(
-                "{} of {} samples are recorded: another program has changed the journal meanwhile; continue with --resume",
+                "{} of {} samples are recorded: another program has changed the journal meanwhile; {then}",
                 outcome.records, outcome.expected
             );
             Exit::Incomplete
@@ -184,9 +222,9 @@ fn conclude(outcome: &RunOutcome, allow_partial: bool) -> Exit {
 }
 
 /// The remedy of the latest failure, where its message names its class.
-fn advice(outcome: &RunOutcome) -> Option<String> {
+fn advice(outcome: &RunOutcome, then: Continue) -> Option<String> {
     let error = outcome.last_error.as_ref()?;
-    failure::of_message(&error.message)
+    failure::of_message(&error.message, then)
 }
 
 /// The latest failure, which usually is that of the others.

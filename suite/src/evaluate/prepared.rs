@@ -165,7 +165,10 @@ impl Prepared {
         let run = runner::run(agent, samples, dispatch, journal, observer, self.stop);
         // The journal is as it was before a write that failed: the run is incomplete, not lost.
         let (ended, journal) = run.await.map_err(RunError::NotWritten)?;
-        finish(&journal, &mut manifest, expected, ended)
+        finish(&journal, &mut manifest, expected, ended).map_err(|error| match error {
+            RunError::Journal(error @ JournalError::Io { .. }) => RunError::NotWritten(error),
+            error => error,
+        })
     }
 }
 

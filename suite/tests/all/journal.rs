@@ -99,7 +99,7 @@ fn a_full_disk_is_an_error_that_loses_no_record() {
     std::os::unix::fs::symlink(Path::new("/dev/full"), dir.path().join(JOURNAL)).unwrap();
     let mut journal = Journal::create(dir.path(), &manifest()).unwrap();
     let error = journal.append(&[record(0, 1.0)]).unwrap_err().to_string();
-    assert!(error.contains("disk is full") && error.contains("--resume"), "{error}");
+    assert!(error.contains("disk is full") && error.contains("finished sample is safe"), "{error}");
 }
 
 /// A complete last line, whatever stands in it, is never cut off.

@@ -116,6 +116,7 @@ const EXAMPLES: &[(&str, &str)] = &[
         "paravt-bench-run",
         "paravt-bench run all --backend candle --model Qwen/Qwen3-VL-8B-Instruct --out runs/mine",
     ),
+    ("paravt-bench-status", "paravt-bench status runs/paravt-8b"),
     ("paravt-bench-tasks", "paravt-bench tasks"),
 ];
 

@@ -16,7 +16,8 @@ use paravt_suite::task::Task as _;
 
 use crate::commands::protocol::{ProtocolChoice, choose};
 use crate::exit::{Exit, OrPreflight as _};
-use crate::launch;
+use crate::failure::Continue;
+use crate::launch::{self, Ending};
 use crate::registry::{BackendArgs, DataArgs, TaskFiles};
 
 /// Flags of `run`.
@@ -201,7 +202,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
             Evaluation::new(task, config.clone(), Arc::clone(&protocol), reference, dir)
         })
         .collect();
-    execute(&runs, &args.data, &args.backend, &args.dispatch)
+    Ok(execute(&runs, &args.data, &args.backend, &args.dispatch, Continue::Resume)?.exit)
 }
 
 /// Runs several splits one after the other; the worst exit code counts.
@@ -210,7 +211,8 @@ pub(crate) fn execute(
     data: &DataArgs,
     backend: &BackendArgs,
     dispatch: &DispatchArgs,
-) -> anyhow::Result<Exit> {
+    then: Continue,
+) -> anyhow::Result<Ending> {
     let runtime = launch::runtime()?;
     let mut workspace = launch::workspace(data.root()?, backend.gpus());
     if dispatch.dry_run {
@@ -219,7 +221,7 @@ pub(crate) fn execute(
             launch::warn(forecast.warning.as_deref());
             print_forecast(run, &forecast);
         }
-        return Ok(Exit::Ok);
+        return Ok(Exit::Ok.into());
     }
     workspace.stop = launch::stopped_by_ctrl_c(&runtime);
     let prepared = launch::prepare(runs, &workspace)?;
@@ -230,7 +232,7 @@ pub(crate) fn execute(
             // One for each: a plan that its backend cannot honour is an error before the first split runs.
             engines.push(backends.build(run.task(), Some(run.plan())).await.or_preflight()?);
         }
-        launch::run_all(prepared.into_iter().zip(engines), dispatch.allow_partial).await
+        launch::run_all(prepared.into_iter().zip(engines), dispatch.allow_partial, then).await
     })
 }
 

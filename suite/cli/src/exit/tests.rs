@@ -151,7 +151,7 @@ fn fetching() {
         FetchError::Network { what: text(), message: text(), tries: 8 },
         FetchError::Protocol { what: text(), message: text() },
         FetchError::Hash { file: text(), algorithm: "SHA-256", found: text(), expected: text() },
-        FetchError::Space { path: "p".into(), needed: 2, available: 1 },
+        FetchError::Space { path: "p".into(), needed: 2, reserve: 0, available: 1 },
         FetchError::Locked { path: "p".into() },
         io(ErrorKind::StorageFull),
         io(ErrorKind::PermissionDenied),

@@ -1,60 +1,111 @@
-//! A disk that fills up in the middle of a run.
+//! A disk that fills up in the middle of a run or a recipe, or that is too small for a download.
+//!
+//! The disk is a tmpfs of a given size in a mount namespace of its own (util-linux `unshare`).
 
-use std::process::Command;
+use std::path::Path;
+use std::process::{Command, Output};
 
+use crate::common::recipes::{self, stage};
 use crate::common::server::{Script, Server};
 use crate::common::{bench, stable_records, text, world};
+use crate::fetch::local::{Faults, TOKEN, TestHub};
+use crate::fetch::lvbench;
 
-/// Needs a file system of a given size: a tmpfs in a mount namespace of its own (util-linux `unshare`).
+/// Runs a command line in `dir`, whose folder `small` is a disk of this size; what it left there is then in `kept`.
+fn on_small_disk(dir: &Path, size: &str, line: &str) -> Command {
+    for folder in ["small", "kept"] {
+        std::fs::create_dir_all(dir.join(folder)).unwrap();
+    }
+    let script = format!(
+        "mount -t tmpfs -o size={size} none small && {bench} {line}; status=$?; cp -r small/. kept; exit $status",
+        bench = env!("CARGO_BIN_EXE_paravt-bench"),
+    );
+    let mut command = Command::new("unshare");
+    command.args(["--user", "--map-root-user", "--mount", "sh", "-c", &script]).current_dir(dir);
+    command
+}
+
+fn expect(code: i32, output: &Output) -> String {
+    assert_eq!(output.status.code(), Some(code), "{}", text(output));
+    text(output)
+}
+
 #[test]
 #[ignore = "needs user namespaces: run by ci/test"]
 fn a_disk_that_fills_up_stops_the_run_and_loses_nothing() {
     let server = Server::start(Script::default());
     let dir = tempfile::tempdir().unwrap();
-    let small = dir.path().join("small");
-    let kept = dir.path().join("kept");
-    std::fs::create_dir_all(&small).unwrap();
-    let arguments = |out: &std::path::Path| -> Vec<String> {
-        let text = |path: &std::path::Path| path.to_str().unwrap().to_owned();
-        [
-            "run",
-            "lvbench",
-            "--protocol",
-            "native",
-            "--nframes",
-            "16",
-            "--concurrency",
-            "1",
-            "--base-url",
-            &server.base_url,
-            "--data",
-        ]
-        .iter()
-        .map(|word| (*word).to_owned())
-        .chain([text(world()), "--out".to_owned(), text(out)])
-        .collect()
-    };
-    // The size holds the manifest and a few records; what was written is copied out before the mount ends.
-    let script = format!(
-        "mount -t tmpfs -o size=44k none {small} && {bench} {args}; status=$?; cp -r {small}/. {kept}; exit $status",
-        small = small.display(),
-        kept = kept.display(),
-        bench = env!("CARGO_BIN_EXE_paravt-bench"),
-        args = arguments(&small).join(" "),
+    let line = format!(
+        "run lvbench --protocol native --nframes 16 --concurrency 1 --base-url {} --data {}",
+        server.base_url,
+        world().display()
     );
-    std::fs::create_dir_all(&kept).unwrap();
-    let output =
-        Command::new("unshare").args(["--user", "--map-root-user", "--mount", "sh", "-c", &script]).output();
-    let output = output.unwrap();
-    assert_eq!(output.status.code(), Some(4), "{}", text(&output));
-    assert!(text(&output).contains("disk is full"), "{}", text(&output));
-    let saved = stable_records(&kept.join("lvbench"));
+    // Room for the manifest and a few records.
+    let said = expect(4, &on_small_disk(dir.path(), "44k", &format!("{line} --out small")).output().unwrap());
+    assert!(said.contains("disk is full") && said.contains("continue with --resume"), "{said}");
+    let run = dir.path().join("kept/lvbench");
+    let saved = stable_records(&run);
 
-    let resumed = bench().args(arguments(&kept)).arg("--resume").output().unwrap();
-    assert!(resumed.status.success(), "{}", text(&resumed));
-    let all = stable_records(&kept.join("lvbench"));
+    let mut resumed = bench();
+    resumed.args(line.split(' ')).args(["--out", "kept", "--resume"]).current_dir(dir.path());
+    expect(0, &resumed.output().unwrap());
+    let all = stable_records(&run);
     assert!(!saved.is_empty() && saved.len() < all.len(), "{} of {}", saved.len(), all.len());
     for record in &saved {
         assert!(all.contains(record), "{}", record.sample.uid);
+    }
+}
+
+#[test]
+#[ignore = "needs user namespaces: run by ci/test"]
+fn a_disk_that_fills_up_stops_a_recipe_which_the_same_command_finishes() {
+    let server = Server::start(Script::default());
+    let dir = tempfile::tempdir().unwrap();
+    let recipe = recipes::served("m", "engine = \"vllm\"");
+    std::fs::write(dir.path().join("small.toml"), recipe).unwrap();
+    let line = format!(
+        "reproduce small.toml --protocol native --concurrency 1 --base-url {} --data {}",
+        server.base_url,
+        world().display()
+    );
+    // Room for one or two of the evaluations.
+    let said =
+        expect(4, &on_small_disk(dir.path(), "80k", &format!("{line} --out small/out")).output().unwrap());
+    assert!(said.contains("No space left") && said.contains("repeat the command"), "{said}");
+    assert!(!said.contains("--resume"), "{said}");
+    let out = dir.path().join("kept/out");
+    assert!(stage(&out, "with-tool-mlvu").is_some(), "{said}");
+    assert!(stage(&out, "no-tool-charades").is_none(), "the next evaluations are not begun: {said}");
+
+    let mut again = bench();
+    again.args(line.split(' ')).args(["--out", "kept/out"]).current_dir(dir.path());
+    expect(0, &again.output().unwrap());
+    assert!(stage(&out, "no-tool-charades").is_some() && out.join("report/index.html").is_file());
+}
+
+#[test]
+#[ignore = "needs user namespaces: run by ci/test"]
+fn a_disk_too_small_for_a_download_is_described_with_the_flags_of_the_command() {
+    let hub = TestHub::start_as("lmms-eval/LVBench", &lvbench(&[]), Faults::default());
+    let dir = tempfile::tempdir().unwrap();
+    let recipe = "kind = \"served\"\nname = \"small\"\ntitle = \"small\"\nmodel = \"m\"\nfetch = true\n\
+                  [serve]\nengine = \"vllm\"\n[defaults]\nmode = \"native\"\n[[splits]]\ntask = \"lvbench\"\n";
+    std::fs::write(dir.path().join("small.toml"), recipe).unwrap();
+    let recipe =
+        "reproduce small.toml --protocol native --base-url http://127.0.0.1:9/v1 --hf-home small --out out";
+    for (line, flags, others) in [
+        (
+            "data fetch lvbench --dir small",
+            "name another folder with --dir, or add --delete-archives",
+            "--hf-home",
+        ),
+        (recipe, "name another folder with --hf-home or --data, or add --delete-archives", "--dir"),
+    ] {
+        let mut command = on_small_disk(dir.path(), "3m", line);
+        command.env("HF_ENDPOINT", &hub.endpoint).env("HF_TOKEN", TOKEN).env_remove("HF_HUB_OFFLINE");
+        command.env("HOME", dir.path());
+        let said = expect(3, &command.output().unwrap());
+        assert!(said.contains("a reserve of 16.8 MB, 3.1 MB free") && said.contains(flags), "{said}");
+        assert!(!said.contains(others), "{said}");
     }
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, ensure};
 use paravt_fetch::{
-    Cache, FetchOptions, Fetched, Hub, Kind, Observer, Only, Plan, Retries, Source, Token, Unpack, available,
-    training,
+    Cache, FetchError, FetchOptions, Fetched, Hub, Kind, Observer, Only, Plan, Retries, Source, Token,
+    Unpack, available, size, training,
 };
 use paravt_media::Depth;
 use paravt_reports::terminal::counted;
@@ -16,9 +16,10 @@ use paravt_suite::data::DataRoot;
 use paravt_suite::files::{read_limited, write_atomic};
 use paravt_suite::task::{Benchmark, DataCheck, Task as _};
 
-use super::progress::{Progress, size};
+use super::progress::Progress;
 use super::report;
 use crate::exit::{Exit, OrPreflight as _};
+use crate::failure;
 use crate::registry;
 use crate::signals::{Signal, Taken};
 
@@ -115,7 +116,8 @@ pub(crate) fn provide(
                 .map(|(archive, one)| format!("{} in {archive}", one.member))
                 .collect(),
         });
-    })?;
+    });
+    let exit = exit.map_err(|error| with_room(error, "--hf-home or --data", delete_archives))?;
     if exit == Exit::Interrupted {
         return Ok(exit);
     }
@@ -209,7 +211,18 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         jobs: args.jobs,
         ..FetchOptions::default()
     };
-    fetch_all(&items, &root, &options, args.dry_run, &mut |_, _| {})
+    let fetched = fetch_all(&items, &root, &options, args.dry_run, &mut |_, _| {});
+    fetched.map_err(|error| with_room(error, "--dir", args.delete_archives))
+}
+
+/// An error with the flags of its command that give it room, where it is about too little space.
+fn with_room(error: anyhow::Error, folder: &str, deletes: bool) -> anyhow::Error {
+    if !matches!(error.downcast_ref(), Some(FetchError::Space { .. })) {
+        return error;
+    }
+    let smaller = if deletes { "" } else { ", or add --delete-archives" };
+    let hint = format!("free some space, name another folder with {folder}{smaller}");
+    failure::with_hint(error, hint)
 }
 
 /// Fetches items one after the other; shows `seen` what came of each.

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
-use paravt_fetch::{Event, Observer};
+use paravt_fetch::{Event, Observer, size};
 use paravt_reports::terminal::counted;
 
 use crate::output;
@@ -160,38 +160,12 @@ fn rate(done: u64, before: u64, total: u64, elapsed: Duration) -> (u64, String) 
     (rate as u64, left)
 }
 
-/// Bytes with a decimal unit.
-pub(super) fn size(bytes: u64) -> String {
-    const UNITS: [&str; 4] = ["kB", "MB", "GB", "TB"];
-    if bytes < 1000 {
-        return format!("{bytes} B");
-    }
-    let mut value = bytes as f64 / 1000.0;
-    let mut unit = 0;
-    while value >= 999.95 && unit + 1 < UNITS.len() {
-        value /= 1000.0;
-        unit += 1;
-    }
-    format!("{value:.1} {}", UNITS[unit])
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn sizes_rates_and_times() {
-        for (bytes, shown) in [
-            (0, "0 B"),
-            (999, "999 B"),
-            (1000, "1.0 kB"),
-            (999_949, "999.9 kB"),
-            (999_951, "1.0 MB"),
-            (285_060_000_000, "285.1 GB"),
-            (5_000_000_000_000_000, "5000.0 TB"),
-        ] {
-            assert_eq!(size(bytes), shown);
-        }
+    fn rates_and_times() {
         let after = |seconds| rate(3_000, 1_000, 9_000, Duration::from_secs(seconds));
         assert_eq!(after(2), (1000, "6 s".to_owned()));
         assert_eq!(after(200), (10, "10 min".to_owned()));

@@ -28,8 +28,10 @@ use crate::commands::protocol::{choose, provide};
 use crate::commands::run::execute;
 use crate::commands::{data, preflight, report};
 use crate::exit::{Exit, OrPreflight as _};
+use crate::failure::Continue;
+use crate::launch::{self, Ending, Obstacle};
 use crate::registry::{self, BackendArgs};
-use crate::{engines, launch, output};
+use crate::{engines, output};
 
 /// Samples in flight for each server (ParaVT cf55249 paravt/eval/driver.py:588).
 const EACH: usize = 4;
@@ -45,6 +47,8 @@ pub(super) struct Host<'a> {
     /// Folder of everything that is made.
     out: PathBuf,
     started: Instant,
+    /// Records of the last evaluation could not be written.
+    is_full: bool,
 }
 
 /// The flags that the answers of a served model depend on, with another shard where one is given.
@@ -74,7 +78,8 @@ impl<'a> Host<'a> {
             |stage: &Stage| args.only.is_empty() || args.only.iter().any(|name| stage.is_called(name));
         let run = graph.evaluations().filter(|(stage, ..)| is_run(stage));
         let splits = run.flat_map(|(_, evaluation, _)| evaluation.splits.clone()).collect();
-        Self { args, recipe, compute, frames, splits, out: graph.out.clone(), started: Instant::now() }
+        let (out, started) = (graph.out.clone(), Instant::now());
+        Self { args, recipe, compute, frames, splits, out, started, is_full: false }
     }
 
     /// Prints what the evaluations of a served recipe would send.
@@ -89,7 +94,12 @@ impl<'a> Host<'a> {
     }
 
     /// Runs splits on what the flags of the backend name, or prints what would be sent.
-    fn served(&self, evaluation: &Evaluation, folder: &Path, backend: &BackendArgs) -> anyhow::Result<Exit> {
+    fn served(
+        &self,
+        evaluation: &Evaluation,
+        folder: &Path,
+        backend: &BackendArgs,
+    ) -> anyhow::Result<Ending> {
         self.run_splits(evaluation, evaluation.config.clone(), folder, backend)
     }
 
@@ -100,7 +110,7 @@ impl<'a> Host<'a> {
         config: RunConfig,
         folder: &Path,
         backend: &BackendArgs,
-    ) -> anyhow::Result<Exit> {
+    ) -> anyhow::Result<Ending> {
         let config = self.args.dispatch.applied_to(config);
         let protocol = choose(&self.args.protocol, config.mode.as_ref())?;
         let runs = split_runs(evaluation, &config, &protocol, folder)?;
@@ -108,11 +118,11 @@ impl<'a> Host<'a> {
             Recipe::Served(recipe) => &backend.or_model(&recipe.model),
             _ => backend,
         };
-        execute(&runs, &self.args.data, backend, &self.args.dispatch)
+        execute(&runs, &self.args.data, backend, &self.args.dispatch, Continue::Repeat)
     }
 
     /// Runs splits of the generated world on a model in this process; goes on where it was stopped.
-    fn embedded(&self, evaluation: &Evaluation, folder: &Path, model: &Path) -> anyhow::Result<Exit> {
+    fn embedded(&self, evaluation: &Evaluation, folder: &Path, model: &Path) -> anyhow::Result<Ending> {
         let root = match &evaluation.world {
             Some(world) => DataRoot::new(world),
             None => self.args.data.root()?,
@@ -129,7 +139,7 @@ impl<'a> Host<'a> {
         let runs = split_runs(evaluation, &evaluation.config, &protocol, folder)?;
         let prepared = launch::prepare(&runs, &workspace)?;
         let runs = prepared.into_iter().map(|prepared| (prepared, Arc::clone(&engine)));
-        runtime.block_on(launch::run_all(runs, false))
+        runtime.block_on(launch::run_all(runs, false, Continue::Repeat))
     }
 
     /// Writes the page of an embedded recipe.
@@ -170,7 +180,8 @@ impl drive::Host for Host<'_> {
     ) -> anyhow::Result<Outcome> {
         let folder = stage.folder().context("the stage keeps no result")?;
         let flags = &self.args.backend;
-        let exit = match (answers, &evaluation.model) {
+        let is_as_given = matches!(answers, Answers::AsGiven);
+        let ending = match (answers, &evaluation.model) {
             (Answers::AsGiven, Some(model)) => self.embedded(evaluation, folder, model),
             (Answers::AsGiven, None) => self.served(evaluation, folder, flags),
             (Answers::InProcess(model, known), _) => {
@@ -185,8 +196,14 @@ impl drive::Host for Host<'_> {
                 let flags = flags.on_servers(urls, model).knowing(known);
                 self.run_splits(evaluation, config, folder, &flags)
             }
-        };
-        exit.map(outcome)
+        }?;
+        self.is_full = ending.obstacle == Some(Obstacle::Disk);
+        Ok(match ending.obstacle {
+            Some(Obstacle::Disk) => Outcome::Down,
+            // Servers of the recipe are started again for the next evaluation.
+            Some(Obstacle::Server) if is_as_given => Outcome::Down,
+            _ => outcome(ending.exit),
+        })
     }
 
     fn probe(&mut self, base_url: &str, model: &str) -> Result<(), String> {
@@ -275,6 +292,10 @@ impl drive::Host for Host<'_> {
     }
 
     fn report(&mut self, graph: &Graph, report: &Reporting, runs: &[PathBuf]) -> anyhow::Result<Outcome> {
+        if self.is_full {
+            eprintln!("no report is written: there is no room for it");
+            return Ok(Outcome::Down);
+        }
         if let (Recipe::Embedded(recipe), Some(page)) = (self.recipe, &report.page) {
             return Ok(outcome(self.page(&recipe.comparisons, graph, page, runs)?));
         }

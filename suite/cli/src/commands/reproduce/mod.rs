@@ -5,11 +5,13 @@ mod host;
 mod notify;
 mod progress;
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use anyhow::{Context as _, ensure};
 use paravt_backends::DeclaredElsewhere;
+use paravt_fetch::FetchError;
 use paravt_qwen_vl::flags::EngineFlags;
 use paravt_reproduce::drive::{self, Options, Outcome};
 use paravt_reproduce::graph::Stage;
@@ -221,6 +223,14 @@ pub(crate) fn gpus() -> Vec<String> {
     (0..count).map(|number| name(number).unwrap_or_else(|| number.to_string())).collect()
 }
 
+/// Whether the disk has filled up with results. A download asks for room before it begins.
+fn is_full(error: &anyhow::Error) -> bool {
+    let is_full =
+        |error: &std::io::Error| matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded);
+    let is_download = error.downcast_ref::<FetchError>().is_some();
+    !is_download && error.chain().any(|cause| cause.downcast_ref().is_some_and(is_full))
+}
+
 /// Runs the command.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let recipe = args.recipe()?;
@@ -297,11 +307,17 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         Err(error) if error.downcast_ref().is_some_and(paravt_reproduce::Error::is_precondition) => {
             Err(error).or_preflight()
         }
+        Err(error) if is_full(&error) => {
+            failure::print(&failure::with_hint(error, "free some space, then repeat the command".to_owned()));
+            return Ok(Exit::Incomplete);
+        }
         outcome => outcome,
     };
     let outcome = outcome?;
-    if outcome == Outcome::Interrupted {
-        eprintln!("stopped; repeat the command to continue");
+    match outcome {
+        Outcome::Complete | Outcome::Incomplete => {}
+        Outcome::Down => eprintln!("no further evaluation was begun; after a repair, repeat the command"),
+        Outcome::Interrupted => eprintln!("stopped; repeat the command to continue"),
     }
     Ok(match outcome {
         Outcome::Complete => Exit::Ok,

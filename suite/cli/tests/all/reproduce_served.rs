@@ -131,9 +131,12 @@ fn a_model_in_this_process_needs_no_server_and_is_resumed() {
     assert!(text(&output).contains("MLVU"), "the report is printed: {}", text(&output));
     let again = reproduce(at, &["--only", "with-tool"]);
     assert_eq!(text(&again).matches("(done before)").count(), 2, "{}", text(&again));
-    // Another limit is another result.
-    let other = command(at, 1, &["--only", "with-tool-mlvu"]).output().unwrap();
-    assert!(!text(&other).contains("(done before)"), "{}", text(&other));
+    // Fewer samples are part of the result, more continue it.
+    let fewer = command(at, 1, &["--only", "with-tool-mlvu"]).output().unwrap();
+    assert!(text(&fewer).contains("(done before)"), "{}", text(&fewer));
+    let more = command(at, 3, &["--only", "with-tool-mlvu"]).output().unwrap();
+    assert!(!text(&more).contains("(done before)"), "{}", text(&more));
+    answered(at, "with-tool-mlvu", "mlvu", 3);
 }
 
 #[test]

@@ -77,7 +77,7 @@ fn blob(to: &Path) -> Option<String> {
 }
 
 /// Name and version of the package that serves, from what was installed beside the program: no Python is started.
-fn engine(fleet: &Fleet) -> Option<String> {
+pub(crate) fn engine(fleet: &Fleet) -> Option<String> {
     let package = Some(fleet.serve.engine.as_str()).filter(|_| fleet.serve.engine != Engine::Candle)?;
     let program = PathBuf::from(fleet.program()?);
     let path = std::env::var_os("PATH").unwrap_or_default();

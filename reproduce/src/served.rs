@@ -15,6 +15,7 @@ use crate::error::{Error, RecipeError};
 use crate::graph::{Check, Evaluation, Graph, Reporting, StageId, Work};
 use crate::options::GraphOptions;
 use crate::prepare::Prepare;
+use crate::provenance;
 use crate::provide::{self, Fetch, Item, Preflight, Target};
 use crate::recipe_file::{self, Kind, check_folder_name, check_folder_names};
 use crate::serve::{Engine, Fleet, Serve};
@@ -85,16 +86,19 @@ const EVALUATE_DEVIATES: [&str; 1] = [
     "a failed request is retried, then recorded as an error of its sample; the release scores it as an answer",
 ];
 /// What the servers do otherwise (scripts/run_eval.sh, paravt/eval/utils.py:476-547).
-const SERVERS_DEVIATE: [&str; 3] = [
-    "started as `vllm serve MODEL`; the release starts the module vllm.entrypoints.openai.api_server with --model MODEL",
+const SERVERS_DEVIATE: [&str; 2] = [
     "servers are stopped by their own process group; the release kills by the name of the program",
     "servers listen on 127.0.0.1 and read nothing from the hub (HF_HUB_OFFLINE=1); the release leaves both open",
 ];
+/// How vLLM is started otherwise.
+const STARTED: &str = "started as `vllm serve MODEL`; the release starts the module vllm.entrypoints.openai.api_server with --model MODEL";
 /// What the release serves with (requirements/eval.lock).
 const RELEASED_ENGINE: &str = "vLLM 0.17.1 from its lock file";
 
 /// What serving does otherwise than the release.
-fn serving_deviates(serve: &Serve) -> Vec<String> {
+fn serving_deviates(fleet: &Fleet) -> Vec<String> {
+    let serve = &fleet.serve;
+    let here = provenance::engine(fleet).map(|engine| format!(" ({engine})")).unwrap_or_default();
     let other = match (serve.engine, &serve.install) {
         (Engine::Candle, _) => {
             return vec![format!(
@@ -103,11 +107,14 @@ fn serving_deviates(serve: &Serve) -> Vec<String> {
         }
         (Engine::Vllm, Some(_)) => None,
         (Engine::Vllm, None) => {
-            Some(format!("vLLM is the one of this machine; the release's is {RELEASED_ENGINE}"))
+            Some(format!("vLLM is the one of this machine{here}; the release's is {RELEASED_ENGINE}"))
         }
-        (engine, _) => Some(format!("served by {}; by the release with {RELEASED_ENGINE}", engine.as_str())),
+        (engine, _) => {
+            Some(format!("served by {}{here}; by the release with {RELEASED_ENGINE}", engine.as_str()))
+        }
     };
-    other.into_iter().chain(SERVERS_DEVIATE.map(str::to_owned)).collect()
+    let started = (serve.engine == Engine::Vllm).then(|| STARTED.to_owned());
+    other.into_iter().chain(started).chain(SERVERS_DEVIATE.map(str::to_owned)).collect()
 }
 
 /// One split and its own settings.
@@ -258,7 +265,7 @@ impl Served {
             }
         };
         let deviations = match &answers {
-            Work::Serve(fleet) => serving_deviates(&fleet.serve),
+            Work::Serve(fleet) => serving_deviates(fleet),
             _ => Vec::new(),
         };
         let serve = graph.add("serve", None, &before, answers);

@@ -76,6 +76,10 @@ pub(crate) fn recipe(name: &str) -> Result<Option<Served>, RecipeError> {
     if !recipe.defaults.mode.as_ref().is_some_and(|mode| import::tool().modes.contains(mode)) {
         recipe.runs = vec![Run { name: "no-tool".to_owned(), mode: None, published: true }];
     }
+    if row.max_parallel.is_some() {
+        // Without tools it asks what the other recipe of this model does.
+        recipe.runs.retain(|run| run.mode.is_none());
+    }
     recipe.splits.retain(|split| !row.withheld.contains(&split.task));
     for split in recipe.splits.iter_mut().filter(|split| split.task == GROUNDING) {
         split.mode = row.grounding.clone().or(split.mode.take());

@@ -234,6 +234,11 @@ fn say_last_error(outcome: &RunOutcome) {
     }
 }
 
+/// Notes that the user has asked this process to stop.
+pub(crate) fn stop() {
+    STOPPED.store(true, Ordering::Relaxed);
+}
+
 /// Whether the user has asked this process to stop, whatever was done about it.
 pub(crate) fn is_stopped() -> bool {
     STOPPED.load(Ordering::Relaxed)

@@ -204,7 +204,9 @@ fn store(files: &import::Files, unpinned: bool) -> anyhow::Result<(Protocol, Pat
 pub(crate) fn provide(choice: &ProtocolChoice, from: &str) -> anyhow::Result<()> {
     if *choice == ProtocolChoice::Named(Named::Paravt) && imported()?.is_none() {
         launch::note(&format!("importing the prompt texts from {}", paravt_suite::redact::urls(from)));
-        store(&import::read_files(from, false)?, false)?;
+        // Without them the recipe ends: the user has asked for that.
+        let Some(files) = read_files(from, false)? else { return Ok(()) };
+        store(&files, false)?;
     }
     choose(choice, None).map(|_| ())
 }
@@ -255,6 +257,7 @@ fn read_files(from: &str, unpinned: bool) -> anyhow::Result<Option<import::Files
     let files = import::read_files_until(from, unpinned, &|| stopped.load(Ordering::Relaxed));
     if stopped.load(Ordering::Relaxed) {
         eprintln!("interrupted: nothing was imported");
+        launch::stop();
         return Ok(None);
     }
     Ok(Some(files?))

@@ -12,72 +12,85 @@ use crate::serve::{Engine, Fleet};
 
 /// Columns of the table.
 const COLUMNS: usize = 100;
+/// Name of the line of all evaluations.
+const EVALUATIONS: &str = "evaluations";
+
+/// A line of the table.
+struct Row {
+    /// Numbers of its first and its last stage.
+    numbers: (usize, usize),
+    name: String,
+    /// Hours, GB and GPU hours.
+    figures: [Option<f64>; 3],
+    does: String,
+    /// Of evaluations, how many splits each run has.
+    runs: BTreeMap<String, usize>,
+}
+
+impl Row {
+    fn line(&self) -> String {
+        let number = match self.numbers {
+            (0, _) => String::new(),
+            (first, last) if first == last => format!("{first}."),
+            (first, last) => format!("{first}-{last}."),
+        };
+        let figure = |value: Option<f64>| value.map_or(String::new(), |value| format!("{value:.1}"));
+        let [hours, gb, gpu] = self.figures.map(figure);
+        let runs = self.runs.iter().map(|(run, count)| format!("{run} on {count} splits"));
+        let does = [self.does.clone()].into_iter().filter(|text| !text.is_empty()).chain(runs);
+        let does = does.collect::<Vec<_>>().join(", ");
+        cut(&format!("{number:>6} {:<18} {hours:>6} {gb:>7} {gpu:>6}  {does}\n", self.name))
+    }
+}
 
 impl Graph {
     /// A line for each stage with its hours, GB and GPU hours as far as they are known; evaluations that differ only in their
     /// split share one. Then what is done otherwise than in the published code, each once.
     pub fn table(&self) -> String {
-        let mut text = format!("{}\n\n", self.title);
-        let row = |number: &str, name: &str, [hours, gb, gpu]: [Option<f64>; 3], what: &str| {
-            let figure = |value: Option<f64>| value.map_or(String::new(), |value| format!("{value:.1}"));
-            let (hours, gb, gpu) = (figure(hours), figure(gb), figure(gpu));
-            cut(&format!("{number:>6} {name:<18} {hours:>6} {gb:>7} {gpu:>6}  {what}"))
-        };
-        let head = format!("{:>6} {:<18} {:>6} {:>7} {:>6}  does", "", "stage", "hours", "GB", "GPU h");
-        let _ = writeln!(text, "{head}");
-        let mut sums = [0.0; 3];
-        let mut rest = self.stages().iter().enumerate().peekable();
-        while let Some((index, stage)) = rest.next() {
-            let first = index + 1;
-            let Some(evaluated) = stage.family() else {
-                let estimate = stage.estimate();
-                let gpu =
-                    estimate.hours.map(|hours| hours * self.gpus(stage) as f64).filter(|hours| *hours > 0.0);
-                let figures = [estimate.hours, estimate.gb, gpu];
-                for (sum, figure) in sums.iter_mut().zip(figures) {
-                    *sum += figure.unwrap_or_default();
-                }
-                let _ = writeln!(
-                    text,
-                    "{}",
-                    row(&format!("{first}."), &stage.label(), figures, &stage.work().title())
-                );
-                continue;
-            };
-            // Those of all splits, by the name of the run.
-            let mut runs = BTreeMap::from([(evaluated, 1)]);
-            let mut last = first;
-            while let Some((index, other)) = rest.next_if(|(_, other)| other.family().is_some()) {
-                *runs.entry(other.family().unwrap_or_default()).or_insert(0) += 1;
-                last = index + 1;
-            }
-            let runs: Vec<String> =
-                runs.iter().map(|(run, count)| format!("{run} on {count} splits")).collect();
-            let number = if last > first { format!("{first}-{last}.") } else { format!("{first}.") };
-            let _ = writeln!(text, "{}", row(&number, "evaluations", [None; 3], &runs.join(", ")));
-        }
-        let known = sums.map(|sum| Some(sum).filter(|sum| *sum > 0.0));
-        if known.iter().any(Option::is_some) {
-            let evaluates = if self.evaluations().next().is_some() {
-                "; the evaluations' hours are not known"
-            } else {
-                ""
-            };
-            let _ =
-                writeln!(text, "{}", row("", "sum", known, &format!("what is known beforehand{evaluates}")));
+        let rows = self.rows();
+        let head = format!("{:>6} {:<18} {:>6} {:>7} {:>6}  does\n", "", "stage", "hours", "GB", "GPU h");
+        let mut text = format!("{}\n\n{head}", self.title);
+        rows.iter().for_each(|row| text += &row.line());
+        let sum = |column: usize| rows.iter().filter_map(|row| row.figures[column]).reduce(|a, b| a + b);
+        let figures = [sum(0), sum(1), sum(2)];
+        if figures.iter().any(Option::is_some) {
+            let unknown = rows.iter().any(|row| row.name == EVALUATIONS);
+            let unknown = if unknown { "; the evaluations' hours are not known" } else { "" };
+            let does = format!("what is known beforehand{unknown}");
+            let (name, runs) = ("sum".to_owned(), BTreeMap::new());
+            text += &Row { numbers: (0, 0), name, figures, does, runs }.line();
         }
         let deviations = self.all_deviations();
         if !deviations.is_empty() {
             let _ = writeln!(text, "\notherwise than the published code ({}):", deviations.len());
         }
         for (deviation, stages) in deviations {
-            let _ = writeln!(text, "{}", cut(&format!("  {}: {deviation}", stages.join(", "))));
+            text += &cut(&format!("  {}: {deviation}\n", stages.join(", ")));
         }
-        let _ = writeln!(
-            text,
-            "\n-v shows commands, folders and every word; --only STAGE that stage with the files it generates"
-        );
-        text
+        text + "\n-v shows commands, folders and every word; --only STAGE that stage with the files it generates\n"
+    }
+
+    fn rows(&self) -> Vec<Row> {
+        let mut rows: Vec<Row> = Vec::new();
+        for (number, stage) in (1..).zip(self.stages()) {
+            let run = stage.family();
+            if let (Some(run), Some(row)) = (run, rows.last_mut().filter(|row| row.name == EVALUATIONS)) {
+                row.numbers.1 = number;
+                *row.runs.entry(run.to_owned()).or_default() += 1;
+                continue;
+            }
+            let estimate = stage.estimate();
+            let gpu =
+                estimate.hours.map(|hours| hours * self.gpus(stage) as f64).filter(|hours| *hours > 0.0);
+            rows.push(Row {
+                numbers: (number, number),
+                name: run.map_or_else(|| stage.label(), |_| EVALUATIONS.to_owned()),
+                figures: [estimate.hours, estimate.gb, gpu],
+                does: if run.is_some() { String::new() } else { stage.work().title() },
+                runs: run.map(|run| (run.to_owned(), 1)).into_iter().collect(),
+            });
+        }
+        rows
     }
 
     /// What the stages do otherwise than the published code; each text once, with the stages that it is about. Of the
@@ -85,7 +98,7 @@ impl Graph {
     fn all_deviations(&self) -> Vec<(&str, Vec<&str>)> {
         let mut found: Vec<(&str, Vec<&str>)> = Vec::new();
         for stage in self.stages() {
-            let name = if stage.family().is_some() { "evaluations" } else { stage.name() };
+            let name = if stage.family().is_some() { EVALUATIONS } else { stage.name() };
             for text in stage.deviations() {
                 match found.iter_mut().find(|(known, _)| known == text) {
                     Some((_, names)) if names.contains(&name) => {}
@@ -121,7 +134,10 @@ impl Graph {
     pub fn files(&self, stage: &Stage) -> Vec<(&'static str, String)> {
         match (stage.work(), stage.folder()) {
             (Work::Launch(launch), Some(folder)) => match &launch.job {
-                Job::Rl(job) => job.files(folder),
+                Job::Rl(job) => {
+                    let config = job.configuration(folder);
+                    config.into_iter().map(|text| ("config.yaml", text)).collect()
+                }
                 _ => Vec::new(),
             },
             _ => Vec::new(),
@@ -176,12 +192,12 @@ impl Graph {
     }
 }
 
-/// A line that fits the table.
+/// A line that fits the table, with its end.
 fn cut(line: &str) -> String {
     let line = line.trim_end();
-    match line.char_indices().nth(COLUMNS - 1) {
-        Some((end, last)) if end + last.len_utf8() < line.len() => format!("{}…", &line[..end]),
-        _ => line.to_owned(),
+    match line.char_indices().nth(COLUMNS) {
+        Some(_) => line.chars().take(COLUMNS - 1).chain("…\n".chars()).collect(),
+        None => format!("{line}\n"),
     }
 }
 

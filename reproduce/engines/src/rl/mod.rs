@@ -155,12 +155,6 @@ impl Job {
         command(&self.paths.rl_environment, "torchrun", args, &work, env)
     }
 
-    /// The configuration of a first start, by name and text.
-    pub fn files(&self, folder: &Path) -> Vec<(&'static str, String)> {
-        let config = Config::of(self, folder, &self.model, 0).yaml();
-        config.into_iter().map(|text| ("config.yaml", text)).collect()
-    }
-
     fn commands(&self, folder: &Path) -> [Command; 2] {
         [self.server(folder), self.trainer(folder, "{port}", "{server}", false)]
     }

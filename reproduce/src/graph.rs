@@ -120,6 +120,8 @@ pub enum Check {
     Machine(Box<Preflight>),
     /// The upstream texts are imported; where they are not, they are imported from this repository.
     Protocol(String),
+    /// The texts of another protocol, by its name, can be read.
+    OtherProtocol(String),
     /// The annotations of these splits can be read.
     Data(Vec<String>),
     /// The model answers behind a server or backend of the user, named by these flags.
@@ -429,6 +431,7 @@ impl Check {
         match self {
             Self::Machine(preflight) => format!("whether this machine has what {} needs", preflight.recipe),
             Self::Protocol(from) => format!("the prompt texts, imported from {from} where they are not yet"),
+            Self::OtherProtocol(name) => format!("the prompt texts of protocol {name}"),
             Self::Data(splits) => format!("files of {}", splits.join(", ")),
             Self::Backend(flags) => format!("what answers is yours ({flags})"),
         }

@@ -22,6 +22,8 @@ pub struct GraphOptions {
     pub selection: Value,
     /// Samples of each split that are asked at most; more continue what was made with fewer.
     pub limit: Option<usize>,
+    /// Protocol in the place of the reference's, by its name or its file's.
+    pub protocol: Option<String>,
     /// Flags that name a backend of the user; without them a served recipe starts servers itself.
     pub backend: Option<String>,
     /// Model in the place of the recipe's.
@@ -52,6 +54,7 @@ impl GraphOptions {
             full: false,
             selection: Value::Null,
             limit: None,
+            protocol: None,
             backend: None,
             model: None,
             gpus: Vec::new(),

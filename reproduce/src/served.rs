@@ -177,7 +177,7 @@ impl Served {
             };
             before.push(graph.add("preflight", None, &[], Work::Check(Check::Machine(Box::new(preflight)))));
         }
-        let protocol = self.check_protocol(&mut graph)?;
+        let protocol = self.check_protocol(&mut graph, options)?;
         if self.fetch {
             before = vec![graph.add("fetch", None, &before, Work::Fetch(fetch))];
         }
@@ -187,15 +187,23 @@ impl Served {
     }
 
     /// Adds the check of the texts that the evaluations are asked in: before anything that takes time.
-    pub(crate) fn check_protocol(&self, graph: &mut Graph) -> Result<StageId, Error> {
-        let from = Release::of(&self.environments)?.url;
-        Ok(graph.add("protocol", None, &[], Work::Check(Check::Protocol(from))))
+    pub(crate) fn check_protocol(&self, graph: &mut Graph, options: &GraphOptions) -> Result<StageId, Error> {
+        let check = match &options.protocol {
+            Some(name) => Check::OtherProtocol(name.clone()),
+            None => Check::Protocol(Release::of(&self.environments)?.url),
+        };
+        Ok(graph.add("protocol", None, &[], Work::Check(check)))
     }
 
     /// Adds the check of the rows that the evaluations ask, which are there after the stages `before`.
     pub(crate) fn check_data(&self, graph: &mut Graph, before: &[StageId]) -> StageId {
         let splits = self.splits.iter().map(|split| split.task.clone()).collect();
         graph.add("data", None, before, Work::Check(Check::Data(splits)))
+    }
+
+    /// Whether it reproduces a row of the published table: a model of one's own deviates from nothing.
+    fn is_of_table(&self) -> bool {
+        self.paper_row.is_some()
     }
 
     /// How the model is served: by the recipe, or by another engine with its own command.
@@ -265,7 +273,7 @@ impl Served {
             }
         };
         let deviations = match &answers {
-            Work::Serve(fleet) => serving_deviates(fleet),
+            Work::Serve(fleet) if self.is_of_table() => serving_deviates(fleet),
             _ => Vec::new(),
         };
         let serve = graph.add("serve", None, &before, answers);
@@ -277,7 +285,9 @@ impl Served {
                 let name = format!("{}-{}", run.name, split.task);
                 let stage = graph.add(&name, None, &[protocol, data, serve], work);
                 graph.tag(stage, &[&run.name, &split.task]);
-                graph.deviates(stage, &EVALUATE_DEVIATES);
+                if self.is_of_table() {
+                    graph.deviates(stage, &EVALUATE_DEVIATES);
+                }
                 evaluations.push(stage);
             }
         }
@@ -297,7 +307,9 @@ impl Served {
         let checkout = graph.add("checkout", None, &[], checkout);
         let prepare = Prepare::environments(&self.environments, std::slice::from_ref(name))?;
         let stage = graph.add("environments", None, &[checkout], Work::Prepare(Box::new(prepare)));
-        graph.prepare_deviates(stage);
+        if self.is_of_table() {
+            graph.prepare_deviates(stage);
+        }
         Ok(stage)
     }
 
@@ -389,6 +401,22 @@ mod tests {
             published.iter().all(|config| config.profile() == Profile::Paper),
             "one profile for all runs"
         );
+    }
+
+    #[test]
+    fn the_plan_of_a_model_of_ones_own_names_its_protocol_and_no_deviations() {
+        let text = "kind = \"served\"\nname = \"mine\"\ntitle = \"t\"\nmodel = \"o/m\"\nserve = { engine = \"vllm\" }\n\
+            [defaults]\n[[splits]]\ntask = \"mlvu\"\n";
+        let plan = |text: &str, protocol: Option<&str>| {
+            let options = GraphOptions { protocol: protocol.map(str::to_owned), ..GraphOptions::new("out") };
+            let graph = Served::parse("mine.toml", text).unwrap().graph(&options).unwrap();
+            format!("{}{}", graph.table(), graph.plan(&|_| true))
+        };
+        let own = plan(text, Some("nano"));
+        assert!(own.contains("the prompt texts of protocol nano") && !own.contains("import"), "{own}");
+        assert!(!own.contains("deviates") && !own.contains("otherwise than"), "{own}");
+        let published = plan(&text.replace("model =", "paper_row = \"ParaVT-8B\"\nmodel ="), None);
+        assert!(published.contains("imported from") && published.contains("deviates"), "{published}");
     }
 
     #[test]

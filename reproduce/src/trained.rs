@@ -314,7 +314,7 @@ impl Trained {
             made.push((&stage.name, id));
             // What the evaluations need is known before days of training.
             match stage.does {
-                Some(Does::Preflight) => protocol = Some(evaluation.check_protocol(&mut graph)?),
+                Some(Does::Preflight) => protocol = Some(evaluation.check_protocol(&mut graph, options)?),
                 Some(Does::Fetch) => data = Some(evaluation.check_data(&mut graph, &[id])),
                 _ => {}
             }
@@ -329,7 +329,7 @@ impl Trained {
         }
         let last: Vec<StageId> = made.last().map(|(_, id)| *id).into_iter().collect();
         let checks = [
-            protocol.map_or_else(|| evaluation.check_protocol(&mut graph), Ok)?,
+            protocol.map_or_else(|| evaluation.check_protocol(&mut graph, &options), Ok)?,
             data.unwrap_or_else(|| evaluation.check_data(&mut graph, &last)),
         ];
         evaluation.extend(&mut graph, &options, checks, &last)?;

@@ -107,8 +107,8 @@ fn named(name: &str) -> Result<Named, String> {
 }
 
 impl ProtocolChoice {
-    /// What answers depend on: a name, or a file's name and the SHA-256 of its content.
-    pub(crate) fn identity(&self) -> String {
+    /// The name, or that of the file.
+    pub(crate) fn name(&self) -> String {
         match self {
             Self::Auto => "auto".to_owned(),
             Self::Named(name) => {
@@ -116,13 +116,25 @@ impl ProtocolChoice {
                 known.map_or_else(String::new, |(known, _)| known.to_owned())
             }
             Self::File(path) => {
-                let name = path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
-                match sha256_file(path) {
-                    Ok(hash) => format!("{name} {hash}"),
-                    Err(_) => name.into_owned(),
-                }
+                path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
             }
         }
+    }
+
+    /// What answers depend on: the name, and of a file the SHA-256 of its content.
+    pub(crate) fn identity(&self) -> String {
+        match self {
+            Self::File(path) => match sha256_file(path) {
+                Ok(hash) => format!("{} {hash}", self.name()),
+                Err(_) => self.name(),
+            },
+            _ => self.name(),
+        }
+    }
+
+    /// Whether the upstream texts are wanted, and no others.
+    pub(crate) fn is_imported(&self) -> bool {
+        *self == Self::Named(Named::Paravt)
     }
 }
 
@@ -200,15 +212,15 @@ fn store(files: &import::Files, unpinned: bool) -> anyhow::Result<(Protocol, Pat
     Ok((protocol, path))
 }
 
-/// Sees that a protocol can be used: the upstream texts are imported from a repository where they are not yet.
-pub(crate) fn provide(choice: &ProtocolChoice, from: &str) -> anyhow::Result<()> {
-    if *choice == ProtocolChoice::Named(Named::Paravt) && imported()?.is_none() {
+/// Imports the upstream texts from a repository, where they are not imported yet.
+pub(crate) fn provide(from: &str) -> anyhow::Result<()> {
+    if imported()?.is_none() {
         launch::note(&format!("importing the prompt texts from {}", paravt_suite::redact::urls(from)));
         // Without them the recipe ends: the user has asked for that.
         let Some(files) = read_files(from, false)? else { return Ok(()) };
         store(&files, false)?;
     }
-    choose(choice, None).map(|_| ())
+    Ok(())
 }
 
 /// Runs the command.

@@ -14,7 +14,7 @@ fn a_plan_names_every_stage_and_writes_nothing() {
         text(&output)
     };
     let table = plan("paravt-8b", &[]);
-    assert!(table.contains("with-tool on 7 splits") && !table.contains("vllm serve"), "{table}");
+    assert!(table.contains("with-tool on 7 splits") && !table.contains("vllm serve ParaVT"), "{table}");
     let whole = plan("paravt-8b", &["-v"]);
     for part in
         [". protocol ", ". serve ", "vllm serve ParaVT/ParaVT-8B", ". with-tool-videomme ", "deviates"]

@@ -7,7 +7,7 @@ use std::time::Instant;
 use anyhow::Context as _;
 use paravt_preflight::Level;
 use paravt_reports::study::{Arm, Question, Study, Trained};
-use paravt_reports::terminal::Detail;
+use paravt_reports::terminal::{Detail, counted};
 use paravt_reports::{Deviation, Training, readable_runs, terminal};
 use paravt_reproduce::drive::{self, Answers, Outcome};
 use paravt_reproduce::graph::{Check, Evaluation, Graph, Reporting, Stage, Work};
@@ -226,7 +226,8 @@ impl drive::Host for Host<'_> {
                 }
                 Ok(())
             }
-            Check::Protocol(from) => provide(&self.args.protocol, from).or_preflight(),
+            Check::Protocol(from) => provide(from).or_preflight(),
+            Check::OtherProtocol(_) => choose(&self.args.protocol, None).map(drop).or_preflight(),
             Check::Data(splits) => {
                 let root = self.args.data.root()?;
                 for task in registry::select_tasks(splits)? {
@@ -302,11 +303,11 @@ impl drive::Host for Host<'_> {
         let folder = graph.out.join("report");
         let report = report::write(runs, None, &folder, None, None, deviations(graph))?;
         output::show(&terminal(&report, Detail::Brief));
-        eprintln!(
-            "report: {}, with what was done otherwise than in the published code ({})",
-            folder.join("index.html").display(),
-            report.deviations.len()
-        );
+        let listed = match report.deviations.len() {
+            0 => String::new(),
+            count => format!("; it lists {} from the released code", counted(count, "deviation")),
+        };
+        eprintln!("report: {}{listed}", folder.join("index.html").display());
         say_next(graph, &folder.join("index.html"));
         Ok(if report.damaged.is_empty() { Outcome::Complete } else { Outcome::Incomplete })
     }

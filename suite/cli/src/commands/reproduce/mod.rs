@@ -201,6 +201,7 @@ impl Args {
             full: self.nano.full,
             selection,
             limit: self.dispatch.limit().filter(|_| !self.dispatch.is_shard()),
+            protocol: Some(&self.protocol).filter(|choice| !choice.is_imported()).map(ProtocolChoice::name),
             backend: self.backend.own(),
             model: self.backend.model().map(ToOwned::to_owned),
             gpus: gpus(),

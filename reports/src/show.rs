@@ -39,10 +39,10 @@ fn caveats(cell: &Cell) -> Vec<String> {
     weak.into_iter().chain(unverified).collect()
 }
 
-/// Losses that belong beside a score, or nothing.
+/// Failed and incomplete samples beside a score.
 pub(crate) fn losses(cell: &Cell) -> String {
     let parts = lost(cell);
-    if parts.is_empty() { "nothing lost".to_owned() } else { parts.join(", ") }
+    if parts.is_empty() { "none".to_owned() } else { parts.join(", ") }
 }
 
 fn lost(cell: &Cell) -> Vec<String> {
@@ -159,7 +159,7 @@ fn section(text: &mut Text, cell: &Cell) {
     text.line("");
     text.line(format!("{} ({}, {})", cell.title, cell.profile, cell.run));
     let (metric, score) = (summary.headline().name, cell.score().map_or_else(|| "-".to_owned(), percent));
-    text.line(format!("  {metric} {score} over N {}; {}", n(cell), losses(cell)));
+    text.line(format!("  {metric} {score} over N {}; errors: {}", n(cell), losses(cell)));
     let (word, tone) = short_verdict(cell);
     let verdict = verdict(cell);
     match verdict.strip_prefix(word) {
@@ -221,7 +221,7 @@ pub fn json(report: &Report) -> String {
 /// The report for a pull request.
 pub fn markdown(report: &Report) -> String {
     let mut out = String::from(
-        "| split | profile | run | score | 95 % | N | lost | paper | diff | verdict |\n\
+        "| split | profile | run | score | 95 % | N | errors | paper | diff | verdict |\n\
          |---|---|---|--:|--:|--:|---|--:|--:|---|\n",
     );
     for cell in &report.cells {

@@ -197,7 +197,7 @@ fn losses(report: &Report) -> Result<Table, ArrowError> {
     });
     Table::new(
         "losses",
-        "Errors and losses",
+        "Errors and incomplete samples",
         vec![
             text("split", "split", each(report, |cell| words(&cell.title))),
             text("run", "run", each(report, |cell| words(&cell.run))),
@@ -251,7 +251,7 @@ fn tools(report: &Report) -> Result<Table, ArrowError> {
             ),
             real(
                 "parallel_width",
-                "calls at once",
+                "parallel calls per turn",
                 Kind::Number,
                 (0..report.cells.len()).map(widths).collect(),
             ),

@@ -134,7 +134,7 @@
       ...(call.text ? [text(call.text)] : []), ...(call.error ? [text(call.error)] : [])));
     return [
       result, make("h3", {}, "Question"), text(sample.question), ...(sample.options.length ? [options] : []),
-      make("h3", {}, "Text that was scored"), text(sample.final),
+      make("h3", {}, "Scored response"), text(sample.final),
       timeline(sample), thumbnails(sample.thumbnails),
       ...(tools.length ? [make("h3", {}, "Tool calls"), ...tools] : []),
       make("h3", {}, "Conversation"), ...messages,
@@ -192,8 +192,8 @@
       byId("transcript-title").textContent = visible(`${run.task} ${index.uid[row]}: ${RESULTS[index.result[row]]}`);
       byId("transcript-body").replaceChildren(...transcript(chunk[row % index.chunk]));
       const at = shown.indexOf(row);
-      byId("earlier").disabled = at <= 0;
-      byId("later").disabled = at < 0 || at === shown.length - 1;
+      byId("previous").disabled = at <= 0;
+      byId("next").disabled = at < 0 || at === shown.length - 1;
       if (!dialog.open) dialog.showModal();
       dialog.scrollTop = 0;
       history.replaceState(null, "", `#sample=${index.run[row]}/${encodeURIComponent(index.uid[row])}`);
@@ -216,8 +216,8 @@
     byId("next").addEventListener("click", () => { page += 1; draw(); });
     byId("close").addEventListener("click", () => dialog.close());
     const step = (by) => { const row = shown[shown.indexOf(open) + by]; if (row !== undefined) show(row); };
-    byId("earlier").addEventListener("click", () => step(-1));
-    byId("later").addEventListener("click", () => step(1));
+    byId("previous").addEventListener("click", () => step(-1));
+    byId("next").addEventListener("click", () => step(1));
     dialog.addEventListener("close", () => { open = -1; history.replaceState(null, "", "#samples"); });
     window.addEventListener("hashchange", fromAddress);
     draw();

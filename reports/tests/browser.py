@@ -128,6 +128,10 @@ def main() -> None:
         shoot(driver, folder, "light", 1280, light)
         shoot(driver, folder, "dark", 1280, dark)
         shoot(driver, folder, "phone", 390, light)
+        # Boxes that are wider inside, and those of them without the shadow that says so.
+        found["cut"], found["unmarked"] = driver.execute_script("""
+            const cut = [...document.querySelectorAll('.scroll')].filter((box) => box.scrollWidth > box.clientWidth);
+            return [cut.length, cut.filter((box) => !getComputedStyle(box).backgroundImage.includes('gradient')).length]""")
         found["phone_wide"] = driver.execute_script("return document.documentElement.scrollWidth > window.innerWidth")
         driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {"width": 1280, "height": 900, "deviceScaleFactor": 1, "mobile": False})
         if found["names"]:

@@ -45,7 +45,7 @@ const MORE: [(&str, &str); 7] = [
     (
         "not comparable",
         "A run counts beside a published number only with the published profile, protocol, mode, channel, frames, \
-         turns, calls at once, crops, sampling, engine and number type, and with as many rows and videos.",
+         turns, parallel calls, crops, sampling, engine and number type, and with as many rows and videos.",
     ),
     (
         "data not verified",

@@ -240,7 +240,7 @@ fn split(report: &Report, index: usize, cell: &Cell) -> Value {
     if let Some(open) = &summary.open_ended {
         facts.push((open.label.clone(), format!("{} over {}", percent(open.value), open.n)));
     }
-    facts.push(("losses".to_owned(), crate::show::losses(cell)));
+    facts.push(("errors".to_owned(), crate::show::losses(cell)));
     facts.extend(summary.flags.iter().map(|(flag, count)| (format!("flagged {flag}"), count.to_string())));
     let facts: Vec<(String, String)> =
         facts.iter().map(|(name, value)| (visible(name), visible(value))).collect();
@@ -324,7 +324,7 @@ pub(super) fn scores(report: &Report) -> Value {
             crate::show::judged(cell),
         ]
     };
-    let titles = ["split", "run", "score", "95 %", "N", "published", "difference", "losses", "verdict"];
+    let titles = ["split", "run", "score", "95 %", "N", "published", "difference", "errors", "verdict"];
     let mut rows: Vec<Vec<String>> = report.cells.iter().map(row).collect();
     rows.extend(report.not_run.iter().map(|split| {
         let mut row = vec![String::new(); titles.len()];

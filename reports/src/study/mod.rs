@@ -58,7 +58,7 @@ pub struct Trained {
 pub struct Study {
     /// In the order of the questions; those whose arms were not run are left out.
     pub answers: Vec<Answer>,
-    /// Curves in a few numbers.
+    /// Summary of the curves.
     pub curves: Vec<Curve>,
     /// All curves, means over seeds: by name, a line for each training.
     #[serde(skip)]
@@ -112,7 +112,7 @@ impl Finding {
     }
 }
 
-/// One curve of one training in a few numbers, means over its seeds.
+/// Summary of one curve of one training, means over its seeds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Curve {
     /// Name of the training.

@@ -105,7 +105,7 @@ fn curves(study: &Study) -> Result<Table, ArrowError> {
     let each = |value: &dyn Fn(&Curve) -> Option<f64>| study.curves.iter().map(value).collect::<Vec<_>>();
     Table::new(
         "curves",
-        "Trainings in a few numbers",
+        "Training summary",
         vec![
             text("training", "training", words(&|curve| Some(curve.training.clone()))),
             text("title", "what it is", words(&|curve| Some(curve.title.clone()))),

@@ -229,5 +229,11 @@ fn the_page_shows_everything_and_runs_no_foreign_script() {
         (&Value::Bool(false), &Value::Bool(false)),
         "page scrolls sideways"
     );
+    let cut = found["cut"].as_u64().unwrap();
+    assert!(
+        cut > 3 && found["unmarked"] == 0,
+        "{cut} boxes are wider than a phone, {} without a sign",
+        found["unmarked"]
+    );
     assert!(found["first_paint_ms"].as_f64().unwrap() < 5_000.0, "{}", found["first_paint_ms"]);
 }

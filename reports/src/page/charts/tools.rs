@@ -62,7 +62,7 @@ pub(crate) fn widths(report: &Report) -> Option<String> {
     let mut svg = Svg::new(
         WIDTH,
         bottom + 40.0,
-        "Calls at once",
+        "Parallel calls per turn",
         "Each strip is one run; each field the share of samples whose widest turn had that many calls.",
     );
     let width = (WIDTH - 20.0 - LEFT) / f64::from(widest + 1);
@@ -78,7 +78,7 @@ pub(crate) fn widths(report: &Report) -> Option<String> {
             };
             let share = f64::from(count) / f64::from(all.max(1));
             let x = LEFT + width * f64::from(calls);
-            let tip = format!("{calls} calls at once in {count} of {all} samples");
+            let tip = format!("{calls} parallel calls in {count} of {all} samples");
             svg.shade((x, y), (width - 1.0, ROW - 4.0), share, &tip);
             let text = if count > 0 { format!("{:.0} %", 100.0 * share) } else { String::new() };
             svg.text("on-shade", (x + 0.5 * width, y + 15.0), Anchor::Middle, &text);

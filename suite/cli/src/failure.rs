@@ -117,7 +117,7 @@ pub(crate) fn of_message(message: &str, then: Continue) -> Option<String> {
             format!("serve the model with a longer context, then {then}{smaller}")
         }
         ErrorClass::BadRequest if is_resumed && message.contains("404 Not Found") => format!(
-            "{remedy}; a corrected --base-url continues with --resume, another --model needs a new --out"
+            "{remedy}; a corrected --base-url continues with --resume, another --model requires a new --out"
         ),
         _ => format!("{remedy}; then {then}"),
     })

@@ -184,10 +184,10 @@ fn conclude(outcome: &RunOutcome, allow_partial: bool, then: Continue) -> Exit {
             eprintln!("none of the first {} replies could be read: stopped", runner::FIRST_REPLIES);
             say_last_error(outcome);
             let other = match then {
-                Continue::Resume => "; with other flags, start in a new --out (--resume refuses them)",
+                Continue::Resume => "; other flags require a new --out",
                 Continue::Repeat => "",
             };
-            eprintln!("hint: after a repair at the server, {then}{other}");
+            eprintln!("hint: repair the server, then {then}{other}");
             Exit::Incomplete
         }
         Ended::Finished if outcome.failed > 0 && !allow_partial => {
@@ -197,7 +197,7 @@ fn conclude(outcome: &RunOutcome, allow_partial: bool, then: Continue) -> Exit {
                 Continue::Resume => (
                     "--resume redoes failed model calls, missing videos and lost frames; --retry-errors also redoes other failures",
                     Some(
-                        "another --model, protocol or other setting of the answers needs a new --out (--resume refuses it)",
+                        "changing the model, the protocol or anything else that affects answers requires a new --out",
                     ),
                 ),
                 Continue::Repeat => (
@@ -207,12 +207,12 @@ fn conclude(outcome: &RunOutcome, allow_partial: bool, then: Continue) -> Exit {
             };
             let other = advice(outcome, then).or_else(|| other.map(str::to_owned));
             other.iter().for_each(|hint| eprintln!("hint: {hint}"));
-            eprintln!("hint: after a repair of the server or the data, {again}");
+            eprintln!("hint: {again}");
             Exit::Incomplete
         }
         Ended::Finished if outcome.records < outcome.expected => {
             eprintln!(
-                "{} of {} samples are recorded: another program has changed the journal meanwhile; {then}",
+                "{} of {} samples are recorded: another program changed the journal during the run; {then}",
                 outcome.records, outcome.expected
             );
             Exit::Incomplete
@@ -281,7 +281,9 @@ pub(crate) fn stopped_by_signal(runtime: &Runtime) -> watch::Receiver<bool> {
 /// The first Ctrl-C lets samples in flight finish, the second ends the process.
 async fn stop_on_ctrl_c(sender: watch::Sender<bool>, _taken: Taken) {
     if tokio::signal::ctrl_c().await.is_ok() {
-        eprintln!("\nfinishing samples in flight; Ctrl-C again to drop them (nothing finished is lost)");
+        eprintln!(
+            "\nstopping after the samples in flight; press Ctrl-C again to abort them (completed samples are saved)"
+        );
         STOPPED.store(true, Ordering::Relaxed);
         let _ = sender.send(true);
         if tokio::signal::ctrl_c().await.is_ok() {

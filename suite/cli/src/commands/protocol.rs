@@ -16,7 +16,7 @@ use paravt_suite::task::{Task as _, TaskSpec};
 use paravt_upstream::paravt::import;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::exit::Exit;
+use crate::exit::{Exit, OrPreflight as _};
 use crate::launch;
 use crate::registry::{self, DataArgs};
 
@@ -272,7 +272,13 @@ fn read_files(from: &str, unpinned: bool) -> anyhow::Result<Option<import::Files
         launch::stop();
         return Ok(None);
     }
-    Ok(Some(files?))
+    match files {
+        // A repository that does not answer is a precondition, a path that is not there a mistake.
+        Err(error @ import::ImportError::Unreadable { .. }) if from.contains("://") => {
+            Err(anyhow::Error::from(error)).or_preflight()
+        }
+        files => Ok(Some(files?)),
+    }
 }
 
 fn describe(protocol: &Protocol) {

@@ -92,6 +92,6 @@ fn a_failed_clone_names_the_url_without_its_password() {
     let url = format!("http://me:hunter2@{}/x.git", listener.local_addr().unwrap());
     drop(listener);
     let output = bench().args(["protocol", "import", "--from", &url]).output().unwrap();
-    assert_eq!(output.status.code(), Some(2), "{}", text(&output));
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output));
     assert!(text(&output).contains("…@127.0.0.1") && !text(&output).contains("hunter2"), "{}", text(&output));
 }

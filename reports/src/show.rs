@@ -8,7 +8,7 @@ use paravt_suite::profile::Profile;
 use crate::export::escape;
 use crate::table::{Kind, tenths};
 use crate::terminal::{Detail, Text, Tone, counted, percent, percent_interval};
-use crate::{Cell, Comparison, Report, study};
+use crate::{Cell, Comparison, Report, Verdict, study};
 
 fn range(interval: Option<(f64, f64)>) -> String {
     interval.map_or_else(|| "-".to_owned(), percent_interval)
@@ -116,7 +116,8 @@ fn row(text: &mut Text, cell: &Cell) {
 
 /// Our score minus the published one; empty before the first scored sample.
 pub(crate) fn difference(cell: &Cell, paper: &Comparison) -> String {
-    cell.score().map_or_else(|| "-".to_owned(), |_| Kind::Points.number(paper.difference))
+    let shown = cell.score().filter(|_| !matches!(paper.verdict, Verdict::NotComparable(_)));
+    shown.map_or_else(|| "-".to_owned(), |_| Kind::Points.number(paper.difference))
 }
 
 /// Caveats of a score and its N: a headline that is a mean over groups, missing samples, samples that are not scored or

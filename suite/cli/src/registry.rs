@@ -1,7 +1,7 @@
 //! Splits by their names, and where their data lies.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 pub(crate) use paravt_backends::Flags as BackendArgs;
@@ -108,6 +108,16 @@ impl DataArgs {
             hf_home: hf_home.context("neither --hf-home nor --data is given, nor $HF_HOME nor $HOME set")?,
             data: self.data.clone(),
             videos,
+        })
+    }
+
+    /// The same; of tasks that are all of files, whose data lie beside them, no root need be named.
+    pub(crate) fn root_of(&self, tasks: &[&Benchmark]) -> anyhow::Result<DataRoot> {
+        let folders: Option<Vec<&Path>> = tasks.iter().map(|task| task.folder()).collect();
+        let beside = folders.and_then(|folders| folders.first().copied());
+        self.root().or_else(|error| match beside {
+            Some(folder) if self.data.is_none() => Ok(DataRoot::new(folder)),
+            _ => Err(error),
         })
     }
 }

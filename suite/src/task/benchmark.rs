@@ -242,6 +242,11 @@ impl Benchmark {
         self.folder.is_some()
     }
 
+    /// Folder of the task file; `None` for a task of the build.
+    pub fn folder(&self) -> Option<&Path> {
+        self.folder.as_deref()
+    }
+
     /// The root with the folder of the task file.
     fn rooted(&self, root: &DataRoot) -> DataRoot {
         DataRoot { data: root.data.clone().or_else(|| self.folder.clone()), ..root.clone() }

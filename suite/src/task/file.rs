@@ -23,7 +23,10 @@ pub enum TaskFileError {
     #[error(transparent)]
     Fields(#[from] FieldsError),
     /// The rows beside it, which were to be counted, cannot be read.
-    #[error("{path}: expected_rows and expected_videos: not given, and counting failed: {source}", path = .path.display())]
+    #[error(
+        "{path}: {source}; the rows are read to count them, since expected_rows or expected_videos is not given",
+        path = .path.display()
+    )]
     Count {
         /// The file.
         path: PathBuf,

@@ -100,6 +100,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     if args.write {
         let baseline = Baseline::of(&runs, args.rule(), estimates.unwrap_or_default())?;
         let replaced = if args.baseline.exists() { ", in the place of the one that was there" } else { "" };
+        if let Some(folder) = args.baseline.parent() {
+            std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        }
         baseline.write(&args.baseline)?;
         println!("{}: baseline of {}{replaced}", args.baseline.display(), counted(runs.len(), "run"));
         return Ok(Exit::Ok);

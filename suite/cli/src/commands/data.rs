@@ -105,9 +105,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
 fn check(args: &Check) -> anyhow::Result<Exit> {
     let all = args.tasks.is_empty() && args.files.is_empty();
     let names = if all { vec!["all".to_owned()] } else { args.tasks.clone() };
-    let root = args.data.root()?;
     let depth = if args.deep { Depth::Frames } else { Depth::Header };
     let tasks = args.files.and(&names)?;
+    let root = args.data.root_of(&tasks)?;
     let checks: Vec<DataCheck> = tasks.iter().map(|task| task.check(&root, depth)).collect();
     if args.json {
         println!("{}", serde_json::to_string_pretty(&checks)?);

@@ -239,6 +239,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         }
         Action::List => {
             describe(&native::protocol());
+            describe(&of_name(Named::Nano)?);
             match imported()? {
                 Some(protocol) => describe(&protocol),
                 None => println!("paravt: not imported (`paravt-bench protocol import --from PATH|URL`)"),

@@ -7,6 +7,7 @@ use anyhow::Context as _;
 use paravt_backends::RequestFlags;
 use paravt_reports::PaperNumbers;
 use paravt_reports::terminal::counted;
+use paravt_suite::data::DataRoot;
 use paravt_suite::evaluate::{self, Evaluation, Forecast, RunConfig, Shard};
 use paravt_suite::plan::{Channel, CropMode};
 use paravt_suite::profile::Profile;
@@ -195,6 +196,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     }
     let named = RunConfig { label: args.label.clone(), paper_row: args.paper_row.clone(), ..config };
     let config = args.dispatch.applied_to(named);
+    let root = args.data.root_of(&wanted)?;
     let runs: Vec<Evaluation<'_>> = wanted
         .into_iter()
         .map(|task| {
@@ -202,19 +204,19 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
             Evaluation::new(task, config.clone(), Arc::clone(&protocol), reference, dir)
         })
         .collect();
-    Ok(execute(&runs, &args.data, &args.backend, &args.dispatch, Continue::Resume)?.exit)
+    Ok(execute(&runs, root, &args.backend, &args.dispatch, Continue::Resume)?.exit)
 }
 
 /// Runs several splits one after the other; the worst exit code counts.
 pub(crate) fn execute(
     runs: &[Evaluation<'_>],
-    data: &DataArgs,
+    root: DataRoot,
     backend: &BackendArgs,
     dispatch: &DispatchArgs,
     then: Continue,
 ) -> anyhow::Result<Ending> {
     let runtime = launch::runtime()?;
-    let mut workspace = launch::workspace(data.root()?, backend.gpus());
+    let mut workspace = launch::workspace(root, backend.gpus());
     if dispatch.dry_run {
         for run in runs {
             let forecast = evaluate::forecast(run, &workspace)?;

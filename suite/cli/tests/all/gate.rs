@@ -88,7 +88,8 @@ fn two_runs_are_reported_compared_and_gated() {
 
     make_right(&tools, &right);
     break_extractor(&tools, &broken);
-    let baseline = dir.path().join("baseline.json");
+    // Its folder is made.
+    let baseline = dir.path().join("gate/baseline.json");
     // Three videos are too few for an interval that decides: the answers themselves are compared.
     let written = check(&right, &baseline, &["--write", "--changed", "0"]);
     assert_eq!(code(&written), 0, "{}", text(&written));

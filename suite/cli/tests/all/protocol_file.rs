@@ -50,6 +50,14 @@ fn run(protocol: &Path, out: &Path, extra: &[&str]) -> Command {
 }
 
 #[test]
+fn every_protocol_that_a_file_may_build_on_is_listed() {
+    let listed = text(&bench().args(["protocol", "list"]).output().unwrap());
+    for base in ["native", "paravt", "nano"] {
+        assert!(listed.lines().any(|line| line.starts_with(&format!("{base}: "))), "{base}: {listed}");
+    }
+}
+
+#[test]
 fn a_file_adds_a_mode_with_a_tool_of_its_own() {
     let dir = tempfile::tempdir().unwrap();
     let (file, out, again) = (dir.path().join("mine.toml"), dir.path().join("out"), dir.path().join("again"));

@@ -134,6 +134,9 @@ fn a_replay_scores_again_without_a_model() {
         .unwrap();
     assert!(output.status.success(), "{}", text(&output));
     assert_eq!(stable_records(&replayed.join("charades")), stable_records(&recorded.join("charades")));
+    let compared = text(&bench().arg("compare").args([&recorded, &replayed]).output().unwrap());
+    let line = compared.lines().find(|line| line.starts_with("charades")).unwrap();
+    assert!(line.contains("no score differs") && !line.contains(" to "), "{compared}");
 }
 
 #[test]

@@ -181,7 +181,11 @@ fn wrong_files_keys_rows_and_columns_are_named() {
     refused(
         &with("\"qid\"", "\"qidd\""),
         &rows,
-        &["rows.json: column `qidd`: missing; the nearest is `qid`"],
+        // Then why rows are read at all.
+        &[
+            "rows.json: column `qidd`: missing; the nearest is `qid`",
+            "(row 0); the rows are read to count them",
+        ],
     );
     refused(
         &with("{clip}", "../{clip}"),
@@ -201,6 +205,25 @@ fn wrong_files_keys_rows_and_columns_are_named() {
     let ran = bench().args(["tasks", "--task"]).arg(&file).output().unwrap();
     assert_eq!(ran.status.code(), Some(2), "{}", text(&ran));
     assert!(text(&ran).contains("name: `mlvu` is a built-in task"), "{}", text(&ran));
+}
+
+#[test]
+fn data_beside_the_task_file_need_no_data_root() {
+    let dir = task(CHOICE, &choice_rows());
+    let file = dir.path().join("mine.toml");
+    let without_home = |line: &[&str]| {
+        let mut command = bench();
+        command.args(line).arg(&file).env_remove("HOME").env_remove("HF_HOME");
+        command.output().unwrap()
+    };
+    let checked = without_home(&["data", "check", "--task"]);
+    assert!(checked.status.success(), "{}", text(&checked));
+    let out = dir.path().join("out").display().to_string();
+    let line = ["run", "--dry-run", "--protocol", "native", "--out", &out, "--task"];
+    let ran = without_home(&line);
+    assert!(text(&ran).contains("mine: 2 samples"), "{}", text(&ran));
+    let all = without_home(&["data", "check", "mlvu", "--task"]);
+    assert!(!all.status.success() && text(&all).contains("neither --hf-home nor --data"), "{}", text(&all));
 }
 
 #[test]

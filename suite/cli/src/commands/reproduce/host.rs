@@ -118,7 +118,7 @@ impl<'a> Host<'a> {
             Recipe::Served(recipe) => &backend.or_model(&recipe.model),
             _ => backend,
         };
-        execute(&runs, &self.args.data, backend, &self.args.dispatch, Continue::Repeat)
+        execute(&runs, self.args.data.root()?, backend, &self.args.dispatch, Continue::Repeat)
     }
 
     /// Runs splits of the generated world on a model in this process; goes on where it was stopped.

@@ -70,6 +70,8 @@ struct Line {
     /// The coloured word, by its bytes in `text`.
     word: (usize, usize),
     tone: Tone,
+    /// It is copied as a whole.
+    is_whole: bool,
 }
 
 impl Text {
@@ -83,7 +85,13 @@ impl Text {
         let [before, word, after] = [before, word, after].map(printable_line);
         let text = format!("{before}{word}{after}").trim_end().to_owned();
         let end = (before.len() + word.len()).min(text.len());
-        self.lines.push(Line { text, word: (before.len().min(end), end), tone });
+        self.lines.push(Line { text, word: (before.len().min(end), end), tone, is_whole: false });
+    }
+
+    /// Adds a line that is never folded: a path or a command, which is to be copied.
+    pub fn whole(&mut self, text: &str) {
+        self.line(text);
+        self.lines.iter_mut().last().expect("the line was added").is_whole = true;
     }
 
     /// Adds the lines of another text.
@@ -99,7 +107,7 @@ impl Text {
     /// The lines for a terminal of another width in columns.
     pub fn render(&self, columns: usize, coloured: bool) -> String {
         let line = |line: &Line| {
-            let folded = fold(&line.text, columns);
+            let folded = if line.is_whole { line.text.clone() } else { fold(&line.text, columns) };
             let (start, end) = line.word;
             // Beyond the first line a fold has moved the word.
             let in_place = folded.get(start..end).filter(|word| *word == &line.text[start..end]);
@@ -186,6 +194,9 @@ mod tests {
         let words: Vec<String> = (0..60).map(|number| format!("é{number}")).collect();
         text.toned(&format!("  {} ", words.join(" ")), "worse", Tone::Bad, "");
         text.line("x".repeat(200));
+        let mut path = Text::default();
+        path.whole(&"/a b".repeat(50));
+        assert_eq!(path.to_string(), "/a b".repeat(50) + "\n");
         for shown in [text.to_string(), text.coloured()] {
             assert!(shown.lines().all(|line| line.chars().count() <= COLUMNS), "{shown}");
             let found: Vec<&str> = shown.split_whitespace().collect();

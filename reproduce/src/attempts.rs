@@ -18,7 +18,7 @@ pub struct Attempt {
     pub pid: u32,
     /// When it ended; `None` while it runs, and for one whose process was killed.
     pub ended: Option<f64>,
-    /// How it ended: `complete`, `incomplete`, `down`, `interrupted`, or `failed` by an error.
+    /// How it ended: `complete`, `incomplete`, `interrupted`, or `failed` by an error.
     pub outcome: Option<String>,
 }
 

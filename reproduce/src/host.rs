@@ -30,8 +30,7 @@ impl Outcome {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Complete => "complete",
-            Self::Incomplete => "incomplete",
-            Self::Down => "down",
+            Self::Incomplete | Self::Down => "incomplete",
             Self::Interrupted => "interrupted",
         }
     }

@@ -95,6 +95,29 @@ pub enum Reached {
     Killed,
 }
 
+/// What stands for a value that may hold a secret or a path.
+const MASK: char = '…';
+
+impl Status {
+    /// The command that goes on in a folder, as a shell takes it, and the flags that it needs, too: their values were not kept.
+    pub fn again(&self, out: &Path) -> (String, Vec<&str>) {
+        let (mut words, mut open) = (Vec::new(), Vec::new());
+        let mut given = self.command.iter().map(String::as_str).peekable();
+        while let Some(word) = given.next() {
+            let value = given.next_if(|next| word.starts_with("--") && !next.starts_with("--"));
+            match word {
+                // Once is enough.
+                "--out" | "--redo" | "--from" | "--yes" => {}
+                _ if value.is_some_and(|value| value.contains(MASK)) => open.push(word),
+                _ => words.extend([word].into_iter().chain(value)),
+            }
+        }
+        let out = out.display().to_string();
+        words.extend(["--out", &out]);
+        (shlex::try_join(words).unwrap_or_default(), open)
+    }
+}
+
 impl Reached {
     /// In words.
     pub fn as_str(self) -> &'static str {
@@ -249,6 +272,16 @@ fn logs(out: &Path, listed: &Listed) -> Vec<PathBuf> {
 mod tests {
     use super::*;
     use crate::{GraphOptions, Recipe};
+
+    #[test]
+    fn the_next_command_can_be_pasted() {
+        let words = "paravt-bench reproduce paravt-8b --redo mlvu --yes --limit 20 --hf-home … --own-engine --notify … --out …";
+        let command = words.split(' ').map(str::to_owned).collect();
+        let status = Status { recipe: "paravt-8b".into(), command, is_running: false, stages: Vec::new() };
+        let (command, open) = status.again(Path::new("my runs"));
+        assert_eq!(command, "paravt-bench reproduce paravt-8b --limit 20 --own-engine --out 'my runs'");
+        assert_eq!(open, ["--hf-home", "--notify"]);
+    }
 
     #[test]
     fn states_follow_from_the_attempts() {

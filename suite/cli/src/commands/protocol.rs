@@ -17,6 +17,7 @@ use paravt_upstream::paravt::import;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::exit::{Exit, OrPreflight as _};
+use crate::failure;
 use crate::launch;
 use crate::registry::{self, DataArgs};
 
@@ -212,12 +213,17 @@ fn store(files: &import::Files, unpinned: bool) -> anyhow::Result<(Protocol, Pat
     Ok((protocol, path))
 }
 
+/// Remedy where a recipe cannot reach the repository of the texts.
+const IMPORT_FIRST: &str = "without a network, `paravt-bench protocol import --from PATH` takes them from a checkout of \
+                            EvolvingLMMs-Lab/ParaVT; then repeat the command";
+
 /// Imports the upstream texts from a repository, where they are not imported yet.
 pub(crate) fn provide(from: &str) -> anyhow::Result<()> {
     if imported()?.is_none() {
         launch::note(&format!("importing the prompt texts from {}", paravt_suite::redact::urls(from)));
         // Without them the recipe ends: the user has asked for that.
-        let Some(files) = read_files(from, false)? else { return Ok(()) };
+        let hinted = |error| failure::with_hint(error, IMPORT_FIRST.to_owned());
+        let Some(files) = read_files(from, false).map_err(hinted)? else { return Ok(()) };
         store(&files, false)?;
     }
     Ok(())

@@ -71,11 +71,11 @@ fn text(status: &Status, out: &Path) -> Text {
     if let Some(stage) = open {
         text.line("");
         text.line(format!("logs of {}:", stage.name));
-        stage.logs.iter().for_each(|log| text.line(format!("  {}", out.join(log).display())));
+        stage.logs.iter().for_each(|log| text.whole(&format!("  {}", out.join(log).display())));
     }
     if !status.is_running {
         text.line("");
-        text.line(format!("next: {}", next(status, out)));
+        text.whole(&format!("next: {}", next(status, out)));
     }
     text
 }
@@ -132,18 +132,9 @@ fn next(status: &Status, out: &Path) -> String {
     if status.stages.iter().all(|stage| stage.state == Reached::Done) && page.is_file() {
         return format!("open {} in a browser", page.display());
     }
-    // The folder is known here; other values that are masked have to be given again.
-    let mut words = status.command.iter();
-    let mut shown: Vec<String> = Vec::new();
-    while let Some(word) = words.next() {
-        match word.as_str() {
-            // Once is enough.
-            "--out" | "--redo" | "--from" => {
-                words.next();
-            }
-            "--yes" => {}
-            _ => shown.push(word.clone()),
-        }
+    let (command, open) = status.again(out);
+    match open.is_empty() {
+        true => command,
+        false => format!("{command}, with {} as before", open.join(", ")),
     }
-    format!("{} --out {}", shown.join(" "), out.display())
 }

@@ -95,7 +95,7 @@ impl Job {
         let mut words = vec![(job.sft.as_path(), "{sft}")];
         words.extend(job.paths.words(&folder));
         let recorded = shown(&job.command(&folder, &checkpoint), &words);
-        let mut record = Record::of(&folder, &[recorded], deviations(), 0);
+        let mut record = Record::of(&folder, &[recorded], deviations(), None);
         record.begin(0, Vec::new(), &folder)?;
         let command = with_path(&job.paths.sft_environment, job.command(&folder, &checkpoint));
         let mut process = Process::start(NAME, &command, &work)?;

@@ -69,13 +69,18 @@ fn now() -> f64 {
 
 impl Record {
     /// A record of these commands, with the starts that were noted in the folder before. One without an end was killed with
-    /// this program: the last step that it made is that of the curves.
-    pub(crate) fn of(folder: &Path, commands: &[Shown], deviations: Vec<String>, last: usize) -> Self {
+    /// this program: the last step that it made is `last`, that of the curves.
+    pub(crate) fn of(
+        folder: &Path,
+        commands: &[Shown],
+        deviations: Vec<String>,
+        last: Option<usize>,
+    ) -> Self {
         let bytes = std::fs::read(folder.join(RECORD)).unwrap_or_default();
         let before: Self = serde_json::from_slice(&bytes).unwrap_or_default();
         let mut starts = before.starts;
         if let Some(killed) = starts.last_mut().filter(|start| start.ended.is_none()) {
-            killed.step = Some(last);
+            killed.step = last;
             killed.ended = Some("killed with the program that watched it".to_owned());
         }
         let mut environment: Vec<String> = Vec::new();
@@ -150,11 +155,11 @@ mod tests {
     fn a_start_that_was_killed_with_its_watcher_is_noted_at_the_next() {
         let folder = tempfile::tempdir().unwrap();
         let open = |last| Record::of(folder.path(), &[], Vec::new(), last);
-        open(0).begin(0, Vec::new(), folder.path()).unwrap();
-        let mut record = open(7);
+        open(Some(0)).begin(0, Vec::new(), folder.path()).unwrap();
+        let mut record = open(Some(7));
         record.begin(4, Vec::new(), folder.path()).unwrap();
         record.end("12 steps are done", Some(12), folder.path()).unwrap();
-        let [killed, done] = &open(12).starts[..] else { panic!("two starts") };
+        let [killed, done] = &open(Some(12)).starts[..] else { panic!("two starts") };
         assert_eq!((killed.step, killed.ended_at), (Some(7), None));
         assert!(killed.ended.as_ref().unwrap().contains("killed"));
         assert!(done.step == Some(12) && done.ended_at >= Some(killed.began), "{done:?}");

@@ -106,7 +106,7 @@ impl Job {
             (place.observer)(Update::Note(note));
         }
         let mut record =
-            Record::of(folder, &self.recorded(folder), self.settings.deviations(), curves.last());
+            Record::of(folder, &self.recorded(folder), self.settings.deviations(), Some(curves.last()));
         // Killed after the last checkpoint and before its figures: nothing is left to train.
         if behind >= self.settings.steps && self.is_saved(folder)? {
             let ended = format!("all {behind} steps were done before");

@@ -95,7 +95,7 @@ impl Job {
         for note in &notes {
             (place.observer)(Update::Note(note));
         }
-        let last = steps::Curves::open(folder)?.last();
+        let last = Some(steps::Curves::open(folder)?.last());
         let deviations = self.settings.deviations();
         let mut record = Record::of(folder, &[self.recorded(folder)], deviations, last);
         record.begin(resumed, notes, folder)?;

@@ -75,7 +75,9 @@ fn text(status: &Status, out: &Path) -> Text {
     }
     if !status.is_running {
         text.line("");
-        text.whole(&format!("next: {}", next(status, out)));
+        let (command, open) = next(status, out);
+        text.whole(&format!("next: {command}"));
+        open.iter().for_each(|open| text.line(format!("      {open}")));
     }
     text
 }
@@ -126,15 +128,14 @@ fn day(seconds: f64) -> String {
     time.map(|time| time.format("%m-%d %H:%M").to_string()).unwrap_or_default()
 }
 
-/// The command that goes on, or the page.
-fn next(status: &Status, out: &Path) -> String {
+/// The command that goes on, or the page; then the flags that have to be given to it again.
+fn next(status: &Status, out: &Path) -> (String, Option<String>) {
     let page = out.join("report/index.html");
     if status.stages.iter().all(|stage| stage.state == Reached::Done) && page.is_file() {
-        return format!("open {} in a browser", page.display());
+        return (format!("open {} in a browser", page.display()), None);
     }
     let (command, open) = status.again(out);
-    match open.is_empty() {
-        true => command,
-        false => format!("{command}, with {} as before", open.join(", ")),
-    }
+    let open = (!open.is_empty())
+        .then(|| format!("with {} as before: paths and secrets are not kept", open.join(", ")));
+    (command, open)
 }

@@ -62,7 +62,7 @@ impl Graph {
         }
         let deviations = self.all_deviations();
         if !deviations.is_empty() {
-            let _ = writeln!(text, "\notherwise than the published code ({}):", deviations.len());
+            let _ = writeln!(text, "\ndeviations from the published code ({}):", deviations.len());
         }
         for (deviation, stages) in deviations {
             text += &cut(&format!("  {}: {deviation}\n", stages.join(", ")));

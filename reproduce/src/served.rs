@@ -318,16 +318,26 @@ impl Served {
         // Dispatch changes no answer.
         let RunConfig { concurrency, .. } = RunConfig::default();
         let asked = RunConfig { concurrency, resume: false, retry_errors: None, ..config.clone() };
+        let calls = match config.max_parallel {
+            0 => "any calls".to_owned(),
+            1 => "1 call".to_owned(),
+            calls => format!("{calls} calls"),
+        };
+        let turns = match config.max_turns {
+            1 => "1 turn".to_owned(),
+            turns => format!("up to {turns} turns of {calls}"),
+        };
         Evaluation {
             splits: vec![split.task.clone()],
             title: format!(
-                "{}: {}, {:?} channel, {} frames, {} turns, {} calls a turn, profile {}",
+                "{}: {}, {} frames {}, {turns}, profile {}",
                 split.task,
                 config.mode.as_ref().map_or("the protocol's mode", PromptMode::as_str),
-                config.channel,
                 config.nframes,
-                config.max_turns,
-                config.max_parallel,
+                match config.channel {
+                    Channel::Image => "as images",
+                    Channel::Video => "of a video",
+                },
                 config.profile()
             ),
             settings: json!({

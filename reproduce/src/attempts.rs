@@ -68,14 +68,18 @@ pub fn read(folder: &Path) -> Vec<Attempt> {
     attempts
 }
 
-/// Seconds that were worked on the stage of a folder. An attempt without an end counts to the last change of a file in it.
+/// Seconds that were worked on the stage of a folder. A last attempt without an end counts to the last change of a file in it;
+/// of one before, nobody knows how long it worked.
 pub(crate) fn seconds(folder: &Path) -> f64 {
     let changed = |entry: std::fs::DirEntry| entry.metadata().ok()?.modified().ok();
     let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let last = files.filter_map(changed).max().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
     let last = last.map_or(0.0, |time| time.as_secs_f64());
-    let worked = |attempt: &Attempt| attempt.ended.unwrap_or(last) - attempt.began;
-    read(folder).iter().map(worked).map(|seconds| seconds.max(0.0)).sum()
+    let mut attempts = read(folder);
+    if let Some(open) = attempts.last_mut() {
+        open.ended.get_or_insert(last);
+    }
+    attempts.iter().filter_map(|attempt| Some((attempt.ended? - attempt.began).max(0.0))).sum()
 }
 
 #[cfg(test)]

@@ -61,19 +61,16 @@ pub fn run<H: Host>(
     refuse_undone(stages)?;
     let _lock = slot::lock(&graph.out)?;
     status::list(graph, &options.command)?;
-    redo::replace(graph, &options.redoes(graph, end), options.yes, &mut |stage, to| {
-        observer.event(stage, Event::Discarded("asked to do it again", to));
+    let redone = options.redoes(graph, end);
+    let (worst, provenance, standing) = (Outcome::Complete, None, None);
+    let mut drive = Drive { graph, stages, options, host, observer, worst, provenance, standing };
+    if let Some(fleet) = redone.iter().find_map(|stage| graph.fleet(stage)) {
+        // Nothing is moved for what is refused afterwards.
+        drive.same_answers(fleet, &redone)?;
+    }
+    redo::replace(graph, &redone, options.yes, &mut |stage, to| {
+        drive.observer.event(stage, Event::Discarded("asked to do it again", to));
     })?;
-    let mut drive = Drive {
-        graph,
-        stages,
-        options,
-        host,
-        observer,
-        worst: Outcome::Complete,
-        provenance: None,
-        standing: None,
-    };
     for stage in stages {
         let outcome = drive.stage(stage)?;
         // A stage may have been too near its end to notice.
@@ -178,10 +175,11 @@ impl<'a, H: Host> Drive<'a, H> {
         }
         self.ready(stage)?;
         let write = |source| Error::Write { path: slot.folder().to_owned(), source };
-        let is_new = !slot.folder().is_dir();
+        // Of what an earlier version began, the first is not known.
+        let is_unknown = provenance::read(slot.folder()).is_empty();
         slot.begin().map_err(write)?;
         status::note_error(slot.folder(), None).map_err(write)?;
-        if let (Some((_, facts)), Some(_), true) = (&self.provenance, fleet, is_new) {
+        if let (Some((_, facts)), Some(_), true) = (&self.provenance, fleet, is_unknown) {
             provenance::write(slot.folder(), facts).map_err(write)?;
         }
         tracing::info!(stage = stage.name(), "stage started");
@@ -271,14 +269,20 @@ impl<'a, H: Host> Drive<'a, H> {
 
     /// Finds out what answers for a fleet, and refuses to build on evaluations that another model or engine has answered.
     fn refuse_mixture(&mut self, fleet: &'a Fleet) -> Result<(), H::Error> {
-        if self.provenance.as_ref().is_some_and(|(known, _)| *known == fleet) {
-            return Ok(());
+        if self.provenance.as_ref().is_none_or(|(known, _)| *known != fleet) {
+            self.provenance = Some((fleet, self.same_answers(fleet, &[])?));
         }
+        Ok(())
+    }
+
+    /// What answers for a fleet, which has to be what answered the evaluations before, other than some.
+    fn same_answers(&mut self, fleet: &Fleet, except: &[&Stage]) -> Result<Provenance, H::Error> {
         let folder = Some(PathBuf::from(&fleet.model)).filter(|folder| folder.is_dir());
         let folder = folder.or_else(|| self.host.model(&fleet.model));
         let now = provenance::of(fleet, folder.as_deref())?;
         let (mut others, mut difference) = (Vec::new(), None);
-        for stage in self.stages.iter().filter(|stage| self.options.selects(stage)) {
+        let selected = self.stages.iter().filter(|stage| self.options.selects(stage));
+        for stage in selected.filter(|stage| !except.iter().any(|other| other.folder() == stage.folder())) {
             let Some(folder) = stage.folder().filter(|_| self.graph.fleet(stage) == Some(fleet)) else {
                 continue;
             };
@@ -291,8 +295,7 @@ impl<'a, H: Host> Drive<'a, H> {
         if let Some(difference) = difference.filter(|_| !self.options.any_code) {
             return Err(Error::OtherModel { difference, stages: others.join(",") }.into());
         }
-        self.provenance = Some((fleet, now));
-        Ok(())
+        Ok(now)
     }
 
     /// Runs an evaluation. Where an input stage serves the model, servers are started for it, or those of the evaluation
@@ -326,7 +329,7 @@ impl<'a, H: Host> Drive<'a, H> {
             let (outcome, ended) =
                 servers.watched(work, &mut |line| observer.event(stage, Event::Note(line)));
             let outcome = outcome?;
-            if ended == 0 && outcome <= Outcome::Incomplete && self.next_asks_them(stage, evaluation) {
+            if ended == 0 && outcome == Outcome::Complete && self.next_asks_them(stage, evaluation) {
                 self.standing = Some(servers);
                 return Ok(outcome);
             }

@@ -154,7 +154,7 @@ pub enum Error {
     /// Evaluations that another model or engine has answered.
     #[error(
         "another model or engine has answered before: {difference}; `--redo {stages}` asks this one and keeps the earlier \
-         results in `{}`, --keep-stages keeps them where they are, another --out keeps both",
+         results in `{}`, --keep-stages keeps those that are finished where they are, another --out keeps all",
         crate::slot::DISCARDED
     )]
     OtherModel {

@@ -36,7 +36,10 @@ impl Row {
         };
         let figure = |value: Option<f64>| value.map_or(String::new(), |value| format!("{value:.1}"));
         let [hours, gb, gpu] = self.figures.map(figure);
-        let runs = self.runs.iter().map(|(run, count)| format!("{run} on {count} splits"));
+        let runs = self
+            .runs
+            .iter()
+            .map(|(run, count)| format!("{run} on {count} split{}", if *count == 1 { "" } else { "s" }));
         let does = [self.does.clone()].into_iter().filter(|text| !text.is_empty()).chain(runs);
         let does = does.collect::<Vec<_>>().join(", ");
         cut(&format!("{number:>6} {:<18} {hours:>6} {gb:>7} {gpu:>6}  {does}\n", self.name))

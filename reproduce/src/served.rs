@@ -344,7 +344,7 @@ impl Served {
                 "model": shown(options.model.as_ref().unwrap_or(&self.model)), "split": split.task, "config": asked, "command": options.selection
             }),
             config: RunConfig { resume: true, ..config },
-            limit: options.limit,
+            limit: options.limit.or(self.defaults.limit),
             model: None,
             world: None,
         }

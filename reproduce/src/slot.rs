@@ -2,6 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use paravt_suite::journal::JournalError;
 use paravt_train::durable::{self, Listing};
@@ -20,6 +21,9 @@ const DONE: &str = "stage.json";
 pub const DISCARDED: &str = "discarded";
 /// Held by the process that works below a folder.
 const LOCK: &str = ".lock";
+/// Further tries to take it, and the time before each.
+const TRIES: u32 = 5;
+const PAUSE: Duration = Duration::from_millis(20);
 /// Incremented when the meaning of any stage's result changes: all folders then get other names.
 const VERSION: u32 = 1;
 
@@ -149,12 +153,6 @@ impl Slot {
         }
     }
 
-    /// Whether the result that is there is complete, and for fewer samples than are asked.
-    pub fn is_outgrown(&self) -> bool {
-        let text = std::fs::read(self.folder.join(DONE)).unwrap_or_default();
-        serde_json::from_slice(&text).is_ok_and(|done| self.asks_more_than(&done))
-    }
-
     /// Whether a result is for fewer samples than are asked.
     fn asks_more_than(&self, done: &Done) -> bool {
         done.limit.is_some_and(|done| self.limit.is_none_or(|asked| asked > done))
@@ -251,7 +249,16 @@ pub fn lock(folder: &Path) -> Result<Lock, JournalError> {
     let path = folder.join(LOCK);
     let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
     let file = file.map_err(io(&path, "cannot open the lock"))?;
-    match file.try_lock() {
+    // Who asks for the status holds it for a moment.
+    let mut taken = file.try_lock();
+    for _ in 0..TRIES {
+        if taken.is_ok() {
+            break;
+        }
+        std::thread::sleep(PAUSE);
+        taken = file.try_lock();
+    }
+    match taken {
         Ok(()) => Ok(Lock { _file: file }),
         Err(std::fs::TryLockError::WouldBlock) => Err(JournalError::Locked { dir: folder.to_owned() }),
         Err(std::fs::TryLockError::Error(source)) => Err(io(&path, "cannot lock")(source)),

@@ -61,6 +61,8 @@ pub struct StageStatus {
     pub state: Reached,
     /// When its first attempt began, in seconds since 1970.
     pub began: Option<f64>,
+    /// When its last attempt began.
+    pub latest: Option<f64>,
     /// Seconds of work on it, in all attempts.
     pub seconds: f64,
     /// Attempts at it.
@@ -107,7 +109,7 @@ impl Status {
             let value = given.next_if(|next| word.starts_with("--") && !next.starts_with("--"));
             match word {
                 // Once is enough.
-                "--out" | "--redo" | "--from" | "--yes" => {}
+                "--out" | "--redo" | "--from" | "--yes" | "--until" | "--merge-shards" => {}
                 _ if value.is_some_and(|value| value.contains(MASK)) => open.push(word),
                 _ => words.extend([word].into_iter().chain(value)),
             }
@@ -178,7 +180,15 @@ pub fn read(out: &Path) -> Result<Option<Status>, Error> {
     };
     let list = list.map_err(|source| Error::Read { path, source })?;
     let is_running = slot::is_locked(out);
-    let stages = list.stages.into_iter().map(|listed| stage(out, listed, is_running)).collect();
+    let mut stages: Vec<StageStatus> =
+        list.stages.into_iter().map(|listed| stage(out, listed, is_running)).collect();
+    // One at a time: of several without an end, those before the last were killed.
+    let open = |stage: &StageStatus| stage.state == Reached::Running;
+    let latest =
+        stages.iter().filter(|stage| open(stage)).filter_map(|stage| stage.latest).fold(0.0, f64::max);
+    for stage in stages.iter_mut().filter(|stage| open(stage) && stage.latest != Some(latest)) {
+        stage.state = Reached::Killed;
+    }
     Ok(Some(Status { recipe: list.recipe, command: list.command, is_running, stages }))
 }
 
@@ -188,9 +198,9 @@ fn stage(out: &Path, listed: Listed, is_running: bool) -> StageStatus {
     let last = attempts.last();
     let is_open = last.is_some_and(|last| last.ended.is_none());
     let state = match last.and_then(|last| last.outcome.as_deref()) {
+        _ if slot::is_done(&folder) => Reached::Done,
         _ if is_open && is_running => Reached::Running,
         _ if is_open => Reached::Killed,
-        _ if slot::is_done(&folder) => Reached::Done,
         None if !folder.is_dir() => Reached::NotBegun,
         Some("interrupted") => Reached::Interrupted,
         Some("failed") => Reached::Failed,
@@ -215,6 +225,7 @@ fn stage(out: &Path, listed: Listed, is_running: bool) -> StageStatus {
         name: listed.name,
         state,
         began: attempts.first().map(|first| first.began),
+        latest: last.map(|last| last.began),
         seconds,
         attempts: attempts.len(),
         gpus: listed.gpus,
@@ -275,7 +286,7 @@ mod tests {
 
     #[test]
     fn the_next_command_can_be_pasted() {
-        let words = "paravt-bench reproduce paravt-8b --redo mlvu --yes --limit 20 --hf-home … --own-engine --notify … --out …";
+        let words = "paravt-bench reproduce paravt-8b --redo mlvu --yes --until serve --limit 20 --hf-home … --own-engine --notify … --out …";
         let command = words.split(' ').map(str::to_owned).collect();
         let status = Status { recipe: "paravt-8b".into(), command, is_running: false, stages: Vec::new() };
         let (command, open) = status.again(Path::new("my runs"));

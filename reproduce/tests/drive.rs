@@ -365,17 +365,21 @@ fn evaluations_of_a_split_share_their_servers() {
     let runs = "[[runs]]\nname = \"with-tool\"\n[[runs]]\nname = \"no-tool\"\nmode = \"direct\"\n[[splits]]";
     std::fs::write(&file, text.replacen("[[splits]]", runs, 1)).unwrap();
     let graph = Recipe::load(file.to_str().unwrap()).unwrap().graph(&GraphOptions::new(&out)).unwrap();
-    // The first fails in part, which is no fault of its server.
-    let mut host = Noting { outcomes: vec![Outcome::Incomplete], ..Noting::default() };
+    let mut host = Noting::default();
     let mut lines = Lines::default();
     run(&graph, &options(&[]), &mut host, &mut lines).unwrap();
     let evaluated = host.calls.iter().filter(|call| call.contains("1 servers"));
     assert_eq!((evaluated.count(), host.probes.len()), (4, 2), "{:?}", host.calls);
     assert!(!out.join("servers/server-0.pid").exists());
-    // Only the first is left to do; and one that was asked to stop leaves none behind.
-    let mut host = Noting { stops: true, ..Noting::default() };
-    run(&graph, &options(&[]), &mut host, &mut lines).unwrap();
-    assert_eq!(host.probes.len(), 1);
+    // Servers of an evaluation that failed may be at fault; one that was asked to stop leaves none behind.
+    let again = |outcomes, stops| {
+        let mut host = Noting { outcomes, stops, ..Noting::default() };
+        let redo = vec!["mlvu".to_owned()];
+        run(&graph, &Options { redo, ..options(&[]) }, &mut host, &mut Lines::default()).unwrap();
+        host.probes.len()
+    };
+    assert_eq!(again(vec![Outcome::Incomplete], false), 2);
+    assert_eq!(again(Vec::new(), true), 1);
     assert!(!out.join("servers/server-0.pid").exists());
 }
 
@@ -407,6 +411,10 @@ fn answers_of_another_model_are_not_mixed_in() {
     let (is_precondition, text) = run(&options(&[])).unwrap_err();
     assert!(is_precondition && text.contains("--redo with-tool-mlvu,with-tool-charades"), "{text}");
     run(&Options { any_code: true, ..options(&[]) }).unwrap();
+    // Nothing is moved where the rest is refused.
+    let redo = vec!["with-tool-mlvu".to_owned()];
+    assert!(run(&Options { redo, ..options(&[]) }).is_err());
+    assert!(!graph.out.join("discarded").exists() && mlvu.join("records").is_file());
     let redo = vec!["with-tool-mlvu".to_owned(), "with-tool-charades".to_owned()];
     run(&Options { redo, ..options(&[]) }).unwrap();
     run(&options(&[])).unwrap();

@@ -34,7 +34,9 @@ pub use submit::{Submitted, submit, write};
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// An option that cannot be a line of a script.
-    #[error("--sbatch-option `{0}`: an option of sbatch in one word is needed, such as --partition=gpu")]
+    #[error(
+        "--sbatch-option or --cpu-option `{0}`: an option of sbatch in one word is needed, such as --partition=gpu"
+    )]
     Option(String),
     /// A path that cannot be a line of a script.
     #[error(

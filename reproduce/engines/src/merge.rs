@@ -115,6 +115,7 @@ impl Job {
                     "no output for {:.0} s (limit: `first_step_seconds` in [engines.watch])",
                     job.watch.first_step_seconds
                 );
+                record.end(format!("failed: {why}"), None, &folder)?;
                 return Err(failed(NAME, why, &mut process));
             }
             std::thread::sleep(seconds(job.watch.poll_seconds));
@@ -125,7 +126,11 @@ impl Job {
             return Err(failed(NAME, format!("ended with {status}"), &mut process));
         }
         process.stop(seconds(job.watch.grace_seconds));
-        let made = weights::verify(&work.join("merged"), &job.paths.base)?;
+        let verified = weights::verify(&work.join("merged"), &job.paths.base);
+        if verified.is_err() {
+            record.end("failed: the merged weights are not those of the base model", None, &folder)?;
+        }
+        let made = verified?;
         (place.observer)(Update::Note(&made.to_string()));
         files::remove(&model(&folder))?;
         std::fs::rename(work.join("merged"), model(&folder))

@@ -80,9 +80,10 @@ fn words_of(argument: &Arg, matches: &ArgMatches) -> Vec<String> {
 /// A number, one of a fixed set of words, or a flag that is known to hold neither secret nor path.
 fn is_harmless(argument: &Arg) -> bool {
     let parser = argument.get_value_parser();
-    let numbers = [TypeId::of::<usize>(), TypeId::of::<u32>(), TypeId::of::<u64>(), TypeId::of::<f64>()];
+    let counts = [TypeId::of::<u8>(), TypeId::of::<u16>(), TypeId::of::<u32>(), TypeId::of::<u64>()];
+    let mut numbers = counts.into_iter().chain([TypeId::of::<usize>(), TypeId::of::<f64>()]);
     parser.possible_values().is_some()
-        || numbers.iter().any(|number| parser.type_id() == *number)
+        || numbers.any(|number| parser.type_id() == number)
         || HARMLESS.contains(&argument.get_id().as_str())
 }
 

@@ -73,6 +73,12 @@ fn text(status: &Status, out: &Path) -> Text {
         text.line(format!("logs of {}:", stage.name));
         stage.logs.iter().for_each(|log| text.whole(&format!("  {}", out.join(log).display())));
     }
+    let shard = out.join("slurm/shard-1");
+    if shard.is_dir() {
+        text.line("");
+        text.line("each shard of a Slurm array has a folder of its own:");
+        text.whole(&format!("  paravt-bench status {}", shard.display()));
+    }
     if !status.is_running {
         text.line("");
         let (command, open) = next(status, out);

@@ -101,6 +101,8 @@ fn shards_of_an_array_are_merged_to_what_one_machine_makes() {
     let said = world.script("collect", 0);
     let said = text(&said);
     assert!(said.contains("with-tool-mlvu: 3 shards merged") && said.contains("MLVU"), "{said}");
+    let status = bench().current_dir(world.at()).args(["status", "my out"]).output().unwrap();
+    assert!(status.status.success() && text(&status).contains("4 of 4 stages are done"), "{}", text(&status));
     let whole = world.command("alone", &[]).output().unwrap();
     assert!(whole.status.success(), "{}", text(&whole));
     for (stage, split) in EVALUATIONS {

@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail, ensure};
 use clap::ValueEnum;
 use paravt_cluster::{After, Job, Options, Submitted};
+use paravt_reproduce::drive::Outcome;
 use paravt_reproduce::graph::{Graph, Stage, Work};
 use paravt_reproduce::provenance::{self, Provenance};
 use paravt_reproduce::slot::{self, State};
 use paravt_reproduce::{GraphOptions, Recipe};
 use paravt_suite::evaluate::{Shard, merge};
-use paravt_suite::journal::SUMMARY;
 
 use super::{Args, host};
 use crate::exit::{Exit, OrPreflight as _};
@@ -279,18 +279,20 @@ pub(super) fn merge_shards(
         if parts.len() < shards.len() {
             continue;
         }
-        if slot.is_outgrown() {
-            // The shards hold its samples and more.
+        let facts = same_answers(&parts)?;
+        if folder.is_dir() {
+            // Of fewer samples, changed, or half merged: the shards hold all of it.
             slot.discard(&graph.out.join(slot::DISCARDED))?;
         }
-        slot.begin().with_context(|| format!("cannot write {}", folder.display()))?;
-        same_answers(&parts, folder)?;
+        let cannot_write = || format!("cannot write {}", folder.display());
+        slot.begin().with_context(cannot_write)?;
+        provenance::write(folder, &facts).with_context(cannot_write)?;
         for split in &evaluation.splits {
             let dirs: Vec<PathBuf> = parts.iter().map(|part| part.join(split)).collect();
             merged(&dirs, &folder.join(split))?;
         }
-        slot.finish(&graph.deviations(stage))
-            .with_context(|| format!("cannot write {}", folder.display()))?;
+        slot.ended(Outcome::Complete.as_str().to_owned()).with_context(cannot_write)?;
+        slot.finish(&graph.deviations(stage)).with_context(cannot_write)?;
         eprintln!("{}: {count} shards merged", stage.name());
     }
     Ok(name_missing(&missing, &absolute(&graph.out)?.join(FOLDER)))
@@ -320,12 +322,11 @@ fn shard_graphs(
     graphs.collect()
 }
 
-/// Keeps with the merged result what answered its shards, which has to be the same.
-fn same_answers(parts: &[PathBuf], folder: &Path) -> anyhow::Result<()> {
-    let all: Vec<Provenance> = parts.iter().map(|part| provenance::read(part)).collect();
-    let Some(first) = all.first() else { return Ok(()) };
-    for (other, part) in all.iter().zip(parts) {
-        let differences = provenance::differences(first, other);
+/// What answered the shards, which has to be the same.
+fn same_answers(parts: &[PathBuf]) -> anyhow::Result<Provenance> {
+    let first = parts.first().map(|part| provenance::read(part)).unwrap_or_default();
+    for part in parts {
+        let differences = provenance::differences(&first, &provenance::read(part));
         ensure!(
             differences.is_empty(),
             "{} and {} were answered by different models or engines: {}",
@@ -334,16 +335,11 @@ fn same_answers(parts: &[PathBuf], folder: &Path) -> anyhow::Result<()> {
             differences.join("; ")
         );
     }
-    provenance::write(folder, first).with_context(|| format!("cannot write {}", folder.display()))
+    Ok(first)
 }
 
-/// Merges the shards of a run, unless it was merged before.
+/// Merges the shards of a run.
 fn merged(dirs: &[PathBuf], out: &Path) -> anyhow::Result<()> {
-    let summary = std::fs::read(out.join(SUMMARY)).ok();
-    let summary = summary.and_then(|text| serde_json::from_slice::<serde_json::Value>(&text).ok());
-    if summary.is_some_and(|summary| summary["complete"] == true) {
-        return Ok(());
-    }
     let merged = merge(dirs, out)?;
     ensure!(merged.summary.complete, "{}: records are missing although every shard is done", out.display());
     Ok(())

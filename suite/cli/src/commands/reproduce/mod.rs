@@ -7,7 +7,7 @@ mod progress;
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use anyhow::{Context as _, ensure};
 use paravt_backends::DeclaredElsewhere;
@@ -293,15 +293,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     limits::raise_open_files();
     signals::end_where_not_taken()?;
     let (recipe, out) = (&graph.recipe, &graph.out);
-    let notify = args
-        .notify
-        .clone()
-        .map(|command| Arc::new(Notify { command, recipe: recipe.clone(), out: out.clone() }));
+    let notify = args.notify.clone().map(|command| {
+        Arc::new(Notify { command, recipe: recipe.clone(), out: out.clone(), stage: Mutex::default() })
+    });
     let outcome = drive::run(&graph, &selected, &mut host, &mut Shown::telling(notify.clone()));
     if let Some(notify) = notify {
         match &outcome {
-            Ok(outcome) => notify.tell(outcome.as_str(), "", "the recipe has ended"),
-            Err(error) => notify.tell("failed", "", &failure::causes(error)),
+            Ok(outcome) => notify.tell(outcome.as_str(), "the command has ended"),
+            Err(error) => notify.tell("failed", &failure::causes(error)),
         }
     }
     let outcome = match outcome {

@@ -2,7 +2,10 @@
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
+
+use paravt_suite::redact;
 
 /// Time that the command gets.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -14,16 +17,26 @@ pub(super) struct Notify {
     pub(super) command: String,
     pub(super) recipe: String,
     pub(super) out: PathBuf,
+    /// The stage that is being done.
+    pub(super) stage: Mutex<String>,
 }
 
 impl Notify {
+    /// Notes the stage that is being done; an empty name where none is.
+    pub(super) fn is_at(&self, stage: &str) {
+        if let Ok(mut now) = self.stage.lock() {
+            stage.clone_into(&mut now);
+        }
+    }
+
     /// Runs it. One that fails is a warning: the recipe goes on.
-    pub(super) fn tell(&self, outcome: &str, stage: &str, message: &str) {
-        let message: String = message.chars().take(LONGEST).collect();
+    pub(super) fn tell(&self, outcome: &str, message: &str) {
+        let message: String = redact::urls(message).chars().take(LONGEST).collect();
+        let stage = self.stage.lock().map(|stage| stage.clone()).unwrap_or_default();
         let told = [
             ("PARAVT_RECIPE", self.recipe.as_str()),
             ("PARAVT_OUTCOME", outcome),
-            ("PARAVT_STAGE", stage),
+            ("PARAVT_STAGE", &stage),
             ("PARAVT_MESSAGE", &message),
         ];
         let mut command = Command::new("/bin/sh");
@@ -61,8 +74,10 @@ mod tests {
         let file = folder.path().join("told");
         let words = "$PARAVT_RECIPE $PARAVT_OUTCOME $PARAVT_STAGE $PARAVT_MESSAGE $PARAVT_OUT";
         let command = format!("echo \"{words}\" > {}", file.display());
-        let notify = Notify { command, recipe: "small".to_owned(), out: "runs/small".into() };
-        notify.tell("failed", "sft", "out of 'memory'");
+        let (recipe, stage) = ("small".to_owned(), Mutex::default());
+        let notify = Notify { command, recipe, out: "runs/small".into(), stage };
+        notify.is_at("sft");
+        notify.tell("failed", "out of 'memory'");
         assert_eq!(std::fs::read_to_string(file).unwrap(), "small failed sft out of 'memory' runs/small\n");
     }
 

@@ -36,10 +36,17 @@ pub(super) struct Shown {
 impl Observer for Shown {
     fn event(&mut self, stage: &Stage, event: Event<'_>) {
         let line = stage.line();
-        if let (Some(notify), Event::Ended(_, outcome @ (Outcome::Incomplete | Outcome::Down))) =
-            (&self.notify, &event)
-        {
-            notify.tell(outcome.as_str(), stage.name(), "samples are missing or failed");
+        if let Some(notify) = &self.notify {
+            match &event {
+                Event::Started => notify.is_at(stage.name()),
+                Event::Ended(_, outcome) => {
+                    if matches!(outcome, Outcome::Incomplete | Outcome::Down) {
+                        notify.tell(outcome.as_str(), "the stage is not complete; `status` says more");
+                    }
+                    notify.is_at("");
+                }
+                _ => {}
+            }
         }
         if output::is_quiet() && !matches!(event, Event::Discarded(..)) {
             return;

@@ -344,8 +344,8 @@ impl<'a, H: Host> Drive<'a, H> {
         }
     }
 
-    /// Whether the next evaluation to run is of the same splits on the same servers. The release starts them anew for each
-    /// data set (scripts/run_eval.sh); so are ours.
+    /// Whether the next evaluation to run is of the same splits on the same servers. The release starts other servers for each
+    /// data set (scripts/run_eval.sh), and so do we.
     fn next_asks_them(&self, stage: &Stage, evaluation: &Evaluation) -> bool {
         let after = self.stages.iter().skip_while(|other| other.folder() != stage.folder()).skip(1);
         let to_run = after.filter(|other| self.options.selects(other)).find_map(|other| {

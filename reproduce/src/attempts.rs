@@ -30,7 +30,8 @@ enum Line {
     Ended { ended: f64, outcome: String },
 }
 
-fn now() -> f64 {
+/// Seconds since 1970.
+pub(crate) fn now() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |time| time.as_secs_f64())
 }
 
@@ -68,16 +69,18 @@ pub fn read(folder: &Path) -> Vec<Attempt> {
     attempts
 }
 
-/// Seconds that were worked on the stage of a folder. A last attempt without an end counts to the last change of a file in it;
-/// of one before, nobody knows how long it worked.
-pub(crate) fn seconds(folder: &Path) -> f64 {
-    let changed = |entry: std::fs::DirEntry| entry.metadata().ok()?.modified().ok();
-    let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let last = files.filter_map(changed).max().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
-    let last = last.map_or(0.0, |time| time.as_secs_f64());
+/// Seconds that were worked on the stage of a folder. A last attempt without an end counts to `now` where it still runs, else
+/// to the last change of a file in the folder; of one before, nobody knows how long it worked.
+pub(crate) fn seconds(folder: &Path, now: Option<f64>) -> f64 {
+    let changed = || {
+        let times = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        let last = times.filter_map(|entry| entry.metadata().ok()?.modified().ok()).max();
+        let last = last.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+        last.map_or(0.0, |time| time.as_secs_f64())
+    };
     let mut attempts = read(folder);
     if let Some(open) = attempts.last_mut() {
-        open.ended.get_or_insert(last);
+        open.ended.get_or_insert_with(|| now.unwrap_or_else(changed));
     }
     attempts.iter().filter_map(|attempt| Some((attempt.ended? - attempt.began).max(0.0))).sum()
 }
@@ -89,7 +92,7 @@ mod tests {
     #[test]
     fn attempts_are_read_back_and_their_time_is_added_up() {
         let dir = tempfile::tempdir().unwrap();
-        assert_eq!((read(dir.path()), seconds(dir.path())), (Vec::new(), 0.0));
+        assert_eq!((read(dir.path()), seconds(dir.path(), None)), (Vec::new(), 0.0));
         let lines = "{\"began\":100.0,\"pid\":7}\n{\"ended\":160.0,\"outcome\":\"interrupted\"}\n{\"beg\n{\"began\":1e12,\"pid\":8}\n";
         std::fs::write(dir.path().join(FILE), lines).unwrap();
         begin(dir.path()).unwrap();
@@ -99,7 +102,7 @@ mod tests {
         assert_eq!((attempts[0].pid, attempts[0].outcome.as_deref()), (7, Some("interrupted")));
         assert_eq!((attempts[1].ended, attempts[2].outcome.as_deref()), (None, Some("complete")));
         // The second began after every change of a file.
-        let seconds = seconds(dir.path());
+        let seconds = seconds(dir.path(), None);
         assert!((60.0..120.0).contains(&seconds), "{seconds}");
     }
 }

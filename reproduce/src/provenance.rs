@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use paravt_environments::Record;
 use paravt_qwen_vl::hub;
+use paravt_suite::backend::BackendInfo;
 use paravt_suite::data::sha256_file;
 use paravt_train::durable;
 use sha2::{Digest as _, Sha256};
@@ -17,9 +18,8 @@ use crate::serve::{Engine, Fleet};
 /// Facts by name, as they also stand among the details of a run's backend. One that is not known is absent.
 pub type Provenance = BTreeMap<String, String>;
 
-/// Names of the facts: commit of the model on the hub, SHA-256 over the names and hashes of its files, name and version of
-/// the engine's package, hash of what its environment was made from, and the version that a server states.
-const FACTS: [&str; 5] = [COMMIT, FILES, ENGINE, ENVIRONMENT, "server_version"];
+// Among [`BackendInfo::PROVENANCE`]: commit of the model on the hub, SHA-256 over the names and hashes of its files, name and
+// version of the engine's package, hash of what its environment was made from.
 const COMMIT: &str = "weights_commit";
 const FILES: &str = "weights_files_sha256";
 const ENGINE: &str = "engine_version";
@@ -129,7 +129,7 @@ pub fn mixed(graph: &Graph) -> Vec<String> {
         }
         for split in &evaluation.splits {
             let Ok(manifest) = paravt_suite::journal::read_manifest(&folder.join(split)) else { continue };
-            for name in FACTS {
+            for name in BackendInfo::PROVENANCE {
                 if let Some(value) = manifest.backend.details.get(name) {
                     values.entry(name).or_default().entry(value.clone()).or_default().push(stage.name());
                 }
@@ -181,7 +181,7 @@ mod tests {
         let second = of(&fleet, Some(&snapshot)).unwrap();
         let differences = differences(&first, &second);
         assert!(matches!(&differences[..], [one] if one.starts_with(FILES)), "{differences:?}");
-        // A card of the model is no part of it; a folder of files has a hash of their content.
+        // README.md is not hashed; a regular file such as config.json is hashed by its content.
         std::fs::write(snapshot.join("README.md"), "new").unwrap();
         assert_eq!(of(&fleet, Some(&snapshot)).unwrap(), second);
         std::fs::write(snapshot.join("config.json"), "{}").unwrap();

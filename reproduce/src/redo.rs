@@ -23,7 +23,7 @@ pub(crate) fn replace(
 ) -> Result<(), Error> {
     let kept = stages.iter().filter_map(|&stage| Some((stage, stage.slot()?)));
     let made: Vec<(&Stage, &Slot)> = kept.filter(|(_, slot)| slot.folder().is_dir()).collect();
-    let seconds = |slot: &Slot| attempts::seconds(slot.folder());
+    let seconds = |slot: &Slot| attempts::seconds(slot.folder(), None);
     if !is_confirmed && made.iter().map(|(_, slot)| seconds(slot)).sum::<f64>() >= AT_STAKE {
         let mut list = String::new();
         for (_, slot) in &made {

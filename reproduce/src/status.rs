@@ -1,7 +1,6 @@
 //! How far a recipe is, from the folder of its results alone: while it runs, after it was killed, on another machine.
 
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use paravt_suite::journal;
 use paravt_suite::redact;
@@ -9,7 +8,7 @@ use paravt_train::durable;
 use paravt_train::log::FILE as CURVES;
 use serde::{Deserialize, Serialize};
 
-use crate::attempts;
+use crate::attempts::{self, Attempt};
 use crate::error::Error;
 use crate::graph::{Graph, Stage};
 use crate::slot;
@@ -61,8 +60,6 @@ pub struct StageStatus {
     pub state: Reached,
     /// When its first attempt began, in seconds since 1970.
     pub began: Option<f64>,
-    /// When its last attempt began.
-    pub latest: Option<f64>,
     /// Seconds of work on it, in all attempts.
     pub seconds: f64,
     /// Attempts at it.
@@ -180,38 +177,34 @@ pub fn read(out: &Path) -> Result<Option<Status>, Error> {
     };
     let list = list.map_err(|source| Error::Read { path, source })?;
     let is_running = slot::is_locked(out);
-    let mut stages: Vec<StageStatus> =
-        list.stages.into_iter().map(|listed| stage(out, listed, is_running)).collect();
-    // One at a time: of several without an end, those before the last were killed.
-    let open = |stage: &StageStatus| stage.state == Reached::Running;
-    let latest =
-        stages.iter().filter(|stage| open(stage)).filter_map(|stage| stage.latest).fold(0.0, f64::max);
-    for stage in stages.iter_mut().filter(|stage| open(stage) && stage.latest != Some(latest)) {
-        stage.state = Reached::Killed;
-    }
+    let attempts: Vec<Vec<Attempt>> =
+        list.stages.iter().map(|listed| attempts::read(&out.join(&listed.folder))).collect();
+    // One stage is worked on at a time: of several attempts without an end, those before the latest were killed.
+    let open = attempts.iter().filter_map(|of| of.last()).filter(|last| last.ended.is_none() && is_running);
+    let now = open.map(|last| last.began).reduce(f64::max);
+    let stages = list.stages.into_iter().zip(attempts).map(|(listed, attempts)| {
+        let is_worked_on = now.is_some() && attempts.last().map(|last| last.began) == now;
+        stage(out, listed, &attempts, is_worked_on)
+    });
+    let stages = stages.collect();
     Ok(Some(Status { recipe: list.recipe, command: list.command, is_running, stages }))
 }
 
-fn stage(out: &Path, listed: Listed, is_running: bool) -> StageStatus {
+fn stage(out: &Path, listed: Listed, attempts: &[Attempt], is_worked_on: bool) -> StageStatus {
     let folder = out.join(&listed.folder);
-    let attempts = attempts::read(&folder);
     let last = attempts.last();
     let is_open = last.is_some_and(|last| last.ended.is_none());
     let state = match last.and_then(|last| last.outcome.as_deref()) {
         _ if slot::is_done(&folder) => Reached::Done,
-        _ if is_open && is_running => Reached::Running,
+        _ if is_open && is_worked_on => Reached::Running,
         _ if is_open => Reached::Killed,
         None if !folder.is_dir() => Reached::NotBegun,
         Some("interrupted") => Reached::Interrupted,
         Some("failed") => Reached::Failed,
         _ => Reached::Incomplete,
     };
-    let mut seconds = attempts::seconds(&folder);
-    if let Some(began) = last.map(|last| last.began).filter(|_| state == Reached::Running) {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |time| time.as_secs_f64());
-        seconds = attempts[..attempts.len() - 1].iter().filter_map(|one| Some(one.ended? - one.began)).sum();
-        seconds += now - began;
-    }
+    let now = (state == Reached::Running).then(attempts::now);
+    let seconds = attempts::seconds(&folder, now);
     let (progress, failed) = match listed.splits.is_empty() {
         true => (step(&folder), None),
         false => samples(&folder, &listed.splits),
@@ -225,7 +218,6 @@ fn stage(out: &Path, listed: Listed, is_running: bool) -> StageStatus {
         name: listed.name,
         state,
         began: attempts.first().map(|first| first.began),
-        latest: last.map(|last| last.began),
         seconds,
         attempts: attempts.len(),
         gpus: listed.gpus,
@@ -337,6 +329,11 @@ mod tests {
         let _lock = slot::lock(dir.path()).unwrap();
         let status = read(dir.path()).unwrap().unwrap();
         assert!(status.is_running && status.stages.iter().any(|one| one.state == Reached::Running));
+        // Of two without an end, the earlier one was killed, and does not count to now.
+        lines("merge", &["{\"began\":5.0,\"pid\":2}"]);
+        let status = read(dir.path()).unwrap().unwrap();
+        let of = |name: &str| status.stages.iter().find(|stage| stage.name == name).unwrap();
+        assert_eq!([of("merge").state, of("rl").state], [Reached::Running, Reached::Killed]);
         note_error(folder("sft"), None).unwrap();
         note_error(folder("sft"), None).unwrap();
         assert!(!folder("sft").join(slot::ERROR).exists());

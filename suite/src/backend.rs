@@ -67,24 +67,20 @@ const CHANGEABLE_DETAILS: [&str; 10] = [
     "recorded_by",
     "servers",
 ];
-/// Details that say what made the answers, and that not every server, folder or earlier version states: one that is absent is
-/// not known, which is not a difference.
-const PROVENANCE: [&str; 5] =
-    ["weights_commit", "weights_files_sha256", "engine_version", "environment_sha256", "server_version"];
 /// Key of the servers, separated by spaces.
 const ENDPOINTS: &str = "base_urls";
 
 impl BackendInfo {
+    /// Details that say what made the answers. Not every server, folder or earlier version states them: one that is absent is
+    /// unknown, which is not a difference.
+    pub const PROVENANCE: [&str; 5] =
+        ["weights_commit", "weights_files_sha256", "engine_version", "environment_sha256", "server_version"];
+
     /// The details that can change an answer: number type, weights, request settings, whatever else a
     /// backend says of itself, less where it runs.
     pub fn identity(&self) -> std::collections::BTreeMap<String, String> {
         let details = self.details.iter().filter(|(key, _)| !CHANGEABLE_DETAILS.contains(&key.as_str()));
         details.map(|(key, value)| (key.clone(), value.clone())).collect()
-    }
-
-    /// Whether a detail may be unknown: its absence is then not a difference.
-    pub fn may_lack(detail: &str) -> bool {
-        PROVENANCE.contains(&detail)
     }
 
     /// Adds the servers of another part of the run.

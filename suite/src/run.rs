@@ -123,7 +123,7 @@ impl Manifest {
             .filter(|name| ours.get(*name) != theirs.get(*name))
             .filter(|name| {
                 let is_stated = ours.contains_key(*name) && theirs.contains_key(*name);
-                is_stated || !BackendInfo::may_lack(name)
+                is_stated || !BackendInfo::PROVENANCE.contains(&name.as_str())
             })
             .filter(|name| known(&ours, name, self.version) && known(&theirs, name, wanted.version))
             .map(|name| {

@@ -1,4 +1,4 @@
-//! Sizes for people.
+//! Byte counts with their unit.
 
 /// Bytes with a decimal unit.
 pub fn size(bytes: u64) -> String {

@@ -53,7 +53,7 @@ fn more_samples_keep_the_first_and_status_says_how_far_it_is() {
     assert_eq!(journal("with-tool-mlvu", "mlvu"), after);
     assert_eq!(std::fs::read_to_string(at.join("notes")).unwrap(), "complete small\ncomplete small\n");
 
-    // No server any more: nothing is lost, and what failed is told and shown.
+    // The server is gone: finished samples are kept, the command is notified, and `status` shows the error.
     drop(server);
     let down = reproduce(at, "http://127.0.0.1:9/v1", &["--notify", notes]);
     assert!(!down.status.success(), "{}", text(&down));

@@ -294,7 +294,7 @@ impl drive::Host for Host<'_> {
 
     fn report(&mut self, graph: &Graph, report: &Reporting, runs: &[PathBuf]) -> anyhow::Result<Outcome> {
         if self.is_full {
-            eprintln!("no report is written: there is no room for it");
+            eprintln!("the report was not written: the disk is full");
             return Ok(Outcome::Down);
         }
         if let (Recipe::Embedded(recipe), Some(page)) = (self.recipe, &report.page) {

@@ -12,7 +12,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Characters of a message that it gets.
 const LONGEST: usize = 2000;
 
-/// The command, and what it is told each time.
+/// The command, and what its variables are set from.
 pub(super) struct Notify {
     pub(super) command: String,
     pub(super) recipe: String,

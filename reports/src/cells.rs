@@ -7,10 +7,10 @@ use paravt_suite::summary::Summary;
 use serde::{Serialize, Serializer};
 
 use crate::decide::{Effect, Family, Lost, Margin, Support, Verdict};
-use crate::paper::PaperNumbers;
-use crate::runs::{Counted, ReportError};
+use crate::rows::Digest;
+use crate::runs::Counted;
 use crate::settings::Settings;
-use crate::statistics::{Cluster, mean_of_merged_means};
+use crate::statistics::mean_of_merged_means;
 use crate::terminal::percent;
 
 /// Equivalence margin of a published score, in binomial standard errors of it: twice the half-width of
@@ -66,6 +66,12 @@ pub struct Cell {
     /// Whether the mode offers the tool.
     #[serde(skip)]
     pub(crate) offers_tool: bool,
+    /// Position in the list of runs that the report was built from.
+    #[serde(skip)]
+    pub position: usize,
+    /// Sums for tables and charts.
+    #[serde(skip)]
+    pub digest: Digest,
     #[serde(skip)]
     interval_over_samples: Option<(f64, f64)>,
     #[serde(skip)]
@@ -141,43 +147,25 @@ impl Cell {
     }
 }
 
-/// The cell of a run, given its counted records summed up by video; not judged yet. `row` overrides the
-/// row that the run's own manifest names.
-///
-/// # Errors
-/// There is no such row.
-pub(crate) fn cell(
-    run: &Counted,
-    clusters: &[Cluster],
-    paper: &PaperNumbers,
-    settings: &Settings,
-    row: Option<&str>,
-) -> Result<Cell, ReportError> {
-    let (manifest, summary) = (&run.manifest, run.summary.clone());
-    let effect = Effect::share(clusters);
+/// The cell of a run beside the number of a row of the published table, where there is one; not judged yet.
+pub(crate) fn cell(run: &Counted, published: Option<(&str, f64)>, settings: &Settings) -> Cell {
+    let (manifest, summary, clusters) = (&run.manifest, run.summary.clone(), &run.digest.clusters);
+    let effect = Effect::share(clusters.values());
     // Rows that are missing count 0 in the headline and are in no cluster.
-    let recorded: usize = clusters.iter().map(|cluster| cluster.n).sum();
+    let recorded: usize = clusters.values().map(|cluster| cluster.n).sum();
     let scale = recorded as f64 / summary.n.max(1) as f64;
     let headline = match manifest.task.metric.macro_over() {
         None => effect,
         // The groups of a run with missing rows are of other sizes than those of its records.
         Some(tag) => over_groups(run, tag).filter(|_| recorded == summary.n),
     };
-    let row = row.or(manifest.paper_row.as_deref());
-    let published = match row {
-        Some(row) => paper.value(row, &manifest.task.name)?.map(|value| (row, value)),
-        None => None,
-    };
     let paper = published.map(|(row, published)| {
         let why = settings.differences(row, manifest, &run.facts);
         let rows = settings.split(&manifest.task.name).map_or(manifest.task.paper_rows, |split| split.rows);
         let comparison = compare(row, published, &summary, effect, margin(published, rows), why);
-        Comparison {
-            data_verified: manifest.inputs.as_ref().is_some_and(|inputs| inputs.verified),
-            ..comparison
-        }
+        Comparison { data_verified: manifest.inputs.verified, ..comparison }
     });
-    Ok(Cell {
+    Cell {
         task: manifest.task.name.clone(),
         title: manifest.task.title.clone(),
         profile: manifest.plan.profile,
@@ -186,7 +174,7 @@ pub(crate) fn cell(
         protocol_hash: manifest.protocol_hash.clone(),
         model: manifest.backend.model.clone(),
         label: manifest.label.clone(),
-        run: manifest.called(),
+        run: manifest.display_name(),
         summary,
         lost: run.facts.lost,
         split_rows: manifest.selection.split_rows,
@@ -198,20 +186,18 @@ pub(crate) fn cell(
         torn_bytes: run.torn_bytes,
         wall_seconds: manifest.ended_at.map(|ended| ended - manifest.started_at),
         gpus: manifest.host.gpus,
-        offers_tool: settings.offers_tool(manifest),
+        offers_tool: manifest.offers_tool,
+        position: run.position,
+        digest: run.digest.clone(),
         effect,
-    })
+    }
 }
 
 /// The mean over the groups of a tag; groups that count as one are merged.
 fn over_groups(run: &Counted, tag: &str) -> Option<Effect> {
-    let mut groups: BTreeMap<&str, BTreeMap<String, Cluster>> = BTreeMap::new();
-    for row in run.rows.labels.iter().filter(|row| row.tag == tag) {
-        let clusters = groups.entry(&row.label).or_default();
-        let cluster = clusters.entry(row.video.clone()).or_insert(Cluster { sum: 0.0, n: 0 });
-        cluster.sum += row.value;
-        cluster.n += 1;
-    }
+    let of_tag = run.digest.groups.iter().filter(|((other, _), _)| other == tag);
+    let groups: BTreeMap<&str, _> =
+        of_tag.map(|((_, label), group)| (label.as_str(), group.clone())).collect();
     let merged = |label: &str| {
         let mut all = run.manifest.task.metric.merged().into_iter().flat_map(BTreeMap::values);
         let with = all.find(|labels| labels.iter().any(|other| other == label));

@@ -10,11 +10,13 @@
 //!
 //! `paravt_reports::Report::read` makes the tables of run directories; `suite/examples/src/bin/compare_two_runs.rs` compares two.
 
+mod cell_text;
 mod cells;
 mod claims;
 pub mod compare;
 pub mod decide;
 pub mod export;
+pub mod frame;
 pub mod gate;
 pub mod page;
 mod paper;
@@ -27,9 +29,9 @@ pub mod study;
 pub mod table;
 pub mod tables;
 pub mod terminal;
+mod tone;
 mod training;
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 pub use cells::{Cell, Comparison};
@@ -40,6 +42,7 @@ pub use runs::{Damaged, ReportError, Run, find_runs, readable_runs, tell_apart};
 pub use show::{json, markdown, terminal};
 pub use training::{ABOUT, About, TRAINING, Training};
 
+use frame::{Frame, Values};
 use rayon::prelude::*;
 use runs::Counted;
 use settings::Settings;
@@ -62,9 +65,23 @@ pub struct Report {
     /// Deviations of a recipe's stages from the published code.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub deviations: Vec<Deviation>,
-    /// Details of tables and charts beside the cells.
-    #[serde(skip)]
-    pub details: Details,
+}
+
+/// The published number beside each run, given the row of the published table that it is compared with.
+///
+/// # Errors
+/// The published table lacks a named row.
+fn published(
+    paper: &PaperNumbers,
+    rows: &[Option<&str>],
+    runs: &[Counted],
+) -> Result<Vec<Option<f64>>, ReportError> {
+    rows.iter().flatten().try_for_each(|row| paper.row(row))?;
+    let rows = rows.iter().map(|row| row.map(str::to_owned)).collect();
+    let splits = runs.iter().map(|run| Some(run.manifest.task.name.clone())).collect();
+    let runs = Frame::new(vec![("row", Values::Text(rows)), ("split", Values::Text(splits))])?;
+    let beside = runs.left_join(&paper.frame()?, &["row", "split"])?;
+    Ok(beside.reals("published_percent")?.collect())
 }
 
 /// Something that was done otherwise than the published code does it.
@@ -74,32 +91,6 @@ pub struct Deviation {
     pub text: String,
     /// Names of the stages that it concerns.
     pub stages: Vec<String>,
-}
-
-/// Details of tables and charts, by position of the cell.
-#[derive(Debug, Clone, Default)]
-pub struct Details {
-    /// Position in the list of runs that the report was built from.
-    pub runs: Vec<usize>,
-    /// Breakdowns by run, tag and label.
-    pub breakdowns: BTreeMap<(u32, String, String), rows::GroupMean>,
-    /// Samples by calls and parallel width.
-    pub tools: BTreeMap<u32, rows::ToolTable>,
-    /// Tokens and seconds.
-    pub costs: BTreeMap<u32, rows::Cost>,
-    /// Windows over the video's length.
-    pub windows: BTreeMap<u32, Vec<u32>>,
-}
-
-impl Details {
-    fn add(&mut self, position: u32, index: usize, rows: &rows::Rows) {
-        self.runs.push(index);
-        let named = |((tag, label), mean)| ((position, tag, label), mean);
-        self.breakdowns.extend(rows::breakdowns(rows).into_iter().map(named));
-        self.tools.extend(rows::tool_table(&rows.samples).map(|table| (position, table)));
-        self.costs.extend(rows::cost(&rows.samples).map(|cost| (position, cost)));
-        self.windows.extend(rows::windows(rows).map(|bins| (position, bins)));
-    }
 }
 
 impl Report {
@@ -131,12 +122,16 @@ impl Report {
         let (paper, settings) = (PaperNumbers::embedded()?, Settings::embedded()?);
         let order =
             |run: &Counted| paper::SPLITS.iter().position(|(split, _)| *split == run.manifest.task.name);
-        let mut sorted: Vec<(usize, Counted)> = runs.into_iter().enumerate().collect();
-        sorted.sort_by_key(|(_, run)| (order(run).unwrap_or(usize::MAX), run.manifest.plan.profile));
-        let cell = |(_, run): &(usize, Counted)| {
-            cells::cell(run, &rows::clusters(&run.rows.samples), &paper, &settings, paper_row)
+        let placed = |(position, run)| Counted { position, ..run };
+        let mut sorted: Vec<Counted> = runs.into_iter().enumerate().map(placed).collect();
+        sorted.sort_by_key(|run| (order(run).unwrap_or(usize::MAX), run.manifest.plan.profile));
+        let rows = sorted.iter().map(|run| paper_row.or(run.manifest.paper_row.as_deref()));
+        let rows: Vec<Option<&str>> = rows.collect();
+        let published = published(&paper, &rows, &sorted)?;
+        let cell = |((run, row), published): ((&Counted, &Option<&str>), Option<f64>)| {
+            cells::cell(run, row.zip(published), &settings)
         };
-        let mut cells = sorted.iter().map(cell).collect::<Result<Vec<_>, _>>()?;
+        let mut cells: Vec<Cell> = sorted.iter().zip(&rows).zip(published).map(cell).collect();
         cells::judge(&mut cells);
         // A task of one's own has nothing to do with the published splits.
         let published = |cell: &Cell| paper::SPLITS.iter().any(|(split, _)| *split == cell.task);
@@ -147,16 +142,12 @@ impl Report {
             .map(|(split, _)| (*split).to_owned())
             .filter(|split| !cells.iter().any(|cell| cell.task == *split))
             .collect();
-        let samples: Vec<_> = sorted.iter().map(|(_, run)| run.rows.samples.as_slice()).collect();
-        let trainings: Vec<_> = sorted.iter().map(|(_, run)| (&run.manifest, &run.training)).collect();
+        let samples: Vec<_> = sorted.iter().map(|run| &run.samples).collect();
+        let trainings: Vec<_> = sorted.iter().map(|run| (&run.manifest, &run.training)).collect();
         let evidence =
             claims::Evidence { settings: &settings, cells: &cells, samples: &samples, trainings: &trainings };
         let claims = claims::judge(&claims::Claims::embedded()?, &paper, &evidence)?;
-        let mut details = Details::default();
-        for (position, (index, run)) in (0..).zip(&sorted) {
-            details.add(position, *index, &run.rows);
-        }
-        Ok(Self { cells, not_run, damaged: Vec::new(), claims, study: None, deviations: Vec::new(), details })
+        Ok(Self { cells, not_run, damaged: Vec::new(), claims, study: None, deviations: Vec::new() })
     }
 
     /// The damaged runs in one line.
@@ -170,9 +161,9 @@ impl Report {
     /// # Errors
     /// The published numbers are damaged.
     pub fn tables(&self) -> Result<Vec<table::Table>, ReportError> {
-        let mut tables = tables::all(self, &PaperNumbers::embedded()?)?;
+        let mut tables = tables::all(self, &PaperNumbers::embedded()?);
         if let Some(study) = &self.study {
-            tables.extend(study::tables(study)?);
+            tables.extend(study::tables(study));
         }
         Ok(tables)
     }

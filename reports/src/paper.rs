@@ -3,6 +3,8 @@
 use paravt_suite::nearest;
 use serde_json::Value;
 
+use crate::frame::{Frame, FrameError, Values};
+
 /// Our splits and their columns in the published table, in its order.
 pub(crate) const SPLITS: [(&str, &str); 7] = [
     ("videomme", "videomme_wo_sub"),
@@ -20,6 +22,9 @@ pub enum PaperError {
     /// The data file is damaged.
     #[error("the published numbers in this build are damaged: {0}")]
     Damaged(String),
+    /// They make no table.
+    #[error(transparent)]
+    Table(#[from] FrameError),
     /// No such row.
     #[error(
         "the published table has no row `{row}`; it has {known}{hint}",
@@ -93,7 +98,36 @@ impl PaperNumbers {
             let column = column.map(|column| if column == "mlvu_dev" { "mlvu" } else { column });
             return Ok(column.and_then(|column| found[column].as_f64()));
         }
-        Err(PaperError::NoRow { row: row.to_owned(), known: self.rows_of_all_tables().join(", ") })
+        Err(self.unknown(row))
+    }
+
+    /// Checks that there is a row.
+    ///
+    /// # Errors
+    /// There is not.
+    pub fn row(&self, row: &str) -> Result<(), PaperError> {
+        let known = self.rows_of_all_tables().iter().any(|known| known == row);
+        if known { Ok(()) } else { Err(self.unknown(row)) }
+    }
+
+    fn unknown(&self, row: &str) -> PaperError {
+        PaperError::NoRow { row: row.to_owned(), known: self.rows_of_all_tables().join(", ") }
+    }
+
+    /// Every number of both tables: `row`, `split` and `published_percent`.
+    ///
+    /// # Errors
+    /// The data file is damaged.
+    pub fn frame(&self) -> Result<Frame, PaperError> {
+        let rows = self.rows_of_all_tables();
+        let cells: Vec<(&String, &str)> =
+            rows.iter().flat_map(|row| SPLITS.iter().map(move |(split, _)| (row, *split))).collect();
+        let values = cells.iter().map(|(row, split)| self.value(row, split)).collect::<Result<_, _>>()?;
+        Ok(Frame::new(vec![
+            ("row", Values::Text(cells.iter().map(|(row, _)| Some((*row).clone())).collect())),
+            ("split", Values::Text(cells.iter().map(|(_, split)| Some((*split).to_owned())).collect())),
+            ("published_percent", Values::Real(values)),
+        ])?)
     }
 
     /// Names of the rows of both tables.

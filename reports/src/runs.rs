@@ -14,8 +14,9 @@ use paravt_suite::run::Manifest;
 use paravt_suite::summary::{Summary, SummaryError, summarize};
 use rayon::prelude::*;
 
+use crate::frame::{Frame, FrameError};
 use crate::paper::PaperError;
-use crate::rows::Rows;
+use crate::rows::{Digest, Rows};
 use crate::settings::Facts;
 use crate::training::{TRAINING, Training};
 
@@ -89,8 +90,8 @@ pub enum ReportError {
         second: PathBuf,
     },
     /// A table could not be filled.
-    #[error("cannot make the tables of the report: {0}")]
-    Tables(#[from] arrow_schema::ArrowError),
+    #[error(transparent)]
+    Tables(#[from] FrameError),
 }
 
 /// One run and its records.
@@ -121,8 +122,12 @@ pub struct Counted {
     pub torn_bytes: u64,
     /// Training curves.
     pub training: Training,
-    /// Its rows.
-    pub rows: Rows,
+    /// Position in the list of runs that the report is built from.
+    pub position: usize,
+    /// Its samples, for pairs with those of other runs.
+    pub samples: Frame,
+    /// Sums over its frames.
+    pub digest: Digest,
     /// Data and losses of the records.
     pub facts: Facts,
 }
@@ -138,20 +143,26 @@ impl Run {
             .map_err(|source| ReportError::Summary { path: self.path.clone(), source })
     }
 
+    /// The frames of the run.
+    pub fn rows(&self) -> Rows {
+        Rows::of(&self.manifest.task.breakdowns, &self.manifest.plan.switches, &self.records)
+    }
+
     /// Counts the records up.
     ///
     /// # Errors
     /// They do not belong together.
     pub fn count(&self) -> Result<Counted, ReportError> {
-        let (task, switches) = (&self.manifest.task, &self.manifest.plan.switches);
-        let summary = self.summary()?;
+        let (summary, rows) = (self.summary()?, self.rows());
         Ok(Counted {
             path: self.path.clone(),
             manifest: self.manifest.clone(),
             summary,
             torn_bytes: self.torn_bytes,
             training: self.training.clone(),
-            rows: Rows::of(&task.breakdowns, switches, &self.records),
+            position: 0,
+            digest: Digest::of(&rows)?,
+            samples: rows.samples.frame,
             facts: Facts::of(&self.records),
         })
     }

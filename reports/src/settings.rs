@@ -130,11 +130,6 @@ impl Settings {
         why
     }
 
-    /// Whether a run's mode offers the tool.
-    pub(crate) fn offers_tool(&self, manifest: &Manifest) -> bool {
-        manifest.offers_tool.unwrap_or_else(|| self.is_tool_mode(manifest.plan.mode.as_str()))
-    }
-
     fn is_tool_mode(&self, mode: &str) -> bool {
         self.tool_modes.iter().any(|known| known == mode)
     }
@@ -219,7 +214,7 @@ fn protocol_differences(manifest: &Manifest) -> Option<String> {
 
 fn data_differences(split: &Split, manifest: &Manifest, facts: &Facts) -> Vec<String> {
     let mut why = Vec::new();
-    let (expected, recorded) = (manifest.selection.expected, facts.recorded);
+    let (expected, recorded) = (manifest.selection.sizes.expected, facts.recorded);
     if expected != split.rows {
         why.push(format!("{expected} of {} rows", split.rows));
     }

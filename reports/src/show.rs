@@ -5,66 +5,25 @@ use std::fmt::Write as _;
 use paravt_suite::printable::printable_line;
 use paravt_suite::profile::Profile;
 
-use crate::export::escape;
-use crate::table::{Kind, tenths};
-use crate::terminal::{Detail, Text, Tone, counted, percent, percent_interval};
-use crate::{Cell, Comparison, Report, Verdict, study};
-
-fn range(interval: Option<(f64, f64)>) -> String {
-    interval.map_or_else(|| "-".to_owned(), percent_interval)
-}
-
-/// The verdict with its reasons; INCOMPLETE stands wherever the score does.
-pub(crate) fn verdict(cell: &Cell) -> String {
-    let mark = if cell.complete() { "" } else { "INCOMPLETE " };
-    match &cell.paper {
-        Some(paper) => {
-            let caveats: String = caveats(cell).iter().map(|caveat| format!(" ({caveat})")).collect();
-            format!("{mark}{}{caveats}", paper.verdict)
-        }
-        None => format!("{mark}no published number named").trim().to_owned(),
-    }
-}
-
-/// The same, and nothing where no number is published to judge a complete run by.
-pub(crate) fn judged(cell: &Cell) -> String {
-    if cell.paper.is_none() && cell.complete() { String::new() } else { verdict(cell) }
-}
-
-/// Basis of a comparable run's verdict, where that is little.
-fn caveats(cell: &Cell) -> Vec<String> {
-    let Some(paper) = cell.paper.as_ref().filter(|_| cell.is_comparable()) else { return Vec::new() };
-    let weak = paper.weak.then(|| format!("weak: {} videos", cell.videos));
-    let unverified = (!paper.data_verified).then(|| "data not verified".to_owned());
-    weak.into_iter().chain(unverified).collect()
-}
-
-/// Failed and incomplete samples beside a score.
-pub(crate) fn losses(cell: &Cell) -> String {
-    let parts = lost(cell);
-    if parts.is_empty() { "none".to_owned() } else { parts.join(", ") }
-}
-
-fn lost(cell: &Cell) -> Vec<String> {
-    let summary = &cell.summary;
-    let counts = [
-        (summary.n_unparsed, "unparsed"),
-        (summary.n_errors, "failed"),
-        (summary.n_frame_loss, "frame loss"),
-        (cell.lost.aborted, "aborted"),
-        (summary.n_truncated, "truncated"),
-        (summary.n_dropped_calls, "dropped calls"),
-    ];
-    counts.iter().filter(|(count, _)| *count > 0).map(|(count, name)| format!("{count} {name}")).collect()
-}
+use crate::export::{self, escape};
+use crate::table::{col, interval, tenths};
+use crate::terminal::{Detail, Lines, Text, Tone, counted, percent};
+use crate::{Cell, Report, cell_text, study, tables};
 
 /// The report for a terminal: one line per run; with [`Detail::Full`] a section for each.
 pub fn terminal(report: &Report, detail: Detail) -> Text {
+    let view = tables::scores(report).view(&[
+        col("split"),
+        col("score_percent").or("-"),
+        interval("low_percent", "high_percent", "95 %").or("-"),
+        col("n"),
+        col("published_percent").titled("paper").or("-"),
+        col("difference").titled("diff").or("-").flush(true),
+        col("word"),
+    ]);
+    let lines = Lines::of(&view, &[SPLIT, 5, 13, 5, 5, 6]);
     let mut text = Text::default();
-    text.line(format!(
-        "{:<SPLIT$} {:>5} {:>13} {:>5} {:>5} {:>6}  verdict",
-        "split", "score", "95 %", "N", "paper", "diff"
-    ));
+    text.line(lines.header());
     let mut runs: Vec<(&str, Profile)> = Vec::new();
     for cell in &report.cells {
         if !runs.contains(&(&cell.run, cell.profile)) {
@@ -73,8 +32,11 @@ pub fn terminal(report: &Report, detail: Detail) -> Text {
     }
     for (run, profile) in runs {
         text.line(format!("run: {run}, profile {profile}"));
-        let of_run = |cell: &&Cell| cell.run == run && cell.profile == profile;
-        report.cells.iter().filter(of_run).for_each(|cell| row(&mut text, cell));
+        let of_run = |(_, cell): &(usize, &Cell)| cell.run == run && cell.profile == profile;
+        for (row, cell) in report.cells.iter().enumerate().filter(of_run) {
+            lines.row(&mut text, row);
+            notes(&mut text, cell);
+        }
     }
     if !report.not_run.is_empty() {
         text.line(format!("not run: {}", report.not_run.join(", ")));
@@ -92,20 +54,10 @@ pub fn terminal(report: &Report, detail: Detail) -> Text {
 /// Columns of the longest title of a published split.
 const SPLIT: usize = 25;
 
-fn row(text: &mut Text, cell: &Cell) {
-    let (published, difference) = match &cell.paper {
-        Some(paper) => (Kind::Percent.number(paper.published), difference(cell, paper)),
-        None => ("-".to_owned(), "-".to_owned()),
-    };
-    let (word, tone) = short_verdict(cell);
-    let (n, score) = (cell.n(), cell.score().map_or_else(|| "-".to_owned(), percent));
-    let (title, interval) = (printable_line(&cell.title), range(cell.interval));
-    let numbers =
-        format!("{title:<SPLIT$} {score:>5} {interval:>13} {n:>5} {published:>5} {difference:>6}  ");
-    text.toned(&numbers, word, tone, "");
-    let mut notes = counts(cell);
-    notes.extend(lost(cell));
-    notes.extend(caveats(cell));
+fn notes(text: &mut Text, cell: &Cell) {
+    let mut notes = cell_text::counts(cell);
+    notes.extend(cell_text::lost(cell));
+    notes.extend(cell_text::caveats(cell));
     if cell.torn_bytes > 0 {
         notes.push("last record incomplete, left out".to_owned());
     }
@@ -114,55 +66,18 @@ fn row(text: &mut Text, cell: &Cell) {
     }
 }
 
-/// Our score minus the published one; empty before the first scored sample.
-pub(crate) fn difference(cell: &Cell, paper: &Comparison) -> String {
-    let shown = cell.score().filter(|_| !matches!(paper.verdict, Verdict::NotComparable(_)));
-    shown.map_or_else(|| "-".to_owned(), |_| Kind::Points.number(paper.difference))
-}
-
-/// Caveats of a score and its N: a headline that is a mean over groups, missing samples, samples that are not scored or
-/// were not selected.
-pub(crate) fn counts(cell: &Cell) -> Vec<String> {
-    let summary = &cell.summary;
-    let mut counts = Vec::new();
-    if summary.n_recorded != summary.n_expected {
-        counts.push(format!("{} of {} recorded", summary.n_recorded, counted(summary.n_expected, "sample")));
-    } else if summary.n_recorded != cell.n() {
-        let counted = counted(summary.n_recorded, "recorded sample");
-        counts.push(format!("{} of {counted} count in the score", cell.n()));
-    }
-    if summary.n_expected < cell.split_rows {
-        counts.push(format!("selection: {} of {} samples", summary.n_expected, cell.split_rows));
-    }
-    counts.extend(cell.headline_note());
-    counts
-}
-
-/// N with what it leaves open.
-pub(crate) fn n(cell: &Cell) -> String {
-    match counts(cell).join("; ") {
-        counts if counts.is_empty() => cell.n().to_string(),
-        counts => format!("{} ({counts})", cell.n()),
-    }
-}
-
-/// One word or two; the reasons follow in the run's own section.
-fn short_verdict(cell: &Cell) -> (&'static str, Tone) {
-    match &cell.paper {
-        _ if !cell.complete() => ("INCOMPLETE", Tone::Open),
-        None => ("no paper value", Tone::Plain),
-        Some(paper) => (paper.verdict.as_str(), Tone::of(&paper.verdict)),
-    }
-}
-
 fn section(text: &mut Text, cell: &Cell) {
     let summary = &cell.summary;
     text.line("");
     text.line(format!("{} ({}, {})", cell.title, cell.profile, cell.run));
     let (metric, score) = (summary.headline().name, cell.score().map_or_else(|| "-".to_owned(), percent));
-    text.line(format!("  {metric} {score} over N {}; errors: {}", n(cell), losses(cell)));
-    let (word, tone) = short_verdict(cell);
-    let verdict = verdict(cell);
+    text.line(format!(
+        "  {metric} {score} over N {}; errors: {}",
+        cell_text::n(cell),
+        cell_text::losses(cell)
+    ));
+    let (word, tone) = cell_text::short_verdict(cell);
+    let verdict = cell_text::verdict(cell);
     match verdict.strip_prefix(word) {
         Some(reasons) => text.toned("  ", word, tone, reasons),
         None => text.line(format!("  {verdict}")),
@@ -221,31 +136,20 @@ pub fn json(report: &Report) -> String {
 
 /// The report for a pull request.
 pub fn markdown(report: &Report) -> String {
-    let mut out = String::from(
-        "| split | profile | run | score | 95 % | N | errors | paper | diff | verdict |\n\
-         |---|---|---|--:|--:|--:|---|--:|--:|---|\n",
-    );
-    for cell in &report.cells {
-        let (published, difference) = match &cell.paper {
-            Some(paper) => (Kind::Percent.number(paper.published), difference(cell, paper)),
-            None => (String::new(), String::new()),
-        };
-        let _ = writeln!(
-            out,
-            "| {} | {} | {} | {} | {} | {} | {} | {published} | {difference} | {} |",
-            escape(&cell.title),
-            cell.profile,
-            escape(&cell.run),
-            cell.score().map_or_else(|| "-".to_owned(), percent),
-            range(cell.interval),
-            n(cell),
-            losses(cell),
-            escape(&judged(cell)),
-        );
-    }
-    for split in &report.not_run {
-        let _ = writeln!(out, "| {split} | | | | | | | | | not run |");
-    }
+    let mut view = tables::scores(report).view(&[
+        col("split"),
+        col("profile"),
+        col("run"),
+        col("score_percent").or("-"),
+        interval("low_percent", "high_percent", "95 %").or("-"),
+        col("n_of").flush(true),
+        col("errors"),
+        col("published_percent").titled("paper"),
+        col("difference").titled("diff").flush(true),
+        col("judged"),
+    ]);
+    report.not_run.iter().for_each(|split| view.push([("split", split), ("judged", "not run")]));
+    let mut out = export::markdown(&view);
     if let Some(line) = report.left_out() {
         let _ = writeln!(out, "\n{}", escape(&line));
     }

@@ -1,13 +1,10 @@
-//! A table: an Arrow record batch and how its columns are shown.
+//! A table: a frame built once, wide and typed, and how its columns are shown. A medium (terminal, page, Markdown, LaTeX)
+//! is a [`View`]: a choice of columns, rounded; the machine-readable forms take every column with every digit.
 
-use std::sync::Arc;
+use crate::frame::{Datum, Frame, Values};
+use crate::tone::Tone;
 
-use arrow_array::cast::AsArray as _;
-use arrow_array::types::{Float64Type, UInt64Type};
-use arrow_array::{Array as _, ArrayRef, Float64Array, RecordBatch, StringArray, UInt64Array};
-use arrow_schema::ArrowError;
-
-/// Kind of a column's values, which decides their format. Machine-readable forms keep every digit.
+/// Kind of a column's values, which decides their format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Words.
@@ -26,122 +23,25 @@ pub enum Kind {
     Number,
 }
 
-/// One column.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Heading {
-    /// Name in machine-readable forms, unit included.
-    pub name: &'static str,
-    /// Title of the column where it is shown.
-    pub title: &'static str,
-    /// Format.
-    pub kind: Kind,
-}
-
-/// One cell.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Datum {
-    /// Nothing there.
-    Missing,
-    /// Words.
-    Text(String),
-    /// Whole number.
-    Count(u64),
-    /// Any other number.
-    Real(f64),
-}
-
-/// A column and its values.
-pub struct Filled {
-    heading: Heading,
-    values: ArrayRef,
-}
-
-/// A column of words.
-pub fn text(name: &'static str, title: &'static str, values: Vec<Option<String>>) -> Filled {
-    let values = Arc::new(StringArray::from(values));
-    Filled { heading: Heading { name, title, kind: Kind::Text }, values }
-}
-
-/// A column of whole numbers.
-pub fn count(name: &'static str, title: &'static str, values: Vec<Option<u64>>) -> Filled {
-    let values = Arc::new(UInt64Array::from(values));
-    Filled { heading: Heading { name, title, kind: Kind::Count }, values }
-}
-
-/// A column of other numbers.
-pub fn real(name: &'static str, title: &'static str, kind: Kind, values: Vec<Option<f64>>) -> Filled {
-    let values = Arc::new(Float64Array::from(values));
-    Filled { heading: Heading { name, title, kind }, values }
-}
-
-/// A table.
-#[derive(Debug, Clone)]
-pub struct Table {
-    /// File name without ending.
-    pub name: &'static str,
-    /// Title.
-    pub title: String,
-    /// Columns.
-    pub headings: Vec<Heading>,
-    /// Values: column names are those of the headings, every column is nullable.
-    pub batch: RecordBatch,
-}
-
-impl Table {
-    /// A table of columns.
-    ///
-    /// # Errors
-    /// Columns of unequal length.
-    pub fn new(
-        name: &'static str,
-        title: impl Into<String>,
-        columns: Vec<Filled>,
-    ) -> Result<Self, ArrowError> {
-        let values = columns.iter().map(|column| (column.heading.name, column.values.clone(), true));
-        let batch = RecordBatch::try_from_iter_with_nullable(values)?;
-        let headings = columns.into_iter().map(|column| column.heading).collect();
-        Ok(Self { name, title: title.into(), headings, batch })
-    }
-
-    /// The cells, row by row.
-    pub fn rows(&self) -> Vec<Vec<Datum>> {
-        let row = |row| self.batch.columns().iter().map(|column| datum(column, row)).collect();
-        (0..self.batch.num_rows()).map(row).collect()
-    }
-
-    /// The cells rounded and formatted as they are shown, row by row.
-    pub fn shown(&self) -> Vec<Vec<String>> {
-        let show = |row: Vec<Datum>| {
-            row.iter().zip(&self.headings).map(|(datum, heading)| heading.kind.show(datum)).collect()
-        };
-        self.rows().into_iter().map(show).collect()
-    }
-}
-
-/// Rounded to tenths, without a negative zero.
-pub(crate) fn tenths(value: f64) -> f64 {
-    (10.0 * value).round() / 10.0 + 0.0
-}
-
-fn datum(column: &ArrayRef, row: usize) -> Datum {
-    if column.is_null(row) {
-        Datum::Missing
-    } else if let Some(texts) = column.as_string_opt::<i32>() {
-        Datum::Text(texts.value(row).to_owned())
-    } else if let Some(counts) = column.as_primitive_opt::<UInt64Type>() {
-        Datum::Count(counts.value(row))
-    } else {
-        Datum::Real(column.as_primitive::<Float64Type>().value(row))
-    }
-}
-
 impl Kind {
+    /// The kind of a column of numbers, by the unit that its name carries.
+    fn of(name: &str) -> Self {
+        match name {
+            "p" => Self::Probability,
+            _ if name.starts_with("p_") => Self::Probability,
+            _ if name.ends_with("_percent") => Self::Percent,
+            _ if name.ends_with("_points") => Self::Points,
+            _ => Self::Number,
+        }
+    }
+
     /// A cell as it is shown: rounded; empty for a missing one.
     pub fn show(self, datum: &Datum) -> String {
         match (self, datum) {
             (_, Datum::Missing) => String::new(),
             (_, Datum::Text(text)) => text.clone(),
             (_, Datum::Count(count)) => count.to_string(),
+            (_, Datum::Flag(flag)) => flag.to_string(),
             (Self::Percent, Datum::Real(value)) => format!("{:.1}", tenths(*value)),
             (Self::Points, Datum::Real(value)) => format!("{:+.1}", tenths(*value)),
             (Self::Whole, Datum::Real(value)) => format!("{:.0}", value.round() + 0.0),
@@ -164,5 +64,298 @@ impl Kind {
     /// Whether cells are set flush right.
     pub fn is_number(self) -> bool {
         self != Self::Text
+    }
+}
+
+/// Rounded to tenths, without a negative zero.
+pub(crate) fn tenths(value: f64) -> f64 {
+    (10.0 * value).round() / 10.0 + 0.0
+}
+
+/// One column.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Heading {
+    /// Name in machine-readable forms, unit included.
+    pub name: &'static str,
+    /// Title of the column where it is shown.
+    pub title: &'static str,
+    /// Format.
+    pub kind: Kind,
+}
+
+/// A table.
+#[derive(Debug, Clone)]
+pub struct Table {
+    /// File name without ending.
+    pub name: &'static str,
+    /// Title.
+    pub title: String,
+    /// Columns of the files; the frame may have more, for views.
+    pub headings: Vec<Heading>,
+    /// Values by the columns' names.
+    pub frame: Frame,
+    beside: Vec<Heading>,
+    tones: Vec<(&'static str, Vec<Tone>)>,
+}
+
+/// A table whose columns are filled from its rows, one column a call.
+pub struct Filling<'a, R> {
+    name: &'static str,
+    title: &'static str,
+    rows: &'a [R],
+    headings: Vec<Heading>,
+    beside: Vec<Heading>,
+    values: Vec<(&'static str, Values)>,
+    tones: Vec<(&'static str, Vec<Tone>)>,
+}
+
+impl<R> Filling<'_, R> {
+    fn add(mut self, name: &'static str, title: &'static str, kind: Kind, values: Values) -> Self {
+        self.headings.push(Heading { name, title, kind });
+        self.values.push((name, values));
+        self
+    }
+
+    fn each<V: Into<Option<W>>, W>(&self, of: impl Fn(&R) -> V) -> Vec<Option<W>> {
+        self.rows.iter().map(|row| of(row).into()).collect()
+    }
+
+    /// A column of words.
+    pub fn text<V: Into<Option<String>>>(
+        self,
+        name: &'static str,
+        title: &'static str,
+        of: impl Fn(&R) -> V,
+    ) -> Self {
+        let values = Values::Text(self.each(of));
+        self.add(name, title, Kind::Text, values)
+    }
+
+    /// A column of words with a tone each.
+    pub fn toned(
+        mut self,
+        name: &'static str,
+        title: &'static str,
+        of: impl Fn(&R) -> (String, Tone),
+    ) -> Self {
+        let (words, tones) = self.rows.iter().map(of).map(|(word, tone)| (Some(word), tone)).unzip();
+        self.tones.push((name, tones));
+        self.add(name, title, Kind::Text, Values::Text(words))
+    }
+
+    /// A column of whole numbers.
+    pub fn count<V: Into<Option<usize>>>(
+        self,
+        name: &'static str,
+        title: &'static str,
+        of: impl Fn(&R) -> V,
+    ) -> Self {
+        let values = self.each(of).into_iter().map(|count| count.map(|count| count as u64)).collect();
+        self.add(name, title, Kind::Count, Values::Count(values))
+    }
+
+    /// A column of other numbers.
+    pub fn real<V: Into<Option<f64>>>(
+        self,
+        name: &'static str,
+        title: &'static str,
+        of: impl Fn(&R) -> V,
+    ) -> Self {
+        let values = Values::Real(self.each(of));
+        self.add(name, title, Kind::of(name), values)
+    }
+
+    /// A column of shares, in percent or percentage points.
+    pub fn share<V: Into<Option<f64>>>(
+        self,
+        name: &'static str,
+        title: &'static str,
+        of: impl Fn(&R) -> V,
+    ) -> Self {
+        self.real(name, title, |row| of(row).into().map(|share| 100.0 * share))
+    }
+
+    /// A column of yes and no.
+    pub fn flag(self, name: &'static str, title: &'static str, of: impl Fn(&R) -> bool) -> Self {
+        let values = Values::Flag(self.rows.iter().map(of).collect());
+        self.add(name, title, Kind::Text, values)
+    }
+
+    /// Two columns with the ends of an interval.
+    pub fn ends(
+        self,
+        [low, high]: [(&'static str, &'static str); 2],
+        of: impl Fn(&R) -> Option<(f64, f64)>,
+    ) -> Self {
+        self.real(low.0, low.1, |row| Some(of(row)?.0)).real(high.0, high.1, |row| Some(of(row)?.1))
+    }
+
+    /// The last column in another format than its name says.
+    pub fn shown_as(mut self, kind: Kind) -> Self {
+        self.headings.iter_mut().last().into_iter().for_each(|heading| heading.kind = kind);
+        self
+    }
+
+    /// The last column is for views alone: no file has it.
+    pub fn beside(mut self) -> Self {
+        self.beside.extend(self.headings.pop());
+        self
+    }
+
+    /// The table.
+    pub fn table(self) -> Table {
+        let Self { name, title, headings, beside, values, tones, .. } = self;
+        let frame = Frame::new(values).expect("the columns of a table have names of their own");
+        Table { name, title: title.to_owned(), headings, beside, frame, tones }
+    }
+}
+
+impl Table {
+    /// A table to be filled.
+    pub fn of<'a, R>(name: &'static str, title: &'static str, rows: &'a [R]) -> Filling<'a, R> {
+        let (headings, beside, values, tones) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Filling { name, title, rows, headings, beside, values, tones }
+    }
+
+    /// The cells of the columns that files have, row by row.
+    pub fn rows(&self) -> Vec<Vec<Datum>> {
+        let columns: Vec<Vec<Datum>> =
+            self.headings.iter().map(|heading| self.values(heading.name).data()).collect();
+        (0..self.frame.height())
+            .map(|row| columns.iter().map(|column| column[row].clone()).collect())
+            .collect()
+    }
+
+    /// The values of a column.
+    pub(crate) fn values(&self, name: &'static str) -> Values {
+        self.frame.values(name).expect("a table has the columns of its headings")
+    }
+
+    /// With columns of one text each in front, whose names the table does not have yet.
+    #[must_use]
+    pub fn under<const N: usize>(mut self, names: [(&'static str, &str); N]) -> Self {
+        for (name, text) in names.into_iter().rev() {
+            self.frame =
+                self.frame.with_first(name, text).expect("the columns of a table have names of their own");
+            self.headings.insert(0, Heading { name, title: name, kind: Kind::Text });
+        }
+        self
+    }
+
+    /// Tables of the same kind below one another; `None` without tables.
+    pub fn stack(tables: Vec<Self>) -> Option<Self> {
+        let first = tables.first().cloned()?;
+        let frame = Frame::stack(tables.into_iter().map(|table| table.frame));
+        let frame = frame.expect("tables of one kind have the same columns")?;
+        Some(Self { frame, tones: Vec::new(), ..first })
+    }
+
+    /// All columns that files have, rounded.
+    pub fn whole(&self) -> View {
+        self.view(&self.headings.iter().map(|heading| col(heading.name)).collect::<Vec<_>>())
+    }
+
+    /// A choice of columns, rounded. The columns are those of this table.
+    pub fn view(&self, picks: &[Pick]) -> View {
+        let mut columns = Vec::with_capacity(picks.len());
+        for pick in picks {
+            let named =
+                |name: &str| self.headings.iter().chain(&self.beside).find(|heading| heading.name == name);
+            let kind = named(pick.name).map_or(Kind::Text, |heading| heading.kind);
+            let shown = |name| self.values(name).data().iter().map(|datum| kind.show(datum)).collect();
+            let mut texts: Vec<String> = shown(pick.name);
+            if let Some(high) = pick.high {
+                let highs: Vec<String> = shown(high);
+                let both = texts.iter_mut().zip(highs).filter(|(low, _)| !low.is_empty());
+                both.for_each(|(low, high)| *low += &format!(" to {high}"));
+            }
+            texts.iter_mut().filter(|text| text.is_empty()).for_each(|text| pick.missing.clone_into(text));
+            let title = pick.title.or(named(pick.name).map(|heading| heading.title)).unwrap_or(pick.name);
+            let tones =
+                self.tones.iter().find(|(name, _)| *name == pick.name).map(|(_, tones)| tones.clone());
+            let is_number = pick.is_number.unwrap_or(kind.is_number());
+            columns.push(Shown { name: pick.name, title, is_number, texts, tones });
+        }
+        View { title: self.title.clone(), rows: self.frame.height(), columns }
+    }
+}
+
+/// A column of a view.
+#[derive(Debug, Clone, Copy)]
+pub struct Pick {
+    name: &'static str,
+    high: Option<&'static str>,
+    title: Option<&'static str>,
+    missing: &'static str,
+    is_number: Option<bool>,
+}
+
+/// A column under its own title.
+pub const fn col(name: &'static str) -> Pick {
+    Pick { name, high: None, title: None, missing: "", is_number: None }
+}
+
+/// Two columns as the ends of an interval.
+pub const fn interval(low: &'static str, high: &'static str, title: &'static str) -> Pick {
+    Pick { high: Some(high), ..col(low).titled(title) }
+}
+
+impl Pick {
+    /// Under another title.
+    pub const fn titled(self, title: &'static str) -> Self {
+        Self { title: Some(title), ..self }
+    }
+
+    /// Set flush right, or flush left.
+    pub const fn flush(self, right: bool) -> Self {
+        Self { is_number: Some(right), ..self }
+    }
+
+    /// With a word where the value is missing.
+    pub const fn or(self, missing: &'static str) -> Self {
+        Self { missing, ..self }
+    }
+}
+
+/// A table as a medium shows it: words.
+#[derive(Debug, Clone)]
+pub struct View {
+    /// Title.
+    pub title: String,
+    /// Rows.
+    pub rows: usize,
+    /// Columns.
+    pub columns: Vec<Shown>,
+}
+
+/// A column of a view.
+#[derive(Debug, Clone)]
+pub struct Shown {
+    /// Name in the table.
+    pub name: &'static str,
+    /// Title.
+    pub title: &'static str,
+    /// Set flush right.
+    pub is_number: bool,
+    /// The cells.
+    pub texts: Vec<String>,
+    /// Their tones, in a column of verdicts.
+    pub tones: Option<Vec<Tone>>,
+}
+
+impl View {
+    /// Adds a row with words in some columns.
+    pub fn push<const N: usize>(&mut self, words: [(&str, &str); N]) {
+        for column in &mut self.columns {
+            let word = words.iter().find(|(name, _)| *name == column.name).map_or("", |(_, word)| word);
+            column.texts.push(word.to_owned());
+            column.tones.iter_mut().for_each(|tones| tones.push(Tone::Plain));
+        }
+        self.rows += 1;
+    }
+
+    /// The cells of a row.
+    pub fn row(&self, row: usize) -> impl Iterator<Item = &str> {
+        self.columns.iter().map(move |column| column.texts[row].as_str())
     }
 }

@@ -1,12 +1,13 @@
 //! Text for a terminal of [`COLUMNS`] columns: folded lines, one word of a line coloured.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use anstyle::{AnsiColor, Style};
 use paravt_suite::printable::printable_line;
 
-use crate::decide::Verdict;
-use crate::table::Kind;
+use crate::table::{Kind, View};
+pub use crate::tone::Tone;
 
 /// No line is longer.
 pub const COLUMNS: usize = 80;
@@ -23,37 +24,12 @@ pub enum Detail {
     Full,
 }
 
-/// Meaning of a coloured word.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Tone {
-    /// As it should be.
-    Good,
-    /// Worse, failed.
-    Bad,
-    /// Undecided, incomplete.
-    Open,
-    /// Neither: no colour.
-    Plain,
-}
-
-impl Tone {
-    /// The tone of a verdict.
-    pub(crate) fn of(verdict: &Verdict) -> Self {
-        match verdict {
-            Verdict::Reproduced | Verdict::Better | Verdict::Unchanged => Self::Good,
-            Verdict::Worse => Self::Bad,
-            Verdict::Inconclusive => Self::Open,
-            Verdict::NotComparable(_) | Verdict::NotRun => Self::Plain,
-        }
-    }
-
-    fn style(self) -> Style {
-        match self {
-            Self::Good => AnsiColor::Green.on_default(),
-            Self::Bad => AnsiColor::Red.on_default().bold(),
-            Self::Open => AnsiColor::Yellow.on_default(),
-            Self::Plain => Style::new(),
-        }
+fn style(tone: Tone) -> Style {
+    match tone {
+        Tone::Good | Tone::Better => AnsiColor::Green.on_default(),
+        Tone::Bad => AnsiColor::Red.on_default().bold(),
+        Tone::Open => AnsiColor::Yellow.on_default(),
+        Tone::Plain => Style::new(),
     }
 }
 
@@ -113,13 +89,66 @@ impl Text {
             let in_place = folded.get(start..end).filter(|word| *word == &line.text[start..end]);
             match in_place.filter(|word| coloured && !word.is_empty()) {
                 Some(word) => {
-                    let style = line.tone.style();
+                    let style = style(line.tone);
                     format!("{}{style}{word}{style:#}{}\n", &folded[..start], &folded[end..])
                 }
                 None => folded + "\n",
             }
         };
         self.lines.iter().map(line).collect()
+    }
+}
+
+/// A view in columns of fixed widths: numbers flush right, words flush left, the last column as long as it is.
+pub(crate) struct Lines<'a> {
+    view: &'a View,
+    widths: &'a [usize],
+    indent: &'static str,
+}
+
+impl<'a> Lines<'a> {
+    /// A line per row; `widths` of all columns but the last.
+    pub(crate) fn of(view: &'a View, widths: &'a [usize]) -> Self {
+        Self { view, widths, indent: "" }
+    }
+
+    /// With spaces before each line.
+    pub(crate) fn indented(self, indent: &'static str) -> Self {
+        Self { indent, ..self }
+    }
+
+    /// The titles.
+    pub(crate) fn header(&self) -> String {
+        let titles: Vec<&str> = self.view.columns.iter().map(|column| column.title).collect();
+        self.padded(&titles).concat()
+    }
+
+    /// Adds a row, its last column in its tone.
+    pub(crate) fn row(&self, text: &mut Text, row: usize) {
+        let cells: Vec<Cow<'_, str>> = self.view.row(row).map(printable_line).collect();
+        let cells = self.padded(&cells.iter().map(Cow::as_ref).collect::<Vec<_>>());
+        let (last, before) = cells.split_last().expect("a view has columns");
+        let tones = self.view.columns.last().and_then(|column| column.tones.as_ref());
+        let word = last.trim_start();
+        let gap = &last[..last.len() - word.len()];
+        text.toned(&(before.concat() + gap), word, tones.map_or(Tone::Plain, |tones| tones[row]), "");
+    }
+
+    /// The cells, each with the gap before it: words are set further off from a number than from words.
+    fn padded(&self, cells: &[&str]) -> Vec<String> {
+        let mut right_before = false;
+        let cell = |(position, cell): (usize, &&str)| {
+            let right = self.view.columns[position].is_number;
+            let gap = match position {
+                0 => self.indent,
+                _ if right_before && !right => "  ",
+                _ => " ",
+            };
+            right_before = right;
+            let width = self.widths.get(position).copied().unwrap_or_default();
+            if right { format!("{gap}{cell:>width$}") } else { format!("{gap}{cell:<width$}") }
+        };
+        cells.iter().enumerate().map(cell).collect()
     }
 }
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use paravt_suite::files::read_text;
+use paravt_files::read_text;
 use paravt_suite::journal::JournalError;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use paravt_suite::journal::JournalError;
 use paravt_suite::nearest;
 
 /// Why a recipe cannot be used.
@@ -75,11 +76,12 @@ pub enum Error {
     /// A run of a model that is not trained.
     #[error("run `{0}` is of model `{1}`, which the recipe does not train")]
     NoModel(String, String),
-    /// A stage without an input that its work needs.
-    #[error(
-        "stage `{0}` lacks an input stage: a bug in paravt-bench; please report it with the output of --plan"
-    )]
-    Order(String),
+    /// The folder of the recipe cannot be locked.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// The program that runs the graph failed.
+    #[error(transparent)]
+    Host(#[from] anyhow::Error),
     /// A flag names a stage that the recipe does not have.
     #[error(
         "{flag}: no stage `{name}`; there are {known}{hint}",

@@ -1,16 +1,16 @@
-//! What a graph needs of the program that runs it, and what it tells that program.
+//! What the stages need of the program that runs them: models behind a backend, data, reports.
 
-use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use paravt_suite::journal::JournalError;
+use anyhow::Result;
+use paravt_suite::evaluate::RunConfig;
+use serde_json::Value;
 
-use crate::error::Error;
-use crate::graph::{Check, Evaluation, Graph, Reporting, Stage};
+use crate::progress::Progress;
 use crate::provenance::Provenance;
-use crate::provide::Fetch;
-use crate::work::Progress;
+use crate::provide::{Fetch, Preflight};
+use crate::serve::Fleet;
 
 /// How a graph, or a stage that the host ran, ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -37,55 +37,49 @@ impl Outcome {
 }
 
 /// What the program that runs a graph provides: models behind a backend, data, reports.
+///
+/// Its errors are the program's own and reach the caller of [`run`](crate::drive::run) as they are, in
+/// [`Error::Host`](crate::Error::Host).
 pub trait Host {
-    /// Error of the program.
-    type Error: From<Error> + From<JournalError> + Display;
-
-    /// Runs the splits of an evaluation on the model that `answers` names, in run directories below the stage's
-    /// folder; existing ones are resumed.
+    /// Runs the splits of an evaluation on the model that `answers` names, in run directories below `folder`; existing
+    /// ones are resumed.
     ///
     /// # Errors
     /// Data, model or run directory that cannot be used.
-    fn evaluate(
-        &mut self,
-        stage: &Stage,
-        evaluation: &Evaluation,
-        answers: Answers<'_>,
-    ) -> Result<Outcome, Self::Error>;
+    fn evaluate(&mut self, evaluation: &Evaluation, folder: &Path, answers: Answers<'_>) -> Result<Outcome>;
 
     /// Asks a server one question in text and one about an image.
     ///
     /// # Errors
     /// It does not answer both, and how.
-    fn probe(&mut self, base_url: &str, model: &str) -> Result<(), String>;
+    fn probe(&mut self, base_url: &str, model: &str) -> std::result::Result<(), String>;
 
     /// Checks a precondition.
     ///
     /// # Errors
     /// It does not hold; the message says how to meet it.
-    fn check(&mut self, check: &Check) -> Result<(), Self::Error>;
+    fn check(&mut self, check: &Check) -> Result<()>;
 
     /// Downloads the items that are missing on this machine, and lists all of them in a file in `folder`.
     ///
     /// # Errors
     /// No access, no connection, no space.
-    fn fetch(&mut self, fetch: &Fetch, folder: &Path) -> Result<Outcome, Self::Error>;
+    fn fetch(&mut self, fetch: &Fetch, folder: &Path) -> Result<Outcome>;
 
     /// What of these items is no longer on this machine; `None` where all are.
     ///
     /// # Errors
     /// Files that cannot be looked at.
-    fn missing(&mut self, fetch: &Fetch) -> Result<Option<String>, Self::Error> {
+    fn missing(&mut self, fetch: &Fetch) -> Result<Option<String>> {
         let _ = fetch;
         Ok(None)
     }
 
-    /// Writes the training rows with the paths of this machine into `folder`, from what the fetch stage in
-    /// `fetched` names.
+    /// Writes the training rows with the paths of this machine into `folder`.
     ///
     /// # Errors
     /// Rows that cannot be read, or a folder that cannot be written.
-    fn materialize(&mut self, fetched: &Path, folder: &Path) -> Result<Outcome, Self::Error>;
+    fn materialize(&mut self, folder: &Path) -> Result<Outcome>;
 
     /// Local folder of a model by its id on the hub; `None` where it is not on this machine.
     fn model(&mut self, id: &str) -> Option<PathBuf> {
@@ -107,14 +101,13 @@ pub trait Host {
     ///
     /// # Errors
     /// A model that cannot be run.
-    fn examine(&mut self, model: &Path, rows: usize) -> Result<(), Self::Error>;
+    fn examine(&mut self, model: &Path, rows: usize) -> Result<()>;
 
     /// Reports the runs in these folders.
     ///
     /// # Errors
     /// Runs that cannot be read, or a page that cannot be written.
-    fn report(&mut self, graph: &Graph, report: &Reporting, runs: &[PathBuf])
-    -> Result<Outcome, Self::Error>;
+    fn report(&mut self, report: &Reporting, runs: &[PathBuf]) -> Result<Outcome>;
 }
 
 /// The model that an evaluation asks.
@@ -147,8 +140,78 @@ pub enum Event<'a> {
     Ended(Duration, Outcome),
 }
 
-/// Shows progress; also from the thread that watches servers.
-pub trait Observer: Send {
-    /// Shows an event of a stage.
-    fn event(&mut self, stage: &Stage, event: Event<'_>);
+/// A precondition of later stages.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Check {
+    /// The machine has what the recipe needs.
+    Machine(Box<Preflight>),
+    /// The upstream texts are imported; where they are not, they are imported from this repository.
+    Protocol(String),
+    /// The texts of another protocol, by its name, can be read.
+    OtherProtocol(String),
+    /// The annotations of these splits can be read.
+    Data(Vec<String>),
+    /// The model answers behind a server or backend of the user, named by these flags.
+    Backend(String),
+}
+
+/// Splits to run on one model.
+#[derive(Debug, Clone)]
+pub struct Evaluation {
+    /// Splits by name, in order.
+    pub splits: Vec<String>,
+    /// How they are evaluated.
+    pub config: RunConfig,
+    /// Model folder that is loaded in this process; `None` for a model behind a server.
+    pub model: Option<PathBuf>,
+    /// Servers that are started for it; `None` for a model in this process or behind a server of the user.
+    pub fleet: Option<Fleet>,
+    /// The training by another program that made the model.
+    pub training: Option<TrainedModel>,
+    /// Generated data root; `None` for the published files.
+    pub world: Option<PathBuf>,
+    /// One line about it.
+    pub title: String,
+    /// What the answers depend on; part of the hash in the folder's name.
+    pub settings: Value,
+    /// Maximum number of samples of each split.
+    pub limit: Option<usize>,
+}
+
+/// A model that another program trained.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TrainedModel {
+    /// Folder of the training.
+    pub training: PathBuf,
+    /// Folder of the model.
+    pub model: PathBuf,
+    /// Recipe, base model and seed.
+    pub about: About,
+}
+
+impl Evaluation {
+    /// Whether it asks a model behind a server.
+    pub fn is_served(&self) -> bool {
+        self.model.is_none()
+    }
+}
+
+/// Recipe, model and seed of a training: a report judges a claim only against trainings that the claim is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct About {
+    /// Name of the release's configuration, where all settings are its; else of our recipe.
+    pub recipe: String,
+    /// Name of the base model.
+    pub base_model: String,
+    /// Seed of the training.
+    pub seed: u64,
+}
+
+/// What is reported.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reporting {
+    /// Page to write; without one it is `report/index.html` in the folder of the recipe.
+    pub page: Option<PathBuf>,
+    /// Row of the published table.
+    pub paper_row: Option<String>,
 }

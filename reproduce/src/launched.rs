@@ -5,31 +5,11 @@ use std::path::{Path, PathBuf};
 
 use paravt_engines::{Job, Paths, Watch, merge, pick, rl, sft};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::error::RecipeError;
-
-/// A training stage of another program.
-#[derive(Debug, Clone)]
-pub struct Launch {
-    /// What is run.
-    pub job: Job,
-    /// What its result depends on, without paths of this machine; part of the hash in the folder's name.
-    pub key: Value,
-    /// Recipe, model and seed of a training; `None` for other stages.
-    pub about: Option<About>,
-}
-
-/// Recipe, model and seed of a training: a report judges a claim only against trainings that the claim is about.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct About {
-    /// Name of the release's configuration, where all settings are its; else of our recipe.
-    pub recipe: String,
-    /// Name of the base model.
-    pub base_model: String,
-    /// Seed of the training.
-    pub seed: u64,
-}
+use crate::host::About;
+use crate::stages::Launch;
 
 /// Where the programs and inputs of the trainings are. In each `{out}` is the folder of the recipe and
 /// `{materialize}` that of the stage of this name.
@@ -154,9 +134,9 @@ impl Jobs<'_> {
             paths: self.paths(before),
         };
         let job = Job::Sft(job);
-        let key =
+        let settings =
             json!({ "settings": job.settings(), "base": self.engines.base, "rows": self.engines.sft_rows });
-        Launch { job, key, about: None }
+        Launch { job, settings }
     }
 
     pub(crate) fn merge(&self, before: &Before) -> Result<Launch, RecipeError> {
@@ -167,7 +147,7 @@ impl Jobs<'_> {
             environment: self.environment(),
             paths: self.paths(before),
         });
-        Ok(Launch { key: json!({ "base": self.engines.base }), job, about: None })
+        Ok(Launch { settings: json!({ "base": self.engines.base }), job })
     }
 
     /// `published` starts from the published SFT model.
@@ -183,13 +163,17 @@ impl Jobs<'_> {
             model: model.ok_or_else(|| self.wrong("rl", "merge"))?,
             gpus: self.gpus.to_vec(),
         }));
-        let key = json!({ "settings": job.settings(), "start": start, "rows": self.engines.rl_rows });
-        let about = About {
+        let settings = json!({ "settings": job.settings(), "start": start, "rows": self.engines.rl_rows });
+        Ok(Launch { job, settings })
+    }
+
+    /// What is known of the reinforcement learning.
+    pub(crate) fn about(&self) -> About {
+        About {
             recipe: self.released().unwrap_or(self.recipe).to_owned(),
             base_model: self.base_model(),
             seed: self.rl.seed,
-        };
-        Ok(Launch { job, key, about: Some(about) })
+        }
     }
 
     /// The release's configuration that the settings are, if they are one of them throughout.
@@ -214,6 +198,6 @@ impl Jobs<'_> {
             step: self.rl.pick,
             base: self.paths(before).base,
         });
-        Ok(Launch { key: job.settings(), job, about: None })
+        Ok(Launch { settings: job.settings(), job })
     }
 }

@@ -1,8 +1,11 @@
-//! Options of the command line that change a graph.
+//! Options of the command line: those that change a graph, and those for running it.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 
+use paravt_suite::frames::FrameSource;
+use paravt_train::Compute;
 use serde_json::Value;
 
 use crate::serve::Engine;
@@ -66,4 +69,26 @@ impl GraphOptions {
             delete_archives: false,
         }
     }
+}
+
+/// Which stages of a graph run, and with what.
+pub struct Options {
+    /// Build on results that another version of the code, another model or another engine made.
+    pub any_code: bool,
+    /// Do this stage again, and what builds on it (`--from`).
+    pub from: Option<String>,
+    /// Do these stages again, or the evaluations of these splits, and what builds on them (`--redo`).
+    pub redo: Vec<String>,
+    /// Do hours of work again without asking.
+    pub yes: bool,
+    /// Stop after this stage.
+    pub until: Option<String>,
+    /// Of the stages whose results are kept, run these alone; empty for all.
+    pub only: Vec<String>,
+    /// Frames of the videos that are trained on.
+    pub frames: Arc<dyn FrameSource>,
+    /// Where and in what to train.
+    pub compute: Compute,
+    /// The command, for who asks later how it was run; without secrets and paths.
+    pub command: Vec<String>,
 }

@@ -3,12 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use paravt_engines::Job;
-use paravt_preflight::{Bound, Needs};
-use paravt_supervise::{variable, words};
-
-use crate::graph::{Check, Graph, Stage, Work};
-use crate::serve::{Engine, Fleet};
+use crate::graph::{Graph, Stage};
 
 /// Columns of the table.
 const COLUMNS: usize = 100;
@@ -70,7 +65,7 @@ impl Graph {
         for (deviation, stages) in deviations {
             text += &cut(&format!("  {}: {deviation}\n", stages.join(", ")));
         }
-        text + "\n-v shows commands, folders and every word; --only STAGE that stage with the files it generates\n"
+        text + "\n-v shows commands, folders and every word; --only STAGE that stage alone\n"
     }
 
     fn rows(&self) -> Vec<Row> {
@@ -84,7 +79,7 @@ impl Graph {
             }
             let estimate = stage.estimate();
             let gpu =
-                estimate.hours.map(|hours| hours * self.gpus(stage) as f64).filter(|hours| *hours > 0.0);
+                estimate.hours.map(|hours| hours * stage.work().gpus() as f64).filter(|hours| *hours > 0.0);
             rows.push(Row {
                 numbers: (number, number),
                 name: run.map_or_else(|| stage.label(), |_| EVALUATIONS.to_owned()),
@@ -133,63 +128,15 @@ impl Graph {
         text
     }
 
-    /// The files that the programs of a stage get from here, as they would be written now: their names and texts.
-    pub fn files(&self, stage: &Stage) -> Vec<(&'static str, String)> {
-        match (stage.work(), stage.folder()) {
-            (Work::Launch(launch), Some(folder)) => match &launch.job {
-                Job::Rl(job) => {
-                    let config = job.configuration(folder);
-                    config.into_iter().map(|text| ("config.yaml", text)).collect()
-                }
-                _ => Vec::new(),
-            },
-            _ => Vec::new(),
-        }
-    }
-
-    /// Inputs, output and command of a stage, where it has them.
+    /// Inputs, output and commands of a stage, where it has them.
     fn details(&self, stage: &Stage) -> Vec<(&'static str, String)> {
         let mut details = Vec::new();
         let inputs: Vec<&str> = self.inputs(stage).map(Stage::name).collect();
         if !inputs.is_empty() {
             details.push(("inputs", inputs.join(", ")));
         }
-        if let Some(command) = stage.work().command() {
-            details.push(("command", command));
-        }
-        if let Work::Check(Check::Machine(preflight)) = stage.work() {
-            details.extend(needs(&preflight.needs).into_iter().map(|line| ("needs", line)));
-        }
-        if let Work::Prepare(prepare) = stage.work() {
-            details.extend(prepare.commands(&self.out).into_iter().map(|line| ("command", line)));
-        }
-        if let Work::Serve(Fleet { serve, .. }) = stage.work() {
-            let named = serve.environment.iter().map(|(name, value)| variable(name, value));
-            let gpu = ["CUDA_VISIBLE_DEVICES={gpu}, where there is one".to_owned()];
-            details.push(("environ", named.chain(gpu).collect::<Vec<_>>().join(" ")));
-            let ports = format!("{} and up; ready within {} s", serve.port, serve.ready_seconds);
-            details.push(("ports", ports));
-        }
-        if let (Work::Launch(launch), Some(folder)) = (stage.work(), stage.folder()) {
-            for shown in launch.job.shown(folder) {
-                details.push(("command", shown.line));
-                details.push(("environ", shown.environment.join(" ")));
-            }
-        }
-        if let Work::Outside(outside) = stage.work() {
-            let variables = outside.environment.iter().map(|(name, value)| variable(name, value));
-            let variables = variables.collect::<Vec<_>>().join(" ");
-            let fields = [
-                ("command", outside.command.as_deref().map(|command| words(&[command]).concat())),
-                ("environ", Some(variables).filter(|text| !text.is_empty())),
-                ("output", outside.output.clone()),
-                ("missing", Some(outside.missing.clone())),
-            ];
-            details.extend(fields.into_iter().filter_map(|(name, value)| Some((name, value?))));
-        }
-        if let Some(folder) = stage.folder() {
-            details.push(("output", folder.display().to_string()));
-        }
+        details.extend(stage.work().details(&self.out, stage.folder().unwrap_or(&self.out)));
+        details.extend(stage.folder().map(|folder| ("output", folder.display().to_string())));
         details.extend(stage.estimate().words().map(|words| ("size", words)));
         details
     }
@@ -201,62 +148,6 @@ fn cut(line: &str) -> String {
     match line.char_indices().nth(COLUMNS) {
         Some(_) => line.chars().take(COLUMNS - 1).chain("…\n".chars()).collect(),
         None => format!("{line}\n"),
-    }
-}
-
-/// What a machine needs, a line for each group.
-fn needs(needs: &Needs) -> Vec<String> {
-    let bound = |bound: &Bound| match (bound.refuse, bound.warn) {
-        (Some(least), Some(good)) if good != least => format!("{least}, better {good}"),
-        (least, good) => least.or(good).map(|least| least.to_string()).unwrap_or_default(),
-    };
-    let mut lines = Vec::new();
-    if let Some(gpus) = &needs.gpus {
-        let capability = gpus.capability.as_ref();
-        let capability =
-            capability.map(|(low, high)| format!(", compute capability {low} to {high}")).unwrap_or_default();
-        lines.push(format!(
-            "GPUs: {}; GiB each: {}{capability}",
-            bound(&gpus.count),
-            bound(&gpus.memory_gib)
-        ));
-    }
-    let amounts =
-        [("memory GiB", &needs.memory_gib), ("/dev/shm GiB", &needs.shm_gib), ("processors", &needs.cores)];
-    let limits = [("open files", &needs.open_files), ("processes", &needs.processes)];
-    let disks = needs.disk_gib.iter().map(|(name, amount)| (format!("disk GiB in {name}"), amount));
-    let named = amounts.into_iter().chain(limits).map(|(name, amount)| (name.to_owned(), amount));
-    let words = named.chain(disks).filter(|(_, amount)| !amount.is_empty());
-    let words: Vec<String> = words.map(|(name, amount)| format!("{name}: {}", bound(amount))).collect();
-    if !words.is_empty() {
-        lines.push(words.join("; "));
-    }
-    let tools: Vec<&str> = needs.tools.iter().map(|tool| tool.name.as_str()).collect();
-    if !tools.is_empty() {
-        lines.push(format!("programs: {}", tools.join(", ")));
-    }
-    lines
-}
-
-impl Work {
-    /// The command that does the work outside this process, or that helps where a check fails.
-    fn command(&self) -> Option<String> {
-        match self {
-            Self::Check(Check::Machine(preflight)) => {
-                Some(format!("paravt-bench doctor --for {}", preflight.recipe))
-            }
-            Self::Fetch(fetch) => Some(fetch.command()),
-            Self::Materialize => Some(
-                "paravt-bench data materialize --rows <snapshot of ParaVT-Parquet> --media <paravt-source> --out <output>"
-                    .to_owned(),
-            ),
-            Self::Check(Check::Protocol(from)) => Some(format!("paravt-bench protocol import --from {from}")),
-            Self::Check(Check::Data(splits)) => Some(format!("paravt-bench data check {}", splits.join(" "))),
-            Self::Serve(fleet) if fleet.serve.engine == Engine::Candle => None,
-            // Running the stage says what is wrong with it.
-            Self::Serve(fleet) => fleet.command_line().ok(),
-            _ => None,
-        }
     }
 }
 
@@ -283,13 +174,9 @@ mod tests {
     }
 
     #[test]
-    fn the_configuration_of_a_training_is_shown_before_it_runs() {
+    fn one_stage_is_planned_alone_with_what_it_sets_in_the_releases_configuration() {
         let graph = Recipe::load("paravt-8b-train").unwrap().graph(&GraphOptions::new("out")).unwrap();
-        let rl = graph.stages().iter().find(|stage| stage.name() == "rl").unwrap();
-        let [(name, text)] = &graph.files(rl)[..] else { panic!("one file") };
-        assert_eq!(*name, "config.yaml");
-        assert!(text.contains("total_train_steps: 55") && text.contains("trial_name"), "{text}");
         let only = graph.plan(&|stage| stage.is_called("rl"));
-        assert!(only.contains("config.yaml") && !only.contains("with-tool-mlvu"), "{only}");
+        assert!(only.contains("sets     total_train_steps=55") && !only.contains("with-tool-mlvu"), "{only}");
     }
 }

@@ -5,14 +5,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use paravt_environments::Record;
-use paravt_qwen_vl::hub;
-use paravt_suite::backend::BackendInfo;
-use paravt_suite::data::sha256_file;
-use paravt_train::durable;
-use sha2::{Digest as _, Sha256};
 
 use crate::error::Error;
-use crate::graph::{Graph, Work};
 use crate::serve::{Engine, Fleet};
 
 /// Facts by name, as they also stand among the details of a run's backend. One that is not known is absent.
@@ -38,7 +32,7 @@ pub(crate) fn of(fleet: &Fleet, model: Option<&Path>) -> Result<Provenance, Erro
     if let Some(folder) = model {
         let hash = hash(folder).map_err(|source| Error::Read { path: folder.to_owned(), source })?;
         facts.insert(FILES.to_owned(), hash);
-        facts.extend(hub::commit(folder).map(|commit| (COMMIT.to_owned(), commit)));
+        facts.extend(paravt_checkpoint::commit(folder).map(|commit| (COMMIT.to_owned(), commit)));
     }
     facts.extend(engine(fleet).map(|engine| (ENGINE.to_owned(), engine)));
     let environment = fleet.venv.as_deref().and_then(Record::read);
@@ -62,12 +56,12 @@ fn hash(folder: &Path) -> std::io::Result<String> {
         let blob = std::fs::read_link(&path).ok().and_then(|to| blob(&to));
         let hash = match blob.or_else(|| sums.get(&name).cloned()) {
             Some(hash) => hash,
-            None => sha256_file(&path).map_err(std::io::Error::other)?,
+            None => paravt_files::sha256_file(&path)?,
         };
         lines.push(format!("{name} {hash}\n"));
     }
     lines.sort();
-    Ok(durable::hex(&Sha256::digest(lines.concat())))
+    Ok(paravt_files::sha256(lines.concat()))
 }
 
 /// The hash of a blob that a link leads to.
@@ -109,7 +103,7 @@ pub fn read(folder: &Path) -> Provenance {
 /// # Errors
 /// The file cannot be written.
 pub fn write(folder: &Path, facts: &Provenance) -> std::io::Result<()> {
-    durable::write(&folder.join(FILE), format!("{:#}\n", serde_json::json!(facts)).as_bytes())
+    paravt_files::write_atomic(&folder.join(FILE), format!("{:#}\n", serde_json::json!(facts)).as_bytes())
 }
 
 /// Facts that are known on both sides and differ, in words.
@@ -118,30 +112,6 @@ pub fn differences(before: &Provenance, now: &Provenance) -> Vec<String> {
     both.filter(|(_, then, now)| then != now)
         .map(|(name, then, now)| format!("{name} was {then}, now {now}"))
         .collect()
-}
-
-/// Facts in which the runs of a graph's evaluations differ, in words: a report of these is not of one model on one engine.
-pub fn mixed(graph: &Graph) -> Vec<String> {
-    let mut values: BTreeMap<&str, BTreeMap<String, Vec<&str>>> = BTreeMap::new();
-    for (stage, evaluation, folder) in graph.evaluations() {
-        if !matches!(stage.work(), Work::Evaluate(evaluation) if evaluation.model.is_none()) {
-            continue;
-        }
-        for split in &evaluation.splits {
-            let Ok(manifest) = paravt_suite::journal::read_manifest(&folder.join(split)) else { continue };
-            for name in BackendInfo::PROVENANCE {
-                if let Some(value) = manifest.backend.details.get(name) {
-                    values.entry(name).or_default().entry(value.clone()).or_default().push(stage.name());
-                }
-            }
-        }
-    }
-    let mixed = values.into_iter().filter(|(_, by_value)| by_value.len() > 1);
-    let words = |by_value: BTreeMap<String, Vec<&str>>| {
-        let parts = by_value.into_iter().map(|(value, stages)| format!("{value} ({})", stages.join(", ")));
-        parts.collect::<Vec<_>>().join("; ")
-    };
-    mixed.map(|(name, by_value)| format!("the evaluations differ in {name}: {}", words(by_value))).collect()
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use paravt_suite::files::read_text;
+use paravt_files::read_text;
 use paravt_train::sft::SftConfig;
 
 use crate::error::{Error, RecipeError};

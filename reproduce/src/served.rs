@@ -12,13 +12,15 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::error::{Error, RecipeError};
-use crate::graph::{Check, Evaluation, Graph, Reporting, StageId, Work};
+use crate::graph::{Graph, StageId};
+use crate::host::{Check, Evaluation, Reporting, TrainedModel};
 use crate::options::GraphOptions;
-use crate::prepare::Prepare;
 use crate::provenance;
 use crate::provide::{self, Fetch, Item, Preflight, Target};
 use crate::recipe_file::{self, Kind, check_folder_name, check_folder_names};
 use crate::serve::{Engine, Fleet, Serve};
+use crate::stages::Prepare;
+use crate::work::Work as _;
 
 /// A recipe that evaluates a model behind a server.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -175,14 +177,14 @@ impl Served {
                 is_fetched: self.fetch,
                 deletes: options.delete_archives,
             };
-            before.push(graph.add("preflight", None, &[], Work::Check(Check::Machine(Box::new(preflight)))));
+            before.push(graph.add("preflight", None, &[], Check::Machine(Box::new(preflight))));
         }
         let protocol = self.check_protocol(&mut graph, options)?;
         if self.fetch {
-            before = vec![graph.add("fetch", None, &before, Work::Fetch(fetch))];
+            before = vec![graph.add("fetch", None, &before, fetch)];
         }
         let data = self.check_data(&mut graph, &before);
-        self.extend(&mut graph, options, [protocol, data], &before)?;
+        self.extend(&mut graph, options, [protocol, data], &before, None)?;
         Ok(graph)
     }
 
@@ -192,13 +194,13 @@ impl Served {
             Some(name) => Check::OtherProtocol(name.clone()),
             None => Check::Protocol(Release::of(&self.environments)?.url),
         };
-        Ok(graph.add("protocol", None, &[], Work::Check(check)))
+        Ok(graph.add("protocol", None, &[], check))
     }
 
     /// Adds the check of the rows that the evaluations ask, which are there after the stages `before`.
     pub(crate) fn check_data(&self, graph: &mut Graph, before: &[StageId]) -> StageId {
         let splits = self.splits.iter().map(|split| split.task.clone()).collect();
-        graph.add("data", None, before, Work::Check(Check::Data(splits)))
+        graph.add("data", None, before, Check::Data(splits))
     }
 
     /// Whether it reproduces a row of the published table: a model of one's own deviates from nothing.
@@ -258,30 +260,34 @@ impl Served {
         options: &GraphOptions,
         [protocol, data]: [StageId; 2],
         before: &[StageId],
+        training: Option<&TrainedModel>,
     ) -> Result<(), Error> {
         let model = options.model.clone().unwrap_or_else(|| self.model.clone());
         let mut before = before.to_vec();
-        let answers = match &options.backend {
-            Some(flags) => Work::Check(Check::Backend(flags.clone())),
+        let (serve, fleet) = match &options.backend {
+            Some(flags) => (graph.add("serve", None, &before, Check::Backend(flags.clone())), None),
             None => {
                 let serve = self.serve(options);
                 let venv = serve.install.as_ref().map(|name| Layout::new(&options.out).environment(name));
                 if let Some(name) = &serve.install {
                     before.push(self.environment(graph, name)?);
                 }
-                Work::Serve(Fleet { model, serve, gpus: options.gpus.clone(), venv })
+                let fleet = Fleet { model, serve, gpus: options.gpus.clone(), venv };
+                let serve = graph.add("serve", None, &before, fleet.clone());
+                if self.is_of_table() {
+                    graph.deviates(serve, &serving_deviates(&fleet));
+                }
+                (serve, Some(fleet))
             }
         };
-        let deviations = match &answers {
-            Work::Serve(fleet) if self.is_of_table() => serving_deviates(fleet),
-            _ => Vec::new(),
-        };
-        let serve = graph.add("serve", None, &before, answers);
-        graph.deviates(serve, &deviations.iter().map(String::as_str).collect::<Vec<_>>());
         let mut evaluations: Vec<StageId> = Vec::new();
         for split in &self.splits {
             for run in &self.runs {
-                let work = Work::Evaluate(Box::new(self.evaluation(split, run, options)));
+                let work = Evaluation {
+                    fleet: fleet.clone(),
+                    training: training.cloned(),
+                    ..self.evaluation(split, run, options)
+                };
                 let name = format!("{}-{}", run.name, split.task);
                 let stage = graph.add(&name, None, &[protocol, data, serve], work);
                 graph.tag(stage, &[&run.name, &split.task]);
@@ -292,24 +298,22 @@ impl Served {
             }
         }
         let report = Reporting { page: None, paper_row: self.paper_row.clone() };
-        graph.add("report", None, &evaluations, Work::Report(report));
+        graph.add("report", None, &evaluations, report);
         Ok(())
     }
 
     /// The stage that makes the environment of the servers: one that is there, or one that is added with the
     /// checkout before it.
     fn environment(&self, graph: &mut Graph, name: &String) -> Result<StageId, Error> {
-        let makes = |work: &Work| matches!(work, Work::Prepare(made) if made.environments.contains(name));
+        let makes = |made: &Prepare| made.environments.contains(name);
         if let Some(stage) = graph.find(makes) {
             return Ok(stage);
         }
-        let checkout = Work::Prepare(Box::new(Prepare::checkout(&self.environments)?));
-        let checkout = graph.add("checkout", None, &[], checkout);
+        let checkout = graph.add("checkout", None, &[], Prepare::checkout(&self.environments)?);
         let prepare = Prepare::environments(&self.environments, std::slice::from_ref(name))?;
-        let stage = graph.add("environments", None, &[checkout], Work::Prepare(Box::new(prepare)));
-        if self.is_of_table() {
-            graph.prepare_deviates(stage);
-        }
+        let deviations = if self.is_of_table() { prepare.deviations() } else { Vec::new() };
+        let stage = graph.add("environments", None, &[checkout], prepare);
+        graph.deviates(stage, &deviations);
         Ok(stage)
     }
 
@@ -346,6 +350,8 @@ impl Served {
             config: RunConfig { resume: true, ..config },
             limit: options.limit.or(self.defaults.limit),
             model: None,
+            fleet: None,
+            training: None,
             world: None,
         }
     }
@@ -523,8 +529,8 @@ mod tests {
         let space = |delete_archives| {
             let options = GraphOptions { delete_archives, ..GraphOptions::new("out") };
             let graph = recipe.graph(&options).unwrap();
-            let preflight = graph.stages().iter().find_map(|stage| match stage.work() {
-                Work::Check(Check::Machine(preflight)) => Some(preflight),
+            let preflight = graph.stages().iter().find_map(|stage| match stage.kind() {
+                Some(Check::Machine(preflight)) => Some(preflight),
                 _ => None,
             });
             let preflight = preflight.unwrap();

@@ -1,13 +1,12 @@
 //! The folder of a stage's result, named by a hash of its settings and inputs, so that unchanged work is not repeated.
 
-use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use paravt_files::{Listing, Lock};
 use paravt_suite::journal::JournalError;
-use paravt_train::durable::{self, Listing};
 use serde::{Deserialize, Serialize};
-use sha2::{Digest as _, Sha256};
+use serde_json::{Value, json};
 
 use crate::attempts;
 
@@ -21,47 +20,27 @@ const DONE: &str = "stage.json";
 pub const DISCARDED: &str = "discarded";
 /// Held by the process that works below a folder.
 const LOCK: &str = ".lock";
-/// Further tries to take it, and the time before each.
-const TRIES: u32 = 5;
-const PAUSE: Duration = Duration::from_millis(20);
+/// Time that it is waited for: who asks for the status holds it for a moment.
+const PATIENCE: Duration = Duration::from_millis(100);
 /// Incremented when the meaning of any stage's result changes: all folders then get other names.
 const VERSION: u32 = 1;
 
-/// The code that makes a stage: a hash over the sources of the crates that have a part in it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Code {
-    /// Generated videos, questions and the base checkpoint.
-    World,
-    /// Trained weights.
-    Training,
-    /// Records of a model that is loaded in this process.
-    Evaluation,
-    /// Records of what was made from a release, which is verified by itself.
-    Release,
-    /// Records of a model behind a server. They stay valid across versions; each run's manifest names its binary.
-    Served,
-    /// Downloads, which are verified against the hub's hashes.
-    Fetched,
-    /// Training rows with the paths of this machine.
-    Materialized,
-    /// What the programs of the release make. It takes days and stays valid across versions.
-    Launched,
+/// What a result is kept under, beside the name of its stage and those that it builds on.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Key {
+    /// Kind of the result and a number, such as `world-1`. The number is incremented by hand where the same settings
+    /// give another result; an edit that changes none leaves finished results valid.
+    pub version: &'static str,
+    /// What the result depends on; part of the hash in the folder's name, so without paths of this machine.
+    pub settings: Value,
+    /// Maximum number of samples; the result for fewer is part of that for more.
+    pub limit: Option<usize>,
 }
 
-impl Code {
-    /// SHA-256 in lower-case hexadecimal.
-    pub fn hash(self) -> &'static str {
-        match self {
-            Self::World => env!("PARAVT_CODE_WORLD"),
-            Self::Training => env!("PARAVT_CODE_TRAINING"),
-            Self::Evaluation => env!("PARAVT_CODE_EVALUATION"),
-            Self::Release => "release",
-            Self::Served => "served",
-            Self::Fetched => "fetched",
-            Self::Launched => "launched",
-            // The next number where the rows that are written change.
-            Self::Materialized => "materialized-1",
-        }
+impl Key {
+    /// A result of a version of the code and of settings.
+    pub fn new(version: &'static str, settings: impl Serialize) -> Self {
+        Self { version, settings: json!(settings), limit: None }
     }
 }
 
@@ -70,9 +49,10 @@ impl Code {
 pub struct Slot {
     hash: String,
     folder: PathBuf,
-    record: serde_json::Value,
-    code: Code,
-    /// Samples that are asked at most; the result for fewer is part of that for more.
+    record: Value,
+    /// Version of the code that makes it; see [`Key::version`].
+    code: &'static str,
+    /// Maximum number of samples; the result for fewer is part of that for more.
     limit: Option<usize>,
 }
 
@@ -98,23 +78,16 @@ struct Done {
 }
 
 impl Slot {
-    /// The slot of a stage of this name, of settings and of the stages it builds on, made by some code. Its folder is
-    /// below `root`.
-    pub fn new(root: &Path, name: &str, inputs: &[&Slot], settings: &impl Serialize, code: Code) -> Self {
+    /// The slot of a stage of this name and key, and of the stages it builds on. Its folder is below `root`. Another
+    /// maximum of samples has the same folder: more samples continue the result for fewer.
+    pub fn new(root: &Path, name: &str, inputs: &[&Slot], key: &Key) -> Self {
         let inputs: Vec<&str> = inputs.iter().map(|input| input.hash.as_str()).collect();
-        let record = serde_json::json!({
-            "stage": name, "version": VERSION, "settings": settings, "inputs": inputs
+        let record = json!({
+            "stage": name, "version": VERSION, "settings": key.settings, "inputs": inputs
         });
-        let digest = Sha256::digest(format!("{record:#}\n").as_bytes());
-        let hash = durable::hex(&digest[..6]);
+        let hash = paravt_files::sha256(format!("{record:#}\n"))[..12].to_owned();
         let folder = root.join(format!("{name}-{hash}"));
-        Self { hash, folder, record, code, limit: None }
-    }
-
-    /// The slot of so many samples at most. It has the same folder: more samples continue the result for fewer.
-    #[must_use]
-    pub fn limited(self, limit: Option<usize>) -> Self {
-        Self { limit, ..self }
+        Self { hash, folder, record, code: key.version, limit: key.limit }
     }
 
     /// Where its result is, or will be.
@@ -125,7 +98,7 @@ impl Slot {
     /// How far its work is. What other code made is unusable, unless `any_code`; so is a finished result of which
     /// a file is missing or has changed.
     pub fn state(&self, any_code: bool) -> State {
-        let is_other = |code: Option<&str>| !any_code && code != Some(self.code.hash());
+        let is_other = |code: Option<&str>| !any_code && code != Some(self.code);
         let by_other = || State::Unusable("made by another version of the code".to_owned());
         if let Ok(text) = std::fs::read(self.folder.join(DONE)) {
             let done: Done = match serde_json::from_slice(&text) {
@@ -165,17 +138,15 @@ impl Slot {
     pub fn begin(&self) -> std::io::Result<()> {
         if self.folder.join(BEGUN).is_file() {
             // It is not done any more: of the files that it lists, some will change.
-            match std::fs::remove_file(self.folder.join(DONE)) {
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
-                _ => return attempts::begin(&self.folder),
-            }
+            paravt_files::remove(&self.folder.join(DONE))?;
+            return attempts::begin(&self.folder);
         }
         // The folder appears with the note in it.
-        let part = durable::beside(&self.folder, ".part");
-        durable::remove_folder(&part)?;
+        let part = paravt_files::beside(&self.folder, ".part");
+        paravt_files::remove(&part)?;
         std::fs::create_dir_all(&part)?;
-        std::fs::write(part.join(BEGUN), format!("{}\n", self.code.hash()))?;
-        durable::replace_folder(&part, &self.folder)?;
+        std::fs::write(part.join(BEGUN), format!("{}\n", self.code))?;
+        paravt_files::replace_dir(&part, &self.folder)?;
         attempts::begin(&self.folder)
     }
 
@@ -197,13 +168,14 @@ impl Slot {
             let file = name.rsplit('/').next().unwrap_or(name);
             file.starts_with('.')
                 || file.starts_with("step-")
+                || paravt_files::is_temporary(file)
                 || [".part", ".old"].iter().any(|end| file.ends_with(end))
                 || ["part", "run.log", BEGUN, DONE, ERROR].contains(&file)
                 || paravt_engines::Job::scratch().contains(&name)
         };
         let files = Listing::of(&self.folder, passed_over)?;
         let mut record = self.record.clone();
-        record["code"] = self.code.hash().into();
+        record["code"] = self.code.into();
         if let Some(limit) = self.limit {
             record["limit"] = limit.into();
         }
@@ -211,8 +183,8 @@ impl Slot {
             record["deviations"] = deviations.into();
         }
         record["files"] = serde_json::to_value(files)?;
-        durable::sync_folder(&self.folder)?;
-        durable::write(&self.folder.join(DONE), format!("{record:#}\n").as_bytes())
+        paravt_files::sync_dir(&self.folder)?;
+        paravt_files::write_atomic(&self.folder.join(DONE), format!("{record:#}\n").as_bytes())
     }
 
     /// Moves its result into a folder, under a name that is free there, so that its work is done again. Returns where it
@@ -225,15 +197,9 @@ impl Slot {
         let name = self.folder.file_name().unwrap_or_default().to_string_lossy();
         let mut names = (1..).map(|number: u32| into.join(format!("{name}.{number}")));
         let to = names.find(|to| !to.exists()).unwrap_or_else(|| into.join(&*name));
-        std::fs::rename(&self.folder, &to)?;
+        paravt_files::rename(&self.folder, &to)?;
         Ok(to)
     }
-}
-
-/// The right to work below a folder, as long as it lives.
-#[derive(Debug)]
-pub struct Lock {
-    _file: File,
 }
 
 /// Takes the right to work below a folder, which is made where it is not there.
@@ -241,34 +207,15 @@ pub struct Lock {
 /// # Errors
 /// Another process has it, or the folder cannot be written.
 pub fn lock(folder: &Path) -> Result<Lock, JournalError> {
-    let io = |path: &Path, action| {
-        let path = path.to_owned();
-        move |source| JournalError::Io { path, action, source }
-    };
-    std::fs::create_dir_all(folder).map_err(io(folder, "cannot make the folder"))?;
     let path = folder.join(LOCK);
-    let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
-    let file = file.map_err(io(&path, "cannot open the lock"))?;
-    // Who asks for the status holds it for a moment.
-    let mut taken = file.try_lock();
-    for _ in 0..TRIES {
-        if taken.is_ok() {
-            break;
-        }
-        std::thread::sleep(PAUSE);
-        taken = file.try_lock();
-    }
-    match taken {
-        Ok(()) => Ok(Lock { _file: file }),
-        Err(std::fs::TryLockError::WouldBlock) => Err(JournalError::Locked { dir: folder.to_owned() }),
-        Err(std::fs::TryLockError::Error(source)) => Err(io(&path, "cannot lock")(source)),
-    }
+    let taken = Lock::take(&path, PATIENCE);
+    let taken = taken.map_err(|source| JournalError::Io { path, action: "cannot lock", source })?;
+    taken.ok_or_else(|| JournalError::Locked { dir: folder.to_owned() })
 }
 
 /// Whether a process works below a folder.
 pub(crate) fn is_locked(folder: &Path) -> bool {
-    let file = File::open(folder.join(LOCK));
-    file.is_ok_and(|file| matches!(file.try_lock_shared(), Err(std::fs::TryLockError::WouldBlock)))
+    Lock::is_held(&folder.join(LOCK))
 }
 
 /// Whether the work in a stage's folder is marked as done.
@@ -281,7 +228,7 @@ mod tests {
     use super::*;
 
     fn stage(root: &Path, name: &str, inputs: &[&Slot], setting: u32) -> Slot {
-        Slot::new(root, name, inputs, &setting, Code::World)
+        Slot::new(root, name, inputs, &Key::new("world-1", setting))
     }
 
     #[test]
@@ -309,7 +256,8 @@ mod tests {
     #[test]
     fn more_samples_continue_the_result_for_fewer() {
         let root = tempfile::tempdir().unwrap();
-        let limited = |limit| stage(root.path(), "with-tool", &[], 0).limited(limit);
+        let key = Key::new("served", 0);
+        let limited = |limit| Slot::new(root.path(), "with-tool", &[], &Key { limit, ..key.clone() });
         let (few, all) = (limited(Some(2)), limited(None));
         assert_eq!(few.folder(), all.folder());
         few.begin().unwrap();
@@ -335,7 +283,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let stage = stage(root.path(), "sft", &[], 0);
         let make = || {
-            durable::remove_folder(stage.folder()).unwrap();
+            paravt_files::remove(stage.folder()).unwrap();
             stage.begin().unwrap();
             std::fs::create_dir(stage.folder().join("final")).unwrap();
             std::fs::write(stage.folder().join("final/config.json"), "{}").unwrap();
@@ -357,20 +305,20 @@ mod tests {
         std::fs::remove_file(&mark).unwrap();
         std::fs::remove_file(stage.folder().join(BEGUN)).unwrap();
         assert!(unusable(&stage).contains("wrote no begun.json"));
+    }
 
-        // Other code.
-        make();
-        for name in [DONE, BEGUN] {
-            let path = stage.folder().join(name);
-            let text = std::fs::read_to_string(&path).unwrap();
-            std::fs::write(&path, text.replace(Code::World.hash(), "0123")).unwrap();
-            assert!(unusable(&stage).contains("another version"), "{name}");
-            if name == DONE {
-                assert_eq!(stage.state(true), State::Done);
-                std::fs::remove_file(&path).unwrap();
-            }
-        }
-        assert_eq!(stage.state(true), State::Begun);
+    #[test]
+    fn a_result_of_another_version_of_its_code_is_not_kept() {
+        let root = tempfile::tempdir().unwrap();
+        let of = |version| Slot::new(root.path(), "sft", &[], &Key::new(version, 0));
+        let (before, now) = (of("training-1"), of("training-2"));
+        assert_eq!(before.folder(), now.folder());
+        before.begin().unwrap();
+        assert!(unusable(&now).contains("another version"));
+        assert_eq!([before.state(false), now.state(true)], [State::Begun, State::Begun]);
+        before.finish(&[]).unwrap();
+        assert!(unusable(&now).contains("another version"));
+        assert_eq!([before.state(false), now.state(true)], [State::Done, State::Done]);
     }
 
     #[test]

@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 
 use paravt_suite::journal;
 use paravt_suite::redact;
-use paravt_train::durable;
 use paravt_train::log::FILE as CURVES;
 use serde::{Deserialize, Serialize};
 
@@ -140,7 +139,7 @@ pub(crate) fn list(graph: &Graph, command: &[String]) -> Result<(), Error> {
         Some(Listed {
             name: stage.label(),
             folder,
-            gpus: graph.gpus(stage),
+            gpus: stage.work().gpus(),
             splits: splits.map(|(_, evaluation, _)| evaluation.splits.clone()).unwrap_or_default(),
         })
     };
@@ -148,7 +147,7 @@ pub(crate) fn list(graph: &Graph, command: &[String]) -> Result<(), Error> {
     let list = List { recipe: graph.recipe.clone(), command: command.to_vec(), stages };
     let text = serde_json::to_string_pretty(&list).expect("plain data");
     let path = graph.out.join(LIST);
-    let written = durable::write(&path, format!("{text}\n").as_bytes());
+    let written = paravt_files::write_atomic(&path, format!("{text}\n").as_bytes());
     written.map_err(|source| Error::Write { path, source })
 }
 
@@ -156,11 +155,8 @@ pub(crate) fn list(graph: &Graph, command: &[String]) -> Result<(), Error> {
 pub(crate) fn note_error(folder: &Path, error: Option<&str>) -> std::io::Result<()> {
     let path = folder.join(slot::ERROR);
     match error {
-        Some(error) => std::fs::write(path, format!("{}\n", redact::urls(error))),
-        None => match std::fs::remove_file(path) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
-        },
+        Some(error) => paravt_files::write_atomic(&path, format!("{}\n", redact::urls(error)).as_bytes()),
+        None => paravt_files::remove(&path),
     }
 }
 
@@ -244,7 +240,7 @@ fn samples(folder: &Path, splits: &[String]) -> (Option<String>, Option<String>)
     for split in splits {
         let run = folder.join(split);
         let Ok(manifest) = journal::read_manifest(&run) else { continue };
-        all += manifest.selection.expected;
+        all += manifest.selection.sizes.expected;
         // One that is damaged is named by what reads it.
         let read = journal::read(&run).unwrap_or_default().records;
         records += read.len();

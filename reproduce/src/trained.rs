@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
 use paravt_engines::{rl, sft};
 use paravt_environments::Setup;
@@ -10,13 +11,15 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::error::{Error, RecipeError};
-use crate::graph::{Check, Graph, Outside, StageId, Work};
-use crate::launched::{Before, Engines, Jobs, Launch};
+use crate::graph::{Graph, StageId};
+use crate::host::{Check, TrainedModel};
+use crate::launched::{Before, Engines, Jobs};
 use crate::options::GraphOptions;
-use crate::prepare::Prepare;
 use crate::provide::{Estimate, Fetch, Item, Preflight, Target};
 use crate::recipe_file::{self, Kind, check_folder_name, check_folder_names};
 use crate::served::Served;
+use crate::stages::{External, Materialize, Prepare};
+use crate::work::Work;
 
 /// A training in other programs and the evaluation after it.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -71,7 +74,8 @@ pub struct Described {
     #[serde(default)]
     estimate: Estimate,
     /// What this program does for it; without it the stage is only described.
-    does: Option<Does>,
+    #[serde(rename = "does")]
+    method: Option<Method>,
     /// What to fetch.
     #[serde(default)]
     fetch: Vec<Fetched>,
@@ -86,7 +90,7 @@ pub struct Described {
 /// Stages of a training that this program runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Does {
+pub enum Method {
     /// Checks the machine.
     Preflight,
     /// Fetches rows, media, models, and the splits of the evaluation.
@@ -117,9 +121,9 @@ pub struct Fetched {
 }
 
 impl Described {
-    fn outside(&self, at_out: &dyn Fn(&str) -> String) -> Outside {
+    fn external(&self, at_out: &dyn Fn(&str) -> String) -> External {
         let environment = self.environment.iter().map(|(name, text)| (name.clone(), at_out(text)));
-        Outside {
+        External {
             title: self.title.clone(),
             command: self.command.as_deref().map(at_out),
             environment: environment.collect(),
@@ -215,11 +219,11 @@ impl Trained {
         check_folder_name("name", &self.name)?;
         check_folder_names("[[stages]] name", self.stages.iter().map(|stage| stage.name.as_str()))?;
         self.engines.check()?;
-        let does = |wanted| self.stages.iter().any(|stage| stage.does == Some(wanted));
-        if does(Does::Sft) {
+        let does = |wanted| self.stages.iter().any(|stage| stage.method == Some(wanted));
+        if does(Method::Sft) {
             self.sft.check().map_err(|error| error.to_string())?;
         }
-        if does(Does::Rl) {
+        if does(Method::Rl) {
             self.rl.check().map_err(|error| error.to_string())?;
         }
         Ok(())
@@ -266,56 +270,51 @@ impl Trained {
             out: &options.out,
             gpus: &options.gpus,
         };
-        let is_left_out = |does| options.skip_sft && matches!(does, Some(Does::Sft | Does::Merge));
-        for stage in self.stages.iter().filter(|stage| !is_left_out(stage.does)) {
+        let is_left_out = |does| options.skip_sft && matches!(does, Some(Method::Sft | Method::Merge));
+        for stage in self.stages.iter().filter(|stage| !is_left_out(stage.method)) {
             let inputs = made.iter().filter(|(name, _)| stage.inputs.iter().any(|input| input == name));
             let inputs: Vec<StageId> = inputs.map(|(_, id)| *id).collect();
-            let work = match stage.does {
-                Some(Does::Preflight) => Work::Check(Check::Machine(Box::new(Preflight {
+            let work: Arc<dyn Work> = match stage.method {
+                Some(Method::Preflight) => Arc::new(Check::Machine(Box::new(Preflight {
                     recipe: self.name.clone(),
                     needs: self.needs.clone(),
                     fetch: fetch.clone(),
-                    is_fetched: self.stages.iter().any(|stage| stage.does == Some(Does::Fetch)),
+                    is_fetched: self.stages.iter().any(|stage| stage.method == Some(Method::Fetch)),
                     deletes: options.delete_archives,
                 }))),
-                Some(Does::Fetch) => Work::Fetch(fetch.clone()),
-                Some(Does::Materialize) => Work::Materialize,
-                Some(Does::Checkout) => Work::Prepare(Box::new(Prepare::checkout(&self.environments)?)),
-                Some(Does::Environments) => {
-                    Work::Prepare(Box::new(Prepare::environments(&self.environments, &stage.install)?))
+                Some(Method::Fetch) => Arc::new(fetch.clone()),
+                Some(Method::Materialize) => Arc::new(Materialize),
+                Some(Method::Checkout) => Arc::new(Prepare::checkout(&self.environments)?),
+                Some(Method::Environments) => {
+                    Arc::new(Prepare::environments(&self.environments, &stage.install)?)
                 }
-                Some(Does::Sft) => launch(jobs.sft(&before)),
-                Some(Does::Merge) => launch(jobs.merge(&before)?),
-                Some(Does::Rl) => launch(jobs.rl(&before, options.skip_sft)?),
-                Some(Does::Pick) => launch(jobs.pick(&before)?),
-                None => Work::Outside(Box::new(stage.outside(&at_out))),
+                Some(Method::Sft) => Arc::new(jobs.sft(&before)),
+                Some(Method::Merge) => Arc::new(jobs.merge(&before)?),
+                Some(Method::Rl) => Arc::new(jobs.rl(&before, options.skip_sft)?),
+                Some(Method::Pick) => Arc::new(jobs.pick(&before)?),
+                None => Arc::new(stage.external(&at_out)),
             };
-            let id = graph.add(&stage.name, None, &inputs, work);
+            let id = graph.push(&stage.name, None, &inputs, work);
             graph.estimate(id, stage.estimate);
-            graph.prepare_deviates(id);
-            let own = match graph[id].work() {
-                Work::Launch(launch) => launch.job.deviations(),
-                _ => Vec::new(),
-            };
-            let all: Vec<&str> = stage.deviates.iter().chain(&own).map(String::as_str).collect();
-            graph.deviates(id, &all);
-            if stage.does == Some(Does::Materialize) && options.allow_missing {
+            graph.deviates(id, &stage.deviates);
+            graph.deviates(id, &graph[id].work().deviations());
+            if stage.method == Some(Method::Materialize) && options.allow_missing {
                 graph.deviates(id, &[ALLOWED]);
             }
             let folder = graph[id].folder().map(Path::to_owned);
-            match stage.does {
-                Some(Does::Materialize) => before.materialize = folder,
-                Some(Does::Sft) => before.sft = folder,
-                Some(Does::Merge) => before.merge = folder,
-                Some(Does::Rl) => before.rl = folder,
-                Some(Does::Pick) => before.pick = folder,
+            match stage.method {
+                Some(Method::Materialize) => before.materialize = folder,
+                Some(Method::Sft) => before.sft = folder,
+                Some(Method::Merge) => before.merge = folder,
+                Some(Method::Rl) => before.rl = folder,
+                Some(Method::Pick) => before.pick = folder,
                 _ => {}
             }
             made.push((&stage.name, id));
             // What the evaluations need is known before days of training.
-            match stage.does {
-                Some(Does::Preflight) => protocol = Some(evaluation.check_protocol(&mut graph, options)?),
-                Some(Does::Fetch) => data = Some(evaluation.check_data(&mut graph, &[id])),
+            match stage.method {
+                Some(Method::Preflight) => protocol = Some(evaluation.check_protocol(&mut graph, options)?),
+                Some(Method::Fetch) => data = Some(evaluation.check_data(&mut graph, &[id])),
                 _ => {}
             }
         }
@@ -332,13 +331,13 @@ impl Trained {
             protocol.map_or_else(|| evaluation.check_protocol(&mut graph, &options), Ok)?,
             data.unwrap_or_else(|| evaluation.check_data(&mut graph, &last)),
         ];
-        evaluation.extend(&mut graph, &options, checks, &last)?;
+        let (rl, model) = (before.rl.clone(), before.model());
+        let training = rl.zip(model);
+        let training =
+            training.map(|(training, model)| TrainedModel { training, model, about: jobs.about() });
+        evaluation.extend(&mut graph, &options, checks, &last, training.as_ref())?;
         Ok(graph)
     }
-}
-
-fn launch(launch: Launch) -> Work {
-    Work::Launch(Box::new(launch))
 }
 
 #[cfg(test)]

@@ -1,214 +1,106 @@
-//! The stages that this library runs itself: generated data and training in this process.
+//! What a stage does: the questions that each kind of stage answers.
 
-use std::path::Path;
-use std::sync::Arc;
-
-use paravt_engines::Job;
-use paravt_qwen_vl::weights::Weights;
-use paravt_suite::frames::FrameSource;
-use paravt_train::Compute;
-use paravt_train::checkpoint::FINAL;
-use paravt_train::durable;
-use paravt_train::log::FILE as TRAINING;
-use paravt_train::rl::{self, RlStep, RlTask};
-use paravt_train::sft::{self, SftStep};
-use serde_json::json;
+use std::any::Any;
+use std::fmt::Debug;
+use std::path::{Path, PathBuf};
 
 use crate::error::Error;
-use crate::graph::{Evaluation, Graph, Reinforcement, Stage, Work};
-use crate::launched::Launch;
-use crate::nano::base::Lessons;
-use crate::nano::data::{Traces, prompts};
-use crate::nano::identity;
+use crate::host::{Evaluation, Event, Host, Outcome};
+use crate::options::Options;
+use crate::provenance::Provenance;
+use crate::serve::{Fleet, Servers};
+use crate::slot::Key;
 
-/// Name of the protocol of the release's own rollouts.
-const UPSTREAM: &str = "paravt";
+/// What a stage does.
+pub trait Work: Any + Debug + Send + Sync {
+    /// One line about it.
+    fn title(&self) -> String;
 
-/// A finished step of a training, and the number of steps in all.
-pub enum Progress<'a> {
-    /// Of SFT.
-    Sft(&'a SftStep, usize),
-    /// Of reinforcement learning.
-    Rl(&'a RlStep, usize),
-    /// Of a training in another program.
-    Launched(&'a paravt_engines::Step, usize),
-}
+    /// What its result is kept under; `None` for work that is done every time.
+    fn key(&self) -> Option<Key>;
 
-impl Progress<'_> {
-    /// Steps done and steps in all.
-    pub fn steps(&self) -> (usize, usize) {
-        match self {
-            Self::Sft(step, all) => (step.step, *all),
-            Self::Rl(step, all) => (step.step, *all),
-            Self::Launched(step, all) => (step.step, *all),
-        }
+    /// Does the work; resumes where an earlier run was stopped or killed.
+    ///
+    /// # Errors
+    /// As each kind says.
+    fn run(&self, context: &mut StageContext<'_>) -> Result<Outcome, Error>;
+
+    /// Further lines of the plan, each with its name: commands, variables, values set in a configuration. `out` is the
+    /// folder of the recipe, `folder` that of the result.
+    fn details(&self, out: &Path, folder: &Path) -> Vec<(&'static str, String)> {
+        let _ = (out, folder);
+        Vec::new()
     }
-}
 
-impl std::fmt::Display for Progress<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (done, all) = self.steps();
-        match self {
-            Self::Sft(step, _) => {
-                write!(f, "step {done}/{all}, loss {:.3}, {:.0} tokens/s", step.loss, step.tokens_per_second)
-            }
-            Self::Rl(step, _) => {
-                let figure = |name: &str| step.figures.get(name).copied().unwrap_or_default();
-                write!(
-                    f,
-                    "step {done}/{all}, reward {:.2}, accuracy {:.2}, f_tau {:.2}, kappa {:.2}",
-                    figure("reward"),
-                    figure("reward_accuracy"),
-                    figure("f_tau"),
-                    figure("kappa")
-                )
-            }
-            Self::Launched(step, _) => {
-                write!(f, "step {done}/{all}")?;
-                let names = ["reward", "reward_accuracy", "f_tau", "kappa", "loss"];
-                let shown = names.iter().filter_map(|name| Some((name, step.figure(name)?)));
-                shown.take(4).try_for_each(|(name, value)| write!(f, ", {name} {value:.3}"))
-            }
-        }
+    /// What it does otherwise than the published code, whatever the recipe says.
+    fn deviations(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// GPUs that it uses.
+    fn gpus(&self) -> usize {
+        0
+    }
+
+    /// GB that it writes, as far as they are known beforehand.
+    fn gb(&self) -> Option<f64> {
+        None
+    }
+
+    /// Damage to a finished result outside the stage's folder, whose work is then done again; `None` where it is complete.
+    fn damage(&self, out: &Path) -> Option<String> {
+        let _ = out;
+        None
+    }
+
+    /// What of a finished result is no longer on this machine, which is then completed; `None` where all is.
+    ///
+    /// # Errors
+    /// Files that cannot be looked at.
+    fn missing(&self, host: &mut dyn Host) -> Result<Option<String>, Error> {
+        let _ = host;
+        Ok(None)
+    }
+
+    /// Whether it verifies what an earlier run left, so that no result of it is discarded.
+    fn verifies_itself(&self) -> bool {
+        false
+    }
+
+    /// Whether it prints lines of its own while it runs.
+    fn prints(&self) -> bool {
+        false
     }
 }
 
 /// A stage that is being done.
-pub(crate) struct Context<'a> {
-    pub(crate) graph: &'a Graph,
-    pub(crate) stage: &'a Stage,
-    /// Folder of the stage's result.
-    pub(crate) out: &'a Path,
-    /// Frames of the videos that are trained on.
-    pub(crate) frames: &'a Arc<dyn FrameSource>,
-    /// Where and in what to train.
-    pub(crate) compute: &'a Compute,
+pub struct StageContext<'a> {
+    /// Name of the stage.
+    pub stage: &'a str,
+    /// Name of the recipe.
+    pub recipe: &'a str,
+    /// Folder of the recipe.
+    pub out: &'a Path,
+    /// Folder of the stage's result; that of the recipe for work that is done every time.
+    pub folder: &'a Path,
+    /// Folders of all evaluations of the recipe.
+    pub runs: &'a [PathBuf],
+    /// The next evaluation to run after this stage.
+    pub next: &'a dyn Fn() -> Option<&'a Evaluation>,
+    /// Which stages run, and with what.
+    pub options: &'a Options,
+    /// The program that runs the graph.
+    pub host: &'a mut dyn Host,
+    /// Shows an event of the stage.
+    pub event: &'a mut (dyn FnMut(Event<'_>) + Send),
+    pub(crate) serving: &'a mut Serving,
 }
 
-impl Context<'_> {
-    /// Runs the stage; resumes where an earlier run was killed.
-    pub(crate) fn execute(&self, progress: &mut dyn FnMut(&Progress<'_>)) -> Result<(), Error> {
-        match self.stage.work() {
-            Work::Base => paravt_nano::write_base(self.out)?,
-            Work::World(world) => paravt_nano::make_world(self.out, world)?,
-            Work::Data(data) => {
-                let seed = self.stage.seed().unwrap_or_default();
-                paravt_nano::make_training(self.out, seed, data)?;
-            }
-            Work::Fresh(seed) => paravt_nano::write_model(self.out, *seed)?,
-            Work::Sft(config) => {
-                let root = self.input(|work| matches!(work, Work::Data(_)))?;
-                let rows = Arc::new(Traces::read(root, self.frames)?);
-                let base = self.input(|work| matches!(work, Work::Base))?;
-                let progress = |step: &SftStep| progress(&Progress::Sft(step, config.steps));
-                sft::train(base, self.out, rows, config, self.compute, progress)?;
-                identity::write(&self.graph.recipe, self.out)?;
-            }
-            Work::Curriculum(config) => {
-                let fresh = self.input(|work| matches!(work, Work::Fresh(_)))?;
-                let lessons = Arc::new(Lessons { seed: config.seed });
-                let progress = |step: &SftStep| progress(&Progress::Sft(step, config.steps));
-                sft::train(fresh, self.out, lessons, config, self.compute, progress)?;
-            }
-            Work::Rl(training) => self.reinforce(training, progress)?,
-            Work::Exam(_)
-            | Work::Check(_)
-            | Work::Fetch(_)
-            | Work::Prepare(_)
-            | Work::Materialize
-            | Work::Launch(_)
-            | Work::Serve(_)
-            | Work::Outside(_)
-            | Work::Evaluate(_)
-            | Work::Report(_) => {
-                return Err(Error::Order(self.stage.name().to_owned()));
-            }
-        }
-        Ok(())
-    }
-
-    fn reinforce(
-        &self,
-        Reinforcement { config, .. }: &Reinforcement,
-        progress: &mut dyn FnMut(&Progress<'_>),
-    ) -> Result<(), Error> {
-        let task = RlTask {
-            prompts: prompts(self.input(|work| matches!(work, Work::Data(_)))?)?,
-            protocol: Arc::new(paravt_nano::protocol()),
-            frames: Arc::clone(self.frames),
-            compute: self.compute.clone(),
-        };
-        let base = self.input(|work| matches!(work, Work::Sft(_)))?.join(FINAL);
-        rl::train(&base, self.out, &task, config, |step| progress(&Progress::Rl(step, config.steps)))?;
-        identity::write(&self.graph.recipe, self.out)
-    }
-
-    /// Folder of the first input of a kind.
-    fn input(&self, is_wanted: fn(&Work) -> bool) -> Result<&Path, Error> {
-        let mut inputs = self.graph.inputs(self.stage).filter(|input| is_wanted(input.work()));
-        let folder = inputs.find_map(Stage::folder);
-        folder.ok_or_else(|| Error::Order(self.stage.name().to_owned()))
-    }
-}
-
-/// Puts a checkpoint's training curves, and the description of the training, beside its first split, where the
-/// report finds them.
-pub(crate) fn show_training(graph: &Graph, stage: &Stage, evaluation: &Evaluation) -> Result<(), Error> {
-    let (Some(split), Some(out)) = (evaluation.splits.first(), stage.folder()) else { return Ok(()) };
-    let run = out.join(split);
-    if let Some(model) = &evaluation.model {
-        for name in [TRAINING, identity::FILE] {
-            copy(&model.with_file_name(name), &run.join(name))?;
-        }
-        return Ok(());
-    }
-    // A model that other programs trained: the stages that the evaluation's servers build on.
-    let training = before(graph, stage, |launch| launch.about.is_some());
-    let made = before(graph, stage, |launch| matches!(launch.job, Job::Pick(_) | Job::Merge(_)));
-    if let (Some((folder, Launch { about: Some(about), .. })), Some((made, _))) = (training, made)
-        && run.is_dir()
-    {
-        copy(&folder.join(TRAINING), &run.join(TRAINING))?;
-        let model = paravt_engines::merge::model(made);
-        let weights = Weights::open(&model).map_err(paravt_train::Error::from)?;
-        let text = json!({
-            "recipe": about.recipe,
-            "model": about.base_model,
-            "parameters": weights.elements(),
-            "protocol": UPSTREAM,
-            "seed": about.seed,
-        });
-        let path = run.join(identity::FILE);
-        let written = durable::write(&path, format!("{text:#}\n").as_bytes());
-        written.map_err(|source| Error::Write { path, source })?;
-    }
-    Ok(())
-}
-
-/// The nearest training stage of a kind that a stage builds on, with its folder.
-fn before<'a>(
-    graph: &'a Graph,
-    stage: &'a Stage,
-    is_wanted: fn(&Launch) -> bool,
-) -> Option<(&'a Path, &'a Launch)> {
-    let mut open: Vec<&Stage> = graph.inputs(stage).collect();
-    while !open.is_empty() {
-        let found = open.iter().find_map(|stage| match stage.work() {
-            Work::Launch(launch) if is_wanted(launch) => Some((stage.folder()?, &**launch)),
-            _ => None,
-        });
-        if found.is_some() {
-            return found;
-        }
-        open = open.into_iter().flat_map(|stage| graph.inputs(stage)).collect();
-    }
-    None
-}
-
-fn copy(from: &Path, to: &Path) -> Result<(), Error> {
-    if !from.is_file() {
-        return Ok(());
-    }
-    let copied = std::fs::read(from).and_then(|bytes| durable::write(to, &bytes));
-    copied.map_err(|source| Error::Write { path: to.to_owned(), source })
+/// What answers evaluations behind servers, from one stage to the next.
+#[derive(Debug, Default)]
+pub(crate) struct Serving {
+    /// What answers for a fleet, once that is known.
+    pub(crate) provenance: Option<(Fleet, Provenance)>,
+    /// Servers of the evaluation before, which the next one asks, too.
+    pub(crate) standing: Option<Servers>,
 }

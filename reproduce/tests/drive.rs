@@ -6,20 +6,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
-use paravt_reproduce::drive::{Answers, Event, Host, Observer, Options, Outcome, run};
-use paravt_reproduce::graph::{Check, Evaluation, Graph, Reporting, Stage};
-use paravt_reproduce::{Error, Fetch, GraphOptions, Recipe};
+use anyhow::Result;
+use paravt_reproduce::drive::{
+    Answers, Check, Evaluation, Event, Host, Observer, Options, Outcome, Reporting, run,
+};
+use paravt_reproduce::graph::{Graph, Stage};
+use paravt_reproduce::{Fetch, GraphOptions, Recipe};
 use paravt_suite::frames::CachedFrames;
-use paravt_suite::journal::JournalError;
 use paravt_train::Compute;
-
-#[derive(Debug, thiserror::Error)]
-enum Failure {
-    #[error(transparent)]
-    Graph(#[from] Error),
-    #[error(transparent)]
-    Journal(#[from] JournalError),
-}
 
 /// Writes a file for each evaluation and notes everything.
 #[derive(Default)]
@@ -42,22 +36,17 @@ struct Noting {
 }
 
 impl Host for Noting {
-    type Error = Failure;
-
-    fn evaluate(
-        &mut self,
-        stage: &Stage,
-        evaluation: &Evaluation,
-        answers: Answers<'_>,
-    ) -> Result<Outcome, Failure> {
+    fn evaluate(&mut self, evaluation: &Evaluation, folder: &Path, answers: Answers<'_>) -> Result<Outcome> {
         let by = match answers {
             Answers::AsGiven => "flags".to_owned(),
             Answers::InProcess(model, _) => format!("in process {model}"),
             Answers::Servers(urls, model, _) => format!("{} servers of {model}", urls.len()),
         };
-        self.calls.push(format!("{} {} by {by}", stage.name(), evaluation.splits.join(",")));
+        // Its name and a hash.
+        let stage = folder.file_name().unwrap().to_str().unwrap().rsplit_once('-').unwrap().0;
+        self.calls.push(format!("{stage} {} by {by}", evaluation.splits.join(",")));
         self.is_stopped |= std::mem::take(&mut self.stops);
-        std::fs::write(stage.folder().unwrap().join("records"), stage.name()).unwrap();
+        std::fs::write(folder.join("records"), stage).unwrap();
         if let Some(file) = self.kill.take() {
             let pid = || {
                 let note: serde_json::Value = serde_json::from_slice(&std::fs::read(&file).ok()?).ok()?;
@@ -83,29 +72,28 @@ impl Host for Noting {
         Ok(if self.outcomes.is_empty() { Outcome::Complete } else { self.outcomes.remove(0) })
     }
 
-    fn probe(&mut self, base_url: &str, model: &str) -> Result<(), String> {
+    fn probe(&mut self, base_url: &str, model: &str) -> std::result::Result<(), String> {
         self.probes.push(format!("{model} at {base_url}"));
         Ok(())
     }
 
-    fn check(&mut self, check: &Check) -> Result<(), Failure> {
+    fn check(&mut self, check: &Check) -> Result<()> {
         self.calls.push(format!("{check:?}").split(['(', ' ']).next().unwrap().to_owned());
         Ok(())
     }
 
-    fn fetch(&mut self, fetch: &Fetch, folder: &Path) -> Result<Outcome, Failure> {
+    fn fetch(&mut self, fetch: &Fetch, folder: &Path) -> Result<Outcome> {
         self.calls.push(format!("fetch {}", fetch.items.len()));
         self.gone = None;
         std::fs::write(folder.join("fetched.json"), "[]").unwrap();
         Ok(if self.outcomes.is_empty() { Outcome::Complete } else { self.outcomes.remove(0) })
     }
 
-    fn missing(&mut self, _: &Fetch) -> Result<Option<String>, Failure> {
+    fn missing(&mut self, _: &Fetch) -> Result<Option<String>> {
         Ok(self.gone.clone())
     }
 
-    fn materialize(&mut self, fetched: &Path, folder: &Path) -> Result<Outcome, Failure> {
-        assert!(fetched.join("fetched.json").is_file());
+    fn materialize(&mut self, folder: &Path) -> Result<Outcome> {
         self.calls.push("materialize".to_owned());
         std::fs::write(folder.join("paravt_sft_a.parquet"), "rows").unwrap();
         Ok(Outcome::Complete)
@@ -115,11 +103,11 @@ impl Host for Noting {
         self.is_stopped
     }
 
-    fn examine(&mut self, _: &Path, _: usize) -> Result<(), Failure> {
+    fn examine(&mut self, _: &Path, _: usize) -> Result<()> {
         Ok(())
     }
 
-    fn report(&mut self, _: &Graph, _: &Reporting, runs: &[PathBuf]) -> Result<Outcome, Failure> {
+    fn report(&mut self, _: &Reporting, runs: &[PathBuf]) -> Result<Outcome> {
         self.calls.push(format!("report of {}", runs.len()));
         Ok(Outcome::Complete)
     }
@@ -396,10 +384,7 @@ fn answers_of_another_model_are_not_mixed_in() {
     let graph = recipe(folder.path(), "engine = \"candle\"").graph(&options_).unwrap();
     let run = |options: &Options| {
         let ended = run(&graph, options, &mut Noting::default(), &mut Lines::default());
-        ended.map_err(|error| match error {
-            Failure::Graph(error) => (error.is_precondition(), error.to_string()),
-            Failure::Journal(error) => panic!("{error}"),
-        })
+        ended.map_err(|error| (error.is_precondition(), error.to_string()))
     };
     run(&options(&["mlvu"])).unwrap();
     let (_, _, mlvu) = graph.evaluations().next().unwrap();
@@ -465,7 +450,6 @@ fn a_server_that_does_not_start_is_a_precondition() {
         recipe(folder.path(), "engine = \"vllm\"\nport = 0\ncommand = \"sh -c 'echo too old; exit 7'\"");
     let graph = recipe.graph(&GraphOptions::new(folder.path().join("out"))).unwrap();
     let error = run(&graph, &options(&[]), &mut Noting::default(), &mut Lines::default()).unwrap_err();
-    let Failure::Graph(error) = error else { panic!("{error}") };
     assert!(error.is_precondition(), "{error}");
     assert!(error.to_string().contains("exit status: 7") && error.to_string().contains("too old"), "{error}");
 }
@@ -556,11 +540,11 @@ fn a_training_that_is_not_built_is_refused_before_anything_is_done() {
 fn stand_ins(root: &Path) {
     use std::os::unix::fs::PermissionsExt as _;
     let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("engines/tests/standin");
-    for folder in
-        ["env/bin", "checkout/paravt/sft/lmms-engine/src/lmms_engine", "engines/areal", "base", "merged"]
-    {
+    let checkout = ["checkout/paravt/sft/lmms-engine/src/lmms_engine", "checkout/paravt/rl/configs"];
+    for folder in ["env/bin", "engines/areal", "base", "merged"].into_iter().chain(checkout) {
         std::fs::create_dir_all(root.join(folder)).unwrap();
     }
+    std::fs::write(root.join("checkout/paravt/rl/configs/paragrpo_8b.yaml"), "").unwrap();
     let paths = std::env::var_os("PATH").unwrap();
     let python =
         std::env::split_paths(&paths).map(|folder| folder.join("python3")).find(|path| path.is_file());

@@ -7,7 +7,10 @@ mod released_code {
     use std::path::PathBuf;
     use std::process::Command;
 
-    use paravt_reproduce::graph::{Graph, Stage, Work};
+    use paravt_engines::Job;
+    use paravt_reproduce::graph::{Graph, Stage};
+    use paravt_reproduce::serve::Fleet;
+    use paravt_reproduce::stages::Launch;
     use paravt_reproduce::{GraphOptions, Recipe};
     use paravt_suite::plan::Channel;
     use serde_json::Value;
@@ -110,7 +113,7 @@ mod released_code {
 
     /// The commands of a launched stage and the names of their variables.
     fn launched(stage: &Stage) -> (Vec<Values>, Values) {
-        let Work::Launch(launch) = stage.work() else { panic!("a launched stage") };
+        let launch = stage.kind::<Launch>().unwrap();
         let shown = launch.job.shown(stage.folder().unwrap());
         let commands = shown.iter().map(|shown| flags(&shlex::split(&shown.line).unwrap())).collect();
         let variables =
@@ -177,9 +180,16 @@ mod released_code {
         let graph = graph("paravt-8b-train");
         let rl = stage(&graph, "rl");
         let (_, variables) = launched(rl);
-        let [(_, text)] = &graph.files(rl)[..] else { panic!("its configuration") };
+        let Job::Rl(job) = &rl.kind::<Launch>().unwrap().job else { panic!("reinforcement learning") };
         let configs = ["_base", "paragrpo_8b"].map(|name| source(&format!("paravt/rl/configs/{name}.yaml")));
-        let mut all = differences(&yaml(&configs), &yaml(std::slice::from_ref(text)));
+        let theirs = yaml(&configs);
+        let mut ours = theirs.clone();
+        ours.retain(|name, _| !name.starts_with("defaults"));
+        for set in job.overrides(rl.folder().unwrap()).unwrap() {
+            let (name, value) = set.split_once('=').unwrap();
+            flatten(name, &serde_json::from_str(value).unwrap(), &mut ours);
+        }
+        let mut all = differences(&theirs, &ours);
         let set =
             ["scripts/run_rl.sh", "paravt/rl/areal/utils/launcher.py", "paravt/rl/areal/launcher/local.py"];
         all.extend(new_variables(&variables, &set));
@@ -187,15 +197,11 @@ mod released_code {
             rl.deviations(),
             &all,
             &[
-                ("defaults", "one complete configuration"),
-                // Written out: AReaL's defaults.
-                ("recover.retries was -, is 3", ""),
-                ("valid_dataset.shuffle was -, is false", ""),
+                ("defaults", "merged into one file"),
                 ("stats_logger.tensorboard.path", "stats_logger.tensorboard"),
                 ("total_train_steps was -, is 55", "ends after 55 steps"),
                 // A folder of the run.
                 ("trial_name", ""),
-                ("vllm.", "the block `vllm`"),
                 ("variable CUDA_VISIBLE_DEVICES", "started here and not by areal.launcher.local"),
                 ("variable FORCE_QWENVL_VIDEO_READER", "FORCE_QWENVL_VIDEO_READER"),
                 ("variable HF_DATASETS_CACHE", "HF_DATASETS_CACHE"),
@@ -219,7 +225,7 @@ mod released_code {
     fn serving_and_asking_differ_from_the_release_as_declared() {
         let graph = graph("paravt-8b");
         let serve = stage(&graph, "serve");
-        let Work::Serve(fleet) = serve.work() else { panic!("servers") };
+        let fleet = serve.kind::<Fleet>().unwrap();
         let python = source("paravt/eval/utils.py");
         let start = python.find("        cmd = [").unwrap();
         let list = &python[start..start + python[start..].find("]\n").unwrap()];

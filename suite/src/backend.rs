@@ -295,7 +295,7 @@ pub enum ErrorClass {
     /// The reply has neither text nor calls.
     EmptyReply,
     /// The server took calls or thoughts out of the text, and the plan needs the text whole.
-    ParsedAway,
+    ServerParsed,
     /// The reply is larger than the limit.
     TooLarge,
     /// A replay has no recorded answer for this call, or the conversation differs.
@@ -305,23 +305,6 @@ pub enum ErrorClass {
 }
 
 impl ErrorClass {
-    /// Every class.
-    pub const ALL: [ErrorClass; 13] = [
-        Self::Connection,
-        Self::Timeout,
-        Self::RateLimited,
-        Self::Server,
-        Self::BadRequest,
-        Self::Unauthorized,
-        Self::Malformed,
-        Self::ContextLength,
-        Self::EmptyReply,
-        Self::ParsedAway,
-        Self::TooLarge,
-        Self::NotRecorded,
-        Self::Engine,
-    ];
-
     /// Whether a failed call says that no call would work now, rather than that this one cannot: the
     /// server or the engine is down, or set up wrong.
     pub fn concerns_every_call(self) -> bool {
@@ -333,7 +316,7 @@ impl ErrorClass {
             | Self::Unauthorized
             | Self::Malformed
             | Self::EmptyReply
-            | Self::ParsedAway
+            | Self::ServerParsed
             | Self::Engine => true,
             Self::BadRequest | Self::ContextLength | Self::TooLarge | Self::NotRecorded => false,
         }

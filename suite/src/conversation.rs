@@ -104,7 +104,7 @@ fn image(url: &str) -> Result<Image, String> {
         return Ok(Image::new(mime, bytes, 0, 0, None));
     }
     let path = file(url)?;
-    let bytes = crate::files::read_limited(&path, MAX_IMAGE)
+    let bytes = paravt_files::read_limited(&path, MAX_IMAGE)
         .map_err(|error| format!("{}: {error}", path.display()))?;
     let mime = match bytes.as_slice() {
         [0xff, 0xd8, ..] => "image/jpeg",

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use futures::future::BoxFuture;
 use crate::backend::{Backend, BackendError, BackendInfo, Completion, ErrorClass, FinishReason, Request};
 use crate::data::HubSource;
 use crate::frames::{FrameSet, FrameSource};
-use crate::media::VideoRequest;
+use crate::media::{MediaError, VideoRequest};
 use crate::message::{FrameOrigin, Image, StructuredCall};
 use crate::plan::{Channel, CropMode, RunPlan};
 use crate::profile::Profile;
@@ -21,8 +21,8 @@ use crate::record::{
     Measured, Outcome, RECORD_VERSION, Record, SampleError, SampleErrorClass, Score, Transcript,
 };
 use crate::reference::{Call, CallTags, Reference, ToolSyntax};
-use crate::run::{Host, Manifest, RUN_VERSION, Selection, constants};
-use crate::sample::{Gold, Question, Sample, Tags};
+use crate::run::{Host, Inputs, Manifest, RUN_VERSION, Selection, Sizes, constants};
+use crate::sample::{Gold, Question, Sample};
 use crate::scoring::Scorer;
 use crate::settings::{RequestSettings, ToolDialect};
 use crate::task::{Metric, TaskSpec};
@@ -38,7 +38,7 @@ pub const TAGS: CallTags = CallTags {
 };
 
 /// A release without tools; no text of its models scores.
-pub static NO_TOOLS: Reference = Reference { name: "none", syntax: &NoTools, scorer: &NoTools };
+pub const NO_TOOLS: Reference = Reference { name: "none", syntax: &NoTools, scorer: &NoTools };
 
 struct NoTools;
 
@@ -72,24 +72,15 @@ impl Scorer for NoTools {
 
 /// A choice question with the gold letter B.
 pub fn sample(uid: &str) -> Sample {
-    Sample {
-        task: "made_up".into(),
-        uid: uid.into(),
-        id: "not unique".into(),
-        row: 0,
-        video: PathBuf::from("/nowhere/clip.mp4"),
-        question: Question {
-            stem: "What is shown?".into(),
-            options: vec!["a cat".into(), "a dog".into()],
-            letters: "AB".into(),
-            subtitles: None,
-        },
-        gold: Gold::Choice { answer: "B".into() },
-        tags: Tags::new(),
-        evidence: None,
-        flags: Vec::new(),
-        defect: None,
-    }
+    let question = Question {
+        stem: "What is shown?".into(),
+        options: vec!["a cat".into(), "a dog".into()],
+        letters: "AB".into(),
+        subtitles: None,
+    };
+    let gold = Gold::Choice { answer: "B".into() };
+    let sample = Sample::new("made_up", uid.into(), 0, "/nowhere/clip.mp4".into(), question, gold);
+    Sample { id: "not unique".into(), ..sample }
 }
 
 /// A scored record of a choice question.
@@ -170,27 +161,24 @@ pub fn manifest() -> Manifest {
         command: vec![],
         task: task_spec(),
         plan: plan(Profile::Strict),
-        config: None,
         protocol_hash: "p".into(),
         protocol: "native".into(),
         protocol_source: native::protocol().source,
-        offers_tool: None,
+        offers_tool: true,
         quirks: vec![],
         data: BTreeMap::from([("rows.parquet".into(), "d".into())]),
         data_revision: None,
-        inputs: None,
-        constants: constants(&native::tool()),
+        inputs: Inputs::default(),
+        constants: constants(&native::protocol().tool),
         backend: BackendInfo { name: "none".into(), model: "m".into(), details: BTreeMap::new() },
         label: None,
         paper_row: None,
         selection: Selection {
             split_rows: 3,
-            expected: 3,
+            sizes: Sizes { expected: 3, ..Sizes::default() },
             limit: None,
             ids: None,
             shard: None,
-            open_ended: 0,
-            groups: BTreeMap::new(),
             whole: None,
         },
         host: Host { platform: "test".into(), cpu: None, cores: 1, gpus: None, ffmpeg: "0".into() },
@@ -267,11 +255,12 @@ pub struct Squares {
 }
 
 impl FrameSource for Squares {
-    fn frames(&self, _path: &Path, request: &VideoRequest) -> Result<Arc<FrameSet>, String> {
+    fn frames(&self, _path: &Path, request: &VideoRequest) -> Result<Arc<FrameSet>, MediaError> {
+        let fail = |message: &str| Err(MediaError::Request(message.to_owned()));
         let times = match request.start {
-            None if self.lost => return Err("video has 3 frames, 4 asked".into()),
+            None if self.lost => return fail("video has 3 frames, 4 asked"),
             None => vec![0.0, 1.0, 2.0, 3.0],
-            Some(start) if start < 0.0 => return Err("the window is empty".into()),
+            Some(start) if start < 0.0 => return fail("the window is empty"),
             Some(start) => {
                 self.finish(start);
                 vec![start, request.end.unwrap_or(start)]

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::media::{Frame, FrameCache, Sampled, VideoRequest, encode_jpeg};
+use crate::media::{Frame, FrameCache, MediaError, Sampled, VideoRequest, encode_jpeg};
 use crate::message::{FrameOrigin, Image};
 
 /// JPEG quality of the reference driver (`pil_to_b64`).
@@ -14,8 +14,8 @@ pub trait FrameSource: Send + Sync {
     /// Samples and encodes frames.
     ///
     /// # Errors
-    /// Why there are none, as a message.
-    fn frames(&self, path: &Path, request: &VideoRequest) -> Result<Arc<FrameSet>, String>;
+    /// Why there are none.
+    fn frames(&self, path: &Path, request: &VideoRequest) -> Result<Arc<FrameSet>, MediaError>;
 }
 
 /// Encoded frames of one request.
@@ -54,7 +54,7 @@ impl Default for CachedFrames {
 }
 
 impl FrameSource for CachedFrames {
-    fn frames(&self, path: &Path, request: &VideoRequest) -> Result<Arc<FrameSet>, String> {
+    fn frames(&self, path: &Path, request: &VideoRequest) -> Result<Arc<FrameSet>, MediaError> {
         let encode = |frame: Frame| {
             let jpeg = encode_jpeg(&frame, JPEG_QUALITY)?;
             let origin = FrameOrigin { index: frame.index, time: frame.time() };
@@ -68,6 +68,6 @@ impl FrameSource for CachedFrames {
             let second_reader = sampled.second_reader;
             (FrameSet { images: sampled.frames, duration, seconds, second_reader }, bytes)
         };
-        self.cache.get_or_sample(path, request, encode, finish).map_err(|error| error.to_string())
+        self.cache.get_or_sample(path, request, encode, finish)
     }
 }

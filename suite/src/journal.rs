@@ -94,14 +94,6 @@ pub enum JournalError {
         /// Which version.
         source: VersionError,
     },
-    /// The run was begun by an older version.
-    #[error("{dir}: this run was begun in format {found} and this version of paravt-bench writes format {RUN_VERSION}: finish it with the version that began it (see `binary` in its manifest), or start it again in another --out", dir = .dir.display())]
-    OlderRun {
-        /// The run directory.
-        dir: PathBuf,
-        /// The run's format.
-        found: u32,
-    },
     /// Reading or writing failed.
     #[error("{path}: {action}: {source}{hint}", path = .path.display(), hint = disk_full_hint(.source))]
     Io {

@@ -25,7 +25,7 @@ pub mod backend;
 pub mod conversation;
 pub mod data;
 pub mod evaluate;
-pub mod files;
+pub mod fields;
 #[cfg(any(test, feature = "testing"))]
 pub mod fixtures;
 pub mod format;
@@ -33,6 +33,7 @@ pub mod frames;
 pub mod journal;
 pub mod message;
 pub mod nearest;
+pub mod observer;
 pub mod plan;
 pub mod printable;
 pub mod profile;

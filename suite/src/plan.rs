@@ -32,10 +32,8 @@ pub struct RunPlan {
     /// Seed sent to the backend, if any.
     pub seed: Option<u64>,
     /// Dialect of tool calls.
-    #[serde(default)]
     pub dialect: ToolDialect,
     /// Sampling and server settings of every request.
-    #[serde(default)]
     pub request: RequestSettings,
 }
 

@@ -109,17 +109,13 @@ pub struct Switches {
     pub video_channel_frames: usize,
     /// The whole text of a reply is read, thoughts and calls included: a reply that a server took apart is
     /// refused unless putting it together again is exact.
-    #[serde(default)]
     pub raw_text: bool,
     /// A server's reply with nothing in it is an answer without text, or a failed call.
-    #[serde(default)]
     pub empty_answer: bool,
     /// Which frames those are. In-process engines follow it; a server has its own rule.
-    #[serde(default)]
     pub video_channel_spread: Spread,
     /// Which releases of the reference's video readers decide which frames a window has, which way up
     /// they are, and whether a second reader takes over where the first fails.
-    #[serde(default)]
     pub reader: Reader,
 }
 

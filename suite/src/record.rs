@@ -9,15 +9,9 @@ use crate::backend::{BackendError, FinishReason, Usage};
 use crate::message::{Content, FrameOrigin, Message, Part, Role, StructuredCall};
 use crate::profile::Profile;
 use crate::sample::Sample;
-use crate::text::hex;
 
 /// Version of the record format; see [`format`](crate::format) for when it rises.
-///
-/// 1. The first.
-/// 2. `sample.video` is the benchmark's name and the path below the folder of its videos (format 1: the
-///    path on the machine of the run); messages name no path of that machine. Unknown fields are
-///    tolerated from here on.
-pub const RECORD_VERSION: u32 = 2;
+pub const RECORD_VERSION: u32 = 1;
 
 /// One finished sample.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -40,6 +34,14 @@ pub struct Record {
     pub error: Option<SampleError>,
     /// Times and retries.
     pub measured: Measured,
+}
+
+impl Record {
+    /// The error of the model call that failed the sample.
+    pub fn failed_call(&self) -> Option<&BackendError> {
+        let step = &self.error.as_ref()?.step;
+        self.transcript.calls.iter().rev().find(|call| call.step == *step)?.error.as_ref()
+    }
 }
 
 /// Everything that was said, in order.
@@ -335,10 +337,8 @@ pub fn schema() -> serde_json::Value {
 /// SHA-256 over the conversation as it is recorded (frames by position): the identity by which a
 /// replay knows that it answers the same question.
 pub fn conversation_hash(messages: &[Message]) -> String {
-    use sha2::{Digest as _, Sha256};
     let recorded: Vec<RecordedMessage> = messages.iter().map(RecordedMessage::from).collect();
-    let json = serde_json::to_vec(&recorded).expect("plain structs with string keys serialise");
-    hex(&Sha256::digest(&json))
+    paravt_files::sha256(serde_json::to_vec(&recorded).expect("plain structs with string keys serialise"))
 }
 
 impl From<&Message> for RecordedMessage {

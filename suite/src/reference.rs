@@ -1,5 +1,4 @@
-//! What the loop asks of code that imitates a release: how its models write tool calls, and how it
-//! takes answers out of replies.
+//! Interfaces that a release implements: the syntax of tool calls and scoring.
 //!
 //! The implementations are outside of this crate, one for each release; a
 //! [`Protocol`](crate::protocol::Protocol) names the one it belongs to.
@@ -11,6 +10,7 @@ use crate::sample::Gold;
 use crate::span::TimeSpan;
 
 /// One release: its name, its tool calls, its scoring.
+#[derive(Clone, Copy)]
 pub struct Reference {
     /// Name, as [`Protocol::reference`](crate::protocol::Protocol::reference) has it.
     pub name: &'static str,
@@ -18,14 +18,6 @@ pub struct Reference {
     pub syntax: &'static dyn ToolSyntax,
     /// Scoring of its evaluation.
     pub scorer: &'static dyn Scorer,
-}
-
-impl Reference {
-    /// The same release with another scorer: a benchmark that was published with its own. Lives as long as
-    /// the process; made once for a run.
-    pub fn with_scorer(&self, scorer: &'static dyn Scorer) -> &'static Self {
-        Box::leak(Box::new(Self { name: self.name, syntax: self.syntax, scorer }))
-    }
 }
 
 /// Rule of a text at which the release's own code raises; its profiles count the sample as failed.

@@ -19,11 +19,7 @@ use crate::protocol::{Source, Tool};
 use crate::task::TaskSpec;
 
 /// Version of the format of manifest and summary; see [`format`](crate::format) for when it rises.
-///
-/// 1. The first.
-/// 2. The manifest holds `constants`, `inputs` and, for a shard, the size of the whole selection;
-///    `command` masks what may name a machine or a secret. Unknown fields are tolerated from here on.
-pub const RUN_VERSION: u32 = 2;
+pub const RUN_VERSION: u32 = 1;
 
 /// The manifest of a run directory.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -39,18 +35,14 @@ pub struct Manifest {
     pub task: TaskSpec,
     /// Settings of the run.
     pub plan: RunPlan,
-    /// The [`RunConfig`](crate::evaluate::RunConfig) of the start that made plan and selection; older runs have none. Kept as JSON: fields of later versions are tolerated.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub config: Option<serde_json::Value>,
     /// SHA-256 over the protocol's texts.
     pub protocol_hash: String,
     /// Name of the protocol.
     pub protocol: String,
     /// Origin of the protocol's texts.
     pub protocol_source: Source,
-    /// Whether the mode offers the tool; older runs do not say.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub offers_tool: Option<bool>,
+    /// Whether the mode offers the tool.
+    pub offers_tool: bool,
     /// Quirks of the benchmark that the profile keeps, by their names in its `benchmark.toml`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub quirks: Vec<String>,
@@ -58,9 +50,8 @@ pub struct Manifest {
     pub data: BTreeMap<String, String>,
     /// Revision of the hub snapshot, where the path shows one.
     pub data_revision: Option<String>,
-    /// Inputs of the samples beside the data files; runs of format 1 have none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub inputs: Option<Inputs>,
+    /// Inputs of the samples beside the data files.
+    pub inputs: Inputs,
     /// Constants of the code that can change an answer and are in no plan; see [`constants`].
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub constants: BTreeMap<String, String>,
@@ -87,7 +78,7 @@ pub struct Manifest {
 
 impl Manifest {
     /// Name of the run beside others of its split.
-    pub fn called(&self) -> String {
+    pub fn display_name(&self) -> String {
         self.label.clone().unwrap_or_else(|| format!("{} · {}", self.plan.mode, self.backend.model))
     }
 
@@ -106,17 +97,13 @@ impl Manifest {
     /// Differences that make `wanted` another measurement, in words; empty without any.
     ///
     /// Host, times, command line, label and what [`BackendInfo::identity`] leaves out may differ: a run
-    /// may move to another machine or endpoint. Everything that can change an answer may not. Of a
-    /// manifest of format 1 only what it holds is compared.
+    /// may move to another machine or endpoint. Everything that can change an answer may not.
     pub fn differences(&self, wanted: &Manifest) -> Vec<String> {
         self.compared(wanted, Self::identity)
     }
 
     fn compared(&self, wanted: &Manifest, fields: fn(&Manifest) -> BTreeMap<String, String>) -> Vec<String> {
         let (ours, theirs) = (fields(self), fields(wanted));
-        let known = |fields: &BTreeMap<String, String>, name: &str, version: u32| {
-            version > 1 || fields.contains_key(name)
-        };
         let names: BTreeSet<&String> = ours.keys().chain(theirs.keys()).collect();
         names
             .into_iter()
@@ -125,7 +112,6 @@ impl Manifest {
                 let is_stated = ours.contains_key(*name) && theirs.contains_key(*name);
                 is_stated || !BackendInfo::PROVENANCE.contains(&name.as_str())
             })
-            .filter(|name| known(&ours, name, self.version) && known(&theirs, name, wanted.version))
             .map(|name| {
                 let value = |fields: &BTreeMap<String, String>| {
                     fields.get(name).cloned().unwrap_or_else(|| "not set".to_owned())
@@ -152,9 +138,7 @@ impl Manifest {
         put("protocol", &self.protocol_hash);
         put("backend", &self.backend.name);
         put("model", &self.backend.model);
-        if let Some(inputs) = &self.inputs {
-            put("samples", &inputs.samples);
-        }
+        put("samples", &self.inputs.samples);
         flatten("data", &json(&self.data), &mut fields);
         flatten("", &json(&self.backend.identity()), &mut fields);
         flatten("constants", &json(&self.constants), &mut fields);
@@ -163,12 +147,11 @@ impl Manifest {
     }
 
     /// Takes over what a continuation may change: label, endpoints, the binary, and a selection that has grown,
-    /// with the command and the configuration that say so; the run is then unfinished.
+    /// with the command that says so; the run is then unfinished.
     pub fn continue_with(&mut self, wanted: &Manifest) {
         if wanted.selection != self.selection {
             self.selection.clone_from(&wanted.selection);
             self.command.clone_from(&wanted.command);
-            self.config.clone_from(&wanted.config);
             self.ended_at = None;
         }
         for (ours, theirs) in [(&mut self.label, &wanted.label), (&mut self.paper_row, &wanted.paper_row)] {
@@ -180,9 +163,7 @@ impl Manifest {
             self.continued_by.push(wanted.binary.clone());
         }
         self.backend.join_endpoints(&wanted.backend);
-        if let (Some(ours), Some(theirs)) = (&mut self.inputs, &wanted.inputs) {
-            ours.see(&theirs.videos);
-        }
+        self.inputs.record_video_sizes(&wanted.inputs.videos);
     }
 }
 
@@ -212,7 +193,7 @@ fn flatten(prefix: &str, value: &serde_json::Value, fields: &mut BTreeMap<String
 }
 
 /// Inputs of a run's samples beside the data files.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Inputs {
     /// SHA-256 over all samples of the split as loaded: questions, gold answers, subtitles, tags.
     pub samples: String,
@@ -235,7 +216,7 @@ impl Inputs {
     }
 
     /// Takes the videos that are there now into account.
-    fn see(&mut self, now: &BTreeMap<String, u64>) {
+    fn record_video_sizes(&mut self, now: &BTreeMap<String, u64>) {
         for (name, bytes) in now {
             match self.bytes(name) {
                 None => self.videos.insert(name.clone(), *bytes),
@@ -246,7 +227,7 @@ impl Inputs {
     }
 
     /// Every sample was redone: the replaced files are the videos of the run.
-    pub fn settle(&mut self) {
+    pub fn accept_replacements(&mut self) {
         self.videos.append(&mut self.replaced);
     }
 }
@@ -276,22 +257,17 @@ pub struct Selection {
     /// Rows of the split under this profile.
     pub split_rows: usize,
     /// Samples that this run must finish: all rows, less what limit, ids and shard leave out.
-    pub expected: usize,
+    #[serde(flatten)]
+    pub sizes: Sizes,
     /// `--limit`.
     pub limit: Option<usize>,
     /// `--ids`.
     pub ids: Option<Vec<String>>,
     /// `--shard i/n`, zero-based.
     pub shard: Option<(usize, usize)>,
-    /// Of the expected samples, the open-ended ones, which are never part of the headline.
-    #[serde(default)]
-    pub open_ended: usize,
-    /// Expected samples by breakdown tag and label, open-ended ones left out.
-    #[serde(default)]
-    pub groups: GroupSizes,
     /// Of a shard: the selection before the shard was taken.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub whole: Option<Box<Whole>>,
+    pub whole: Option<Box<Sizes>>,
 }
 
 impl Selection {
@@ -348,14 +324,14 @@ impl std::fmt::Display for Narrowing<'_> {
     }
 }
 
-/// The selection that shards are parts of.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Whole {
-    /// See [`Selection::expected`].
+/// Numbers of samples.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Sizes {
+    /// All samples.
     pub expected: usize,
-    /// See [`Selection::open_ended`].
+    /// Of these, the open-ended ones, which are never part of the headline.
     pub open_ended: usize,
-    /// See [`Selection::groups`].
+    /// The others by breakdown tag and label.
     pub groups: GroupSizes,
 }
 

@@ -14,8 +14,8 @@ use tokio::task::JoinSet;
 use tracing::Instrument as _;
 
 use crate::agent::Agent;
-use crate::evaluate::{Event, Observer};
 use crate::journal::{Journal, JournalError};
+use crate::observer::{Event, Observer};
 use crate::record::{Outcome, Record, SampleErrorClass};
 use crate::sample::Sample;
 use crate::videos::VideoStore;
@@ -26,15 +26,6 @@ use first::FirstReplies;
 /// Samples in a row that a dead server may fail before the run stops by itself: going on would only
 /// fill the journal with errors.
 pub const MAX_CONSECUTIVE_API_ERRORS: usize = 32;
-
-/// Settings of dispatch.
-#[derive(Debug, Clone)]
-pub struct Dispatch {
-    /// Samples in flight.
-    pub concurrency: usize,
-    /// Names of the videos in the journal.
-    pub videos: VideoStore,
-}
 
 /// End of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,10 +60,10 @@ impl Default for Retry {
 impl Retry {
     /// Whether the sample of a record is run again. A video that is still missing would only be
     /// reported missing once more.
-    fn again(&self, sample: &Sample, record: &Record) -> bool {
+    fn again(&self, sample: &Sample, videos: &VideoStore, record: &Record) -> bool {
         match &record.error {
             Some(error) if error.class == SampleErrorClass::VideoMissing => {
-                self.classes.contains(&error.class) && sample.video.is_file()
+                self.classes.contains(&error.class) && videos.resolve(&sample.video).is_file()
             }
             Some(error) => self.classes.contains(&error.class),
             None => {
@@ -83,11 +74,12 @@ impl Retry {
 }
 
 /// The samples of a run that need a record: those without one, and those that `retry` does again.
-pub fn pending(samples: &[Sample], records: &[Record], retry: &Retry) -> Vec<Sample> {
+pub fn pending(samples: &[Sample], videos: &VideoStore, records: &[Record], retry: &Retry) -> Vec<Sample> {
     let by_uid: HashMap<&str, &Record> =
         records.iter().map(|record| (record.sample.uid.as_str(), record)).collect();
-    let needed =
-        |sample: &&Sample| by_uid.get(sample.uid.as_str()).is_none_or(|record| retry.again(sample, record));
+    let needed = |sample: &&Sample| {
+        by_uid.get(sample.uid.as_str()).is_none_or(|record| retry.again(sample, videos, record))
+    };
     samples.iter().filter(needed).cloned().collect()
 }
 
@@ -104,24 +96,13 @@ impl Health {
         if self.first.all_unreadable(record) {
             return Some(Ended::Unreadable);
         }
-        let failure = record
-            .error
-            .as_ref()
-            .filter(|error| matches!(error.class, SampleErrorClass::Api | SampleErrorClass::ApiInLoop));
-        let dead = failure.is_some()
-            && record
-                .transcript
-                .calls
-                .iter()
-                .rev()
-                .find_map(|call| call.error.as_ref())
-                .is_some_and(|error| error.class.concerns_every_call());
+        let dead = record.failed_call().is_some_and(|error| error.class.concerns_every_call());
         self.dead_in_a_row = if dead { self.dead_in_a_row + 1 } else { 0 };
         (self.dead_in_a_row >= MAX_CONSECUTIVE_API_ERRORS).then_some(Ended::BackendDown)
     }
 }
 
-/// Runs `samples` and journals each as it finishes.
+/// Runs `samples`, `concurrency` of them at a time, and journals each as it finishes.
 ///
 /// `stop` turning true lets samples in flight finish and starts no more. Where the run ends for another
 /// reason, samples in flight are aborted with their calls.
@@ -131,14 +112,14 @@ impl Health {
 pub async fn run(
     agent: Arc<Agent>,
     samples: Vec<Sample>,
-    dispatch: Dispatch,
+    concurrency: usize,
     journal: Journal,
     observer: Arc<dyn Observer>,
     stop: watch::Receiver<bool>,
 ) -> Result<(Ended, Journal), JournalError> {
     let (sender, receiver) = mpsc::channel::<Record>();
     let writer = tokio::task::spawn_blocking(move || write_records(journal, &*observer, &receiver));
-    let ended = drive(&agent, samples, &dispatch, &sender, &stop).await;
+    let ended = drive(&agent, samples, concurrency, &sender, &stop).await;
     drop(sender);
     let journal = match writer.await {
         Ok(result) => result?,
@@ -151,7 +132,7 @@ pub async fn run(
 async fn drive(
     agent: &Arc<Agent>,
     samples: Vec<Sample>,
-    dispatch: &Dispatch,
+    concurrency: usize,
     finished: &mpsc::Sender<Record>,
     stop: &watch::Receiver<bool>,
 ) -> Ended {
@@ -160,7 +141,7 @@ async fn drive(
     let mut in_flight = JoinSet::new();
     let mut health = Health::default();
     loop {
-        while in_flight.len() < dispatch.concurrency.max(1) && !*stop.borrow() {
+        while in_flight.len() < concurrency.max(1) && !*stop.borrow() {
             let Some(sample) = waiting.next() else { break };
             let agent = Arc::clone(agent);
             let span = tracing::info_span!("sample", uid = sample.uid);
@@ -169,7 +150,7 @@ async fn drive(
         let record = match in_flight.join_next().await {
             None if waiting.len() == 0 => return Ended::Finished,
             None => return Ended::Interrupted,
-            Some(Ok(record)) => dispatch.videos.portable(record),
+            Some(Ok(record)) => record,
             // A panic is a bug of ours: stop loudly; the journal keeps what is finished.
             Some(Err(error)) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
             Some(Err(_)) => return Ended::Interrupted, // the runtime shuts down

@@ -1,5 +1,6 @@
 //! A sample: one question about one video, as a task hands it to the engine.
 
+use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -23,8 +24,8 @@ pub struct Sample {
     pub id: String,
     /// Zero-based row in the published file.
     pub row: usize,
-    /// The video file; in records the benchmark's name and the path below the folder of its videos. A file that
-    /// does not exist is an error of this sample.
+    /// Name of the video: the benchmark's name and the path below the folder of its videos. A file that does not exist
+    /// is an error of this sample.
     pub video: PathBuf,
     /// The question.
     pub question: Question,
@@ -36,7 +37,7 @@ pub struct Sample {
     /// Gold information: never shown to a model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub evidence: Option<TimeSpan>,
-    /// What is unusual about the row, e.g. `no_subtitles`; reports count it beside the score.
+    /// Data-quality flags of the row, e.g. `no_subtitles`; reports count them beside the score.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub flags: Vec<String>,
     /// Why the row cannot be asked; its record is an error of class `data`, counted as wrong.
@@ -45,23 +46,39 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// File name of the video; empty for a [defective](Self::defect) row.
+    /// A sample with nothing else in it; its id is the uid.
+    pub fn new(task: &str, uid: String, row: usize, video: PathBuf, question: Question, gold: Gold) -> Self {
+        Self {
+            task: task.to_owned(),
+            id: uid.clone(),
+            uid,
+            row,
+            video,
+            question,
+            gold,
+            tags: Tags::new(),
+            evidence: None,
+            flags: Vec::new(),
+            defect: None,
+        }
+    }
+
+    /// File name of the video.
     pub fn video_name(&self) -> String {
         self.video.file_name().map_or(String::new(), |name| name.to_string_lossy().into_owned())
     }
 }
 
-/// SHA-256 over samples in their order, each with this name in the place of its video's path; lower-case hexadecimal.
+/// SHA-256 over samples in their order; lower-case hexadecimal.
 ///
 /// The facts of every `benchmark.toml` hold such hashes: what changes the JSON of a sample changes them all.
-pub(crate) fn sha256<'a>(samples: impl IntoIterator<Item = (&'a Sample, PathBuf)>) -> String {
+pub(crate) fn sha256(samples: impl IntoIterator<Item = impl Borrow<Sample>>) -> String {
     let mut hasher = Sha256::new();
-    for (sample, video) in samples {
-        let sample = Sample { video, ..sample.clone() };
-        hasher.update(serde_json::to_vec(&sample).expect("plain structs with string keys serialise"));
+    for sample in samples {
+        hasher.update(serde_json::to_vec(sample.borrow()).expect("plain structs with string keys serialise"));
         hasher.update(b"\n");
     }
-    crate::text::hex(&hasher.finalize())
+    paravt_files::hex(&hasher.finalize())
 }
 
 /// The parts that a protocol's template puts together.
@@ -119,7 +136,7 @@ impl Gold {
     }
 
     /// Whether the question is reported apart and never part of the headline.
-    pub fn is_apart(&self) -> bool {
+    pub fn is_excluded_from_headline(&self) -> bool {
         matches!(self, Gold::Text { counted: false, .. })
     }
 

@@ -169,16 +169,16 @@ pub fn summarize(
     selection: &Selection,
     records: &[Record],
 ) -> Result<Summary, SummaryError> {
-    let expected = selection.expected;
+    let expected = selection.sizes.expected;
     check(spec, expected, records)?;
     let (open, main): (Vec<&Record>, Vec<&Record>) =
-        records.iter().partition(|record| record.sample.gold.is_apart());
+        records.iter().partition(|record| record.sample.gold.is_excluded_from_headline());
     let counted: Vec<&Record> = main.iter().copied().filter(|record| counts(record, switches)).collect();
     let every_row = switches.errors == ErrorCounting::EveryExpectedRow;
-    let expected_open = selection.open_ended.max(open.len());
+    let expected_open = selection.sizes.open_ended.max(open.len());
     let expected_main = expected.saturating_sub(expected_open);
     let groups = |tag: &str, order: &[String]| {
-        let sizes = selection.groups.get(tag).filter(|_| every_row);
+        let sizes = selection.sizes.groups.get(tag).filter(|_| every_row);
         groups(&counted, tag, order, switches, sizes)
     };
     let n = if every_row { expected_main } else { counted.len() };
@@ -271,7 +271,7 @@ pub fn group_sizes(spec: &TaskSpec, samples: &[Sample]) -> GroupSizes {
     let tags = spec.breakdowns.iter().map(|breakdown| breakdown.tag.as_str()).chain(spec.metric.macro_over());
     let mut sizes = GroupSizes::new();
     for tag in tags.collect::<BTreeSet<_>>() {
-        let main = samples.iter().filter(|sample| !sample.gold.is_apart());
+        let main = samples.iter().filter(|sample| !sample.gold.is_excluded_from_headline());
         for label in main.filter_map(|sample| sample.tags.get(tag)).flatten() {
             *sizes.entry(tag.to_owned()).or_default().entry(label.clone()).or_default() += 1;
         }
@@ -284,7 +284,7 @@ pub fn group_sizes(spec: &TaskSpec, samples: &[Sample]) -> GroupSizes {
 /// is scored there, and gives 0.
 pub fn counts(record: &Record, switches: &Switches) -> bool {
     let gold = &record.sample.gold;
-    !gold.is_apart() && (gold.kind() != QuestionKind::Grounding || !raised(record, switches))
+    !gold.is_excluded_from_headline() && (gold.kind() != QuestionKind::Grounding || !raised(record, switches))
 }
 
 /// Whether a record is missing from the groups of a tag. Upstream's error rows carry no duration and

@@ -10,6 +10,7 @@ mod options;
 mod origin;
 mod published;
 mod quirks;
+mod row;
 mod rows;
 
 use std::path::PathBuf;
@@ -23,9 +24,7 @@ use crate::sample::Sample;
 pub use crate::scoring::Metric;
 use crate::scoring::Scorer;
 use crate::videos::VideoStore;
-pub use benchmark::{
-    Benchmark, IntoSample, NO_LETTER, NO_SUBTITLES, ReadRow, RowContext, SubtitleText, letters, read,
-};
+pub use benchmark::{Benchmark, IntoSample, NO_SUBTITLES, ReadRow, SubtitleText, read};
 pub use check::DataCheck;
 pub use description::{Description, DescriptionError};
 pub use file::TaskFileError;
@@ -33,6 +32,7 @@ pub use finding::{Finding, UnreadableVideo};
 pub use options::{EMPTY_OPTION, GOLD_TWICE};
 pub use published::{NOT_PUBLISHED, Origin, Published};
 pub use quirks::{KeptQuirks, Quirks};
+pub use row::{NO_LETTER, RowContext, letters};
 pub use rows::MAX_DEFECTIVE;
 
 /// One split of one benchmark.
@@ -61,9 +61,6 @@ pub trait Task: Send + Sync {
     /// defective rows than [`MAX_DEFECTIVE`].
     fn load(&self, root: &DataRoot, profile: Profile) -> Result<Dataset, DataError>;
 
-    /// The split's videos below `root`: their names in records and the files behind them.
-    fn videos(&self, root: &DataRoot) -> VideoStore;
-
     /// Says what is present and what is missing below `root`, without failing on absence; every
     /// video that is there is checked to the depth.
     fn check(&self, root: &DataRoot, depth: Depth) -> DataCheck;
@@ -74,6 +71,8 @@ pub trait Task: Send + Sync {
 pub struct Dataset {
     /// Samples in row order.
     pub samples: Vec<Sample>,
+    /// The folder that their videos lie in.
+    pub videos: VideoStore,
     /// The files that were read, for the run manifest.
     pub files: Vec<PathBuf>,
     /// Revision of the hub snapshot, where the path shows one.

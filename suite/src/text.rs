@@ -89,15 +89,6 @@ pub fn between<'a>(text: &'a str, open: &'a str, close: &'a str) -> impl Iterato
     })
 }
 
-/// Lower-case hexadecimal.
-pub fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
-}
-
 /// Pretty JSON with a final newline.
 pub fn to_pretty_json<T: serde::Serialize>(value: &T) -> Vec<u8> {
     let mut bytes = serde_json::to_vec_pretty(value).expect("our own types have string keys and serialise");

@@ -1,6 +1,7 @@
 //! The flags of all backends as one set.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -157,15 +158,17 @@ impl Flags {
         self.factories.iter().try_for_each(|factory| factory.configure())
     }
 
-    /// The backends of one command. `note` takes lines for the user.
-    pub fn open(&self, note: fn(&str)) -> Backends<'_> {
-        Backends { flags: self, note, once_within: None, engine: OnceCell::new() }
+    /// The backends of one command. `fetch` knows the folder of a model on the hub at a revision, `note` takes lines for
+    /// the user.
+    pub fn open(&self, fetch: fn(&str, &str) -> anyhow::Result<PathBuf>, note: fn(&str)) -> Backends<'_> {
+        Backends { flags: self, fetch, note, once_within: None, engine: OnceCell::new() }
     }
 }
 
 /// The backends of one command, one for each split.
 pub struct Backends<'a> {
     flags: &'a Flags,
+    fetch: fn(&str, &str) -> anyhow::Result<PathBuf>,
     note: fn(&str),
     once_within: Option<Duration>,
     /// An in-process engine is loaded once, by the split that asks first.
@@ -206,6 +209,7 @@ impl Backends<'_> {
             model: self.flags.model(),
             plan,
             settings,
+            fetch: self.fetch,
             note: self.note,
             once_within: self.once_within,
         };

@@ -64,7 +64,9 @@ impl Factory for CandleFlags {
     }
 
     fn start<'a>(&'a self, job: Job<'a>) -> BoxFuture<'a, anyhow::Result<Arc<dyn Backend>>> {
-        self.engine.load(job.model, job.note, |device, options| Ok(start(options, device)?)).boxed()
+        self.engine
+            .load(job.model, job.fetch, job.note, |device, options| Ok(start(options, device)?))
+            .boxed()
     }
 
     fn is_in_process(&self) -> bool {

@@ -88,7 +88,10 @@ pub fn open(device: Device) -> Result<candle_core::Device, Error> {
         Device::Cuda(_) if !HAS_CUDA => {
             Err(Error::Compute("--device cuda: this binary was built without the feature `cuda`; install it with --features cuda, or use --device cpu".to_owned()))
         }
-        Device::Cuda(ordinal) => candle_core::Device::new_cuda(ordinal).map_err(tensor::fail),
+        // One stream for all host threads, which orders what they submit.
+        Device::Cuda(ordinal) => {
+            candle_core::Device::new_cuda_with_stream(ordinal).map_err(tensor::fail)
+        }
     }
 }
 

@@ -22,6 +22,7 @@
 mod flag_sets;
 mod request;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -107,6 +108,8 @@ pub struct Job<'a> {
     pub plan: Option<&'a RunPlan>,
     /// Settings of every request.
     pub settings: RequestSettings,
+    /// Folder of a model that the hub has under `owner/name`, at a revision; waits for its download.
+    pub fetch: fn(&str, &str) -> anyhow::Result<PathBuf>,
     /// Takes a line about what was started, e.g. the memory that a model needs, for the user.
     pub note: fn(&str),
     /// One try of each request within this time, instead of what the flags say.

@@ -79,3 +79,13 @@ pub fn memory_in_use() -> Result<Vec<u64>, String> {
     let used = devices.iter().map(|device| device.memory_info().map(|memory| memory.used));
     used.collect::<Result<_, _>>().map_err(failed)
 }
+
+/// Utilisation in per cent of each GPU that a CUDA program of this environment sees, in its order.
+///
+/// # Errors
+/// No driver, or the driver's own message.
+pub fn utilization() -> Result<Vec<u32>, String> {
+    let nvml = open()?;
+    let used = selected(&nvml)?.into_iter().map(|device| device.utilization_rates().map(|rates| rates.gpu));
+    used.collect::<Result<_, _>>().map_err(failed)
+}

@@ -22,7 +22,7 @@ use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Device, Nvml};
 use serde::Serialize;
 
-pub use health::{GpuProcess, Health, health, memory_in_use};
+pub use health::{GpuProcess, Health, health, memory_in_use, utilization};
 
 /// Processors and memory of the machine.
 #[derive(Debug, Clone)]

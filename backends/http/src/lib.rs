@@ -2,6 +2,9 @@
 //! The one HTTP client of the workspace. Requests to other machines go through the proxies of the environment, those to
 //! this machine never do: a proxy would look for the address on its own machine, and gets to see keys and frames.
 
+use std::time::{Duration, SystemTime};
+
+use reqwest::header::{HeaderMap, RETRY_AFTER};
 use reqwest::{ClientBuilder, IntoUrl, RequestBuilder, Url};
 
 /// Variables that name the certificates to trust.
@@ -70,6 +73,18 @@ fn unusable(error: &reqwest::Error) -> String {
     message
 }
 
+/// The pause that a server asks for in `Retry-After`: seconds, or until an HTTP date.
+pub fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let value = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
+    match value.parse::<f64>() {
+        Ok(seconds) => Duration::try_from_secs_f64(seconds).ok(),
+        Err(_) => {
+            let date = httpdate::parse_http_date(value).ok()?;
+            Some(date.duration_since(SystemTime::now()).unwrap_or_default())
+        }
+    }
+}
+
 /// An error and what caused it.
 pub fn causes(error: &dyn std::error::Error) -> String {
     let mut message = error.to_string();
@@ -112,5 +127,17 @@ mod tests {
         ] {
             assert!(!is_own(other), "{other}");
         }
+    }
+
+    #[test]
+    fn retry_after_is_read_in_seconds_and_as_a_date() {
+        let retry_after =
+            |value: &str| retry_after(&[(RETRY_AFTER, value.parse().unwrap())].into_iter().collect());
+        assert_eq!(retry_after(" 3 "), Some(Duration::from_secs(3)));
+        let soon = httpdate::fmt_http_date(SystemTime::now() + Duration::from_secs(60));
+        let wait = retry_after(&soon).unwrap();
+        assert!(wait > Duration::from_secs(50) && wait <= Duration::from_secs(60), "{wait:?}");
+        assert_eq!(retry_after("Wed, 21 Oct 2015 07:28:00 GMT"), Some(Duration::ZERO));
+        assert_eq!(["-5", "nan", "soon"].map(retry_after), [None; 3]);
     }
 }

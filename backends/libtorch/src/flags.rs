@@ -54,7 +54,7 @@ impl Kind for LibtorchFlags {
 
 impl Factory for LibtorchFlags {
     fn start<'a>(&'a self, job: Job<'a>) -> BoxFuture<'a, anyhow::Result<Arc<dyn Backend>>> {
-        self.engine.load(job.model, job.note, start).boxed()
+        self.engine.load(job.model, job.fetch, job.note, start).boxed()
     }
 
     fn is_in_process(&self) -> bool {

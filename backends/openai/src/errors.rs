@@ -1,10 +1,10 @@
 //! Failures by what can be done about them.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use paravt_suite::backend::{Completion, ErrorClass};
 use paravt_suite::message::VideoPart;
-use reqwest::header::{HeaderMap, LOCATION, RETRY_AFTER};
+use reqwest::header::{HeaderMap, LOCATION};
 use reqwest::{Response, Url};
 use serde_json::Value;
 
@@ -153,7 +153,7 @@ pub(crate) async fn successful_body(
         );
         return Err(Failure::final_refusal(message));
     }
-    let retry_after = response.headers().get(RETRY_AFTER).and_then(|value| retry_after(value.to_str().ok()?));
+    let retry_after = paravt_http::retry_after(response.headers());
     let body = read(&mut response, REFUSAL_BYTES).await.map(|(body, _)| body).unwrap_or_default();
     let message = format!("{status}: {}", secrets.excerpt(&body));
     let failure = Failure::reported(status.as_u16(), &said(&body), message);
@@ -178,18 +178,6 @@ fn target(headers: &HeaderMap) -> Option<String> {
     let mut url = Url::parse(headers.get(LOCATION)?.to_str().ok()?).ok()?;
     crate::endpoints::strip(&mut url);
     Some(url.to_string())
-}
-
-/// `Retry-After`: seconds, or an HTTP date.
-fn retry_after(value: &str) -> Option<Duration> {
-    let value = value.trim();
-    match value.parse::<f64>() {
-        Ok(seconds) => Duration::try_from_secs_f64(seconds).ok(),
-        Err(_) => {
-            let date = httpdate::parse_http_date(value).ok()?;
-            Some(date.duration_since(SystemTime::now()).unwrap_or_default())
-        }
-    }
 }
 
 /// The message in the body of a refusal, or the body.
@@ -278,15 +266,5 @@ mod tests {
         }
         let tries = |status| Failure::reported(status, "no", String::new()).most_tries();
         assert_eq!([400, 401, 403, 404, 405, 422].map(tries), [3, 1, 1, 1, 3, 3]);
-    }
-
-    #[test]
-    fn retry_after_is_read_in_seconds_and_as_a_date() {
-        assert_eq!(retry_after(" 3 "), Some(Duration::from_secs(3)));
-        let soon = httpdate::fmt_http_date(SystemTime::now() + Duration::from_secs(60));
-        let wait = retry_after(&soon).unwrap();
-        assert!(wait > Duration::from_secs(50) && wait <= Duration::from_secs(60), "{wait:?}");
-        assert_eq!(retry_after("Wed, 21 Oct 2015 07:28:00 GMT"), Some(Duration::ZERO));
-        assert_eq!(["-5", "nan", "soon"].map(retry_after), [None; 3]);
     }
 }

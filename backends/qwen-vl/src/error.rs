@@ -13,6 +13,9 @@ pub enum Error {
         /// Fault and remedy.
         message: String,
     },
+    /// The weights' files or their index are missing or wrong.
+    #[error(transparent)]
+    Checkpoint(paravt_checkpoint::Error),
     /// A weight is missing or has another shape than the configuration asks for.
     #[error("tensor `{name}` in {}: {message}", path.display())]
     Weight {

@@ -1,6 +1,5 @@
 //! Files of a model folder, which somebody else may have made: regular files of bounded size.
 
-use std::io::Read as _;
 use std::path::Path;
 
 use serde_json::Value;
@@ -11,26 +10,12 @@ use crate::error::Error;
 /// Most bytes of a configuration. The largest published file that is read as one, a tokenizer, has 20 MiB.
 const LIMIT: u64 = 256 << 20;
 
-/// # Errors
-/// Missing, or something that is not a file, such as a pipe, which could be waited for without an end.
-pub(crate) fn check_regular(path: &Path) -> Result<(), Error> {
-    let metadata = std::fs::metadata(path).map_err(|error| Error::file(path, error))?;
-    if metadata.is_file() { Ok(()) } else { Err(Error::file(path, "not a regular file")) }
-}
-
 /// The bytes of a file.
 ///
 /// # Errors
 /// Missing, not a regular file, or larger than 256 MiB.
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>, Error> {
-    check_regular(path)?;
-    let file = std::fs::File::open(path).map_err(|error| Error::file(path, error))?;
-    let mut bytes = Vec::new();
-    file.take(LIMIT + 1).read_to_end(&mut bytes).map_err(|error| Error::file(path, error))?;
-    if bytes.len() as u64 > LIMIT {
-        return Err(Error::file(path, format!("larger than {} MiB", LIMIT >> 20)));
-    }
-    Ok(bytes)
+    paravt_files::read_limited(path, LIMIT).map_err(|error| Error::file(path, error))
 }
 
 /// A text file.
@@ -38,7 +23,7 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>, Error> {
 /// # Errors
 /// As [`read`], or it is not UTF-8.
 pub(crate) fn read_text(path: &Path) -> Result<String, Error> {
-    String::from_utf8(read(path)?).map_err(|error| Error::file(path, error))
+    paravt_files::read_text(path, LIMIT).map_err(|error| Error::file(path, error))
 }
 
 /// A JSON file.
@@ -77,5 +62,5 @@ pub(crate) fn digest(folder: &Path) -> Result<String, Error> {
             hasher.update(bytes);
         }
     }
-    Ok(format!("{:x}", hasher.finalize()))
+    Ok(paravt_files::hex(&hasher.finalize()))
 }

@@ -1,13 +1,13 @@
 //! Flags of in-process engines.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context as _;
 use paravt_suite::backend::Backend;
 
 use crate::engine::{Engine, Options};
-use crate::hub;
+use crate::error::Error;
 use crate::ops::{Device, Precision};
 use crate::positions::VideoRule;
 
@@ -67,13 +67,15 @@ impl EngineFlags {
         rules.find(|rule| rule.as_str() == self.video_rule).unwrap_or_default()
     }
 
-    /// Loads a model on an engine: a folder, or a name on the hub. `note` is given the memory that it takes.
+    /// Loads a model on an engine: a folder, or a name on the hub, of which `fetch` knows the folder at a revision. `note` is
+    /// given the memory that it takes.
     ///
     /// # Errors
     /// No model is named or it cannot be had; as `start`.
     pub async fn load(
         &self,
         model: Option<&str>,
+        fetch: fn(&str, &str) -> anyhow::Result<PathBuf>,
         note: fn(&str),
         start: impl FnOnce(Device, Options) -> anyhow::Result<Engine> + Send + 'static,
     ) -> anyhow::Result<Arc<dyn Backend>> {
@@ -83,9 +85,13 @@ impl EngineFlags {
         let flags = self.clone();
         let device = self.device()?;
         let load = move || {
-            let folder = hub::resolve(&model, &flags.revision)?;
             // A name on the hub is a name; of a folder, the records get its last part.
             let is_folder = Path::new(&model).is_dir();
+            let folder =
+                if is_folder { PathBuf::from(&model) } else { fetch(named(&model)?, &flags.revision)? };
+            if !folder.join("config.json").exists() {
+                return Err(Error::file(&folder, "not a model folder: config.json is missing").into());
+            }
             let named = Options::new(folder);
             let options = Options {
                 name: if is_folder { named.name.clone() } else { format!("{model}@{}", flags.revision) },
@@ -103,6 +109,14 @@ impl EngineFlags {
         note(&format!("{}: {}", engine.describe().name, engine.memory()));
         Ok(Arc::new(engine))
     }
+}
+
+/// The model as the name of a hub repository (`owner/name`); an error for anything else, e.g. a path.
+fn named(model: &str) -> Result<&str, Error> {
+    let is_name =
+        model.split('/').count() == 2 && !model.starts_with(['.', '/', '~']) && !model.ends_with('/');
+    let wrong = "neither a folder nor a model on the hub (owner/name)";
+    is_name.then_some(model).ok_or_else(|| Error::file(Path::new(model), wrong))
 }
 
 /// Unallocated bytes of the host or of a GPU; no limit where the system does not say.

@@ -21,7 +21,6 @@ mod error;
 mod files;
 #[cfg(feature = "flags")]
 pub mod flags;
-pub mod hub;
 pub mod model;
 pub mod ops;
 pub mod positions;

@@ -399,38 +399,14 @@ impl Pixels {
     /// # Errors
     /// None of these, or damaged.
     pub fn decode(bytes: &[u8]) -> Result<Self, String> {
-        Self::read(bytes, true)
-    }
-
-    /// As [`Self::decode`], but not turned upright: what `PIL.Image.open` gives.
-    ///
-    /// # Errors
-    /// As [`Self::decode`].
-    pub fn decode_as_stored(bytes: &[u8]) -> Result<Self, String> {
-        Self::read(bytes, false)
-    }
-
-    fn read(bytes: &[u8], upright: bool) -> Result<Self, String> {
         let reader = image::ImageReader::new(std::io::Cursor::new(bytes)).with_guessed_format();
         let reader = reader.map_err(|error| error.to_string())?;
         let mut decoder = reader.into_decoder().map_err(|error| error.to_string())?;
         let orientation = decoder.orientation().map_err(|error| error.to_string())?;
         let mut picture = image::DynamicImage::from_decoder(decoder).map_err(|error| error.to_string())?;
-        if upright {
-            picture.apply_orientation(orientation);
-        }
+        picture.apply_orientation(orientation);
         let rgb = picture.into_rgb8();
         Ok(Self { width: rgb.width(), height: rgb.height(), rgb: rgb.into_raw() })
-    }
-
-    /// Bicubic, as torchvision resizes frames of floats; to 8 bits once, at the end.
-    ///
-    /// # Errors
-    /// A side of 0 pixels.
-    pub fn resize_in_floats(self, (width, height): (u32, u32)) -> Result<Self, String> {
-        let from = (self.width, self.height);
-        let rgb = Resizer::default().resize_in_floats(self.rgb, from, (width, height))?;
-        Ok(Self { width, height, rgb })
     }
 
     /// Bicubic, as torchvision resizes 8-bit images.

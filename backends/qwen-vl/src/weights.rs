@@ -2,19 +2,18 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use memmap2::{Mmap, UncheckedAdvice};
+use paravt_checkpoint::{Header, Metadata, all_finite};
 use rayon::prelude::*;
-use safetensors::tensor::{Metadata, SafeTensors};
 use sha2::{Digest as _, Sha256};
 use xxhash_rust::xxh3::xxh3_128;
 
-pub use safetensors::Dtype;
+pub use paravt_checkpoint::Dtype;
 
 use crate::error::Error;
-use crate::files::{check_regular, read_json};
 
 /// Bytes of a tensor that one task reads.
 const PART: usize = 1 << 20;
@@ -56,10 +55,8 @@ impl Weights {
     /// # Errors
     /// A file is missing, truncated or corrupt, or the index names one outside of the folder.
     pub fn open(folder: &Path) -> Result<Self, Error> {
-        let index = folder.join("model.safetensors.index.json");
-        let names = if index.exists() { shard_names(&index)? } else { vec!["model.safetensors".to_owned()] };
-        let shards =
-            names.iter().map(|name| Shard::open(&folder.join(name))).collect::<Result<Vec<_>, _>>()?;
+        let files = paravt_checkpoint::weight_files(folder).map_err(Error::Checkpoint)?;
+        let shards = files.iter().map(|file| Shard::open(file)).collect::<Result<Vec<_>, _>>()?;
         let mut shard_of = HashMap::new();
         for (number, shard) in shards.iter().enumerate() {
             shard_of.extend(shard.metadata.tensors().into_keys().map(|name| (name, number)));
@@ -76,7 +73,7 @@ impl Weights {
         let parts: Vec<Option<u128>> = view
             .data
             .par_chunks(PART)
-            .map(|part| is_finite(view.dtype, part).then(|| xxh3_128(part)))
+            .map(|part| all_finite(view.dtype, part).then(|| xxh3_128(part)))
             .collect();
         let parts: Option<Vec<u128>> = parts.into_iter().collect();
         let Some(parts) = parts else {
@@ -128,7 +125,7 @@ impl Weights {
             let kind = info.map(|info| format!("{:?} {:?}", info.dtype, info.shape)).unwrap_or_default();
             hasher.update(format!("{name} {kind} {values:032x}\n"));
         }
-        format!("{:x}", hasher.finalize())
+        paravt_files::hex(&hasher.finalize())
     }
 
     /// Whether any tensor's name starts so.
@@ -201,55 +198,15 @@ impl Weights {
     }
 }
 
-/// Files that an index names, each once.
-fn shard_names(index: &Path) -> Result<Vec<String>, Error> {
-    let json = read_json(index)?;
-    let map = json["weight_map"].as_object().ok_or_else(|| Error::file(index, "no `weight_map`"))?;
-    let mut names = Vec::with_capacity(map.len());
-    for (tensor, name) in map {
-        let name = name.as_str().unwrap_or_default();
-        let mut parts = Path::new(name).components();
-        if !matches!((parts.next(), parts.next()), (Some(Component::Normal(_)), None)) {
-            let message =
-                format!("weight_map puts `{tensor}` into {name:?}; a file name in this folder is needed");
-            return Err(Error::file(index, message));
-        }
-        names.push(name.to_owned());
-    }
-    names.sort();
-    names.dedup();
-    Ok(names)
-}
-
-/// Whether all elements are: none has the exponent of NaN and infinity.
-fn is_finite(dtype: Dtype, data: &[u8]) -> bool {
-    let two = |exponent: u16| {
-        let special = |bytes: &[u8; 2]| u16::from_le_bytes(*bytes) & exponent == exponent;
-        !data.as_chunks::<2>().0.iter().fold(false, |found, bytes| found | special(bytes))
-    };
-    let four = |exponent: u32| {
-        let special = |bytes: &[u8; 4]| u32::from_le_bytes(*bytes) & exponent == exponent;
-        !data.as_chunks::<4>().0.iter().fold(false, |found, bytes| found | special(bytes))
-    };
-    match dtype {
-        Dtype::BF16 => two(0x7f80),
-        Dtype::F16 => two(0x7c00),
-        _ => four(0x7f80_0000),
-    }
-}
-
 impl Shard {
     fn open(path: &Path) -> Result<Self, Error> {
-        check_regular(path)?;
+        let Header { metadata, data_start } = Header::read(path).map_err(Error::Checkpoint)?;
         let file = File::open(path).map_err(|error| Error::file(path, error))?;
         // SAFETY: model files are read-only to us; a file that somebody truncates while it is mapped
         // ends the process with SIGBUS, as for every user of mapped weights.
         #[allow(unsafe_code)]
         let map = unsafe { Mmap::map(&file) }.map_err(|error| Error::file(path, error))?;
-        let (header, metadata) = SafeTensors::read_metadata(&map)
-            .map_err(|error| Error::file(path, format!("truncated or corrupt safetensors file: {error}")))?;
-        // The length of the header is itself eight bytes.
-        Ok(Self { path: path.to_owned(), map, metadata, data_start: header + 8 })
+        Ok(Self { path: path.to_owned(), map, metadata, data_start })
     }
 }
 

@@ -8,8 +8,8 @@ use super::{Claim, Claims, Judged, Measure, Unit, columns, trained};
 use crate::cells::Cell;
 use crate::compare::Pairs;
 use crate::decide::{Effect, Family, Margin, Support, Verdict};
+use crate::frame::{Frame, FrameError};
 use crate::paper::{PaperError, PaperNumbers, SPLITS};
-use crate::rows::SampleRow;
 use crate::runs::ReportError;
 use crate::settings::Settings;
 use crate::statistics::Cluster;
@@ -28,7 +28,7 @@ pub(crate) struct Evidence<'a> {
     /// One cell per run, judged.
     pub cells: &'a [Cell],
     /// Scored samples of each run (see [`Pairs::join`]), in the order of the cells.
-    pub samples: &'a [&'a [SampleRow]],
+    pub samples: &'a [&'a Frame],
     /// Training curves of each run with its manifest.
     pub trainings: &'a [(&'a Manifest, &'a Training)],
 }
@@ -132,12 +132,12 @@ fn candidates<'a>(
                 let value = |row| paper.value(row, split).map(Option::unwrap_or_default);
                 let published = value(to)? - value(from)?;
                 let margin = (MARGIN_SHARE * published.abs()).max(ROUNDING);
-                let found = difference(evidence, from, to, split);
+                let found = difference(evidence, from, to, split)?;
                 Ok(Candidate { claim, split: Some(split), published, unit: Unit::Points, margin, found })
             })
             .collect::<Result<_, ReportError>>()?,
         Measure::MeanRelativeGain { row, baseline } => {
-            one(MARGIN_SHARE * published_claim.abs(), gain(evidence, row, baseline))
+            one(MARGIN_SHARE * published_claim.abs(), gain(evidence, row, baseline)?)
         }
         Measure::Training { series, statistic } => {
             let found = trained::found(&claims.training, evidence.trainings, series, *statistic);
@@ -248,45 +248,44 @@ fn both(cells: &[Cell], from: &str, to: &str, split: &str) -> Result<(usize, usi
 }
 
 /// The paired difference of two rows on one split.
-fn difference(evidence: &Evidence<'_>, from: &str, to: &str, split: &str) -> Found {
+fn difference(evidence: &Evidence<'_>, from: &str, to: &str, split: &str) -> Result<Found, FrameError> {
     let (from, to) = match both(evidence.cells, from, to, split) {
         Ok(both) => both,
-        Err(found) => return found,
+        Err(found) => return Ok(found),
     };
-    let pairs = Pairs::join(evidence.samples[from], evidence.samples[to]);
-    if let Some(why) = pairs.mismatch() {
-        return Found::Refused { value: None, why: vec![why] };
+    let pairs = Pairs::join(evidence.samples[from], evidence.samples[to])?;
+    if let Some(why) = pairs.mismatch()? {
+        return Ok(Found::Refused { value: None, why: vec![why] });
     }
-    let means = pairs.means();
-    Found::Measured { value: means.b - means.a, effect: Effect::difference(&pairs.differences()) }
+    let means = pairs.means()?;
+    let effect = Effect::difference(pairs.differences()?.values());
+    Ok(Found::Measured { value: means.b - means.a, effect })
 }
 
 /// Mean over the seven columns of `ours / baseline - 1` from pairs of samples. To first order a pair
 /// moves a column's gain by `r_i/b - r·b_i/b²` around it.
-fn gain(evidence: &Evidence<'_>, row: &str, baseline: &str) -> Found {
+fn gain(evidence: &Evidence<'_>, row: &str, baseline: &str) -> Result<Found, FrameError> {
     let mut groups: Vec<BTreeMap<String, Cluster>> = Vec::new();
     for (split, _) in SPLITS {
         let (base, ours) = match both(evidence.cells, baseline, row, split) {
             Ok(both) => both,
-            Err(found) => return found,
+            Err(found) => return Ok(found),
         };
-        let pairs = Pairs::join(evidence.samples[base], evidence.samples[ours]);
-        let means = pairs.means();
-        if let Some(why) = pairs.mismatch() {
-            return Found::Refused { value: None, why: vec![why] };
+        let pairs = Pairs::join(evidence.samples[base], evidence.samples[ours])?;
+        let means = pairs.means()?;
+        if let Some(why) = pairs.mismatch()? {
+            return Ok(Found::Refused { value: None, why: vec![why] });
         }
         if means.a <= 0.0 {
             let why = format!("{baseline} has a score of 0 on {split}: there is no relative gain");
-            return Found::Refused { value: None, why: vec![why] };
+            return Ok(Found::Refused { value: None, why: vec![why] });
         }
         let gain = means.b / means.a;
-        groups.push(pairs.clusters(|a, b| (b - gain * a) / means.a + (gain - 1.0)));
+        groups.push(pairs.clusters(|a, b| (b - gain * a) / means.a + (gain - 1.0))?);
     }
     let effect = Effect::of_groups(&groups, Support::Unbounded);
-    let means: Option<Vec<f64>> = groups
-        .iter()
-        .map(|group| crate::statistics::mean(&group.values().copied().collect::<Vec<_>>()))
-        .collect();
+    let means: Option<Vec<f64>> =
+        groups.iter().map(|group| crate::statistics::mean(group.values())).collect();
     let value = means.map_or(0.0, |means| means.iter().sum::<f64>() / SPLITS.len() as f64);
-    Found::Measured { value, effect }
+    Ok(Found::Measured { value, effect })
 }

@@ -108,7 +108,7 @@ fn ambiguous(comparable: &[(&Manifest, &Training)], series: &str) -> Option<Stri
     let clash =
         comparable.len() > 1 && (seeds.contains(&None) || seeds.windows(2).any(|two| two[0] == two[1]));
     clash.then(|| {
-        let mut names: Vec<String> = comparable.iter().map(|(manifest, _)| manifest.called()).collect();
+        let mut names: Vec<String> = comparable.iter().map(|(manifest, _)| manifest.display_name()).collect();
         names.sort();
         format!(
             "{} trainings recorded {series} and their seeds do not tell them apart: {}",

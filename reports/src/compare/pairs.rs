@@ -4,17 +4,19 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::rows::{SampleRow, samples, sums_by_video};
+use crate::frame::{Frame, FrameError};
+use crate::rows::samples;
 use crate::runs::Run;
 use crate::statistics::Cluster;
 
 /// From here on an answer counts as right: 1 or 0 for choices, IoU for intervals.
-const RIGHT: f64 = 0.5;
+pub(crate) const RIGHT: f64 = 0.5;
 
-/// The samples that both runs scored, in the order of their names.
+/// The samples that both runs scored, in the order of A's.
 #[derive(Debug, Clone)]
 pub struct Pairs {
-    rows: Vec<(SampleRow, SampleRow)>,
+    frame: Frame,
+    scores: Vec<(f64, f64)>,
     /// Samples that only one of the runs scored.
     pub unpaired: usize,
 }
@@ -52,81 +54,90 @@ pub struct Means {
 
 impl Pairs {
     /// Pairs the counted records of two runs by sample.
-    pub fn of(a: &Run, b: &Run) -> Self {
-        let rows = |run: &Run| samples(&run.manifest.plan.switches, &run.records);
-        Self::join(&rows(a), &rows(b))
+    ///
+    /// # Errors
+    /// As of [`join`](Self::join).
+    pub fn of(a: &Run, b: &Run) -> Result<Self, FrameError> {
+        let frame = |run: &Run| samples(&run.manifest.plan.switches, &run.records).frame;
+        Self::join(&frame(a), &frame(b))
     }
 
     /// Pairs the counted [`samples`] of two runs by name.
-    pub fn join(a: &[SampleRow], b: &[SampleRow]) -> Self {
-        fn counted(rows: &[SampleRow]) -> BTreeMap<&str, &SampleRow> {
-            rows.iter().filter(|row| row.counted).map(|row| (row.uid.as_str(), row)).collect()
-        }
-        let (a, b) = (counted(a), counted(b));
-        let shared = |(uid, row): (&&str, &&SampleRow)| Some(((*row).clone(), (*b.get(uid)?).clone()));
-        let rows: Vec<_> = a.iter().filter_map(shared).collect();
-        let unpaired = a.len() + b.len() - 2 * rows.len();
-        Self { rows, unpaired }
+    ///
+    /// # Errors
+    /// A frame of other columns.
+    pub fn join(a: &Frame, b: &Frame) -> Result<Self, FrameError> {
+        let (a, b) = (a.filter("counted")?, b.filter("counted")?);
+        let frame = a.inner_join(&b, &["sample"])?.sorted("sample")?;
+        let unpaired = a.height() + b.height() - 2 * frame.height();
+        let scores = frame.reals("score")?.flatten().zip(frame.reals("score_right")?.flatten()).collect();
+        Ok(Self { frame, scores, unpaired })
     }
 
     /// Why the pairs are not of the same questions: samples of one name with different gold answers.
-    pub fn mismatch(&self) -> Option<String> {
-        let other = self.rows.iter().filter(|(a, b)| a.gold != b.gold).count();
-        (other > 0)
-            .then(|| format!("{other} of {} samples have another gold answer in the other run", self.len()))
+    ///
+    /// # Errors
+    /// As of [`join`](Self::join), as of everything below.
+    pub fn mismatch(&self) -> Result<Option<String>, FrameError> {
+        let both = self.frame.texts("gold")?.zip(self.frame.texts("gold_right")?);
+        let other = both.filter(|(a, b)| a != b).count();
+        Ok((other > 0)
+            .then(|| format!("{other} of {} samples have another gold answer in the other run", self.len())))
     }
 
     /// Number of pairs.
     pub fn len(&self) -> usize {
-        self.rows.len()
+        self.scores.len()
     }
 
     /// Whether the runs have no sample in common.
     pub fn is_empty(&self) -> bool {
-        self.rows.is_empty()
+        self.scores.is_empty()
     }
 
     /// Whether every pair has equal scores.
     pub fn are_equal(&self) -> bool {
-        self.rows.iter().all(|(a, b)| a.value == b.value)
+        self.scores.iter().all(|(a, b)| a == b)
     }
 
-    /// Sums by video of `b - a`.
-    pub fn differences(&self) -> Vec<Cluster> {
-        self.differences_by_video().into_values().collect()
-    }
-
-    /// The same with the videos' names.
-    pub fn differences_by_video(&self) -> BTreeMap<String, Cluster> {
+    /// Sums by video, as A names it, of `b - a`.
+    pub fn differences(&self) -> Result<BTreeMap<String, Cluster>, FrameError> {
         self.clusters(|a, b| b - a)
     }
 
-    /// Sums by video, as A names it, of a function of both scores.
-    pub fn clusters(&self, value: impl Fn(f64, f64) -> f64) -> BTreeMap<String, Cluster> {
-        let values = self.rows.iter().map(|(a, b)| (a.video.as_str(), value(a.value, b.value)));
-        sums_by_video(values).into_iter().map(|(video, cluster)| (video.to_owned(), cluster)).collect()
+    /// Sums by video of a function of both scores.
+    pub fn clusters(&self, value: impl Fn(f64, f64) -> f64) -> Result<BTreeMap<String, Cluster>, FrameError> {
+        let values = self.scores.iter().map(|(a, b)| value(*a, *b)).collect();
+        self.frame.clone().with("value", values)?.clusters("video", "value")
     }
 
     /// Means of both runs; 0 without pairs.
-    pub fn means(&self) -> Means {
-        let mean = |value: &dyn Fn(&SampleRow, &SampleRow) -> f64| {
-            self.rows.iter().map(|(a, b)| value(a, b)).sum::<f64>() / self.len().max(1) as f64
+    pub fn means(&self) -> Result<Means, FrameError> {
+        let mean = |values: &mut dyn Iterator<Item = f64>| values.sum::<f64>() / self.len().max(1) as f64;
+        let tokens = |prompt: &str, completion: &str| {
+            let both = self.frame.counts(prompt)?.zip(self.frame.counts(completion)?);
+            Ok::<_, FrameError>(mean(
+                &mut both.filter_map(|(prompt, completion)| Some((prompt? + completion?) as f64)),
+            ))
         };
-        let tokens = |row: &SampleRow| (row.prompt_tokens + row.completion_tokens) as f64;
-        Means {
-            a: mean(&|a, _| a.value),
-            b: mean(&|_, b| b.value),
-            tokens: mean(&|_, b| tokens(b)) - mean(&|a, _| tokens(a)),
-            seconds: mean(&|_, b| b.seconds) - mean(&|a, _| a.seconds),
-        }
+        let seconds = |name: &str| Ok::<_, FrameError>(mean(&mut self.frame.reals(name)?.flatten()));
+        Ok(Means {
+            a: mean(&mut self.scores.iter().map(|(a, _)| *a)),
+            b: mean(&mut self.scores.iter().map(|(_, b)| *b)),
+            tokens: tokens("prompt_tokens_right", "completion_tokens_right")?
+                - tokens("prompt_tokens", "completion_tokens")?,
+            seconds: seconds("seconds_right")? - seconds("seconds")?,
+        })
     }
 
     /// Answers that flipped, in the order of their names.
-    pub fn flips(&self) -> (Flips, Vec<Flip>) {
-        let turned = self.rows.iter().filter(|(a, b)| (a.value >= RIGHT) != (b.value >= RIGHT));
-        let flipped: Vec<Flip> =
-            turned.map(|(_, b)| Flip { uid: b.uid.clone(), gained: b.value >= RIGHT }).collect();
+    pub fn flips(&self) -> Result<(Flips, Vec<Flip>), FrameError> {
+        let flip = |(uid, (a, b)): (Option<&str>, &(f64, f64))| {
+            let turned = (*a >= RIGHT) != (*b >= RIGHT);
+            turned.then(|| Flip { uid: uid.unwrap_or_default().to_owned(), gained: *b >= RIGHT })
+        };
+        let flipped: Vec<Flip> = self.frame.texts("sample")?.zip(&self.scores).filter_map(flip).collect();
         let gained = flipped.iter().filter(|flip| flip.gained).count();
-        (Flips { gained, lost: flipped.len() - gained }, flipped)
+        Ok((Flips { gained, lost: flipped.len() - gained }, flipped))
     }
 }

@@ -2,100 +2,99 @@
 
 use std::fmt::Write as _;
 
-use arrow_schema::ArrowError;
 use paravt_suite::printable::printable_line;
 
-use super::{Ablation, Pair};
+use super::{Ablation, Flip, Pair};
 use crate::decide::Verdict;
 use crate::export::{escape, markdown as table_markdown};
-use crate::table::{Datum, Kind, Table, count, real, text};
-use crate::terminal::{Detail, Text, Tone, counted, percent, points, points_interval};
+use crate::table::{Kind, Pick, Table, col, interval};
+use crate::terminal::{Detail, Lines, Text, Tone, counted};
 
 /// The comparison and the answers that flipped.
-///
-/// # Errors
-/// Columns of unequal length, which would be a mistake in this file.
-pub fn tables(ablation: &Ablation) -> Result<Vec<Table>, ArrowError> {
-    Ok(vec![comparison(ablation)?, flips(ablation)?])
+pub fn tables(ablation: &Ablation) -> Vec<Table> {
+    let flips = Table::of("flips", "Answers that flipped", &flips(ablation))
+        .text("split", "split", |(pair, _)| pair.task.clone())
+        .text("sample", "sample", |(_, flip)| flip.uid.clone())
+        .text("way", "from A to B", |(_, flip)| way(flip.gained).to_owned())
+        .table();
+    vec![splits(ablation), flips]
 }
 
-fn comparison(ablation: &Ablation) -> Result<Table, ArrowError> {
-    let words =
-        |value: fn(&Pair) -> &str| ablation.splits.iter().map(|pair| Some(value(pair).to_owned())).collect();
-    let whole =
-        |value: fn(&Pair) -> usize| ablation.splits.iter().map(|pair| Some(value(pair) as u64)).collect();
-    let each = |value: fn(&Pair) -> Option<f64>| ablation.splits.iter().map(value).collect();
-    Table::new(
-        "comparison",
-        "B against A on the same samples",
-        vec![
-            text("split", "split", words(|pair| &pair.title)),
-            text("a", "A", words(|pair| &pair.name_a)),
-            text("b", "B", words(|pair| &pair.name_b)),
-            text("metric", "metric", words(|pair| pair.metric)),
-            count("pairs", "pairs", whole(|pair| pair.n)),
-            count("unpaired", "unpaired", whole(|pair| pair.unpaired)),
-            real("a_percent", "A, %", Kind::Percent, each(|pair| Some(100.0 * pair.a))),
-            real("b_percent", "B, %", Kind::Percent, each(|pair| Some(100.0 * pair.b))),
-            real("difference_points", "B - A", Kind::Points, each(|pair| Some(100.0 * pair.difference))),
-            real("low_points", "low", Kind::Points, each(|pair| Some(100.0 * pair.interval?.0))),
-            real("high_points", "high", Kind::Points, each(|pair| Some(100.0 * pair.interval?.1))),
-            count("videos", "videos", whole(|pair| pair.effect.map_or(1, |effect| effect.clusters))),
-            real("p", "p", Kind::Probability, each(|pair| pair.p)),
-            real("p_holm", "p (Holm)", Kind::Probability, each(|pair| pair.p_holm)),
-            real(
-                "detectable_points",
-                "detectable",
-                Kind::Percent,
-                each(|pair| Some(100.0 * pair.detectable?)),
-            ),
-            text(
-                "verdict",
-                "B against A",
-                ablation.splits.iter().map(|pair| Some(pair.verdict.to_string())).collect(),
-            ),
-            count("gained", "wrong to right", whole(|pair| pair.flips.gained)),
-            count("lost", "right to wrong", whole(|pair| pair.flips.lost)),
-            real("extra_tokens", "extra tokens", Kind::Number, each(|pair| Some(pair.extra_tokens))),
-            real("extra_seconds", "extra seconds", Kind::Number, each(|pair| Some(pair.extra_seconds))),
-            real(
-                "tokens_per_point",
-                "tokens per point gained",
-                Kind::Number,
-                each(|pair| pair.cost_per_point().map(|cost| cost.0)),
-            ),
-            real(
-                "seconds_per_point",
-                "seconds a point",
-                Kind::Number,
-                each(|pair| pair.cost_per_point().map(|cost| cost.1)),
-            ),
-        ],
-    )
+fn flips(ablation: &Ablation) -> Vec<(&Pair, &Flip)> {
+    ablation.splits.iter().flat_map(|pair| pair.flipped.iter().map(move |flip| (pair, flip))).collect()
 }
 
-fn flips(ablation: &Ablation) -> Result<Table, ArrowError> {
-    let rows = || ablation.splits.iter().flat_map(|pair| pair.flipped.iter().map(move |flip| (pair, flip)));
-    Table::new(
-        "flips",
-        "Answers that flipped",
-        vec![
-            text("split", "split", rows().map(|(pair, _)| Some(pair.task.clone())).collect()),
-            text("sample", "sample", rows().map(|(_, flip)| Some(flip.uid.clone())).collect()),
-            text("way", "from A to B", rows().map(|(_, flip)| Some(way(flip.gained).to_owned())).collect()),
-        ],
-    )
+fn splits(ablation: &Ablation) -> Table {
+    comparison(&ablation.splits.iter().collect::<Vec<_>>(), &[])
 }
+
+/// B against A, a row per pair of runs; `crops` are the flips, gained and lost, in which B made a tool call.
+pub(crate) fn comparison(pairs: &[&Pair], crops: &[[usize; 2]]) -> Table {
+    let rows: Vec<(&Pair, Option<&[usize; 2]>)> =
+        pairs.iter().enumerate().map(|(row, pair)| (*pair, crops.get(row))).collect();
+    Table::of("comparison", "B against A on the same samples", &rows)
+        .text("split", "split", |(pair, _)| pair.title.clone())
+        .text("a", "A", |(pair, _)| pair.name_a.clone())
+        .text("b", "B", |(pair, _)| pair.name_b.clone())
+        .text("metric", "metric", |(pair, _)| pair.metric.to_owned())
+        .count("pairs", "pairs", |(pair, _)| pair.n)
+        .count("unpaired", "unpaired", |(pair, _)| pair.unpaired)
+        .share("a_percent", "A, %", |(pair, _)| pair.a)
+        .share("b_percent", "B, %", |(pair, _)| pair.b)
+        .share("difference_points", "B - A", |(pair, _)| pair.difference)
+        .share("low_points", "low", |(pair, _)| Some(pair.interval?.0))
+        .share("high_points", "high", |(pair, _)| Some(pair.interval?.1))
+        .count("videos", "videos", |(pair, _)| pair.effect.map_or(1, |effect| effect.clusters))
+        .real("p", "p", |(pair, _)| pair.p)
+        .real("p_holm", "p (Holm)", |(pair, _)| pair.p_holm)
+        .share("detectable_points", "detectable", |(pair, _)| pair.detectable)
+        .shown_as(Kind::Percent)
+        .toned("verdict", "B against A", |(pair, _)| (pair.verdict.to_string(), Tone::of(&pair.verdict)))
+        .count("gained", "wrong to right", |(pair, _)| pair.flips.gained)
+        .count("lost", "right to wrong", |(pair, _)| pair.flips.lost)
+        .real("extra_tokens", "extra tokens", |(pair, _)| pair.extra_tokens)
+        .real("extra_seconds", "extra latency, s", |(pair, _)| pair.extra_seconds)
+        .real("tokens_per_point", "tokens per point gained", |(pair, _)| Some(pair.cost_per_point()?.0))
+        .real("seconds_per_point", "seconds per point gained", |(pair, _)| Some(pair.cost_per_point()?.1))
+        .text("task", "split", |(pair, _)| pair.task.clone())
+        .beside()
+        .toned("word", "verdict", |(pair, _)| (pair.verdict.as_str().to_owned(), Tone::of(&pair.verdict)))
+        .beside()
+        .count("gained_with_crops", "with crops", |(_, crops)| Some(crops.as_ref()?[0]))
+        .beside()
+        .count("lost_with_crops", "with crops", |(_, crops)| Some(crops.as_ref()?[1]))
+        .beside()
+        .text("tokens", "extra tokens", |(pair, _)| format!("{:+.0}", pair.extra_tokens))
+        .beside()
+        .text("seconds", "extra latency, s", |(pair, _)| format!("{:+.2}", pair.extra_seconds))
+        .beside()
+        .table()
+}
+
+/// The columns that fit a page.
+pub(crate) const PAGE: [Pick; 17] = [
+    col("split"),
+    col("a"),
+    col("b"),
+    col("pairs"),
+    col("a_percent"),
+    col("b_percent"),
+    col("difference_points"),
+    interval("low_points", "high_points", "95 %"),
+    col("p_holm"),
+    col("verdict"),
+    col("detectable_points"),
+    col("gained"),
+    col("gained_with_crops"),
+    col("lost"),
+    col("lost_with_crops"),
+    col("tokens").flush(true),
+    col("seconds").flush(true),
+];
 
 /// The comparison for a pull request; `link` says where a sample's transcript in B is, by split and name.
-///
-/// # Errors
-/// As [`tables`].
-pub fn markdown(
-    ablation: &Ablation,
-    link: impl Fn(&str, &str) -> Option<String>,
-) -> Result<String, ArrowError> {
-    let mut out = format!("# B against A\n\n{}\n", table_markdown(&comparison(ablation)?));
+pub fn markdown(ablation: &Ablation, link: impl Fn(&str, &str) -> Option<String>) -> String {
+    let mut out = format!("# B against A\n\n{}\n", table_markdown(&splits(ablation).whole()));
     for pair in &ablation.splits {
         let _ = writeln!(out, "{}: {}", escape(&pair.title), escape(&sentence(pair)));
         for difference in &pair.differs {
@@ -104,9 +103,7 @@ pub fn markdown(
         out.push('\n');
     }
     out.push_str("## Answers that flipped\n\n| split | sample | from A to B |\n|---|---|---|\n");
-    for (pair, flip) in
-        ablation.splits.iter().flat_map(|pair| pair.flipped.iter().map(move |flip| (pair, flip)))
-    {
+    for (pair, flip) in flips(ablation) {
         let uid = escape(&flip.uid);
         let name = link(&pair.task, &flip.uid).map_or_else(|| uid.clone(), |link| format!("[{uid}]({link})"));
         let _ = writeln!(out, "| {} | {name} | {} |", escape(&pair.task), way(flip.gained));
@@ -115,7 +112,7 @@ pub fn markdown(
     for (why, splits) in left_out(ablation) {
         let _ = writeln!(out, "{}: {why}", escape(&splits));
     }
-    Ok(out)
+    out
 }
 
 fn way(gained: bool) -> &'static str {
@@ -176,28 +173,24 @@ fn inconclusive(pair: &Pair) -> String {
 
 /// The comparison for a terminal: one line per split; with [`Detail::Full`] a section for each.
 pub fn terminal(ablation: &Ablation, detail: Detail) -> Text {
+    let view = splits(ablation).view(&[
+        col("task"),
+        col("pairs"),
+        col("a_percent").titled("A"),
+        col("b_percent").titled("B"),
+        col("difference_points"),
+        interval("low_points", "high_points", "95 %").or("-"),
+        col("p_holm").titled("Holm p").or("-"),
+        col("word"),
+    ]);
     let mut text = Text::default();
     names(&mut text, "A", ablation.splits.iter().map(|pair| pair.name_a.as_str()));
     names(&mut text, "B", ablation.splits.iter().map(|pair| pair.name_b.as_str()));
     let widest = ablation.splits.iter().map(|pair| printable_line(&pair.task).chars().count()).max();
-    let split = widest.unwrap_or_default().max(SPLIT);
-    text.line(format!(
-        "{:<split$} {:>5} {:>5} {:>5} {:>6} {:>INTERVAL$} {:>7}  verdict",
-        "split", "pairs", "A", "B", "B - A", "95 %", "Holm p"
-    ));
-    for pair in &ablation.splits {
-        let interval = pair.interval.map_or_else(|| "-".to_owned(), points_interval);
-        let numbers = format!(
-            "{:<split$} {:>5} {:>5} {:>5} {:>6} {interval:>INTERVAL$} {:>7}  ",
-            printable_line(&pair.task),
-            pair.n,
-            percent(pair.a),
-            percent(pair.b),
-            points(pair.difference),
-            probability(pair.p_holm),
-        );
-        text.toned(&numbers, pair.verdict.as_str(), Tone::of(&pair.verdict), "");
-    }
+    let widths = [widest.unwrap_or_default().max(SPLIT), 5, 5, 5, 6, INTERVAL, 7];
+    let lines = Lines::of(&view, &widths);
+    text.line(lines.header());
+    (0..view.rows).for_each(|row| lines.row(&mut text, row));
     for (why, splits) in left_out(ablation) {
         text.line(format!("{why}: {splits}"));
     }
@@ -249,13 +242,6 @@ fn names<'a>(text: &mut Text, side: &str, names: impl Iterator<Item = &'a str>) 
     }
 }
 
-fn probability(p: Option<f64>) -> String {
-    match p {
-        None => "-".to_owned(),
-        Some(p) => Kind::Probability.show(&Datum::Real(p)),
-    }
-}
-
 fn section(text: &mut Text, pair: &Pair) {
     text.line("");
     text.line(format!("{}: {}", pair.title, sentence(pair)));
@@ -267,7 +253,7 @@ fn section(text: &mut Text, pair: &Pair) {
         "  B takes {:+.0} tokens and {:+.2} s a sample; p {} before Holm's correction",
         pair.extra_tokens,
         pair.extra_seconds,
-        probability(pair.p)
+        pair.p.map_or_else(|| "-".to_owned(), |p| Kind::Probability.number(p))
     ));
     if pair.unpaired > 0 {
         text.line(format!("  {} left out: in one run only", counted(pair.unpaired, "sample")));

@@ -59,19 +59,19 @@ pub struct Effect {
 
 impl Effect {
     /// The mean of scores in `0..=1`, summed up by cluster. `None` below [`MIN_CLUSTERS`] clusters.
-    pub fn share(clusters: &[Cluster]) -> Option<Self> {
+    pub fn share<'a>(clusters: impl IntoIterator<Item = &'a Cluster>) -> Option<Self> {
         Self::of(clusters, Support::Share)
     }
 
     /// The mean of paired differences in `-1..=1` (`b - a` of the same row), summed up by cluster.
     /// `None` below [`MIN_CLUSTERS`] clusters.
-    pub fn difference(clusters: &[Cluster]) -> Option<Self> {
+    pub fn difference<'a>(clusters: impl IntoIterator<Item = &'a Cluster>) -> Option<Self> {
         Self::of(clusters, Support::Difference)
     }
 
     /// The mean of values without bounds, e.g. logarithms of ratios of seconds. `None` below
     /// [`MIN_CLUSTERS`] clusters.
-    pub fn unbounded(clusters: &[Cluster]) -> Option<Self> {
+    pub fn unbounded<'a>(clusters: impl IntoIterator<Item = &'a Cluster>) -> Option<Self> {
         Self::of(clusters, Support::Unbounded)
     }
 
@@ -93,14 +93,14 @@ impl Effect {
         Self::from_parts(mean, standard_error, clusters, degrees_of_freedom, rows, support)
     }
 
-    fn of(clusters: &[Cluster], support: Support) -> Option<Self> {
-        let clusters: Vec<Cluster> = clusters.iter().copied().filter(|cluster| cluster.n > 0).collect();
-        let estimate = mean(&clusters)?;
+    fn of<'a>(clusters: impl IntoIterator<Item = &'a Cluster>, support: Support) -> Option<Self> {
+        let clusters: Vec<&Cluster> = clusters.into_iter().filter(|cluster| cluster.n > 0).collect();
+        let estimate = mean(clusters.iter().copied())?;
         // A score outside of its range has no binomial bound.
         let in_range = support != Support::Share || (0.0..=1.0).contains(&estimate);
         let support = if in_range { support } else { Support::Unbounded };
         let (count, rows) = (clusters.len(), clusters.iter().map(|cluster| cluster.n).sum::<usize>());
-        let deviation = |cluster: &Cluster| cluster.sum - cluster.n as f64 * estimate;
+        let deviation = |cluster: &&Cluster| cluster.sum - cluster.n as f64 * estimate;
         let squares: f64 = clusters.iter().map(|cluster| deviation(cluster).powi(2)).sum();
         let correction = count as f64 / (count as f64 - 1.0);
         let standard_error = (correction * squares).sqrt() / rows as f64;

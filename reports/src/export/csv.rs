@@ -8,7 +8,8 @@
 use paravt_suite::printable::printable;
 
 use super::{Failure, Format};
-use crate::table::{Datum, Table};
+use crate::frame::Datum;
+use crate::table::Table;
 
 /// CSV with every digit.
 pub(super) struct Csv;
@@ -34,6 +35,7 @@ fn field(datum: &Datum) -> String {
         Datum::Text(text) => as_text(text),
         Datum::Count(count) => count.to_string(),
         Datum::Real(value) => value.to_string(),
+        Datum::Flag(flag) => flag.to_string(),
     }
 }
 

@@ -3,7 +3,8 @@
 use serde_json::{Map, Value};
 
 use super::{Failure, Format};
-use crate::table::{Datum, Table};
+use crate::frame::Datum;
+use crate::table::Table;
 
 /// JSON with every digit; what is missing is `null`.
 pub(super) struct Json;
@@ -31,5 +32,6 @@ fn value(datum: Datum) -> Value {
         Datum::Text(text) => text.into(),
         Datum::Count(count) => count.into(),
         Datum::Real(value) => value.into(),
+        Datum::Flag(flag) => flag.into(),
     }
 }

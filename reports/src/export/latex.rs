@@ -14,15 +14,16 @@ impl Format for Latex {
     }
 
     fn write(&self, table: &Table, file: &mut Vec<u8>) -> Result<(), Failure> {
+        let view = table.whole();
         let align: String =
-            table.headings.iter().map(|heading| if heading.kind.is_number() { 'r' } else { 'l' }).collect();
+            view.columns.iter().map(|column| if column.is_number { 'r' } else { 'l' }).collect();
         let line = |cells: Vec<String>| format!("{} \\\\\n", cells.join(" & "));
         let mut out =
             format!("% {}\n\\begin{{tabular}}{{{align}}}\n\\toprule\n", printable_line(&table.title));
-        out.push_str(&line(table.headings.iter().map(|heading| escape(heading.title)).collect()));
+        out.push_str(&line(view.columns.iter().map(|column| escape(column.title)).collect()));
         out.push_str("\\midrule\n");
-        for row in table.shown() {
-            out.push_str(&line(row.iter().map(|cell| escape(cell)).collect()));
+        for row in 0..view.rows {
+            out.push_str(&line(view.row(row).map(escape).collect()));
         }
         out.push_str("\\bottomrule\n\\end{tabular}\n");
         file.extend(out.into_bytes());

@@ -3,7 +3,7 @@
 use paravt_suite::printable::printable;
 
 use super::{Failure, Format};
-use crate::table::Table;
+use crate::table::{Table, View};
 
 /// GitHub's tables, rounded.
 pub(super) struct Markdown;
@@ -14,20 +14,20 @@ impl Format for Markdown {
     }
 
     fn write(&self, table: &Table, file: &mut Vec<u8>) -> Result<(), Failure> {
-        file.extend(markdown(table).into_bytes());
+        file.extend(markdown(&table.whole()).into_bytes());
         Ok(())
     }
 }
 
-/// The table as Markdown.
-pub fn markdown(table: &Table) -> String {
+/// A view as Markdown.
+pub fn markdown(view: &View) -> String {
     let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
-    let mut out = line(table.headings.iter().map(|heading| heading.title.to_owned()).collect());
+    let mut out = line(view.columns.iter().map(|column| column.title.to_owned()).collect());
     let rule = |number| if number { "--:" } else { "---" };
-    let rules: Vec<&str> = table.headings.iter().map(|heading| rule(heading.kind.is_number())).collect();
+    let rules: Vec<&str> = view.columns.iter().map(|column| rule(column.is_number)).collect();
     out.push_str(&format!("|{}|\n", rules.join("|")));
-    for row in table.shown() {
-        out.push_str(&line(row.iter().map(|cell| escape(cell)).collect()));
+    for row in 0..view.rows {
+        out.push_str(&line(view.row(row).map(escape).collect()));
     }
     out
 }

@@ -11,7 +11,7 @@ mod parquet;
 
 use std::path::{Path, PathBuf};
 
-use paravt_suite::files::{make_folder, write_atomic};
+use paravt_files::{make_dir, write_atomic};
 
 use crate::table::Table;
 
@@ -60,6 +60,10 @@ const FORMATS: [&dyn Format; 5] =
 /// # Errors
 /// A format cannot hold the table.
 pub fn files(table: &Table) -> Result<Vec<(&'static str, Vec<u8>)>, ExportError> {
+    contents(table, &FORMATS)
+}
+
+fn contents(table: &Table, formats: &[&dyn Format]) -> Result<Vec<(&'static str, Vec<u8>)>, ExportError> {
     let file = |format: &&dyn Format| {
         let (ending, mut content) = (format.ending(), Vec::new());
         format.write(table, &mut content).map_err(|source| ExportError::Format {
@@ -69,7 +73,7 @@ pub fn files(table: &Table) -> Result<Vec<(&'static str, Vec<u8>)>, ExportError>
         })?;
         Ok((ending, content))
     };
-    FORMATS.iter().map(file).collect()
+    formats.iter().map(file).collect()
 }
 
 /// Writes every table in every format into a folder within an output folder.
@@ -77,13 +81,25 @@ pub fn files(table: &Table) -> Result<Vec<(&'static str, Vec<u8>)>, ExportError>
 /// # Errors
 /// A format cannot hold a table, or a file cannot be written.
 pub fn write_all(tables: &[Table], dir: &Path) -> Result<(), ExportError> {
+    write(tables, &FORMATS, dir)
+}
+
+/// Writes long tables, which no one reads as text, as CSV and Parquet.
+///
+/// # Errors
+/// As [`write_all`].
+pub fn write_long(tables: &[Table], dir: &Path) -> Result<(), ExportError> {
+    write(tables, &[&csv::Csv, &parquet::Parquet], dir)
+}
+
+fn write(tables: &[Table], formats: &[&dyn Format], dir: &Path) -> Result<(), ExportError> {
     let io = |path: &Path| {
         let path = path.to_owned();
         move |source| ExportError::Io { path, source }
     };
-    make_folder(dir).map_err(io(dir))?;
+    make_dir(dir).map_err(io(dir))?;
     for table in tables {
-        for (ending, content) in files(table)? {
+        for (ending, content) in contents(table, formats)? {
             let path = dir.join(format!("{}.{ending}", table.name));
             write_atomic(&path, &content).map_err(io(&path))?;
         }

@@ -1,7 +1,7 @@
 //! A baseline: what runs measured, sample by sample, and the rule that later runs are judged by.
 //!
 //! ```text
-//! {"version":2,"sha256":"…","body":{"rule":…,"splits":[{"manifest":…,"n":16,"records":[…]}],…}}
+//! {"version":1,"sha256":"…","body":{"rule":…,"splits":[{"manifest":…,"n":16,"records":[…]}],…}}
 //! ```
 //!
 //! The hash is over the bytes of `body`: a baseline that was cut, doubled or edited by hand is refused. The
@@ -10,61 +10,24 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use paravt_suite::files::{read_limited, write_named};
+use paravt_files::{read_limited, sha256, write_named};
 use paravt_suite::record::{RECORD_VERSION, Record, Transcript};
 use paravt_suite::run::{Manifest, RUN_VERSION};
 use paravt_suite::sample::Question;
-use paravt_suite::text::hex;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use sha2::{Digest as _, Sha256};
 
 use super::benches::Estimate;
 use super::seeds::Seeds;
-use super::{Rule, ScoreRule, measurement};
+use super::{GateError, Rule, ScoreRule, measurement};
 use crate::decide::Lost;
-use crate::runs::{ReportError, Run, check_record};
+use crate::runs::{Run, check_record};
 use crate::training::Training;
 
 /// Bytes that a baseline may have.
 const MAX_FILE: u64 = 4 << 30;
 /// Version of the file.
-const VERSION: u64 = 2;
-
-/// Why a gate cannot judge, or cannot make a baseline.
-#[derive(Debug, thiserror::Error)]
-pub enum GateError {
-    /// A file cannot be read or written.
-    #[error("{path}: {source}{}", if .source.kind() == std::io::ErrorKind::NotFound { "; a baseline is made with --write" } else { "" }, path = .path.display())]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
-    /// A file is not what it should be.
-    #[error("{path}: {message}", path = .path.display())]
-    Damaged {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        message: String,
-    },
-    /// The rule of a baseline makes no sense.
-    #[error("{0}")]
-    Rule(String),
-    /// A run that cannot be a baseline.
-    #[error("{run}: cannot be a baseline: {why}")]
-    Unfit {
-        /// The run.
-        run: String,
-        /// Why.
-        why: String,
-    },
-    /// The records of a run do not belong together.
-    #[error(transparent)]
-    Run(#[from] ReportError),
-}
+const VERSION: u64 = 1;
 
 /// The file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -157,9 +120,6 @@ impl Baseline {
                 "written by a newer version (format {version}, this build reads {VERSION}); update paravt-bench"
             ));
         }
-        if version < VERSION {
-            return Err(format!("written by an older version (format {version}); {again}"));
-        }
         let file: File<'_> = serde_json::from_slice(bytes).map_err(|error| format!("{error}; {again}"))?;
         let hash = sha256(file.body.get());
         if hash != file.sha256 {
@@ -188,11 +148,8 @@ impl Baseline {
     }
 
     /// SHA-256 of the content: the identity by which a history knows its baseline.
-    ///
-    /// # Errors
-    /// It cannot be written as JSON, which would be a mistake in this file.
-    pub fn hash(&self) -> Result<String, serde_json::Error> {
-        Ok(sha256(&self.body()?))
+    pub fn hash(&self) -> String {
+        sha256(self.body().expect("plain structs with string keys serialise"))
     }
 
     fn body(&self) -> Result<String, serde_json::Error> {
@@ -238,12 +195,8 @@ impl Baseline {
     }
 }
 
-fn sha256(text: &str) -> String {
-    hex(&Sha256::digest(text))
-}
-
 fn name(run: &Run) -> String {
-    format!("{} ({})", run.manifest.task.name, run.manifest.called())
+    format!("{} ({})", run.manifest.task.name, run.manifest.display_name())
 }
 
 fn unfit(run: &Run, why: &str) -> GateError {
@@ -253,7 +206,7 @@ fn unfit(run: &Run, why: &str) -> GateError {
 /// Refuses a run that cannot be a baseline: incomplete, failed, or not deterministic where answers are compared.
 fn fit(run: &Run, rule: &Rule) -> Result<(), GateError> {
     let summary = run.summary()?;
-    let (recorded, expected) = (run.records.len(), run.manifest.selection.expected);
+    let (recorded, expected) = (run.records.len(), run.manifest.selection.sizes.expected);
     if recorded != expected || expected == 0 {
         return Err(unfit(run, &format!("it is incomplete: {recorded} of {expected} samples")));
     }
@@ -281,10 +234,6 @@ impl Split {
             record.transcript = Transcript { frame_loss, ..Transcript::default() };
             record.sample.question = Question::default();
             record.sample.tags.clear();
-            // Runs of format 1 name the machine's path; later ones a path within the benchmark.
-            if record.sample.video.is_absolute() {
-                record.sample.video = record.sample.video.file_name().map(PathBuf::from).unwrap_or_default();
-            }
             if let Some(error) = &mut record.error {
                 // A server's words may hold its address.
                 error.message.clear();
@@ -319,7 +268,7 @@ impl Split {
         {
             return Err(format!("{task}: runs of a newer version; update paravt-bench"));
         }
-        let (found, n, expected) = (self.records.len(), self.n, manifest.selection.expected);
+        let (found, n, expected) = (self.records.len(), self.n, manifest.selection.sizes.expected);
         if found != n || n != expected || n == 0 {
             return Err(format!("{task}: {found} records where {n} were written and {expected} were run"));
         }

@@ -2,12 +2,11 @@
 
 use std::path::Path;
 
-use paravt_suite::files::read_limited;
+use paravt_files::read_limited;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::baseline::GateError;
-use super::{Check, Status, Timing, speed};
+use super::{Check, GateError, Status, Timing, speed};
 
 /// Bytes that an estimate may have.
 const MAX_FILE: u64 = 1 << 20;

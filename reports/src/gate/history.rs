@@ -6,22 +6,16 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::baseline::GateError;
-use super::{Score, Status, Timing, Verdict};
+use super::{GateError, Score, Status, Timing, Verdict};
 
-/// Version of a line; lines of the first had none.
-const VERSION: u32 = 2;
-
-fn first_version() -> u32 {
-    1
-}
+/// Version of a line.
+const VERSION: u32 = 1;
 
 /// One check of the past.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Entry {
     /// Version of the line.
-    #[serde(default = "first_version")]
     pub version: u32,
     /// Unix time, seconds.
     pub time: f64,
@@ -156,7 +150,6 @@ fn parse(path: &Path, text: &str) -> Result<(History, usize), GateError> {
 fn entry(line: &str) -> Result<Option<Entry>, String> {
     #[derive(Deserialize)]
     struct Versioned {
-        #[serde(default = "first_version")]
         version: u32,
     }
     if line.trim().is_empty() {

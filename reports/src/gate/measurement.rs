@@ -16,9 +16,7 @@ pub(super) fn kept(manifest: &Manifest) -> Manifest {
     let mut kept = manifest.clone();
     kept.command.clear();
     kept.backend.details = manifest.backend.identity();
-    if let Some(inputs) = &mut kept.inputs {
-        inputs.videos.clear();
-    }
+    kept.inputs.videos.clear();
     kept
 }
 
@@ -57,7 +55,6 @@ fn recorded(manifest: &Manifest) -> Manifest {
 /// A name for the machine that says nothing about whose it is: a hash of its kind of processor, cores,
 /// GPUs and system.
 pub(super) fn host_fingerprint(manifest: &Manifest) -> String {
-    use sha2::{Digest as _, Sha256};
     let host = &manifest.host;
     let kind = format!(
         "{}|{}|{}|{:?}|{}",
@@ -67,5 +64,5 @@ pub(super) fn host_fingerprint(manifest: &Manifest) -> String {
         host.gpus,
         host.ffmpeg
     );
-    paravt_suite::text::hex(&Sha256::digest(kind))[..16].to_owned()
+    paravt_files::sha256(kind)[..16].to_owned()
 }

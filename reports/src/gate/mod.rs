@@ -16,6 +16,7 @@
 
 mod baseline;
 mod benches;
+mod error;
 mod history;
 mod junit;
 mod measurement;
@@ -33,8 +34,9 @@ use crate::decide::Lost;
 use crate::runs::{ReportError, Run};
 use baseline::Split;
 
-pub use baseline::{Baseline, GateError};
+pub use baseline::Baseline;
 pub use benches::{Estimate, read_estimates};
+pub use error::GateError;
 pub use history::{Entry, History, append, read as read_history};
 pub use junit::junit;
 pub use rule::{Rule, ScoreRule};
@@ -158,8 +160,7 @@ pub fn check(
         checks: Vec::new(),
         scores: Vec::new(),
         timings: Vec::new(),
-        // Plain structs with string keys: serialising them cannot fail.
-        baseline: baseline.hash().unwrap_or_default(),
+        baseline: baseline.hash(),
         host: hosts.first().filter(|first| hosts.iter().all(|host| host == *first)).cloned(),
     };
     let past = {
@@ -206,7 +207,7 @@ fn splits(
             }
         }
     }
-    for ((check, score), (group, _, run)) in score::judge(&fit, rule.score).into_iter().zip(&fit) {
+    for ((check, score), (group, _, run)) in score::judge(&fit, rule.score)?.into_iter().zip(&fit) {
         verdict.checks.push(check);
         verdict.scores.extend(score);
         speed(run, group, past, verdict);
@@ -216,7 +217,8 @@ fn splits(
             let task = &split.manifest.task.name;
             let several =
                 baseline.splits.iter().filter(|other| other.manifest.task.name == *task).count() > 1;
-            let group = if several { format!("{task} ({})", split.manifest.called()) } else { task.clone() };
+            let group =
+                if several { format!("{task} ({})", split.manifest.display_name()) } else { task.clone() };
             verdict.checks.push(Check::new(&group, "same measurement", Status::Undecided, NOT_RUN));
         }
     }
@@ -227,7 +229,7 @@ fn splits(
 fn group(runs: &[Run], run: &Run) -> String {
     let task = &run.manifest.task.name;
     let several = runs.iter().filter(|other| other.manifest.task.name == *task).count() > 1;
-    if several { format!("{task} ({})", run.manifest.called()) } else { task.clone() }
+    if several { format!("{task} ({})", run.manifest.display_name()) } else { task.clone() }
 }
 
 /// Which entry of the baseline a run is judged against.
@@ -291,7 +293,7 @@ fn preliminary(
         return false;
     }
     say("same measurement", Status::Pass, "nothing that can change an answer differs");
-    let (recorded, expected) = (run.records.len(), run.manifest.selection.expected);
+    let (recorded, expected) = (run.records.len(), run.manifest.selection.sizes.expected);
     let message = format!("{recorded} of {expected} samples");
     if recorded != expected {
         say("complete", Status::Undecided, &format!("{message}: continue the run with --resume"));

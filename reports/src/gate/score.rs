@@ -7,20 +7,25 @@ use paravt_suite::record::Record;
 
 use super::baseline::Split;
 use super::{Check, Score, ScoreRule, Status};
-use crate::compare::Pairs;
+use crate::compare::{Pairs, RIGHT};
 use crate::decide::{Effect, Family, Margin, Verdict};
+use crate::frame::FrameError;
 use crate::runs::Run;
 use crate::statistics::{Cluster, sign_flip};
 use crate::table::Kind;
 
-/// From here on an answer counts as right: 1 or 0 for choices, IoU for intervals.
-const RIGHT: f64 = 0.5;
 /// Samples that a message names.
 const NAMED: usize = 5;
 
 /// Judges complete runs of the same measurement as their entries, by group: a check and what the history
 /// keeps of each. `Err` is a run that cannot be judged.
-pub(super) fn judge(judged: &[(String, &Split, &Run)], rule: ScoreRule) -> Vec<(Check, Option<Score>)> {
+///
+/// # Errors
+/// More samples than a frame can have.
+pub(super) fn judge(
+    judged: &[(String, &Split, &Run)],
+    rule: ScoreRule,
+) -> Result<Vec<(Check, Option<Score>)>, FrameError> {
     let mut family = Family::new("score");
     let mut effects = Vec::new();
     let margin = match rule {
@@ -28,14 +33,15 @@ pub(super) fn judge(judged: &[(String, &Split, &Run)], rule: ScoreRule) -> Vec<(
         ScoreRule::Exact { .. } | ScoreRule::Seeds => Margin::NONE,
     };
     for (group, split, run) in judged {
-        let pairs = Pairs::of(&split.run(), run);
-        let effect = Effect::difference(&pairs.differences());
-        let loss = loss(&pairs, effect.as_ref(), margin);
+        let pairs = Pairs::of(&split.run(), run)?;
+        let differences = pairs.differences()?;
+        let effect = Effect::difference(differences.values());
+        let loss = loss(differences.values(), effect.as_ref(), margin);
         // Where no answer differs, nothing is left to sample: it stands outside the family.
         if effect.is_none_or(|effect| !effect.is_unchanged()) {
             family.push_again(effect, margin, loss);
         }
-        let means = pairs.means();
+        let means = pairs.means()?;
         let interval = |effect: Effect| {
             let (low, high) = effect.interval_from(means.a);
             (100.0 * low, 100.0 * high)
@@ -66,15 +72,19 @@ pub(super) fn judge(judged: &[(String, &Split, &Run)], rule: ScoreRule) -> Vec<(
         };
         checks.push((Check::new(group, "score", status, &message), score));
     }
-    checks
+    Ok(checks)
 }
 
 /// P-value of a loss beyond the margin where the videos are few, by the exact test of a second run of the
 /// same samples. `None` for one video, which decides nothing, and for many, which the interval judges.
-fn loss(pairs: &Pairs, effect: Option<&Effect>, margin: Margin) -> Option<f64> {
+fn loss<'a>(
+    videos: impl Iterator<Item = &'a Cluster>,
+    effect: Option<&Effect>,
+    margin: Margin,
+) -> Option<f64> {
     effect.filter(|effect| effect.is_weak() || effect.standard_error == 0.0)?;
     let beyond = |video: &Cluster| video.sum + margin.below * video.n as f64;
-    sign_flip(&pairs.differences().iter().map(beyond).collect::<Vec<_>>())
+    sign_flip(&videos.map(beyond).collect::<Vec<_>>())
 }
 
 fn describe(

@@ -11,8 +11,7 @@ use paravt_suite::run::Manifest;
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF as _, StudentsT};
 
-use super::baseline::GateError;
-use super::{Check, Rule, Score, Status, Verdict, measurement, preliminary};
+use super::{Check, GateError, Rule, Score, Status, Verdict, measurement, preliminary};
 use crate::runs::{ReportError, Run};
 
 /// Fewest seeds for an estimate of their spread.
@@ -98,7 +97,7 @@ impl Seeds {
             }
             let training = by_model
                 .entry(model(manifest))
-                .or_insert_with(|| SeedScores { name: manifest.called(), scores: BTreeMap::new() });
+                .or_insert_with(|| SeedScores { name: manifest.display_name(), scores: BTreeMap::new() });
             if training.scores.insert(task.clone(), summary.value).is_some() {
                 return refuse(format!("{task}: two runs of the model {}", manifest.backend.model));
             }
@@ -131,7 +130,7 @@ impl Seeds {
             }
         }
         let counts = |split: &SeedSplit| {
-            split.n == split.manifest.selection.expected && split.errors.max(split.lost) <= split.n
+            split.n == split.manifest.selection.sizes.expected && split.errors.max(split.lost) <= split.n
         };
         match self.splits.len() == splits.len() && self.splits.iter().all(counts) {
             true => Ok(()),
@@ -164,7 +163,7 @@ impl Seeds {
         let checks = &mut verdict.checks;
         let mut by_model: BTreeMap<&str, SeedScores> = BTreeMap::new();
         for run in runs {
-            let (task, name) = (&run.manifest.task.name, run.manifest.called());
+            let (task, name) = (&run.manifest.task.name, run.manifest.display_name());
             let group = format!("{task} ({name})");
             let training = by_model
                 .entry(model(&run.manifest))

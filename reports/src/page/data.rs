@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 
 use super::reference::reference;
 use super::thumbnails::Thumbnails;
+use crate::compare::RIGHT;
 use crate::rows::{video_length, video_name};
 use crate::runs::Run;
 
@@ -63,7 +64,7 @@ impl Data {
         for (number, run) in runs.iter().enumerate() {
             index.runs.push(json!({
                 "task": run.manifest.task.name, "title": run.manifest.task.title,
-                "run": run.manifest.called(), "profile": run.manifest.plan.profile,
+                "run": run.manifest.display_name(), "profile": run.manifest.plan.profile,
             }));
             let right_before: HashMap<&str, bool> = reference(runs, number)
                 .into_iter()
@@ -120,7 +121,7 @@ impl Index {
 }
 
 fn right(record: &Record) -> bool {
-    record.score.value >= 0.5
+    record.score.value >= RIGHT
 }
 
 /// The list needs no more of an answer; the transcript has all of it.

@@ -26,6 +26,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::Report;
 use crate::gate::Entry;
+use crate::paper::PaperError;
 use crate::runs::{ReportError, Run};
 
 const STYLE: &str = include_str!("../../templates/style.css");
@@ -46,6 +47,9 @@ pub enum PageError {
     /// The tables cannot be made.
     #[error(transparent)]
     Report(#[from] ReportError),
+    /// The published numbers are damaged.
+    #[error(transparent)]
+    Paper(#[from] PaperError),
 }
 
 /// The page of a report over the runs that it was built from, with thumbnails where there are any.
@@ -53,7 +57,7 @@ pub enum PageError {
 /// # Errors
 /// The tables cannot be made; everything else would be a bug in this module.
 pub fn page(report: &Report, runs: &[Run], thumbnails: &Thumbnails) -> Result<String, PageError> {
-    let ordered: Vec<&Run> = report.details.runs.iter().filter_map(|&index| runs.get(index)).collect();
+    let ordered: Vec<&Run> = report.cells.iter().filter_map(|cell| runs.get(cell.position)).collect();
     let tables = report.tables()?;
     let data = data::Data::of(&ordered, thumbnails)?;
     // A study asks its own questions of its runs.
@@ -65,7 +69,7 @@ pub fn page(report: &Report, runs: &[Run], thumbnails: &Thumbnails) -> Result<St
         "page.html",
         context! {
             measured => about::measured(report, &ordered),
-            published => sections::published(&tables),
+            published => sections::published(report)?,
             headline => sections::headline(report, &pairs),
             incomplete => !report.complete(),
             many => Some(report.cells.len()).filter(|cells| *cells > MANY),
@@ -73,7 +77,7 @@ pub fn page(report: &Report, runs: &[Run], thumbnails: &Thumbnails) -> Result<St
             tables => sections::tables(&tables),
             study => sections::study(report),
             scores => sections::scores(report),
-            claims => sections::claims(&tables),
+            claims => sections::claims(report),
             splits => sections::splits(report),
             windows => charts::windows(report),
             widths => charts::widths(report),

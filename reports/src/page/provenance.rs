@@ -18,7 +18,7 @@ pub(super) fn provenance(runs: &[&Run]) -> Vec<Value> {
     runs.iter()
         .map(|run| {
             let manifest = &run.manifest;
-            let plan = serde_json::to_string(&manifest.plan).unwrap_or_default();
+            let plan = serde_json::to_string(&manifest.plan).expect("a plain struct serialises");
             let mut facts = vec![
                 ("binary".to_owned(), manifest.binary.clone()),
                 ("model".to_owned(), format!("{} by {}", manifest.backend.model, manifest.backend.name)),
@@ -50,7 +50,7 @@ pub(super) fn provenance(runs: &[&Run]) -> Vec<Value> {
             let command: Vec<String> = words.map(|word| quote(word)).collect();
             let masked = manifest.command.iter().any(|word| word.contains('…'));
             context! {
-                title => visible(&format!("{} · {} · {}", manifest.task.title, manifest.plan.profile, manifest.called())),
+                title => visible(&format!("{} · {} · {}", manifest.task.title, manifest.plan.profile, manifest.display_name())),
                 facts,
                 masked,
                 command => visible(&command.join(" ")),

@@ -6,8 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use paravt_files::{make_dir, write_atomic};
 use paravt_media::{VideoFile, encode_jpeg, smart_resize};
-use paravt_suite::files::{make_folder, write_atomic};
 use paravt_suite::message::FrameOrigin;
 use paravt_suite::record::{Record, RecordedPart, ToolCall, ToolOutcome};
 use rayon::prelude::*;
@@ -139,8 +139,8 @@ fn of_video(
     let indices: Vec<usize> = indices.iter().copied().filter(|&index| index < info.frames).collect();
     let Ok(size) = smart_resize(info.width, info.height, SIDE, 0.0, PIXELS) else { return Ok(written) };
     let Ok(frames) = file.frames_at(&indices, size) else { return Ok(written) };
-    make_folder(&dir.join("frames"))?;
-    make_folder(&dir.join(format!("frames/v{number}")))?;
+    make_dir(&dir.join("frames"))?;
+    make_dir(&dir.join(format!("frames/v{number}")))?;
     for frame in frames {
         let Ok(jpeg) = encode_jpeg(&frame, QUALITY) else { continue };
         let name = format!("frames/v{number}/{}.jpg", frame.index);

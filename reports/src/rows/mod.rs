@@ -1,74 +1,29 @@
-//! Records as flat rows: one per sample, per breakdown label and per tool call.
-//!
-//! A run has some thousand rows and is summed up in a few ordered maps: sums of floats depend on the order of
-//! their terms, and a report must not change from one call to the next.
+//! Records as frames: one row per sample, per breakdown label and per tool call.
 
 mod aggregate;
 mod of_record;
 
 use paravt_suite::profile::Switches;
-use paravt_suite::record::Record;
+use paravt_suite::record::{Outcome, Record, ToolOutcome};
 use paravt_suite::summary::{counts, leaves_groups};
 use paravt_suite::task::Breakdown;
 
-pub use aggregate::{
-    Cost, GroupMean, ToolTable, breakdowns, clusters, cost, sums_by_video, tool_table, windows,
-};
-pub use of_record::{cluster_name, tokens, turns, video_length, video_name};
+use crate::frame::Frame;
+use crate::table::Table;
 
-/// The rows of one run.
+pub use aggregate::{BINS, Digest};
+pub use of_record::{cluster_name, video_length, video_name};
+
+/// The frames of one run.
 #[derive(Debug, Clone)]
 pub struct Rows {
-    /// One per record.
-    pub samples: Vec<SampleRow>,
-    /// One per record and label of a breakdown, where the record counts in it.
-    pub labels: Vec<LabelRow>,
-    /// Start and end of each tool call's window as shares of the video's length, where both are known.
-    pub windows: Vec<(f64, f64)>,
+    /// One row per record, with what tables and comparisons need of it.
+    pub samples: Table,
+    /// One row per record and label of a breakdown, where the record counts in it: `tag`, `label`, `video`, `score`.
+    pub labels: Frame,
+    /// One row per tool call.
+    pub calls: Table,
 }
-
-/// One record.
-#[derive(Debug, Clone)]
-pub struct SampleRow {
-    /// Name of the sample.
-    pub uid: String,
-    /// Cluster of the sample ([`cluster_name`]).
-    pub video: String,
-    /// Gold answer.
-    pub gold: String,
-    /// Score between 0 and 1.
-    pub value: f64,
-    /// Whether the record counts in the split's mean.
-    pub counted: bool,
-    /// Tool calls.
-    pub calls: u32,
-    /// Largest number of tool calls in one turn.
-    pub width: u32,
-    /// Prompt tokens of all model calls.
-    pub prompt_tokens: u64,
-    /// Generated tokens of all model calls.
-    pub completion_tokens: u64,
-    /// Seconds from the first model call to the last.
-    pub seconds: f64,
-    /// Of them, decoding.
-    pub media_seconds: f64,
-}
-
-/// One label of a counted record.
-#[derive(Debug, Clone)]
-pub struct LabelRow {
-    /// Tag of the breakdown.
-    pub tag: String,
-    /// The record's label.
-    pub label: String,
-    /// Cluster of the sample ([`cluster_name`]).
-    pub video: String,
-    /// Score between 0 and 1.
-    pub value: f64,
-}
-
-/// Equal parts of a video's length in which windows are counted.
-pub const BINS: usize = 20;
 
 impl Rows {
     /// Takes what the tables need out of a run's records.
@@ -76,43 +31,88 @@ impl Rows {
         Self {
             samples: samples(switches, records),
             labels: labels(breakdowns, switches, records),
-            windows: records.iter().flat_map(of_record::windows).collect(),
+            calls: calls(records),
         }
     }
 }
 
-/// The samples of a run, one row per record.
-pub fn samples(switches: &Switches, records: &[Record]) -> Vec<SampleRow> {
-    let row = |record: &Record| SampleRow {
-        uid: record.sample.uid.clone(),
-        video: cluster_name(record),
-        gold: record.sample.gold.to_string(),
-        value: record.score.value,
-        counted: counts(record, switches),
-        calls: record.transcript.tool_calls.len() as u32,
-        width: of_record::parallel_width(record) as u32,
-        prompt_tokens: of_record::prompt_tokens(record),
-        completion_tokens: of_record::completion_tokens(record),
-        seconds: record.measured.seconds,
-        media_seconds: record.measured.media_seconds,
+/// The samples of a run. `video` is the sample's cluster ([`cluster_name`]); `counted` says whether it counts in the
+/// split's mean, `parallel_calls` is the largest number of calls in one turn.
+pub fn samples(switches: &Switches, records: &[Record]) -> Table {
+    let outcome = |record: &Record| match record.score.outcome {
+        Outcome::Scored => "scored".to_owned(),
+        Outcome::Unparsed => "unparsed".to_owned(),
+        Outcome::Error => "error".to_owned(),
     };
-    records.iter().map(row).collect()
+    Table::of("samples", "Samples", records)
+        .text("sample", "sample", |record| record.sample.uid.clone())
+        .text("video", "video", cluster_name)
+        .text("gold", "gold", |record| record.sample.gold.to_string())
+        .text("answer", "answer", |record| record.score.prediction.clone())
+        .text("outcome", "outcome", outcome)
+        .text("error", "error", |record| Some(record.error.as_ref()?.class.as_str().to_owned()))
+        .real("score", "score", |record| record.score.value)
+        .flag("counted", "counted", |record| counts(record, switches))
+        .count("turns", "turns", of_record::turns)
+        .count("calls", "calls", |record| record.transcript.tool_calls.len())
+        .count("parallel_calls", "parallel calls", of_record::parallel_width)
+        .count("prompt_tokens", "prompt tokens", |record| {
+            of_record::tokens(record, |usage| usage.prompt_tokens)
+        })
+        .count("completion_tokens", "completion tokens", |record| {
+            of_record::tokens(record, |usage| usage.completion_tokens)
+        })
+        .real("seconds", "seconds", |record| record.measured.seconds)
+        .real("media_seconds", "media seconds", |record| record.measured.media_seconds)
+        .table()
 }
 
-fn labels(breakdowns: &[Breakdown], switches: &Switches, records: &[Record]) -> Vec<LabelRow> {
-    let mut rows = Vec::new();
+/// The tool calls of a run. `start_share` and `end_share` are shares of the video's length, where both are known and
+/// the window is not empty.
+fn calls(records: &[Record]) -> Table {
+    let calls: Vec<_> = records
+        .iter()
+        .flat_map(|record| {
+            let length = video_length(record);
+            record
+                .transcript
+                .tool_calls
+                .iter()
+                .map(move |call| (record, call, of_record::window(call, length)))
+        })
+        .collect();
+    Table::of("calls", "Tool calls", &calls)
+        .text("sample", "sample", |(record, ..)| record.sample.uid.clone())
+        .count("turn", "turn", |(_, call, _)| call.turn)
+        .count("index", "call", |(_, call, _)| call.index)
+        .text("outcome", "outcome", |(_, call, _)| {
+            let outcome = match call.outcome {
+                ToolOutcome::Frames { .. } => "frames",
+                ToolOutcome::Summary { .. } => "summary",
+                ToolOutcome::CropFailed { .. } => "crop_failed",
+                ToolOutcome::Malformed { .. } => "malformed",
+            };
+            outcome.to_owned()
+        })
+        .real("start_seconds", "start, s", |(_, call, _)| call.start)
+        .real("end_seconds", "end, s", |(_, call, _)| call.end)
+        .ends([("start_share", "start"), ("end_share", "end")], |(.., window)| *window)
+        .table()
+}
+
+fn labels(breakdowns: &[Breakdown], switches: &Switches, records: &[Record]) -> Frame {
+    let mut rows: Vec<(&str, &str, &Record)> = Vec::new();
     for record in records.iter().filter(|record| counts(record, switches)) {
         let present = |tag: &str| !leaves_groups(record, tag, switches);
-        for breakdown in breakdowns.iter().filter(|breakdown| present(&breakdown.tag)) {
-            for label in record.sample.tags.get(&breakdown.tag).into_iter().flatten() {
-                rows.push(LabelRow {
-                    tag: breakdown.tag.clone(),
-                    label: label.clone(),
-                    video: cluster_name(record),
-                    value: record.score.value,
-                });
-            }
+        for Breakdown { tag, .. } in breakdowns.iter().filter(|breakdown| present(&breakdown.tag)) {
+            let labels = record.sample.tags.get(tag).into_iter().flatten();
+            rows.extend(labels.map(|label| (tag.as_str(), label.as_str(), record)));
         }
     }
-    rows
+    let table = Table::of("labels", "Labels", &rows)
+        .text("tag", "tag", |(tag, ..)| (*tag).to_owned())
+        .text("label", "label", |(_, label, _)| (*label).to_owned())
+        .text("video", "video", |(.., record)| cluster_name(record))
+        .real("score", "score", |(.., record)| record.score.value);
+    table.table().frame
 }

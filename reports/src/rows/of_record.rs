@@ -2,33 +2,17 @@
 
 use std::path::Path;
 
-use paravt_suite::record::{Record, RecordedPart};
+use paravt_suite::backend::Usage;
+use paravt_suite::record::{Record, RecordedPart, ToolCall};
 
 /// Turns of the main agent: model calls outside sub-agents.
-pub fn turns(record: &Record) -> usize {
+pub(super) fn turns(record: &Record) -> usize {
     record.transcript.calls.iter().filter(|call| !call.step.contains('/')).count()
 }
 
-/// Prompt tokens of all model calls, sub-agents included.
-pub(super) fn prompt_tokens(record: &Record) -> u64 {
-    record
-        .transcript
-        .calls
-        .iter()
-        .filter_map(|call| call.usage.as_ref())
-        .map(|usage| usage.prompt_tokens)
-        .sum()
-}
-
-/// Generated tokens of all model calls, sub-agents included.
-pub(super) fn completion_tokens(record: &Record) -> u64 {
-    let usages = record.transcript.calls.iter().filter_map(|call| call.usage.as_ref());
-    usages.map(|usage| usage.completion_tokens).sum()
-}
-
-/// Prompt and generated tokens together.
-pub fn tokens(record: &Record) -> u64 {
-    prompt_tokens(record) + completion_tokens(record)
+/// Tokens of one kind of all model calls, sub-agents included.
+pub(super) fn tokens(record: &Record, kind: fn(&Usage) -> u64) -> usize {
+    record.transcript.calls.iter().filter_map(|call| call.usage.as_ref()).map(kind).sum::<u64>() as usize
 }
 
 /// Largest number of tool calls in one turn.
@@ -62,13 +46,9 @@ pub fn video_length(record: &Record) -> Option<f64> {
     times.reduce(f64::max).filter(|length| *length > 0.0)
 }
 
-/// Windows of the tool calls as shares of the video's length, where both are known.
-pub(super) fn windows(record: &Record) -> Vec<(f64, f64)> {
-    let Some(length) = video_length(record) else { return Vec::new() };
+/// Window of a tool call as shares of the video's length, where both are known and the window is not empty.
+pub(super) fn window(call: &ToolCall, length: Option<f64>) -> Option<(f64, f64)> {
+    let (length, (start, end)) = (length?, call.start.zip(call.end)?);
     let share = |seconds: f64| (seconds / length).clamp(0.0, 1.0);
-    let asked = record.transcript.tool_calls.iter().filter_map(|call| call.start.zip(call.end));
-    asked
-        .filter(|(start, end)| start.is_finite() && end > start)
-        .map(|(start, end)| (share(start), share(end)))
-        .collect()
+    (start.is_finite() && end > start).then(|| (share(start), share(end)))
 }

@@ -11,7 +11,7 @@ use paravt_suite::run::Manifest;
 pub fn tell_apart<'a>(runs: impl IntoIterator<Item = (PathBuf, &'a mut Manifest)>) {
     let mut same: BTreeMap<(String, String), Vec<(PathBuf, &mut Manifest)>> = BTreeMap::new();
     for (path, manifest) in runs {
-        same.entry((manifest.task.name.clone(), manifest.called())).or_default().push((path, manifest));
+        same.entry((manifest.task.name.clone(), manifest.display_name())).or_default().push((path, manifest));
     }
     for ((_, called), group) in same.into_iter().filter(|(_, group)| group.len() > 1) {
         let folders = differing(&group.iter().map(|(path, _)| path.as_path()).collect::<Vec<_>>());

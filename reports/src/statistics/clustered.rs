@@ -10,7 +10,8 @@ pub struct Cluster {
 }
 
 /// Mean over all rows of all clusters. `None` without rows.
-pub fn mean(clusters: &[Cluster]) -> Option<f64> {
-    let n: usize = clusters.iter().map(|cluster| cluster.n).sum();
-    (n > 0).then(|| clusters.iter().map(|cluster| cluster.sum).sum::<f64>() / n as f64)
+pub fn mean<'a>(clusters: impl IntoIterator<Item = &'a Cluster>) -> Option<f64> {
+    let add = |(sum, n), cluster: &Cluster| (sum + cluster.sum, n + cluster.n);
+    let (sum, n) = clusters.into_iter().fold((0.0, 0), add);
+    (n > 0).then(|| sum / n as f64)
 }

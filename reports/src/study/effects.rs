@@ -2,14 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use paravt_suite::record::Record;
-use paravt_suite::summary::counts;
 use serde::Serialize;
 
 use super::{Answer, Arm, Finding, Question};
 use crate::compare::Pairs;
 use crate::decide::{Effect as Estimate, Margin, Support, Verdict, decide};
-use crate::rows::{tokens, turns};
+use crate::frame::FrameError;
+use crate::rows::samples;
 use crate::runs::Run;
 use crate::statistics::{Cluster, mean};
 
@@ -61,7 +60,7 @@ struct Paired {
 }
 
 /// `None` where no seed has both arms.
-pub(super) fn answer(question: &Question, arms: &[Arm]) -> Option<Answer> {
+pub(super) fn answer(question: &Question, arms: &[Arm]) -> Result<Option<Answer>, FrameError> {
     let mut paired = Vec::new();
     let (mut seeds, mut efforts) = (Vec::new(), [Vec::new(), Vec::new()]);
     for first in arms.iter().filter(|arm| arm.name == question.a) {
@@ -72,16 +71,16 @@ pub(super) fn answer(question: &Question, arms: &[Arm]) -> Option<Answer> {
         for a in &first.runs {
             let task = &a.manifest.task.name;
             let Some(b) = second.runs.iter().find(|run| run.manifest.task.name == *task) else { continue };
-            let pairs = Pairs::of(a, b);
+            let pairs = Pairs::of(a, b)?;
             if pairs.is_empty() {
                 continue;
             }
-            let means = pairs.means();
-            let differences = pairs.differences_by_video();
+            let means = pairs.means()?;
+            let differences = pairs.differences()?;
             let (split, seed) = (task.clone(), first.seed);
             paired.push(Paired { split, seed, pairs: pairs.len(), a: means.a, b: means.b, differences });
-            efforts[0].push(effort(a));
-            efforts[1].push(effort(b));
+            efforts[0].push(effort(a)?);
+            efforts[1].push(effort(b)?);
         }
     }
     let mut splits: Vec<&str> = Vec::new();
@@ -101,13 +100,13 @@ pub(super) fn answer(question: &Question, arms: &[Arm]) -> Option<Answer> {
     let finding =
         effects.first().zip(question.at_least).map(|(effect, points)| judge(effect, points / 100.0));
     let effort = efforts.map(|efforts| average(&efforts));
-    (!effects.is_empty()).then(|| Answer { question: question.clone(), seeds, effects, effort, finding })
+    let found = !effects.is_empty();
+    Ok(found.then(|| Answer { question: question.clone(), seeds, effects, effort, finding }))
 }
 
 fn effect(split: Option<&str>, seeds: &[u64], paired: &[&Paired]) -> Option<Effect> {
     let groups: Vec<BTreeMap<String, Cluster>> = paired.iter().map(|one| one.differences.clone()).collect();
-    let means = groups.iter().map(|group| mean(&group.values().copied().collect::<Vec<_>>()));
-    let means: Vec<f64> = means.collect::<Option<_>>()?;
+    let means: Vec<f64> = groups.iter().map(|group| mean(group.values())).collect::<Option<_>>()?;
     if means.is_empty() {
         return None;
     }
@@ -117,7 +116,7 @@ fn effect(split: Option<&str>, seeds: &[u64], paired: &[&Paired]) -> Option<Effe
     };
     let of_seed = |seed: &u64| {
         let of_seed = paired.iter().filter(|one| one.seed == *seed);
-        let means = of_seed.map(|one| mean(&one.differences.values().copied().collect::<Vec<_>>()));
+        let means = of_seed.map(|one| mean(one.differences.values()));
         let means: Vec<f64> = means.collect::<Option<_>>()?;
         (!means.is_empty()).then(|| means.iter().sum::<f64>() / means.len() as f64)
     };
@@ -153,16 +152,18 @@ fn judge(effect: &Effect, at_least: f64) -> Finding {
     }
 }
 
-fn effort(run: &Run) -> Effort {
-    let switches = &run.manifest.plan.switches;
-    let records: Vec<&Record> = run.records.iter().filter(|record| counts(record, switches)).collect();
-    let of = |record: &Record| Effort {
-        turns: turns(record) as f64,
-        calls: record.transcript.tool_calls.len() as f64,
-        tokens: tokens(record) as f64,
-        seconds: record.measured.seconds,
-    };
-    average(&records.into_iter().map(of).collect::<Vec<_>>())
+/// Means over the counted samples of a run.
+fn effort(run: &Run) -> Result<Effort, FrameError> {
+    let samples = samples(&run.manifest.plan.switches, &run.records).frame.filter("counted")?;
+    let mean = |values: &mut dyn Iterator<Item = f64>| values.sum::<f64>() / samples.height().max(1) as f64;
+    let counts =
+        |name| Ok::<_, FrameError>(mean(&mut samples.counts(name)?.flatten().map(|count| count as f64)));
+    Ok(Effort {
+        turns: counts("turns")?,
+        calls: counts("calls")?,
+        tokens: counts("prompt_tokens")? + counts("completion_tokens")?,
+        seconds: mean(&mut samples.reals("seconds")?.flatten()),
+    })
 }
 
 fn average(efforts: &[Effort]) -> Effort {

@@ -7,7 +7,8 @@ use arrow_array::types::{Float64Type, UInt64Type};
 use crate::common::{damaged, whole};
 use paravt_reports::Report;
 use paravt_reports::export::{files, write_all};
-use paravt_reports::table::{Datum, Table};
+use paravt_reports::frame::Datum;
+use paravt_reports::table::Table;
 
 fn tables() -> Vec<Table> {
     let runs = [damaged(), whole("videomme", "Video-MME (w/o subtitles)", 8, 5)];
@@ -55,6 +56,10 @@ fn csv_json_and_parquet_hold_the_frames_numbers_digit_for_digit() {
                 assert_eq!(column.is_null(index), matches!(datum, Datum::Missing));
                 match datum {
                     Datum::Missing => assert!(json.is_null() && csv.is_empty()),
+                    Datum::Flag(flag) => {
+                        assert!(*json == *flag && csv == flag.to_string());
+                        assert_eq!(column.as_boolean().value(index), *flag);
+                    }
                     Datum::Text(text) => {
                         assert!(json == text && csv == text);
                         assert_eq!(column.as_string::<i32>().value(index), text);
@@ -79,7 +84,9 @@ fn markdown_and_latex_show_the_same_rounded_cells() {
     for table in tables() {
         let (markdown, latex) = (text("md", &table), text("tex", &table));
         let rows: Vec<&str> = latex.lines().filter(|line| line.ends_with("\\\\")).skip(1).collect();
-        for ((line, latex), shown) in markdown.lines().skip(2).zip(rows).zip(table.shown()) {
+        let view = table.whole();
+        for (index, (line, latex)) in markdown.lines().skip(2).zip(rows).enumerate() {
+            let shown: Vec<&str> = view.row(index).collect();
             let cells: Vec<&str> = line.trim_matches('|').split(" | ").map(str::trim).collect();
             let latex: Vec<&str> = latex.trim_end_matches("\\\\").split(" & ").map(str::trim).collect();
             for (position, heading) in table.headings.iter().enumerate().filter(|(_, h)| h.kind.is_number()) {
@@ -98,12 +105,10 @@ fn runs_of_one_row_are_all_shown_in_the_published_table() {
     labelled.manifest.label = Some("sequential".to_owned());
     let tables = Report::build(&[run(8), run(4), labelled], None).unwrap().tables().unwrap();
     let published = tables.iter().find(|table| table.name == "published").unwrap();
-    let ours: Vec<[String; 2]> = published
-        .shown()
-        .into_iter()
-        .filter(|row| row[0].starts_with("ours"))
-        .map(|row| [row[0].clone(), row[1].clone()])
-        .collect();
+    let columns = published.whole().columns;
+    let [models, scores, ..] = &columns[..] else { panic!("two columns") };
+    let both = models.texts.iter().zip(&scores.texts).filter(|(model, _)| model.starts_with("ours"));
+    let ours: Vec<[String; 2]> = both.map(|(model, score)| [model.clone(), score.clone()]).collect();
     let expected = [
         ["ours: made-up-8b, with tools (paper)", "100.0"],
         ["ours: made-up-8b, with tools (paper), 2", "50.0"],

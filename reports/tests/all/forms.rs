@@ -71,11 +71,11 @@ fn markdown() {
     |---|---|---|--:|--:|--:|---|--:|--:|---|
     | Video-MME (w/o subtitles) | paper | agentic_general · made-up-8b | 62.5 | 11.8 to 95.4 | 8 | none | 62.1 | - | not comparable: 8 of 2700 rows; 4 distinct videos, published 900 |
     | Charades-STA (test) | strict | agentic_general · made-up-8b | 24.0 | 0.1 to 79.4 | 5 (4 of 5 samples recorded; selection: 5 of 8 samples) | 1 unparsed, 1 failed, 1 truncated, 2 dropped calls | 50.1 | - | INCOMPLETE not comparable: channel image (published: video); mode agentic_general (published: agentic_minimal); profile strict (published: paper); 5 of 3720 rows; unfinished run: 4 of 5 rows recorded; 1 of 4 rows lack a full answer (1 failed), at most 0 may |
-    | videomme_wsub | | | | | | | | | not run |
-    | longvideobench | | | | | | | | | not run |
-    | lvbench | | | | | | | | | not run |
-    | mlvu | | | | | | | | | not run |
-    | mmvu | | | | | | | | | not run |
+    | videomme_wsub |  |  |  |  |  |  |  |  | not run |
+    | longvideobench |  |  |  |  |  |  |  |  | not run |
+    | lvbench |  |  |  |  |  |  |  |  | not run |
+    | mlvu |  |  |  |  |  |  |  |  | not run |
+    | mmvu |  |  |  |  |  |  |  |  | not run |
     "#);
 }
 
@@ -121,7 +121,7 @@ fn long_names_and_losses_are_folded_and_nothing_is_cut() {
         record.score.outcome = Outcome::Unparsed;
         record.sample.tags.insert("duration".into(), vec!["a label of many words ".repeat(8)]);
     }
-    run.manifest.selection.expected = 2_701;
+    run.manifest.selection.sizes.expected = 2_701;
     let report = report(&[run]);
     let losses = "2700 unparsed, 2700 frame loss, 2700 truncated, 270000 dropped calls";
     assert!(words(&terminal(&report, Detail::Brief)).contains(losses));

@@ -6,7 +6,7 @@ use paravt_reports::page;
 #[test]
 fn every_check_is_shown_and_a_commit_name_is_text() {
     let entry = |score: f64, difference: f64| Entry {
-        version: 2,
+        version: 1,
         time: 0.0,
         commit: "<script>alert(1)</script>".into(),
         status: if difference < -2.0 { Status::Fail } else { Status::Pass },

@@ -1,7 +1,10 @@
 //! What the report sums up is what the suite's own summary says.
 
 use crate::common::{damaged, whole};
-use paravt_reports::Report;
+use std::collections::BTreeMap;
+
+use paravt_reports::statistics::mean;
+use paravt_reports::{Report, tables};
 use paravt_suite::message::FrameOrigin;
 use paravt_suite::record::{RecordedMessage, RecordedPart, ToolCall, ToolOutcome};
 use proptest::prelude::*;
@@ -15,32 +18,36 @@ proptest! {
         for record in &mut run.records {
             record.measured.seconds = seconds * (1.0 + record.sample.row as f64);
         }
-        let report = Report::build(&[run], None).unwrap();
-        let (cell, details) = (&report.cells[0], &report.details);
+        let runs = [run];
+        let report = Report::build(&runs, None).unwrap();
+        let cell = &report.cells[0];
         for breakdown in &cell.summary.breakdowns {
             for group in &breakdown.groups {
-                let found = &details.breakdowns[&(0, breakdown.tag.clone(), group.label.clone())];
-                prop_assert_eq!(found.n, group.n);
-                prop_assert!((found.value - group.value).abs() < 1e-12);
-                if let Some((low, high)) = found.interval {
+                let found = &cell.digest.groups[&(breakdown.tag.clone(), group.label.clone())];
+                prop_assert_eq!(found.values().map(|video| video.n).sum::<usize>(), group.n);
+                prop_assert!((mean(found.values()).unwrap() - group.value).abs() < 1e-12);
+                if let Some((low, high)) = cell.digest.interval(&breakdown.tag, &group.label) {
                     prop_assert!(low <= group.value && group.value <= high && low < high);
                 }
             }
         }
-        let cost = details.costs[&0];
-        prop_assert_eq!(cost.samples as usize, cell.summary.n_recorded);
-        prop_assert_eq!(cost.prompt_tokens, cell.summary.prompt_tokens);
-        prop_assert_eq!(cost.completion_tokens, cell.summary.completion_tokens);
-        prop_assert!((cost.seconds - cell.summary.sample_seconds).abs() < 1e-9);
+        let samples = tables::records(&runs).remove(0).frame;
+        prop_assert_eq!(samples.height(), cell.summary.n_recorded);
+        let tokens = |name| samples.counts(name).unwrap().flatten().sum::<u64>();
+        prop_assert_eq!(tokens("prompt_tokens"), cell.summary.prompt_tokens);
+        prop_assert_eq!(tokens("completion_tokens"), cell.summary.completion_tokens);
+        let seconds: f64 = samples.reals("seconds").unwrap().flatten().sum();
+        prop_assert!((seconds - cell.summary.sample_seconds).abs() < 1e-9);
     }
 }
 
 #[test]
 fn errors_stay_out_of_breakdowns_where_upstream_leaves_them_out() {
     let report = Report::build(&[damaged()], None).unwrap();
-    let found: usize = report.details.breakdowns.values().map(|breakdown| breakdown.n).sum();
+    let digest = &report.cells[0].digest;
+    let found: usize = digest.groups.values().flat_map(BTreeMap::values).map(|video| video.n).sum();
     assert_eq!(found, 4, "strict counts every row");
-    assert_eq!(report.details.tools[&0].calls[&1], 1);
+    assert_eq!(digest.widths[&1], 1);
 }
 
 #[test]
@@ -62,8 +69,8 @@ fn windows_are_shares_of_the_videos_length() {
     // A twentieth each; beyond the end is cut; an empty window is none.
     record.transcript.tool_calls = vec![call(5.0, 15.0), call(95.0, 500.0), call(7.0, 7.0)];
     let report = Report::build(&[run], None).unwrap();
-    let bins = &report.details.windows[&0];
+    let bins = &report.cells[0].digest.windows;
     let covered: Vec<usize> = (0..bins.len()).filter(|&bin| bins[bin] > 0).collect();
     assert_eq!(covered, [1, 2, 19]);
-    assert_eq!(report.details.tools[&0].widths[&3], 1);
+    assert_eq!(report.cells[0].digest.widths[&3], 1);
 }

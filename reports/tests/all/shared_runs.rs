@@ -93,7 +93,8 @@ fn runs_of_one_label_are_told_apart_and_a_run_named_twice_counts_once() {
     let called: Vec<String> =
         Report::read(&twice, None).unwrap().cells.iter().map(|cell| cell.run.clone()).collect();
     assert_eq!(called, ["mine (a)", "mine (b)"]);
-    let called: Vec<String> = find_runs(&twice).unwrap().iter().map(|run| run.manifest.called()).collect();
+    let called: Vec<String> =
+        find_runs(&twice).unwrap().iter().map(|run| run.manifest.display_name()).collect();
     assert_eq!(called, ["mine (a)", "mine (b)"]);
     let one = Report::read(&runs[..1], None).unwrap();
     assert_eq!(one.cells[0].run, "mine", "a label that is unique stays as it is");

@@ -7,7 +7,6 @@ use paravt_reports::{About, Cell, Judged, Report, ReportError, Run, Training, Ve
 use paravt_suite::backend::FinishReason;
 use paravt_suite::plan::Channel;
 use paravt_suite::record::{Outcome, SampleError, SampleErrorClass};
-use paravt_suite::run::Inputs;
 use paravt_suite::sample::Tags;
 use paravt_suite::task::{Metric, NO_SUBTITLES};
 
@@ -74,9 +73,7 @@ fn a_verdict_on_rows_that_were_not_verified_says_so() {
     let mut run = published("videomme", 62.1);
     let text = paravt_reports::markdown(&report(std::slice::from_ref(&run)));
     assert!(text.contains("| reproduced (data not verified) |"), "{text}");
-    let samples = "s".to_owned();
-    run.manifest.inputs =
-        Some(Inputs { samples, verified: true, videos: Default::default(), replaced: Default::default() });
+    run.manifest.inputs.verified = true;
     let text = paravt_reports::markdown(&report(&[run]));
     assert!(text.contains("| reproduced |"), "{text}");
 }
@@ -264,7 +261,7 @@ fn one_video_has_neither_interval_nor_verdict() {
     }
     let report = report(std::slice::from_ref(&run));
     assert_eq!((report.cells[0].interval, report.cells[0].videos), (None, 1));
-    assert!(report.details.breakdowns.values().all(|group| group.interval.is_none()));
+    assert_eq!(report.cells[0].digest.interval("duration", "short"), None);
     let mut other = published("videomme", 10.0);
     for record in &mut other.records {
         record.sample.video = "videos/0.mp4".into();
@@ -279,9 +276,9 @@ fn one_video_has_neither_interval_nor_verdict() {
 #[test]
 fn a_group_without_spread_has_a_width() {
     let report = report(&[whole("videomme", "Video-MME", 24, 24)]);
-    for group in report.details.breakdowns.values() {
-        let (low, high) = group.interval.unwrap();
-        assert!(group.value == 1.0 && low > 0.5 && low < 0.9 && high == 1.0, "{low} {high}");
+    for label in ["short", "long"] {
+        let (low, high) = report.cells[0].digest.interval("duration", label).unwrap();
+        assert!(low > 0.5 && low < 0.9 && high == 1.0, "{low} {high}");
     }
 }
 

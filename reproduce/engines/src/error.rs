@@ -49,6 +49,9 @@ pub enum Error {
         /// Its last lines.
         tail: String,
     },
+    /// The weights of a model folder cannot be read.
+    #[error(transparent)]
+    Checkpoint(#[from] paravt_checkpoint::Error),
     /// A model folder that does not pass its verification.
     #[error("{path}: {message}", path = .path.display())]
     Weights {

@@ -1,20 +1,12 @@
 //! Files and folders.
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
 
 /// Writes a file so that it is whole or as it was.
 pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<()> {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(".part");
-    let part = path.with_file_name(name);
-    // A half file, or a link of somebody else, which is not written through.
-    let _ = std::fs::remove_file(&part);
-    let written = std::fs::File::create_new(&part).and_then(|mut file| file.write_all(bytes));
-    let written = written.and_then(|()| std::fs::rename(&part, path));
-    written.map_err(|source| Error::file("cannot write", path, source))
+    paravt_files::write_atomic(path, bytes).map_err(|source| Error::file("cannot write", path, source))
 }
 
 /// Makes a folder with those above it.
@@ -24,17 +16,19 @@ pub(crate) fn make(path: &Path) -> Result<()> {
 
 /// Removes a file or folder, if it is there.
 pub(crate) fn remove(path: &Path) -> Result<()> {
-    let removed = match std::fs::symlink_metadata(path) {
-        Ok(about) if about.is_dir() => std::fs::remove_dir_all(path),
-        Ok(_) => std::fs::remove_file(path),
-        Err(error) => Err(error),
-    };
-    match removed {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(Error::file("cannot remove", path, error))
-        }
-        _ => Ok(()),
-    }
+    paravt_files::remove(path).map_err(|source| Error::file("cannot remove", path, source))
+}
+
+/// Moves a file or folder, in the place of what has the new name.
+pub(crate) fn replace(from: &Path, to: &Path) -> Result<()> {
+    remove(to)?;
+    paravt_files::rename(from, to).map_err(|source| Error::file("cannot write", to, source))
+}
+
+/// Moves a file or folder into `aside`.
+pub(crate) fn set_aside(path: &Path, aside: &Path) -> Result<()> {
+    make(aside)?;
+    replace(path, &aside.join(path.file_name().unwrap_or_default()))
 }
 
 /// Entries of a folder in the order of their names; none where it is not there.
@@ -60,8 +54,7 @@ pub(crate) fn link_folder(from: &Path, to: &Path) -> Result<()> {
     let part = to.with_extension("part");
     remove(&part)?;
     link_all(from, &part)?;
-    remove(to)?;
-    std::fs::rename(&part, to).map_err(|source| Error::file("cannot write", to, source))
+    replace(&part, to)
 }
 
 fn link_all(from: &Path, to: &Path) -> Result<()> {

@@ -18,7 +18,6 @@ mod command;
 pub mod entry;
 mod error;
 mod files;
-mod gpu;
 mod materialized;
 pub mod merge;
 mod paths;
@@ -29,7 +28,6 @@ pub mod sft;
 mod steps;
 mod watch;
 mod weights;
-mod yaml;
 
 use std::path::{Path, PathBuf};
 

@@ -132,9 +132,7 @@ impl Job {
         }
         let made = verified?;
         (place.observer)(Update::Note(&made.to_string()));
-        files::remove(&model(&folder))?;
-        std::fs::rename(work.join("merged"), model(&folder))
-            .map_err(|source| Error::file("cannot write", &model(&folder), source))?;
+        files::replace(&work.join("merged"), &model(&folder))?;
         record.end("merged and verified", None, &folder)?;
         Ok(Outcome::Complete)
     }

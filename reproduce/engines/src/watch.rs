@@ -8,13 +8,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::files;
-use crate::gpu::Gpus;
 use crate::steps::{Curves, Follower, Names, Step};
 use crate::{Place, Update};
 
 /// Times the limit of silence after which a training is stopped even if its GPUs work: one that waits for a lost
 /// peer keeps them busy.
 const HARD: u32 = 3;
+/// Utilisation in per cent below which a GPU counts as idle.
+const IDLE: u32 = 5;
 /// Time between two checks of the size of the logs that the programs write themselves.
 const LOGS_PAUSE: Duration = Duration::from_secs(10);
 
@@ -133,6 +134,12 @@ impl Pace {
     }
 }
 
+/// Whether all GPUs are idle; `None` where there are none or they do not say.
+fn gpus_are_idle() -> Option<bool> {
+    let used = paravt_devices::utilization().ok().filter(|used| !used.is_empty())?;
+    Some(used.into_iter().all(|used| used < IDLE))
+}
+
 /// Watches one start of a training.
 pub(crate) struct Watcher<'a> {
     watch: &'a Watch,
@@ -140,7 +147,6 @@ pub(crate) struct Watcher<'a> {
     curves: Curves,
     total: usize,
     pace: Pace,
-    gpus: Gpus,
     idle: Option<Instant>,
     /// Folder of logs that the programs write by themselves.
     logs: PathBuf,
@@ -170,7 +176,6 @@ impl<'a> Watcher<'a> {
             curves,
             total,
             pace: Pace { last: Instant::now(), gaps: Vec::new(), first },
-            gpus: Gpus::find(),
             idle: None,
             logs: lines.parent().unwrap_or(folder).to_owned(),
             logs_seen: Instant::now(),
@@ -249,7 +254,7 @@ impl<'a> Watcher<'a> {
         if silence > limit * HARD {
             return Some(seen());
         }
-        match self.gpus.are_idle() {
+        match gpus_are_idle() {
             None => Some(seen()),
             Some(false) => {
                 self.idle = None;

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use serde::Deserialize;
+use paravt_checkpoint::{Header, Metadata, all_finite, weight_files};
+use paravt_files::{hex, sha256_file};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
@@ -16,8 +17,6 @@ use crate::files;
 pub const SUMS: &str = "sha256.json";
 /// Bytes per read; a multiple of the size of every number type.
 const BLOCK: usize = 4 << 20;
-/// Bytes of the list of tensors at most.
-const HEADER: u64 = 256 << 20;
 
 /// Contents of a verified model folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,14 +56,14 @@ pub fn verify(folder: &Path, base: &Path) -> Result<Weights> {
     }
     let mut wanted = Shapes::new();
     for path in weight_files(base)? {
-        wanted.extend(header(&path)?.1.into_iter().map(|(name, tensor)| (name, tensor.shape)));
+        wanted.extend(shapes(&Header::read(&path)?.metadata));
     }
     compare(folder, &mut found, &mut wanted)?;
     for path in files::entries(folder)? {
         let name = files::name(&path).to_owned();
         if path.is_file() && name != SUMS && !sums.contains_key(&name) {
-            let bytes = std::fs::read(&path).map_err(|source| Error::file("cannot read", &path, source))?;
-            sums.insert(name, hex(&Sha256::digest(&bytes)));
+            let sum = sha256_file(&path).map_err(|source| Error::file("cannot read", &path, source))?;
+            sums.insert(name, sum);
         }
     }
     files::write(&folder.join(SUMS), format!("{:#}\n", json!(sums)).as_bytes())?;
@@ -102,119 +101,36 @@ fn is_tied(folder: &Path) -> bool {
     of(&config).or_else(|| config.get("text_config").and_then(of)).unwrap_or(false)
 }
 
-/// The `.safetensors` of a folder; those that an index names where there is one.
-fn weight_files(folder: &Path) -> Result<Vec<PathBuf>> {
-    let index = folder.join("model.safetensors.index.json");
-    let mut paths: Vec<PathBuf> = match std::fs::read(&index) {
-        Ok(text) => {
-            let parsed: Value =
-                serde_json::from_slice(&text).map_err(|error| Error::weights(&index, error.to_string()))?;
-            let map = parsed.get("weight_map").and_then(Value::as_object);
-            let map = map.ok_or_else(|| Error::weights(&index, "it has no `weight_map`"))?;
-            map.values().filter_map(Value::as_str).map(|name| folder.join(name)).collect()
-        }
-        Err(_) => {
-            let is_weights = |path: &PathBuf| path.extension().is_some_and(|end| end == "safetensors");
-            files::entries(folder)?.into_iter().filter(is_weights).collect()
-        }
-    };
-    paths.sort();
-    paths.dedup();
-    if paths.is_empty() {
-        return Err(Error::weights(folder, "it has no *.safetensors"));
-    }
-    Ok(paths)
-}
-
-/// A tensor as the list of a file names it.
-#[derive(Debug, Deserialize)]
-struct Tensor {
-    dtype: String,
-    shape: Vec<usize>,
-    data_offsets: [usize; 2],
-}
-
-/// The tensors of a file in the order of their bytes, and where those begin.
-fn header(path: &Path) -> Result<(usize, Vec<(String, Tensor)>)> {
-    let read = || {
-        let mut file = File::open(path)?;
-        let mut length = [0; 8];
-        file.read_exact(&mut length)?;
-        let mut bytes = Vec::new();
-        file.take(u64::from_le_bytes(length).min(HEADER)).read_to_end(&mut bytes)?;
-        Ok(bytes)
-    };
-    let bytes = read().map_err(|source| Error::file("cannot read", path, source))?;
-    let invalid = |error: serde_json::Error| Error::weights(path, format!("its list of tensors: {error}"));
-    let mut fields: BTreeMap<String, Value> = serde_json::from_slice(&bytes).map_err(invalid)?;
-    fields.remove("__metadata__");
-    let tensors = fields.into_iter().map(|(name, about)| Ok((name, serde_json::from_value(about)?)));
-    let mut tensors: Vec<(String, Tensor)> = tensors.collect::<serde_json::Result<_>>().map_err(invalid)?;
-    tensors.sort_by_key(|(_, tensor)| tensor.data_offsets);
-    let mut end = 0;
-    for (name, tensor) in &tensors {
-        if tensor.data_offsets[0] != end || tensor.data_offsets[1] < end {
-            return Err(Error::weights(path, format!("tensor `{name}` does not follow the one before it")));
-        }
-        end = tensor.data_offsets[1];
-    }
-    Ok((bytes.len() + 8, tensors))
-}
-
-/// Whether a file has all bytes that its list of tensors names.
-pub(crate) fn is_whole(path: &Path) -> bool {
-    let Ok((start, tensors)) = header(path) else { return false };
-    let end = tensors.last().map_or(0, |(_, tensor)| tensor.data_offsets[1]);
-    std::fs::metadata(path).is_ok_and(|file| file.len() == (start + end) as u64)
+/// Shapes of the tensors that a header names.
+fn shapes(metadata: &Metadata) -> Shapes {
+    metadata.tensors().into_iter().map(|(name, tensor)| (name, tensor.shape.clone())).collect()
 }
 
 /// Shapes of a file's tensors; sums the file and looks at every number on the way.
 fn check_file(path: &Path, sums: &mut BTreeMap<String, String>) -> Result<Shapes> {
-    let (start, tensors) = header(path)?;
+    let Header { metadata, data_start } = Header::read(path)?;
     let io = |source| Error::file("cannot read", path, source);
     let mut file = File::open(path).map_err(io)?;
     let mut hash = Sha256::new();
-    let mut buffer = vec![0; start];
+    let mut buffer = vec![0; data_start];
     file.read_exact(&mut buffer).map_err(io)?;
     hash.update(&buffer);
-    for (name, Tensor { dtype, data_offsets: [begin, end], .. }) in &tensors {
+    for name in metadata.offset_keys() {
+        let tensor = metadata.info(&name).expect("the header names its own tensors");
+        let (begin, end) = tensor.data_offsets;
         let mut left = end - begin;
         while left > 0 {
             buffer.resize(left.min(BLOCK), 0);
-            if let Err(source) = file.read_exact(&mut buffer) {
-                return match source.kind() {
-                    std::io::ErrorKind::UnexpectedEof => Err(Error::weights(path, "it is truncated")),
-                    _ => Err(io(source)),
-                };
-            }
+            file.read_exact(&mut buffer).map_err(io)?;
             hash.update(&buffer);
-            if !are_finite(dtype, &buffer) {
+            if !all_finite(tensor.dtype, &buffer) {
                 return Err(Error::weights(path, format!("tensor `{name}` has a value that is not finite")));
             }
             left -= buffer.len();
         }
     }
     sums.insert(files::name(path).to_owned(), hex(&hash.finalize()));
-    Ok(tensors.into_iter().map(|(name, tensor)| (name, tensor.shape)).collect())
-}
-
-/// Whether all numbers are finite: infinities and NaN have all bits of the exponent set.
-fn are_finite(dtype: &str, bytes: &[u8]) -> bool {
-    let halves = |exponent: u16| {
-        bytes.chunks_exact(2).all(|pair| u16::from_le_bytes([pair[0], pair[1]]) & exponent != exponent)
-    };
-    match dtype {
-        "BF16" => halves(0x7f80),
-        "F16" => halves(0x7c00),
-        "F32" => bytes
-            .chunks_exact(4)
-            .all(|four| f32::from_le_bytes([four[0], four[1], four[2], four[3]]).is_finite()),
-        _ => true,
-    }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    Ok(shapes(&metadata))
 }
 
 #[cfg(test)]
@@ -249,7 +165,7 @@ mod tests {
         let sums: BTreeMap<String, String> =
             serde_json::from_slice(&std::fs::read(made.join(SUMS)).unwrap()).unwrap();
         let bytes = std::fs::read(made.join("model.safetensors")).unwrap();
-        assert_eq!(sums["model.safetensors"], hex(&Sha256::digest(&bytes)));
+        assert_eq!(sums["model.safetensors"], paravt_files::sha256(&bytes));
         assert!(sums.contains_key("config.json"));
 
         for (tensors, wrong) in [
@@ -265,6 +181,6 @@ mod tests {
         std::fs::write(made.join("model.safetensors"), &bytes[..bytes.len() - 2]).unwrap();
         assert!(verify(&made, &base).is_err());
         std::fs::remove_file(made.join("model.safetensors")).unwrap();
-        assert!(verify(&made, &base).unwrap_err().to_string().contains("no *.safetensors"));
+        assert!(verify(&made, &base).unwrap_err().to_string().contains("model.safetensors: No such file"));
     }
 }

@@ -2,11 +2,12 @@
 
 use std::path::Path;
 
+use paravt_files::beside;
+
 use crate::files::{self, Tree};
-use crate::lock::{beside, lock, remove_folder, rename};
 use crate::program::{self, Program};
 use crate::release::Release;
-use crate::{Error, Layout, io};
+use crate::{Error, Layout, io, lock, remove, replace};
 
 /// Settings of git that a user's own would change the files with, or run programs by.
 const PLAIN: [&str; 8] = [
@@ -52,9 +53,9 @@ impl Release {
             }
             note(&format!("copying {from}"));
             let part = beside(&target, ".part");
-            remove_folder(&part)?;
+            remove(&part)?;
             files::copy(&source, &part, &tree)?;
-            rename(&part, &target)?;
+            replace(&part, &target)?;
         }
         Ok(())
     }
@@ -108,7 +109,7 @@ impl Release {
     fn fetch(&self, layout: &Layout) -> Result<(), Error> {
         let (folder, logs) = (layout.checkout(), layout.environments());
         let part = beside(&folder, ".part");
-        remove_folder(&part)?;
+        remove(&part)?;
         // git would look for a relative path below the new repository.
         let url = match Path::new(&self.url) {
             local if local.is_dir() => {
@@ -120,7 +121,7 @@ impl Release {
             program.run(what, "checkout", &logs, None)?;
         }
         self.verify(&part)?;
-        rename(&part, &folder)
+        replace(&part, &folder)
     }
 
     /// The tree of a checkout that is the release, whole and unchanged.

@@ -3,15 +3,14 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use paravt_files::{beside, write_atomic};
 use serde::{Deserialize, Serialize};
-use sha2::{Digest as _, Sha256};
 
-use crate::lock::{beside, lock, remove_folder, rename};
 use crate::pins::{self, Pin, normalised};
 use crate::probe::{self, Torch};
 use crate::program::{self, Program};
 use crate::release::{Environment, Release, Setup};
-use crate::{Error, Layout, io};
+use crate::{Error, Layout, io, lock, remove, replace};
 
 /// File in the environment's folder that describes it.
 const RECORD: &str = "environment.json";
@@ -160,13 +159,13 @@ impl Release {
         }
         let uv = uv_version(setup)?;
         let part = beside(&folder, ".part");
-        remove_folder(&part)?;
+        remove(&part)?;
         let made = self.make(environment, layout, setup, &pins, note);
         let answer = match made {
             Ok(answer) => answer,
             Err(error) => {
                 // Its place on the disk may be what is missing; the downloads are kept by uv.
-                let _ = remove_folder(&part);
+                let _ = remove(&part);
                 return Err(error);
             }
         };
@@ -189,7 +188,7 @@ impl Release {
             packages,
         };
         record.write(&part)?;
-        rename(&part, &folder)?;
+        replace(&part, &folder)?;
         Ok(Built { record, kept: false })
     }
 
@@ -216,8 +215,8 @@ impl Release {
             let first = pins.iter().filter(|pin| pins::is_one_of(&pin.name, &environment.first));
             let lines = first.map(Pin::line).chain(environment.tools.iter().cloned());
             let path = environment.first_pass(layout);
-            std::fs::write(&path, lines.map(|line| line + "\n").collect::<String>())
-                .map_err(io("write", &path))?;
+            let text: String = lines.map(|line| line + "\n").collect();
+            write_atomic(&path, text.as_bytes()).map_err(io("write", &path))?;
         }
         for (what, mut program) in environment.steps(layout, setup) {
             note(&format!("{}: {what}", environment.name));
@@ -244,7 +243,7 @@ impl Release {
         // Its deviations are text for reports: a change of them does not need another installation.
         let environment = Environment { gigabytes: 0, deviates: Vec::new(), ..environment.clone() };
         let made_of = serde_json::to_string(&(&self.commit, environment)).expect("plain data");
-        Sha256::digest(made_of).iter().map(|byte| format!("{byte:02x}")).collect()
+        paravt_files::sha256(made_of)
     }
 }
 
@@ -299,7 +298,7 @@ impl Record {
     fn write(&self, folder: &Path) -> Result<(), Error> {
         let path = folder.join(RECORD);
         let text = serde_json::to_string_pretty(self).expect("plain data");
-        std::fs::write(&path, format!("{text}\n")).map_err(io("write", &path))
+        write_atomic(&path, format!("{text}\n").as_bytes()).map_err(io("write", &path))
     }
 
     /// Version of a package, however its name is written.

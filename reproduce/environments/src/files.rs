@@ -69,7 +69,7 @@ fn object_id(path: &Path) -> Result<String, Error> {
     let mut hash = Sha1::new();
     hash.update(format!("blob {}\0", bytes.len()));
     hash.update(&bytes);
-    Ok(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(paravt_files::hex(&hash.finalize()))
 }
 
 /// Copies the files of a tree.

@@ -15,7 +15,6 @@
 mod checkout;
 mod environment;
 mod files;
-mod lock;
 mod pins;
 mod probe;
 mod program;
@@ -23,6 +22,9 @@ mod release;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
+use std::time::Duration;
+
+use paravt_files::Lock;
 
 pub use environment::{Built, Record};
 pub use release::{Environment, Release, Setup};
@@ -184,4 +186,22 @@ pub enum Error {
 /// An error about a file.
 fn io<'a>(action: &'static str, path: &'a Path) -> impl FnOnce(std::io::Error) -> Error + use<'a> {
     move |source| Error::Io { action, path: path.to_owned(), source }
+}
+
+/// Locks the making of a folder. A process that was killed, or that another thread is starting, may hold the lock for a
+/// moment.
+fn lock(folder: &Path) -> Result<Lock, Error> {
+    let path = paravt_files::beside(folder, ".lock");
+    let taken = Lock::take(&path, Duration::from_secs(1)).map_err(io("lock", &path))?;
+    taken.ok_or_else(|| Error::Busy { folder: folder.to_owned() })
+}
+
+/// Removes a folder with everything in it, if it is there.
+fn remove(folder: &Path) -> Result<(), Error> {
+    paravt_files::remove(folder).map_err(io("remove", folder))
+}
+
+/// Renames the folder `part` to `whole` once everything in it is on disk.
+fn replace(part: &Path, whole: &Path) -> Result<(), Error> {
+    paravt_files::replace_dir(part, whole).map_err(io("write", whole))
 }

@@ -3,7 +3,6 @@
 use std::path::Path;
 
 use pep440_rs::Version;
-use sha2::{Digest as _, Sha256};
 
 use crate::release::Environment;
 use crate::{Error, io};
@@ -43,7 +42,7 @@ pub(crate) fn normalised(name: &str) -> String {
 pub(crate) fn read(checkout: &Path, environment: &Environment) -> Result<Vec<Pin>, Error> {
     let path = checkout.join(&environment.lock);
     let bytes = std::fs::read(&path).map_err(io("read", &path))?;
-    let found: String = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+    let found = paravt_files::sha256(&bytes);
     if !found.eq_ignore_ascii_case(&environment.sha256) {
         let (file, expected) = (environment.lock.clone(), environment.sha256.clone());
         return Err(Error::OtherLock { file, found, expected });

@@ -172,7 +172,7 @@ fn a_changed_missing_or_foreign_file_is_refused_by_name() {
 
     // Inside another repository, and without its own.
     git(upstream.folder.path(), &["init", "-q"]);
-    std::fs::rename(folder.join(".git"), folder.join(".git.old")).unwrap();
+    paravt_files::rename(&folder.join(".git"), &folder.join(".git.old")).unwrap();
     assert!(refusal(&upstream).contains("not a git repository"), "{}", refusal(&upstream));
 }
 

@@ -14,11 +14,6 @@ fn uv() -> String {
     beside.filter(|uv| uv.is_file()).map_or_else(|| "uv".to_owned(), |uv| uv.display().to_string())
 }
 
-fn hex_sha256(bytes: &[u8]) -> String {
-    use sha2::{Digest as _, Sha256};
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 /// Writes a wheel of one module `NAME.py`, with a console script of that name.
 fn wheel(folder: &Path, name: &str, version: &str, code: &str, requires: &[&str]) {
     let info = format!("{name}-{version}.dist-info");
@@ -148,7 +143,7 @@ fn write_lock(layout: &Layout, environment: &mut Environment, text: &str) {
     let path = layout.checkout().join(&environment.lock);
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
     std::fs::write(path, text).unwrap();
-    environment.sha256 = hex_sha256(text.as_bytes());
+    environment.sha256 = paravt_files::sha256(text);
 }
 
 #[test]
@@ -216,7 +211,7 @@ fn the_first_pass_has_an_index_of_its_own() {
     let (wheels, other) = (world.folder.path().join("wheels"), world.folder.path().join("other"));
     std::fs::create_dir(&other).unwrap();
     let local = "torch-2.9.1+cu126-py3-none-any.whl";
-    std::fs::rename(wheels.join(local), other.join(local)).unwrap();
+    paravt_files::rename(&wheels.join(local), &other.join(local)).unwrap();
     wheel(&wheels, "torch", "2.9.1", "raise ImportError('another build')\n", &[]);
     let error = world.refusal("rl");
     assert!(error.contains("torch==2.9.1+cu126"), "{error}");

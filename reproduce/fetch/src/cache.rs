@@ -1,10 +1,13 @@
 //! The hub's cache layout, as huggingface_hub writes and reads it:
 //! `{datasets,models}--OWNER--NAME/{blobs/HASH, snapshots/COMMIT/PATH, refs/REVISION}`.
 
-use std::fs::{self, File};
-use std::io::Write as _;
+use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use paravt_checkpoint::{INDEX, weight_files};
+use paravt_files::{Lock, remove, rename, write_atomic};
 
 use crate::error::FetchError;
 use crate::names;
@@ -62,7 +65,7 @@ impl Cache {
         let aside = parent.join(format!(".{}.{}", file.oid.name(), std::process::id()));
         let _ = fs::remove_file(&aside);
         symlink(&target, &aside).map_err(FetchError::io(&aside))?;
-        fs::rename(&aside, &pointer).map_err(FetchError::io(&pointer))
+        rename(&aside, &pointer).map_err(FetchError::io(&pointer))
     }
 
     /// Remembers which commit a branch or tag was.
@@ -78,45 +81,35 @@ impl Cache {
         let path = self.folder.join("refs").join(relative);
         let parent = path.parent().expect("a reference lies in `refs`");
         fs::create_dir_all(parent).map_err(FetchError::io(parent))?;
-        let aside = parent.join(format!(".{}.{}", commit, std::process::id()));
-        crate::disk::create(&aside)?.write_all(commit.as_bytes()).map_err(FetchError::io(&aside))?;
-        fs::rename(&aside, &path).map_err(FetchError::io(&path))
+        write_atomic(&path, commit.as_bytes()).map_err(FetchError::io(&path))
     }
 
-    /// The folder of the commit that a branch or tag was when it was fetched.
+    /// The folder of a commit, or of the one that a branch or tag was when it was fetched.
     pub fn current(&self, revision: &str) -> Option<PathBuf> {
         let relative = names::relative(revision.as_bytes(), false).ok()?;
-        let commit = fs::read_to_string(self.folder.join("refs").join(relative)).ok()?;
-        let commit = commit.trim();
+        let noted = fs::read_to_string(self.folder.join("refs").join(relative));
+        let commit = noted.as_deref().unwrap_or(revision).trim();
         let folder = names::is_hex(commit, 40).then(|| self.snapshot(commit))?;
         folder.is_dir().then_some(folder)
     }
 
-    /// The folder of a whole model: its configuration and every file of weights that its index names.
-    pub fn model(&self) -> Option<PathBuf> {
-        let folder = self.current("main")?;
+    /// The folder of a whole model at a revision: its configuration and every file of weights that its index names.
+    pub fn model(&self, revision: &str) -> Option<PathBuf> {
+        let folder = self.current(revision)?;
         if !folder.join("config.json").is_file() {
             return None;
         }
-        let index = fs::read(folder.join("model.safetensors.index.json")).ok();
-        let is_whole = match index {
-            Some(index) => {
-                let index: serde_json::Value = serde_json::from_slice(&index).ok()?;
-                let files = index.get("weight_map")?.as_object()?.values();
-                files
-                    .map(|file| file.as_str())
-                    .all(|file| file.is_some_and(|file| folder.join(file).is_file()))
-            }
-            None => ["model.safetensors", "pytorch_model.bin"].iter().any(|name| folder.join(name).is_file()),
-        };
+        let is_pickled = !folder.join(INDEX).exists() && folder.join("pytorch_model.bin").is_file();
+        let is_whole =
+            is_pickled || weight_files(&folder).is_ok_and(|files| files.iter().all(|file| file.is_file()));
         is_whole.then_some(folder)
     }
 
-    /// Takes the lock that huggingface_hub takes for the same blob; it ends with the file.
+    /// Takes the lock that huggingface_hub takes for the same blob; it ends with the value.
     ///
     /// # Errors
     /// Another process holds it, or it cannot be made.
-    pub fn lock(&self, oid: &Oid) -> Result<File, FetchError> {
+    pub fn lock(&self, oid: &Oid) -> Result<Lock, FetchError> {
         lock(&self.locks.join(format!("{}.lock", oid.name())))
     }
 
@@ -126,12 +119,7 @@ impl Cache {
     /// They cannot be deleted.
     pub fn delete(&self, commit: &str, file: &HubFile) -> Result<(), FetchError> {
         for path in [self.pointer(commit, file), self.blob(&file.oid)] {
-            match fs::remove_file(&path) {
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                    return Err(FetchError::io(&path)(error));
-                }
-                _ => {}
-            }
+            remove(&path).map_err(FetchError::io(&path))?;
         }
         Ok(())
     }
@@ -141,13 +129,7 @@ impl Cache {
 ///
 /// # Errors
 /// Another process holds it, or it cannot be made.
-pub(crate) fn lock(path: &Path) -> Result<File, FetchError> {
-    let parent = path.parent().expect("a lock lies in a folder");
-    fs::create_dir_all(parent).map_err(FetchError::io(parent))?;
-    let file = File::options().create(true).append(true).open(path).map_err(FetchError::io(path))?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(fs::TryLockError::WouldBlock) => Err(FetchError::Locked { path: path.to_owned() }),
-        Err(fs::TryLockError::Error(error)) => Err(FetchError::io(path)(error)),
-    }
+pub(crate) fn lock(path: &Path) -> Result<Lock, FetchError> {
+    let taken = Lock::take(path, Duration::ZERO).map_err(FetchError::io(path))?;
+    taken.ok_or_else(|| FetchError::Locked { path: path.to_owned() })
 }

@@ -338,7 +338,7 @@ impl Partial {
     }
 
     fn keep(self, blob: &Path) -> Result<(), FetchError> {
-        fs::rename(&self.data_path, blob).map_err(FetchError::io(blob))?;
+        paravt_files::rename(&self.data_path, blob).map_err(FetchError::io(blob))?;
         fs::remove_file(&self.counters_path).map_err(FetchError::io(&self.counters_path))
     }
 

@@ -41,6 +41,12 @@ pub enum FetchError {
         /// Tries made without progress.
         tries: u32,
     },
+    /// The environment forbids to ask the hub.
+    #[error("HF_HUB_OFFLINE is 1: cannot download {what}; unset it first")]
+    Offline {
+        /// What is not here.
+        what: String,
+    },
     /// A name, pattern or setting that nothing could be done with.
     #[error("{what}: {message}")]
     Invalid {

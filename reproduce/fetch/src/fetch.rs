@@ -12,10 +12,12 @@ use crate::archive::{Archive, Refused, Unpacked, unpack};
 use crate::cache::Cache;
 use crate::disk;
 use crate::download::{Downloader, partly_there};
+use crate::environment::{home, is_offline};
 use crate::error::FetchError;
 use crate::hub::Hub;
 use crate::observer::{Event, Observer};
-use crate::repository::HubFile;
+use crate::repository::{HubFile, Kind};
+use crate::retry::Retries;
 use crate::source::{Only, Source, Unpack};
 
 /// How a source is fetched.
@@ -146,6 +148,26 @@ pub async fn plan(
         files: selection.files,
         archives,
     })
+}
+
+/// Folder of a model that the hub has under `OWNER/NAME`, at a revision (branch, tag or commit), with the tokenizer that an
+/// engine in this process needs. What the cache holds whole is not asked for again.
+///
+/// # Errors
+/// As [`plan`] and [`fetch`]; the model is not here and the environment forbids to ask the hub.
+pub async fn model(id: &str, revision: &str, observer: &Arc<dyn Observer>) -> Result<PathBuf, FetchError> {
+    let source = Source::model(id, revision)?;
+    let root = home().ok_or_else(|| FetchError::invalid("HF_HOME", "neither it nor HOME is set"))?;
+    let cached = Cache::new(&root, Kind::Model, id).model(revision);
+    if let Some(folder) = cached.filter(|folder| folder.join("tokenizer.json").is_file()) {
+        return Ok(folder);
+    }
+    if is_offline() {
+        return Err(FetchError::Offline { what: format!("{id}@{revision}") });
+    }
+    let (hub, options) = (Hub::of_environment(&root, Retries::default())?, FetchOptions::default());
+    let plan = plan(&hub, &source, &root, &options, &**observer).await?;
+    Ok(fetch(&hub, &source, &plan, &root, &options, observer).await?.snapshot)
 }
 
 /// The first of the repositories that exists, at the revision's commit.

@@ -19,6 +19,7 @@ mod archive;
 mod cache;
 mod disk;
 mod download;
+mod environment;
 mod error;
 mod fetch;
 mod hub;
@@ -33,8 +34,9 @@ mod source;
 pub use archive::{Archive, Refused, Unpacked, unpack};
 pub use cache::Cache;
 pub use disk::available;
+pub use environment::{home, is_offline};
 pub use error::FetchError;
-pub use fetch::{FetchOptions, Fetched, Plan, fetch, plan};
+pub use fetch::{FetchOptions, Fetched, Plan, fetch, model, plan};
 pub use hub::{Hub, Token};
 pub use materialize::{
     Materialize, Materialized, Media, PathForm, Probe, RowsReport, Unreadable, materialize,

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use paravt_files::hex;
 use serde::Deserialize;
 use sha1::Digest as _;
 
@@ -81,10 +82,6 @@ impl Oid {
             Oid::Git(_) => hex(&sha1.finalize()),
         })
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// A file of a repository at one commit.

@@ -1,6 +1,6 @@
 //! When a failed request is tried again.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use rand::Rng as _;
 
@@ -34,18 +34,6 @@ impl Retries {
     }
 }
 
-/// `Retry-After`: seconds, or an HTTP date.
-pub(crate) fn retry_after(value: &str) -> Option<Duration> {
-    let value = value.trim();
-    match value.parse::<f64>() {
-        Ok(seconds) => Duration::try_from_secs_f64(seconds).ok(),
-        Err(_) => {
-            let date = httpdate::parse_http_date(value).ok()?;
-            Some(date.duration_since(SystemTime::now()).unwrap_or_default())
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -61,16 +49,5 @@ mod tests {
         assert!((30.0..=37.5).contains(&asked), "{asked}");
         let absurd = retries.pause(1, Some(Duration::from_secs(1 << 40)));
         assert!(absurd <= LONGEST_PAUSE.mul_f64(1.25), "{absurd:?}");
-    }
-
-    #[test]
-    fn retry_after_takes_seconds_and_dates() {
-        assert_eq!(retry_after(" 7 "), Some(Duration::from_secs(7)));
-        assert_eq!(retry_after("soon"), None);
-        assert_eq!(retry_after("-1"), None);
-        let date = httpdate::fmt_http_date(SystemTime::now() + Duration::from_secs(90));
-        let seconds = retry_after(&date).unwrap().as_secs();
-        assert!((85..=90).contains(&seconds), "{seconds}");
-        assert_eq!(retry_after("Thu, 01 Jan 1970 00:00:00 GMT"), Some(Duration::ZERO));
     }
 }

@@ -40,5 +40,5 @@ pub fn base_sha256() -> String {
         hash.update(name);
         hash.update(bytes);
     }
-    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    paravt_files::hex(&hash.finalize())
 }

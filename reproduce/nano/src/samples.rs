@@ -60,17 +60,10 @@ pub(crate) fn sample(question: &Question, style: Style, uid: &str, video: &Path)
         _ => Gold::Choice { answer: question.letter().to_string() },
     };
     let letters = if matches!(gold, Gold::Choice { .. }) { "ABCD" } else { "" };
+    let shown = Shown { stem, options, letters: letters.to_owned(), subtitles: None };
     Sample {
-        task: "nano".to_owned(),
-        uid: uid.to_owned(),
-        id: uid.to_owned(),
-        row: 0,
-        video: video.to_owned(),
-        question: Shown { stem, options, letters: letters.to_owned(), subtitles: None },
-        gold,
         tags: Tags::from([("kind".to_owned(), vec![question.kind().to_owned()])]),
         evidence: Some(TimeSpan::new(question.evidence.0 as f64, question.evidence.1 as f64)),
-        flags: Vec::new(),
-        defect: None,
+        ..Sample::new("nano", uid.to_owned(), 0, video.to_owned(), shown, gold)
     }
 }

@@ -16,6 +16,7 @@ use paravt_suite::profile::Profile;
 use paravt_suite::protocol::PromptMode;
 use paravt_suite::record::{Record, RecordedMessage};
 use paravt_suite::settings::{RequestSettings, ToolDialect};
+use paravt_suite::videos::VideoStore;
 use rand::Rng as _;
 
 use crate::questions::{Ask, Question, choice, grounding, order, perception};
@@ -100,6 +101,7 @@ fn drive(turns: &[Turn], case: &Case<'_>, mode: &PromptMode, max_parallel: usize
             request: RequestSettings::default(),
         },
         frames: Arc::new(CachedFrames::default()),
+        videos: VideoStore::default(),
     };
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let record = runtime.block_on(agent.run(case.sample));

@@ -28,14 +28,8 @@ pub struct Machine {
     pub cgroup_processes: Option<u64>,
     /// Ports that were tried.
     pub ports: Vec<Port>,
-    /// Ports that outgoing connections take.
-    pub ephemeral: Option<EphemeralPorts>,
     /// The address of this machine.
     pub address: Address,
-    /// Seconds since 1970 by the clock.
-    pub clock: u64,
-    /// Name of the user.
-    pub user: Result<String, String>,
     /// What programs say of their version; `None` for one that is not on the search path.
     pub tools: BTreeMap<String, Option<String>>,
     /// Whether there is an access token for the hub.
@@ -146,15 +140,6 @@ pub struct Port {
     pub taken: Option<String>,
 }
 
-/// Ports that the kernel gives to outgoing connections.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct EphemeralPorts {
-    /// First.
-    pub first: u16,
-    /// Last.
-    pub last: u16,
-}
-
 /// How other processes reach this machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Address {
@@ -164,10 +149,6 @@ pub struct Address {
     pub resolved: Vec<IpAddr>,
     /// Address that packets leave from.
     pub outbound: Option<IpAddr>,
-    /// Whether the environment names a proxy for HTTP.
-    pub has_proxy: bool,
-    /// Names and addresses that the environment excepts from it.
-    pub no_proxy: Vec<String>,
 }
 
 /// A repository of the hub.

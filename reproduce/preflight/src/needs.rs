@@ -36,8 +36,6 @@ pub struct Needs {
     pub tools: Vec<Tool>,
     /// Repositories of the hub are asked whether this account may download them, unless they are here.
     pub hub: bool,
-    /// Numbers of which one divides the other.
-    pub divide: Vec<Divide>,
     /// Files and folders, below the folder of the recipe, that an earlier attempt may have left.
     pub leftovers: Vec<String>,
 }
@@ -134,20 +132,6 @@ pub struct Tool {
     pub optional: bool,
     /// What it is for, and how to get it.
     pub remedy: String,
-}
-
-/// A number that another one has to divide.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Divide {
-    /// Name of the number.
-    pub what: String,
-    /// The number.
-    pub value: u64,
-    /// Name of the divisor.
-    pub divisor: String,
-    /// The divisor.
-    pub by: u64,
 }
 
 impl Bound {

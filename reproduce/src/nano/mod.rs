@@ -2,8 +2,6 @@
 //! recipe.
 
 pub mod base;
-pub(crate) mod data;
-pub mod identity;
 mod recipe;
 mod stages;
 mod validate;

@@ -9,9 +9,8 @@ use paravt_train::rl::RlConfig;
 use paravt_train::sft::SftConfig;
 use serde::{Deserialize, Serialize};
 
-use super::validate;
 use crate::error::RecipeError;
-use crate::recipe_file::{self, Kind};
+use crate::recipe_file::Kind;
 
 /// The embedded reproduction: generated videos, SFT, PARA-GRPO, evaluation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -112,31 +111,6 @@ pub struct Variant {
 }
 
 impl NanoRecipe {
-    /// The built-in one.
-    ///
-    /// # Errors
-    /// It is damaged: a bug.
-    pub fn built_in() -> Result<Self, RecipeError> {
-        Self::parse("recipe paravt-nano", "paravt-nano", include_str!("../../recipes/paravt-nano.toml"))
-    }
-
-    /// The recipe of a text; `file` and `name` are those of its file.
-    ///
-    /// # Errors
-    /// An unknown field, or a value that no run can have; the message names it.
-    pub fn parse(file: &str, name: &str, text: &str) -> Result<Self, RecipeError> {
-        let mut recipe: Self = recipe_file::parse(file, text)?;
-        if recipe.name.is_empty() {
-            name.clone_into(&mut recipe.name);
-        }
-        validate::check(&recipe).map_err(|message| RecipeError::Invalid {
-            file: file.to_owned(),
-            message,
-            nearest: None,
-        })?;
-        Ok(recipe)
-    }
-
     /// The reinforcement learning of a variant.
     ///
     /// # Errors

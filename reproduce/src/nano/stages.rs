@@ -10,8 +10,10 @@ use serde_json::json;
 
 use super::{NanoRecipe, NanoRun};
 use crate::error::Error;
-use crate::graph::{Evaluation, Graph, Reinforcement, Reporting, StageId, Work};
+use crate::graph::{Graph, StageId};
+use crate::host::{Evaluation, Reporting};
 use crate::options::GraphOptions;
+use crate::stages::{Base, Reinforcement, Sft, TrainingData, World};
 
 /// Name of the model that nothing was trained into yet.
 pub(super) const BASE: &str = "base";
@@ -33,8 +35,8 @@ struct Model {
 /// A variant changes a field that does not exist, or a run names no model.
 pub fn graph(recipe: &NanoRecipe, options: &GraphOptions) -> Result<Graph, Error> {
     let mut graph = Graph::new(&recipe.name, &recipe.title, &options.out, &options.stages);
-    let base = graph.add(BASE, None, &[], Work::Base);
-    let world = graph.add("world", None, &[], Work::World(recipe.world));
+    let base = graph.add(BASE, None, &[], Base);
+    let world = graph.add("world", None, &[], World(recipe.world));
     let runs: Vec<&NanoRun> = recipe.runs.iter().filter(|run| options.full || !run.full).collect();
     let mut evaluations = Vec::new();
     for &seed in &options.seeds {
@@ -47,16 +49,16 @@ pub fn graph(recipe: &NanoRecipe, options: &GraphOptions) -> Result<Graph, Error
             let model = model.ok_or_else(|| Error::NoModel(run.name.clone(), run.model.clone()))?;
             let work = evaluation(recipe, run, seed, model.folder.clone(), folder(&graph, world));
             let inputs = [world, model.stage];
-            evaluations.push(graph.add(&run.name, Some(seed), &inputs, Work::Evaluate(Box::new(work))));
+            evaluations.push(graph.add(&run.name, Some(seed), &inputs, work));
         }
     }
     let page = options.out.join("report/index.html");
     let report = Reporting { page: Some(page), paper_row: None };
-    graph.add("report", None, &evaluations, Work::Report(report));
+    graph.add("report", None, &evaluations, report);
     Ok(graph)
 }
 
-fn folder(graph: &Graph, stage: StageId) -> PathBuf {
+pub(super) fn folder(graph: &Graph, stage: StageId) -> PathBuf {
     graph[stage].folder().expect("a generated or trained result is kept").to_owned()
 }
 
@@ -70,6 +72,8 @@ fn evaluation(recipe: &NanoRecipe, run: &NanoRun, seed: u64, model: PathBuf, wor
             ..recipe.config(run)
         },
         model: Some(model),
+        fleet: None,
+        training: None,
         world: Some(world),
         title: format!("seven splits, {} ({})", run.name, run.mode),
         settings: json!({ "evaluate": recipe.evaluate, "run": run }),
@@ -85,13 +89,22 @@ fn trainings(
     seed: u64,
     full: bool,
 ) -> Result<Vec<Model>, Error> {
-    let data = graph.add("data", Some(seed), &[], Work::Data(recipe.data));
-    let sft = SftConfig { seed, ..recipe.sft.clone() };
-    let sft = graph.add("sft", Some(seed), &[base, data], Work::Sft(sft));
+    let data = TrainingData { sizes: recipe.data, seed };
+    let data = graph.add("data", Some(seed), &[], data);
+    let (base_folder, data_folder) = (folder(graph, base), folder(graph, data));
+    let config = SftConfig { seed, ..recipe.sft.clone() };
+    let sft = Sft { config, base: base_folder, data: data_folder.clone() };
+    let sft = graph.add("sft", Some(seed), &[base, data], sft);
+    let sft_folder = folder(graph, sft);
     let mut made = vec![sft];
     let mut reinforce = |name: &str, title: &str, paper: &Option<String>, config: RlConfig| {
-        let config = Box::new(RlConfig { seed, ..config });
-        let work = Work::Rl(Reinforcement { config, title: title.to_owned(), paper: paper.clone() });
+        let work = Reinforcement {
+            config: Box::new(RlConfig { seed, ..config }),
+            title: title.to_owned(),
+            paper: paper.clone(),
+            sft: sft_folder.clone(),
+            data: data_folder.clone(),
+        };
         made.push(graph.add(name, Some(seed), &[sft, data], work));
     };
     reinforce("rl", "PARA-GRPO", &recipe.rl_paper, recipe.rl.clone());

@@ -1,19 +1,47 @@
-//! Checks of a recipe before any stage runs: a value that would fail later is refused by its field.
+//! Reads a recipe and checks it before any stage runs: a value that would fail later is refused by its field.
 
 use std::collections::BTreeSet;
 
 use super::NanoRecipe;
 use super::stages::BASE;
-use crate::recipe_file::{check_folder_name, check_folder_names};
+use crate::error::RecipeError;
+use crate::recipe_file::{self, check_folder_name, check_folder_names};
 
 /// Names of the stages that every recipe has; a variant of such a name would be taken for one of them.
 const STAGES: [&str; 5] = [BASE, "world", "data", "sft", "rl"];
+
+impl NanoRecipe {
+    /// The built-in one.
+    ///
+    /// # Errors
+    /// It is damaged: a bug.
+    pub fn built_in() -> Result<Self, RecipeError> {
+        Self::parse("recipe paravt-nano", "paravt-nano", include_str!("../../recipes/paravt-nano.toml"))
+    }
+
+    /// The recipe of a text; `file` and `name` are those of its file.
+    ///
+    /// # Errors
+    /// An unknown field, or a value that no run can have; the message names it.
+    pub fn parse(file: &str, name: &str, text: &str) -> Result<Self, RecipeError> {
+        let mut recipe: Self = recipe_file::parse(file, text)?;
+        if recipe.name.is_empty() {
+            name.clone_into(&mut recipe.name);
+        }
+        check(&recipe).map_err(|message| RecipeError::Invalid {
+            file: file.to_owned(),
+            message,
+            nearest: None,
+        })?;
+        Ok(recipe)
+    }
+}
 
 /// The first thing that is wrong, if any.
 ///
 /// # Errors
 /// The field, what is wrong with it and how to fix it.
-pub(super) fn check(recipe: &NanoRecipe) -> Result<(), String> {
+fn check(recipe: &NanoRecipe) -> Result<(), String> {
     sizes(recipe)?;
     let invalid = |table: &str, error: &paravt_train::Error| match error {
         paravt_train::Error::Setting { field, message } => format!("`{table}.{field}` {message}"),

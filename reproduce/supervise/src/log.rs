@@ -170,7 +170,7 @@ impl Lines {
         (self.line, self.cut) = (Vec::new(), 0);
         if self.bytes > FILE {
             let old = self.path.with_extension("log.old");
-            if std::fs::rename(&self.path, old).is_ok()
+            if paravt_files::rename(&self.path, &old).is_ok()
                 && let Ok(file) = File::create(&self.path)
             {
                 (self.file, self.bytes) = (file, 0);

@@ -6,7 +6,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{signal, stat};
+use crate::signal::{self, Signal};
+use crate::stat;
 
 /// Least limit that is a mark: nanoseconds between 1970 and 1973.
 const LEAST_LIMIT: u64 = 100_000_000_000_000_000;
@@ -57,7 +58,7 @@ impl Mark {
     /// Kills all that carry it.
     pub(crate) fn kill(&self) {
         for pid in self.carriers() {
-            signal::send_one(pid, signal::KILL);
+            let _ = signal::send_one(pid, Signal::KILL);
         }
     }
 }

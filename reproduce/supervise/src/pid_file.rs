@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use crate::mark::Mark;
-use crate::{signal, stat};
+use crate::signal::{self, Signal};
+use crate::stat;
 
 /// Time between SIGTERM and SIGKILL for a process of an earlier command.
 const GRACE: Duration = Duration::from_secs(10);
@@ -24,7 +25,7 @@ struct Entry {
 /// Notes a running process.
 pub(crate) fn write(path: &Path, pid: u32, mark: &Mark) -> std::io::Result<()> {
     let entry = Entry { pid, started: started(pid).unwrap_or_default(), mark: Some(mark.clone()) };
-    std::fs::write(path, serde_json::to_vec(&entry)?)
+    paravt_files::write_atomic(path, &serde_json::to_vec(&entry)?)
 }
 
 /// Ends the group of the process that a file notes, if that very process still runs: one of an earlier command
@@ -35,27 +36,19 @@ pub(crate) fn end_leftover(path: &Path) -> std::io::Result<()> {
         let runs = || entry.started > 0 && started(entry.pid) == Some(entry.started);
         let until = Instant::now() + GRACE;
         if runs() {
-            signal::send(entry.pid, signal::TERM);
+            let _ = signal::send(entry.pid, Signal::TERM);
         }
         while runs() && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(50));
         }
         if runs() {
-            signal::send(entry.pid, signal::KILL);
+            let _ = signal::send(entry.pid, Signal::KILL);
         }
         if let Some(mark) = entry.mark {
             mark.kill();
         }
     }
-    remove(path)
-}
-
-/// Forgets a process.
-pub(crate) fn remove(path: &Path) -> std::io::Result<()> {
-    match std::fs::remove_file(path) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
+    paravt_files::remove(path)
 }
 
 /// When a process was started, where the system tells. Dead ones that nobody has waited for do not count.

@@ -8,11 +8,14 @@ use std::process::{Child, ExitStatus};
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
+use rustix::io::Errno;
+
 use crate::guard::{ENTRY, Guard};
 use crate::log::Log;
 use crate::mark::{self, Mark};
 use crate::secret::Secrets;
-use crate::{Error, pid_file, signal};
+use crate::signal::{self, Signal};
+use crate::{Error, pid_file};
 
 /// Time between two polls of a process that is waited for.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -184,7 +187,7 @@ impl Process {
             let timer = scope.spawn(move || {
                 let late = end.recv_timeout(limit) == Err(RecvTimeoutError::Timeout);
                 if late {
-                    signal::send(self.id(), signal::KILL);
+                    let _ = signal::send(self.id(), Signal::KILL);
                     self.mark.kill();
                 }
                 late
@@ -196,27 +199,28 @@ impl Process {
     }
 
     /// Ends it: SIGTERM to its group, and SIGKILL for what is left of it and of all that it started after `grace`.
-    /// Returns once all of it is gone.
+    /// Returns once all of it is gone but processes of other users.
     pub fn stop(&mut self, grace: Duration) {
         if std::mem::replace(&mut self.stopped, true) {
             return;
         }
-        signal::send(self.id(), signal::TERM);
+        let _ = signal::send(self.id(), Signal::TERM);
         let until = Instant::now() + grace;
         while self.runs() && Instant::now() < until {
             std::thread::sleep(PAUSE);
         }
         // The number stays taken until the last of the group is gone.
         while self.runs() {
-            if signal::is_running(self.id()) {
-                signal::send(self.id(), signal::KILL);
-            }
             self.mark.kill();
+            if signal::is_running(self.id()) && signal::send(self.id(), Signal::KILL) == Err(Errno::PERM) {
+                tracing::warn!(name = self.name, group = self.id(), "left running: not permitted to end it");
+                break;
+            }
             std::thread::sleep(PAUSE);
         }
         self.guard.release();
         self.log.drain();
-        let _ = pid_file::remove(&self.pid_file);
+        let _ = paravt_files::remove(&self.pid_file);
     }
 
     fn runs(&mut self) -> bool {

@@ -11,11 +11,11 @@
 
 use std::path::{Path, PathBuf};
 
+use paravt_files::Listing;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::compute::Compute;
-use crate::durable::{self, Listing};
 use crate::error::{Error, Result};
 use crate::learner::Learner;
 use crate::log::{self, Log};
@@ -99,7 +99,7 @@ impl Checkpoints {
         progress: &P,
     ) -> Result<()> {
         let (part, whole) = (self.folder.join("part"), self.folder.join(format!("{PREFIX}{step:06}")));
-        durable::remove_folder(&part).map_err(|error| Error::file(&part, error))?;
+        paravt_files::remove(&part).map_err(|error| Error::file(&part, error))?;
         learner.write_into(&part)?;
         let path = part.join(OPTIMIZER);
         candle_core::safetensors::save(&optimizer.state()?, &path)
@@ -111,10 +111,10 @@ impl Checkpoints {
             serde_json::to_string_pretty(&Saved { format: FORMAT, settings, compute, progress, files });
         let text = text.map_err(|error| Error::file(&path, error))?;
         std::fs::write(&path, text).map_err(|error| Error::file(&path, error))?;
-        durable::replace_folder(&part, &whole).map_err(|error| Error::file(&whole, error))?;
+        paravt_files::replace_dir(&part, &whole).map_err(|error| Error::file(&whole, error))?;
         let all = self.all()?;
         for (_, old) in &all[..all.len().saturating_sub(KEPT)] {
-            durable::remove_folder(old).map_err(|error| Error::file(old, error))?;
+            paravt_files::remove(old).map_err(|error| Error::file(old, error))?;
         }
         Ok(())
     }

@@ -8,7 +8,6 @@ use paravt_suite::message::Message;
 use serde_json::Value;
 
 use crate::error::{Error, Result};
-use crate::release::{LeftOut, ReleaseRow};
 
 /// Conversations by number; the same number is always the same conversation.
 pub trait Conversations: Send + Sync {
@@ -20,15 +19,6 @@ pub trait Conversations: Send + Sync {
     /// # Errors
     /// The row is damaged or a medium is missing.
     fn conversation(&self, number: usize) -> Result<Vec<Message>>;
-
-    /// One of them as the released loader reads it.
-    ///
-    /// # Errors
-    /// What that loader leaves out.
-    fn release_row(&self, number: usize) -> std::result::Result<ReleaseRow, LeftOut> {
-        let messages = self.conversation(number).map_err(|error| LeftOut::new(error.to_string()))?;
-        Ok(ReleaseRow::of_messages(&messages))
-    }
 }
 
 /// Rows of the published SFT format: a column `messages`, a list (or its JSON text) of messages whose
@@ -81,10 +71,6 @@ impl Conversations for SftRows {
             row: *row,
             message: error.to_string(),
         })
-    }
-
-    fn release_row(&self, number: usize) -> std::result::Result<ReleaseRow, LeftOut> {
-        ReleaseRow::of_json(&self.rows[number].2, &self.root)
     }
 }
 

@@ -34,6 +34,9 @@ pub enum Error {
     /// Data and settings do not fit together.
     #[error("{0}")]
     Settings(String),
+    /// The rows of a step have no token to learn.
+    #[error("no token of the step's rows is learned: the conversations have no answers, or empty ones")]
+    NothingLearned,
     /// A model file, a prompt or tensor arithmetic.
     #[error(transparent)]
     Model(#[from] paravt_qwen_vl::Error),

@@ -14,7 +14,6 @@ use paravt_qwen_vl::prompt::{Medium, Prompter};
 use paravt_qwen_vl::weights::Weights;
 
 use crate::compute::Compute;
-use crate::durable;
 use crate::error::{Error, Result};
 use crate::example::Example;
 use crate::grad::GradOps;
@@ -133,10 +132,10 @@ impl Learner {
     /// # Errors
     /// A file cannot be written; a weight is NaN or infinite.
     pub fn save(&self, folder: &Path) -> Result<()> {
-        let part = durable::beside(folder, ".part");
-        durable::remove_folder(&part).map_err(|error| Error::file(&part, error))?;
+        let part = paravt_files::beside(folder, ".part");
+        paravt_files::remove(&part).map_err(|error| Error::file(&part, error))?;
         self.write_into(&part)?;
-        durable::replace_folder(&part, folder).map_err(|error| Error::file(folder, error))
+        paravt_files::replace_dir(&part, folder).map_err(|error| Error::file(folder, error))
     }
 
     /// Writes the files of [`save`](Self::save) into a folder.

@@ -13,7 +13,6 @@
 pub mod checkpoint;
 mod compute;
 pub mod data;
-pub mod durable;
 pub mod error;
 pub mod example;
 mod grad;
@@ -22,7 +21,6 @@ pub mod log;
 pub mod objective;
 pub mod optimizer;
 mod parameters;
-pub mod release;
 pub mod reward;
 pub mod rl;
 pub mod rollout;

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
-use crate::durable;
 use crate::error::{Error, Result};
 
 /// File name of the log, in a training's folder and in a run directory.
@@ -66,7 +65,7 @@ impl Log {
         kept.truncate(step);
         let kept = kept.concat();
         if kept != text {
-            durable::write(path, kept.as_bytes()).map_err(|error| Error::file(path, error))?;
+            paravt_files::write_atomic(path, kept.as_bytes()).map_err(|error| Error::file(path, error))?;
         }
         let file = OpenOptions::new().create(true).append(true).open(path);
         Ok(Self { path: path.to_owned(), file: file.map_err(|error| Error::file(path, error))? })

@@ -20,6 +20,7 @@ use paravt_suite::record::{Record, RecordedPart, ToolCall, ToolOutcome};
 use paravt_suite::sample::Sample;
 use paravt_suite::seed::Seed;
 use paravt_suite::settings::{RequestSettings, ToolDialect};
+use paravt_suite::videos::VideoStore;
 use rand::Rng as _;
 use serde::{Deserialize, Serialize};
 
@@ -279,6 +280,7 @@ impl Roller {
                 request: RequestSettings::default(),
             },
             frames: Arc::clone(&self.frames),
+            videos: VideoStore::default(),
         };
         let record = agent.run(&prompt.sample).await;
         if let Some(error) = &record.error {

@@ -69,16 +69,6 @@ impl SftConfig {
             ("packs_per_step", self.packs_per_step),
             ("save_every", self.save_every),
         ])?;
-        if let Some(release) = self.release {
-            at_least_one(&[("release.ranks", release.ranks), ("release.workers", release.workers)])?;
-            if !self.packs_per_step.is_multiple_of(release.ranks) {
-                let message = format!(
-                    "is {}, release.ranks is {}; each rank has the same number of packs in a step",
-                    self.packs_per_step, release.ranks
-                );
-                refuse("packs_per_step", message)?;
-            }
-        }
         optimizer(&self.optimizer)?;
         schedule(self.schedule)
     }
@@ -171,7 +161,6 @@ fn selection(strategy: &Strategy, rollout: &RolloutConfig) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::release::Layout;
 
     #[test]
     fn settings_that_train_nothing_are_refused_by_name() {
@@ -186,14 +175,10 @@ mod tests {
             (|config| config.pack_tokens = 0, "pack_tokens"),
             (|config| config.packs_per_step = 0, "packs_per_step"),
             (|config| config.save_every = 0, "save_every"),
-            (|config| config.release = Some(Layout { ranks: 0, workers: 1 }), "release.ranks"),
-            (|config| config.release = Some(Layout { ranks: 1, workers: 0 }), "release.workers"),
         ] {
             assert_eq!(sft(change), Err(format!("`{name}` is 0; it must be at least 1")));
         }
         assert!(sft(|config| config.optimizer.learning_rate = f64::NAN).unwrap_err().contains("NaN"));
-        let uneven = sft(|config| config.release = Some(Layout { ranks: 5, workers: 1 }));
-        assert!(uneven.unwrap_err().starts_with("`packs_per_step` is 32, release.ranks is 5"));
         assert!(sft(|config| config.optimizer.beta2 = 1.0).unwrap_err().contains("beta2"));
         let rl = |change: fn(&mut RlConfig)| {
             let mut config = RlConfig::default();

@@ -20,7 +20,6 @@ use crate::example::Example;
 use crate::learner::Learner;
 use crate::objective::token_logprobs;
 use crate::optimizer::{AdamW, AdamWConfig, Gradients};
-use crate::release::{Encoder, Layout, Loader, RankProgress};
 use crate::schedule::Schedule;
 
 /// Knobs of SFT.
@@ -40,12 +39,8 @@ pub struct SftConfig {
     pub packs_per_step: usize,
     /// Steps between checkpoints (recipe: 100).
     pub save_every: usize,
-    /// Order of the rows; the released loader's is always the same.
+    /// Order of the rows.
     pub seed: u64,
-    /// Tokens, trained tokens, order of rows, packs and loss as the released trainer makes them (see
-    /// [`crate::release`]); without it the suite's own.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub release: Option<Layout>,
 }
 
 impl Default for SftConfig {
@@ -58,7 +53,6 @@ impl Default for SftConfig {
             packs_per_step: 32,
             save_every: 100,
             seed: 0,
-            release: None,
         }
     }
 }
@@ -71,21 +65,11 @@ struct Progress {
     /// Rows taken so far, over all epochs.
     taken: usize,
     over_long: usize,
-    /// Rows that the released loader leaves out, over all epochs.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    left_out: usize,
-    /// Where each rank of the released loader is.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    ranks: Vec<RankProgress>,
 }
 
-fn is_zero(count: &usize) -> bool {
-    *count == 0
-}
-
-/// A step's packs by rank (one, but for the released loader), and where the next step begins.
+/// A step's packs, and where the next step begins.
 struct Batch {
-    ranks: Vec<Vec<Vec<Example>>>,
+    packs: Vec<Vec<Example>>,
     next: Progress,
 }
 
@@ -118,8 +102,7 @@ pub fn train(
     let checkpoints = Checkpoints::new(out);
     let Start { learner, mut optimizer, mut progress, mut log } =
         checkpoints.start::<_, Progress>(base, compute, &config.optimizer, config)?;
-    let rows = Rows::new(data, &learner, base, config)?;
-    let batches = prepare(rows, config.steps, progress.clone());
+    let batches = prepare(data, Arc::clone(learner.prompter()), config.clone(), progress.clone());
     while progress.step < config.steps {
         let started = Instant::now();
         let batch = batches.recv().unwrap_or_else(|_| {
@@ -127,16 +110,15 @@ pub fn train(
                 "the data loader stopped before the last step; see the log for its error".to_owned(),
             ))
         })?;
-        let ranks: Vec<&[Vec<Example>]> = batch.ranks.iter().map(Vec::as_slice).collect();
-        let (loss, gradients) = gradients_of_ranks(&learner, &optimizer, &ranks)?;
+        let (loss, gradients) = gradients(&learner, &optimizer, &batch.packs)?;
         let factor = config.schedule.factor(progress.step, config.steps);
         let grad_norm = optimizer.step(&gradients, factor)?;
         progress = batch.next;
-        let examples = || batch.ranks.iter().flatten().flatten();
+        let examples = || batch.packs.iter().flatten();
         let tokens: usize = examples().map(|example| example.ids.len()).sum();
         let learned: usize = examples().map(Example::learned).sum();
         let tokens_per_second = tokens as f64 / started.elapsed().as_secs_f64();
-        let mut figures = vec![
+        let figures = [
             ("loss", loss),
             ("grad_norm", grad_norm),
             ("learning_rate", config.optimizer.learning_rate * factor),
@@ -145,9 +127,6 @@ pub fn train(
             ("over_long_rows", progress.over_long as f64),
             ("tokens_per_second", tokens_per_second),
         ];
-        if config.release.is_some() {
-            figures.push(("left_out_rows", progress.left_out as f64));
-        }
         log.add(progress.step, &figures)?;
         on_step(&SftStep { step: progress.step, loss, grad_norm, tokens_per_second });
         if progress.step % config.save_every == 0 && progress.step < config.steps {
@@ -161,31 +140,17 @@ pub fn train(
 /// Token-mean loss over all packs together, and its gradients.
 ///
 /// # Errors
-/// Tensor arithmetic.
+/// Packs without a learned token; tensor arithmetic.
 pub fn gradients(learner: &Learner, optimizer: &AdamW, packs: &[Vec<Example>]) -> Result<(f64, Gradients)> {
-    gradients_of_ranks(learner, optimizer, &[packs])
-}
-
-/// Mean over ranks of each one's token-mean loss over its packs, and its gradients: ranks count alike, whatever the
-/// number of their learned tokens, as where FSDP averages gradients.
-///
-/// # Errors
-/// Tensor arithmetic.
-pub fn gradients_of_ranks(
-    learner: &Learner,
-    optimizer: &AdamW,
-    ranks: &[&[Vec<Example>]],
-) -> Result<(f64, Gradients)> {
-    let shares = ranks.iter().flat_map(|packs| {
-        let learned: usize = packs.iter().flatten().map(Example::learned).sum();
-        packs.iter().map(move |pack| (pack, (learned * ranks.len()) as f64))
-    });
-    let shares: Vec<(&Vec<Example>, f64)> = shares.collect();
-    let parts = learner.workers().map(&shares, |(pack, share)| {
+    let learned: usize = packs.iter().flatten().map(Example::learned).sum();
+    if learned == 0 {
+        return Err(Error::NothingLearned);
+    }
+    let parts = learner.workers().map(packs, |pack| {
         let batch: Vec<&Example> = pack.iter().collect();
         let targets: Vec<u32> = pack.iter().flat_map(Example::targets).collect();
         let (logprobs, _) = token_logprobs(&learner.logits(&batch)?, &targets, 1.0)?;
-        let part = (logprobs.sum_all()? / -share)?;
+        let part = (logprobs.sum_all()? / -(learned as f64))?;
         Ok((f64::from(part.to_scalar::<f32>()?), Gradients::of(optimizer.weights(), &part.backward()?)?))
     })?;
     let (mut loss, mut gradients) = (0.0, Gradients::default());
@@ -196,59 +161,17 @@ pub fn gradients_of_ranks(
     Ok((loss, gradients))
 }
 
-/// Where a training's batches come from.
-struct Rows {
+/// Makes batches on a thread of its own while the model computes.
+fn prepare(
     data: Arc<dyn Conversations>,
     prompter: Arc<Prompter>,
     config: SftConfig,
-    release: Option<(Loader, Encoder)>,
-}
-
-impl Rows {
-    fn new(data: Arc<dyn Conversations>, learner: &Learner, base: &Path, config: &SftConfig) -> Result<Self> {
-        let release = match config.release {
-            None => None,
-            Some(layout) => {
-                let count = data.count().ok_or_else(|| {
-                    Error::Settings("the released loader needs data that ends; remove `release`".to_owned())
-                })?;
-                let loader =
-                    Loader::new(count, layout, config.pack_tokens, config.packs_per_step / layout.ranks)?;
-                Some((loader, Encoder::read(base, Arc::clone(learner.prompter()))?))
-            }
-        };
-        Ok(Self { data, prompter: Arc::clone(learner.prompter()), config: config.clone(), release })
-    }
-
-    /// The packs of the step after `progress`.
-    fn batch(&self, progress: &Progress) -> Result<Batch> {
-        match &self.release {
-            None => next_batch(&*self.data, &self.prompter, &self.config, progress),
-            Some((loader, encoder)) => self.release_batch(loader, encoder, progress),
-        }
-    }
-
-    fn release_batch(&self, loader: &Loader, encoder: &Encoder, progress: &Progress) -> Result<Batch> {
-        let mut next = Progress { step: progress.step + 1, ..progress.clone() };
-        if next.ranks.is_empty() {
-            next.ranks = loader.start();
-        }
-        let step = loader.step(&mut next.ranks, |row| encoder.encode(&self.data.release_row(row)?))?;
-        for (row, reason) in &step.left_out {
-            eprintln!("warning: row {row} is left out, as in the released loader: {reason}");
-        }
-        next.left_out += step.left_out.len();
-        next.over_long += step.over_long;
-        Ok(Batch { ranks: step.ranks, next })
-    }
-}
-
-/// Makes batches on a thread of its own while the model computes.
-fn prepare(rows: Rows, steps: usize, mut progress: Progress) -> Receiver<Result<Batch>> {
+    mut progress: Progress,
+) -> Receiver<Result<Batch>> {
     let (sender, receiver) = sync_channel(2);
     std::thread::spawn(move || {
-        while progress.step < steps {
-            let batch = rows.batch(&progress);
+        while progress.step < config.steps {
+            let batch = next_batch(&*data, &prompter, &config, &progress);
             if let Ok(batch) = &batch {
                 progress = batch.next.clone();
             }
@@ -300,7 +223,7 @@ fn next_batch(
         held += length;
         next.taken += 1;
     }
-    Ok(Batch { ranks: vec![packs], next })
+    Ok(Batch { packs, next })
 }
 
 /// Rows in the order of training: each epoch a shuffle of its own; endless data as it comes.

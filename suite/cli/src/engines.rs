@@ -47,7 +47,8 @@ pub(crate) fn start_candle(
 /// Asks a server one question in text and one about an image. A model that ends at once has answered.
 pub(crate) async fn probe(flags: &Flags, base_url: &str, model: &str) -> anyhow::Result<()> {
     let flags = flags.on_servers(&[base_url.to_owned()], model);
-    let backend = flags.open(note).trying_once_within(PROBE_TIMEOUT).build("probe", None).await?;
+    let fetch = |_: &str, _: &str| bail!("a server loads its model itself");
+    let backend = flags.open(fetch, note).trying_once_within(PROBE_TIMEOUT).build("probe", None).await?;
     for (step, part) in [("text", None), ("image", Some(Part::Image(gray_image())))] {
         let text = Part::Text("Answer with one word: what is this?".to_owned());
         let message = Message::parts(Role::User, part.into_iter().chain([text]).collect());

@@ -130,7 +130,6 @@ fn of_merge(error: &MergeError) -> Exit {
         | MergeError::Twice { .. }
         | MergeError::Differs { .. }
         | MergeError::VideoDiffers { .. }
-        | MergeError::UnknownSize
         | MergeError::SampleTwice { .. }
         | MergeError::Summary(_)
         | MergeError::NotEmpty { .. }
@@ -174,8 +173,7 @@ fn of_journal(error: &JournalError) -> Exit {
         | JournalError::Damaged { .. }
         | JournalError::Foreign { .. }
         | JournalError::BadManifest { .. }
-        | JournalError::Version { .. }
-        | JournalError::OlderRun { .. } => Exit::Usage,
+        | JournalError::Version { .. } => Exit::Usage,
     }
 }
 
@@ -191,6 +189,7 @@ fn of_fetch(error: &FetchError) -> Exit {
     match error {
         FetchError::Access { .. }
         | FetchError::Network { .. }
+        | FetchError::Offline { .. }
         | FetchError::Protocol { .. }
         | FetchError::Hash { .. }
         | FetchError::Space { .. }

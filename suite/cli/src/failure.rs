@@ -104,11 +104,10 @@ impl std::fmt::Display for Continue {
     }
 }
 
-/// The remedy of a failed call of a run of which only the message is known, which holds its class; and how the
-/// run goes on after it.
-pub(crate) fn of_message(message: &str, then: Continue) -> Option<String> {
-    let class = ErrorClass::ALL.into_iter().find(|class| message.contains(&format!("({class:?}, ")))?;
-    let remedy = of_call(class, message)?;
+/// The remedy of a failed call of a run, and how the run goes on after it.
+pub(crate) fn in_run(error: &BackendError, then: Continue) -> Option<String> {
+    let BackendError { class, message, .. } = error;
+    let remedy = of_call(*class, message)?;
     let is_resumed = then == Continue::Resume;
     Some(match class {
         // What the server can do about it, before the flags that a resumed run must leave alone.
@@ -189,7 +188,7 @@ mod tests {
         assert_eq!(hint(&unsent), None);
         let missing = error(ErrorClass::BadRequest, "404 Not Found: no model `a`", 1);
         assert!(hint(&missing).is_some());
-        let advice = |class, message, then| of_message(&causes(&error(class, message, 1)), then).unwrap();
+        let advice = |class, message, then| in_run(&BackendError::new(class, message, 1), then).unwrap();
         let after = |class| advice(class, "404 Not Found", Continue::Resume);
         assert!(after(ErrorClass::Connection).ends_with("; then continue with --resume"));
         for class in [ErrorClass::BadRequest, ErrorClass::ContextLength] {
@@ -219,6 +218,5 @@ mod tests {
             advice(ErrorClass::Server, frames, Continue::Resume),
             "start the server with the flag that the message names; then continue with --resume"
         );
-        assert_eq!(of_message("video not found", Continue::Resume), None);
     }
 }

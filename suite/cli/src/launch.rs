@@ -221,15 +221,14 @@ fn conclude(outcome: &RunOutcome, allow_partial: bool, then: Continue) -> Exit {
     }
 }
 
-/// The remedy of the latest failure, where its message names its class.
+/// The remedy of the latest failure, where a model call failed.
 fn advice(outcome: &RunOutcome, then: Continue) -> Option<String> {
-    let error = outcome.last_error.as_ref()?;
-    failure::of_message(&error.message, then)
+    failure::in_run(outcome.last_failed.as_ref()?.failed_call()?, then)
 }
 
 /// The latest failure, which usually is that of the others.
 fn say_last_error(outcome: &RunOutcome) {
-    if let Some(error) = &outcome.last_error {
+    if let Some(error) = outcome.last_failed.as_ref().and_then(|record| record.error.as_ref()) {
         eprintln!("  the latest: {}: {}", error.step, error.message);
     }
 }

@@ -109,7 +109,7 @@ impl Log {
                 self.state = State::Given;
             } else if *bytes >= LARGEST {
                 let aside = self.path.with_extension("log.old");
-                let moved = std::fs::rename(&self.path, aside).and_then(|()| open(&self.path));
+                let moved = paravt_files::rename(&self.path, &aside).and_then(|()| open(&self.path));
                 self.state = moved.unwrap_or(State::Given);
             }
         }

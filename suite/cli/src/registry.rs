@@ -95,8 +95,7 @@ impl DataArgs {
             }
         }
         let from_env = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-        let home = || from_env("HOME").map(|home| home.join(".cache/huggingface"));
-        let hf_home = self.hf_home.clone().or_else(|| from_env("HF_HOME")).or_else(home);
+        let hf_home = self.hf_home.clone().or_else(paravt_fetch::home);
         // Without a home, the folder that was named is all there is.
         let hf_home = hf_home.or_else(|| self.data.clone());
         let videos: BTreeMap<String, PathBuf> =

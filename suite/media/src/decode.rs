@@ -78,11 +78,7 @@ pub(crate) fn frames<T: Clone + Send>(
         stats.decoded += part_stats.decoded;
         by_index.extend(found);
     }
-    let missing = |index| MediaError::Decode {
-        path: path.to_owned(),
-        index,
-        message: "the decoder returned no picture".into(),
-    };
+    let missing = |index| undecoded(index, "the decoder returned no picture");
     let ordered = indices.iter().map(|&wanted| by_index.get(&wanted).cloned().ok_or_else(|| missing(wanted)));
     Ok((ordered.collect::<Result<_, _>>()?, stats))
 }
@@ -124,6 +120,10 @@ fn is_damaged(picture: &ff::frame::Video) -> bool {
     flags & ffi::AV_FRAME_FLAG_CORRUPT != 0 || errors != 0
 }
 
+fn undecoded(index: usize, message: impl ToString) -> MediaError {
+    MediaError::Decode { index, message: message.to_string() }
+}
+
 /// One demuxer and one decoder.
 struct Worker<'a> {
     path: &'a Path,
@@ -150,14 +150,10 @@ impl<'a> Worker<'a> {
             count: threads,
             ..threading::Config::default()
         };
-        let decoder = decoder(path, &input, stream, threads)?;
+        let decoder = decoder(&input, stream, threads)?;
         let converter = Converter::new(target.size, target.rotation, Colours::OfStream, target.precision);
         let stats = ReaderStats::default();
         Ok(Self { path, index, input, decoder, converter, exact: target.exact, last: None, stats })
-    }
-
-    fn error(&self, index: usize, message: impl ToString) -> MediaError {
-        MediaError::Decode { path: self.path.to_owned(), index, message: message.to_string() }
     }
 
     /// Decodes one group up to its last wanted frame.
@@ -190,7 +186,7 @@ impl<'a> Worker<'a> {
             return Ok(());
         }
         let lost = wanted.values().flatten().min().copied().unwrap_or(group.start);
-        Err(self.error(lost, "the file ends before it"))
+        Err(undecoded(lost, "the file ends before it"))
     }
 
     /// Decodes from here until nothing is wanted or the file ends.
@@ -213,7 +209,7 @@ impl<'a> Worker<'a> {
                 if let Err(error) = self.decoder.send_packet(&packet)
                     && self.exact
                 {
-                    return Err(self.error(start, error));
+                    return Err(undecoded(start, error));
                 }
             } else {
                 at_end = true;
@@ -236,14 +232,14 @@ impl<'a> Worker<'a> {
             match self.decoder.receive_frame(&mut picture) {
                 Ok(()) => {}
                 Err(error) if self.exact && error != ff::Error::Eof && !is_waiting(error) => {
-                    return Err(self.error(start, error));
+                    return Err(undecoded(start, error));
                 }
                 Err(_) => return Ok(()),
             }
             self.stats.decoded += 1;
             // Pictures before the key frame may lack what they refer to in every reader.
             if self.exact && is_damaged(&picture) && picture.pts() >= Some(self.index.entries[start].pts) {
-                return Err(self.error(start, "the decoder reports damage"));
+                return Err(undecoded(start, "the decoder reports damage"));
             }
             let pts = if self.index.has_pts {
                 picture.pts().or(picture.timestamp())
@@ -269,10 +265,10 @@ impl<'a> Worker<'a> {
         // MP4 takes presentation times: asked for the decoding time it goes a whole group further back.
         for target in [Some(entry.pts), Some(entry.dts), earlier, Some(i64::MIN)].into_iter().flatten() {
             if self.seek_to(target).is_ok() && self.is_at_or_before(entry.pts, entry.dts) {
-                return self.seek_to(target).map_err(|error| self.error(start, error));
+                return self.seek_to(target).map_err(|error| undecoded(start, error));
             }
             if self.exact {
-                return Err(self.error(start, "a seek to it ends behind it"));
+                return Err(undecoded(start, "a seek to it ends behind it"));
             }
         }
         // No seek reaches it: read from the start of the file.

@@ -25,29 +25,24 @@ pub(crate) struct Entry {
 
 /// Opens a file with all streams but its best video one left aside.
 pub(crate) fn open(path: &Path) -> Result<(ff::format::context::Input, usize), MediaError> {
-    let error = |error: ff::Error| MediaError::Open { path: path.to_owned(), message: error.to_string() };
-    load().map_err(|message| MediaError::Open { path: path.to_owned(), message })?;
+    let error = |error: ff::Error| MediaError::Open(error.to_string());
+    load().map_err(MediaError::Open)?;
     // Opening a pipe would wait for a writer for ever; of a file that is not there, FFmpeg reads others.
     match std::fs::metadata(path) {
         Ok(metadata) if metadata.is_file() => {}
-        Ok(_) => {
-            return Err(MediaError::Open { path: path.to_owned(), message: "not a regular file".to_owned() });
-        }
+        Ok(_) => return Err(MediaError::Open("not a regular file".to_owned())),
         Err(failed) => {
             return Err(error(ff::Error::Other { errno: failed.raw_os_error().unwrap_or_default() }));
         }
     }
     // The scheme keeps a name like `a:b.mp4` from being read as a URL; FFmpeg takes no other bytes than these.
     let plain = path.to_str().filter(|text| !text.contains('\0'));
-    let name = plain.ok_or_else(|| MediaError::Open {
-        path: path.to_owned(),
-        message: "the path is not UTF-8".to_owned(),
-    })?;
+    let name = plain.ok_or_else(|| MediaError::Open("the path is not UTF-8".to_owned()))?;
     // A picture whose name is a pattern (`a%03d.png`) is that picture, not the ones that the pattern names.
     let options = ff::Dictionary::from_iter([("pattern_type", "none")]);
     let mut input = ff::format::input_with_dictionary(&format!("file:{name}"), options).map_err(error)?;
     let best = input.streams().best(ff::media::Type::Video).map(|stream| stream.index());
-    let best = best.ok_or_else(|| MediaError::NoVideo { path: path.to_owned() })?;
+    let best = best.ok_or(MediaError::NoVideo)?;
     for mut stream in input.streams_mut() {
         if stream.index() != best {
             // SAFETY: the stream belongs to `input`, which is borrowed mutably and alive; `discard`
@@ -60,13 +55,12 @@ pub(crate) fn open(path: &Path) -> Result<(ff::format::context::Input, usize), M
 
 /// A decoder of a file's stream.
 pub(crate) fn decoder(
-    path: &Path,
     input: &ff::format::context::Input,
     stream: usize,
     threads: threading::Config,
 ) -> Result<decoder::Video, MediaError> {
-    let error = |error: ff::Error| MediaError::Open { path: path.to_owned(), message: error.to_string() };
-    let video = input.stream(stream).ok_or_else(|| MediaError::NoVideo { path: path.to_owned() })?;
+    let error = |error: ff::Error| MediaError::Open(error.to_string());
+    let video = input.stream(stream).ok_or(MediaError::NoVideo)?;
     let mut context = ff::codec::context::Context::from_parameters(video.parameters()).map_err(error)?;
     context.set_threading(threads);
     let mut decoder = context.decoder();

@@ -34,9 +34,8 @@ impl VideoIndex {
     /// frames up to there.
     pub(crate) fn read(path: &Path) -> Result<Self, MediaError> {
         let (mut input, stream) = open(path)?;
-        let error = |message: String| MediaError::Open { path: path.to_owned(), message };
         let (time_base, header_rate, parameters, rotation) = {
-            let video = input.stream(stream).ok_or_else(|| MediaError::NoVideo { path: path.to_owned() })?;
+            let video = input.stream(stream).ok_or(MediaError::NoVideo)?;
             (
                 (video.time_base().numerator(), video.time_base().denominator()),
                 rate(video.avg_frame_rate()),
@@ -63,15 +62,15 @@ impl VideoIndex {
             entries.first().map(|entry| entry.pts),
             entries.iter().map(|entry| entry.pts + entry.duration).max(),
         ) else {
-            return Err(error("there is not one frame in it".to_owned()));
+            return Err(MediaError::Open("there is not one frame in it".to_owned()));
         };
         // Each end to seconds by itself, as torchcodec does: the last bit of the rate decides which
         // frame a whole second falls on.
         let duration = seconds(end, time_base) - seconds(first, time_base);
-        let context =
-            ff::codec::context::Context::from_parameters(parameters).map_err(|e| error(e.to_string()))?;
+        let context = ff::codec::context::Context::from_parameters(parameters)
+            .map_err(|e| MediaError::Open(e.to_string()))?;
         let codec = context.id();
-        let decoder = context.decoder().video().map_err(|e| error(format!("no decoder: {e}")))?;
+        let decoder = context.decoder().video().map_err(|e| MediaError::Open(format!("no decoder: {e}")))?;
         let (mut width, mut height) = (decoder.width(), decoder.height());
         if rotation.rem_euclid(180) == 90 {
             std::mem::swap(&mut width, &mut height);

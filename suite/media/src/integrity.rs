@@ -25,10 +25,9 @@ const SIDE: u32 = 64;
 pub fn check(path: &Path, depth: Depth) -> Result<(), MediaError> {
     let (mut input, stream) = open(path)?;
     let wanted = sample_table::indexed_bytes(&mut input, stream);
-    let open = |message: String| MediaError::Open { path: path.to_owned(), message };
-    let length = std::fs::metadata(path).map_err(|error| open(error.to_string()))?.len();
+    let length = std::fs::metadata(path).map_err(|error| MediaError::Open(error.to_string()))?.len();
     if wanted > length {
-        return Err(open(format!("cut off: {length} of at least {wanted} bytes")));
+        return Err(MediaError::Open(format!("cut off: {length} of at least {wanted} bytes")));
     }
     if depth == Depth::Frames {
         let file = VideoFile::open(path)?;

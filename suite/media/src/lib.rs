@@ -164,9 +164,8 @@ impl VideoFile {
     /// Where that reader raises: too few frames, an empty window, an extreme aspect ratio.
     pub fn plan(&self, request: &VideoRequest) -> Result<(Vec<usize>, (u32, u32)), MediaError> {
         let info = self.info_of(request.reader);
-        let rule = |message| MediaError::Request { path: self.path.clone(), message };
-        let indices = frame_indices(request, info.frames, info.fps).map_err(rule)?;
-        let size = request.frame_size(indices.len(), info.width, info.height).map_err(rule)?;
+        let indices = frame_indices(request, info.frames, info.fps).map_err(MediaError::Request)?;
+        let size = request.frame_size(indices.len(), info.width, info.height).map_err(MediaError::Request)?;
         Ok((indices, size))
     }
 
@@ -209,7 +208,7 @@ impl VideoFile {
         let pinned = request.reader == Reader::Pinned;
         if pinned && self.index.damaged {
             let message = "the demuxer reports damage before the end of the file".to_owned();
-            return Err(MediaError::Open { path: self.path.clone(), message });
+            return Err(MediaError::Open(message));
         }
         let (indices, size) = self.plan(request)?;
         let info = self.info_of(request.reader);

@@ -57,8 +57,7 @@ pub(crate) fn sample<T: Clone>(
     request: &VideoRequest,
     map: &impl Fn(Frame) -> Result<T, MediaError>,
 ) -> Result<Second<T>, MediaError> {
-    let rule = |message: String| MediaError::Request { path: path.to_owned(), message };
-    let window = Window::of(request, index).map_err(rule)?;
+    let window = Window::of(request, index).map_err(MediaError::Request)?;
     let mut sizes = BTreeSet::new();
     let mut times = BTreeSet::new();
     decode(path, &window, &mut |pts, picture| {
@@ -70,13 +69,13 @@ pub(crate) fn sample<T: Clone>(
     let delay = if index.has_pts { 0 } else { MPEG4_DELAY };
     let fps = index.header_rate;
     if fps <= 0.0 {
-        return Err(rule("the header has no frame rate".to_owned()));
+        return Err(MediaError::Request("the header has no frame rate".to_owned()));
     }
     let (Some(&(width, height)), 1) = (sizes.first(), sizes.len()) else {
-        return Err(rule(format!("the frames have {} different sizes", sizes.len())));
+        return Err(MediaError::Request(format!("the frames have {} different sizes", sizes.len())));
     };
-    let count = frame_count(request.sampling, times.len(), fps).map_err(rule)?;
-    let size = request.frame_size(count, width, height).map_err(rule)?;
+    let count = frame_count(request.sampling, times.len(), fps).map_err(MediaError::Request)?;
+    let size = request.frame_size(count, width, height).map_err(MediaError::Request)?;
     let chosen: Vec<i64> = linspace(0, times.len() - 1, count).into_iter().map(|at| times[at]).collect();
     let mut converter = Converter::new(size, 0, Colours::Bt601, Precision::Floats);
     let mut found = BTreeMap::new();
@@ -87,7 +86,7 @@ pub(crate) fn sample<T: Clone>(
         }
         Ok(())
     })?;
-    let missing = || rule("the file decodes differently each time".to_owned());
+    let missing = || MediaError::Request("the file decodes differently each time".to_owned());
     let frames = chosen.iter().map(|pts| found.get(pts).cloned().ok_or_else(missing));
     Ok(Second { frames: frames.collect::<Result<_, _>>()?, total: times.len(), fps })
 }
@@ -132,7 +131,7 @@ fn decode(
     let (mut input, stream) = open(path)?;
     // Threads over frames would hold pictures back that an error then loses.
     let threads = threading::Config { kind: threading::Type::Slice, ..threading::Config::default() };
-    let mut decoder = decoder(path, &input, stream, threads)?;
+    let mut decoder = decoder(&input, stream, threads)?;
     let target = window.start.saturating_sub(1).max(0).saturating_sub(BEHIND as i64).max(0);
     if seek(&mut input, stream, target).is_err() {
         return Ok(());
@@ -153,10 +152,7 @@ fn decode(
         // The pictures of one packet count together: an error among them loses all.
         let Some(pictures) = pictures(&mut decoder) else { return Ok(()) };
         for picture in pictures {
-            let without = || MediaError::Request {
-                path: path.to_owned(),
-                message: "the file's frames have no times".to_owned(),
-            };
+            let without = || MediaError::Request("the file's frames have no times".to_owned());
             // SAFETY: the picture owns a valid frame; `pkt_dts` is a plain field of it.
             let decoded =
                 Some(unsafe { (*picture.as_ptr()).pkt_dts }).filter(|time| *time != ffi::AV_NOPTS_VALUE);

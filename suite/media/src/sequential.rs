@@ -31,7 +31,7 @@ pub(crate) fn frames<T: Clone>(
 ) -> Result<(Vec<T>, ReaderStats), MediaError> {
     let fail = |index: usize, error: ff::Error| {
         let message = format!("torchcodec 0.10 raises here: {error}");
-        MediaError::Decode { path: path.to_owned(), index, message }
+        MediaError::Decode { index, message }
     };
     let mut reader = Reader::open(path, index)?;
     let mut converter = Converter::new(target.size, target.rotation, Colours::OfStream, target.precision);
@@ -73,11 +73,9 @@ impl Reader {
             count: THREADS,
             ..threading::Config::default()
         };
-        let decoder = decoder(path, &input, stream, threads)?;
+        let decoder = decoder(&input, stream, threads)?;
         // Where it stands after its first walk over the packets.
-        let failed =
-            |error: ff::Error| MediaError::Open { path: path.to_owned(), message: error.to_string() };
-        seek(&mut input, 0, 0).map_err(failed)?;
+        seek(&mut input, 0, 0).map_err(|error| MediaError::Open(error.to_string()))?;
         let keys = index.entries.iter().filter(|entry| entry.key).map(|entry| entry.pts).collect();
         let stats = ReaderStats { workers: 1, ..ReaderStats::default() };
         Ok(Self { input, stream, decoder, keys, cursor: i64::MIN, last: 0, stats })

@@ -18,7 +18,7 @@ use crate::settings::ToolDialect;
 use crate::span::TimeSpan;
 
 /// Result of one call.
-enum Looked {
+enum CropResult {
     Frames(Arc<FrameSet>),
     Summary(Arc<FrameSet>, String),
     Failed(String),
@@ -59,9 +59,9 @@ impl Session<'_> {
         let response_tag = self.agent.reference.syntax.tags().response;
         let native = self.agent.plan.dialect == ToolDialect::Native;
         let (mut failed, mut shown) = (None, Vec::new());
-        for (index, (looked, seconds, sub_call)) in results.into_iter().enumerate() {
+        for (index, (result, seconds, sub_call)) in results.into_iter().enumerate() {
             self.measured.media_seconds += seconds;
-            if let Looked::Frames(set) | Looked::Summary(set, _) = &looked {
+            if let CropResult::Frames(set) | CropResult::Summary(set, _) = &result {
                 self.transcript.second_reader |= set.second_reader;
             }
             if let Some(sub) = sub_call {
@@ -77,7 +77,7 @@ impl Session<'_> {
             let unread = TimeSpan::new(f64::NAN, f64::NAN);
             let TimeSpan { start, end } = *calls[index].window.as_ref().unwrap_or(&unread);
             let (message, outcome) =
-                self.respond(start, end, looked).map_err(|error| protocol_error("tool", &error))?;
+                self.respond(start, end, result).map_err(|error| protocol_error("tool", &error))?;
             match structured.get(index).filter(|_| native) {
                 Some(call) => self.messages.push(as_tool_result(&call.id, message, response_tag, &mut shown)),
                 None => self.messages.push(message),
@@ -97,37 +97,31 @@ impl Session<'_> {
         failed.map_or(Ok(()), Err)
     }
 
-    /// Decodes one window and, in sub-agent mode, has it looked at.
+    /// Decodes one window and, in sub-agent mode, asks the sub-agent about it.
     async fn look(
         &self,
         turn: usize,
         index: usize,
         window: &Result<TimeSpan, CallError>,
-    ) -> (Looked, f64, Option<SubCall>) {
+    ) -> (CropResult, f64, Option<SubCall>) {
         let window = match window {
             Ok(window) => *window,
             Err(error) => {
                 let reason = render::call_reason(&self.agent.protocol, error);
-                return (reason.map_or_else(Looked::NoText, Looked::Malformed), 0.0, None);
+                return (reason.map_or_else(CropResult::NoText, CropResult::Malformed), 0.0, None);
             }
         };
-        let source = Arc::clone(&self.agent.frames);
-        let path = self.sample.video.clone();
-        let reader = self.agent.plan.switches.reader;
-        let request = VideoRequest::crop(window.start, window.end, self.agent.protocol.tool.max_frames)
-            .with_reader(reader);
-        let fetched = tokio::task::spawn_blocking(move || source.frames(&path, &request)).await;
-        let set = match fetched {
-            Ok(Ok(set)) => set,
-            Ok(Err(reason)) => return (Looked::Failed(reason), 0.0, None),
-            Err(panic) => return (Looked::Failed(format!("the decoder panicked: {panic}")), 0.0, None),
+        let request = VideoRequest::crop(window.start, window.end, self.agent.protocol.tool.max_frames);
+        let set = match self.frames(request).await {
+            Ok(set) => set,
+            Err(reason) => return (CropResult::Failed(reason), 0.0, None),
         };
         let seconds = set.seconds;
         match self.agent.plan.crop {
-            CropMode::Frames => (Looked::Frames(set), seconds, None),
+            CropMode::Frames => (CropResult::Frames(set), seconds, None),
             CropMode::Subagent => {
-                let (looked, sub) = self.ask_subagent(turn, index, window, set).await;
-                (looked, seconds, sub)
+                let (result, sub) = self.ask_subagent(turn, index, window, set).await;
+                (result, seconds, sub)
             }
         }
     }
@@ -139,56 +133,61 @@ impl Session<'_> {
         index: usize,
         TimeSpan { start, end }: TimeSpan,
         set: Arc<FrameSet>,
-    ) -> (Looked, Option<SubCall>) {
+    ) -> (CropResult, Option<SubCall>) {
         let step = format!("turn{turn}/sub{index}");
         let prompt_text = &self.agent.protocol.subagent_prompt;
         if !(start.is_finite() && end.is_finite()) && prompt_text.has_slot("start_clock") {
             let reason = format!("no clock shows a window from {start} s to {end} s");
-            return (Looked::Failed(reason), None);
+            return (CropResult::Failed(reason), None);
         }
         let prompt =
             match render::subagent_prompt(&self.agent.protocol, self.sample, start, end, set.images.len()) {
                 Ok(prompt) => prompt,
-                Err(error) => return (Looked::NoText(error), None),
+                Err(error) => return (CropResult::NoText(error), None),
             };
         let mut parts = match render::frame_parts(&self.agent.protocol, &set.images) {
             Ok(parts) => parts,
-            Err(error) => return (Looked::NoText(error), None),
+            Err(error) => return (CropResult::NoText(error), None),
         };
         parts.push(Part::Text(prompt));
         let messages = vec![Message::parts(Role::User, parts)];
         let request = self.agent.request(self.sample, &step, messages, self.agent.plan.max_tokens);
-        let answer = self.agent.ask(&request).await;
+        let answer = self.agent.ask(self.sample, &request).await;
         let conversation = conversation_hash(&request.messages);
-        let looked = match &answer {
-            Answer::Usable(completion) => Looked::Summary(set, completion.text.clone()),
-            Answer::Refused(_, error) | Answer::Failed(error) => Looked::Failed(error.to_string()),
+        let result = match &answer {
+            Answer::Usable(completion) => CropResult::Summary(set, completion.text.clone()),
+            Answer::Refused(_, error) | Answer::Failed(error) => CropResult::Failed(error.to_string()),
         };
-        (looked, Some(SubCall { step, conversation, answer }))
+        (result, Some(SubCall { step, conversation, answer }))
     }
 
     /// The user message that answers a call, and what the transcript says about it.
-    fn respond(&self, start: f64, end: f64, looked: Looked) -> Result<(Message, ToolOutcome), RenderError> {
+    fn respond(
+        &self,
+        start: f64,
+        end: f64,
+        result: CropResult,
+    ) -> Result<(Message, ToolOutcome), RenderError> {
         let protocol = &self.agent.protocol;
-        Ok(match looked {
-            Looked::Frames(set) => {
+        Ok(match result {
+            CropResult::Frames(set) => {
                 let mut parts = render::frame_parts(protocol, &set.images)?;
                 parts.push(Part::Text(render::crop_response(protocol, set.images.len(), start, end)?));
                 (Message::parts(Role::User, parts), ToolOutcome::Frames { frames: set.origins() })
             }
-            Looked::Summary(set, text) => {
+            CropResult::Summary(set, text) => {
                 let response = render::subagent_response(protocol, start, end, &text)?;
                 (Message::text(Role::User, response), ToolOutcome::Summary { frames: set.origins(), text })
             }
-            Looked::Failed(reason) => {
+            CropResult::Failed(reason) => {
                 let response = render::crop_error(protocol, start, end)?;
                 (Message::text(Role::User, response), ToolOutcome::CropFailed { reason })
             }
-            Looked::Malformed(reason) => {
+            CropResult::Malformed(reason) => {
                 let response = render::call_error(protocol, &reason)?;
                 (Message::text(Role::User, response), ToolOutcome::Malformed { reason })
             }
-            Looked::NoText(error) => return Err(error),
+            CropResult::NoText(error) => return Err(error),
         })
     }
 }

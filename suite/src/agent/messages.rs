@@ -17,11 +17,12 @@ impl Session<'_> {
             return Err(SampleError { class: SampleErrorClass::Data, message, step: "open".into() });
         }
         let plan = &self.agent.plan;
-        let video = &self.sample.video;
+        let video = self.agent.videos.resolve(&self.sample.video);
         // Upstream asks about whatever lies there; a folder gives no frames.
         let there = if plan.switches.frame_loss_is_error { video.is_file() } else { video.exists() };
         if !there {
-            let message = format!("{}: no such video; run `paravt-bench data check`", video.display());
+            let message =
+                format!("{}: no such video; run `paravt-bench data check`", self.sample.video.display());
             return Err(SampleError { class: SampleErrorClass::VideoMissing, message, step: "open".into() });
         }
         let system = render::dialect_system_text(&self.agent.protocol, &plan.mode, plan.dialect)
@@ -29,7 +30,7 @@ impl Session<'_> {
             .to_owned();
         let (mut parts, duration) = match plan.channel {
             Channel::Video => {
-                let path = std::path::absolute(video).unwrap_or_else(|_| video.clone());
+                let path = std::path::absolute(&video).unwrap_or(video);
                 (
                     vec![Part::Video(VideoPart {
                         path,
@@ -41,7 +42,7 @@ impl Session<'_> {
             }
             Channel::Image => self.overview().await?,
         };
-        let name = video.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let name = self.sample.video_name();
         let text =
             render::user_text(&self.agent.protocol, self.sample, &plan.mode, &plan.switches, &name, duration)
                 .map_err(|error| protocol_error("open", &error))?;
@@ -54,8 +55,10 @@ impl Session<'_> {
     /// is a text-only question upstream (counted here as frame loss), an error under `strict`.
     async fn overview(&mut self) -> Result<(Vec<Part>, Option<f64>), SampleError> {
         let request = VideoRequest::overview(self.agent.plan.nframes);
-        match self.fetch(request).await {
+        match self.frames(request).await {
             Ok(set) => {
+                self.measured.media_seconds += set.seconds;
+                self.transcript.second_reader |= set.second_reader;
                 let parts = render::frame_parts(&self.agent.protocol, &set.images);
                 Ok((parts.map_err(|error| protocol_error("open", &error))?, Some(set.duration)))
             }
@@ -69,15 +72,14 @@ impl Session<'_> {
         }
     }
 
-    /// Frames of the sample's own video, decoded off the async threads.
-    pub(super) async fn fetch(&mut self, request: VideoRequest) -> Result<Arc<FrameSet>, String> {
+    /// Frames of the sample's own video, decoded off the async threads. An error has the name of the video that
+    /// records have.
+    pub(super) async fn frames(&self, request: VideoRequest) -> Result<Arc<FrameSet>, String> {
         let request = request.with_reader(self.agent.plan.switches.reader);
         let source = Arc::clone(&self.agent.frames);
-        let path = self.sample.video.clone();
+        let path = self.agent.videos.resolve(&self.sample.video);
         let fetched = tokio::task::spawn_blocking(move || source.frames(&path, &request)).await;
-        let set = fetched.map_err(|error| format!("the decoder panicked: {error}"))??;
-        self.measured.media_seconds += set.seconds;
-        self.transcript.second_reader |= set.second_reader;
-        Ok(set)
+        let frames = fetched.map_err(|error| format!("the decoder panicked: {error}"))?;
+        frames.map_err(|error| format!("{}: {error}", self.sample.video.display()))
     }
 }

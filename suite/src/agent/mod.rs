@@ -19,10 +19,12 @@ use crate::record::{
     Measured, ModelCall, Outcome, RECORD_VERSION, Record, RecordedMessage, SampleError, SampleErrorClass,
     Score, Transcript, conversation_hash,
 };
+use crate::redact;
 use crate::reference::Reference;
 use crate::sample::Sample;
 use crate::scoring;
 use crate::settings::ToolDialect;
+use crate::videos::VideoStore;
 
 /// Everything that is the same for all samples of a run.
 pub struct Agent {
@@ -33,11 +35,13 @@ pub struct Agent {
     /// The protocol's hash as records carry it.
     pub protocol_hash: String,
     /// Syntax of tool calls, and scoring of the release.
-    pub reference: &'static Reference,
+    pub reference: Reference,
     /// Settings of the evaluation.
     pub plan: RunPlan,
     /// Source of frames.
     pub frames: Arc<dyn FrameSource>,
+    /// The files behind the samples' videos.
+    pub videos: VideoStore,
 }
 
 /// The state of one sample on its way.
@@ -97,7 +101,7 @@ impl Agent {
 
     fn score(&self, sample: &Sample, text: &str, truncated_call: bool) -> Score {
         let letters = &sample.question.letters;
-        scoring::score(&sample.gold, letters, text, truncated_call, &self.plan.switches, self.reference)
+        scoring::score(&sample.gold, letters, text, truncated_call, &self.plan.switches, &self.reference)
     }
 }
 
@@ -163,7 +167,7 @@ impl Session<'_> {
         let messages = std::mem::take(&mut self.messages);
         let mut request = self.agent.request(self.sample, step, messages, max_tokens);
         request.tools = tools;
-        let answer = self.agent.ask(&request).await;
+        let answer = self.agent.ask(self.sample, &request).await;
         let conversation = conversation_hash(&request.messages);
         self.messages = request.messages;
         self.note_call(step, conversation, &answer);
@@ -238,7 +242,7 @@ impl Answer {
 
 impl Agent {
     /// One model call, its reply read as dialect and profile say.
-    async fn ask(&self, request: &Request) -> Answer {
+    async fn ask(&self, sample: &Sample, request: &Request) -> Answer {
         let answer = match self.backend.complete(request).await {
             Err(error) if self.plan.switches.empty_answer => empty_answer(error),
             answer => answer,
@@ -251,7 +255,7 @@ impl Agent {
                     (completion, Some(error)) => Answer::Refused(completion, error),
                 }
             }
-            Err(error) => Answer::Failed(error),
+            Err(error) => Answer::Failed(portable(sample, request, error)),
         }
     }
 
@@ -285,6 +289,17 @@ fn empty_answer(mut error: BackendError) -> Result<Completion, BackendError> {
         Some(reply) => Ok(*reply),
         None => Err(error),
     }
+}
+
+/// The error of a call as records keep it. A server repeats what it was sent: the path of a video, a URL with
+/// credentials.
+fn portable(sample: &Sample, request: &Request, mut error: BackendError) -> BackendError {
+    for video in request.videos() {
+        error.message =
+            error.message.replace(&*video.path.to_string_lossy(), &sample.video.to_string_lossy());
+    }
+    error.message = redact::urls(&error.message);
+    error
 }
 
 fn protocol_error(step: &str, error: &dyn std::fmt::Display) -> SampleError {

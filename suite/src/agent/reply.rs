@@ -12,8 +12,8 @@ const WHOLE: &str = "start vLLM or SGLang without --reasoning-parser, --tool-cal
                      --enable-auto-tool-choice; transformers serve parses by itself, unless tokenizer_config.json \
                      of the model has a response_template without these fields";
 
-/// The completion as the loop goes on with it, or why it cannot. `offered` says whether the request
-/// carried tools.
+/// Normalises a completion for the tool loop; the error where the plan cannot use it. `offered`: the request carried
+/// tools.
 pub(super) fn read(
     agent: &Agent,
     step: &str,
@@ -44,7 +44,7 @@ pub(super) fn read(
     }
     let problem = problem.map(|message| {
         let tries = completion.retries + 1;
-        BackendError::new(ErrorClass::ParsedAway, message, tries)
+        BackendError::new(ErrorClass::ServerParsed, message, tries)
     });
     (completion, problem)
 }

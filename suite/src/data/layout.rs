@@ -149,7 +149,7 @@ impl Layout {
 
     /// The pinned snapshot, else the one `refs/main` names, else any.
     fn snapshot(&self, cache: &Path, pinned: Option<&str>) -> Option<Found> {
-        let main = crate::files::read_limited(&cache.join("refs/main"), MAX_REVISION).ok();
+        let main = paravt_files::read_limited(&cache.join("refs/main"), MAX_REVISION).ok();
         let main = main.and_then(|text| String::from_utf8(text).ok());
         let mut any: Vec<String> = std::fs::read_dir(cache.join("snapshots"))
             .into_iter()
@@ -184,17 +184,17 @@ impl Layout {
         videos.into_iter().map(|videos| Folders { videos, subtitles: subtitles.clone() }).collect()
     }
 
-    /// The file of a published video path below a folder: the published place, else an allowed other place
-    /// that has it, else the published one.
+    /// The path of a published video relative to a folder: the published one, else an allowed other one that the
+    /// folder has, else the published one.
     pub fn video(&self, folder: &Path, published: &Path, profile: Profile) -> PathBuf {
-        let first = folder.join(published);
-        if profile == Profile::Release || first.is_file() {
-            return first;
+        let lies = |path: &Path| folder.join(path).is_file();
+        if profile == Profile::Release || lies(published) {
+            return published.to_owned();
         }
-        let others = self.other_extensions.iter().map(|extension| first.with_extension(extension));
+        let others = self.other_extensions.iter().map(|extension| published.with_extension(extension));
         let short = self.optional_prefix.iter().filter_map(|prefix| published.strip_prefix(prefix).ok());
-        let mut others = others.chain(short.map(|rest| folder.join(rest)));
-        others.find(|path| path.is_file()).unwrap_or(first)
+        let mut others = others.chain(short.map(Path::to_owned));
+        others.find(|path| lies(path)).unwrap_or_else(|| published.to_owned())
     }
 
     /// Published archives that lie below a root (or beside the annotations in their snapshot) as

@@ -5,7 +5,6 @@ mod root;
 mod row;
 mod table;
 
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 pub use layout::{Folders, Found, Layout};
@@ -19,18 +18,7 @@ pub use table::{JsonRow, UNREADABLE, read_rows};
 /// # Errors
 /// The file cannot be read.
 pub fn sha256_file(path: &Path) -> Result<String, DataError> {
-    use sha2::{Digest as _, Sha256};
-    let io = |source| DataError::Io { path: path.to_owned(), source };
-    let mut file = crate::files::open_regular(path).map_err(io)?;
-    let mut hasher = Sha256::new();
-    let mut buffer = vec![0; 1 << 20];
-    loop {
-        let length = file.read(&mut buffer).map_err(io)?;
-        if length == 0 {
-            return Ok(crate::text::hex(&hasher.finalize()));
-        }
-        hasher.update(&buffer[..length]);
-    }
+    paravt_files::sha256_file(path).map_err(|source| DataError::Io { path: path.to_owned(), source })
 }
 
 /// Paths separated by commas, each once.

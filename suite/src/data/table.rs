@@ -11,13 +11,13 @@ use arrow_array::types::{
 };
 use arrow_array::{Array, ArrayRef, RecordBatch, StructArray};
 use arrow_schema::{DataType, Field, FieldRef, Schema};
+use paravt_files::{open_regular, read_text};
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
 };
 use serde_json::{Map, Value};
 
 use super::DataError;
-use crate::files::{open_regular, read_text};
 
 /// One published row: column name to value.
 pub type JsonRow = Map<String, Value>;

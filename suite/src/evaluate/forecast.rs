@@ -61,7 +61,7 @@ pub fn forecast(run: &Evaluation<'_>, workspace: &Workspace) -> Result<Forecast,
         text_bytes += (system.len() + user(sample)?.len()) as u64;
         if plan.channel == Channel::Image {
             let overview = VideoRequest::overview(plan.nframes).with_reader(plan.switches.reader);
-            match planned_size(&sample.video, &overview) {
+            match planned_size(&selected.videos.resolve(&sample.video), &overview) {
                 Ok((count, width, height)) => {
                     frames += count as u64;
                     visual_tokens += count as u64 * tokens(width) * tokens(height);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::select::Selected;
-use super::{Evaluation, RunConfig, Workspace};
+use super::{Evaluation, Workspace};
 use crate::backend::BackendInfo;
 use crate::data::{DataError, sha256_file};
 use crate::plan::RunPlan;
@@ -29,22 +29,20 @@ pub(super) fn build(
         let name = file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         data.insert(name, sha256_file(file)?);
     }
-    let config = RunConfig { profile: Some(plan.profile), ..run.config.clone() };
     Ok(Manifest {
         version: RUN_VERSION,
         binary: workspace.binary.clone(),
         command: workspace.command.clone(),
         task: run.task.spec().clone(),
         quirks: run.task.kept_quirks(plan.profile),
-        offers_tool: Some(run.protocol.offers_tool(&plan.mode)),
+        offers_tool: run.protocol.offers_tool(&plan.mode),
         plan,
-        config: Some(serde_json::to_value(config).expect("a struct with string keys serialises")),
         protocol_hash: run.protocol.hash(),
         protocol: run.protocol.name.clone(),
         protocol_source: run.protocol.source.clone(),
         data,
         data_revision: selected.revision.clone(),
-        inputs: Some(inputs(selected)),
+        inputs: inputs(selected),
         constants: constants(&run.protocol.tool),
         backend: BackendInfo { name: String::new(), model: String::new(), details: BTreeMap::new() },
         label: run.config.label.clone(),
@@ -78,8 +76,8 @@ fn processor() -> Option<String> {
 
 fn inputs(selected: &Selected) -> Inputs {
     let size = |sample: &Sample| {
-        let file = std::fs::metadata(&sample.video).ok().filter(std::fs::Metadata::is_file)?;
-        Some((selected.videos.name(&sample.video).to_string_lossy().into_owned(), file.len()))
+        let file = std::fs::metadata(selected.videos.resolve(&sample.video)).ok()?;
+        file.is_file().then(|| (sample.video.to_string_lossy().into_owned(), file.len()))
     };
     Inputs {
         samples: selected.split_hash.clone(),

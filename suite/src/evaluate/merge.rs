@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use paravt_files::read_limited;
+
 use super::prepared::summary_of;
-use crate::files::read_limited;
 use crate::journal::{self, Journal, JournalError};
 use crate::record::Record;
-use crate::run::{Inputs, Manifest, Selection, Whole};
+use crate::run::{Manifest, Selection};
 use crate::summary::{Summary, SummaryError};
 
 /// Bytes that the protocol of a run may have.
@@ -91,11 +92,6 @@ pub enum MergeError {
         /// Bytes in this shard.
         theirs: u64,
     },
-    /// The size of the whole selection is not known.
-    #[error(
-        "shards are missing, and shards of format 1 do not say how many samples the whole run has; give all of them"
-    )]
-    UnknownSize,
     /// A sample that two shards have.
     #[error("sample {uid} is in two shards: merge shards of one run only")]
     SampleTwice {
@@ -136,7 +132,7 @@ pub fn merge(shards: &[PathBuf], out: &Path) -> Result<Merged, MergeError> {
     let (mut manifests, mut records) = (Vec::new(), Vec::new());
     for dir in shards {
         let (mut manifest, contents) = journal::read_run(dir)?;
-        manifest.inputs.iter_mut().for_each(Inputs::settle);
+        manifest.inputs.accept_replacements();
         manifests.push(manifest);
         records.extend(contents.records);
     }
@@ -146,7 +142,7 @@ pub fn merge(shards: &[PathBuf], out: &Path) -> Result<Merged, MergeError> {
     if let Some(pair) = twice {
         return Err(MergeError::SampleTwice { uid: pair[0].sample.uid.clone() });
     }
-    let expected = manifest.selection.expected;
+    let expected = manifest.selection.sizes.expected;
     if records.len() == expected {
         manifest.ended_at = manifests.iter().filter_map(|manifest| manifest.ended_at).reduce(f64::max);
     }
@@ -183,7 +179,7 @@ fn write(
     journal::write_summary(made.path(), summary)?;
     drop(journal);
     readable_by_others(made.path(), parent).map_err(failed("set the permissions of", made.path()))?;
-    std::fs::rename(made.path(), &target).map_err(failed("write", out))?;
+    paravt_files::rename(made.path(), &target).map_err(failed("write", out))?;
     // Nothing is left to remove.
     let _ = made.keep();
     Ok(())
@@ -212,11 +208,11 @@ fn merge_manifests(manifests: &[Manifest], dirs: &[PathBuf]) -> Result<(Manifest
     let (Some(first), Some(first_dir)) = (manifests.first(), dirs.first()) else {
         return Err(MergeError::NoShards);
     };
-    let shard = |manifest: &Manifest, dir: &Path| {
-        manifest.selection.shard.ok_or_else(|| MergeError::NotAShard { dir: dir.to_owned() })
-    };
+    let not_a_shard = |dir: &Path| MergeError::NotAShard { dir: dir.to_owned() };
+    let shard = |manifest: &Manifest, dir: &Path| manifest.selection.shard.ok_or_else(|| not_a_shard(dir));
     let mut merged = first.clone();
     let (_, shards) = shard(first, first_dir)?;
+    let whole = first.selection.whole.clone().ok_or_else(|| not_a_shard(first_dir))?;
     let mut indices = BTreeSet::new();
     for (manifest, dir) in manifests.iter().zip(dirs) {
         let (index, of) = shard(manifest, dir)?;
@@ -236,18 +232,7 @@ fn merge_manifests(manifests: &[Manifest], dirs: &[PathBuf]) -> Result<(Manifest
         merged.backend.join_endpoints(&manifest.backend);
     }
     let missing: Vec<usize> = (0..shards).filter(|index| !indices.contains(index)).collect();
-    let whole = whole(manifests, missing.is_empty())?;
-    merged.selection = Selection {
-        expected: whole.expected,
-        open_ended: whole.open_ended,
-        groups: whole.groups,
-        shard: None,
-        whole: None,
-        ..merged.selection
-    };
-    if let Some(config) = merged.config.as_mut().and_then(serde_json::Value::as_object_mut) {
-        config.remove("shard");
-    }
+    merged.selection = Selection { sizes: *whole, shard: None, whole: None, ..merged.selection };
     merged.started_at = manifests.iter().map(|manifest| manifest.started_at).fold(f64::INFINITY, f64::min);
     merged.ended_at = None;
     Ok((merged, missing))
@@ -256,44 +241,18 @@ fn merge_manifests(manifests: &[Manifest], dirs: &[PathBuf]) -> Result<(Manifest
 /// `manifest` with what may differ between shards of one selection taken from `other`.
 fn as_shard_of(other: &Manifest, manifest: &Manifest) -> Manifest {
     let mut comparable = manifest.clone();
-    let (ours, theirs) = (&mut comparable.selection, &other.selection);
-    ours.shard = theirs.shard;
-    ours.expected = theirs.expected;
-    ours.open_ended = theirs.open_ended;
-    ours.groups.clone_from(&theirs.groups);
+    comparable.selection.shard = other.selection.shard;
+    comparable.selection.sizes.clone_from(&other.selection.sizes);
     comparable
 }
 
 /// Adds the videos of a shard; one that was another file there is refused.
 fn join_inputs(merged: &mut Manifest, manifest: &Manifest, dir: &Path) -> Result<(), MergeError> {
-    let (Some(ours), Some(theirs)) = (&mut merged.inputs, &manifest.inputs) else { return Ok(()) };
-    for (video, &theirs) in &theirs.videos {
-        let ours = *ours.videos.entry(video.clone()).or_insert(theirs);
+    for (video, &theirs) in &manifest.inputs.videos {
+        let ours = *merged.inputs.videos.entry(video.clone()).or_insert(theirs);
         if ours != theirs {
             return Err(MergeError::VideoDiffers { dir: dir.to_owned(), video: video.clone(), ours, theirs });
         }
     }
     Ok(())
-}
-
-/// Size of the selection that the shards are parts of: each says it; shards of format 1 only together.
-fn whole(manifests: &[Manifest], all_there: bool) -> Result<Whole, MergeError> {
-    if let Some(whole) = manifests.iter().find_map(|manifest| manifest.selection.whole.as_deref()) {
-        return Ok(whole.clone());
-    }
-    if !all_there {
-        return Err(MergeError::UnknownSize);
-    }
-    let mut whole = Whole { expected: 0, open_ended: 0, groups: Default::default() };
-    for selection in manifests.iter().map(|manifest| &manifest.selection) {
-        whole.expected += selection.expected;
-        whole.open_ended += selection.open_ended;
-        for (tag, labels) in &selection.groups {
-            for (label, count) in labels {
-                let sizes = whole.groups.entry(tag.clone()).or_default();
-                *sizes.entry(label.clone()).or_default() += count;
-            }
-        }
-    }
-    Ok(whole)
 }

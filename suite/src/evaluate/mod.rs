@@ -10,7 +10,7 @@
 //! ```no_run
 //! # async fn example(
 //! #     task: &dyn paravt_suite::task::Task,
-//! #     reference: &'static paravt_suite::reference::Reference,
+//! #     reference: paravt_suite::reference::Reference,
 //! #     backend: std::sync::Arc<dyn paravt_suite::backend::Backend>,
 //! # ) -> Result<(), paravt_suite::evaluate::RunError> {
 //! use std::sync::Arc;
@@ -33,7 +33,6 @@ mod error;
 mod forecast;
 mod manifest;
 mod merge;
-mod observer;
 mod prepared;
 mod select;
 #[cfg(test)]
@@ -52,11 +51,11 @@ use crate::protocol::Protocol;
 use crate::reference::Reference;
 use crate::task::Task;
 
+pub use crate::observer::{Event, Observer};
 pub use config::{ConfigError, RunConfig, Shard};
 pub use error::RunError;
 pub use forecast::{Forecast, forecast};
 pub use merge::{MergeError, Merged, merge};
-pub use observer::{Event, Observer};
 pub use prepared::{Prepared, RunOutcome, prepare};
 
 /// One split to evaluate.
@@ -68,7 +67,7 @@ pub struct Evaluation<'a> {
     /// The texts around a sample.
     pub protocol: Arc<Protocol>,
     /// The release that the protocol belongs to: how tool calls are written, how a reply is scored.
-    pub reference: &'static Reference,
+    pub reference: Reference,
     /// The run directory; made where it does not exist.
     pub dir: PathBuf,
 }
@@ -79,7 +78,7 @@ impl<'a> Evaluation<'a> {
         task: &'a dyn Task,
         config: RunConfig,
         protocol: impl Into<Arc<Protocol>>,
-        reference: &'static Reference,
+        reference: Reference,
         dir: impl Into<PathBuf>,
     ) -> Self {
         Self { task, config, protocol: protocol.into(), reference, dir: dir.into() }

@@ -15,10 +15,10 @@ use crate::frames::FrameSource;
 use crate::journal::{self, Contents, Journal, JournalError, RunDir};
 use crate::plan::RunPlan;
 use crate::protocol::Protocol;
-use crate::record::{Record, SampleError};
+use crate::record::Record;
 use crate::reference::Reference;
 use crate::run::Manifest;
-use crate::runner::{self, Dispatch, Ended, Retry};
+use crate::runner::{self, Ended, Retry};
 use crate::summary::{Summary, SummaryError, summarize};
 use crate::text::to_pretty_json;
 
@@ -35,8 +35,8 @@ pub struct RunOutcome {
     pub records: usize,
     /// Of these, the failed ones.
     pub failed: usize,
-    /// The error of the failed sample with the highest row.
-    pub last_error: Option<SampleError>,
+    /// The failed sample with the highest row.
+    pub last_failed: Option<Record>,
 }
 
 /// A split that is ready to run: data read, directory locked, nothing written and no model loaded.
@@ -44,7 +44,7 @@ pub struct Prepared {
     dir: RunDir,
     path: PathBuf,
     protocol: Arc<Protocol>,
-    reference: &'static Reference,
+    reference: Reference,
     selected: Selected,
     wanted: Manifest,
     stored: Option<(Manifest, Contents)>,
@@ -80,7 +80,8 @@ pub fn prepare(run: &Evaluation<'_>, workspace: &Workspace) -> Result<Prepared, 
         dir,
         path: run.dir.clone(),
         protocol: Arc::clone(&run.protocol),
-        reference: run.task.scorer().map_or(run.reference, |scorer| run.reference.with_scorer(scorer)),
+        // A benchmark may have been published with a scorer of its own.
+        reference: Reference { scorer: run.task.scorer().unwrap_or(run.reference.scorer), ..run.reference },
         selected,
         wanted,
         stored,
@@ -134,7 +135,7 @@ impl Prepared {
         if !texts.exists() {
             journal::write_file(&texts, &to_pretty_json(&*protocol))?;
         }
-        let samples = runner::pending(&selected.samples, &records, &retry);
+        let samples = runner::pending(&selected.samples, &selected.videos, &records, &retry);
         let agent = Arc::new(Agent {
             backend,
             protocol,
@@ -142,6 +143,7 @@ impl Prepared {
             reference: self.reference,
             plan: manifest.plan.clone(),
             frames: self.frames,
+            videos: selected.videos,
         });
         let expected = selected.samples.len();
         tracing::info!(
@@ -161,8 +163,7 @@ impl Prepared {
             records: &records,
         });
         drop(records);
-        let dispatch = Dispatch { concurrency: self.concurrency, videos: selected.videos };
-        let run = runner::run(agent, samples, dispatch, journal, observer, self.stop);
+        let run = runner::run(agent, samples, self.concurrency, journal, observer, self.stop);
         // The journal is as it was before a write that failed: the run is incomplete, not lost.
         let (ended, journal) = run.await.map_err(RunError::NotWritten)?;
         finish(&journal, &mut manifest, expected, ended).map_err(|error| match error {
@@ -182,7 +183,7 @@ fn changed_videos(
     wanted: &Manifest,
     records: &[Record],
 ) -> Result<BTreeSet<PathBuf>, JournalError> {
-    let (Some(before), Some(now)) = (&stored.inputs, &wanted.inputs) else { return Ok(BTreeSet::new()) };
+    let (before, now) = (&stored.inputs, &wanted.inputs);
     let mut changed = BTreeSet::new();
     for (name, bytes) in &now.videos {
         if before.replaced.contains_key(name) {
@@ -248,8 +249,8 @@ fn finish(
     if records.len() == expected && manifest.ended_at.is_none() {
         manifest.ended_at = Some(unix_seconds());
     }
-    if let Some(inputs) = manifest.inputs.as_mut().filter(|_| ended == Ended::Finished) {
-        inputs.settle();
+    if ended == Ended::Finished {
+        manifest.inputs.accept_replacements();
     }
     if *manifest != before {
         journal.write_manifest(manifest)?;
@@ -264,7 +265,7 @@ fn finish(
         expected,
         records: records.len(),
         failed,
-        last_error: records.into_iter().rev().find_map(|record| record.error),
+        last_failed: records.into_iter().rev().find(|record| record.error.is_some()),
     })
 }
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use super::{RunConfig, RunError};
 use crate::data::DataRoot;
 use crate::profile::Profile;
-use crate::run::{GroupSizes, Selection, Whole};
+use crate::run::{Selection, Sizes};
 use crate::sample::{self, Sample};
 use crate::summary::group_sizes;
 use crate::task::{Origin, Task, TaskSpec};
@@ -28,7 +28,7 @@ pub(super) struct Selected {
     pub verified: bool,
     /// See [`Dataset::warning`](crate::task::Dataset::warning).
     pub warning: Option<String>,
-    /// Names and files of the split's videos.
+    /// The folder that the videos lie in.
     pub videos: VideoStore,
 }
 
@@ -41,9 +41,7 @@ pub(super) fn samples(
 ) -> Result<Selected, RunError> {
     let dataset = task.load(root, profile)?;
     let split_rows = dataset.samples.len();
-    let videos = task.videos(root);
-    let named = dataset.samples.iter().map(|sample| (sample, videos.name(&sample.video)));
-    let split_hash = sample::sha256(named);
+    let split_hash = sample::sha256(&dataset.samples);
     let spec = task.spec();
     let mut samples = dataset.samples;
     if let Some(ids) = &config.ids {
@@ -52,10 +50,7 @@ pub(super) fn samples(
     if let Some(limit) = config.limit {
         samples.truncate(limit);
     }
-    let whole = config.shard.map(|_| {
-        let (expected, open_ended, groups) = sizes(spec, &samples);
-        Box::new(Whole { expected, open_ended, groups })
-    });
+    let whole = config.shard.map(|_| Box::new(sizes(spec, &samples)));
     if let Some(shard) = config.shard {
         samples = samples.into_iter().skip(shard.index()).step_by(shard.count()).collect();
     }
@@ -66,15 +61,12 @@ pub(super) fn samples(
     if let Some(twice) = samples.iter().find(|sample| !seen.insert(sample.uid.as_str())) {
         return Err(RunError::SameUid { task: spec.name.clone(), uid: twice.uid.clone() });
     }
-    let (expected, open_ended, groups) = sizes(spec, &samples);
     let selection = Selection {
         split_rows,
-        expected,
+        sizes: sizes(spec, &samples),
         limit: config.limit,
         ids: config.ids.clone(),
         shard: config.shard.map(|shard| (shard.index(), shard.count())),
-        open_ended,
-        groups,
         whole,
     };
     Ok(Selected {
@@ -85,7 +77,7 @@ pub(super) fn samples(
         split_hash,
         verified: dataset.origin == Origin::Published && !dataset.shows_subtitles,
         warning: dataset.warning,
-        videos,
+        videos: dataset.videos,
     })
 }
 
@@ -101,8 +93,7 @@ fn with_ids(mut samples: Vec<Sample>, ids: &[String], task: &str) -> Result<Vec<
     Ok(samples)
 }
 
-/// Number of samples, of open-ended ones, and of those in each breakdown group.
-fn sizes(spec: &TaskSpec, samples: &[Sample]) -> (usize, usize, GroupSizes) {
-    let open_ended = samples.iter().filter(|sample| sample.gold.is_apart()).count();
-    (samples.len(), open_ended, group_sizes(spec, samples))
+fn sizes(spec: &TaskSpec, samples: &[Sample]) -> Sizes {
+    let open_ended = samples.iter().filter(|sample| sample.gold.is_excluded_from_headline()).count();
+    Sizes { expected: samples.len(), open_ended, groups: group_sizes(spec, samples) }
 }

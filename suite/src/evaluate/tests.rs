@@ -9,12 +9,12 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 
 use super::*;
-use crate::backend::{BackendError, BackendInfo, Completion, Request};
+use crate::backend::{BackendError, BackendInfo, Completion, ErrorClass, Request};
 use crate::data::DataError;
 use crate::fixtures::{self, NO_TOOLS, Squares};
 use crate::journal::{self, JournalError};
 use crate::media::Depth;
-use crate::plan::RunPlan;
+use crate::plan::{Channel, RunPlan};
 use crate::profile::Profile;
 use crate::protocol::native;
 use crate::record::{Measured, Record};
@@ -35,22 +35,19 @@ impl Task for MadeUp {
         let sample = |row: usize| Sample {
             id: format!("i{}", row / 2),
             row,
-            video: root.hf_home.join("clip.mp4"),
+            video: "made_up/clip.mp4".into(),
             gold: Gold::Choice { answer: if row.is_multiple_of(2) { "A" } else { "B" }.into() },
             ..fixtures::sample(&format!("u{row}"))
         };
         Ok(Dataset {
             samples: (0..6).map(sample).collect(),
+            videos: VideoStore::new("made_up", root.hf_home.clone()),
             files: vec![],
             revision: None,
             origin: Origin::Unknown,
             shows_subtitles: false,
             warning: None,
         })
-    }
-
-    fn videos(&self, root: &DataRoot) -> VideoStore {
-        VideoStore::new("made_up", vec![root.hf_home.clone()])
     }
 
     fn check(&self, _: &DataRoot, _: Depth) -> DataCheck {
@@ -78,6 +75,22 @@ impl Backend for SaysA {
     }
 }
 
+/// Fails with the URLs of the request, as servers do.
+struct Repeats;
+
+impl Backend for Repeats {
+    fn describe(&self) -> BackendInfo {
+        BackendInfo { name: "repeats".into(), model: "none".into(), details: BTreeMap::new() }
+    }
+
+    fn complete<'a>(&'a self, request: &'a Request) -> BoxFuture<'a, Result<Completion, BackendError>> {
+        let sent: Vec<String> =
+            request.videos().map(|video| format!("file://{}", video.path.display())).collect();
+        let message = format!("http://me:secret@host/v1: cannot open {sent:?}");
+        async move { Err(BackendError::new(ErrorClass::BadRequest, message, 1)) }.boxed()
+    }
+}
+
 /// A data folder with a file in the place of the video.
 struct World {
     dir: tempfile::TempDir,
@@ -96,7 +109,7 @@ impl World {
     }
 
     fn run(&self, config: &RunConfig, name: &str) -> Evaluation<'_> {
-        Evaluation::new(&self.task, config.clone(), native::protocol(), &NO_TOOLS, self.path(name))
+        Evaluation::new(&self.task, config.clone(), native::protocol(), NO_TOOLS, self.path(name))
     }
 
     fn workspace(&self) -> Workspace {
@@ -150,19 +163,41 @@ fn a_run_ends_with_its_outcome_and_its_files() {
     let config = RunConfig { concurrency: 1, label: Some("first".into()), ..strict() };
     let (outcome, events) = world.evaluate(&config, "run").unwrap();
     assert_eq!((outcome.ended, outcome.records, outcome.expected), (Ended::Finished, 6, 6));
-    assert_eq!((outcome.failed, outcome.last_error), (0, None));
+    assert_eq!((outcome.failed, outcome.last_failed), (0, None));
     assert_eq!((outcome.summary.value, outcome.summary.complete), (0.5, true));
     assert_eq!(events, ["made_up: 6 of 6, 0 there", "u0", "u1", "u2", "u3", "u4", "u5"]);
     let manifest = journal::read_manifest(&world.path("run")).unwrap();
     assert_eq!((manifest.binary.as_str(), manifest.label.as_deref()), ("test 1", Some("first")));
     assert!(manifest.ended_at.is_some());
-    let stored: RunConfig = serde_json::from_value(manifest.config.unwrap()).unwrap();
-    assert_eq!(stored, config, "what was asked for can be asked for again");
     for file in [journal::PROTOCOL, journal::SUMMARY] {
         assert!(world.path("run").join(file).is_file(), "{file}");
     }
     let again = world.evaluate(&config, "run").unwrap_err();
     assert!(matches!(again, RunError::Journal(JournalError::Exists { .. })), "{again}");
+}
+
+#[test]
+fn a_record_of_a_failure_holds_no_path_of_the_machine() {
+    let world = World::new();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let journal = |name: &str, config: RunConfig| {
+        let workspace = Workspace { frames: Arc::new(CachedFrames::default()), ..world.workspace() };
+        let run = world.run(&config, name);
+        runtime.block_on(evaluate(&run, &workspace, Arc::new(Repeats), Arc::new(()))).unwrap();
+        std::fs::read_to_string(world.path(name).join(journal::JOURNAL)).unwrap()
+    };
+    let sent = journal("sent", RunConfig { channel: Channel::Video, ..strict() });
+    let damaged = journal("damaged", strict());
+    std::fs::remove_file(world.path("clip.mp4")).unwrap();
+    let missing = journal("missing", strict());
+    for (text, said) in [
+        (sent, "cannot open [\\\"file://made_up/clip.mp4\\\"]"),
+        (damaged, "\"made_up/clip.mp4: cannot be opened as a video: "),
+        (missing, "\"made_up/clip.mp4: no such video; "),
+    ] {
+        assert!(text.contains(said) && text.contains(r#""video":"made_up/clip.mp4""#), "{text}");
+        assert!(!text.contains(world.dir.path().to_str().unwrap()) && !text.contains("secret"), "{text}");
+    }
 }
 
 #[test]
@@ -215,8 +250,7 @@ fn a_resumed_run_may_gain_samples_and_loses_none() {
     assert_eq!(events, ["made_up: 2 of 4, 2 there", "u2", "u3"]);
     assert_eq!((outcome.summary.n_expected, outcome.summary.complete), (4, true));
     let manifest = journal::read_manifest(&world.path("run")).unwrap();
-    assert_eq!((manifest.selection.limit, manifest.selection.expected), (Some(4), 4));
-    assert_eq!(manifest.config.unwrap()["limit"], 4);
+    assert_eq!((manifest.selection.limit, manifest.selection.sizes.expected), (Some(4), 4));
 
     let refused = again(first(3)).unwrap_err().to_string();
     assert!(
@@ -253,7 +287,7 @@ fn a_run_that_gained_samples_is_incomplete_until_they_are_there() {
             let text = std::fs::read(path.join(journal::SUMMARY)).unwrap();
             let summary: serde_json::Value = serde_json::from_slice(&text).unwrap();
             let manifest = journal::read_manifest(&path).unwrap();
-            let is_unfinished = manifest.selection.expected == 6 && manifest.ended_at.is_none();
+            let is_unfinished = manifest.selection.sizes.expected == 6 && manifest.ended_at.is_none();
             seen.lock().unwrap().push(summary["complete"] == false && is_unfinished);
         }
     });

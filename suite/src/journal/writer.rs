@@ -3,12 +3,11 @@
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use super::{
-    Contents, IoContext as _, JOURNAL, JournalError, LOCK, MANIFEST, PROTOCOL, SUMMARY, read_manifest,
-    read_run,
-};
-use crate::files::{TEMPORARY, write_atomic};
+use paravt_files::{Lock, is_temporary, write_atomic};
+
+use super::{Contents, IoContext as _, JOURNAL, JournalError, LOCK, MANIFEST, PROTOCOL, SUMMARY, read_run};
 use crate::record::Record;
 use crate::run::{Manifest, RUN_VERSION};
 use crate::summary::Summary;
@@ -53,7 +52,7 @@ pub fn write_file(path: &Path, bytes: &[u8]) -> Result<(), JournalError> {
 pub struct RunDir {
     dir: PathBuf,
     /// `None` once the journal has it.
-    lock: Option<File>,
+    lock: Option<Lock>,
     /// Folders that were made for it, the innermost first.
     made: Vec<PathBuf>,
 }
@@ -80,21 +79,9 @@ impl RunDir {
         let made = dir.ancestors().take_while(is_missing).map(Path::to_owned).collect();
         std::fs::create_dir_all(dir).at(dir, "cannot make the run directory")?;
         let path = dir.join(LOCK);
-        let lock = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(&path)
-            .at(&path, "cannot open the lock")?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(std::fs::TryLockError::WouldBlock) => {
-                return Err(JournalError::Locked { dir: dir.to_owned() });
-            }
-            Err(std::fs::TryLockError::Error(source)) => {
-                return Err(source).at(&path, "cannot lock");
-            }
-        }
+        let Some(lock) = Lock::take(&path, Duration::ZERO).at(&path, "cannot lock")? else {
+            return Err(JournalError::Locked { dir: dir.to_owned() });
+        };
         remove_leftovers(dir);
         Ok(Self { dir: dir.to_owned(), lock: Some(lock), made })
     }
@@ -104,15 +91,11 @@ impl RunDir {
         self.dir.join(MANIFEST).exists()
     }
 
-    /// The run that was started here, if it can be continued.
+    /// The run that was started here.
     ///
     /// # Errors
-    /// No run, a damaged one, one of another version.
+    /// No run, a damaged one, one of a newer version.
     pub fn stored(&self) -> Result<(Manifest, Contents), JournalError> {
-        let manifest = read_manifest(&self.dir)?;
-        if manifest.version < RUN_VERSION {
-            return Err(JournalError::OlderRun { dir: self.dir.clone(), found: manifest.version });
-        }
         read_run(&self.dir)
     }
 
@@ -158,10 +141,7 @@ impl RunDir {
 /// Removes temporary files of [`write_file`]. With the lock held nobody else is writing one.
 fn remove_leftovers(dir: &Path) {
     let ours = |name: &str| {
-        [MANIFEST, PROTOCOL, SUMMARY].iter().any(|file| {
-            let process = name.strip_prefix(file).and_then(|rest| rest.strip_prefix(TEMPORARY));
-            process.is_some_and(|id| !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_digit()))
-        })
+        is_temporary(name) && [MANIFEST, PROTOCOL, SUMMARY].iter().any(|file| name.starts_with(file))
     };
     for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
         if entry.file_name().to_str().is_some_and(ours) {
@@ -177,7 +157,7 @@ pub struct Journal {
     dir: PathBuf,
     file: File,
     length: u64,
-    _lock: Option<File>,
+    _lock: Option<Lock>,
 }
 
 impl Journal {

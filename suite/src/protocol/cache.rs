@@ -2,11 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
+use paravt_files::{read_limited, write_atomic};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
 
 use super::Protocol;
-use crate::files::{read_limited, write_atomic};
 use crate::text::to_pretty_json;
 
 /// Why a cached protocol cannot be used.
@@ -64,27 +63,19 @@ pub fn store(dir: &Path, protocol: &Protocol) -> Result<PathBuf, CacheError> {
     }
 }
 
-/// Loads a stored protocol; `None` when none was stored. `older` holds fields that files of earlier versions
-/// lack, with the values that were constants then.
+/// Loads a stored protocol; `None` when none was stored.
 ///
 /// # Errors
 /// The file is damaged or was changed.
-pub fn load(dir: &Path, name: &str, older: &Map<String, Value>) -> Result<Option<Protocol>, CacheError> {
+pub fn load(dir: &Path, name: &str) -> Result<Option<Protocol>, CacheError> {
     let path = path(dir, name);
     let bytes = match read_limited(&path, MAX_FILE) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(CacheError::Unreadable { path, message: error.to_string() }),
     };
-    let unreadable =
-        |error: serde_json::Error| CacheError::Unreadable { path: path.clone(), message: error.to_string() };
-    let mut entry: Value = serde_json::from_slice(&bytes).map_err(unreadable)?;
-    if let Some(fields) = entry.get_mut("protocol").and_then(Value::as_object_mut) {
-        for (name, value) in older {
-            fields.entry(name.clone()).or_insert_with(|| value.clone());
-        }
-    }
-    let entry: Entry = serde_json::from_value(entry).map_err(unreadable)?;
+    let entry: Entry = serde_json::from_slice(&bytes)
+        .map_err(|error| CacheError::Unreadable { path: path.clone(), message: error.to_string() })?;
     if entry.protocol.hash() != entry.hash {
         return Err(CacheError::Changed { path });
     }
@@ -99,7 +90,7 @@ mod tests {
     #[test]
     fn stored_protocols_are_read_back_and_changed_ones_refused() {
         let dir = tempfile::tempdir().unwrap();
-        let load = || load(dir.path(), "native", &Map::new());
+        let load = || load(dir.path(), "native");
         assert_eq!(load().unwrap(), None);
         let file = store(dir.path(), &native::protocol()).unwrap();
         assert_eq!(load().unwrap(), Some(native::protocol()));
@@ -109,18 +100,12 @@ mod tests {
     }
 
     #[test]
-    fn older_protocol_files_get_the_former_constants() {
+    fn a_file_of_another_shape_asks_for_a_new_import() {
         let dir = tempfile::tempdir().unwrap();
         let file = store(dir.path(), &native::protocol()).unwrap();
-        let mut entry: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
-        let fields = entry["protocol"].as_object_mut().unwrap();
-        let older: Map<_, _> = ["tool", "default_mode"]
-            .map(|name| (name.to_owned(), fields.shift_remove(name).unwrap()))
-            .into_iter()
-            .collect();
-        std::fs::write(&file, entry.to_string()).unwrap();
-        assert_eq!(load(dir.path(), "native", &older).unwrap(), Some(native::protocol()));
-        let error = load(dir.path(), "native", &Map::new()).unwrap_err().to_string();
-        assert!(error.contains("missing field") && error.contains("import the protocol again"), "{error}");
+        let text = std::fs::read_to_string(&file).unwrap().replace("\"default_mode\"", "\"mode\"");
+        std::fs::write(&file, text).unwrap();
+        let error = load(dir.path(), "native").unwrap_err().to_string();
+        assert!(error.contains("unknown field") && error.contains("import the protocol again"), "{error}");
     }
 }

@@ -4,14 +4,14 @@
 //! replaced. Templates are written as text with slots in braces, `{{` and `}}` for braces themselves.
 //! `suite/docs/protocols.md` shows one.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use paravt_files::read_text;
 use serde_json::{Map, Value, json};
-use sha2::{Digest as _, Sha256};
 
 use super::{InvalidProtocol, Protocol, Source};
-use crate::files::{FieldsError, read_text};
-use crate::text::hex;
+use crate::fields::FieldsError;
 
 /// Bytes that a protocol file may have.
 const MAX_FILE: u64 = 16 << 20;
@@ -72,7 +72,7 @@ pub fn read(
         merge(&mut whole, fields);
         fields = whole;
     }
-    let hash = hex(&Sha256::digest(&text));
+    let hash = paravt_files::sha256(&text);
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let source = Source {
         repository: FROM_FILE.to_owned(),
@@ -80,11 +80,33 @@ pub fn read(
         files: [(name, hash)].into(),
         pinned: true,
     };
-    fields.insert("source".to_owned(), json!(source));
-    let protocol: Protocol =
-        serde_json::from_value(Value::Object(fields)).map_err(|error| format(error.to_string()))?;
+    let protocol = with_source(fields, &source).map_err(|error| format(error.to_string()))?;
     protocol.check().map_err(|problem| ProtocolFileError::Invalid { path: path.to_owned(), problem })?;
     Ok(protocol)
+}
+
+/// A protocol of this project that is compiled in.
+///
+/// # Panics
+/// The text is not a protocol.
+pub fn built_in(toml: &str) -> Protocol {
+    let source = Source {
+        repository: "paravt-bench".to_owned(),
+        commit: env!("CARGO_PKG_VERSION").to_owned(),
+        files: BTreeMap::new(),
+        pinned: true,
+    };
+    let parse = || {
+        let fields = toml::from_str(toml).map_err(|error| error.to_string())?;
+        let protocol = with_source(fields, &source).map_err(|error| error.to_string())?;
+        protocol.check().map_err(|problem| problem.to_string()).map(|()| protocol)
+    };
+    parse().unwrap_or_else(|error| panic!("{error}: a protocol that is compiled in parses"))
+}
+
+fn with_source(mut fields: Map<String, Value>, source: &Source) -> serde_json::Result<Protocol> {
+    fields.insert("source".to_owned(), json!(source));
+    serde_json::from_value(Value::Object(fields))
 }
 
 /// Objects are merged field by field; every other value is replaced.

@@ -122,17 +122,13 @@ impl Protocol {
     /// numbers of frames, summaries. The default mode is left out: it reaches no model, and a run's plan names
     /// its mode.
     pub fn hash(&self) -> String {
-        use sha2::{Digest as _, Sha256};
         let mut value = serde_json::to_value(self).expect("a protocol is plain data with string keys");
         if let Some(fields) = value.as_object_mut() {
             fields.remove("source");
             fields.remove("default_mode");
-            if self.tool.was_constant() {
-                fields.remove("tool");
-            }
             fields.sort_keys();
         }
-        let hash = crate::text::hex(&Sha256::digest(value.to_string().as_bytes()));
+        let hash = paravt_files::sha256(value.to_string());
         if self.source.pinned { hash } else { format!("unpinned:{hash}") }
     }
 }

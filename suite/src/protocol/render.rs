@@ -81,7 +81,7 @@ pub fn user_text(
     let template = protocol
         .questions
         .get(&sample.task)
-        .filter(|_| !sample.gold.is_apart())
+        .filter(|_| !sample.gold.is_excluded_from_headline())
         .or_else(|| of_kind(&protocol.questions, kind))
         .ok_or_else(|| {
             no_text(protocol, format!("question text for {} ({})", sample.task, kind.text_keys()[0]))
@@ -102,10 +102,6 @@ pub fn user_text(
     let duration = match (&protocol.duration_note, duration) {
         (Some(note), Some(seconds)) => {
             note.render(&[("seconds", fixed1(seconds).as_str())]).map_err(slot("duration note"))?
-        }
-        // A protocol that was stored before the note was part of it.
-        (None, Some(_)) if template.has_slot("duration_note") => {
-            return Err(no_text(protocol, "duration note; import it again".to_owned()));
         }
         _ => String::new(),
     };

@@ -3,10 +3,8 @@
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
-use sha2::{Digest as _, Sha256};
 
 use super::{PromptMode, Template};
-use crate::text::hex;
 
 /// How calls of the tool are read and run. What the model reads about it is in the system texts and, for
 /// dialect `native`, in [`ChatTools`](super::ChatTools).
@@ -29,25 +27,6 @@ pub struct Tool {
     pub not_an_object: Template,
     /// Reason of a call with a number that is too large.
     pub too_large: Template,
-}
-
-/// SHA-256 of the tools of protocols that were hashed before the tool was a field of theirs. It was a constant
-/// of the code then; these values are left out of the hash, so that published hashes stay.
-const FORMER_CONSTANTS: [&str; 2] = [
-    "f2b268c7804997d25d7b7181f32cda18ddc59776dcbc7e4e6d258d8068228040",
-    "97a2d1cff59cba208feacd9f52511abfb1ce549fa581cfc8163723df6320a8e1",
-];
-
-impl Tool {
-    /// Whether the tool is one that was a constant of the code before it was a field.
-    pub(super) fn was_constant(&self) -> bool {
-        FORMER_CONSTANTS.contains(&self.digest().as_str())
-    }
-
-    fn digest(&self) -> String {
-        let text = serde_json::to_string(self).expect("a struct of texts and numbers serialises");
-        hex(&Sha256::digest(text.as_bytes()))
-    }
 }
 
 /// Why a call cannot be run; [`Tool`] has the words that the model is answered with.

@@ -32,7 +32,7 @@ fn is_unreadable(record: &Record) -> bool {
     record.error.is_some()
         && errors
             .into_iter()
-            .any(|error| matches!(error.class, ErrorClass::EmptyReply | ErrorClass::ParsedAway))
+            .any(|error| matches!(error.class, ErrorClass::EmptyReply | ErrorClass::ServerParsed))
 }
 
 #[cfg(test)]
@@ -56,7 +56,7 @@ mod tests {
 
     #[test]
     fn a_run_ends_after_eight_unreadable_replies_and_after_no_good_one() {
-        let (empty, apart) = (unreadable(ErrorClass::EmptyReply), unreadable(ErrorClass::ParsedAway));
+        let (empty, apart) = (unreadable(ErrorClass::EmptyReply), unreadable(ErrorClass::ServerParsed));
         let both = [vec![empty.clone(); 4], vec![apart.clone(); 6]].concat();
         assert_eq!(ends(&both), Some(FIRST_REPLIES - 1));
         assert_eq!(ends(&both[..7]), None);

@@ -3,6 +3,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::fixtures::{failed, record, task_spec};
 use crate::profile::Profile;
+use crate::run::Sizes;
 use crate::sample::Gold;
 use crate::task::{Breakdown, Metric};
 
@@ -28,12 +29,10 @@ fn selection(spec: &TaskSpec, expected: usize, samples: &[Sample]) -> Selection 
     let open = samples.iter().filter(|sample| sample.gold.kind() == QuestionKind::Open).count();
     Selection {
         split_rows: expected,
-        expected,
+        sizes: Sizes { expected, open_ended: open, groups: group_sizes(spec, samples) },
         limit: None,
         ids: None,
         shard: None,
-        open_ended: open,
-        groups: group_sizes(spec, samples),
         whole: None,
     }
 }

@@ -4,19 +4,19 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use paravt_files::read_limited;
 use serde::de::DeserializeOwned;
 
 use super::columns::Columns;
 use super::description::Description;
 use super::{
-    DataCheck, DataRoot, Dataset, KeptQuirks, NOT_PUBLISHED, Origin, Published, Quirks, Task, TaskSpec,
-    check, options, rows,
+    DataCheck, DataRoot, Dataset, KeptQuirks, NOT_PUBLISHED, Origin, Published, Quirks, RowContext, Task,
+    TaskSpec, check, options, rows,
 };
-use crate::data::{self, DataError, Folders, Found, JsonRow, Layout, PublishedRow, excerpt};
-use crate::files::read_limited;
+use crate::data::{self, DataError, Folders, Found, JsonRow, Layout, PublishedRow};
 use crate::media::Depth;
 use crate::profile::Profile;
-use crate::sample::{Gold, Question, Sample, Tags};
+use crate::sample::Sample;
 use crate::scoring::Scorer;
 use crate::videos::VideoStore;
 
@@ -24,8 +24,6 @@ use crate::videos::VideoStore;
 const PROBED_ROWS: usize = 16;
 /// Bytes that a subtitle file may have; the published ones are below one million.
 const MAX_SUBTITLES: u64 = 16 << 20;
-/// Flag of a sample whose published gold is none of its letters.
-pub const NO_LETTER: &str = "gold_is_no_letter";
 /// Flag of a sample without subtitles in a split that shows them.
 pub const NO_SUBTITLES: &str = "no_subtitles";
 
@@ -52,94 +50,6 @@ pub trait IntoSample: DeserializeOwned {
 /// As [`PublishedRow::read`] and [`IntoSample::into_sample`].
 pub fn read<R: IntoSample>(cx: &RowContext<'_>) -> Result<Option<Sample>, DataError> {
     cx.published.read::<R>()?.into_sample(cx)
-}
-
-/// One row and what it is read under.
-#[derive(Debug, Clone, Copy)]
-pub struct RowContext<'a> {
-    /// Name of the split.
-    pub task: &'a str,
-    /// Profile.
-    pub profile: Profile,
-    /// The quirks of the benchmark that the profile keeps.
-    pub quirks: KeptQuirks<'a>,
-    /// The row.
-    pub published: PublishedRow<'a>,
-}
-
-impl RowContext<'_> {
-    /// A sample of this row with nothing else in it. `video` is relative to the folder of the videos.
-    pub fn sample(&self, uid: String, video: PathBuf, question: Question, gold: Gold) -> Sample {
-        Sample {
-            task: self.task.to_owned(),
-            id: uid.clone(),
-            uid,
-            row: self.published.row,
-            video,
-            question,
-            gold,
-            tags: Tags::new(),
-            evidence: None,
-            flags: Vec::new(),
-            defect: None,
-        }
-    }
-
-    /// An error about one cell of the row.
-    pub fn error(&self, column: &str, message: impl Into<String>) -> DataError {
-        self.published.error(column, message)
-    }
-
-    /// A published path, relative to a data folder.
-    ///
-    /// # Errors
-    /// As [`PublishedRow::stays_inside`].
-    pub fn path(&self, column: &str, path: &str) -> Result<PathBuf, DataError> {
-        self.published.stays_inside(column, path)?;
-        Ok(PathBuf::from(path))
-    }
-
-    /// Under `strict`, refuses a choice question without options; the reference asks it.
-    ///
-    /// # Errors
-    /// The profile is `strict` and `options` is empty.
-    pub fn need_options(&self, column: &str, options: &str) -> Result<(), DataError> {
-        if options.is_empty() && self.profile == Profile::Strict {
-            return Err(self.error(column, "the row has no options"));
-        }
-        Ok(())
-    }
-
-    /// Gold answer of a choice question, with [`NO_LETTER`] added to `flags` where no answer can
-    /// equal it. `release` compares it as written, blanks included, as the released driver does; the
-    /// others take the blanks off.
-    ///
-    /// # Errors
-    /// Under `strict`, it is none of the row's letters.
-    pub fn letter(
-        &self,
-        column: &str,
-        published: &str,
-        letters: &str,
-        flags: &mut Vec<String>,
-    ) -> Result<String, DataError> {
-        let answer = if self.profile == Profile::Release { published } else { published.trim() };
-        if answer.chars().count() == 1 && letters.contains(answer) {
-            return Ok(answer.to_owned());
-        }
-        if self.profile == Profile::Strict {
-            let letters = if letters.is_empty() { "none" } else { letters };
-            let message = format!("the answer `{}` is not one of the letters: {letters}", excerpt(published));
-            return Err(self.error(column, message));
-        }
-        flags.push(NO_LETTER.to_owned());
-        Ok(answer.to_owned())
-    }
-}
-
-/// The first `count` letters.
-pub fn letters(count: usize) -> String {
-    ('A'..='Z').take(count).collect()
 }
 
 /// A published split: its description and the mapping of its rows.
@@ -247,13 +157,13 @@ impl Benchmark {
         self.folder.as_deref()
     }
 
-    /// The root with the folder of the task file.
-    fn rooted(&self, root: &DataRoot) -> DataRoot {
+    /// The root, where it names no folder of data, with that of the task file.
+    fn with_task_dir(&self, root: &DataRoot) -> DataRoot {
         DataRoot { data: root.data.clone().or_else(|| self.folder.clone()), ..root.clone() }
     }
 
-    /// The root beside a task file, where another folder of data is named.
-    fn beside(&self, root: &DataRoot) -> Option<DataRoot> {
+    /// The folder of the task file as a root, where another folder of data is named.
+    fn task_dir_root(&self, root: &DataRoot) -> Option<DataRoot> {
         let folder = self.folder.clone().filter(|folder| root.data.as_ref() != Some(folder))?;
         Some(DataRoot { data: Some(folder), ..root.clone() })
     }
@@ -262,7 +172,8 @@ impl Benchmark {
     fn annotations(&self, root: &DataRoot) -> Result<Found, DataError> {
         let (spec, layout) = (self.spec(), self.layout());
         let found = layout.annotations(root, &spec.name, &spec.hub);
-        let (Err(DataError::Missing { looked, .. }), Some(beside)) = (&found, self.beside(root)) else {
+        let (Err(DataError::Missing { looked, .. }), Some(beside)) = (&found, self.task_dir_root(root))
+        else {
             return found;
         };
         let before = looked.clone();
@@ -277,7 +188,7 @@ impl Benchmark {
     /// Folders of the files of rows, those beside the task file last.
     fn folders(&self, root: &DataRoot, annotations: Option<&Found>) -> Vec<Folders> {
         let mut folders = self.layout().folders(root, annotations);
-        if let Some(beside) = self.beside(root) {
+        if let Some(beside) = self.task_dir_root(root) {
             folders.extend(self.layout().folders(&beside, annotations));
         }
         folders
@@ -362,7 +273,8 @@ impl Benchmark {
         rows.iter().enumerate().map(|(row, value)| self.sample(file, row, value, profile)).collect()
     }
 
-    /// Finds the files of a sample: its video, and its subtitles where the split shows them.
+    /// Finds the files of a sample: its video, still relative to its folder, and its subtitles where the split shows
+    /// them.
     ///
     /// # Errors
     /// The file of the subtitles is there and is not a regular, readable file of at most 16 MiB. Only `strict` refuses
@@ -425,7 +337,7 @@ impl Task for Benchmark {
     }
 
     fn load(&self, root: &DataRoot, profile: Profile) -> Result<Dataset, DataError> {
-        let root = &self.rooted(root);
+        let root = &self.with_task_dir(root);
         let found = self.annotations(root)?;
         let rows = data::read_rows(&found.path)?;
         let read = self.read(&found.path, &rows, profile);
@@ -434,7 +346,8 @@ impl Task for Benchmark {
         let candidates = self.folders(root, Some(&found));
         let holds_a_video = |folders: &&Folders| {
             let first = read.iter().take(PROBED_ROWS).filter_map(|read| read.as_ref().ok()?.as_ref());
-            first.into_iter().any(|row| self.layout().video(&folders.videos, &row.video, profile).is_file())
+            let video = |row: &Sample| self.layout().video(&folders.videos, &row.video, profile);
+            first.into_iter().any(|row| folders.videos.join(video(row)).is_file())
         };
         let chosen = if candidates.len() > 1 { candidates.iter().find(holds_a_video) } else { None };
         let folders = chosen.unwrap_or(&candidates[0]);
@@ -442,20 +355,15 @@ impl Task for Benchmark {
             read?.map(|sample| self.find_files(sample, &found.path, folders, profile)).transpose()
         };
         let mut samples = rows::keep_usable(self.spec(), read.into_iter().map(complete))?;
+        let videos = VideoStore::new(&self.layout().benchmark, folders.videos.clone());
+        samples.iter_mut().for_each(|sample| sample.video = videos.name(&sample.video));
         rows::make_uids_unique(&mut samples, profile);
         if matches!(origin, Origin::Other(_)) {
             samples.iter_mut().for_each(|sample| sample.flags.push(NOT_PUBLISHED.to_owned()));
         }
         let warning = self.subtitles_warning(&samples, rows.len());
         let (files, shows_subtitles) = (vec![found.path], self.shows_subtitles());
-        Ok(Dataset { samples, files, revision: found.revision, origin, shows_subtitles, warning })
-    }
-
-    fn videos(&self, root: &DataRoot) -> VideoStore {
-        let root = &self.rooted(root);
-        let found = self.annotations(root).ok();
-        let folders = self.folders(root, found.as_ref());
-        VideoStore::new(&self.layout().benchmark, folders.into_iter().map(|folders| folders.videos).collect())
+        Ok(Dataset { samples, videos, files, revision: found.revision, origin, shows_subtitles, warning })
     }
 
     fn check(&self, root: &DataRoot, depth: Depth) -> DataCheck {
@@ -465,6 +373,6 @@ impl Task for Benchmark {
             let origin = self.origin_under_all(&dataset.files[0])?;
             Ok(Dataset { origin, ..dataset })
         });
-        check::check(self.spec(), self.layout(), loaded, &self.rooted(root), depth)
+        check::check(self.spec(), self.layout(), loaded, &self.with_task_dir(root), depth)
     }
 }

@@ -153,15 +153,15 @@ fn videos_found(
     depth: Depth,
 ) {
     let asked = dataset.samples.iter().filter(|sample| sample.defect.is_none());
-    let videos: BTreeSet<&PathBuf> = asked.map(|sample| &sample.video).collect();
+    let asked: Vec<PathBuf> = asked.map(|sample| dataset.videos.resolve(&sample.video)).collect();
+    let videos: BTreeSet<&PathBuf> = asked.iter().collect();
     check.videos = videos.len();
     let (there, missing): (Vec<&PathBuf>, Vec<&PathBuf>) = videos.iter().partition(|video| video.exists());
     check.missing_videos = missing.into_iter().cloned().collect();
     check.unreadable_videos = unreadable(&there, depth);
     let damaged = check.unreadable_videos.iter().map(|video| &video.path);
     let unusable: BTreeSet<&PathBuf> = check.missing_videos.iter().chain(damaged).collect();
-    let asked = dataset.samples.iter().filter(|sample| sample.defect.is_none());
-    check.usable_rows = asked.filter(|sample| !unusable.contains(&sample.video)).count();
+    check.usable_rows = asked.iter().filter(|video| !unusable.contains(video)).count();
     let remedy = provided_by(spec, &media_files(spec, false));
     if check.videos != spec.expected_videos {
         let (named, published) = (check.videos, spec.expected_videos);
@@ -191,7 +191,8 @@ fn unreadable(videos: &[&PathBuf], depth: Depth) -> Vec<UnreadableVideo> {
             scope.spawn(|| {
                 while let Some(video) = videos.get(next.fetch_add(1, Ordering::Relaxed)) {
                     if let Err(error) = media::check(video, depth) {
-                        let unreadable = UnreadableVideo { path: (*video).clone(), reason: reason(&error) };
+                        let unreadable =
+                            UnreadableVideo { path: (*video).clone(), reason: reason(video, &error) };
                         found.lock().expect("no thread panics while it holds the list").push(unreadable);
                     }
                 }
@@ -203,17 +204,16 @@ fn unreadable(videos: &[&PathBuf], depth: Depth) -> Vec<UnreadableVideo> {
     found
 }
 
-/// The error without the path, which is printed once.
-fn reason(error: &MediaError) -> String {
+/// The error in a few words.
+fn reason(video: &Path, error: &MediaError) -> String {
     match error {
-        MediaError::Open { path, message } => match std::fs::metadata(path) {
+        MediaError::Open(message) => match std::fs::metadata(video) {
             Ok(file) if file.is_file() && file.len() == 0 => "empty".to_owned(),
             _ => message.clone(),
         },
-        MediaError::NoVideo { .. } => "no video stream".to_owned(),
-        MediaError::Request { message, .. } => message.clone(),
-        MediaError::Decode { index, message, .. } => format!("frame {index} cannot be decoded ({message})"),
-        MediaError::Convert { index, message } => format!("frame {index}: {message}"),
+        MediaError::NoVideo => "no video stream".to_owned(),
+        MediaError::Decode { index, message } => format!("frame {index} cannot be decoded ({message})"),
+        other => other.to_string(),
     }
 }
 

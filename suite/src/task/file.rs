@@ -5,11 +5,13 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use paravt_files::read_text;
+
 use super::columns::Columns;
 use super::description::FIELDS;
 use super::{Benchmark, DataRoot, Description, DescriptionError, Task as _};
 use crate::data::DataError;
-use crate::files::{FieldsError, read_text};
+use crate::fields::FieldsError;
 use crate::nearest::nearest;
 use crate::profile::Profile;
 

@@ -1,11 +1,12 @@
 //! Rows that cannot be asked: carried as errors while they are few.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 
 use super::TaskSpec;
 use crate::data::DataError;
 use crate::profile::Profile;
-use crate::sample::{Question, Sample, Tags};
+use crate::sample::{Question, Sample};
 
 /// Share of a split's rows that may be unusable, one row at the least: beyond it the file is not the
 /// published one.
@@ -46,19 +47,9 @@ pub(super) fn keep_usable(
 
 /// A row that nothing can be asked about.
 fn placeholder(spec: &TaskSpec, row: usize, defect: String) -> Sample {
-    Sample {
-        task: spec.name.clone(),
-        uid: format!("row {row}"),
-        id: format!("row {row}"),
-        row,
-        video: std::path::PathBuf::new(),
-        question: Question::default(),
-        gold: spec.metric.empty_gold(),
-        tags: Tags::new(),
-        evidence: None,
-        flags: Vec::new(),
-        defect: Some(defect),
-    }
+    let (uid, video, gold) = (format!("row {row}"), PathBuf::new(), spec.metric.empty_gold());
+    let sample = Sample::new(&spec.name, uid, row, video, Question::default(), gold);
+    Sample { defect: Some(defect), ..sample }
 }
 
 /// Adds the row to a uid that an earlier row has. The reference keys nothing by uid and asks both;

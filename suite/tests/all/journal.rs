@@ -167,7 +167,7 @@ fn unknown_fields_are_tolerated_everywhere() {
 fn a_damaged_manifest_is_not_called_a_journal() {
     let dir = tempfile::tempdir().unwrap();
     drop(Journal::create(dir.path(), &manifest()).unwrap());
-    for text in ["", "{}", "{\"version\": 2}", "not JSON"] {
+    for text in ["", "{}", "{\"version\": 1}", "not JSON"] {
         std::fs::write(dir.path().join(journal::MANIFEST), text).unwrap();
         let error = Journal::resume(dir.path(), &manifest()).unwrap_err();
         assert!(matches!(error, JournalError::BadManifest { .. }), "{error}");
@@ -179,31 +179,6 @@ fn a_damaged_manifest_is_not_called_a_journal() {
     }
 }
 
-/// A run of the first format, as it lies on disks: absolute video paths, no `inputs`, no `constants`.
-#[test]
-fn runs_of_format_1_are_read_and_not_continued() {
-    let dir = tempfile::tempdir().unwrap();
-    let mut old = manifest();
-    old.version = 1;
-    drop(Journal::create(dir.path(), &old).unwrap());
-    let mut first = record(0, 1.0);
-    first.version = 1;
-    first.sample.video = "/data/of/another/machine/v.mp4".into();
-    let line = serde_json::to_string(&first).unwrap() + "\n";
-    std::fs::write(dir.path().join(JOURNAL), line).unwrap();
-    assert_eq!(journal::read(dir.path()).unwrap().records, [first]);
-    assert_eq!(journal::read_manifest(dir.path()).unwrap(), old);
-    let error = Journal::resume(dir.path(), &manifest()).unwrap_err();
-    assert!(matches!(error, JournalError::OlderRun { found: 1, .. }), "{error}");
-    // What the old one holds is compared, what it lacks is not.
-    let mut new = manifest();
-    new.backend.details.insert("dtype".into(), "bf16".into());
-    new.constants.insert("jpeg_quality".into(), "85".into());
-    assert_eq!(old.differences(&new), Vec::<String>::new());
-    new.plan.nframes = 9;
-    assert_eq!(old.differences(&new), ["nframes was 4, now 9"]);
-}
-
 #[test]
 fn everything_that_can_change_an_answer_keeps_a_run_from_being_continued() {
     let mut ours = manifest();
@@ -213,12 +188,7 @@ fn everything_that_can_change_an_answer_keeps_a_run_from_being_continued() {
         ("base_urls".into(), "http://a/v1".into()),
         ("cache_tokens".into(), "100".into()),
     ]);
-    ours.inputs = Some(Inputs {
-        samples: "s".into(),
-        verified: false,
-        videos: BTreeMap::new(),
-        replaced: BTreeMap::new(),
-    });
+    ours.inputs = Inputs { samples: "s".into(), ..Inputs::default() };
     ours.constants = BTreeMap::from([("jpeg_quality".into(), "85".into())]);
     type Change = fn(&mut Manifest);
     let refused: [(&str, Change); 10] = [
@@ -232,7 +202,7 @@ fn everything_that_can_change_an_answer_keeps_a_run_from_being_continued() {
             m.backend.details.insert("sampler".into(), "new".into()).map_or((), drop)
         }),
         ("dtype was f32, now not set", |m| m.backend.details.remove("dtype").map_or((), drop)),
-        ("samples was s, now t", |m| m.inputs.as_mut().unwrap().samples = "t".into()),
+        ("samples was s, now t", |m| m.inputs.samples = "t".into()),
         ("constants.jpeg_quality was 85, now 90", |m| {
             m.constants.insert("jpeg_quality".into(), "90".into()).map_or((), drop)
         }),
@@ -310,21 +280,16 @@ fn records_of_another_run_are_refused() {
 #[test]
 fn a_replaced_video_stays_replaced_until_its_samples_are_redone() {
     let videos = |bytes: u64| BTreeMap::from([("b/v.mp4".to_owned(), bytes)]);
-    let inputs = |bytes| Inputs {
-        samples: "s".into(),
-        verified: false,
-        videos: videos(bytes),
-        replaced: BTreeMap::new(),
-    };
-    let mut stored = Manifest { inputs: Some(inputs(10)), ..manifest() };
-    let mut wanted = Manifest { inputs: Some(inputs(20)), ..manifest() };
-    wanted.inputs.as_mut().unwrap().videos.insert("b/new.mp4".into(), 5);
+    let inputs = |bytes| Inputs { samples: "s".into(), videos: videos(bytes), ..Inputs::default() };
+    let mut stored = Manifest { inputs: inputs(10), ..manifest() };
+    let mut wanted = Manifest { inputs: inputs(20), ..manifest() };
+    wanted.inputs.videos.insert("b/new.mp4".into(), 5);
     assert_eq!(stored.differences(&wanted), Vec::<String>::new());
     stored.continue_with(&wanted);
     stored.continue_with(&wanted);
-    let seen = stored.inputs.as_mut().unwrap();
+    let seen = &mut stored.inputs;
     assert_eq!((seen.videos["b/v.mp4"], seen.replaced["b/v.mp4"], seen.videos["b/new.mp4"]), (10, 20, 5));
     assert_eq!(seen.bytes("b/v.mp4"), Some(20));
-    seen.settle();
+    seen.accept_replacements();
     assert_eq!((seen.videos["b/v.mp4"], seen.replaced.len()), (20, 0));
 }

@@ -2,11 +2,27 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use regex::Regex;
 
-/// Names of files without an arrow of their own: roots of crates, and what only tests use.
-const NO_MODULES: [&str; 5] = ["lib", "main", "fixtures", "testing", "tests"];
+/// Modules that only tests use.
+const OF_TESTS: [&str; 3] = ["fixtures", "testing", "tests"];
+
+/// For each child of a module, its siblings that its code names.
+type Arrows = BTreeMap<String, BTreeSet<String>>;
+/// A module by the names on its path; the root of a crate has none.
+type Module = Vec<String>;
+
+/// An inline module of tests, as rustfmt lays it out. A declaration (`mod tests;`) has no body and cuts nothing.
+static INLINE_TESTS: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"(?ms)^#\[cfg\(test\)\]\n(#\[[^\n]*\]\n)*mod \w+ \{.*?^\}").unwrap());
+static WORD: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\w+").unwrap());
+/// `crate::a::b`, `super::a::{b, c}`.
+static PATH: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"\b(crate|super(?:::super)*)((?:::\w+)*)(?:::\{([^;]*)\})?").unwrap());
+/// `use a::b`, `use a::{b, c}`.
+static USE: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"use (?:self::)?(\w+)::([^;]*);").unwrap());
 
 fn files(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
@@ -16,8 +32,45 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 /// The code of a file without comments and unit tests.
 fn code(path: &Path) -> String {
     let text = std::fs::read_to_string(path).unwrap();
-    let text = text.split("#[cfg(test)]\nmod").next().unwrap();
+    let text = INLINE_TESTS.replace_all(&text, "");
     text.lines().map(|line| line.split("//").next().unwrap()).collect::<Vec<_>>().join("\n")
+}
+
+fn words(text: &str) -> impl Iterator<Item = String> {
+    WORD.find_iter(text).map(|word| word.as_str().to_owned())
+}
+
+/// The code of a crate by module, without those of tests.
+fn modules(source: &Path) -> BTreeMap<Module, String> {
+    let mut modules = BTreeMap::new();
+    for path in files(source).into_iter().filter(|path| path.extension().is_some_and(|end| end == "rs")) {
+        let file = path.strip_prefix(source).unwrap().with_extension("");
+        let mut module: Module = file.iter().map(|name| name.to_str().unwrap().to_owned()).collect();
+        if ["lib", "main", "mod"].contains(&module.last().unwrap().as_str()) {
+            module.pop();
+        }
+        if !module.iter().any(|name| OF_TESTS.contains(&name.as_str())) {
+            *modules.entry(module).or_insert_with(String::new) += &code(&path);
+        }
+    }
+    modules
+}
+
+/// What the code of a module names below the root of its crate: `crate::a::b` is a, b.
+fn named(module: &[String], code: &str) -> Vec<Module> {
+    let mut named = Vec::new();
+    for found in PATH.captures_iter(code) {
+        let ups = found[1].matches("super").count();
+        let base = if ups == 0 { &[] } else { &module[..module.len().saturating_sub(ups)] };
+        let path: Module = base.iter().cloned().chain(words(&found[2])).collect();
+        match found.get(3) {
+            Some(names) => {
+                named.extend(words(names.as_str()).map(|name| [path.clone(), vec![name]].concat()))
+            }
+            None => named.push(path),
+        }
+    }
+    named
 }
 
 /// The `src` folders of all crates of the workspace, by the folder of the crate.
@@ -45,47 +98,50 @@ fn crates() -> BTreeMap<String, PathBuf> {
     found
 }
 
-/// For each module of a crate, the others that its code names: by their path, or by a name that the crate's root
-/// exports from them.
-fn arrows(source: &Path) -> BTreeMap<String, BTreeSet<String>> {
-    let named = Regex::new(r"crate::(?:(\w+)|\{([^;]*)\})").unwrap();
-    let exported = Regex::new(r"use (?:self::|crate::)?(\w+)::(?:(\w+)|\{([^}]*)\});").unwrap();
-    let word = Regex::new(r"\w+").unwrap();
-    let mut arrows = BTreeMap::<String, BTreeSet<String>>::new();
-    let mut origin = BTreeMap::new();
-    for path in files(source).into_iter().filter(|path| path.extension().is_some_and(|end| end == "rs")) {
-        let first = path.strip_prefix(source).unwrap().components().next().unwrap();
-        let module = first.as_os_str().to_str().unwrap().trim_end_matches(".rs").to_owned();
-        let code = code(&path);
-        if module == "lib" || module == "main" {
-            for found in exported.captures_iter(&code) {
-                let names = found.get(2).or(found.get(3)).unwrap().as_str();
-                let names = word.find_iter(names).map(|name| (name.as_str().to_owned(), found[1].to_owned()));
-                origin.extend(names);
+/// For each module of a crate, the arrows between its children: by their path, or by a name that it takes from them.
+fn arrows(source: &Path) -> BTreeMap<Module, Arrows> {
+    let modules = modules(source);
+    let mut origins = BTreeMap::<&Module, BTreeMap<String, String>>::new();
+    for (module, code) in &modules {
+        let used = USE.captures_iter(code);
+        let names = used.flat_map(|found| {
+            let child = found[1].to_owned();
+            words(found.get(2).unwrap().as_str()).map(move |name| (name, child.clone()))
+        });
+        origins.insert(module, names.collect());
+    }
+    let mut arrows = BTreeMap::<Module, Arrows>::new();
+    for (module, code) in &modules {
+        for depth in 0..module.len() {
+            arrows.entry(module[..depth].to_vec()).or_default().entry(module[depth].clone()).or_default();
+        }
+        for path in named(module, code) {
+            let depth = module.iter().zip(&path).take_while(|(own, other)| own == other).count();
+            let (Some(own), Some(name)) = (module.get(depth), path.get(depth)) else { continue };
+            let parent = &module[..depth].to_vec();
+            let is_child = |name: &String| {
+                modules.contains_key(&[parent.as_slice(), std::slice::from_ref(name)].concat())
+            };
+            let origin = || origins.get(parent)?.get(name);
+            if let Some(other) = Some(name).filter(|name| is_child(name)).or_else(origin)
+                && other != own
+                && is_child(other)
+            {
+                arrows
+                    .entry(parent.clone())
+                    .or_default()
+                    .entry(own.clone())
+                    .or_default()
+                    .insert(other.clone());
             }
         }
-        if NO_MODULES.contains(&module.as_str()) || path.ends_with("tests.rs") {
-            continue;
-        }
-        let others = arrows.entry(module).or_default();
-        for found in named.captures_iter(&code) {
-            let names = found.get(1).or(found.get(2)).unwrap().as_str();
-            others.extend(word.find_iter(names).map(|name| name.as_str().to_owned()));
-        }
-    }
-    let modules: BTreeSet<String> = arrows.keys().cloned().collect();
-    for (module, others) in &mut arrows {
-        let resolved = others
-            .iter()
-            .map(|name| if modules.contains(name) { name } else { origin.get(name).unwrap_or(name) });
-        *others = resolved.filter(|other| *other != module && modules.contains(*other)).cloned().collect();
     }
     arrows
 }
 
 /// What is left when modules that import nothing that is left are taken away until nothing changes: the circles, and
 /// the modules above them.
-fn circles(mut arrows: BTreeMap<String, BTreeSet<String>>) -> BTreeMap<String, BTreeSet<String>> {
+fn circles(mut arrows: Arrows) -> Arrows {
     while let Some(lowest) = arrows.iter().find(|(_, others)| others.is_empty()).map(|(name, _)| name.clone())
     {
         arrows.remove(&lowest);
@@ -96,28 +152,70 @@ fn circles(mut arrows: BTreeMap<String, BTreeSet<String>>) -> BTreeMap<String, B
     arrows
 }
 
+/// The circles of a crate, by the path of the module that they lie in.
+fn circles_of(source: &Path) -> BTreeMap<String, Arrows> {
+    let circles = arrows(source).into_iter().map(|(module, arrows)| (module.join("::"), circles(arrows)));
+    circles.filter(|(_, circle)| !circle.is_empty()).collect()
+}
+
 #[test]
 fn modules_import_one_another_without_circles() {
     let crates = crates();
-    let suite = arrows(&crates["suite"]);
-    assert!(suite.len() > 20 && suite["agent"].contains("backend"), "{suite:?}");
-    let reproduce = arrows(&crates["reproduce"]);
-    assert!(reproduce["recipe"].contains("served") && reproduce["served"].contains("graph"), "{reproduce:?}");
+    let (suite, reproduce) = (arrows(&crates["suite"]), arrows(&crates["reproduce"]));
+    let root = Module::new();
+    assert!(suite[&root].len() > 20 && suite[&root]["agent"].contains("backend"), "{suite:?}");
+    assert!(
+        suite[&root]["evaluate"].contains("runner") && suite[&root]["runner"].contains("agent"),
+        "{suite:?}"
+    );
+    assert!(suite[&vec!["task".to_owned()]]["benchmark"].contains("columns"), "{suite:?}");
+    assert!(reproduce[&root]["recipe"].contains("served") && reproduce[&root]["served"].contains("graph"));
     assert!(crates.len() > 25, "{crates:?}");
-    let found: BTreeMap<&String, _> =
-        crates.iter().map(|(name, source)| (name, circles(arrows(source)))).collect();
-    let found: Vec<_> = found.into_iter().filter(|(_, circle)| !circle.is_empty()).collect();
+    let found = crates.iter().map(|(name, source)| (name, circles_of(source)));
+    let found: Vec<_> = found.filter(|(_, circles)| !circles.is_empty()).collect();
     assert!(found.is_empty(), "these modules import one another in a circle: {found:#?}");
 }
 
 #[test]
-fn a_circle_through_a_name_that_the_root_exports_is_found() {
-    let folder = tempfile::tempdir().unwrap();
-    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
-    write("lib.rs", "mod high;\nmod low;\npub use high::{High, Other};\n");
-    write("high.rs", "use crate::low::Low;\n");
-    write("low.rs", "// use crate::High;\npub struct Low;\n");
-    assert!(circles(arrows(folder.path())).is_empty());
-    write("low.rs", "use crate::{High, Other};\npub struct Low;\n");
-    assert_eq!(circles(arrows(folder.path())).len(), 2);
+fn planted_circles_are_found() {
+    const HIGH: &str = "use crate::low::Low;\npub struct High;\n";
+    const LOW: &str = "// use crate::High;\npub struct Low;\n";
+    let within = "use super::one::One;\n";
+    for (place, files) in [
+        ("between modules", ("", [("low.rs", "use crate::high::High;\n"), ("high.rs", HIGH)])),
+        ("by a name of the root", ("", [("low.rs", "use crate::{Other, High};\n"), ("high.rs", HIGH)])),
+        (
+            "behind a declaration of tests",
+            ("", [("low.rs", "#[cfg(test)]\nmod tests;\n\nuse crate::High;\n"), ("high.rs", HIGH)]),
+        ),
+        (
+            "of files of a module",
+            ("high", [("high/one.rs", "use super::two::Two;\n"), ("high/two.rs", within)]),
+        ),
+        (
+            "of files by a name of the module",
+            ("high", [("high/one.rs", "use super::Two;\n"), ("high/two.rs", within)]),
+        ),
+        (
+            "of files by their whole path",
+            ("high", [("high/one.rs", "use crate::high::two::Two;\n"), ("high/two.rs", within)]),
+        ),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+        std::fs::create_dir(folder.path().join("high")).unwrap();
+        write("lib.rs", "mod high;\nmod low;\npub use high::{High, Other};\n");
+        write("high.rs", &format!("mod one;\nmod two;\npub use two::Two;\n{HIGH}"));
+        write("low.rs", &format!("{LOW}#[cfg(test)]\nmod tests {{\n    use crate::High;\n}}\n"));
+        write("high/one.rs", "pub struct One;\n");
+        write("high/two.rs", within);
+        assert!(circles_of(folder.path()).is_empty(), "{place}");
+        let (module, files) = files;
+        for (name, text) in files {
+            write(name, text);
+        }
+        let found = circles_of(folder.path());
+        assert_eq!(found.keys().collect::<Vec<_>>(), [module], "{place}: {found:?}");
+        assert_eq!(found[module].len(), 2, "{place}: {found:?}");
+    }
 }

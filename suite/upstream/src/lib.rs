@@ -29,7 +29,7 @@ use paravt_suite::protocol::Protocol;
 use paravt_suite::reference::Reference;
 
 /// All releases; the first is that of protocols that name none.
-pub const REFERENCES: [&Reference; 1] = [&paravt::REFERENCE];
+pub const REFERENCES: [Reference; 1] = [paravt::REFERENCE];
 
 /// A protocol names a release that this build does not have.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -47,7 +47,7 @@ pub struct UnknownReference {
 ///
 /// # Errors
 /// There is none of that name.
-pub fn reference(protocol: &Protocol) -> Result<&'static Reference, UnknownReference> {
+pub fn reference(protocol: &Protocol) -> Result<Reference, UnknownReference> {
     let Some(name) = &protocol.reference else { return Ok(REFERENCES[0]) };
     REFERENCES.into_iter().find(|reference| reference.name == name).ok_or_else(|| UnknownReference {
         protocol: protocol.name.clone(),

@@ -1,5 +1,5 @@
 #![forbid(unsafe_code)]
-//! Every benchmark of the suite. Adding one is a folder beside this one and a line in `ALL`.
+//! Every benchmark of the suite. Adding one is a folder beside this one and a line of `Cargo.toml`.
 //!
 //! ```
 //! use paravt_suite::task::Task as _;
@@ -9,35 +9,46 @@
 //! assert!(paravt_tasks::named("imagenet").is_none());
 //! ```
 
+use std::sync::LazyLock;
+
 use paravt_suite::task::{Benchmark, Task as _};
 
-/// Every split: those of the paper's table in its order, then others.
-static ALL: &[&Benchmark] = &[
-    &paravt_task_videomme::VIDEO_MME,
-    &paravt_task_videomme::VIDEO_MME_WITH_SUBTITLES,
-    &paravt_task_longvideobench::LONG_VIDEO_BENCH,
-    &paravt_task_lvbench::LVBENCH,
-    &paravt_task_mlvu::MLVU,
-    &paravt_task_mmvu::MMVU,
-    &paravt_task_charades_sta::CHARADES_STA,
-    &paravt_task_vsi_bench::VSI_BENCH,
-];
+/// The splits of each benchmark that `Cargo.toml` names, in its order.
+static SPLITS: &[&[&Benchmark]] = include!(concat!(env!("OUT_DIR"), "/splits.rs"));
 
 /// Every split: those of the paper's table in its order, then others.
 pub fn all() -> &'static [&'static Benchmark] {
-    ALL
+    static ALL: LazyLock<Vec<&'static Benchmark>> = LazyLock::new(|| SPLITS.concat());
+    &ALL
 }
 
 /// The split of that name.
 pub fn named(name: &str) -> Option<&'static Benchmark> {
-    ALL.iter().copied().find(|task| task.spec().name == name)
+    all().iter().copied().find(|task| task.spec().name == name)
 }
 
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
+    use std::path::Path;
 
     use super::*;
+
+    #[test]
+    fn every_folder_beside_this_one_is_a_benchmark_of_the_build() {
+        let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let mut folders = 0;
+        for entry in std::fs::read_dir(beside).unwrap() {
+            let Ok(text) = std::fs::read_to_string(entry.unwrap().path().join("benchmark.toml")) else {
+                continue;
+            };
+            let name = text.lines().find_map(|line| line.strip_prefix("name = ")).unwrap();
+            let line = "a line of tasks/all/Cargo.toml names its crate";
+            assert!(named(name.trim_matches('"')).is_some(), "{name}: not in the build; {line}");
+            folders += 1;
+        }
+        assert_eq!(folders, SPLITS.len());
+    }
 
     #[test]
     fn descriptions_parse_and_names_differ() {

@@ -15,6 +15,8 @@ use paravt_suite::span::TimeSpan;
 use paravt_suite::task::{Benchmark, IntoSample, RowContext, read};
 use serde::Deserialize;
 
+/// The splits of the benchmark.
+pub static SPLITS: &[&Benchmark] = &[&CHARADES_STA];
 /// `charades`.
 pub static CHARADES_STA: Benchmark = Benchmark::new(include_str!("../benchmark.toml"), read::<Row>);
 

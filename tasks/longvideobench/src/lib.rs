@@ -14,6 +14,8 @@ use paravt_suite::sample::{Gold, Question, Sample};
 use paravt_suite::task::{Benchmark, IntoSample, NO_LETTER, RowContext, letters, read};
 use serde::Deserialize;
 
+/// The splits of the benchmark.
+pub static SPLITS: &[&Benchmark] = &[&LONG_VIDEO_BENCH];
 /// `longvideobench`.
 pub static LONG_VIDEO_BENCH: Benchmark = Benchmark::new(include_str!("../benchmark.toml"), read::<Row>);
 

@@ -16,6 +16,8 @@ use paravt_suite::task::{Benchmark, IntoSample, RowContext, read};
 use paravt_suite::text::{clock_seconds, embedded_options};
 use serde::Deserialize;
 
+/// The splits of the benchmark.
+pub static SPLITS: &[&Benchmark] = &[&LVBENCH];
 /// `lvbench`.
 pub static LVBENCH: Benchmark = Benchmark::new(include_str!("../benchmark.toml"), read::<Row>);
 

@@ -13,6 +13,8 @@ use paravt_suite::sample::{Gold, Question, Sample, Tags};
 use paravt_suite::task::{Benchmark, IntoSample, RowContext, letters, read};
 use serde::Deserialize;
 
+/// The splits of the benchmark.
+pub static SPLITS: &[&Benchmark] = &[&MLVU];
 /// `mlvu`.
 pub static MLVU: Benchmark = Benchmark::new(include_str!("../benchmark.toml"), read::<Row>);
 

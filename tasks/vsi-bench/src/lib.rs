@@ -15,6 +15,8 @@ use paravt_suite::sample::{Gold, Question, Sample, Tags};
 use paravt_suite::task::{Benchmark, IntoSample, RowContext, letters, read};
 use serde::Deserialize;
 
+/// The splits of the benchmark.
+pub static SPLITS: &[&Benchmark] = &[&VSI_BENCH];
 /// `vsibench`.
 pub static VSI_BENCH: Benchmark =
     Benchmark::new(include_str!("../benchmark.toml"), read::<Row>).with_scorer(&scoring::FirstWord);

@@ -25,7 +25,6 @@ pub use memory::MemoryPlan;
 use crate::config::{Config, Family};
 use crate::error::Error;
 use crate::files;
-use crate::hub;
 use crate::model::Model;
 use crate::ops::{Ops, Precision};
 use crate::positions::VideoRule;
@@ -153,7 +152,9 @@ impl Engine {
         plan.check_weights()?;
         let mut info = describe(name, &config, &options, &defaults, &plan);
         info.details.insert("files_sha256".to_owned(), files::digest(&options.folder)?);
-        info.details.extend(hub::commit(&options.folder).map(|commit| ("weights_commit".to_owned(), commit)));
+        info.details.extend(
+            paravt_checkpoint::commit(&options.folder).map(|commit| ("weights_commit".to_owned(), commit)),
+        );
         let (jobs, queue) = mpsc::channel();
         let (ready, loaded) = mpsc::channel();
         let context = config.text.max_position_embeddings;

@@ -16,7 +16,7 @@ use paravt_suite::record::{
     Measured, ModelCall, Outcome, RECORD_VERSION, Record, SampleError, SampleErrorClass, Score, ToolCall,
     ToolOutcome, Transcript,
 };
-use paravt_suite::run::{Host, Manifest, Selection};
+use paravt_suite::run::{Host, Manifest, Selection, Sizes};
 use paravt_suite::sample::{Gold, Question, Sample, Tags};
 use paravt_suite::task::{Breakdown, Metric, TaskSpec};
 
@@ -43,7 +43,8 @@ pub(crate) fn spec(name: &str, title: &str, metric: Metric, rows: usize) -> Task
 
 /// The manifest of a run under the imported protocol.
 pub(crate) fn manifest(task: TaskSpec, profile: Profile, expected: usize) -> Manifest {
-    let selection = Selection { split_rows: task.expected_rows, expected, ..fixtures::manifest().selection };
+    let sizes = Sizes { expected, ..Sizes::default() };
+    let selection = Selection { split_rows: task.expected_rows, sizes, ..fixtures::manifest().selection };
     Manifest {
         plan: RunPlan { nframes: 64, ..fixtures::plan(profile) },
         protocol_hash: "0123".into(),

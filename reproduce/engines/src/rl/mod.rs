@@ -14,7 +14,6 @@ use crate::command::{Shown, command, extend, shown, with_path};
 use crate::entry::STEPS;
 use crate::{Paths, Watch};
 
-use config::Config;
 pub use settings::{Constrained, Settings};
 pub(crate) use state::saves;
 
@@ -45,15 +44,6 @@ impl Job {
         let Settings { steps, trainers, .. } = self.settings;
         let (name, [server, _]) = (self.settings.name(), self.gpus());
         format!("{name}, {steps} steps: SGLang on GPU {server}, {trainers} trainers on the others")
-    }
-
-    /// AReaL's configuration of a training in `folder`, as YAML.
-    ///
-    /// # Errors
-    /// A setting that AReaL would refuse.
-    pub fn configuration(&self, folder: &Path) -> crate::Result<String> {
-        self.settings.check()?;
-        Config::of(self, folder, &self.model, 0).yaml()
     }
 
     /// What both processes see.

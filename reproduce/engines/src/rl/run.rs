@@ -7,8 +7,7 @@ use std::time::{Duration, Instant};
 
 use paravt_supervise::Process;
 
-use super::config::{Config, EXPERIMENT};
-use super::state::{self, From};
+use super::state::{self, EXPERIMENT, From};
 use super::{Job, experiments};
 use crate::command::free_port;
 use crate::error::{Error, Result};
@@ -72,6 +71,8 @@ impl Job {
         let work = folder.join("scratch");
         let environments = "run the stage `environments`";
         needs("the environment of AReaL", &self.paths.rl_environment.join("bin/torchrun"), environments)?;
+        let configuration = self.configurations().join("paragrpo_8b.yaml");
+        needs("the release's configuration", &configuration, "run the stage `checkout`")?;
         needs("AReaL", &self.paths.engines.join("areal"), environments)?;
         needs("the model to start from", &self.model.join("config.json"), "run the stage `merge`")?;
         needs("the rows of reinforcement learning", &self.paths.rl_rows, "run the stage `materialize`")?;
@@ -88,10 +89,10 @@ impl Job {
         let work = folder.join("scratch");
         let (from, mut notes) = state::resume(folder, self.settings.save_every)?;
         // A trial that resumes from weights counts its steps from 0 again.
-        let (behind, offset, model) = match &from {
-            From::Scratch => (0, 0, &self.model),
-            From::State(steps, offset) => (*steps, *offset, &self.model),
-            From::Weights(steps, path) => (*steps, *steps, path),
+        let (behind, offset, resumed) = match &from {
+            From::Scratch => (0, 0, None),
+            From::State(steps, offset) => (*steps, *offset, None),
+            From::Weights(steps, path) => (*steps, *steps, Some(path.as_path())),
         };
         let lines = work.join("steps.jsonl");
         let mut curves = steps::Curves::open(folder)?;
@@ -120,8 +121,7 @@ impl Job {
             // It counts its steps from 0.
             files::remove(&lines)?;
         }
-        let config = Config::of(self, folder, model, offset).yaml()?;
-        files::write(&work.join("config.yaml"), config.as_bytes())?;
+        self.configure(folder, resumed, offset)?;
         files::remove(&experiments(folder).join("name_resolve"))?;
         // Rows are kept under a hash of the code that reads them: files that were mended since would not be read.
         files::remove(&work.join("hf"))?;

@@ -25,21 +25,21 @@ pub struct Settings {
     pub concurrent: usize,
     /// Versions that the weights of an answer may be behind.
     pub off_policy: usize,
-    /// Tokens of a turn at most.
+    /// Maximum tokens of a turn.
     pub max_new_tokens: usize,
     /// Temperature.
     pub temperature: f64,
-    /// Tokens of a conversation at most.
+    /// Maximum tokens of a conversation.
     pub context: usize,
-    /// Turns at most.
+    /// Maximum turns.
     pub max_turns: usize,
     /// Frames of a second of video.
     pub fps: usize,
-    /// Frames of a video at most.
+    /// Maximum frames of a video.
     pub max_frames: usize,
-    /// Pixels of a frame at least.
+    /// Minimum pixels of a frame.
     pub min_pixels: usize,
-    /// Pixels of a frame at most.
+    /// Maximum pixels of a frame.
     pub max_pixels: usize,
     /// Learning rate.
     pub learning_rate: f64,
@@ -126,19 +126,19 @@ impl Default for Settings {
 }
 
 /// What is done otherwise than by the release, whatever the settings.
-const DEVIATIONS: [&str; 12] = [
+const DEVIATIONS: [&str; 11] = [
     "an entry file merges the `paravt` block into its schema: the released train.py stops there on every rank",
     "the entry file adds SubagentManager._extract_completion, which the released workflow calls and no file defines: \
      without it every group with an executed call is lost",
     "the entry file writes each step as a line of JSON",
-    "one complete configuration is written here; the release reads two files and variables of the shell",
+    "the release's two files of configuration and variables of the shell are merged into one file, with the values set that \
+     --plan shows",
     "started here and not by areal.launcher.local, which reports every finished training as failed",
     "SGLANG_DISABLE_CUDNN_CHECK is off; the release sets it",
     "ref.path is the SFT model by name, so that a restart does not move the reference of the KL term",
     "set where the release leaves it open: WANDB_MODE=disabled, PYTHONHASHSEED=0, HF_HUB_OFFLINE=1, HF_DATASETS_CACHE, and \
      no_proxy for the server's address",
     "curves for TensorBoard are written (stats_logger.tensorboard)",
-    "the block `vllm` of the configuration is left out: SGLang does not read it",
     "videos are read by decord (FORCE_QWENVL_VIDEO_READER); of the readers in the release's lock file qwen-vl-utils prefers \
      torchcodec 0.8.0",
     "checkpoints: the chosen one, the last 2 and every 50th are kept, the release keeps all",

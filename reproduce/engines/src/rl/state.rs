@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use serde_json::Value;
 
 use super::experiments;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::files;
 
 /// Steps whose checkpoints are kept beside the chosen one and the last.
@@ -47,6 +47,8 @@ pub(crate) enum From {
     Weights(usize, PathBuf),
 }
 
+/// Name of the experiment in the folders of AReaL.
+pub(crate) const EXPERIMENT: &str = "paravt";
 /// Name of the first trial in AReaL's folders.
 const TRIAL: &str = "run";
 /// Prefix of the names of trials that resume from the weights of a checkpoint; the number of earlier steps follows.
@@ -62,7 +64,7 @@ pub(crate) fn trial(offset: usize) -> String {
 fn trials(folder: &Path) -> Result<Vec<(usize, PathBuf)>> {
     let mut found = Vec::new();
     for user in files::entries(&experiments(folder).join("checkpoints"))? {
-        for path in files::entries(&user.join(super::config::EXPERIMENT))? {
+        for path in files::entries(&user.join(EXPERIMENT))? {
             let name = files::name(&path);
             let offset = if name == TRIAL {
                 Some(0)
@@ -89,7 +91,7 @@ pub(crate) fn saves(folder: &Path) -> Result<Vec<Save>> {
             let step =
                 files::name(&path).rsplit_once("globalstep").and_then(|(_, step)| step.parse::<usize>().ok());
             if let Some(step) = step
-                && is_whole(&path)
+                && paravt_checkpoint::is_whole(&path)
             {
                 found.push(Save { step: offset + step, path });
             }
@@ -97,24 +99,6 @@ pub(crate) fn saves(folder: &Path) -> Result<Vec<Save>> {
     }
     found.sort_by_key(|save| save.step);
     Ok(found)
-}
-
-/// Whether a model folder has its configuration and all files of its weights, none of them truncated.
-fn is_whole(folder: &Path) -> bool {
-    let read = |name: &str| -> Option<Value> {
-        serde_json::from_slice(&std::fs::read(folder.join(name)).ok()?).ok()
-    };
-    if read("config.json").is_none() {
-        return false;
-    }
-    let names: Vec<String> = match read("model.safetensors.index.json") {
-        Some(index) => {
-            let map = index.get("weight_map").and_then(Value::as_object);
-            map.into_iter().flatten().filter_map(|(_, name)| name.as_str().map(str::to_owned)).collect()
-        }
-        None => vec!["model.safetensors".to_owned()],
-    };
-    !names.is_empty() && names.iter().all(|name| crate::weights::is_whole(&folder.join(name)))
 }
 
 /// What the next start resumes from, and why not from a later step. Checkpoints of the end of an epoch, between those of
@@ -184,11 +168,7 @@ pub(crate) fn set_aside(folder: &Path) -> Result<()> {
     for (_, trial) in trials(folder)? {
         for path in [trial.join("default").join(STATE), trial.join(INFO)] {
             if path.exists() {
-                files::make(&aside)?;
-                let target = aside.join(path.file_name().unwrap_or_default());
-                files::remove(&target)?;
-                std::fs::rename(&path, &target)
-                    .map_err(|source| Error::file("cannot move aside", &path, source))?;
+                files::set_aside(&path, &aside)?;
             }
         }
     }

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::files;
 
 /// Beginning of their names. The trainer takes every name that starts with it for one, and its rest for the step.
@@ -75,10 +75,7 @@ pub(crate) fn tidy(folder: &Path, aside: &Path, processes: usize) -> Result<(usi
             last = last.max(step(&path).unwrap_or_default());
             continue;
         };
-        files::make(aside)?;
-        let target = aside.join(path.file_name().unwrap_or_default());
-        files::remove(&target)?;
-        std::fs::rename(&path, &target).map_err(|source| Error::file("cannot move aside", &path, source))?;
+        files::set_aside(&path, aside)?;
         notes.push(format!("{} was moved aside: {wrong}", files::name(&path)));
     }
     Ok((last, notes))

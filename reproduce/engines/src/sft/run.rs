@@ -12,7 +12,7 @@ use crate::files::needs;
 use crate::materialized::written_rows;
 use crate::record::Record;
 use crate::watch::{Attempt, End, Watcher, failed, seconds, with_restarts};
-use crate::{Outcome, Place, Update, entry, files, steps, yaml};
+use crate::{Outcome, Place, Update, entry, files, steps};
 
 /// Name of the process and of its log.
 const NAME: &str = "sft";
@@ -63,7 +63,8 @@ impl Job {
             .iter()
             .map(|path| json!({ "path": path, "data_folder": null, "data_type": "parquet" }))
             .collect();
-        let manifest = yaml::to_string(&json!({ "datasets": datasets })).unwrap_or_default();
+        // JSON is YAML as well.
+        let manifest = format!("{:#}\n", json!({ "datasets": datasets }));
         files::write(&work.join("manifest.yaml"), manifest.as_bytes())
     }
 

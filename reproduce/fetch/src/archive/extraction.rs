@@ -5,6 +5,8 @@ use std::fs::{self, File};
 use std::io::{ErrorKind, Read, Write as _};
 use std::path::{Path, PathBuf};
 
+use paravt_files::remove;
+
 use super::journal::Journal;
 use super::{Archive, Refused, Unpacked};
 use crate::error::FetchError;
@@ -156,7 +158,7 @@ impl<'a> Extraction<'a> {
             let _ = fs::remove_file(&aside);
         }
         copied?;
-        fs::rename(&aside, target).map_err(|error| of_io(target, error))
+        put(&aside, target).map_err(|error| of_io(target, error))
     }
 
     /// A name beside the target; its folder is made.
@@ -164,10 +166,8 @@ impl<'a> Extraction<'a> {
         let folder = target.parent().expect("a member lies in a folder");
         fs::create_dir_all(folder).map_err(|error| of_io(folder, error))?;
         let aside = folder.join(format!(".paravt-{index}.part"));
-        match fs::remove_file(&aside) {
-            Err(error) if error.kind() != ErrorKind::NotFound => Err(of_io(&aside, error)),
-            _ => Ok(aside),
-        }
+        remove(&aside).map_err(|error| of_io(&aside, error))?;
+        Ok(aside)
     }
 
     /// Makes the links, notes the end and says what arrived.
@@ -212,7 +212,7 @@ impl<'a> Extraction<'a> {
         let (from, target) = (self.archive.into.join(to), self.archive.into.join(&place.path));
         let made = self.aside(index, &target).and_then(|aside| {
             let linked = fs::hard_link(&from, &aside).or_else(|_| fs::copy(&from, &aside).map(|_| ()));
-            linked.and_then(|()| fs::rename(&aside, &target)).map_err(|error| of_io(&target, error))
+            linked.and_then(|()| put(&aside, &target)).map_err(|error| of_io(&target, error))
         });
         match made {
             Ok(()) => {
@@ -227,6 +227,12 @@ impl<'a> Extraction<'a> {
             Err(MemberError::Stop(error)) => Err(error),
         }
     }
+}
+
+/// Gives a member its name. It is on disk with the others, at the end of the archive.
+#[expect(clippy::disallowed_methods, reason = "one wait for all members")]
+fn put(aside: &Path, target: &Path) -> std::io::Result<()> {
+    fs::rename(aside, target)
 }
 
 /// Writes exactly the declared bytes.

@@ -1,11 +1,12 @@
 //! The journal of an unpacking, beside its members: a line per finished member, and a last line when all are.
 
 use std::collections::HashMap;
-use std::fs::{self, File};
+use std::fs;
 use std::io::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
+use paravt_files::Lock;
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, percent_encode};
 use serde::{Deserialize, Serialize};
 
@@ -30,7 +31,7 @@ enum Line {
 /// Opened for one unpacking; locked as long as it lives.
 pub(super) struct Journal {
     path: PathBuf,
-    file: File,
+    file: Lock,
     /// Members that are done: index, path below the folder, bytes.
     done: HashMap<usize, (PathBuf, u64)>,
 }
@@ -102,7 +103,8 @@ impl Journal {
             kept.push(Line::Member { index: *index, path: encoded(path), size: *size });
         }
         let text: Vec<u8> = kept.iter().flat_map(line).collect();
-        let written = journal.file.set_len(0).and_then(|()| journal.file.write_all(&text));
+        let file = journal.file.file();
+        let written = file.set_len(0).and_then(|()| file.write_all(&text));
         written.map_err(FetchError::io(&journal.path))?;
         Ok(journal)
     }
@@ -131,7 +133,7 @@ impl Journal {
     }
 
     fn append(&mut self, entry: &Line) -> Result<(), FetchError> {
-        self.file.write_all(&line(entry)).map_err(FetchError::io(&self.path))
+        self.file.file().write_all(&line(entry)).map_err(FetchError::io(&self.path))
     }
 }
 

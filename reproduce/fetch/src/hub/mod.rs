@@ -115,6 +115,11 @@ impl Hub {
         Ok(Self { client, endpoint: url, token, retries })
     }
 
+    /// Whether requests carry a token.
+    pub fn has_token(&self) -> bool {
+        self.token.is_some()
+    }
+
     /// How often requests are tried.
     pub fn retries(&self) -> Retries {
         self.retries

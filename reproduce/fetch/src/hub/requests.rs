@@ -1,7 +1,7 @@
 //! Single requests to the hub: access, redirects to the bytes, what a refusal means.
 
 use percent_encoding::utf8_percent_encode;
-use reqwest::header::{AUTHORIZATION, HeaderMap, LOCATION, RANGE, RETRY_AFTER};
+use reqwest::header::{AUTHORIZATION, HeaderMap, LOCATION, RANGE};
 use reqwest::{Response, StatusCode};
 use url::Url;
 
@@ -9,7 +9,6 @@ use super::{ESCAPED, ESCAPED_REVISION, Failure, Hub};
 use crate::error::FetchError;
 use crate::observer::Observer;
 use crate::repository::{HubFile, Kind};
-use crate::retry::retry_after;
 
 /// Redirects from the hub to the bytes.
 const MAX_REDIRECTS: usize = 5;
@@ -122,7 +121,7 @@ impl Hub {
         what: &str,
     ) -> Failure {
         let status = response.status();
-        let after = response.headers().get(RETRY_AFTER).and_then(|value| retry_after(value.to_str().ok()?));
+        let after = paravt_http::retry_after(response.headers());
         let header = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
         let code = header("x-error-code").unwrap_or_default().to_owned();
         let said = read(response, MAX_REFUSAL).await.unwrap_or_default();

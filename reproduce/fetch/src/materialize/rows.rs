@@ -50,7 +50,7 @@ pub(super) fn rewrite(
         writer.write(&changed).map_err(failed)?;
     }
     writer.close().map_err(failed)?;
-    std::fs::rename(&aside, to).map_err(FetchError::io(to))?;
+    paravt_files::rename(&aside, to).map_err(FetchError::io(to))?;
     let (references, missing_references) = paths.take_counts();
     Ok(RowsReport { name: name.to_owned(), rows, references, missing_references })
 }

@@ -2,9 +2,9 @@
 
 mod amounts;
 mod gpu;
-mod host;
 mod hub;
 mod network;
+mod programs;
 
 #[cfg(test)]
 mod tests;
@@ -38,14 +38,12 @@ pub const CHECKS: &[Check] = &[
     Check { item: "open files", how: "/proc/self/limits", run: amounts::open_files },
     Check { item: "processes", how: "/proc/self/limits, cgroup pids.max", run: amounts::processes },
     Check { item: "locked memory", how: "/proc/self/limits", run: amounts::locked_memory },
-    Check { item: "ports", how: "bind, ip_local_port_range", run: network::ports },
+    Check { item: "ports", how: "bind", run: network::ports },
     Check { item: "address", how: "name resolution, route", run: network::address },
-    Check { item: "clock and user", how: "clock, id -un", run: host::clock_and_user },
-    Check { item: "tools", how: "search path, --version", run: host::tools },
+    Check { item: "tools", how: "search path, --version", run: programs::tools },
     Check { item: "hub", how: "HEAD on resolve", run: hub::hub },
-    Check { item: "divisibility", how: "the recipe", run: host::divisibility },
     Check { item: "data", how: "the files of the rows", run: hub::data },
-    Check { item: "leftovers", how: "the folder of the recipe", run: host::leftovers },
+    Check { item: "leftovers", how: "the folder of the recipe", run: programs::leftovers },
 ];
 
 /// Compares what a recipe needs with what was found on a machine.

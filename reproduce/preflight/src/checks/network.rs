@@ -36,45 +36,19 @@ pub(super) fn ports(needs: &Needs, machine: &Machine, findings: &mut Findings<'_
             );
         }
     }
-    let Some(ephemeral) = machine.ephemeral else { return };
-    let overlaps = |first: u16, last: u16| first <= ephemeral.last && last >= ephemeral.first;
-    let each = needs.ports.each.iter().any(|&number| overlaps(number, number));
-    if each || needs.ports.any.iter().any(|range| overlaps(range.first, range.last)) {
-        let found = format!("outgoing connections take ports {} to {}", ephemeral.first, ephemeral.last);
-        let remedy =
-            "a port may be taken between choice and use; sysctl net.ipv4.ip_local_port_range moves them";
-        findings.warn(found, "other ports than those of the servers", remedy);
-    }
 }
 
 pub(super) fn address(needs: &Needs, machine: &Machine, findings: &mut Findings<'_>) {
-    let address = &machine.address;
-    let own = address.resolved.iter().find(|ip| !ip.is_loopback()).copied().or(address.outbound);
-    if needs.own_address {
-        match own {
-            Some(own) => findings.ok(format!("{} is {own}", address.hostname)),
-            None => findings.refuse(
-                format!("{} is a loopback address, and there is no route to elsewhere", address.hostname),
-                "an address that other processes of this machine reach",
-                "give the machine's name an address in /etc/hosts",
-            ),
-        }
-    }
-    // This program asks its own servers without a proxy; the programs of a training follow the environment.
-    if !address.has_proxy || !needs.own_address {
+    if !needs.own_address {
         return;
     }
-    let mut wanted = vec!["127.0.0.1".to_owned()];
-    wanted.extend(own.map(|own| own.to_string()));
-    let is_excepted = |name: &String| address.no_proxy.iter().any(|entry| entry == name || entry == "*");
-    let missing: Vec<String> = wanted.into_iter().filter(|name| !is_excepted(name)).collect();
-    if !missing.is_empty() {
-        let missing = missing.join(",");
-        let found = format!("a proxy for HTTP is set, and no_proxy lacks {missing}");
-        findings.refuse(
-            found,
-            "requests to the own servers pass no proxy",
-            format!("export no_proxy=$no_proxy,{missing}"),
-        );
+    let address = &machine.address;
+    match address.resolved.iter().find(|ip| !ip.is_loopback()).copied().or(address.outbound) {
+        Some(own) => findings.ok(format!("{} is {own}", address.hostname)),
+        None => findings.refuse(
+            format!("{} is a loopback address, and there is no route to elsewhere", address.hostname),
+            "an address that other processes of this machine reach",
+            "give the machine's name an address in /etc/hosts",
+        ),
     }
 }

@@ -50,12 +50,6 @@ fn needs() -> Needs {
         own_address: true,
         tools: vec![tool("uv", None), tool("ffprobe", Some((4, 7)))],
         hub: true,
-        divide: vec![Divide {
-            what: "batch_size".to_owned(),
-            value: 7,
-            divisor: "trainers".to_owned(),
-            by: 7,
-        }],
         leftovers: vec!["rl/name_resolve".to_owned()],
     }
 }
@@ -98,14 +92,11 @@ fn machine() -> Machine {
         }),
         cgroup_processes: None,
         ports: [8000, 8001, 10_000, 20_000, 30_000, 40_000].into_iter().map(free).collect(),
-        ephemeral: Some(EphemeralPorts { first: 50_001, last: 60_999 }),
         address: Address {
             hostname: "box".to_owned(),
             resolved: vec![IpAddr::V4(Ipv4Addr::new(10, 0, 0, 5))],
-            ..Address::default()
+            outbound: None,
         },
-        clock: 1_800_000_000,
-        user: Ok("me".to_owned()),
         tools: [
             ("uv".to_owned(), Some("uv 0.9.1".to_owned())),
             ("ffprobe".to_owned(), Some("ffprobe version n6.1.1-3 Copyright".to_owned())),
@@ -280,9 +271,6 @@ fn ports_and_addresses() {
         machine.ports.iter_mut().skip(3).for_each(|port| port.taken = Some("in use".to_owned()));
     };
     assert_eq!(problem(many, "ports").level, Level::Refuse);
-    let overlap =
-        |machine: &mut Machine| machine.ephemeral = Some(EphemeralPorts { first: 32_768, last: 60_999 });
-    assert_eq!(problem(overlap, "ports").level, Level::Warn);
     let loopback =
         |machine: &mut Machine| machine.address.resolved = vec![IpAddr::V4(Ipv4Addr::new(127, 0, 1, 1))];
     assert_eq!(problem(loopback, "address").level, Level::Refuse);
@@ -291,22 +279,10 @@ fn ports_and_addresses() {
         machine.address.outbound = Some(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 9)));
     };
     assert!(after(routed, "address").iter().all(|finding| finding.level == Level::Ok));
-    let proxy = problem(|machine| machine.address.has_proxy = true, "address");
-    assert!(proxy.remedy.contains("127.0.0.1,10.0.0.5"), "{proxy:?}");
-    // This program asks the servers of an evaluation without a proxy.
-    let mut machine = machine();
-    machine.address.has_proxy = true;
-    let report = examine("recipe", &Needs { own_address: false, ..needs() }, &machine);
-    assert!(report.findings.iter().all(|finding| finding.item != "address" || finding.level == Level::Ok));
 }
 
 #[test]
-fn clock_user_tools_and_numbers() {
-    assert_eq!(problem(|machine| machine.clock = 0, "clock and user").level, Level::Refuse);
-    assert_eq!(
-        problem(|machine| machine.user = Err("no name".to_owned()), "clock and user").level,
-        Level::Refuse
-    );
+fn programs_and_their_versions() {
     let missing = problem(|machine| drop(machine.tools.insert("uv".to_owned(), None)), "tools");
     assert!(missing.level == Level::Refuse && missing.found.contains("uv"), "{missing:?}");
     let old = |machine: &mut Machine| {
@@ -317,11 +293,6 @@ fn clock_user_tools_and_numbers() {
     one.tools[0].major = Some((12, 12));
     let finding = examine("recipe", &one, &machine()).problems();
     assert!(finding.contains("FAIL  tools: uv 12\n"), "{finding}");
-    let mut odd = needs();
-    odd.divide[0].value = 8;
-    let report = examine("recipe", &odd, &machine());
-    assert_eq!(report.level(), Level::Refuse);
-    assert!(report.problems().contains("a multiple of 7"), "{}", report.problems());
 }
 
 #[test]

@@ -7,7 +7,6 @@ mod programs;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 pub(crate) use programs::run;
 
@@ -50,10 +49,7 @@ pub fn probe(needs: &Needs, asked: Asked) -> Machine {
         limits: host::limits(),
         cgroup_processes: host::cgroup_processes(),
         ports: network::ports(&needs.ports),
-        ephemeral: network::ephemeral(),
         address: network::address(needs.own_address),
-        clock: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs()),
-        user: programs::user(),
         tools: needs
             .tools
             .iter()

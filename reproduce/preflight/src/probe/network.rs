@@ -2,7 +2,7 @@
 
 use std::net::{Ipv4Addr, TcpListener, ToSocketAddrs as _, UdpSocket};
 
-use crate::machine::{Address, EphemeralPorts, Port};
+use crate::machine::{Address, Port};
 use crate::needs::Ports;
 
 /// Ports that are tried of a range, for each that has to be free.
@@ -24,28 +24,13 @@ fn port(number: u16) -> Port {
     Port { number, taken }
 }
 
-pub(super) fn ephemeral() -> Option<EphemeralPorts> {
-    let text = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").ok()?;
-    let mut numbers = text.split_whitespace().map(str::parse);
-    Some(EphemeralPorts { first: numbers.next()?.ok()?, last: numbers.next()?.ok()? })
-}
-
 /// The address of this machine; its name is looked up, which may take a while, only where that is asked for.
 pub(super) fn address(look_up: bool) -> Address {
     let hostname = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned();
     let found = look_up.then(|| (hostname.as_str(), 0).to_socket_addrs().ok()).flatten();
     let resolved = found.into_iter().flatten().map(|one| one.ip()).collect();
-    let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-    let either = |name: &str| variable(name).or_else(|| variable(&name.to_uppercase()));
-    Address {
-        hostname,
-        resolved,
-        outbound: if look_up { outbound() } else { None },
-        has_proxy: ["http_proxy", "all_proxy"].into_iter().any(|name| either(name).is_some()),
-        no_proxy: either("no_proxy")
-            .map(|list| list.split(',').map(|entry| entry.trim().to_owned()).collect())
-            .unwrap_or_default(),
-    }
+    let outbound = if look_up { outbound() } else { None };
+    Address { hostname, resolved, outbound }
 }
 
 /// The address that packets to elsewhere leave from. No packet is sent: the kernel chooses when the socket is

@@ -99,11 +99,6 @@ fn on_path(name: &str) -> Option<PathBuf> {
     std::env::split_paths(&paths).map(|folder| folder.join(name)).find(|path| path.is_file())
 }
 
-pub(super) fn user() -> Result<String, String> {
-    let name = run("id", &["-un"], PATIENCE).map_err(|error| format!("this user has no name: {error}"))?;
-    Ok(name.trim().to_owned())
-}
-
 /// Libraries of an environment; `None` where it is not there.
 pub(super) fn environment(folder: &Path) -> Option<Environment> {
     let python = folder.join("bin/python");

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::knobs::{GroupNorm, Knobs, RewardPosition};
 use super::loss::Tokens;
+use super::moments::moments;
 
 /// One rollout. Token t of `tokens` is predicted at position t - 1; the last position predicts
 /// nothing that is known.
@@ -121,14 +122,6 @@ fn check(place: usize, sequence: &Sequence<'_>) -> Result<(), Error> {
         sequence.reference.map_or(Ok(()), |of| finite("a reference log-probability", of[position]))?;
     }
     Ok(())
-}
-
-/// Mean and unbiased standard deviation; that of one value is 0.
-pub(super) fn moments(values: impl Iterator<Item = f64> + Clone) -> (f64, f64) {
-    let count = values.clone().count();
-    let mean = values.clone().sum::<f64>() / count.max(1) as f64;
-    let squares: f64 = values.map(|value| (value - mean).powi(2)).sum();
-    (mean, (squares / count.saturating_sub(1).max(1) as f64).sqrt())
 }
 
 fn group_normalised(batch: &[Sequence<'_>], scaled: &[f64], knobs: &Knobs) -> Vec<f64> {

@@ -12,6 +12,7 @@ mod advantages;
 mod knobs;
 mod logprobs;
 mod loss;
+mod moments;
 pub mod strategy;
 
 pub use advantages::{Advantages, Error, Packed, Sequence, advantages, pack};

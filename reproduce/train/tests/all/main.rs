@@ -9,5 +9,4 @@ mod objectives;
 mod optimizer;
 mod resume;
 mod rollouts;
-mod sft_release;
 mod training;

@@ -14,8 +14,10 @@ use paravt_suite::message::{Content, Part};
 use paravt_suite::protocol::Tool;
 use paravt_suite::record::{Record, ToolOutcome};
 use paravt_suite::reference::Reference;
-use paravt_suite::sample::{Gold, Question, Sample, Tags};
+use paravt_suite::sample::{Gold, Question, Sample};
+use paravt_suite::videos::VideoStore;
 
+use crate::commands::data::fetch::model_folder;
 use crate::commands::run::PlanArgs;
 use crate::exit::{Exit, OrPreflight as _};
 use crate::launch;
@@ -50,8 +52,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let sample = sample(&args.video, &args.question, &args.options, args.ground);
     let reference = paravt_upstream::reference(&protocol)?;
     let runtime = launch::runtime()?;
-    let backend =
-        runtime.block_on(args.backend.open(launch::note).build("ask", Some(&plan))).or_preflight()?;
+    let backend = runtime
+        .block_on(args.backend.open(model_folder, launch::note).build("ask", Some(&plan)))
+        .or_preflight()?;
     let record = runtime.block_on(async {
         let agent = Agent {
             backend: Arc::new(Narrator { backend, reference, tool: protocol.tool.clone() }),
@@ -60,6 +63,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
             reference,
             plan,
             frames: Arc::new(CachedFrames::default()),
+            videos: VideoStore::default(),
         };
         agent.run(&sample).await
     });
@@ -73,24 +77,13 @@ fn sample(video: &Path, question: &str, options: &[String], ground: bool) -> Sam
         (false, true) => Gold::open(""),
         (false, false) => Gold::Choice { answer: String::new() },
     };
-    Sample {
-        task: "ask".to_owned(),
-        uid: "ask/0".to_owned(),
-        id: "0".to_owned(),
-        row: 0,
-        video: video.to_owned(),
-        question: Question {
-            stem: question.to_owned(),
-            options: options.to_vec(),
-            letters: ('A'..='Z').take(options.len()).collect(),
-            subtitles: None,
-        },
-        gold,
-        tags: Tags::new(),
-        evidence: None,
-        flags: Vec::new(),
-        defect: None,
-    }
+    let question = Question {
+        stem: question.to_owned(),
+        options: options.to_vec(),
+        letters: letters(options.len()).concat(),
+        subtitles: None,
+    };
+    Sample::new("ask", "ask/0".to_owned(), 0, video.to_owned(), question, gold)
 }
 
 /// Prints the answer and what went wrong on the way to it.
@@ -142,7 +135,7 @@ fn expected(gold: &Gold, options: usize) -> String {
 /// Prints what goes to a backend and what comes back.
 struct Narrator {
     backend: Arc<dyn Backend>,
-    reference: &'static Reference,
+    reference: Reference,
     tool: Tool,
 }
 

@@ -4,13 +4,13 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::Context as _;
+use paravt_files::write_atomic;
 use paravt_reports::gate::{
     self, Baseline, Entry, Estimate, History, Rule, ScoreRule, Status, append, json, junit, markdown,
     read_estimates, terminal,
 };
 use paravt_reports::terminal::counted;
 use paravt_reports::{Run, find_runs, page};
-use paravt_suite::files::write_atomic;
 
 use crate::exit::Exit;
 use crate::output::Printed;

@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use paravt_files::write_atomic;
 use paravt_reports::compare::{compare, json, markdown, tables, terminal};
 use paravt_reports::page::{self, Thumbnails};
-use paravt_reports::{Report, Run, export, find_runs, tell_apart};
-use paravt_suite::files::write_atomic;
+use paravt_reports::{Cell, Report, Run, export, find_runs, tell_apart};
 
 use crate::exit::Exit;
 use crate::output::Printed;
@@ -59,15 +59,15 @@ fn write(a: &Path, b: &Path, out: Option<&Path>, printed: &Printed) -> anyhow::R
     printed.print(|detail| terminal(&ablation, detail), || json(&ablation));
     let Some(dir) = out else { return Ok(()) };
     std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
-    export::write_all(&tables(&ablation)?, &dir.join("tables"))?;
+    export::write_all(&tables(&ablation), &dir.join("tables"))?;
     let report = Report::build(&runs, None)?;
     let link = |task: &str, uid: &str| {
-        let is_b = |&index: &usize| index >= first && runs[index].manifest.task.name == task;
-        let position = report.details.runs.iter().position(is_b)?;
+        let is_b = |cell: &Cell| cell.position >= first && cell.task == task;
+        let position = report.cells.iter().position(is_b)?;
         Some(format!("index.html{}", page::address(position, uid)))
     };
     for (name, text) in [
-        ("compare.md", markdown(&ablation, link)?),
+        ("compare.md", markdown(&ablation, link)),
         ("index.html", page::page(&report, &runs as &[Run], &Thumbnails::default())?),
     ] {
         let path = dir.join(name);

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
-use paravt_suite::files::read_text;
+use paravt_files::read_text;
 use paravt_upstream::python::{PyValue, loads};
 use serde_json::Value;
 

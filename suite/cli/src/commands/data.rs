@@ -140,7 +140,8 @@ pub(crate) fn tasks(args: &TasksArgs) -> anyhow::Result<Exit> {
     let own = args.files.and(&[])?;
     let specs: Vec<&TaskSpec> =
         paravt_tasks::all().iter().copied().chain(own).map(|task| task.spec()).collect();
-    let json = || serde_json::to_string_pretty(&specs).unwrap_or_default() + "\n";
+    let json =
+        || serde_json::to_string_pretty(&specs).expect("plain structs with string keys serialise") + "\n";
     args.printed.print(|detail| listed(&specs, detail), json);
     Ok(Exit::Ok)
 }

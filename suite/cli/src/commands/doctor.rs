@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use paravt_devices::{Cuda, Gpu, Host};
 use paravt_preflight::Level;
-use paravt_reproduce::graph::{Check, Work};
+use paravt_reproduce::drive::Check;
 use paravt_reproduce::serve::Engine;
 use paravt_reproduce::{GraphOptions, Recipe};
 use serde_json::json;
@@ -115,8 +115,8 @@ fn for_recipe(args: &Args, name: &str) -> anyhow::Result<Exit> {
         ..GraphOptions::new(&out)
     };
     let graph = Recipe::load(name)?.graph(&options)?;
-    let preflight = graph.stages().iter().find_map(|stage| match stage.work() {
-        Work::Check(Check::Machine(preflight)) => Some(preflight),
+    let preflight = graph.stages().iter().find_map(|stage| match stage.kind() {
+        Some(Check::Machine(preflight)) => Some(preflight),
         _ => None,
     });
     let Some(preflight) = preflight else {

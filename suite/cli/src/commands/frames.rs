@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, ensure};
+use paravt_files::{read_limited, write_atomic};
 use paravt_media::{Frame, Reader, Sampling, VideoRequest, fetch_video};
 use paravt_reports::terminal::counted;
-use paravt_suite::files::{read_limited, write_atomic};
 use serde_json::json;
 
 use crate::exit::Exit;
@@ -89,7 +89,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     if let (Some(fewest), Some(most)) = (args.min_frames, args.max_frames) {
         ensure!(fewest <= most, "--min-frames {fewest}: more than --max-frames {most}");
     }
-    let sampled = fetch_video(&args.video, &args.request())?;
+    let sampled =
+        fetch_video(&args.video, &args.request()).with_context(|| args.video.display().to_string())?;
     std::fs::create_dir_all(&args.out).with_context(|| format!("cannot make {}", args.out.display()))?;
     let path = args.out.join("frames.json");
     remove_earlier(&args.out, &path)?;

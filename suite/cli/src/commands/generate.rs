@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 
 use anyhow::{Context as _, ensure};
+use paravt_files::read_text;
 use paravt_suite::backend::{CallId, FinishReason, Generation, Request};
 use paravt_suite::conversation::parse_conversation;
-use paravt_suite::files::read_text;
 use serde_json::json;
 
+use crate::commands::data::fetch::model_folder;
 use crate::exit::{Exit, OrPreflight as _};
 use crate::launch;
 use crate::registry::BackendArgs;
@@ -67,7 +68,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let id = CallId { sample: "generate".to_owned(), step: "turn0".to_owned() };
     let request = Request::new(id, messages, generation);
     let answer = launch::runtime()?.block_on(async {
-        let backend = args.backend.open(launch::note).build("generate", None).await?;
+        let backend = args.backend.open(model_folder, launch::note).build("generate", None).await?;
         Ok::<_, anyhow::Error>(backend.complete(&request).await?)
     });
     let answer = answer.or_preflight()?;

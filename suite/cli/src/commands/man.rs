@@ -1,7 +1,7 @@
 //! `paravt-bench man`: the manual pages, one per command.
 
+use paravt_files::write_atomic;
 use paravt_reports::terminal::counted;
-use paravt_suite::files::write_atomic;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use paravt_fetch::{FetchError, Hub, Kind, Silent, training};
+use paravt_fetch::{FetchError, Hub, Kind, Silent, is_offline, training};
 use paravt_preflight::{Asked, Dataset, Machine, RepoState, Report, Repository, examine as compare, probe};
 use paravt_reproduce::{Item, Preflight, Target};
 use paravt_suite::data::{DataRoot, HubSource};
@@ -40,7 +40,7 @@ pub(crate) fn examine(
             repositories.push(Repository { id: id.clone(), state: RepoState::Local });
         }
         if !matches!(item.target, Target::Model(_)) {
-            let is_fetched = preflight.is_fetched && !fetch::is_offline();
+            let is_fetched = preflight.is_fetched && !is_offline();
             datasets.push(Dataset { name: item.target.name(), missing, is_fetched });
         }
     }
@@ -48,8 +48,8 @@ pub(crate) fn examine(
     let needs = preflight.needs_for(if preflight.is_fetched { &lacking } else { &[] });
     let mut has_token = false;
     if needs.hub && !open.is_empty() {
-        let (hub, token) = fetch::hub(&data, fetch::FEW)?;
-        has_token = token;
+        let hub = Hub::of_environment(&data, fetch::FEW)?;
+        has_token = hub.has_token();
         repositories.extend(asked(&hub, &open)?);
     }
     let asked = Asked { out: out.to_owned(), data, has_token, repositories, datasets };
@@ -87,7 +87,7 @@ fn asked(hub: &Hub, sources: &[Source]) -> anyhow::Result<Vec<Repository>> {
         if found.iter().any(|other| other.id == *id) {
             continue;
         }
-        let state = if fetch::is_offline() {
+        let state = if is_offline() {
             RepoState::Unreachable("HF_HUB_OFFLINE is 1: nothing is asked of the hub".to_owned())
         } else {
             match runtime.block_on(hub.access(*kind, id, "main", file, &Silent)) {

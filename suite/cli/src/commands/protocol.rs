@@ -11,7 +11,7 @@ use paravt_suite::data::sha256_file;
 use paravt_suite::nearest;
 use paravt_suite::profile::Profile;
 use paravt_suite::protocol::{PromptMode, Protocol, cache, file, native, render};
-use paravt_suite::sample::{Question, Sample, Tags};
+use paravt_suite::sample::{Question, Sample};
 use paravt_suite::task::{Task as _, TaskSpec};
 use paravt_upstream::paravt::import;
 use tokio::signal::unix::{SignalKind, signal};
@@ -332,17 +332,6 @@ fn example_sample(spec: &TaskSpec) -> Sample {
     } else {
         ("Which door is opened last?", vec!["The red one".to_owned(), "The green one".to_owned()])
     };
-    Sample {
-        task: spec.name.clone(),
-        uid: "example".into(),
-        id: "example".into(),
-        row: 0,
-        video: "example.mp4".into(),
-        question: Question { stem: stem.into(), letters: "AB".into(), options, subtitles: None },
-        gold,
-        tags: Tags::new(),
-        evidence: None,
-        flags: Vec::new(),
-        defect: None,
-    }
+    let question = Question { stem: stem.into(), letters: "AB".into(), options, subtitles: None };
+    Sample::new(&spec.name, "example".into(), 0, "example.mp4".into(), question, gold)
 }

@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use paravt_files::write_atomic;
 use paravt_reports::page::{Thumbnails, Videos};
 use paravt_reports::study::Study;
 use paravt_reports::terminal::counted;
 use paravt_reports::{
-    Damaged, Deviation, Report, Run, export, json, markdown, page, readable_runs, terminal,
+    Damaged, Deviation, Report, Run, export, json, markdown, page, readable_runs, tables, terminal,
 };
 use paravt_suite::data::DataRoot;
-use paravt_suite::files::write_atomic;
 use paravt_suite::profile::Profile;
 use paravt_suite::sample::Sample;
 use paravt_suite::task::{Benchmark, Task as _};
@@ -30,8 +30,8 @@ pub(crate) struct Args {
     /// Row of the published table to compare with, e.g. `ParaVT-8B` [default: the row of the run's recipe].
     #[arg(long, value_name = "MODEL")]
     paper_row: Option<String>,
-    /// Write the page (index.html), report.json, report.md and every table as CSV, JSON, Markdown, LaTeX and Parquet to
-    /// DIR [default: none, print only].
+    /// Write the page (index.html), report.json, report.md, every table as CSV, JSON, Markdown, LaTeX and Parquet, and
+    /// one row per sample and per tool call as CSV and Parquet to DIR [default: none, print only].
     #[arg(short, long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// With -o: show small frames of every sample's overview and crops in the page. Videos are read from the data root;
@@ -81,6 +81,7 @@ pub(crate) fn write(
     let report = Report { study, deviations, damaged, ..Report::build(&runs, paper_row)? };
     std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
     export::write_all(&report.tables()?, &dir.join("tables"))?;
+    export::write_long(&tables::records(&runs), &dir.join("tables"))?;
     let mut thumbnails = Thumbnails::default();
     if let Some((root, tasks)) = frames {
         thumbnails = Thumbnails::write(&runs, &videos(&runs, root, tasks), dir)
@@ -119,15 +120,16 @@ fn videos(runs: &[Run], root: &DataRoot, tasks: &[&Benchmark]) -> Videos {
             .map(|run| run.manifest.plan.profile)
             .collect();
         for profile in profiles {
-            let samples = match task.load(root, profile) {
-                Ok(dataset) => dataset.samples,
+            let dataset = match task.load(root, profile) {
+                Ok(dataset) => dataset,
                 Err(error) => {
                     eprintln!("{name}: no frames in the page: {error}");
                     continue;
                 }
             };
-            let video = |sample: Sample| ((name.clone(), sample.uid), sample.video);
-            videos.extend(samples.into_iter().map(video));
+            let path = |sample: &Sample| dataset.videos.resolve(&sample.video);
+            let video = |sample: &Sample| ((name.clone(), sample.uid.clone()), path(sample));
+            videos.extend(dataset.samples.iter().map(video));
         }
     }
     videos

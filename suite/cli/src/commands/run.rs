@@ -15,6 +15,7 @@ use paravt_suite::protocol::{PromptMode, Protocol};
 use paravt_suite::record::SampleErrorClass;
 use paravt_suite::task::Task as _;
 
+use crate::commands::data::fetch::model_folder;
 use crate::commands::protocol::{ProtocolChoice, choose};
 use crate::exit::{Exit, OrPreflight as _};
 use crate::failure::Continue;
@@ -228,7 +229,7 @@ pub(crate) fn execute(
     workspace.stop = launch::stopped_by_ctrl_c(&runtime);
     let prepared = launch::prepare(runs, &workspace)?;
     runtime.block_on(async {
-        let backends = backend.open(launch::note);
+        let backends = backend.open(model_folder, launch::note);
         let mut engines = Vec::new();
         for run in &prepared {
             // One for each: a plan that its backend cannot honour is an error before the first split runs.

@@ -57,7 +57,6 @@ fn run_directories() {
     assert_eq!(of(JournalError::BadManifest { path: "p".into(), message: "m".into() }), Exit::Usage);
     let newer = VersionError::TooNew { found: 99, supported: RUN_VERSION };
     assert_eq!(of(JournalError::Version { path: "p".into(), source: newer }), Exit::Usage);
-    assert_eq!(of(JournalError::OlderRun { dir: "d".into(), found: 1 }), Exit::Usage);
     assert_eq!(of(ReportError::Journal(JournalError::Locked { dir: "d".into() })), Exit::Preflight);
 }
 
@@ -97,7 +96,6 @@ fn merges() {
         MergeError::Twice { dir: dir(), number: 1, shards: 2 },
         MergeError::Differs { first: dir(), dir: dir(), differences: "x".into() },
         MergeError::VideoDiffers { dir: dir(), video: "v".into(), ours: 1, theirs: 2 },
-        MergeError::UnknownSize,
         MergeError::SampleTwice { uid: "u".into() },
         MergeError::Summary(SummaryError::TooMany { expected: 1, found: 2 }),
         MergeError::NotEmpty { out: dir() },
@@ -131,7 +129,7 @@ fn backends() {
         ErrorClass::Unauthorized,
         ErrorClass::Malformed,
         ErrorClass::EmptyReply,
-        ErrorClass::ParsedAway,
+        ErrorClass::ServerParsed,
         ErrorClass::TooLarge,
         ErrorClass::Engine,
     ] {

@@ -72,7 +72,14 @@ fn two_runs_are_reported_compared_and_gated() {
     assert!(output.status.success(), "{}", text(&output));
     let page = std::fs::read_to_string(report.join("index.html")).unwrap();
     assert!(page.contains("Runs of one split against its first") && !page.contains("src=\"http"), "a page");
-    assert_eq!(std::fs::read_dir(report.join("tables")).unwrap().count(), 7 * 5);
+    assert_eq!(std::fs::read_dir(report.join("tables")).unwrap().count(), 7 * 5 + 2 * 2);
+    let samples = std::fs::read_to_string(report.join("tables/samples.csv")).unwrap();
+    assert!(samples.starts_with("split,run,profile,sample,video,"), "{samples}");
+    let records = |run: &Path| -> usize {
+        let splits = std::fs::read_dir(run).unwrap().map(|split| split.unwrap().path());
+        splits.map(|split| journal::read(&split).unwrap().records.len()).sum()
+    };
+    assert_eq!(samples.lines().count(), 1 + records(&tools) + records(&direct));
     assert_eq!(std::fs::read_to_string(&theirs).unwrap(), "theirs");
     assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0);
 

@@ -128,14 +128,14 @@ fn the_merged_run_appears_whole_or_not_at_all() {
     let refused = merge(&[&first, &second], &first);
     let said = expect(2, &refused);
     assert!(said.contains("not empty; choose another --out") && !said.contains("--resume"), "{said}");
-    std::fs::rename(first.join(journal::PROTOCOL), dir.path().join("aside")).unwrap();
+    paravt_files::rename(&first.join(journal::PROTOCOL), &dir.path().join("aside")).unwrap();
     let out = dir.path().join("out");
     expect(2, &merge(&[&first, &second], &out));
     assert!(!out.exists());
     let left: Vec<_> =
         std::fs::read_dir(dir.path()).unwrap().flatten().map(|entry| entry.file_name()).collect();
     assert!(left.iter().all(|name| !name.to_string_lossy().starts_with(".merge")), "{left:?}");
-    std::fs::rename(dir.path().join("aside"), first.join(journal::PROTOCOL)).unwrap();
+    paravt_files::rename(&dir.path().join("aside"), &first.join(journal::PROTOCOL)).unwrap();
     std::fs::create_dir(&out).unwrap();
     expect(0, &merge(&[&first, &second], &out));
     expect(2, &merge(&[&first, &second], &out));

@@ -192,7 +192,7 @@ fn run_directories() {
     place.copy(&place.path("a"), "damaged");
     let journal = place.path("damaged/lvbench/journal.jsonl");
     let text = std::fs::read_to_string(&journal).unwrap();
-    std::fs::write(&journal, format!("{{\"version\": 2, oops\n{text}")).unwrap();
+    std::fs::write(&journal, format!("{{\"version\": 1, oops\n{text}")).unwrap();
     mistake("damaged_journal_line", "report damaged");
     mistake("resume_of_a_damaged_journal", &run("lvbench", "damaged", "--resume"));
 

@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 
 use crate::common::recipes::{EMBEDDED, stage};
 use crate::common::{bench, stable_records, text};
-use sha2::{Digest as _, Sha256};
 
 /// The shared recipe with more steps and one evaluation. It saves often enough that two checkpoints push the first one
 /// out.
@@ -74,7 +73,7 @@ impl Results {
     fn read_training(&mut self, name: &str, folder: &Path) {
         for entry in std::fs::read_dir(folder.join("final")).unwrap() {
             let path = entry.unwrap().path();
-            let hash = format!("{:x}", Sha256::digest(std::fs::read(&path).unwrap()));
+            let hash = paravt_files::sha256_file(&path).unwrap();
             self.models.insert(format!("{name}/{}", path.file_name().unwrap().to_string_lossy()), hash);
         }
         assert!(self.models.contains_key(&format!("{name}/config.json")), "{:?}", self.models);

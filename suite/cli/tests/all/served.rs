@@ -182,7 +182,7 @@ fn a_run_whose_first_replies_are_all_empty_stops_and_says_why() {
     let output = run(&["videomme"], dir.path(), &server.base_url).args(flags).output().unwrap();
     assert_eq!(output.status.code(), Some(4), "{}", text(&output));
     let records = stable_records(&dir.path().join("videomme"));
-    let samples = journal::read_manifest(&dir.path().join("videomme")).unwrap().selection.expected;
+    let samples = journal::read_manifest(&dir.path().join("videomme")).unwrap().selection.sizes.expected;
     assert!(records.iter().all(|record| record.score.outcome == Outcome::Error));
     assert_eq!(records.len(), samples.min(8), "{}", text(&output));
     if samples > 8 {

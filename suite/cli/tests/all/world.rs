@@ -22,12 +22,12 @@ fn load(task: &dyn Task, root: &DataRoot, profile: Profile) -> Dataset {
     task.load(root, profile).unwrap_or_else(|error| panic!("{}: {error}", task.spec().name))
 }
 
-fn line(sample: &Sample, base: &Path) -> String {
+fn line(sample: &Sample, video: &Path, base: &Path) -> String {
     let gold = match &sample.gold {
         Gold::Text { answer, .. } => format!("\"{answer}\""),
         other => other.to_string(),
     };
-    let video = sample.video.strip_prefix(base).expect("videos lie below the root");
+    let video = video.strip_prefix(base).expect("videos lie below the root");
     format!(
         "{} | {} | {} | {:?} {:?} [{}] | {gold} | {:?} | {:?}",
         sample.uid,
@@ -50,8 +50,9 @@ fn every_split_loads_as_written() {
             let dataset = load(task, &root(world(), None), profile);
             let _ = writeln!(shown, "{profile}");
             for sample in &dataset.samples {
-                assert!(sample.video.is_file(), "{}", sample.video.display());
-                let _ = writeln!(shown, "  {}", line(sample, world()));
+                let video = dataset.videos.resolve(&sample.video);
+                assert!(video.is_file(), "{}", video.display());
+                let _ = writeln!(shown, "  {}", line(sample, &video, world()));
             }
             assert_eq!(dataset.revision.as_deref(), Some("0".repeat(40).as_str()));
         }
@@ -122,7 +123,8 @@ fn videos_are_taken_from_the_root_that_holds_them() {
         // Annotations in --data, videos where lmms-eval left them.
         let dataset = load(task, &root(world(), Some(dir.path())), Profile::Paper);
         assert!(dataset.files[0].starts_with(dir.path()));
-        assert!(dataset.samples.iter().all(|sample| sample.video.is_file()), "{}", task.spec().name);
+        let lies = |sample: &Sample| dataset.videos.resolve(&sample.video).is_file();
+        assert!(dataset.samples.iter().all(lies), "{}", task.spec().name);
     }
 }
 
@@ -131,7 +133,8 @@ fn a_video_folder_given_apart_stands_alone() {
     let mut root = root(world(), None);
     root.videos.insert("mlvu".into(), PathBuf::from("/apart"));
     let dataset = load(named("mlvu"), &root, Profile::Release);
-    assert_eq!(dataset.samples[0].video, Path::new("/apart/nanoML_0.mp4"));
+    assert_eq!(dataset.samples[0].video, Path::new("mlvu/nanoML_0.mp4"));
+    assert_eq!(dataset.videos.resolve(&dataset.samples[0].video), Path::new("/apart/nanoML_0.mp4"));
 }
 
 /// What `data check` prints, its exit code asserted.

@@ -275,7 +275,7 @@ fn files_without_video_are_reported() {
         .status();
     assert!(status.unwrap().success());
     let request = VideoRequest::overview(4);
-    assert!(matches!(fetch_video(&audio, &request), Err(MediaError::NoVideo { .. })));
+    assert!(matches!(fetch_video(&audio, &request), Err(MediaError::NoVideo)));
     let text = dir.path().join("text.mp4");
     std::fs::write(&text, "not a video").unwrap();
     assert!(matches!(fetch_video(&text, &request), Err(MediaError::Open { .. })));

@@ -5,6 +5,7 @@
 //! names and shapes in the parsed source, so that a changed file is a named error, not a wrong text.
 
 mod conditions;
+mod expressions;
 mod fstrings;
 mod git;
 mod shapes;
@@ -19,9 +20,6 @@ use paravt_suite::protocol::cache::{self, CacheError};
 use paravt_suite::protocol::{
     Force, Instructions, PromptMode, Protocol, Source, Template, Tool, VideoPathSuffix, native,
 };
-use paravt_suite::text::hex;
-use serde_json::json;
-use sha2::{Digest as _, Sha256};
 use shapes::Module;
 pub use source::{Files, read_files, read_files_until};
 
@@ -114,7 +112,7 @@ pub fn is_pinned(file: &str, hash: &str) -> bool {
 /// The driver's tool: the native protocol's, which was written for the same reader of calls, in the modes whose
 /// names begin with `agentic_`.
 pub fn tool() -> Tool {
-    Tool { modes: [GENERAL, MINIMAL].map(PromptMode::named).into(), ..native::tool() }
+    Tool { modes: [GENERAL, MINIMAL].map(PromptMode::named).into(), ..native::protocol().tool }
 }
 
 /// The imported protocol that a cache folder holds; `None` where none was imported.
@@ -122,9 +120,7 @@ pub fn tool() -> Tool {
 /// # Errors
 /// The file is damaged or was changed.
 pub fn stored(dir: &Path) -> Result<Option<Protocol>, CacheError> {
-    // Constants of the code before they were fields.
-    let older = [("tool", json!(tool())), ("default_mode", json!(GENERAL))];
-    cache::load(dir, NAME, &older.map(|(name, value)| (name.to_owned(), value)).into_iter().collect())
+    cache::load(dir, NAME)
 }
 
 /// Makes the protocol `paravt` out of the files. Without those of rollouts (an `unpinned` source may lack them) a
@@ -194,7 +190,7 @@ fn hashes(files: &Files, unpinned: bool) -> Result<(BTreeMap<String, String>, bo
             pinned = false;
             continue;
         };
-        let found = hex(&Sha256::digest(text.as_bytes()));
+        let found = paravt_files::sha256(text);
         if found != wanted {
             if !unpinned {
                 return Err(ImportError::Hash { file, found, pinned: wanted });

@@ -8,7 +8,7 @@ pub mod toolcall;
 use paravt_suite::reference::Reference;
 
 /// The evaluation driver, `paravt/eval`.
-pub static REFERENCE: Reference =
+pub const REFERENCE: Reference =
     Reference { name: "paravt", syntax: &toolcall::DriverSyntax, scorer: &scoring::DriverScoring };
 
 #[cfg(test)]

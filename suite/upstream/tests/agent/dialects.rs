@@ -87,7 +87,7 @@ async fn thoughts_are_kept_and_put_back_where_the_profile_allows() {
     for profile in [Profile::Release, Profile::Paper] {
         let record = with(ToolDialect::Auto, profile, &replies).run().await;
         assert_no_answer(&record);
-        assert_eq!(class(&record), ErrorClass::ParsedAway);
+        assert_eq!(class(&record), ErrorClass::ServerParsed);
         let message = &record.error.as_ref().unwrap().message;
         assert!(message.contains("--reasoning-parser") && message.contains("strict"), "{message}");
         let call = &record.transcript.calls[0];
@@ -107,7 +107,7 @@ async fn a_reply_without_a_closed_thought_is_text_where_the_profile_allows() {
     assert!(record.transcript.calls[0].rebuilt);
     let record = with(ToolDialect::Auto, Profile::Paper, &[("turn0", thoughts())]).run().await;
     assert_no_answer(&record);
-    assert_eq!(class(&record), ErrorClass::ParsedAway);
+    assert_eq!(class(&record), ErrorClass::ServerParsed);
 }
 
 #[tokio::test]
@@ -126,7 +126,7 @@ async fn profiles_that_need_the_raw_text_refuse_what_cannot_be_rebuilt() {
             with(ToolDialect::Auto, Profile::Paper, &[("turn0", reply.clone()), ("turn1", answer())]);
         let record = record.run().await;
         assert_no_answer(&record);
-        assert_eq!(class(&record), ErrorClass::ParsedAway, "{reply:?}");
+        assert_eq!(class(&record), ErrorClass::ServerParsed, "{reply:?}");
     }
 }
 
@@ -136,7 +136,7 @@ async fn dialect_text_refuses_calls_that_left_the_text_and_keeps_thoughts_apart(
         let replies = [("turn0", parsed(text, None, &[window(2.0, 4.0)]))];
         let record = with(ToolDialect::Text, Profile::Strict, &replies).run().await;
         assert_no_answer(&record);
-        assert_eq!(class(&record), ErrorClass::ParsedAway);
+        assert_eq!(class(&record), ErrorClass::ServerParsed);
         assert!(record.error.unwrap().message.contains("--tool-dialect auto"));
     }
     let replies = [("turn0", parsed("<answer>B</answer>", Some("hm"), &[]))];
@@ -205,7 +205,7 @@ async fn native_refuses_calls_that_are_left_in_the_text() {
     let text = Completion { text: call(2.0, 4.0), ..answer() };
     let record = with(ToolDialect::Native, Profile::Strict, &[("turn0", text)]).run().await;
     assert_no_answer(&record);
-    assert_eq!(class(&record), ErrorClass::ParsedAway);
+    assert_eq!(class(&record), ErrorClass::ServerParsed);
     assert!(record.error.unwrap().message.contains("--enable-auto-tool-choice"));
 }
 

@@ -15,6 +15,7 @@ use paravt_suite::profile::{MalformedCall, Profile, Switches};
 use paravt_suite::protocol::{PromptMode, native};
 use paravt_suite::record::{Outcome, Record, RecordedMessage, RecordedPart, SampleErrorClass, ToolOutcome};
 use paravt_suite::sample::Gold;
+use paravt_suite::videos::VideoStore;
 
 /// One sample's way: who answers, what can be seen, and the plan; all of it inspected afterwards.
 struct World {
@@ -35,21 +36,23 @@ fn world(answers: &[(&str, &str)]) -> World {
 
 impl World {
     pub(crate) async fn run(&self) -> Record {
-        let video = tempfile::NamedTempFile::with_suffix(".mp4").unwrap();
-        self.run_on(video.path()).await
+        let videos = tempfile::tempdir().unwrap();
+        std::fs::write(videos.path().join("clip.mp4"), "").unwrap();
+        self.run_in(videos.path()).await
     }
 
-    async fn run_on(&self, video: &Path) -> Record {
+    async fn run_in(&self, videos: &Path) -> Record {
         let agent = Agent {
             backend: Arc::clone(&self.backend) as Arc<_>,
             protocol: Arc::new(native::protocol()),
             protocol_hash: "p".into(),
-            reference: &paravt_upstream::paravt::REFERENCE,
+            reference: paravt_upstream::paravt::REFERENCE,
             plan: self.plan.clone(),
             frames: Arc::clone(&self.frames) as Arc<_>,
+            videos: VideoStore::new("made_up", videos.to_owned()),
         };
         let mut sample = sample("u");
-        sample.video = video.to_owned();
+        sample.video = "made_up/clip.mp4".into();
         sample.gold = self.gold.clone();
         agent.run(&sample).await
     }
@@ -337,7 +340,7 @@ async fn a_failed_single_turn_call_has_a_class_of_its_own() {
 #[tokio::test]
 async fn a_missing_video_asks_nothing() {
     let world = world(&[("turn0", "B")]);
-    let record = world.run_on(Path::new("/nowhere/clip.mp4")).await;
+    let record = world.run_in(Path::new("/nowhere")).await;
     assert_no_answer(&record);
     assert_eq!(class(&record), Some(SampleErrorClass::VideoMissing));
     assert!(world.backend.steps().is_empty());
@@ -352,7 +355,10 @@ async fn switch_frame_loss_is_error_decides_between_text_only_and_an_error() {
     };
     let world = lost(false);
     let record = world.run().await;
-    assert_eq!(record.transcript.frame_loss.as_deref(), Some("video has 3 frames, 4 asked"));
+    assert_eq!(
+        record.transcript.frame_loss.as_deref(),
+        Some("made_up/clip.mp4: video has 3 frames, 4 asked")
+    );
     assert!(said(&record)[1].starts_with("user: These frames"), "text alone: {}", said(&record)[1]);
     assert_eq!(record.score.value, 1.0);
 

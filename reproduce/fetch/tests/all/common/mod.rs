@@ -79,7 +79,7 @@ const LARGE: usize = 1000;
 const PAGE: usize = 3;
 
 pub(crate) fn sha256(bytes: &[u8]) -> String {
-    sha2::Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+    paravt_files::sha256(bytes)
 }
 
 pub(crate) fn git_oid(bytes: &[u8]) -> String {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Filter, Rollout, Strategy};
-use crate::objective::advantages::moments;
+use crate::objective::moments::moments;
 
 /// Rewards of a full group.
 #[derive(Debug, Clone, Copy, PartialEq)]

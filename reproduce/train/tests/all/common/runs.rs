@@ -14,7 +14,7 @@ pub(crate) fn fresh(folder: &Path) -> PathBuf {
 /// Names and sizes of a model folder's files with their SHA-256; every folder that a training leaves has its
 /// configuration and its tokenizer.
 pub(crate) fn files(folder: &Path) -> BTreeMap<String, serde_json::Value> {
-    let listing = paravt_train::durable::Listing::of(folder, |_| false).unwrap();
+    let listing = paravt_files::Listing::of(folder, |_| false).unwrap();
     for name in ["config.json", "tokenizer.json", "chat_template.jinja", "preprocessor_config.json"] {
         assert!(listing.has(name), "{name}");
     }

@@ -7,9 +7,7 @@ use paravt_suite::data::Folders;
 use paravt_suite::profile::Profile;
 use paravt_suite::protocol::{PromptMode, Protocol, render};
 use paravt_suite::sample::{QuestionKind, Sample};
-use paravt_suite::text::hex;
 use serde_json::{Value, json};
-use sha2::{Digest as _, Sha256};
 
 use super::Case;
 use crate::commands::protocol::imported;
@@ -102,7 +100,7 @@ fn id(sample: &Sample, expected: &Value) -> Value {
 }
 
 fn fingerprint(text: &str) -> Value {
-    json!({"sha256": hex(&Sha256::digest(text.as_bytes())), "bytes": text.len()})
+    json!({"sha256": paravt_files::sha256(text), "bytes": text.len()})
 }
 
 fn fingerprint_of(entry: &Value) -> Value {

@@ -6,24 +6,23 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, ensure};
 use paravt_fetch::{
-    Cache, FetchError, FetchOptions, Fetched, Hub, Kind, Observer, Only, Plan, Retries, Source, Token,
-    Unpack, available, size, training,
+    Cache, FetchError, FetchOptions, Fetched, Hub, Kind, Observer, Only, Plan, Retries, Source, Unpack,
+    available, is_offline, size, training,
 };
+use paravt_files::write_atomic;
 use paravt_media::Depth;
 use paravt_reports::terminal::counted;
 use paravt_reproduce::Target;
 use paravt_suite::data::DataRoot;
-use paravt_suite::files::{read_limited, write_atomic};
 use paravt_suite::task::{Benchmark, DataCheck, Task as _};
 
 use super::progress::Progress;
 use super::report;
-use crate::exit::{Exit, OrPreflight as _};
+use crate::exit::Exit;
 use crate::failure;
 use crate::registry;
 use crate::signals::{Signal, Taken};
 
-const DEFAULT_ENDPOINT: &str = "https://huggingface.co";
 const MAX_JOBS: usize = 64;
 /// Where nothing is downloaded, a hub that does not answer twice is out of reach.
 pub(crate) const FEW: Retries =
@@ -165,7 +164,17 @@ pub(crate) fn gone(target: &Target, root: &DataRoot) -> anyhow::Result<Option<St
 
 /// Folder of a model that is here.
 pub(crate) fn model(id: &str, root: &DataRoot) -> Option<PathBuf> {
-    root.candidates().find_map(|base| Cache::new(base, Kind::Model, id).model())
+    root.candidates().find_map(|base| Cache::new(base, Kind::Model, id).model("main"))
+}
+
+/// Folder of a model on the hub at a revision, for an engine in this process; waits for its download.
+pub(crate) fn model_folder(id: &str, revision: &str) -> anyhow::Result<PathBuf> {
+    let progress = Arc::new(Progress::start(id));
+    let observer: Arc<dyn Observer> = progress.clone();
+    let folder = tokio::runtime::Handle::current().block_on(paravt_fetch::model(id, revision, &observer));
+    progress.finish();
+    // In words: to an engine, a model that is nowhere is a precondition like one that cannot be downloaded.
+    folder.map_err(|error| anyhow!("{id}: no such folder, and it cannot be fetched: {error}"))
 }
 
 /// Folder of the training rows as they were published.
@@ -181,19 +190,6 @@ pub(crate) fn media_of_training(root: &DataRoot) -> Option<PathBuf> {
     let into: Vec<PathBuf> =
         training().into_iter().flat_map(|source| source.archives).map(|unpack| unpack.into).collect();
     root.candidates().flat_map(|base| into.iter().map(|into| base.join(into))).find(|folder| folder.is_dir())
-}
-
-/// Whether the environment forbids to ask the hub.
-pub(crate) fn is_offline() -> bool {
-    environment("HF_HUB_OFFLINE").is_some_and(|value| value == "1")
-}
-
-/// The hub that the environment names, and whether there is a token for it.
-pub(crate) fn hub(root: &Path, retries: Retries) -> anyhow::Result<(Hub, bool)> {
-    let endpoint = environment("HF_ENDPOINT").unwrap_or_else(|| DEFAULT_ENDPOINT.to_owned());
-    let token = token(root)?;
-    let has_token = token.is_some();
-    Ok((Hub::new(&endpoint, token, retries)?, has_token))
 }
 
 /// Runs the command.
@@ -238,10 +234,9 @@ fn fetch_all(
     }
     if is_offline() {
         let names: Vec<&str> = items.iter().map(|item| item.source.name.as_str()).collect();
-        return Err(anyhow!("HF_HUB_OFFLINE is 1: cannot download {}; unset it first", names.join(", ")))
-            .or_preflight();
+        return Err(FetchError::Offline { what: names.join(", ") }.into());
     }
-    let (hub, _) = hub(root, if dry { FEW } else { Retries::default() })?;
+    let hub = Hub::of_environment(root, if dry { FEW } else { Retries::default() })?;
     let runtime = crate::launch::runtime()?;
     let work = async {
         let mut worst = Exit::Ok;
@@ -368,35 +363,8 @@ fn placeholders_as_pattern(name: &str) -> String {
     pattern + rest
 }
 
-fn environment(name: &str) -> Option<String> {
-    std::env::var(name).ok().filter(|value| !value.is_empty())
-}
-
 fn root(dir: Option<&Path>) -> anyhow::Result<PathBuf> {
-    let home = || environment("HOME").map(|home| Path::new(&home).join(".cache/huggingface"));
-    let root = dir.map(Path::to_owned).or_else(|| environment("HF_HOME").map(PathBuf::from)).or_else(home);
-    root.context("neither --dir nor $HF_HOME nor $HOME is set")
-}
-
-/// The token of the environment, else the one that `hf auth login` left.
-///
-/// # Errors
-/// One that cannot be sent: without it, the hub would answer as to somebody else.
-fn token(root: &Path) -> anyhow::Result<Option<Token>> {
-    if let Some(token) = std::env::var_os("HF_TOKEN")
-        && let Some(token) = Token::new("HF_TOKEN", &token.to_string_lossy())?
-    {
-        return Ok(Some(token));
-    }
-    let home = environment("HOME").map(|home| Path::new(&home).join(".cache/huggingface/token"));
-    let files = [environment("HF_TOKEN_PATH").map(PathBuf::from), Some(root.join("token")), home];
-    for path in files.into_iter().flatten() {
-        let Ok(bytes) = read_limited(&path, 4096) else { continue };
-        if let Some(token) = Token::new(&path.to_string_lossy(), &String::from_utf8_lossy(&bytes))? {
-            return Ok(Some(token));
-        }
-    }
-    Ok(None)
+    dir.map(Path::to_owned).or_else(paravt_fetch::home).context("neither --dir nor $HF_HOME nor $HOME is set")
 }
 
 fn print_plan(source: &Source, plan: &Plan, root: &Path) -> anyhow::Result<()> {

@@ -61,9 +61,7 @@ fn probe(path: &Path, media: Media) -> Result<(), String> {
         Media::Video => Depth::Header,
         Media::Image => Depth::Frames,
     };
-    // The published path stands before the reason.
-    let named = format!("{}: ", path.display());
-    paravt_media::check(path, depth).map_err(|error| error.to_string().replace(&named, ""))
+    paravt_media::check(path, depth).map_err(|error| error.to_string())
 }
 
 /// Writes the rows that a fetch stage brought, for a recipe. Files of rows may lie in folders of their own.

@@ -6,10 +6,12 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail, ensure};
 use clap::ValueEnum;
 use paravt_cluster::{After, Job, Options, Submitted};
-use paravt_reproduce::drive::Outcome;
-use paravt_reproduce::graph::{Graph, Stage, Work};
+use paravt_reproduce::drive::{Check, Evaluation, Outcome, Reporting};
+use paravt_reproduce::graph::{Graph, Stage};
 use paravt_reproduce::provenance::{self, Provenance};
+use paravt_reproduce::serve::Fleet;
 use paravt_reproduce::slot::{self, State};
+use paravt_reproduce::stages::Launch;
 use paravt_reproduce::{GraphOptions, Recipe};
 use paravt_suite::evaluate::{Shard, merge};
 
@@ -101,10 +103,7 @@ struct Jobs {
 
 /// The model that the stages of a graph serve, and the folder of programs that serve it.
 fn served(graph: &Graph) -> (Option<String>, Option<PathBuf>) {
-    let fleet = graph.stages().iter().find_map(|stage| match stage.work() {
-        Work::Serve(fleet) => Some(fleet),
-        _ => None,
-    });
+    let fleet = graph.stages().iter().find_map(Stage::kind::<Fleet>);
     let programs = fleet.and_then(|fleet| fleet.venv.as_ref()).map(|venv| venv.join("bin"));
     (fleet.map(|fleet| fleet.model.clone()), programs)
 }
@@ -140,16 +139,18 @@ fn jobs(args: &Args, recipe: &Recipe, graph: &Graph) -> anyhow::Result<Jobs> {
         let start = [shown(&program), "reproduce".to_owned(), args.recipe.clone()];
         start.into_iter().chain(given.iter().cloned()).chain(own).collect::<Vec<String>>()
     };
-    let last = |wanted: fn(&Work) -> bool| {
-        let found = graph.stages().iter().rfind(|stage| wanted(stage.work())).map(Stage::name);
+    let last = |wanted: fn(&Stage) -> bool| {
+        let found = graph.stages().iter().rfind(|stage| wanted(stage)).map(Stage::name);
         found.map(str::to_owned).context("the recipe evaluates nothing")
     };
-    let trains = |stage: &Stage| matches!(stage.work(), Work::Launch(_));
-    let until_trained = last(|work| matches!(work, Work::Serve(_) | Work::Check(_)))?;
+    let trains = |stage: &Stage| stage.kind::<Launch>().is_some();
+    let evaluates = |stage: &Stage| stage.kind::<Evaluation>().is_some();
+    let serves = |stage: &Stage| stage.kind::<Fleet>().is_some();
+    let until_trained = last(|stage| stage.kind::<Fleet>().is_some() || stage.kind::<Check>().is_some())?;
     // What needs no GPU: all up to the training, or to the servers.
     let before = graph.stages().iter().take_while(|stage| !trains(stage));
     let until =
-        before.filter(|stage| !matches!(stage.work(), Work::Serve(_) | Work::Evaluate(_) | Work::Report(_)));
+        before.filter(|stage| !serves(stage) && !evaluates(stage) && stage.kind::<Reporting>().is_none());
     let until = until.last().map_or_else(|| until_trained.clone(), |stage| stage.name().to_owned());
     let shards = args.cluster.shards.to_string();
     let (model, programs) = served(graph);
@@ -162,8 +163,7 @@ fn jobs(args: &Args, recipe: &Recipe, graph: &Graph) -> anyhow::Result<Jobs> {
     let out_flag = ("--out", shown(&out));
     // With `--only`, what the evaluations need is not among what is named.
     let kept = graph.stages().iter().filter(|stage| stage.slot().is_some());
-    let needed: Vec<&str> =
-        kept.filter(|stage| !matches!(stage.work(), Work::Evaluate(_))).map(Stage::name).collect();
+    let needed: Vec<&str> = kept.filter(|stage| !evaluates(stage)).map(Stage::name).collect();
     let needed = (!args.only.is_empty() && !needed.is_empty()).then(|| ("--only", needed.join(",")));
     let up_to = |until: String| {
         let first = [out_flag.clone(), ("--until", until)];
@@ -172,7 +172,7 @@ fn jobs(args: &Args, recipe: &Recipe, graph: &Graph) -> anyhow::Result<Jobs> {
     let evaluation = [
         ("--out", shown(&folder.join("shard-{element}"))),
         ("--shard", format!("{{element}}/{shards}")),
-        ("--until", last(|work| matches!(work, Work::Evaluate(_)))?),
+        ("--until", last(evaluates)?),
     ];
     // Downloads and checks of the data are done.
     let all: Vec<&str> = graph.evaluations().map(|(stage, ..)| stage.name()).collect();

@@ -9,11 +9,11 @@ use paravt_preflight::Level;
 use paravt_reports::study::{Arm, Question, Study, Trained};
 use paravt_reports::terminal::{Detail, counted};
 use paravt_reports::{Deviation, Training, readable_runs, terminal};
-use paravt_reproduce::drive::{self, Answers, Outcome};
-use paravt_reproduce::graph::{Check, Evaluation, Graph, Reporting, Stage, Work};
-use paravt_reproduce::nano::{CONCURRENCY, Comparison, base};
-use paravt_reproduce::provenance;
-use paravt_reproduce::{Fetch, Recipe, Target};
+use paravt_reproduce::drive::{self, Answers, Check, Evaluation, Outcome, Reporting};
+use paravt_reproduce::graph::{Graph, Stage};
+use paravt_reproduce::nano::{CONCURRENCY, Comparison};
+use paravt_reproduce::stages::{Reinforcement, World, examine};
+use paravt_reproduce::{Fetch, Recipe, Target, mixture};
 use paravt_suite::data::DataRoot;
 use paravt_suite::evaluate::{self, RunConfig, Shard, Workspace};
 use paravt_suite::frames::CachedFrames;
@@ -40,12 +40,11 @@ const EACH: usize = 4;
 pub(super) struct Host<'a> {
     args: &'a Args,
     recipe: &'a Recipe,
+    graph: &'a Graph,
     compute: Compute,
     frames: Arc<CachedFrames>,
     /// Splits of the evaluations that are run.
     splits: Vec<String>,
-    /// Folder of everything that is made.
-    out: PathBuf,
     started: Instant,
     /// Records of the last evaluation could not be written.
     is_full: bool,
@@ -70,7 +69,7 @@ impl<'a> Host<'a> {
     pub(super) fn new(
         args: &'a Args,
         recipe: &'a Recipe,
-        graph: &Graph,
+        graph: &'a Graph,
         compute: Compute,
         frames: Arc<CachedFrames>,
     ) -> Self {
@@ -78,14 +77,14 @@ impl<'a> Host<'a> {
             |stage: &Stage| args.only.is_empty() || args.only.iter().any(|name| stage.is_called(name));
         let run = graph.evaluations().filter(|(stage, ..)| is_run(stage));
         let splits = run.flat_map(|(_, evaluation, _)| evaluation.splits.clone()).collect();
-        let (out, started) = (graph.out.clone(), Instant::now());
-        Self { args, recipe, compute, frames, splits, out, started, is_full: false }
+        let started = Instant::now();
+        Self { args, recipe, graph, compute, frames, splits, started, is_full: false }
     }
 
     /// Prints what the evaluations of a served recipe would send.
-    pub(super) fn dry_run(&self, graph: &Graph) -> anyhow::Result<Exit> {
+    pub(super) fn dry_run(&self) -> anyhow::Result<Exit> {
         let only = &self.args.only;
-        for (stage, evaluation, folder) in graph.evaluations() {
+        for (stage, evaluation, folder) in self.graph.evaluations() {
             if only.is_empty() || only.iter().any(|name| stage.is_called(name)) {
                 self.served(evaluation, folder, &self.args.backend)?;
             }
@@ -143,16 +142,11 @@ impl<'a> Host<'a> {
     }
 
     /// Writes the page of an embedded recipe.
-    fn page(
-        &self,
-        comparisons: &[Comparison],
-        graph: &Graph,
-        page: &Path,
-        runs: &[PathBuf],
-    ) -> anyhow::Result<Exit> {
+    fn page(&self, comparisons: &[Comparison], page: &Path, runs: &[PathBuf]) -> anyhow::Result<Exit> {
+        let graph = self.graph;
         let study = study(comparisons, graph)?;
         let answers = paravt_reports::study::terminal(&study);
-        let world = graph.stages().iter().find(|stage| matches!(stage.work(), Work::World(_)));
+        let world = graph.stages().iter().find(|stage| stage.kind::<World>().is_some());
         let root = world.and_then(Stage::folder).map(DataRoot::new);
         let folder = page.parent().unwrap_or(page);
         let frames = root.as_ref().map(|root| (root, paravt_tasks::all()));
@@ -170,15 +164,12 @@ impl<'a> Host<'a> {
 }
 
 impl drive::Host for Host<'_> {
-    type Error = anyhow::Error;
-
     fn evaluate(
         &mut self,
-        stage: &Stage,
         evaluation: &Evaluation,
+        folder: &Path,
         answers: Answers<'_>,
     ) -> anyhow::Result<Outcome> {
-        let folder = stage.folder().context("the stage keeps no result")?;
         let flags = &self.args.backend;
         let is_as_given = matches!(answers, Answers::AsGiven);
         let ending = match (answers, &evaluation.model) {
@@ -216,7 +207,7 @@ impl drive::Host for Host<'_> {
         match check {
             Check::Machine(preflight) => {
                 let root = self.args.data.root()?;
-                let (report, _) = preflight::examine(preflight, &self.out, &root, Some(&self.splits))?;
+                let (report, _) = preflight::examine(preflight, &self.graph.out, &root, Some(&self.splits))?;
                 if report.level() == Level::Refuse && !self.args.skip_preflight {
                     let hint = "--skip-preflight continues anyway";
                     return Err(anyhow::anyhow!("{}{hint}", report.problems())).or_preflight();
@@ -260,7 +251,7 @@ impl drive::Host for Host<'_> {
         Ok(None)
     }
 
-    fn materialize(&mut self, _fetched: &Path, folder: &Path) -> anyhow::Result<Outcome> {
+    fn materialize(&mut self, folder: &Path) -> anyhow::Result<Outcome> {
         data::materialize::provide(&self.args.data.root()?, folder, self.args.allow_missing).map(outcome)
     }
 
@@ -285,21 +276,22 @@ impl drive::Host for Host<'_> {
     fn examine(&mut self, model: &Path, rows: usize) -> anyhow::Result<()> {
         let backend = engines::start_candle(model, rows, &self.compute)?;
         println!("answers right to the letter, on rows it was not trained on:");
-        for (kind, right) in launch::runtime()?.block_on(base::examine(backend.as_ref(), rows))? {
+        for (kind, right) in launch::runtime()?.block_on(examine(backend.as_ref(), rows))? {
             println!("  {kind:<8} {right:>3} of {rows}");
         }
         println!("{}", model.display());
         Ok(())
     }
 
-    fn report(&mut self, graph: &Graph, report: &Reporting, runs: &[PathBuf]) -> anyhow::Result<Outcome> {
+    fn report(&mut self, report: &Reporting, runs: &[PathBuf]) -> anyhow::Result<Outcome> {
         if self.is_full {
             eprintln!("the report was not written: the disk is full");
             return Ok(Outcome::Down);
         }
         if let (Recipe::Embedded(recipe), Some(page)) = (self.recipe, &report.page) {
-            return Ok(outcome(self.page(&recipe.comparisons, graph, page, runs)?));
+            return Ok(outcome(self.page(&recipe.comparisons, page, runs)?));
         }
+        let graph = self.graph;
         let folder = graph.out.join("report");
         let report = report::write(runs, None, &folder, None, None, deviations(graph))?;
         output::show(&terminal(&report, Detail::Brief));
@@ -332,7 +324,7 @@ fn deviations(graph: &Graph) -> Vec<Deviation> {
         }
     }
     // Not a stage's: each was asked for as it is.
-    let mixed = provenance::mixed(graph).into_iter();
+    let mixed = mixture::mixed(graph).into_iter();
     found.extend(mixed.map(|text| Deviation { text, stages: vec!["report".to_owned()] }));
     found
 }
@@ -366,17 +358,13 @@ fn study(comparisons: &[Comparison], graph: &Graph) -> anyhow::Result<Study> {
     for stage in graph.stages() {
         let Some(folder) = stage.folder().filter(|folder| folder.is_dir()) else { continue };
         let name = stage.name().to_owned();
-        match stage.work() {
-            Work::Evaluate(_) => {
-                let (seed, runs) = (stage.seed().unwrap_or_default(), readable_runs(&[folder.to_owned()])?.0);
-                arms.push(Arm { name, seed, runs });
-            }
-            Work::Rl(training) => {
-                let curves = Training::read(folder).context("cannot read the curves of a training")?;
-                let (title, paper) = (training.title.clone(), training.paper.clone());
-                trainings.push(Trained { name, title, paper, curves });
-            }
-            _ => {}
+        if stage.kind::<Evaluation>().is_some() {
+            let (seed, runs) = (stage.seed().unwrap_or_default(), readable_runs(&[folder.to_owned()])?.0);
+            arms.push(Arm { name, seed, runs });
+        } else if let Some(training) = stage.kind::<Reinforcement>() {
+            let curves = Training::read(folder).context("cannot read the curves of a training")?;
+            let (title, paper) = (training.title.clone(), training.paper.clone());
+            trainings.push(Trained { name, title, paper, curves });
         }
     }
     let question = |asked: &Comparison| {
@@ -384,5 +372,5 @@ fn study(comparisons: &[Comparison], graph: &Graph) -> anyhow::Result<Study> {
         Question { title, a, b, paper, at_least }
     };
     let questions: Vec<Question> = comparisons.iter().map(question).collect();
-    Ok(Study::of(&questions, &arms, &trainings))
+    Ok(Study::of(&questions, &arms, &trainings)?)
 }

@@ -265,9 +265,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
             (false, _) => {
                 let is_named = |stage: &Stage| only.iter().any(|name| stage.is_called(name));
                 print!("{}", graph.plan(&is_named));
-                for stage in graph.stages().iter().filter(|stage| is_named(stage)) {
-                    graph.files(stage).iter().for_each(|(name, text)| print!("\n# {name}\n{text}"));
-                }
             }
         }
         if is_slurm {
@@ -287,7 +284,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let mut host = Host::new(args, recipe, &graph, compute, frames);
     if args.dispatch.is_dry_run() {
         ensure!(!recipe.trains(), "--dry-run: for recipes of a served model; --plan lists the stages");
-        return host.dry_run(&graph);
+        return host.dry_run();
     }
     let _log = logging::to(&graph.out);
     limits::raise_open_files();
@@ -297,6 +294,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         Arc::new(Notify { command, recipe: recipe.clone(), out: out.clone(), stage: Mutex::default() })
     });
     let outcome = drive::run(&graph, &selected, &mut host, &mut Shown::telling(notify.clone()));
+    let outcome = outcome.map_err(|error| match error {
+        paravt_reproduce::Error::Host(error) => error,
+        paravt_reproduce::Error::Journal(error) => error.into(),
+        error => error.into(),
+    });
     if let Some(notify) = notify {
         match &outcome {
             Ok(outcome) => notify.tell(outcome.as_str(), "the command has ended"),

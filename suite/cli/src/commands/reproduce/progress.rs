@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use paravt_reproduce::drive::{Event, Observer, Outcome};
-use paravt_reproduce::graph::{Stage, Work};
+use paravt_reproduce::graph::Stage;
 
 use super::notify::Notify;
 use crate::output;
@@ -115,8 +115,8 @@ impl Shown {
             self.heartbeat.get_or_insert_with(|| Heartbeat::start(INTERVAL)).begin(stage.name(), doing);
             return;
         }
-        // These print lines of their own; an evaluation shows its samples.
-        if matches!(stage.work(), Work::Evaluate(_) | Work::Exam(_) | Work::Check(_) | Work::Report(_)) {
+        // An evaluation shows its samples.
+        if stage.work().prints() {
             return;
         }
         let style = ProgressStyle::with_template("  {spinner} [{elapsed_precise}] {msg}");

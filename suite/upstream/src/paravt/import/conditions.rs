@@ -3,7 +3,7 @@
 
 use rustpython_parser::ast::{BoolOp, CmpOp, Expr, UnaryOp};
 
-use super::shapes::{constant_text, is_method, is_name};
+use super::expressions::{constant_text, is_method, is_name};
 
 /// `VARIABLE == "VALUE"`.
 pub(super) fn equality(test: &Expr, variable: &str, value: &str) -> Option<bool> {

@@ -2,7 +2,7 @@
 
 use rustpython_parser::ast::{ConversionFlag, Expr, ExprFormattedValue, ExprJoinedStr, Operator};
 
-use super::shapes::{constant_integer, constant_text};
+use super::expressions::{constant_integer, constant_text};
 use paravt_suite::protocol::Template;
 use paravt_suite::protocol::template::Piece;
 

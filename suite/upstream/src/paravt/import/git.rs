@@ -10,12 +10,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use super::source::MAX_FILE;
-use paravt_suite::files::read_limited;
+use paravt_files::read_limited;
 
 /// Asked now and then while git works: true to stop it.
 pub type Cancel<'a> = dyn Fn() -> bool + Sync + 'a;
 
+/// Bytes that one upstream file may have; the pinned ones have 35 thousand.
+pub(super) const MAX_FILE: u64 = 4 << 20;
 /// Time that reading one object may take: a repository may hold pipes where git expects packs.
 const READ_LIMIT: Duration = Duration::from_secs(60);
 /// Time that a clone may take.

@@ -1,12 +1,13 @@
 //! Looks things up in parsed Python by name and shape.
 
-use rustpython_parser::ast::{Constant, Expr, Ranged as _, Stmt};
+use rustpython_parser::ast::{Expr, Ranged as _, Stmt};
 use rustpython_parser::lexer::lex;
 use rustpython_parser::{Mode, parse_tokens};
 
+use super::expressions::{constant_integer, constant_text, is_method, is_name, literal};
 use super::fstrings::{slots, template, without_formats};
 use super::{ImportError, conditions};
-use crate::python::{Nesting, PyValue, dumps};
+use crate::python::{Nesting, dumps};
 use paravt_suite::protocol::Template;
 
 /// Statements of a module, a function or a branch, and where they are from.
@@ -334,46 +335,4 @@ fn only_with(mut found: Vec<Template>, wanted: &[&str]) -> Option<Template> {
     found.dedup();
     let template = found.pop()?;
     found.is_empty().then(|| without_formats(template))
-}
-
-pub(super) fn is_method(function: &Expr, name: &str) -> bool {
-    matches!(function, Expr::Attribute(attribute) if attribute.attr.as_str() == name)
-}
-
-pub(super) fn is_name(expression: &Expr, name: &str) -> bool {
-    matches!(expression, Expr::Name(found) if found.id.as_str() == name)
-}
-
-pub(super) fn constant_text(expression: &Expr) -> Option<String> {
-    match expression {
-        Expr::Constant(constant) => match &constant.value {
-            Constant::Str(text) => Some(text.clone()),
-            _ => None,
-        },
-        _ => None,
-    }
-}
-
-pub(super) fn constant_integer(expression: &Expr) -> Option<u32> {
-    match expression {
-        Expr::Constant(constant) => match &constant.value {
-            Constant::Int(value) => value.to_string().parse().ok(),
-            _ => None,
-        },
-        _ => None,
-    }
-}
-
-fn literal(expression: &Expr) -> Option<PyValue> {
-    match expression {
-        Expr::Dict(dict) => {
-            let mut items = Vec::new();
-            for (key, value) in dict.keys.iter().zip(&dict.values) {
-                items.push((constant_text(key.as_ref()?)?, literal(value)?));
-            }
-            Some(PyValue::Dict(items))
-        }
-        Expr::List(list) => list.elts.iter().map(literal).collect::<Option<_>>().map(PyValue::List),
-        other => constant_text(other).map(PyValue::Str),
-    }
 }

@@ -2,12 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use super::git::{Cancel, Repository, clone};
-use super::{COMMIT, DRIVER, ImportError, SUBAGENT, UTILS, WORKFLOW};
-use paravt_suite::files::read_limited;
+use paravt_files::read_limited;
 
-/// Bytes that one upstream file may have; the pinned ones have 35 thousand.
-pub(super) const MAX_FILE: u64 = 4 << 20;
+use super::git::{Cancel, MAX_FILE, Repository, clone};
+use super::{COMMIT, DRIVER, ImportError, SUBAGENT, UTILS, WORKFLOW};
 
 /// Contents of the upstream files.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -115,7 +115,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_text_panics(text in soup()) {
-            let tool = paravt_suite::protocol::native::tool();
+            let tool = paravt_suite::protocol::native::protocol().tool;
             for call in parse_driver(&text, &tool.name).iter().chain(&parse_video_zoom(&text, &tool.name)) {
                 let _ = window(call, &tool);
                 let _ = call.to_json().to_string();

@@ -76,8 +76,9 @@ mod tests {
             let written = parse_driver(&rebuild(None, "", std::slice::from_ref(&call)), "crop_video");
             assert_eq!(written, [call_value(&call)], "{arguments}");
         }
-        let window =
-            |arguments| window(&call_value(&call(arguments)), &paravt_suite::protocol::native::tool());
+        let window = |arguments| {
+            window(&call_value(&call(arguments)), &paravt_suite::protocol::native::protocol().tool)
+        };
         assert_eq!(window(SECONDS), Ok(TimeSpan::new(3.0, 7.5)));
         assert!(window("{broken").is_err());
     }

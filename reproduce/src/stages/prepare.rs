@@ -2,11 +2,13 @@
 
 use std::path::Path;
 
-use paravt_environments::{Layout, Record, Release, Setup};
-use paravt_train::durable;
-use serde_json::{Value, json};
+use paravt_environments::{Environment, Layout, Record, Release, Setup};
+use serde_json::json;
 
 use crate::error::Error;
+use crate::host::{Event, Outcome};
+use crate::slot::Key;
+use crate::work::{StageContext, Work};
 
 /// A checkout, or environments of one.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,55 +37,13 @@ impl Prepare {
         Ok(Self { environments: names.to_vec(), ..checkout })
     }
 
-    /// What its result depends on.
-    pub(crate) fn settings(&self) -> Value {
-        let Release { commit, tree, folders, copies, .. } = &self.release;
-        if self.environments.is_empty() {
-            return json!({ "commit": commit, "tree": tree, "folders": folders, "copies": copies });
-        }
-        json!({ "commit": commit, "environments": self.environments })
-    }
-
-    /// One line about it.
-    pub(crate) fn title(&self) -> String {
-        let commit = &self.release.commit[..7];
-        if self.environments.is_empty() {
-            return format!("{} at {commit}, each file compared with the commit's tree", self.release.url);
-        }
-        let locks: Vec<&str> = self.chosen().map(|environment| environment.lock.as_str()).collect();
-        format!("uv environments of {} at {commit}", locks.join(", "))
-    }
-
-    /// About the size of its environments in GB.
-    pub(crate) fn gb(&self) -> Option<f64> {
-        let size: u32 = self.chosen().map(|environment| environment.gigabytes).sum();
-        (size > 0).then(|| f64::from(size))
-    }
-
-    /// The commands, as a shell takes them.
-    pub(crate) fn commands(&self, out: &Path) -> Vec<String> {
-        let layout = Layout::new(out);
-        if self.environments.is_empty() {
-            return self.release.checkout_commands(&layout);
-        }
-        self.chosen().flat_map(|environment| environment.commands(&layout, &self.setup)).collect()
-    }
-
-    /// Deviations of its environments from the release.
-    pub(crate) fn deviations(&self) -> Vec<String> {
-        let of = |environment: &paravt_environments::Environment| -> Vec<String> {
-            environment.deviates.iter().map(|text| format!("{}: {text}", environment.name)).collect()
-        };
-        self.chosen().flat_map(of).collect()
-    }
-
-    fn chosen(&self) -> impl Iterator<Item = &paravt_environments::Environment> {
+    fn chosen(&self) -> impl Iterator<Item = &Environment> {
         let is_chosen = |name: &String| self.environments.contains(name);
         self.release.environments.iter().filter(move |environment| is_chosen(&environment.name))
     }
 
     /// Makes what is not there below `out`, and describes it in `folder`.
-    pub(crate) fn make(&self, out: &Path, folder: &Path, note: &mut dyn FnMut(&str)) -> Result<(), Error> {
+    fn make(&self, out: &Path, folder: &Path, note: &mut dyn FnMut(&str)) -> Result<(), Error> {
         let layout = Layout::new(out);
         let (name, record) = if self.environments.is_empty() {
             self.release.check_out(&layout, note)?;
@@ -105,12 +65,63 @@ impl Prepare {
             ("environments.json", json!(records))
         };
         let path = folder.join(name);
-        let written = durable::write(&path, format!("{record:#}\n").as_bytes());
+        let written = paravt_files::write_atomic(&path, format!("{record:#}\n").as_bytes());
         written.map_err(|source| Error::Write { path, source })
     }
+}
 
-    /// What is wrong with the result below `out` of a stage that was done.
-    pub(crate) fn damage(&self, out: &Path) -> Option<String> {
+impl Work for Prepare {
+    fn title(&self) -> String {
+        let commit = &self.release.commit[..7];
+        if self.environments.is_empty() {
+            return format!("{} at {commit}, each file compared with the commit's tree", self.release.url);
+        }
+        let locks: Vec<&str> = self.chosen().map(|environment| environment.lock.as_str()).collect();
+        format!("uv environments of {} at {commit}", locks.join(", "))
+    }
+
+    /// The record of what was made; that is verified by itself.
+    fn key(&self) -> Option<Key> {
+        let Release { commit, tree, folders, copies, .. } = &self.release;
+        let settings = if self.environments.is_empty() {
+            json!({ "commit": commit, "tree": tree, "folders": folders, "copies": copies })
+        } else {
+            json!({ "commit": commit, "environments": self.environments })
+        };
+        Some(Key::new("release", settings))
+    }
+
+    fn run(&self, context: &mut StageContext<'_>) -> Result<Outcome, Error> {
+        let (out, folder) = (context.out, context.folder);
+        self.make(out, folder, &mut |note| (context.event)(Event::Note(note)))?;
+        Ok(Outcome::Complete)
+    }
+
+    fn details(&self, out: &Path, _: &Path) -> Vec<(&'static str, String)> {
+        let layout = Layout::new(out);
+        let commands: Vec<String> = if self.environments.is_empty() {
+            self.release.checkout_commands(&layout)
+        } else {
+            self.chosen().flat_map(|environment| environment.commands(&layout, &self.setup)).collect()
+        };
+        commands.into_iter().map(|line| ("command", line)).collect()
+    }
+
+    /// Those of its environments.
+    fn deviations(&self) -> Vec<String> {
+        let of = |environment: &Environment| -> Vec<String> {
+            environment.deviates.iter().map(|text| format!("{}: {text}", environment.name)).collect()
+        };
+        self.chosen().flat_map(of).collect()
+    }
+
+    /// About the size of its environments.
+    fn gb(&self) -> Option<f64> {
+        let size: u32 = self.chosen().map(|environment| environment.gigabytes).sum();
+        (size > 0).then(|| f64::from(size))
+    }
+
+    fn damage(&self, out: &Path) -> Option<String> {
         let layout = Layout::new(out);
         if self.environments.is_empty() {
             return self.release.is_checked_out(&layout).err().map(|error| error.to_string());

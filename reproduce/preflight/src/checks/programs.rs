@@ -1,31 +1,9 @@
-//! Clock, user, programs, numbers of the recipe, and what earlier attempts left.
+//! Programs, and what earlier attempts left.
 
 use super::Findings;
 use crate::finding::Level;
 use crate::machine::Machine;
 use crate::needs::Needs;
-
-/// The first second of 2025: a clock before it is wrong.
-const EARLIEST: u64 = 1_735_689_600;
-
-pub(super) fn clock_and_user(needs: &Needs, machine: &Machine, findings: &mut Findings<'_>) {
-    // Everything that is downloaded needs the clock, everything that is started the user.
-    if needs.gpus.is_none() && !needs.hub {
-        return;
-    }
-    if machine.clock < EARLIEST {
-        let remedy = "set the clock: certificates of servers are refused otherwise";
-        findings.refuse("the clock is before 2025", "a clock that is right", remedy);
-    }
-    match &machine.user {
-        Ok(name) => findings.ok(format!("user {name}")),
-        Err(reason) if needs.own_address => {
-            let remedy = "add the user to /etc/passwd, or run the container with a user that its image knows";
-            findings.refuse(reason.clone(), "a name for this user: folders of the training have it", remedy);
-        }
-        Err(reason) => findings.warn(reason.clone(), "a name for this user", "set USER"),
-    }
-}
 
 pub(super) fn tools(needs: &Needs, machine: &Machine, findings: &mut Findings<'_>) {
     let mut there = Vec::new();
@@ -68,18 +46,6 @@ fn version_of(said: &str) -> Option<&str> {
 
 fn major(said: &str) -> Option<u64> {
     version_of(said)?.split(['.', '-']).next()?.parse().ok()
-}
-
-pub(super) fn divisibility(needs: &Needs, _machine: &Machine, findings: &mut Findings<'_>) {
-    for divide in &needs.divide {
-        let words = format!("{} {} and {} {}", divide.what, divide.value, divide.divisor, divide.by);
-        if divide.by != 0 && divide.value.is_multiple_of(divide.by) {
-            findings.ok(words);
-        } else {
-            let remedy = format!("set {} to a multiple of {}", divide.what, divide.by);
-            findings.refuse(words, format!("{} divides {}", divide.divisor, divide.what), remedy);
-        }
-    }
 }
 
 pub(super) fn leftovers(_needs: &Needs, machine: &Machine, findings: &mut Findings<'_>) {

@@ -1,0 +1,36 @@
+//! Downloads of data and models.
+
+use std::path::Path;
+
+use crate::error::Error;
+use crate::host::{Host, Outcome};
+use crate::provide::Fetch;
+use crate::slot::Key;
+use crate::work::{StageContext, Work};
+
+impl Work for Fetch {
+    fn title(&self) -> String {
+        "data and models that are not here".to_owned()
+    }
+
+    /// The files are verified against the hub's hashes.
+    fn key(&self) -> Option<Key> {
+        Some(Key::new("fetched", self))
+    }
+
+    fn run(&self, context: &mut StageContext<'_>) -> Result<Outcome, Error> {
+        Ok(context.host.fetch(self, context.folder)?)
+    }
+
+    fn details(&self, _: &Path, _: &Path) -> Vec<(&'static str, String)> {
+        vec![("command", self.command())]
+    }
+
+    fn gb(&self) -> Option<f64> {
+        Some(Fetch::gb(self) as f64)
+    }
+
+    fn missing(&self, host: &mut dyn Host) -> Result<Option<String>, Error> {
+        Ok(host.missing(self)?)
+    }
+}

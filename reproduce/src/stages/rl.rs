@@ -1,0 +1,56 @@
+//! Reinforcement learning in this process.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use paravt_train::checkpoint::FINAL;
+use paravt_train::rl::{self, RlConfig, RlStep, RlTask};
+
+use super::rows::prompts;
+use super::sft::{TRAINER, record};
+use crate::error::Error;
+use crate::host::{Event, Outcome};
+use crate::progress::Progress;
+use crate::slot::Key;
+use crate::work::{StageContext, Work};
+
+/// A reinforcement learning after SFT.
+#[derive(Debug, Clone)]
+pub struct Reinforcement {
+    /// The settings.
+    pub config: Box<RlConfig>,
+    /// One line about it.
+    pub title: String,
+    /// What the paper reports for it.
+    pub paper: Option<String>,
+    /// Folder of the SFT that it starts from.
+    pub sft: PathBuf,
+    /// Folder of the training data.
+    pub data: PathBuf,
+}
+
+impl Work for Reinforcement {
+    fn title(&self) -> String {
+        format!("{}, {} steps", self.title, self.config.steps)
+    }
+
+    fn key(&self) -> Option<Key> {
+        Some(Key::new(TRAINER, &self.config))
+    }
+
+    fn run(&self, context: &mut StageContext<'_>) -> Result<Outcome, Error> {
+        let task = RlTask {
+            prompts: prompts(&self.data)?,
+            protocol: Arc::new(paravt_nano::protocol()),
+            frames: Arc::clone(&context.options.frames),
+            compute: context.options.compute.clone(),
+        };
+        let (folder, recipe) = (context.folder, context.recipe);
+        let progress = |step: &RlStep| {
+            (context.event)(Event::Progress(&Progress::Rl(step, self.config.steps)));
+        };
+        rl::train(&self.sft.join(FINAL), folder, &task, &self.config, progress)?;
+        record(recipe, folder)?;
+        Ok(Outcome::Complete)
+    }
+}

@@ -1,0 +1,168 @@
+//! Files that are written whole.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use crate::read::check_regular;
+
+/// Follows the name of a file that is not yet whole, before the number of the process.
+const TEMPORARY: &str = ".tmp";
+
+/// The path with something added to its name.
+pub fn beside(path: &Path, end: impl AsRef<OsStr>) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(end);
+    path.with_file_name(name)
+}
+
+/// Writes a file of ours so that it is there whole or not at all, also after a power cut. A link that has its name is
+/// replaced, never written through.
+///
+/// # Errors
+/// It cannot be written, or a folder, pipe, socket or device has its name.
+pub fn write_atomic(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    match std::fs::symlink_metadata(path) {
+        Ok(there) if there.is_symlink() => {}
+        Ok(there) => check_regular(&there)?,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(error),
+    }
+    let temporary = temporary(path);
+    // What a killed process of the same number left.
+    let _ = std::fs::remove_file(&temporary);
+    let written = File::create_new(&temporary)
+        .and_then(|mut file| {
+            file.write_all(bytes)?;
+            file.sync_all()
+        })
+        .and_then(|()| rename(&temporary, path));
+    if written.is_err() {
+        let _ = std::fs::remove_file(&temporary);
+    }
+    written
+}
+
+/// Renames a file or folder, and waits until its new name is on disk.
+///
+/// # Errors
+/// It cannot be renamed.
+#[expect(clippy::disallowed_methods, reason = "here it is followed by the wait")]
+pub fn rename(from: &Path, to: &Path) -> io::Result<()> {
+    std::fs::rename(from, to)?;
+    // A file that is named without its folder lies in the working folder.
+    let parent = to.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    // A file system that cannot sync a folder is not worth failing for.
+    let _ = File::open(parent).and_then(|folder| folder.sync_all());
+    Ok(())
+}
+
+/// Writes a file that the user names as [`write_atomic`] does; behind a link, the file that it leads to.
+///
+/// # Errors
+/// As [`write_atomic`], or the link leads to nothing.
+pub fn write_named(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    match std::fs::metadata(path) {
+        Ok(there) => {
+            check_regular(&there)?;
+            write_atomic(&path.canonicalize()?, bytes)
+        }
+        Err(_) if path.is_symlink() => {
+            Err(io::Error::new(io::ErrorKind::NotFound, "a link to a file that does not exist"))
+        }
+        Err(_) => write_atomic(path, bytes),
+    }
+}
+
+/// Makes a folder of ours within an output folder. A link that has its name is replaced, never written through.
+///
+/// # Errors
+/// It cannot be made, or something else than a folder has its name.
+pub fn make_dir(path: &Path) -> io::Result<()> {
+    if path.is_symlink() {
+        // Of two that make it at once, one is late.
+        let _ = std::fs::remove_file(path);
+    }
+    match std::fs::create_dir(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            let is_folder = std::fs::symlink_metadata(path)?.is_dir();
+            if is_folder { Ok(()) } else { Err(error) }
+        }
+        made => made,
+    }
+}
+
+/// Whether a name is that of a file that [`write_atomic`] was killed over.
+pub fn is_temporary(name: &str) -> bool {
+    let process = name.rsplit_once(TEMPORARY).map(|(_, process)| process);
+    process.is_some_and(|id| !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// Name of a file before it is whole.
+fn temporary(path: &Path) -> PathBuf {
+    beside(path, format!("{TEMPORARY}{}", std::process::id()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_of_ours_replaces_a_link_and_never_a_device_or_pipe() {
+        let dir = tempfile::tempdir().unwrap();
+        let (of_others, ours) = (dir.path().join("of_others"), dir.path().join("ours"));
+        std::fs::write(&of_others, "theirs").unwrap();
+        std::os::unix::fs::symlink(&of_others, &ours).unwrap();
+        // Where the temporary file would be, too.
+        std::os::unix::fs::symlink(&of_others, temporary(&ours)).unwrap();
+        write_atomic(&ours, b"new").unwrap();
+        assert!(!ours.is_symlink() && !temporary(&ours).exists());
+        assert!(is_temporary(temporary(&ours).file_name().unwrap().to_str().unwrap()));
+        assert!(!is_temporary("ours.tmp") && !is_temporary("12"));
+        assert_eq!(std::fs::read(&of_others).unwrap(), b"theirs");
+        assert_eq!(std::fs::read(&ours).unwrap(), b"new");
+
+        let pipe = dir.path().join("pipe");
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        for write in [write_atomic, write_named] {
+            for (refused, words) in [
+                (&pipe, "not a regular file"),
+                (&PathBuf::from("/dev/full"), "device"),
+                (&dir.path().into(), "folder"),
+            ] {
+                let error = write(refused, b"x").unwrap_err().to_string();
+                assert!(error.contains(words), "{error}");
+            }
+        }
+        assert!(!pipe.metadata().unwrap().is_file());
+    }
+
+    #[test]
+    fn behind_a_link_that_the_user_names_its_target_is_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let (target, link) = (dir.path().join("target"), dir.path().join("link"));
+        std::os::unix::fs::symlink(&target, &link).unwrap();
+        assert!(write_named(&link, b"x").unwrap_err().to_string().contains("does not exist"));
+        std::fs::write(&target, "old").unwrap();
+        write_named(&link, b"new").unwrap();
+        assert!(link.is_symlink() && std::fs::read(&target).unwrap() == b"new");
+        let device = dir.path().join("device");
+        std::os::unix::fs::symlink("/dev/full", &device).unwrap();
+        assert!(write_named(&device, b"x").unwrap_err().to_string().contains("device"));
+        assert!(device.is_symlink());
+    }
+
+    #[test]
+    fn a_folder_of_ours_replaces_a_link() {
+        let dir = tempfile::tempdir().unwrap();
+        let (of_others, ours) = (dir.path().join("of_others"), dir.path().join("ours"));
+        std::fs::create_dir(&of_others).unwrap();
+        std::os::unix::fs::symlink(&of_others, &ours).unwrap();
+        make_dir(&ours).unwrap();
+        make_dir(&ours).unwrap();
+        assert!(!ours.is_symlink() && ours.is_dir() && of_others.is_dir());
+        std::fs::write(dir.path().join("file"), "").unwrap();
+        assert!(make_dir(&dir.path().join("file")).is_err());
+    }
+}

@@ -1,0 +1,39 @@
+//! Files of fields that a user writes: protocols, tasks.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::nearest;
+
+/// Why a file of fields that a user writes cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum FieldsError {
+    /// It cannot be opened or is too large.
+    #[error("{path}: {source}", path = .path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// It is not TOML or JSON, lacks a field, or has a wrong or unknown one.
+    #[error("{path}: {message}{hint}", path = .path.display(), hint = nearest::hint(.nearest.as_deref()))]
+    Format {
+        /// The file.
+        path: PathBuf,
+        /// The field and what is wrong.
+        message: String,
+        /// For an unknown field, the nearest known one.
+        nearest: Option<String>,
+    },
+}
+
+impl FieldsError {
+    pub(crate) fn io(path: &Path, source: io::Error) -> Self {
+        Self::Io { path: path.to_owned(), source }
+    }
+
+    pub(crate) fn format(path: &Path, message: String) -> Self {
+        Self::Format { path: path.to_owned(), nearest: nearest::expected_field(&message), message }
+    }
+}

@@ -86,11 +86,10 @@ def our_summary(path: str) -> dict:
     with open(path, encoding="utf-8") as file:
         summary = json.load(file)
     found = {
-        summary["metric"]: summary["value"],
         "avg_tool_calls": summary["tools"]["calls_per_sample"],
         "tool_usage_rate": summary["tools"]["share_with_calls"],
     }
-    found.update({f"R@{threshold}": value for threshold, value in summary["recall_at"]})
+    found.update({metric["name"]: metric["value"] for metric in summary["metrics"]})
     for breakdown in summary["breakdowns"]:
         if breakdown["tag"] == "duration":
             found.update({f"acc_{group['label']}": group["value"] for group in breakdown["groups"]})

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use paravt_suite::profile::Profile;
 use paravt_suite::summary::Summary;
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 use crate::decide::{Effect, Family, Lost, Margin, Support, Verdict};
 use crate::rows::Digest;
@@ -42,7 +42,6 @@ pub struct Cell {
     /// Name of the run beside others of its split: its label, or mode and model.
     pub run: String,
     /// All numbers.
-    #[serde(serialize_with = "without_metrics")]
     pub summary: Summary,
     /// Rows without a full answer.
     pub lost: Lost,
@@ -76,11 +75,6 @@ pub struct Cell {
     interval_over_samples: Option<(f64, f64)>,
     #[serde(skip)]
     effect: Option<Effect>,
-}
-
-/// The list of metrics repeats the fields beside it: reports have one place for each number.
-fn without_metrics<S: Serializer>(summary: &Summary, serializer: S) -> Result<S::Ok, S::Error> {
-    Summary { metrics: Vec::new(), ..summary.clone() }.serialize(serializer)
 }
 
 /// Ours beside a published number.
@@ -122,16 +116,17 @@ impl Cell {
     /// The mean over samples with its interval: what stands beside a published number, because the reference's
     /// driver averages over samples.
     pub fn over_samples(&self) -> (f64, Option<(f64, f64)>) {
-        (self.summary.value, self.interval_over_samples)
+        (self.summary.over_samples().value, self.interval_over_samples)
     }
 
     /// What the score is, where it is not the mean over samples.
     pub(crate) fn headline_note(&self) -> Option<String> {
-        let apart = self.videos > 0 && self.summary.macro_average.is_some();
+        let apart = self.videos > 0 && self.summary.is_over_groups();
         apart.then(|| {
-            let (name, mean) = (self.summary.headline().name, percent(self.summary.value));
+            let (name, over) = (&self.summary.headline().name, self.summary.over_samples());
+            let (metric, mean) = (&over.name, percent(over.value));
             let beside = if self.paper.is_some() { ", as published" } else { "" };
-            format!("score: {name}; {} over samples{beside}: {mean}", self.summary.metric)
+            format!("score: {name}; {metric} over samples{beside}: {mean}")
         })
     }
 
@@ -255,7 +250,7 @@ fn compare(
     Comparison {
         row: row.to_owned(),
         published,
-        difference: 100.0 * summary.value - published,
+        difference: 100.0 * summary.over_samples().value - published,
         interval: effect.map(|effect| points(effect.interval())),
         margin,
         p_holm: None,

@@ -70,7 +70,7 @@ fn section(text: &mut Text, cell: &Cell) {
     let summary = &cell.summary;
     text.line("");
     text.line(format!("{} ({}, {})", cell.title, cell.profile, cell.run));
-    let (metric, score) = (summary.headline().name, cell.score().map_or_else(|| "-".to_owned(), percent));
+    let (metric, score) = (&summary.headline().name, cell.score().map_or_else(|| "-".to_owned(), percent));
     text.line(format!(
         "  {metric} {score} over N {}; errors: {}",
         cell_text::n(cell),
@@ -89,8 +89,8 @@ fn section(text: &mut Text, cell: &Cell) {
         let over = percent(summary.value_over_expected);
         text.line(format!("  over all {} expected: {over}", summary.n_expected));
     }
-    for (threshold, value) in &summary.recall_at {
-        text.line(format!("  R@{threshold}: {}", percent(*value)));
+    for recall in summary.recall() {
+        text.line(format!("  {}: {}", recall.name, percent(recall.value)));
     }
     if let Some(open) = &summary.open_ended {
         text.line(format!("  {}: {} over N {}", open.label, percent(open.value), open.n));

@@ -50,7 +50,7 @@ pub(crate) fn scores(report: &Report) -> Table {
     of_cells("scores", "Scores", report)
         .text("mode", "mode", |cell| cell.mode.clone())
         .text("model", "model", |cell| cell.model.clone())
-        .text("metric", "metric", |cell| cell.summary.headline().name)
+        .text("metric", "metric", |cell| cell.summary.headline().name.clone())
         .share("score_percent", "score", Cell::score)
         .share("low_percent", "low", |cell| Some(cell.interval?.0))
         .share("high_percent", "high", |cell| Some(cell.interval?.1))

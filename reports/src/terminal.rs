@@ -179,7 +179,7 @@ pub fn fold(line: &str, columns: usize) -> String {
 }
 
 /// A share as percent with one decimal.
-pub(crate) fn percent(share: f64) -> String {
+pub fn percent(share: f64) -> String {
     Kind::Percent.number(100.0 * share)
 }
 

@@ -11,7 +11,7 @@ use crate::profile::{ErrorCounting, Switches};
 use crate::record::{ModelCall, Outcome, Record, SampleErrorClass, ToolOutcome};
 use crate::run::{GroupSizes, Selection};
 use crate::sample::{QuestionKind, Sample};
-use crate::scoring::{Metric, MetricValue, RAISES};
+use crate::scoring::{Metric, MetricValue, Over, RAISES};
 use crate::task::TaskSpec;
 
 /// The only tag by which the reference's driver breaks a score down.
@@ -23,13 +23,9 @@ const DURATION: &str = "duration";
 pub struct Summary {
     /// Name of the split.
     pub task: String,
-    /// Name of the mean over samples: `accuracy`, `mIoU` or `score`.
-    pub metric: String,
-    /// Every metric, the official headline first; empty in summaries of older versions.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    /// Every metric, the official headline first: the mean over samples (`accuracy`, `mIoU`, `score`), before it the
+    /// mean over groups where the benchmark's headline is that (MLVU's M-Avg), after it recall at IoU thresholds.
     pub metrics: Vec<MetricValue>,
-    /// The mean over samples: micro average over `n`. The headline unless `macro_average` is given.
-    pub value: f64,
     /// Denominator of the headline.
     pub n: usize,
     /// Samples that the run must have.
@@ -51,17 +47,11 @@ pub struct Summary {
     /// Tool calls beyond the cap.
     pub n_dropped_calls: usize,
     /// Samples with a reply whose thoughts came apart from its text (`reasoning_content`).
-    #[serde(default)]
     pub n_reasoning: usize,
     /// Samples with a reply whose text was put together again from what a server took apart.
-    #[serde(default)]
     pub n_rebuilt: usize,
     /// The value over every expected row, a missing or failed one counting 0.
     pub value_over_expected: f64,
-    /// The official headline where it is not a micro average (MLVU's M-Avg): tag and mean of group means.
-    pub macro_average: Option<(String, f64)>,
-    /// Grounding: recall at IoU thresholds.
-    pub recall_at: Vec<(f64, f64)>,
     /// Breakdowns in the order of the official report.
     pub breakdowns: Vec<BreakdownSummary>,
     /// Open-ended questions (strict MMVU), exact match, never part of the headline.
@@ -124,9 +114,24 @@ pub struct ToolUse {
 
 impl Summary {
     /// The official headline: the mean over samples, or over groups where the benchmark has it so.
-    pub fn headline(&self) -> MetricValue {
-        let over_samples = || MetricValue::of(self.metric.as_str(), self.value, self.n);
-        self.metrics.first().cloned().unwrap_or_else(over_samples)
+    pub fn headline(&self) -> &MetricValue {
+        &self.metrics[0]
+    }
+
+    /// The mean over samples, the headline or not.
+    pub fn over_samples(&self) -> &MetricValue {
+        let mean = self.metrics.iter().find(|metric| metric.over == Over::Samples);
+        mean.expect("every summary has the mean over its samples")
+    }
+
+    /// Whether the official headline is a mean over groups.
+    pub fn is_over_groups(&self) -> bool {
+        self.headline().over == Over::Groups
+    }
+
+    /// Recall at IoU thresholds; empty where it is not a metric of the split.
+    pub fn recall(&self) -> impl Iterator<Item = &MetricValue> {
+        self.metrics.iter().filter(|metric| metric.over == Over::Threshold)
     }
 }
 
@@ -195,16 +200,21 @@ pub fn summarize(
         // A tag that no row has: a column of some forms of the data only.
         .filter(|breakdown| !breakdown.groups.is_empty())
         .collect();
-    let macro_groups = spec.metric.macro_over().map(|tag| (tag, merged(&spec.metric, groups(tag, &[]))));
-    let recall_at = recall(spec.metric.thresholds(), &counted, n);
-    let mean = MetricValue::of(spec.metric.name(), ratio(sum, n), n);
+    let of = |name: String, value: f64, n: usize, over: Over| MetricValue { name, value, n, over };
+    let over_groups = spec.metric.macro_over().map(|tag| {
+        let groups = merged(&spec.metric, groups(tag, &[]));
+        of(format!("mean over {tag}"), macro_mean(&groups), groups.len(), Over::Groups)
+    });
+    let over_samples = of(spec.metric.name().to_owned(), ratio(sum, n), n, Over::Samples);
+    let recall = spec.metric.thresholds().iter().map(|threshold| {
+        let reached = counted.iter().filter(|record| record.score.value >= *threshold).count();
+        of(format!("R@{threshold}"), ratio(reached as f64, n), n, Over::Threshold)
+    });
     let errors = error_classes(records);
     let n_errors = errors.values().sum();
     Ok(Summary {
         task: spec.name.clone(),
-        metric: spec.metric.name().to_owned(),
-        metrics: metrics(&mean, macro_groups.as_ref(), &recall_at),
-        value: mean.value,
+        metrics: over_groups.into_iter().chain([over_samples]).chain(recall).collect(),
         n,
         n_expected: expected,
         n_recorded: records.len(),
@@ -218,8 +228,6 @@ pub fn summarize(
         n_reasoning: with_call(records, |call| call.reasoning.is_some()),
         n_rebuilt: with_call(records, |call| call.rebuilt),
         value_over_expected: ratio(main.iter().map(|record| record.score.value).sum(), expected_main),
-        macro_average: macro_groups.map(|(tag, groups)| (tag.to_owned(), macro_mean(&groups))),
-        recall_at,
         breakdowns,
         open_ended: (expected_open > 0).then(|| Group {
             label: "open-ended (exact match)".to_owned(),
@@ -333,19 +341,6 @@ fn groups(
     groups
 }
 
-/// All metrics, the official headline first.
-fn metrics(
-    mean: &MetricValue,
-    macro_groups: Option<&(&str, Vec<Group>)>,
-    recall_at: &[(f64, f64)],
-) -> Vec<MetricValue> {
-    let over_groups = macro_groups
-        .map(|(tag, groups)| MetricValue::of(format!("mean over {tag}"), macro_mean(groups), groups.len()));
-    let recalls =
-        recall_at.iter().map(|(threshold, share)| MetricValue::of(format!("R@{threshold}"), *share, mean.n));
-    over_groups.into_iter().chain([mean.clone()]).chain(recalls).collect()
-}
-
 /// The groups with those that count as one merged, last.
 fn merged(metric: &Metric, mut groups: Vec<Group>) -> Vec<Group> {
     for (label, parts) in metric.merged().into_iter().flatten() {
@@ -365,18 +360,10 @@ fn macro_mean(groups: &[Group]) -> f64 {
     ratio(groups.iter().map(|group| group.value).sum(), groups.len())
 }
 
-/// Share of the samples with at least each threshold's score.
-fn recall(thresholds: &[f64], counted: &[&Record], n: usize) -> Vec<(f64, f64)> {
-    let at = |threshold: f64| counted.iter().filter(|record| record.score.value >= threshold).count();
-    thresholds.iter().map(|&threshold| (threshold, ratio(at(threshold) as f64, n))).collect()
-}
-
 fn error_classes(records: &[Record]) -> BTreeMap<String, usize> {
     let mut classes = BTreeMap::new();
     for error in records.iter().filter_map(|record| record.error.as_ref()) {
-        let name = serde_json::to_value(error.class).expect("a unit variant serialises");
-        let name = name.as_str().expect("a unit variant serialises to its name").to_owned();
-        *classes.entry(name).or_default() += 1;
+        *classes.entry(error.class.as_str().to_owned()).or_default() += 1;
     }
     classes
 }

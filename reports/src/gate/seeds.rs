@@ -98,7 +98,7 @@ impl Seeds {
             let training = by_model
                 .entry(model(manifest))
                 .or_insert_with(|| SeedScores { name: manifest.display_name(), scores: BTreeMap::new() });
-            if training.scores.insert(task.clone(), summary.value).is_some() {
+            if training.scores.insert(task.clone(), summary.over_samples().value).is_some() {
                 return refuse(format!("{task}: two runs of the model {}", manifest.backend.model));
             }
         }
@@ -179,7 +179,7 @@ impl Seeds {
             };
             let before = (split.errors, split.lost);
             if preliminary(&group, &split.manifest, before, run, rule, checks) {
-                training.scores.insert(task.clone(), run.summary()?.value);
+                training.scores.insert(task.clone(), run.summary()?.over_samples().value);
             }
         }
         let (low, mean) = self.bound();

@@ -76,7 +76,8 @@ pub(super) fn methods(report: &Report, runs: &[&Run]) -> Value {
 }
 
 fn metrics(report: &Report) -> String {
-    let names: BTreeSet<&str> = report.cells.iter().map(|cell| cell.summary.metric.as_str()).collect();
+    let names: BTreeSet<&str> =
+        report.cells.iter().map(|cell| cell.summary.over_samples().name.as_str()).collect();
     let sentence = |name: &str| {
         match name {
         "accuracy" => "accuracy is the percentage of samples answered right".to_owned(),
@@ -87,7 +88,7 @@ fn metrics(report: &Report) -> String {
     }
     };
     let sentences: Vec<String> = names.into_iter().map(sentence).collect();
-    let groups = match report.cells.iter().any(|cell| cell.summary.macro_average.is_some()) {
+    let groups = match report.cells.iter().any(|cell| cell.summary.is_over_groups()) {
         true => {
             " The score of a benchmark whose headline is a mean over groups (M-Avg) is that; beside a published \
              number, which is a mean over samples, stands the mean over samples."

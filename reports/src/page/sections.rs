@@ -167,19 +167,18 @@ fn split(cell: &Cell) -> Value {
         .iter()
         .filter(|breakdown| !breakdown.groups.is_empty())
         .map(|breakdown| {
-            let chart = charts::breakdown(&cell.title, &summary.metric, breakdown, |label| {
+            let chart = charts::breakdown(&cell.title, &summary.over_samples().name, breakdown, |label| {
                 cell.digest.interval(&breakdown.tag, label)
             });
             context! { title => visible(&breakdown.title), svg => chart }
         })
         .collect();
     let percent = |share: f64| format!("{} %", percent(share));
-    let mut facts = vec![(summary.headline().name, cell.score().map_or_else(|| "-".to_owned(), percent))];
+    let mut facts =
+        vec![(summary.headline().name.clone(), cell.score().map_or_else(|| "-".to_owned(), percent))];
     facts.extend(cell.interval.map(|interval| ("95 % interval".to_owned(), percent_interval(interval))));
     facts.push(("N".to_owned(), crate::cell_text::n(cell)));
-    facts.extend(
-        summary.recall_at.iter().map(|(threshold, value)| (format!("R@{threshold}"), percent(*value))),
-    );
+    facts.extend(summary.recall().map(|recall| (recall.name.clone(), percent(recall.value))));
     if let Some(open) = &summary.open_ended {
         facts.push((open.label.clone(), format!("{} over {}", percent(open.value), open.n)));
     }

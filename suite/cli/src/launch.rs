@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context as _;
 use clap::CommandFactory as _;
+use paravt_reports::terminal::percent;
 use paravt_suite::backend::Backend;
 use paravt_suite::data::DataRoot;
 use paravt_suite::evaluate::{self, Evaluation, Prepared, RunError, RunOutcome, Workspace};
@@ -20,7 +21,7 @@ use crate::exit::Exit;
 use crate::failure::{self, Continue};
 use crate::logging;
 use crate::output;
-use crate::progress::Progress;
+use crate::progress::RunProgress;
 use crate::signals::{Signal, Taken};
 
 /// Whether the user has asked this process to stop.
@@ -114,7 +115,7 @@ pub(crate) async fn run_all(
     for (prepared, backend) in runs {
         let task = prepared.task().to_owned();
         let _log = logging::to(prepared.dir());
-        let progress = Arc::new(Progress::default());
+        let progress = Arc::new(RunProgress::default());
         let ended = prepared.run(backend, Arc::clone(&progress) as Arc<_>).await;
         // Clears the line, before anything else is printed.
         drop(progress);
@@ -144,14 +145,14 @@ pub(crate) async fn run_all(
 fn closing_line(task: &str, summary: &Summary, records: usize, expected: usize) -> String {
     let mark = if summary.complete { "" } else { "  INCOMPLETE" };
     let headline = summary.headline();
-    let score = match summary.macro_average {
+    let score = match summary.is_over_groups() {
         _ if records == 0 || summary.n == 0 => "-".to_owned(),
-        None => format!("{:.1}", 100.0 * headline.value),
-        Some(_) => format!(
-            "{:.1} {}, {:.1} over samples",
-            100.0 * headline.value,
+        false => percent(headline.value),
+        true => format!(
+            "{} {}, {} over samples",
+            percent(headline.value),
             headline.name,
-            100.0 * summary.value
+            percent(summary.over_samples().value)
         ),
     };
     format!(

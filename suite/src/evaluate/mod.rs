@@ -23,7 +23,7 @@
 //! let run = Evaluation::new(task, config, native::protocol(), reference, "runs/mlvu");
 //! let workspace = Workspace::new(DataRoot::new("/data/huggingface"));
 //! let outcome = evaluate(&run, &workspace, backend, Arc::new(())).await?;
-//! println!("{:.1} %", 100.0 * outcome.summary.value);
+//! println!("{:.1} %", 100.0 * outcome.summary.headline().value);
 //! # Ok(())
 //! # }
 //! ```

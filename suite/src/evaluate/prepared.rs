@@ -258,7 +258,7 @@ fn finish(
     let summary = summary_of(manifest, &records)?;
     journal::write_summary(journal.dir(), &summary)?;
     let failed = records.iter().filter(|record| runner::is_error(record)).count();
-    tracing::info!(?ended, records = records.len(), failed, score = summary.value, "run ended");
+    tracing::info!(?ended, records = records.len(), failed, score = summary.headline().value, "run ended");
     Ok(RunOutcome {
         ended,
         summary,

@@ -164,7 +164,7 @@ fn a_run_ends_with_its_outcome_and_its_files() {
     let (outcome, events) = world.evaluate(&config, "run").unwrap();
     assert_eq!((outcome.ended, outcome.records, outcome.expected), (Ended::Finished, 6, 6));
     assert_eq!((outcome.failed, outcome.last_failed), (0, None));
-    assert_eq!((outcome.summary.value, outcome.summary.complete), (0.5, true));
+    assert_eq!((outcome.summary.headline().value, outcome.summary.complete), (0.5, true));
     assert_eq!(events, ["made_up: 6 of 6, 0 there", "u0", "u1", "u2", "u3", "u4", "u5"]);
     let manifest = journal::read_manifest(&world.path("run")).unwrap();
     assert_eq!((manifest.binary.as_str(), manifest.label.as_deref()), ("test 1", Some("first")));

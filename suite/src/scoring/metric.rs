@@ -15,15 +15,20 @@ pub struct MetricValue {
     pub value: f64,
     /// Denominator: samples, or groups of a mean over groups.
     pub n: usize,
-    /// Whether a larger value is better.
-    pub higher_is_better: bool,
+    /// How it is made of the samples' scores.
+    pub over: Over,
 }
 
-impl MetricValue {
-    /// A metric of which more is better.
-    pub fn of(name: impl Into<String>, value: f64, n: usize) -> Self {
-        Self { name: name.into(), value, n, higher_is_better: true }
-    }
+/// How a metric is made of the samples' scores.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Over {
+    /// Their mean.
+    Samples,
+    /// The mean of the groups' means.
+    Groups,
+    /// The share of samples with at least a threshold.
+    Threshold,
 }
 
 /// The official metric of a split.

@@ -10,7 +10,7 @@ use crate::reference::Reference;
 use crate::sample::Gold;
 
 pub use crate::reference::{RAISES, Scorer};
-pub use metric::{Metric, MetricValue};
+pub use metric::{Metric, MetricValue, Over};
 pub use strict::Strict;
 
 /// Scores one final text.

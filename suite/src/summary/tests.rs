@@ -70,6 +70,14 @@ fn group(label: &str, n: usize, value: f64) -> Group {
     Group { label: label.to_owned(), n, value }
 }
 
+fn named(metric: &MetricValue) -> (&str, f64) {
+    (&metric.name, metric.value)
+}
+
+fn recall(summary: &Summary) -> Vec<(&str, f64)> {
+    summary.recall().map(named).collect()
+}
+
 #[test]
 fn a_failed_choice_question_is_wrong_under_every_profile() {
     use SampleErrorClass::{Api, ApiInLoop, FrameLoss, MalformedCall, Protocol, VideoMissing};
@@ -77,7 +85,7 @@ fn a_failed_choice_question_is_wrong_under_every_profile() {
         for profile in Profile::ALL {
             let records = [record("a", 1.0), failed(record("b", 0.0), class)];
             let summary = summary(&accuracy(&[]), profile, 0, &records);
-            assert_eq!((summary.value, summary.n), (0.5, 2), "{profile} {class:?}");
+            assert_eq!((summary.over_samples().value, summary.n), (0.5, 2), "{profile} {class:?}");
             assert_eq!((summary.n_scored, summary.n_errors, summary.complete), (1, 1, false));
         }
     }
@@ -103,8 +111,7 @@ fn upstreams_error_rows_are_in_the_overall_score_and_not_in_durations() {
 
 #[test]
 fn metrics_are_named_with_the_official_headline_first() {
-    let named = |summary: &Summary| -> Vec<(String, f64, usize)> {
-        assert!(summary.metrics.iter().all(|metric| metric.higher_is_better));
+    let all = |summary: &Summary| -> Vec<(String, f64, usize)> {
         summary.metrics.iter().map(|metric| (metric.name.clone(), metric.value, metric.n)).collect()
     };
     let merged = [("both".to_owned(), vec!["count".to_owned(), "order".to_owned()])].into();
@@ -117,12 +124,12 @@ fn metrics_are_named_with_the_official_headline_first() {
     let mut with_speed = records.to_vec();
     with_speed.push(tagged("d", 0.0, "kind", &["speed"]));
     let found = summary(&macro_spec(BTreeMap::new()), Profile::Strict, 0, &records);
-    assert_eq!(named(&found), [("mean over kind".into(), 0.625, 2), ("score".into(), 0.5, 3)]);
+    assert_eq!(all(&found), [("mean over kind".into(), 0.625, 2), ("score".into(), 0.5, 3)]);
     let found = summary(&macro_spec(merged), Profile::Strict, 0, &with_speed);
-    assert_eq!(named(&found)[0], ("mean over kind".into(), 0.3125, 2), "0 and the mean of 1 and 0.25");
+    assert_eq!(all(&found)[0], ("mean over kind".into(), 0.3125, 2), "0 and the mean of 1 and 0.25");
     let found = summary(&grounding(), Profile::Strict, 0, &[interval("a", 0.6), interval("b", 0.4)]);
     let expected = [("mIoU", 0.5), ("R@0.3", 1.0), ("R@0.5", 0.5), ("R@0.7", 0.0)];
-    assert_eq!(named(&found), expected.map(|(name, value)| (name.to_owned(), value, 2)));
+    assert_eq!(all(&found), expected.map(|(name, value)| (name.to_owned(), value, 2)));
 }
 
 #[test]
@@ -139,12 +146,12 @@ fn a_failed_row_is_wrong_in_every_breakdown_but_upstreams_durations_and_in_the_m
     };
     for profile in Profile::ALL {
         let wrong = summary(&spec, profile, 0, &rows(|record| record));
-        assert_eq!(wrong.macro_average, Some(("kind".to_owned(), 0.5)));
+        assert_eq!(named(wrong.headline()), ("mean over kind", 0.5));
         for class in [Api, FrameLoss, MalformedCall, Protocol, VideoMissing] {
             let mut records = rows(|record| record);
             records[1] = failed(records[1].clone(), class);
             let lost = summary(&spec, profile, 0, &records);
-            assert_eq!(lost.macro_average, wrong.macro_average, "{profile} {class:?}");
+            assert_eq!(lost.headline(), wrong.headline(), "{profile} {class:?}");
             assert_eq!(lost.breakdowns, wrong.breakdowns, "{profile} {class:?}");
         }
     }
@@ -202,8 +209,8 @@ fn upstream_drops_failed_grounding_samples_unless_the_loop_failed() {
     let records = [interval("a", 0.6), lost, in_loop];
     for profile in [Profile::Release, Profile::Paper] {
         let summary = summary(&grounding(), profile, 0, &records);
-        assert_eq!((summary.value, summary.n), (0.3, 2));
-        assert_eq!(summary.recall_at, [(0.3, 0.5), (0.5, 0.5), (0.7, 0.0)]);
+        assert_eq!((summary.over_samples().value, summary.n), (0.3, 2));
+        assert_eq!(recall(&summary), [("R@0.3", 0.5), ("R@0.5", 0.5), ("R@0.7", 0.0)]);
         assert!(
             (summary.value_over_expected - 0.2).abs() < 1e-15,
             "the value over all rows stands beside it"
@@ -211,8 +218,8 @@ fn upstream_drops_failed_grounding_samples_unless_the_loop_failed() {
     }
     let strict = summary(&grounding(), Profile::Strict, 0, &records);
     assert_eq!(strict.n, 3);
-    assert!((strict.value - 0.2).abs() < 1e-15);
-    assert_eq!(strict.recall_at[0], (0.3, 1.0 / 3.0));
+    assert!((strict.over_samples().value - 0.2).abs() < 1e-15);
+    assert_eq!(recall(&strict)[0], ("R@0.3", 1.0 / 3.0));
 }
 
 #[test]
@@ -223,7 +230,7 @@ fn a_missing_sample_is_in_the_strict_denominators_and_makes_every_run_incomplete
         assert_eq!((summary.n_expected, summary.n_recorded, summary.complete), (4, 2, false));
         assert_eq!(summary.value_over_expected, 0.375);
         let (n, value) = if profile == Profile::Strict { (4, 0.375) } else { (2, 0.75) };
-        assert_eq!((summary.n, summary.value), (n, value), "{profile}");
+        assert_eq!((summary.n, summary.over_samples().value), (n, value), "{profile}");
     }
 }
 
@@ -239,7 +246,7 @@ fn strict_breakdowns_and_macro_average_count_missing_samples() {
     let part = &all[..1];
     let strict = summarize(&spec, &Profile::Strict.switches(), &selection, part).unwrap();
     assert_eq!(strict.breakdowns[0].groups, [group("count", 2, 0.5), group("order", 1, 0.0)]);
-    assert_eq!(strict.macro_average, Some(("kind".to_owned(), 0.25)));
+    assert_eq!(named(strict.headline()), ("mean over kind", 0.25));
     let release = summarize(&spec, &Profile::Release.switches(), &selection, part).unwrap();
     assert_eq!(release.breakdowns[0].groups, [group("count", 1, 1.0)]);
 }
@@ -248,9 +255,9 @@ fn strict_breakdowns_and_macro_average_count_missing_samples() {
 fn recall_includes_its_threshold() {
     let records = [interval("a", 0.3), interval("b", 0.5), interval("c", 0.7), interval("d", 0.29999)];
     let summary = summary(&grounding(), Profile::Strict, 0, &records);
-    assert_eq!(summary.recall_at, [(0.3, 0.75), (0.5, 0.5), (0.7, 0.25)]);
-    assert_eq!(summary.metric, "mIoU");
-    assert!((summary.value - 1.79999 / 4.0).abs() < 1e-15);
+    assert_eq!(recall(&summary), [("R@0.3", 0.75), ("R@0.5", 0.5), ("R@0.7", 0.25)]);
+    assert_eq!(summary.over_samples().name, "mIoU");
+    assert!((summary.over_samples().value - 1.79999 / 4.0).abs() < 1e-15);
 }
 
 #[test]
@@ -263,8 +270,8 @@ fn the_macro_average_weighs_groups_alike_and_the_headline_stays_micro() {
     ];
     let spec = spec(Metric::Accuracy { macro_over: Some("kind".into()) }, &[]);
     let summary = summary(&spec, Profile::Paper, 0, &records);
-    assert_eq!(summary.value, 0.75);
-    assert_eq!(summary.macro_average, Some(("kind".to_owned(), 0.5)));
+    assert_eq!(summary.over_samples().value, 0.75);
+    assert_eq!(named(summary.headline()), ("mean over kind", 0.5));
 }
 
 #[test]
@@ -293,12 +300,16 @@ fn open_ended_questions_are_reported_apart_from_the_headline() {
     let strict = Profile::Strict.switches();
     let all = selection(&spec, 3, &samples(&records));
     let summary = summarize(&spec, &strict, &all, &records).unwrap();
-    assert_eq!((summary.value, summary.n, summary.n_expected), (1.0, 1, 3));
+    assert_eq!((summary.over_samples().value, summary.n, summary.n_expected), (1.0, 1, 3));
     assert_eq!(summary.open_ended.map(|group| (group.n, group.value)), Some((2, 0.5)));
     assert!(summary.complete);
 
     let without = summarize(&spec, &strict, &all, &records[..1]).unwrap();
-    assert_eq!((without.value, without.n), (1.0, 1), "a missing open-ended answer is not a missing choice");
+    assert_eq!(
+        (without.over_samples().value, without.n),
+        (1.0, 1),
+        "a missing open-ended answer is not a missing choice"
+    );
     assert_eq!(without.open_ended.map(|group| (group.n, group.value)), Some((2, 0.0)));
     assert!(!without.complete);
 }
@@ -342,7 +353,7 @@ fn records_that_do_not_belong_together_are_refused() {
 fn no_record_at_all_gives_zeros_and_no_division_by_zero() {
     for profile in Profile::ALL {
         let summary = summary(&grounding(), profile, 0, &[]);
-        assert_eq!((summary.value, summary.value_over_expected), (0.0, 0.0));
+        assert_eq!((summary.over_samples().value, summary.value_over_expected), (0.0, 0.0));
         assert_eq!(summary.tools, ToolUse::default());
     }
 }
@@ -378,15 +389,10 @@ fn made(drawn: &[Drawn], temporal: bool) -> Vec<Record> {
 
 /// All shares of a summary by name, so that two summaries can be compared one by one.
 fn shares(summary: &Summary) -> BTreeMap<String, f64> {
-    let recall = summary.recall_at.iter().map(|(at, value)| (format!("R@{at}"), *value));
+    let metrics = summary.metrics.iter().map(|metric| (metric.name.clone(), metric.value));
     let groups = summary.breakdowns.iter().flat_map(|breakdown| &breakdown.groups);
     let groups = groups.chain(&summary.open_ended).map(|group| (group.label.clone(), group.value));
-    let macro_average = summary.macro_average.clone().map(|(_, value)| ("macro".to_owned(), value));
-    recall
-        .chain(groups)
-        .chain(macro_average)
-        .chain([("value".to_owned(), summary.value), ("all".to_owned(), summary.value_over_expected)])
-        .collect()
+    metrics.chain(groups).chain([("all".to_owned(), summary.value_over_expected)]).collect()
 }
 
 proptest! {

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use paravt_devices::{Cuda, Gpu, Host};
-use paravt_preflight::Level;
+use paravt_preflight::{Level, Report};
 use paravt_reproduce::drive::Check;
 use paravt_reproduce::serve::Engine;
 use paravt_reproduce::{GraphOptions, Recipe};
@@ -119,11 +119,17 @@ fn for_recipe(args: &Args, name: &str) -> anyhow::Result<Exit> {
         Some(Check::Machine(preflight)) => Some(preflight),
         _ => None,
     });
-    let Some(preflight) = preflight else {
-        println!("recipe {name} needs nothing of this machine beyond this program");
-        return Ok(Exit::Ok);
+    let (report, machine) = match preflight {
+        Some(preflight) => {
+            let (report, machine) = preflight::examine(preflight, &out, &args.data.root()?, None)?;
+            (report, Some(machine))
+        }
+        None if args.json => (Report { recipe: name.to_owned(), findings: Vec::new() }, None),
+        None => {
+            println!("recipe {name} needs nothing of this machine beyond this program");
+            return Ok(Exit::Ok);
+        }
     };
-    let (report, machine) = preflight::examine(preflight, &out, &args.data.root()?, None)?;
     if args.json {
         println!(
             "{:#}",

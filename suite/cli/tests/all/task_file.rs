@@ -140,7 +140,8 @@ fn intervals_texts_and_numbers_are_scored_by_their_kind() {
         assert_eq!(records[0].sample.gold.to_string(), gold, "{row}");
         let summary: Value =
             serde_json::from_slice(&std::fs::read(out.join("mine/summary.json")).unwrap()).unwrap();
-        assert_eq!((&summary["metric"], &summary["n"]), (&metric.into(), &2.into()), "{row}");
+        let found = &summary["metrics"][0];
+        assert_eq!((&found["name"], &found["n"]), (&metric.into(), &2.into()), "{row}");
         if row.contains("lettered") {
             assert_eq!(records[0].sample.question.options, ["red", "blue"]);
         }

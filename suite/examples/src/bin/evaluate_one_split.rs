@@ -36,6 +36,11 @@ async fn main() -> Result<(), Box<dyn Error>> {
         }
     });
     let outcome = prepared.run(backend, observer).await?;
-    println!("{:?}: accuracy {:.3}, {} failed", outcome.ended, outcome.summary.value, outcome.failed);
+    println!(
+        "{:?}: accuracy {:.3}, {} failed",
+        outcome.ended,
+        outcome.summary.headline().value,
+        outcome.failed
+    );
     Ok(())
 }

@@ -43,6 +43,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let run = Evaluation::new(&LVBENCH, config, protocol, reference, dir);
     let workspace = Workspace::new(DataRoot::new(data));
     let outcome = evaluate(&run, &workspace, Arc::new(OneLetter(letter.clone())), Arc::new(())).await?;
-    println!("always {letter}: accuracy {:.3} of {} samples", outcome.summary.value, outcome.records);
+    println!(
+        "always {letter}: accuracy {:.3} of {} samples",
+        outcome.summary.headline().value,
+        outcome.records
+    );
     Ok(())
 }

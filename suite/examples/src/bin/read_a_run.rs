@@ -26,6 +26,6 @@ fn main() -> Result<(), Box<dyn Error>> {
         );
     }
     let summary = summarize(&manifest.task, &manifest.plan.switches, &manifest.selection, &contents.records)?;
-    println!("score {:.3}, complete: {}", summary.value, summary.complete);
+    println!("score {:.3}, complete: {}", summary.headline().value, summary.complete);
     Ok(())
 }

@@ -9,8 +9,8 @@ use paravt_reports::terminal::counted;
 use paravt_suite::data::DataRoot;
 
 use super::fetch;
-use super::progress::Counted;
 use crate::exit::Exit;
+use crate::progress::{Kind, Meter};
 
 /// Links to the published files of rows, beside those that are written, while they are.
 const PUBLISHED: &str = ".published";
@@ -40,8 +40,8 @@ pub(crate) struct Args {
 /// Runs the command.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let form = if args.uris { PathForm::Uri } else { PathForm::Plain };
-    let shown = Counted::start("media opened");
-    let progress = |done, all| shown.reached(done, all);
+    let meter = Meter::start(Kind::Count("media opened".to_owned()), 0, 0);
+    let progress = |done, all| meter.reached(done as u64, all as u64);
     let work = Materialize {
         rows: &args.rows,
         media: &args.media,
@@ -51,6 +51,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         progress: &progress,
     };
     let done = materialize(&work)?;
+    drop(meter);
     print(&done);
     Ok(if done.is_complete() || args.allow_missing { Exit::Ok } else { Exit::Finding })
 }
@@ -91,11 +92,12 @@ pub(crate) fn provide(root: &DataRoot, out: &Path, allow_missing: bool) -> anyho
             }
         }
     }
-    let shown = Counted::start("  materialize: media opened");
-    let progress = |done, all| shown.reached(done, all);
+    let meter = Meter::start(Kind::Count("  materialize: media opened".to_owned()), 0, 0);
+    let progress = |done, all| meter.reached(done as u64, all as u64);
     let form = PathForm::Plain;
     let work = Materialize { rows: &flat, media: &media, out, form, probe: &probe, progress: &progress };
     let done = materialize(&work)?;
+    drop(meter);
     std::fs::remove_dir_all(&flat).with_context(|| format!("cannot remove {}", flat.display()))?;
     print(&done);
     if !done.is_complete() && !allow_missing {

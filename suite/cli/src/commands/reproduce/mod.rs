@@ -33,7 +33,7 @@ use crate::signals;
 use cluster::{ClusterArgs, Launcher};
 use host::Host;
 use notify::Notify;
-use progress::Shown;
+use progress::StageProgress;
 
 /// Printed below the flags; lines of at most 80 columns, since clap breaks them without their indent.
 const RECIPES: &str = "\
@@ -293,7 +293,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let notify = args.notify.clone().map(|command| {
         Arc::new(Notify { command, recipe: recipe.clone(), out: out.clone(), stage: Mutex::default() })
     });
-    let outcome = drive::run(&graph, &selected, &mut host, &mut Shown::telling(notify.clone()));
+    let outcome = drive::run(&graph, &selected, &mut host, &mut StageProgress::new(notify.clone()));
     let outcome = outcome.map_err(|error| match error {
         paravt_reproduce::Error::Host(error) => error,
         paravt_reproduce::Error::Journal(error) => error.into(),

@@ -277,8 +277,8 @@ impl Options {
         redone.map(|(stage, _)| stage).filter(|stage| self.selects(stage)).collect()
     }
 
-    pub(crate) fn selects(&self, stage: &Stage) -> bool {
-        self.only.is_empty() || self.only.iter().any(|name| stage.is_called(name))
+    fn selects(&self, stage: &Stage) -> bool {
+        stage.is_among(&self.only)
     }
 
     /// The number of stages up to the last that runs.

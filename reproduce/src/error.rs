@@ -128,6 +128,12 @@ pub enum Error {
          --base-url of a server elsewhere"
     )]
     NoGpu(&'static str),
+    /// A split that does not exist.
+    #[error(transparent)]
+    Task(#[from] paravt_tasks::UnknownTask),
+    /// A model that cannot be named to the hub.
+    #[error(transparent)]
+    Fetch(#[from] paravt_fetch::FetchError),
     /// A port that a server cannot have.
     #[error(
         "port {port} {why}; end what listens there, choose another with `port` in [serve], or give --base-url to use \

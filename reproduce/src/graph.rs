@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::host::Evaluation;
-use crate::provide::Estimate;
+use crate::needs::Estimate;
 use crate::serve::Fleet;
 use crate::slot::Slot;
 use crate::work::Work;
@@ -192,6 +192,11 @@ impl Stage {
     /// Whether `--only NAME` means this stage.
     pub fn is_called(&self, name: &str) -> bool {
         self.name == name || self.tags.iter().any(|tag| tag == name)
+    }
+
+    /// Whether `--only` with these names means this stage: without names it means every one.
+    pub fn is_among(&self, names: &[String]) -> bool {
+        names.is_empty() || names.iter().any(|name| self.is_called(name))
     }
 
     /// Its name, with its seed where it has one.

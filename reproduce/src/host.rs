@@ -7,10 +7,11 @@ use anyhow::Result;
 use paravt_suite::evaluate::RunConfig;
 use serde_json::Value;
 
+use crate::needs::Preflight;
 use crate::progress::Progress;
 use crate::provenance::Provenance;
-use crate::provide::{Fetch, Preflight};
 use crate::serve::Fleet;
+use crate::target::Fetch;
 
 /// How a graph, or a stage that the host ran, ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -58,7 +58,9 @@ impl Graph {
             let (name, runs) = ("sum".to_owned(), BTreeMap::new());
             text += &Row { numbers: (0, 0), name, figures, does, runs }.line();
         }
-        let deviations = self.all_deviations();
+        // The evaluations share a line.
+        let name = |stage| Stage::family(stage).map_or_else(|| stage.name(), |_| EVALUATIONS);
+        let deviations = self.all_deviations(name);
         if !deviations.is_empty() {
             let _ = writeln!(text, "\ndeviations from the published code ({}):", deviations.len());
         }
@@ -91,12 +93,11 @@ impl Graph {
         rows
     }
 
-    /// What the stages do otherwise than the published code; each text once, with the stages that it is about. Of the
-    /// evaluations, the first one's name stands for all.
-    fn all_deviations(&self) -> Vec<(&str, Vec<&str>)> {
+    /// What the stages do otherwise than the published code; each text once, with the names of the stages that it is about.
+    pub fn all_deviations<'a>(&'a self, name: impl Fn(&'a Stage) -> &'a str) -> Vec<(&'a str, Vec<&'a str>)> {
         let mut found: Vec<(&str, Vec<&str>)> = Vec::new();
         for stage in self.stages() {
-            let name = if stage.family().is_some() { EVALUATIONS } else { stage.name() };
+            let name = name(stage);
             for text in stage.deviations() {
                 match found.iter_mut().find(|(known, _)| known == text) {
                     Some((_, names)) if names.contains(&name) => {}

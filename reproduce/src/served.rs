@@ -14,12 +14,13 @@ use serde_json::json;
 use crate::error::{Error, RecipeError};
 use crate::graph::{Graph, StageId};
 use crate::host::{Check, Evaluation, Reporting, TrainedModel};
+use crate::needs::{self, Preflight};
 use crate::options::GraphOptions;
 use crate::provenance;
-use crate::provide::{self, Fetch, Item, Preflight, Target};
 use crate::recipe_file::{self, Kind, check_folder_name, check_folder_names};
 use crate::serve::{Engine, Fleet, Serve};
 use crate::stages::Prepare;
+use crate::target::{Fetch, Item, Target};
 use crate::work::Work as _;
 
 /// A recipe that evaluates a model behind a server.
@@ -245,8 +246,8 @@ impl Served {
         let fleet = Fleet { model: String::new(), serve, gpus: options.gpus.clone(), venv: None };
         if let Some(program) = fleet.program().filter(|_| !is_own) {
             match fleet.serve.install {
-                Some(_) => needs.tools.extend(provide::installers()),
-                None => needs.tools.insert(0, provide::program(&program, fleet.serve.engine.as_str())),
+                Some(_) => needs.tools.extend(needs::installers()),
+                None => needs.tools.insert(0, needs::program(&program, fleet.serve.engine.as_str())),
             }
             needs.ports.each = fleet.ports();
         }

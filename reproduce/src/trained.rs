@@ -14,11 +14,12 @@ use crate::error::{Error, RecipeError};
 use crate::graph::{Graph, StageId};
 use crate::host::{Check, TrainedModel};
 use crate::launched::{Before, Engines, Jobs};
+use crate::needs::{Estimate, Preflight};
 use crate::options::GraphOptions;
-use crate::provide::{Estimate, Fetch, Item, Preflight, Target};
 use crate::recipe_file::{self, Kind, check_folder_name, check_folder_names};
 use crate::served::Served;
 use crate::stages::{External, Materialize, Prepare};
+use crate::target::{Fetch, Item, Target};
 use crate::work::Work;
 
 /// A training in other programs and the evaluation after it.

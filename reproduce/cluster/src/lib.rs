@@ -1,11 +1,10 @@
 #![forbid(unsafe_code)]
-//! Commands as Slurm jobs: one batch script each, submitted in order with the dependencies between them.
+//! Recipes as Slurm jobs: one batch script each, submitted in order with the dependencies between them; and the merge
+//! of the shards that the jobs evaluate.
 //!
 //! Every command resumes when it is run again. So a job that is requeued, or submitted again, does what is left.
 //!
 //! ```
-//! use std::path::Path;
-//!
 //! use paravt_cluster::{After, Job, Options};
 //!
 //! let job = Job {
@@ -16,17 +15,29 @@
 //!     whole_node: true,
 //!     after: After::Nothing,
 //! };
-//! let options = Options { sbatch: Vec::new(), cpu: Vec::new(), gpus: 8 };
-//! let script = job.script("paravt-8b", &options, Path::new("/shared/8b/slurm"), Path::new("/shared"))?;
+//! let options = Options {
+//!     recipe: "paravt-8b".to_owned(),
+//!     folder: "/shared/8b/slurm".into(),
+//!     dir: "/shared".into(),
+//!     gpus: 8,
+//!     ..Options::default()
+//! };
+//! let script = job.script(&options)?;
 //! assert!(script.starts_with("#!/bin/bash\n#SBATCH --job-name=paravt-8b-evaluate\n"));
 //! # Ok::<(), paravt_cluster::Error>(())
 //! ```
 
+mod jobs;
+mod merge;
 mod script;
 mod submit;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use paravt_reproduce::graph::Graph;
+
+pub use jobs::Call;
+pub use merge::{merge, shards};
 pub use script::{After, Job, Options};
 pub use submit::{Submitted, submit, write};
 
@@ -56,6 +67,28 @@ pub enum Error {
         /// The reason.
         source: std::io::Error,
     },
+    /// A recipe without the stages that the jobs are made of.
+    #[error("the recipe evaluates nothing")]
+    NoEvaluation,
+    /// The graph of a shard cannot be made.
+    #[error(transparent)]
+    Recipe(#[from] paravt_reproduce::Error),
+    /// Shards that were answered differently.
+    #[error("{one} and {other} were answered by different models or engines: {differences}", one = .one.display(), other = .other.display())]
+    OtherModel {
+        /// Folder of a shard's evaluation.
+        one: PathBuf,
+        /// That of another.
+        other: PathBuf,
+        /// In what they differ.
+        differences: String,
+    },
+    /// Runs that cannot be merged.
+    #[error("cannot merge the shards")]
+    Merge(#[from] paravt_suite::evaluate::MergeError),
+    /// A merged run without some of its samples.
+    #[error("{}: records are missing although every shard is done", .0.display())]
+    Incomplete(PathBuf),
     /// No Slurm on this machine.
     #[error(
         "sbatch cannot be started ({0}); run the command on a login node of the cluster, or use --launcher local"
@@ -79,6 +112,23 @@ pub enum Error {
         /// Their numbers.
         jobs: String,
     },
+}
+
+/// Absolute path of the folder of scripts, logs and shards, below that of a recipe.
+///
+/// # Errors
+/// No working directory that the folder is relative to.
+pub fn folder(graph: &Graph) -> Result<PathBuf, Error> {
+    Ok(absolute(&graph.out)?.join("slurm"))
+}
+
+pub(crate) fn absolute(path: &Path) -> Result<PathBuf, Error> {
+    std::path::absolute(path).map_err(io("find", path))
+}
+
+pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Error {
+    let path = path.to_owned();
+    move |source| Error::Io { action, path, source }
 }
 
 fn cancel(submitted: &[Submitted]) -> String {

@@ -1,13 +1,19 @@
 //! The batch script of a job.
 
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::Error;
 
 /// What all jobs have in common.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Options {
+    /// Name of the recipe.
+    pub recipe: String,
+    /// Absolute path of the folder of scripts and logs.
+    pub folder: PathBuf,
+    /// Where the commands run.
+    pub dir: PathBuf,
     /// Further options of sbatch, in one word each.
     pub sbatch: Vec<String>,
     /// Those of the jobs that need no whole node, in the place of `sbatch`; empty for the same.
@@ -59,22 +65,16 @@ impl Job {
         }
     }
 
-    /// The script. Logs are below `folder`, an absolute path; the command runs in `dir`.
+    /// The script.
     ///
     /// # Errors
     /// An option, a path or a word that cannot be written into a script.
-    pub fn script(
-        &self,
-        recipe: &str,
-        options: &Options,
-        folder: &Path,
-        dir: &Path,
-    ) -> Result<String, Error> {
+    pub fn script(&self, options: &Options) -> Result<String, Error> {
         let mut text = String::from("#!/bin/bash\n");
         let mut option = |line: &str| {
             let _ = writeln!(text, "#SBATCH {line}");
         };
-        option(&format!("--job-name={recipe}-{}", self.name));
+        option(&format!("--job-name={}-{}", options.recipe, self.name));
         option("--nodes=1");
         option("--ntasks=1");
         if self.whole_node {
@@ -87,8 +87,8 @@ impl Job {
         if let Some(elements) = self.array {
             option(&format!("--array=1-{elements}"));
         }
-        option(&format!("--chdir={}", quoted(dir, false)?));
-        let log = folder.join(self.log("%a"));
+        option(&format!("--chdir={}", quoted(&options.dir, false)?));
+        let log = options.folder.join(self.log("%a"));
         option(&format!("--output={}", quoted(&log, true)?));
         // A job that is run again resumes, in the same log.
         option("--open-mode=append");
@@ -158,14 +158,20 @@ mod tests {
         }
     }
 
+    fn options(folder: &str, sbatch: &[&str]) -> Options {
+        let sbatch = sbatch.iter().map(|&option| option.to_owned()).collect();
+        let (recipe, folder) = ("paravt-8b".to_owned(), folder.into());
+        Options { recipe, folder, dir: "/home/me".into(), sbatch, cpu: Vec::new(), gpus: 8 }
+    }
+
     fn script(job: &Job, options: &Options) -> String {
-        job.script("paravt-8b", options, Path::new("/data/my runs/50%/slurm"), Path::new("/home/me")).unwrap()
+        job.script(options).unwrap()
     }
 
     #[test]
     fn a_script_of_an_array() {
-        let sbatch = vec!["--partition=gpu".to_owned()];
-        let options = Options { sbatch, cpu: vec!["--partition=cpu".to_owned()], gpus: 8 };
+        let cpu = vec!["--partition=cpu".to_owned()];
+        let options = Options { cpu, ..options("/data/my runs/50%/slurm", &["--partition=gpu"]) };
         let words = [
             "/opt/paravt-bench",
             "reproduce",
@@ -197,7 +203,7 @@ mod tests {
             "x{element}y z",
         ];
         let path = folder.path().join("job.sbatch");
-        std::fs::write(&path, script(&job(&words, Some(4)), &Options::default())).unwrap();
+        std::fs::write(&path, script(&job(&words, Some(4)), &options("/a", &[]))).unwrap();
         let output = Command::new("bash").arg(&path).env("SLURM_ARRAY_TASK_ID", "3").output().unwrap();
         assert!(output.status.success(), "{output:?}");
         let expected = "a b\n$HOME\n`id`\nit's\n\"\n3/3\n*\n\nx3y z\n";
@@ -213,13 +219,11 @@ mod tests {
     #[test]
     fn words_that_would_add_a_line_or_option_are_refused() {
         for option in ["partition=gpu", "--x\n#SBATCH --y", "-", "--comment='a", "--a#b", ""] {
-            let options = Options { sbatch: vec![option.to_owned()], cpu: Vec::new(), gpus: 0 };
-            let refused = job(&["true"], None).script("r", &options, Path::new("/a"), Path::new("/b"));
+            let refused = job(&["true"], None).script(&options("/a", &[option]));
             assert!(matches!(refused, Err(Error::Option(_))), "{option:?}");
         }
         for folder in ["/a\nb", "/a\"b", "/a\\b"] {
-            let refused =
-                job(&["true"], None).script("r", &Options::default(), Path::new(folder), Path::new("/b"));
+            let refused = job(&["true"], None).script(&options(folder, &[]));
             assert!(matches!(refused, Err(Error::Path(_))), "{folder:?}");
         }
     }

@@ -6,8 +6,8 @@ use std::process::{Command, Stdio};
 
 use serde::{Deserialize, Serialize};
 
-use crate::Error;
 use crate::script::{After, Job, Options};
+use crate::{Error, io};
 
 /// Numbers of the jobs that were submitted last.
 const JOBS: &str = "jobs.json";
@@ -22,19 +22,13 @@ pub struct Submitted {
     pub id: String,
 }
 
-/// Writes the scripts of jobs into a folder, which is made; returns their paths.
+/// Writes the scripts of jobs into their folder, which is made; returns their paths.
 ///
 /// # Errors
 /// An option or a path that cannot be written into a script, a file that cannot be written.
-pub fn write(
-    jobs: &[Job],
-    recipe: &str,
-    options: &Options,
-    folder: &Path,
-    dir: &Path,
-) -> Result<Vec<PathBuf>, Error> {
-    let scripts: Vec<String> =
-        jobs.iter().map(|job| job.script(recipe, options, folder, dir)).collect::<Result<_, Error>>()?;
+pub fn write(jobs: &[Job], options: &Options) -> Result<Vec<PathBuf>, Error> {
+    let folder = &options.folder;
+    let scripts: Vec<String> = jobs.iter().map(|job| job.script(options)).collect::<Result<_, Error>>()?;
     std::fs::create_dir_all(folder).map_err(io("make the folder", folder))?;
     let write = |(job, script): (&Job, String)| {
         let path = folder.join(job.file());
@@ -123,9 +117,4 @@ fn refuse_queued(folder: &Path) -> Result<(), Error> {
         return Ok(());
     }
     Err(Error::Queued { folder: folder.to_owned(), jobs: queued.join(" ") })
-}
-
-fn io(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Error {
-    let path = path.to_owned();
-    move |source| Error::Io { action, path, source }
 }

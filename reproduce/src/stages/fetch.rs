@@ -4,8 +4,8 @@ use std::path::Path;
 
 use crate::error::Error;
 use crate::host::{Host, Outcome};
-use crate::provide::Fetch;
 use crate::slot::Key;
+use crate::target::Fetch;
 use crate::work::{StageContext, Work};
 
 impl Work for Fetch {

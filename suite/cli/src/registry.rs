@@ -6,29 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail};
 pub(crate) use paravt_backends::Flags as BackendArgs;
 use paravt_suite::data::DataRoot;
-use paravt_suite::nearest::nearest;
 use paravt_suite::task::{Benchmark, Task as _};
-
-/// The splits of those names, each once; `all` is every split that is part of it.
-pub(crate) fn select_tasks(names: &[String]) -> anyhow::Result<Vec<&'static Benchmark>> {
-    let all = paravt_tasks::all();
-    let mut selected: Vec<&'static Benchmark> = Vec::new();
-    for name in names {
-        if name == "all" {
-            return Ok(all.iter().copied().filter(|task| task.is_part_of_all()).collect());
-        }
-        match paravt_tasks::named(name) {
-            Some(task) if selected.iter().any(|other| other.spec().name == task.spec().name) => {}
-            Some(task) => selected.push(task),
-            None => {
-                let nearest = nearest(name, all.iter().map(|task| task.spec().name.as_str()));
-                let nearest = nearest.map(|name| format!(" did you mean `{name}`?")).unwrap_or_default();
-                bail!("unknown task `{name}`;{nearest} `paravt-bench tasks` lists all");
-            }
-        }
-    }
-    Ok(selected)
-}
 
 /// Tasks of the user.
 #[derive(clap::Args)]
@@ -41,7 +19,7 @@ pub(crate) struct TaskFiles {
 impl TaskFiles {
     /// The tasks of the files, and those of the build by their names.
     pub(crate) fn and(&self, names: &[String]) -> anyhow::Result<Vec<&'static Benchmark>> {
-        let mut selected = select_tasks(names)?;
+        let mut selected = paravt_tasks::select(names)?;
         for file in &self.files {
             let task = Benchmark::from_file(file)?;
             let name = &task.spec().name;

@@ -11,6 +11,7 @@
 
 use std::sync::LazyLock;
 
+use paravt_suite::nearest::nearest;
 use paravt_suite::task::{Benchmark, Task as _};
 
 /// The splits of each benchmark that `Cargo.toml` names, in its order.
@@ -25,6 +26,34 @@ pub fn all() -> &'static [&'static Benchmark] {
 /// The split of that name.
 pub fn named(name: &str) -> Option<&'static Benchmark> {
     all().iter().copied().find(|task| task.spec().name == name)
+}
+
+/// A name that no split has.
+#[derive(Debug, thiserror::Error)]
+#[error("unknown task {0} `paravt-bench tasks` lists all")]
+pub struct UnknownTask(String);
+
+/// The splits of those names, each once; `all` is every split that is part of it.
+///
+/// # Errors
+/// A name that no split has.
+pub fn select(names: &[impl AsRef<str>]) -> Result<Vec<&'static Benchmark>, UnknownTask> {
+    let mut selected: Vec<&'static Benchmark> = Vec::new();
+    for name in names.iter().map(AsRef::as_ref) {
+        if name == "all" {
+            return Ok(all().iter().copied().filter(|task| task.is_part_of_all()).collect());
+        }
+        match named(name) {
+            Some(task) if selected.iter().any(|other| other.spec().name == task.spec().name) => {}
+            Some(task) => selected.push(task),
+            None => {
+                let nearest = nearest(name, all().iter().map(|task| task.spec().name.as_str()));
+                let nearest = nearest.map(|name| format!(" did you mean `{name}`?")).unwrap_or_default();
+                return Err(UnknownTask(format!("`{name}`;{nearest}")));
+            }
+        }
+    }
+    Ok(selected)
 }
 
 #[cfg(test)]

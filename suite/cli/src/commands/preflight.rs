@@ -2,21 +2,12 @@
 
 use std::path::Path;
 
-use paravt_fetch::{FetchError, Hub, Kind, Silent, is_offline, training};
+use paravt_fetch::{FetchError, Hub, Kind, Silent, Source, is_offline};
 use paravt_preflight::{Asked, Dataset, Machine, RepoState, Report, Repository, examine as compare, probe};
 use paravt_reproduce::{Item, Preflight, Target};
-use paravt_suite::data::{DataRoot, HubSource};
-use paravt_suite::task::Task as _;
+use paravt_suite::data::DataRoot;
 
 use crate::commands::data::fetch;
-use crate::registry;
-
-/// A repository that would be asked, and a file that it has.
-struct Source {
-    kind: Kind,
-    id: String,
-    file: String,
-}
 
 /// Compares this machine with what a recipe needs. Of the splits only `selected` ones count, where they are given.
 pub(crate) fn examine(
@@ -32,10 +23,10 @@ pub(crate) fn examine(
     let (mut datasets, mut repositories, mut open, mut lacking) =
         (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for item in preflight.fetch.items.iter().filter(is_selected) {
-        let missing = fetch::missing(&item.target, root)?;
+        let missing = item.target.missing(root)?;
         if missing.is_some() {
             lacking.push(item.clone());
-            open.extend(sources(&item.target)?);
+            open.extend(item.target.sources()?);
         } else if let Target::Model(id) = &item.target {
             repositories.push(Repository { id: id.clone(), state: RepoState::Local });
         }
@@ -57,36 +48,18 @@ pub(crate) fn examine(
     Ok((compare(&preflight.recipe, &needs, &machine), machine))
 }
 
-/// The repositories of a target.
-fn sources(target: &Target) -> anyhow::Result<Vec<Source>> {
-    Ok(match target {
-        Target::Model(id) => {
-            vec![Source { kind: Kind::Model, id: id.clone(), file: "config.json".to_owned() }]
-        }
-        Target::Training => {
-            let ids = training().into_iter().filter_map(|source| source.repos.into_iter().next());
-            ids.map(|id| Source { kind: Kind::Dataset, id, file: "README.md".to_owned() }).collect()
-        }
-        Target::Task(name) => {
-            let tasks = registry::select_tasks(std::slice::from_ref(name))?;
-            let source = |hub: &HubSource| Source {
-                kind: Kind::Dataset,
-                id: hub.repos[0].clone(),
-                file: hub.annotations.clone(),
-            };
-            tasks.into_iter().map(|task| source(&task.spec().hub)).collect()
-        }
-    })
-}
-
 /// Asks the hub for each repository once.
 fn asked(hub: &Hub, sources: &[Source]) -> anyhow::Result<Vec<Repository>> {
     let runtime = crate::launch::runtime()?;
     let mut found: Vec<Repository> = Vec::new();
-    for Source { kind, id, file } in sources {
+    for Source { kind, repos, annotations, .. } in sources {
+        let id = &repos[0];
         if found.iter().any(|other| other.id == *id) {
             continue;
         }
+        // A file that the repository is known to have, by its whole name.
+        let file = annotations.first().filter(|name| !name.contains('*')).map(String::as_str);
+        let file = file.unwrap_or(if *kind == Kind::Model { "config.json" } else { "README.md" });
         let state = if is_offline() {
             RepoState::Unreachable("HF_HUB_OFFLINE is 1: nothing is asked of the hub".to_owned())
         } else {

@@ -19,7 +19,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::exit::{Exit, OrPreflight as _};
 use crate::failure;
 use crate::launch;
-use crate::registry::{self, DataArgs};
+use crate::registry::DataArgs;
 
 /// Flags of `protocol`.
 #[derive(clap::Args)]
@@ -301,7 +301,7 @@ fn describe(protocol: &Protocol) {
 }
 
 fn show(args: &Show) -> anyhow::Result<()> {
-    let task = registry::select_tasks(std::slice::from_ref(&args.task))?[0];
+    let task = paravt_tasks::select(&[&args.task])?[0];
     let protocol = choose(&args.protocol, Some(&args.mode))?;
     let sample = match args.row {
         Some(row) => {

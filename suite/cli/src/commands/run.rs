@@ -7,8 +7,9 @@ use anyhow::Context as _;
 use paravt_backends::RequestFlags;
 use paravt_reports::PaperNumbers;
 use paravt_reports::terminal::counted;
+use paravt_suite::backend::Backend;
 use paravt_suite::data::DataRoot;
-use paravt_suite::evaluate::{self, Evaluation, Forecast, RunConfig, Shard};
+use paravt_suite::evaluate::{self, Evaluation, Forecast, Prepared, RunConfig, Shard, Workspace};
 use paravt_suite::plan::{Channel, CropMode};
 use paravt_suite::profile::Profile;
 use paravt_suite::protocol::{PromptMode, Protocol};
@@ -208,7 +209,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     Ok(execute(&runs, root, &args.backend, &args.dispatch, Continue::Resume)?.exit)
 }
 
-/// Runs several splits one after the other; the worst exit code counts.
+/// Runs several splits on the backend that the flags name.
 pub(crate) fn execute(
     runs: &[Evaluation<'_>],
     root: DataRoot,
@@ -216,8 +217,20 @@ pub(crate) fn execute(
     dispatch: &DispatchArgs,
     then: Continue,
 ) -> anyhow::Result<Ending> {
+    let backends = backend.open(model_folder, launch::note);
+    let start = async |run: &Prepared| backends.build(run.task(), Some(run.plan())).await.or_preflight();
+    execute_on(runs, launch::workspace(root, backend.gpus()), start, dispatch, then)
+}
+
+/// Runs several splits one after the other, each on the backend that `start` gives it; the worst exit code counts.
+pub(crate) fn execute_on(
+    runs: &[Evaluation<'_>],
+    mut workspace: Workspace,
+    start: impl AsyncFn(&Prepared) -> anyhow::Result<Arc<dyn Backend>>,
+    dispatch: &DispatchArgs,
+    then: Continue,
+) -> anyhow::Result<Ending> {
     let runtime = launch::runtime()?;
-    let mut workspace = launch::workspace(root, backend.gpus());
     if dispatch.dry_run {
         for run in runs {
             let forecast = evaluate::forecast(run, &workspace)?;
@@ -229,11 +242,10 @@ pub(crate) fn execute(
     workspace.stop = launch::stopped_by_ctrl_c(&runtime);
     let prepared = launch::prepare(runs, &workspace)?;
     runtime.block_on(async {
-        let backends = backend.open(model_folder, launch::note);
         let mut engines = Vec::new();
         for run in &prepared {
             // One for each: a plan that its backend cannot honour is an error before the first split runs.
-            engines.push(backends.build(run.task(), Some(run.plan())).await.or_preflight()?);
+            engines.push(start(run).await?);
         }
         launch::run_all(prepared.into_iter().zip(engines), dispatch.allow_partial, then).await
     })

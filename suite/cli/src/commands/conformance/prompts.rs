@@ -11,7 +11,6 @@ use serde_json::{Value, json};
 
 use super::Case;
 use crate::commands::protocol::imported;
-use crate::registry;
 
 /// Every text in the file, rendered with the imported protocol.
 pub(super) fn cases(content: &Value) -> anyhow::Result<Vec<Case>> {
@@ -57,7 +56,7 @@ fn user_case(entry: &Value, content: &Value, folders: &Folders, protocol: &Proto
     let row = entry["row"].as_u64().context("a user entry has no `row`")? as usize;
     let value =
         content["rows"][dataset][row].as_object().context("a user entry names a row that is not there")?;
-    let task = registry::select_tasks(&[dataset.to_owned()])?[0];
+    let task = paravt_tasks::select(&[dataset])?[0];
     let file = Path::new("rows");
     let sample =
         task.sample(file, row, value, Profile::Release)?.context("the row does not count under `release`")?;

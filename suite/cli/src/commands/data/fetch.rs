@@ -1,26 +1,27 @@
 //! `paravt-bench data fetch`.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, ensure};
 use paravt_fetch::{
-    Cache, FetchError, FetchOptions, Fetched, Hub, Kind, Observer, Only, Plan, Retries, Source, Unpack,
-    available, is_offline, size, training,
+    FetchError, FetchOptions, Fetched, Hub, Observer, Only, Plan, Retries, Source, available, is_offline,
+    size,
 };
 use paravt_files::write_atomic;
 use paravt_media::Depth;
 use paravt_reports::terminal::counted;
 use paravt_reproduce::Target;
 use paravt_suite::data::DataRoot;
-use paravt_suite::task::{Benchmark, DataCheck, Task as _};
+use paravt_suite::task::{DataCheck, Task as _};
+use serde_json::json;
 
 use super::progress::Progress;
 use super::report;
 use crate::exit::Exit;
 use crate::failure;
-use crate::registry;
 use crate::signals::{Signal, Taken};
 
 const MAX_JOBS: usize = 64;
@@ -63,24 +64,6 @@ enum OnlyName {
     Videos,
 }
 
-/// Something to fetch, and the split that is checked after it.
-struct Item {
-    source: Source,
-    task: Option<&'static Benchmark>,
-}
-
-/// What a stage of a recipe fetched, or found here.
-#[derive(serde::Serialize)]
-struct Provided {
-    name: String,
-    /// Repository and commit; absent where the files were here.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    repository: Option<String>,
-    /// Members of archives that were refused.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    refused: Vec<String>,
-}
-
 /// Name of the list of what a stage fetched.
 const PROVIDED: &str = "fetched.json";
 
@@ -96,25 +79,23 @@ pub(crate) fn provide(
     let mut provided = Vec::new();
     let mut open = Vec::new();
     for target in targets {
-        match missing(target, root)? {
+        match target.missing(root)? {
             None => {
                 eprintln!("  {}: here", target.name());
-                provided.push(Provided { name: target.name(), repository: None, refused: Vec::new() });
+                provided.push(json!({ "name": target.name() }));
             }
-            Some(_) => open.extend(items_of(&target.name())?),
+            Some(_) => open.extend(target.sources()?),
         }
     }
     let options = FetchOptions { delete_archives, ..FetchOptions::default() };
     let exit = fetch_all(&open, &dir, &options, false, &mut |source, fetched| {
-        provided.push(Provided {
-            name: source.name.clone(),
-            repository: Some(format!("{}@{}", fetched.repo, fetched.commit)),
-            refused: fetched
-                .refused
-                .iter()
-                .map(|(archive, one)| format!("{} in {archive}", one.member))
-                .collect(),
-        });
+        let repository = format!("{}@{}", fetched.repo, fetched.commit);
+        let mut one = json!({ "name": source.name, "repository": repository });
+        if !fetched.refused.is_empty() {
+            let refused = fetched.refused.iter().map(|(archive, one)| format!("{} in {archive}", one.member));
+            one["refused"] = refused.collect();
+        }
+        provided.push(one);
     });
     let exit = exit.map_err(|error| with_room(error, "--hf-home or --data", delete_archives))?;
     if exit == Exit::Interrupted {
@@ -126,45 +107,12 @@ pub(crate) fn provide(
     let mut is_whole = true;
     // Fewer rows than published are no reason to download again: the report says what they are comparable to.
     for target in targets.iter().filter(|target| !matches!(target, Target::Training)) {
-        if let Some(what) = missing(target, root)? {
+        if let Some(what) = target.missing(root)? {
             eprintln!("  {}: {what}", target.name());
             is_whole = false;
         }
     }
     Ok(if is_whole { Exit::Ok } else { Exit::Finding })
-}
-
-/// What of a target is not here; `None` where all of it is.
-pub(crate) fn missing(target: &Target, root: &DataRoot) -> anyhow::Result<Option<String>> {
-    match target {
-        Target::Task(name) => {
-            let tasks = registry::select_tasks(std::slice::from_ref(name))?;
-            let checks: Vec<DataCheck> =
-                tasks.into_iter().map(|task| task.check(root, Depth::Header)).collect();
-            Ok(checks.iter().find_map(report::absent))
-        }
-        Target::Model(id) => {
-            let is_here = Path::new(id).is_dir() || model(id, root).is_some();
-            Ok((!is_here).then(|| "not in the cache".to_owned()))
-        }
-        // Only the hub knows whether all archives were unpacked; without it, what is here has to do.
-        Target::Training if is_offline() && rows_of_training(root).is_some() => Ok(None),
-        Target::Training => Ok(Some("to be compared with the hub".to_owned())),
-    }
-}
-
-/// What of a target that was fetched is no longer here, without asking the hub.
-pub(crate) fn gone(target: &Target, root: &DataRoot) -> anyhow::Result<Option<String>> {
-    if !matches!(target, Target::Training) {
-        return missing(target, root);
-    }
-    let is_here = rows_of_training(root).is_some() && media_of_training(root).is_some();
-    Ok((!is_here).then(|| "rows or media are not here".to_owned()))
-}
-
-/// Folder of a model that is here.
-pub(crate) fn model(id: &str, root: &DataRoot) -> Option<PathBuf> {
-    root.candidates().find_map(|base| Cache::new(base, Kind::Model, id).model("main"))
 }
 
 /// Folder of a model on the hub at a revision, for an engine in this process; waits for its download.
@@ -177,25 +125,10 @@ pub(crate) fn model_folder(id: &str, revision: &str) -> anyhow::Result<PathBuf> 
     folder.map_err(|error| anyhow!("{id}: no such folder, and it cannot be fetched: {error}"))
 }
 
-/// Folder of the training rows as they were published.
-pub(crate) fn rows_of_training(root: &DataRoot) -> Option<PathBuf> {
-    let sources = training();
-    let repos = sources.first()?.repos.iter();
-    let caches = repos.flat_map(|repo| root.candidates().map(|base| Cache::new(base, Kind::Dataset, repo)));
-    caches.into_iter().find_map(|cache| cache.current("main"))
-}
-
-/// Folder of the unpacked training media.
-pub(crate) fn media_of_training(root: &DataRoot) -> Option<PathBuf> {
-    let into: Vec<PathBuf> =
-        training().into_iter().flat_map(|source| source.archives).map(|unpack| unpack.into).collect();
-    root.candidates().flat_map(|base| into.iter().map(|into| base.join(into))).find(|folder| folder.is_dir())
-}
-
 /// Runs the command.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     ensure!((1..=MAX_JOBS).contains(&args.jobs), "--jobs: expected 1 to {MAX_JOBS}, got {}", args.jobs);
-    let items = items(args)?;
+    let sources = sources(args)?;
     let root = root(args.dir.as_deref())?;
     let options = FetchOptions {
         only: match args.only {
@@ -207,7 +140,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         jobs: args.jobs,
         ..FetchOptions::default()
     };
-    let fetched = fetch_all(&items, &root, &options, args.dry_run, &mut |_, _| {});
+    let fetched = fetch_all(&sources, &root, &options, args.dry_run, &mut |_, _| {});
     fetched.map_err(|error| with_room(error, "--dir", args.delete_archives))
 }
 
@@ -221,27 +154,27 @@ fn with_room(error: anyhow::Error, folder: &str, deletes: bool) -> anyhow::Error
     failure::with_hint(error, hint)
 }
 
-/// Fetches items one after the other; shows `seen` what came of each.
+/// Fetches sources one after the other; shows `seen` what came of each.
 fn fetch_all(
-    items: &[Item],
+    sources: &[Source],
     root: &Path,
     options: &FetchOptions,
     dry: bool,
     seen: &mut dyn FnMut(&Source, &Fetched),
 ) -> anyhow::Result<Exit> {
-    if items.is_empty() {
+    if sources.is_empty() {
         return Ok(Exit::Ok);
     }
     if is_offline() {
-        let names: Vec<&str> = items.iter().map(|item| item.source.name.as_str()).collect();
+        let names: Vec<&str> = sources.iter().map(|source| source.name.as_str()).collect();
         return Err(FetchError::Offline { what: names.join(", ") }.into());
     }
     let hub = Hub::of_environment(root, if dry { FEW } else { Retries::default() })?;
     let runtime = crate::launch::runtime()?;
     let work = async {
         let mut worst = Exit::Ok;
-        for item in items {
-            worst = worst.worse(one(&hub, item, root, options, dry, seen).await?);
+        for source in sources {
+            worst = worst.worse(one(&hub, source, root, options, dry, seen).await?);
         }
         Ok(worst)
     };
@@ -262,29 +195,30 @@ fn fetch_all(
 
 async fn one(
     hub: &Hub,
-    item: &Item,
+    source: &Source,
     root: &Path,
     options: &FetchOptions,
     dry: bool,
     seen: &mut dyn FnMut(&Source, &Fetched),
 ) -> anyhow::Result<Exit> {
-    let name = &item.source.name;
+    let name = &source.name;
     let progress = Arc::new(Progress::start(name));
     let observer: Arc<dyn Observer> = progress.clone();
-    let plan = paravt_fetch::plan(hub, &item.source, root, options, &*observer).await;
+    let plan = paravt_fetch::plan(hub, source, root, options, &*observer).await;
     let plan = plan.with_context(|| format!("cannot list {name}"))?;
     if dry {
-        print_plan(&item.source, &plan, root)?;
+        print_plan(source, &plan, root)?;
         return Ok(Exit::Ok);
     }
-    let fetched = paravt_fetch::fetch(hub, &item.source, &plan, root, options, &observer).await;
+    let fetched = paravt_fetch::fetch(hub, source, &plan, root, options, &observer).await;
     progress.finish();
     let fetched = fetched.with_context(|| format!("cannot fetch {name}"))?;
     print_fetched(name, &plan, &fetched);
-    seen(&item.source, &fetched);
+    seen(source, &fetched);
     let refused = if fetched.refused.is_empty() { Exit::Ok } else { Exit::Finding };
-    let Some(task) = item.task.filter(|_| options.only == Only::Everything) else { return Ok(refused) };
-    let root = DataRoot { hf_home: root.to_owned(), data: None, videos: std::collections::BTreeMap::new() };
+    let task = paravt_tasks::named(name).filter(|_| options.only == Only::Everything);
+    let Some(task) = task else { return Ok(refused) };
+    let root = DataRoot::new(root);
     let check: DataCheck = tokio::task::block_in_place(|| task.check(&root, Depth::Header));
     report::lines(std::slice::from_ref(&check), &root, false)
         .iter()
@@ -293,74 +227,21 @@ async fn one(
     Ok(refused.worse(if check.is_complete() { Exit::Ok } else { Exit::Finding }))
 }
 
-fn items(args: &Args) -> anyhow::Result<Vec<Item>> {
-    let mut items = Vec::new();
+fn sources(args: &Args) -> anyhow::Result<Vec<Source>> {
+    let mut sources = Vec::new();
     for what in &args.what {
-        items.extend(items_of(what)?);
+        sources.extend(Target::named(what).sources()?);
     }
     if let Some(revision) = &args.revision {
-        let repos: std::collections::BTreeSet<&String> =
-            items.iter().map(|item| &item.source.repos[0]).collect();
+        let repos: BTreeSet<&String> = sources.iter().map(|source| &source.repos[0]).collect();
         ensure!(
             repos.len() == 1,
             "--revision: applies to one repository; fetch {} one at a time",
             args.what.join(", ")
         );
-        items.iter_mut().for_each(|item| item.source.revision.clone_from(revision));
+        sources.iter_mut().for_each(|source| source.revision.clone_from(revision));
     }
-    Ok(items)
-}
-
-fn items_of(what: &str) -> anyhow::Result<Vec<Item>> {
-    Ok(match Target::named(what) {
-        Target::Training => training().into_iter().map(|source| Item { source, task: None }).collect(),
-        Target::Model(id) => vec![Item { source: Source::model(&id, "main")?, task: None }],
-        Target::Task(name) => {
-            let tasks = registry::select_tasks(&[name])?;
-            tasks.into_iter().map(|task| Item { source: of_task(task), task: Some(task) }).collect()
-        }
-    })
-}
-
-/// What a split needs, from its description: archives go where its layout looks first.
-fn of_task(task: &Benchmark) -> Source {
-    let (spec, layout) = (task.spec(), task.layout());
-    let mut source = Source {
-        name: spec.name.clone(),
-        kind: Kind::Dataset,
-        repos: spec.hub.repos.clone(),
-        revision: spec.hub.revision.clone().unwrap_or_else(|| "main".to_owned()),
-        annotations: vec![spec.hub.annotations.clone()],
-        loose: Vec::new(),
-        archives: Vec::new(),
-    };
-    for media in &spec.hub.media {
-        let folders = if media.contains("subtitle") { &layout.subtitles } else { &layout.videos };
-        match folders.first().filter(|_| is_archive(media)) {
-            Some(into) => {
-                source.archives.push(Unpack { files: media.clone(), into: into.into(), flatten: true })
-            }
-            None => source.loose.push(placeholders_as_pattern(media)),
-        }
-    }
-    source
-}
-
-fn is_archive(name: &str) -> bool {
-    name.ends_with(".zip") || name.ends_with(".tar") || name.contains(".tar.")
-}
-
-/// `videos/<Subject>/<n>.mp4` as `videos/*/*.mp4`.
-fn placeholders_as_pattern(name: &str) -> String {
-    let mut pattern = String::new();
-    let mut rest = name;
-    while let Some((before, after)) = rest.split_once('<') {
-        let Some((_, after)) = after.split_once('>') else { break };
-        pattern.push_str(before);
-        pattern.push('*');
-        rest = after;
-    }
-    pattern + rest
+    Ok(sources)
 }
 
 fn root(dir: Option<&Path>) -> anyhow::Result<PathBuf> {
@@ -405,26 +286,5 @@ fn print_fetched(name: &str, plan: &Plan, fetched: &Fetched) {
     println!("  {}", fetched.snapshot.display());
     for (archive, refused) in &fetched.refused {
         println!("  refused: {} in {archive}: {}", refused.member, refused.reason);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_description_of_a_split_says_what_to_fetch_and_where_it_goes() {
-        let source = |name: &str| of_task(paravt_tasks::named(name).unwrap());
-        let first =
-            |name: &str| source(name).archives.first().map(|unpack| unpack.into.display().to_string());
-        assert_eq!(first("videomme").as_deref(), Some("videomme/data"));
-        assert_eq!(first("longvideobench").as_deref(), Some("datasets/longvideobench/videos"));
-        assert_eq!(first("lvbench").as_deref(), Some("lvbench"));
-        assert_eq!(first("mlvu").as_deref(), Some("MLVU/video"));
-        assert_eq!(first("charades").as_deref(), Some("charades_sta/Charades_v1_480"));
-        assert_eq!((first("mmvu"), source("mmvu").loose), (None, vec!["videos/*/*.mp4".to_owned()]));
-        let subtitles = source("videomme_wsub").archives.pop().unwrap();
-        assert_eq!((subtitles.files.as_str(), subtitles.into), ("subtitle.zip", "videomme/subtitle".into()));
-        assert_eq!(source("longvideobench").archives.len(), 32);
     }
 }

@@ -6,9 +6,9 @@ use anyhow::Context as _;
 use paravt_fetch::{Materialize, Materialized, Media, PathForm, materialize};
 use paravt_media::Depth;
 use paravt_reports::terminal::counted;
+use paravt_reproduce::target;
 use paravt_suite::data::DataRoot;
 
-use super::fetch;
 use crate::exit::Exit;
 use crate::progress::{Kind, Meter};
 
@@ -68,9 +68,9 @@ fn probe(path: &Path, media: Media) -> Result<(), String> {
 /// Writes the rows that a fetch stage brought, for a recipe. Files of rows may lie in folders of their own.
 pub(crate) fn provide(root: &DataRoot, out: &Path, allow_missing: bool) -> anyhow::Result<Exit> {
     let rows =
-        fetch::rows_of_training(root).context("no training rows here; run the stage fetch: --from fetch")?;
-    let media = fetch::media_of_training(root)
-        .context("no training media here; run the stage fetch: --from fetch")?;
+        target::training_rows(root).context("no training rows here; run the stage fetch: --from fetch")?;
+    let media =
+        target::training_media(root).context("no training media here; run the stage fetch: --from fetch")?;
     // One name: what a kill left is replaced.
     let flat = out.join(PUBLISHED);
     let _ = std::fs::remove_dir_all(&flat);

@@ -33,22 +33,6 @@ pub(super) fn lines(checks: &[DataCheck], root: &DataRoot, verbose: bool) -> Vec
     lines
 }
 
-/// What a split lacks to be evaluated; `None` where it lacks nothing. Fewer rows than published are not missing files.
-pub(super) fn absent(check: &DataCheck) -> Option<String> {
-    check.findings.iter().find_map(|finding| match finding {
-        Finding::AnnotationsMissing { remedy, .. } => Some(format!("no {}", without_revision(remedy))),
-        Finding::VideosMissing { count: number, .. } => {
-            Some(format!("{} missing", counted(*number, "video")))
-        }
-        Finding::ArchivesPacked { archives, .. } => {
-            Some(format!("{} to unpack", counted(archives.len(), "archive")))
-        }
-        // Some videos have none.
-        Finding::Subtitles { found: 0, .. } => Some("no subtitles".to_owned()),
-        _ => None,
-    })
-}
-
 /// The command that fetches what is missing, into the folder that is looked into first.
 pub(super) fn fetch_command(checks: &[DataCheck], root: &DataRoot) -> Option<String> {
     let missing = |finding: &Finding| {

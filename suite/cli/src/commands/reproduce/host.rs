@@ -13,24 +13,25 @@ use paravt_reproduce::drive::{self, Answers, Check, Evaluation, Outcome, Reporti
 use paravt_reproduce::graph::{Graph, Stage};
 use paravt_reproduce::nano::{CONCURRENCY, Comparison};
 use paravt_reproduce::stages::{Reinforcement, World, examine};
-use paravt_reproduce::{Fetch, Recipe, Target, mixture};
+use paravt_reproduce::{Fetch, Recipe, Target, mixture, target};
 use paravt_suite::data::DataRoot;
-use paravt_suite::evaluate::{self, RunConfig, Shard, Workspace};
+use paravt_suite::evaluate::{self, Prepared, RunConfig, Shard, Workspace};
 use paravt_suite::frames::CachedFrames;
 use paravt_suite::profile::Profile;
 use paravt_suite::protocol::Protocol;
 use paravt_suite::task::{Benchmark, Task as _};
 use paravt_train::Compute;
 use serde_json::{Value, json};
+use tokio::sync::OnceCell;
 
 use super::Args;
 use crate::commands::protocol::{choose, provide};
-use crate::commands::run::execute;
+use crate::commands::run::{execute, execute_on};
 use crate::commands::{data, preflight, report};
 use crate::exit::{Exit, OrPreflight as _};
 use crate::failure::Continue;
 use crate::launch::{self, Ending, Obstacle};
-use crate::registry::{self, BackendArgs};
+use crate::registry::BackendArgs;
 use crate::{engines, output};
 
 /// Samples in flight for each server (ParaVT cf55249 paravt/eval/driver.py:588).
@@ -73,9 +74,7 @@ impl<'a> Host<'a> {
         compute: Compute,
         frames: Arc<CachedFrames>,
     ) -> Self {
-        let is_run =
-            |stage: &Stage| args.only.is_empty() || args.only.iter().any(|name| stage.is_called(name));
-        let run = graph.evaluations().filter(|(stage, ..)| is_run(stage));
+        let run = graph.evaluations().filter(|(stage, ..)| stage.is_among(&args.only));
         let splits = run.flat_map(|(_, evaluation, _)| evaluation.splits.clone()).collect();
         let started = Instant::now();
         Self { args, recipe, graph, compute, frames, splits, started, is_full: false }
@@ -83,34 +82,23 @@ impl<'a> Host<'a> {
 
     /// Prints what the evaluations of a served recipe would send.
     pub(super) fn dry_run(&self) -> anyhow::Result<Exit> {
-        let only = &self.args.only;
         for (stage, evaluation, folder) in self.graph.evaluations() {
-            if only.is_empty() || only.iter().any(|name| stage.is_called(name)) {
+            if stage.is_among(&self.args.only) {
                 self.served(evaluation, folder, &self.args.backend)?;
             }
         }
         Ok(Exit::Ok)
     }
 
-    /// Runs splits on what the flags of the backend name, or prints what would be sent.
+    /// Runs splits on what the flags of the backend name, with the evaluation's settings where no flag says otherwise;
+    /// or prints what would be sent.
     fn served(
         &self,
         evaluation: &Evaluation,
         folder: &Path,
         backend: &BackendArgs,
     ) -> anyhow::Result<Ending> {
-        self.run_splits(evaluation, evaluation.config.clone(), folder, backend)
-    }
-
-    /// Runs splits with these settings, where no flag says otherwise.
-    fn run_splits(
-        &self,
-        evaluation: &Evaluation,
-        config: RunConfig,
-        folder: &Path,
-        backend: &BackendArgs,
-    ) -> anyhow::Result<Ending> {
-        let config = self.args.dispatch.applied_to(config);
+        let config = self.args.dispatch.applied_to(evaluation.config.clone());
         let protocol = choose(&self.args.protocol, config.mode.as_ref())?;
         let runs = split_runs(evaluation, &config, &protocol, folder)?;
         let backend = match self.recipe {
@@ -126,19 +114,17 @@ impl<'a> Host<'a> {
             Some(world) => DataRoot::new(world),
             None => self.args.data.root()?,
         };
-        let runtime = launch::runtime()?;
         let gpus = u32::from(!self.compute.device().is_cpu());
-        let workspace = Workspace {
-            frames: Arc::clone(&self.frames) as Arc<_>,
-            stop: launch::stopped_by_ctrl_c(&runtime),
-            ..launch::workspace(root, Some(gpus))
-        };
-        let engine = engines::start_candle(model, CONCURRENCY, &self.compute)?;
+        let workspace =
+            Workspace { frames: Arc::clone(&self.frames) as Arc<_>, ..launch::workspace(root, Some(gpus)) };
         let protocol = Arc::new(paravt_nano::protocol());
         let runs = split_runs(evaluation, &evaluation.config, &protocol, folder)?;
-        let prepared = launch::prepare(&runs, &workspace)?;
-        let runs = prepared.into_iter().map(|prepared| (prepared, Arc::clone(&engine)));
-        runtime.block_on(launch::run_all(runs, false, Continue::Repeat))
+        let engine = OnceCell::new();
+        let start = async |_: &Prepared| {
+            let load = async || engines::start_candle(model, CONCURRENCY, &self.compute);
+            engine.get_or_try_init(load).await.cloned()
+        };
+        execute_on(&runs, workspace, start, &self.args.dispatch, Continue::Repeat)
     }
 
     /// Writes the page of an embedded recipe.
@@ -179,13 +165,13 @@ impl drive::Host for Host<'_> {
                 self.served(evaluation, folder, &flags.in_process(model).knowing(known))
             }
             (Answers::Servers(urls, model, known), _) => {
-                let mut config = evaluation.config.clone();
+                let mut evaluation = evaluation.clone();
                 // Unless the recipe says otherwise.
-                if config.concurrency == RunConfig::default().concurrency {
-                    config.concurrency = EACH * urls.len();
+                if evaluation.config.concurrency == RunConfig::default().concurrency {
+                    evaluation.config.concurrency = EACH * urls.len();
                 }
                 let flags = flags.on_servers(urls, model).knowing(known);
-                self.run_splits(evaluation, config, folder, &flags)
+                self.served(&evaluation, folder, &flags)
             }
         }?;
         self.is_full = ending.obstacle == Some(Obstacle::Disk);
@@ -221,7 +207,7 @@ impl drive::Host for Host<'_> {
             Check::OtherProtocol(_) => choose(&self.args.protocol, None).map(drop).or_preflight(),
             Check::Data(splits) => {
                 let root = self.args.data.root()?;
-                for task in registry::select_tasks(splits)? {
+                for task in paravt_tasks::select(splits)? {
                     // A split that `--only` leaves out need not be there.
                     let is_run = self.args.only.is_empty() || self.args.only.contains(&task.spec().name);
                     if is_run {
@@ -242,13 +228,7 @@ impl drive::Host for Host<'_> {
     }
 
     fn missing(&mut self, fetch: &Fetch) -> anyhow::Result<Option<String>> {
-        let root = self.args.data.root()?;
-        for item in &fetch.items {
-            if let Some(what) = data::fetch::gone(&item.target, &root)? {
-                return Ok(Some(format!("{}: {what}", item.target.name())));
-            }
-        }
-        Ok(None)
+        Ok(fetch.gone(&self.args.data.root()?)?)
     }
 
     fn materialize(&mut self, folder: &Path) -> anyhow::Result<Outcome> {
@@ -256,7 +236,7 @@ impl drive::Host for Host<'_> {
     }
 
     fn model(&mut self, id: &str) -> Option<PathBuf> {
-        data::fetch::model(id, &self.args.data.root().ok()?)
+        target::model(id, &self.args.data.root().ok()?)
     }
 
     fn stop(&mut self) -> Box<dyn Fn() -> bool> {
@@ -313,20 +293,15 @@ fn say_next(graph: &Graph, page: &Path) {
 
 /// What the stages of a recipe do otherwise than the published code; each text once.
 fn deviations(graph: &Graph) -> Vec<Deviation> {
-    let mut found: Vec<Deviation> = Vec::new();
-    for stage in graph.stages() {
-        for text in stage.deviations() {
-            let known = found.iter().position(|one| one.text == *text).unwrap_or_else(|| {
-                found.push(Deviation { text: text.clone(), stages: Vec::new() });
-                found.len() - 1
-            });
-            found[known].stages.push(stage.name().to_owned());
-        }
-    }
+    let deviation = |text: &str, stages: &[&str]| Deviation {
+        text: text.to_owned(),
+        stages: stages.iter().map(|&name| name.to_owned()).collect(),
+    };
+    let stages = graph.all_deviations(Stage::name);
     // Not a stage's: each was asked for as it is.
-    let mixed = mixture::mixed(graph).into_iter();
-    found.extend(mixed.map(|text| Deviation { text, stages: vec!["report".to_owned()] }));
-    found
+    let mixed = mixture::mixed(graph);
+    let mixed = mixed.iter().map(|text| deviation(text, &["report"]));
+    stages.iter().map(|(text, names)| deviation(text, names)).chain(mixed).collect()
 }
 
 fn outcome(exit: Exit) -> Outcome {
@@ -349,7 +324,7 @@ fn split_runs(
         let dir = folder.join(&task.spec().name);
         evaluate::Evaluation::new(task, config.clone(), Arc::clone(protocol), reference, dir)
     };
-    Ok(registry::select_tasks(&evaluation.splits)?.into_iter().map(run).collect())
+    Ok(paravt_tasks::select(&evaluation.splits)?.into_iter().map(run).collect())
 }
 
 /// What the recipe asks of its runs, and what they answer. Evaluations that were not run are left out.

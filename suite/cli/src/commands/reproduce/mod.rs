@@ -14,7 +14,6 @@ use paravt_backends::DeclaredElsewhere;
 use paravt_fetch::FetchError;
 use paravt_qwen_vl::flags::EngineFlags;
 use paravt_reproduce::drive::{self, Options, Outcome};
-use paravt_reproduce::graph::Stage;
 use paravt_reproduce::serve::Engine;
 use paravt_reproduce::{GraphOptions, Recipe};
 use paravt_suite::frames::CachedFrames;
@@ -28,7 +27,7 @@ use crate::failure;
 use crate::launch;
 use crate::limits;
 use crate::logging;
-use crate::registry::{self, BackendArgs, DataArgs};
+use crate::registry::{BackendArgs, DataArgs};
 use crate::signals;
 use cluster::{ClusterArgs, Launcher};
 use host::Host;
@@ -254,18 +253,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     selected.check(&graph)?;
     // A split that does not exist is known before an hour of training, and in the plan.
     for (_, evaluation, _) in graph.evaluations() {
-        registry::select_tasks(&evaluation.splits).with_context(|| format!("recipe {}", args.recipe))?;
+        paravt_tasks::select(&evaluation.splits).with_context(|| format!("recipe {}", args.recipe))?;
     }
     let is_slurm = args.cluster.launcher == Launcher::Slurm;
     if args.plan {
-        let only = &args.only;
-        match (only.is_empty(), logging::is_verbose()) {
-            (true, false) => print!("{}", graph.table()),
-            (true, true) => print!("{}", graph.plan(&|_| true)),
-            (false, _) => {
-                let is_named = |stage: &Stage| only.iter().any(|name| stage.is_called(name));
-                print!("{}", graph.plan(&is_named));
-            }
+        if args.only.is_empty() && !logging::is_verbose() {
+            print!("{}", graph.table());
+        } else {
+            print!("{}", graph.plan(&|stage| stage.is_among(&args.only)));
         }
         if is_slurm {
             cluster::plan(args, recipe, &graph)?;

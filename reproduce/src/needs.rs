@@ -1,7 +1,9 @@
-//! What a recipe needs from outside: a machine, programs, and repositories of the hub.
+//! What a recipe needs of a machine: space, programs, and what it reads from the hub.
 
 use paravt_preflight::{Bound, Needs, Tool};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
+
+use crate::target::{Fetch, Item};
 
 /// Upper bound of the size of a published archive.
 const LARGEST_ARCHIVE_GB: u64 = 30;
@@ -19,75 +21,6 @@ pub struct Preflight {
     pub is_fetched: bool,
     /// Whether archives are deleted once they are unpacked.
     pub deletes: bool,
-}
-
-/// Repositories that a recipe reads.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct Fetch {
-    /// In order.
-    pub items: Vec<Item>,
-}
-
-/// One thing to fetch.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Item {
-    /// What it is.
-    pub target: Target,
-    /// Its published size in GB, for the plan and the disk.
-    pub gb: u64,
-}
-
-/// Something that can be fetched.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Target {
-    /// Rows and videos of a split.
-    Task(String),
-    /// Rows and media of the training.
-    Training,
-    /// A model by its id on the hub.
-    Model(String),
-}
-
-impl Fetch {
-    /// The published size of everything, in GB.
-    pub fn gb(&self) -> u64 {
-        self.items.iter().map(|item| item.gb).sum()
-    }
-
-    /// The command that fetches the same.
-    pub fn command(&self) -> String {
-        let names: Vec<String> = self.items.iter().map(|item| item.target.name()).collect();
-        format!("paravt-bench data fetch {}", names.join(" "))
-    }
-}
-
-impl Target {
-    /// As `data fetch` takes it.
-    pub fn name(&self) -> String {
-        match self {
-            Self::Task(name) => name.clone(),
-            Self::Training => "training".to_owned(),
-            Self::Model(id) => format!("model:{id}"),
-        }
-    }
-
-    /// The target of a name of `data fetch`.
-    pub fn named(name: &str) -> Self {
-        match name.strip_prefix("model:") {
-            Some(id) => Self::Model(id.to_owned()),
-            None if name == "training" => Self::Training,
-            None => Self::Task(name.to_owned()),
-        }
-    }
-
-    /// Bytes on the disk for each byte that is published: archives lie beside their members until they are deleted.
-    pub fn copies(&self) -> u64 {
-        match self {
-            Self::Task(_) | Self::Training => 2,
-            Self::Model(_) => 1,
-        }
-    }
 }
 
 impl Preflight {

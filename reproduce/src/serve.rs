@@ -9,7 +9,7 @@ use paravt_supervise::{Command, Process};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
-use crate::watch::{self, CONNECT, GRACE, Limits, Server};
+use crate::watch::{self, GRACE, Limits, Server};
 
 /// What serves a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -224,13 +224,14 @@ impl Servers {
         for (number, (port, command)) in commands.into_iter().enumerate() {
             let name = format!("server-{number}");
             let process = Process::start(&name, &command, folder)?;
-            servers.servers.push(Server { name, port, command, process, restarts: 0 });
+            let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+            servers.servers.push(Server { name, address, command, process, restarts: 0 });
             servers.urls.push(format!("http://127.0.0.1:{port}/v1"));
         }
         for (server, url) in servers.servers.iter_mut().zip(&servers.urls) {
-            let address = SocketAddr::from((Ipv4Addr::LOCALHOST, server.port));
+            let address = server.address;
             server.process.wait_ready(servers.limits.ready, || {
-                TcpStream::connect_timeout(&address, CONNECT).map_err(|error| error.to_string())?;
+                TcpStream::connect(address).map_err(|error| error.to_string())?;
                 probe(url)
             })?;
         }

@@ -1,23 +1,16 @@
 //! Health checks of servers during an evaluation, and the release of their GPU memory after it.
 
-use std::io::{Read as _, Write as _};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use paravt_supervise::{Command, Process};
+use paravt_supervise::{Command, Process, health, request};
 
 /// Longest time between two health checks of a server.
 const INTERVAL: Duration = Duration::from_secs(30);
 /// Maximum restarts in one evaluation: of one server beside others, and of all servers after a failed split.
 pub(crate) const RESTARTS: usize = 2;
-/// Time limit of a connection.
-pub(crate) const CONNECT: Duration = Duration::from_secs(2);
-/// Time limit of its answer.
-const ANSWER: Duration = Duration::from_secs(10);
-/// Bytes of it that are read.
-const MAX_ANSWER: usize = 4 << 20;
 /// Time between SIGTERM and SIGKILL of a server.
 pub(crate) const GRACE: Duration = Duration::from_secs(10);
 /// GPU memory that may stay in use after a server is gone, in bytes.
@@ -31,7 +24,7 @@ const PAUSE: Duration = Duration::from_millis(500);
 #[derive(Debug)]
 pub(crate) struct Server {
     pub(crate) name: String,
-    pub(crate) port: u16,
+    pub(crate) address: SocketAddr,
     pub(crate) command: Command,
     pub(crate) process: Process,
     /// How often it was started again.
@@ -67,7 +60,7 @@ pub(crate) fn watch(
             let how = match server.process.exited() {
                 _ if look.is_given_up => continue,
                 Some(status) => format!("ended with {status}"),
-                None => match look.stands_still(server.port, limits) {
+                None => match look.stands_still(server.address, limits) {
                     Some(how) => how,
                     None => continue,
                 },
@@ -77,7 +70,10 @@ pub(crate) fn watch(
             let (log, tail) = (server.process.log().display().to_string(), server.process.tail());
             let again = !is_over && !is_single && server.restarts < RESTARTS;
             let then = if again { "; it is started again" } else { "" };
-            say(&format!("the server on port {} {how}{then}; last lines of {log}:\n{tail}", server.port));
+            say(&format!(
+                "the server on port {} {how}{then}; last lines of {log}:\n{tail}",
+                server.address.port()
+            ));
             *look = Look { is_up: false, is_given_up: !again, ..Look::default() };
             if again {
                 server.restarts += 1;
@@ -116,12 +112,12 @@ impl Default for Look {
 
 impl Look {
     /// How a server has stood still for too long; `None` while it is well, and between two looks.
-    fn stands_still(&mut self, port: u16, limits: Limits) -> Option<String> {
+    fn stands_still(&mut self, server: SocketAddr, limits: Limits) -> Option<String> {
         if self.last.elapsed() < INTERVAL.min(limits.hang / 4) {
             return None;
         }
         self.last = Instant::now();
-        match health(port).and_then(|()| progress(port, &mut self.tokens)) {
+        match health(server).and_then(|()| progress(server, &mut self.tokens)) {
             Ok(()) => {
                 (self.well, self.is_up) = (Instant::now(), true);
                 None
@@ -136,30 +132,22 @@ impl Look {
     }
 }
 
-/// Asks a server on this machine for `/health`. A 404 counts as healthy: not every server has that path.
-fn health(port: u16) -> Result<(), String> {
-    match exchange(port, "GET", "/health", "")? {
-        (code, _) if code < 500 => Ok(()),
-        (code, _) => Err(format!("status {code}")),
-    }
-}
-
 /// Whether the engine behind a server works. That of vLLM is a process of its own: `/health` stays well while it hangs.
 /// Its token counters (`/metrics`) have moved since the last look, which `before` holds, or it answers a request for one
 /// token. A server without such counters is taken at its word.
-fn progress(port: u16, before: &mut Option<f64>) -> Result<(), String> {
-    let Ok((200, metrics)) = exchange(port, "GET", "/metrics", "") else { return Ok(()) };
+fn progress(server: SocketAddr, before: &mut Option<f64>) -> Result<(), String> {
+    let Ok((200, metrics)) = request(server, "GET", "/metrics", "") else { return Ok(()) };
     let Some(now) = counted_tokens(&metrics) else { return Ok(()) };
     if before.replace(now) != Some(now) {
         return Ok(());
     }
-    let (_, models) = exchange(port, "GET", "/v1/models", "")?;
+    let (_, models) = request(server, "GET", "/v1/models", "")?;
     let models: serde_json::Value = serde_json::from_str(&models).unwrap_or_default();
-    let request = serde_json::json!({
+    let asked = serde_json::json!({
         "model": models["data"][0]["id"], "max_tokens": 1,
         "messages": [{"role": "user", "content": "."}],
     });
-    match exchange(port, "POST", "/v1/chat/completions", &request.to_string()) {
+    match request(server, "POST", "/v1/chat/completions", &asked.to_string()) {
         Ok(_) => Ok(()),
         Err(why) => Err(format!("no token was counted since the last look, and a request for one got {why}")),
     }
@@ -174,53 +162,6 @@ fn counted_tokens(metrics: &str) -> Option<f64> {
         counters.contains(&name).then(|| value.parse::<f64>().ok())?
     });
     counts.reduce(|sum, count| sum + count)
-}
-
-/// One request to a server on this machine: status and body of its answer.
-fn exchange(port: u16, method: &str, path: &str, body: &str) -> Result<(u16, String), String> {
-    exchange_within(ANSWER, port, method, path, body)
-}
-
-fn exchange_within(
-    limit: Duration,
-    port: u16,
-    method: &str,
-    path: &str,
-    body: &str,
-) -> Result<(u16, String), String> {
-    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-    let asked = || -> std::io::Result<String> {
-        let mut stream = TcpStream::connect_timeout(&address, CONNECT)?;
-        stream.set_write_timeout(Some(limit))?;
-        let request = format!(
-            "{method} {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n\
-             Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
-            body.len()
-        );
-        stream.write_all(request.as_bytes())?;
-        let (mut answer, mut buffer) = (Vec::new(), vec![0; 1 << 16]);
-        // Of a server that sends without end, byte by byte or as fast as it can, no more is waited for or kept.
-        let until = Instant::now() + limit;
-        while answer.len() < MAX_ANSWER {
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                break;
-            }
-            stream.set_read_timeout(Some(left))?;
-            match stream.read(&mut buffer) {
-                Ok(0) => break,
-                Ok(read) => answer.extend_from_slice(&buffer[..read]),
-                // It may leave the connection open, or reset it, once it has said what it had to say.
-                Err(error) if answer.is_empty() => return Err(error),
-                Err(_) => break,
-            }
-        }
-        Ok(String::from_utf8_lossy(&answer).into_owned())
-    };
-    let answer = asked().map_err(|error| error.to_string())?;
-    let code = answer.split_whitespace().nth(1).and_then(|code| code.parse::<u16>().ok());
-    let code = code.filter(|_| answer.starts_with("HTTP/")).ok_or("no answer in HTTP")?;
-    Ok((code, answer.split_once("\r\n\r\n").unwrap_or_default().1.to_owned()))
 }
 
 /// Waits until the memory of GPUs is free again: less than 1 GiB in use, or about what was in use before the servers
@@ -256,54 +197,10 @@ fn released_within(
 
 #[cfg(test)]
 mod tests {
-    use std::io::Read as _;
-    use std::net::TcpListener;
+    use std::io::{Read as _, Write as _};
+    use std::net::{Ipv4Addr, TcpListener};
 
     use super::*;
-
-    fn answering(reply: &'static str) -> u16 {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        let port = listener.local_addr().unwrap().port();
-        std::thread::spawn(move || {
-            for stream in listener.incoming() {
-                let mut stream = stream.unwrap();
-                let _ = stream.read(&mut [0; 512]);
-                let _ = stream.write_all(reply.as_bytes());
-            }
-        });
-        port
-    }
-
-    #[test]
-    fn health_is_any_answer_but_a_failure_of_the_server() {
-        assert_eq!(health(answering("HTTP/1.1 200 OK\r\n\r\n")), Ok(()));
-        assert_eq!(health(answering("HTTP/1.1 404 Not Found\r\n\r\n")), Ok(()));
-        assert_eq!(health(answering("HTTP/1.1 503 Busy\r\n\r\n")), Err("status 503".to_owned()));
-        assert_eq!(health(answering("SSH-2.0\r\n")), Err("no answer in HTTP".to_owned()));
-        let closed = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
-        assert!(health(closed).is_err());
-    }
-
-    #[test]
-    fn an_answer_without_end_is_cut_off() {
-        let endless = |chunk: usize, pause: Duration| {
-            let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-            let port = listener.local_addr().unwrap().port();
-            std::thread::spawn(move || {
-                for stream in listener.incoming() {
-                    let mut stream = stream.unwrap();
-                    let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nX: ");
-                    while stream.write_all(&vec![b'x'; chunk]).is_ok() {
-                        std::thread::sleep(pause);
-                    }
-                }
-            });
-            port
-        };
-        let within = |port| exchange_within(Duration::from_millis(500), port, "GET", "/health", "");
-        assert_eq!(within(endless(1, Duration::from_millis(20))), Ok((200, String::new())));
-        assert_eq!(within(endless(1 << 20, Duration::ZERO)), Ok((200, String::new())));
-    }
 
     const METRICS: &str = "# TYPE vllm:prompt_tokens_total counter\n\
         vllm:num_requests_running{engine=\"0\",model_name=\"nano\"} 2.0\n\
@@ -319,9 +216,9 @@ mod tests {
     }
 
     /// A server whose metrics stand still, and whether it answers a request for a token.
-    fn standing_still(answers: bool) -> u16 {
+    fn standing_still(answers: bool) -> SocketAddr {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        let port = listener.local_addr().unwrap().port();
+        let address = listener.local_addr().unwrap();
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let mut stream = stream.unwrap();
@@ -339,20 +236,21 @@ mod tests {
                 stream.write_all(format!("HTTP/1.1 200 OK\r\n\r\n{body}").as_bytes()).unwrap();
             }
         });
-        port
+        address
     }
 
     #[test]
     fn an_engine_that_stands_still_is_asked_for_a_token() {
         for answers in [true, false] {
-            let (port, mut before) = (standing_still(answers), None);
-            assert_eq!(health(port), Ok(()));
-            assert_eq!(progress(port, &mut before), Ok(()), "the first look");
+            let (server, mut before) = (standing_still(answers), None);
+            assert_eq!(health(server), Ok(()));
+            assert_eq!(progress(server, &mut before), Ok(()), "the first look");
             assert_eq!(before, Some(48.0));
-            assert_eq!(progress(port, &mut before).is_ok(), answers);
-            assert_eq!(progress(port, &mut Some(47.0)), Ok(()), "it has moved");
+            assert_eq!(progress(server, &mut before).is_ok(), answers);
+            assert_eq!(progress(server, &mut Some(47.0)), Ok(()), "it has moved");
         }
-        assert_eq!(progress(answering("HTTP/1.1 404 Not Found\r\n\r\n"), &mut None), Ok(()));
+        let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap();
+        assert_eq!(progress(silent, &mut None), Ok(()), "it has no counters");
     }
 
     #[test]

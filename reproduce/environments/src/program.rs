@@ -147,18 +147,11 @@ fn hint(tail: &str) -> &'static str {
     }
 }
 
-/// The path of a program on PATH, or of one that is given as a path.
+/// The absolute path of a program on PATH, or of one that is given as a path.
 pub(crate) fn find(program: &str, remedy: &'static str) -> Result<PathBuf, Error> {
     let missing = || Error::NoProgram { program: program.to_owned(), remedy };
-    if program.contains('/') {
-        let path = std::path::absolute(program).map_err(io("find", Path::new(program)))?;
-        return path.is_file().then_some(path).ok_or_else(missing);
-    }
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path)
-        .map(|folder| folder.join(program))
-        .find(|path| path.is_file())
-        .ok_or_else(missing)
+    let path = paravt_supervise::find(program).ok_or_else(missing)?;
+    std::path::absolute(&path).map_err(io("find", &path))
 }
 
 #[cfg(test)]

@@ -24,8 +24,7 @@ mod probe;
 pub use checks::{CHECKS, Check, examine};
 pub use finding::{Finding, Level, Report};
 pub use machine::{
-    Address, Cpus, Dataset, Disk, Environment, Gpu, GpuProcess, Gpus, Leftover, Limits, Machine, Memory,
-    Port, RepoState, Repository,
+    Address, Cpus, Dataset, Disk, Gpu, GpuProcess, Gpus, Limits, Machine, Memory, Port, RepoState, Repository,
 };
-pub use needs::{Bound, DriverNeed, EnvironmentNeed, GpuNeed, Needs, PortRange, Ports, Tool};
+pub use needs::{Bound, DriverNeed, GpuNeed, Needs, PortRange, Ports, Tool};
 pub use probe::{Asked, probe};

@@ -12,8 +12,6 @@ pub struct Machine {
     pub gpus: Result<Gpus, String>,
     /// GPU errors in the kernel's log, latest last.
     pub xid: Result<Vec<String>, String>,
-    /// Environments, in the order of the needs; `None` for one that is not built.
-    pub environments: Vec<Option<Environment>>,
     /// Memory.
     pub memory: Result<Memory, String>,
     /// Space in `/dev/shm` in bytes.
@@ -38,8 +36,6 @@ pub struct Machine {
     pub repositories: Vec<Repository>,
     /// Data that the recipe reads.
     pub datasets: Vec<Dataset>,
-    /// What earlier attempts left.
-    pub leftovers: Vec<Leftover>,
 }
 
 /// GPUs and their driver.
@@ -76,15 +72,6 @@ pub struct GpuProcess {
     pub program: Option<String>,
     /// GPU memory in bytes.
     pub memory: Option<u64>,
-}
-
-/// Libraries of a Python environment.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Environment {
-    /// Version that cuDNN reports, such as 91600.
-    pub cudnn: Result<u64, String>,
-    /// Version that NCCL reports, such as 22705.
-    pub nccl: Result<u64, String>,
 }
 
 /// Memory in bytes.
@@ -185,13 +172,4 @@ pub struct Dataset {
     pub missing: Option<String>,
     /// Whether the recipe fetches what is missing.
     pub is_fetched: bool,
-}
-
-/// Something that an earlier attempt left.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Leftover {
-    /// What it is.
-    pub what: String,
-    /// What happens to it, or what to do about it.
-    pub remedy: String,
 }

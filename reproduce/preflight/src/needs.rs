@@ -10,8 +10,6 @@ use serde::{Deserialize, Serialize};
 pub struct Needs {
     /// GPUs.
     pub gpus: Option<GpuNeed>,
-    /// Libraries of Python environments.
-    pub environments: Vec<EnvironmentNeed>,
     /// Memory in GiB: of the machine, or of the control group where that has less.
     pub memory_gib: Bound,
     /// Space in `/dev/shm` in GiB.
@@ -36,8 +34,6 @@ pub struct Needs {
     pub tools: Vec<Tool>,
     /// Repositories of the hub are asked whether this account may download them, unless they are here.
     pub hub: bool,
-    /// Files and folders, below the folder of the recipe, that an earlier attempt may have left.
-    pub leftovers: Vec<String>,
 }
 
 /// An amount at which a run is refused below, and one at which there is a warning.
@@ -80,21 +76,6 @@ pub struct DriverNeed {
     pub refuse: String,
     /// An older one is a warning.
     pub warn: String,
-}
-
-/// Libraries of a Python environment.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct EnvironmentNeed {
-    /// Name in messages.
-    pub name: String,
-    /// Folder of the environment; `{out}` is that of the recipe.
-    pub path: String,
-    /// Lowest version of cuDNN as it reports itself, such as 91500 for 9.15.0.
-    pub cudnn: Option<u64>,
-    /// NCCL has to load.
-    #[serde(default)]
-    pub nccl: bool,
 }
 
 /// Ports to listen on.

@@ -22,8 +22,10 @@
 //! ```
 
 mod guard;
+mod http;
 mod log;
 mod mark;
+mod output;
 mod pid_file;
 mod process;
 mod secret;
@@ -34,6 +36,8 @@ use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::time::Duration;
 
+pub use http::{health, request};
+pub use output::{find, output, wait};
 pub use process::{Command, Process};
 pub use secret::{variable, words};
 

@@ -7,7 +7,7 @@ pub enum MediaError {
     #[error("cannot be opened as a video: {0}")]
     Open(String),
     /// The file holds no video.
-    #[error("there is no video in this file")]
+    #[error("the file has no video stream")]
     NoVideo,
     /// The request asks for what the video cannot give.
     #[error("{0}")]

@@ -1,11 +1,10 @@
 //! One reinforcement learning: server and trainers prepared, started, watched, stopped together.
 
-use std::io::{Read as _, Write as _};
-use std::net::{TcpStream, ToSocketAddrs as _};
+use std::net::ToSocketAddrs as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use paravt_supervise::Process;
+use paravt_supervise::{Process, health};
 
 use super::state::{self, EXPERIMENT, From};
 use super::{Job, experiments};
@@ -35,8 +34,6 @@ const LOADED: &str = "Loaded ";
 const LOST_LIMIT: u64 = 20;
 /// Time between two health checks of the server.
 const HEALTH_PAUSE: Duration = Duration::from_secs(30);
-/// Time limit of one.
-const HEALTH_LIMIT: Duration = Duration::from_secs(10);
 /// Failed health checks in a row after which the server is stopped.
 const UNHEALTHY: usize = 10;
 
@@ -220,7 +217,7 @@ impl Job {
         begun: u64,
         place: &mut Place<'_>,
     ) -> Result<Attempt> {
-        let mut health = Health { next: Instant::now() + HEALTH_PAUSE, failed: 0 };
+        let mut checks = Health { next: Instant::now() + HEALTH_PAUSE, failed: 0 };
         let (mut made, mut lost_before) = (0, 0);
         loop {
             let ended = trainer.exited();
@@ -258,7 +255,7 @@ impl Job {
             if let Some(End::Stalled(why)) = end {
                 return Ok(Attempt::Failed(failed(TRAINER, why, trainer)));
             }
-            if health.is_lost(address) {
+            if checks.is_lost(address) {
                 let why = format!("{UNHEALTHY} health checks in a row failed");
                 return Ok(Attempt::Failed(failed(SERVER, why, server)));
             }
@@ -312,7 +309,7 @@ fn dead(server: &mut Process) -> Option<String> {
     (server.count(CRASHED) > 0).then(|| "stopped with an exception before it was ready".to_owned())
 }
 
-/// Whether the server answers.
+/// Health checks of the server.
 struct Health {
     next: Instant,
     failed: usize,
@@ -325,20 +322,9 @@ impl Health {
             return false;
         }
         self.next = Instant::now() + HEALTH_PAUSE;
-        self.failed = if answers(address).unwrap_or(false) { 0 } else { self.failed + 1 };
+        let server = address.to_socket_addrs().ok().and_then(|mut found| found.next());
+        let is_healthy = server.is_some_and(|server| health(server).is_ok());
+        self.failed = if is_healthy { 0 } else { self.failed + 1 };
         self.failed >= UNHEALTHY
     }
-}
-
-fn answers(address: &str) -> std::io::Result<bool> {
-    let Some(socket) = address.to_socket_addrs()?.next() else { return Ok(false) };
-    let mut stream = TcpStream::connect_timeout(&socket, HEALTH_LIMIT)?;
-    stream.set_read_timeout(Some(HEALTH_LIMIT))?;
-    stream.write_all(
-        format!("GET /health HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").as_bytes(),
-    )?;
-    let mut status = [0; 12];
-    stream.read_exact(&mut status)?;
-    // A busy server answers 503, which counts as healthy.
-    Ok(status.starts_with(b"HTTP/1."))
 }

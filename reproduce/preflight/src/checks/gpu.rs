@@ -1,7 +1,6 @@
-//! GPUs, their driver and the libraries that use them.
+//! GPUs and their driver.
 
 use super::{Findings, gib, shown};
-use crate::finding::Level;
 use crate::machine::{Gpu, Gpus, Machine};
 use crate::needs::{GpuNeed, Needs};
 
@@ -180,39 +179,5 @@ pub(super) fn peers(needs: &Needs, machine: &Machine, findings: &mut Findings<'_
     } else if cut.is_empty() {
         let links = gpus.list.iter().map(|gpu| gpu.links).min().unwrap_or_default();
         findings.ok(format!("direct memory access between all, {links} NVLinks each"));
-    }
-}
-
-pub(super) fn cudnn(needs: &Needs, machine: &Machine, findings: &mut Findings<'_>) {
-    for (need, found) in needs.environments.iter().zip(&machine.environments) {
-        let Some(least) = need.cudnn else { continue };
-        let needed = format!("{least} required in environment {}", need.name);
-        let Some(found) = found else {
-            findings.ok(format!("environment {} is not built yet; verified when it is", need.name));
-            continue;
-        };
-        let remedy =
-            "older ones hang in three-dimensional convolutions; install nvidia-cudnn-cu12 9.16.0.29 there";
-        match &found.cudnn {
-            Ok(version) if *version >= least => {
-                findings.ok(format!("{version} in environment {}", need.name))
-            }
-            Ok(version) => findings.refuse(version.to_string(), needed, remedy),
-            Err(reason) => findings.refuse(reason.clone(), needed, remedy),
-        }
-    }
-}
-
-pub(super) fn nccl(needs: &Needs, machine: &Machine, findings: &mut Findings<'_>) {
-    for (need, found) in needs.environments.iter().zip(&machine.environments).filter(|(need, _)| need.nccl) {
-        let name = &need.name;
-        match found.as_ref().map(|found| &found.nccl) {
-            None => findings.ok(format!("environment {name} is not built yet; verified when it is")),
-            Some(Ok(version)) => findings.ok(format!("{version} in environment {name}")),
-            Some(Err(reason)) => {
-                let remedy = format!("build environment {name} again");
-                findings.add(Level::Refuse, reason.clone(), format!("NCCL that loads in {name}"), remedy);
-            }
-        }
     }
 }

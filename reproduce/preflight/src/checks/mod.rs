@@ -29,8 +29,6 @@ pub const CHECKS: &[Check] = &[
     Check { item: "driver", how: "NVML", run: gpu::driver },
     Check { item: "GPU errors", how: "NVML ECC counters, kernel log", run: gpu::errors },
     Check { item: "GPU connections", how: "NVML P2P status and NVLink state", run: gpu::peers },
-    Check { item: "cuDNN", how: "cudnnGetVersion in the environment", run: gpu::cudnn },
-    Check { item: "NCCL", how: "ncclGetVersion in the environment", run: gpu::nccl },
     Check { item: "memory", how: "/proc/meminfo, cgroup memory.max", run: amounts::memory },
     Check { item: "/dev/shm", how: "statvfs", run: amounts::shm },
     Check { item: "processors", how: "affinity, cgroup cpu.max", run: amounts::cores },
@@ -43,7 +41,6 @@ pub const CHECKS: &[Check] = &[
     Check { item: "tools", how: "search path, --version", run: programs::tools },
     Check { item: "hub", how: "HEAD on resolve", run: hub::hub },
     Check { item: "data", how: "the files of the rows", run: hub::data },
-    Check { item: "leftovers", how: "the folder of the recipe", run: programs::leftovers },
 ];
 
 /// Compares what a recipe needs with what was found on a machine.

@@ -46,7 +46,10 @@ pub(super) fn address(needs: &Needs, machine: &Machine, findings: &mut Findings<
     match address.resolved.iter().find(|ip| !ip.is_loopback()).copied().or(address.outbound) {
         Some(own) => findings.ok(format!("{} is {own}", address.hostname)),
         None => findings.refuse(
-            format!("{} is a loopback address, and there is no route to elsewhere", address.hostname),
+            format!(
+                "{} resolves to a loopback address, and this machine has no default route",
+                address.hostname
+            ),
             "an address that other processes of this machine reach",
             "give the machine's name an address in /etc/hosts",
         ),

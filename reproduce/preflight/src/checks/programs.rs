@@ -1,4 +1,4 @@
-//! Programs, and what earlier attempts left.
+//! Programs.
 
 use super::Findings;
 use crate::finding::Level;
@@ -46,10 +46,4 @@ fn version_of(said: &str) -> Option<&str> {
 
 fn major(said: &str) -> Option<u64> {
     version_of(said)?.split(['.', '-']).next()?.parse().ok()
-}
-
-pub(super) fn leftovers(_needs: &Needs, machine: &Machine, findings: &mut Findings<'_>) {
-    for leftover in &machine.leftovers {
-        findings.warn(leftover.what.clone(), "nothing of an earlier attempt", leftover.remedy.clone());
-    }
 }

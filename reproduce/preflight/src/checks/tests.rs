@@ -29,12 +29,6 @@ fn needs() -> Needs {
             driver: Some(DriverNeed { refuse: "525.60.13".to_owned(), warn: "570.26".to_owned() }),
             otherwise: None,
         }),
-        environments: vec![EnvironmentNeed {
-            name: "rl".to_owned(),
-            path: "{out}/env/rl".to_owned(),
-            cudnn: Some(91500),
-            nccl: true,
-        }],
         memory_gib: bound(256, 512),
         shm_gib: bound(39, 155),
         cores: Bound { refuse: None, warn: Some(64) },
@@ -50,7 +44,6 @@ fn needs() -> Needs {
         own_address: true,
         tools: vec![tool("uv", None), tool("ffprobe", Some((4, 7)))],
         hub: true,
-        leftovers: vec!["rl/name_resolve".to_owned()],
     }
 }
 
@@ -80,7 +73,6 @@ fn machine() -> Machine {
     Machine {
         gpus: Ok(Gpus { driver: Some("570.124.06".to_owned()), list: (0..8).map(gpu).collect() }),
         xid: Ok(Vec::new()),
-        environments: vec![Some(Environment { cudnn: Ok(91_600), nccl: Ok(22_705) })],
         memory: Ok(Memory { total: 1000 * GIB, available: 900 * GIB, cgroup: None }),
         shm: Ok(400 * GIB),
         cpus: Cpus { cores: 128, quota: None },
@@ -108,7 +100,6 @@ fn machine() -> Machine {
             repository("Qwen/Qwen3-VL-8B-Instruct", RepoState::Local),
         ],
         datasets: Vec::new(),
-        leftovers: Vec::new(),
     }
 }
 
@@ -136,9 +127,9 @@ fn gpu(machine: &mut Machine, number: usize) -> &mut Gpu {
 fn a_machine_with_everything_passes_every_check() {
     let report = examine("recipe", &needs(), &machine());
     assert_eq!(report.level(), Level::Ok, "{}", report.problems());
-    // Nothing is passed over silently: every check but those of data and leftovers says what it saw.
+    // Nothing is passed over silently: every check but that of data says what it saw.
     let seen: Vec<&str> = report.findings.iter().map(|finding| finding.item).collect();
-    for check in CHECKS.iter().filter(|check| !["data", "leftovers"].contains(&check.item)) {
+    for check in CHECKS.iter().filter(|check| check.item != "data") {
         assert!(seen.contains(&check.item), "{}", check.item);
     }
 }
@@ -186,22 +177,6 @@ fn gpus_that_are_missing_mixed_partitioned_busy_or_of_another_generation_are_ref
     let xid =
         problem(|machine| machine.xid = Ok(vec!["NVRM: Xid (PCI:0000:1b): 79".to_owned()]), "GPU errors");
     assert!(xid.level == Level::Warn && xid.found.contains("79"), "{xid:?}");
-}
-
-#[test]
-fn environments_are_asked_for_their_libraries_once_they_are_built() {
-    let old = |machine: &mut Machine| {
-        machine.environments = vec![Some(Environment { cudnn: Ok(91_002), nccl: Ok(22_705) })];
-    };
-    let finding = problem(old, "cuDNN");
-    assert!(finding.level == Level::Refuse && finding.remedy.contains("9.16.0.29"), "{finding:?}");
-    let broken = |machine: &mut Machine| {
-        machine.environments =
-            vec![Some(Environment { cudnn: Ok(91_600), nccl: Err("cannot load".to_owned()) })];
-    };
-    assert_eq!(problem(broken, "NCCL").level, Level::Refuse);
-    let unbuilt = after(|machine| machine.environments = vec![None], "cuDNN");
-    assert!(unbuilt[0].level == Level::Ok && unbuilt[0].found.contains("not built yet"), "{unbuilt:?}");
 }
 
 #[test]
@@ -324,8 +299,6 @@ fn a_gated_repository_and_a_hub_out_of_reach_are_refused_with_what_to_do() {
     let fetched = after(|machine| machine.datasets.extend([set(true), other]), "data");
     assert_eq!((fetched.len(), fetched[0].level), (1, Level::Ok), "{fetched:?}");
     assert_eq!(fetched[0].found, "the recipe fetches mlvu, mmvu");
-    let left = Leftover { what: "rl/name_resolve".to_owned(), remedy: "removed".to_owned() };
-    assert_eq!(problem(|machine| machine.leftovers.push(left), "leftovers").level, Level::Warn);
 }
 
 /// A laptop: the page says what is missing and fits a terminal.
@@ -333,7 +306,6 @@ fn a_gated_repository_and_a_hub_out_of_reach_are_refused_with_what_to_do() {
 fn a_machine_without_a_gpu_is_a_page_of_80_columns() {
     let mut machine = machine();
     machine.gpus = Err("no CUDA driver on this machine (libnvidia-ml.so.1 not found)".to_owned());
-    machine.environments = vec![None];
     machine.memory = Ok(Memory { total: 16 * GIB, available: 9 * GIB, cgroup: None });
     machine.shm = Ok(8 * GIB);
     machine.cpus.cores = 8;

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 pub(crate) use programs::run;
 
-use crate::machine::{Dataset, Leftover, Machine, Repository};
+use crate::machine::{Dataset, Machine, Repository};
 use crate::needs::Needs;
 
 /// What the probes are given beside the needs of the recipe.
@@ -37,11 +37,6 @@ pub fn probe(needs: &Needs, asked: Asked) -> Machine {
     Machine {
         gpus: if has_gpus { gpu::gpus() } else { Err("not asked".to_owned()) },
         xid: if has_gpus { gpu::xid() } else { Ok(Vec::new()) },
-        environments: needs
-            .environments
-            .iter()
-            .map(|need| programs::environment(Path::new(&in_out(&need.path, &asked.out))))
-            .collect(),
         memory: host::memory(),
         shm: host::free(Path::new("/dev/shm")).map(|disk| disk.free),
         cpus: host::cpus(),
@@ -58,29 +53,5 @@ pub fn probe(needs: &Needs, asked: Asked) -> Machine {
         has_token: asked.has_token,
         repositories: asked.repositories,
         datasets: asked.datasets,
-        leftovers: leftovers(needs, &asked.out),
     }
-}
-
-fn in_out(path: &str, out: &Path) -> String {
-    path.replace("{out}", &out.display().to_string())
-}
-
-/// What earlier attempts left in the folder of the recipe.
-fn leftovers(needs: &Needs, out: &Path) -> Vec<Leftover> {
-    let named = needs.leftovers.iter().filter(|path| out.join(path).exists()).map(|path| Leftover {
-        what: format!("{path} of an earlier attempt"),
-        remedy: "removed before its stage starts; end that attempt first if it still runs".to_owned(),
-    });
-    let servers = std::fs::read_dir(out.join("servers")).into_iter().flatten().flatten();
-    let servers =
-        servers.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|end| end == "pid"));
-    let servers = servers.map(|path| Leftover {
-        what: format!(
-            "servers/{} of an earlier attempt",
-            path.file_name().unwrap_or_default().to_string_lossy()
-        ),
-        remedy: "its process is ended when its server starts again".to_owned(),
-    });
-    named.chain(servers).collect()
 }

@@ -6,7 +6,6 @@
 mod depth;
 mod json;
 mod number;
-mod random;
 
 use std::sync::LazyLock;
 
@@ -17,7 +16,6 @@ pub(crate) use depth::Nesting;
 pub use depth::TooDeep;
 pub use json::{JsonError, PyValue, dumps, loads};
 pub use number::{MAX_STR_DIGITS, float, repr_float};
-pub use random::Random;
 
 /// Python's `\s` (and `str.isspace`) as a class for the `regex` crate, whose own `\s` lacks U+001C to U+001F.
 pub const SPACE: &str = r"[\s\x1c-\x1f]";

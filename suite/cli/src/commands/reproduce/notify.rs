@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use paravt_suite::redact;
 
@@ -50,18 +50,12 @@ impl Notify {
 
 /// Runs a command that has to end with 0 in time.
 fn within(patience: Duration, command: &mut Command) -> Result<(), String> {
-    let mut child = command.spawn().map_err(|error| error.to_string())?;
-    let until = Instant::now() + patience;
-    while Instant::now() < until {
-        match child.try_wait().map_err(|error| error.to_string())? {
-            Some(status) if status.success() => return Ok(()),
-            Some(status) => return Err(format!("the command ended with {status}")),
-            None => std::thread::sleep(Duration::from_millis(20)),
-        }
+    let ended = command.spawn().and_then(|mut child| paravt_supervise::wait(&mut child, patience, &|| false));
+    match ended.map_err(|error| error.to_string())? {
+        Some(status) if status.success() => Ok(()),
+        Some(status) => Err(format!("the command ended with {status}")),
+        None => Err(format!("the command did not end in {} s and was killed", patience.as_secs())),
     }
-    let _ = child.kill();
-    let _ = child.wait();
-    Err(format!("the command did not end in {} s and was killed", patience.as_secs()))
 }
 
 #[cfg(test)]

@@ -5,10 +5,9 @@
 //! hooks, includes. None of it is read here: git works in an empty repository of ours, which borrows
 //! the other's object folder, and refs are read as plain files.
 
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Command;
+use std::time::Duration;
 
 use paravt_files::read_limited;
 
@@ -21,13 +20,12 @@ pub(super) const MAX_FILE: u64 = 4 << 20;
 const READ_LIMIT: Duration = Duration::from_secs(60);
 /// Time that a clone may take.
 const CLONE_LIMIT: Duration = Duration::from_secs(1800);
-const POLL: Duration = Duration::from_millis(10);
 /// Bytes of a ref, of `HEAD`, of a `.git` file.
 const MAX_REF: u64 = 4096;
 /// Bytes of `packed-refs`.
 const MAX_PACKED_REFS: u64 = 64 << 20;
-/// Bytes of standard error that are kept.
-const MAX_MESSAGE: u64 = 4096;
+/// Characters of standard error that are shown.
+const MAX_MESSAGE: usize = 4096;
 
 /// A repository's objects and refs.
 pub(super) struct Repository {
@@ -189,50 +187,16 @@ fn is_hash(text: &str) -> bool {
 
 /// Standard output of a command that ends well within the limits; otherwise its message.
 fn output(mut command: Command, limit: Duration, cancel: &Cancel<'_>) -> Result<Vec<u8>, String> {
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().map_err(|error| format!("cannot start git: {error}"))?;
-    // Both pipes are read to a limit; a child that writes more finds them closed.
-    let reader = |pipe: Option<Box<dyn std::io::Read + Send>>, limit: u64| {
-        std::thread::spawn(move || {
-            let mut bytes = Vec::new();
-            pipe.map_or(Ok(0), |pipe| pipe.take(limit).read_to_end(&mut bytes)).map(|_| bytes)
-        })
+    let ended = paravt_supervise::output(&mut command, MAX_FILE + 1, limit, &|| cancel());
+    let Some(output) = ended.map_err(|error| format!("git: {error}"))? else {
+        let late = format!("git did not finish within {} s", limit.as_secs());
+        return Err(if cancel() { "interrupted".to_owned() } else { late });
     };
-    let stdout = reader(child.stdout.take().map(|pipe| Box::new(pipe) as _), MAX_FILE + 1);
-    let stderr = reader(child.stderr.take().map(|pipe| Box::new(pipe) as _), MAX_MESSAGE);
-    let ended = wait(&mut child, limit, cancel);
-    let collect = |thread: std::thread::JoinHandle<std::io::Result<Vec<u8>>>| {
-        thread
-            .join()
-            .map_err(|_| "a reader of git's output panicked".to_owned())?
-            .map_err(|error| error.to_string())
-    };
-    // A helper that outlives a killed git may hold the pipes: they are read only where git ended itself.
-    let status = ended?;
-    let (stdout, stderr) = (collect(stdout)?, collect(stderr)?);
-    if stdout.len() as u64 > MAX_FILE {
+    if output.stdout.len() as u64 > MAX_FILE {
         return Err(format!("larger than the limit of {MAX_FILE} bytes"));
     }
-    if status.success() { Ok(stdout) } else { Err(String::from_utf8_lossy(&stderr).trim().to_owned()) }
-}
-
-/// Waits for a child and kills it at the limit or when cancelled.
-fn wait(child: &mut Child, limit: Duration, cancel: &Cancel<'_>) -> Result<std::process::ExitStatus, String> {
-    let started = Instant::now();
-    let stopped = loop {
-        if let Some(status) = child.try_wait().map_err(|error| format!("git: {error}"))? {
-            return Ok(status);
-        }
-        if cancel() {
-            break "interrupted".to_owned();
-        }
-        if started.elapsed() > limit {
-            break format!("git did not finish within {} s", limit.as_secs());
-        }
-        std::thread::sleep(POLL);
-    };
-    // An error means that it has ended by itself.
-    let _ = child.kill();
-    child.wait().map_err(|error| format!("git: {error}"))?;
-    Err(stopped)
+    if output.status.success() {
+        return Ok(output.stdout);
+    }
+    Err(String::from_utf8_lossy(&output.stderr).trim().chars().take(MAX_MESSAGE).collect())
 }

@@ -1,6 +1,7 @@
 //! One run as one cell: score, interval, the published number and a verdict.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use paravt_suite::profile::Profile;
 use paravt_suite::summary::Summary;
@@ -70,7 +71,7 @@ pub struct Cell {
     pub position: usize,
     /// Sums for tables and charts.
     #[serde(skip)]
-    pub digest: Digest,
+    pub digest: Arc<Digest>,
     #[serde(skip)]
     interval_over_samples: Option<(f64, f64)>,
     #[serde(skip)]
@@ -183,7 +184,7 @@ pub(crate) fn cell(run: &Counted, published: Option<(&str, f64)>, settings: &Set
         gpus: manifest.host.gpus,
         offers_tool: manifest.offers_tool,
         position: run.position,
-        digest: run.digest.clone(),
+        digest: Arc::clone(&run.digest),
         effect,
     }
 }

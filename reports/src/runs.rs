@@ -6,6 +6,7 @@ mod labels;
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use paravt_suite::journal::{self, JournalError};
 use paravt_suite::printable::printable_line;
@@ -16,7 +17,7 @@ use rayon::prelude::*;
 
 use crate::frame::{Frame, FrameError};
 use crate::paper::PaperError;
-use crate::rows::{Digest, Rows};
+use crate::rows::{Digest, Rows, samples};
 use crate::settings::Facts;
 use crate::training::{TRAINING, Training};
 
@@ -127,7 +128,7 @@ pub struct Counted {
     /// Its samples, for pairs with those of other runs.
     pub samples: Frame,
     /// Sums over its frames.
-    pub digest: Digest,
+    pub digest: Arc<Digest>,
     /// Data and losses of the records.
     pub facts: Facts,
 }
@@ -141,6 +142,11 @@ impl Run {
         let manifest = &self.manifest;
         summarize(&manifest.task, &manifest.plan.switches, &manifest.selection, &self.records)
             .map_err(|source| ReportError::Summary { path: self.path.clone(), source })
+    }
+
+    /// Its samples, for pairs with those of other runs.
+    pub fn samples(&self) -> Frame {
+        samples(&self.manifest.plan.switches, &self.records).frame
     }
 
     /// The frames of the run.
@@ -161,7 +167,7 @@ impl Run {
             torn_bytes: self.torn_bytes,
             training: self.training.clone(),
             position: 0,
-            digest: Digest::of(&rows)?,
+            digest: Arc::new(Digest::of(&rows)?),
             samples: rows.samples.frame,
             facts: Facts::of(&self.records),
         })

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::frame::{Frame, FrameError};
-use crate::rows::samples;
 use crate::runs::Run;
 use crate::statistics::Cluster;
 
@@ -58,8 +57,7 @@ impl Pairs {
     /// # Errors
     /// As of [`join`](Self::join).
     pub fn of(a: &Run, b: &Run) -> Result<Self, FrameError> {
-        let frame = |run: &Run| samples(&run.manifest.plan.switches, &run.records).frame;
-        Self::join(&frame(a), &frame(b))
+        Self::join(&a.samples(), &b.samples())
     }
 
     /// Pairs the counted [`samples`] of two runs by name.

@@ -7,8 +7,7 @@ use serde::Serialize;
 use super::{Answer, Arm, Finding, Question};
 use crate::compare::Pairs;
 use crate::decide::{Effect as Estimate, Margin, Support, Verdict, decide};
-use crate::frame::FrameError;
-use crate::rows::samples;
+use crate::frame::{Frame, FrameError};
 use crate::runs::Run;
 use crate::statistics::{Cluster, mean};
 
@@ -71,7 +70,8 @@ pub(super) fn answer(question: &Question, arms: &[Arm]) -> Result<Option<Answer>
         for a in &first.runs {
             let task = &a.manifest.task.name;
             let Some(b) = second.runs.iter().find(|run| run.manifest.task.name == *task) else { continue };
-            let pairs = Pairs::of(a, b)?;
+            let [a, b] = [a, b].map(Run::samples);
+            let pairs = Pairs::join(&a, &b)?;
             if pairs.is_empty() {
                 continue;
             }
@@ -79,8 +79,8 @@ pub(super) fn answer(question: &Question, arms: &[Arm]) -> Result<Option<Answer>
             let differences = pairs.differences()?;
             let (split, seed) = (task.clone(), first.seed);
             paired.push(Paired { split, seed, pairs: pairs.len(), a: means.a, b: means.b, differences });
-            efforts[0].push(effort(a)?);
-            efforts[1].push(effort(b)?);
+            efforts[0].push(effort(&a)?);
+            efforts[1].push(effort(&b)?);
         }
     }
     let mut splits: Vec<&str> = Vec::new();
@@ -152,9 +152,9 @@ fn judge(effect: &Effect, at_least: f64) -> Finding {
     }
 }
 
-/// Means over the counted samples of a run.
-fn effort(run: &Run) -> Result<Effort, FrameError> {
-    let samples = samples(&run.manifest.plan.switches, &run.records).frame.filter("counted")?;
+/// Means over the counted samples.
+fn effort(samples: &Frame) -> Result<Effort, FrameError> {
+    let samples = samples.filter("counted")?;
     let mean = |values: &mut dyn Iterator<Item = f64>| values.sum::<f64>() / samples.height().max(1) as f64;
     let counts =
         |name| Ok::<_, FrameError>(mean(&mut samples.counts(name)?.flatten().map(|count| count as f64)));

@@ -59,7 +59,7 @@ impl Meter {
         let state = Arc::new(Mutex::new(state));
         let (bar, ticker) = match (output::is_quiet(), is_redrawn()) {
             (true, _) => (None, None),
-            (false, true) => (Some(bar(&state, template)), None),
+            (false, true) => (Some(bar(&state, before, total, template)), None),
             (false, false) => (None, Some(ticker(&state))),
         };
         Self { state, bar, _ticker: ticker }
@@ -131,14 +131,13 @@ fn lock<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn bar(state: &Arc<Mutex<State>>, template: &str) -> ProgressBar {
+fn bar(state: &Arc<Mutex<State>>, before: u64, total: u64, template: &str) -> ProgressBar {
     let shown = Arc::clone(state);
     let text = move |_: &ProgressState, text: &mut dyn std::fmt::Write| {
         let state = lock(&shown);
         let name = if let Kind::Count(name) = &state.kind { &format!("{name} ") } else { "" };
         let _ = write!(text, "{name}{}", state.text(state.began.elapsed()));
     };
-    let (before, total) = (lock(state).before, lock(state).total);
     let style = ProgressStyle::with_template(template).expect("a literal template").with_key("text", text);
     let bar = ProgressBar::new(total).with_position(before).with_style(style);
     // Also without news: a server that falls silent shows in the time left.

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::common::server::{Script, Server};
 use crate::common::{bench, text, world};
 
 /// A command with its standard output, or its standard error too, going to a reader who has left.
@@ -187,4 +188,18 @@ fn frames_of_an_impossible_size_and_pipes_are_errors() {
     let output = bench().arg("frames").arg("--out").arg(&out).arg(&pipe).output().unwrap();
     assert_eq!(output.status.code(), Some(2), "{}", text(&output));
     assert!(text(&output).contains("not a regular file"), "{}", text(&output));
+}
+
+#[test]
+fn a_run_on_a_terminal_is_a_line_with_samples_score_and_pace() {
+    let server = Server::start(Script::default());
+    let out = tempfile::tempdir().unwrap();
+    let (url, data, out) = (&server.base_url, world().display(), out.path().display());
+    let flags = format!("--base-url {url} --data {data} --nframes 8 --profile strict --out {out}");
+    let lines = on_terminal(100, &format!("run lvbench {flags}"));
+    let shown = lines
+        .iter()
+        .flat_map(|line| line.split('\r'))
+        .any(|line| ["lvbench ", "/6  score ", "errors 0", " left"].iter().all(|part| line.contains(part)));
+    assert!(shown, "{lines:#?}");
 }

@@ -18,6 +18,7 @@ pub(crate) const SPLITS: [(&str, &str); 7] = [
 
 /// Why a published number cannot be had.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // The messages say what the fields are.
 pub enum PaperError {
     /// The data file is damaged.
     #[error("the published numbers in this build are damaged: {0}")]
@@ -30,12 +31,7 @@ pub enum PaperError {
         "the published table has no row `{row}`; it has {known}{hint}",
         hint = nearest::hint(nearest::nearest(.row, .known.split(", ")))
     )]
-    NoRow {
-        /// Row asked for.
-        row: String,
-        /// Rows there are.
-        known: String,
-    },
+    NoRow { row: String, known: String },
 }
 
 /// The published numbers.

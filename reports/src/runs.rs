@@ -26,6 +26,7 @@ pub use labels::tell_apart;
 
 /// Why there is no report.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // The messages say what the fields are.
 pub enum ReportError {
     /// A run directory cannot be read.
     #[error(transparent)]
@@ -42,22 +43,10 @@ pub enum ReportError {
          journal.jsonl and run the sample again with --resume",
         path = .path.display()
     )]
-    Record {
-        /// The run.
-        path: PathBuf,
-        /// The sample.
-        uid: String,
-        /// The fault.
-        message: String,
-    },
+    Record { path: PathBuf, uid: String, message: String },
     /// The records of a run do not belong together.
     #[error("{path}: {source}", path = .path.display())]
-    Summary {
-        /// The run.
-        path: PathBuf,
-        /// Why.
-        source: SummaryError,
-    },
+    Summary { path: PathBuf, source: SummaryError },
     /// The published numbers.
     #[error(transparent)]
     Paper(#[from] PaperError),
@@ -66,30 +55,14 @@ pub enum ReportError {
     NothingInCommon,
     /// Two runs of different profiles.
     #[error("{task}: A has profile {a}, B has {b}; compare runs of the same profile")]
-    Profiles {
-        /// Split.
-        task: String,
-        /// Profile of A.
-        a: String,
-        /// Profile of B.
-        b: String,
-    },
+    Profiles { task: String, a: String, b: String },
     /// Two runs of one split on one side of a comparison.
     #[error(
         "{side} has two runs of {task}, {} and {}: name one of them",
         .first.display(),
         .second.display()
     )]
-    Ambiguous {
-        /// Side of the comparison.
-        side: &'static str,
-        /// Split.
-        task: String,
-        /// One run.
-        first: PathBuf,
-        /// The other.
-        second: PathBuf,
-    },
+    Ambiguous { side: &'static str, task: String, first: PathBuf, second: PathBuf },
     /// A table could not be filled.
     #[error(transparent)]
     Tables(#[from] FrameError),

@@ -7,21 +7,15 @@ use crate::nearest;
 
 /// Why a file of fields that a user writes cannot be read.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // The messages say what the fields are.
 pub enum FieldsError {
     /// It cannot be opened or is too large.
     #[error("{path}: {source}", path = .path.display())]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
+    Io { path: PathBuf, source: io::Error },
     /// It is not TOML or JSON, lacks a field, or has a wrong or unknown one.
     #[error("{path}: {message}{hint}", path = .path.display(), hint = nearest::hint(.nearest.as_deref()))]
     Format {
-        /// The file.
         path: PathBuf,
-        /// The field and what is wrong.
         message: String,
         /// For an unknown field, the nearest known one.
         nearest: Option<String>,

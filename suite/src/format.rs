@@ -7,23 +7,20 @@ use serde::Deserialize;
 
 /// A version that this build does not read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs)] // The messages say what the fields are.
 pub enum VersionError {
     /// The file comes from a newer build.
     #[error(
         "written by a newer version of paravt-bench (format {found}, this one reads up to {supported}); upgrade paravt-bench to read it"
     )]
     TooNew {
-        /// The file's version.
         found: u64,
         /// The newest version that this build reads.
         supported: u32,
     },
     /// A version that no build ever wrote.
     #[error("format {found} does not exist; the first one is 1")]
-    Unknown {
-        /// The file's version.
-        found: u64,
-    },
+    Unknown { found: u64 },
 }
 
 /// Reads `version` of a JSON document and nothing else; `None` where there is none.

@@ -29,81 +29,35 @@ const LOCK: &str = ".lock";
 
 /// Errors of run directories.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // The messages say what the fields are.
 pub enum JournalError {
     /// Another process writes this run.
     #[error("{dir}: another process is writing this run; wait for it or choose another directory", dir = .dir.display())]
-    Locked {
-        /// The run directory.
-        dir: PathBuf,
-    },
+    Locked { dir: PathBuf },
     /// The directory already holds a run.
     #[error("{dir}: already holds a run; continue it with --resume or choose another --out", dir = .dir.display())]
-    Exists {
-        /// The run directory.
-        dir: PathBuf,
-    },
+    Exists { dir: PathBuf },
     /// The directory holds no run.
     #[error("{dir}: not a run directory ({missing} is missing)", dir = .dir.display())]
-    NoRun {
-        /// The run directory.
-        dir: PathBuf,
-        /// Which file is missing.
-        missing: &'static str,
-    },
+    NoRun { dir: PathBuf, missing: &'static str },
     /// The run in the directory is another one than asked for.
     #[error("{dir}: cannot be resumed with other settings: {differences}; repeat the first command with --resume, or choose another --out", dir = .dir.display())]
-    Differs {
-        /// The run directory.
-        dir: PathBuf,
-        /// Differing settings, in words.
-        differences: String,
-    },
+    Differs { dir: PathBuf, differences: String },
     /// A complete line cannot be read.
     #[error("{path}:{line}: damaged record: {message}; keep a copy of the file, remove the line, and redo the sample with --resume", path = .path.display())]
-    Damaged {
-        /// The journal.
-        path: PathBuf,
-        /// One-based line.
-        line: usize,
-        /// Why.
-        message: String,
-    },
+    Damaged { path: PathBuf, line: usize, message: String },
     /// A record that the run of the manifest cannot have written.
     #[error("{path}: record of sample {uid} does not belong to this run: {message}; keep a copy of the file, remove the line, and redo the sample with --resume", path = .path.display())]
-    Foreign {
-        /// The journal.
-        path: PathBuf,
-        /// The sample.
-        uid: String,
-        /// Difference between record and manifest.
-        message: String,
-    },
+    Foreign { path: PathBuf, uid: String, message: String },
     /// The manifest cannot be read.
     #[error("{path}: damaged: {message}; restore it from a copy, or start again in another --out", path = .path.display())]
-    BadManifest {
-        /// The manifest.
-        path: PathBuf,
-        /// Why.
-        message: String,
-    },
+    BadManifest { path: PathBuf, message: String },
     /// Another version of the program wrote the file.
     #[error("{path}: {source}", path = .path.display())]
-    Version {
-        /// The manifest or the journal.
-        path: PathBuf,
-        /// Which version.
-        source: VersionError,
-    },
+    Version { path: PathBuf, source: VersionError },
     /// Reading or writing failed.
     #[error("{path}: {action}: {source}{hint}", path = .path.display(), hint = disk_full_hint(.source))]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// Action that failed.
-        action: &'static str,
-        /// Why it failed.
-        source: std::io::Error,
-    },
+    Io { path: PathBuf, action: &'static str, source: std::io::Error },
 }
 
 /// Says which file of a run directory an error of the system is about.

@@ -137,31 +137,20 @@ impl Summary {
 
 /// Records that cannot be summarised together.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs)] // The messages say what the fields are.
 pub enum SummaryError {
     /// Two records of one sample.
     #[error("sample `{0}` has two records")]
     Duplicate(String),
     /// A record of another split.
     #[error("sample `{uid}` belongs to split {found}, expected {wanted}")]
-    OtherTask {
-        /// Sample.
-        uid: String,
-        /// Its split.
-        found: String,
-        /// The split that is summarised.
-        wanted: String,
-    },
+    OtherTask { uid: String, found: String, wanted: String },
     /// Records of several profiles.
     #[error("records of the profiles {0} and {1} cannot be summarised together")]
     MixedProfiles(String, String),
     /// More records than the run should have.
     #[error("found {found} records, expected at most {expected}")]
-    TooMany {
-        /// Expected.
-        expected: usize,
-        /// Found.
-        found: usize,
-    },
+    TooMany { expected: usize, found: usize },
 }
 
 /// Summarises the records of one split.

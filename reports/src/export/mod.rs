@@ -19,25 +19,14 @@ pub use markdown::{escape, markdown};
 
 /// Why a table could not be written.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // The messages say what the fields are.
 pub enum ExportError {
     /// The file cannot be written.
     #[error("{path}: cannot write: {source}", path = .path.display())]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
+    Io { path: PathBuf, source: std::io::Error },
     /// The table cannot be put into the format.
     #[error("table {table} as {ending}: {source}")]
-    Format {
-        /// Table.
-        table: &'static str,
-        /// Ending of the format's files.
-        ending: &'static str,
-        /// Why.
-        source: Failure,
-    },
+    Format { table: &'static str, ending: &'static str, source: Failure },
 }
 
 /// Result of a format's writer.

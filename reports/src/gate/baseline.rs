@@ -26,7 +26,6 @@ use crate::training::Training;
 
 /// Bytes that a baseline may have.
 const MAX_FILE: u64 = 4 << 30;
-/// Version of the file.
 const VERSION: u64 = 1;
 
 /// The file.

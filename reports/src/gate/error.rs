@@ -6,34 +6,20 @@ use crate::runs::ReportError;
 
 /// Why a gate cannot judge, or cannot make a baseline.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // The messages say what the fields are.
 pub enum GateError {
     /// A file cannot be read or written.
     #[error("{path}: {source}{}", if .source.kind() == std::io::ErrorKind::NotFound { "; a baseline is made with --write" } else { "" }, path = .path.display())]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
+    Io { path: PathBuf, source: std::io::Error },
     /// A file is not what it should be.
     #[error("{path}: {message}", path = .path.display())]
-    Damaged {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        message: String,
-    },
+    Damaged { path: PathBuf, message: String },
     /// The rule of a baseline makes no sense.
     #[error("{0}")]
     Rule(String),
     /// A run that cannot be a baseline.
     #[error("{run}: cannot be a baseline: {why}")]
-    Unfit {
-        /// The run.
-        run: String,
-        /// Why.
-        why: String,
-    },
+    Unfit { run: String, why: String },
     /// The records of a run do not belong together.
     #[error(transparent)]
     Run(#[from] ReportError),

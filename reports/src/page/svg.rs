@@ -16,7 +16,6 @@ pub(super) struct Svg {
     marks: String,
 }
 
-/// Anchor of a text.
 #[derive(Clone, Copy)]
 pub(super) enum Anchor {
     /// Its start.
@@ -34,7 +33,6 @@ impl Svg {
         Self { width, height, title, description, marks: String::new() }
     }
 
-    /// A line.
     pub(super) fn line(&mut self, class: &str, from: (f64, f64), to: (f64, f64)) {
         let _ = write!(
             self.marks,
@@ -99,7 +97,6 @@ impl Svg {
         let _ = write!(self.marks, r#"<polyline class="{class}" points="{}"/>"#, points.join(" "));
     }
 
-    /// A text.
     pub(super) fn text(&mut self, class: &str, at: (f64, f64), anchor: Anchor, text: &str) {
         let anchor = match anchor {
             Anchor::Start => "start",

@@ -2,6 +2,7 @@
 
 /// Why there are no frames. No variant names the file: a caller says which one, by the name that its reader knows.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs)] // The messages say what the fields are.
 pub enum MediaError {
     /// The file cannot be opened or is not a media file.
     #[error("cannot be opened as a video: {0}")]
@@ -14,18 +15,8 @@ pub enum MediaError {
     Request(String),
     /// The decoder returned no picture for a wanted frame.
     #[error("frame {index} cannot be decoded ({message}); the file may be damaged or cut off")]
-    Decode {
-        /// Zero-based index.
-        index: usize,
-        /// FFmpeg's word.
-        message: String,
-    },
+    Decode { index: usize, message: String },
     /// A frame could not be resized or encoded.
     #[error("frame {index}: {message}")]
-    Convert {
-        /// Zero-based index.
-        index: usize,
-        /// Why.
-        message: String,
-    },
+    Convert { index: usize, message: String },
 }

@@ -34,77 +34,37 @@ fn listed(paths: &[PathBuf]) -> String {
 
 /// Errors of published data.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // The messages say what the fields are.
 pub enum DataError {
     /// The file does not exist at any of the places looked at.
     #[error("{task}: {what} not found; {remedy}; searched: {looked}", looked = listed(.looked))]
-    Missing {
-        /// Split.
-        task: String,
-        /// The missing file.
-        what: String,
-        /// Paths searched.
-        looked: Vec<PathBuf>,
-        /// Remedy.
-        remedy: String,
-    },
+    Missing { task: String, what: String, looked: Vec<PathBuf>, remedy: String },
     /// The file could not be read.
     #[error("{path}: {source}", path = .path.display())]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
+    Io { path: PathBuf, source: std::io::Error },
     /// The file is damaged or not of the expected format.
     #[error("{path}: {message}", path = .path.display())]
-    Format {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        message: String,
-    },
+    Format { path: PathBuf, message: String },
     /// A column is missing or of a type that cannot be read as wanted.
     #[error("{path}: column `{column}`: {message}", path = .path.display())]
     Column {
-        /// The file.
         path: PathBuf,
-        /// Published column name.
         column: String,
         /// What is wrong and which columns or types there are.
         message: String,
     },
     /// A row names a file outside of the data folder.
     #[error("{path}: row {row}, column `{column}`: `{value}` leaves the data folder; expected a relative path without `..`", path = .path.display())]
-    OutsideData {
-        /// The file.
-        path: PathBuf,
-        /// Zero-based row.
-        row: usize,
-        /// Published column name.
-        column: String,
-        /// The path as it stands there.
-        value: String,
-    },
+    OutsideData { path: PathBuf, row: usize, column: String, value: String },
     /// Too many rows cannot be used for the split to be the published one.
     #[error("{defective} of {rows} rows cannot be used, the first: {first}")]
     Rows {
-        /// Rows that cannot be used.
         defective: usize,
-        /// All rows.
         rows: usize,
         /// The first of them and its fault.
         first: Box<DataError>,
     },
     /// A row has a value that no sample can be made of.
     #[error("{path}: row {row}, column `{column}`: {message}", path = .path.display())]
-    Row {
-        /// The file.
-        path: PathBuf,
-        /// Zero-based row.
-        row: usize,
-        /// Published column name.
-        column: String,
-        /// The fault.
-        message: String,
-    },
+    Row { path: PathBuf, row: usize, column: String, message: String },
 }

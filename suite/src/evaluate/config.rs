@@ -187,11 +187,11 @@ impl RunConfig {
 
 /// Why a configuration cannot be used.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[allow(missing_docs)] // The messages say what the fields are.
 pub enum ConfigError {
     /// The text is not a configuration.
     #[error("run configuration: {message}{hint}", hint = nearest::hint(.nearest.as_deref()))]
     Json {
-        /// The fault and its place.
         message: String,
         /// The nearest known field, for an unknown one.
         nearest: Option<String>,
@@ -210,10 +210,7 @@ pub enum ConfigError {
         "--tool-dialect native: protocol {protocol} defines no tool for the chat API; use --tool-dialect auto, or \
          --protocol native"
     )]
-    NoChatTools {
-        /// Name of the protocol.
-        protocol: String,
-    },
+    NoChatTools { protocol: String },
     /// A request setting that cannot be sent.
     #[error("request settings: {0}")]
     Request(String),

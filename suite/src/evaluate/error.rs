@@ -8,6 +8,7 @@ use crate::summary::SummaryError;
 
 /// Why a run cannot begin or continue.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // The messages say what the fields are.
 pub enum RunError {
     /// The configuration contradicts itself or the protocol.
     #[error(transparent)]
@@ -17,26 +18,13 @@ pub enum RunError {
     Data(#[from] DataError),
     /// `ids` names a sample that the split does not have.
     #[error("--ids: {task} has no sample with the uid or id `{id}`")]
-    UnknownId {
-        /// The split.
-        task: String,
-        /// The id.
-        id: String,
-    },
+    UnknownId { task: String, id: String },
     /// Limit, ids and shard leave nothing.
     #[error("{task}: no sample is selected; check --limit, --ids and --shard")]
-    NoSamples {
-        /// The split.
-        task: String,
-    },
+    NoSamples { task: String },
     /// Two samples of the selection have one uid.
     #[error("{task}: two rows have the uid `{uid}`; the data file is damaged")]
-    SameUid {
-        /// The split.
-        task: String,
-        /// The uid.
-        uid: String,
-    },
+    SameUid { task: String, uid: String },
     /// The protocol has no text for a sample of the split.
     #[error(transparent)]
     Prompt(#[from] RenderError),

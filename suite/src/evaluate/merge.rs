@@ -32,6 +32,7 @@ pub struct Merged {
 
 /// Why shards cannot be merged.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // The messages say what the fields are.
 pub enum MergeError {
     /// Nothing to merge.
     #[error("no shards given; name the run directories of all shards")]
@@ -41,14 +42,10 @@ pub enum MergeError {
     Journal(#[from] JournalError),
     /// A run of the whole selection.
     #[error("{dir}: not a shard (was not run with --shard)", dir = .dir.display())]
-    NotAShard {
-        /// The run directory.
-        dir: PathBuf,
-    },
+    NotAShard { dir: PathBuf },
     /// Parts of two divisions of a run.
     #[error("{dir}: shard {number} of {of}, but the others are shards of {shards}; merge shards of one run only", dir = .dir.display())]
     OtherCount {
-        /// The run directory.
         dir: PathBuf,
         /// Number of the shard, counted from 1.
         number: usize,
@@ -69,57 +66,28 @@ pub enum MergeError {
     },
     /// Shards of two runs.
     #[error("cannot merge {first} with {dir}: {differences}", first = .first.display(), dir = .dir.display())]
-    Differs {
-        /// The first run directory.
-        first: PathBuf,
-        /// The other run directory.
-        dir: PathBuf,
-        /// Differing settings, in words.
-        differences: String,
-    },
+    Differs { first: PathBuf, dir: PathBuf, differences: String },
     /// One video was two files.
     #[error(
         "cannot merge with {dir}: video {video} had {ours} bytes in one shard and {theirs} in the other",
         dir = .dir.display()
     )]
-    VideoDiffers {
-        /// The other run directory.
-        dir: PathBuf,
-        /// The video's name.
-        video: String,
-        /// Bytes in the shards before.
-        ours: u64,
-        /// Bytes in this shard.
-        theirs: u64,
-    },
+    VideoDiffers { dir: PathBuf, video: String, ours: u64, theirs: u64 },
     /// A sample that two shards have.
     #[error("sample {uid} is in two shards: merge shards of one run only")]
-    SampleTwice {
-        /// The sample.
-        uid: String,
-    },
+    SampleTwice { uid: String },
     /// The records do not belong to one run.
     #[error("the records in the journals do not belong together")]
     Summary(#[from] SummaryError),
     /// The directory to write is there and not empty.
     #[error("{out}: not empty; choose another --out", out = .out.display())]
-    NotEmpty {
-        /// The directory.
-        out: PathBuf,
-    },
+    NotEmpty { out: PathBuf },
     /// The directory to write is the root of the file system.
     #[error("--out: the root folder cannot be a run directory")]
     Root,
     /// Reading or writing failed.
     #[error("cannot {action} {path}", path = .path.display())]
-    Io {
-        /// Action, as in "cannot ACTION PATH".
-        action: &'static str,
-        /// The file or folder.
-        path: PathBuf,
-        /// Why it failed.
-        source: io::Error,
-    },
+    Io { action: &'static str, path: PathBuf, source: io::Error },
 }
 
 /// Joins shards of one run into a run directory at `out`, whole or not at all. Missing shards make an

@@ -10,29 +10,17 @@ use crate::text::to_pretty_json;
 
 /// Why a cached protocol cannot be used.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // The messages say what the fields are.
 pub enum CacheError {
     /// It could not be written.
     #[error("{path}: cannot write the protocol: {source}", path = .path.display())]
-    Write {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
+    Write { path: PathBuf, source: std::io::Error },
     /// It cannot be read or parsed.
     #[error("{path}: {message}; import the protocol again", path = .path.display())]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        message: String,
-    },
+    Unreadable { path: PathBuf, message: String },
     /// It was changed after it was stored.
     #[error("{path}: the texts were changed after the import; import the protocol again", path = .path.display())]
-    Changed {
-        /// The file.
-        path: PathBuf,
-    },
+    Changed { path: PathBuf },
 }
 
 /// Bytes that a stored protocol may have.

@@ -20,26 +20,17 @@ pub const FROM_FILE: &str = "protocol file";
 
 /// Why a protocol file cannot be used.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // The messages say what the fields are.
 pub enum ProtocolFileError {
     /// It cannot be read, or a field is wrong.
     #[error(transparent)]
     Fields(#[from] FieldsError),
     /// `base` cannot be used.
     #[error("{path}: base: {message}", path = .path.display())]
-    Base {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        message: String,
-    },
+    Base { path: PathBuf, message: String },
     /// A value is not one that works.
     #[error("{path}: {problem}", path = .path.display())]
-    Invalid {
-        /// The file.
-        path: PathBuf,
-        /// The field, and what is wrong.
-        problem: InvalidProtocol,
-    },
+    Invalid { path: PathBuf, problem: InvalidProtocol },
 }
 
 /// Reads a protocol; `base` gives the protocol that the file's `base` names.

@@ -13,26 +13,17 @@ use crate::text::fixed1;
 
 /// Errors of rendering.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs)] // The messages say what the fields are.
 pub enum RenderError {
     /// A template cannot be filled.
     #[error("{what}: {source}")]
-    Slot {
-        /// Which text.
-        what: String,
-        /// Why.
-        source: TemplateError,
-    },
+    Slot { what: String, source: TemplateError },
     /// The protocol does not have the mode.
     #[error(transparent)]
     NoMode(#[from] UnknownMode),
     /// The protocol has no such text.
     #[error("protocol {protocol} has no {what}")]
-    NoText {
-        /// Name of the protocol.
-        protocol: String,
-        /// The missing text.
-        what: String,
-    },
+    NoText { protocol: String, what: String },
 }
 
 /// The protocol's text for a kind of question.

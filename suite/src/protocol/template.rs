@@ -47,15 +47,11 @@ pub const MAX_TEXT: usize = 64 << 20;
 
 /// Why a template cannot be filled.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs)] // The messages say what the fields are.
 pub enum TemplateError {
     /// A slot that the caller has no value for.
     #[error("unknown slot `{slot}`; this text has {known}")]
-    UnknownSlot {
-        /// Name of the slot.
-        slot: String,
-        /// Names that were available.
-        known: String,
-    },
+    UnknownSlot { slot: String, known: String },
     /// The text is too long.
     #[error("the text has more than {} MiB at slot `{slot}`; put the value in fewer times", MAX_TEXT >> 20)]
     TooLong {

@@ -2,9 +2,7 @@
 
 /// Lowest confidence threshold of the mean relative accuracy.
 const LOWEST: f64 = 0.5;
-/// Highest.
 const HIGHEST: f64 = 0.95;
-/// Number of thresholds.
 const THRESHOLDS: usize = 10;
 
 /// Mean relative accuracy (arXiv:2412.14171, section 3.3): the share of the thresholds θ in 0.5, 0.55, …, 0.95

@@ -20,6 +20,7 @@ const MAX_FILE: u64 = 1 << 20;
 
 /// Why a task file cannot be used.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // The messages say what the fields are.
 pub enum TaskFileError {
     /// It cannot be read, or a field is wrong.
     #[error(transparent)]
@@ -29,12 +30,7 @@ pub enum TaskFileError {
         "{path}: {source}; the rows are read to count them, since expected_rows or expected_videos is not given",
         path = .path.display()
     )]
-    Count {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: DataError,
-    },
+    Count { path: PathBuf, source: DataError },
 }
 
 impl Benchmark {

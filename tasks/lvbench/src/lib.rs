@@ -33,7 +33,6 @@ struct Row {
     answer: String,
     /// Interval of the evidence, `mm:ss-mm:ss`.
     time_reference: Option<String>,
-    /// Of the video.
     #[serde(rename = "type")]
     video_type: String,
 }

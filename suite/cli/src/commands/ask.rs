@@ -42,7 +42,6 @@ pub(crate) struct Args {
     backend: BackendArgs,
 }
 
-/// Runs the command.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     ensure!(args.video.exists(), "{}: no such file", args.video.display());
     ensure!(args.video.is_file(), "{}: not a file; name a video file", args.video.display());
@@ -118,7 +117,6 @@ fn conclude(record: &Record, options: usize) -> Exit {
     Exit::Ok
 }
 
-/// Letters of the options.
 fn letters(options: usize) -> Vec<String> {
     ('A'..='Z').take(options).map(String::from).collect()
 }

@@ -93,7 +93,6 @@ impl Args {
     }
 }
 
-/// Runs the command.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let runs = find_runs(&args.runs)?;
     let estimates = args.criterion.as_deref().map(read_estimates).transpose()?;

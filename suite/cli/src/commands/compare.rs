@@ -25,7 +25,6 @@ pub(crate) struct Args {
     printed: Printed,
 }
 
-/// Runs the command.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     write(&args.a, &args.b, args.out.as_deref(), &args.printed)?;
     Ok(Exit::Ok)

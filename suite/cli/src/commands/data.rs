@@ -82,7 +82,6 @@ pub(crate) struct TasksArgs {
     printed: Printed,
 }
 
-/// Runs the command.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     match &args.action {
         Action::Check(args) => check(args),

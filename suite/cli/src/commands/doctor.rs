@@ -38,7 +38,6 @@ pub(crate) struct Args {
 /// Codecs that the benchmarks' videos come in.
 const CODECS: [&str; 4] = ["h264", "hevc", "vp9", "av1"];
 
-/// Runs the command.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     if let Some(recipe) = &args.recipe {
         return for_recipe(args, recipe);

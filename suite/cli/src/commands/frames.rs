@@ -81,7 +81,6 @@ impl Args {
     }
 }
 
-/// Runs the command.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     if let Some(fps) = args.fps {
         ensure!(fps > 0.0 && fps.is_finite(), "--fps: expected a rate > 0, got `{fps}`");

@@ -43,7 +43,6 @@ pub(crate) struct Args {
     backend: BackendArgs,
 }
 
-/// Runs the command.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     ensure!(
         args.temperature >= 0.0 && args.temperature.is_finite(),

@@ -17,7 +17,6 @@ pub(crate) struct Args {
     dir: PathBuf,
 }
 
-/// Runs the command.
 pub(crate) fn run(args: &Args, mut command: clap::Command) -> anyhow::Result<Exit> {
     std::fs::create_dir_all(&args.dir).with_context(|| format!("cannot create {}", args.dir.display()))?;
     command.build();

@@ -21,7 +21,6 @@ pub(crate) struct Args {
     out: PathBuf,
 }
 
-/// Runs the command.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let is_run = |path: &PathBuf| path.join(journal::MANIFEST).is_file();
     if args.shards.iter().all(is_run) {

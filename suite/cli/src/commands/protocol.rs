@@ -229,7 +229,6 @@ pub(crate) fn provide(from: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs the command.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     match &args.action {
         Action::Import { from, unpinned } => {

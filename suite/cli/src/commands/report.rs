@@ -46,7 +46,6 @@ pub(crate) struct Args {
     data: DataArgs,
 }
 
-/// Runs the command.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let row = args.paper_row.as_deref();
     let report = match &args.out {

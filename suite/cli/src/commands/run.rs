@@ -184,7 +184,6 @@ impl PlanArgs {
     }
 }
 
-/// Runs the command.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let wanted = args.files.and(&args.tasks)?;
     let (config, protocol) = args.protocol.config(args.backend.request())?;

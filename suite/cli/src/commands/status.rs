@@ -23,7 +23,6 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// Runs the command.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let status = status::read(&args.out)?;
     let status = status.with_context(|| {

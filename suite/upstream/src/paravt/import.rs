@@ -61,43 +61,23 @@ const QUESTION_SLOTS: [&str; 5] = ["question", "caption", "options", "instructio
 
 /// Why an import failed.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // The messages say what the fields are.
 pub enum ImportError {
     /// A file is not there or not readable.
     #[error("{file} cannot be read from {from}: {message}")]
-    Unreadable {
-        /// File.
-        file: String,
-        /// Source as given.
-        from: String,
-        /// Why.
-        message: String,
-    },
+    Unreadable { file: String, from: String, message: String },
     /// A file is not the pinned one.
     #[error(
         "{file} has SHA-256 {found}, pinned is {pinned}; import the file of commit {COMMIT}, or pass --unpinned and have every record marked"
     )]
-    Hash {
-        /// File.
-        file: &'static str,
-        /// Its hash.
-        found: String,
-        /// The pinned hash.
-        pinned: &'static str,
-    },
+    Hash { file: &'static str, found: String, pinned: &'static str },
     /// A file is not Python.
     #[error("{file}: not parsed as Python: {message}")]
-    Syntax {
-        /// File.
-        file: &'static str,
-        /// Why.
-        message: String,
-    },
+    Syntax { file: &'static str, message: String },
     /// A text is not where it is expected.
     #[error("{file}: {wanted} was not found{near}; the file's structure has changed", near = .line.map(|line| format!(" (looked near line {line})")).unwrap_or_default())]
     Shape {
-        /// File.
         file: &'static str,
-        /// The text that was looked for.
         wanted: String,
         /// Line near which it was looked for.
         line: Option<usize>,

@@ -37,7 +37,6 @@ pub(crate) struct Args {
     allow_missing: bool,
 }
 
-/// Runs the command.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let form = if args.uris { PathForm::Uri } else { PathForm::Plain };
     let meter = Meter::start(Kind::Count("media opened".to_owned()), 0, 0);

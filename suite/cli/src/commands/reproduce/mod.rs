@@ -231,7 +231,6 @@ fn is_full(error: &anyhow::Error) -> bool {
     !is_download && error.chain().any(|cause| cause.downcast_ref().is_some_and(is_full))
 }
 
-/// Runs the command.
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let recipe = args.recipe()?;
     args.backend.configure()?;

@@ -1,7 +1,7 @@
 //! What a person at a terminal does first: what is here, and one question about one video.
 
 use crate::common::server::{Script, Server};
-use crate::common::{bench, text, world};
+use crate::common::{bench, ok, text, world};
 
 fn a_video() -> std::path::PathBuf {
     let mut folders = vec![world().to_owned()];
@@ -24,8 +24,7 @@ fn a_question_shows_its_tool_calls_and_ends_in_an_answer() {
     let server = Server::start(Script::default());
     let mut command = bench();
     command.arg("ask").arg(a_video()).args(["What happens first?", "--option", "rain", "--option", "sun"]);
-    let output = command.args(["--nframes", "4", "--base-url", &server.base_url]).output().unwrap();
-    assert!(output.status.success(), "{}", text(&output));
+    let output = ok(command.args(["--nframes", "4", "--base-url", &server.base_url]));
     let shown = String::from_utf8(output.stderr.clone()).unwrap();
     assert!(shown.contains("── turn0: 2 messages, 4 frames"), "{shown}");
     assert!(shown.contains("looks at"), "{shown}");
@@ -79,8 +78,7 @@ fn a_reply_without_an_answer_is_followed_by_what_was_expected() {
 
 #[test]
 fn the_doctor_looks_at_everything_and_says_why_there_is_no_gpu() {
-    let output = bench().args(["doctor", "--json"]).output().unwrap();
-    assert!(output.status.success(), "{}", text(&output));
+    let output = ok(bench().args(["doctor", "--json"]));
     let found: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert!(found["cores"].as_u64().unwrap() >= 1);
     assert!(found["decoders"].as_array().unwrap().contains(&"h264".into()), "{found}");

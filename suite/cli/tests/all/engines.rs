@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use crate::common::{SPLITS, bench, stable_records, text, world};
+use crate::common::{SPLITS, bench, ok, stable_records, text, world};
 use paravt_suite::record::Outcome;
 use serde_json::{Value, json};
 
@@ -12,8 +12,7 @@ fn tiny(dir: &Path, script: &str) -> PathBuf {
         std::env::var("PARAVT_PYTHON").expect("PARAVT_PYTHON is not set: run ci/setup, then ci/test");
     let (script, model) =
         (Path::new(env!("CARGO_MANIFEST_DIR")).join("../../ci").join(script), dir.join(script));
-    let made = Command::new(python).arg(script).arg(&model).output().unwrap();
-    assert!(made.status.success(), "{}", text(&made));
+    ok(Command::new(python).arg(script).arg(&model));
     model
 }
 

@@ -6,18 +6,15 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::common::server::{Fault, Script, Server};
-use crate::common::{bench, stable_records, text, world};
+use crate::common::{self, bench, ok, stable_records, text, world};
 use paravt_suite::record::{Outcome, SampleErrorClass};
 
 const TASK: &str = "mlvu";
 
 fn run(out: &Path, server: &Server, extra: &[&str]) -> Output {
-    bench()
-        .args(["run", TASK, "--profile", "strict", "--nframes", "8", "--concurrency", "3"])
-        .args(["--retry-pause", "0.01", "--request-timeout", "2", "--base-url", &server.base_url, "--data"])
-        .arg(world())
-        .arg("--out")
-        .arg(out)
+    common::run(&[TASK], out, &server.base_url)
+        .args(["--profile", "strict", "--nframes", "8", "--concurrency", "3"])
+        .args(["--retry-pause", "0.01", "--request-timeout", "2"])
         .args(extra)
         .output()
         .unwrap()
@@ -114,8 +111,7 @@ fn no_home_and_a_split_named_twice_are_no_hindrance() {
     for name in ["HOME", "HF_HOME", "PARAVT_BENCH_CACHE", "XDG_CACHE_HOME"] {
         command.env_remove(name);
     }
-    let output = command.output().unwrap();
-    assert!(output.status.success(), "{}", text(&output));
+    let output = ok(command);
     assert_eq!(text(&output).matches("recorded 6 of 6").count(), 1, "{}", text(&output));
     let manifest = std::fs::read_to_string(dir.path().join(TASK).join("protocol.json")).unwrap();
     assert!(manifest.contains("\"name\": \"native\""), "{manifest}");
@@ -210,7 +206,7 @@ fn a_server_that_is_not_there_is_found_before_the_run() {
 fn keys_reach_neither_log_nor_record() {
     let dir = tempfile::tempdir().unwrap();
     let server = Server::start(Script { faults: vec![None, Some(Fault::Server)], ..Script::default() });
-    let output = bench()
+    let output = ok(bench()
         .env("OPENAI_API_KEY", "sk-very-secret")
         .env("OPENAI_BASE_URL", &server.base_url)
         .args([
@@ -228,10 +224,7 @@ fn keys_reach_neither_log_nor_record() {
         ])
         .arg(world())
         .arg("--out")
-        .arg(dir.path())
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{}", text(&output));
+        .arg(dir.path()));
     assert!(!text(&output).contains("sk-very-secret"));
     for file in ["manifest.json", "journal.jsonl", "summary.json"] {
         let content = std::fs::read_to_string(dir.path().join(TASK).join(file)).unwrap();

@@ -4,15 +4,12 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use crate::common::server::{Script, Server};
-use crate::common::{bench, text, world};
+use crate::common::{self, bench, ok, text};
 use paravt_suite::journal::{self, Journal};
 use paravt_suite::record::{Measured, Outcome};
 
 fn run(out: &Path, base_url: &str, flags: &[&str]) {
-    let mut command = bench();
-    command.args(["run", "videomme", "charades", "--nframes", "8", "--base-url", base_url, "--data"]);
-    let output = command.arg(world()).arg("--out").arg(out).args(flags).output().unwrap();
-    assert!(output.status.success(), "{}", text(&output));
+    ok(common::run(&["videomme", "charades"], out, base_url).args(["--nframes", "8"]).args(flags));
 }
 
 fn check(run: &Path, baseline: &Path, flags: &[&str]) -> Output {
@@ -68,8 +65,7 @@ fn two_runs_are_reported_compared_and_gated() {
     }
     std::os::unix::fs::symlink(&theirs, report.join("index.html")).unwrap();
     std::os::unix::fs::symlink(&folder, report.join("tables")).unwrap();
-    let output = bench().arg("report").arg(&tools).arg(&direct).arg("-o").arg(&report).output().unwrap();
-    assert!(output.status.success(), "{}", text(&output));
+    ok(bench().arg("report").arg(&tools).arg(&direct).arg("-o").arg(&report));
     let page = std::fs::read_to_string(report.join("index.html")).unwrap();
     assert!(page.contains("Runs of one split against its first") && !page.contains("src=\"http"), "a page");
     assert_eq!(std::fs::read_dir(report.join("tables")).unwrap().count(), 7 * 5 + 2 * 2);
@@ -84,8 +80,7 @@ fn two_runs_are_reported_compared_and_gated() {
     assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0);
 
     let compared = dir.path().join("compared");
-    let output = bench().arg("compare").args([&direct, &tools]).arg("-o").arg(&compared).output().unwrap();
-    assert!(output.status.success(), "{}", text(&output));
+    let output = ok(bench().arg("compare").args([&direct, &tools]).arg("-o").arg(&compared));
     assert!(text(&output).contains("mode was"), "{}", text(&output));
     assert!(
         compared.join("compare.md").is_file()

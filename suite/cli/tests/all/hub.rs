@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use serde_json::json;
 
-use crate::common::{bench, text};
+use crate::common::{bench, ok, text};
 use crate::fetch::local::{Faults, TestHub};
 
 #[test]
@@ -16,8 +16,7 @@ fn a_model_is_fetched_once_at_its_revision_and_then_read_offline() {
     let python =
         std::env::var("PARAVT_PYTHON").expect("PARAVT_PYTHON is not set: run ci/setup, then ci/test");
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../ci/tiny_qwen3vl.py");
-    let made = Command::new(python).arg(script).arg(dir.path().join("model")).output().unwrap();
-    assert!(made.status.success(), "{}", text(&made));
+    ok(Command::new(python).arg(script).arg(dir.path().join("model")));
     let messages = dir.path().join("messages.json");
     std::fs::write(&messages, json!([{"role": "user", "content": "A or B?"}]).to_string()).unwrap();
     let files = std::fs::read_dir(dir.path().join("model")).unwrap().map(|file| file.unwrap());

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use crate::common::server::{Script, Server};
-use crate::common::{bench, stable_records, text, world};
+use crate::common::{bench, ok, stable_records, text, world};
 
 fn git(folder: &Path, arguments: &[&str]) -> String {
     let mut command = Command::new("git");
@@ -12,8 +12,7 @@ fn git(folder: &Path, arguments: &[&str]) -> String {
         command.env_remove(variable);
     }
     let command = command.arg("-C").arg(folder).args(["-c", "user.name=n", "-c", "user.email=n@localhost"]);
-    let output = command.args(arguments).output().unwrap();
-    assert!(output.status.success(), "{}", text(&output));
+    let output = ok(command.args(arguments));
     String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
 
@@ -53,8 +52,7 @@ fn a_run_with_edited_texts_says_so_in_manifest_and_records() {
     command.env("PARAVT_BENCH_CACHE", &cache);
     command.args(["run", "lvbench", "--limit", "1", "--nframes", "8", "--mode", "direct", "--base-url"]);
     command.arg(&server.base_url).arg("--data").arg(world()).arg("--out").arg(&out);
-    let run = command.output().unwrap();
-    assert!(run.status.success(), "{}", text(&run));
+    ok(command);
     assert_eq!(server.latest.lock().unwrap()["messages"][0]["content"], "Edited words, in two pieces.");
     let manifest = paravt_suite::journal::read_manifest(&out.join("lvbench")).unwrap();
     assert_eq!((manifest.protocol_source.commit, manifest.protocol_source.pinned), (label, false));

@@ -1,25 +1,14 @@
 //! Ctrl-C: samples in flight finish, no other starts, and `--resume` goes on as if nothing had been.
 
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use super::kill::run;
 use crate::common::server::{Fault, Script, Server};
-use crate::common::{bench, stable_records, text, world};
+use crate::common::{ok, stable_records, text};
 
 const TASK: &str = "lvbench";
-
-fn run(out: &Path, server: &Server, resume: bool) -> Command {
-    let mut command = bench();
-    command.args(["run", TASK, "--profile", "strict", "--nframes", "16", "--concurrency", "2"]);
-    command.args(["--base-url", &server.base_url, "--data"]).arg(world()).arg("--out").arg(out);
-    if resume {
-        command.arg("--resume");
-    }
-    command.stdout(Stdio::null()).stderr(Stdio::piped());
-    command
-}
 
 fn interrupt(child: &Child) {
     let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
@@ -40,8 +29,7 @@ fn samples_in_flight_finish_and_resume_ends_like_an_undisturbed_run() {
     let script = Script { delay: Duration::from_millis(300), ..Script::default() };
     let server = Server::start(script.clone());
     let undisturbed = dir.path().join("undisturbed");
-    let output = run(&undisturbed, &server, false).output().unwrap();
-    assert!(output.status.success(), "{}", text(&output));
+    ok(run(&undisturbed, &server, false));
     let expected = stable_records(&undisturbed.join(TASK));
     let all_requests = server.requests.load(Ordering::Relaxed);
 
@@ -65,8 +53,7 @@ fn samples_in_flight_finish_and_resume_ends_like_an_undisturbed_run() {
     let recorded: usize = finished.iter().map(|record| record.transcript.calls.len()).sum();
     assert_eq!(asked, recorded, "every request that was sent is in a finished record");
 
-    let output = run(&stopped, &server, true).output().unwrap();
-    assert!(output.status.success(), "{}", text(&output));
+    ok(run(&stopped, &server, true));
     assert_eq!(stable_records(&stopped.join(TASK)), expected);
     assert_eq!(server.requests.load(Ordering::Relaxed), all_requests, "nothing is asked twice");
 }

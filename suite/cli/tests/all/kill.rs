@@ -5,18 +5,15 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use crate::common::server::{Script, Server};
-use crate::common::{bench, stable_records, text, world};
+use crate::common::{self, ok, stable_records, text};
 
 const KILLS: u64 = 20;
 const TASK: &str = "lvbench";
 
-fn run(out: &Path, server: &Server, resume: bool) -> std::process::Command {
-    let mut command = bench();
-    command.args(["run", TASK, "--profile", "strict", "--nframes", "16", "--concurrency", "2"]);
-    command.args(["--base-url", &server.base_url, "--data"]).arg(world()).arg("--out").arg(out);
-    if resume {
-        command.arg("--resume");
-    }
+pub(crate) fn run(out: &Path, server: &Server, resume: bool) -> std::process::Command {
+    let mut command = common::run(&[TASK], out, &server.base_url);
+    command.args(["--profile", "strict", "--nframes", "16", "--concurrency", "2"]);
+    command.args(resume.then_some("--resume"));
     command.stdout(Stdio::null()).stderr(Stdio::piped());
     command
 }
@@ -27,8 +24,7 @@ fn sigkill_at_random_moments_loses_no_record() {
     let server = Server::start(Script { delay: Duration::from_millis(20), ..Script::default() });
 
     let undisturbed = dir.path().join("undisturbed");
-    let output = run(&undisturbed, &server, false).output().unwrap();
-    assert!(output.status.success(), "{}", text(&output));
+    ok(run(&undisturbed, &server, false));
     let expected = stable_records(&undisturbed.join(TASK));
     assert!(expected.len() >= 6, "a run worth killing");
 
@@ -49,8 +45,7 @@ fn sigkill_at_random_moments_loses_no_record() {
         }
     }
     assert!(finished_early < KILLS, "no kill hit a running process");
-    let output = run(&killed, &server, true).output().unwrap();
-    assert!(output.status.success(), "{}", text(&output));
+    ok(run(&killed, &server, true));
     assert_eq!(stable_records(&killed.join(TASK)), expected);
     let summary = |run: &Path| std::fs::read_to_string(run.join(TASK).join("summary.json")).unwrap();
     assert_eq!(without_times(&summary(&killed)), without_times(&summary(&undisturbed)));

@@ -4,22 +4,19 @@ use std::path::{Path, PathBuf};
 use std::process::Output;
 
 use crate::common::server::{Script, Server};
-use crate::common::{bench, stable_records, text, world};
+use crate::common::{bench, ok, stable_records, text, world};
 use paravt_suite::journal;
 
 const TASK: &str = "videomme";
 
 fn shard(server: &Server, dir: &Path, name: &str, extra: &[&str]) -> PathBuf {
     let out = dir.join(name);
-    let output = bench()
+    ok(bench()
         .args(["run", TASK, "--nframes", "8", "--base-url", &server.base_url, "--data"])
         .arg(world())
         .arg("--out")
         .arg(&out)
-        .args(extra)
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{}", text(&output));
+        .args(extra));
     out.join(TASK)
 }
 

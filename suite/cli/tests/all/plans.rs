@@ -1,7 +1,7 @@
 //! Recipes that the command refuses, and plans.
 
 use crate::common::recipes::served;
-use crate::common::{bench, text};
+use crate::common::{bench, ok, text};
 
 #[test]
 fn a_plan_names_every_stage_and_writes_nothing() {
@@ -9,8 +9,7 @@ fn a_plan_names_every_stage_and_writes_nothing() {
     let plan = |name: &str, flags: &[&str]| {
         let mut command = bench();
         command.current_dir(folder.path()).args(["reproduce", name, "--plan"]).args(flags);
-        let output = command.output().unwrap();
-        assert!(output.status.success(), "{}", text(&output));
+        let output = ok(command);
         text(&output)
     };
     let table = plan("paravt-8b", &[]);

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::common::server::{Script, Server};
-use crate::common::{bench, stable_records, text, world};
+use crate::common::{bench, ok, stable_records, text, world};
 use paravt_suite::record::{RecordedPart, ToolOutcome};
 use paravt_suite::run::Manifest;
 
@@ -63,8 +63,7 @@ fn a_file_adds_a_mode_with_a_tool_of_its_own() {
     let (file, out, again) = (dir.path().join("mine.toml"), dir.path().join("out"), dir.path().join("again"));
     std::fs::write(&file, MINE).unwrap();
     let server = Server::start(Script { rewrite: Some(zoom), ..Script::default() });
-    let made = run(&file, &out, &["--base-url", &server.base_url]).output().unwrap();
-    assert!(made.status.success(), "{}", text(&made));
+    ok(run(&file, &out, &["--base-url", &server.base_url]));
 
     let manifest = std::fs::read(out.join("lvbench/manifest.json")).unwrap();
     let manifest: Manifest = serde_json::from_slice(&manifest).unwrap();
@@ -89,16 +88,14 @@ fn a_file_adds_a_mode_with_a_tool_of_its_own() {
     assert!(shown(0).starts_with("Watch."), "{}", shown(0));
 
     let from = out.to_str().unwrap();
-    let replayed = run(&file, &again, &["--backend", "replay", "--from", from]).output().unwrap();
-    assert!(replayed.status.success(), "{}", text(&replayed));
+    ok(run(&file, &again, &["--backend", "replay", "--from", from]));
     assert_eq!(stable_records(&again.join("lvbench")), records);
 
     // A run's own texts are a protocol file, too.
     let stored = dir.path().join("stored");
     let texts = out.join("lvbench/protocol.json");
     let stored = run(&texts, &stored, &["--mode", "watch", "--dry-run", "--base-url", "http://localhost:1"]);
-    let stored = { stored }.output().unwrap();
-    assert!(stored.status.success(), "{}", text(&stored));
+    let stored = ok(stored);
     assert!(text(&stored).contains(&manifest.protocol_hash), "{}", text(&stored));
 }
 

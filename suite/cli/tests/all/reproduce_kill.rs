@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::common::recipes::{EMBEDDED, stage};
-use crate::common::{bench, stable_records, text};
+use crate::common::{bench, ok, stable_records, text};
 
 /// The shared recipe with more steps and one evaluation. It saves often enough that two checkpoints push the first one
 /// out.
@@ -132,8 +132,7 @@ fn a_kill_at_any_moment_of_any_stage_changes_no_result() {
     std::fs::write(folder.path().join("recipe.toml"), given.unwrap_or_else(recipe)).unwrap();
     let kills: u32 = std::env::var("PARAVT_KILLS").map_or(2, |count| count.parse().unwrap());
 
-    let whole = command(folder.path(), "whole").output().unwrap();
-    assert!(whole.status.success(), "{}", text(&whole));
+    let whole = ok(command(folder.path(), "whole"));
     let stages = stages_of(&text(&whole));
     assert!(stages.len() >= 6, "{stages:?}\n{}", text(&whole));
 
@@ -156,8 +155,7 @@ fn a_kill_at_any_moment_of_any_stage_changes_no_result() {
         );
     }
     assert!(hits["sft"] + hits["rl"] > 0, "no kill hit a training");
-    let output = command(folder.path(), "killed").output().unwrap();
-    assert!(output.status.success(), "{}", text(&output));
+    ok(command(folder.path(), "killed"));
     let expected = Results::read(&folder.path().join("whole"), &stages);
     let found = Results::read(&out, &stages);
     assert_eq!(found.models, expected.models, "files of the trained models");

@@ -6,7 +6,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::common::recipes::{self, served};
-use crate::common::{bench, stable_records, text, world};
+use crate::common::{bench, ok, stable_records, text, world};
 use paravt_suite::record::Outcome;
 
 /// Samples of the run whose server is killed: enough that some are left when the first is answered.
@@ -18,8 +18,7 @@ fn model(folder: &Path) -> PathBuf {
         std::env::var("PARAVT_PYTHON").expect("PARAVT_PYTHON is not set: run ci/setup, then ci/test");
     let model = folder.join("model");
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../ci/tiny_qwen3vl.py");
-    let made = Command::new(&python).arg(script).arg(&model).output().unwrap();
-    assert!(made.status.success(), "{}", text(&made));
+    ok(Command::new(&python).arg(script).arg(&model));
     model
 }
 
@@ -105,8 +104,7 @@ fn servers_are_started_for_each_evaluation_restarted_when_they_die_and_gone_afte
     assert!(running(&model.display().to_string()).is_empty(), "{:?}", running(&model.display().to_string()));
 
     // The rest; what is done stays.
-    let output = command(at, SAMPLES, &["--until", "no-tool-mlvu"]).output().unwrap();
-    assert!(output.status.success(), "{}", text(&output));
+    let output = ok(command(at, SAMPLES, &["--until", "no-tool-mlvu"]));
     assert_eq!(text(&output).matches("(done before)").count(), 1, "{}", text(&output));
     answered(at, "no-tool-mlvu", "mlvu", SAMPLES);
     assert!(run(at, "with-tool-charades", "charades").is_none());

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Output;
 
 use crate::common::server::{Script, Server};
-use crate::common::{bench, text, world};
+use crate::common::{bench, ok, text, world};
 use serde_json::{Value, json};
 
 /// A data folder with MMVU's annotations as JSON, `change` made to its rows, and the world's videos.
@@ -97,8 +97,7 @@ fn rows_that_are_mostly_unusable_and_paths_out_of_the_folder_are_refused() {
 #[test]
 fn a_subtitle_file_that_is_a_pipe_ends_the_run_before_it_starts() {
     let data = tempfile::tempdir().unwrap();
-    let made = bench().args(["data", "make", "--out"]).arg(data.path()).output().unwrap();
-    assert!(made.status.success(), "{}", text(&made));
+    ok(bench().args(["data", "make", "--out"]).arg(data.path()));
     let srt = data.path().join("videomme/subtitle/nanoMME_0.srt");
     std::fs::remove_file(&srt).unwrap();
     assert!(std::process::Command::new("mkfifo").arg(&srt).status().unwrap().success());

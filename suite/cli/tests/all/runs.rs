@@ -5,14 +5,13 @@ use std::process::Command;
 use std::sync::atomic::Ordering;
 
 use crate::common::server::{Script, Server};
-use crate::common::{SPLITS, bench, stable_records, text, world};
+use crate::common::{self, SPLITS, bench, ok, stable_records, text, world};
 use paravt_suite::journal;
 use paravt_suite::record::{RecordedPart, ToolOutcome};
 
 fn run(tasks: &[&str], out: &Path, base_url: &str) -> Command {
-    let mut command = bench();
-    command.arg("run").args(tasks).args(["--nframes", "16", "--base-url", base_url, "--data"]).arg(world());
-    command.arg("--out").arg(out);
+    let mut command = common::run(tasks, out, base_url);
+    command.args(["--nframes", "16"]);
     command
 }
 
@@ -29,8 +28,7 @@ fn every_split_under_every_profile() {
             assert!(!records.is_empty(), "{split}");
             assert!(records.iter().all(|record| record.profile.as_str() == profile));
         }
-        let report = bench().arg("report").arg(dir.path()).output().unwrap();
-        assert!(report.status.success(), "{}", text(&report));
+        let report = ok(bench().arg("report").arg(dir.path()));
         for title in ["Video-MME", "LongVideoBench", "LVBench", "MLVU", "MMVU", "Charades"] {
             assert!(text(&report).contains(title), "{title} in {}", text(&report));
         }
@@ -41,8 +39,7 @@ fn every_split_under_every_profile() {
 fn crops_are_of_the_samples_own_video_in_call_order() {
     let server = Server::start(Script::default());
     let dir = tempfile::tempdir().unwrap();
-    let output = run(&["lvbench"], dir.path(), &server.base_url).output().unwrap();
-    assert!(output.status.success(), "{}", text(&output));
+    ok(run(&["lvbench"], dir.path(), &server.base_url));
     let records = stable_records(&dir.path().join("lvbench"));
     let calls: Vec<_> = records.iter().flat_map(|record| &record.transcript.tool_calls).collect();
     assert!(calls.len() >= 4, "the scripted model calls the tool");
@@ -66,9 +63,7 @@ fn crops_are_of_the_samples_own_video_in_call_order() {
 fn sub_agents_write_summaries() {
     let server = Server::start(Script::default());
     let dir = tempfile::tempdir().unwrap();
-    let output =
-        run(&["lvbench"], dir.path(), &server.base_url).args(["--crop", "subagent"]).output().unwrap();
-    assert!(output.status.success(), "{}", text(&output));
+    ok(run(&["lvbench"], dir.path(), &server.base_url).args(["--crop", "subagent"]));
     let records = stable_records(&dir.path().join("lvbench"));
     let with_calls: Vec<_> =
         records.iter().filter(|record| !record.transcript.tool_calls.is_empty()).collect();
@@ -91,8 +86,7 @@ fn shards_merge_into_the_undivided_run() {
     let shards: Vec<_> = (1..=3).map(|shard| dir.path().join(format!("shard{shard}"))).collect();
     for (index, shard) in shards.iter().enumerate() {
         let flag = format!("{}/3", index + 1);
-        let output = run(&["mmvu"], shard, &server.base_url).args(["--shard", &flag]).output().unwrap();
-        assert!(output.status.success(), "{}", text(&output));
+        ok(run(&["mmvu"], shard, &server.base_url).args(["--shard", &flag]));
     }
     let merged = dir.path().join("merged");
     let partial = bench()
@@ -103,14 +97,7 @@ fn shards_merge_into_the_undivided_run() {
         .output()
         .unwrap();
     assert_eq!(partial.status.code(), Some(4), "{}", text(&partial));
-    let output = bench()
-        .arg("merge")
-        .args(shards.iter().map(|shard| shard.join("mmvu")))
-        .arg("--out")
-        .arg(&merged)
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{}", text(&output));
+    ok(bench().arg("merge").args(shards.iter().map(|shard| shard.join("mmvu"))).arg("--out").arg(&merged));
     assert_eq!(stable_records(&merged), stable_records(&whole.join("mmvu")));
 }
 
@@ -123,16 +110,13 @@ fn a_replay_scores_again_without_a_model() {
         assert!(run(&["charades"], &recorded, &server.base_url).status().unwrap().success());
     }
     let replayed = dir.path().join("replayed");
-    let output = bench()
+    ok(bench()
         .args(["run", "charades", "--nframes", "16", "--backend", "replay", "--from"])
         .arg(&recorded)
         .arg("--data")
         .arg(world())
         .arg("--out")
-        .arg(&replayed)
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{}", text(&output));
+        .arg(&replayed));
     assert_eq!(stable_records(&replayed.join("charades")), stable_records(&recorded.join("charades")));
     let compared = text(&bench().arg("compare").args([&recorded, &replayed]).output().unwrap());
     let line = compared.lines().find(|line| line.starts_with("charades")).unwrap();
@@ -143,8 +127,7 @@ fn a_replay_scores_again_without_a_model() {
 fn a_dry_run_sends_nothing() {
     let server = Server::start(Script::default());
     let dir = tempfile::tempdir().unwrap();
-    let output = run(&["videomme_wsub"], dir.path(), &server.base_url).arg("--dry-run").output().unwrap();
-    assert!(output.status.success(), "{}", text(&output));
+    let output = ok(run(&["videomme_wsub"], dir.path(), &server.base_url).arg("--dry-run"));
     assert!(text(&output).contains("visual tokens"), "{}", text(&output));
     assert_eq!(server.requests.load(Ordering::Relaxed), 0);
     assert!(!dir.path().join("videomme_wsub").exists());
@@ -181,9 +164,7 @@ fn paper_is_the_profile_of_a_published_row_alone() {
     let dir = tempfile::tempdir().unwrap();
     let profile = |name: &str, flags: &[&str]| {
         let out = dir.path().join(name);
-        let output =
-            run(&["mlvu"], &out, &server.base_url).args(["--limit", "1"]).args(flags).output().unwrap();
-        assert!(output.status.success(), "{}", text(&output));
+        ok(run(&["mlvu"], &out, &server.base_url).args(["--limit", "1"]).args(flags));
         let manifest = journal::read_manifest(&out.join("mlvu")).unwrap();
         (manifest.plan.profile.as_str(), manifest.paper_row)
     };

@@ -5,23 +5,14 @@ use std::process::Command;
 use std::sync::atomic::Ordering;
 
 use crate::common::server::{Script, Server};
-use crate::common::{SPLITS, bench, stable_records, text, world};
+use crate::common::{self, SPLITS, bench, ok, stable_records, text, world};
 use paravt_suite::journal;
 use paravt_suite::record::{Outcome, Record};
 use serde_json::{Value, json};
 
 fn run(tasks: &[&str], out: &Path, base_url: &str) -> Command {
-    let mut command = bench();
-    command.arg("run").args(tasks).args([
-        "--nframes",
-        "16",
-        "--tries",
-        "1",
-        "--base-url",
-        base_url,
-        "--data",
-    ]);
-    command.arg(world()).arg("--out").arg(out);
+    let mut command = common::run(tasks, out, base_url);
+    command.args(["--nframes", "16", "--tries", "1"]);
     command
 }
 
@@ -73,11 +64,7 @@ fn a_server_that_takes_calls_out_of_the_text_gives_the_same_scores() {
     let (whole, apart) = (Server::start(Script::default()), apart());
     let dir = tempfile::tempdir().unwrap();
     for (name, server) in [("whole", &whole), ("apart", &apart)] {
-        let output = run(&["all"], &dir.path().join(name), &server.base_url)
-            .args(["--profile", "strict"])
-            .output()
-            .unwrap();
-        assert!(output.status.success(), "{}", text(&output));
+        ok(run(&["all"], &dir.path().join(name), &server.base_url).args(["--profile", "strict"]));
     }
     let mut called = 0;
     for split in SPLITS {
@@ -112,8 +99,7 @@ fn a_server_that_takes_calls_out_of_the_text_gives_the_same_scores() {
         "--data",
     ]);
     replay.arg(world()).arg("--from").arg(dir.path().join("apart")).arg("--out").arg(&again);
-    let output = replay.output().unwrap();
-    assert!(output.status.success(), "{}", text(&output));
+    ok(replay);
     assert_eq!(
         scores(&stable_records(&again.join("lvbench"))),
         scores(&stable_records(&dir.path().join("apart/lvbench")))
@@ -126,11 +112,14 @@ fn the_chat_apis_own_calls_give_the_same_crops() {
     let dir = tempfile::tempdir().unwrap();
     let windows = |name: &str, server: &Server, dialect: &str| {
         let out = dir.path().join(name);
-        let output = run(&["lvbench"], &out, &server.base_url)
-            .args(["--profile", "strict", "--tool-dialect", dialect, "--concurrency", "1"])
-            .output()
-            .unwrap();
-        assert!(output.status.success(), "{}", text(&output));
+        ok(run(&["lvbench"], &out, &server.base_url).args([
+            "--profile",
+            "strict",
+            "--tool-dialect",
+            dialect,
+            "--concurrency",
+            "1",
+        ]));
         let manifest = journal::read_manifest(&out.join("lvbench")).unwrap();
         assert_eq!(manifest.plan.dialect.as_str(), dialect);
         stable_records(&out.join("lvbench"))

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::common::recipes::{served, stage};
 use crate::common::server::{Script, Server};
-use crate::common::{bench, stable_records, text, world};
+use crate::common::{bench, ok, stable_records, text, world};
 
 struct World {
     folder: tempfile::TempDir,
@@ -103,8 +103,7 @@ fn shards_of_an_array_are_merged_to_what_one_machine_makes() {
     assert!(said.contains("with-tool-mlvu: 3 shards merged") && said.contains("MLVU"), "{said}");
     let status = bench().current_dir(world.at()).args(["status", "my out"]).output().unwrap();
     assert!(status.status.success() && text(&status).contains("4 of 4 stages are done"), "{}", text(&status));
-    let whole = world.command("alone", &[]).output().unwrap();
-    assert!(whole.status.success(), "{}", text(&whole));
+    ok(world.command("alone", &[]));
     for (stage, split) in EVALUATIONS {
         let (merged, alone) = (world.run("my out", stage, split), world.run("alone", stage, split));
         assert_eq!(stable_records(&merged), stable_records(&alone), "{stage}");

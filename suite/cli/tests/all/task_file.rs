@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::common::server::{Script, Server};
-use crate::common::{bench, stable_records, text, world};
+use crate::common::{bench, ok, stable_records, text, world};
 
 /// A folder with a task of one kind over two videos of the generated world.
 fn task(row: &str, rows: &Value) -> tempfile::TempDir {
@@ -67,8 +67,7 @@ fn a_choice_task_is_checked_listed_run_and_reported() {
     let listed = text(&listed);
     let line = listed.lines().find(|line| line.starts_with("mine ")).unwrap();
     assert!(line.contains("My task") && line.contains("accuracy"), "{line}");
-    let checked = bench().args(["data", "check", "--task"]).arg(&file).output().unwrap();
-    assert!(checked.status.success(), "{}", text(&checked));
+    let checked = ok(bench().args(["data", "check", "--task"]).arg(&file));
     assert!(
         text(&checked).contains("2/2 rows") && text(&checked).contains("2/2 videos"),
         "{}",
@@ -78,8 +77,7 @@ fn a_choice_task_is_checked_listed_run_and_reported() {
     let server = Server::start(Script::default());
     let mut run = bench();
     run.args(["run", "--nframes", "8", "--profile", "strict", "--base-url", &server.base_url, "--task"]);
-    let ran = run.arg(&file).arg("--out").arg(&out).output().unwrap();
-    assert!(ran.status.success(), "{}", text(&ran));
+    ok(run.arg(&file).arg("--out").arg(&out));
     let records = stable_records(&out.join("mine"));
     let by_id = |id: &str| records.iter().find(|record| record.sample.uid == id).unwrap();
     assert_eq!(records.len(), 2, "the training row does not count");
@@ -88,8 +86,7 @@ fn a_choice_task_is_checked_listed_run_and_reported() {
     assert_eq!((first.gold.to_string(), second.gold.to_string()), ("B".into(), "C".into()));
     assert_eq!(second.tags["place"], ["sea"]);
     assert!(!first.video.is_absolute() && first.video.ends_with("a.mp4"), "{:?}", first.video);
-    let reported = bench().arg("report").arg(&out).output().unwrap();
-    assert!(reported.status.success(), "{}", text(&reported));
+    let reported = ok(bench().arg("report").arg(&out));
     assert!(text(&reported).contains("My task"), "{}", text(&reported));
     let manifest = std::fs::read_to_string(out.join("mine/manifest.json")).unwrap();
     assert!(!manifest.contains(dir.path().to_str().unwrap()), "no path of the machine");
@@ -260,8 +257,7 @@ fn rows_and_videos_beside_the_task_file_are_found_with_a_data_folder_for_others(
     let mut run = bench();
     run.args(["run", "--nframes", "8", "--base-url", &server.base_url, "--task"]);
     run.arg(dir.path().join("mine.toml")).arg("--data").arg(other.path());
-    let ran = run.arg("--out").arg(other.path().join("out")).output().unwrap();
-    assert!(ran.status.success(), "{}", text(&ran));
+    ok(run.arg("--out").arg(other.path().join("out")));
     let records = stable_records(&other.path().join("out/mine"));
     assert!(records.iter().all(|record| record.error.is_none()), "{records:?}");
     assert!(records.iter().all(|record| !record.sample.video.is_absolute()), "{records:?}");

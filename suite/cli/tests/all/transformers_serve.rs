@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::common::{SPLITS, bench, stable_records, text, world};
+use crate::common::{self, SPLITS, bench, ok, stable_records, text, world};
 use paravt_suite::record::{Outcome, RecordedPart};
 
 struct Serve {
@@ -30,8 +30,7 @@ impl Serve {
             std::env::var("PARAVT_PYTHON").expect("PARAVT_PYTHON is not set: run ci/setup, then ci/test");
         let model = dir.join("model");
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../ci/tiny_qwen3vl.py");
-        let made = Command::new(&python).arg(script).arg(&model).output().unwrap();
-        assert!(made.status.success(), "{}", text(&made));
+        ok(Command::new(&python).arg(script).arg(&model));
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let log = std::fs::File::create(dir.join("serve.log")).unwrap();
         let child = Command::new(Path::new(&python).with_file_name("transformers"))
@@ -63,18 +62,10 @@ impl Serve {
     }
 
     fn run(&self, tasks: &[&str], out: &Path, extra: &[&str]) -> Output {
-        bench()
-            .arg("run")
-            .args(tasks)
+        common::run(tasks, out, &format!("http://127.0.0.1:{}/v1", self.port))
             .args(["--nframes", "8", "--max-tokens", "12", "--concurrency", "2", "--limit", "2"])
-            .arg("--base-url")
-            .arg(format!("http://127.0.0.1:{}/v1", self.port))
             .arg("--model")
             .arg(&self.model)
-            .arg("--data")
-            .arg(world())
-            .arg("--out")
-            .arg(out)
             .args(extra)
             .output()
             .unwrap()

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex, OnceLock};
 
-use crate::common::{SPLITS, bench, text};
+use crate::common::{SPLITS, bench, ok, text};
 use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, State};
 use axum::http::StatusCode;
@@ -114,8 +114,7 @@ fn imported() -> &'static Path {
         }
         let mut command = bench();
         command.env("PARAVT_BENCH_CACHE", &cache).args(["protocol", "import", "--unpinned", "--from"]);
-        let output = command.arg(&source).output().unwrap();
-        assert!(output.status.success(), "{}", text(&output));
+        ok(command.arg(&source));
         dir
     });
     static PATH: OnceLock<PathBuf> = OnceLock::new();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use crate::common::{SPLITS, bench, text, world};
+use crate::common::{SPLITS, bench, ok, text, world};
 use paravt_suite::data::DataRoot;
 use paravt_suite::profile::Profile;
 use paravt_suite::sample::{Gold, Sample};
@@ -81,8 +81,7 @@ fn the_same_seed_makes_the_same_files_and_another_seed_others() {
     let make = |seed: &str| {
         let dir = tempfile::tempdir().unwrap();
         let small = ["--videos", "1", "--questions", "1", "--seed", seed];
-        let made = bench().args(["data", "make", "--out"]).arg(dir.path()).args(small).output().unwrap();
-        assert!(made.status.success(), "{}", text(&made));
+        ok(bench().args(["data", "make", "--out"]).arg(dir.path()).args(small));
         dir
     };
     let read = |dir: &tempfile::TempDir| -> Vec<Vec<u8>> {
@@ -190,8 +189,7 @@ fn check_fits_eighty_columns_with_one_line_for_each_thing() {
 #[test]
 fn check_notices_videos_that_cannot_be_used() {
     let dir = tempfile::tempdir().unwrap();
-    let made = bench().args(["data", "make", "--out"]).arg(dir.path()).output().unwrap();
-    assert!(made.status.success(), "{}", text(&made));
+    ok(bench().args(["data", "make", "--out"]).arg(dir.path()));
     let video = |number: usize| dir.path().join(format!("lvbench/nanoLV_{number}.mp4"));
     let whole = std::fs::read(video(0)).unwrap();
     std::fs::write(video(0), &whole[..3000]).unwrap();

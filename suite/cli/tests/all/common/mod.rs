@@ -3,6 +3,7 @@
 pub(crate) mod recipes;
 pub(crate) mod server;
 
+use std::borrow::BorrowMut;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
@@ -22,6 +23,21 @@ pub(crate) fn bench() -> Command {
     command
 }
 
+/// `run` with a server on the generated videos; the test adds its flags.
+pub(crate) fn run(tasks: &[&str], out: &Path, base_url: &str) -> Command {
+    let mut command = bench();
+    command.arg("run").args(tasks).args(["--base-url", base_url, "--data"]).arg(world());
+    command.arg("--out").arg(out);
+    command
+}
+
+/// What a command that has to succeed prints.
+pub(crate) fn ok(mut command: impl BorrowMut<Command>) -> Output {
+    let output = command.borrow_mut().output().unwrap();
+    assert!(output.status.success(), "{}", text(&output));
+    output
+}
+
 fn cache_dir() -> PathBuf {
     static DIR: OnceLock<tempfile::TempDir> = OnceLock::new();
     DIR.get_or_init(|| tempfile::tempdir().unwrap()).path().to_owned()
@@ -33,8 +49,7 @@ pub(crate) fn world() -> &'static Path {
     WORLD
         .get_or_init(|| {
             let dir = tempfile::tempdir().unwrap();
-            let made = bench().args(["data", "make", "--out"]).arg(dir.path()).output().unwrap();
-            assert!(made.status.success(), "{}", text(&made));
+            ok(bench().args(["data", "make", "--out"]).arg(dir.path()));
             dir
         })
         .path()

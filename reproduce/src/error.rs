@@ -7,44 +7,31 @@ use paravt_suite::nearest;
 
 /// Why a recipe cannot be used.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // The messages say what the fields are.
 pub enum RecipeError {
     /// No such recipe.
     #[error(
         "no recipe `{name}`: neither a file nor one of {known}{hint}",
         hint = nearest::hint(nearest::nearest(.name, .known.split(", ")))
     )]
-    Unknown {
-        /// Name asked for.
-        name: String,
-        /// Names there are.
-        known: String,
-    },
+    Unknown { name: String, known: String },
     /// A published row that cannot be run.
     #[error("recipe {name} cannot be run: {missing}")]
-    Missing {
-        /// The recipe.
-        name: String,
-        /// What is missing, and where it would come from.
-        missing: String,
-    },
+    Missing { name: String, missing: String },
     /// The file cannot be read.
     #[error("{file}: {message}")]
-    Unreadable {
-        /// The file.
-        file: String,
-        /// Why.
-        message: String,
-    },
+    Unreadable { file: String, message: String },
     /// The file is not a recipe; the message names line and field.
     #[error("{file}: {message}{hint}", hint = nearest::hint(.nearest.as_deref()))]
-    Invalid {
-        /// The file.
-        file: String,
-        /// What and where.
-        message: String,
-        /// The nearest known field, for an unknown one.
-        nearest: Option<String>,
-    },
+    Invalid { file: String, message: String, nearest: Option<String> },
+}
+
+impl RecipeError {
+    /// What is wrong in a file, with the nearest known field where the message names an unknown one.
+    pub(crate) fn invalid(file: impl Into<String>, message: impl Into<String>) -> Self {
+        let message = message.into();
+        Self::Invalid { file: file.into(), nearest: nearest::expected_field(&message), message }
+    }
 }
 
 impl Error {
@@ -60,6 +47,7 @@ impl Error {
 
 /// Why a graph cannot be made or run.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // The messages say what the fields are.
 pub enum Error {
     /// The generated world could not be made.
     #[error(transparent)]
@@ -87,32 +75,10 @@ pub enum Error {
         "{flag}: no stage `{name}`; there are {known}{hint}",
         hint = nearest::hint(nearest::nearest(.name, .known.split(", ")))
     )]
-    NoStage {
-        /// The flag.
-        flag: &'static str,
-        /// Name that was given.
-        name: String,
-        /// Names of the recipe's stages.
-        known: String,
-    },
-    /// A stage that a recipe describes and this version cannot run.
-    #[error(
-        "stage `{stage}` cannot be run by this version, which lacks {missing}; --plan shows its commands"
-    )]
-    NotBuilt {
-        /// The stage.
-        stage: String,
-        /// What is missing.
-        missing: String,
-    },
+    NoStage { flag: &'static str, name: String, known: String },
     /// A selected stage builds on one that is not done.
     #[error("stage `{stage}` builds on `{input}`, which is not done; run it too: --only {input},{stage}")]
-    NotReady {
-        /// The stage.
-        stage: String,
-        /// Its input.
-        input: String,
-    },
+    NotReady { stage: String, input: String },
     /// The checkout or an environment cannot be made.
     #[error(transparent)]
     Environments(#[from] paravt_environments::Error),
@@ -139,23 +105,13 @@ pub enum Error {
         "port {port} {why}; end what listens there, choose another with `port` in [serve], or give --base-url to use \
          a server that runs"
     )]
-    Port {
-        /// The port.
-        port: u16,
-        /// What is wrong with it.
-        why: String,
-    },
-    /// A GPU whose memory is not free after its server has ended.
+    Port { port: u16, why: String },
+    /// A GPU whose memory is not free after its server has ended: `used` MiB are still in use.
     #[error(
         "GPU {gpu}: {used} MiB are still in use after its server has ended; nvidia-smi lists what holds them: end it, \
          then run the command again; it continues with the next evaluation"
     )]
-    GpuMemory {
-        /// Number of the GPU, as CUDA counts.
-        gpu: usize,
-        /// Memory in use, in MiB.
-        used: u64,
-    },
+    GpuMemory { gpu: usize, used: u64 },
     /// A command that is empty or has an open quote.
     #[error("[serve] command: empty or with an open quote: `{}`", shown(.0))]
     Command(String),
@@ -165,48 +121,23 @@ pub enum Error {
          results in `{}`, --keep-stages keeps those that are finished where they are, another --out keeps all",
         crate::slot::DISCARDED
     )]
-    OtherModel {
-        /// The first difference, in words.
-        difference: String,
-        /// Names of the evaluations, separated by commas.
-        stages: String,
-    },
+    OtherModel { difference: String, stages: String },
     /// A file or folder cannot be read.
     #[error("cannot read {path}", path = .path.display())]
-    Read {
-        /// The file or folder.
-        path: PathBuf,
-        /// The reason.
-        source: std::io::Error,
-    },
+    Read { path: PathBuf, source: std::io::Error },
     /// A file or folder cannot be written.
     #[error("cannot write {path}", path = .path.display())]
-    Write {
-        /// The file or folder.
-        path: PathBuf,
-        /// The reason.
-        source: std::io::Error,
-    },
+    Write { path: PathBuf, source: std::io::Error },
     /// Hours of work that would be done again.
     #[error(
         "these results would be made again:\n{list}add --yes to do so; what is there now is moved to `{}` in the folder of \
          the recipe",
         crate::slot::DISCARDED
     )]
-    Confirm {
-        /// A line for each result, with its hours.
-        list: String,
-    },
+    Confirm { list: String },
     /// A result cannot be moved out of the way.
     #[error("cannot move {path} into {folder}", path = .path.display(), folder = .folder.display())]
-    Discard {
-        /// The result.
-        path: PathBuf,
-        /// Where discarded results go.
-        folder: PathBuf,
-        /// The reason.
-        source: std::io::Error,
-    },
+    Discard { path: PathBuf, folder: PathBuf, source: std::io::Error },
 }
 
 /// A command that cannot be split as a shell would, without secrets.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::host::Evaluation;
 use crate::needs::Estimate;
-use crate::serve::Fleet;
+use crate::servers::Fleet;
 use crate::slot::Slot;
 use crate::work::Work;
 
@@ -165,7 +165,7 @@ impl Stage {
     }
 
     /// The servers that are started for it, where it is an evaluation of this program's own servers.
-    pub(crate) fn fleet(&self) -> Option<&Fleet> {
+    pub(crate) fn fleet(&self) -> Option<&Arc<Fleet>> {
         self.kind::<Evaluation>()?.fleet.as_ref()
     }
 

@@ -1,45 +1,23 @@
 //! What the stages need of the program that runs them: models behind a backend, data, reports.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
+pub use paravt_engines::Outcome;
 use paravt_suite::evaluate::RunConfig;
 use serde_json::Value;
 
 use crate::needs::Preflight;
 use crate::progress::Progress;
 use crate::provenance::Provenance;
-use crate::serve::Fleet;
+use crate::servers::Fleet;
 use crate::target::Fetch;
-
-/// How a graph, or a stage that the host ran, ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Outcome {
-    /// Everything is done.
-    Complete,
-    /// Samples are missing or failed.
-    Incomplete,
-    /// The server or the disk failed: further evaluations would fail as well.
-    Down,
-    /// Stopped by the user.
-    Interrupted,
-}
-
-impl Outcome {
-    /// In a word.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Complete => "complete",
-            Self::Incomplete | Self::Down => "incomplete",
-            Self::Interrupted => "interrupted",
-        }
-    }
-}
 
 /// What the program that runs a graph provides: models behind a backend, data, reports.
 ///
-/// Its errors are the program's own and reach the caller of [`run`](crate::drive::run) as they are, in
+/// Its errors are the program's own and reach the caller of [`run`](crate::driver::run) as they are, in
 /// [`Error::Host`](crate::Error::Host).
 pub trait Host {
     /// Runs the splits of an evaluation on the model that `answers` names, in run directories below `folder`; existing
@@ -166,7 +144,7 @@ pub struct Evaluation {
     /// Model folder that is loaded in this process; `None` for a model behind a server.
     pub model: Option<PathBuf>,
     /// Servers that are started for it; `None` for a model in this process or behind a server of the user.
-    pub fleet: Option<Fleet>,
+    pub fleet: Option<Arc<Fleet>>,
     /// The training by another program that made the model.
     pub training: Option<TrainedModel>,
     /// Generated data root; `None` for the published files.

@@ -12,11 +12,10 @@
 //! ```
 
 pub mod attempts;
-pub mod drive;
+pub mod driver;
 mod error;
 pub mod graph;
 mod host;
-pub mod launched;
 pub mod mixture;
 pub mod nano;
 mod needs;
@@ -26,16 +25,17 @@ mod progress;
 pub mod provenance;
 mod recipe;
 mod recipe_file;
-mod redo;
-pub mod serve;
-pub mod served;
+mod replacement;
+pub mod served_recipe;
+mod server_watch;
+pub mod servers;
 pub mod slot;
 pub mod stages;
 pub mod status;
 mod table;
 pub mod target;
-pub mod trained;
-mod watch;
+pub mod trained_recipe;
+pub mod training_jobs;
 pub mod work;
 
 pub use error::{Error, RecipeError};

@@ -8,7 +8,7 @@ use paravt_suite::frames::FrameSource;
 use paravt_train::Compute;
 use serde_json::Value;
 
-use crate::serve::Engine;
+use crate::servers::Engine;
 
 /// Options for [`Recipe::graph`](crate::Recipe::graph).
 #[derive(Debug, Clone, PartialEq)]

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use paravt_environments::Record;
 
 use crate::error::Error;
-use crate::serve::{Engine, Fleet};
+use crate::servers::{Engine, Fleet};
 
 /// Facts by name, as they also stand among the details of a run's backend. One that is not known is absent.
 pub type Provenance = BTreeMap<String, String>;

@@ -10,9 +10,9 @@ use crate::graph::Graph;
 use crate::nano::{self, NanoRecipe};
 use crate::options::GraphOptions;
 use crate::recipe_file::{self, Kind};
-use crate::served::Served;
+use crate::served_recipe::Served;
 use crate::table;
-use crate::trained::{self, Trained};
+use crate::trained_recipe::{self, Trained};
 
 /// A recipe of any kind.
 #[derive(Debug, Clone, PartialEq)]
@@ -46,7 +46,7 @@ impl Recipe {
             "paravt-8b-train" => return Ok(Self::Trained(Box::new(Trained::built_in()?))),
             _ => {}
         }
-        if let Some(variant) = trained::variant(name)? {
+        if let Some(variant) = trained_recipe::variant(name)? {
             return Ok(Self::Trained(Box::new(variant)));
         }
         if let Some(row) = table::recipe(name)? {
@@ -98,22 +98,21 @@ impl Recipe {
 fn evaluation(of: &Trained) -> Result<Served, RecipeError> {
     match Recipe::load(&of.evaluate)? {
         Recipe::Served(served) => Ok(*served),
-        _ => Err(RecipeError::Invalid {
-            file: format!("recipe {}", of.name),
-            message: format!("evaluate: `{}` does not evaluate a served model", of.evaluate),
-            nearest: None,
-        }),
+        _ => Err(RecipeError::invalid(
+            format!("recipe {}", of.name),
+            format!("evaluate: `{}` does not evaluate a served model", of.evaluate),
+        )),
     }
 }
 
 fn built_in() -> Vec<String> {
-    BUILT_IN.into_iter().map(str::to_owned).chain(trained::names()).chain(table::names()).collect()
+    BUILT_IN.into_iter().map(str::to_owned).chain(trained_recipe::names()).chain(table::names()).collect()
 }
 
 /// The kind of the recipe in a file. Files from before the field are known by the table that only one kind has.
 fn kind(file: &str, text: &str) -> Result<Kind, RecipeError> {
     let table: toml::Table = recipe_file::parse(file, text)?;
-    let invalid = |message: String| RecipeError::Invalid { file: file.to_owned(), message, nearest: None };
+    let invalid = |message: String| RecipeError::invalid(file, message);
     match table.get("kind") {
         Some(kind) => kind.clone().try_into().map_err(|error| invalid(format!("kind: {error}"))),
         None if table.contains_key("world") => Ok(Kind::Embedded),

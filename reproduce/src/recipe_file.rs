@@ -1,6 +1,5 @@
 //! What the files of all kinds of recipes share: the field `kind`, names that become folders, errors with their line.
 
-use paravt_suite::nearest;
 use serde::{Deserialize, Serialize};
 
 use crate::error::RecipeError;
@@ -30,10 +29,7 @@ impl Kind {
 /// # Errors
 /// The text has another form; the message has the line, and for an unknown field the nearest known one.
 pub(crate) fn parse<T: serde::de::DeserializeOwned>(file: &str, text: &str) -> Result<T, RecipeError> {
-    toml::from_str(text).map_err(|error| {
-        let message = error.to_string();
-        RecipeError::Invalid { file: file.to_owned(), nearest: nearest::expected_field(&message), message }
-    })
+    toml::from_str(text).map_err(|error: toml::de::Error| RecipeError::invalid(file, error.to_string()))
 }
 
 /// Checks a name of a recipe that becomes part of a folder's name; `field` is where it stands.

@@ -72,8 +72,8 @@ pub enum State {
 /// The fields of `stage.json` that are read back.
 #[derive(Debug, Deserialize)]
 struct Done {
-    code: Option<String>,
-    files: Option<Listing>,
+    code: String,
+    files: Listing,
     limit: Option<usize>,
 }
 
@@ -98,30 +98,25 @@ impl Slot {
     /// How far its work is. What other code made is unusable, unless `any_code`; so is a finished result of which
     /// a file is missing or has changed.
     pub fn state(&self, any_code: bool) -> State {
-        let is_other = |code: Option<&str>| !any_code && code != Some(self.code);
+        let is_other = |code: &str| !any_code && code != self.code;
         let by_other = || State::Unusable("made by another version of the code".to_owned());
         if let Ok(text) = std::fs::read(self.folder.join(DONE)) {
             let done: Done = match serde_json::from_slice(&text) {
                 Ok(done) => done,
                 Err(error) => return State::Unusable(format!("{DONE} is damaged: {error}")),
             };
-            let Some(files) = &done.files else {
-                return State::Unusable("marked done by a version that did not list its files".to_owned());
-            };
-            if is_other(done.code.as_deref()) {
+            if is_other(&done.code) {
                 return by_other();
             }
             if self.asks_more_than(&done) {
                 return State::Begun;
             }
-            return files.damage(&self.folder).map_or(State::Done, State::Unusable);
+            return done.files.damage(&self.folder).map_or(State::Done, State::Unusable);
         }
         match std::fs::read_to_string(self.folder.join(BEGUN)) {
-            Ok(code) if is_other(Some(code.trim())) => by_other(),
+            Ok(code) if is_other(code.trim()) => by_other(),
             Ok(_) => State::Begun,
-            Err(_) if self.folder.is_dir() => {
-                State::Unusable(format!("begun by a version that wrote no {BEGUN}"))
-            }
+            Err(_) if self.folder.is_dir() => State::Unusable(format!("it has no {BEGUN}")),
             Err(_) => State::New,
         }
     }
@@ -279,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_and_marks_of_other_versions_are_noticed() {
+    fn damage_and_torn_marks_are_noticed() {
         let root = tempfile::tempdir().unwrap();
         let stage = stage(root.path(), "sft", &[], 0);
         let make = || {
@@ -297,14 +292,13 @@ mod tests {
         std::fs::remove_file(stage.folder().join("final/config.json")).unwrap();
         assert_eq!(unusable(&stage), "final/config.json is missing");
 
-        // As the version before this one marked it.
         make();
         let mark = stage.folder().join(DONE);
         std::fs::write(&mark, format!("{:#}\n", stage.record)).unwrap();
-        assert!(unusable(&stage).contains("did not list its files"));
+        assert!(unusable(&stage).contains("stage.json is damaged"));
         std::fs::remove_file(&mark).unwrap();
         std::fs::remove_file(stage.folder().join(BEGUN)).unwrap();
-        assert!(unusable(&stage).contains("wrote no begun.json"));
+        assert!(unusable(&stage).contains("has no begun.json"));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use crate::error::RecipeError;
 use crate::recipe_file;
-use crate::served::{Run, Served};
+use crate::served_recipe::{Run, Served};
 
 /// The split that has a prompt mode of its own.
 const GROUNDING: &str = "charades";

@@ -3,12 +3,13 @@
 use std::any::Any;
 use std::fmt::Debug;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::error::Error;
 use crate::host::{Evaluation, Event, Host, Outcome};
 use crate::options::Options;
 use crate::provenance::Provenance;
-use crate::serve::{Fleet, Servers};
+use crate::servers::{Fleet, Servers};
 use crate::slot::Key;
 
 /// What a stage does.
@@ -100,7 +101,7 @@ pub struct StageContext<'a> {
 #[derive(Debug, Default)]
 pub(crate) struct Serving {
     /// What answers for a fleet, once that is known.
-    pub(crate) provenance: Option<(Fleet, Provenance)>,
+    pub(crate) provenance: Option<(Arc<Fleet>, Provenance)>,
     /// Servers of the evaluation before, which the next one asks, too.
     pub(crate) standing: Option<Servers>,
 }

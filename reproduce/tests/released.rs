@@ -9,7 +9,7 @@ mod released_code {
 
     use paravt_engines::Job;
     use paravt_reproduce::graph::{Graph, Stage};
-    use paravt_reproduce::serve::Fleet;
+    use paravt_reproduce::servers::Fleet;
     use paravt_reproduce::stages::Launch;
     use paravt_reproduce::{GraphOptions, Recipe};
     use paravt_suite::plan::Channel;

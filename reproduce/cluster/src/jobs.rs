@@ -3,9 +3,9 @@
 
 use std::path::{Path, PathBuf};
 
-use paravt_reproduce::drive::{Check, Evaluation, Reporting};
+use paravt_reproduce::driver::{Check, Evaluation, Reporting};
 use paravt_reproduce::graph::{Graph, Stage};
-use paravt_reproduce::serve::Fleet;
+use paravt_reproduce::servers::Fleet;
 use paravt_reproduce::stages::Launch;
 
 use crate::script::{After, Job};

@@ -43,6 +43,7 @@ pub use submit::{Submitted, submit, write};
 
 /// Why jobs cannot be written or submitted.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // The messages say what the fields are.
 pub enum Error {
     /// An option that cannot be a line of a script.
     #[error(
@@ -59,14 +60,7 @@ pub enum Error {
     Command(String),
     /// A file that cannot be read or written.
     #[error("cannot {action} {path}", path = .path.display())]
-    Io {
-        /// What was tried.
-        action: &'static str,
-        /// The file.
-        path: PathBuf,
-        /// The reason.
-        source: std::io::Error,
-    },
+    Io { action: &'static str, path: PathBuf, source: std::io::Error },
     /// A recipe without the stages that the jobs are made of.
     #[error("the recipe evaluates nothing")]
     NoEvaluation,
@@ -75,14 +69,7 @@ pub enum Error {
     Recipe(#[from] paravt_reproduce::Error),
     /// Shards that were answered differently.
     #[error("{one} and {other} were answered by different models or engines: {differences}", one = .one.display(), other = .other.display())]
-    OtherModel {
-        /// Folder of a shard's evaluation.
-        one: PathBuf,
-        /// That of another.
-        other: PathBuf,
-        /// In what they differ.
-        differences: String,
-    },
+    OtherModel { one: PathBuf, other: PathBuf, differences: String },
     /// Runs that cannot be merged.
     #[error("cannot merge the shards")]
     Merge(#[from] paravt_suite::evaluate::MergeError),
@@ -96,22 +83,10 @@ pub enum Error {
     NoSlurm(std::io::Error),
     /// Slurm refuses a job.
     #[error("sbatch refuses {script}: {message}{}", cancel(.submitted))]
-    Refused {
-        /// The script.
-        script: PathBuf,
-        /// What sbatch says.
-        message: String,
-        /// Jobs that were submitted before it and are cancelled.
-        submitted: Vec<Submitted>,
-    },
+    Refused { script: PathBuf, message: String, submitted: Vec<Submitted> },
     /// Jobs of the same folder have not ended.
     #[error("jobs of {folder} are queued or running: {jobs}; wait for them, or `scancel {jobs}` first", folder = .folder.display())]
-    Queued {
-        /// Folder of the scripts.
-        folder: PathBuf,
-        /// Their numbers.
-        jobs: String,
-    },
+    Queued { folder: PathBuf, jobs: String },
 }
 
 /// Absolute path of the folder of scripts, logs and shards, below that of a recipe.

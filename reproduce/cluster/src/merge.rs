@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use paravt_reproduce::drive::Outcome;
+use paravt_reproduce::driver::Outcome;
 use paravt_reproduce::graph::{Graph, Stage};
 use paravt_reproduce::provenance::{self, Provenance};
 use paravt_reproduce::slot::{self, State};

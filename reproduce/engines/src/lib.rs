@@ -54,7 +54,7 @@ pub enum Job {
 }
 
 /// Folder of a stage, and the callbacks of its caller.
-pub struct Place<'a> {
+pub struct JobContext<'a> {
     /// Folder of the stage.
     pub folder: &'a Path,
     /// Whether the user wants it to stop.
@@ -72,13 +72,28 @@ pub enum Update<'a> {
     Note(&'a str),
 }
 
-/// How a stage ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// How a stage, or a recipe, ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Outcome {
-    /// Its result is there.
+    /// Everything is done.
     Complete,
+    /// Samples are missing or failed.
+    Incomplete,
+    /// The server or the disk failed: further evaluations would fail as well.
+    Down,
     /// Stopped by the user; running it again resumes it.
     Interrupted,
+}
+
+impl Outcome {
+    /// In a word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Complete => "complete",
+            Self::Incomplete | Self::Down => "incomplete",
+            Self::Interrupted => "interrupted",
+        }
+    }
 }
 
 impl Job {
@@ -86,12 +101,12 @@ impl Job {
     ///
     /// # Errors
     /// A missing input, a program that fails or stalls, a result that does not pass its verification.
-    pub fn run(&self, place: &mut Place<'_>) -> Result<Outcome> {
+    pub fn run(&self, context: &mut JobContext<'_>) -> Result<Outcome> {
         match self {
-            Self::Sft(job) => job.run(place),
-            Self::Merge(job) => job.run(place),
-            Self::Rl(job) => job.run(place),
-            Self::Pick(job) => job.run(place),
+            Self::Sft(job) => job.run(context),
+            Self::Merge(job) => job.run(context),
+            Self::Rl(job) => job.run(context),
+            Self::Pick(job) => job.run(context),
         }
     }
 

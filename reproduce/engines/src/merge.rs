@@ -11,7 +11,7 @@ use crate::files::needs;
 use crate::record::Record;
 use crate::sft::kept;
 use crate::watch::{failed, seconds};
-use crate::{Outcome, Paths, Place, Update, Watch, files, sft, weights};
+use crate::{JobContext, Outcome, Paths, Update, Watch, files, sft, weights};
 
 /// Name of the process and of its log.
 const NAME: &str = "merge";
@@ -75,12 +75,12 @@ impl Job {
     }
 
     /// Merges and verifies.
-    pub(crate) fn run(&self, place: &mut Place<'_>) -> Result<Outcome> {
+    pub(crate) fn run(&self, context: &mut JobContext<'_>) -> Result<Outcome> {
         let absolute = |path: &Path| {
             std::path::absolute(path).map_err(|source| Error::file("cannot resolve", path, source))
         };
         let job = Self { paths: self.paths.absolute()?, sft: absolute(&self.sft)?, ..self.clone() };
-        let folder = absolute(place.folder)?;
+        let folder = absolute(context.folder)?;
         let (work, checkpoint) = (folder.join("scratch"), job.checkpoint());
         files::make(&work)?;
         files::remove(&work.join("merged"))?;
@@ -104,7 +104,7 @@ impl Job {
             if let Some(status) = process.exited() {
                 break status;
             }
-            if (place.stopped)() {
+            if (context.stopped)() {
                 process.stop(seconds(job.watch.grace_seconds));
                 record.exited(NAME, &mut process);
                 record.end("stopped by the user", None, &folder)?;
@@ -131,7 +131,7 @@ impl Job {
             record.end("failed: the merged weights are not those of the base model", None, &folder)?;
         }
         let made = verified?;
-        (place.observer)(Update::Note(&made.to_string()));
+        (context.observer)(Update::Note(&made.to_string()));
         files::replace(&work.join("merged"), &model(&folder))?;
         record.end("merged and verified", None, &folder)?;
         Ok(Outcome::Complete)

@@ -1,11 +1,11 @@
 //! The model folder of one checkpoint of reinforcement learning.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::error::{Error, Result};
-use crate::{Outcome, Place, Update, files, merge, rl, weights};
+use crate::{JobContext, Outcome, Update, files, merge, rl, weights};
 
-/// A choice.
+/// The choice of a checkpoint by its step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Job {
     /// Folder of the stage of reinforcement learning.
@@ -18,7 +18,7 @@ pub struct Job {
 
 impl Job {
     /// Links or copies the checkpoint and verifies it.
-    pub(crate) fn run(&self, place: &mut Place<'_>) -> Result<Outcome> {
+    pub(crate) fn run(&self, context: &mut JobContext<'_>) -> Result<Outcome> {
         let saves = rl::saves(&self.rl)?;
         let found = saves.iter().rev().find(|save| save.step == self.step);
         let save = found.ok_or_else(|| {
@@ -26,15 +26,10 @@ impl Job {
             let message = format!("no checkpoint of step {} (there are {})", self.step, steps.join(", "));
             Error::weights(&self.rl, message)
         })?;
-        let model = merge::model(place.folder);
+        let model = merge::model(context.folder);
         files::link_folder(&save.path, &model)?;
         let made = weights::verify(&model, &self.base)?;
-        (place.observer)(Update::Note(&made.to_string()));
+        (context.observer)(Update::Note(&made.to_string()));
         Ok(Outcome::Complete)
-    }
-
-    /// The chosen model folder of a stage.
-    pub fn model(folder: &Path) -> PathBuf {
-        merge::model(folder)
     }
 }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use crate::files;
 use crate::steps::{Curves, Follower, Names, Step};
-use crate::{Place, Update};
+use crate::{JobContext, Update};
 
 /// Times the limit of silence after which a training is stopped even if its GPUs work: one that waits for a lost
 /// peer keeps them busy.
@@ -201,24 +201,24 @@ impl<'a> Watcher<'a> {
     }
 
     /// Records the steps since the last call; `Some` where the training has to be stopped.
-    pub(crate) fn look(&mut self, place: &mut Place<'_>) -> Result<Option<End>> {
-        self.finish(place)?;
-        if (place.stopped)() {
+    pub(crate) fn look(&mut self, context: &mut JobContext<'_>) -> Result<Option<End>> {
+        self.finish(context)?;
+        if (context.stopped)() {
             return Ok(Some(End::Interrupted));
         }
         Ok(self.stall().or_else(|| self.flood()).map(End::Stalled))
     }
 
     /// Records the steps since the last call.
-    pub(crate) fn finish(&mut self, place: &mut Place<'_>) -> Result<()> {
+    pub(crate) fn finish(&mut self, context: &mut JobContext<'_>) -> Result<()> {
         for mut step in self.follower.read()? {
             step.step += self.offset;
-            self.take(&step, place)?;
+            self.take(&step, context)?;
         }
         Ok(())
     }
 
-    fn take(&mut self, step: &Step, place: &mut Place<'_>) -> Result<()> {
+    fn take(&mut self, step: &Step, context: &mut JobContext<'_>) -> Result<()> {
         self.curves.add(step)?;
         let gap = self.pace.last.elapsed();
         // The time to the first step is that of loading.
@@ -227,18 +227,18 @@ impl<'a> Watcher<'a> {
         }
         (self.pace.last, self.idle) = (Instant::now(), None);
         self.made += 1;
-        (place.observer)(Update::Step(step, self.total));
+        (context.observer)(Update::Step(step, self.total));
         if !step.not_finite.is_empty() {
             let names = step.not_finite.join(", ");
-            (place.observer)(Update::Note(&format!("step {}: not finite: {names}", step.step)));
+            (context.observer)(Update::Note(&format!("step {}: not finite: {names}", step.step)));
         }
         if step.figure("updated").is_some_and(|updated| updated < 1.0) {
-            (place.observer)(Update::Note(&format!("step {}: the update was not made", step.step)));
+            (context.observer)(Update::Note(&format!("step {}: the update was not made", step.step)));
         }
         if step.figure("truncated").is_some_and(|share| share > 0.5) {
             let note =
                 format!("step {}: more than half of the answers were cut at the token limit", step.step);
-            (place.observer)(Update::Note(&note));
+            (context.observer)(Update::Note(&note));
         }
         Ok(())
     }
@@ -300,19 +300,19 @@ pub(crate) enum Attempt {
 /// Starts a training until it is done: again after a failure, unless it made no step since the last start.
 pub(crate) fn with_restarts(
     watch: &Watch,
-    place: &mut Place<'_>,
-    mut attempt: impl FnMut(&mut Place<'_>) -> Result<(Attempt, usize)>,
+    context: &mut JobContext<'_>,
+    mut attempt: impl FnMut(&mut JobContext<'_>) -> Result<(Attempt, usize)>,
 ) -> Result<crate::Outcome> {
     let mut restarts = 0;
     loop {
-        let (ended, made) = attempt(place)?;
+        let (ended, made) = attempt(context)?;
         match ended {
             Attempt::Done => return Ok(crate::Outcome::Complete),
             Attempt::Interrupted => return Ok(crate::Outcome::Interrupted),
             Attempt::Failed(error) if made == 0 || restarts >= watch.restarts => return Err(error),
             Attempt::Failed(error) => {
                 restarts += 1;
-                (place.observer)(Update::Note(&format!(
+                (context.observer)(Update::Note(&format!(
                     "{error}restarting it ({restarts} of {})",
                     watch.restarts
                 )));

@@ -70,117 +70,47 @@ impl Layout {
 
 /// Why the checkout or an environment cannot be made or used.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // The messages say what the fields are.
 pub enum Error {
     /// The data of a release are wrong.
     #[error("{file}: {message}")]
-    Release {
-        /// Where the data are from.
-        file: String,
-        /// What and where.
-        message: String,
-    },
+    Release { file: String, message: String },
     /// A file that cannot be read or written.
     #[error("cannot {action} {path}", path = .path.display())]
-    Io {
-        /// What was tried.
-        action: &'static str,
-        /// The file or folder.
-        path: PathBuf,
-        /// The reason.
-        source: std::io::Error,
-    },
+    Io { action: &'static str, path: PathBuf, source: std::io::Error },
     /// A program that is not installed.
     #[error("`{program}` not found on PATH; {remedy}")]
-    NoProgram {
-        /// The program.
-        program: String,
-        /// How to get it.
-        remedy: &'static str,
-    },
+    NoProgram { program: String, remedy: &'static str },
     /// A program that failed.
     #[error("{what} failed with {status}{hint}; last lines of {}:\n{tail}", .log.display())]
-    Failed {
-        /// The command in a word or two.
-        what: String,
-        /// How it ended.
-        status: ExitStatus,
-        /// What its output says of the cause, with the remedy.
-        hint: &'static str,
-        /// File of its output.
-        log: PathBuf,
-        /// Its last lines.
-        tail: String,
-    },
+    Failed { what: String, status: ExitStatus, hint: &'static str, log: PathBuf, tail: String },
     /// A program that took too long.
     #[error("{what} did not end within {seconds} s; last lines of {}:\n{tail}", .log.display())]
-    TimedOut {
-        /// The command in a word or two.
-        what: String,
-        /// Time that it was given.
-        seconds: u64,
-        /// File of its output.
-        log: PathBuf,
-        /// Its last lines.
-        tail: String,
-    },
+    TimedOut { what: String, seconds: u64, log: PathBuf, tail: String },
     /// A process that cannot be started.
     #[error(transparent)]
     Supervise(#[from] paravt_supervise::Error),
     /// A checkout that is not the pinned release.
     #[error("{folder}: {finding}; {remedy}", folder = .folder.display())]
-    Checkout {
-        /// The checkout.
-        folder: PathBuf,
-        /// What is wrong with it.
-        finding: String,
-        /// What to do.
-        remedy: String,
-    },
+    Checkout { folder: PathBuf, finding: String, remedy: String },
     /// A lock file that is not the pinned one.
     #[error("{file}: SHA-256 is {found}, the release has {expected}; make the checkout again")]
-    OtherLock {
-        /// The file, in the checkout.
-        file: String,
-        /// Its sum.
-        found: String,
-        /// The sum that was expected.
-        expected: String,
-    },
+    OtherLock { file: String, found: String, expected: String },
     /// A line of a lock file that is not `name==version`.
     #[error("{file}, line {line}: {message}")]
-    Lock {
-        /// The file, in the checkout.
-        file: String,
-        /// The line, from 1.
-        line: usize,
-        /// What is wrong.
-        message: String,
-    },
+    Lock { file: String, line: usize, message: String },
     /// An environment that differs from what the release pins.
     #[error(
         "environment {name} was installed and is not the release's:\n{}",
         .findings.iter().map(|finding| format!("  {finding}")).collect::<Vec<_>>().join("\n")
     )]
-    Environment {
-        /// The environment.
-        name: String,
-        /// One line for each difference.
-        findings: Vec<String>,
-    },
+    Environment { name: String, findings: Vec<String> },
     /// The answer of the probe cannot be read.
     #[error("environment {name}: the probe's answer cannot be read: {message}")]
-    Probe {
-        /// The environment.
-        name: String,
-        /// Why.
-        message: String,
-    },
+    Probe { name: String, message: String },
     /// Another process works on the same folder.
     #[error("{folder}: another process is making it; wait for it or end it", folder = .folder.display())]
-    Busy {
-        /// The folder that is being made.
-        folder: PathBuf,
-    },
+    Busy { folder: PathBuf },
 }
 
 /// An error about a file.

@@ -6,122 +6,50 @@ use crate::size::size;
 
 /// Why data could not be fetched.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // The messages say what the fields are.
 pub enum FetchError {
     /// The hub wants an account, or terms accepted, or does not know the repository.
     #[error("{repo}: {message}")]
-    Access {
-        /// Repository id.
-        repo: String,
-        /// The refusal and what to do.
-        message: String,
-    },
+    Access { repo: String, message: String },
     /// The repository has no such branch, tag or commit.
     #[error("{revision}: no such revision; {page} lists the branches and commits")]
-    NoRevision {
-        /// `OWNER/NAME@REVISION`.
-        revision: String,
-        /// The repository's page.
-        page: String,
-    },
+    NoRevision { revision: String, page: String },
     /// The repository or file does not exist.
     #[error("{repo}: {message}")]
-    NotFound {
-        /// Repository id.
-        repo: String,
-        /// What was not found and what to check.
-        message: String,
-    },
+    NotFound { repo: String, message: String },
     /// The hub could not be reached, or kept failing.
     #[error("{what}: {message} ({tries} tries); run the command again to continue")]
-    Network {
-        /// The file or the request.
-        what: String,
-        /// The last failure.
-        message: String,
-        /// Tries made without progress.
-        tries: u32,
-    },
+    Network { what: String, message: String, tries: u32 },
     /// The environment forbids to ask the hub.
     #[error("HF_HUB_OFFLINE is 1: cannot download {what}; unset it first")]
-    Offline {
-        /// What is not here.
-        what: String,
-    },
+    Offline { what: String },
     /// A name, pattern or setting that nothing could be done with.
     #[error("{what}: {message}")]
-    Invalid {
-        /// Name of the setting, or the value.
-        what: String,
-        /// What is expected.
-        message: String,
-    },
+    Invalid { what: String, message: String },
     /// A reply that is not what the hub's interface promises.
     #[error("{what}: {message}")]
-    Protocol {
-        /// The file or the request.
-        what: String,
-        /// What is wrong with it.
-        message: String,
-    },
+    Protocol { what: String, message: String },
     /// A file arrived with another hash than the repository lists.
     #[error("{file}: {algorithm} is {found}, the repository lists {expected}; downloaded twice, not kept")]
-    Hash {
-        /// Path in the repository.
-        file: String,
-        /// Name of the hash.
-        algorithm: &'static str,
-        /// Hash of what arrived.
-        found: String,
-        /// Hash in the repository's listing.
-        expected: String,
-    },
+    Hash { file: String, algorithm: &'static str, found: String, expected: String },
     /// The disk cannot hold what is to come.
     #[error(
         "{path}: too little space: {needed} to write and a reserve of {reserve}, {free} free",
         path = .path.display(), needed = size(*.needed), reserve = size(*.reserve), free = size(*.available)
     )]
-    Space {
-        /// The folder.
-        path: PathBuf,
-        /// Bytes still to be written.
-        needed: u64,
-        /// Bytes that must stay free.
-        reserve: u64,
-        /// Bytes that this user may write.
-        available: u64,
-    },
+    Space { path: PathBuf, needed: u64, reserve: u64, available: u64 },
     /// A pattern matches no file of the repository.
     #[error("{repo}: no file matches {pattern} at revision {revision}")]
-    NoMatch {
-        /// Repository id.
-        repo: String,
-        /// The pattern.
-        pattern: String,
-        /// The commit that was listed.
-        revision: String,
-    },
+    NoMatch { repo: String, pattern: String, revision: String },
     /// An archive that cannot be read at all.
     #[error("{archive}: {message}")]
-    Archive {
-        /// File name of the archive.
-        archive: String,
-        /// Why.
-        message: String,
-    },
+    Archive { archive: String, message: String },
     /// Another process downloads or unpacks the same thing.
     #[error("{path}: locked by another process; wait for it to end", path = .path.display())]
-    Locked {
-        /// The lock.
-        path: PathBuf,
-    },
+    Locked { path: PathBuf },
     /// A file on this machine could not be read or written.
     #[error("{path}: {source}", path = .path.display())]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
+    Io { path: PathBuf, source: std::io::Error },
 }
 
 impl FetchError {

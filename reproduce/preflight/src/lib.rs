@@ -26,5 +26,5 @@ pub use finding::{Finding, Level, Report};
 pub use machine::{
     Address, Cpus, Dataset, Disk, Gpu, GpuProcess, Gpus, Limits, Machine, Memory, Port, RepoState, Repository,
 };
-pub use needs::{Bound, DriverNeed, GpuNeed, Needs, PortRange, Ports, Tool};
+pub use needs::{Bound, DriverNeed, GpuNeed, Needs, Tool};
 pub use probe::{Asked, probe};

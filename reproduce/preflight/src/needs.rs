@@ -27,7 +27,7 @@ pub struct Needs {
     /// Memory that cannot be swapped out is not limited.
     pub locked_memory: bool,
     /// Ports to listen on.
-    pub ports: Ports,
+    pub ports: Vec<u16>,
     /// Other processes reach this machine by its own address and not by the loopback.
     pub own_address: bool,
     /// Programs on the search path.
@@ -76,28 +76,6 @@ pub struct DriverNeed {
     pub refuse: String,
     /// An older one is a warning.
     pub warn: String,
-}
-
-/// Ports to listen on.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Ports {
-    /// These.
-    pub each: Vec<u16>,
-    /// Any `count` of those from `first` to `last`.
-    pub any: Vec<PortRange>,
-}
-
-/// Ports of which some have to be free.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct PortRange {
-    /// First.
-    pub first: u16,
-    /// Last.
-    pub last: u16,
-    /// Number that has to be free.
-    pub count: u16,
 }
 
 /// A program.

@@ -8,7 +8,7 @@ use crate::error::RecipeError;
 use crate::graph::Graph;
 use crate::options::GraphOptions;
 use crate::recipe_file;
-use crate::stages::{Curriculum, Exam, Fresh};
+use crate::stages::{Curriculum, Exam, Generated};
 
 /// Rows of each kind that the finished checkpoint is asked.
 const EXAM: usize = 50;
@@ -17,7 +17,7 @@ const EXAM: usize = 50;
 pub fn graph(config: &SftConfig, options: &GraphOptions) -> Graph {
     let title = "paravt-nano-base: the checkpoint that the embedded recipe starts from";
     let mut graph = Graph::new("paravt-nano-base", title, &options.out, &options.stages);
-    let fresh = graph.add("fresh", None, &[], Fresh(config.seed));
+    let fresh = graph.add("fresh", None, &[], Generated::Fresh(config.seed));
     let curriculum = Curriculum { config: config.clone(), fresh: folder(&graph, fresh) };
     let base = graph.add("base", None, &[fresh], curriculum);
     let exam = Exam { model: folder(&graph, base).join(FINAL), rows: EXAM };

@@ -116,11 +116,7 @@ impl NanoRecipe {
     /// # Errors
     /// It changes a field that does not exist.
     pub fn variant(&self, variant: &Variant) -> Result<RlConfig, RecipeError> {
-        let invalid = |message: String| RecipeError::Invalid {
-            file: format!("variant {}", variant.name),
-            message,
-            nearest: None,
-        };
+        let invalid = |message: String| RecipeError::invalid(format!("variant {}", variant.name), message);
         let mut rl = toml::Table::try_from(&self.rl).map_err(|error| invalid(error.to_string()))?;
         merge(&mut rl, &variant.rl);
         rl.try_into().map_err(|error: toml::de::Error| invalid(error.to_string()))

@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::graph::{Graph, StageId};
 use crate::host::{Evaluation, Reporting};
 use crate::options::GraphOptions;
-use crate::stages::{Base, Reinforcement, Sft, TrainingData, World};
+use crate::stages::{Generated, Reinforcement, Sft};
 
 /// Name of the model that nothing was trained into yet.
 pub(super) const BASE: &str = "base";
@@ -35,8 +35,8 @@ struct Model {
 /// A variant changes a field that does not exist, or a run names no model.
 pub fn graph(recipe: &NanoRecipe, options: &GraphOptions) -> Result<Graph, Error> {
     let mut graph = Graph::new(&recipe.name, &recipe.title, &options.out, &options.stages);
-    let base = graph.add(BASE, None, &[], Base);
-    let world = graph.add("world", None, &[], World(recipe.world));
+    let base = graph.add(BASE, None, &[], Generated::Base);
+    let world = graph.add("world", None, &[], Generated::World(recipe.world));
     let runs: Vec<&NanoRun> = recipe.runs.iter().filter(|run| options.full || !run.full).collect();
     let mut evaluations = Vec::new();
     for &seed in &options.seeds {
@@ -89,7 +89,7 @@ fn trainings(
     seed: u64,
     full: bool,
 ) -> Result<Vec<Model>, Error> {
-    let data = TrainingData { sizes: recipe.data, seed };
+    let data = Generated::TrainingData(recipe.data, seed);
     let data = graph.add("data", Some(seed), &[], data);
     let (base_folder, data_folder) = (folder(graph, base), folder(graph, data));
     let config = SftConfig { seed, ..recipe.sft.clone() };

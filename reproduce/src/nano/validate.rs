@@ -28,11 +28,7 @@ impl NanoRecipe {
         if recipe.name.is_empty() {
             name.clone_into(&mut recipe.name);
         }
-        check(&recipe).map_err(|message| RecipeError::Invalid {
-            file: file.to_owned(),
-            message,
-            nearest: None,
-        })?;
+        check(&recipe).map_err(|message| RecipeError::invalid(file, message))?;
         Ok(recipe)
     }
 }

@@ -8,9 +8,9 @@ use paravt_train::log::FILE as TRAINING;
 use super::training_record::{self, TrainingRecord, parameters};
 use crate::error::Error;
 use crate::host::{Answers, Evaluation, Event, Outcome, TrainedModel};
-use crate::serve::{Engine, Fleet, Servers};
+use crate::server_watch;
+use crate::servers::{Engine, Fleet, Servers};
 use crate::slot::Key;
-use crate::watch;
 use crate::work::{StageContext, Work};
 
 /// Name of the protocol of the release's own rollouts.
@@ -36,6 +36,12 @@ impl Work for Evaluation {
             self.show_training(context.folder)?;
         }
         Ok(outcome)
+    }
+
+    /// From the release's driver (ParaVT cf55249 paravt/eval/driver.py).
+    fn deviations(&self) -> Vec<String> {
+        let retried = "a failed request is retried, then recorded as an error of its sample; the release scores it as an answer";
+        vec![retried.to_owned()]
     }
 
     fn gpus(&self) -> usize {
@@ -85,7 +91,7 @@ impl Evaluation {
             }
             servers.finish()?;
             let failed = matches!(outcome, Outcome::Incomplete | Outcome::Down);
-            if !failed || ended == 0 || restarts == watch::RESTARTS || context.host.is_stopped() {
+            if !failed || ended == 0 || restarts == server_watch::RESTARTS || context.host.is_stopped() {
                 return Ok(outcome);
             }
             restarts += 1;

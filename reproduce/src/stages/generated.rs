@@ -1,4 +1,6 @@
-//! What the embedded recipe generates: a base checkpoint, splits, training data, a model of random weights.
+//! What the embedded recipes generate from settings alone.
+
+use std::path::Path;
 
 use paravt_nano::{TrainingSizes, WorldOptions};
 
@@ -10,83 +12,80 @@ use crate::work::{StageContext, Work};
 /// The next number where the same settings give another result.
 const VERSION: &str = "world-1";
 
-/// Unpacks the base checkpoint of the embedded recipe.
+/// Something that is generated.
 #[derive(Debug, Clone, Copy)]
-pub struct Base;
+pub enum Generated {
+    /// The base checkpoint, unpacked.
+    Base,
+    /// The splits.
+    World(WorldOptions),
+    /// Rows to train on, as many as the sizes say, by a generator of this seed.
+    TrainingData(TrainingSizes, u64),
+    /// A model of random weights of this seed.
+    Fresh(u64),
+}
 
-impl Work for Base {
+impl Work for Generated {
     fn title(&self) -> String {
-        "the base checkpoint".to_owned()
+        match self {
+            Self::Base => "the base checkpoint",
+            Self::World(_) => "generated videos and the seven splits",
+            Self::TrainingData(..) => "videos, traces and prompts to train on",
+            Self::Fresh(_) => "a model of random weights with its tokenizer",
+        }
+        .to_owned()
     }
 
     fn key(&self) -> Option<Key> {
-        Some(Key::new(VERSION, paravt_nano::base_sha256()))
+        Some(match self {
+            Self::Base => Key::new(VERSION, paravt_nano::base_sha256()),
+            Self::World(options) => Key::new(VERSION, (options, paravt_nano::WORLD_VERSION)),
+            Self::TrainingData(sizes, seed) => Key::new(VERSION, (sizes, seed)),
+            Self::Fresh(seed) => Key::new(VERSION, seed),
+        })
     }
 
     fn run(&self, context: &mut StageContext<'_>) -> Result<Outcome, Error> {
-        paravt_nano::write_base(context.folder)?;
+        self.make(context.folder)?;
         Ok(Outcome::Complete)
     }
 }
 
-/// Generates the splits.
-#[derive(Debug, Clone, Copy)]
-pub struct World(pub WorldOptions);
-
-impl Work for World {
-    fn title(&self) -> String {
-        "generated videos and the seven splits".to_owned()
-    }
-
-    fn key(&self) -> Option<Key> {
-        Some(Key::new(VERSION, (self.0, paravt_nano::WORLD_VERSION)))
-    }
-
-    fn run(&self, context: &mut StageContext<'_>) -> Result<Outcome, Error> {
-        paravt_nano::make_world(context.folder, &self.0)?;
-        Ok(Outcome::Complete)
+impl Generated {
+    fn make(&self, folder: &Path) -> Result<(), Error> {
+        match self {
+            Self::Base => paravt_nano::write_base(folder)?,
+            Self::World(options) => paravt_nano::make_world(folder, options)?,
+            Self::TrainingData(sizes, seed) => drop(paravt_nano::make_training(folder, *seed, sizes)?),
+            Self::Fresh(seed) => paravt_nano::write_model(folder, *seed)?,
+        }
+        Ok(())
     }
 }
 
-/// Generates what is trained on.
-#[derive(Debug, Clone, Copy)]
-pub struct TrainingData {
-    /// Numbers of rows.
-    pub sizes: TrainingSizes,
-    /// Seed of the generator.
-    pub seed: u64,
-}
+#[cfg(test)]
+mod tests {
+    use paravt_files::Listing;
 
-impl Work for TrainingData {
-    fn title(&self) -> String {
-        "videos, traces and prompts to train on".to_owned()
-    }
+    use super::*;
 
-    fn key(&self) -> Option<Key> {
-        Some(Key::new(VERSION, (self.sizes, self.seed)))
-    }
-
-    fn run(&self, context: &mut StageContext<'_>) -> Result<Outcome, Error> {
-        paravt_nano::make_training(context.folder, self.seed, &self.sizes)?;
-        Ok(Outcome::Complete)
-    }
-}
-
-/// Writes a model of random weights of this seed.
-#[derive(Debug, Clone, Copy)]
-pub struct Fresh(pub u64);
-
-impl Work for Fresh {
-    fn title(&self) -> String {
-        "a model of random weights with its tokenizer".to_owned()
-    }
-
-    fn key(&self) -> Option<Key> {
-        Some(Key::new(VERSION, self.0))
-    }
-
-    fn run(&self, context: &mut StageContext<'_>) -> Result<Outcome, Error> {
-        paravt_nano::write_model(context.folder, self.0)?;
-        Ok(Outcome::Complete)
+    /// A changed hash without a changed version means that finished stages of users stay, though they would be made otherwise
+    /// now. Videos and weights depend on the encoder and the mathematics library of the machine; they are not hashed.
+    #[test]
+    fn what_is_generated_and_its_version() {
+        let kinds = [
+            Generated::Base,
+            Generated::World(WorldOptions { videos: 1, questions: 1, seed: 0 }),
+            Generated::TrainingData(TrainingSizes { videos: 2, rows: 10, prompts: 10 }, 0),
+            Generated::Fresh(0),
+        ];
+        let is_left_out = |name: &str| name.ends_with(".mp4") || name.ends_with(".safetensors");
+        let lines = kinds.map(|kind| {
+            let folder = tempfile::tempdir().unwrap();
+            kind.make(folder.path()).unwrap();
+            let files = serde_json::json!(Listing::of(folder.path(), is_left_out).unwrap()).to_string();
+            format!("{} {:?}: {}\n", kind.key().unwrap().version, kind.title(), paravt_files::sha256(files))
+        });
+        insta::assert_snapshot!(lines.concat());
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use paravt_engines::{Job, Place, Update};
+use paravt_engines::{Job, JobContext, Update};
 use serde_json::Value;
 
 use crate::error::Error;
@@ -37,11 +37,8 @@ impl Work for Launch {
             Update::Step(step, all) => (context.event)(Event::Progress(&Progress::Launched(step, all))),
             Update::Note(note) => (context.event)(Event::Note(note.trim_end())),
         };
-        let mut place = Place { folder, stopped: &*stop, observer: &mut observe };
-        Ok(match job.run(&mut place)? {
-            paravt_engines::Outcome::Complete => Outcome::Complete,
-            paravt_engines::Outcome::Interrupted => Outcome::Interrupted,
-        })
+        let mut job_context = JobContext { folder, stopped: &*stop, observer: &mut observe };
+        Ok(job.run(&mut job_context)?)
     }
 
     fn details(&self, _: &Path, folder: &Path) -> Vec<(&'static str, String)> {

@@ -43,45 +43,17 @@ pub use secret::{variable, words};
 
 /// Why a process cannot be run.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // The messages say what the fields are.
 pub enum Error {
     /// A file or a process that the operating system refuses.
     #[error("{name}: {action}{}", .path.as_ref().map(|path| format!(" {}", path.display())).unwrap_or_default())]
-    Io {
-        /// Name of the process.
-        name: String,
-        /// What was tried.
-        action: &'static str,
-        /// The file, if it was about one.
-        path: Option<PathBuf>,
-        /// The reason.
-        source: std::io::Error,
-    },
+    Io { name: String, action: &'static str, path: Option<PathBuf>, source: std::io::Error },
     /// The process ended before it was ready.
     #[error("{name} ended with {status} before it was ready; last lines of {}:\n{tail}", .log.display())]
-    Ended {
-        /// Name of the process.
-        name: String,
-        /// Exit code or signal.
-        status: ExitStatus,
-        /// File of its output.
-        log: PathBuf,
-        /// Its last lines.
-        tail: String,
-    },
+    Ended { name: String, status: ExitStatus, log: PathBuf, tail: String },
     /// The process runs, but its probe fails.
     #[error(
         "{name} is not ready after {} s: {probe}; last lines of {}:\n{tail}", .waited.as_secs(), .log.display()
     )]
-    NotReady {
-        /// Name of the process.
-        name: String,
-        /// Time that it was given.
-        waited: Duration,
-        /// Failure of the last probe.
-        probe: String,
-        /// File of its output.
-        log: PathBuf,
-        /// Its last lines.
-        tail: String,
-    },
+    NotReady { name: String, waited: Duration, probe: String, log: PathBuf, tail: String },
 }

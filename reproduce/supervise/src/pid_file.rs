@@ -17,14 +17,13 @@ struct Entry {
     pid: u32,
     /// Clock ticks between the start of the machine and that of the process.
     started: u64,
-    /// What it and all that it started carry; files of earlier versions have none.
-    #[serde(default)]
-    mark: Option<Mark>,
+    /// What it and all that it started carry.
+    mark: Mark,
 }
 
 /// Notes a running process.
 pub(crate) fn write(path: &Path, pid: u32, mark: &Mark) -> std::io::Result<()> {
-    let entry = Entry { pid, started: started(pid).unwrap_or_default(), mark: Some(mark.clone()) };
+    let entry = Entry { pid, started: started(pid).unwrap_or_default(), mark: mark.clone() };
     paravt_files::write_atomic(path, &serde_json::to_vec(&entry)?)
 }
 
@@ -44,9 +43,7 @@ pub(crate) fn end_leftover(path: &Path) -> std::io::Result<()> {
         if runs() {
             let _ = signal::send(entry.pid, Signal::KILL);
         }
-        if let Some(mark) = entry.mark {
-            mark.kill();
-        }
+        entry.mark.kill();
     }
     paravt_files::remove(path)
 }

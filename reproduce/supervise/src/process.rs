@@ -125,11 +125,6 @@ impl Process {
         self.log.count(text)
     }
 
-    /// Numbers of the process and of all that it started and that still run.
-    pub fn members(&self) -> Vec<u32> {
-        self.mark.carriers()
-    }
-
     /// Waits a moment until all output of a process that ended is in the log.
     pub fn drain(&mut self) {
         self.log.drain();

@@ -169,7 +169,10 @@ fn modules_import_one_another_without_circles() {
         "{suite:?}"
     );
     assert!(suite[&vec!["task".to_owned()]]["benchmark"].contains("columns"), "{suite:?}");
-    assert!(reproduce[&root]["recipe"].contains("served") && reproduce[&root]["served"].contains("graph"));
+    assert!(
+        reproduce[&root]["recipe"].contains("served_recipe")
+            && reproduce[&root]["served_recipe"].contains("graph")
+    );
     assert!(crates.len() > 25, "{crates:?}");
     let found = crates.iter().map(|(name, source)| (name, circles_of(source)));
     let found: Vec<_> = found.filter(|(_, circles)| !circles.is_empty()).collect();

@@ -34,12 +34,10 @@ pub const REFERENCES: [Reference; 1] = [paravt::REFERENCE];
 /// A protocol names a release that this build does not have.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("protocol {protocol}: unknown reference `{name}`; this build has {known}")]
+#[allow(missing_docs)] // The messages say what the fields are.
 pub struct UnknownReference {
-    /// Name of the protocol.
     pub protocol: String,
-    /// Name of the release.
     pub name: String,
-    /// Names that there are.
     pub known: String,
 }
 

@@ -14,7 +14,7 @@ use crate::files::needs;
 use crate::materialized::written_rows;
 use crate::record::Record;
 use crate::watch::{Attempt, End, Watcher, failed, seconds, with_restarts};
-use crate::{Outcome, Place, Update, entry, files, steps};
+use crate::{JobContext, Outcome, Update, entry, files, steps};
 
 /// Name of the server's process and log.
 const SERVER: &str = "server";
@@ -39,18 +39,18 @@ const UNHEALTHY: usize = 10;
 
 impl Job {
     /// Trains; resumes from AReaL's recovery state or from the last checkpoint.
-    pub(crate) fn run(&self, place: &mut Place<'_>) -> Result<Outcome> {
+    pub(crate) fn run(&self, context: &mut JobContext<'_>) -> Result<Outcome> {
         self.settings.check()?;
         let absolute = |path: &Path| {
             std::path::absolute(path).map_err(|source| Error::file("cannot resolve", path, source))
         };
         let job = Self { paths: self.paths.absolute()?, model: absolute(&self.model)?, ..self.clone() };
-        let folder = absolute(place.folder)?;
+        let folder = absolute(context.folder)?;
         if job.is_done(&folder)? {
             return Ok(Outcome::Complete);
         }
         job.prepare(&folder)?;
-        with_restarts(&job.watch, place, |place| job.attempt(&folder, place))
+        with_restarts(&job.watch, context, |context| job.attempt(&folder, context))
     }
 
     /// Whether all steps are done and the chosen checkpoint is there.
@@ -82,7 +82,7 @@ impl Job {
     }
 
     /// One start of server and trainers; the second value is how many steps it made.
-    fn attempt(&self, folder: &Path, place: &mut Place<'_>) -> Result<(Attempt, usize)> {
+    fn attempt(&self, folder: &Path, context: &mut JobContext<'_>) -> Result<(Attempt, usize)> {
         let work = folder.join("scratch");
         let (from, mut notes) = state::resume(folder, self.settings.save_every)?;
         // A trial that resumes from weights counts its steps from 0 again.
@@ -101,7 +101,7 @@ impl Job {
             ));
         }
         for note in &notes {
-            (place.observer)(Update::Note(note));
+            (context.observer)(Update::Note(note));
         }
         let mut record =
             Record::of(folder, &self.recorded(folder), self.settings.deviations(), Some(curves.last()));
@@ -129,7 +129,7 @@ impl Job {
         let mut server =
             Process::start_counting(SERVER, &self.launched(self.server(folder)), &work, &[CRASHED])?;
         record.runs(SERVER, &server, folder)?;
-        let ended = self.serve(folder, recovers, &mut server, &mut watcher, &mut record, place);
+        let ended = self.serve(folder, recovers, &mut server, &mut watcher, &mut record, context);
         server.stop(seconds(self.watch.grace_seconds));
         record.exited(SERVER, &mut server);
         let at = watcher.last();
@@ -161,14 +161,14 @@ impl Job {
         server: &mut Process,
         watcher: &mut Watcher<'_>,
         record: &mut Record,
-        place: &mut Place<'_>,
+        context: &mut JobContext<'_>,
     ) -> Result<Attempt> {
         let began = Instant::now();
         let address = loop {
             if let Some(address) = self.address(folder)? {
                 break address;
             }
-            if (place.stopped)() {
+            if (context.stopped)() {
                 return Ok(Attempt::Interrupted);
             }
             // The wrapper waits for ever for a server that has died.
@@ -181,7 +181,7 @@ impl Job {
             }
             std::thread::sleep(seconds(self.watch.poll_seconds));
         };
-        (place.observer)(Update::Note(&format!(
+        (context.observer)(Update::Note(&format!(
             "the server is ready after {:.0} s",
             began.elapsed().as_secs_f64()
         )));
@@ -193,16 +193,16 @@ impl Job {
         let mut trainer = Process::start_counting(TRAINER, &self.launched(command), &work, &texts)?;
         record.runs(TRAINER, &trainer, folder)?;
         watcher.begin();
-        let ended = self.follow(folder, &address, (server, &mut trainer), watcher, begun, place);
+        let ended = self.follow(folder, &address, (server, &mut trainer), watcher, begun, context);
         trainer.stop(seconds(self.watch.grace_seconds));
         record.exited(TRAINER, &mut trainer);
-        watcher.finish(place)?;
+        watcher.finish(context)?;
         for (text, what) in
             [(SLOW, "rewards were not computed in time and count as 0"), (DROPPED, "videos are missing")]
         {
             let count = trainer.count(text);
             if count > 0 {
-                (place.observer)(Update::Note(&format!("{count} {what}")));
+                (context.observer)(Update::Note(&format!("{count} {what}")));
             }
         }
         ended
@@ -215,13 +215,13 @@ impl Job {
         (server, trainer): (&mut Process, &mut Process),
         watcher: &mut Watcher<'_>,
         begun: u64,
-        place: &mut Place<'_>,
+        context: &mut JobContext<'_>,
     ) -> Result<Attempt> {
         let mut checks = Health { next: Instant::now() + HEALTH_PAUSE, failed: 0 };
         let (mut made, mut lost_before) = (0, 0);
         loop {
             let ended = trainer.exited();
-            let end = watcher.look(place)?;
+            let end = watcher.look(context)?;
             if watcher.made > made {
                 if made == 0 {
                     self.count_rows(trainer, begun)?;

@@ -12,7 +12,7 @@ use crate::files::needs;
 use crate::materialized::written_rows;
 use crate::record::Record;
 use crate::watch::{Attempt, End, Watcher, failed, seconds, with_restarts};
-use crate::{Outcome, Place, Update, entry, files, steps};
+use crate::{JobContext, Outcome, Update, entry, files, steps};
 
 /// Name of the process and of its log.
 const NAME: &str = "sft";
@@ -30,16 +30,16 @@ pub(crate) fn kept(folder: &Path, step: usize) -> PathBuf {
 
 impl Job {
     /// Trains; resumes from the last complete checkpoint.
-    pub(crate) fn run(&self, place: &mut Place<'_>) -> Result<Outcome> {
+    pub(crate) fn run(&self, context: &mut JobContext<'_>) -> Result<Outcome> {
         self.settings.check()?;
         let job = Self { paths: self.paths.absolute()?, ..self.clone() };
-        let folder = std::path::absolute(place.folder);
-        let folder = folder.map_err(|source| Error::file("cannot resolve", place.folder, source))?;
+        let folder = std::path::absolute(context.folder);
+        let folder = folder.map_err(|source| Error::file("cannot resolve", context.folder, source))?;
         if checkpoint::damage(&kept(&folder, job.settings.target()), job.settings.processes).is_none() {
             return Ok(Outcome::Complete);
         }
         job.prepare(&folder)?;
-        with_restarts(&job.watch, place, |place| job.attempt(&folder, place))
+        with_restarts(&job.watch, context, |context| job.attempt(&folder, context))
     }
 
     fn prepare(&self, folder: &Path) -> Result<()> {
@@ -89,12 +89,12 @@ impl Job {
     }
 
     /// One start of the trainer, up to its end; the second value is how many steps it made.
-    fn attempt(&self, folder: &Path, place: &mut Place<'_>) -> Result<(Attempt, usize)> {
+    fn attempt(&self, folder: &Path, context: &mut JobContext<'_>) -> Result<(Attempt, usize)> {
         let (work, target) = (folder.join("scratch"), self.settings.target());
         let processes = self.settings.processes;
         let (resumed, notes) = checkpoint::tidy(&checkpoints(folder), &work.join("partial"), processes)?;
         for note in &notes {
-            (place.observer)(Update::Note(note));
+            (context.observer)(Update::Note(note));
         }
         let last = Some(steps::Curves::open(folder)?.last());
         let deviations = self.settings.deviations();
@@ -108,13 +108,13 @@ impl Job {
         let command = self.launched(folder, free_port()?);
         let mut process = Process::start_counting(NAME, &command, &work, &[UNPATCHED, DROPPED])?;
         record.runs(NAME, &process, folder)?;
-        let ended = self.follow(folder, &mut process, &mut watcher, place, begun);
+        let ended = self.follow(folder, &mut process, &mut watcher, context, begun);
         process.stop(seconds(self.watch.grace_seconds));
         record.exited(NAME, &mut process);
-        watcher.finish(place)?;
+        watcher.finish(context)?;
         let dropped = process.count(DROPPED);
         if dropped > 0 {
-            (place.observer)(Update::Note(&format!("{dropped} rows could not be read and were dropped")));
+            (context.observer)(Update::Note(&format!("{dropped} rows could not be read and were dropped")));
         }
         let ended = match ended {
             Ok(ended) => ended,
@@ -143,7 +143,7 @@ impl Job {
         folder: &Path,
         process: &mut Process,
         watcher: &mut Watcher<'_>,
-        place: &mut Place<'_>,
+        context: &mut JobContext<'_>,
         begun: u64,
     ) -> Result<Attempt> {
         let (target, processes) = (self.settings.target(), self.settings.processes);
@@ -151,7 +151,7 @@ impl Job {
         let mut is_counted = false;
         loop {
             let ended = process.exited();
-            let end = watcher.look(place)?;
+            let end = watcher.look(context)?;
             if process.count(UNPATCHED) > 0 && (self.settings.liger || self.settings.rmpad) {
                 let why = "the fused kernels could not be applied, and the trainer would go on without them; run the stage `environments` again, or set sft.liger = false";
                 // A restart would fail in the same way.

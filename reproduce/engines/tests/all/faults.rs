@@ -7,7 +7,7 @@ use std::process::{Command as Program, Stdio};
 use std::time::{Duration, Instant};
 
 use paravt_engines::record::{RECORD, Record};
-use paravt_engines::{CURVES, Error, Job, Outcome, Paths, Place, Update, Watch, merge, pick, rl, sft};
+use paravt_engines::{CURVES, Error, Job, JobContext, Outcome, Paths, Update, Watch, merge, pick, rl, sft};
 
 /// Folder and stage of the process that is killed in [`a_kill_at_any_moment_leaves_no_process_and_is_resumed`].
 const HOLDER: [&str; 2] = ["PARAVT_ENGINES_FOLDER", "PARAVT_ENGINES_STAGE"];
@@ -131,7 +131,8 @@ impl Bench {
                 notes.push(note.to_owned());
             }
         };
-        let ended = self.job(stage).run(&mut Place { folder: &folder, stopped, observer: &mut observer });
+        let ended =
+            self.job(stage).run(&mut JobContext { folder: &folder, stopped, observer: &mut observer });
         (notes, ended)
     }
 
@@ -302,9 +303,9 @@ fn reinforcement_learning_ends_with_its_steps_and_the_chosen_checkpoint() {
             .folder("rl")
             .join("scratch/experiments/checkpoints/someone/paravt/run/default/epoch0epochstep7globalstep7"),
     };
-    let mut place = Place { folder: &folder, stopped: &|| false, observer: &mut |_| {} };
+    let mut place = JobContext { folder: &folder, stopped: &|| false, observer: &mut |_| {} };
     Job::Pick(job.clone()).run(&mut place).unwrap();
-    assert!(pick::Job::model(&folder).join("model.safetensors").is_file());
+    assert!(merge::model(&folder).join("model.safetensors").is_file());
     job.step = 2;
     let error = Job::Pick(job).run(&mut place).unwrap_err().to_string();
     assert!(error.contains("no checkpoint of step 2 (there are") && error.contains('7'), "{error}");
@@ -398,7 +399,7 @@ fn a_kill_between_the_last_checkpoint_and_its_figures_leaves_nothing_to_train() 
     // The last step has a checkpoint and a state, which AReaL writes before the figures of the step.
     job.settings.steps = 8;
     let (job, folder) = (Job::Rl(Box::new(job)), bench.folder("rl"));
-    let run = || job.run(&mut Place { folder: &folder, stopped: &|| false, observer: &mut |_| {} });
+    let run = || job.run(&mut JobContext { folder: &folder, stopped: &|| false, observer: &mut |_| {} });
     assert_eq!(run().unwrap(), Outcome::Complete);
     let cut = |name: &str| {
         let text = std::fs::read_to_string(folder.join(name)).unwrap();

@@ -43,7 +43,7 @@ pub fn probe(needs: &Needs, asked: Asked) -> Machine {
         disks: disks.map(|(name, path)| (name.to_owned(), host::free(path))).collect::<BTreeMap<_, _>>(),
         limits: host::limits(),
         cgroup_processes: host::cgroup_processes(),
-        ports: network::ports(&needs.ports),
+        ports: needs.ports.iter().map(|&number| network::port(number)).collect(),
         address: network::address(needs.own_address),
         tools: needs
             .tools

@@ -3,23 +3,9 @@
 use std::net::{Ipv4Addr, TcpListener, ToSocketAddrs as _, UdpSocket};
 
 use crate::machine::{Address, Port};
-use crate::needs::Ports;
 
-/// Ports that are tried of a range, for each that has to be free.
-const TRIES: u16 = 8;
-
-pub(super) fn ports(ports: &Ports) -> Vec<Port> {
-    let mut tried: Vec<Port> = ports.each.iter().map(|&number| port(number)).collect();
-    for range in &ports.any {
-        let tries = range.count.saturating_mul(TRIES).max(1);
-        let step = (range.last.saturating_sub(range.first) / tries).max(1);
-        let numbers = (range.first..=range.last).step_by(step.into()).take(tries.into());
-        tried.extend(numbers.map(port));
-    }
-    tried
-}
-
-fn port(number: u16) -> Port {
+/// Whether a server on this machine can listen on a port.
+pub(super) fn port(number: u16) -> Port {
     let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, number)).err().map(|error| error.to_string());
     Port { number, taken }
 }

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use paravt_devices::{Cuda, Gpu, Host};
 use paravt_preflight::{Level, Report};
-use paravt_reproduce::drive::Check;
-use paravt_reproduce::serve::Engine;
+use paravt_reproduce::driver::Check;
+use paravt_reproduce::servers::Engine;
 use paravt_reproduce::{GraphOptions, Recipe};
 use serde_json::json;
 

@@ -9,10 +9,10 @@ use paravt_preflight::Level;
 use paravt_reports::study::{Arm, Question, Study, Trained};
 use paravt_reports::terminal::{Detail, counted};
 use paravt_reports::{Deviation, Training, readable_runs, terminal};
-use paravt_reproduce::drive::{self, Answers, Check, Evaluation, Outcome, Reporting};
+use paravt_reproduce::driver::{self, Answers, Check, Evaluation, Outcome, Reporting};
 use paravt_reproduce::graph::{Graph, Stage};
 use paravt_reproduce::nano::{CONCURRENCY, Comparison};
-use paravt_reproduce::stages::{Reinforcement, World, examine};
+use paravt_reproduce::stages::{Generated, Reinforcement, examine};
 use paravt_reproduce::{Fetch, Recipe, Target, mixture, target};
 use paravt_suite::data::DataRoot;
 use paravt_suite::evaluate::{self, Prepared, RunConfig, Shard, Workspace};
@@ -132,7 +132,7 @@ impl<'a> Host<'a> {
         let graph = self.graph;
         let study = study(comparisons, graph)?;
         let answers = paravt_reports::study::terminal(&study);
-        let world = graph.stages().iter().find(|stage| stage.kind::<World>().is_some());
+        let world = graph.stages().iter().find(|stage| matches!(stage.kind(), Some(Generated::World(_))));
         let root = world.and_then(Stage::folder).map(DataRoot::new);
         let folder = page.parent().unwrap_or(page);
         let frames = root.as_ref().map(|root| (root, paravt_tasks::all()));
@@ -149,7 +149,7 @@ impl<'a> Host<'a> {
     }
 }
 
-impl drive::Host for Host<'_> {
+impl driver::Host for Host<'_> {
     fn evaluate(
         &mut self,
         evaluation: &Evaluation,

@@ -13,8 +13,8 @@ use anyhow::{Context as _, ensure};
 use paravt_backends::DeclaredElsewhere;
 use paravt_fetch::FetchError;
 use paravt_qwen_vl::flags::EngineFlags;
-use paravt_reproduce::drive::{self, Options, Outcome};
-use paravt_reproduce::serve::Engine;
+use paravt_reproduce::driver::{self, Options, Outcome};
+use paravt_reproduce::servers::Engine;
 use paravt_reproduce::{GraphOptions, Recipe};
 use paravt_suite::frames::CachedFrames;
 use paravt_train::Compute;
@@ -287,7 +287,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let notify = args.notify.clone().map(|command| {
         Arc::new(Notify { command, recipe: recipe.clone(), out: out.clone(), stage: Mutex::default() })
     });
-    let outcome = drive::run(&graph, &selected, &mut host, &mut StageProgress::new(notify.clone()));
+    let outcome = driver::run(&graph, &selected, &mut host, &mut StageProgress::new(notify.clone()));
     let outcome = outcome.map_err(|error| match error {
         paravt_reproduce::Error::Host(error) => error,
         paravt_reproduce::Error::Journal(error) => error.into(),

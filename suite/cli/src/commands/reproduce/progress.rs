@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use paravt_reproduce::drive::{Event, Observer, Outcome};
+use paravt_reproduce::driver::{Event, Observer, Outcome};
 use paravt_reproduce::graph::Stage;
 
 use super::notify::Notify;

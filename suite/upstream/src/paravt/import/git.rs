@@ -188,7 +188,7 @@ fn is_hash(text: &str) -> bool {
 /// Standard output of a command that ends well within the limits; otherwise its message.
 fn output(mut command: Command, limit: Duration, cancel: &Cancel<'_>) -> Result<Vec<u8>, String> {
     let ended = paravt_supervise::output(&mut command, MAX_FILE + 1, limit, &|| cancel());
-    let Some(output) = ended.map_err(|error| format!("git: {error}"))? else {
+    let Some(output) = ended.map_err(|error| format!("cannot run git: {error}"))? else {
         let late = format!("git did not finish within {} s", limit.as_secs());
         return Err(if cancel() { "interrupted".to_owned() } else { late });
     };

@@ -1,6 +1,7 @@
 //! Recipes that evaluate a model behind a server.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use paravt_environments::{Layout, Release, Setup};
 use paravt_preflight::Needs;
@@ -16,12 +17,11 @@ use crate::graph::{Graph, StageId};
 use crate::host::{Check, Evaluation, Reporting, TrainedModel};
 use crate::needs::{self, Preflight};
 use crate::options::GraphOptions;
-use crate::provenance;
 use crate::recipe_file::{self, Kind, check_folder_name, check_folder_names};
-use crate::serve::{Engine, Fleet, Serve};
+use crate::servers::{Engine, Fleet, Serve};
 use crate::stages::Prepare;
 use crate::target::{Fetch, Item, Target};
-use crate::work::Work as _;
+use crate::work::Work;
 
 /// A recipe that evaluates a model behind a server.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -84,42 +84,6 @@ fn one_run() -> Vec<Run> {
     vec![Run { name: "with-tool".to_owned(), mode: None, published: true }]
 }
 
-/// What the evaluations do otherwise than the release (ParaVT cf55249 paravt/eval/driver.py).
-const EVALUATE_DEVIATES: [&str; 1] = [
-    "a failed request is retried, then recorded as an error of its sample; the release scores it as an answer",
-];
-/// What the servers do otherwise (scripts/run_eval.sh, paravt/eval/utils.py:476-547).
-const SERVERS_DEVIATE: [&str; 2] = [
-    "servers are stopped by their own process group; the release kills by the name of the program",
-    "servers listen on 127.0.0.1 and read nothing from the hub (HF_HUB_OFFLINE=1); the release leaves both open",
-];
-/// How vLLM is started otherwise.
-const STARTED: &str = "started as `vllm serve MODEL`; the release starts the module vllm.entrypoints.openai.api_server with --model MODEL";
-/// What the release serves with (requirements/eval.lock).
-const RELEASED_ENGINE: &str = "vLLM 0.17.1 from its lock file";
-
-/// What serving does otherwise than the release.
-fn serving_deviates(fleet: &Fleet) -> Vec<String> {
-    let serve = &fleet.serve;
-    let here = provenance::engine(fleet).map(|engine| format!(" ({engine})")).unwrap_or_default();
-    let other = match (serve.engine, &serve.install) {
-        (Engine::Candle, _) => {
-            return vec![format!(
-                "answers are computed in this process by candle; the release's by {RELEASED_ENGINE}"
-            )];
-        }
-        (Engine::Vllm, Some(_)) => None,
-        (Engine::Vllm, None) => {
-            Some(format!("vLLM is the one of this machine{here}; the release's is {RELEASED_ENGINE}"))
-        }
-        (engine, _) => {
-            Some(format!("served by {}{here}; by the release with {RELEASED_ENGINE}", engine.as_str()))
-        }
-    };
-    let started = (serve.engine == Engine::Vllm).then(|| STARTED.to_owned());
-    other.into_iter().chain(started).chain(SERVERS_DEVIATE.map(str::to_owned)).collect()
-}
-
 /// One split and its own settings.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -149,8 +113,7 @@ impl Served {
     /// It is not a recipe of this kind.
     pub fn parse(file: &str, text: &str) -> Result<Self, RecipeError> {
         let recipe: Self = recipe_file::parse(file, text)?;
-        let invalid = |message| RecipeError::Invalid { file: file.to_owned(), message, nearest: None };
-        recipe.check().map_err(invalid)?;
+        recipe.check().map_err(|message| RecipeError::invalid(file, message))?;
         Ok(recipe)
     }
 
@@ -249,7 +212,7 @@ impl Served {
                 Some(_) => needs.tools.extend(needs::installers()),
                 None => needs.tools.insert(0, needs::program(&program, fleet.serve.engine.as_str())),
             }
-            needs.ports.each = fleet.ports();
+            needs.ports = fleet.ports();
         }
         needs
     }
@@ -273,10 +236,10 @@ impl Served {
                 if let Some(name) = &serve.install {
                     before.push(self.environment(graph, name)?);
                 }
-                let fleet = Fleet { model, serve, gpus: options.gpus.clone(), venv };
-                let serve = graph.add("serve", None, &before, fleet.clone());
+                let fleet = Arc::new(Fleet { model, serve, gpus: options.gpus.clone(), venv });
+                let serve = graph.push("serve", None, &before, Arc::clone(&fleet) as Arc<dyn Work>);
                 if self.is_of_table() {
-                    graph.deviates(serve, &serving_deviates(&fleet));
+                    graph.deviates(serve, &fleet.deviations());
                 }
                 (serve, Some(fleet))
             }
@@ -290,11 +253,10 @@ impl Served {
                     ..self.evaluation(split, run, options)
                 };
                 let name = format!("{}-{}", run.name, split.task);
+                let deviations = if self.is_of_table() { work.deviations() } else { Vec::new() };
                 let stage = graph.add(&name, None, &[protocol, data, serve], work);
                 graph.tag(stage, &[&run.name, &split.task]);
-                if self.is_of_table() {
-                    graph.deviates(stage, &EVALUATE_DEVIATES);
-                }
+                graph.deviates(stage, &deviations);
                 evaluations.push(stage);
             }
         }

@@ -68,8 +68,7 @@ pub(crate) struct Before {
 impl Before {
     /// Folder of the last model that was made.
     pub(crate) fn model(&self) -> Option<PathBuf> {
-        let merged = || self.merge.as_deref().map(merge::model);
-        self.pick.as_deref().map(pick::Job::model).or_else(merged)
+        self.pick.as_deref().or(self.merge.as_deref()).map(merge::model)
     }
 }
 
@@ -119,11 +118,8 @@ impl Jobs<'_> {
     }
 
     fn wrong(&self, stage: &str, needs: &str) -> RecipeError {
-        RecipeError::Invalid {
-            file: format!("recipe {}", self.recipe),
-            message: format!("stage `{stage}` needs a stage with does = \"{needs}\" before it"),
-            nearest: None,
-        }
+        let message = format!("stage `{stage}` needs a stage with does = \"{needs}\" before it");
+        RecipeError::invalid(format!("recipe {}", self.recipe), message)
     }
 
     pub(crate) fn sft(&self, before: &Before) -> Launch {

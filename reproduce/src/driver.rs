@@ -1,15 +1,16 @@
 //! Runs a graph: selects stages, keeps finished results, resumes interrupted ones, restarts servers.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Instant;
 
 use crate::error::Error;
 use crate::graph::{Graph, Stage};
 use crate::provenance::{self, Provenance};
-use crate::redo;
-use crate::serve::Fleet;
+use crate::replacement;
+use crate::servers::Fleet;
 use crate::slot::{self, Slot, State};
-use crate::stages::{External, Prepare};
+use crate::stages::Prepare;
 use crate::status;
 use crate::work::{Serving, StageContext};
 
@@ -37,7 +38,6 @@ pub fn run(
 ) -> Result<Outcome, Error> {
     let end = options.check(graph)?;
     let stages = &graph.stages()[..end];
-    refuse_undone(stages)?;
     let _lock = slot::lock(&graph.out)?;
     status::list(graph, &options.command)?;
     let redone = options.redoes(graph, end);
@@ -47,7 +47,7 @@ pub fn run(
         // Nothing is moved for what is refused afterwards.
         drive.same_answers(fleet, &redone)?;
     }
-    redo::replace(graph, &redone, options.yes, &mut |stage, to| {
+    replacement::replace(graph, &redone, options.yes, &mut |stage, to| {
         drive.observer.event(stage, Event::Discarded("asked to do it again", to));
     })?;
     for stage in stages {
@@ -60,14 +60,6 @@ pub fn run(
         }
     }
     Ok(drive.worst)
-}
-
-/// Refuses, before any stage runs, a recipe with a stage that this version cannot run.
-fn refuse_undone(stages: &[Stage]) -> Result<(), Error> {
-    let mut undone = stages.iter().filter_map(|stage| Some((stage, stage.kind::<External>()?)));
-    undone.next().map_or(Ok(()), |(stage, External { missing, .. })| {
-        Err(Error::NotBuilt { stage: stage.name().to_owned(), missing: missing.clone() })
-    })
 }
 
 /// A graph that is being run.
@@ -199,20 +191,20 @@ impl<'a> Drive<'a> {
 
     fn discard(&mut self, stage: &Stage, slot: &Slot, why: &str) -> Result<(), Error> {
         tracing::info!(stage = stage.name(), why, "result discarded");
-        self.observer.event(stage, Event::Discarded(why, &redo::discard(self.graph, slot)?));
+        self.observer.event(stage, Event::Discarded(why, &replacement::discard(self.graph, slot)?));
         Ok(())
     }
 
     /// Finds out what answers for a fleet, and refuses to build on evaluations that another model or engine has answered.
-    fn refuse_mixture(&mut self, fleet: &Fleet) -> Result<(), Error> {
+    fn refuse_mixture(&mut self, fleet: &Arc<Fleet>) -> Result<(), Error> {
         if self.serving.provenance.as_ref().is_none_or(|(known, _)| known != fleet) {
-            self.serving.provenance = Some((fleet.clone(), self.same_answers(fleet, &[])?));
+            self.serving.provenance = Some((Arc::clone(fleet), self.same_answers(fleet, &[])?));
         }
         Ok(())
     }
 
     /// What answers for a fleet, which has to be what answered the evaluations before, other than some.
-    fn same_answers(&mut self, fleet: &Fleet, except: &[&Stage]) -> Result<Provenance, Error> {
+    fn same_answers(&mut self, fleet: &Arc<Fleet>, except: &[&Stage]) -> Result<Provenance, Error> {
         let folder = Some(PathBuf::from(&fleet.model)).filter(|folder| folder.is_dir());
         let folder = folder.or_else(|| self.host.model(&fleet.model));
         let now = provenance::of(fleet, folder.as_deref())?;

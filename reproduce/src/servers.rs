@@ -9,7 +9,7 @@ use paravt_supervise::{Command, Process};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
-use crate::watch::{self, GRACE, Limits, Server};
+use crate::server_watch::{self, GRACE, Limits, Server};
 
 /// What serves a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -253,7 +253,7 @@ impl Servers {
         let Self { servers, urls, folder, limits, .. } = self;
         let (end, done) = std::sync::mpsc::channel();
         std::thread::scope(|scope| {
-            let watcher = scope.spawn(move || watch::watch(servers, folder, *limits, &done, say));
+            let watcher = scope.spawn(move || server_watch::watch(servers, folder, *limits, &done, say));
             let result = work(urls);
             drop(end);
             (result, watcher.join().unwrap_or_default())
@@ -266,7 +266,7 @@ impl Servers {
     /// Memory of a GPU that stays in use.
     pub fn finish(mut self) -> Result<(), Error> {
         self.stop();
-        watch::released(&self.memory, paravt_devices::memory_in_use)
+        server_watch::released(&self.memory, paravt_devices::memory_in_use)
             .map_err(|(gpu, used)| Error::GpuMemory { gpu, used: used >> 20 })
     }
 

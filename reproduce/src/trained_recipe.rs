@@ -1,6 +1,5 @@
 //! Recipes whose training runs in other programs.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -13,13 +12,13 @@ use serde_json::json;
 use crate::error::{Error, RecipeError};
 use crate::graph::{Graph, StageId};
 use crate::host::{Check, TrainedModel};
-use crate::launched::{Before, Engines, Jobs};
 use crate::needs::{Estimate, Preflight};
 use crate::options::GraphOptions;
 use crate::recipe_file::{self, Kind, check_folder_name, check_folder_names};
-use crate::served::Served;
-use crate::stages::{External, Materialize, Prepare};
+use crate::served_recipe::Served;
+use crate::stages::{Materialize, Prepare};
 use crate::target::{Fetch, Item, Target};
+use crate::training_jobs::{Before, Engines, Jobs};
 use crate::work::Work;
 
 /// A training in other programs and the evaluation after it.
@@ -54,41 +53,31 @@ pub struct Trained {
     #[serde(default)]
     pub environments: Setup,
     /// Stages up to the trained model, each after its inputs.
-    pub stages: Vec<Described>,
+    pub stages: Vec<TrainingStage>,
 }
 
-/// A stage in words; `{out}` in them is the folder of the recipe.
+/// A stage of the training.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Described {
+pub struct TrainingStage {
     name: String,
     #[serde(default)]
-    title: String,
-    #[serde(default)]
     inputs: Vec<String>,
-    command: Option<String>,
-    #[serde(default)]
-    environment: BTreeMap<String, String>,
-    output: Option<String>,
     #[serde(default)]
     deviates: Vec<String>,
     #[serde(default)]
     estimate: Estimate,
-    /// What this program does for it; without it the stage is only described.
     #[serde(rename = "does")]
-    method: Option<Method>,
+    method: Method,
     /// What to fetch.
     #[serde(default)]
     fetch: Vec<Fetched>,
     /// Environments to make.
     #[serde(default)]
     install: Vec<String>,
-    /// What this version lacks to run a stage that is only described.
-    #[serde(default)]
-    missing: String,
 }
 
-/// Stages of a training that this program runs.
+/// What a stage does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Method {
@@ -119,19 +108,6 @@ pub struct Fetched {
     name: String,
     #[serde(default)]
     gb: u64,
-}
-
-impl Described {
-    fn external(&self, at_out: &dyn Fn(&str) -> String) -> External {
-        let environment = self.environment.iter().map(|(name, text)| (name.clone(), at_out(text)));
-        External {
-            title: self.title.clone(),
-            command: self.command.as_deref().map(at_out),
-            environment: environment.collect(),
-            output: self.output.as_deref().map(at_out),
-            missing: self.missing.clone(),
-        }
-    }
 }
 
 /// What `--allow-missing` does.
@@ -201,26 +177,23 @@ impl Trained {
     /// It is not a recipe of this kind, or a stage builds on one that is not before it.
     pub fn parse(file: &str, text: &str) -> Result<Self, RecipeError> {
         let recipe: Self = recipe_file::parse(file, text)?;
-        for (number, stage) in recipe.stages.iter().enumerate() {
-            let is_before =
-                |input: &&String| recipe.stages[..number].iter().any(|other| other.name == **input);
-            if let Some(input) = stage.inputs.iter().find(|input| !is_before(input)) {
-                let message =
-                    format!("stage `{}` builds on `{input}`, which is not listed before it", stage.name);
-                return Err(RecipeError::Invalid { file: file.to_owned(), message, nearest: None });
-            }
-        }
-        let invalid = |message| RecipeError::Invalid { file: file.to_owned(), message, nearest: None };
-        recipe.check().map_err(invalid)?;
+        recipe.check().map_err(|message| RecipeError::invalid(file, message))?;
         Ok(recipe)
     }
 
-    /// Checks names and settings that would fail only when their stage runs.
+    /// Checks names, inputs, and settings that would fail only when their stage runs.
     fn check(&self) -> Result<(), String> {
+        for (number, stage) in self.stages.iter().enumerate() {
+            let is_before = |input: &&String| self.stages[..number].iter().any(|other| other.name == **input);
+            if let Some(input) = stage.inputs.iter().find(|input| !is_before(input)) {
+                let name = &stage.name;
+                return Err(format!("stage `{name}` builds on `{input}`, which is not listed before it"));
+            }
+        }
         check_folder_name("name", &self.name)?;
         check_folder_names("[[stages]] name", self.stages.iter().map(|stage| stage.name.as_str()))?;
         self.engines.check()?;
-        let does = |wanted| self.stages.iter().any(|stage| stage.method == Some(wanted));
+        let does = |wanted| self.stages.iter().any(|stage| stage.method == wanted);
         if does(Method::Sft) {
             self.sft.check().map_err(|error| error.to_string())?;
         }
@@ -256,7 +229,6 @@ impl Trained {
     /// A stage without the stage whose result it needs, or data of the release that are wrong.
     pub fn graph(&self, evaluation: Served, options: &GraphOptions) -> Result<Graph, Error> {
         let mut graph = Graph::new(&self.name, &self.title, &options.out, &options.stages);
-        let at_out = |text: &str| text.replace("{out}", &options.out.display().to_string());
         let fetch = self.fetch(&evaluation, options);
         // All splits are fetched: variants share what they are trained on.
         let evaluation = self.beside_row(evaluation);
@@ -271,53 +243,47 @@ impl Trained {
             out: &options.out,
             gpus: &options.gpus,
         };
-        let is_left_out = |does| options.skip_sft && matches!(does, Some(Method::Sft | Method::Merge));
+        let is_left_out = |method| options.skip_sft && matches!(method, Method::Sft | Method::Merge);
         for stage in self.stages.iter().filter(|stage| !is_left_out(stage.method)) {
             let inputs = made.iter().filter(|(name, _)| stage.inputs.iter().any(|input| input == name));
             let inputs: Vec<StageId> = inputs.map(|(_, id)| *id).collect();
             let work: Arc<dyn Work> = match stage.method {
-                Some(Method::Preflight) => Arc::new(Check::Machine(Box::new(Preflight {
+                Method::Preflight => Arc::new(Check::Machine(Box::new(Preflight {
                     recipe: self.name.clone(),
                     needs: self.needs.clone(),
                     fetch: fetch.clone(),
-                    is_fetched: self.stages.iter().any(|stage| stage.method == Some(Method::Fetch)),
+                    is_fetched: self.stages.iter().any(|stage| stage.method == Method::Fetch),
                     deletes: options.delete_archives,
                 }))),
-                Some(Method::Fetch) => Arc::new(fetch.clone()),
-                Some(Method::Materialize) => Arc::new(Materialize),
-                Some(Method::Checkout) => Arc::new(Prepare::checkout(&self.environments)?),
-                Some(Method::Environments) => {
-                    Arc::new(Prepare::environments(&self.environments, &stage.install)?)
-                }
-                Some(Method::Sft) => Arc::new(jobs.sft(&before)),
-                Some(Method::Merge) => Arc::new(jobs.merge(&before)?),
-                Some(Method::Rl) => Arc::new(jobs.rl(&before, options.skip_sft)?),
-                Some(Method::Pick) => Arc::new(jobs.pick(&before)?),
-                None => Arc::new(stage.external(&at_out)),
+                Method::Fetch => Arc::new(fetch.clone()),
+                Method::Materialize => Arc::new(Materialize),
+                Method::Checkout => Arc::new(Prepare::checkout(&self.environments)?),
+                Method::Environments => Arc::new(Prepare::environments(&self.environments, &stage.install)?),
+                Method::Sft => Arc::new(jobs.sft(&before)),
+                Method::Merge => Arc::new(jobs.merge(&before)?),
+                Method::Rl => Arc::new(jobs.rl(&before, options.skip_sft)?),
+                Method::Pick => Arc::new(jobs.pick(&before)?),
             };
             let id = graph.push(&stage.name, None, &inputs, work);
             graph.estimate(id, stage.estimate);
             graph.deviates(id, &stage.deviates);
             graph.deviates(id, &graph[id].work().deviations());
-            if stage.method == Some(Method::Materialize) && options.allow_missing {
+            if stage.method == Method::Materialize && options.allow_missing {
                 graph.deviates(id, &[ALLOWED]);
             }
             let folder = graph[id].folder().map(Path::to_owned);
             match stage.method {
-                Some(Method::Materialize) => before.materialize = folder,
-                Some(Method::Sft) => before.sft = folder,
-                Some(Method::Merge) => before.merge = folder,
-                Some(Method::Rl) => before.rl = folder,
-                Some(Method::Pick) => before.pick = folder,
-                _ => {}
+                // What the evaluations need is known before days of training.
+                Method::Preflight => protocol = Some(evaluation.check_protocol(&mut graph, options)?),
+                Method::Fetch => data = Some(evaluation.check_data(&mut graph, &[id])),
+                Method::Materialize => before.materialize = folder,
+                Method::Sft => before.sft = folder,
+                Method::Merge => before.merge = folder,
+                Method::Rl => before.rl = folder,
+                Method::Pick => before.pick = folder,
+                Method::Checkout | Method::Environments => {}
             }
             made.push((&stage.name, id));
-            // What the evaluations need is known before days of training.
-            match stage.method {
-                Some(Method::Preflight) => protocol = Some(evaluation.check_protocol(&mut graph, options)?),
-                Some(Method::Fetch) => data = Some(evaluation.check_data(&mut graph, &[id])),
-                _ => {}
-            }
         }
         let mut options = options.clone();
         if let Some(model) = before.model() {
@@ -455,7 +421,7 @@ mod tests {
             let text = text.replace("inputs = [\"fetch\"]", &format!("inputs = [\"{name}\"]"));
             assert!(refused(&text).contains("cannot be the name of a folder"), "{name}");
         }
-        let twice = format!("{text}\n[[stages]]\nname = \"fetch\"\n");
+        let twice = format!("{text}\n[[stages]]\nname = \"fetch\"\ndoes = \"fetch\"\n");
         assert!(refused(&twice).contains("`fetch` is used twice"));
     }
 

@@ -49,7 +49,7 @@ def cause(ours, theirs):
     tokens = [(call.get("usage") or {}).get("prompt_tokens") for call in (ours, theirs)]
     if tokens[0] != tokens[1]:
         return f"the prompts have {tokens[0]} and {tokens[1]} tokens"
-    if theirs.get("rebuilt") and not said(theirs).startswith(said(ours)[:16]):
+    if theirs.get("reassembled") and not said(theirs).startswith(said(ours)[:16]):
         return "the server took the reply apart and lost a piece"
     return "the same conversation, another token: a near tie of two f32 implementations"
 
@@ -85,7 +85,7 @@ def main():
     for folder in sorted(path for path in ours_root.iterdir() if (path / "journal.jsonl").is_file()):
         ours, theirs = read(folder), read(theirs_root / folder.name)
         score = [100 * sum(r["score"]["value"] for r in side.values()) / max(len(side), 1) for side in (ours, theirs)]
-        rebuilt = sum(any(call.get("rebuilt") for call in r["transcript"]["calls"]) for r in theirs.values())
+        reassembled = sum(any(call.get("reassembled") for call in r["transcript"]["calls"]) for r in theirs.values())
         errors = sum(r["score"]["outcome"] == "error" for r in theirs.values())
         pairs = [(uid, ours[uid], theirs[uid]) for uid in ours if uid in theirs]
         lost = errors - sum(a["score"]["outcome"] == "error" for _, a, _ in pairs) + len(ours) - len(pairs)
@@ -110,7 +110,7 @@ def main():
         total.update(samples=len(ours), lost=max(lost, 0), flips=flips, retried=retried)
         print(
             f"{folder.name:<14} in process {score[0]:6.1f}  served {score[1]:6.1f}  samples {len(ours)}/{len(theirs)}  "
-            f"score differs {flips}  transcript differs {len(changed)}  rebuilt {rebuilt}  errors {errors}"
+            f"score differs {flips}  transcript differs {len(changed)}  reassembled {reassembled}  errors {errors}"
         )
         for uid, a, b, (step, mine, other) in changed:
             values = f"{a['score']['value']:g} / {b['score']['value']:g}"

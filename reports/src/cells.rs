@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::decide::{Effect, Family, Lost, Margin, Support, Verdict};
 use crate::rows::Digest;
-use crate::runs::Counted;
+use crate::runs::RunDigest;
 use crate::settings::Settings;
 use crate::statistics::mean_of_merged_means;
 use crate::terminal::percent;
@@ -144,7 +144,7 @@ impl Cell {
 }
 
 /// The cell of a run beside the number of a row of the published table, where there is one; not judged yet.
-pub(crate) fn cell(run: &Counted, published: Option<(&str, f64)>, settings: &Settings) -> Cell {
+pub(crate) fn cell(run: &RunDigest, published: Option<(&str, f64)>, settings: &Settings) -> Cell {
     let (manifest, summary, clusters) = (&run.manifest, run.summary.clone(), &run.digest.clusters);
     let effect = Effect::share(clusters.values());
     // Rows that are missing count 0 in the headline and are in no cluster.
@@ -190,7 +190,7 @@ pub(crate) fn cell(run: &Counted, published: Option<(&str, f64)>, settings: &Set
 }
 
 /// The mean over the groups of a tag; groups that count as one are merged.
-fn over_groups(run: &Counted, tag: &str) -> Option<Effect> {
+fn over_groups(run: &RunDigest, tag: &str) -> Option<Effect> {
     let of_tag = run.digest.groups.iter().filter(|((other, _), _)| other == tag);
     let groups: BTreeMap<&str, _> =
         of_tag.map(|((_, label), group)| (label.as_str(), group.clone())).collect();

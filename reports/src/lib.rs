@@ -38,13 +38,13 @@ pub use cells::{Cell, Comparison};
 pub use claims::{Claim, Judged, Unit};
 pub use decide::Verdict;
 pub use paper::{PaperError, PaperNumbers};
-pub use runs::{Damaged, ReportError, Run, find_runs, readable_runs, tell_apart};
+pub use runs::{Damaged, ReportError, Run, disambiguate_labels, find_runs, readable_runs};
 pub use show::{json, markdown, terminal};
 pub use training::{ABOUT, About, TRAINING, Training};
 
 use frame::{Frame, Values};
 use rayon::prelude::*;
-use runs::Counted;
+use runs::RunDigest;
 use settings::Settings;
 
 /// Everything a report shows.
@@ -74,7 +74,7 @@ pub struct Report {
 fn published(
     paper: &PaperNumbers,
     rows: &[Option<&str>],
-    runs: &[Counted],
+    runs: &[RunDigest],
 ) -> Result<Vec<Option<f64>>, ReportError> {
     rows.iter().flatten().try_for_each(|row| paper.row(row))?;
     let rows = rows.iter().map(|row| row.map(str::to_owned)).collect();
@@ -114,21 +114,21 @@ impl Report {
     /// As [`build`](Self::build), a directory that holds no run, or no run that can be read.
     pub fn read(paths: &[PathBuf], paper_row: Option<&str>) -> Result<Self, ReportError> {
         let (mut counted, damaged) = runs::readable(paths, |path| Run::read(path)?.count())?;
-        runs::tell_apart(counted.iter_mut().map(|run| (run.path.clone(), &mut run.manifest)));
+        runs::disambiguate_labels(counted.iter_mut().map(|run| (run.path.clone(), &mut run.manifest)));
         Ok(Self { damaged, ..Self::of(counted, paper_row)? })
     }
 
-    fn of(runs: Vec<Counted>, paper_row: Option<&str>) -> Result<Self, ReportError> {
+    fn of(runs: Vec<RunDigest>, paper_row: Option<&str>) -> Result<Self, ReportError> {
         let (paper, settings) = (PaperNumbers::embedded()?, Settings::embedded()?);
         let order =
-            |run: &Counted| paper::SPLITS.iter().position(|(split, _)| *split == run.manifest.task.name);
-        let placed = |(position, run)| Counted { position, ..run };
-        let mut sorted: Vec<Counted> = runs.into_iter().enumerate().map(placed).collect();
+            |run: &RunDigest| paper::SPLITS.iter().position(|(split, _)| *split == run.manifest.task.name);
+        let placed = |(position, run)| RunDigest { position, ..run };
+        let mut sorted: Vec<RunDigest> = runs.into_iter().enumerate().map(placed).collect();
         sorted.sort_by_key(|run| (order(run).unwrap_or(usize::MAX), run.manifest.plan.profile));
         let rows = sorted.iter().map(|run| paper_row.or(run.manifest.paper_row.as_deref()));
         let rows: Vec<Option<&str>> = rows.collect();
         let published = published(&paper, &rows, &sorted)?;
-        let cell = |((run, row), published): ((&Counted, &Option<&str>), Option<f64>)| {
+        let cell = |((run, row), published): ((&RunDigest, &Option<&str>), Option<f64>)| {
             cells::cell(run, row.zip(published), &settings)
         };
         let mut cells: Vec<Cell> = sorted.iter().zip(&rows).zip(published).map(cell).collect();

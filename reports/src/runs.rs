@@ -18,11 +18,11 @@ use rayon::prelude::*;
 use crate::frame::{Frame, FrameError};
 use crate::paper::PaperError;
 use crate::rows::{Digest, Rows, samples};
-use crate::settings::Facts;
+use crate::settings::DataFacts;
 use crate::training::{TRAINING, Training};
 
 pub(crate) use check::check_record;
-pub use labels::tell_apart;
+pub use labels::disambiguate_labels;
 
 /// Why there is no report.
 #[derive(Debug, thiserror::Error)]
@@ -85,7 +85,7 @@ pub struct Run {
 
 /// A run counted up: what a report needs of it once its records are gone.
 #[derive(Debug)]
-pub struct Counted {
+pub struct RunDigest {
     /// The run directory.
     pub path: PathBuf,
     /// Manifest.
@@ -103,7 +103,7 @@ pub struct Counted {
     /// Sums over its frames.
     pub digest: Arc<Digest>,
     /// Data and losses of the records.
-    pub facts: Facts,
+    pub facts: DataFacts,
 }
 
 impl Run {
@@ -131,9 +131,9 @@ impl Run {
     ///
     /// # Errors
     /// They do not belong together.
-    pub fn count(&self) -> Result<Counted, ReportError> {
+    pub fn count(&self) -> Result<RunDigest, ReportError> {
         let (summary, rows) = (self.summary()?, self.rows());
-        Ok(Counted {
+        Ok(RunDigest {
             path: self.path.clone(),
             manifest: self.manifest.clone(),
             summary,
@@ -142,7 +142,7 @@ impl Run {
             position: 0,
             digest: Arc::new(Digest::of(&rows)?),
             samples: rows.samples.frame,
-            facts: Facts::of(&self.records),
+            facts: DataFacts::of(&self.records),
         })
     }
 
@@ -232,7 +232,7 @@ fn search(folder: &Path, depth: usize, found: &mut Vec<PathBuf>, denied: &mut Op
 pub fn find_runs(paths: &[PathBuf]) -> Result<Vec<Run>, ReportError> {
     let mut runs: Vec<Run> =
         run_directories(paths)?.into_par_iter().map(Run::read).collect::<Result<_, _>>()?;
-    tell_apart(runs.iter_mut().map(|run| (run.path.clone(), &mut run.manifest)));
+    disambiguate_labels(runs.iter_mut().map(|run| (run.path.clone(), &mut run.manifest)));
     Ok(runs)
 }
 
@@ -242,7 +242,7 @@ pub fn find_runs(paths: &[PathBuf]) -> Result<Vec<Run>, ReportError> {
 /// A folder without a run, or no run that can be read.
 pub fn readable_runs(paths: &[PathBuf]) -> Result<(Vec<Run>, Vec<Damaged>), ReportError> {
     let (mut runs, damaged) = readable(paths, Run::read)?;
-    tell_apart(runs.iter_mut().map(|run| (run.path.clone(), &mut run.manifest)));
+    disambiguate_labels(runs.iter_mut().map(|run| (run.path.clone(), &mut run.manifest)));
     Ok((runs, damaged))
 }
 

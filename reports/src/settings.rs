@@ -61,7 +61,7 @@ struct Row {
 
 /// Data and losses of a run's records.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Facts {
+pub struct DataFacts {
     /// Records.
     pub recorded: usize,
     /// Distinct videos that they name.
@@ -74,8 +74,8 @@ pub struct Facts {
     pub lost: Lost,
 }
 
-impl Facts {
-    /// Facts about a run's records.
+impl DataFacts {
+    /// DataFacts about a run's records.
     pub fn of(records: &[Record]) -> Self {
         let videos: HashSet<_> = records.iter().map(|record| &record.sample.video).collect();
         let flagged = |flag: &str| {
@@ -108,7 +108,7 @@ impl Settings {
     }
 
     /// Why a run's score may not stand beside the published one of `row`; empty where it may.
-    pub(crate) fn differences(&self, row: &str, manifest: &Manifest, facts: &Facts) -> Vec<String> {
+    pub(crate) fn differences(&self, row: &str, manifest: &Manifest, facts: &DataFacts) -> Vec<String> {
         let task = &manifest.task.name;
         let (Some(split), Some(published)) = (self.split(task), self.row(row)) else {
             return vec![format!("the settings of {row} on {task} are not declared")];
@@ -126,7 +126,7 @@ impl Settings {
         }
         why.extend(protocol_differences(manifest));
         why.extend(data_differences(split, manifest, facts));
-        why.extend(facts.lost.beyond(&Lost::default()));
+        why.extend(facts.lost.excess_over(&Lost::default()));
         why
     }
 
@@ -212,7 +212,7 @@ fn protocol_differences(manifest: &Manifest) -> Option<String> {
     }
 }
 
-fn data_differences(split: &Split, manifest: &Manifest, facts: &Facts) -> Vec<String> {
+fn data_differences(split: &Split, manifest: &Manifest, facts: &DataFacts) -> Vec<String> {
     let mut why = Vec::new();
     let (expected, recorded) = (manifest.selection.sizes.expected, facts.recorded);
     if expected != split.rows {

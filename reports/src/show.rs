@@ -121,8 +121,11 @@ fn effort(text: &mut Text, cell: &Cell) {
         summary.completion_tokens,
         tenths(summary.sample_seconds)
     ));
-    if summary.n_rebuilt > 0 {
-        text.line(format!("  {} put together from parts of the server", counted(summary.n_rebuilt, "reply")));
+    if summary.n_reassembled > 0 {
+        text.line(format!(
+            "  {} reassembled from what the server took apart",
+            counted(summary.n_reassembled, "reply")
+        ));
     }
     for (flag, count) in &summary.flags {
         text.line(format!("  flagged {flag}: {count}"));

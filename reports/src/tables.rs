@@ -203,7 +203,7 @@ fn tools(report: &Report) -> Table {
             cell.summary.tools.share_with_calls
         })
         .real("parallel_width", "parallel calls per turn", width)
-        .real("window_seconds", "window, s", |cell| cell.summary.tools.mean_window_seconds)
+        .real("window_seconds", "window (s)", |cell| cell.summary.tools.mean_window_seconds)
         .count("failed_crops", "failed crops", |cell| cell.summary.tools.crop_failures)
         .count("malformed_calls", "malformed", |cell| cell.summary.tools.malformed)
         .count("forced_answers", "forced answers", |cell| cell.summary.tools.forced)
@@ -215,13 +215,13 @@ fn cost(report: &Report) -> Table {
     of_cells("cost", "Cost", report)
         .count("prompt_tokens", "prompt tokens", |cell| cell.summary.prompt_tokens as usize)
         .count("completion_tokens", "completion tokens", |cell| cell.summary.completion_tokens as usize)
-        .real("sample_seconds", "latency in all, s", |cell| cell.summary.sample_seconds)
-        .real("seconds_per_sample", "latency a sample, s", |cell| {
+        .real("sample_seconds", "latency in all (s)", |cell| cell.summary.sample_seconds)
+        .real("seconds_per_sample", "latency per sample (s)", |cell| {
             Some(cell.summary.sample_seconds / samples(cell)?)
         })
-        .real("median_seconds", "median, s", |cell| cell.digest.median_seconds)
-        .real("media_seconds", "of it decoding, s", |cell| cell.digest.media_seconds)
-        .real("wall_seconds_per_sample", "wall time a sample, s", |cell| {
+        .real("median_seconds", "median (s)", |cell| cell.digest.median_seconds)
+        .real("media_seconds", "decoding (s)", |cell| cell.digest.media_seconds)
+        .real("wall_seconds_per_sample", "wall time per sample (s)", |cell| {
             Some(cell.wall_seconds? / samples(cell)?)
         })
         .real("wall_hours", "hours from start to end", |cell| Some(cell.wall_seconds? / 3600.0))

@@ -196,7 +196,7 @@ pub struct Completion {
     /// The server's words where it refuses to answer.
     pub refusal: Option<String>,
     /// `text` was put together from text, thoughts and calls (a recorded reply; a server's never is).
-    pub rebuilt: bool,
+    pub reassembled: bool,
     /// Why generation ended; `None` when the backend does not say.
     pub finish_reason: Option<FinishReason>,
     /// Token counts, when the backend gives them.

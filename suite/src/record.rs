@@ -146,10 +146,10 @@ pub struct ModelCall {
     /// The server's words where it refuses to answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refusal: Option<String>,
-    /// Whether `text` was put together again from what the server took apart; white space and the spelling of
+    /// Whether `text` was reassembled from what the server took apart; white space and the spelling of
     /// JSON may differ from what the model wrote.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub rebuilt: bool,
+    pub reassembled: bool,
     /// The failure, when the call failed; then `text` is empty. Thoughts and counts of a reply that is not an
     /// answer are kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]

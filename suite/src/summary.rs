@@ -48,8 +48,8 @@ pub struct Summary {
     pub n_dropped_calls: usize,
     /// Samples with a reply whose thoughts came apart from its text (`reasoning_content`).
     pub n_reasoning: usize,
-    /// Samples with a reply whose text was put together again from what a server took apart.
-    pub n_rebuilt: usize,
+    /// Samples with a reply whose text was reassembled from what a server took apart.
+    pub n_reassembled: usize,
     /// The value over every expected row, a missing or failed one counting 0.
     pub value_over_expected: f64,
     /// Breakdowns in the order of the official report.
@@ -215,7 +215,7 @@ pub fn summarize(
         n_truncated: count(records, |record| record.transcript.truncated),
         n_dropped_calls: records.iter().map(|record| record.transcript.dropped_calls).sum(),
         n_reasoning: with_call(records, |call| call.reasoning.is_some()),
-        n_rebuilt: with_call(records, |call| call.rebuilt),
+        n_reassembled: with_call(records, |call| call.reassembled),
         value_over_expected: ratio(main.iter().map(|record| record.score.value).sum(), expected_main),
         breakdowns,
         open_ended: (expected_open > 0).then(|| Group {

@@ -121,7 +121,7 @@ async fn replies_of_real_servers_are_read_whole() {
             assert_eq!(call.arguments, r#"{"start_time": 4, "end_time": 8}"#);
         }
         assert_eq!(found.usage.unwrap().prompt_tokens, 612);
-        assert!(!found.rebuilt);
+        assert!(!found.reassembled);
     }
 }
 

@@ -74,7 +74,7 @@ impl Replay {
             tool_calls: call.tool_calls.clone(),
             reasoning: call.reasoning.clone(),
             refusal: call.refusal.clone(),
-            rebuilt: call.rebuilt,
+            reassembled: call.reassembled,
             latency: Duration::ZERO,
             ..Completion::default()
         };

@@ -16,7 +16,7 @@ pub use show::{json, markdown, tables, terminal};
 
 /// Two sets of runs, split by split.
 #[derive(Debug, Clone, Serialize)]
-pub struct Ablation {
+pub struct RunComparison {
     /// Splits that both have, in the order of A.
     pub splits: Vec<Pair>,
     /// Splits that both have, without a sample in common.
@@ -89,7 +89,7 @@ impl Pair {
 /// # Errors
 /// Runs of different profiles, which are never mixed, several runs of one split on one side, or no
 /// split in common.
-pub fn compare(a: &[Run], b: &[Run]) -> Result<Ablation, ReportError> {
+pub fn compare(a: &[Run], b: &[Run]) -> Result<RunComparison, ReportError> {
     compare_runs(&a.iter().collect::<Vec<_>>(), &b.iter().collect::<Vec<_>>())
 }
 
@@ -97,7 +97,7 @@ pub fn compare(a: &[Run], b: &[Run]) -> Result<Ablation, ReportError> {
 ///
 /// # Errors
 /// As there.
-pub fn compare_runs(a: &[&Run], b: &[&Run]) -> Result<Ablation, ReportError> {
+pub fn compare_runs(a: &[&Run], b: &[&Run]) -> Result<RunComparison, ReportError> {
     let find = |runs: &[&Run], task: &str| runs.iter().position(|run| run.manifest.task.name == task);
     unambiguous("A", a)?;
     unambiguous("B", b)?;
@@ -118,7 +118,7 @@ pub fn compare_runs(a: &[&Run], b: &[&Run]) -> Result<Ablation, ReportError> {
         return Err(ReportError::NothingInCommon);
     }
     decide(&mut splits);
-    Ok(Ablation { splits, unmatched, only_a, only_b })
+    Ok(RunComparison { splits, unmatched, only_a, only_b })
 }
 
 /// Refuses two runs of one split: which one is meant would depend on the order of folders.
@@ -156,7 +156,7 @@ fn not_comparable(a: &Run, b: &Run, pairs: &Pairs) -> Result<Vec<String>, Report
     let lost = [Lost::of(&a.records), Lost::of(&b.records)];
     let mut why: Vec<String> = pairs.mismatch()?.into_iter().collect();
     for (name, ours, theirs) in [("A", &lost[0], &lost[1]), ("B", &lost[1], &lost[0])] {
-        let lost = ours.beyond(theirs).or_else(|| ours.mostly_failed());
+        let lost = ours.excess_over(theirs).or_else(|| ours.mostly_failed());
         why.extend(lost.map(|lost| format!("{name}: {lost}")));
     }
     Ok(why)

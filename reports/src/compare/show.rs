@@ -4,14 +4,14 @@ use std::fmt::Write as _;
 
 use paravt_suite::printable::printable_line;
 
-use super::{Ablation, Flip, Pair};
+use super::{Flip, Pair, RunComparison};
 use crate::decide::Verdict;
 use crate::export::{escape, markdown as table_markdown};
 use crate::table::{Kind, Pick, Table, col, interval};
 use crate::terminal::{Detail, Lines, Text, Tone, counted};
 
 /// The comparison and the answers that flipped.
-pub fn tables(ablation: &Ablation) -> Vec<Table> {
+pub fn tables(ablation: &RunComparison) -> Vec<Table> {
     let flips = Table::of("flips", "Answers that flipped", &flips(ablation))
         .text("split", "split", |(pair, _)| pair.task.clone())
         .text("sample", "sample", |(_, flip)| flip.uid.clone())
@@ -20,11 +20,11 @@ pub fn tables(ablation: &Ablation) -> Vec<Table> {
     vec![splits(ablation), flips]
 }
 
-fn flips(ablation: &Ablation) -> Vec<(&Pair, &Flip)> {
+fn flips(ablation: &RunComparison) -> Vec<(&Pair, &Flip)> {
     ablation.splits.iter().flat_map(|pair| pair.flipped.iter().map(move |flip| (pair, flip))).collect()
 }
 
-fn splits(ablation: &Ablation) -> Table {
+fn splits(ablation: &RunComparison) -> Table {
     comparison(&ablation.splits.iter().collect::<Vec<_>>(), &[])
 }
 
@@ -53,7 +53,7 @@ pub(crate) fn comparison(pairs: &[&Pair], crops: &[[usize; 2]]) -> Table {
         .count("gained", "wrong to right", |(pair, _)| pair.flips.gained)
         .count("lost", "right to wrong", |(pair, _)| pair.flips.lost)
         .real("extra_tokens", "extra tokens", |(pair, _)| pair.extra_tokens)
-        .real("extra_seconds", "extra latency, s", |(pair, _)| pair.extra_seconds)
+        .real("extra_seconds", "extra latency (s)", |(pair, _)| pair.extra_seconds)
         .real("tokens_per_point", "tokens per point gained", |(pair, _)| Some(pair.cost_per_point()?.0))
         .real("seconds_per_point", "seconds per point gained", |(pair, _)| Some(pair.cost_per_point()?.1))
         .text("task", "split", |(pair, _)| pair.task.clone())
@@ -66,7 +66,7 @@ pub(crate) fn comparison(pairs: &[&Pair], crops: &[[usize; 2]]) -> Table {
         .beside()
         .text("tokens", "extra tokens", |(pair, _)| format!("{:+.0}", pair.extra_tokens))
         .beside()
-        .text("seconds", "extra latency, s", |(pair, _)| format!("{:+.2}", pair.extra_seconds))
+        .text("seconds", "extra latency (s)", |(pair, _)| format!("{:+.2}", pair.extra_seconds))
         .beside()
         .table()
 }
@@ -93,7 +93,7 @@ pub(crate) const PAGE: [Pick; 17] = [
 ];
 
 /// The comparison for a pull request; `link` says where a sample's transcript in B is, by split and name.
-pub fn markdown(ablation: &Ablation, link: impl Fn(&str, &str) -> Option<String>) -> String {
+pub fn markdown(ablation: &RunComparison, link: impl Fn(&str, &str) -> Option<String>) -> String {
     let mut out = format!("# B against A\n\n{}\n", table_markdown(&splits(ablation).whole()));
     for pair in &ablation.splits {
         let _ = writeln!(out, "{}: {}", escape(&pair.title), escape(&sentence(pair)));
@@ -139,7 +139,9 @@ fn sentence(pair: &Pair) -> String {
     match pair.cost_per_point() {
         Some((tokens, seconds)) if tokens <= 0.0 && seconds <= 0.0 => format!("{found}; it costs no more"),
         Some((tokens, seconds)) => {
-            format!("{found}; a point more costs {tokens:+.0} tokens and {seconds:+.2} s of latency a sample")
+            format!(
+                "{found}; a point more costs {tokens:+.0} tokens and {seconds:+.2} s of latency per sample"
+            )
         }
         None => found,
     }
@@ -172,7 +174,7 @@ fn inconclusive(pair: &Pair) -> String {
 }
 
 /// The comparison for a terminal: one line per split; with [`Detail::Full`] a section for each.
-pub fn terminal(ablation: &Ablation, detail: Detail) -> Text {
+pub fn terminal(ablation: &RunComparison, detail: Detail) -> Text {
     let view = splits(ablation).view(&[
         col("task"),
         col("pairs"),
@@ -202,14 +204,14 @@ pub fn terminal(ablation: &Ablation, detail: Detail) -> Text {
 }
 
 /// Splits that were not compared, by reason.
-fn left_out(ablation: &Ablation) -> impl Iterator<Item = (&'static str, String)> {
-    let Ablation { unmatched, only_a, only_b, .. } = ablation;
+fn left_out(ablation: &RunComparison) -> impl Iterator<Item = (&'static str, String)> {
+    let RunComparison { unmatched, only_a, only_b, .. } = ablation;
     let groups = [("no sample in common", unmatched), ("only in A", only_a), ("only in B", only_b)];
     groups.into_iter().filter(|(_, splits)| !splits.is_empty()).map(|(why, splits)| (why, splits.join(", ")))
 }
 
 /// Differences of the plans of A and B, each once.
-fn differences(text: &mut Text, ablation: &Ablation) {
+fn differences(text: &mut Text, ablation: &RunComparison) {
     let mut all: Vec<&str> = Vec::new();
     for difference in ablation.splits.iter().flat_map(|pair| &pair.differs) {
         if !all.contains(&difference.as_str()) {
@@ -277,6 +279,6 @@ fn section(text: &mut Text, pair: &Pair) {
 const SHOWN: usize = 20;
 
 /// The comparison for machines: every number there is.
-pub fn json(ablation: &Ablation) -> String {
+pub fn json(ablation: &RunComparison) -> String {
     serde_json::to_string_pretty(ablation).expect("plain structs with string keys serialise") + "\n"
 }

@@ -57,7 +57,7 @@ impl Lost {
     /// Why the run is another measurement than its reference: it lost more rows than the reference did
     /// and [`MAX_LOST`] allows beyond that. `reference` is what is known of the reference; of a published
     /// number nothing is, which counts as none lost. `None` where the rule is kept.
-    pub fn beyond(&self, reference: &Self) -> Option<String> {
+    pub fn excess_over(&self, reference: &Self) -> Option<String> {
         let extra = self.rows.saturating_sub(reference.rows);
         (extra > self.allowed()).then(|| {
             format!(

@@ -212,7 +212,7 @@ fn fit(run: &Run, rule: &Rule) -> Result<(), GateError> {
     if summary.n_errors == recorded {
         return Err(unfit(run, "every sample failed"));
     }
-    if let Some(why) = Lost::of(&run.records).beyond(&Lost::default()) {
+    if let Some(why) = Lost::of(&run.records).excess_over(&Lost::default()) {
         return Err(unfit(run, &format!("{why}: repair the data or the server and redo them with --resume")));
     }
     if matches!(rule.score, ScoreRule::Exact { .. }) && run.manifest.plan.temperature > 0.0 {

@@ -94,8 +94,8 @@ fn calls(records: &[Record]) -> Table {
             };
             outcome.to_owned()
         })
-        .real("start_seconds", "start, s", |(_, call, _)| call.start)
-        .real("end_seconds", "end, s", |(_, call, _)| call.end)
+        .real("start_seconds", "start (s)", |(_, call, _)| call.start)
+        .real("end_seconds", "end (s)", |(_, call, _)| call.end)
         .ends([("start_share", "start"), ("end_share", "end")], |(.., window)| *window)
         .table()
 }

@@ -8,7 +8,7 @@ use paravt_suite::run::Manifest;
 
 /// Gives runs of one split that would be called the same a label with the part of their folders' names
 /// that differs: `mine (a)` and `mine (b)` for `a/videomme` and `b/videomme`.
-pub fn tell_apart<'a>(runs: impl IntoIterator<Item = (PathBuf, &'a mut Manifest)>) {
+pub fn disambiguate_labels<'a>(runs: impl IntoIterator<Item = (PathBuf, &'a mut Manifest)>) {
     let mut same: BTreeMap<(String, String), Vec<(PathBuf, &mut Manifest)>> = BTreeMap::new();
     for (path, manifest) in runs {
         same.entry((manifest.task.name.clone(), manifest.display_name())).or_default().push((path, manifest));

@@ -95,7 +95,7 @@ fn effort(study: &Study) -> Table {
         .real("calls", "calls", |(.., effort)| effort.calls)
         .real("tokens", "tokens", |(.., effort)| effort.tokens)
         .shown_as(Kind::Whole)
-        .real("seconds", "latency, s", |(.., effort)| effort.seconds)
+        .real("seconds", "latency (s)", |(.., effort)| effort.seconds)
         .table()
 }
 

@@ -22,7 +22,7 @@ use crate::failure::{self, Continue};
 use crate::logging;
 use crate::output;
 use crate::progress::RunProgress;
-use crate::signals::{Signal, Taken};
+use crate::signals::{Signal, SignalGuard};
 
 /// Whether the user has asked this process to stop.
 static STOPPED: AtomicBool = AtomicBool::new(false);
@@ -247,7 +247,7 @@ pub(crate) fn is_stopped() -> bool {
 /// Turns true on Ctrl-C.
 pub(crate) fn stopped_by_ctrl_c(runtime: &Runtime) -> watch::Receiver<bool> {
     let (sender, stop) = watch::channel(false);
-    runtime.spawn(stop_on_ctrl_c(sender, Taken::new(&[Signal::Interrupt])));
+    runtime.spawn(stop_on_ctrl_c(sender, SignalGuard::new(&[Signal::Interrupt])));
     stop
 }
 
@@ -255,7 +255,7 @@ pub(crate) fn stopped_by_ctrl_c(runtime: &Runtime) -> watch::Receiver<bool> {
 /// and the training with it.
 pub(crate) fn stopped_by_signal(runtime: &Runtime) -> watch::Receiver<bool> {
     let (sender, stop) = watch::channel(false);
-    let taken = Taken::new(&[Signal::Interrupt, Signal::Terminate]);
+    let taken = SignalGuard::new(&[Signal::Interrupt, Signal::Terminate]);
     runtime.spawn(async move {
         let _taken = taken;
         let signals = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()));
@@ -279,7 +279,7 @@ pub(crate) fn stopped_by_signal(runtime: &Runtime) -> watch::Receiver<bool> {
 }
 
 /// The first Ctrl-C lets samples in flight finish, the second ends the process.
-async fn stop_on_ctrl_c(sender: watch::Sender<bool>, _taken: Taken) {
+async fn stop_on_ctrl_c(sender: watch::Sender<bool>, _taken: SignalGuard) {
     if tokio::signal::ctrl_c().await.is_ok() {
         eprintln!(
             "\nstopping after the samples in flight; press Ctrl-C again to abort them (completed samples are saved)"

@@ -92,25 +92,25 @@ enum State {
         file: File,
         bytes: u64,
     },
-    /// It could not be written: the run goes on without.
-    Given,
+    /// Writing failed; the run continues without a log.
+    Failed,
 }
 
 impl Log {
     fn append(&mut self, line: &str) {
         let parent = self.path.parent();
         if matches!(self.state, State::Closed) && parent.is_some_and(Path::is_dir) {
-            self.state = open(&self.path).unwrap_or(State::Given);
+            self.state = open(&self.path).unwrap_or(State::Failed);
         }
         if let State::Open { file, bytes } = &mut self.state {
             let written = file.write_all(line.as_bytes());
             *bytes += line.len() as u64;
             if written.is_err() {
-                self.state = State::Given;
+                self.state = State::Failed;
             } else if *bytes >= LARGEST {
                 let aside = self.path.with_extension("log.old");
                 let moved = paravt_files::rename(&self.path, &aside).and_then(|()| open(&self.path));
-                self.state = moved.unwrap_or(State::Given);
+                self.state = moved.unwrap_or(State::Failed);
             }
         }
     }
@@ -248,6 +248,6 @@ mod tests {
         assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
         let mut log = Log { path, state: State::Closed };
         log.append("line\n");
-        assert!(matches!(log.state, State::Given));
+        assert!(matches!(log.state, State::Failed));
     }
 }

@@ -21,23 +21,23 @@ pub(crate) enum Signal {
 }
 
 /// Places that wait for each signal at the moment.
-static TAKERS: [AtomicUsize; 2] = [AtomicUsize::new(0), AtomicUsize::new(0)];
+static HANDLED: [AtomicUsize; 2] = [AtomicUsize::new(0), AtomicUsize::new(0)];
 
 /// Says, as long as it lives, that these signals are waited for.
 #[derive(Debug)]
-pub(crate) struct Taken(&'static [Signal]);
+pub(crate) struct SignalGuard(&'static [Signal]);
 
-impl Taken {
+impl SignalGuard {
     /// To be made before the wait begins.
     pub(crate) fn new(signals: &'static [Signal]) -> Self {
-        signals.iter().for_each(|one| _ = TAKERS[*one as usize].fetch_add(1, Ordering::SeqCst));
+        signals.iter().for_each(|one| _ = HANDLED[*one as usize].fetch_add(1, Ordering::SeqCst));
         Self(signals)
     }
 }
 
-impl Drop for Taken {
+impl Drop for SignalGuard {
     fn drop(&mut self) {
-        self.0.iter().for_each(|one| _ = TAKERS[*one as usize].fetch_sub(1, Ordering::SeqCst));
+        self.0.iter().for_each(|one| _ = HANDLED[*one as usize].fetch_sub(1, Ordering::SeqCst));
     }
 }
 
@@ -46,7 +46,7 @@ impl Drop for Taken {
 ///
 /// # Errors
 /// The handlers cannot be registered.
-pub(crate) fn end_where_not_taken() -> anyhow::Result<()> {
+pub(crate) fn exit_on_unhandled_signals() -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.context("cannot wait for signals")?;
     let register = |kind| {
@@ -62,7 +62,7 @@ pub(crate) fn end_where_not_taken() -> anyhow::Result<()> {
                     _ = interrupt.recv() => Signal::Interrupt,
                     _ = terminate.recv() => Signal::Terminate,
                 };
-                if TAKERS[arrived as usize].load(Ordering::SeqCst) == 0 {
+                if HANDLED[arrived as usize].load(Ordering::SeqCst) == 0 {
                     eprintln!("\nstopped; repeat the command to continue");
                     std::process::exit(Exit::Interrupted as i32);
                 }

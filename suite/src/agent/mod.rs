@@ -201,7 +201,7 @@ impl Session<'_> {
             call.tool_calls.clone_from(&completion.tool_calls);
             call.reasoning.clone_from(&completion.reasoning);
             call.refusal.clone_from(&completion.refusal);
-            call.rebuilt = completion.rebuilt;
+            call.reassembled = completion.reassembled;
         }
         self.transcript.calls.push(call);
     }

@@ -29,7 +29,7 @@ pub(super) fn read(
     let problem = problem(agent, offered, max_tokens, &completion);
     let taken_apart = !completion.tool_calls.is_empty() || has_reasoning(&completion);
     let keeps_calls = plan.dialect == ToolDialect::Native && offered;
-    if problem.is_none() && taken_apart && !completion.rebuilt && !keeps_calls {
+    if problem.is_none() && taken_apart && !completion.reassembled && !keeps_calls {
         // A sub-agent or a forced answer under `native` has no calls to run: they are its text.
         let auto = plan.dialect != ToolDialect::Text;
         let reasoning = completion.reasoning.as_deref().filter(|_| plan.dialect == ToolDialect::Auto);
@@ -39,7 +39,7 @@ pub(super) fn read(
                 Some(text) if completion.is_only_thoughts() => text.to_owned(),
                 _ => reference.syntax.rebuild(reasoning, &completion.text, &completion.tool_calls),
             };
-            completion.rebuilt = true;
+            completion.reassembled = true;
         }
     }
     let problem = problem.map(|message| {
@@ -56,7 +56,7 @@ fn has_reasoning(completion: &Completion) -> bool {
 /// Why the reply cannot be used under this plan.
 fn problem(agent: &Agent, offered: bool, max_tokens: u32, completion: &Completion) -> Option<String> {
     let Agent { plan, reference, .. } = agent;
-    if completion.rebuilt {
+    if completion.reassembled {
         return None;
     }
     let (calls, raw) = (&completion.tool_calls, plan.switches.raw_text);

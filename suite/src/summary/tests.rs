@@ -434,9 +434,9 @@ fn replies_that_a_server_took_apart_are_counted_by_sample() {
     let records: Vec<Record> = (0..4)
         .map(|number| {
             let mut record = record(&number.to_string(), 1.0);
-            let call = |reasoning: Option<&str>, rebuilt| ModelCall {
+            let call = |reasoning: Option<&str>, reassembled| ModelCall {
                 reasoning: reasoning.map(str::to_owned),
-                rebuilt,
+                reassembled,
                 ..ModelCall::default()
             };
             record.transcript.calls = match number {
@@ -448,5 +448,5 @@ fn replies_that_a_server_took_apart_are_counted_by_sample() {
         })
         .collect();
     let found = summary(&accuracy(&[]), Profile::Strict, 0, &records);
-    assert_eq!((found.n_reasoning, found.n_rebuilt), (1, 2));
+    assert_eq!((found.n_reasoning, found.n_reassembled), (1, 2));
 }

@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use paravt_files::write_atomic;
 use paravt_reports::compare::{compare, json, markdown, tables, terminal};
 use paravt_reports::page::{self, Thumbnails};
-use paravt_reports::{Cell, Report, Run, export, find_runs, tell_apart};
+use paravt_reports::{Cell, Report, Run, disambiguate_labels, export, find_runs};
 
 use crate::exit::Exit;
 use crate::output::Printed;
@@ -53,7 +53,7 @@ fn write(a: &Path, b: &Path, out: Option<&Path>, printed: &Printed) -> anyhow::R
     let first = runs.len();
     runs.extend(find_runs(&[b.to_owned()])?);
     one_of_each(b, &runs[first..])?;
-    tell_apart(runs.iter_mut().map(|run| (run.path.clone(), &mut run.manifest)));
+    disambiguate_labels(runs.iter_mut().map(|run| (run.path.clone(), &mut run.manifest)));
     let ablation = compare(&runs[..first], &runs[first..])?;
     printed.print(|detail| terminal(&ablation, detail), || json(&ablation));
     let Some(dir) = out else { return Ok(()) };

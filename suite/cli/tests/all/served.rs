@@ -71,16 +71,16 @@ fn a_server_that_takes_calls_out_of_the_text_gives_the_same_scores() {
         let [whole, apart] =
             ["whole", "apart"].map(|name| stable_records(&dir.path().join(name).join(split)));
         assert_eq!(scores(&apart), scores(&whole), "{split}");
-        let rebuilt = |record: &&Record| record.transcript.calls.iter().any(|call| call.rebuilt);
+        let reassembled = |record: &&Record| record.transcript.calls.iter().any(|call| call.reassembled);
         let with_calls = |record: &&Record| !record.transcript.tool_calls.is_empty();
-        assert_eq!(apart.iter().filter(rebuilt).count(), apart.iter().filter(with_calls).count());
-        assert_eq!(whole.iter().filter(rebuilt).count(), 0);
+        assert_eq!(apart.iter().filter(reassembled).count(), apart.iter().filter(with_calls).count());
+        assert_eq!(whole.iter().filter(reassembled).count(), 0);
         called += apart.iter().filter(with_calls).count();
         let summary: Value = serde_json::from_slice(
             &std::fs::read(dir.path().join("apart").join(split).join(journal::SUMMARY)).unwrap(),
         )
         .unwrap();
-        assert_eq!(summary["n_rebuilt"], summary["n_reasoning"]);
+        assert_eq!(summary["n_reassembled"], summary["n_reasoning"]);
     }
     assert!(called > 10, "the scripted model calls the tool");
 

@@ -70,7 +70,7 @@ async fn calls_that_a_server_took_out_give_the_same_conversation_as_written_ones
         assert_eq!(taken.score, whole.score);
         assert_eq!(taken.transcript.tool_calls, whole.transcript.tool_calls);
         let [first, second] = &taken.transcript.calls[..] else { panic!() };
-        assert!(first.rebuilt && !second.rebuilt && !whole.transcript.calls[0].rebuilt);
+        assert!(first.reassembled && !second.reassembled && !whole.transcript.calls[0].reassembled);
         assert_eq!((first.text.as_str(), first.tool_calls.len()), (written, 2));
         assert_eq!(first.tool_calls[1].id, "turn0c001", "by place, so that two runs have equal records");
     }
@@ -104,7 +104,7 @@ async fn a_reply_without_a_closed_thought_is_text_where_the_profile_allows() {
     };
     let record = with(ToolDialect::Auto, Profile::Strict, &[("turn0", thoughts())]).run().await;
     assert_eq!((record.score.value, record.transcript.final_text.as_str()), (1.0, "<answer>B</answer>"));
-    assert!(record.transcript.calls[0].rebuilt);
+    assert!(record.transcript.calls[0].reassembled);
     let record = with(ToolDialect::Auto, Profile::Paper, &[("turn0", thoughts())]).run().await;
     assert_no_answer(&record);
     assert_eq!(class(&record), ErrorClass::ServerParsed);

@@ -22,7 +22,7 @@ use super::progress::Progress;
 use super::report;
 use crate::exit::Exit;
 use crate::failure;
-use crate::signals::{Signal, Taken};
+use crate::signals::{Signal, SignalGuard};
 
 const MAX_JOBS: usize = 64;
 /// Where nothing is downloaded, a hub that does not answer twice is out of reach.
@@ -178,7 +178,7 @@ fn fetch_all(
         }
         Ok(worst)
     };
-    let _taken = Taken::new(&[Signal::Interrupt]);
+    let _taken = SignalGuard::new(&[Signal::Interrupt]);
     let exit = runtime.block_on(async {
         tokio::select! {
             ended = work => ended,

@@ -282,7 +282,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     }
     let _log = logging::to(&graph.out);
     limits::raise_open_files();
-    signals::end_where_not_taken()?;
+    signals::exit_on_unhandled_signals()?;
     let (recipe, out) = (&graph.recipe, &graph.out);
     let notify = args.notify.clone().map(|command| {
         Arc::new(Notify { command, recipe: recipe.clone(), out: out.clone(), stage: Mutex::default() })

@@ -22,7 +22,6 @@ pub struct Attempt {
     pub outcome: Option<String>,
 }
 
-/// A line of the file.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(untagged)]
 enum Line {

@@ -5,7 +5,6 @@ use std::fmt::Write as _;
 
 use crate::graph::{Graph, Stage};
 
-/// Columns of the table.
 const COLUMNS: usize = 100;
 /// Name of the line of all evaluations.
 const EVALUATIONS: &str = "evaluations";

@@ -51,7 +51,6 @@ fn rows() -> Result<Vec<Row>, RecipeError> {
     Ok(rows)
 }
 
-/// Names of all rows.
 pub(crate) fn names() -> Vec<String> {
     rows().map(|rows| rows.into_iter().map(|row| row.name).collect()).unwrap_or_default()
 }

@@ -69,7 +69,6 @@ pub struct TrainingStage {
     estimate: Estimate,
     #[serde(rename = "does")]
     method: Method,
-    /// What to fetch.
     #[serde(default)]
     fetch: Vec<Fetched>,
     /// Environments to make.
@@ -143,7 +142,6 @@ fn variants() -> Result<Vec<Variant>, RecipeError> {
     recipe_file::parse::<Variants>("recipes paravt-8b-variants", text).map(|table| table.variants)
 }
 
-/// Names of all variants.
 pub(crate) fn names() -> Vec<String> {
     variants().map(|all| all.into_iter().map(|variant| variant.name).collect()).unwrap_or_default()
 }

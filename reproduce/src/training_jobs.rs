@@ -16,7 +16,6 @@ use crate::stages::Launch;
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Engines {
-    /// Checkout of ParaVT.
     checkout: String,
     /// Folder of the copy of AReaL.
     engines: String,
@@ -28,7 +27,6 @@ pub struct Engines {
     base: String,
     /// Published model to start reinforcement learning from with `--skip-sft`.
     published_sft: String,
-    /// Folder of the rows of SFT.
     sft_rows: String,
     /// Rows of reinforcement learning.
     rl_rows: String,

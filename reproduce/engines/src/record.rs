@@ -100,7 +100,6 @@ impl Record {
         files::write(&path, format!("{text}\n").as_bytes())
     }
 
-    /// Notes that a start begins.
     pub(crate) fn begin(&mut self, resumed: usize, notes: Vec<String>, folder: &Path) -> Result<()> {
         self.starts.push(Start { began: now(), resumed, notes, ..Start::default() });
         self.write(folder)

@@ -172,7 +172,6 @@ impl Curves {
         Ok(curves)
     }
 
-    /// The last step.
     pub(crate) fn last(&self) -> usize {
         self.lines.last_key_value().map_or(0, |(step, _)| *step)
     }

@@ -12,7 +12,6 @@ use crate::{Error, io};
 pub(crate) struct Pin {
     /// Normalised name.
     pub(crate) name: String,
-    /// Version as written.
     pub(crate) version: String,
 }
 

@@ -16,10 +16,8 @@ const SCRIPT: &str = include_str!("probe.py");
 /// Time for the imports: those of vLLM and SGLang take a minute on a cold disk.
 const LIMIT: Duration = Duration::from_secs(900);
 
-/// The answer of the probe.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub(crate) struct Answer {
-    /// Version of Python.
     pub(crate) python: String,
     packages: Vec<(Option<String>, Option<String>)>,
     /// Errors of modules that were imported.

@@ -29,7 +29,6 @@ const UNSET: [&str; 12] = [
     "UV_PROJECT_ENVIRONMENT",
 ];
 
-/// A program and its arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Program {
     /// Its words, the program first.

@@ -2,8 +2,8 @@
 //! What a recipe needs of a machine, and whether the machine has it.
 //!
 //! [`Needs`] is the recipe's part: data, with a level for each amount. [`probe()`] looks at the machine and writes what
-//! it found into a [`Machine`], plain data that a test can write by hand. [`examine`] compares the two: each entry of
-//! [`CHECKS`] is a function from both to [`Finding`]s, and the [`Report`] is the page of all of them.
+//! it found into a [`Machine`], plain data that a test can write by hand. [`examine`] compares the two: each check is a
+//! function from both to [`Finding`]s, and the [`Report`] is the page of all of them.
 //!
 //! ```
 //! use paravt_preflight::{Asked, Needs, examine, probe};
@@ -21,7 +21,7 @@ mod machine;
 mod needs;
 mod probe;
 
-pub use checks::{CHECKS, Check, examine};
+pub use checks::examine;
 pub use finding::{Finding, Level, Report};
 pub use machine::{
     Address, Cpus, Dataset, Disk, Gpu, GpuProcess, Gpus, Limits, Machine, Memory, Port, RepoState, Repository,

@@ -22,13 +22,11 @@ pub struct Prepare {
 }
 
 impl Prepare {
-    /// The checkout of a release.
     pub(crate) fn checkout(setup: &Setup) -> Result<Self, Error> {
         let (release, setup) = (Release::of(setup)?, setup.clone());
         Ok(Self { release, setup, environments: Vec::new() })
     }
 
-    /// Environments of a release by name.
     pub(crate) fn environments(setup: &Setup, names: &[String]) -> Result<Self, Error> {
         let checkout = Self::checkout(setup)?;
         for name in names {

@@ -14,13 +14,11 @@ pub(super) const FILE: &str = "training.json";
 /// Recipe, model and protocol of a training.
 #[derive(Debug, Serialize)]
 pub(super) struct TrainingRecord<'a> {
-    /// Name of the recipe.
     pub(super) recipe: &'a str,
     /// Name of the model, or its architecture where it has no name.
     pub(super) model: &'a str,
     /// Weights of the model: elements of all tensors together.
     pub(super) parameters: usize,
-    /// Name of the protocol.
     pub(super) protocol: &'a str,
     /// Seed, where it is not that of the stage.
     #[serde(skip_serializing_if = "Option::is_none")]

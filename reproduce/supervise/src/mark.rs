@@ -13,7 +13,6 @@ use crate::stat;
 const LEAST_LIMIT: u64 = 100_000_000_000_000_000;
 /// Line of the limit in `/proc/PID/limits`, before the number.
 pub(crate) const LIMIT: &str = "Max file locks";
-/// Name of the variable.
 pub(crate) const VARIABLE: &str = "PARAVT_SUPERVISED";
 
 /// A value of the variable that no other process has.

@@ -11,7 +11,6 @@ pub(crate) fn send(group: u32, signal: Signal) -> Result<()> {
     kill_process_group(number(group)?, signal)
 }
 
-/// Sends a signal to one process.
 pub(crate) fn send_one(pid: u32, signal: Signal) -> Result<()> {
     kill_process(number(pid)?, signal)
 }

@@ -32,7 +32,6 @@ const INFO: &str = "recover_info";
 pub(crate) struct Save {
     /// Step, counted from 0.
     pub(crate) step: usize,
-    /// The folder.
     pub(crate) path: PathBuf,
 }
 

@@ -21,7 +21,6 @@ struct Link {
     to: PathBuf,
 }
 
-/// One unpacking.
 pub(super) struct Extraction<'a> {
     archive: Archive<'a>,
     journal: Journal,
@@ -70,7 +69,6 @@ impl<'a> Extraction<'a> {
         Self { archive: *archive, journal, placed, taken, links, unpacked: Unpacked::default() }
     }
 
-    /// The folder of the members.
     pub(super) fn folder(&self) -> &Path {
         self.archive.into
     }

@@ -118,7 +118,6 @@ pub(super) fn driver(needs: &Needs, machine: &Machine, findings: &mut Findings<'
     }
 }
 
-/// The numbers of a version.
 fn version(text: &str) -> Option<Vec<u64>> {
     text.split('.').map(|part| part.trim().parse().ok()).collect()
 }

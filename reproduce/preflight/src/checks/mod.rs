@@ -14,16 +14,15 @@ use crate::machine::Machine;
 use crate::needs::{Bound, Needs};
 
 /// One check. It finds nothing where the recipe does not need what it looks at.
-pub struct Check {
-    /// Its name.
-    pub item: &'static str,
+struct Check {
+    item: &'static str,
     /// Where it is looked for.
-    pub how: &'static str,
+    how: &'static str,
     run: fn(&Needs, &Machine, &mut Findings<'_>),
 }
 
 /// All checks in order.
-pub const CHECKS: &[Check] = &[
+const CHECKS: &[Check] = &[
     Check { item: "GPUs", how: "NVML", run: gpu::gpus },
     Check { item: "GPU memory", how: "NVML", run: gpu::memory },
     Check { item: "driver", how: "NVML", run: gpu::driver },
@@ -83,7 +82,6 @@ impl Findings<'_> {
         self.add(Level::Warn, found, needed, remedy);
     }
 
-    /// Compares an amount with its bounds.
     fn amount(&mut self, bound: Bound, value: u64, found: String, unit: &str, remedy: &str) {
         match bound.level(value) {
             Level::Ok => self.ok(found),
@@ -129,7 +127,6 @@ fn gib(bytes: u64) -> u64 {
     bytes >> 30
 }
 
-/// Bytes as text.
 fn shown(bytes: u64) -> String {
     format!("{:.1} GiB", bytes as f64 / (1u64 << 30) as f64)
 }

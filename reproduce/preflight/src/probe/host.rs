@@ -31,8 +31,8 @@ pub(super) fn cpus() -> Cpus {
 pub(super) fn cgroup_processes() -> Option<u64> {
     let number = |path: PathBuf| std::fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
     let left = groups().into_iter().flat_map(|folder| [folder.join("pids"), folder]).filter_map(|folder| {
-        let (most, now) = (number(folder.join("pids.max"))?, number(folder.join("pids.current"))?);
-        Some(most.saturating_sub(now))
+        let (max, now) = (number(folder.join("pids.max"))?, number(folder.join("pids.current"))?);
+        Some(max.saturating_sub(now))
     });
     left.min()
 }

@@ -14,7 +14,6 @@ pub(super) fn is_name(expression: &Expr, name: &str) -> bool {
     matches!(expression, Expr::Name(found) if found.id.as_str() == name)
 }
 
-/// The text of a string constant.
 pub(super) fn constant_text(expression: &Expr) -> Option<String> {
     match expression {
         Expr::Constant(constant) => match &constant.value {
@@ -25,7 +24,6 @@ pub(super) fn constant_text(expression: &Expr) -> Option<String> {
     }
 }
 
-/// The value of an integer constant.
 pub(super) fn constant_integer(expression: &Expr) -> Option<u32> {
     match expression {
         Expr::Constant(constant) => match &constant.value {

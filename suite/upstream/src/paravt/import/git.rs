@@ -22,7 +22,6 @@ const READ_LIMIT: Duration = Duration::from_secs(60);
 const CLONE_LIMIT: Duration = Duration::from_secs(1800);
 /// Bytes of a ref, of `HEAD`, of a `.git` file.
 const MAX_REF: u64 = 4096;
-/// Bytes of `packed-refs`.
 const MAX_PACKED_REFS: u64 = 64 << 20;
 /// Characters of standard error that are shown.
 const MAX_MESSAGE: usize = 4096;

@@ -18,7 +18,6 @@ pub(super) struct Module<'a> {
 }
 
 impl<'a> Module<'a> {
-    /// Parses a file.
     pub(super) fn parse(file: &'static str, text: &'a str) -> Result<Self, ImportError> {
         let syntax = |message: String| ImportError::Syntax { file, message };
         let (mut tokens, mut nesting) = (Vec::new(), Nesting::default());
@@ -51,7 +50,6 @@ impl<'a> Module<'a> {
         Module { file: self.file, text: self.text, body }
     }
 
-    /// The body of a function.
     pub(super) fn function(&self, name: &str) -> Result<Module<'a>, ImportError> {
         let found = self.body.iter().find_map(|statement| match statement {
             Stmt::FunctionDef(function) if function.name.as_str() == name => Some(function.body.clone()),
@@ -61,7 +59,6 @@ impl<'a> Module<'a> {
         found.map(|body| self.within(body)).ok_or_else(|| self.shape(format!("function {name}")))
     }
 
-    /// The body of a class.
     pub(super) fn class(&self, name: &str) -> Result<Module<'a>, ImportError> {
         let found = self.body.iter().find_map(|statement| match statement {
             Stmt::ClassDef(class) if class.name.as_str() == name => Some(class.body.clone()),
@@ -124,12 +121,10 @@ impl<'a> Module<'a> {
         found.ok_or_else(|| self.shape(format!("one {wanted}")))
     }
 
-    /// A string constant.
     pub(super) fn text(&self, name: &str) -> Result<String, ImportError> {
         self.only(name, &format!("text {name}"), constant_text)
     }
 
-    /// An integer constant.
     pub(super) fn integer(&self, name: &str) -> Result<u32, ImportError> {
         self.only(name, &format!("integer {name}"), constant_integer)
     }

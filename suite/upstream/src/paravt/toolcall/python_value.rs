@@ -4,7 +4,6 @@ use rustpython_parser::ast::{Constant, Expr, Operator, UnaryOp};
 
 use crate::python::{MAX_STR_DIGITS, PyValue, repr_float};
 
-/// A Python literal.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Literal {
     /// One that JSON has a form for.

@@ -5,24 +5,38 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use clap::builder::{PossibleValue, PossibleValuesParser};
-use clap::{ArgMatches, Args, Command, FromArgMatches};
+use clap::ValueEnum;
 use futures::future::BoxFuture;
-use paravt_backend::{Factory, FlagSets, Job, RequestFlags};
+use paravt_backend_candle::Isa;
+use paravt_backend_openai::OpenAiFlags;
+use paravt_backend_replay::ReplayFlags;
+use paravt_qwen_vl::flags::{EngineFlags, Start};
 use paravt_suite::backend::{Backend, BackendError, BackendInfo, Completion, Request};
 use paravt_suite::plan::RunPlan;
 use tokio::sync::OnceCell;
 
-use crate::ALL;
+use crate::RequestFlags;
 
-/// Flags that no backend owns. Under the heading `Backend`, those of a backend stand between them by their
-/// `display_order`, or after them.
-#[derive(Clone, Args)]
+/// Value of `--backend`, the default first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Kind {
+    /// Any OpenAI-compatible server.
+    Openai,
+    /// Answers from a recorded run.
+    Replay,
+    /// Qwen3-VL or Qwen2.5-VL in this process, on candle.
+    Candle,
+    /// The same on libtorch, in a build with the feature `libtorch`.
+    Libtorch,
+}
+
+/// Flags of every backend. Under the heading `Backend` they stand by their `display_order`.
+#[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Backend")]
-struct Shared {
+pub struct Flags {
     /// Where the model runs.
-    #[arg(long, value_parser = names(), default_value = ALL[0].name, display_order = 0)]
-    backend: String,
+    #[arg(long, value_enum, default_value = "openai", display_order = 0)]
+    pub backend: Kind,
     /// Model: for a server its name there, for an in-process engine a folder or `owner/name` on the hub [default: the
     /// first model that the server lists; an engine needs one].
     #[arg(long, value_name = "NAME|DIR", display_order = 20)]
@@ -31,111 +45,78 @@ struct Shared {
     /// unknown for a server].
     #[arg(long, value_name = "N", display_order = 90)]
     gpus: Option<u32>,
+    /// Settings of every request.
     #[command(flatten)]
-    request: RequestFlags,
-}
-
-fn names() -> PossibleValuesParser {
-    ALL.iter().map(|kind| PossibleValue::new(kind.name).help(kind.about)).collect::<Vec<_>>().into()
-}
-
-/// Parsed flags of every backend, and the chosen backend.
-#[derive(Clone)]
-pub struct Flags {
-    shared: Shared,
-    /// Place of the chosen backend in [`ALL`].
-    chosen: usize,
-    /// One for each of [`ALL`].
-    factories: Vec<Arc<dyn Factory>>,
+    pub request: RequestFlags,
+    #[command(flatten)]
+    openai: OpenAiFlags,
+    /// The recorded run.
+    #[command(flatten)]
+    pub replay: ReplayFlags,
+    /// Device and number types of the engines in this process.
+    #[command(flatten)]
+    pub engine: EngineFlags,
+    /// Instruction set of the kernels on the CPU, of answers and of training, to compare results with another machine's:
+    /// avx512, avx2 or baseline. Products in f16 and training in bf16 are candle's own, which are not covered
+    /// [default: the best that the processor has].
+    #[arg(long, hide = true, value_name = "SET")]
+    isa: Option<Isa>,
     /// What the caller knows of the model, for the manifest.
+    #[arg(skip)]
     known: BTreeMap<String, String>,
 }
 
-impl Args for Flags {
-    fn augment_args(command: Command) -> Command {
-        let sets = FlagSets::new(command).with::<Shared>();
-        ALL.iter().fold(sets, |sets, kind| (kind.flags)(sets)).into_command()
-    }
-
-    fn augment_args_for_update(command: Command) -> Command {
-        Self::augment_args(command)
-    }
-}
-
-impl FromArgMatches for Flags {
-    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let shared = Shared::from_arg_matches(matches)?;
-        let chosen = ALL.iter().position(|kind| kind.name == shared.backend);
-        let factories = ALL.iter().map(|kind| (kind.read)(matches)).collect::<Result<_, _>>()?;
-        let chosen = chosen.expect("clap takes names of ALL alone");
-        Ok(Self { shared, chosen, factories, known: BTreeMap::new() })
-    }
-
-    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
-        *self = Self::from_arg_matches(matches)?;
-        Ok(())
-    }
-}
-
 impl Flags {
-    fn factory(&self) -> &dyn Factory {
-        self.factories[self.chosen].as_ref()
-    }
-
-    /// The name of the chosen backend.
-    pub fn backend(&self) -> &'static str {
-        ALL[self.chosen].name
+    /// Whether the chosen backend runs a model folder in this process: started once for all splits of a command,
+    /// because weights are loaded.
+    fn is_in_process(&self) -> bool {
+        matches!(self.backend, Kind::Candle | Kind::Libtorch)
     }
 
     /// The model that `--model` names.
     pub fn model(&self) -> Option<&str> {
-        self.shared.model.as_deref()
+        self.model.as_deref()
     }
 
-    /// Dialect of tool calls, and settings of every request.
-    pub fn request(&self) -> &RequestFlags {
-        &self.shared.request
-    }
-
-    /// What the flags say of a backend that the user runs; `None` where they name none.
+    /// The flag or variable by which the user chose the model that answers; `None` where nothing names one.
     pub fn own(&self) -> Option<String> {
-        self.factory().chosen_by(self.backend())
+        match self.backend {
+            Kind::Openai => self.openai.server_named_by().map(str::to_owned),
+            kind => Some(format!("--backend {}", kind.to_possible_value()?.get_name())),
+        }
     }
 
     /// GPUs that the model runs on, where that is known.
     pub fn gpus(&self) -> Option<u32> {
-        self.shared.gpus.or_else(|| self.factory().gpus())
+        self.gpus.or_else(|| match self.backend {
+            Kind::Openai => None,
+            Kind::Replay => Some(0),
+            Kind::Candle | Kind::Libtorch => Some(self.engine.gpus()),
+        })
     }
 
-    /// The same flags for servers of a model.
-    ///
-    /// # Panics
-    /// No backend talks to servers.
+    /// The same flags for servers of a model at these base URLs.
     #[must_use]
     pub fn on_servers(&self, base_urls: &[String], model: &str) -> Self {
-        let mut there = self.factories.iter().enumerate();
-        let there = there.find_map(|(place, factory)| Some((place, factory.on_servers(base_urls)?)));
-        let (chosen, factory) = there.expect("a backend for servers is among ALL");
-        let mut flags = self.with_model(chosen, model);
-        flags.factories[chosen] = factory;
-        flags
+        let openai = self.openai.on_servers(base_urls);
+        Self { openai, ..self.with_model(Kind::Openai, model) }
     }
 
-    /// The same flags for a model in this process, on the first engine.
-    ///
-    /// # Panics
-    /// No backend runs models in this process.
+    /// The same flags for a model in this process, on candle.
     #[must_use]
     pub fn in_process(&self, model: &str) -> Self {
-        let chosen = self.factories.iter().position(|factory| factory.is_in_process());
-        self.with_model(chosen.expect("an in-process engine is among ALL"), model)
+        self.with_model(Kind::Candle, model)
     }
 
     /// These flags, with this model where they name none and the chosen engine has to load one.
     #[must_use]
     pub fn or_model(&self, model: &str) -> Self {
-        let is_asked = self.factory().is_in_process() && self.model().is_none();
-        if is_asked { self.with_model(self.chosen, model) } else { self.clone() }
+        let is_asked = self.is_in_process() && self.model.is_none();
+        if is_asked { self.with_model(self.backend, model) } else { self.clone() }
+    }
+
+    fn with_model(&self, backend: Kind, model: &str) -> Self {
+        Self { backend, model: Some(model.to_owned()), ..self.clone() }
     }
 
     /// The same flags with details of the model that the backend itself does not know, for the manifest.
@@ -144,18 +125,12 @@ impl Flags {
         Self { known: details.clone(), ..self }
     }
 
-    fn with_model(&self, chosen: usize, model: &str) -> Self {
-        let mut flags = Self { chosen, ..self.clone() };
-        flags.shared.model = Some(model.to_owned());
-        flags
-    }
-
-    /// Applies what the flags say of the whole process; [`Backends::build`] does, too.
+    /// Applies `--isa` to the whole process, before anything computes; [`Backends::build`] does, too.
     ///
     /// # Errors
-    /// The machine cannot do it.
+    /// This processor lacks the instruction set.
     pub fn configure(&self) -> anyhow::Result<()> {
-        self.factories.iter().try_for_each(|factory| factory.configure())
+        Ok(self.isa.map_or(Ok(()), paravt_backend_candle::set_isa)?)
     }
 
     /// The backends of one command. `fetch` knows the folder of a model on the hub at a revision, `note` takes lines for
@@ -186,9 +161,9 @@ impl Backends<'_> {
     /// cannot honour is an error.
     ///
     /// # Errors
-    /// As [`Factory::start`].
+    /// A flag that is missing or has no usable value, a server that cannot be reached, a model that cannot be loaded.
     pub async fn build(&self, task: &str, plan: Option<&RunPlan>) -> anyhow::Result<Arc<dyn Backend>> {
-        let backend = if self.flags.factory().is_in_process() {
+        let backend = if self.flags.is_in_process() {
             Arc::clone(self.engine.get_or_try_init(|| self.start(task, plan)).await?)
         } else {
             self.start(task, plan).await?
@@ -200,24 +175,23 @@ impl Backends<'_> {
     }
 
     async fn start(&self, task: &str, plan: Option<&RunPlan>) -> anyhow::Result<Arc<dyn Backend>> {
+        let flags = self.flags;
+        let model = flags.model();
         let settings = match plan {
             Some(plan) => plan.request.clone(),
-            None => self.flags.request().settings()?,
+            None => flags.request.settings()?,
         };
-        let job = Job {
-            task,
-            model: self.flags.model(),
-            plan,
-            settings,
-            fetch: self.fetch,
-            note: self.note,
-            once_within: self.once_within,
+        flags.configure()?;
+        let engine = |start: Start| flags.engine.load(model, self.fetch, self.note, start);
+        let backend: Arc<dyn Backend> = match flags.backend {
+            Kind::Openai => Arc::new(flags.openai.connect(model, plan, settings, self.once_within).await?),
+            Kind::Replay => Arc::new(flags.replay.open(task)?),
+            Kind::Candle => engine(paravt_backend_candle::start).await?,
+            Kind::Libtorch => engine(paravt_backend_libtorch::start).await?,
         };
-        self.flags.configure()?;
-        let backend = self.flags.factory().start(job).await?;
-        Ok(match self.flags.known.is_empty() {
+        Ok(match flags.known.is_empty() {
             true => backend,
-            false => Arc::new(Known { backend, details: self.flags.known.clone() }),
+            false => Arc::new(Known { backend, details: flags.known.clone() }),
         })
     }
 }
@@ -248,21 +222,14 @@ impl Backend for Known {
 mod tests {
     use super::*;
 
-    fn parse(words: &[&str]) -> Flags {
-        let command = Flags::augment_args(Command::new("t"));
-        let matches = command.get_matches_from(std::iter::once(&"t").chain(words));
-        Flags::from_arg_matches(&matches).expect("the words are valid")
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        flags: Flags,
     }
 
-    #[test]
-    fn names_differ_and_each_can_be_chosen() {
-        for kind in ALL {
-            let flags = parse(&["--backend", kind.name]);
-            assert_eq!(flags.backend(), kind.name);
-            assert_eq!(ALL.iter().filter(|other| other.name == kind.name).count(), 1);
-            assert!(!kind.about.is_empty());
-        }
-        assert_eq!(parse(&[]).backend(), "openai");
+    fn parse(words: &[&str]) -> Flags {
+        <Line as clap::Parser>::parse_from(std::iter::once(&"t").chain(words)).flags
     }
 
     #[test]
@@ -270,10 +237,10 @@ mod tests {
         let flags = parse(&["--backend", "replay", "--model", "a", "--tries", "5", "--device", "cuda:1"]);
         assert_eq!((flags.own().as_deref(), flags.gpus()), (Some("--backend replay"), Some(0)));
         let servers = flags.on_servers(&["http://h/v1".to_owned()], "b");
-        assert_eq!((servers.backend(), servers.model(), servers.gpus()), ("openai", Some("b"), None));
+        assert_eq!((servers.backend, servers.model(), servers.gpus()), (Kind::Openai, Some("b"), None));
         assert_eq!(servers.own().as_deref(), Some("--base-url"));
         let engine = flags.in_process("c");
-        assert_eq!((engine.backend(), engine.model(), engine.gpus()), ("candle", Some("c"), Some(1)));
+        assert_eq!((engine.backend, engine.model(), engine.gpus()), (Kind::Candle, Some("c"), Some(1)));
         assert_eq!(parse(&["--gpus", "8"]).gpus(), Some(8));
         let recipe = |words: &[&str]| parse(words).or_model("o/recipe").model().map(str::to_owned);
         assert_eq!(recipe(&["--backend", "candle"]).as_deref(), Some("o/recipe"));

@@ -1,5 +1,5 @@
 #![forbid(unsafe_code)]
-//! Every backend of the suite. Adding one is a folder beside this one, a line in `ALL` and its dependency.
+//! Every backend of the suite as one set of flags. `suite/docs/backends.md` says how to add one.
 //!
 //! ```
 //! let names: Vec<&str> = paravt_backends::doctor().into_iter().map(|(name, _)| name).collect();
@@ -7,22 +7,23 @@
 //! ```
 
 mod flags;
+mod request;
 
-use paravt_backend::Registration;
-
-pub use flags::{Backends, Flags};
-pub use paravt_backend::{DeclaredElsewhere, RequestFlags};
+pub use flags::{Backends, Flags, Kind};
 pub use paravt_backend_openai::remedy;
+pub use request::RequestFlags;
 
-/// Every backend, the default first.
-static ALL: &[Registration] = &[
-    Registration::of::<paravt_backend_openai::OpenAiFlags>(),
-    Registration::of::<paravt_backend_replay::ReplayFlags>(),
-    Registration::of::<paravt_backend_candle::CandleFlags>(),
-    Registration::of::<paravt_backend_libtorch::LibtorchFlags>(),
-];
+/// The page on adding a backend, whose code has to compile.
+#[cfg(doctest)]
+#[doc = include_str!("../../../suite/docs/backends.md")]
+struct Page;
 
 /// Every backend by name, with what it can use on this machine.
-pub fn doctor() -> Vec<(&'static str, String)> {
-    ALL.iter().map(|kind| (kind.name, (kind.doctor)())).collect()
+pub fn doctor() -> [(&'static str, String); 4] {
+    [
+        ("openai", paravt_backend_openai::doctor()),
+        ("replay", "needs a recorded run (--from)".to_owned()),
+        ("candle", paravt_backend_candle::doctor()),
+        ("libtorch", paravt_backend_libtorch::doctor()),
+    ]
 }

@@ -12,14 +12,10 @@
 
 mod cpu;
 mod cuda;
-#[cfg(feature = "flags")]
-mod flags;
 pub mod tensor;
 
 pub use cpu::{CpuOps, CpuPlan, INVARIANT_BATCH, seq_lens};
 pub use cuda::CudaOps;
-#[cfg(feature = "flags")]
-pub use flags::CandleFlags;
 pub use paravt_kernels::{Isa, UnsupportedIsa, set_isa};
 
 use paravt_qwen_vl::Error;
@@ -105,7 +101,14 @@ fn free_memory(device: &candle_core::Device) -> Option<u64> {
     None
 }
 
-/// The instruction set that the kernels use here, e.g. `avx512`.
-pub fn cpu_features() -> String {
-    paravt_kernels::isa().to_string()
+/// What it can use on this machine: the kernels' instruction set and the GPUs.
+pub fn doctor() -> String {
+    let gpus = paravt_devices::cuda().map(|cuda| cuda.gpus.len()).unwrap_or_default();
+    let cuda = match (HAS_CUDA, gpus) {
+        (true, 0) => "; built with CUDA, but no GPU is here".to_owned(),
+        (true, gpus) => format!(" and {gpus} GPU(s)"),
+        (false, 0) => "; built without CUDA".to_owned(),
+        (false, gpus) => format!("; {gpus} GPU(s) are here, but this build is without the feature `cuda`"),
+    };
+    format!("CPU ({}){cuda}", paravt_kernels::isa())
 }

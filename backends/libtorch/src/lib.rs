@@ -1,53 +1,57 @@
-//! Qwen3-VL and Qwen2.5-VL on libtorch. Without the feature `libtorch` only its flags.
+//! Qwen3-VL and Qwen2.5-VL on libtorch. Without the feature `libtorch`, nothing starts.
 //!
 //! ```
-//! #[cfg(feature = "libtorch")]
-//! println!("libtorch {}", paravt_backend_libtorch::version());
+//! println!("libtorch: {}", paravt_backend_libtorch::doctor());
 //! ```
 
-#[cfg(feature = "flags")]
-mod flags;
 #[cfg(feature = "libtorch")]
 mod ops;
 
-#[cfg(feature = "flags")]
-pub use flags::LibtorchFlags;
+use paravt_qwen_vl::Error;
+use paravt_qwen_vl::engine::{Engine, Options};
+use paravt_qwen_vl::ops::Device;
 
-#[cfg(feature = "libtorch")]
-pub use engine::{start, version};
 #[cfg(feature = "libtorch")]
 pub use ops::TorchOps;
 
+/// Loads a model on a device.
+///
+/// # Errors
+/// As [`Engine::start`].
 #[cfg(feature = "libtorch")]
-mod engine {
-    use paravt_qwen_vl::Error;
-    use paravt_qwen_vl::engine::{Engine, Options};
-    use paravt_qwen_vl::ops::Device;
-
-    use crate::TorchOps;
-
-    /// Loads a model on a device.
-    ///
-    /// # Errors
-    /// As [`Engine::start`].
-    pub fn start(mut options: Options, device: Device) -> Result<Engine, Error> {
-        let precision = options.precision;
-        options.narrow_weights = device == Device::Cpu;
-        if options.deterministic {
-            // libtorch has other kernels for one row than for several.
-            (options.reuse, options.batch) = (false, 1);
-        }
-        Engine::start("libtorch", options, move || Ok(TorchOps::new(device, precision)))
+pub fn start(mut options: Options, device: Device) -> Result<Engine, Error> {
+    let precision = options.precision;
+    options.narrow_weights = device == Device::Cpu;
+    if options.deterministic {
+        // libtorch has other kernels for one row than for several.
+        (options.reuse, options.batch) = (false, 1);
     }
+    Engine::start("libtorch", options, move || Ok(TorchOps::new(device, precision)))
+}
 
-    /// Version, threads and devices of the linked library, e.g. `2.13, 2 threads, no CUDA`.
-    pub fn version() -> String {
-        let cuda = if tch::Cuda::is_available() {
-            format!("{} CUDA device(s)", tch::Cuda::device_count())
-        } else {
-            "no CUDA".to_owned()
-        };
-        // The bindings refuse to build with any other version.
-        format!("2.13, {} threads, {cuda}", tch::get_num_threads())
-    }
+/// Refuses: this build lacks the feature `libtorch`.
+///
+/// # Errors
+/// Always.
+#[cfg(not(feature = "libtorch"))]
+pub fn start(_: Options, _: Device) -> Result<Engine, Error> {
+    Err(Error::Compute("--backend libtorch: this binary was built without the feature `libtorch`; install it with --features libtorch, or use --backend candle".to_owned()))
+}
+
+/// Version, threads and devices of the linked library, e.g. `2.13, 2 threads, no CUDA`.
+#[cfg(feature = "libtorch")]
+pub fn doctor() -> String {
+    let cuda = if tch::Cuda::is_available() {
+        format!("{} CUDA device(s)", tch::Cuda::device_count())
+    } else {
+        "no CUDA".to_owned()
+    };
+    // The bindings refuse to build with any other version.
+    format!("2.13, {} threads, {cuda}", tch::get_num_threads())
+}
+
+/// That this build lacks the library.
+#[cfg(not(feature = "libtorch"))]
+pub fn doctor() -> String {
+    "not in this build (feature `libtorch`)".to_owned()
 }

@@ -1,13 +1,8 @@
 //! Flags of the backend `openai`.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use clap::{ArgMatches, FromArgMatches as _};
-use futures::FutureExt as _;
-use futures::future::BoxFuture;
-use paravt_backend::{Factory, FlagSets, Job, Kind};
 use paravt_suite::backend::Backend;
 use paravt_suite::plan::RunPlan;
 use paravt_suite::profile::Profile;
@@ -64,7 +59,18 @@ fn variable(name: &str) -> Option<String> {
 }
 
 impl OpenAiFlags {
-    fn config(&self, job: Job<'_>) -> anyhow::Result<Config> {
+    /// Connects to the servers. `once_within` is one try of each request within that time, instead of what the flags
+    /// say.
+    ///
+    /// # Errors
+    /// No server is named, a header's variable is not set, or no server can be reached.
+    pub async fn connect(
+        &self,
+        model: Option<&str>,
+        plan: Option<&RunPlan>,
+        settings: RequestSettings,
+        once_within: Option<Duration>,
+    ) -> anyhow::Result<OpenAi> {
         let mut base_urls = self.base_url.clone();
         if base_urls.is_empty() {
             base_urls.extend(variable("OPENAI_BASE_URL"));
@@ -75,14 +81,14 @@ impl OpenAiFlags {
             );
         }
         let timeout = Duration::from_secs_f64(self.request_timeout);
-        let max_tries = self.tries.unwrap_or_else(|| default_tries(job.plan)).max(1);
-        let (timeout, max_tries) = match job.once_within {
+        let max_tries = self.tries.unwrap_or_else(|| default_tries(plan)).max(1);
+        let (timeout, max_tries) = match once_within {
             Some(once_within) => (once_within, 1),
             None => (timeout, max_tries),
         };
-        Ok(Config {
+        let config = Config {
             base_urls,
-            model: job.model.map(ToOwned::to_owned),
+            model: model.map(ToOwned::to_owned),
             api_key: variable("OPENAI_API_KEY").map(Secret::new),
             timeout,
             max_tries,
@@ -90,59 +96,40 @@ impl OpenAiFlags {
             max_requests: self.max_requests.max(1),
             max_reply: self.max_reply_bytes,
             send_video_frames: self.send_video_frames,
-            whole_text: job.plan.is_some_and(|plan| plan.dialect == ToolDialect::Auto),
-            headers: header_values(&job.settings)?,
-            settings: job.settings,
+            whole_text: plan.is_some_and(|plan| plan.dialect == ToolDialect::Auto),
+            headers: header_values(&settings)?,
+            settings,
             watched: self.watched,
-        })
-    }
-}
-
-impl Kind for OpenAiFlags {
-    const NAME: &'static str = "openai";
-    const ABOUT: &'static str = "Any OpenAI-compatible server";
-
-    fn flags(sets: FlagSets) -> FlagSets {
-        sets.with::<Self>()
-    }
-
-    fn read(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        Self::from_arg_matches(matches)
-    }
-
-    fn doctor() -> String {
-        let Some(url) = variable("OPENAI_BASE_URL") else {
-            return "no OPENAI_BASE_URL set; give --base-url".to_owned();
         };
-        // A thread of its own: the caller may run inside a runtime.
-        let asked = url.clone();
-        match std::thread::spawn(move || ask(asked)).join() {
-            Ok(Ok(line)) => line,
-            Ok(Err(why)) => format!("{}: {why}", urls(&url)),
-            Err(_) => format!("{} (not asked)", urls(&url)),
+        Ok(OpenAi::connect(config).await?)
+    }
+
+    /// The flag or variable that names a server.
+    pub fn server_named_by(&self) -> Option<&'static str> {
+        match self.base_url.is_empty() {
+            false => Some("--base-url"),
+            true => variable("OPENAI_BASE_URL").map(|_| "OPENAI_BASE_URL"),
         }
+    }
+
+    /// The same flags for servers at these base URLs, which this command started.
+    #[must_use]
+    pub fn on_servers(&self, base_urls: &[String]) -> Self {
+        Self { base_url: base_urls.to_vec(), watched: true, ..self.clone() }
     }
 }
 
-impl Factory for OpenAiFlags {
-    fn start<'a>(&'a self, job: Job<'a>) -> BoxFuture<'a, anyhow::Result<Arc<dyn Backend>>> {
-        async move { Ok(Arc::new(OpenAi::connect(self.config(job)?).await?) as Arc<dyn Backend>) }.boxed()
-    }
-
-    fn gpus(&self) -> Option<u32> {
-        None
-    }
-
-    fn chosen_by(&self, _: &str) -> Option<String> {
-        if !self.base_url.is_empty() {
-            return Some("--base-url".to_owned());
-        }
-        let url = std::env::var_os("OPENAI_BASE_URL").filter(|url| !url.is_empty());
-        url.map(|_| "OPENAI_BASE_URL".to_owned())
-    }
-
-    fn on_servers(&self, base_urls: &[String]) -> Option<Arc<dyn Factory>> {
-        Some(Arc::new(Self { base_url: base_urls.to_vec(), watched: true, ..self.clone() }))
+/// The server at `OPENAI_BASE_URL` and its model.
+pub fn doctor() -> String {
+    let Some(url) = variable("OPENAI_BASE_URL") else {
+        return "no OPENAI_BASE_URL set; give --base-url".to_owned();
+    };
+    // A thread of its own: the caller may run inside a runtime.
+    let asked = url.clone();
+    match std::thread::spawn(move || ask(asked)).join() {
+        Ok(Ok(line)) => line,
+        Ok(Err(why)) => format!("{}: {why}", urls(&url)),
+        Err(_) => format!("{} (not asked)", urls(&url)),
     }
 }
 

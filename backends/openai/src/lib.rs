@@ -62,7 +62,7 @@ use serde_json::{Value, json};
 
 pub use errors::remedy;
 #[cfg(feature = "flags")]
-pub use flags::OpenAiFlags;
+pub use flags::{OpenAiFlags, doctor};
 pub use secret::Secret;
 
 use about::About;

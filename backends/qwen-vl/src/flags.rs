@@ -11,6 +11,9 @@ use crate::error::Error;
 use crate::ops::{Device, Precision};
 use crate::positions::VideoRule;
 
+/// Loads a model on a device.
+pub type Start = fn(Options, Device) -> Result<Engine, Error>;
+
 /// Device and number types of an engine; the same flags for every engine.
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "In-process engine")]
@@ -77,7 +80,7 @@ impl EngineFlags {
         model: Option<&str>,
         fetch: fn(&str, &str) -> anyhow::Result<PathBuf>,
         note: fn(&str),
-        start: impl FnOnce(Device, Options) -> anyhow::Result<Engine> + Send + 'static,
+        start: Start,
     ) -> anyhow::Result<Arc<dyn Backend>> {
         let model = model
             .context("no model is named; give --model DIR, or owner/name of a model on the hub")?
@@ -103,7 +106,7 @@ impl EngineFlags {
                 video_rule: flags.video_rule(),
                 ..named
             };
-            start(device, options)
+            anyhow::Ok(start(options, device)?)
         };
         let engine = tokio::task::spawn_blocking(load).await.context("the engine's loader stopped")??;
         note(&format!("{}: {}", engine.describe().name, engine.memory()));

@@ -1,14 +1,8 @@
 //! Flags of the backend `replay`.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use anyhow::{Context as _, ensure};
-use clap::{ArgMatches, FromArgMatches as _};
-use futures::FutureExt as _;
-use futures::future::{BoxFuture, ready};
-use paravt_backend::{Factory, FlagSets, Job, Kind};
-use paravt_suite::backend::Backend;
 use paravt_suite::journal::MANIFEST;
 
 use crate::Replay;
@@ -19,15 +13,19 @@ use crate::Replay;
 pub struct ReplayFlags {
     /// Run directory, or folder of runs, whose answers `replay` returns [default: none; replay needs one].
     #[arg(long, value_name = "RUN", display_order = 30)]
-    from: Option<PathBuf>,
+    pub from: Option<PathBuf>,
 }
 
 impl ReplayFlags {
-    fn open(&self, task: &str) -> anyhow::Result<Arc<dyn Backend>> {
+    /// The recorded run of a split.
+    ///
+    /// # Errors
+    /// `--from` is not given or holds no run of the split.
+    pub fn open(&self, task: &str) -> anyhow::Result<Replay> {
         let from = self.from.as_ref().context("--backend replay needs --from RUN")?;
         let run = from.join(task);
         if run.is_dir() {
-            return Ok(Arc::new(Replay::open(&run)?));
+            return Ok(Replay::open(&run)?);
         }
         let splits = splits(from);
         ensure!(
@@ -36,7 +34,7 @@ impl ReplayFlags {
             from.display(),
             splits.join(", ")
         );
-        Ok(Arc::new(Replay::open(from)?))
+        Ok(Replay::open(from)?)
     }
 }
 
@@ -51,31 +49,4 @@ fn splits(folder: &Path) -> Vec<String> {
     let mut names: Vec<String> = runs.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
     names.sort();
     names
-}
-
-impl Kind for ReplayFlags {
-    const NAME: &'static str = "replay";
-    const ABOUT: &'static str = "Answers from a recorded run";
-
-    fn flags(sets: FlagSets) -> FlagSets {
-        sets.with::<Self>()
-    }
-
-    fn read(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        Self::from_arg_matches(matches)
-    }
-
-    fn doctor() -> String {
-        "needs a recorded run (--from)".to_owned()
-    }
-}
-
-impl Factory for ReplayFlags {
-    fn start<'a>(&'a self, job: Job<'a>) -> BoxFuture<'a, anyhow::Result<Arc<dyn Backend>>> {
-        ready(self.open(job.task)).boxed()
-    }
-
-    fn gpus(&self) -> Option<u32> {
-        Some(0)
-    }
 }

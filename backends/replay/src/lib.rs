@@ -10,7 +10,6 @@
 //! assert!(Replay::open(Path::new("nowhere")).is_err());
 //! ```
 
-#[cfg(feature = "flags")]
 mod flags;
 
 use std::collections::{BTreeMap, HashMap};
@@ -22,7 +21,6 @@ use paravt_suite::backend::{Backend, BackendError, BackendInfo, Completion, Erro
 use paravt_suite::journal::{self, JournalError};
 use paravt_suite::record::{ModelCall, conversation_hash};
 
-#[cfg(feature = "flags")]
 pub use flags::ReplayFlags;
 
 /// A recorded run that answers.

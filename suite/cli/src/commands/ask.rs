@@ -46,7 +46,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     ensure!(args.video.exists(), "{}: no such file", args.video.display());
     ensure!(args.video.is_file(), "{}: not a file; name a video file", args.video.display());
     ensure!(args.options.len() <= 26, "--option: expected at most 26, got {}", args.options.len());
-    let (config, protocol) = args.plan.config(args.backend.request())?;
+    let (config, protocol) = args.plan.config(&args.backend.request)?;
     let plan = config.plan(&protocol)?;
     let sample = sample(&args.video, &args.question, &args.options, args.ground);
     let reference = paravt_upstream::reference(&protocol)?;

@@ -53,7 +53,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let text = read_text(&args.messages, MAX_FILE).with_context(|| format!("cannot read {shown}"))?;
     let value = serde_json::from_str(&text).with_context(|| format!("{shown}: not JSON"))?;
     let messages = parse_conversation(&value).with_context(|| shown.to_string())?;
-    let settings = args.backend.request().settings()?;
+    let settings = args.backend.request.settings()?;
     let generation = Generation {
         max_tokens: args.max_tokens,
         temperature: args.temperature,

@@ -186,7 +186,7 @@ impl PlanArgs {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let wanted = args.files.and(&args.tasks)?;
-    let (config, protocol) = args.protocol.config(args.backend.request())?;
+    let (config, protocol) = args.protocol.config(&args.backend.request)?;
     let reference = paravt_upstream::reference(&protocol)?;
     if let Some(row) = &args.paper_row {
         let paper = PaperNumbers::embedded()?;

@@ -10,9 +10,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use anyhow::{Context as _, ensure};
-use paravt_backends::DeclaredElsewhere;
+use paravt_backends::Kind;
 use paravt_fetch::FetchError;
-use paravt_qwen_vl::flags::EngineFlags;
 use paravt_reproduce::driver::{self, Options, Outcome};
 use paravt_reproduce::servers::Engine;
 use paravt_reproduce::{GraphOptions, Recipe};
@@ -127,22 +126,12 @@ pub(crate) struct Args {
     #[command(flatten)]
     backend: BackendArgs,
     #[command(flatten)]
-    engine: DeclaredElsewhere<EngineFlags>,
-    #[command(flatten)]
-    from: DeclaredElsewhere<From>,
-    #[command(flatten)]
     dispatch: DispatchArgs,
 }
 
+/// Help of the flag `--from`, which two parts of the command read.
 const FROM: &str = "Stage to redo, with all stages that build on it; with --backend replay, the run directory whose answers \
 are returned [default: none; replay needs one]";
-
-/// The flag `--from`: a stage, or with `--backend replay` a run directory.
-#[derive(clap::Args)]
-struct From {
-    #[arg(long)]
-    from: Option<PathBuf>,
-}
 
 /// Flags of the embedded recipes.
 #[derive(clap::Args)]
@@ -167,8 +156,8 @@ impl Args {
 
     /// The stage that `--from` names; with `--backend replay` it names a recorded run.
     fn stage(&self) -> Option<&str> {
-        let from = self.from.0.from.as_deref().and_then(Path::to_str);
-        from.filter(|_| self.backend.backend() != "replay")
+        let from = self.backend.replay.from.as_deref().and_then(Path::to_str);
+        from.filter(|_| self.backend.backend != Kind::Replay)
     }
 
     fn recipe(&self) -> anyhow::Result<&Recipe> {
@@ -234,7 +223,7 @@ fn is_full(error: &anyhow::Error) -> bool {
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let recipe = args.recipe()?;
     args.backend.configure()?;
-    let compute = if recipe.trains() { engines::compute(&args.engine.0)? } else { Compute::cpu() };
+    let compute = if recipe.trains() { engines::compute(&args.backend.engine)? } else { Compute::cpu() };
     let options = args.options(recipe, &compute);
     let graph = recipe.graph(&options)?;
     let frames = Arc::new(CachedFrames::default());

@@ -14,6 +14,7 @@ pub const INVARIANT_BATCH: usize = 64;
 
 /// The kernels of this crate on the CPU.
 pub struct CpuOps {
+    device: Device,
     dtype: DType,
     weights: Option<WeightSource>,
     /// See [`CpuOps::with_threads`].
@@ -25,7 +26,8 @@ pub struct CpuOps {
 impl CpuOps {
     /// Arithmetic in a precision.
     pub fn new(precision: Precision) -> Self {
-        Self { dtype: tensor::dtype(precision), weights: None, threads: None, invariant_rows: GEMV_MAX_M }
+        let dtype = tensor::dtype(precision);
+        Self { device: Device::Cpu, dtype, weights: None, threads: None, invariant_rows: GEMV_MAX_M }
     }
 
     /// Takes weights from elsewhere than the checkpoint.
@@ -56,11 +58,6 @@ impl CpuOps {
         let pool = ThreadPoolBuilder::new().num_threads(rayon::current_num_threads()).use_current_thread();
         self.threads = Some(pool.build().map_err(|error| Error::Compute(format!("threads: {error}")))?);
         Ok(self)
-    }
-
-    /// A kernel's result in the engine's precision.
-    fn wrap(&self, values: Vec<f32>, shape: &[usize]) -> Result<Tensor> {
-        Tensor::from_vec(values, shape, &Device::Cpu).and_then(|x| x.to_dtype(self.dtype)).map_err(fail)
     }
 
     /// x (n, k) by a matrix (out, k) in f16.
@@ -210,6 +207,8 @@ impl Ops for CpuOps {
     type Tensor = Tensor;
     type Plan = CpuPlan;
 
+    crate::tensor_moves!();
+
     fn weight(&self, view: &View<'_>, shape: &[usize]) -> Result<Tensor> {
         if let Some(source) = &self.weights {
             return source(view, shape);
@@ -219,26 +218,6 @@ impl Ops for CpuOps {
         // values are f32 values already.
         let stays = tensor.dtype() == DType::BF16 && shape.len() > 1;
         if stays { Ok(tensor) } else { tensor.to_dtype(self.dtype).map_err(fail) }
-    }
-
-    fn upload(&self, values: Vec<f32>, shape: &[usize]) -> Result<Tensor> {
-        self.wrap(values, shape)
-    }
-
-    fn upload_f32(&self, values: Vec<f32>, shape: &[usize]) -> Result<Tensor> {
-        Tensor::from_vec(values, shape, &Device::Cpu).map_err(fail)
-    }
-
-    fn download(&self, x: &Tensor) -> Result<Vec<f32>> {
-        tensor::download(x).map_err(fail)
-    }
-
-    fn shape(&self, x: &Tensor) -> Vec<usize> {
-        x.dims().to_vec()
-    }
-
-    fn rows(&self, table: &Tensor, ids: &[u32]) -> Result<Tensor> {
-        tensor::gather(table, ids, self.dtype).map_err(fail)
     }
 
     fn linear(&self, x: &Tensor, linear: &Linear<Tensor>) -> Result<Tensor> {
@@ -255,13 +234,13 @@ impl Ops for CpuOps {
                 Ok(())
             })?;
         }
-        self.wrap(product, &[n, out])
+        self.upload(product, &[n, out])
     }
 
     fn rms_norm(&self, x: &Tensor, weight: &Tensor, eps: f64) -> Result<Tensor> {
         let normed =
             |x: &[f32]| with_values(weight, |weight| Ok(elementwise::rms_norm(x, weight, eps as f32)));
-        self.wrap(with_values(x, normed)?, x.dims())
+        self.upload(with_values(x, normed)?, x.dims())
     }
 
     fn layer_norm(&self, x: &Tensor, weight: &Tensor, bias: &Tensor, eps: f64) -> Result<Tensor> {
@@ -270,7 +249,7 @@ impl Ops for CpuOps {
                 with_values(bias, |bias| Ok(elementwise::layer_norm(x, weight, bias, eps as f32)))
             })
         });
-        self.wrap(normed?, x.dims())
+        self.upload(normed?, x.dims())
     }
 
     fn activate(&self, x: Tensor, activation: Activation) -> Result<Tensor> {
@@ -321,7 +300,7 @@ impl Ops for CpuOps {
                 Weight::Bf16(table) => elementwise::embedding_bag(table, width, ids, weights, taps),
             })
         });
-        self.wrap(sums?, &[ids.len() / taps, width])
+        self.upload(sums?, &[ids.len() / taps, width])
     }
 
     fn rotate(&self, x: Tensor, cos: &Tensor, sin: &Tensor) -> Result<Tensor> {
@@ -365,23 +344,7 @@ impl Ops for CpuOps {
             Keys::Apart([]) => Vec::new(),
             Keys::Apart(sides) => attend_cached(q, sides, heads(&sides[0].0)?, seqs, *causal)?,
         };
-        self.wrap(found, q.dims())
-    }
-
-    fn reshape(&self, x: &Tensor, shape: &[usize]) -> Result<Tensor> {
-        x.reshape(shape).map_err(fail)
-    }
-
-    fn narrow(&self, x: &Tensor, axis: usize, start: usize, length: usize) -> Result<Tensor> {
-        x.narrow(axis, start, length).map_err(fail)
-    }
-
-    fn cat(&self, parts: &[Tensor]) -> Result<Tensor> {
-        tensor::cat(parts).map_err(fail)
-    }
-
-    fn buffer(&self, shape: [usize; 3]) -> Result<Tensor> {
-        Tensor::zeros(&shape, self.dtype, &Device::Cpu).map_err(fail)
+        self.upload(found, q.dims())
     }
 
     fn write(&self, buffer: &Tensor, at: usize, rows: &Tensor) -> Result<()> {

@@ -36,31 +36,13 @@ impl Ops for CudaOps {
     type Tensor = Tensor;
     type Plan = Vec<Run>;
 
+    crate::tensor_moves!();
+
     fn weight(&self, view: &View<'_>, shape: &[usize]) -> Result<Tensor> {
         if let Some(source) = &self.weights {
             return source(view, shape);
         }
         self.cast(&tensor::read(view, shape, &self.device).map_err(fail)?)
-    }
-
-    fn upload(&self, values: Vec<f32>, shape: &[usize]) -> Result<Tensor> {
-        self.cast(&self.upload_f32(values, shape)?)
-    }
-
-    fn upload_f32(&self, values: Vec<f32>, shape: &[usize]) -> Result<Tensor> {
-        Tensor::from_vec(values, shape, &self.device).map_err(fail)
-    }
-
-    fn download(&self, x: &Tensor) -> Result<Vec<f32>> {
-        tensor::download(x).map_err(fail)
-    }
-
-    fn shape(&self, x: &Tensor) -> Vec<usize> {
-        x.dims().to_vec()
-    }
-
-    fn rows(&self, table: &Tensor, ids: &[u32]) -> Result<Tensor> {
-        tensor::gather(table, ids, self.dtype).map_err(fail)
     }
 
     fn linear(&self, x: &Tensor, linear: &Linear<Tensor>) -> Result<Tensor> {
@@ -123,22 +105,6 @@ impl Ops for CudaOps {
 
     fn attention(&self, q: &Tensor, keys: Keys<'_, Tensor>, plan: &Vec<Run>) -> Result<Tensor> {
         tensor::attention(q, keys, plan, ops::softmax_last_dim).map_err(fail)
-    }
-
-    fn reshape(&self, x: &Tensor, shape: &[usize]) -> Result<Tensor> {
-        x.reshape(shape).map_err(fail)
-    }
-
-    fn narrow(&self, x: &Tensor, axis: usize, start: usize, length: usize) -> Result<Tensor> {
-        x.narrow(axis, start, length).map_err(fail)
-    }
-
-    fn cat(&self, parts: &[Tensor]) -> Result<Tensor> {
-        tensor::cat(parts).map_err(fail)
-    }
-
-    fn buffer(&self, shape: [usize; 3]) -> Result<Tensor> {
-        Tensor::zeros(&shape, self.dtype, &self.device).map_err(fail)
     }
 
     fn write(&self, buffer: &Tensor, at: usize, rows: &Tensor) -> Result<()> {

@@ -40,12 +40,47 @@ pub fn read(view: &View<'_>, shape: &[usize], device: &Device) -> candle_core::R
     Tensor::from_raw_buffer(view.data, dtype, shape, device)
 }
 
-/// Values on the host, f32.
-///
-/// # Errors
-/// The device fails.
-pub fn download(x: &Tensor) -> candle_core::Result<Vec<f32>> {
-    x.to_dtype(DType::F32)?.flatten_all()?.to_vec1()
+/// The methods of [`Ops`](paravt_qwen_vl::ops::Ops) that move values and compute nothing, for a type with the fields
+/// `device` and `dtype`.
+#[macro_export]
+macro_rules! tensor_moves {
+    () => {
+        fn upload(&self, values: Vec<f32>, shape: &[usize]) -> Result<Tensor> {
+            self.upload_f32(values, shape)?.to_dtype(self.dtype).map_err(fail)
+        }
+
+        fn upload_f32(&self, values: Vec<f32>, shape: &[usize]) -> Result<Tensor> {
+            Tensor::from_vec(values, shape, &self.device).map_err(fail)
+        }
+
+        fn download(&self, x: &Tensor) -> Result<Vec<f32>> {
+            x.to_dtype(DType::F32).and_then(|x| x.flatten_all()?.to_vec1()).map_err(fail)
+        }
+
+        fn shape(&self, x: &Tensor) -> Vec<usize> {
+            x.dims().to_vec()
+        }
+
+        fn rows(&self, table: &Tensor, ids: &[u32]) -> Result<Tensor> {
+            tensor::gather(table, ids, self.dtype).map_err(fail)
+        }
+
+        fn reshape(&self, x: &Tensor, shape: &[usize]) -> Result<Tensor> {
+            x.reshape(shape).map_err(fail)
+        }
+
+        fn narrow(&self, x: &Tensor, axis: usize, start: usize, length: usize) -> Result<Tensor> {
+            x.narrow(axis, start, length).map_err(fail)
+        }
+
+        fn cat(&self, parts: &[Tensor]) -> Result<Tensor> {
+            tensor::cat(parts).map_err(fail)
+        }
+
+        fn buffer(&self, shape: [usize; 3]) -> Result<Tensor> {
+            Tensor::zeros(&shape, self.dtype, &self.device).map_err(fail)
+        }
+    };
 }
 
 /// Rows of a table (n, c) by their ids: (ids, c).

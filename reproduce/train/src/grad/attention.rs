@@ -1,12 +1,12 @@
 //! Attention of packed sequences as one operation.
 
-use candle_core::{CpuStorage, CustomOp3, D, DType, Device, Layout, Result, Shape, Tensor};
+use candle_core::{D, DType, Device, Result, Tensor};
 use candle_nn::ops;
 use paravt_backend_candle::seq_lens;
 use paravt_backend_candle::tensor::{self, Run};
 use paravt_qwen_vl::ops::{Keys, Segment};
 
-use super::{back, made, values, with_values};
+use super::fused::Fused;
 use paravt_kernels::{self as kernels, Heads, SeqLens, Strided, backward};
 
 /// The sequences of a pass.
@@ -36,62 +36,21 @@ pub(super) fn attention(q: &Tensor, keys: Keys<'_, Tensor>, plan: &GradPlan) -> 
         GradPlan::Kernels { seqs, causal } => (seqs.clone(), *causal),
     };
     let (k, v) = match keys {
-        Keys::Packed(k, v) => (k.contiguous()?, v.contiguous()?),
+        Keys::Packed(k, v) => (k.clone(), v.clone()),
         Keys::Apart(sides) => {
             let (keys, values): (Vec<_>, Vec<_>) = sides.iter().cloned().unzip();
             (Tensor::cat(&keys, 0)?, Tensor::cat(&values, 0)?)
         }
     };
-    q.contiguous()?.apply_op3(&k, &v, Attention { seqs, causal })
-}
-
-struct Attention {
-    seqs: Vec<SeqLens>,
-    causal: bool,
-}
-
-fn heads(q: &Shape, k: &Shape) -> Result<Heads> {
-    let ((_, queries, dim), (_, keys, _)) = (q.dims3()?, k.dims3()?);
-    Ok(Heads { query: queries, kv: keys, dim })
-}
-
-impl CustomOp3 for Attention {
-    fn name(&self) -> &'static str {
-        "attention"
-    }
-
-    fn cpu_fwd(
-        &self,
-        q: &CpuStorage,
-        lq: &Layout,
-        k: &CpuStorage,
-        lk: &Layout,
-        v: &CpuStorage,
-        lv: &Layout,
-    ) -> Result<(CpuStorage, Shape)> {
-        let heads = heads(lq.shape(), lk.shape())?;
-        let dim = heads.dim;
+    let ((_, query, dim), (_, kv, _)) = (q.dims3()?, k.dims3()?);
+    let heads = Heads { query, kv, dim };
+    let its = seqs.clone();
+    let forward = move |[q, k, v]: [&[f32]; 3]| {
         let rows = |values, heads: usize| Strided { values, row_stride: heads * dim };
-        let sides = [
-            rows(values(q, lq)?, heads.query),
-            rows(values(k, lk)?, heads.kv),
-            rows(values(v, lv)?, heads.kv),
-        ];
-        made(kernels::attention(sides, heads, &self.seqs, self.causal), lq)
-    }
-
-    fn bwd(
-        &self,
-        q: &Tensor,
-        k: &Tensor,
-        v: &Tensor,
-        _: &Tensor,
-        grad: &Tensor,
-    ) -> Result<(Option<Tensor>, Option<Tensor>, Option<Tensor>)> {
-        let heads = heads(q.shape(), k.shape())?;
-        let [to_q, to_k, to_v] = with_values([q, k, v, grad], |[q, k, v, grad]| {
-            backward::attention([q, k, v], grad, heads, &self.seqs, self.causal)
-        })?;
-        Ok((back(to_q, q)?, back(to_k, k)?, back(to_v, v)?))
-    }
+        kernels::attention([rows(q, query), rows(k, kv), rows(v, kv)], heads, &its, causal)
+    };
+    let back = move |inputs: [&[f32]; 3], grad: &[f32]| {
+        backward::attention(inputs, grad, heads, &seqs, causal).map(Some)
+    };
+    Fused::new("attention", q.shape(), forward, back).of(q, &k, &v)
 }

@@ -2,25 +2,59 @@
 //! and its rollouts compute the same numbers. Off the CPU they are composed of candle's own.
 
 mod attention;
-mod linear;
+mod fused;
 mod ops;
 
-use candle_core::{
-    CpuStorage, CustomOp1, CustomOp2, CustomOp3, D, DType, Layout, Result, Shape, Storage, Tensor,
-};
-use candle_nn::ops as nn;
+use std::sync::Arc;
 
-pub(crate) use linear::linear;
+use candle_core::{D, DType, Result, Tensor};
+use candle_nn::ops as nn;
+use paravt_kernels::{self as kernels, GEMV_MAX_M, Weight, backward, elementwise};
+
+use fused::Fused;
 pub(crate) use ops::GradOps;
 
-use paravt_kernels::{backward, elementwise};
+/// x (n, k) by weight (out, k) transposed, plus bias (out): (n, out).
+///
+/// One operation: the gradient of the weight is made in the weight's own layout and never turned.
+pub(crate) fn linear(x: &Tensor, weight: &Tensor, bias: Option<&Tensor>) -> Result<Tensor> {
+    if !fits(x) || !fits(weight) {
+        let product = x.matmul(&weight.t()?)?;
+        return bias.map_or(Ok(product.clone()), |bias| product.broadcast_add(bias));
+    }
+    let ((n, _), (out, k)) = (x.dims2()?, weight.dims2()?);
+    let product = move |x: &[f32], w: &[f32]| kernels::linear(x, Weight::F32(w), k, out, GEMV_MAX_M);
+    // Pixels want no gradient.
+    let wants_x = x.track_op();
+    let back = move |x: &[f32], w: &[f32], grad: &[f32]| backward::linear(x, w, grad, (out, k), wants_x);
+    let Some(bias) = bias else {
+        let back = move |[x, w]: [&[f32]; 2], grad: &[f32]| {
+            let (to_x, to_w) = back(x, w, grad);
+            [to_x, Some(to_w)]
+        };
+        return Fused::new("linear", (n, out), move |[x, w]| product(x, w), back).of(x, weight);
+    };
+    let forward = move |[x, w, b]: [&[f32]; 3]| {
+        let mut product = product(x, w);
+        elementwise::add_bias(&mut product, b);
+        product
+    };
+    let back = move |[x, w, b]: [&[f32]; 3], grad: &[f32]| {
+        let (to_x, to_w) = back(x, w, grad);
+        [to_x, Some(to_w), Some(backward::bias(grad, b.len()))]
+    };
+    Fused::new("biased-linear", (n, out), forward, back).of(x, weight, bias)
+}
 
 /// x over its root mean square, times weight; over the last axis.
 pub(crate) fn rms_norm(x: &Tensor, weight: &Tensor, eps: f32) -> Result<Tensor> {
     if !fits(x) {
         return nn::rms_norm_slow(x, weight, eps);
     }
-    x.contiguous()?.apply_op2(weight, RmsNorm(eps))
+    let back = move |[x, w]: [&[f32]; 2], grad: &[f32]| {
+        <[_; 2]>::from(backward::rms_norm(x, w, eps, grad)).map(Some)
+    };
+    Fused::new("rms_norm", x.shape(), move |[x, w]| elementwise::rms_norm(x, w, eps), back).of(x, weight)
 }
 
 /// x to mean 0 and variance 1, scaled and shifted; over the last axis.
@@ -28,7 +62,12 @@ pub(crate) fn layer_norm(x: &Tensor, weight: &Tensor, bias: &Tensor, eps: f32) -
     if !fits(x) {
         return nn::layer_norm_slow(x, weight, bias, eps);
     }
-    x.contiguous()?.apply_op3(weight, bias, LayerNorm(eps))
+    let forward = move |[x, w, b]: [&[f32]; 3]| elementwise::layer_norm(x, w, b, eps);
+    let back = move |[x, w, b]: [&[f32]; 3], grad: &[f32]| {
+        let (to_x, to_w) = backward::layer_norm(x, w, eps, grad);
+        [to_x, to_w, backward::bias(grad, b.len())].map(Some)
+    };
+    Fused::new("layer_norm", x.shape(), forward, back).of(x, weight, bias)
 }
 
 /// silu(gate) * up.
@@ -36,24 +75,45 @@ pub(crate) fn gated(gate: &Tensor, up: &Tensor) -> Result<Tensor> {
     if !fits(gate) {
         return gate.silu()?.mul(up);
     }
-    gate.contiguous()?.apply_op2(&up.contiguous()?, Gated)
+    let forward = |[gate, up]: [&[f32]; 2]| changed(gate, |gate| elementwise::silu_mul(gate, up));
+    let back =
+        |[gate, up]: [&[f32]; 2], grad: &[f32]| <[_; 2]>::from(backward::silu_mul(gate, up, grad)).map(Some);
+    Fused::new("gated", gate.shape(), forward, back).of(gate, up)
 }
 
 /// Gaussian error linear unit by tanh.
 pub(crate) fn gelu_tanh(x: &Tensor) -> Result<Tensor> {
-    if fits(x) { x.contiguous()?.apply_op1(GeluTanh) } else { x.gelu() }
+    if !fits(x) {
+        return x.gelu();
+    }
+    let back = |[x]: [&[f32]; 1], grad: &[f32]| [Some(backward::gelu_tanh(x, grad))];
+    Fused::new("gelu_tanh", x.shape(), |[x]| changed(x, elementwise::gelu_tanh), back).of(x)
 }
 
 /// Gaussian error linear unit, exact.
 pub(crate) fn gelu(x: &Tensor) -> Result<Tensor> {
-    if fits(x) { x.contiguous()?.apply_op1(Gelu) } else { x.gelu_erf() }
+    if !fits(x) {
+        return x.gelu_erf();
+    }
+    let back = |[x]: [&[f32]; 1], grad: &[f32]| [Some(backward::gelu(x, grad))];
+    Fused::new("gelu", x.shape(), |[x]| changed(x, elementwise::gelu), back).of(x)
 }
 
 /// Rotary embedding of x (n, heads, dim) by tables (n, dim), halves paired; the tables are constants.
 pub(crate) fn rotate(x: &Tensor, cos: &Tensor, sin: &Tensor) -> Result<Tensor> {
     if fits(x) {
-        let (cos, sin) = (cos.flatten_all()?.to_vec1()?, sin.flatten_all()?.to_vec1()?);
-        return x.contiguous()?.apply_op1(Rotate { cos, sin });
+        let (_, heads, dim) = x.dims3()?;
+        let cos: Vec<f32> = cos.flatten_all()?.to_vec1()?;
+        let sin: Vec<f32> = sin.flatten_all()?.to_vec1()?;
+        // Turned back by the same angles; both halves of a table are equal.
+        let back: Vec<f32> = sin.iter().map(|sin| -sin).collect();
+        let turned = move |x: &[f32], sin: &[f32]| {
+            changed(x, |x| elementwise::rope(x, heads * dim, &cos, sin, heads, dim))
+        };
+        let turned = Arc::new(turned);
+        let unturned = Arc::clone(&turned);
+        let back = move |_: [&[f32]; 1], grad: &[f32]| [Some(unturned(grad, &back))];
+        return Fused::new("rotate", x.shape(), move |[x]| turned(x, &sin), back).of(x);
     }
     let half = x.dim(D::Minus1)? / 2;
     let (first, second) = (x.narrow(2, 0, half)?, x.narrow(2, half, half)?);
@@ -67,196 +127,11 @@ fn fits(x: &Tensor) -> bool {
     x.device().is_cpu() && x.dtype() == DType::F32
 }
 
-/// The values of a contiguous tensor on the CPU.
-fn values<'a>(storage: &'a CpuStorage, layout: &Layout) -> Result<&'a [f32]> {
-    let Some((start, end)) = layout.contiguous_offsets() else {
-        candle_core::bail!("a kernel got values that are not contiguous")
-    };
-    Ok(&storage.as_slice::<f32>()?[start..end])
-}
-
-/// Runs a backward kernel on the values of tensors on the CPU.
-fn with_values<R, const N: usize>(tensors: [&Tensor; N], kernel: impl FnOnce([&[f32]; N]) -> R) -> Result<R> {
-    let mut dense = Vec::with_capacity(N);
-    for tensor in tensors {
-        dense.push(tensor.contiguous()?);
-    }
-    let held: Vec<_> = dense.iter().map(Tensor::storage_and_layout).collect();
-    let mut slices: [&[f32]; N] = [&[]; N];
-    for (slice, (storage, layout)) in slices.iter_mut().zip(&held) {
-        let Storage::Cpu(storage) = &**storage else { candle_core::bail!("values are not on the CPU") };
-        *slice = values(storage, layout)?;
-    }
-    Ok(kernel(slices))
-}
-
-fn back(values: Vec<f32>, like: &Tensor) -> Result<Option<Tensor>> {
-    Tensor::from_vec(values, like.shape(), like.device()).map(Some)
-}
-
-fn made(values: Vec<f32>, layout: &Layout) -> Result<(CpuStorage, Shape)> {
-    Ok((CpuStorage::F32(values), layout.shape().clone()))
-}
-
 /// A copy of values after a kernel that works in place.
-fn changed(
-    storage: &CpuStorage,
-    layout: &Layout,
-    kernel: impl FnOnce(&mut [f32]),
-) -> Result<(CpuStorage, Shape)> {
-    let mut values = values(storage, layout)?.to_vec();
+fn changed(values: &[f32], kernel: impl FnOnce(&mut [f32])) -> Vec<f32> {
+    let mut values = values.to_vec();
     kernel(&mut values);
-    made(values, layout)
-}
-
-struct RmsNorm(f32);
-
-impl CustomOp2 for RmsNorm {
-    fn name(&self) -> &'static str {
-        "rms_norm"
-    }
-
-    fn cpu_fwd(
-        &self,
-        x: &CpuStorage,
-        lx: &Layout,
-        w: &CpuStorage,
-        lw: &Layout,
-    ) -> Result<(CpuStorage, Shape)> {
-        made(elementwise::rms_norm(values(x, lx)?, values(w, lw)?, self.0), lx)
-    }
-
-    fn bwd(
-        &self,
-        x: &Tensor,
-        w: &Tensor,
-        _: &Tensor,
-        grad: &Tensor,
-    ) -> Result<(Option<Tensor>, Option<Tensor>)> {
-        let (to_x, to_w) = with_values([x, w, grad], |[x, w, grad]| backward::rms_norm(x, w, self.0, grad))?;
-        Ok((back(to_x, x)?, back(to_w, w)?))
-    }
-}
-
-struct LayerNorm(f32);
-
-impl CustomOp3 for LayerNorm {
-    fn name(&self) -> &'static str {
-        "layer_norm"
-    }
-
-    fn cpu_fwd(
-        &self,
-        x: &CpuStorage,
-        lx: &Layout,
-        w: &CpuStorage,
-        lw: &Layout,
-        b: &CpuStorage,
-        lb: &Layout,
-    ) -> Result<(CpuStorage, Shape)> {
-        made(elementwise::layer_norm(values(x, lx)?, values(w, lw)?, values(b, lb)?, self.0), lx)
-    }
-
-    fn bwd(
-        &self,
-        x: &Tensor,
-        w: &Tensor,
-        b: &Tensor,
-        _: &Tensor,
-        grad: &Tensor,
-    ) -> Result<(Option<Tensor>, Option<Tensor>, Option<Tensor>)> {
-        let (to_x, to_w) =
-            with_values([x, w, grad], |[x, w, grad]| backward::layer_norm(x, w, self.0, grad))?;
-        let to_b = with_values([grad], |[grad]| backward::bias(grad, b.elem_count()))?;
-        Ok((back(to_x, x)?, back(to_w, w)?, back(to_b, b)?))
-    }
-}
-
-struct Gated;
-
-impl CustomOp2 for Gated {
-    fn name(&self) -> &'static str {
-        "gated"
-    }
-
-    fn cpu_fwd(
-        &self,
-        a: &CpuStorage,
-        la: &Layout,
-        b: &CpuStorage,
-        lb: &Layout,
-    ) -> Result<(CpuStorage, Shape)> {
-        let b = values(b, lb)?;
-        changed(a, la, |a| elementwise::silu_mul(a, b))
-    }
-
-    fn bwd(
-        &self,
-        a: &Tensor,
-        b: &Tensor,
-        _: &Tensor,
-        grad: &Tensor,
-    ) -> Result<(Option<Tensor>, Option<Tensor>)> {
-        let (to_gate, to_up) = with_values([a, b, grad], |[a, b, grad]| backward::silu_mul(a, b, grad))?;
-        Ok((back(to_gate, a)?, back(to_up, b)?))
-    }
-}
-
-struct GeluTanh;
-
-impl CustomOp1 for GeluTanh {
-    fn name(&self) -> &'static str {
-        "gelu_tanh"
-    }
-
-    fn cpu_fwd(&self, x: &CpuStorage, layout: &Layout) -> Result<(CpuStorage, Shape)> {
-        changed(x, layout, elementwise::gelu_tanh)
-    }
-
-    fn bwd(&self, x: &Tensor, _: &Tensor, grad: &Tensor) -> Result<Option<Tensor>> {
-        back(with_values([x, grad], |[x, grad]| backward::gelu_tanh(x, grad))?, x)
-    }
-}
-
-struct Gelu;
-
-impl CustomOp1 for Gelu {
-    fn name(&self) -> &'static str {
-        "gelu"
-    }
-
-    fn cpu_fwd(&self, x: &CpuStorage, layout: &Layout) -> Result<(CpuStorage, Shape)> {
-        changed(x, layout, elementwise::gelu)
-    }
-
-    fn bwd(&self, x: &Tensor, _: &Tensor, grad: &Tensor) -> Result<Option<Tensor>> {
-        back(with_values([x, grad], |[x, grad]| backward::gelu(x, grad))?, x)
-    }
-}
-
-struct Rotate {
-    cos: Vec<f32>,
-    sin: Vec<f32>,
-}
-
-impl CustomOp1 for Rotate {
-    fn name(&self) -> &'static str {
-        "rotate"
-    }
-
-    fn cpu_fwd(&self, x: &CpuStorage, layout: &Layout) -> Result<(CpuStorage, Shape)> {
-        let (_, heads, dim) = layout.shape().dims3()?;
-        changed(x, layout, |x| elementwise::rope(x, heads * dim, &self.cos, &self.sin, heads, dim))
-    }
-
-    fn bwd(&self, x: &Tensor, _: &Tensor, grad: &Tensor) -> Result<Option<Tensor>> {
-        // Turned back by the same angles; both halves of a table are equal.
-        let (_, heads, dim) = x.dims3()?;
-        let sin: Vec<f32> = self.sin.iter().map(|sin| -sin).collect();
-        let mut turned = with_values([grad], |[grad]| grad.to_vec())?;
-        elementwise::rope(&mut turned, heads * dim, &self.cos, &sin, heads, dim);
-        back(turned, x)
-    }
+    values
 }
 
 #[cfg(test)]

@@ -56,6 +56,6 @@ impl Conversations for Lessons {
     fn conversation(&self, number: usize) -> paravt_train::Result<Vec<Message>> {
         let row = paravt_nano::Curriculum::at(self.seed, number);
         row.map(|row| row.messages)
-            .map_err(|error| paravt_train::Error::Settings(format!("lesson {number}: {error}")))
+            .map_err(|error| paravt_train::Error::Data(format!("lesson {number}: {error}")))
     }
 }

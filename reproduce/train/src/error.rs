@@ -31,12 +31,51 @@ pub enum Error {
         /// What is wrong, e.g. `is 0; it must be at least 1`.
         message: String,
     },
-    /// Data and settings do not fit together.
+    /// The data cannot be learned from.
     #[error("{0}")]
-    Settings(String),
+    Data(String),
     /// The rows of a step have no token to learn.
     #[error("no token of the step's rows is learned: the conversations have no answers, or empty ones")]
     NothingLearned,
+    /// A figure of a step is NaN or infinite.
+    #[error("step {step}: {name} is {value}; lower the learning rate or check the data")]
+    Diverged {
+        /// Counted from 1.
+        step: usize,
+        /// The figure, e.g. `loss`.
+        name: String,
+        /// NaN or infinite.
+        value: f64,
+    },
+    /// A trained weight is NaN or infinite.
+    #[error("weight `{0}` is NaN or infinite; lower the learning rate or check the data")]
+    DivergedWeight(String),
+    /// The agent could not finish a rollout.
+    #[error("rollout of {sample}: {message}")]
+    Rollout {
+        /// The sample's uid.
+        sample: String,
+        /// Why.
+        message: String,
+    },
+    /// A protocol names a reference implementation that is not here.
+    #[error(transparent)]
+    Protocol(#[from] paravt_upstream::UnknownReference),
+    /// Rewards or log-probabilities that give no advantages.
+    #[error(transparent)]
+    Advantages(#[from] crate::objective::Error),
+    /// Too few rollouts survive the filters of a strategy.
+    #[error(transparent)]
+    TooFewRollouts(#[from] crate::objective::strategy::Short),
+    /// The state of the optimiser in a checkpoint does not fit the weights.
+    #[error("the optimiser's state {0}")]
+    OptimizerState(String),
+    /// The tokenizer fails, or is not that of a chat model.
+    #[error("tokenizer: {0}")]
+    Tokenizer(String),
+    /// Threads cannot be started.
+    #[error("cannot start threads: {0}")]
+    Threads(String),
     /// A model file, a prompt or tensor arithmetic.
     #[error(transparent)]
     Model(#[from] paravt_qwen_vl::Error),

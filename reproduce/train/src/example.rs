@@ -30,7 +30,7 @@ impl Example {
         let prompt = prompter.whole(messages)?;
         let trained = assistant_tokens(prompter, &prompt.ids)?;
         if !trained.contains(&true) {
-            return Err(Error::Settings(
+            return Err(Error::Data(
                 "the conversation has no assistant turn to compute a loss on".to_owned(),
             ));
         }
@@ -65,12 +65,12 @@ impl Example {
 fn assistant_tokens(prompter: &Prompter, ids: &[u32]) -> Result<Vec<bool>> {
     let encode = |text: &str| -> Result<Vec<u32>> {
         let encoding = prompter.tokenizer().encode_fast(text, false);
-        let encoding = encoding.map_err(|error| Error::Settings(format!("tokenizer: {error}")))?;
+        let encoding = encoding.map_err(|error| Error::Tokenizer(error.to_string()))?;
         Ok(encoding.get_ids().to_vec())
     };
     let head = encode("<|im_start|>assistant\n")?;
     let [end] = encode("<|im_end|>")?[..] else {
-        return Err(Error::Settings("the tokenizer has no token <|im_end|>: not a ChatML model".to_owned()));
+        return Err(Error::Tokenizer("it has no token <|im_end|>: not a ChatML model".to_owned()));
     };
     let mut trained = vec![false; ids.len()];
     let mut at = 0;

@@ -151,9 +151,7 @@ impl Learner {
             // NaN and infinity times 0 are NaN, and so is every sum with it.
             let check = (&tensor * 0.0)?.sum_all()?.to_scalar::<f32>()?;
             if check != 0.0 {
-                return Err(Error::Settings(format!(
-                    "weight `{name}` is NaN or infinite; lower the learning rate or check the data"
-                )));
+                return Err(Error::DivergedWeight(name));
             }
             tensors.insert(name, tensor);
         }

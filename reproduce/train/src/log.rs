@@ -76,10 +76,8 @@ impl Log {
     /// # Errors
     /// The file cannot be written, or a figure is NaN or infinite.
     pub fn add(&mut self, step: usize, figures: &[(&str, f64)]) -> Result<()> {
-        if let Some((name, value)) = figures.iter().find(|(_, value)| !value.is_finite()) {
-            let message =
-                format!("step {step}: {name} is {value}; lower the learning rate or check the data");
-            return Err(Error::Settings(message));
+        if let Some(&(name, value)) = figures.iter().find(|(_, value)| !value.is_finite()) {
+            return Err(Error::Diverged { step, name: name.to_owned(), value });
         }
         let mut fields = Map::new();
         fields.insert("step".to_owned(), step.into());

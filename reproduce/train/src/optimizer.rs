@@ -246,10 +246,8 @@ impl AdamW {
             }
         };
         if !norm.is_finite() {
-            return Err(Error::Settings(format!(
-                "step {}: the norm of the gradients is {norm}; lower the learning rate or check the data",
-                self.steps + 1
-            )));
+            let name = "the norm of the gradients".to_owned();
+            return Err(Error::Diverged { step: self.steps + 1, name, value: norm });
         }
         // torch adds 1e-6 to the norm.
         let clip = if max_grad_norm > 0.0 { (max_grad_norm / (norm + 1e-6)).min(1.0) } else { 1.0 };
@@ -301,8 +299,8 @@ impl AdamW {
     /// A tensor is missing or has another shape; a state of an older version, which has no steps by weight.
     pub fn restore(&mut self, mut state: std::collections::HashMap<String, Tensor>) -> Result<()> {
         let missing = |what: &str| {
-            Error::Settings(format!(
-                "the optimiser's state has no `{what}`; start over a training that an older version began"
+            Error::OptimizerState(format!(
+                "has no `{what}`; start over a training that an older version began"
             ))
         };
         let steps = state.remove("steps").ok_or_else(|| missing("steps"))?;
@@ -313,7 +311,7 @@ impl AdamW {
                 (state.remove(&format!("{name}.first")), state.remove(&format!("{name}.second")));
             let (Some(first), Some(second)) = (first, second) else { continue };
             if first.shape() != weight.var.shape() || second.shape() != weight.var.shape() {
-                return Err(Error::Settings(format!("the optimiser's state of `{name}` has another shape")));
+                return Err(Error::OptimizerState(format!("has another shape for `{name}`")));
             }
             let device = weight.var.device();
             let steps = format!("{name}.steps");
@@ -323,9 +321,7 @@ impl AdamW {
             self.moments.insert(name.clone(), moments);
         }
         match state.into_keys().next() {
-            Some(stray) => {
-                Err(Error::Settings(format!("the optimiser's state holds `{stray}`, which no weight has")))
-            }
+            Some(stray) => Err(Error::OptimizerState(format!("holds `{stray}`, which no weight has"))),
             None => Ok(()),
         }
     }

@@ -262,8 +262,7 @@ impl Roller {
             backend: Arc::clone(&recorder) as Arc<dyn Backend>,
             protocol: Arc::clone(&self.protocol),
             protocol_hash: String::new(),
-            reference: paravt_upstream::reference(&self.protocol)
-                .map_err(|error| Error::Settings(error.to_string()))?,
+            reference: paravt_upstream::reference(&self.protocol)?,
             plan: RunPlan {
                 profile,
                 switches: profile.switches(),
@@ -283,14 +282,16 @@ impl Roller {
             videos: VideoStore::default(),
         };
         let record = agent.run(&prompt.sample).await;
+        let failed =
+            |message: &str| Error::Rollout { sample: prompt.sample.uid.clone(), message: message.to_owned() };
         if let Some(error) = &record.error {
-            return Err(Error::Settings(format!("rollout of {}: {}", prompt.sample.uid, error.message)));
+            return Err(failed(&error.message));
         }
         let turns = std::mem::take(&mut *recorder.turns.lock().unwrap_or_else(PoisonError::into_inner));
         let completion = self.completion(&record, &turns)?;
         let reward = compose(&completion, &prompt.answer, prompt.question, &self.reward).unwrap_or_default();
         let mut figures = figures(&record, frames);
-        let (example, behaviour, retokenised) = assemble(turns)?;
+        let (example, behaviour, retokenised) = assemble(turns).ok_or_else(|| failed("it has no turn"))?;
         figures.generated = behaviour.len() + retokenised;
         figures.retokenised = retokenised;
         Ok(Trajectory { example, behaviour, reward, figures })
@@ -303,7 +304,7 @@ impl Roller {
                 // Special tokens and all, as `tokenizer.decode` gives them.
                 let ids: Vec<u32> = turns.iter().flat_map(|turn| &turn.ids).copied().collect();
                 let text = self.engine.prompter().tokenizer().decode(&ids, false);
-                text.map_err(|error| Error::Settings(format!("tokenizer: {error}")))
+                text.map_err(|error| Error::Tokenizer(error.to_string()))
             }
             Semantics::Paper => {
                 let spoken =
@@ -338,9 +339,8 @@ fn figures(record: &Record, frames: usize) -> RolloutFigures {
 
 /// The last prompt with all that was generated before it and after it. A turn whose text the next prompt
 /// tokenises otherwise than it was generated is read but not trained.
-fn assemble(mut turns: Vec<Turn>) -> Result<(Example, Vec<f32>, usize)> {
-    let last =
-        turns.pop().ok_or_else(|| Error::Settings("a rollout has no turn: a bug in the agent".to_owned()))?;
+fn assemble(mut turns: Vec<Turn>) -> Option<(Example, Vec<f32>, usize)> {
+    let last = turns.pop()?;
     let mut prompt = last.prompt;
     let (mut trained, mut behaviour, mut lost) = (vec![false; prompt.ids.len()], Vec::new(), 0);
     for turn in &turns {
@@ -359,7 +359,7 @@ fn assemble(mut turns: Vec<Turn>) -> Result<(Example, Vec<f32>, usize)> {
         trained.push(true);
     }
     behaviour.extend(last.logprobs);
-    Ok((Example::of_prompt(prompt, trained), behaviour, lost))
+    Some((Example::of_prompt(prompt, trained), behaviour, lost))
 }
 
 #[cfg(test)]

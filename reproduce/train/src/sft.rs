@@ -106,7 +106,7 @@ pub fn train(
     while progress.step < config.steps {
         let started = Instant::now();
         let batch = batches.recv().unwrap_or_else(|_| {
-            Err(Error::Settings(
+            Err(Error::Data(
                 "the data loader stopped before the last step; see the log for its error".to_owned(),
             ))
         })?;
@@ -206,7 +206,7 @@ fn next_batch(
             next.taken += 1;
             misses += 1;
             if data.count().is_some_and(|count| misses >= count) {
-                return Err(Error::Settings(format!("no row fits into {} tokens", config.pack_tokens)));
+                return Err(Error::Data(format!("no row fits into {} tokens", config.pack_tokens)));
             }
             continue;
         }
@@ -236,7 +236,7 @@ struct Order {
 impl Order {
     fn new(count: Option<usize>, seed: u64) -> Result<Self> {
         if count == Some(0) {
-            return Err(Error::Settings("the data has no row".to_owned()));
+            return Err(Error::Data("the data has no row".to_owned()));
         }
         Ok(Self { count, seed, epoch: None })
     }

@@ -40,7 +40,7 @@ impl Workers {
         let pools = (0..count).map(|worker| ThreadPoolBuilder::new().num_threads(share(worker)).build());
         let pools: Vec<ThreadPool> = pools
             .collect::<std::result::Result<_, _>>()
-            .map_err(|error| Error::Settings(format!("threads: {error}")))?;
+            .map_err(|error| Error::Threads(error.to_string()))?;
         let pools = Arc::new(pools);
         known.insert(count, Arc::clone(&pools));
         Ok(pools)

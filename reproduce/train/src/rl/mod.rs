@@ -19,7 +19,7 @@ use crate::checkpoint::{Checkpoints, FINAL, Start};
 use crate::compute::{Compute, start_rollouts};
 use crate::error::{Error, Result};
 use crate::learner::Scorer;
-use crate::objective::strategy::{EndReason, Pool, Rollout, cap_videos};
+use crate::objective::strategy::{EndReason, Pool, Rollout};
 use crate::objective::{Knobs, advantages};
 use crate::optimizer::AdamWConfig;
 use crate::reward::RewardConfig;
@@ -114,7 +114,7 @@ pub fn train(
     mut on_step: impl FnMut(&RlStep),
 ) -> Result<()> {
     if task.prompts.is_empty() {
-        return Err(Error::Settings("there are no prompts to learn from".to_owned()));
+        return Err(Error::Data("there are no prompts to learn from".to_owned()));
     }
     config.validate()?;
     let checkpoints = Checkpoints::new(out);
@@ -142,7 +142,7 @@ pub fn train(
     // As many as cores, whatever TOKIO_WORKER_THREADS says: tokio panics where that is not a number.
     let workers = std::thread::available_parallelism().map_or(1, usize::from);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(workers).enable_all().build();
-    let runtime = runtime.map_err(|error| Error::Settings(format!("cannot start threads: {error}")))?;
+    let runtime = runtime.map_err(|error| Error::Threads(error.to_string()))?;
     while progress.step < config.steps {
         let started = Instant::now();
         let seed = Seed::new("rl step", config.seed).numbered(progress.step as u64);
@@ -194,11 +194,10 @@ async fn roll(
     // Oversampling: batches of prompts until enough groups survive the filters, then the best of them.
     let mut pool = Pool::new(strategy);
     let (mut all, mut groups, mut batches) = (Vec::new(), 0, 0u64);
-    while pool.wants_more().map_err(|error| Error::Settings(error.to_string()))? {
-        let drawn = take(prompts, strategy.gen_batch_size, config.seed, taken);
+    while pool.wants_more()? {
+        let mut wanted = take(prompts, strategy.gen_batch_size, config.seed, taken);
         // Every prompt is about a video.
-        let wanted: Vec<&RlPrompt> =
-            cap_videos(&vec![true; drawn.len()], strategy).into_iter().map(|place| drawn[place]).collect();
+        wanted.truncate(strategy.max_video_gen_batch_size);
         let rolled = roller.roll(&wanted, seed.numbered(batches)).await?;
         let (count, mut batch) = (rolled.len(), number(rolled, groups).collect::<Vec<_>>());
         for (_, one) in &mut batch {
@@ -241,8 +240,7 @@ fn is_right(one: &Trajectory) -> bool {
 /// A batch of rollouts for the strategy.
 fn describe(batch: &[(usize, Trajectory)], knobs: &Knobs) -> Result<Vec<Rollout>> {
     let held = Held::new(batch, None);
-    let advantages =
-        advantages(&held.sequences(batch), knobs).map_err(|error| Error::Settings(error.to_string()))?;
+    let advantages = advantages(&held.sequences(batch), knobs)?;
     let rollouts = batch.iter().zip(&advantages.tokens).map(|((group, one), tokens)| {
         let trained: Vec<f64> = one.example.rows().map(|row| tokens[row]).collect();
         Rollout {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::figures::update_figures;
 use super::{RlConfig, Rolled};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::example::Example;
 use crate::learner::{Learner, Scorer};
 use crate::objective::strategy::{Strategy, Unit};
@@ -58,13 +58,11 @@ pub(super) fn update(
     let reference = scorers.reference.as_ref().map(|reference| logprobs(reference, &all)).transpose()?;
     let held = Held::new(rollouts, reference);
     let sequences = held.sequences(rollouts);
-    let advantages = advantages(&sequences, knobs).map_err(|error| Error::Settings(error.to_string()))?;
+    let advantages = advantages(&sequences, knobs)?;
     let parts = mini_batches(rollouts, &rolled.chosen, knobs.strategy.as_ref());
-    let before = match (&scorers.before, parts.len()) {
-        (_, 0 | 1) => None,
-        (Some(before), _) => Some(logprobs(before, &rolled.chosen)?),
-        (None, _) => return Err(Error::Settings("several steps of a batch without a scorer".to_owned())),
-    };
+    // Only a strategy, which comes with a scorer, takes several steps.
+    let before = scorers.before.as_ref().filter(|_| parts.len() > 1);
+    let before = before.map(|before| logprobs(before, &rolled.chosen)).transpose()?;
     // By place in the batch, as the mini-batches name them.
     let before: Option<BTreeMap<usize, Vec<f32>>> =
         before.map(|before| rolled.chosen.iter().copied().zip(before).collect());

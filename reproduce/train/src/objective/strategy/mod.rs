@@ -12,7 +12,7 @@ mod pool;
 use serde::{Deserialize, Serialize};
 
 pub use filter::{Spread, Verdict, filter, spreads};
-pub use pool::{Pool, Short, cap_videos};
+pub use pool::{Pool, Short};
 
 /// Why a rollout ended, under upstream's names (`parallel_env.py:20-29`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -65,8 +65,8 @@ pub enum Unit {
 pub struct Strategy {
     /// Prompts of a generation batch. 32 (README; RT:519).
     pub gen_batch_size: usize,
-    /// Video prompts of a generation batch that are rolled out; the others of the batch are dropped.
-    /// 16 (README; RT:1178-1249).
+    /// Video prompts of a generation batch that are rolled out; the others of the batch are dropped
+    /// (every prompt here is about a video). 16 (README; RT:1178-1249).
     pub max_video_gen_batch_size: usize,
     /// Prompts of a step. 64 (README); the paper has 16.
     pub train_batch_size: usize,

@@ -17,17 +17,6 @@ pub struct Short {
     pub batches: usize,
 }
 
-/// Which prompts of a generation batch are rolled out: those without video, and the first ones with
-/// it, up to the cap (RT:1178-1249).
-pub fn cap_videos(has_video: &[bool], strategy: &Strategy) -> Vec<usize> {
-    let mut videos = 0;
-    let admit = |&prompt: &usize| {
-        videos += usize::from(has_video[prompt]);
-        !has_video[prompt] || videos <= strategy.max_video_gen_batch_size
-    };
-    (0..has_video.len()).filter(admit).collect()
-}
-
 struct Survivor {
     /// Counted from the first rollout of the first batch.
     rollout: usize,
@@ -208,12 +197,6 @@ mod tests {
         let mut pool = Pool::new(&strategy);
         pool.add(&group(0, &[1.0; 4]));
         assert_eq!((pool.wants_more(), pool.select()), (Ok(false), vec![0, 1, 2, 3]));
-    }
-
-    #[test]
-    fn videos_are_capped_and_images_are_not() {
-        let strategy = Strategy { max_video_gen_batch_size: 2, ..Strategy::readme() };
-        assert_eq!(cap_videos(&[true, false, true, true, false, true], &strategy), [0, 1, 2, 4]);
     }
 
     proptest! {

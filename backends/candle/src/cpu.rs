@@ -3,7 +3,7 @@
 use candle_core::{CpuStorage, DType, Device, InplaceOp1, Layout, Storage, Tensor};
 use paravt_kernels::{self as kernels, GEMV_MAX_M, Heads, SeqLens, Strided, Weight, elementwise};
 use paravt_qwen_vl::Error;
-use paravt_qwen_vl::ops::{Activation, Keys, Linear, Ops, Precision, Segment};
+use paravt_qwen_vl::ops::{Activation, KvSource, Linear, Ops, Precision, Segment};
 use paravt_qwen_vl::weights::View;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
@@ -272,7 +272,7 @@ impl Ops for CpuOps {
         with_values(y, |y| self.in_place(&x, |x, _| elementwise::add(x, y)))
     }
 
-    fn add_rows(&self, x: Tensor, places: &[u32], values: &Tensor) -> Result<Tensor> {
+    fn index_add(&self, x: Tensor, places: &[u32], values: &Tensor) -> Result<Tensor> {
         let (rows, width) = values.dims2().map_err(fail)?;
         let (all, across) = x.dims2().map_err(fail)?;
         if rows != places.len() || width != across || places.iter().any(|&place| place as usize >= all) {
@@ -289,7 +289,7 @@ impl Ops for CpuOps {
         })
     }
 
-    fn weighted_rows(&self, table: &Tensor, ids: &[u32], weights: &[f32], taps: usize) -> Result<Tensor> {
+    fn embedding_bag(&self, table: &Tensor, ids: &[u32], weights: &[f32], taps: usize) -> Result<Tensor> {
         let (all, width) = table.dims2().map_err(fail)?;
         if let Some(id) = ids.iter().find(|id| **id as usize >= all) {
             return Err(Error::Compute(format!("row {id} of a table of {all}")));
@@ -317,16 +317,16 @@ impl Ops for CpuOps {
         Ok(CpuPlan { seqs: seq_lens(segments), causal })
     }
 
-    fn attention(&self, q: &Tensor, keys: Keys<'_, Tensor>, plan: &CpuPlan) -> Result<Tensor> {
+    fn attention(&self, q: &Tensor, keys: KvSource<'_, Tensor>, plan: &CpuPlan) -> Result<Tensor> {
         let CpuPlan { seqs, causal } = plan;
         let (_, query, dim) = q.dims3().map_err(fail)?;
         let heads = |k: &Tensor| Ok(Heads { query, kv: k.dims3().map_err(fail)?.1, dim });
         let found = match keys {
-            Keys::Packed(k, v) => with_all_rows(&[q.clone(), k.clone(), v.clone()], |rows| {
+            KvSource::Packed(k, v) => with_all_rows(&[q.clone(), k.clone(), v.clone()], |rows| {
                 Ok(kernels::attention([rows[0], rows[1], rows[2]], heads(k)?, seqs, *causal))
             })?,
             // Caches of another type than f32 are widened one at a time: all of them would be as large again.
-            Keys::Apart(sides) if self.dtype != DType::F32 => {
+            KvSource::Cached(sides) if self.dtype != DType::F32 => {
                 let (mut found, mut start) = (Vec::with_capacity(q.elem_count()), 0);
                 for (side, seq) in sides.iter().zip(seqs) {
                     let q = q.narrow(0, start, seq.queries).map_err(fail)?;
@@ -341,8 +341,8 @@ impl Ops for CpuOps {
                 }
                 found
             }
-            Keys::Apart([]) => Vec::new(),
-            Keys::Apart(sides) => attend_cached(q, sides, heads(&sides[0].0)?, seqs, *causal)?,
+            KvSource::Cached([]) => Vec::new(),
+            KvSource::Cached(sides) => attend_cached(q, sides, heads(&sides[0].0)?, seqs, *causal)?,
         };
         self.upload(found, q.dims())
     }

@@ -10,12 +10,12 @@
 //! assert!(error.to_string().contains("nowhere"));
 //! ```
 
+mod composed;
 mod cpu;
-mod cuda;
 pub mod tensor;
 
+pub use composed::ComposedOps;
 pub use cpu::{CpuOps, CpuPlan, INVARIANT_BATCH, seq_lens};
-pub use cuda::CudaOps;
 pub use paravt_kernels::{Isa, UnsupportedIsa, set_isa};
 
 use paravt_qwen_vl::Error;
@@ -70,7 +70,7 @@ fn start_on(
             Ok(if batch_invariant { ops.batch_invariant() } else { ops })
         });
     }
-    let ops = CudaOps::new(device.clone(), precision).with_weights(weights);
+    let ops = ComposedOps::new(device.clone(), precision).with_weights(weights);
     Engine::start("candle", options, move || Ok(ops))
 }
 

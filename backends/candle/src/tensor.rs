@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use candle_core::{D, DType, Device, Tensor};
 use paravt_qwen_vl::Error;
-use paravt_qwen_vl::ops::{Keys, Precision, Segment};
+use paravt_qwen_vl::ops::{KvSource, Precision, Segment};
 use paravt_qwen_vl::weights::{Dtype, View};
 
 pub(crate) type Result<T> = std::result::Result<T, Error>;
@@ -61,7 +61,7 @@ macro_rules! tensor_moves {
             x.dims().to_vec()
         }
 
-        fn rows(&self, table: &Tensor, ids: &[u32]) -> Result<Tensor> {
+        fn gather(&self, table: &Tensor, ids: &[u32]) -> Result<Tensor> {
             tensor::gather(table, ids, self.dtype).map_err(fail)
         }
 
@@ -96,7 +96,7 @@ pub fn gather(table: &Tensor, ids: &[u32], dtype: DType) -> candle_core::Result<
 ///
 /// # Errors
 /// An id past the table.
-pub fn weighted_rows(
+pub fn embedding_bag(
     table: &Tensor,
     ids: &[u32],
     weights: &[f32],
@@ -110,11 +110,11 @@ pub fn weighted_rows(
     rows.broadcast_mul(&weights)?.sum(1)?.to_dtype(dtype)
 }
 
-/// Rows of x (n, c) with `values` added at the places given.
+/// Adds `values` to the rows `places` of x (n, c).
 ///
 /// # Errors
 /// A place past the rows, values of another width.
-pub fn add_rows(x: &Tensor, places: &[u32], values: &Tensor) -> candle_core::Result<Tensor> {
+pub fn index_add(x: &Tensor, places: &[u32], values: &Tensor) -> candle_core::Result<Tensor> {
     let places = Tensor::from_slice(places, places.len(), x.device())?;
     x.index_add(&places, values, 0)
 }
@@ -168,13 +168,13 @@ fn causal_mask(Segment { queries, keys }: Segment, device: &Device) -> candle_co
 /// [`Ops::attention`]: paravt_qwen_vl::ops::Ops::attention
 pub fn attention(
     q: &Tensor,
-    keys: Keys<'_, Tensor>,
+    keys: KvSource<'_, Tensor>,
     plan: &[Run],
     softmax: fn(&Tensor) -> candle_core::Result<Tensor>,
 ) -> candle_core::Result<Tensor> {
     let (mut outputs, mut q_start) = (Vec::with_capacity(plan.len()), 0);
     match keys {
-        Keys::Packed(k, v) => {
+        KvSource::Packed(k, v) => {
             let mut k_start = 0;
             for run in plan {
                 // All rows at once where there is one run: the gradient of a slice has the size of the whole.
@@ -186,7 +186,7 @@ pub fn attention(
                 k_start += run.count * keys;
             }
         }
-        Keys::Apart(sides) => {
+        KvSource::Cached(sides) => {
             let each =
                 plan.iter().flat_map(|run| std::iter::repeat_n(Run { count: 1, ..run.clone() }, run.count));
             for ((k, v), run) in sides.iter().zip(each) {

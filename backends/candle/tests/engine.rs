@@ -11,7 +11,7 @@ use candle_core::Tensor;
 use paravt_backend_candle::{CpuOps, CpuPlan, start};
 use paravt_qwen_vl::Error;
 use paravt_qwen_vl::engine::{Engine, Options};
-use paravt_qwen_vl::ops::{Activation, Device, Keys, Linear, Ops, Precision, Segment};
+use paravt_qwen_vl::ops::{Activation, Device, KvSource, Linear, Ops, Precision, Segment};
 use paravt_qwen_vl::weights::View;
 use paravt_suite::backend::{Backend as _, Completion, FinishReason, Generation};
 use paravt_suite::message::{Message, Role};
@@ -130,8 +130,8 @@ impl Ops for Watched {
     fn shape(&self, x: &Counted) -> Vec<usize> {
         self.0.shape(&x.0)
     }
-    fn rows(&self, table: &Counted, ids: &[u32]) -> Result<Counted> {
-        plain(self.0.rows(&table.0, ids))
+    fn gather(&self, table: &Counted, ids: &[u32]) -> Result<Counted> {
+        plain(self.0.gather(&table.0, ids))
     }
     fn linear(&self, x: &Counted, linear: &Linear<Counted>) -> Result<Counted> {
         let bias = linear.bias.as_ref().map(|bias| bias.0.clone());
@@ -152,11 +152,11 @@ impl Ops for Watched {
     fn add(&self, x: Counted, y: &Counted) -> Result<Counted> {
         plain(self.0.add(x.0, &y.0))
     }
-    fn add_rows(&self, x: Counted, places: &[u32], values: &Counted) -> Result<Counted> {
-        plain(self.0.add_rows(x.0, places, &values.0))
+    fn index_add(&self, x: Counted, places: &[u32], values: &Counted) -> Result<Counted> {
+        plain(self.0.index_add(x.0, places, &values.0))
     }
-    fn weighted_rows(&self, table: &Counted, ids: &[u32], weights: &[f32], taps: usize) -> Result<Counted> {
-        plain(self.0.weighted_rows(&table.0, ids, weights, taps))
+    fn embedding_bag(&self, table: &Counted, ids: &[u32], weights: &[f32], taps: usize) -> Result<Counted> {
+        plain(self.0.embedding_bag(&table.0, ids, weights, taps))
     }
     fn rotate(&self, x: Counted, cos: &Counted, sin: &Counted) -> Result<Counted> {
         plain(self.0.rotate(x.0, &cos.0, &sin.0))
@@ -168,15 +168,15 @@ impl Ops for Watched {
     fn attention(
         &self,
         q: &Counted,
-        keys: Keys<'_, Counted>,
+        keys: KvSource<'_, Counted>,
         (plan, rows): &(CpuPlan, usize),
     ) -> Result<Counted> {
         self.1.passes.lock().unwrap().push(*rows);
         plain(match keys {
-            Keys::Packed(k, v) => self.0.attention(&q.0, Keys::Packed(&k.0, &v.0), plan),
-            Keys::Apart(sides) => {
+            KvSource::Packed(k, v) => self.0.attention(&q.0, KvSource::Packed(&k.0, &v.0), plan),
+            KvSource::Cached(sides) => {
                 let sides: Vec<_> = sides.iter().map(|(k, v)| (k.0.clone(), v.0.clone())).collect();
-                self.0.attention(&q.0, Keys::Apart(&sides), plan)
+                self.0.attention(&q.0, KvSource::Cached(&sides), plan)
             }
         })
     }
@@ -453,7 +453,7 @@ fn adding_a_tensor_to_itself_doubles_it() {
         let x = ops.upload(vec![1.0, 2.0, 3.0, 4.0], &[2, 2]).unwrap();
         let twice = ops.add(x.clone(), &x).unwrap();
         let squared = ops.gated(x.clone(), &x).unwrap();
-        let added = ops.add_rows(x.clone(), &[1, 0], &x).unwrap();
+        let added = ops.index_add(x.clone(), &[1, 0], &x).unwrap();
         let cube = ops.reshape(&x, &[1, 1, 4]).unwrap();
         let turned = ops.rotate(cube, &ops.reshape(&x, &[1, 4]).unwrap(), &ops.reshape(&x, &[1, 4]).unwrap());
         let buffer = ops.buffer([4, 1, 2]).unwrap();

@@ -9,18 +9,18 @@ per_isa! {
     /// Log-probability of the target and entropy, in nats, under the softmax of a row of logits divided by the
     /// temperature.
     pub fn forward_row(row: &[f32], target: usize, temperature: f32) -> (f32, f32) {
-        let mut most = [f32::NEG_INFINITY; LANES];
+        let mut largest = [f32::NEG_INFINITY; LANES];
         for part in row.chunks(LANES) {
-            part.iter().zip(&mut most).for_each(|(value, most)| *most = most.max(*value));
+            part.iter().zip(&mut largest).for_each(|(value, largest)| *largest = largest.max(*value));
         }
-        let most = most.into_iter().fold(f32::NEG_INFINITY, f32::max);
+        let largest = largest.into_iter().fold(f32::NEG_INFINITY, f32::max);
         let rate = 1.0 / temperature;
         // Of e = exp(u) and of e * u, with u at most 0.
         let (mut sums, mut weighted) = ([0.0f32; LANES], [0.0f32; LANES]);
         for part in row.chunks(LANES) {
             for ((&value, sum), weighted) in part.iter().zip(&mut sums).zip(&mut weighted) {
                 // A logit of minus infinity has no share, which 0 * infinity would not say.
-                let u = ((value - most) * rate).max(-87.3);
+                let u = ((value - largest) * rate).max(-87.3);
                 let e = exp(u);
                 *sum += e;
                 *weighted += e * u;
@@ -29,7 +29,7 @@ per_isa! {
         let wide = |parts: [f32; LANES]| parts.into_iter().map(f64::from).sum::<f64>();
         let (sum, weighted) = (wide(sums), wide(weighted));
         let log_sum = sum.ln();
-        let logprob = f64::from(row[target] - most) / f64::from(temperature) - log_sum;
+        let logprob = f64::from(row[target] - largest) / f64::from(temperature) - log_sum;
         (logprob as f32, (log_sum - weighted / sum) as f32)
     }
 }

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 
 use paravt_qwen_vl::Error;
-use paravt_qwen_vl::ops::{self, Activation, Keys, Linear, Ops, Precision, Segment};
+use paravt_qwen_vl::ops::{self, Activation, KvSource, Linear, Ops, Precision, Segment};
 use paravt_qwen_vl::weights::{Dtype, View};
 use tch::{Device, Kind, TchError, Tensor};
 
@@ -54,8 +54,8 @@ fn product(room: &RefCell<Tensor>, x: &Tensor, w: &Tensor, bias: Option<&Tensor>
     let product = if w.kind() == Kind::Float {
         times(x, w)?
     } else {
-        let most = if n <= FEW { PART } else { LARGE_PART };
-        let rows = (most / k).clamp(1, out);
+        let part = if n <= FEW { PART } else { LARGE_PART };
+        let rows = (part / k).clamp(1, out);
         let mut room = room.borrow_mut();
         if room.size()[0] < rows * k {
             // The smaller buffer is freed before the larger one is allocated.
@@ -184,7 +184,7 @@ impl Ops for TorchOps {
         x.0.size().into_iter().map(|size| size as usize).collect()
     }
 
-    fn rows(&self, table: &Handle, ids: &[u32]) -> Result<Handle> {
+    fn gather(&self, table: &Handle, ids: &[u32]) -> Result<Handle> {
         wrap(table.0.f_index_select(0, &self.ids(ids)?).and_then(|rows| rows.f_to_kind(self.kind)))
     }
 
@@ -227,12 +227,12 @@ impl Ops for TorchOps {
         wrap(x.0.f_add_(&y.0))
     }
 
-    fn add_rows(&self, x: Handle, places: &[u32], values: &Handle) -> Result<Handle> {
+    fn index_add(&self, x: Handle, places: &[u32], values: &Handle) -> Result<Handle> {
         let mut x = apart(x, values)?;
         wrap(x.0.f_index_add_(0, &self.ids(places)?, &values.0))
     }
 
-    fn weighted_rows(&self, table: &Handle, ids: &[u32], weights: &[f32], taps: usize) -> Result<Handle> {
+    fn embedding_bag(&self, table: &Handle, ids: &[u32], weights: &[f32], taps: usize) -> Result<Handle> {
         let (count, taps) = ((ids.len() / taps) as i64, taps as i64);
         let sum = || {
             let ids: Vec<i64> = ids.iter().map(|&id| i64::from(id)).collect();
@@ -276,7 +276,7 @@ impl Ops for TorchOps {
         segments.iter().map(plan).collect()
     }
 
-    fn attention(&self, q: &Handle, keys: Keys<'_, Handle>, plan: &Vec<SegmentPlan>) -> Result<Handle> {
+    fn attention(&self, q: &Handle, keys: KvSource<'_, Handle>, plan: &Vec<SegmentPlan>) -> Result<Handle> {
         let attend = || {
             let (mut outputs, mut q_start, mut k_start) = (Vec::with_capacity(plan.len()), 0, 0);
             for (number, segment) in plan.iter().enumerate() {
@@ -284,11 +284,11 @@ impl Ops for TorchOps {
                 let heads_first = |x: &Tensor| x.f_transpose(0, 1)?.f_unsqueeze(0);
                 let q = heads_first(&q.0.f_narrow(0, q_start, segment.queries)?)?;
                 let (k, v) = match keys {
-                    Keys::Packed(k, v) => {
+                    KvSource::Packed(k, v) => {
                         let rows = |x: &Handle| heads_first(&x.0.f_narrow(0, k_start, segment.keys)?);
                         (rows(k)?, rows(v)?)
                     }
-                    Keys::Apart(sides) => {
+                    KvSource::Cached(sides) => {
                         (heads_first(&sides[number].0.0)?, heads_first(&sides[number].1.0)?)
                     }
                 };

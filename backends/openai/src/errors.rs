@@ -95,7 +95,7 @@ impl Failure {
     }
 
     /// Maximum tries of the same request after this failure, the first included.
-    pub(crate) fn most_tries(&self) -> u32 {
+    pub(crate) fn max_tries(&self) -> u32 {
         match self.class {
             _ if self.is_final => 1,
             ErrorClass::Unauthorized
@@ -109,7 +109,7 @@ impl Failure {
 
     /// Whether a retry of the same request may succeed.
     pub(crate) fn retryable(&self) -> bool {
-        self.most_tries() > 1
+        self.max_tries() > 1
     }
 
     /// Whether the server refused the request as it is: another server may not.
@@ -264,7 +264,7 @@ mod tests {
         for status in [408, 409, 429, 500, 502, 599] {
             assert!(Failure::new(class_of(status, ""), "").retryable(), "{status}");
         }
-        let tries = |status| Failure::reported(status, "no", String::new()).most_tries();
+        let tries = |status| Failure::reported(status, "no", String::new()).max_tries();
         assert_eq!([400, 401, 403, 404, 405, 422].map(tries), [3, 1, 1, 1, 3, 3]);
     }
 }

@@ -424,7 +424,7 @@ impl OpenAi {
                         refused.push(endpoint);
                         continue;
                     }
-                    if tries >= self.config.max_tries.min(failure.most_tries()) {
+                    if tries >= self.config.max_tries.min(failure.max_tries()) {
                         if let Some(reply) = &mut failure.reply {
                             (reply.retries, reply.latency) = (tries - 1, started.elapsed());
                         }

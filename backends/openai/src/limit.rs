@@ -10,7 +10,7 @@ const GROW_AFTER: usize = 8;
 /// A limit that halves when servers push back and recovers with success.
 #[derive(Debug)]
 pub(crate) struct Limit {
-    most: usize,
+    max: usize,
     state: Mutex<State>,
     freed: Notify,
 }
@@ -33,10 +33,10 @@ pub(crate) struct Permit<'a> {
 }
 
 impl Limit {
-    pub(crate) fn new(most: usize) -> Self {
-        let most = most.max(1);
-        let state = State { allowed: most, in_flight: 0, successes: 0, cuts: 0 };
-        Self { most, state: Mutex::new(state), freed: Notify::new() }
+    pub(crate) fn new(max: usize) -> Self {
+        let max = max.max(1);
+        let state = State { allowed: max, in_flight: 0, successes: 0, cuts: 0 };
+        Self { max, state: Mutex::new(state), freed: Notify::new() }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -85,7 +85,7 @@ impl Drop for Permit<'_> {
             Some(true) => {}
             Some(false) => {
                 state.successes += 1;
-                if state.successes >= GROW_AFTER && state.allowed < self.limit.most {
+                if state.successes >= GROW_AFTER && state.allowed < self.limit.max {
                     state.allowed += 1;
                     state.successes = 0;
                 }

@@ -57,7 +57,7 @@ pub struct TextConfig {
     pub head_dim: usize,
     /// Epsilon of every RMS norm.
     pub rms_norm_eps: f64,
-    /// Most positions the model was made for.
+    /// Maximum number of positions of the model.
     #[serde(default = "default_context")]
     pub max_position_embeddings: usize,
     /// Base of the rotary frequencies.

@@ -36,7 +36,7 @@ pub enum Error {
         prompt: usize,
         /// Tokens asked for.
         new: usize,
-        /// Most positions the model was made for.
+        /// Maximum number of positions of the model.
         context: usize,
     },
     /// The request does not fit into memory.

@@ -7,7 +7,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::error::Error;
 
-/// Most bytes of a configuration. The largest published file that is read as one, a tokenizer, has 20 MiB.
+/// Maximum bytes of a configuration. The largest published file that is read as one, a tokenizer, has 20 MiB.
 const LIMIT: u64 = 256 << 20;
 
 /// The bytes of a file.

@@ -85,7 +85,7 @@ pub struct Linear<T> {
     pub bias: Option<T>,
 }
 
-/// Rows of a packed batch that attend to each other: queries and keys that follow on the ones before.
+/// Query and key lengths of one sequence of a packed batch: one step of `cu_seqlens`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Segment {
     /// Rows of queries.
@@ -96,11 +96,11 @@ pub struct Segment {
 
 /// Keys and values (m, key heads, dim) of the segments of a pass.
 #[derive(Debug)]
-pub enum Keys<'a, T> {
+pub enum KvSource<'a, T> {
     /// Of all segments, one after the other.
     Packed(&'a T, &'a T),
-    /// Of each segment apart, as in the caches of sequences.
-    Apart(&'a [(T, T)]),
+    /// Of each segment in a cache of its own.
+    Cached(&'a [(T, T)]),
 }
 
 /// Tensor arithmetic. Activations are packed: a row per token or patch, no padding, no batch axis.
@@ -112,7 +112,7 @@ pub enum Keys<'a, T> {
 #[allow(clippy::missing_errors_doc)]
 pub trait Ops: 'static {
     /// A tensor of this engine.
-    type Tensor: Clone;
+    type Tensor: Clone + Send;
     /// Lengths of a pass's segments and masks on the device, for attention.
     type Plan;
 
@@ -128,7 +128,7 @@ pub trait Ops: 'static {
     fn shape(&self, x: &Self::Tensor) -> Vec<usize>;
 
     /// Rows of a table (n, c) as activations.
-    fn rows(&self, table: &Self::Tensor, ids: &[u32]) -> Result<Self::Tensor, Error>;
+    fn gather(&self, table: &Self::Tensor, ids: &[u32]) -> Result<Self::Tensor, Error>;
     /// x (n, in) by the matrix, plus bias: (n, out).
     fn linear(&self, x: &Self::Tensor, linear: &Linear<Self::Tensor>) -> Result<Self::Tensor, Error>;
     /// Over the last axis.
@@ -147,11 +147,15 @@ pub trait Ops: 'static {
     fn gated(&self, gate: Self::Tensor, up: &Self::Tensor) -> Result<Self::Tensor, Error>;
     /// Element by element.
     fn add(&self, x: Self::Tensor, y: &Self::Tensor) -> Result<Self::Tensor, Error>;
-    /// Rows of `x` with `values` added at the places given.
-    fn add_rows(&self, x: Self::Tensor, places: &[u32], values: &Self::Tensor)
-    -> Result<Self::Tensor, Error>;
+    /// Adds `values` to the rows `places` of `x`.
+    fn index_add(
+        &self,
+        x: Self::Tensor,
+        places: &[u32],
+        values: &Self::Tensor,
+    ) -> Result<Self::Tensor, Error>;
     /// Sum over `taps` of table rows by weight: ids and weights are (n, taps), row-major.
-    fn weighted_rows(
+    fn embedding_bag(
         &self,
         table: &Self::Tensor,
         ids: &[u32],
@@ -168,7 +172,7 @@ pub trait Ops: 'static {
     fn attention(
         &self,
         q: &Self::Tensor,
-        keys: Keys<'_, Self::Tensor>,
+        keys: KvSource<'_, Self::Tensor>,
         plan: &Self::Plan,
     ) -> Result<Self::Tensor, Error>;
 

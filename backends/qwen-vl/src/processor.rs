@@ -59,7 +59,7 @@ impl Patches {
     }
 }
 
-/// Most pixels of an image, or of all frames of a video, that a folder may ask for and a request come to; published
+/// Maximum pixels of an image, or of all frames of a video, that a folder may ask for and a request come to; published
 /// folders ask for at most 25 million.
 const MAX_PIXELS: u64 = 1 << 29;
 
@@ -77,7 +77,7 @@ pub struct Processor {
 pub struct Rules {
     /// Fewest pixels of an image (Qwen3-VL videos: of all frames together).
     pub min_pixels: u64,
-    /// Most pixels of an image (Qwen3-VL videos: of all frames together).
+    /// Maximum pixels of an image (Qwen3-VL videos: of all frames together).
     pub max_pixels: u64,
     /// Mean of each channel, of values up to 1.
     pub mean: [f32; 3],

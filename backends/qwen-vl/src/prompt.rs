@@ -61,8 +61,8 @@ pub struct Prompter {
 const START: &str = "<|vision_start|>";
 const END: &str = "<|vision_end|>";
 
-/// Bytes of patches that are held, 32 MiB.
-const HELD_BYTES: usize = 32 << 20;
+/// Maximum bytes of the patches of images seen lately, 32 MiB.
+const IMAGE_CACHE_BYTES: usize = 32 << 20;
 
 /// A processed medium and how its placeholder reads.
 struct Processed {
@@ -111,11 +111,6 @@ impl Prompter {
     /// The processors.
     pub fn processor(&self) -> &Processor {
         &self.processor
-    }
-
-    /// The chat template.
-    pub fn template(&self) -> &ChatTemplate {
-        &self.template
     }
 
     /// Generated ids as text, special tokens left out.
@@ -181,7 +176,7 @@ impl Prompter {
                 // The frames of a video come back in every turn and every question; of all videos they
                 // would fill the memory.
                 let held: usize = images.values().map(|patches| patches.size()).sum();
-                if held + patches.size() > HELD_BYTES {
+                if held + patches.size() > IMAGE_CACHE_BYTES {
                     images.clear();
                 }
                 images.insert(key, Arc::clone(&patches));

@@ -123,7 +123,8 @@ impl Sampler {
         })
     }
 
-    /// The next token; `seen` are the tokens before it, prompt included.
+    /// The next token; `seen` are the tokens before it, prompt included. Its weights divide logits by the temperature in
+    /// f64; [`log_probability`] and training divide in f32, which moves a ratio of the two from 1 by about 1e-7.
     ///
     /// # Errors
     /// A logit that is NaN or infinite.
@@ -151,13 +152,15 @@ impl Sampler {
         let weight = |id: u32| (f64::from(logits[id as usize] - largest) / self.temperature).exp();
         let mut weights: Vec<f64> = order.iter().map(|&id| weight(id)).collect();
         let all: f64 = weights.iter().sum();
-        // The nucleus: the fewest tokens that hold top_p of the probability.
-        let mut held = 0.0;
-        let within = weights.iter().position(|weight| {
-            held += weight / all;
-            held >= self.top_p
-        });
-        weights.truncate(within.map_or(weights.len(), |last| last + 1));
+        // The nucleus: the fewest tokens that hold top_p of the probability. Of all of it rounding would cut the last ones.
+        if self.top_p < 1.0 {
+            let mut held = 0.0;
+            let within = weights.iter().position(|weight| {
+                held += weight / all;
+                held >= self.top_p
+            });
+            weights.truncate(within.map_or(weights.len(), |last| last + 1));
+        }
         let mut left = self.rng.random::<f64>() * weights.iter().sum::<f64>();
         for (id, weight) in order.iter().zip(&weights) {
             left -= weight;

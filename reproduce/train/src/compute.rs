@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::parameters::Parameters;
 
 /// Device and precision of a trainer. The number type of weights, gradients and optimiser state is set apart from it, by
-/// [`Numbers`](crate::optimizer::Numbers).
+/// [`StatePrecision`](crate::optimizer::StatePrecision).
 #[derive(Debug, Clone)]
 pub struct Compute {
     place: ops::Device,

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use candle_core::{DType, Tensor};
-use paravt_backend_candle::{CpuOps, CudaOps};
+use paravt_backend_candle::{ComposedOps, CpuOps};
 use paravt_qwen_vl::config::Config;
 use paravt_qwen_vl::model::{Model, Rows};
 use paravt_qwen_vl::ops::Ops;
@@ -205,7 +205,7 @@ impl Scorer {
             let ops = CpuOps::new(compute.precision).with_weights(source).batch_invariant();
             Box::new(Model::load(ops, config, &weights)?)
         } else {
-            let ops = CudaOps::new(compute.device.clone(), compute.precision).with_weights(source);
+            let ops = ComposedOps::new(compute.device.clone(), compute.precision).with_weights(source);
             Box::new(Model::load(ops, config, &weights)?)
         };
         Ok(Self(model))

@@ -28,7 +28,7 @@ pub enum Decay {
 /// Number type that weights, gradients and moments are kept in between steps.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Numbers {
+pub enum StatePrecision {
     /// f32, whatever the activations are: a step is far smaller than the last bit of a bfloat16 weight.
     #[default]
     F32,
@@ -38,7 +38,7 @@ pub enum Numbers {
     Bf16,
 }
 
-impl Numbers {
+impl StatePrecision {
     fn is_f32(&self) -> bool {
         *self == Self::F32
     }
@@ -63,8 +63,8 @@ pub struct AdamWConfig {
     /// Maximum global norm of the gradients; 0 disables clipping.
     pub max_grad_norm: f64,
     /// Number type of weights, gradients and moments.
-    #[serde(skip_serializing_if = "Numbers::is_f32")]
-    pub numbers: Numbers,
+    #[serde(skip_serializing_if = "StatePrecision::is_f32")]
+    pub numbers: StatePrecision,
 }
 
 impl Default for AdamWConfig {
@@ -77,7 +77,7 @@ impl Default for AdamWConfig {
             weight_decay: 0.01,
             decay: Decay::All,
             max_grad_norm: 1.0,
-            numbers: Numbers::F32,
+            numbers: StatePrecision::F32,
         }
     }
 }
@@ -222,7 +222,7 @@ impl AdamW {
     /// # Errors
     /// Tensor arithmetic.
     pub fn round_weights(&self) -> Result<()> {
-        if self.config.numbers == Numbers::Bf16 {
+        if self.config.numbers == StatePrecision::Bf16 {
             for weight in self.weights.values() {
                 weight.var.set(&bf16::rounded(&weight.var.as_tensor().detach())?)?;
             }
@@ -239,8 +239,8 @@ impl AdamW {
         let AdamWConfig { learning_rate, beta1, beta2, eps, weight_decay, decay, max_grad_norm, numbers } =
             self.config;
         let (rounded, norm) = match numbers {
-            Numbers::F32 => (None, gradients.norm()?),
-            Numbers::Bf16 => {
+            StatePrecision::F32 => (None, gradients.norm()?),
+            StatePrecision::Bf16 => {
                 let (clipped, norm) = bf16::clipped(gradients, max_grad_norm)?;
                 (Some(clipped), norm)
             }

@@ -53,7 +53,7 @@ pub struct RolloutConfig {
     pub group_size: usize,
     /// Sampling temperature.
     pub temperature: f64,
-    /// Most tokens of one turn.
+    /// Maximum tokens of one turn.
     pub max_new_tokens: u32,
     /// Turns in which tools may be called.
     pub max_turns: usize,

@@ -32,7 +32,7 @@ pub struct SftConfig {
     pub schedule: Schedule,
     /// Steps in all; the data is gone through as often as they need (recipe: one epoch, at most 1,500).
     pub steps: usize,
-    /// Most tokens of a pack, which is one forward and backward pass: bounds memory (recipe: 8,192).
+    /// Maximum tokens of a pack, which is one forward and backward pass: bounds memory (recipe: 8,192).
     /// Longer rows are left out and counted.
     pub pack_tokens: usize,
     /// Packs of a step (recipe: 4 on each of 8 devices).

@@ -1,4 +1,4 @@
-//! Features of a prompt's media, made when a pass comes to their tokens: those of a long video, up to half the size
+//! Features of a prompt's media, encoded when prefill reaches their tokens: those of a long video, up to half the size
 //! of its keys and values, are never held at once.
 
 use std::collections::VecDeque;
@@ -14,8 +14,8 @@ use crate::prompt::Medium;
 /// Patches that the vision tower sees at once, unless one frame has more.
 const PASS_PATCHES: usize = 1024;
 
-/// Features that are still to be read, in the order of their tokens.
-pub(super) struct Upcoming<T> {
+/// Features that prefill has not reached, in the order of their tokens.
+pub(super) struct LazyVisionFeatures<T> {
     /// Images and videos that are not encoded yet.
     frames: VecDeque<Frame>,
     /// Encoded rows of the last pass of the vision tower that no sequence has taken.
@@ -34,7 +34,7 @@ impl Frame {
     }
 }
 
-impl<T: Clone> Upcoming<T> {
+impl<T: Clone> LazyVisionFeatures<T> {
     /// Features of these media without their first `skipped` rows; whole frames of those are never encoded.
     ///
     /// # Errors

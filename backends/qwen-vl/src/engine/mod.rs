@@ -1,9 +1,9 @@
 //! A model as a backend: one thread owns the tensors, answers travel through channels.
 
 mod features;
-mod kept;
 mod memory;
 mod prefix;
+mod prefix_cache;
 mod sequence;
 mod worker;
 
@@ -45,7 +45,7 @@ pub struct Options {
     pub precision: Precision,
     /// Bytes that weights and cache may take on the device.
     pub memory: u64,
-    /// Most sequences that decode together.
+    /// Maximum number of sequences that decode together.
     pub batch: usize,
     /// Whether the engine keeps matrices in the file's type where that is narrower than `precision`.
     pub narrow_weights: bool,

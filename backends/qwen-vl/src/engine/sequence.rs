@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use futures::channel::oneshot;
 
-use super::features::Upcoming;
+use super::features::LazyVisionFeatures;
 use super::prefix::History;
 use super::{Answer, Job};
 use crate::error::Error;
@@ -16,7 +16,7 @@ use crate::sampling::{Defaults, Sampler, log_probability};
 /// Prompt tokens of one pass: bounds activations, whatever the prompt's length.
 const PASS_TOKENS: usize = 640;
 
-/// A prompt that is read, then an answer that grows.
+/// A prompt in prefill, then an answer that grows.
 pub(super) struct Sequence<T> {
     pub history: History,
     pub cache: KvCache<T>,
@@ -31,15 +31,15 @@ pub(super) struct Sequence<T> {
     stopped: bool,
     /// When the first token was chosen.
     first: Option<Instant>,
-    /// Rest of the prompt; `None` once all of it is read.
-    pub reading: Option<Reading<T>>,
+    /// Rest of the prompt; `None` after prefill.
+    pub prefill: Option<Prefill<T>>,
     pub reply: oneshot::Sender<Result<Answer, Error>>,
     /// The request, for another try.
     generation: paravt_suite::backend::Generation,
 }
 
 /// A prompt between its passes.
-pub(super) struct Reading<T> {
+pub(super) struct Prefill<T> {
     prompt: Prompt,
     /// Set with the first pass.
     state: Option<State<T>>,
@@ -48,21 +48,15 @@ pub(super) struct Reading<T> {
 struct State<T> {
     /// Places of visual tokens.
     visual: Vec<usize>,
-    features: Upcoming<T>,
-    /// First token that is not read.
+    features: LazyVisionFeatures<T>,
+    /// First token of the next chunk.
     start: usize,
     /// Tokens of a pass.
     step: usize,
 }
 
-/// A chosen token.
-pub(super) struct Choice {
-    id: u32,
-    logprob: Option<f32>,
-}
-
 impl<T: Clone> Sequence<T> {
-    /// A sequence of which nothing is read yet; `sampler` is that of the job's generation.
+    /// A sequence before its prefill; `sampler` is that of the job's generation.
     pub(super) fn new(job: Job, sampler: Sampler, tempered: bool) -> Self {
         let Job { prompt, generation, reply } = job;
         Self {
@@ -80,7 +74,7 @@ impl<T: Clone> Sequence<T> {
             stop: generation.stop.clone(),
             stopped: false,
             first: None,
-            reading: Some(Reading { prompt, state: None }),
+            prefill: Some(Prefill { prompt, state: None }),
             reply,
             generation,
         }
@@ -88,13 +82,13 @@ impl<T: Clone> Sequence<T> {
 
     /// The request as it came, of a sequence that has answered nothing yet.
     pub(super) fn into_job(self) -> Option<Job> {
-        let prompt = self.reading?.prompt;
+        let prompt = self.prefill?.prompt;
         Some(Job { prompt, generation: self.generation, reply: self.reply })
     }
 
     /// Whether the first pass is still to come.
     pub(super) fn is_fresh(&self) -> bool {
-        self.reading.as_ref().is_some_and(|reading| reading.state.is_none())
+        self.prefill.as_ref().is_some_and(|prefill| prefill.state.is_none())
     }
 
     pub(super) fn ended(&self) -> bool {
@@ -106,27 +100,37 @@ impl<T: Clone> Sequence<T> {
         self.history.ids.len() + self.max_tokens - self.generated.len()
     }
 
-    /// What a token is chosen with; of this sequence alone.
-    pub(super) fn chooser(&mut self) -> Chooser<'_> {
-        Chooser {
-            sampler: &mut self.sampler,
-            seen: &self.history.ids,
-            temperature: self.temperature,
-            logprob: self.logprobs.is_some(),
-            prompt: self.history.ids.len() - self.generated.len(),
-            step: self.generated.len() + 1,
-        }
+    /// Adds the next token to the answer.
+    ///
+    /// # Errors
+    /// Logits that are NaN or infinite.
+    pub(super) fn choose(
+        &mut self,
+        logits: &[f32],
+        defaults: &Defaults,
+        prompter: &Prompter,
+    ) -> Result<(), Error> {
+        self.sample(logits).map_err(|error| {
+            let (step, prompt) = (self.generated.len() + 1, self.history.ids.len() - self.generated.len());
+            Error::Compute(format!(
+                "token {step} of the answer to a prompt of {prompt} tokens: {error}; the weights are damaged, or \
+                 overflow in this --dtype"
+            ))
+        })?;
+        let last = self.generated.last();
+        self.stopped = last.is_some_and(|id| defaults.stop.contains(id)) || self.stops_here(prompter);
+        Ok(())
     }
 
-    /// Adds a token to the answer.
-    pub(super) fn push(&mut self, Choice { id, logprob }: Choice, defaults: &Defaults, prompter: &Prompter) {
-        self.first.get_or_insert_with(Instant::now);
-        if let (Some(logprobs), Some(logprob)) = (&mut self.logprobs, logprob) {
-            logprobs.push(logprob);
+    fn sample(&mut self, logits: &[f32]) -> Result<(), Error> {
+        let id = self.sampler.next(logits, &self.history.ids)?;
+        if let Some(logprobs) = &mut self.logprobs {
+            logprobs.push(log_probability(logits, id, self.temperature)?);
         }
+        self.first.get_or_insert_with(Instant::now);
         self.generated.push(id);
         self.history.ids.push(id);
-        self.stopped = defaults.stop.contains(&id) || self.stops_here(prompter);
+        Ok(())
     }
 
     /// Whether the end of the answer holds a stop text. A token is at least one byte of text, unless it is special.
@@ -147,7 +151,7 @@ impl<T: Clone> Sequence<T> {
     /// # Errors
     /// Tensor arithmetic, e.g. no memory.
     pub(super) fn pass<O: Ops<Tensor = T>>(&mut self, model: &Model<O>) -> Result<Option<Vec<f32>>, Error> {
-        let Some(Reading { prompt, state }) = &mut self.reading else { return Ok(None) };
+        let Some(Prefill { prompt, state }) = &mut self.prefill else { return Ok(None) };
         let state = match state {
             Some(state) => state,
             None => state.insert(State::new(model, prompt, self.cache.len())?),
@@ -172,7 +176,7 @@ impl<T: Clone> Sequence<T> {
         let last = model.ops.shape(&hidden)[0] - 1;
         let logits = model.logits(&model.ops.narrow(&hidden, 0, last, 1)?)?;
         let logits = model.ops.download(&logits)?;
-        self.reading = None;
+        self.prefill = None;
         Ok(Some(logits))
     }
 }
@@ -186,38 +190,9 @@ impl<T: Clone> State<T> {
         let mut visual: Vec<usize> = runs.flat_map(|&(start, length)| start..start + length).collect();
         let visual = visual.split_off(visual.partition_point(|place| *place < held));
         let tokens: usize = prompt.media.iter().flat_map(|medium| &medium.runs).map(|run| run.1).sum();
-        let features = Upcoming::new(model, prompt.media.clone(), tokens - visual.len())?;
+        let features = LazyVisionFeatures::new(model, prompt.media.clone(), tokens - visual.len())?;
         // Passes of about equal length: a short last one would read all weights for a few rows.
         let step = left.div_ceil(left.div_ceil(PASS_TOKENS));
         Ok(Self { visual, features, start: held, step })
-    }
-}
-
-/// See [`Sequence::chooser`].
-pub(super) struct Chooser<'a> {
-    sampler: &'a mut Sampler,
-    seen: &'a [u32],
-    temperature: f32,
-    logprob: bool,
-    prompt: usize,
-    step: usize,
-}
-
-impl Chooser<'_> {
-    /// # Errors
-    /// Logits that are NaN or infinite.
-    pub(super) fn choose(self, logits: &[f32]) -> Result<Choice, Error> {
-        let Self { sampler, seen, temperature, logprob, prompt, step } = self;
-        let mut choose = || {
-            let id = sampler.next(logits, seen)?;
-            let logprob = logprob.then(|| log_probability(logits, id, temperature)).transpose()?;
-            Ok(Choice { id, logprob })
-        };
-        choose().map_err(|error: Error| {
-            Error::Compute(format!(
-                "token {step} of the answer to a prompt of {prompt} tokens: {error}; the weights are damaged, or \
-                 overflow in this --dtype"
-            ))
-        })
     }
 }

@@ -9,9 +9,9 @@ use std::sync::mpsc::Receiver;
 
 use rayon::prelude::*;
 
-use super::kept::Kept;
 use super::prefix::History;
-use super::sequence::{Choice, Sequence};
+use super::prefix_cache::PrefixCache;
+use super::sequence::Sequence;
 use super::{Job, Options};
 use crate::error::Error;
 use crate::model::{BLOCK, KvCache, Model, Rows};
@@ -26,11 +26,11 @@ pub(super) struct Worker<O: Ops> {
     defaults: Defaults,
     waiting: VecDeque<Job>,
     open: Vec<Sequence<O::Tensor>>,
-    kept: Kept<O::Tensor>,
+    prefixes: PrefixCache<O::Tensor>,
     cache_tokens: usize,
     batch: usize,
-    /// Fewer than these may be open: with as many, a prompt did not fit into memory.
-    crowded: usize,
+    /// Maximum number of open sequences, after a prompt that did not fit into memory beside them.
+    max_running: usize,
     reuse: bool,
     tempered_logprobs: bool,
 }
@@ -49,10 +49,10 @@ impl<O: Ops> Worker<O> {
             defaults,
             waiting: VecDeque::new(),
             open: Vec::new(),
-            kept: Kept::default(),
+            prefixes: PrefixCache::default(),
             cache_tokens,
             batch: options.batch.max(1),
-            crowded: usize::MAX,
+            max_running: usize::MAX,
             reuse: options.reuse,
             tempered_logprobs: options.tempered_logprobs,
         }
@@ -72,7 +72,7 @@ impl<O: Ops> Worker<O> {
             self.waiting.retain(|job| !job.reply.is_canceled());
             self.open.retain(|sequence| !sequence.reply.is_canceled());
             self.admit();
-            self.read();
+            self.prefill();
             self.decode();
         }
     }
@@ -80,10 +80,10 @@ impl<O: Ops> Worker<O> {
     /// Opens waiting conversations in their order, as long as the next one fits beside the open ones. A first one
     /// always does: that was checked on its arrival.
     fn admit(&mut self) {
-        if self.open.len() < self.crowded {
-            self.crowded = usize::MAX;
+        if self.open.len() < self.max_running {
+            self.max_running = usize::MAX;
         }
-        while self.open.len() < self.batch.min(self.crowded) {
+        while self.open.len() < self.batch.min(self.max_running) {
             let reserved: usize =
                 self.open.iter().map(|sequence| sequence.cache.capacity().max(sequence.end())).sum();
             let free = self.cache_tokens.saturating_sub(reserved);
@@ -103,9 +103,9 @@ impl<O: Ops> Worker<O> {
         }
     }
 
-    /// One pass of the first prompt that is not read to its end.
-    fn read(&mut self) {
-        let Some(place) = self.open.iter().position(|sequence| sequence.reading.is_some()) else { return };
+    /// One prefill chunk of the oldest unfinished prompt.
+    fn prefill(&mut self) {
+        let Some(place) = self.open.iter().position(|sequence| sequence.prefill.is_some()) else { return };
         let logits = self.prepare(place).and_then(|()| self.open[place].pass(&self.model));
         match logits {
             Ok(None) => {}
@@ -124,13 +124,13 @@ impl<O: Ops> Worker<O> {
         Ok(())
     }
 
-    /// A prompt that failed. One that the memory was too small for waits until fewer are open, if that can help.
+    /// Fails a prompt; after out-of-memory it is requeued if evicting prefixes or closing others can free memory.
     fn give_up(&mut self, place: usize, error: Error) {
         let sequence = self.open.remove(place);
-        let can_help = !self.open.is_empty() || self.kept.tokens() > 0;
+        let can_help = !self.open.is_empty() || self.prefixes.tokens() > 0;
         if matches!(error, Error::Memory(_)) && can_help {
-            self.kept.shrink(0);
-            self.crowded = self.open.len().max(1);
+            self.prefixes.evict_to(0);
+            self.max_running = self.open.len().max(1);
             self.waiting.extend(sequence.into_job());
             self.waiting.rotate_right(1);
         } else {
@@ -145,7 +145,7 @@ impl<O: Ops> Worker<O> {
         // Room for the answer is made as it grows: many are short.
         let capacity = (tokens + BLOCK).min(end);
         let limit = if self.reuse { tokens.saturating_sub(1) } else { 0 };
-        let kept = self.kept.longest(history, limit);
+        let kept = self.prefixes.longest(history, limit);
         let open = (0..self.open.len())
             .map(|place| {
                 let held = self.open[place].cache.len();
@@ -155,7 +155,7 @@ impl<O: Ops> Worker<O> {
             .max();
         match (kept, open) {
             (Some((length, place)), open) if open.is_none_or(|open| length >= open.0) => {
-                let taken = self.kept.take(place);
+                let taken = self.prefixes.take(place);
                 let (before, mut cache) =
                     taken.ok_or_else(|| Error::Compute("a kept cache is gone".to_owned()))?;
                 // Copied where little is shared, so that its own conversation may still come back; if both fit.
@@ -163,7 +163,7 @@ impl<O: Ops> Worker<O> {
                 if 2 * length < before.ids.len() && both {
                     self.make_room(cache.capacity() + capacity);
                     let copy = cache.copy(&self.model.ops, length, capacity)?;
-                    self.kept.push(before, cache);
+                    self.prefixes.push(before, cache);
                     return Ok(copy);
                 }
                 cache.truncate(length);
@@ -192,13 +192,13 @@ impl<O: Ops> Worker<O> {
     /// Drops kept caches, oldest first, until `tokens` more fit beside the open ones.
     fn make_room(&mut self, tokens: usize) {
         let free = self.cache_tokens.saturating_sub(self.open_tokens());
-        self.kept.shrink(free.saturating_sub(tokens));
+        self.prefixes.evict_to(free.saturating_sub(tokens));
     }
 
     /// One token for every open sequence whose prompt is read.
     fn decode(&mut self) {
         let ready: Vec<usize> =
-            (0..self.open.len()).filter(|&place| self.open[place].reading.is_none()).collect();
+            (0..self.open.len()).filter(|&place| self.open[place].prefill.is_none()).collect();
         if ready.is_empty() {
             return;
         }
@@ -206,7 +206,7 @@ impl<O: Ops> Worker<O> {
             Ok(logits) => self.choose(&ready, &logits),
             // Each is retried alone, which shows the one that fails; the others continue.
             Err(_) => {
-                self.kept.shrink(0);
+                self.prefixes.evict_to(0);
                 for &place in ready.iter().rev() {
                     match self.forward(&[place]) {
                         Ok(logits) => self.choose(&[place], &logits),
@@ -258,21 +258,18 @@ impl<O: Ops> Worker<O> {
     fn choose(&mut self, places: &[usize], logits: &[f32]) {
         let width = self.model.config.text.vocab_size;
         let open = self.open.iter_mut().enumerate().filter(|(place, _)| places.contains(place));
-        let choosers: Vec<_> = open.map(|(_, sequence)| sequence.chooser()).collect();
-        let choices: Vec<Result<Choice, Error>> = choosers
+        let open: Vec<_> = open.map(|(_, sequence)| sequence).collect();
+        let (defaults, prompter) = (&self.defaults, &self.prompter);
+        let chosen: Vec<Result<(), Error>> = open
             .into_par_iter()
             .zip(logits.par_chunks(width))
-            .map(|(chooser, logits)| chooser.choose(logits))
+            .map(|(sequence, logits)| sequence.choose(logits, defaults, prompter))
             .collect();
         // From the last on: those that end leave.
-        for (&place, choice) in places.iter().zip(choices).rev() {
-            match choice {
-                Ok(choice) => {
-                    self.open[place].push(choice, &self.defaults, &self.prompter);
-                    if self.open[place].ended() {
-                        self.close(place);
-                    }
-                }
+        for (&place, chosen) in places.iter().zip(chosen).rev() {
+            match chosen {
+                Ok(()) if self.open[place].ended() => self.close(place),
+                Ok(()) => {}
                 Err(error) => drop(self.open.remove(place).reply.send(Err(error))),
             }
         }
@@ -286,7 +283,7 @@ impl<O: Ops> Worker<O> {
         let mut history = std::mem::take(&mut sequence.history);
         history.truncate(cache.len());
         if self.reuse {
-            self.kept.push(history, cache);
+            self.prefixes.push(history, cache);
         }
         self.make_room(0);
         sequence.answer();

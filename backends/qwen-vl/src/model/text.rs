@@ -4,7 +4,7 @@ use super::tables::text_rotary;
 use super::{Features, Loader, Model, PassPlan, rotary};
 use crate::config::{Config, Family, TextConfig};
 use crate::error::Error;
-use crate::ops::{Keys, Linear, Ops, Segment};
+use crate::ops::{KvSource, Linear, Ops, Segment};
 use crate::weights::Weights;
 
 /// Weights of the language model.
@@ -229,7 +229,7 @@ impl<O: Ops> Model<O> {
                 let mut plan = &pass.all;
                 if last && let Some((wanted, of_wanted)) = &pass.wanted {
                     // Every row has left its keys and values; from here on only what is wanted counts.
-                    (x, normed) = (ops.rows(&x, wanted)?, ops.rows(&normed, wanted)?);
+                    (x, normed) = (ops.gather(&x, wanted)?, ops.gather(&normed, wanted)?);
                     plan = of_wanted;
                 }
                 let q = self.queries(layer, &normed, plan)?;
@@ -240,7 +240,7 @@ impl<O: Ops> Model<O> {
             let inner = ops.gated(ops.linear(&normed, &layer.gate)?, &ops.linear(&normed, &layer.up)?)?;
             x = ops.add(ops.linear(&inner, &layer.down)?, &x)?;
             if let Some(features) = features {
-                x = ops.add_rows(x, &visual.places, &features)?;
+                x = ops.index_add(x, &visual.places, &features)?;
             }
         }
         for rows in batch.iter_mut() {
@@ -268,7 +268,7 @@ impl<O: Ops> Model<O> {
         let ops = &self.ops;
         let ids: Vec<u32> = batch.iter().flat_map(|rows| rows.ids).copied().collect();
         if visual.places.is_empty() {
-            return ops.rows(&self.text.embeddings, &ids);
+            return ops.gather(&self.text.embeddings, &ids);
         }
         // Text rows, then visual rows, then one gather that puts them in order.
         let mut order = vec![0; ids.len()];
@@ -287,9 +287,9 @@ impl<O: Ops> Model<O> {
         let mut parts: Vec<O::Tensor> =
             visual.features.iter().map(|features| features.merged.clone()).collect();
         if !text_ids.is_empty() {
-            parts.insert(0, ops.rows(&self.text.embeddings, &text_ids)?);
+            parts.insert(0, ops.gather(&self.text.embeddings, &text_ids)?);
         }
-        ops.rows(&ops.cat(&parts)?, &order)
+        ops.gather(&ops.cat(&parts)?, &order)
     }
 
     /// x by a matrix, as (rows, heads, head_dim), each head normed where the family does so.
@@ -340,7 +340,7 @@ impl<O: Ops> Model<O> {
     ) -> Result<O::Tensor, Error> {
         let (ops, text) = (&self.ops, &self.config.text);
         let output = if batch.iter().all(|rows| rows.cache.is_none()) {
-            ops.attention(q, Keys::Packed(k, v), &plan.attention)?
+            ops.attention(q, KvSource::Packed(k, v), &plan.attention)?
         } else {
             let (mut keys, mut start) = (Vec::with_capacity(batch.len()), 0);
             for rows in batch {
@@ -352,7 +352,7 @@ impl<O: Ops> Model<O> {
                 });
                 start += new;
             }
-            ops.attention(q, Keys::Apart(&keys), &plan.attention)?
+            ops.attention(q, KvSource::Cached(&keys), &plan.attention)?
         };
         let rows = ops.shape(&output)[0];
         let output = ops.reshape(&output, &[rows, text.num_attention_heads * text.head_dim])?;

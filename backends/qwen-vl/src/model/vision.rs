@@ -4,7 +4,7 @@ use super::tables::{frame_segments, position_taps, vision_rotary, windows};
 use super::{Loader, Model, PassPlan, rotary};
 use crate::config::{Config, Family};
 use crate::error::Error;
-use crate::ops::{Activation, Keys, Linear, Ops, Segment};
+use crate::ops::{Activation, KvSource, Linear, Ops, Segment};
 use crate::positions::Grid;
 use crate::weights::Weights;
 
@@ -198,7 +198,7 @@ impl<T: Clone> Block<T> {
         let qkv = ops.reshape(&qkv, &[shape[0], 3 * heads, shape[1] / heads])?;
         let part = |number: usize| ops.narrow(&qkv, 1, number * heads, heads);
         let (q, k, v) = (plan.rotate(ops, part(0)?)?, plan.rotate(ops, part(1)?)?, part(2)?);
-        let attended = ops.attention(&q, Keys::Packed(&k, &v), &plan.attention)?;
+        let attended = ops.attention(&q, KvSource::Packed(&k, &v), &plan.attention)?;
         ops.linear(&ops.reshape(&attended, &shape)?, &self.output)
     }
 }
@@ -247,7 +247,7 @@ impl<O: Ops> Model<O> {
         let mut x = ops.linear(&ops.upload(patches, &[count, config.patch_values()])?, &vision.patch)?;
         if let Some(positions) = &vision.positions {
             let (ids, weights) = position_taps(config, grids);
-            x = ops.add(x, &ops.weighted_rows(positions, &ids, &weights, 4)?)?;
+            x = ops.add(x, &ops.embedding_bag(positions, &ids, &weights, 4)?)?;
         }
         let frames = frame_segments(grids);
         let (mut cos, mut sin) = vision_rotary(config, grids);
@@ -277,7 +277,7 @@ impl<O: Ops> Model<O> {
             for (row, &block) in order.iter().enumerate() {
                 back[block as usize] = row as u32;
             }
-            merged = ops.rows(&merged, &back)?;
+            merged = ops.gather(&merged, &back)?;
         }
         Ok(Features { merged, deepstack })
     }
@@ -286,7 +286,7 @@ impl<O: Ops> Model<O> {
     fn reorder(&self, x: &O::Tensor, order: &[u32]) -> Result<O::Tensor, Error> {
         let shape = self.ops.shape(x);
         let blocks = self.ops.reshape(x, &[order.len(), shape[0] / order.len() * shape[1]])?;
-        self.ops.reshape(&self.ops.rows(&blocks, order)?, &shape)
+        self.ops.reshape(&self.ops.gather(&blocks, order)?, &shape)
     }
 }
 

@@ -4,7 +4,7 @@ use candle_core::{D, DType, Device, Result, Tensor};
 use candle_nn::ops;
 use paravt_backend_candle::seq_lens;
 use paravt_backend_candle::tensor::{self, Run};
-use paravt_qwen_vl::ops::{Keys, Segment};
+use paravt_qwen_vl::ops::{KvSource, Segment};
 
 use super::fused::Fused;
 use paravt_kernels::{self as kernels, Heads, SeqLens, Strided, backward};
@@ -28,7 +28,7 @@ impl GradPlan {
 }
 
 /// Attention of q (n, heads, dim) within the segments of a plan: (n, heads, dim).
-pub(super) fn attention(q: &Tensor, keys: Keys<'_, Tensor>, plan: &GradPlan) -> Result<Tensor> {
+pub(super) fn attention(q: &Tensor, keys: KvSource<'_, Tensor>, plan: &GradPlan) -> Result<Tensor> {
     let (seqs, causal) = match plan {
         GradPlan::Composed(plan) => {
             return tensor::attention(q, keys, plan, |scores| ops::softmax(scores, D::Minus1));
@@ -36,8 +36,8 @@ pub(super) fn attention(q: &Tensor, keys: Keys<'_, Tensor>, plan: &GradPlan) -> 
         GradPlan::Kernels { seqs, causal } => (seqs.clone(), *causal),
     };
     let (k, v) = match keys {
-        Keys::Packed(k, v) => (k.clone(), v.clone()),
-        Keys::Apart(sides) => {
+        KvSource::Packed(k, v) => (k.clone(), v.clone()),
+        KvSource::Cached(sides) => {
             let (keys, values): (Vec<_>, Vec<_>) = sides.iter().cloned().unzip();
             (Tensor::cat(&keys, 0)?, Tensor::cat(&values, 0)?)
         }

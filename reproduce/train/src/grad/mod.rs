@@ -12,6 +12,7 @@ use candle_nn::ops as nn;
 use paravt_kernels::{self as kernels, GEMV_MAX_M, Weight, backward, elementwise};
 
 use fused::Fused;
+pub(crate) use fused::{host, values};
 pub(crate) use ops::GradOps;
 
 /// x (n, k) by weight (out, k) transposed, plus bias (out): (n, out).
@@ -139,7 +140,7 @@ mod tests {
     use super::*;
     use attention::{GradPlan, attention};
     use candle_core::{Device, Var};
-    use paravt_qwen_vl::ops::{Keys, Segment};
+    use paravt_qwen_vl::ops::{KvSource, Segment};
     use rand::rngs::StdRng;
     use rand::{Rng as _, SeedableRng as _};
 
@@ -244,8 +245,8 @@ mod tests {
             // The kernels, and what other devices and types use.
             for dtype in [DType::F32, DType::BF16] {
                 let plan = GradPlan::new(&segments, causal, &Device::Cpu, dtype).unwrap();
-                assert_same(&[&q, &k, &v], attention(&q, Keys::Packed(&k, &v), &plan), defined());
-                assert_same(&[&q, &k, &v], attention(&q, Keys::Apart(&sides()), &plan), defined());
+                assert_same(&[&q, &k, &v], attention(&q, KvSource::Packed(&k, &v), &plan), defined());
+                assert_same(&[&q, &k, &v], attention(&q, KvSource::Cached(&sides()), &plan), defined());
             }
         }
     }

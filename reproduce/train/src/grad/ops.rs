@@ -6,7 +6,7 @@ use super::attention::{self, GradPlan};
 use candle_core::{DType, Device, Tensor};
 use paravt_backend_candle::tensor::{self, fail};
 use paravt_qwen_vl::Error;
-use paravt_qwen_vl::ops::{Activation, Keys, Linear, Ops, Segment};
+use paravt_qwen_vl::ops::{Activation, KvSource, Linear, Ops, Segment};
 use paravt_qwen_vl::weights::View;
 
 use crate::compute::Compute;
@@ -73,12 +73,12 @@ impl Ops for GradOps {
         x.add(y).map_err(fail)
     }
 
-    fn add_rows(&self, x: Tensor, places: &[u32], values: &Tensor) -> Result<Tensor> {
-        tensor::add_rows(&x, places, values).map_err(fail)
+    fn index_add(&self, x: Tensor, places: &[u32], values: &Tensor) -> Result<Tensor> {
+        tensor::index_add(&x, places, values).map_err(fail)
     }
 
-    fn weighted_rows(&self, table: &Tensor, ids: &[u32], weights: &[f32], taps: usize) -> Result<Tensor> {
-        tensor::weighted_rows(table, ids, weights, taps, self.dtype).map_err(fail)
+    fn embedding_bag(&self, table: &Tensor, ids: &[u32], weights: &[f32], taps: usize) -> Result<Tensor> {
+        tensor::embedding_bag(table, ids, weights, taps, self.dtype).map_err(fail)
     }
 
     fn rotate(&self, x: Tensor, cos: &Tensor, sin: &Tensor) -> Result<Tensor> {
@@ -89,7 +89,7 @@ impl Ops for GradOps {
         GradPlan::new(segments, causal, &self.device, self.dtype).map_err(fail)
     }
 
-    fn attention(&self, q: &Tensor, keys: Keys<'_, Tensor>, plan: &GradPlan) -> Result<Tensor> {
+    fn attention(&self, q: &Tensor, keys: KvSource<'_, Tensor>, plan: &GradPlan) -> Result<Tensor> {
         attention::attention(q, keys, plan).map_err(fail)
     }
 

@@ -1,9 +1,11 @@
 //! Log-probabilities of given tokens and entropies, from logits.
 
-use candle_core::{CpuStorage, CustomOp1, D, DType, Layout, Result, Shape, Storage, Tensor, bail};
+use candle_core::{CpuStorage, CustomOp1, D, DType, Layout, Result, Shape, Tensor, bail};
 use rayon::prelude::*;
 
 use paravt_kernels::logprobs::{Row, backward_row, forward_row};
+
+use crate::grad::{host, values};
 
 /// Log-probabilities (n) of `targets` (n) and entropies (n) in nats, both f32, under the softmax of
 /// logits (n, vocab) divided by `temperature`. Differentiable by the logits, both of them.
@@ -48,8 +50,8 @@ pub fn cross_entropy(logits: &Tensor, targets: &[u32]) -> Result<Tensor> {
 /// [`token_logprobs`] in candle's own operations; logits are (n, vocab) f32.
 fn composed(logits: &Tensor, targets: &[u32], temperature: f64) -> Result<(Tensor, Tensor)> {
     let logits = (logits / temperature)?;
-    let most = logits.max_keepdim(D::Minus1)?.detach(); // (n, 1)
-    let shifted = logits.broadcast_sub(&most)?;
+    let largest = logits.max_keepdim(D::Minus1)?.detach(); // (n, 1)
+    let shifted = logits.broadcast_sub(&largest)?;
     let log_sum = shifted.exp()?.sum_keepdim(D::Minus1)?.log()?; // (n, 1)
     let all = shifted.broadcast_sub(&log_sum)?; // (n, vocab)
     let targets = Tensor::new(targets, logits.device())?.unsqueeze(1)?; // (n, 1)
@@ -83,8 +85,7 @@ impl CustomOp1 for LogProbs {
     fn bwd(&self, logits: &Tensor, both: &Tensor, gradient: &Tensor) -> Result<Option<Tensor>> {
         let (n, vocab) = logits.dims2()?;
         let (storage, layout) = logits.storage_and_layout();
-        let Storage::Cpu(storage) = &*storage else { bail!("{}: gradient on another device", self.name()) };
-        let logits = values(storage, layout)?;
+        let logits = host(&storage, layout)?;
         let (both, gradient) = (both.to_vec2::<f32>()?, gradient.to_vec2::<f32>()?);
         let mut out = vec![0.0; n * vocab];
         let rows = out.par_chunks_mut(vocab.max(1)).zip(logits.par_chunks(vocab.max(1)));
@@ -100,13 +101,6 @@ impl CustomOp1 for LogProbs {
             backward_row(out, row, &from);
         });
         Tensor::from_vec(out, (n, vocab), &candle_core::Device::Cpu).map(Some)
-    }
-}
-
-fn values<'a>(storage: &'a CpuStorage, layout: &Layout) -> Result<&'a [f32]> {
-    match layout.contiguous_offsets() {
-        Some((start, end)) => Ok(&storage.as_slice::<f32>()?[start..end]),
-        None => bail!("token-logprobs: logits {layout:?} are not contiguous"),
     }
 }
 

@@ -17,7 +17,7 @@ pub struct Tokens<'a> {
     pub behaviour: &'a [f64],
 }
 
-/// Sums over trained tokens. Those of micro-batches can be added.
+/// Sums over trained tokens, and a maximum. Those of micro-batches can be added.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Loss {
     /// Token losses, before [`Knobs::scale`].
@@ -36,6 +36,8 @@ pub struct Loss {
     pub log_ratio: f64,
     /// Behaviour weights exp(prox - behaviour), 0 for dropped tokens.
     pub behaviour_weight: f64,
+    /// Maximum of |exp(prox - behaviour) - 1|: how far the sampling engine is from the trainer, at the same weights.
+    pub max_ratio_error: f64,
 }
 
 impl Loss {
@@ -55,6 +57,7 @@ impl AddAssign for Loss {
         self.ratio += other.ratio;
         self.log_ratio += other.log_ratio;
         self.behaviour_weight += other.behaviour_weight;
+        self.max_ratio_error = self.max_ratio_error.max(other.max_ratio_error);
     }
 }
 
@@ -109,6 +112,7 @@ fn token_loss(new: f64, advantage: f64, prox: f64, behaviour: f64, knobs: &Knobs
         ratio,
         log_ratio,
         behaviour_weight: weight,
+        max_ratio_error: (prox - behaviour).exp_m1().abs(),
     };
     // The ratio is its own derivative; a bound has none.
     let constant = clipped || dual_clipped || dropped;

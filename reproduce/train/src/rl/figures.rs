@@ -42,6 +42,7 @@ pub(super) fn update_figures(
         ("entropy", sums.mean(entropies)),
         ("clip_fraction", sums.mean(sums.clipped as f64)),
         ("behaviour_weight", sums.mean(sums.behaviour_weight)),
+        ("max_ratio_error", sums.max_ratio_error),
         ("dropped_tokens", sums.dropped as f64),
         ("trained_tokens", sums.tokens as f64),
         ("unrewarded", advantages.unrewarded as f64),

@@ -27,7 +27,7 @@ use crate::rollout::{RlPrompt, Roller, RolloutConfig, Trajectory};
 use crate::schedule::Schedule;
 
 use figures::rollout_figures;
-use update::{Held, Scorers, update};
+use update::{Scorers, TokenValues, update};
 
 /// Knobs of reinforcement learning; defaults are those of `paragrpo_8b.yaml` and `_base.yaml`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -47,7 +47,7 @@ pub struct RlConfig {
     pub steps: usize,
     /// Prompts of a step; each is rolled out `rollout.group_size` times.
     pub prompts_per_step: usize,
-    /// Most tokens of a forward and backward pass: bounds memory.
+    /// Maximum tokens of a forward and backward pass: bounds memory.
     pub micro_batch_tokens: usize,
     /// Steps between checkpoints.
     pub save_every: usize,
@@ -239,7 +239,7 @@ fn is_right(one: &Trajectory) -> bool {
 
 /// A batch of rollouts for the strategy.
 fn describe(batch: &[(usize, Trajectory)], knobs: &Knobs) -> Result<Vec<Rollout>> {
-    let held = Held::new(batch, None);
+    let held = TokenValues::new(batch, None);
     let advantages = advantages(&held.sequences(batch), knobs)?;
     let rollouts = batch.iter().zip(&advantages.tokens).map(|((group, one), tokens)| {
         let trained: Vec<f64> = one.example.rows().map(|row| tokens[row]).collect();

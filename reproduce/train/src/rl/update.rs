@@ -56,7 +56,7 @@ pub(super) fn update(
     let all: Vec<usize> = (0..rollouts.len()).collect();
     let logprobs = |scorer, which| logprobs(learner, scorer, rollouts, which, limit, knobs.temperature);
     let reference = scorers.reference.as_ref().map(|reference| logprobs(reference, &all)).transpose()?;
-    let held = Held::new(rollouts, reference);
+    let held = TokenValues::new(rollouts, reference);
     let sequences = held.sequences(rollouts);
     let advantages = advantages(&sequences, knobs)?;
     let parts = mini_batches(rollouts, &rolled.chosen, knobs.strategy.as_ref());
@@ -126,12 +126,12 @@ impl Batch<'_> {
 }
 
 /// Per-token values of a batch on the host, as the objective reads them.
-pub(super) struct Held {
+pub(super) struct TokenValues {
     behaviour: Vec<Vec<f64>>,
     reference: Option<Vec<Vec<f64>>>,
 }
 
-impl Held {
+impl TokenValues {
     /// `reference`: log-probabilities of the trained tokens, sequence by sequence.
     pub(super) fn new(batch: &[(usize, Trajectory)], reference: Option<Vec<Vec<f32>>>) -> Self {
         let behaviour = batch.iter().map(|(_, one)| {
@@ -279,12 +279,19 @@ mod tests {
             let rate = AdamWConfig { learning_rate: 1e-2, ..AdamWConfig::default() };
             let mut optimizer = AdamW::new(rate, learner.parameters().all());
             let figures = update(&learner, &mut optimizer, 1.0, &scorers, &rolled, &config).unwrap();
-            (figures["optimizer_steps"], optimizer.steps(), figures["clip_fraction"])
+            assert!(figures["max_ratio_error"] > 0.9, "no token of a model at random has e^-1: {figures:?}");
+            let ratio_error = figures["max_ratio_error"];
+            (figures["optimizer_steps"], optimizer.steps(), figures["clip_fraction"], ratio_error)
         };
-        assert_eq!(run(4), (1.0, 1, 0.0));
-        let (steps, taken, clipped) = run(1);
+        let (steps, taken, clipped, before) = run(4);
+        assert_eq!((steps, taken, clipped), (1.0, 1, 0.0));
+        let (steps, taken, clipped, error) = run(1);
         assert_eq!((steps, taken), (4.0, 4));
         assert!(clipped > 0.0, "{clipped}");
+        assert!(
+            (error / before - 1.0).abs() < 1e-4,
+            "{error} and {before}: of the weights before the first step"
+        );
         assert_eq!(run(3).1, 2, "the last step has what is left");
     }
 }

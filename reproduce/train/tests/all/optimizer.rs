@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use candle_core::{DType, Device, Tensor, Var};
 use paravt_suite::seed::Seed;
 use paravt_train::Parameter;
-use paravt_train::optimizer::{AdamW, AdamWConfig, Gradients, Numbers};
+use paravt_train::optimizer::{AdamW, AdamWConfig, Gradients, StatePrecision};
 use rand::Rng as _;
 
 const NAMES: [&str; 2] = ["a", "late"];
@@ -127,7 +127,7 @@ fn pure_bfloat16_steps_are_those_of_torch() {
     let gradients: Vec<[Vec<f32>; 2]> =
         (0..STEPS).map(|step| [draw(0.3 / (1 + step) as f32), draw(0.01)]).collect();
     let factors: Vec<f64> = (0..STEPS).map(|step| (step as f64 / 5.0).min(1.0)).collect();
-    let config = AdamWConfig { numbers: Numbers::Bf16, ..AdamWConfig::default() };
+    let config = AdamWConfig { numbers: StatePrecision::Bf16, ..AdamWConfig::default() };
     let case = serde_json::json!({
         "start": start, "gradients": gradients, "learning_rate": config.learning_rate, "beta1": config.beta1,
         "beta2": config.beta2, "eps": config.eps, "weight_decay": config.weight_decay,

@@ -69,6 +69,7 @@ fn reinforcement_learning_that_stops_ends_the_same() {
     // The first step is on the reference itself.
     assert!(figures[0]["kl"].as_f64().unwrap().abs() < 1e-4, "{}", figures[0]);
     assert!((figures[0]["behaviour_weight"].as_f64().unwrap() - 1.0).abs() < 1e-3, "{}", figures[0]);
+    assert!(figures[0]["max_ratio_error"].as_f64().unwrap() < 1e-3, "{}", figures[0]);
     let stopped = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         rl::train(&base, &part, &task, &config(), |step| assert_ne!(step.step, 2))
     }));

@@ -1,6 +1,6 @@
 //! Generation batches until there is enough, then the best of them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use super::{Rollout, Strategy, Unit, Verdict, filter, spreads};
 
@@ -31,21 +31,18 @@ pub struct Pool<'a> {
     seen: usize,
     batches: usize,
     survivors: Vec<Survivor>,
-    /// Counts by verdict.
-    counts: BTreeMap<Verdict, usize>,
 }
 
 impl<'a> Pool<'a> {
     /// Empty.
     pub fn new(strategy: &'a Strategy) -> Self {
-        Self { strategy, seen: 0, batches: 0, survivors: Vec::new(), counts: BTreeMap::new() }
+        Self { strategy, seen: 0, batches: 0, survivors: Vec::new() }
     }
 
     /// Adds a generation batch of full groups.
     pub fn add(&mut self, rollouts: &[Rollout]) {
         let spreads = spreads(rollouts);
         for (place, verdict) in filter(rollouts, self.strategy).into_iter().enumerate() {
-            *self.counts.entry(verdict).or_default() += 1;
             if verdict == Verdict::Kept {
                 let group = rollouts[place].group;
                 self.survivors.push(Survivor {
@@ -73,14 +70,9 @@ impl<'a> Pool<'a> {
         }
         match self.strategy.max_num_gen_batches {
             0 => Ok(true),
-            most if self.batches < most => Ok(true),
+            max if self.batches < max => Ok(true),
             _ => Err(Short { kept, wanted, batches: self.batches }),
         }
-    }
-
-    /// Rollouts by what became of them, over all generation batches.
-    pub fn counts(&self) -> &BTreeMap<Verdict, usize> {
-        &self.counts
     }
 
     /// The rollouts to train on, numbered from the first one that was added, best group first or in
@@ -125,7 +117,7 @@ impl<'a> Pool<'a> {
 #[cfg(test)]
 mod tests {
     use super::super::tests_support::rollout;
-    use super::super::{EndReason, Filter, Strategy};
+    use super::super::{EndReason, Strategy};
     use super::*;
     use proptest::prelude::*;
 
@@ -151,7 +143,6 @@ mod tests {
         pool.add(&batch());
         assert_eq!(pool.wants_more(), Ok(false));
         assert_eq!(pool.select(), [8, 9, 10, 11, 12, 13, 14, 15]);
-        assert_eq!(pool.counts()[&Verdict::Dropped(Filter::SeqReward)], 4);
         let by_arrival = Strategy { std_sort_enable: false, ..strategy };
         let mut pool = Pool::new(&by_arrival);
         pool.add(&batch());

@@ -2,19 +2,19 @@
 
 use candle_core::{DType, Device, Tensor};
 use candle_nn::ops;
-use paravt_qwen_vl::ops::{Activation, Keys, Linear, Ops, Precision, Segment};
+use paravt_qwen_vl::ops::{Activation, KvSource, Linear, Ops, Precision, Segment};
 use paravt_qwen_vl::weights::View;
 
 use crate::tensor::{self, Result, Run, WeightSource, fail};
 
 /// candle's own operations on one device.
-pub struct CudaOps {
+pub struct ComposedOps {
     device: Device,
     dtype: DType,
     weights: Option<WeightSource>,
 }
 
-impl CudaOps {
+impl ComposedOps {
     /// Arithmetic in a precision on a device.
     pub fn new(device: Device, precision: Precision) -> Self {
         Self { device, dtype: tensor::dtype(precision), weights: None }
@@ -32,7 +32,7 @@ impl CudaOps {
     }
 }
 
-impl Ops for CudaOps {
+impl Ops for ComposedOps {
     type Tensor = Tensor;
     type Plan = Vec<Run>;
 
@@ -81,12 +81,12 @@ impl Ops for CudaOps {
         x.add(y).map_err(fail)
     }
 
-    fn add_rows(&self, x: Tensor, places: &[u32], values: &Tensor) -> Result<Tensor> {
-        tensor::add_rows(&x, places, values).map_err(fail)
+    fn index_add(&self, x: Tensor, places: &[u32], values: &Tensor) -> Result<Tensor> {
+        tensor::index_add(&x, places, values).map_err(fail)
     }
 
-    fn weighted_rows(&self, table: &Tensor, ids: &[u32], weights: &[f32], taps: usize) -> Result<Tensor> {
-        tensor::weighted_rows(table, ids, weights, taps, self.dtype).map_err(fail)
+    fn embedding_bag(&self, table: &Tensor, ids: &[u32], weights: &[f32], taps: usize) -> Result<Tensor> {
+        tensor::embedding_bag(table, ids, weights, taps, self.dtype).map_err(fail)
     }
 
     fn rotate(&self, x: Tensor, cos: &Tensor, sin: &Tensor) -> Result<Tensor> {
@@ -103,7 +103,7 @@ impl Ops for CudaOps {
         tensor::plan(segments, causal, &self.device).map_err(fail)
     }
 
-    fn attention(&self, q: &Tensor, keys: Keys<'_, Tensor>, plan: &Vec<Run>) -> Result<Tensor> {
+    fn attention(&self, q: &Tensor, keys: KvSource<'_, Tensor>, plan: &Vec<Run>) -> Result<Tensor> {
         tensor::attention(q, keys, plan, ops::softmax_last_dim).map_err(fail)
     }
 

@@ -5,22 +5,22 @@ use std::collections::VecDeque;
 use super::prefix::History;
 use crate::model::KvCache;
 
-/// Most finished sequences that are kept.
-const MOST: usize = 32;
+/// Maximum number of finished sequences.
+const MAX_SEQUENCES: usize = 32;
 
 /// Finished sequences, last used last.
-pub(super) struct Kept<T>(VecDeque<(History, KvCache<T>)>);
+pub(super) struct PrefixCache<T>(VecDeque<(History, KvCache<T>)>);
 
-impl<T> Default for Kept<T> {
+impl<T> Default for PrefixCache<T> {
     fn default() -> Self {
         Self(VecDeque::new())
     }
 }
 
-impl<T: Clone> Kept<T> {
+impl<T: Clone> PrefixCache<T> {
     /// Adds one; the oldest goes where there are too many.
     pub(super) fn push(&mut self, history: History, cache: KvCache<T>) {
-        if self.0.len() == MOST {
+        if self.0.len() == MAX_SEQUENCES {
             self.0.pop_front();
         }
         self.0.push_back((history, cache));
@@ -31,8 +31,8 @@ impl<T: Clone> Kept<T> {
         self.0.iter().map(|(_, cache)| cache.capacity()).sum()
     }
 
-    /// Drops the oldest until at most so many tokens are left.
-    pub(super) fn shrink(&mut self, tokens: usize) {
+    /// Evicts the oldest until at most so many tokens are left.
+    pub(super) fn evict_to(&mut self, tokens: usize) {
         while self.tokens() > tokens && self.0.pop_front().is_some() {}
     }
 

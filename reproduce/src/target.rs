@@ -191,10 +191,7 @@ fn placeholders_as_pattern(name: &str) -> String {
 fn absent(check: &DataCheck) -> Option<String> {
     let counted = |count: usize, noun: &str| format!("{count} {noun}{}", if count == 1 { "" } else { "s" });
     check.findings.iter().find_map(|finding| match finding {
-        // `FILE of REPOSITORY`, without its revision.
-        Finding::AnnotationsMissing { remedy, .. } => {
-            Some(format!("no {}", remedy.rsplit_once('@').map_or(remedy.as_str(), |(file, _)| file)))
-        }
+        Finding::AnnotationsMissing { provider, .. } => Some(format!("no {provider}")),
         Finding::VideosMissing { count, .. } => Some(format!("{} missing", counted(*count, "video"))),
         Finding::ArchivesPacked { archives, .. } => {
             Some(format!("{} to unpack", counted(archives.len(), "archive")))

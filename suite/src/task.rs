@@ -28,7 +28,7 @@ pub use benchmark::{Benchmark, IntoSample, NO_SUBTITLES, ReadRow, SubtitleText, 
 pub use check::DataCheck;
 pub use description::{Description, DescriptionError};
 pub use file::TaskFileError;
-pub use finding::{Finding, UnreadableVideo};
+pub use finding::{Finding, Provider, UnreadableVideo};
 pub use options::{EMPTY_OPTION, GOLD_TWICE};
 pub use published::{NOT_PUBLISHED, Origin, Published};
 pub use quirks::{KeptQuirks, Quirks};

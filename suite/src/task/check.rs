@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde::{Deserialize, Serialize};
 
-use super::{DataRoot, Dataset, Finding, Origin, TaskSpec, UnreadableVideo};
+use super::{DataRoot, Dataset, Finding, Origin, Provider, TaskSpec, UnreadableVideo};
 use crate::data::{DataError, Found, Layout, sha256_file};
 use crate::media::{self, Depth, MediaError};
 
@@ -73,10 +73,10 @@ pub(super) fn check(
         expected_videos: spec.expected_videos,
         ..DataCheck::default()
     };
-    let remedy = provided_by(spec, &[&spec.hub.annotations]);
+    let provider = provided_by(spec, &[&spec.hub.annotations]);
     match loaded {
         Ok(dataset) => {
-            rows_found(&mut check, spec, &dataset, remedy);
+            rows_found(&mut check, spec, &dataset, provider);
             let found =
                 check.annotations.clone().map(|path| Found { path, revision: check.revision.clone() });
             let archives = layout.archives(root, &spec.hub, found.as_ref());
@@ -84,28 +84,23 @@ pub(super) fn check(
             subtitles_found(&mut check, spec, layout, root);
         }
         Err(DataError::Missing { looked, .. }) => {
-            check.findings.push(Finding::AnnotationsMissing { remedy, looked });
+            check.findings.push(Finding::AnnotationsMissing { provider, looked });
         }
         Err(error) => {
-            check.findings.push(Finding::AnnotationsUnusable { message: error.to_string(), remedy });
+            check.findings.push(Finding::AnnotationsUnusable { message: error.to_string(), provider });
         }
     }
     check
 }
 
-/// `FILES of REPOSITORY@REVISION`.
-fn provided_by(spec: &TaskSpec, files: &[&String]) -> String {
+fn provided_by(spec: &TaskSpec, files: &[&String]) -> Provider {
     let files = match files {
         [first, .., last] if files.len() > 2 => format!("{first} … {last}"),
         few => few.iter().map(|file| file.as_str()).collect::<Vec<_>>().join(", "),
     };
-    match spec.hub.repos.first() {
-        Some(repo) => format!("{files} of {repo}@{}", spec.hub.revision.as_deref().unwrap_or("main")),
-        None if files.is_empty() => {
-            "put them beside the task file, or name their folder with --data".to_owned()
-        }
-        None => format!("{files} beside the task file, or in the folder that --data names"),
-    }
+    let repository = spec.hub.repos.first().cloned();
+    let revision = spec.hub.revision.as_deref().unwrap_or("main");
+    Provider { files, revision: repository.is_some().then(|| revision.to_owned()), repository }
 }
 
 /// Published files that hold subtitles, or those that do not.
@@ -113,7 +108,7 @@ fn media_files(spec: &TaskSpec, subtitles: bool) -> Vec<&String> {
     spec.hub.media.iter().filter(|name| name.contains("subtitle") == subtitles).collect()
 }
 
-fn rows_found(check: &mut DataCheck, spec: &TaskSpec, dataset: &Dataset, remedy: String) {
+fn rows_found(check: &mut DataCheck, spec: &TaskSpec, dataset: &Dataset, provider: Provider) {
     check.annotations = dataset.files.first().cloned();
     check.revision = dataset.revision.clone();
     check.rows = dataset.samples.len();
@@ -121,7 +116,7 @@ fn rows_found(check: &mut DataCheck, spec: &TaskSpec, dataset: &Dataset, remedy:
         Ok(hash) => check.sha256 = hash,
         Err(error) => check
             .findings
-            .push(Finding::AnnotationsUnusable { message: error.to_string(), remedy: remedy.clone() }),
+            .push(Finding::AnnotationsUnusable { message: error.to_string(), provider: provider.clone() }),
     }
     if let (Some(found), Some(pinned)) = (&check.revision, &spec.hub.revision)
         && found != pinned
@@ -132,12 +127,12 @@ fn rows_found(check: &mut DataCheck, spec: &TaskSpec, dataset: &Dataset, remedy:
         check.findings.push(Finding::NoRows);
     } else if check.rows != spec.expected_rows {
         let (found, published) = (check.rows, spec.expected_rows);
-        check.findings.push(Finding::Rows { found, published, remedy });
+        check.findings.push(Finding::Rows { found, published, provider });
     }
     check.verified = dataset.origin == Origin::Published;
     if let Origin::Other(difference) = &dataset.origin {
-        let (difference, remedy) = (difference.clone(), provided_by(spec, &[&spec.hub.annotations]));
-        check.findings.push(Finding::OtherRows { difference, remedy });
+        let (difference, provider) = (difference.clone(), provided_by(spec, &[&spec.hub.annotations]));
+        check.findings.push(Finding::OtherRows { difference, provider });
     }
     let defects: Vec<String> = dataset.samples.iter().filter_map(|sample| sample.defect.clone()).collect();
     if !defects.is_empty() {
@@ -162,7 +157,7 @@ fn videos_found(
     let damaged = check.unreadable_videos.iter().map(|video| &video.path);
     let unusable: BTreeSet<&PathBuf> = check.missing_videos.iter().chain(damaged).collect();
     check.usable_rows = asked.iter().filter(|video| !unusable.contains(video)).count();
-    let remedy = provided_by(spec, &media_files(spec, false));
+    let provider = provided_by(spec, &media_files(spec, false));
     if check.videos != spec.expected_videos {
         let (named, published) = (check.videos, spec.expected_videos);
         check.findings.push(Finding::VideosNamed { named, published });
@@ -170,14 +165,14 @@ fn videos_found(
     if let Some(first) = check.missing_videos.first() {
         let into = first.parent().unwrap_or(Path::new("")).to_owned();
         let count = check.missing_videos.len();
-        check.findings.push(Finding::VideosMissing { count, remedy: remedy.clone() });
+        check.findings.push(Finding::VideosMissing { count, provider: provider.clone() });
         if !archives.is_empty() {
             check.findings.push(Finding::ArchivesPacked { archives, into });
         }
     }
     if !check.unreadable_videos.is_empty() {
         let count = check.unreadable_videos.len();
-        check.findings.push(Finding::VideosUnreadable { count, remedy });
+        check.findings.push(Finding::VideosUnreadable { count, provider });
     }
 }
 
@@ -229,7 +224,7 @@ fn subtitles_found(check: &mut DataCheck, spec: &TaskSpec, layout: &Layout, root
             found,
             published,
             folder: folder.unwrap_or_default(),
-            remedy: provided_by(spec, &media_files(spec, true)),
+            provider: provided_by(spec, &media_files(spec, true)),
         });
     }
 }

@@ -1,5 +1,6 @@
 //! Findings of `data check`, as values; printed in one place.
 
+use std::fmt;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -14,14 +15,36 @@ pub struct UnreadableVideo {
     pub reason: String,
 }
 
+/// Where published files are to be had. Shown as `FILES of REPOSITORY`, or as where a task file of one's own looks.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Provider {
+    /// Names of the files, several separated by commas; may be empty for a task file.
+    pub files: String,
+    /// Repository on the hub; `None` for a task file that names none.
+    pub repository: Option<String>,
+    /// Revision of the repository; `None` without a repository.
+    pub revision: Option<String>,
+}
+
+impl fmt::Display for Provider {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.files.as_str(), &self.repository) {
+            (files, Some(repository)) => write!(f, "{files} of {repository}"),
+            ("", None) => f.write_str("put them beside the task file, or name their folder with --data"),
+            (files, None) => write!(f, "{files} beside the task file, or in the folder that --data names"),
+        }
+    }
+}
+
 /// One thing that keeps a split from being complete.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Finding {
     /// The annotation file is at none of the places.
     AnnotationsMissing {
-        /// `FILE of REPOSITORY@REVISION` that provides it.
-        remedy: String,
+        /// What provides it.
+        provider: Provider,
         /// Places looked at.
         looked: Vec<PathBuf>,
     },
@@ -29,8 +52,8 @@ pub enum Finding {
     AnnotationsUnusable {
         /// The error.
         message: String,
-        /// `FILE of REPOSITORY@REVISION` that provides a sound one.
-        remedy: String,
+        /// What provides a sound one.
+        provider: Provider,
     },
     /// The annotation file is of another revision than the pinned one.
     Revision {
@@ -44,8 +67,8 @@ pub enum Finding {
         /// The first fact that differs.
         #[serde(default)]
         difference: String,
-        /// `FILE of REPOSITORY@REVISION` that provides the published ones.
-        remedy: String,
+        /// What provides the published ones.
+        provider: Provider,
     },
     /// The file has no rows, or none that the task file selects.
     NoRows,
@@ -60,8 +83,8 @@ pub enum Finding {
         found: usize,
         /// Rows published.
         published: usize,
-        /// `FILE of REPOSITORY@REVISION` that provides them.
-        remedy: String,
+        /// What provides them.
+        provider: Provider,
     },
     /// The rows name another number of videos than published.
     VideosNamed {
@@ -74,8 +97,8 @@ pub enum Finding {
     VideosMissing {
         /// Number of them.
         count: usize,
-        /// `FILES of REPOSITORY@REVISION` that provide them.
-        remedy: String,
+        /// What provides them.
+        provider: Provider,
     },
     /// Published archives that lie there and may only need unpacking.
     ArchivesPacked {
@@ -88,8 +111,8 @@ pub enum Finding {
     VideosUnreadable {
         /// Number of them.
         count: usize,
-        /// `FILES of REPOSITORY@REVISION` that provide sound ones.
-        remedy: String,
+        /// What provides sound ones.
+        provider: Provider,
     },
     /// Another number of subtitle files than published.
     Subtitles {
@@ -99,7 +122,7 @@ pub enum Finding {
         published: usize,
         /// Folder that was looked into.
         folder: PathBuf,
-        /// `FILE of REPOSITORY@REVISION` that provides them.
-        remedy: String,
+        /// What provides them.
+        provider: Provider,
     },
 }

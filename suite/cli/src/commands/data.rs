@@ -11,7 +11,7 @@ use std::time::Instant;
 use clap::Subcommand;
 use paravt_media::Depth;
 use paravt_nano::{WorldOptions, make_world};
-use paravt_reports::terminal::{Detail, Text, Tone};
+use paravt_reports::terminal::{Detail, Text};
 use paravt_suite::task::{DataCheck, Task as _, TaskSpec};
 
 use crate::exit::Exit;
@@ -111,7 +111,7 @@ fn check(args: &Check) -> anyhow::Result<Exit> {
     if args.json {
         println!("{}", serde_json::to_string_pretty(&checks)?);
     } else {
-        report::lines(&checks, &root, args.verbose > 0).iter().for_each(|line| show(line));
+        output::show(&report::page(&checks, &root, args.verbose > 0));
         // On standard error: advice, no part of the report.
         let published = |check: &&DataCheck| paravt_tasks::named(&check.task).is_some();
         let published: Vec<DataCheck> = checks.iter().filter(published).cloned().collect();
@@ -120,18 +120,6 @@ fn check(args: &Check) -> anyhow::Result<Exit> {
         }
     }
     Ok(if checks.iter().all(DataCheck::is_complete) { Exit::Ok } else { Exit::Finding })
-}
-
-/// Prints a line of the report, coloured where it says that a split is incomplete. Paths are never folded.
-fn show(line: &str) {
-    match line.rsplit_once("  INCOMPLETE") {
-        Some((before, after)) => {
-            let mut text = Text::default();
-            text.toned(&format!("{before}  "), "INCOMPLETE", Tone::Open, after);
-            output::show(&text);
-        }
-        None => println!("{line}"),
-    }
 }
 
 /// Lists the benchmarks.

@@ -220,7 +220,8 @@ fn check_counts_subtitles_and_answers_in_json() {
     let hash = paravt_suite::data::sha256_file(&annotation(named("videomme_wsub"))).unwrap();
     assert_eq!(checks[0]["sha256"], serde_json::json!(hash));
     let findings = checks[0]["findings"].to_string();
-    assert!(findings.contains("subtitle.zip of lmms-eval/Video-MME@ead1408f"), "{findings}");
+    let provider = r#""files":"subtitle.zip","repository":"lmms-eval/Video-MME","revision":"ead1408f"#;
+    assert!(findings.contains(provider), "{findings}");
     assert!(findings.contains(r#""kind":"revision""#), "{findings}");
 }
 

@@ -21,8 +21,8 @@ use serde_json::json;
 use super::progress::Progress;
 use super::report;
 use crate::exit::Exit;
-use crate::failure;
 use crate::signals::{Signal, SignalGuard};
+use crate::{failure, output};
 
 const MAX_JOBS: usize = 64;
 /// Where nothing is downloaded, a hub that does not answer twice is out of reach.
@@ -220,10 +220,7 @@ async fn one(
     let Some(task) = task else { return Ok(refused) };
     let root = DataRoot::new(root);
     let check: DataCheck = tokio::task::block_in_place(|| task.check(&root, Depth::Header));
-    report::lines(std::slice::from_ref(&check), &root, false)
-        .iter()
-        .skip(1)
-        .for_each(|line| println!("{line}"));
+    output::show(&report::checks(std::slice::from_ref(&check), &root, false));
     Ok(refused.worse(if check.is_complete() { Exit::Ok } else { Exit::Finding }))
 }
 

@@ -2,35 +2,42 @@
 
 use std::path::{Path, PathBuf};
 
-use paravt_reports::terminal::counted;
+use paravt_reports::terminal::{Text, Tone, counted};
 use paravt_suite::data::DataRoot;
 use paravt_suite::task::{DataCheck, Finding, Task as _};
 
 /// Columns that a line may have where no path is longer.
 const WIDTH: usize = 80;
 
-/// The report's lines. Paths are relative to the data root that holds them.
-pub(super) fn lines(checks: &[DataCheck], root: &DataRoot, verbose: bool) -> Vec<String> {
-    let mut lines: Vec<String> =
-        root.candidates().map(|folder| format!("data root: {}", folder.display())).collect();
-    lines.extend(root.videos.iter().map(|(name, folder)| format!("{name} videos: {}", folder.display())));
+/// The whole report: the folders that were looked into, and the splits.
+pub(super) fn page(all: &[DataCheck], root: &DataRoot, verbose: bool) -> Text {
+    let mut text = Text::default();
+    root.candidates().for_each(|folder| text.whole(&format!("data root: {}", folder.display())));
+    root.videos.iter().for_each(|(name, folder)| text.whole(&format!("{name} videos: {}", folder.display())));
+    text.append(checks(all, root, verbose));
+    text
+}
+
+/// The splits. Paths are relative to the data root that holds them; lines are never folded, for the paths.
+pub(super) fn checks(checks: &[DataCheck], root: &DataRoot, verbose: bool) -> Text {
+    let mut text = Text::default();
     let mut more = false;
     for check in checks {
-        lines.push(split_line(check));
+        split_line(&mut text, check);
         if verbose {
-            lines.extend(identity(check, root));
+            identity(check, root).iter().for_each(|line| text.whole(line));
         }
         for finding in &check.findings {
-            lines.push(format!("  {}", finding_line(finding, check, root)));
+            finding_line(finding, check, root).lines().for_each(|line| text.whole(&format!("  {line}")));
             let details = details(finding, check, root);
             more |= !details.is_empty();
-            lines.extend(details.into_iter().filter(|_| verbose).map(|line| format!("    {line}")));
+            details.iter().filter(|_| verbose).for_each(|line| text.whole(&format!("    {line}")));
         }
     }
     if more && !verbose {
-        lines.push("-v lists every file".to_owned());
+        text.line("-v lists every file");
     }
-    lines
+    text
 }
 
 /// The command that fetches what is missing, into the folder that is looked into first.
@@ -56,18 +63,20 @@ pub(super) fn fetch_command(checks: &[DataCheck], root: &DataRoot) -> Option<Str
     (!names.is_empty()).then(|| format!("paravt-bench data fetch {names} --dir {dir}"))
 }
 
-fn split_line(check: &DataCheck) -> String {
+fn split_line(text: &mut Text, check: &DataCheck) {
     let videos = format!("{}/{}", check.usable_videos(), check.expected_videos);
     let subtitles =
         check.subtitles.map_or(String::new(), |(found, all)| format!("  {found}/{all} subtitles"));
-    let state = if check.is_complete() { "complete" } else { "INCOMPLETE" };
+    let (state, tone) =
+        if check.is_complete() { ("complete", Tone::Plain) } else { ("INCOMPLETE", Tone::Open) };
     let rows = format!("{}/{}", check.rows, check.expected_rows);
     let usable = match check.usable_rows {
         rows if rows == check.rows && check.is_complete() => String::new(),
         0 => String::new(),
         rows => format!("  {rows} usable"),
     };
-    format!("{:<15} {rows:>9} rows  {videos:>9} videos  {state}{subtitles}{usable}", check.task)
+    let before = format!("{:<15} {rows:>9} rows  {videos:>9} videos  ", check.task);
+    text.toned(&before, state, tone, &format!("{subtitles}{usable}"));
 }
 
 fn identity(check: &DataCheck, root: &DataRoot) -> Vec<String> {
@@ -81,16 +90,16 @@ fn identity(check: &DataCheck, root: &DataRoot) -> Vec<String> {
 
 fn finding_line(finding: &Finding, check: &DataCheck, root: &DataRoot) -> String {
     match finding {
-        Finding::AnnotationsMissing { remedy, .. } => format!("missing: {}", without_revision(remedy)),
-        Finding::AnnotationsUnusable { message, remedy } => {
-            format!("unusable: {}; fetch {}", relative_text(message, root), without_revision(remedy))
+        Finding::AnnotationsMissing { provider, .. } => format!("missing: {provider}"),
+        Finding::AnnotationsUnusable { message, provider } => {
+            format!("unusable: {}; fetch {provider}", relative_text(message, root))
         }
         Finding::Revision { found, pinned } => {
             format!("revision {}, published results use {}", short(found), short(pinned))
         }
-        Finding::OtherRows { difference, remedy } => {
+        Finding::OtherRows { difference, provider } => {
             let line = format!("not the published rows: {difference}");
-            appended(line, &format!("; fetch {}", without_revision(remedy)))
+            appended(line, &format!("; fetch {provider}"))
         }
         Finding::NoRows => "no rows: the file is empty, or `only` of the task file leaves none".to_owned(),
         Finding::DefectiveRows { defects } => {
@@ -101,10 +110,10 @@ fn finding_line(finding: &Finding, check: &DataCheck, root: &DataRoot) -> String
         Finding::VideosNamed { named, published } => {
             format!("the rows name {named} of {published} published videos")
         }
-        Finding::VideosMissing { count: number, remedy } => {
+        Finding::VideosMissing { count: number, provider } => {
             let names = examples(check.missing_videos.iter(), root);
             let line = format!("{} missing: {names}", counted(*number, "video"));
-            appended(line, &format!(" ({})", without_revision(remedy)))
+            appended(line, &format!(" ({provider})"))
         }
         Finding::ArchivesPacked { archives, into } => {
             let number = counted(archives.len(), "archive");
@@ -117,9 +126,9 @@ fn finding_line(finding: &Finding, check: &DataCheck, root: &DataRoot) -> String
             let others = if *number > 1 { ", …" } else { "" };
             format!("{} damaged: {first}{others}", counted(*number, "video"))
         }
-        Finding::Subtitles { found, published, folder, remedy } => {
+        Finding::Subtitles { found, published, folder, provider } => {
             let line = format!("{found} of {published} subtitle files in {}", shown(folder, root));
-            appended(line, &format!(" ({})", without_revision(remedy)))
+            appended(line, &format!(" ({provider})"))
         }
     }
 }
@@ -172,13 +181,8 @@ fn appended(line: String, more: &str) -> String {
     if line.chars().count() + more.chars().count() + 2 <= WIDTH {
         line + more
     } else {
-        format!("{line}\n   {more}")
+        format!("{line}\n {more}")
     }
-}
-
-/// `FILE of REPOSITORY` out of `FILE of REPOSITORY@REVISION`.
-fn without_revision(remedy: &str) -> &str {
-    remedy.rsplit_once('@').map_or(remedy, |(file, _)| file)
 }
 
 fn short(revision: &str) -> &str {

@@ -1,12 +1,12 @@
-//! The command line as a manifest shows it: from its parsed flags, values masked unless known to be
-//! harmless.
+//! The command line from its parsed flags: as a manifest shows it, values masked unless known to be harmless, and as
+//! another call repeats it.
 
 use std::any::TypeId;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 use clap::parser::ValueSource;
-use clap::{Arg, ArgAction, ArgMatches, Command};
+use clap::{Arg, ArgAction, Command};
 
 /// Shown in the place of a value that may hold a secret or a path of the machine.
 const MASK: &str = "…";
@@ -32,49 +32,90 @@ const HARMLESS: [&str; 15] = [
 
 /// The words of a command line without what may be a secret or name a machine.
 pub(crate) fn shown(command: &Command, words: impl IntoIterator<Item = OsString>) -> Vec<String> {
+    let masked = |argument: &Arg, value: &OsStr| match argument.get_id().as_str() {
+        _ if !is_harmless(argument) => MASK.to_owned(),
+        // A name, or a file of which only the name is shown.
+        "protocol" | "recipe" => {
+            Path::new(value).file_name().unwrap_or_default().to_string_lossy().into_owned()
+        }
+        _ => value.to_string_lossy().into_owned(),
+    };
     let mut shown = vec![command.get_name().to_owned()];
-    let Ok(matches) = command.clone().try_get_matches_from(words) else { return shown };
-    let (mut command, mut matches) = (command, &matches);
-    while let Some((name, below)) = matches.subcommand() {
-        let Some(found) = command.find_subcommand(name) else { break };
-        shown.push(name.to_owned());
-        (command, matches) = (found, below);
-    }
-    for argument in command.get_arguments() {
-        shown.extend(words_of(argument, matches));
+    if let Some((names, given)) = parsed(command, words, masked) {
+        shown.extend(names);
+        for Given { name, values, .. } in given {
+            match name {
+                Some(name) if values.is_empty() => shown.push(name),
+                Some(name) => shown.extend([name, values.join(",")]),
+                None => shown.extend(values),
+            }
+        }
     }
     shown
 }
 
-fn words_of(argument: &Arg, matches: &ArgMatches) -> Vec<String> {
-    let id = argument.get_id().as_str();
-    let given = matches.try_contains_id(id).unwrap_or(false)
-        && matches.value_source(id) == Some(ValueSource::CommandLine);
-    if !given {
-        return Vec::new();
+/// The flags of a command line for another call of the same command: all but those of `without`, named by their ids.
+pub(crate) fn repeated(
+    command: &Command,
+    words: impl IntoIterator<Item = OsString>,
+    without: &[&str],
+) -> Vec<String> {
+    let (_, given) =
+        parsed(command, words, |_, value| value.to_string_lossy().into_owned()).unwrap_or_default();
+    let flags = given.into_iter().filter(|given| !without.contains(&given.id.as_str()));
+    let words = |Given { name, values, delimiter, .. }: Given| {
+        let Some(name) = name else { return Vec::new() };
+        match (values.as_slice(), delimiter) {
+            ([], _) => vec![name],
+            (values, Some(delimiter)) => vec![format!("{name}={}", values.join(&delimiter.to_string()))],
+            (values, None) => values.iter().map(|value| format!("{name}={value}")).collect(),
+        }
+    };
+    flags.flat_map(words).collect()
+}
+
+/// An argument that stands on the command line.
+struct Given {
+    id: String,
+    /// `--name`; `None` for one without a name.
+    name: Option<String>,
+    values: Vec<String>,
+    delimiter: Option<char>,
+}
+
+/// Names of the subcommands, and what was given to the last; `None` for a line that does not parse.
+fn parsed(
+    command: &Command,
+    words: impl IntoIterator<Item = OsString>,
+    value: impl Fn(&Arg, &OsStr) -> String,
+) -> Option<(Vec<String>, Vec<Given>)> {
+    let mut command = command.clone();
+    // Hands flags of all commands down.
+    command.build();
+    let matches = command.try_get_matches_from_mut(words).ok()?;
+    let (mut command, mut matches, mut names) = (&command, &matches, Vec::new());
+    while let Some((name, below)) = matches.subcommand() {
+        names.push(name.to_owned());
+        (command, matches) = (command.find_subcommand(name)?, below);
     }
-    let name = argument.get_long().map(|long| format!("--{long}"));
-    if !matches!(argument.get_action(), ArgAction::Set | ArgAction::Append) {
-        return name.into_iter().collect();
-    }
-    let values: Vec<String> = matches
-        .get_raw(id)
-        .into_iter()
-        .flatten()
-        .map(|value| match id {
-            _ if !is_harmless(argument) => MASK.to_owned(),
-            // A name, or a file of which only the name is shown.
-            "protocol" | "recipe" => {
-                Path::new(value).file_name().unwrap_or_default().to_string_lossy().into_owned()
-            }
-            _ => value.to_string_lossy().into_owned(),
-        })
-        .collect();
-    match name {
-        Some(name) if values.is_empty() => vec![name],
-        Some(name) => vec![name, values.join(",")],
-        None => values,
-    }
+    let is_given = |argument: &&Arg| {
+        let id = argument.get_id().as_str();
+        matches.try_contains_id(id).unwrap_or(false)
+            && matches.value_source(id) == Some(ValueSource::CommandLine)
+    };
+    let given = command.get_arguments().filter(is_given).map(|argument| {
+        let id = argument.get_id().to_string();
+        let has_values = matches!(argument.get_action(), ArgAction::Set | ArgAction::Append);
+        let raw = matches.get_raw(&id).into_iter().flatten().filter(|_| has_values);
+        Given {
+            name: argument.get_long().map(|long| format!("--{long}")),
+            values: raw.map(|raw| value(argument, raw)).collect(),
+            delimiter: argument.get_value_delimiter(),
+            id,
+        }
+    });
+    let given = given.collect();
+    Some((names, given))
 }
 
 /// A number, one of a fixed set of words, or a flag that is known to hold neither secret nor path.
@@ -91,7 +132,7 @@ fn is_harmless(argument: &Arg) -> bool {
 mod tests {
     use clap::CommandFactory as _;
 
-    use super::shown;
+    use super::{repeated, shown};
     use crate::Cli;
 
     fn line(words: &[&str]) -> String {
@@ -136,6 +177,16 @@ mod tests {
         for secret in ["K1", "K2", "K3", "K4", "h1", "/home", "/opt"] {
             assert!(!shown.contains(secret), "`{secret}` in {shown}");
         }
+    }
+
+    #[test]
+    fn a_repeated_line_has_every_flag_but_those_left_out() {
+        let words = "-v reproduce --out slurm paravt-8b --launcher slurm --sbatch-option --partition=gpu --limit 2 \
+                     --only paravt-8b,reproduce --model m --own-engine --data reproduce";
+        let words = std::iter::once("paravt-bench").chain(words.split_whitespace()).map(Into::into);
+        let kept =
+            repeated(&Cli::command(), words, &["out", "launcher", "sbatch_option", "model", "own_engine"]);
+        assert_eq!(kept.join(" "), "--only=paravt-8b,reproduce --data=reproduce --limit=2 --verbose");
     }
 
     #[test]

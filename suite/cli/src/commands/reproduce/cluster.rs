@@ -3,12 +3,13 @@
 use std::path::Path;
 
 use anyhow::{Context as _, bail, ensure};
-use clap::ValueEnum;
+use clap::{CommandFactory as _, ValueEnum};
 use paravt_cluster::{After, Call, Job, Options, Submitted};
 use paravt_reproduce::graph::Graph;
 use paravt_reproduce::{GraphOptions, Recipe, slot};
 
 use super::{Args, host};
+use crate::command_line;
 use crate::exit::{Exit, OrPreflight as _};
 
 /// Where the stages run.
@@ -45,39 +46,20 @@ pub(super) struct ClusterArgs {
     pub merge_shards: Option<u16>,
 }
 
-/// Flags that the jobs get otherwise or not at all, and whether they have a value.
-const OWN: [(&str, bool); 11] = [
-    ("--launcher", true),
-    ("--shards", true),
-    ("--node-gpus", true),
-    ("--sbatch-option", true),
-    ("--cpu-option", true),
-    ("--merge-shards", true),
-    ("--out", true),
-    ("--model", true),
-    ("--own-engine", false),
-    ("--skip-preflight", false),
-    ("--plan", false),
+/// Flags that the jobs get otherwise or not at all.
+const OWN: [&str; 11] = [
+    "launcher",
+    "shards",
+    "node_gpus",
+    "sbatch_option",
+    "cpu_option",
+    "merge_shards",
+    "out",
+    "model",
+    "own_engine",
+    "skip_preflight",
+    "plan",
 ];
-
-/// The flags of this command that its jobs get too: all but the recipe and [`OWN`].
-fn forwarded(words: impl IntoIterator<Item = String>, recipe: &str) -> Vec<String> {
-    let mut words = words.into_iter();
-    let (mut kept, mut names) = (Vec::new(), vec!["reproduce", recipe]);
-    while let Some(word) = words.next() {
-        let name = word.split_once('=').map_or(word.as_str(), |(name, _)| name);
-        if let Some((_, has_value)) = OWN.iter().find(|(own, _)| *own == name) {
-            if *has_value && name.len() == word.len() {
-                words.next();
-            }
-        } else if names.first() == Some(&word.as_str()) {
-            names.remove(0);
-        } else {
-            kept.push(word);
-        }
-    }
-    kept
-}
 
 fn jobs(args: &Args, recipe: &Recipe, graph: &Graph) -> anyhow::Result<(Vec<Job>, Options)> {
     ensure!(
@@ -99,7 +81,7 @@ fn jobs(args: &Args, recipe: &Recipe, graph: &Graph) -> anyhow::Result<(Vec<Job>
     let call = Call {
         program: std::env::current_exe().context("cannot find the program of this process")?,
         recipe: &args.recipe,
-        flags: forwarded(std::env::args().skip(1), &args.recipe),
+        flags: command_line::repeated(&crate::Cli::command(), std::env::args_os(), &OWN),
         model: args.backend.model(),
         only: &args.only,
         own_engine: args.own_engine,
@@ -185,16 +167,4 @@ fn name_missing(missing: &[Vec<&str>], folder: &Path) -> Exit {
         folder.join("evaluate.sbatch").display()
     );
     Exit::Incomplete
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn jobs_get_the_flags_that_are_not_the_launchers() {
-        let words = "-v reproduce --out slurm paravt-8b --launcher slurm --shards=4 --sbatch-option --partition=gpu --limit 2 --plan --only paravt-8b,reproduce --model m --own-engine --data reproduce";
-        let kept = forwarded(words.split(' ').map(str::to_owned), "paravt-8b");
-        assert_eq!(kept.join(" "), "-v --limit 2 --only paravt-8b,reproduce --data reproduce");
-    }
 }

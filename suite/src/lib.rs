@@ -45,7 +45,6 @@ pub mod run;
 pub mod runner;
 pub mod sample;
 pub mod scoring;
-pub mod seed;
 pub mod settings;
 pub mod span;
 pub mod summary;

@@ -32,23 +32,14 @@ const MAX_JSON: u64 = 256 << 20;
 
 /// Why the weights of a folder cannot be read.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // The messages say what the fields are.
 pub enum Error {
     /// A file that cannot be opened or read.
     #[error("{path}: {source}", path = .path.display())]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
+    Io { path: PathBuf, source: std::io::Error },
     /// A file that does not hold what it should.
     #[error("{path}: {message}", path = .path.display())]
-    Invalid {
-        /// The file.
-        path: PathBuf,
-        /// The fault.
-        message: String,
-    },
+    Invalid { path: PathBuf, message: String },
 }
 
 impl Error {

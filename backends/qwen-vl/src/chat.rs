@@ -1,46 +1,25 @@
 //! Chat templates: Jinja2 as `apply_chat_template` of transformers runs it.
 
+mod limits;
+
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Kwargs, Serde, Value as Any};
-use minijinja::{Environment, ErrorKind, Output, State, context, escape_formatter};
-use minijinja_contrib::pycompat::unknown_method_callback;
+use minijinja::{Environment, ErrorKind, context};
 use paravt_upstream::python::{dumps, loads};
 use serde_json::Value;
 
 use crate::error::Error;
 use crate::files::{read_json, read_text};
 
-/// A model's chat template: a program that comes with the model's files. Its source, the instructions that it runs and the
-/// values that it writes are bounded.
+/// A model's chat template: a program that comes with the model's files, and is bounded.
 pub struct ChatTemplate {
     environment: Environment<'static>,
     special: serde_json::Map<String, Value>,
 }
 
 const NAME: &str = "chat_template";
-/// Maximum bytes of a template; published ones have up to 30 KiB. Bounds the depth to which expressions nest.
-const MAX_SOURCE: usize = 128 << 10;
-/// Instructions that a template may run, and more of them for each part of a conversation.
-const FUEL: u64 = 1_000_000;
-const FUEL_PER_PART: u64 = 2_000;
-/// Maximum bytes of the values that a template writes.
-const MAX_WRITTEN: usize = 64 << 20;
-/// Parsing, and dropping nested values, recurse; pages of a stack are taken as they are touched.
-const STACK: usize = 512 << 20;
-
-/// Runs work of a template on a stack that is large enough for all that [`MAX_SOURCE`] and [`FUEL`] can nest.
-fn on_large_stack<R: Send>(work: impl FnOnce() -> Result<R, minijinja::Error> + Send) -> Result<R, String> {
-    std::thread::scope(|scope| {
-        let thread = std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, work);
-        let thread = thread.map_err(|error| format!("no thread: {error}"))?;
-        let done = thread.join().map_err(|_| "the template's thread panicked; see stderr".to_owned())?;
-        done.map_err(|error| format!("{error:#}"))
-    })
-}
-
 fn refused(message: impl Into<std::borrow::Cow<'static, str>>) -> minijinja::Error {
     minijinja::Error::new(ErrorKind::InvalidOperation, message)
 }
@@ -65,15 +44,15 @@ impl ChatTemplate {
             (config_path, text)
         };
         let source = source.ok_or_else(|| Error::file(&path, "no chat template in it, nor beside it"))?;
-        if source.len() > MAX_SOURCE {
-            let limit = MAX_SOURCE >> 10;
+        if source.len() > limits::SOURCE {
+            let limit = limits::SOURCE >> 10;
             return Err(Error::file(
                 &path,
                 format!("a chat template of more than {limit} KiB is not supported"),
             ));
         }
         let environment =
-            on_large_stack(|| Self::parse(source)).map_err(|message| Error::file(&path, message))?;
+            limits::apart(|| Self::parse(source)).map_err(|message| Error::file(&path, message))?;
         Ok(Self { environment, special: special_tokens(&config) })
     }
 
@@ -82,7 +61,7 @@ impl ChatTemplate {
         // A file's last line break belongs to the file, not to the prompt: none is kept, as by default.
         let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build()?;
         environment.set_syntax(syntax);
-        environment.set_unknown_method_callback(unknown_method_callback);
+        limits::install(&mut environment);
         environment.add_filter("tojson", to_json);
         environment.add_function("raise_exception", |message: String| -> Result<Any, minijinja::Error> {
             Err(refused(message))
@@ -130,21 +109,15 @@ impl ChatTemplate {
         let parts = |message: &Value| 1 + message["content"].as_array().map_or(0, Vec::len) as u64;
         let parts = messages.as_array().into_iter().flatten().map(parts).sum::<u64>();
         let mut environment = self.environment.clone();
-        environment.set_fuel(Some(FUEL + FUEL_PER_PART * parts));
-        let written = AtomicUsize::new(0);
-        environment.set_formatter(move |out: &mut Output, state: &mut State, value: &Any| {
-            let bytes = value.as_str().map_or(0, str::len);
-            if written.fetch_add(bytes, Ordering::Relaxed) + bytes > MAX_WRITTEN {
-                return Err(refused(format!("writes more than {} MiB of text", MAX_WRITTEN >> 20)));
-            }
-            escape_formatter(out, state, value)
-        });
-        let rendered = on_large_stack(|| {
+        environment.set_fuel(Some(limits::FUEL + limits::FUEL_PER_PART * parts));
+        let rendered = limits::apart(|| {
             let values = context! {
                 messages => Serde(messages), tools => tools.map(Serde), add_generation_prompt => asks,
                 ..Any::from(Serde(&self.special))
             };
-            environment.get_template(NAME)?.render(values)
+            let mut text = limits::Text::default();
+            environment.get_template(NAME)?.render_captured_to(values, &mut text)?;
+            String::from_utf8(text.0).map_err(|error| refused(error.to_string()))
         });
         rendered.map_err(|message| Error::Prompt(format!("chat template: {message}")))
     }

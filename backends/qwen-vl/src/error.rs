@@ -4,26 +4,20 @@ use std::path::{Path, PathBuf};
 
 /// Why a model cannot be loaded or a conversation not be answered.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // The messages say what the fields are.
 pub enum Error {
     /// A file of the model folder is missing or wrong.
     #[error("{}: {message}", path.display())]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// Fault and remedy.
-        message: String,
-    },
+    File { path: PathBuf, message: String },
     /// The weights' files or their index are missing or wrong.
     #[error(transparent)]
     Checkpoint(paravt_checkpoint::Error),
     /// A weight is missing or has another shape than the configuration asks for.
     #[error("tensor `{name}` in {}: {message}", path.display())]
     Weight {
-        /// Name in the checkpoint.
         name: String,
         /// The file, or the folder when no file has it.
         path: PathBuf,
-        /// The fault.
         message: String,
     },
     /// The conversation cannot be made into a prompt.
@@ -32,9 +26,7 @@ pub enum Error {
     /// Prompt and answer do not fit the model's context.
     #[error("{prompt} prompt tokens and {new} new ones are more than the context of {context}")]
     ContextLength {
-        /// Tokens of the prompt.
         prompt: usize,
-        /// Tokens asked for.
         new: usize,
         /// Maximum number of positions of the model.
         context: usize,

@@ -74,6 +74,39 @@ struct Processed {
     seconds_per_step: Option<f32>,
 }
 
+/// Maximum bytes that a tokenizer's normalizers, or decoders, may make of one byte of text.
+const MAX_GROWTH: usize = 64;
+
+/// # Errors
+/// Replacements that, one after the other, could make far more text of what they are given.
+fn check_growth(tokenizer: &Value) -> Result<(), String> {
+    for part in ["normalizer", "pre_tokenizer", "decoder"] {
+        let growth = growth(&tokenizer[part]);
+        if growth > MAX_GROWTH {
+            return Err(format!(
+                "{part} can make {growth} bytes or more of one; at most {MAX_GROWTH} are supported"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Maximum bytes that a normalizer, pre-tokenizer or decoder, and those inside, make of one; saturating.
+fn growth(step: &Value) -> usize {
+    let inside = ["normalizers", "pretokenizers", "decoders"];
+    let steps = inside.iter().filter_map(|key| step[*key].as_array()).flatten();
+    let inner = steps.map(growth).fold(1, usize::saturating_mul);
+    let own = match step["type"].as_str() {
+        // Also between characters, where the pattern matches nothing.
+        Some("Replace") => 1 + step["content"].as_str().map_or(0, str::len),
+        Some("Prepend") => 1 + step["prepend"].as_str().map_or(0, str::len),
+        Some("Metaspace") => 1 + step["replacement"].as_str().map_or(0, str::len),
+        Some("ByteLevel") => 2,
+        _ => 1,
+    };
+    inner.saturating_mul(own)
+}
+
 impl Prompter {
     /// Reads template, tokenizer and processors of a model folder.
     ///
@@ -81,8 +114,9 @@ impl Prompter {
     /// A missing or wrong file.
     pub fn read(folder: &Path, config: &Config) -> Result<Self, Error> {
         let path = folder.join("tokenizer.json");
-        let tokenizer: Result<Tokenizer, _> = serde_json::from_value(read_json(&path)?);
-        let tokenizer = tokenizer.map_err(|error| Error::file(&path, error))?;
+        let json = read_json(&path)?;
+        check_growth(&json).map_err(|message| Error::file(&path, message))?;
+        let tokenizer: Tokenizer = serde_json::from_value(json).map_err(|error| Error::file(&path, error))?;
         let token = |id: u32| {
             let known = tokenizer.id_to_token(id);
             known.ok_or_else(|| Error::file(&path, format!("no token {id}, which config.json names")))

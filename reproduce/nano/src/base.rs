@@ -6,7 +6,6 @@ use sha2::{Digest as _, Sha256};
 
 use crate::{WorldError, tables};
 
-/// Its files, by name.
 const FILES: [(&str, &[u8]); 9] = [
     ("config.json", include_bytes!("../base/config.json")),
     ("config.5.0.0.json", include_bytes!("../base/config.5.0.0.json")),

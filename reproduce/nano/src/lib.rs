@@ -68,15 +68,11 @@ impl Default for WorldOptions {
 
 /// Why a world could not be made.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // The messages say what the fields are.
 pub enum WorldError {
     /// A file could not be written.
     #[error("{path}: {message}", path = .path.display())]
-    Write {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        message: String,
-    },
+    Write { path: PathBuf, message: String },
     /// A video could not be encoded.
     #[error(transparent)]
     Encode(#[from] EncodeError),
@@ -88,12 +84,7 @@ pub enum WorldError {
     Render(#[from] paravt_suite::protocol::render::RenderError),
     /// A file that was made here before cannot be read back.
     #[error("{path}: {message}", path = .path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        message: String,
-    },
+    Read { path: PathBuf, message: String },
     /// The tokenizer could not be made.
     #[error("the tokenizer: {0}")]
     Tokenizer(String),

@@ -39,7 +39,6 @@ const LATER_CONFIG: &str = "config.5.0.0.json";
 const DEVIATION: f64 = 0.06;
 /// Width of the language model.
 const HIDDEN: usize = 128;
-/// Its layers.
 const LAYERS: usize = 4;
 /// Width of its MLP.
 const MLP: usize = 384;

@@ -9,15 +9,9 @@ use crate::scene::{COLOURS, Event, KINDS, Scene, Side, kind_name};
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Ask {
     /// Event at a second.
-    Perception {
-        /// The second.
-        second: u64,
-    },
+    Perception { second: u64 },
     /// Which colour the shape at a second has.
-    Colour {
-        /// The second.
-        second: u64,
-    },
+    Colour { second: u64 },
     /// Event after an event.
     Order {
         /// The event that is named.
@@ -26,10 +20,7 @@ pub(crate) enum Ask {
         after: Event,
     },
     /// When an event happens.
-    Grounding {
-        /// The event.
-        event: Event,
-    },
+    Grounding { event: Event },
 }
 
 /// A question and its answer. Grounding has no options.

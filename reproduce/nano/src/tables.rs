@@ -14,7 +14,6 @@ use crate::WorldError;
 /// One named column.
 pub(crate) type Column = (&'static str, ArrayRef);
 
-/// Text.
 pub(crate) fn text<T: AsRef<str>>(values: impl IntoIterator<Item = T>) -> ArrayRef {
     Arc::new(StringArray::from_iter_values(values))
 }
@@ -24,12 +23,10 @@ pub(crate) fn integers(values: impl IntoIterator<Item = i64>) -> ArrayRef {
     Arc::new(Int64Array::from_iter_values(values))
 }
 
-/// Doubles.
 pub(crate) fn doubles(values: impl IntoIterator<Item = f64>) -> ArrayRef {
     Arc::new(Float64Array::from_iter_values(values))
 }
 
-/// Lists of text.
 pub(crate) fn text_lists<T: AsRef<str>>(rows: impl IntoIterator<Item = Vec<T>>) -> ArrayRef {
     let mut builder = ListBuilder::new(StringBuilder::new());
     for row in rows {

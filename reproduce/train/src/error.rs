@@ -4,25 +4,14 @@ use std::path::{Path, PathBuf};
 
 /// Why training cannot start or continue.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)] // The messages say what the fields are.
 pub enum Error {
     /// A file is missing or wrong.
     #[error("{}: {message}", path.display())]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// The fault.
-        message: String,
-    },
+    File { path: PathBuf, message: String },
     /// A row of the data is wrong.
     #[error("{}, row {row}: {message}", path.display())]
-    Row {
-        /// The file.
-        path: PathBuf,
-        /// Counted from 0.
-        row: usize,
-        /// The fault.
-        message: String,
-    },
+    Row { path: PathBuf, row: usize, message: String },
     /// A setting that no training can have.
     #[error("`{field}` {message}")]
     Setting {
@@ -40,11 +29,9 @@ pub enum Error {
     /// A figure of a step is NaN or infinite.
     #[error("step {step}: {name} is {value}; lower the learning rate or check the data")]
     Diverged {
-        /// Counted from 1.
         step: usize,
         /// The figure, e.g. `loss`.
         name: String,
-        /// NaN or infinite.
         value: f64,
     },
     /// A trained weight is NaN or infinite.
@@ -52,12 +39,7 @@ pub enum Error {
     DivergedWeight(String),
     /// The agent could not finish a rollout.
     #[error("rollout of {sample}: {message}")]
-    Rollout {
-        /// The sample's uid.
-        sample: String,
-        /// Why.
-        message: String,
-    },
+    Rollout { sample: String, message: String },
     /// A protocol names a reference implementation that is not here.
     #[error(transparent)]
     Protocol(#[from] paravt_upstream::UnknownReference),

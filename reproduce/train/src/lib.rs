@@ -25,6 +25,7 @@ pub mod reward;
 pub mod rl;
 pub mod rollout;
 pub mod schedule;
+pub mod seed;
 mod settings;
 pub mod sft;
 pub mod workers;

@@ -5,6 +5,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::seed::Seed;
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, join_all};
 use paravt_qwen_vl::engine::Engine;
@@ -18,7 +19,6 @@ use paravt_suite::profile::Profile;
 use paravt_suite::protocol::Protocol;
 use paravt_suite::record::{Record, RecordedPart, ToolCall, ToolOutcome};
 use paravt_suite::sample::Sample;
-use paravt_suite::seed::Seed;
 use paravt_suite::settings::{RequestSettings, ToolDialect};
 use paravt_suite::videos::VideoStore;
 use rand::Rng as _;

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::Instant;
 
+use crate::seed::Seed;
 use paravt_qwen_vl::prompt::Prompter;
-use paravt_suite::seed::Seed;
 use rand::seq::SliceRandom as _;
 use serde::{Deserialize, Serialize};
 

@@ -1,11 +1,13 @@
-//! Model folders that are made to hang, to overflow the stack or to read other files: each ends in an error that names the
+//! Model folders that are made to hang, to take all memory or to read other files: each ends in an error that names the
 //! file.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use paravt_qwen_vl::chat::ChatTemplate;
 use paravt_qwen_vl::config::{Config, Family};
 use paravt_qwen_vl::processor::{Pixels, Processor};
+use paravt_qwen_vl::prompt::Prompter;
 use paravt_qwen_vl::weights::Weights;
 use serde_json::{Value, json};
 
@@ -22,6 +24,7 @@ fn templates_that_never_end_or_grow_without_bound_are_errors() {
     let deep = |open: &str, middle: &str, close: &str, count: usize| {
         format!("{{{{ {}{middle}{} }}}}", open.repeat(count), close.repeat(count))
     };
+    let nines = "9999999999";
     for source in [
         "{% for a in range(99999) %}{% for b in range(99999) %}{% for c in range(99999) %}{% endfor %}{% endfor %}\
          {% endfor %}"
@@ -29,8 +32,27 @@ fn templates_that_never_end_or_grow_without_bound_are_errors() {
         "{% macro f(n) %}{{ f(n) }}{{ f(n) }}{% endmacro %}{{ f(1) }}".to_owned(),
         "{% for a in range(99999) %}{{ 'a' * 100000 }}{% endfor %}".to_owned(),
         "{% set x %}{% for a in range(99999) %}{{ 'a' * 100000 }}{% endfor %}{% endset %}{{ x | length }}".to_owned(),
-        "{{ messages | tojson(indent=9999999999) }}".to_owned(),
-        "{{ 'a' * 9999999999 }}".to_owned(),
+        format!("{{{{ 'a\\nb' | indent({nines}) }}}}"),
+        format!("{{{{ 'a\\nb' | indent(width={nines}) }}}}"),
+        format!("{{{{ messages | tojson(indent={nines}) }}}}"),
+        format!("{{{{ 'a' * {nines} }}}}"),
+        format!("{{{{ '%{nines}d' | format(1) }}}}"),
+        format!("{{{{ '%*d' | format({nines}, 1) }}}}"),
+        format!("{{{{ '{{:>{nines}}}'.format(1) }}}}"),
+        format!("{{{{ '{{:{{}}}}'.format(1, {nines}) }}}}"),
+        "{% set ns = namespace(x='aaaaaaaa') %}{% for i in range(40) %}{% set ns.x = ns.x | replace('a', 'aaaa') %}\
+         {% endfor %}"
+            .to_owned(),
+        "{% set ns = namespace(x='aaaaaaaa') %}{% for i in range(40) %}{% set ns.x = ns.x.replace('a', 'aaaa') %}\
+         {% endfor %}"
+            .to_owned(),
+        "{% set ns = namespace(x='aaaaaaaa') %}{% for i in range(40) %}{% set ns.x = [ns.x, ns.x] | join(ns.x) %}\
+         {% endfor %}"
+            .to_owned(),
+        "{% set ns = namespace(x='aaaaaaaa') %}{% for i in range(40) %}{% set ns.x = ns.x.join([ns.x, ns.x]) %}\
+         {% endfor %}"
+            .to_owned(),
+        "{% for a in range(99999) %}" .to_owned() + &"a".repeat(100_000) + "{% endfor %}",
         // Too long; what fits is parsed on a stack that is large enough.
         deep("not ", "1", "", 200_000),
     ] {
@@ -156,15 +178,45 @@ fn preprocessors_whose_pixels_would_be_infinite_or_too_many_are_refused() {
     assert!(found.image.image(&pixels).unwrap_err().contains("more than"), "two frames of an image");
 }
 
+/// A tokenizer of single bytes with this normalizer.
+fn prompter(folder: &Path, normalizer: &Value) -> Result<(), String> {
+    let tokenizer = json!({"version": "1.0", "truncation": null, "padding": null, "added_tokens": [],
+        "normalizer": normalizer, "pre_tokenizer": null, "post_processor": null, "decoder": null,
+        "model": {"type": "BPE", "vocab": {"a": 0, "b": 1}, "merges": []}});
+    std::fs::write(folder.join("tokenizer.json"), tokenizer.to_string()).unwrap();
+    std::fs::write(folder.join("chat_template.jinja"), "hello").unwrap();
+    std::fs::write(folder.join("preprocessor_config.json"), "{}").unwrap();
+    let config = json!({"model_type": "qwen3_vl", "vocab_size": 2, "hidden_size": 8, "intermediate_size": 8,
+        "num_hidden_layers": 1, "num_attention_heads": 1, "num_key_value_heads": 1, "rms_norm_eps": 1e-6,
+        "rope_theta": 1e4, "image_token_id": 0, "video_token_id": 1, "vision_config": vision()});
+    std::fs::write(folder.join("config.json"), config.to_string()).unwrap();
+    let config = Config::read(folder).map_err(|error| error.to_string())?;
+    Prompter::read(folder, &config).map(drop).map_err(|error| error.to_string())
+}
+
+#[test]
+fn normalizers_that_multiply_the_text_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let replace = |content: &str| json!({"type": "Replace", "pattern": {"String": "a"}, "content": content});
+    let bomb = json!({"type": "Sequence", "normalizers": vec![replace("aa"); 40]});
+    let error = prompter(folder.path(), &bomb).unwrap_err();
+    assert!(error.contains("normalizer") && error.contains("tokenizer.json"), "{error}");
+    let nested = json!({"type": "Sequence", "normalizers": [bomb]});
+    assert!(prompter(folder.path(), &nested).is_err());
+    assert!(prompter(folder.path(), &replace(&"a".repeat(1_000_000))).is_err());
+    // Those of published tokenizers.
+    prompter(folder.path(), &json!({"type": "NFC"})).unwrap();
+    let ordinary =
+        json!({"type": "Sequence", "normalizers": [{"type": "Prepend", "prepend": "▁"}, replace("▁")]});
+    prompter(folder.path(), &ordinary).unwrap();
+}
+
 #[test]
 fn sizes_of_nothing_and_constants_that_are_not_finite_are_refused_by_key() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("config.json");
-    let whole = json!({"model_type": "qwen3_vl", "vocab_size": 2, "hidden_size": 8, "intermediate_size": 8,
-        "num_hidden_layers": 1, "num_attention_heads": 1, "num_key_value_heads": 1, "rms_norm_eps": 1e-6,
-        "rope_theta": 1e4, "image_token_id": 0, "video_token_id": 1, "vision_config": vision()});
-    std::fs::write(&path, whole.to_string()).unwrap();
-    Config::read(folder.path()).unwrap();
+    prompter(folder.path(), &Value::Null).unwrap();
+    let whole: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
     for (key, value) in [
         ("num_hidden_layers", json!(0)),
         ("hidden_size", json!(0)),

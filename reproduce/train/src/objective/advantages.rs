@@ -32,29 +32,14 @@ impl Sequence<'_> {
 
 /// Why no advantages can be computed for a batch.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[allow(missing_docs)] // The messages say what the fields are.
 pub enum Error {
     /// A slice whose length does not match its tokens.
     #[error("sequence {sequence}: {found} {what} for {tokens} tokens")]
-    Length {
-        /// Its place in the batch.
-        sequence: usize,
-        /// The list of the wrong length.
-        what: &'static str,
-        /// Its length.
-        found: usize,
-        /// Tokens of the sequence.
-        tokens: usize,
-    },
+    Length { sequence: usize, what: &'static str, found: usize, tokens: usize },
     /// A reward or log-probability that would spread over the whole batch.
     #[error("sequence {sequence}: {what} is {value}")]
-    NotFinite {
-        /// Its place in the batch.
-        sequence: usize,
-        /// The value that is not finite.
-        what: &'static str,
-        /// NaN or an infinity.
-        value: f64,
-    },
+    NotFinite { sequence: usize, what: &'static str, value: f64 },
 }
 
 /// Advantages of a batch and what they were made of. Outer vectors are by sequence.

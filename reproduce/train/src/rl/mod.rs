@@ -8,10 +8,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
+use crate::seed::Seed;
 use paravt_qwen_vl::engine::Options;
 use paravt_suite::frames::FrameSource;
 use paravt_suite::protocol::Protocol;
-use paravt_suite::seed::Seed;
 use rand::seq::SliceRandom as _;
 use serde::{Deserialize, Serialize};
 

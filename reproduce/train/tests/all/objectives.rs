@@ -7,10 +7,10 @@ use std::process::{Command, Stdio};
 
 use crate::common::{Rollout, error, flat, host_loss, objectives, rollouts};
 use candle_core::{Device, Tensor, Var};
-use paravt_suite::seed::{ChaCha8Rng, Seed};
 use paravt_train::objective::{
     Knobs, Loss, Sequence, Tokens, advantages, cross_entropy, policy_loss, token_logprobs,
 };
+use paravt_train::seed::{ChaCha8Rng, Seed};
 use rand::Rng as _;
 use serde::{Deserialize, Serialize};
 

@@ -7,9 +7,9 @@ use std::io::Write as _;
 use std::process::{Command, Stdio};
 
 use candle_core::{DType, Device, Tensor, Var};
-use paravt_suite::seed::Seed;
 use paravt_train::Parameter;
 use paravt_train::optimizer::{AdamW, AdamWConfig, Gradients, StatePrecision};
+use paravt_train::seed::Seed;
 use rand::Rng as _;
 
 const NAMES: [&str; 2] = ["a", "late"];

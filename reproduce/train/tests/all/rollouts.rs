@@ -9,7 +9,6 @@ use paravt_nano::{RL_FILE, TrainingSizes, make_training, protocol, read_prompts}
 use paravt_qwen_vl::engine::Options;
 use paravt_qwen_vl::ops::Precision;
 use paravt_suite::frames::{CachedFrames, FrameSource};
-use paravt_suite::seed::Seed;
 use paravt_train::learner::Learner;
 use paravt_train::objective::strategy::Strategy;
 use paravt_train::objective::{Knobs, token_logprobs};
@@ -17,6 +16,7 @@ use paravt_train::optimizer::AdamWConfig;
 use paravt_train::reward::{QuestionType, RewardConfig};
 use paravt_train::rl::{self, RlConfig, RlTask};
 use paravt_train::rollout::{RlPrompt, Roller, RolloutConfig, Semantics};
+use paravt_train::seed::Seed;
 use paravt_train::{Compute, start_rollouts};
 
 fn task(folder: &Path) -> RlTask {

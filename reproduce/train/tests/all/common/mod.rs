@@ -2,8 +2,8 @@
 
 pub(crate) mod runs;
 
-use paravt_suite::seed::Seed;
 use paravt_train::objective::{Knobs, Loss, RewardPosition, Sequence, advantages, pack, token_losses};
+use paravt_train::seed::Seed;
 use rand::Rng as _;
 use serde::Serialize;
 

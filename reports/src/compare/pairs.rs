@@ -60,7 +60,7 @@ impl Pairs {
         Self::join(&a.samples(), &b.samples())
     }
 
-    /// Pairs the counted [`samples`] of two runs by name.
+    /// Pairs the counted [`samples`](crate::rows::samples) of two runs by name.
     ///
     /// # Errors
     /// A frame of other columns.

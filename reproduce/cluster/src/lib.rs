@@ -66,7 +66,7 @@ pub enum Error {
     NoEvaluation,
     /// The graph of a shard cannot be made.
     #[error(transparent)]
-    Recipe(#[from] paravt_reproduce::Error),
+    Recipe(Box<paravt_reproduce::Error>),
     /// Shards that were answered differently.
     #[error("{one} and {other} were answered by different models or engines: {differences}", one = .one.display(), other = .other.display())]
     OtherModel { one: PathBuf, other: PathBuf, differences: String },
@@ -87,6 +87,12 @@ pub enum Error {
     /// Jobs of the same folder have not ended.
     #[error("jobs of {folder} are queued or running: {jobs}; wait for them, or `scancel {jobs}` first", folder = .folder.display())]
     Queued { folder: PathBuf, jobs: String },
+}
+
+impl From<paravt_reproduce::Error> for Error {
+    fn from(error: paravt_reproduce::Error) -> Self {
+        Self::Recipe(Box::new(error))
+    }
 }
 
 /// Absolute path of the folder of scripts, logs and shards, below that of a recipe.

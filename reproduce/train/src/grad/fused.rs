@@ -5,12 +5,15 @@ use candle_core::{CpuStorage, CustomOp1, CustomOp2, CustomOp3, Layout, Result, S
 /// Gradients of the inputs; `None` of one that wants none.
 type Gradients<const N: usize> = [Option<Vec<f32>>; N];
 
+type Forward<const N: usize> = dyn Fn([&[f32]; N]) -> Vec<f32> + Send + Sync;
+type Backward<const N: usize> = dyn Fn([&[f32]; N], &[f32]) -> Gradients<N> + Send + Sync;
+
 /// An operation on the f32 values of N contiguous tensors on the CPU.
 pub(super) struct Fused<const N: usize> {
     name: &'static str,
     shape: Shape,
-    forward: Box<dyn Fn([&[f32]; N]) -> Vec<f32> + Send + Sync>,
-    backward: Box<dyn Fn([&[f32]; N], &[f32]) -> Gradients<N> + Send + Sync>,
+    forward: Box<Forward<N>>,
+    backward: Box<Backward<N>>,
 }
 
 impl<const N: usize> Fused<N> {

@@ -28,6 +28,7 @@ pub mod schedule;
 pub mod seed;
 mod settings;
 pub mod sft;
+mod storage;
 pub mod workers;
 
 pub use compute::{Compute, start_rollouts};

@@ -1,6 +1,8 @@
 //! A kernel of inference and its gradient as one operation of candle's tape.
 
-use candle_core::{CpuStorage, CustomOp1, CustomOp2, CustomOp3, Layout, Result, Shape, Storage, Tensor};
+use candle_core::{CpuStorage, CustomOp1, CustomOp2, CustomOp3, Layout, Result, Shape, Tensor};
+
+use crate::storage::{host, values};
 
 /// Gradients of the inputs; `None` of one that wants none.
 type Gradients<const N: usize> = [Option<Vec<f32>>; N];
@@ -51,20 +53,6 @@ impl<const N: usize> Fused<N> {
         }
         Ok(gradients)
     }
-}
-
-/// The values of a contiguous tensor, of its storage on the CPU.
-pub(crate) fn values<'a>(storage: &'a CpuStorage, layout: &Layout) -> Result<&'a [f32]> {
-    let Some((start, end)) = layout.contiguous_offsets() else {
-        candle_core::bail!("a kernel got values that are not contiguous")
-    };
-    Ok(&storage.as_slice::<f32>()?[start..end])
-}
-
-/// The values of a contiguous tensor on the CPU.
-pub(crate) fn host<'a>(storage: &'a Storage, layout: &Layout) -> Result<&'a [f32]> {
-    let Storage::Cpu(storage) = storage else { candle_core::bail!("values are not on the CPU") };
-    values(storage, layout)
 }
 
 impl Fused<1> {

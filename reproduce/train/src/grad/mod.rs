@@ -12,7 +12,6 @@ use candle_nn::ops as nn;
 use paravt_kernels::{self as kernels, GEMV_MAX_M, Weight, backward, elementwise};
 
 use fused::Fused;
-pub(crate) use fused::{host, values};
 pub(crate) use ops::GradOps;
 
 /// x (n, k) by weight (out, k) transposed, plus bias (out): (n, out).

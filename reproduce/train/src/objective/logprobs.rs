@@ -5,7 +5,7 @@ use rayon::prelude::*;
 
 use paravt_kernels::logprobs::{Row, backward_row, forward_row};
 
-use crate::grad::{host, values};
+use crate::storage::{host, values};
 
 /// Log-probabilities (n) of `targets` (n) and entropies (n) in nats, both f32, under the softmax of
 /// logits (n, vocab) divided by `temperature`. Differentiable by the logits, both of them.

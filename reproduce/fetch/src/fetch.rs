@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use futures::stream::{StreamExt as _, TryStreamExt as _};
+use paravt_checkpoint::weight_files;
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
@@ -159,7 +160,12 @@ pub async fn model(id: &str, revision: &str, observer: &Arc<dyn Observer>) -> Re
     let source = Source::model(id, revision)?;
     let root = home().ok_or_else(|| FetchError::invalid("HF_HOME", "neither it nor HOME is set"))?;
     let cached = Cache::new(&root, Kind::Model, id).model(revision);
-    if let Some(folder) = cached.filter(|folder| folder.join("tokenizer.json").is_file()) {
+    // No engine here reads pickled weights.
+    let is_readable = |folder: &PathBuf| {
+        folder.join("tokenizer.json").is_file()
+            && weight_files(folder).is_ok_and(|files| files.iter().all(|file| file.is_file()))
+    };
+    if let Some(folder) = cached.filter(is_readable) {
         return Ok(folder);
     }
     if is_offline() {

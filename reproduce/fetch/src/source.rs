@@ -76,7 +76,8 @@ pub struct Selection {
 }
 
 impl Source {
-    /// A model with its configuration, tokenizer and weights.
+    /// A model with its configuration, tokenizer and weights: the files of the folder itself. Below it a trainer may keep
+    /// checkpoints.
     ///
     /// # Errors
     /// The id is not `owner/name`.
@@ -89,7 +90,7 @@ impl Source {
             kind: Kind::Model,
             repos: vec![id.to_owned()],
             revision: revision.to_owned(),
-            annotations: vec!["**/*".to_owned()],
+            annotations: vec!["*".to_owned()],
             loose: Vec::new(),
             archives: Vec::new(),
         })

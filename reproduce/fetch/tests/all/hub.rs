@@ -369,8 +369,13 @@ fn annotations_alone_and_videos_alone() {
 
 #[test]
 fn models_have_their_own_folders() {
-    let files =
-        [("config.json", b"{}".to_vec()), ("model.safetensors", noise(5000, 5)), ("a.bin", noise(5000, 6))];
+    let files = [
+        ("config.json", b"{}".to_vec()),
+        ("model.safetensors", noise(5000, 5)),
+        ("a.bin", noise(5000, 6)),
+        ("checkpoint-500/model.safetensors", noise(5000, 7)),
+        ("checkpoint-500/optimizer.pt", noise(5000, 8)),
+    ];
     let hub = TestHub::start(&files, Faults::default());
     let root = tempfile::tempdir().unwrap();
     let source = Source::model("tiny/bench", "v1").unwrap();

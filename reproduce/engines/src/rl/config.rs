@@ -1,14 +1,21 @@
 //! The configuration of AReaL: the release's `_base.yaml` and `paragrpo_8b.yaml` (ParaVT cf55249 paravt/rl/configs), read
 //! from the checkout, with the values set in them that a training changes.
 
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use super::{Job, Settings};
 use crate::error::{Error, Result};
 use crate::{entry, files};
+
+/// Bytes of what the composition says.
+const MAX_OUTPUT: u64 = 1 << 20;
+/// Time for it: Python on a cold network disk.
+const LIMIT: Duration = Duration::from_secs(300);
 
 /// Settings, as JSON pointers, and where they stand in the configuration. Values that others refer to stand there once.
 const KEYS: [(&str, &[&str]); 27] = [
@@ -82,29 +89,43 @@ impl Job {
         set.into_iter().map(|(key, value): (_, Value)| format!("{key}={value}")).collect()
     }
 
-    /// Writes the whole configuration of a training into its `scratch/config.yaml`, by OmegaConf of its environment.
+    /// Writes the whole configuration of a training into its `scratch/config.yaml`, by OmegaConf of its environment;
+    /// whether it did before the user stopped it.
     ///
     /// # Errors
     /// The release's files cannot be read, or the file cannot be written.
-    pub fn configure(&self, folder: &Path, resumed: Option<&Path>, offset: usize) -> Result<()> {
+    pub fn configure(
+        &self,
+        folder: &Path,
+        resumed: Option<&Path>,
+        offset: usize,
+        stopped: &dyn Fn() -> bool,
+    ) -> Result<bool> {
         let work = folder.join("scratch");
         let script = entry::write(&work, "compose.py", entry::COMPOSE)?;
         let mut python = Command::new(self.paths.rl_environment.join("bin/python3"));
         python.arg(script).arg(self.configurations()).arg(work.join("config.yaml"));
         python.args(self.overrides_from(folder, resumed, offset)).envs(self.environment(folder));
-        let output = python.current_dir(&work).output();
+        // Values of the release's configuration where the shell has them.
+        python.env_remove("WANDB_ENTITY").env_remove("WANDB_PROJECT");
+        // A group of its own: Ctrl-C speaks to this process alone, which ends the other.
+        python.current_dir(&work).process_group(0);
+        let output = paravt_supervise::output(&mut python, MAX_OUTPUT, LIMIT, stopped);
         let output =
-            output.map_err(|source| Error::file("cannot start", Path::new(python.get_program()), source))?;
-        if output.status.success() {
-            return Ok(());
-        }
+            output.map_err(|source| Error::file("cannot run", Path::new(python.get_program()), source))?;
+        let (ended, errors) = match output {
+            Some(output) if output.status.success() => return Ok(true),
+            None if stopped() => return Ok(false),
+            Some(output) => (output.status.to_string(), output.stderr),
+            None => (format!("no answer in {} s", LIMIT.as_secs()), Vec::new()),
+        };
         let log = work.join("compose.log");
-        files::write(&log, &output.stderr)?;
-        let text = String::from_utf8_lossy(&output.stderr);
+        files::write(&log, &errors)?;
+        let text = String::from_utf8_lossy(&errors);
         let tail = text.lines().rev().take(5).collect::<Vec<_>>();
         Err(Error::Failed {
             name: "compose.py",
-            why: format!("the release's configuration cannot be read: {}", output.status),
+            why: format!("the release's configuration cannot be read: {ended}"),
             log,
             tail: tail.into_iter().rev().collect::<Vec<_>>().join("\n"),
         })

@@ -118,7 +118,9 @@ impl Job {
             // It counts its steps from 0.
             files::remove(&lines)?;
         }
-        self.configure(folder, resumed, offset)?;
+        if !self.configure(folder, resumed, offset, &|| (context.stopped)())? {
+            return Ok((Attempt::Interrupted, 0));
+        }
         files::remove(&experiments(folder).join("name_resolve"))?;
         // Rows are kept under a hash of the code that reads them: files that were mended since would not be read.
         files::remove(&work.join("hf"))?;

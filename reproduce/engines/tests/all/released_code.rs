@@ -49,7 +49,7 @@ fn areal_reads_our_configuration_and_the_entry_file_reaches_the_trainer() {
         gpus: Vec::new(),
     };
     let (config, script) = (work.join("config.yaml"), work.join("rl_entry.py"));
-    job.configure(root.path(), None, 0).unwrap();
+    assert!(job.configure(root.path(), None, 0, &|| false).unwrap());
     std::fs::write(&script, entry::RL).unwrap();
     let mut python = Command::new(given("PARAVT_TARGET8_ENVIRONMENT").join("bin/python"));
     python.arg(ci().join("check_rl.py")).arg(&script).arg(&config).envs(job.environment(root.path()));

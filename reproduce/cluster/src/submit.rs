@@ -1,9 +1,9 @@
 //! Scripts are written and submitted, each with its dependency on the one before.
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use paravt_files::write_atomic;
 use serde::{Deserialize, Serialize};
 
 use crate::script::{After, Job, Options};
@@ -32,17 +32,10 @@ pub fn write(jobs: &[Job], options: &Options) -> Result<Vec<PathBuf>, Error> {
     std::fs::create_dir_all(folder).map_err(io("make the folder", folder))?;
     let write = |(job, script): (&Job, String)| {
         let path = folder.join(job.file());
-        write_file(&path, &script)?;
+        write_atomic(&path, script.as_bytes()).map_err(io("write", &path))?;
         Ok(path)
     };
     jobs.iter().zip(scripts).map(write).collect()
-}
-
-/// Writes a file in the place of what has its name; a link is not written through.
-fn write_file(path: &Path, text: &str) -> Result<(), Error> {
-    let _ = std::fs::remove_file(path);
-    let written = std::fs::File::create_new(path).and_then(|mut file| file.write_all(text.as_bytes()));
-    written.map_err(io("write", path))
 }
 
 /// Submits the scripts of jobs with `sbatch`. Jobs that were submitted from this folder before must have ended. When
@@ -75,7 +68,7 @@ pub fn submit(jobs: &[Job], scripts: &[PathBuf], folder: &Path) -> Result<Vec<Su
         submitted.push(Submitted { name: job.name.clone(), id: id.to_owned() });
         let path = folder.join(JOBS);
         let text = serde_json::to_string_pretty(&submitted).expect("plain data");
-        write_file(&path, &(text + "\n"))?;
+        write_atomic(&path, (text + "\n").as_bytes()).map_err(io("write", &path))?;
     }
     Ok(submitted)
 }

@@ -43,7 +43,6 @@ pub use show::{json, markdown, terminal};
 pub use training::{ABOUT, About, TRAINING, Training};
 
 use frame::{Frame, Values};
-use rayon::prelude::*;
 use runs::RunDigest;
 use settings::Settings;
 
@@ -103,8 +102,8 @@ impl Report {
         paper_row: Option<&str>,
     ) -> Result<Self, ReportError> {
         let runs: Vec<&Run> = runs.into_iter().collect();
-        let counted = runs.into_par_iter().map(Run::count).collect::<Result<Vec<_>, _>>()?;
-        Self::of(counted, paper_row)
+        let counted = runs::on_all_cores(&runs, |run| run.count());
+        Self::of(counted.into_iter().collect::<Result<_, _>>()?, paper_row)
     }
 
     /// Builds the report of run directories, or folders of them. Each run is counted up and dropped

@@ -5,8 +5,11 @@ mod labels;
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
 use paravt_suite::journal::{self, JournalError};
 use paravt_suite::printable::printable_line;
@@ -255,7 +258,7 @@ pub(crate) fn readable<T: Send>(
     read: impl Fn(PathBuf) -> Result<T, ReportError> + Sync,
 ) -> Result<(Vec<T>, Vec<Damaged>), ReportError> {
     let folders = run_directories(paths)?;
-    let tried: Vec<_> = folders.par_iter().map(|path| read(path.clone())).collect();
+    let tried = on_all_cores(&folders, |path| read(path.clone()));
     let (mut found, mut damaged, mut first) = (Vec::new(), Vec::new(), None);
     for (path, result) in folders.iter().zip(tried) {
         match result {
@@ -270,6 +273,25 @@ pub(crate) fn readable<T: Send>(
         Some(error) if found.is_empty() => Err(error),
         _ => Ok((found, damaged)),
     }
+}
+
+/// What `work` makes of each item, in their order. By threads of their own: a worker of rayon that waits for polars would
+/// take the next run meanwhile, and all runs would be in memory at once.
+pub(crate) fn on_all_cores<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let next = AtomicUsize::new(0);
+    let take = || {
+        let numbers = std::iter::repeat_with(|| next.fetch_add(1, Ordering::Relaxed));
+        let items = numbers.map_while(|number| Some((number, items.get(number)?)));
+        items.map(|(number, item)| (number, work(item))).collect::<Vec<_>>()
+    };
+    let mut done: Vec<(usize, R)> = thread::scope(|scope| {
+        let threads = items.len().min(rayon::current_num_threads());
+        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(take)).collect();
+        let ended = threads.into_iter().map(|thread| thread.join());
+        ended.flat_map(|done| done.unwrap_or_else(|panic| resume_unwind(panic))).collect()
+    });
+    done.sort_by_key(|(number, _)| *number);
+    done.into_iter().map(|(_, done)| done).collect()
 }
 
 /// A run that cannot be read.

@@ -75,7 +75,7 @@ pub struct DataFacts {
 }
 
 impl DataFacts {
-    /// DataFacts about a run's records.
+    /// Counts a run's records.
     pub fn of(records: &[Record]) -> Self {
         let videos: HashSet<_> = records.iter().map(|record| &record.sample.video).collect();
         let flagged = |flag: &str| {

@@ -29,7 +29,7 @@ pub fn records(runs: &[Run]) -> Vec<Table> {
     let of_run = |run: &Run| {
         let Rows { samples, calls, .. } = run.rows();
         let (split, name, profile) =
-            (&run.manifest.task.name, run.manifest.display_name(), run.manifest.plan.profile);
+            (&run.manifest.task.title, run.manifest.display_name(), run.manifest.plan.profile);
         let named = [("split", split.as_str()), ("run", &name), ("profile", profile.as_str())];
         [samples, calls].map(|table| table.under(named))
     };

@@ -11,7 +11,7 @@ use crate::statistics::Cluster;
 /// From here on an answer counts as right: 1 or 0 for choices, IoU for intervals.
 pub(crate) const RIGHT: f64 = 0.5;
 
-/// The samples that both runs scored, in the order of A's.
+/// The samples that both runs scored, by name.
 #[derive(Debug, Clone)]
 pub struct Pairs {
     frame: Frame,

@@ -11,21 +11,21 @@ use crate::table::{Kind, Pick, Table, col, interval};
 use crate::terminal::{Detail, Lines, Text, Tone, counted};
 
 /// The comparison and the answers that flipped.
-pub fn tables(ablation: &RunComparison) -> Vec<Table> {
-    let flips = Table::of("flips", "Answers that flipped", &flips(ablation))
+pub fn tables(comparison: &RunComparison) -> Vec<Table> {
+    let flips = Table::of("flips", "Answers that flipped", &flips(comparison))
         .text("split", "split", |(pair, _)| pair.task.clone())
         .text("sample", "sample", |(_, flip)| flip.uid.clone())
         .text("way", "from A to B", |(_, flip)| way(flip.gained).to_owned())
         .table();
-    vec![splits(ablation), flips]
+    vec![splits(comparison), flips]
 }
 
-fn flips(ablation: &RunComparison) -> Vec<(&Pair, &Flip)> {
-    ablation.splits.iter().flat_map(|pair| pair.flipped.iter().map(move |flip| (pair, flip))).collect()
+fn flips(comparison: &RunComparison) -> Vec<(&Pair, &Flip)> {
+    comparison.splits.iter().flat_map(|pair| pair.flipped.iter().map(move |flip| (pair, flip))).collect()
 }
 
-fn splits(ablation: &RunComparison) -> Table {
-    comparison(&ablation.splits.iter().collect::<Vec<_>>(), &[])
+fn splits(runs: &RunComparison) -> Table {
+    comparison(&runs.splits.iter().collect::<Vec<_>>(), &[])
 }
 
 /// B against A, a row per pair of runs; `crops` are the flips, gained and lost, in which B made a tool call.
@@ -93,9 +93,9 @@ pub(crate) const PAGE: [Pick; 17] = [
 ];
 
 /// The comparison for a pull request; `link` says where a sample's transcript in B is, by split and name.
-pub fn markdown(ablation: &RunComparison, link: impl Fn(&str, &str) -> Option<String>) -> String {
-    let mut out = format!("# B against A\n\n{}\n", table_markdown(&splits(ablation).whole()));
-    for pair in &ablation.splits {
+pub fn markdown(comparison: &RunComparison, link: impl Fn(&str, &str) -> Option<String>) -> String {
+    let mut out = format!("# B against A\n\n{}\n", table_markdown(&splits(comparison).whole()));
+    for pair in &comparison.splits {
         let _ = writeln!(out, "{}: {}", escape(&pair.title), escape(&sentence(pair)));
         for difference in &pair.differs {
             let _ = writeln!(out, "- {}", escape(difference));
@@ -103,13 +103,13 @@ pub fn markdown(ablation: &RunComparison, link: impl Fn(&str, &str) -> Option<St
         out.push('\n');
     }
     out.push_str("## Answers that flipped\n\n| split | sample | from A to B |\n|---|---|---|\n");
-    for (pair, flip) in flips(ablation) {
+    for (pair, flip) in flips(comparison) {
         let uid = escape(&flip.uid);
         let name = link(&pair.task, &flip.uid).map_or_else(|| uid.clone(), |link| format!("[{uid}]({link})"));
         let _ = writeln!(out, "| {} | {name} | {} |", escape(&pair.task), way(flip.gained));
     }
     out.push('\n');
-    for (why, splits) in left_out(ablation) {
+    for (why, splits) in left_out(comparison) {
         let _ = writeln!(out, "{}: {why}", escape(&splits));
     }
     out
@@ -174,8 +174,8 @@ fn inconclusive(pair: &Pair) -> String {
 }
 
 /// The comparison for a terminal: one line per split; with [`Detail::Full`] a section for each.
-pub fn terminal(ablation: &RunComparison, detail: Detail) -> Text {
-    let view = splits(ablation).view(&[
+pub fn terminal(comparison: &RunComparison, detail: Detail) -> Text {
+    let view = splits(comparison).view(&[
         col("task"),
         col("pairs"),
         col("a_percent").titled("A"),
@@ -186,34 +186,34 @@ pub fn terminal(ablation: &RunComparison, detail: Detail) -> Text {
         col("word"),
     ]);
     let mut text = Text::default();
-    names(&mut text, "A", ablation.splits.iter().map(|pair| pair.name_a.as_str()));
-    names(&mut text, "B", ablation.splits.iter().map(|pair| pair.name_b.as_str()));
-    let widest = ablation.splits.iter().map(|pair| printable_line(&pair.task).chars().count()).max();
+    names(&mut text, "A", comparison.splits.iter().map(|pair| pair.name_a.as_str()));
+    names(&mut text, "B", comparison.splits.iter().map(|pair| pair.name_b.as_str()));
+    let widest = comparison.splits.iter().map(|pair| printable_line(&pair.task).chars().count()).max();
     let widths = [widest.unwrap_or_default().max(SPLIT), 5, 5, 5, 6, INTERVAL, 7];
     let lines = Lines::of(&view, &widths);
     text.line(lines.header());
     (0..view.rows).for_each(|row| lines.row(&mut text, row));
-    for (why, splits) in left_out(ablation) {
+    for (why, splits) in left_out(comparison) {
         text.line(format!("{why}: {splits}"));
     }
     match detail {
-        Detail::Brief => differences(&mut text, ablation),
-        Detail::Full => ablation.splits.iter().for_each(|pair| section(&mut text, pair)),
+        Detail::Brief => differences(&mut text, comparison),
+        Detail::Full => comparison.splits.iter().for_each(|pair| section(&mut text, pair)),
     }
     text
 }
 
 /// Splits that were not compared, by reason.
-fn left_out(ablation: &RunComparison) -> impl Iterator<Item = (&'static str, String)> {
-    let RunComparison { unmatched, only_a, only_b, .. } = ablation;
+fn left_out(comparison: &RunComparison) -> impl Iterator<Item = (&'static str, String)> {
+    let RunComparison { unmatched, only_a, only_b, .. } = comparison;
     let groups = [("no sample in common", unmatched), ("only in A", only_a), ("only in B", only_b)];
     groups.into_iter().filter(|(_, splits)| !splits.is_empty()).map(|(why, splits)| (why, splits.join(", ")))
 }
 
 /// Differences of the plans of A and B, each once.
-fn differences(text: &mut Text, ablation: &RunComparison) {
+fn differences(text: &mut Text, comparison: &RunComparison) {
     let mut all: Vec<&str> = Vec::new();
-    for difference in ablation.splits.iter().flat_map(|pair| &pair.differs) {
+    for difference in comparison.splits.iter().flat_map(|pair| &pair.differs) {
         if !all.contains(&difference.as_str()) {
             all.push(difference);
         }
@@ -279,6 +279,6 @@ fn section(text: &mut Text, pair: &Pair) {
 const SHOWN: usize = 20;
 
 /// The comparison for machines: every number there is.
-pub fn json(ablation: &RunComparison) -> String {
-    serde_json::to_string_pretty(ablation).expect("plain structs with string keys serialise") + "\n"
+pub fn json(comparison: &RunComparison) -> String {
+    serde_json::to_string_pretty(comparison).expect("plain structs with string keys serialise") + "\n"
 }

@@ -54,7 +54,7 @@ impl Lost {
         (MAX_LOST * self.of as f64).floor() as usize
     }
 
-    /// Why the run is another measurement than its reference: it lost more rows than the reference did
+    /// Why the run is not comparable with its reference: it lost more rows than the reference did
     /// and [`MAX_LOST`] allows beyond that. `reference` is what is known of the reference; of a published
     /// number nothing is, which counts as none lost. `None` where the rule is kept.
     pub fn excess_over(&self, reference: &Self) -> Option<String> {

@@ -82,7 +82,7 @@ pub struct Check {
     pub group: String,
     /// Which check.
     pub name: String,
-    /// Text.
+    /// Outcome of the check.
     pub status: Status,
     /// Why, with the numbers.
     pub message: String,

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use super::reference::reference;
 use super::thumbnails::Thumbnails;
 use crate::compare::RIGHT;
-use crate::rows::{video_length, video_name};
+use crate::rows::video_length;
 use crate::runs::Run;
 
 /// Samples of one chunk: small enough to unpack unnoticed, large enough to compress well.
@@ -137,7 +137,7 @@ fn transcript(record: &Record, thumbnails: &Thumbnails) -> Value {
     let calls =
         said.calls.iter().zip(record.measured.call_seconds.iter().map(Some).chain(std::iter::repeat(None)));
     json!({
-        "video": video_name(record),
+        "video": record.sample.video_name(),
         "length": video_length(record),
         "evidence": interval,
         "question": sample.question.stem,

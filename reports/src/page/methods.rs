@@ -50,7 +50,7 @@ const MORE: [(&str, &str); 7] = [
     (
         "data not verified",
         "The rows agree with the published ones in their number and their videos, and nothing says that their SHA-256 \
-         was compared: the run is of an older version, or shows subtitles, of which none is published. Rows with \
+         was compared: the run shows subtitles, of which none is published. Rows with \
          another SHA-256 make a run not comparable.",
     ),
     (

@@ -109,6 +109,7 @@ pub(super) fn study(report: &Report) -> Option<Value> {
     let [answers, splits] = study::by_split(study);
     let answers = html(&answers.view(&[&study::ASKED[..], &study::EXPECTED, &study::FIGURES].concat()));
     let splits = splits.view(&[&study::ASKED[..], &[col("split")], &study::FIGURES].concat());
+    let splits = View { title: format!("{title}, split by split"), ..splits };
     Some(context! { title, answers, splits => (splits.rows > 0).then(|| html(&splits)) })
 }
 

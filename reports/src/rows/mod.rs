@@ -12,7 +12,7 @@ use crate::frame::Frame;
 use crate::table::Table;
 
 pub use aggregate::{BINS, Digest};
-pub use of_record::{cluster_name, video_length, video_name};
+pub use of_record::{cluster_name, video_length};
 
 /// The frames of one run.
 #[derive(Debug, Clone)]

@@ -27,12 +27,7 @@ pub(super) fn parallel_width(record: &Record) -> usize {
 pub fn cluster_name(record: &Record) -> String {
     let folder = record.sample.video.parent().and_then(Path::file_name);
     let folder = folder.map(|name| name.to_string_lossy() + "/").unwrap_or_default();
-    format!("{folder}{}", video_name(record))
-}
-
-/// File name of a record's video.
-pub fn video_name(record: &Record) -> String {
-    record.sample.video.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+    format!("{folder}{}", record.sample.video_name())
 }
 
 /// Length of the video in seconds as far as the record shows it: the time of the last frame of the

@@ -33,6 +33,10 @@ proptest! {
         }
         let samples = tables::records(&runs).remove(0).frame;
         prop_assert_eq!(samples.height(), cell.summary.n_recorded);
+        let tables = report.tables().unwrap();
+        let scores = tables.iter().find(|table| table.name == "scores").unwrap();
+        let joined = samples.inner_join(&scores.frame, &["split", "run", "profile"]).unwrap();
+        prop_assert_eq!(joined.height(), samples.height(), "samples and scores name their run alike");
         let tokens = |name| samples.counts(name).unwrap().flatten().sum::<u64>();
         prop_assert_eq!(tokens("prompt_tokens"), cell.summary.prompt_tokens);
         prop_assert_eq!(tokens("completion_tokens"), cell.summary.completion_tokens);

@@ -63,10 +63,10 @@ pub(crate) fn repeated(
     let (_, given) =
         parsed(command, words, |_, value| value.to_string_lossy().into_owned()).unwrap_or_default();
     let flags = given.into_iter().filter(|given| !without.contains(&given.id.as_str()));
-    let words = |Given { name, values, delimiter, .. }: Given| {
+    let words = |Given { name, values, delimiter, times, .. }: Given| {
         let Some(name) = name else { return Vec::new() };
         match (values.as_slice(), delimiter) {
-            ([], _) => vec![name],
+            ([], _) => vec![name; times],
             (values, Some(delimiter)) => vec![format!("{name}={}", values.join(&delimiter.to_string()))],
             (values, None) => values.iter().map(|value| format!("{name}={value}")).collect(),
         }
@@ -81,6 +81,8 @@ struct Given {
     name: Option<String>,
     values: Vec<String>,
     delimiter: Option<char>,
+    /// How often it stands there, where that counts (`-vv`).
+    times: usize,
 }
 
 /// Names of the subcommands, and what was given to the last; `None` for a line that does not parse.
@@ -107,7 +109,12 @@ fn parsed(
         let id = argument.get_id().to_string();
         let has_values = matches!(argument.get_action(), ArgAction::Set | ArgAction::Append);
         let raw = matches.get_raw(&id).into_iter().flatten().filter(|_| has_values);
+        let times = match argument.get_action() {
+            ArgAction::Count => usize::from(matches.get_count(&id)),
+            _ => 1,
+        };
         Given {
+            times,
             name: argument.get_long().map(|long| format!("--{long}")),
             values: raw.map(|raw| value(argument, raw)).collect(),
             delimiter: argument.get_value_delimiter(),
@@ -181,12 +188,15 @@ mod tests {
 
     #[test]
     fn a_repeated_line_has_every_flag_but_those_left_out() {
-        let words = "-v reproduce --out slurm paravt-8b --launcher slurm --sbatch-option --partition=gpu --limit 2 \
+        let words = "-vv reproduce --out slurm paravt-8b --launcher slurm --sbatch-option --partition=gpu --limit 2 \
                      --only paravt-8b,reproduce --model m --own-engine --data reproduce";
         let words = std::iter::once("paravt-bench").chain(words.split_whitespace()).map(Into::into);
         let kept =
             repeated(&Cli::command(), words, &["out", "launcher", "sbatch_option", "model", "own_engine"]);
-        assert_eq!(kept.join(" "), "--only=paravt-8b,reproduce --data=reproduce --limit=2 --verbose");
+        assert_eq!(
+            kept.join(" "),
+            "--only=paravt-8b,reproduce --data=reproduce --limit=2 --verbose --verbose"
+        );
     }
 
     #[test]

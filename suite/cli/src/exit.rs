@@ -51,8 +51,7 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// An error of a step that prepares something (a server, a model): whatever its type, the work could not
-/// begin.
+/// An error before work began (a server, a model): exit code 3 unless its type has one of its own.
 #[derive(Debug)]
 struct Precondition(anyhow::Error);
 

@@ -131,7 +131,7 @@ struct Terminal;
 
 impl Write for Terminal {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        crate::output::stderr(format_args!("{}", shown(line)));
+        crate::output::log(format_args!("{}", shown(line)));
         Ok(line.len())
     }
 

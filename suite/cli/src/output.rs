@@ -105,12 +105,17 @@ impl Printed {
     }
 }
 
-/// Writes to standard error, folded where that is a terminal: a log keeps its lines whole, for `grep`. A failure has no
-/// place to be reported.
+/// Writes to standard error what a command says, which breaks the silence that meters wait for.
 pub(crate) fn stderr(text: Arguments<'_>) {
     if let Ok(mut latest) = LATEST.lock() {
         *latest = Some(Instant::now());
     }
+    log(text);
+}
+
+/// Writes to standard error, folded where that is a terminal: a log keeps its lines whole, for `grep`. A failure has no
+/// place to be reported.
+pub(crate) fn log(text: Arguments<'_>) {
     let text = text.to_string();
     let text = printable_json(&text);
     let folded = error_columns().map(|columns| {
@@ -120,7 +125,7 @@ pub(crate) fn stderr(text: Arguments<'_>) {
     let _ = io::stderr().lock().write_all(folded.as_deref().unwrap_or(&text).as_bytes());
 }
 
-/// Time since the latest line on standard error; `None` before the first.
+/// Time since a command said something on standard error, lines of the log apart; `None` before the first.
 pub(crate) fn silence() -> Option<Duration> {
     (*LATEST.lock().ok()?).map(|latest| latest.elapsed())
 }

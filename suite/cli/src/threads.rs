@@ -23,7 +23,10 @@ pub(crate) fn configure(workload: Workload) {
         let wanted = std::env::var("RAYON_NUM_THREADS").ok().and_then(|text| text.parse().ok());
         let threads = wanted.unwrap_or(cores);
         let products = if workload == Workload::Training { 1 } else { threads };
-        for (name, value) in [("CANDLE_NUM_THREADS", 1), ("RAYON_NUM_THREADS", products)] {
+        // polars has a pool of its own.
+        let pools =
+            [("CANDLE_NUM_THREADS", 1), ("RAYON_NUM_THREADS", products), ("POLARS_MAX_THREADS", threads)];
+        for (name, value) in pools {
             // SAFETY: nothing else runs yet that could read the environment at the same time.
             #[allow(unsafe_code)]
             unsafe {

@@ -81,7 +81,7 @@ pub(crate) fn provide(
     for target in targets {
         match target.missing(root)? {
             None => {
-                eprintln!("  {}: here", target.name());
+                eprintln!("  {}: already downloaded", target.name());
                 provided.push(json!({ "name": target.name() }));
             }
             Some(_) => open.extend(target.sources()?),

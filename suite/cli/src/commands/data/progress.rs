@@ -5,6 +5,7 @@ use std::sync::Mutex;
 use paravt_fetch::{Event, Observer, size};
 use paravt_reports::terminal::counted;
 
+use crate::output;
 use crate::progress::{Kind, Meter};
 
 /// Shows what a fetch does; nothing before sizes are known.
@@ -35,6 +36,7 @@ impl Observer for Progress {
         // Requests are repeated before sizes are known, too.
         let note = |line: String| match &*meter {
             Some(meter) => meter.note(&line),
+            None if output::is_quiet() => {}
             None => eprintln!("{line}"),
         };
         let add = |change: i64| meter.iter().for_each(|meter| meter.add(change));

@@ -1,8 +1,9 @@
 //! Bicubic resizing as torchvision does it: to the bit on 8-bit images, and by way of floats.
 
 use fast_image_resize as fir;
-use fir::images::TypedImage;
-use fir::pixels::F32x3;
+// Typed: an image whose type is known at run time alone compiles the filters of all of them.
+use fir::images::{TypedImage, TypedImageRef};
+use fir::pixels::{F32x3, U8x3};
 
 /// Numbers that a bicubic filter computes in between its two passes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,11 +59,13 @@ impl Resizer {
     }
 
     fn pass(&mut self, rgb: &[u8], from: (u32, u32), to: (u32, u32)) -> Result<Vec<u8>, String> {
-        let source = fir::images::ImageRef::new(from.0, from.1, rgb, fir::PixelType::U8x3)
-            .map_err(|error| error.to_string())?;
-        let mut target = fir::images::Image::new(to.0, to.1, fir::PixelType::U8x3);
-        self.inner.resize(&source, &mut target, Some(&options())).map_err(|error| error.to_string())?;
-        Ok(target.into_vec())
+        let source = TypedImageRef::from_buffer(from.0, from.1, rgb).map_err(|error| error.to_string())?;
+        let mut resized = vec![0; 3 * to.0 as usize * to.1 as usize];
+        let mut target =
+            TypedImage::<U8x3>::from_buffer(to.0, to.1, &mut resized).map_err(|error| error.to_string())?;
+        self.inner.resize_typed(&source, &mut target, Some(&options())).map_err(|error| error.to_string())?;
+        drop(target);
+        Ok(resized)
     }
 }
 

@@ -97,7 +97,11 @@ impl Protocol {
     fn check_slots(&self) -> Result<(), InvalidProtocol> {
         let window: &[&str] = &["start", "end"];
         for (split, template) in &self.questions {
-            slots(&format!("questions.{split}"), template, &QUESTION)?;
+            let field = format!("questions.{split}");
+            slots(&field, template, &QUESTION)?;
+            if template.has_slot("duration_note") && self.duration_note.is_none() {
+                return Err(invalid(field, "its slot `{duration_note}` needs the text `duration_note`"));
+            }
         }
         let path = self.video_path.as_ref().map(|path| &path.template);
         let optional: [(&str, Option<&Template>, &[&str]); 3] = [

@@ -210,5 +210,9 @@ mod tests {
         }
         let missing = read(Path::new("nowhere.toml"), |_| unreachable!()).unwrap_err().to_string();
         assert!(missing.starts_with("nowhere.toml: "), "{missing}");
+        let mut silent = native::protocol();
+        silent.duration_note = None;
+        let problem = silent.check().unwrap_err().to_string();
+        assert!(problem.contains("slot `{duration_note}` needs the text"), "{problem}");
     }
 }

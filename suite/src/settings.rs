@@ -12,7 +12,6 @@ use serde_json::{Map, Value};
 #[serde(rename_all = "snake_case")]
 pub enum ToolDialect {
     /// Read calls from the reply's text; send results as user messages (as the reference does).
-    // Runs from before this setting existed have no such field and are of this dialect.
     #[default]
     Text,
     /// Use the chat API: `tools`, `tool_calls` and messages of role `tool`.

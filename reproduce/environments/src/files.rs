@@ -1,4 +1,5 @@
-//! The files of a folder beside those of a git tree.
+//! The files of a folder beside those of a git tree. Not left to `git status`: it trusts an index that can be told to look
+//! away (`assume-unchanged`), hides ignored files (a `sitecustomize.py`), and the copy of the engine has no `.git`.
 
 use std::collections::BTreeMap;
 use std::path::Path;

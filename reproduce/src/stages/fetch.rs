@@ -33,4 +33,8 @@ impl Work for Fetch {
     fn missing(&self, host: &mut dyn Host) -> Result<Option<String>, Error> {
         Ok(host.missing(self)?)
     }
+
+    fn prints(&self) -> bool {
+        true
+    }
 }

@@ -28,4 +28,8 @@ impl Work for Materialize {
         let command = "paravt-bench data materialize --rows <snapshot of ParaVT-Parquet> --media <paravt-source> --out <output>";
         vec![("command", command.to_owned())]
     }
+
+    fn prints(&self) -> bool {
+        true
+    }
 }

@@ -36,13 +36,13 @@ pub struct Settings {
     pub warmup_ratio: f64,
     /// Weight decay.
     pub weight_decay: f64,
-    /// Frames of a second of video.
+    /// Frames per second of video.
     pub fps: usize,
-    /// Frames of a video at most.
+    /// Maximum frames of a video.
     pub max_frames: usize,
-    /// Pixels of a frame at least.
+    /// Minimum pixels of a frame.
     pub min_pixels: usize,
-    /// Pixels of a frame at most.
+    /// Maximum pixels of a frame.
     pub max_pixels: usize,
     /// Attention: `flash_attention_2`, or `sdpa`.
     pub attention: String,

@@ -6,16 +6,11 @@
 use std::collections::BTreeMap;
 
 use polars::prelude::{
-    Column, DataFrame, DataFrameJoinOps as _, DataType, GroupsType, IntoColumn as _, JoinArgs, JoinType,
-    MaintainOrderJoin, NamedFrom as _, PolarsError, PolarsResult, Series, SortMultipleOptions,
+    BooleanChunked, Column, DataFrame, DataFrameJoinOps as _, DataType, GroupsType, IntoColumn as _,
+    JoinArgs, JoinType, MaintainOrderJoin, NamedFrom as _, PolarsResult, Series, SortMultipleOptions,
 };
 
 use crate::statistics::Cluster;
-
-/// Why a frame cannot be made: columns of unequal length, a column of another name or type, too many rows.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot make a table: {0}")]
-pub struct FrameError(#[from] PolarsError);
 
 /// Values of one column.
 #[derive(Debug, Clone, PartialEq)]
@@ -60,18 +55,16 @@ impl Values {
     }
 }
 
-/// Named and typed columns of one length.
+/// Named and typed columns of one length. Every method panics on a column that is not there or of another type: names of
+/// columns are literals of this crate.
 #[derive(Debug, Clone)]
 pub struct Frame(DataFrame);
 
 impl Frame {
-    /// A frame of columns.
-    ///
-    /// # Errors
-    /// Columns of unequal length, or two of one name.
-    pub fn new(columns: Vec<(&'static str, Values)>) -> Result<Self, FrameError> {
+    /// A frame of columns of one length, each of another name.
+    pub fn new(columns: Vec<(&'static str, Values)>) -> Self {
         let column = |(name, values)| column(name, values);
-        Ok(Self(DataFrame::new_infer_height(columns.into_iter().map(column).collect())?))
+        Self(sure(DataFrame::new_infer_height(columns.into_iter().map(column).collect())))
     }
 
     /// Rows.
@@ -79,153 +72,123 @@ impl Frame {
         self.0.height()
     }
 
+    fn column(&self, name: &str) -> &Column {
+        sure(self.0.column(name))
+    }
+
     /// A column of words.
-    ///
-    /// # Errors
-    /// No such column, or one of another type.
-    pub fn texts(&self, name: &str) -> Result<impl ExactSizeIterator<Item = Option<&str>>, FrameError> {
-        Ok(self.0.column(name)?.str()?.iter())
+    pub fn texts(&self, name: &str) -> impl ExactSizeIterator<Item = Option<&str>> {
+        sure(self.column(name).str()).iter()
     }
 
     /// A column of whole numbers.
-    ///
-    /// # Errors
-    /// As [`texts`](Self::texts).
-    pub fn counts(&self, name: &str) -> Result<impl ExactSizeIterator<Item = Option<u64>>, FrameError> {
-        Ok(self.0.column(name)?.u64()?.iter())
+    pub fn counts(&self, name: &str) -> impl ExactSizeIterator<Item = Option<u64>> {
+        sure(self.column(name).u64()).iter()
     }
 
     /// A column of other numbers.
-    ///
-    /// # Errors
-    /// As [`texts`](Self::texts).
-    pub fn reals(&self, name: &str) -> Result<impl ExactSizeIterator<Item = Option<f64>>, FrameError> {
-        Ok(self.0.column(name)?.f64()?.iter())
+    pub fn reals(&self, name: &str) -> impl ExactSizeIterator<Item = Option<f64>> {
+        sure(self.column(name).f64()).iter()
     }
 
     /// A column of any type.
-    ///
-    /// # Errors
-    /// No such column.
-    pub fn values(&self, name: &str) -> Result<Values, FrameError> {
-        let column = self.0.column(name)?;
-        Ok(match column.dtype() {
-            DataType::String => {
-                Values::Text(column.str()?.iter().map(|text| text.map(str::to_owned)).collect())
-            }
-            DataType::UInt64 => Values::Count(column.u64()?.iter().collect()),
-            DataType::Boolean => Values::Flag(column.bool()?.iter().flatten().collect()),
-            _ => Values::Real(column.f64()?.iter().collect()),
-        })
+    pub fn values(&self, name: &str) -> Values {
+        match self.column(name).dtype() {
+            DataType::String => Values::Text(self.texts(name).map(|text| text.map(str::to_owned)).collect()),
+            DataType::UInt64 => Values::Count(self.counts(name).collect()),
+            DataType::Boolean => Values::Flag(self.flags(name).iter().flatten().collect()),
+            _ => Values::Real(self.reals(name).collect()),
+        }
+    }
+
+    fn flags(&self, name: &str) -> &BooleanChunked {
+        sure(self.column(name).bool())
     }
 
     /// The rows in which a column of yes and no says yes.
-    ///
-    /// # Errors
-    /// As [`texts`](Self::texts).
-    pub fn filter(&self, flag: &str) -> Result<Self, FrameError> {
-        Ok(Self(self.0.filter(self.0.column(flag)?.bool()?)?))
+    pub fn filter(&self, flag: &str) -> Self {
+        Self(sure(self.0.filter(self.flags(flag))))
     }
 
     /// With the rows in the order of a column of words, byte by byte.
-    ///
-    /// # Errors
-    /// No such column.
-    pub fn sorted(&self, by: &str) -> Result<Self, FrameError> {
-        Ok(Self(self.0.sort([by], SortMultipleOptions::default())?))
+    pub fn sorted(&self, by: &str) -> Self {
+        Self(sure(self.0.sort([by], SortMultipleOptions::default())))
     }
 
     /// With one more column of numbers, or with others in it.
-    ///
-    /// # Errors
-    /// Another number of rows.
-    pub fn with(mut self, name: &'static str, values: Vec<f64>) -> Result<Self, FrameError> {
-        self.0.with_column(Series::new(name.into(), values).into_column())?;
-        Ok(self)
+    pub fn with(mut self, name: &'static str, values: Vec<f64>) -> Self {
+        sure(self.0.with_column(Series::new(name.into(), values).into_column()));
+        self
     }
 
     /// With one more column that has the same words in every row, in front.
-    ///
-    /// # Errors
-    /// There is a column of this name.
-    pub fn with_first(mut self, name: &'static str, text: &str) -> Result<Self, FrameError> {
+    pub fn with_first(mut self, name: &'static str, text: &str) -> Self {
         let column = Series::new(name.into(), vec![text; self.height()]).into_column();
-        self.0.insert_column(0, column)?;
-        Ok(self)
+        sure(self.0.insert_column(0, column));
+        self
     }
 
     /// Frames of the same columns below one another.
-    ///
-    /// # Errors
-    /// Their columns differ.
-    pub fn stack(frames: impl IntoIterator<Item = Self>) -> Result<Option<Self>, FrameError> {
-        let mut frames = frames.into_iter();
-        let Some(mut first) = frames.next() else { return Ok(None) };
-        for frame in frames {
-            first.0.vstack_mut(&frame.0)?;
-        }
-        Ok(Some(first))
+    pub fn stack(frames: impl IntoIterator<Item = Self>) -> Option<Self> {
+        frames.into_iter().reduce(|mut all, frame| {
+            sure(all.0.vstack_mut(&frame.0));
+            all
+        })
     }
 
     /// Frames of the rows with equal keys, in the order in which keys come first.
-    ///
-    /// # Errors
-    /// No such column.
-    pub fn partition(&self, keys: &[&str]) -> Result<Vec<Self>, FrameError> {
+    pub fn partition(&self, keys: &[&str]) -> Vec<Self> {
         if self.height() == 0 {
-            return Ok(Vec::new());
+            return Vec::new();
         }
-        Ok(self.0.partition_by_stable(keys.iter().copied(), true)?.into_iter().map(Self).collect())
+        sure(self.0.partition_by_stable(keys.iter().copied(), true)).into_iter().map(Self).collect()
     }
 
     /// Rows of equal keys, in the order in which keys come first.
-    fn groups(&self, keys: &[&str]) -> PolarsResult<Vec<Vec<usize>>> {
-        let groups = self.0.group_by_stable(keys.iter().copied())?;
-        Ok(match &**groups.get_groups() {
+    fn groups(&self, keys: &[&str]) -> Vec<Vec<usize>> {
+        match &**sure(self.0.group_by_stable(keys.iter().copied())).get_groups() {
             GroupsType::Idx(groups) => {
                 groups.iter().map(|(_, rows)| rows.iter().map(|row| *row as usize).collect()).collect()
             }
             GroupsType::Slice { groups, .. } => {
                 groups.iter().map(|[first, n]| (*first as usize..(first + n) as usize).collect()).collect()
             }
-        })
+        }
     }
 
     /// Sums of `values` by the words of `by`: the clusters that statistics take.
-    ///
-    /// # Errors
-    /// As [`texts`](Self::texts).
-    pub fn clusters(&self, by: &str, values: &str) -> Result<BTreeMap<String, Cluster>, FrameError> {
-        let (names, values) = (self.0.column(by)?.str()?, self.0.column(values)?.f64()?);
+    pub fn clusters(&self, by: &str, values: &str) -> BTreeMap<String, Cluster> {
+        let (names, values) = (sure(self.column(by).str()), sure(self.column(values).f64()));
         let cluster = |rows: Vec<usize>| {
             let name = names.get(*rows.first()?)?.to_owned();
             let sum = rows.iter().filter_map(|row| values.get(*row)).sum();
             Some((name, Cluster { sum, n: rows.len() }))
         };
-        Ok(self.groups(&[by])?.into_iter().filter_map(cluster).collect())
+        self.groups(&[by]).into_iter().filter_map(cluster).collect()
     }
 
     /// Rows of this frame with those of another that have the same keys; the other's columns of a name that is here as
     /// well end in `_right`. Each row finds one other at most where keys are unique there.
-    ///
-    /// # Errors
-    /// No such column.
-    pub fn inner_join(&self, other: &Self, keys: &[&str]) -> Result<Self, FrameError> {
+    pub fn inner_join(&self, other: &Self, keys: &[&str]) -> Self {
         self.join(other, keys, JoinType::Inner)
     }
 
     /// As [`inner_join`](Self::inner_join), with all rows of this frame: what the other lacks is missing.
-    ///
-    /// # Errors
-    /// No such column.
-    pub fn left_join(&self, other: &Self, keys: &[&str]) -> Result<Self, FrameError> {
+    pub fn left_join(&self, other: &Self, keys: &[&str]) -> Self {
         self.join(other, keys, JoinType::Left)
     }
 
-    fn join(&self, other: &Self, keys: &[&str], how: JoinType) -> Result<Self, FrameError> {
+    fn join(&self, other: &Self, keys: &[&str], how: JoinType) -> Self {
         let args = JoinArgs { maintain_order: MaintainOrderJoin::Left, ..JoinArgs::new(how) };
-        Ok(Self(self.0.join(&other.0, keys.iter().copied(), keys.iter().copied(), args, None)?))
+        Self(sure(self.0.join(&other.0, keys.iter().copied(), keys.iter().copied(), args, None)))
     }
+}
+
+/// Columns are named and filled by the code of this crate: a missing one, or one of another type or length, is a mistake
+/// there and nothing that a caller could mend.
+#[track_caller]
+fn sure<T>(result: PolarsResult<T>) -> T {
+    result.unwrap_or_else(|error| panic!("a frame of this crate: {error}"))
 }
 
 fn column(name: &'static str, values: Values) -> Column {

@@ -18,7 +18,7 @@ use paravt_suite::run::Manifest;
 use paravt_suite::summary::{Summary, SummaryError, summarize};
 use rayon::prelude::*;
 
-use crate::frame::{Frame, FrameError};
+use crate::frame::Frame;
 use crate::paper::PaperError;
 use crate::rows::{Digest, Rows, samples};
 use crate::settings::DataFacts;
@@ -66,9 +66,6 @@ pub enum ReportError {
         .second.display()
     )]
     Ambiguous { side: &'static str, task: String, first: PathBuf, second: PathBuf },
-    /// A table could not be filled.
-    #[error(transparent)]
-    Tables(#[from] FrameError),
 }
 
 /// One run and its records.
@@ -143,7 +140,7 @@ impl Run {
             torn_bytes: self.torn_bytes,
             training: self.training.clone(),
             position: 0,
-            digest: Arc::new(Digest::of(&rows)?),
+            digest: Arc::new(Digest::of(&rows)),
             samples: rows.samples.frame,
             facts: DataFacts::of(&self.records),
         })

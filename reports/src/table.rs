@@ -205,7 +205,7 @@ impl<R> Filling<'_, R> {
     /// The table.
     pub fn table(self) -> Table {
         let Self { name, title, headings, beside, values, tones, .. } = self;
-        let frame = Frame::new(values).expect("the columns of a table have names of their own");
+        let frame = Frame::new(values);
         Table { name, title: title.to_owned(), headings, beside, frame, tones }
     }
 }
@@ -228,15 +228,14 @@ impl Table {
 
     /// The values of a column.
     pub(crate) fn values(&self, name: &'static str) -> Values {
-        self.frame.values(name).expect("a table has the columns of its headings")
+        self.frame.values(name)
     }
 
     /// With columns of one text each in front, whose names the table does not have yet.
     #[must_use]
     pub fn under<const N: usize>(mut self, names: [(&'static str, &str); N]) -> Self {
         for (name, text) in names.into_iter().rev() {
-            self.frame =
-                self.frame.with_first(name, text).expect("the columns of a table have names of their own");
+            self.frame = self.frame.with_first(name, text);
             self.headings.insert(0, Heading { name, title: name, kind: Kind::Text });
         }
         self
@@ -245,8 +244,7 @@ impl Table {
     /// Tables of the same kind below one another; `None` without tables.
     pub fn stack(tables: Vec<Self>) -> Option<Self> {
         let first = tables.first().cloned()?;
-        let frame = Frame::stack(tables.into_iter().map(|table| table.frame));
-        let frame = frame.expect("tables of one kind have the same columns")?;
+        let frame = Frame::stack(tables.into_iter().map(|table| table.frame))?;
         Some(Self { frame, tones: Vec::new(), ..first })
     }
 

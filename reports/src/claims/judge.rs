@@ -8,7 +8,7 @@ use super::{Claim, Claims, Judged, Measure, Unit, columns, trained};
 use crate::cells::Cell;
 use crate::compare::Pairs;
 use crate::decide::{Effect, Family, Margin, Support, Verdict};
-use crate::frame::{Frame, FrameError};
+use crate::frame::Frame;
 use crate::paper::{PaperError, PaperNumbers, SPLITS};
 use crate::runs::ReportError;
 use crate::settings::Settings;
@@ -132,12 +132,12 @@ fn candidates<'a>(
                 let value = |row| paper.value(row, split).map(Option::unwrap_or_default);
                 let published = value(to)? - value(from)?;
                 let margin = (MARGIN_SHARE * published.abs()).max(ROUNDING);
-                let found = difference(evidence, from, to, split)?;
+                let found = difference(evidence, from, to, split);
                 Ok(Candidate { claim, split: Some(split), published, unit: Unit::Points, margin, found })
             })
-            .collect::<Result<_, ReportError>>()?,
+            .collect::<Result<_, PaperError>>()?,
         Measure::MeanRelativeGain { row, baseline } => {
-            one(MARGIN_SHARE * published_claim.abs(), gain(evidence, row, baseline)?)
+            one(MARGIN_SHARE * published_claim.abs(), gain(evidence, row, baseline))
         }
         Measure::Training { series, statistic } => {
             let found = trained::found(&claims.training, evidence.trainings, series, *statistic);
@@ -248,44 +248,44 @@ fn both(cells: &[Cell], from: &str, to: &str, split: &str) -> Result<(usize, usi
 }
 
 /// The paired difference of two rows on one split.
-fn difference(evidence: &Evidence<'_>, from: &str, to: &str, split: &str) -> Result<Found, FrameError> {
+fn difference(evidence: &Evidence<'_>, from: &str, to: &str, split: &str) -> Found {
     let (from, to) = match both(evidence.cells, from, to, split) {
         Ok(both) => both,
-        Err(found) => return Ok(found),
+        Err(found) => return found,
     };
-    let pairs = Pairs::join(evidence.samples[from], evidence.samples[to])?;
-    if let Some(why) = pairs.mismatch()? {
-        return Ok(Found::Refused { value: None, why: vec![why] });
+    let pairs = Pairs::join(evidence.samples[from], evidence.samples[to]);
+    if let Some(why) = pairs.mismatch() {
+        return Found::Refused { value: None, why: vec![why] };
     }
-    let means = pairs.means()?;
-    let effect = Effect::difference(pairs.differences()?.values());
-    Ok(Found::Measured { value: means.b - means.a, effect })
+    let means = pairs.means();
+    let effect = Effect::difference(pairs.differences().values());
+    Found::Measured { value: means.b - means.a, effect }
 }
 
 /// Mean over the seven columns of `ours / baseline - 1` from pairs of samples. To first order a pair
 /// moves a column's gain by `r_i/b - r·b_i/b²` around it.
-fn gain(evidence: &Evidence<'_>, row: &str, baseline: &str) -> Result<Found, FrameError> {
+fn gain(evidence: &Evidence<'_>, row: &str, baseline: &str) -> Found {
     let mut groups: Vec<BTreeMap<String, Cluster>> = Vec::new();
     for (split, _) in SPLITS {
         let (base, ours) = match both(evidence.cells, baseline, row, split) {
             Ok(both) => both,
-            Err(found) => return Ok(found),
+            Err(found) => return found,
         };
-        let pairs = Pairs::join(evidence.samples[base], evidence.samples[ours])?;
-        let means = pairs.means()?;
-        if let Some(why) = pairs.mismatch()? {
-            return Ok(Found::Refused { value: None, why: vec![why] });
+        let pairs = Pairs::join(evidence.samples[base], evidence.samples[ours]);
+        let means = pairs.means();
+        if let Some(why) = pairs.mismatch() {
+            return Found::Refused { value: None, why: vec![why] };
         }
         if means.a <= 0.0 {
             let why = format!("{baseline} has a score of 0 on {split}: there is no relative gain");
-            return Ok(Found::Refused { value: None, why: vec![why] });
+            return Found::Refused { value: None, why: vec![why] };
         }
         let gain = means.b / means.a;
-        groups.push(pairs.clusters(|a, b| (b - gain * a) / means.a + (gain - 1.0))?);
+        groups.push(pairs.clusters(|a, b| (b - gain * a) / means.a + (gain - 1.0)));
     }
     let effect = Effect::of_groups(&groups, Support::Unbounded);
     let means: Option<Vec<f64>> =
         groups.iter().map(|group| crate::statistics::mean(group.values())).collect();
     let value = means.map_or(0.0, |means| means.iter().sum::<f64>() / SPLITS.len() as f64);
-    Ok(Found::Measured { value, effect })
+    Found::Measured { value, effect }
 }

@@ -152,14 +152,14 @@ fn decide(splits: &mut [Pair]) {
 }
 
 /// Why the two do not measure the same thing.
-fn not_comparable(a: &Run, b: &Run, pairs: &Pairs) -> Result<Vec<String>, ReportError> {
+fn not_comparable(a: &Run, b: &Run, pairs: &Pairs) -> Vec<String> {
     let lost = [Lost::of(&a.records), Lost::of(&b.records)];
-    let mut why: Vec<String> = pairs.mismatch()?.into_iter().collect();
+    let mut why: Vec<String> = pairs.mismatch().into_iter().collect();
     for (name, ours, theirs) in [("A", &lost[0], &lost[1]), ("B", &lost[1], &lost[0])] {
         let lost = ours.excess_over(theirs).or_else(|| ours.mostly_failed());
         why.extend(lost.map(|lost| format!("{name}: {lost}")));
     }
-    Ok(why)
+    why
 }
 
 fn pair(a: &Run, b: &Run) -> Result<Pair, ReportError> {
@@ -168,15 +168,15 @@ fn pair(a: &Run, b: &Run) -> Result<Pair, ReportError> {
         let (a, b) = (first.plan.profile.to_string(), second.plan.profile.to_string());
         return Err(ReportError::Profiles { task: first.task.name.clone(), a, b });
     }
-    let pairs = Pairs::of(a, b)?;
-    let why = not_comparable(a, b, &pairs)?;
+    let pairs = Pairs::of(a, b);
+    let why = not_comparable(a, b, &pairs);
     // A failed sample may be left out of its score, and all of them leave no pair.
     if pairs.is_empty() && [a, b].iter().all(|run| Lost::of(&run.records).mostly_failed().is_none()) {
         return Err(ReportError::NothingInCommon);
     }
-    let effect = Effect::difference(pairs.differences()?.values());
-    let (flips, flipped) = pairs.flips()?;
-    let means = pairs.means()?;
+    let effect = Effect::difference(pairs.differences().values());
+    let (flips, flipped) = pairs.flips();
+    let means = pairs.means();
     Ok(Pair {
         task: first.task.name.clone(),
         title: first.task.title.clone(),

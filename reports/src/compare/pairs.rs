@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::frame::{Frame, FrameError};
+use crate::frame::Frame;
 use crate::runs::Run;
 use crate::statistics::Cluster;
 
@@ -53,34 +53,25 @@ pub struct Means {
 
 impl Pairs {
     /// Pairs the counted records of two runs by sample.
-    ///
-    /// # Errors
-    /// As of [`join`](Self::join).
-    pub fn of(a: &Run, b: &Run) -> Result<Self, FrameError> {
+    pub fn of(a: &Run, b: &Run) -> Self {
         Self::join(&a.samples(), &b.samples())
     }
 
     /// Pairs the counted [`samples`](crate::rows::samples) of two runs by name.
-    ///
-    /// # Errors
-    /// A frame of other columns.
-    pub fn join(a: &Frame, b: &Frame) -> Result<Self, FrameError> {
-        let (a, b) = (a.filter("counted")?, b.filter("counted")?);
-        let frame = a.inner_join(&b, &["sample"])?.sorted("sample")?;
+    pub fn join(a: &Frame, b: &Frame) -> Self {
+        let (a, b) = (a.filter("counted"), b.filter("counted"));
+        let frame = a.inner_join(&b, &["sample"]).sorted("sample");
         let unpaired = a.height() + b.height() - 2 * frame.height();
-        let scores = frame.reals("score")?.flatten().zip(frame.reals("score_right")?.flatten()).collect();
-        Ok(Self { frame, scores, unpaired })
+        let scores = frame.reals("score").flatten().zip(frame.reals("score_right").flatten()).collect();
+        Self { frame, scores, unpaired }
     }
 
     /// Why the pairs are not of the same questions: samples of one name with different gold answers.
-    ///
-    /// # Errors
-    /// As of [`join`](Self::join), as of everything below.
-    pub fn mismatch(&self) -> Result<Option<String>, FrameError> {
-        let both = self.frame.texts("gold")?.zip(self.frame.texts("gold_right")?);
+    pub fn mismatch(&self) -> Option<String> {
+        let both = self.frame.texts("gold").zip(self.frame.texts("gold_right"));
         let other = both.filter(|(a, b)| a != b).count();
-        Ok((other > 0)
-            .then(|| format!("{other} of {} samples have another gold answer in the other run", self.len())))
+        (other > 0)
+            .then(|| format!("{other} of {} samples have another gold answer in the other run", self.len()))
     }
 
     /// Number of pairs.
@@ -99,43 +90,41 @@ impl Pairs {
     }
 
     /// Sums by video, as A names it, of `b - a`.
-    pub fn differences(&self) -> Result<BTreeMap<String, Cluster>, FrameError> {
+    pub fn differences(&self) -> BTreeMap<String, Cluster> {
         self.clusters(|a, b| b - a)
     }
 
     /// Sums by video of a function of both scores.
-    pub fn clusters(&self, value: impl Fn(f64, f64) -> f64) -> Result<BTreeMap<String, Cluster>, FrameError> {
+    pub fn clusters(&self, value: impl Fn(f64, f64) -> f64) -> BTreeMap<String, Cluster> {
         let values = self.scores.iter().map(|(a, b)| value(*a, *b)).collect();
-        self.frame.clone().with("value", values)?.clusters("video", "value")
+        self.frame.clone().with("value", values).clusters("video", "value")
     }
 
     /// Means of both runs; 0 without pairs.
-    pub fn means(&self) -> Result<Means, FrameError> {
+    pub fn means(&self) -> Means {
         let mean = |values: &mut dyn Iterator<Item = f64>| values.sum::<f64>() / self.len().max(1) as f64;
         let tokens = |prompt: &str, completion: &str| {
-            let both = self.frame.counts(prompt)?.zip(self.frame.counts(completion)?);
-            Ok::<_, FrameError>(mean(
-                &mut both.filter_map(|(prompt, completion)| Some((prompt? + completion?) as f64)),
-            ))
+            let both = self.frame.counts(prompt).zip(self.frame.counts(completion));
+            mean(&mut both.filter_map(|(prompt, completion)| Some((prompt? + completion?) as f64)))
         };
-        let seconds = |name: &str| Ok::<_, FrameError>(mean(&mut self.frame.reals(name)?.flatten()));
-        Ok(Means {
+        let seconds = |name: &str| mean(&mut self.frame.reals(name).flatten());
+        Means {
             a: mean(&mut self.scores.iter().map(|(a, _)| *a)),
             b: mean(&mut self.scores.iter().map(|(_, b)| *b)),
-            tokens: tokens("prompt_tokens_right", "completion_tokens_right")?
-                - tokens("prompt_tokens", "completion_tokens")?,
-            seconds: seconds("seconds_right")? - seconds("seconds")?,
-        })
+            tokens: tokens("prompt_tokens_right", "completion_tokens_right")
+                - tokens("prompt_tokens", "completion_tokens"),
+            seconds: seconds("seconds_right") - seconds("seconds"),
+        }
     }
 
     /// Answers that flipped, in the order of their names.
-    pub fn flips(&self) -> Result<(Flips, Vec<Flip>), FrameError> {
+    pub fn flips(&self) -> (Flips, Vec<Flip>) {
         let flip = |(uid, (a, b)): (Option<&str>, &(f64, f64))| {
             let turned = (*a >= RIGHT) != (*b >= RIGHT);
             turned.then(|| Flip { uid: uid.unwrap_or_default().to_owned(), gained: *b >= RIGHT })
         };
-        let flipped: Vec<Flip> = self.frame.texts("sample")?.zip(&self.scores).filter_map(flip).collect();
+        let flipped: Vec<Flip> = self.frame.texts("sample").zip(&self.scores).filter_map(flip).collect();
         let gained = flipped.iter().filter(|flip| flip.gained).count();
-        Ok((Flips { gained, lost: flipped.len() - gained }, flipped))
+        (Flips { gained, lost: flipped.len() - gained }, flipped)
     }
 }

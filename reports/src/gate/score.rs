@@ -9,7 +9,6 @@ use super::baseline::Split;
 use super::{Check, Score, ScoreRule, Status};
 use crate::compare::{Pairs, RIGHT};
 use crate::decide::{Effect, Family, Margin, Verdict};
-use crate::frame::FrameError;
 use crate::runs::Run;
 use crate::statistics::{Cluster, sign_flip};
 use crate::table::Kind;
@@ -18,14 +17,8 @@ use crate::table::Kind;
 const NAMED: usize = 5;
 
 /// Judges complete runs of the same measurement as their entries, by group: a check and what the history
-/// keeps of each. `Err` is a run that cannot be judged.
-///
-/// # Errors
-/// More samples than a frame can have.
-pub(super) fn judge(
-    judged: &[(String, &Split, &Run)],
-    rule: ScoreRule,
-) -> Result<Vec<(Check, Option<Score>)>, FrameError> {
+/// keeps of each.
+pub(super) fn judge(judged: &[(String, &Split, &Run)], rule: ScoreRule) -> Vec<(Check, Option<Score>)> {
     let mut family = Family::new("score");
     let mut effects = Vec::new();
     let margin = match rule {
@@ -33,15 +26,15 @@ pub(super) fn judge(
         ScoreRule::Exact { .. } | ScoreRule::Seeds => Margin::NONE,
     };
     for (group, split, run) in judged {
-        let pairs = Pairs::of(&split.run(), run)?;
-        let differences = pairs.differences()?;
+        let pairs = Pairs::of(&split.run(), run);
+        let differences = pairs.differences();
         let effect = Effect::difference(differences.values());
         let loss = loss(differences.values(), effect.as_ref(), margin);
         // Where no answer differs, nothing is left to sample: it stands outside the family.
         if effect.is_none_or(|effect| !effect.is_unchanged()) {
             family.push_again(effect, margin, loss);
         }
-        let means = pairs.means()?;
+        let means = pairs.means();
         let interval = |effect: Effect| {
             let (low, high) = effect.interval_from(means.a);
             (100.0 * low, 100.0 * high)
@@ -72,7 +65,7 @@ pub(super) fn judge(
         };
         checks.push((Check::new(group, "score", status, &message), score));
     }
-    Ok(checks)
+    checks
 }
 
 /// P-value of a loss beyond the margin where the videos are few, by the exact test of a second run of the

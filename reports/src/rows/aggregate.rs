@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use super::Rows;
 use crate::decide::Effect;
-use crate::frame::FrameError;
 use crate::statistics::Cluster;
 
 /// Equal parts of a video's length in which windows are counted.
@@ -29,30 +28,25 @@ pub struct Digest {
 
 impl Digest {
     /// Sums up the frames of a run.
-    ///
-    /// # Errors
-    /// A frame without a column, which would be a mistake in this room.
-    pub fn of(rows: &Rows) -> Result<Self, FrameError> {
+    pub fn of(rows: &Rows) -> Self {
         let samples = &rows.samples.frame;
         let mut groups = BTreeMap::new();
-        for group in rows.labels.partition(&["tag", "label"])? {
-            let first = |name| {
-                Ok::<_, FrameError>(group.texts(name)?.flatten().next().unwrap_or_default().to_owned())
-            };
-            groups.insert((first("tag")?, first("label")?), group.clusters("video", "score")?);
+        for group in rows.labels.partition(&["tag", "label"]) {
+            let first = |name| group.texts(name).flatten().next().unwrap_or_default().to_owned();
+            groups.insert((first("tag"), first("label")), group.clusters("video", "score"));
         }
         let mut widths = BTreeMap::new();
-        samples.counts("parallel_calls")?.flatten().for_each(|width| *widths.entry(width).or_default() += 1);
+        samples.counts("parallel_calls").flatten().for_each(|width| *widths.entry(width).or_default() += 1);
         let calls = &rows.calls.frame;
-        let ends = calls.reals("start_share")?.zip(calls.reals("end_share")?);
-        Ok(Self {
-            clusters: samples.filter("counted")?.clusters("video", "score")?,
+        let ends = calls.reals("start_share").zip(calls.reals("end_share"));
+        Self {
+            clusters: samples.filter("counted").clusters("video", "score"),
             groups,
             widths,
             windows: bins(&ends.filter_map(|(start, end)| start.zip(end)).collect::<Vec<_>>()),
-            media_seconds: samples.reals("media_seconds")?.flatten().sum(),
-            median_seconds: median(samples.reals("seconds")?.flatten().collect()),
-        })
+            media_seconds: samples.reals("media_seconds").flatten().sum(),
+            median_seconds: median(samples.reals("seconds").flatten().collect()),
+        }
     }
 
     /// 95 % interval of a group's mean, clustered by video; `None` for one video.

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::{Answer, Arm, Finding, Question};
 use crate::compare::Pairs;
 use crate::decide::{Effect as Estimate, Margin, Support, Verdict, decide};
-use crate::frame::{Frame, FrameError};
+use crate::frame::Frame;
 use crate::runs::Run;
 use crate::statistics::{Cluster, mean};
 
@@ -59,7 +59,7 @@ struct Paired {
 }
 
 /// `None` where no seed has both arms.
-pub(super) fn answer(question: &Question, arms: &[Arm]) -> Result<Option<Answer>, FrameError> {
+pub(super) fn answer(question: &Question, arms: &[Arm]) -> Option<Answer> {
     let mut paired = Vec::new();
     let (mut seeds, mut efforts) = (Vec::new(), [Vec::new(), Vec::new()]);
     for first in arms.iter().filter(|arm| arm.name == question.a) {
@@ -71,16 +71,16 @@ pub(super) fn answer(question: &Question, arms: &[Arm]) -> Result<Option<Answer>
             let task = &a.manifest.task.name;
             let Some(b) = second.runs.iter().find(|run| run.manifest.task.name == *task) else { continue };
             let [a, b] = [a, b].map(Run::samples);
-            let pairs = Pairs::join(&a, &b)?;
+            let pairs = Pairs::join(&a, &b);
             if pairs.is_empty() {
                 continue;
             }
-            let means = pairs.means()?;
-            let differences = pairs.differences()?;
+            let means = pairs.means();
+            let differences = pairs.differences();
             let (split, seed) = (task.clone(), first.seed);
             paired.push(Paired { split, seed, pairs: pairs.len(), a: means.a, b: means.b, differences });
-            efforts[0].push(effort(&a)?);
-            efforts[1].push(effort(&b)?);
+            efforts[0].push(effort(&a));
+            efforts[1].push(effort(&b));
         }
     }
     let mut splits: Vec<&str> = Vec::new();
@@ -101,7 +101,7 @@ pub(super) fn answer(question: &Question, arms: &[Arm]) -> Result<Option<Answer>
         effects.first().zip(question.at_least).map(|(effect, points)| judge(effect, points / 100.0));
     let effort = efforts.map(|efforts| average(&efforts));
     let found = !effects.is_empty();
-    Ok(found.then(|| Answer { question: question.clone(), seeds, effects, effort, finding }))
+    found.then(|| Answer { question: question.clone(), seeds, effects, effort, finding })
 }
 
 fn effect(split: Option<&str>, seeds: &[u64], paired: &[&Paired]) -> Option<Effect> {
@@ -153,17 +153,16 @@ fn judge(effect: &Effect, at_least: f64) -> Finding {
 }
 
 /// Means over the counted samples.
-fn effort(samples: &Frame) -> Result<Effort, FrameError> {
-    let samples = samples.filter("counted")?;
+fn effort(samples: &Frame) -> Effort {
+    let samples = samples.filter("counted");
     let mean = |values: &mut dyn Iterator<Item = f64>| values.sum::<f64>() / samples.height().max(1) as f64;
-    let counts =
-        |name| Ok::<_, FrameError>(mean(&mut samples.counts(name)?.flatten().map(|count| count as f64)));
-    Ok(Effort {
-        turns: counts("turns")?,
-        calls: counts("calls")?,
-        tokens: counts("prompt_tokens")? + counts("completion_tokens")?,
-        seconds: mean(&mut samples.reals("seconds")?.flatten()),
-    })
+    let counts = |name| mean(&mut samples.counts(name).flatten().map(|count| count as f64));
+    Effort {
+        turns: counts("turns"),
+        calls: counts("calls"),
+        tokens: counts("prompt_tokens") + counts("completion_tokens"),
+        seconds: mean(&mut samples.reals("seconds").flatten()),
+    }
 }
 
 fn average(efforts: &[Effort]) -> Effort {

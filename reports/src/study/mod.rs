@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::frame::FrameError;
 use crate::runs::Run;
 use crate::training::Training;
 
@@ -143,13 +142,9 @@ const SERIES: [&str; 4] = ["f_tau", "kappa", "tool_success", "reward_accuracy"];
 
 impl Study {
     /// Answers the questions.
-    ///
-    /// # Errors
-    /// More samples than a frame can have.
-    pub fn of(questions: &[Question], arms: &[Arm], trainings: &[Trained]) -> Result<Self, FrameError> {
-        let answers = questions.iter().filter_map(|question| effects::answer(question, arms).transpose());
-        let answers = answers.collect::<Result<_, _>>()?;
-        Ok(Self { answers, curves: curves(trainings), lines: lines(trainings) })
+    pub fn of(questions: &[Question], arms: &[Arm], trainings: &[Trained]) -> Self {
+        let answers = questions.iter().filter_map(|question| effects::answer(question, arms)).collect();
+        Self { answers, curves: curves(trainings), lines: lines(trainings) }
     }
 }
 

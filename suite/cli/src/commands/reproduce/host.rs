@@ -347,5 +347,5 @@ fn study(comparisons: &[Comparison], graph: &Graph) -> anyhow::Result<Study> {
         Question { title, a, b, paper, at_least }
     };
     let questions: Vec<Question> = comparisons.iter().map(question).collect();
-    Ok(Study::of(&questions, &arms, &trainings)?)
+    Ok(Study::of(&questions, &arms, &trainings))
 }

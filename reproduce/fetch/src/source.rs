@@ -10,8 +10,7 @@ use crate::names;
 use crate::repository::{HubFile, Kind};
 
 /// Weights in formats that nobody asked for where `.safetensors` are there.
-const OTHER_WEIGHTS: [&str; 9] =
-    ["*.bin", "*.pt", "*.pth", "*.h5", "*.msgpack", "*.onnx", "*.gguf", "*.ot", "original/**/*"];
+const OTHER_WEIGHTS: [&str; 8] = ["*.bin", "*.pt", "*.pth", "*.h5", "*.msgpack", "*.onnx", "*.gguf", "*.ot"];
 const OPTIONS: MatchOptions = MatchOptions {
     case_sensitive: true,
     require_literal_separator: true,
@@ -229,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn other_weights_are_left_where_safetensors_are() {
+    fn folders_of_a_model_and_weights_beside_safetensors_are_left() {
         let source = Source::model("a/b", "main").unwrap();
         let all = files(&[
             "config.json",
@@ -239,7 +238,7 @@ mod tests {
             "sub/x.json",
         ]);
         let selection = source.select(&all, Only::Everything, "a/b", "c").unwrap();
-        assert_eq!(names(&selection), ["config.json", "model.safetensors", "sub/x.json"]);
+        assert_eq!(names(&selection), ["config.json", "model.safetensors"]);
         let selection = source.select(&files(&["pytorch_model.bin"]), Only::Everything, "a/b", "c").unwrap();
         assert_eq!(names(&selection), ["pytorch_model.bin"]);
         assert!(Source::model("../x", "main").is_err() && Source::model("x", "main").is_err());

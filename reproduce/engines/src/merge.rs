@@ -37,8 +37,7 @@ pub(crate) fn deviations() -> Vec<String> {
         "the release's README hands the unmerged folder to reinforcement learning, which cannot load it";
     vec![
         text.to_owned(),
-        "names, shapes and values are compared with the base model's, files are hashed"
-            .to_owned(),
+        "names, shapes and values are compared with the base model's, files are hashed".to_owned(),
     ]
 }
 

@@ -2,8 +2,9 @@
 
     vllm_stub.py serve MODEL [--host HOST] [--port PORT] [any other flag of vLLM]
 
-STUB_SECONDS is how long an answer takes, but for those of a few tokens, with which a server is tried. Each answered
-question is a line of JSON in the file STUB_ASKED: port, GPU, and the SHA-256 of its messages.
+STUB_SECONDS is how long an answer takes, half to one and a half of it by the question, so that samples end one after
+another; those of a few tokens, with which a server is tried, take none. Each answered question is a line of JSON in the
+file STUB_ASKED: port, GPU, and the SHA-256 of its messages.
 """
 
 import argparse
@@ -55,8 +56,8 @@ class Server(http.server.BaseHTTPRequestHandler):
         if self.path != "/v1/chat/completions":
             return self.reply({"error": "Not Found"}, 404)
         if asked.get("max_tokens", 0) > FEW:
-            time.sleep(float(os.environ.get("STUB_SECONDS", "0.3")))
             messages = hashlib.sha256(json.dumps(asked["messages"]).encode()).hexdigest()
+            time.sleep(float(os.environ.get("STUB_SECONDS", "0.3")) * (0.5 + int(messages[:4], 16) / 0x10000))
             line = json.dumps({"port": given.port, "gpu": GPU, "messages": messages})
             if "STUB_ASKED" in os.environ:
                 # One write: eight servers share the file.

@@ -2,7 +2,6 @@
 //! exit code.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context as _;
 use clap::CommandFactory as _;
@@ -22,10 +21,7 @@ use crate::failure::{self, Continue};
 use crate::logging;
 use crate::output;
 use crate::progress::RunProgress;
-use crate::signals::{Signal, SignalGuard};
-
-/// Whether the user has asked this process to stop.
-static STOPPED: AtomicBool = AtomicBool::new(false);
+use crate::signals::{self, Signal, SignalGuard};
 
 /// Version and commit of this binary.
 const BINARY: &str = concat!("paravt-bench ", env!("CARGO_PKG_VERSION"), " ", env!("PARAVT_BENCH_COMMIT"));
@@ -234,31 +230,25 @@ fn say_last_error(outcome: &RunOutcome) {
     }
 }
 
-/// Notes that the user has asked this process to stop.
-pub(crate) fn stop() {
-    STOPPED.store(true, Ordering::Relaxed);
-}
-
-/// Whether the user has asked this process to stop, whatever was done about it.
-pub(crate) fn is_stopped() -> bool {
-    STOPPED.load(Ordering::Relaxed)
-}
-
 /// Turns true on Ctrl-C.
 pub(crate) fn stopped_by_ctrl_c(runtime: &Runtime) -> watch::Receiver<bool> {
-    let (sender, stop) = watch::channel(false);
-    runtime.spawn(stop_on_ctrl_c(sender, SignalGuard::new(&[Signal::Interrupt])));
+    let (sender, stop) = watch::channel(signals::is_stopped());
+    let _inside = runtime.enter();
+    // Listens before the guard says so.
+    let interrupt = signal(SignalKind::interrupt());
+    runtime.spawn(stop_on_ctrl_c(sender, interrupt, SignalGuard::new(&[Signal::Interrupt])));
     stop
 }
 
 /// Turns true on Ctrl-C and on SIGTERM, for a training that is to end in order; the second signal ends the process,
 /// and the training with it.
 pub(crate) fn stopped_by_signal(runtime: &Runtime) -> watch::Receiver<bool> {
-    let (sender, stop) = watch::channel(false);
+    let (sender, stop) = watch::channel(signals::is_stopped());
+    let _inside = runtime.enter();
+    let signals = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()));
     let taken = SignalGuard::new(&[Signal::Interrupt, Signal::Terminate]);
     runtime.spawn(async move {
         let _taken = taken;
-        let signals = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()));
         if let (Ok(mut interrupt), Ok(mut terminate)) = signals {
             for asked in 0.. {
                 tokio::select! {
@@ -269,7 +259,7 @@ pub(crate) fn stopped_by_signal(runtime: &Runtime) -> watch::Receiver<bool> {
                     std::process::exit(Exit::Interrupted as i32);
                 }
                 eprintln!("\nstopping the training; repeat the command to continue from its last checkpoint");
-                STOPPED.store(true, Ordering::Relaxed);
+                signals::stop();
                 let _ = sender.send(true);
             }
         }
@@ -279,16 +269,20 @@ pub(crate) fn stopped_by_signal(runtime: &Runtime) -> watch::Receiver<bool> {
 }
 
 /// The first Ctrl-C lets samples in flight finish, the second ends the process.
-async fn stop_on_ctrl_c(sender: watch::Sender<bool>, _taken: SignalGuard) {
-    if tokio::signal::ctrl_c().await.is_ok() {
+async fn stop_on_ctrl_c(
+    sender: watch::Sender<bool>,
+    interrupt: std::io::Result<tokio::signal::unix::Signal>,
+    _taken: SignalGuard,
+) {
+    if let Ok(mut interrupt) = interrupt {
+        interrupt.recv().await;
         eprintln!(
             "\nstopping after the samples in flight; press Ctrl-C again to abort them (completed samples are saved)"
         );
-        STOPPED.store(true, Ordering::Relaxed);
+        signals::stop();
         let _ = sender.send(true);
-        if tokio::signal::ctrl_c().await.is_ok() {
-            std::process::exit(Exit::Interrupted as i32);
-        }
+        interrupt.recv().await;
+        std::process::exit(Exit::Interrupted as i32);
     }
     // Keeps the channel open where there are no signals.
     std::future::pending::<()>().await;

@@ -4,7 +4,7 @@
 //! A handler that tokio has registered stays for the rest of the process. Without what is here, a signal would be
 //! lost in every stage after the first that waited for one.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use anyhow::Context as _;
 use tokio::signal::unix::{SignalKind, signal};
@@ -18,6 +18,19 @@ pub(crate) enum Signal {
     Interrupt,
     /// SIGTERM.
     Terminate,
+}
+
+/// Whether the user has asked this process to stop.
+static STOPPED: AtomicBool = AtomicBool::new(false);
+
+/// Notes that the user has asked this process to stop.
+pub(crate) fn stop() {
+    STOPPED.store(true, Ordering::Relaxed);
+}
+
+/// Whether the user has asked this process to stop, whatever was done about it.
+pub(crate) fn is_stopped() -> bool {
+    STOPPED.load(Ordering::Relaxed)
 }
 
 /// Places that wait for each signal at the moment.
@@ -66,6 +79,8 @@ pub(crate) fn exit_on_unhandled_signals() -> anyhow::Result<()> {
                     eprintln!("\nstopped; repeat the command to continue");
                     std::process::exit(Exit::Interrupted as i32);
                 }
+                // What waits for it may be about to end: then no stage begins after this one.
+                stop();
             }
         });
     };

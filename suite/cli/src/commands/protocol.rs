@@ -20,6 +20,7 @@ use crate::exit::{Exit, OrPreflight as _};
 use crate::failure;
 use crate::launch;
 use crate::registry::DataArgs;
+use crate::signals;
 
 /// Flags of `protocol`.
 #[derive(clap::Args)]
@@ -275,7 +276,7 @@ fn read_files(from: &str, unpinned: bool) -> anyhow::Result<Option<import::Files
     let files = import::read_files_until(from, unpinned, &|| stopped.load(Ordering::Relaxed));
     if stopped.load(Ordering::Relaxed) {
         eprintln!("interrupted: nothing was imported");
-        launch::stop();
+        signals::stop();
         return Ok(None);
     }
     match files {

@@ -32,7 +32,7 @@ use crate::exit::{Exit, OrPreflight as _};
 use crate::failure::Continue;
 use crate::launch::{self, Ending, Obstacle};
 use crate::registry::BackendArgs;
-use crate::{engines, output};
+use crate::{engines, output, signals};
 
 /// Samples in flight for each server (ParaVT cf55249 paravt/eval/driver.py:588).
 const EACH: usize = 4;
@@ -250,7 +250,7 @@ impl driver::Host for Host<'_> {
     }
 
     fn is_stopped(&self) -> bool {
-        launch::is_stopped()
+        signals::is_stopped()
     }
 
     fn examine(&mut self, model: &Path, rows: usize) -> anyhow::Result<()> {

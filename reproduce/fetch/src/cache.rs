@@ -100,9 +100,7 @@ impl Cache {
             return None;
         }
         let is_pickled = !folder.join(INDEX).exists() && folder.join("pytorch_model.bin").is_file();
-        let is_whole =
-            is_pickled || weight_files(&folder).is_ok_and(|files| files.iter().all(|file| file.is_file()));
-        is_whole.then_some(folder)
+        (is_pickled || has_weights(&folder)).then_some(folder)
     }
 
     /// Takes the lock that huggingface_hub takes for the same blob; it ends with the value.
@@ -132,4 +130,9 @@ impl Cache {
 pub(crate) fn lock(path: &Path) -> Result<Lock, FetchError> {
     let taken = Lock::take(path, Duration::ZERO).map_err(FetchError::io(path))?;
     taken.ok_or_else(|| FetchError::Locked { path: path.to_owned() })
+}
+
+/// Whether every safetensors file of a model's folder is there.
+pub(crate) fn has_weights(folder: &Path) -> bool {
+    weight_files(folder).is_ok_and(|files| files.iter().all(|file| file.is_file()))
 }

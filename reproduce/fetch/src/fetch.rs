@@ -5,12 +5,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use futures::stream::{StreamExt as _, TryStreamExt as _};
-use paravt_checkpoint::weight_files;
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
 use crate::archive::{Archive, Refused, Unpacked, unpack};
-use crate::cache::Cache;
+use crate::cache::{Cache, has_weights};
 use crate::disk;
 use crate::download::{Downloader, partly_there};
 use crate::environment::{home, is_offline};
@@ -161,10 +160,7 @@ pub async fn model(id: &str, revision: &str, observer: &Arc<dyn Observer>) -> Re
     let root = home().ok_or_else(|| FetchError::invalid("HF_HOME", "neither it nor HOME is set"))?;
     let cached = Cache::new(&root, Kind::Model, id).model(revision);
     // No engine here reads pickled weights.
-    let is_readable = |folder: &PathBuf| {
-        folder.join("tokenizer.json").is_file()
-            && weight_files(folder).is_ok_and(|files| files.iter().all(|file| file.is_file()))
-    };
+    let is_readable = |folder: &PathBuf| folder.join("tokenizer.json").is_file() && has_weights(folder);
     if let Some(folder) = cached.filter(is_readable) {
         return Ok(folder);
     }

@@ -1,0 +1,1 @@
+//! Runs of this suite as files of other harnesses, one module per format.

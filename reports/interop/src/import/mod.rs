@@ -1,0 +1,1 @@
+//! Sample files of other harnesses as rows of one form.

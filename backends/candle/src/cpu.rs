@@ -1,7 +1,8 @@
 //! The models' arithmetic on candle tensors by the kernels of `paravt-kernels`.
 
-use candle_core::{CpuStorage, DType, Device, InplaceOp1, Layout, Storage, Tensor};
-use paravt_kernels::{self as kernels, GEMV_MAX_M, Heads, SeqLens, Strided, Weight, elementwise};
+use candle_core::{CpuStorage, DType, Device, InplaceOp1, Layout, Storage, Tensor, WithDType};
+use half::bf16;
+use paravt_kernels::{self as kernels, GEMV_MAX_M, Heads, KvElement, SeqLens, Strided, Weight, elementwise};
 use paravt_qwen_vl::Error;
 use paravt_qwen_vl::ops::{Activation, KvSource, Linear, Ops, Precision, Segment};
 use paravt_qwen_vl::weights::View;
@@ -73,7 +74,7 @@ impl CpuOps {
     /// Runs a kernel in place on a tensor's values, from the first on; the kernel takes the row stride.
     fn in_place(&self, x: &Tensor, kernel: impl Fn(&mut [f32], usize)) -> Result<Tensor> {
         let changed = || {
-            let x = rows_together(x)?;
+            let x = rows_together(&x.to_dtype(DType::F32)?)?;
             x.inplace_op1(&InPlace(kernel))?;
             x.to_dtype(self.dtype)
         };
@@ -133,10 +134,14 @@ fn span(layout: &Layout) -> std::ops::Range<usize> {
     start..start + last + 1
 }
 
-/// In f32, the values of each row one after the other; rows may be apart.
+/// The values of each row one after the other; rows may be apart.
 fn rows_together(x: &Tensor) -> candle_core::Result<Tensor> {
-    let x = x.to_dtype(DType::F32)?;
-    if x.narrow(0, 0, x.dim(0)?.min(1))?.is_contiguous() { Ok(x) } else { x.contiguous() }
+    if x.narrow(0, 0, x.dim(0)?.min(1))?.is_contiguous() { Ok(x.clone()) } else { x.contiguous() }
+}
+
+/// [`rows_together`] in f32.
+fn wide_rows(x: &Tensor) -> Result<Tensor> {
+    x.to_dtype(DType::F32).and_then(|x| rows_together(&x)).map_err(fail)
 }
 
 /// The sequences of a batch, as the kernels name them.
@@ -151,33 +156,31 @@ pub struct CpuPlan {
     causal: bool,
 }
 
-/// Runs a kernel on the rows of several tensors (n, heads, dim) on the CPU.
-fn with_all_rows<R>(tensors: &[Tensor], kernel: impl FnOnce(&[Strided<'_>]) -> Result<R>) -> Result<R> {
-    let tensors = tensors.iter().map(rows_together).collect::<candle_core::Result<Vec<_>>>().map_err(fail)?;
-    let held: Vec<_> = tensors.iter().map(Tensor::storage_and_layout).collect();
-    let mut rows = Vec::with_capacity(tensors.len());
-    for (storage, layout) in &held {
-        let Storage::Cpu(CpuStorage::F32(values)) = &**storage else {
-            return Err(Error::Compute("values are not on the CPU".to_owned()));
-        };
-        rows.push(Strided { values: &values[span(layout)], row_stride: layout.stride()[0] });
-    }
-    kernel(&rows)
+/// The rows (n, heads, dim) of a tensor on the CPU, as it is stored.
+fn rows_of<'a, T: WithDType>(storage: &'a Storage, layout: &Layout) -> Result<Strided<'a, T>> {
+    let Storage::Cpu(values) = storage else {
+        return Err(Error::Compute("values are not on the CPU".to_owned()));
+    };
+    let values = values.as_slice().map_err(fail)?;
+    Ok(Strided { values: &values[span(layout)], row_stride: layout.stride()[0] })
 }
 
-/// Attention to keys and values of sequences, each in a place of its own.
-fn attend_cached(
+/// Attention of f32 queries to keys and values of sequences in caches of type `T`, each in a place of its own.
+fn attend_cached<T: KvElement + WithDType>(
     q: &Tensor,
     sides: &[(Tensor, Tensor)],
     heads: Heads,
     seqs: &[SeqLens],
     causal: bool,
 ) -> Result<Vec<f32>> {
-    let tensors: Vec<Tensor> = sides.iter().flat_map(|(k, v)| [k, v]).chain([q]).cloned().collect();
-    with_all_rows(&tensors, |rows| {
-        let (q, sides) = rows.split_last().expect("q is the last");
-        Ok(kernels::attention_cached(*q, sides.as_chunks().0, heads, seqs, causal))
-    })
+    let q = wide_rows(q)?;
+    let sides = sides.iter().map(|(k, v)| Ok([rows_together(k)?, rows_together(v)?]));
+    let sides = sides.collect::<candle_core::Result<Vec<_>>>().map_err(fail)?;
+    let held: Vec<_> = sides.iter().map(|kv| kv.each_ref().map(Tensor::storage_and_layout)).collect();
+    let rows = held.iter().map(|[k, v]| Ok([rows_of::<T>(&k.0, k.1)?, rows_of(&v.0, v.1)?]));
+    let (storage, layout) = q.storage_and_layout();
+    let (q, rows) = (rows_of(&storage, layout)?, rows.collect::<Result<Vec<_>>>()?);
+    Ok(kernels::attention_cached(q, &rows, heads, seqs, causal))
 }
 
 /// Runs a kernel on the values of a tensor on the CPU.
@@ -322,27 +325,31 @@ impl Ops for CpuOps {
         let (_, query, dim) = q.dims3().map_err(fail)?;
         let heads = |k: &Tensor| Ok(Heads { query, kv: k.dims3().map_err(fail)?.1, dim });
         let found = match keys {
-            KvSource::Packed(k, v) => with_all_rows(&[q.clone(), k.clone(), v.clone()], |rows| {
-                Ok(kernels::attention([rows[0], rows[1], rows[2]], heads(k)?, seqs, *causal))
-            })?,
-            // Caches of another type than f32 are widened one at a time: all of them would be as large again.
-            KvSource::Cached(sides) if self.dtype != DType::F32 => {
-                let (mut found, mut start) = (Vec::with_capacity(q.elem_count()), 0);
-                for (side, seq) in sides.iter().zip(seqs) {
-                    let q = q.narrow(0, start, seq.queries).map_err(fail)?;
-                    found.extend(attend_cached(
-                        &q,
-                        std::slice::from_ref(side),
-                        heads(&side.0)?,
-                        &[*seq],
-                        *causal,
-                    )?);
-                    start += seq.queries;
-                }
-                found
+            KvSource::Packed(k, v) => {
+                let (q, k, v) = (wide_rows(q)?, wide_rows(k)?, wide_rows(v)?);
+                let [q, keys, v] = [&q, &k, &v].map(Tensor::storage_and_layout);
+                let rows = [rows_of(&q.0, q.1)?, rows_of(&keys.0, keys.1)?, rows_of(&v.0, v.1)?];
+                kernels::attention(rows, heads(&k)?, seqs, *causal)
             }
             KvSource::Cached([]) => Vec::new(),
-            KvSource::Cached(sides) => attend_cached(q, sides, heads(&sides[0].0)?, seqs, *causal)?,
+            KvSource::Cached(sides) => {
+                let heads = heads(&sides[0].0)?;
+                match self.dtype {
+                    DType::F32 => attend_cached::<f32>(q, sides, heads, seqs, *causal)?,
+                    DType::BF16 => attend_cached::<bf16>(q, sides, heads, seqs, *causal)?,
+                    // Widened one at a time: all of them would be as large again.
+                    _ => {
+                        let (mut found, mut start) = (Vec::with_capacity(q.elem_count()), 0);
+                        for ((k, v), seq) in sides.iter().zip(seqs) {
+                            let q = q.narrow(0, start, seq.queries).map_err(fail)?;
+                            let wide = [(wide_rows(k)?, wide_rows(v)?)];
+                            found.extend(attend_cached::<f32>(&q, &wide, heads, &[*seq], *causal)?);
+                            start += seq.queries;
+                        }
+                        found
+                    }
+                }
+            }
         };
         self.upload(found, q.dims())
     }

@@ -33,7 +33,7 @@ pub mod logprobs;
 mod math;
 mod matrix;
 
-pub use attention::{Heads, SeqLens, Strided, attention, attention_cached};
+pub use attention::{Heads, KvElement, SeqLens, Strided, attention, attention_cached};
 pub use gemm::{Update, gemm, gemm_serial};
 pub use isa::{Isa, UnsupportedIsa, isa, set_isa};
 pub use linear::{GEMV_MAX_M, Weight, linear};

@@ -14,6 +14,9 @@ pub unsafe trait Element: Copy + Send + Sync {
     /// The value, exactly.
     fn value(self) -> f32;
 
+    /// The values themselves where they are f32.
+    fn as_f32(values: &[Self]) -> Option<&[f32]>;
+
     /// Element number `index` of a word; the first is in the low bits.
     fn of_word(word: u32, index: usize) -> f32;
 }
@@ -23,6 +26,10 @@ unsafe impl Element for f32 {
     #[inline(always)]
     fn value(self) -> f32 {
         self
+    }
+
+    fn as_f32(values: &[Self]) -> Option<&[f32]> {
+        Some(values)
     }
 
     #[inline(always)]
@@ -36,6 +43,10 @@ unsafe impl Element for bf16 {
     #[inline(always)]
     fn value(self) -> f32 {
         f32::from_bits(u32::from(self.to_bits()) << 16)
+    }
+
+    fn as_f32(_: &[Self]) -> Option<&[f32]> {
+        None
     }
 
     #[inline(always)]
@@ -125,6 +136,12 @@ impl<'a, T: Element> MatRef<'a, T> {
     #[cfg(test)]
     pub fn at(self, row: usize, col: usize) -> T {
         self.values[row * self.row_stride + col * self.col_stride]
+    }
+
+    /// The shape of this matrix over other values, which lie as its own do.
+    pub(crate) fn over<U>(self, values: &[U]) -> MatRef<'_, U> {
+        let Self { rows, cols, row_stride, col_stride, .. } = self;
+        MatRef { values, rows, cols, row_stride, col_stride }
     }
 
     /// An f32 copy in `buffer`, in the storage order of this one.

@@ -1,14 +1,17 @@
 //! Attention of a few queries to many keys: one pass over keys and values per query head.
 
+use half::bf16;
 use rayon::prelude::*;
 
-use super::{Heads, SeqLens, Strided};
+use super::{Heads, KvElement, SeqLens, Strided};
 use crate::gemv::dot;
 use crate::math::exp_and_sum;
+use crate::matrix::Element;
 
-pub(super) fn attention_decode(
+pub(super) fn attention_decode<T: KvElement>(
     out: &mut [f32],
-    [q, k, v]: [Strided<'_>; 3],
+    q: Strided<'_>,
+    [k, v]: [Strided<'_, T>; 2],
     heads: Heads,
     seq: SeqLens,
     causal: bool,
@@ -21,23 +24,46 @@ pub(super) fn attention_decode(
         let q = q.head_row(query, head, dim);
         let k = Strided { values: &k.values[start..], ..k };
         let v = Strided { values: &v.values[start..], ..v };
-        one_query(out, q, k, v, seq.visible_keys(query, causal));
+        T::ONE_QUERY(out, q, k, v, seq.visible_keys(query, causal));
     });
 }
 
 per_isa! {
-    /// One query of one head over the first `keys` rows of its keys and values.
-    fn one_query(out: &mut [f32], q: &[f32], k: Strided<'_>, v: Strided<'_>, keys: usize) {
-        let dim = q.len();
-        let scale = (dim as f32).powf(-0.5);
-        let mut scores: Vec<f32> =
-            (0..keys).map(|key| dot(q, &k.values[key * k.row_stride..][..dim]) * scale).collect();
-        let max = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-        let sum = exp_and_sum(&mut scores, max);
-        for (key, prob) in scores.iter().enumerate() {
-            let value = &v.values[key * v.row_stride..][..dim];
-            out.iter_mut().zip(value).for_each(|(out, value)| *out += prob * value);
+    pub(super) fn one_query_f32(out: &mut [f32], q: &[f32], k: Strided<'_>, v: Strided<'_>, keys: usize) {
+        one_query(out, q, k, v, keys);
+    }
+}
+
+per_isa! {
+    pub(super) fn one_query_bf16(
+        out: &mut [f32],
+        q: &[f32],
+        k: Strided<'_, bf16>,
+        v: Strided<'_, bf16>,
+        keys: usize,
+    ) {
+        one_query(out, q, k, v, keys);
+    }
+}
+
+/// One query of one head over the first `keys` rows of its keys and values.
+#[inline(always)]
+fn one_query<T: Element>(out: &mut [f32], q: &[f32], k: Strided<'_, T>, v: Strided<'_, T>, keys: usize) {
+    let dim = q.len();
+    let scale = (dim as f32).powf(-0.5);
+    let mut scores = vec![0.0; keys];
+    for (key, score) in scores.iter_mut().enumerate() {
+        *score = dot(q, &k.values[key * k.row_stride..][..dim]) * scale;
+    }
+    let max = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    let sum = exp_and_sum(&mut scores, max);
+    for (key, prob) in scores.iter().enumerate() {
+        let value = &v.values[key * v.row_stride..][..dim];
+        for (out, value) in out.iter_mut().zip(value) {
+            *out += prob * value.value();
         }
-        out.iter_mut().for_each(|out| *out /= sum);
+    }
+    for out in out {
+        *out /= sum;
     }
 }

@@ -3,10 +3,11 @@
 mod decode;
 mod prefill;
 
+use half::bf16;
 use rayon::prelude::*;
 
 use crate::init::par_zeros;
-use crate::matrix::MatRef;
+use crate::matrix::{Element, MatRef};
 
 /// Shapes of q (rows, heads, dim) and of k and v (rows, kv heads, dim). Groups of `query / kv` query heads share a
 /// key head.
@@ -45,27 +46,44 @@ impl SeqLens {
 
 /// Rows (row, heads, dim) at a stride.
 #[derive(Debug, Clone, Copy)]
-pub struct Strided<'a> {
+pub struct Strided<'a, T = f32> {
     /// From the first row on.
-    pub values: &'a [f32],
+    pub values: &'a [T],
     /// Elements from one row to the next; at least heads by dim.
     pub row_stride: usize,
 }
 
-impl<'a> Strided<'a> {
+impl<'a, T: Element> Strided<'a, T> {
     fn skip_rows(self, rows: usize) -> Self {
         Self { values: &self.values[rows * self.row_stride..], ..self }
     }
 
     /// `count` rows of one head.
-    fn head(self, first: usize, count: usize, head: usize, dim: usize) -> MatRef<'a> {
+    fn head(self, first: usize, count: usize, head: usize, dim: usize) -> MatRef<'a, T> {
         MatRef::row_major(&self.values[first * self.row_stride + head * dim..], count, dim, self.row_stride)
     }
 
     /// One row of one head.
-    fn head_row(self, row: usize, head: usize, dim: usize) -> &'a [f32] {
+    fn head_row(self, row: usize, head: usize, dim: usize) -> &'a [T] {
         &self.values[row * self.row_stride + head * dim..][..dim]
     }
+}
+
+/// Element types of keys and values; read as they are stored and widened on the fly, exactly.
+pub trait KvElement: Element {
+    /// One query of one head over the first rows of its keys and values: `(out, q, k, v, keys)`.
+    #[doc(hidden)]
+    const ONE_QUERY: OneQuery<Self>;
+}
+
+type OneQuery<T> = fn(&mut [f32], &[f32], Strided<'_, T>, Strided<'_, T>, usize);
+
+impl KvElement for f32 {
+    const ONE_QUERY: OneQuery<f32> = decode::one_query_f32;
+}
+
+impl KvElement for bf16 {
+    const ONE_QUERY: OneQuery<bf16> = decode::one_query_bf16;
 }
 
 /// Queries up to which attention is bound by reading keys and values.
@@ -86,9 +104,9 @@ pub fn attention([q, k, v]: [Strided<'_>; 3], heads: Heads, seqs: &[SeqLens], ca
 ///
 /// # Panics
 /// Not as many places as sequences.
-pub fn attention_cached(
+pub fn attention_cached<T: KvElement>(
     q: Strided<'_>,
-    kv: &[[Strided<'_>; 2]],
+    kv: &[[Strided<'_, T>; 2]],
     heads: Heads,
     seqs: &[SeqLens],
     causal: bool,
@@ -103,14 +121,14 @@ pub fn attention_cached(
     for (&[k, v], seq) in kv.iter().zip(seqs) {
         let (part, later) = rest.split_at_mut(seq.queries * row);
         rest = later;
-        parts.push((part, [q.skip_rows(start), k, v], *seq));
+        parts.push((part, q.skip_rows(start), [k, v], *seq));
         start += seq.queries;
     }
-    parts.into_par_iter().for_each(|(out, inputs, seq)| {
+    parts.into_par_iter().for_each(|(out, q, kv, seq)| {
         if seq.queries <= DECODE_MAX_QUERIES {
-            decode::attention_decode(out, inputs, heads, seq, causal);
+            decode::attention_decode(out, q, kv, heads, seq, causal);
         } else {
-            prefill::attention_prefill(out, inputs, heads, seq, causal);
+            prefill::attention_prefill(out, q, kv, heads, seq, causal);
         }
     });
     out

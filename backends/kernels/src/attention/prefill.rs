@@ -2,7 +2,7 @@
 
 use rayon::prelude::*;
 
-use super::{Heads, SeqLens, Strided};
+use super::{Heads, KvElement, SeqLens, Strided};
 use crate::gemm::{PackedB, Update, gemm_packed};
 use crate::math::{exp, exp_and_sum};
 use crate::matrix::{MatMut, MatRef};
@@ -21,9 +21,10 @@ struct PackedBlock<'a> {
     values: PackedB<'a>,
 }
 
-pub(super) fn attention_prefill(
+pub(super) fn attention_prefill<T: KvElement>(
     out: &mut [f32],
-    [q, k, v]: [Strided<'_>; 3],
+    q: Strided<'_>,
+    [k, v]: [Strided<'_, T>; 2],
     heads: Heads,
     seq: SeqLens,
     causal: bool,

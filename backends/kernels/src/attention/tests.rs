@@ -82,3 +82,22 @@ fn attention_equals_its_f64_definition_under_every_isa() {
         Batch::new(&mut rng, [2, 2, 64], &[(300, 600)], false).check();
     });
 }
+
+/// Keys and values in bf16 give the bits that their f32 copies give.
+#[test]
+fn bf16_caches_are_read_as_they_are() {
+    for_each_isa(|isa| {
+        let mut rng = StdRng::seed_from_u64(5);
+        for (lens, shape) in [((1, 700), [4, 2, 128]), ((40, 300), [4, 2, 72]), ((130, 600), [2, 1, 64])] {
+            let Batch { heads, seqs, q, k, v, .. } = Batch::new(&mut rng, shape, &[lens], true);
+            let [k, v] = [k, v].map(|side| side.into_iter().map(bf16::from_f32).collect::<Vec<_>>());
+            let wide = [&k, &v].map(|side| side.iter().map(|value| value.to_f32()).collect::<Vec<_>>());
+            let (q, stride) =
+                (Strided { values: &q[..], row_stride: heads.query * heads.dim }, heads.kv * heads.dim);
+            let narrow = [&k, &v].map(|side| Strided { values: &side[..], row_stride: stride });
+            let wide = [0, 1].map(|side| Strided { values: &wide[side][..], row_stride: stride });
+            let found = attention_cached(q, &[narrow], heads, &seqs, true);
+            assert_eq!(found, attention_cached(q, &[wide], heads, &seqs, true), "{isa} {lens:?}");
+        }
+    });
+}

@@ -162,18 +162,27 @@ pub(crate) enum PackedB<'a> {
     Panels(avx512::Panels),
     /// In place, for kernels that pack it themselves.
     InPlace(MatRef<'a>),
+    /// An f32 copy for such kernels; `values` of the matrix are elsewhere.
+    Widened { values: Vec<f32>, shape: MatRef<'static> },
 }
 
 impl<'a> PackedB<'a> {
     /// Packs a matrix of at most [`KC`] rows: worth it for what is used often.
-    pub(crate) fn new(b: MatRef<'a>) -> Self {
+    pub(crate) fn new<T: Element>(b: MatRef<'a, T>) -> Self {
         #[cfg(target_arch = "x86_64")]
         if isa() == Isa::Avx512 {
             let mut panels = avx512::Panels::default();
             panels.pack(b);
             return Self::Panels(panels);
         }
-        Self::InPlace(b)
+        let mut copy = Vec::new();
+        match T::as_f32(b.values) {
+            Some(values) => Self::InPlace(b.over(values)),
+            None => {
+                let shape = b.to_f32(&mut copy).over(&[]);
+                Self::Widened { values: copy, shape }
+            }
+        }
     }
 
     fn cols(&self) -> usize {
@@ -181,6 +190,7 @@ impl<'a> PackedB<'a> {
             #[cfg(target_arch = "x86_64")]
             Self::Panels(panels) => panels.cols(),
             Self::InPlace(b) => b.cols,
+            Self::Widened { shape, .. } => shape.cols,
         }
     }
 }
@@ -198,6 +208,7 @@ pub(crate) fn gemm_packed(c: MatMut<'_>, a: MatRef<'_>, b: &PackedB<'_>, update:
             #[cfg(target_arch = "x86_64")]
             PackedB::Panels(b) => avx512::multiply(out, a, b),
             PackedB::InPlace(b) => portable::multiply(out, a, *b),
+            PackedB::Widened { values, shape } => portable::multiply(out, a, shape.over(values)),
         }
     }
 }

@@ -156,7 +156,9 @@ pub(crate) fn cell(run: &RunDigest, published: Option<(&str, f64)>, settings: &S
         Some(tag) => over_groups(run, tag).filter(|_| recorded == summary.n),
     };
     let paper = published.map(|(row, published)| {
-        let why = settings.differences(row, manifest, &run.facts);
+        let mut why = settings.differences(row, manifest, &run.facts);
+        // The texts that another harness sent are not in its files.
+        why.splice(0..0, manifest.imported.iter().map(|tool| format!("imported from {tool}")));
         let rows = settings.split(&manifest.task.name).map_or(manifest.task.paper_rows, |split| split.rows);
         let comparison = compare(row, published, &summary, effect, margin(published, rows), why);
         Comparison { data_verified: manifest.inputs.verified, ..comparison }

@@ -172,6 +172,7 @@ pub fn manifest() -> Manifest {
         constants: constants(&native::protocol().tool),
         backend: BackendInfo { name: "none".into(), model: "m".into(), details: BTreeMap::new() },
         label: None,
+        imported: None,
         paper_row: None,
         selection: Selection {
             split_rows: 3,

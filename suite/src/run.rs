@@ -57,6 +57,9 @@ pub struct Manifest {
     pub constants: BTreeMap<String, String>,
     /// The backend.
     pub backend: BackendInfo,
+    /// Harness whose files the answers were read from, e.g. `lmms-eval`; the texts that it sent are not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub imported: Option<String>,
     /// Name of the run in reports, where mode and model are not enough.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
@@ -139,6 +142,7 @@ impl Manifest {
         put("backend", &self.backend.name);
         put("model", &self.backend.model);
         put("samples", &self.inputs.samples);
+        self.imported.iter().for_each(|tool| put("imported from", tool));
         flatten("data", &json(&self.data), &mut fields);
         flatten("", &json(&self.backend.identity()), &mut fields);
         flatten("constants", &json(&self.constants), &mut fields);

@@ -71,6 +71,8 @@ enum Command {
     Compare(commands::compare::Args),
     /// Compare runs with a baseline: pass, fail or undecided.
     Check(commands::check::Args),
+    /// Audit sample files of other harnesses, and compare two of them.
+    Audit(commands::audit::Args),
     /// Check, download or generate the data of benchmarks.
     Data(commands::data::Args),
     /// List splits with benchmark, size and metric.
@@ -106,6 +108,7 @@ fn main() -> std::process::ExitCode {
     });
     let result = match cli.command {
         Command::Ask(args) => commands::ask::run(&args),
+        Command::Audit(args) => commands::audit::run(&args),
         Command::Check(args) => commands::check::run(&args),
         Command::Compare(args) => commands::compare::run(&args),
         Command::Completions(args) => commands::completions::run(&args, Cli::command()),

@@ -45,6 +45,7 @@ pub(super) fn build(
         inputs: inputs(selected),
         constants: constants(&run.protocol.tool),
         backend: BackendInfo { name: String::new(), model: String::new(), details: BTreeMap::new() },
+        imported: None,
         label: run.config.label.clone(),
         paper_row: run.config.paper_row.clone(),
         selection: selected.selection.clone(),

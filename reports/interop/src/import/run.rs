@@ -1,0 +1,423 @@
+//! A log as a run of this suite, scored by the corrected rules.
+
+use std::collections::{BTreeMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+
+use paravt_reports::{ReportError, Run, Training};
+use paravt_suite::backend::{BackendInfo, Usage};
+use paravt_suite::data::HubSource;
+use paravt_suite::evaluate::RunConfig;
+use paravt_suite::journal::{Journal, write_summary};
+use paravt_suite::message::Role;
+use paravt_suite::profile::Profile;
+use paravt_suite::protocol::{Source, native};
+use paravt_suite::record::{
+    Measured, ModelCall, Outcome, RECORD_VERSION, Record, RecordedMessage, RecordedPart, SampleError,
+    SampleErrorClass, Score, Transcript,
+};
+use paravt_suite::reference::CallTags;
+use paravt_suite::run::{Host, Inputs, Manifest, RUN_VERSION, Selection, Sizes};
+use paravt_suite::sample::{Gold, Question, QuestionKind, Sample};
+use paravt_suite::scoring::{Scorer as _, Strict};
+use paravt_suite::summary::group_sizes;
+use paravt_suite::task::{Breakdown, Metric, TaskSpec, letters};
+use regex::Regex;
+
+use super::log::{Log, Row};
+
+/// Blocks that no answer is in: those of the tool calls that video agents write.
+static TAGS: CallTags = CallTags {
+    calls: &[
+        ("<tool_call>", "</tool_call>"),
+        ("<tool_code>", "</tool_code>"),
+        ("<video_zoom>", "</video_zoom>"),
+    ],
+    response: ("<tool_response>", "</tool_response>"),
+};
+/// Name of the step whose reply a row holds.
+const STEP: &str = "turn0";
+/// Stands where the hash of a protocol is in runs of this suite.
+const PROTOCOL: &str = "imported";
+
+/// A log as a run.
+pub struct Imported {
+    /// Records by the corrected rules, one for each row that could be scored.
+    pub run: Run,
+    /// For each record, the position of its row in the log.
+    pub rows: Vec<usize>,
+    /// Rows without a gold answer, which nothing can score.
+    pub without_gold: usize,
+    /// Rows of a sample that an earlier row has.
+    pub twice: usize,
+    /// Rows of no sample of the split.
+    pub unknown: usize,
+}
+
+/// The split that a log is of.
+#[derive(Debug, Clone, Copy)]
+pub struct Split<'a> {
+    /// Its constants.
+    pub spec: &'a TaskSpec,
+    /// All its samples.
+    pub samples: &'a [Sample],
+    /// For each row its sample; see [`join`](super::join()).
+    pub joined: &'a [Option<Sample>],
+}
+
+/// The run of a log. `split` is known where its rows were found in one; else the file alone says what was asked.
+/// `expected` is the number of rows that the evaluation was to have, where the user says.
+pub fn run(log: &Log, split: Option<Split<'_>>, expected: Option<usize>) -> Imported {
+    let shared = shared_letters(log);
+    let (mut records, mut rows, mut seen) = (Vec::new(), Vec::new(), HashSet::new());
+    let (mut without_gold, mut twice, mut unknown) = (0, 0, 0);
+    let task = split.map_or_else(|| task_name(log), |split| split.spec.name.clone());
+    for (place, row) in log.rows.iter().enumerate() {
+        let sample = match split {
+            Some(split) => match &split.joined[place] {
+                Some(sample) => sample.clone(),
+                None => {
+                    unknown += 1;
+                    continue;
+                }
+            },
+            None => match sample(row, &task, &shared) {
+                Some(sample) => sample,
+                None => {
+                    without_gold += 1;
+                    continue;
+                }
+            },
+        };
+        if !seen.insert(sample.uid.clone()) {
+            twice += 1;
+            continue;
+        }
+        rows.push(place);
+        records.push(record(row, sample));
+    }
+    let samples: Vec<Sample> = match split {
+        Some(split) => split.samples.to_vec(),
+        None => records.iter().map(|record| record.sample.clone()).collect(),
+    };
+    let spec = split.map_or_else(|| spec(&task, log, &samples), |split| split.spec.clone());
+    let all = expected.or_else(|| split.map(|split| split.samples.len())).or(log.expected);
+    let manifest = manifest(log, spec, &samples, all.unwrap_or(0).max(records.len()));
+    let run = Run {
+        path: PathBuf::from(log.name()),
+        manifest,
+        records,
+        torn_bytes: 0,
+        training: Training::default(),
+    };
+    Imported { run, rows, without_gold, twice, unknown }
+}
+
+fn task_name(log: &Log) -> String {
+    let name = log.task.clone().unwrap_or_else(|| "imported".to_owned());
+    name.chars().map(|c| if c.is_alphanumeric() || "-_.".contains(c) { c } else { '_' }).collect()
+}
+
+/// The letters from A to the last one that is a gold answer of the file, at least A to D: for rows whose options the
+/// file does not show.
+fn shared_letters(log: &Log) -> String {
+    let golds = log.rows.iter().filter_map(|row| letter(row.gold.as_deref()?));
+    let last = golds.max().map_or(0, |last| last as usize - 'A' as usize + 1);
+    letters(last.max(4))
+}
+
+/// The text as one capital letter.
+fn letter(text: &str) -> Option<char> {
+    let text = text.trim().trim_matches(['(', ')', '.']);
+    let mut chars = text.chars();
+    chars.next().filter(|c| c.is_ascii_uppercase() && chars.next().is_none())
+}
+
+/// Options that a prompt lists as `A. …`, `(B) …` on lines of their own, from A on.
+fn listed_options(prompt: &str) -> Vec<String> {
+    static LINE: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new(r"(?m)^\s*\(?([A-Z])[.):]\s*(\S.*?)\s*$").expect("literal pattern"));
+    let mut found = Vec::new();
+    for line in LINE.captures_iter(prompt) {
+        if usize::from(line[1].as_bytes()[0] - b'A') == found.len() {
+            found.push(line[2].to_owned());
+        }
+    }
+    found
+}
+
+/// The letter of the one option that a text repeats, as a whole or in its first or last line, with its letter in front or
+/// without: `B. The green lamp`.
+fn repeated_option(text: &str, options: &[String], letters: &str) -> Option<char> {
+    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let (first, last) = (lines.next()?, lines.next_back());
+    let of = |line: &str| option_of(line, options, letters);
+    match (of(first), last.and_then(of)) {
+        (Some(one), Some(other)) => (one == other).then_some(one),
+        (one, other) => one.or(other),
+    }
+}
+
+/// The option that a line repeats.
+fn option_of(line: &str, options: &[String], letters: &str) -> Option<char> {
+    static LED: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new(r"^[(*]*([A-Z])(?:[.):*]+\s*|\s+)(\S.*?)\**$").expect("literal pattern"));
+    let plain = |text: &str| text.trim().trim_end_matches('.').to_lowercase();
+    let own = |option: &str| LED.captures(option).map_or_else(|| plain(option), |led| plain(&led[2]));
+    let same = |words: &str| {
+        let all = options.iter().zip(letters.chars());
+        all.filter(|(option, _)| !words.is_empty() && (own(option) == words || plain(option) == words))
+            .map(|(_, letter)| letter)
+            .collect::<Vec<_>>()
+    };
+    match same(&plain(line))[..] {
+        [one] => return Some(one),
+        [] => {}
+        // Options of one text are told apart by a letter alone.
+        _ => return None,
+    }
+    let led = LED.captures(line)?;
+    let letter = led[1].chars().next()?;
+    same(&plain(&led[2])).contains(&letter).then_some(letter)
+}
+
+/// The row as a sample; `None` without a gold answer.
+fn sample(row: &Row, task: &str, shared: &str) -> Option<Sample> {
+    let gold = row.gold.as_deref().map(str::trim).filter(|gold| !gold.is_empty())?;
+    let options = if row.options.is_empty() { listed_options(&row.question) } else { row.options.clone() };
+    let own = if options.len() > 1 { letters(options.len()) } else { shared.to_owned() };
+    let gold = gold_of(row, gold, &options, &own);
+    let uid = if row.epoch > 1 { format!("{}#{}", row.id, row.epoch) } else { row.id.clone() };
+    let question = Question {
+        stem: row.question.clone(),
+        options,
+        letters: if matches!(gold, Gold::Choice { .. }) { own } else { String::new() },
+        subtitles: None,
+    };
+    // Without a video each question is a cluster of its own.
+    let video = row.video.as_deref().and_then(|video| video.rsplit('/').next()).unwrap_or(&row.id);
+    let mut sample =
+        Sample::new(task, uid, row.row.unwrap_or(row.place - 1), PathBuf::from(video), question, gold);
+    sample.tags = row.tags.clone();
+    Some(sample)
+}
+
+fn gold_of(row: &Row, gold: &str, options: &[String], letters: &str) -> Gold {
+    static INTERVAL: LazyLock<Regex> = LazyLock::new(|| {
+        Regex::new(r"^\s*[\[(]?\s*(\d+(?:\.\d+)?)\s*(?:,|-|to)\s*(\d+(?:\.\d+)?)\s*[\])]?\s*$")
+            .expect("literal pattern")
+    });
+    let option = || {
+        let position = options.iter().position(|option| option.trim() == gold)?;
+        letters.chars().nth(position)
+    };
+    let choice = letter(gold).filter(|found| letters.contains(*found)).or_else(option);
+    let interval = || {
+        let found = INTERVAL.captures(gold)?;
+        Some(Gold::Interval { start: found[1].parse().ok()?, end: found[2].parse().ok()? })
+    };
+    let number = || Some(Gold::Number { answer: gold.parse().ok().filter(|value: &f64| value.is_finite())? });
+    let text = || Gold::Text { answer: gold.to_owned(), counted: true };
+    match (row.kind, choice) {
+        (Some(QuestionKind::Choice), _) => {
+            Gold::Choice { answer: choice.map_or(gold.to_owned(), String::from) }
+        }
+        (Some(QuestionKind::Grounding), _) => interval().unwrap_or_else(text),
+        (Some(QuestionKind::Number), _) => number().unwrap_or_else(text),
+        (Some(QuestionKind::Open), _) => text(),
+        (None, Some(letter)) => Gold::Choice { answer: letter.to_string() },
+        (None, None) => interval().unwrap_or_else(text),
+    }
+}
+
+/// The score by the corrected rules; where they find nothing, a text that repeats one option is that option.
+fn scored(sample: &Sample, said: &str) -> Score {
+    let Question { options, letters, .. } = &sample.question;
+    let score = Strict { tags: &TAGS }.score(&sample.gold, letters, said);
+    let (Outcome::Unparsed, Gold::Choice { answer }) = (score.outcome, &sample.gold) else { return score };
+    let Some(letter) = repeated_option(said, options, letters) else { return score };
+    Score {
+        outcome: Outcome::Scored,
+        value: f64::from(u8::from(letter.to_string() == *answer)),
+        prediction: Some(letter.to_string()),
+        rule: Some("option_text".to_owned()),
+    }
+}
+
+/// The row as a record: a failure is an error, whatever score the harness gave it.
+fn record(row: &Row, sample: Sample) -> Record {
+    let said = row.response.clone().unwrap_or_default();
+    let failure = row.failure().map(str::to_owned);
+    let failure = failure.or_else(|| row.is_empty().then(|| "no answer in the file".to_owned()));
+    let usage =
+        row.tokens.map(|(prompt_tokens, completion_tokens)| Usage { prompt_tokens, completion_tokens });
+    let score = match &failure {
+        Some(_) => Score { outcome: Outcome::Error, value: 0.0, prediction: None, rule: None },
+        None => scored(&sample, &said),
+    };
+    let final_text = if failure.is_some() { String::new() } else { said };
+    let text = |text: &str| vec![RecordedPart::Text { text: text.to_owned() }];
+    let mut messages = vec![RecordedMessage::new(Role::User, text(&sample.question.stem))];
+    if failure.is_none() {
+        messages.push(RecordedMessage::new(Role::Assistant, text(&final_text)));
+    }
+    let call = ModelCall { step: STEP.to_owned(), text: final_text.clone(), usage, ..ModelCall::default() };
+    Record {
+        version: RECORD_VERSION,
+        profile: Profile::Strict,
+        protocol: PROTOCOL.to_owned(),
+        sample,
+        transcript: Transcript {
+            messages,
+            calls: vec![call],
+            final_text,
+            truncated: row.is_truncated,
+            ..Transcript::default()
+        },
+        score,
+        error: failure.map(|message| SampleError {
+            class: SampleErrorClass::Api,
+            message,
+            step: STEP.to_owned(),
+        }),
+        measured: Measured { call_seconds: vec![0.0], call_retries: vec![0], ..Measured::default() },
+    }
+}
+
+/// Writes an imported run as a run directory.
+///
+/// # Errors
+/// The directory holds a run, or cannot be written.
+pub fn write(dir: &Path, run: &Run) -> Result<(), ReportError> {
+    let mut journal = Journal::create(dir, &run.manifest)?;
+    journal.append(&run.records)?;
+    Ok(write_summary(dir, &run.summary()?)?)
+}
+
+/// The constants of a data set of which the file alone tells.
+fn spec(task: &str, log: &Log, samples: &[Sample]) -> TaskSpec {
+    let mut kinds: Vec<QuestionKind> = samples.iter().map(|sample| sample.gold.kind()).collect();
+    kinds.sort_unstable();
+    kinds.dedup();
+    let metric = match kinds[..] {
+        [QuestionKind::Grounding] => Metric::Grounding { thresholds: vec![0.3, 0.5, 0.7] },
+        [QuestionKind::Choice | QuestionKind::Open] | [] => Metric::Accuracy { macro_over: None },
+        _ => Metric::Score { macro_over: None, merged: BTreeMap::new() },
+    };
+    let tags: std::collections::BTreeSet<&String> =
+        samples.iter().flat_map(|sample| sample.tags.keys()).collect();
+    let breakdown = |tag: &String| Breakdown { tag: tag.clone(), title: tag.clone(), order: Vec::new() };
+    let videos: HashSet<&PathBuf> = samples.iter().map(|sample| &sample.video).collect();
+    TaskSpec {
+        name: task.to_owned(),
+        title: task.to_owned(),
+        hub: HubSource {
+            repos: Vec::new(),
+            config: None,
+            split: String::new(),
+            revision: None,
+            annotations: log.name(),
+            media: Vec::new(),
+            license: String::new(),
+            gated: false,
+        },
+        expected_rows: samples.len(),
+        paper_rows: samples.len(),
+        expected_videos: videos.len(),
+        metric,
+        breakdowns: tags.into_iter().map(breakdown).collect(),
+    }
+}
+
+fn manifest(log: &Log, task: TaskSpec, samples: &[Sample], expected: usize) -> Manifest {
+    let protocol = native::protocol();
+    // What was sent is not known: the plan has the profile by which the answers are scored, and defaults.
+    let plan = RunConfig { profile: Some(Profile::Strict), ..RunConfig::default() };
+    let plan = plan.plan(&protocol).expect("the defaults of the suite's own protocol");
+    let open_ended = samples.iter().filter(|sample| sample.gold.is_excluded_from_headline()).count();
+    let groups = group_sizes(&task, samples);
+    let model = log.model.clone().unwrap_or_else(|| "unknown".to_owned());
+    Manifest {
+        version: RUN_VERSION,
+        binary: concat!("paravt-bench ", env!("CARGO_PKG_VERSION")).to_owned(),
+        command: Vec::new(),
+        task,
+        quirks: Vec::new(),
+        offers_tool: false,
+        plan,
+        protocol_hash: PROTOCOL.to_owned(),
+        protocol: PROTOCOL.to_owned(),
+        protocol_source: Source {
+            repository: log.tool.as_str().to_owned(),
+            commit: String::new(),
+            files: BTreeMap::new(),
+            pinned: false,
+        },
+        data: log.files.clone(),
+        data_revision: None,
+        inputs: Inputs::default(),
+        constants: BTreeMap::new(),
+        backend: BackendInfo { name: PROTOCOL.to_owned(), model, details: BTreeMap::new() },
+        imported: Some(log.tool.as_str().to_owned()),
+        label: Some(log.model.clone().unwrap_or_else(|| log.name())),
+        paper_row: None,
+        selection: Selection {
+            split_rows: expected,
+            sizes: Sizes { expected, open_ended, groups },
+            limit: None,
+            ids: None,
+            shard: None,
+            whole: None,
+        },
+        host: Host { platform: String::new(), cpu: None, cores: 0, gpus: None, ffmpeg: String::new() },
+        continued_by: Vec::new(),
+        started_at: 0.0,
+        ended_at: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_option_that_is_repeated_is_an_answer() {
+        let options =
+            ["A. on the book".to_owned(), "under it".to_owned(), "under it".to_owned(), "Yes.".to_owned()];
+        for (text, found) in [
+            ("A. on the book.", Some('A')),
+            ("On the book", Some('A')),
+            ("(D) yes", Some('D')),
+            ("B) under it", Some('B')),
+            ("C: under it", Some('C')),
+            // Which of the two, and a letter beside the text of another option.
+            ("under it", None),
+            ("B. on the book", None),
+            ("A. on the book or B. under it", None),
+            ("A on the book\n\nThe suitcase lies there.", Some('A')),
+            ("I looked at it.\n**B. under it**", Some('B')),
+            ("A. on the book\nNo:\nB. under it", None),
+            ("A on the whole", None),
+            ("", None),
+        ] {
+            assert_eq!(repeated_option(text, &options, "ABCD"), found, "{text}");
+        }
+    }
+
+    #[test]
+    fn golds_have_the_kind_that_their_text_has() {
+        let options = ["left".to_owned(), "right".to_owned()];
+        let gold = |text: &str, kind| gold_of(&Row { kind, ..Row::default() }, text, &options, "AB");
+        assert_eq!(gold("B", None), Gold::Choice { answer: "B".to_owned() });
+        assert_eq!(gold("right", None), Gold::Choice { answer: "B".to_owned() });
+        assert_eq!(gold("[1.5, 20]", None), Gold::Interval { start: 1.5, end: 20.0 });
+        assert_eq!(gold("4", Some(QuestionKind::Number)), Gold::Number { answer: 4.0 });
+        assert_eq!(gold("a cat", None), Gold::Text { answer: "a cat".to_owned(), counted: true });
+    }
+
+    #[test]
+    fn options_are_read_from_a_prompt() {
+        let prompt = "Which?\nA. one\n B) two \n(C) three\nAnswer with the letter.\nA. again";
+        assert_eq!(listed_options(prompt), ["one", "two", "three"]);
+    }
+}

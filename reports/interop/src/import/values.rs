@@ -1,0 +1,222 @@
+//! Files as rows of JSON values, whatever form they have.
+
+use std::path::Path;
+
+use paravt_suite::data::read_rows;
+pub(super) use serde_json::Value;
+
+use super::{Problem, inspect, spreadsheet};
+
+/// A row with its place in the file, from 1.
+pub(super) type Placed = (usize, Value);
+
+/// What a file holds.
+pub(super) enum Content {
+    /// A log of Inspect with its samples.
+    Inspect(Box<Value>),
+    /// Rows.
+    Rows(Vec<Placed>),
+}
+
+impl Content {
+    /// Reads a file by its first bytes and the ending of its name.
+    pub(super) fn of(path: &Path, bytes: Vec<u8>) -> Result<Self, Problem> {
+        let ending = path.extension().map(|ending| ending.to_string_lossy().to_lowercase());
+        match ending.as_deref() {
+            Some("eval") => return inspect::archive(bytes).map(|log| Self::Inspect(Box::new(log))),
+            Some("xlsx") => return spreadsheet::rows(bytes).map(Self::Rows),
+            Some("parquet") => {
+                let rows = read_rows(path).map_err(|error| Problem::File(error.to_string()))?;
+                return Ok(Self::Rows(placed(rows.into_iter().map(Value::Object))));
+            }
+            Some("csv") => return delimited(&bytes, b',').map(Self::Rows),
+            Some("tsv") => return delimited(&bytes, b'\t').map(Self::Rows),
+            _ => {}
+        }
+        let values = json(&bytes)?;
+        match <[Value; 1]>::try_from(values) {
+            Ok([log]) if inspect::is_log(&log) => Ok(Self::Inspect(Box::new(log))),
+            Ok([Value::Array(rows)]) => Ok(Self::Rows(placed(rows.into_iter()))),
+            Ok([one]) => Ok(Self::Rows(vec![(1, one)])),
+            Err(rows) => Ok(Self::Rows(placed(rows.into_iter()))),
+        }
+    }
+
+    /// The rows, where a mapping reads them.
+    pub(super) fn rows(self) -> Result<Vec<Placed>, Problem> {
+        match self {
+            Self::Rows(rows) if rows.is_empty() => Err(Problem::File("no rows in this file".to_owned())),
+            Self::Rows(rows) => Ok(rows),
+            Self::Inspect(mut log) => match log["samples"].take() {
+                Value::Array(samples) => Ok(placed(samples.into_iter())),
+                _ => Err(Problem::File("a log without samples".to_owned())),
+            },
+        }
+    }
+}
+
+fn placed(rows: impl Iterator<Item = Value>) -> Vec<Placed> {
+    (1..).zip(rows).collect()
+}
+
+/// JSON values one after the other: an array, an object, JSON lines, or objects over several lines. Python writes `NaN`
+/// where JSON has no number: it is read as null.
+fn json(bytes: &[u8]) -> Result<Vec<Value>, Problem> {
+    let text = std::str::from_utf8(bytes)
+        .map_err(|error| Problem::File(format!("not UTF-8 after byte {}", error.valid_up_to())))?;
+    let text = text.trim_start_matches('\u{feff}');
+    let values = stream(text);
+    let values = match values {
+        Err(_) if text.contains("NaN") || text.contains("Infinity") => stream(&without_nan(text)),
+        values => values,
+    };
+    values.map_err(|(place, error)| Problem::Row(place, format!("not JSON: {error}")))
+}
+
+/// Values one after the other; lines between them that begin with `//` are comments.
+fn stream(text: &str) -> Result<Vec<Value>, (usize, serde_json::Error)> {
+    let (mut found, mut rest) = (Vec::new(), text);
+    loop {
+        rest = rest.trim_start();
+        if rest.starts_with("//") {
+            rest = rest.split_once('\n').map_or("", |(_, next)| next);
+            continue;
+        }
+        let mut values = serde_json::Deserializer::from_str(rest).into_iter::<Value>();
+        match values.next() {
+            None => return Ok(found),
+            Some(value) => found.push(value.map_err(|error| (found.len() + 1, error))?),
+        }
+        rest = &rest[values.byte_offset()..];
+    }
+}
+
+/// The text with `NaN`, `Infinity` and `-Infinity` outside of strings replaced by `null`.
+fn without_nan(text: &str) -> String {
+    let (mut out, mut in_string, mut rest) = (String::with_capacity(text.len()), false, text);
+    while let Some(c) = rest.chars().next() {
+        let word = ["NaN", "-Infinity", "Infinity"].into_iter().find(|word| rest.starts_with(word));
+        if let Some(word) = word.filter(|_| !in_string) {
+            out.push_str("null");
+            rest = &rest[word.len()..];
+            continue;
+        }
+        let taken = if in_string && c == '\\' {
+            c.len_utf8() + rest[1..].chars().next().map_or(0, char::len_utf8)
+        } else {
+            in_string ^= c == '"';
+            c.len_utf8()
+        };
+        out.push_str(&rest[..taken]);
+        rest = &rest[taken..];
+    }
+    out
+}
+
+/// Rows of a table with a header; an empty cell is null.
+fn delimited(bytes: &[u8], delimiter: u8) -> Result<Vec<Placed>, Problem> {
+    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+    let mut reader = csv::ReaderBuilder::new().delimiter(delimiter).from_reader(bytes);
+    let problem = |place, error: csv::Error| Problem::Row(place, error.to_string());
+    let names = reader.headers().map_err(|error| problem(1, error))?.clone();
+    let mut rows = Vec::new();
+    for record in reader.records() {
+        let place = rows.len() + 2;
+        let record = record.map_err(|error| problem(place, error))?;
+        let cell = |text: &str| if text.is_empty() { Value::Null } else { Value::String(text.to_owned()) };
+        let row = names.iter().zip(&record).map(|(name, text)| (name.to_owned(), cell(text))).collect();
+        rows.push((place, Value::Object(row)));
+    }
+    Ok(rows)
+}
+
+/// A value as text: strings as they are, numbers without a needless `.0`, lists and objects as JSON; `None` for null.
+pub(super) fn text(value: &Value) -> Option<String> {
+    match value {
+        Value::Null => None,
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => match number.as_f64() {
+            Some(whole) if whole.fract() == 0.0 && whole.abs() < 1e15 => Some(format!("{whole:.0}")),
+            _ => Some(number.to_string()),
+        },
+        other => Some(other.to_string()),
+    }
+}
+
+/// A value as a number, also where it is written as text; true is 1.
+pub(super) fn number(value: &Value) -> Option<f64> {
+    match value {
+        Value::Bool(flag) => Some(f64::from(u8::from(*flag))),
+        Value::String(text) => match text.trim() {
+            "True" | "true" => Some(1.0),
+            "False" | "false" => Some(0.0),
+            text => text.parse().ok().filter(|number: &f64| number.is_finite()),
+        },
+        other => other.as_f64(),
+    }
+}
+
+/// Texts of a list, or of a list that Python printed: `['A. one', "B. two"]`.
+pub(super) fn texts(value: &Value) -> Vec<String> {
+    match value {
+        Value::Array(items) => items.iter().filter_map(text).collect(),
+        Value::String(list) => python_list(list).unwrap_or_default(),
+        _ => Vec::new(),
+    }
+}
+
+/// The strings of a Python list of strings, or of a printed numpy array, which has no commas.
+fn python_list(list: &str) -> Option<Vec<String>> {
+    let inner = list.trim().strip_prefix('[')?.strip_suffix(']')?;
+    let (mut found, mut chars) = (Vec::new(), inner.chars());
+    while let Some(quote) = chars.find(|c| matches!(c, '\'' | '"')) {
+        let mut item = String::new();
+        loop {
+            match chars.next()? {
+                '\\' => match chars.next()? {
+                    'n' => item.push('\n'),
+                    't' => item.push('\t'),
+                    other => item.push(other),
+                },
+                c if c == quote => break,
+                c => item.push(c),
+            }
+        }
+        found.push(item);
+    }
+    Some(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn json_in_every_layout_gives_the_same_rows() {
+        let rows = |text: &str| match Content::of(Path::new("f.json"), text.as_bytes().to_vec()) {
+            Ok(Content::Rows(rows)) => rows.into_iter().map(|(_, row)| row).collect::<Vec<_>>(),
+            _ => panic!("{text}"),
+        };
+        let wanted = [json!({"a": 1}), json!({"a": null})];
+        for text in [
+            "[{\"a\": 1}, {\"a\": NaN}]",
+            "{\"a\": 1}\n{\"a\": null}\n",
+            "{\n \"a\": 1\n}\n{\n \"a\": null\n}",
+            "// made by hand\n{\"a\": 1}\n// {\"a\": 2}\n{\"a\": null}\n// end",
+            "\u{feff}[{\"a\":1},{\"a\":-Infinity}]",
+        ] {
+            assert_eq!(rows(text), wanted, "{text}");
+        }
+        assert_eq!(rows("[{\"a\": NaN, \"b\": \"NaN \\\" NaN\"}]"), [json!({"a": null, "b": "NaN \" NaN"})]);
+    }
+
+    #[test]
+    fn printed_lists_are_read() {
+        assert_eq!(texts(&json!("['A. it\\'s', \"B. x, y\"]")), ["A. it's", "B. x, y"]);
+        assert_eq!(texts(&json!("['A. front-left' 'B. back-right']")), ["A. front-left", "B. back-right"]);
+        assert_eq!(texts(&json!("['A. open")), Vec::<String>::new());
+        assert_eq!(texts(&json!(["a", 2.0])), ["a", "2"]);
+    }
+}

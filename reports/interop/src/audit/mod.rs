@@ -231,24 +231,24 @@ fn doubt(row: &Row, outcome: Option<Outcome>) -> Option<Doubt> {
     Some(if is_taken { Doubt::Prose } else { Doubt::Unparsed })
 }
 
-/// Whether the answer that the harness took is somewhere in the text: its letter, or the text of its option.
+/// Whether the answer that the harness took can be from the text: its capital letter, the letter as a word, or the words
+/// of its option are there.
 fn holds_prediction(row: &Row) -> bool {
     let (Some(prediction), Some(response)) = (&row.prediction, &row.response) else { return true };
-    let prediction = prediction.trim();
-    let mut chars = prediction.chars();
+    let mut chars = prediction.trim().chars();
     let (Some(letter), None) = (chars.next().filter(char::is_ascii_uppercase), chars.next()) else {
         return true;
     };
-    let position = usize::from(letter as u8 - b'A');
     let folded = response.to_lowercase();
-    let option = row.options.get(position).map(|option| option.trim().to_lowercase());
-    let words = option
-        .as_ref()
-        .map(|option| option.trim_start_matches(|c: char| c.is_ascii_punctuation() || c == ' '));
-    let words =
-        words.map(|words| words.strip_prefix(&format!("{}. ", letter.to_ascii_lowercase())).unwrap_or(words));
-    folded.contains(letter.to_ascii_lowercase())
-        || words.is_some_and(|words| !words.is_empty() && folded.contains(words))
+    let small = letter.to_ascii_lowercase().to_string();
+    let is_word = || folded.split(|c: char| !c.is_alphanumeric()).any(|word| word == small);
+    let option = row.options.get(usize::from(letter as u8 - b'A'));
+    let words = option.map(|option| {
+        let option = option.trim().to_lowercase();
+        option.strip_prefix(&format!("{small}.")).unwrap_or(&option).trim().to_owned()
+    });
+    let is_option = || words.is_some_and(|words| !words.is_empty() && folded.contains(&words));
+    response.contains(letter) || is_word() || is_option()
 }
 
 /// A thought or an answer that begins and does not end.

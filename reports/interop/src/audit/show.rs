@@ -102,8 +102,8 @@ fn block(text: &mut Text, audit: &Audit, detail: Detail) {
             if reported != answered {
                 line(
                     text,
-                    "without the former",
-                    format!("{}: failures, empty and drawn answers count 0", mean(answered)),
+                    "failures as wrong",
+                    format!("{}, drawn and empty answers too", mean(answered)),
                     Tone::Bad,
                 );
             }

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod ask;
+mod audit;
 mod common;
 mod conformance;
 mod documents;

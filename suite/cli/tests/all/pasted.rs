@@ -42,6 +42,7 @@ const NOT_RUN: &[(&str, &str)] = &[
 
 /// Lines that end with another exit code than 0 on a machine without GPUs and on generated data.
 const EXITS: &[(&str, i32)] = &[
+    ("paravt-bench audit 20260101_120000_samples_videomme.jsonl", 1),
     ("paravt-bench doctor --for paravt-8b", 3),
     ("paravt-bench data check", 1),
     ("paravt-bench data check mmvu", 1),

@@ -1,0 +1,163 @@
+//! `audit` of sample files of other harnesses, alone, in pairs and beside the data of a split.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use crate::common::{bench, text, world};
+
+const FAILED: &str = "[LMMS_EVAL_REQUEST_FAILED after 2 retries] Error code: 500";
+
+fn write(dir: &Path, name: &str, content: &str) -> PathBuf {
+    let path = dir.join(name);
+    std::fs::write(&path, content).unwrap();
+    path
+}
+
+fn lines(rows: &[Value]) -> String {
+    rows.iter().map(|row| format!("{row}\n")).collect()
+}
+
+fn audit(arguments: &[&Path], extra: &[&str]) -> (i32, String) {
+    let output = bench().arg("audit").args(arguments).args(extra).output().unwrap();
+    (output.status.code().unwrap(), text(&output))
+}
+
+/// A line of lmms-eval's Video-MME, as its metric writes it.
+fn lmms(row: usize, gold: &str, said: &str, taken: &str) -> Value {
+    json!({"doc_id": row, "target": gold, "input": "Which?\nA. one\nB. two\nC. three\nD. four", "resps": [[said]],
+        "filtered_resps": [said], "videomme_perception_score": {"videoID": format!("v{}", row / 2), "duration": "short",
+        "pred_answer": taken, "answer": gold, "score": f64::from(u8::from(gold == taken))}})
+}
+
+#[test]
+fn failures_draws_and_prose_are_counted_and_the_rest_is_scored() {
+    let dir = tempfile::tempdir().unwrap();
+    let rows = [
+        lmms(0, "A", "A", "A"),
+        lmms(1, "D", FAILED, "D"),
+        lmms(2, "B", FAILED, "D"),
+        lmms(3, "C", "", ""),
+        lmms(4, "A", "I saw A man who ran.", "A"),
+        lmms(5, "B", "It cannot be seen.", "B"),
+        lmms(6, "B", "B. two", "B"),
+        lmms(6, "B", "B. two", "B"),
+    ];
+    let log = write(dir.path(), "20260101_samples_videomme.jsonl", &lines(&rows));
+    let (code, said) = audit(&[&log], &["-v", "--expected", "9"]);
+    assert_eq!(code, 1, "{said}");
+    insta::assert_snapshot!(said);
+}
+
+#[test]
+fn files_of_every_harness_are_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let inspect = json!({"version": 2, "status": "success", "eval": {"task": "t", "model": "m", "dataset": {"samples": 3}}, "samples": [
+        {"id": "a", "epoch": 1, "input": "Which?", "choices": ["x", "y"], "target": "A", "output": {"choices": [{"message":
+            {"role": "assistant", "content": "A"}, "stop_reason": "stop"}]}, "scores": {"choice": {"value": "C", "answer": "A"}}},
+        {"id": "b", "epoch": 1, "input": "Which?", "choices": ["x", "y"], "target": "B", "error": {"message": "timeout"}}]});
+    let lm = json!({"doc_id": 0, "doc": {"choices": ["x", "y"]}, "target": 1, "arguments": {"gen_args_0": {"arg_0": "Which?"}},
+        "resps": [["B"]], "filtered_resps": ["B"], "filter": "none", "exact_match": 1.0});
+    for (file, tool, rows, failures, reported) in [
+        (write(dir.path(), "x.json", &inspect.to_string()), "inspect", 2, 1, 1.0),
+        (write(dir.path(), "samples_t_2026-01-01T00-00-00.jsonl", &lines(&[lm])), "lm-eval", 1, 0, 1.0),
+        (
+            write(
+                dir.path(),
+                "M_Video-MME.tsv",
+                "index\tquestion\tA\tB\tanswer\tprediction\thit\tlog\n0\tq\tx\ty\tA\tB\t0\t\n1\tq\tx\ty\tA\tFailed to obtain answer via API.\t1\tFailed to predict, thus randomly generate one.\n",
+            ),
+            "vlmevalkit",
+            2,
+            1,
+            0.5,
+        ),
+    ] {
+        let (code, said) = audit(&[&file], &["--json"]);
+        let json: Value = serde_json::from_str(&said).unwrap_or_else(|error| panic!("{error}: {said}"));
+        let found = &json["audits"][0];
+        assert_eq!((&found["tool"], &found["rows"]), (&json!(tool), &json!(rows)), "{said}");
+        assert_eq!(
+            (&found["doubts"][0]["rows"], &found["reported"]["value"]),
+            (&json!(failures), &json!(reported))
+        );
+        assert_eq!(code, i32::from(tool != "lm-eval"), "{said}");
+    }
+}
+
+#[test]
+fn two_logs_are_paired_and_become_runs() {
+    let dir = tempfile::tempdir().unwrap();
+    let rows = |right: usize| -> String {
+        let row = |n: usize| format!("s{n},v{},A,{}\n", n / 2, if n < right { "A" } else { "B" });
+        format!("id,video,gold,said\n{}", (0..12).map(row).collect::<String>())
+    };
+    let [a, b] = [4, 10].map(|right| write(dir.path(), &format!("{right}.csv"), &rows(right)));
+    let columns =
+        write(dir.path(), "c.toml", "id = \"id\"\nvideo = \"video\"\nanswer = \"gold\"\nresponse = \"said\"");
+    let columns = columns.to_str().unwrap();
+    let out = dir.path().join("out");
+    let (code, said) = audit(&[&a, &b], &["--columns", columns, "--out", out.to_str().unwrap()]);
+    assert!(code == 0 && said.contains("+50.0") && said.contains("6 videos"), "{said}");
+    assert!(std::fs::read_to_string(out.join("tables/audit.csv")).unwrap().contains("4.csv,table"));
+    // The runs are like any other, but stand beside no published number.
+    let runs = out.join("runs");
+    let report =
+        bench().arg("report").arg(&runs).args(["--paper-row", "ParaVT-8B", "--json"]).output().unwrap();
+    let report = text(&report);
+    assert!(report.contains("\"n_recorded\": 12"), "{report}");
+    let manifest = std::fs::read_to_string(runs.join("1/imported/manifest.json")).unwrap();
+    assert!(manifest.contains("\"imported\": \"table\"") && !manifest.contains(dir.path().to_str().unwrap()));
+    let compared = bench().arg("compare").args([runs.join("1"), runs.join("2")]).output().unwrap();
+    assert!(text(&compared).contains("+50.0"), "{}", text(&compared));
+}
+
+#[test]
+fn rows_are_found_in_the_data_of_a_split() {
+    let dir = tempfile::tempdir().unwrap();
+    let columns = |extra: &str| {
+        let text = format!("id = \"id\"\nresponse = \"said\"\n{extra}");
+        write(dir.path(), "c.toml", &text).to_str().unwrap().to_owned()
+    };
+    let data = ["--split", "mlvu", "--data", world().to_str().unwrap()];
+    let log = write(dir.path(), "log.csv", "id,said,gold\nnone,A,A\n");
+    let (code, said) = audit(&[&log], &[&data[..], &["--columns", &columns("")]].concat());
+    assert!(code == 2 && said.contains("no row belongs to mlvu"), "{said}");
+    let rows =
+        |gold: &str| write(dir.path(), "log.csv", &format!("id,said,gold\nrow-0,A,{gold}\nrow-1,B,\n"));
+    let by_row = "row = \"id\"\nanswer = \"gold\"";
+    let (code, said) = audit(&[&rows("Z")], &[&data[..], &["--columns", &columns(by_row)]].concat());
+    assert!(code == 2 && said.contains("has the gold answer `Z` here"), "{said}");
+    let (code, said) = audit(&[&rows("")], &[&data[..], &["--columns", &columns(by_row), "--json"]].concat());
+    let json: Value = serde_json::from_str(&said).unwrap_or_else(|error| panic!("{error}: {said}"));
+    let found = &json["audits"][0];
+    let expected = found["expected"].as_u64().unwrap();
+    assert_eq!((code, found["missing"].as_u64().unwrap()), (1, expected - 2), "{said}");
+    assert_eq!(found["strict"]["n"], expected);
+    // Its published row is named, and not beside it.
+    let out = dir.path().join("out");
+    audit(&[&rows("")], &[&data[..], &["--columns", &columns(by_row), "-o", out.to_str().unwrap()]].concat());
+    let report = bench().arg("report").arg(&out).args(["--paper-row", "ParaVT-8B", "-v"]).output().unwrap();
+    assert!(text(&report).contains("imported from table"), "{}", text(&report));
+}
+
+#[test]
+fn what_cannot_be_audited_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let plain = write(dir.path(), "p.csv", "id,said\n1,A\n");
+    let chosen = json!({"doc_id": 0, "target": 1, "resps": [[[-1.5, false]]], "filtered_resps": [[-1.5, false]], "acc": 1.0});
+    for (file, words) in [
+        (plain, "a plain table; say with --columns FILE what its columns are. It has: id, said"),
+        (write(dir.path(), "x.json", "{\"a\": "), "row 1: not JSON"),
+        (write(dir.path(), "x.xlsx", "PK"), "not a zip archive"),
+        (write(dir.path(), "e.csv", "id,said\n"), "no rows in this file"),
+        (
+            write(dir.path(), "samples_t.jsonl", &lines(&[chosen])),
+            "row 1: answers were chosen by log-likelihood",
+        ),
+        (dir.path().join("none.csv"), "cannot be read"),
+    ] {
+        let (code, said) = audit(&[&file], &[]);
+        assert!(code == 2 && said.contains(words), "{code} {said}");
+    }
+}

@@ -303,6 +303,7 @@ impl Served {
                 config.nframes,
                 match config.channel {
                     Channel::Image => "as images",
+                    Channel::FramesVideo => "as one video",
                     Channel::Video => "of a video",
                 },
                 config.profile()

@@ -123,7 +123,7 @@ impl Request {
         });
         parts.flatten().filter_map(|part| match part {
             Part::Video(video) => Some(video),
-            Part::Text(_) | Part::Image(_) => None,
+            Part::Text(_) | Part::Image(_) | Part::Frames(_) => None,
         })
     }
 }

@@ -76,6 +76,41 @@ pub enum Part {
     Image(Arc<Image>),
     /// A video that the backend decodes itself (`video_url` on the wire).
     Video(VideoPart),
+    /// Frames of one video that were chosen and encoded here (`video_url` with `data:video/jpeg` on the wire).
+    Frames(Frames),
+}
+
+/// Frames of one video, of one size, each with its position; at least two.
+#[derive(Debug, Clone)]
+pub struct Frames(pub Vec<Arc<Image>>);
+
+impl Frames {
+    fn origins(&self) -> impl Iterator<Item = FrameOrigin> {
+        self.0.iter().filter_map(|image| image.origin)
+    }
+
+    fn last(&self) -> Option<FrameOrigin> {
+        self.origins().reduce(|a, b| if b.index > a.index { b } else { a })
+    }
+
+    /// Indices of the frames in the video, in their order.
+    pub fn indices(&self) -> Vec<usize> {
+        self.origins().map(|origin| origin.index).collect()
+    }
+
+    /// Frames of the video up to the last of these; an overview ends with the last frame of all.
+    pub fn source_frames(&self) -> usize {
+        self.last().map_or(0, |last| last.index + 1)
+    }
+
+    /// Frames per second of the video: a model that takes `index / rate` for the time of a frame has that of the last
+    /// one exactly, and of all where frames are equally long.
+    pub fn rate(&self) -> f64 {
+        match self.last() {
+            Some(last) if last.time > 0.0 && last.index > 0 => last.index as f64 / last.time,
+            _ => 1.0,
+        }
+    }
 }
 
 /// An encoded image; shared between turns and between questions about one video.

@@ -37,6 +37,13 @@ pub struct RunPlan {
     pub request: RequestSettings,
 }
 
+impl Channel {
+    /// Whether frames are sampled here.
+    pub fn samples_here(self) -> bool {
+        self != Self::Video
+    }
+}
+
 /// Channel of the overview of a video.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
@@ -46,6 +53,8 @@ pub enum Channel {
     Image,
     /// Send a file:// URL that the server can read; the server samples.
     Video,
+    /// Sample frames here and send them as one video of JPEG frames with their positions (vLLM from 0.18).
+    FramesVideo,
 }
 
 /// Result of a tool call.

@@ -114,6 +114,17 @@ pub enum RecordedPart {
         /// Encoded size in bytes.
         bytes: usize,
     },
+    /// Frames that went out as one video.
+    Frames {
+        /// Positions in the video.
+        frames: Vec<FrameOrigin>,
+        /// Width in pixels.
+        width: u32,
+        /// Height in pixels.
+        height: u32,
+        /// Encoded size of all in bytes.
+        bytes: usize,
+    },
     /// The video by reference.
     Video {
         /// File name, without the folders of the machine.
@@ -361,6 +372,12 @@ impl From<&Part> for RecordedPart {
                 width: image.width,
                 height: image.height,
                 bytes: image.bytes.len(),
+            },
+            Part::Frames(frames) => Self::Frames {
+                frames: frames.0.iter().filter_map(|image| image.origin).collect(),
+                width: frames.0.first().map_or(0, |image| image.width),
+                height: frames.0.first().map_or(0, |image| image.height),
+                bytes: frames.0.iter().map(|image| image.bytes.len()).sum(),
             },
             Part::Video(video) => Self::Video {
                 file: video

@@ -93,9 +93,18 @@ impl About {
                 plan.max_tokens
             ));
         }
-        let version = self.version.as_deref().filter(|_| sends_frames && plan.channel == Channel::Video)?;
+        let version = self.version.as_deref()?;
         let numbers: Vec<u32> = version.split('.').map_while(|part| part.parse().ok()).take(2).collect();
-        (numbers.len() == 2 && numbers[..] < READS_MEDIA_SETTINGS[..]).then(|| {
+        if numbers.len() < 2 || numbers[..] >= READS_MEDIA_SETTINGS[..] {
+            return None;
+        }
+        if plan.channel == Channel::FramesVideo {
+            return Some(format!(
+                "--channel frames-video: vLLM {version} takes no video of frames: serve the model with vLLM 0.18 or newer, \
+                 or use --channel image"
+            ));
+        }
+        (sends_frames && plan.channel == Channel::Video).then(|| {
             format!(
                 "--send-video-frames: vLLM {version} ignores the number of frames in a request: leave the flag out and \
                  start the server with --media-io-kwargs '{{\"video\": {{\"num_frames\": {}}}}}'",
@@ -153,6 +162,9 @@ mod tests {
             assert_eq!(about(version, 65536).refuses(&video, true), None, "{version}");
         }
         assert_eq!(about("0.17.1", 65536).refuses(&video, false), None);
+        let frames = plan(Channel::FramesVideo);
+        assert!(about("0.17.1", 65536).refuses(&frames, false).unwrap().contains("--channel frames-video"));
+        assert_eq!(about("0.32.0", 65536).refuses(&frames, false), None);
         assert_eq!(about("0.17.1", 65536).refuses(&plan(Channel::Image), true), None);
         let why = about("0.18.0", 2048).refuses(&plan(Channel::Image), false).unwrap();
         assert!(why.contains("context of 2048 tokens"), "{why}");

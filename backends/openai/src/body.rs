@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use paravt_suite::backend::Request;
-use paravt_suite::message::{Content, Message, Part, StructuredCall};
+use paravt_suite::message::{Content, Frames, Message, Part, StructuredCall};
 use serde_json::{Map, Value, json};
 
 /// Fields of every request body of a run.
@@ -58,6 +58,9 @@ pub(crate) fn build(model: &str, request: &Request, fixed: &Fixed, streams: bool
     {
         raw(&mut out, &format!(",\"media_io_kwargs\":{{\"video\":{{\"num_frames\":{frames}}}}}"));
     }
+    if let Some(frames) = frames(request) {
+        write_frames_settings(&mut out, frames);
+    }
     if !fixed.chat_template_kwargs.is_empty() {
         field(&mut out, "chat_template_kwargs", &fixed.chat_template_kwargs);
     }
@@ -71,6 +74,28 @@ pub(crate) fn build(model: &str, request: &Request, fixed: &Fixed, streams: bool
     out
 }
 
+/// The frames that go out as a video; a conversation has those of its overview alone.
+pub(crate) fn frames(request: &Request) -> Option<&Frames> {
+    request.messages.iter().find_map(|message| match &message.content {
+        Content::Parts(parts) => parts.iter().find_map(|part| match part {
+            Part::Frames(frames) => Some(frames),
+            _ => None,
+        }),
+        Content::Text(_) => None,
+    })
+}
+
+/// What vLLM has to know of frames that it did not sample (vLLM 0.32, `multimodal/media/video.py`). `num_frames` has to be
+/// there: beside any other field its default of 32 would cut the list off.
+fn write_frames_settings(out: &mut Vec<u8>, frames: &Frames) {
+    let (total, rate) = (frames.source_frames(), frames.rate());
+    let video = json!({
+        "num_frames": frames.0.len(), "fps": rate, "frames_indices": frames.indices(), "total_num_frames": total,
+        "duration": total as f64 / rate, "do_sample_frames": false,
+    });
+    field(out, "media_io_kwargs", &json!({ "video": video }));
+}
+
 fn size(message: &Message) -> usize {
     match &message.content {
         Content::Text(text) => text.len() + 64,
@@ -82,6 +107,7 @@ fn part_size(part: &Part) -> usize {
     64 + match part {
         Part::Text(text) => text.len(),
         Part::Image(image) => image.data_url().len(),
+        Part::Frames(frames) => frames.0.iter().map(|image| image.data_url().len()).sum(),
         Part::Video(video) => video.path.as_os_str().len(),
     }
 }
@@ -124,6 +150,17 @@ fn write_part(out: &mut Vec<u8>, part: &Part) {
             out.extend_from_slice(b"{\"type\":\"image_url\",\"image_url\":{\"url\":\"");
             // A data URL is base64 behind a MIME type: no character of it needs an escape.
             out.extend_from_slice(image.data_url().as_bytes());
+            out.extend_from_slice(b"\"}}");
+        }
+        Part::Frames(frames) => {
+            out.extend_from_slice(
+                b"{\"type\":\"video_url\",\"video_url\":{\"url\":\"data:video/jpeg;base64,",
+            );
+            for (index, image) in frames.0.iter().enumerate() {
+                comma(out, index);
+                let url = image.data_url();
+                raw(out, url.split_once(',').map_or(url, |(_, base64)| base64));
+            }
             out.extend_from_slice(b"\"}}");
         }
         Part::Video(video) => {
@@ -185,7 +222,7 @@ fn number(out: &mut Vec<u8>, value: f64) {
 mod tests {
     use super::*;
     use paravt_suite::backend::{CallId, Generation};
-    use paravt_suite::message::{Image, Role, Spread, VideoPart};
+    use paravt_suite::message::{FrameOrigin, Image, Role, Spread, VideoPart};
     use std::sync::Arc;
 
     #[test]
@@ -229,6 +266,34 @@ mod tests {
                 "max_tokens": 8, "temperature": 0, "seed": 1,
                 "top_p": 0.5, "top_k": 20, "repetition_penalty": 1.05, "stop": ["</answer>", "\""],
                 "media_io_kwargs": {"video": {"num_frames": 32}},
+            })
+        );
+    }
+
+    #[test]
+    fn frames_go_out_as_one_video_with_their_positions() {
+        let image = |index, byte| {
+            let origin = Some(FrameOrigin { index, time: index as f64 / 25.0 });
+            Arc::new(Image::new("image/jpeg", vec![byte; 3], 64, 32, origin))
+        };
+        let frames = Part::Frames(Frames(vec![image(0, 1), image(50, 2), image(99, 3)]));
+        let messages = vec![Message::parts(Role::User, vec![frames, Part::Text("q".into())])];
+        let id = CallId { sample: "s".into(), step: "turn0".into() };
+        let request = Request::new(id, messages, Generation::greedy(8));
+        let body: Value = serde_json::from_slice(&build("m", &request, &Fixed::default(), false)).unwrap();
+        assert_eq!(
+            body,
+            json!({
+                "model": "m",
+                "messages": [{"role": "user", "content": [
+                    {"type": "video_url", "video_url": {"url": "data:video/jpeg;base64,AQEB,AgIC,AwMD"}},
+                    {"type": "text", "text": "q"},
+                ]}],
+                "max_tokens": 8, "temperature": 0,
+                "media_io_kwargs": {"video": {
+                    "num_frames": 3, "fps": 25.0, "frames_indices": [0, 50, 99], "total_num_frames": 100,
+                    "duration": 4.0, "do_sample_frames": false,
+                }},
             })
         );
     }

@@ -316,7 +316,7 @@ impl OpenAi {
         if !is_vllm || endpoint.frames.initialized() {
             return endpoint.frames.get().map_or(Ok(()), |checked| checked.clone().map_err(wrong_frames));
         }
-        let Some((video, planned)) = shown::telling(request).await else { return Ok(()) };
+        let Some(planned) = shown::telling(request).await else { return Ok(()) };
         let checked = endpoint.frames.get_or_try_init(|| async {
             let probe = shown::probe(body).ok_or_else(|| Failure::final_refusal("the request is not JSON"))?;
             let reply = self.post(format!("{}/chat/completions", endpoint.base), probe.into()).await?;
@@ -324,18 +324,19 @@ impl OpenAi {
             let ids = self.post(format!("{}/tokenize", endpoint.root()), ids.to_string().into()).await;
             let read = |body: Vec<u8>| serde_json::from_slice::<Value>(&body).unwrap_or_default();
             let (reply, ids) = (read(reply), ids.map(read).unwrap_or_default());
-            let pairs = match ids["tokens"].as_array().map(Vec::as_slice) {
-                Some([placeholder]) => shown::frame_pairs(&reply["prompt_token_ids"], placeholder),
+            let shown = match ids["tokens"].as_array().map(Vec::as_slice) {
+                Some([placeholder]) => shown::shown(&reply["prompt_token_ids"], placeholder),
                 _ => None,
             };
-            let Some(pairs) = pairs else {
+            let Some(shown) = shown else {
                 tracing::warn!(
                     server = endpoint.name,
-                    "the prompt's tokens do not tell how many frames of a video the model sees: {planned} are planned"
+                    "the prompt's tokens do not tell how many frames of a video the model sees: {} are planned",
+                    planned.frames
                 );
                 return Ok(Ok(()));
             };
-            Ok::<_, Failure>(shown::other_frames(video, planned, pairs).map_or(Ok(()), Err))
+            Ok::<_, Failure>(shown::other_than_planned(&planned, shown).map_or(Ok(()), Err))
         });
         checked.await?.clone().map_err(wrong_frames)
     }

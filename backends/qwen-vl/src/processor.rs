@@ -342,6 +342,28 @@ impl VideoRules {
         bounded(count, size?)
     }
 
+    /// Encoded frames of one size, resized as those of a video.
+    ///
+    /// # Errors
+    /// Damaged ones, sizes that differ, sides too unequal.
+    pub fn frames<'a>(
+        &self,
+        encoded: impl ExactSizeIterator<Item = &'a [u8]>,
+    ) -> Result<Vec<Pixels>, String> {
+        let count = encoded.len().max(self.rules.frames);
+        let frames = encoded.map(Pixels::decode).collect::<Result<Vec<_>, _>>()?;
+        let first = frames.first().ok_or("a video without frames")?;
+        let (width, height) = (first.width, first.height);
+        if frames.iter().any(|frame| (frame.width, frame.height) != (width, height)) {
+            return Err("the frames of a video have several sizes".to_owned());
+        }
+        let size = self.frame_size(count, width, height)?;
+        match size == (width, height) {
+            true => Ok(frames),
+            false => frames.iter().map(|frame| frame.resize(size)).collect(),
+        }
+    }
+
     /// Frames of one size (see [`VideoRules::frame_size`]), cut into patches.
     pub fn video(&self, frames: &[Pixels]) -> Patches {
         self.rules.patchify(&frames.iter().collect::<Vec<_>>())

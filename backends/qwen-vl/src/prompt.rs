@@ -181,6 +181,11 @@ impl Prompter {
             media.push(match part {
                 Part::Image(image) => self.image(&image.bytes).map_err(Error::Prompt)?,
                 Part::Video(video) => self.video(video)?,
+                Part::Frames(frames) => {
+                    let encoded = frames.0.iter().map(|image| image.bytes.as_slice());
+                    let pixels = self.processor.video.frames(encoded).map_err(Error::Prompt)?;
+                    self.frames(&pixels, &frames.indices(), frames.rate(), frames.source_frames())
+                }
                 Part::Text(_) => continue,
             });
         }
@@ -366,7 +371,7 @@ fn chat_json(messages: &[Message]) -> (Value, Vec<&Part>) {
                         media.push(part);
                         json!({"type": "image"})
                     }
-                    Part::Video(_) => {
+                    Part::Video(_) | Part::Frames(_) => {
                         media.push(part);
                         json!({"type": "video"})
                     }

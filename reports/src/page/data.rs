@@ -184,6 +184,10 @@ fn parts(parts: &[RecordedPart]) -> Vec<Value> {
         }
         match part {
             RecordedPart::Text { text } => out.push(json!({"text": text})),
+            RecordedPart::Frames { frames, .. } => {
+                let times = frames.iter().map(|frame| (100.0 * frame.time).round() / 100.0);
+                out.push(json!({"frames": times.collect::<Vec<_>>()}));
+            }
             RecordedPart::Video { file, nframes } => out.push(json!({"file": file, "nframes": nframes})),
             RecordedPart::Image { .. } => {}
         }

@@ -83,7 +83,7 @@ fn corpus() -> Result<Vec<String>, WorldError> {
                 Content::Text(text) => texts.push(text),
                 Content::Parts(parts) => texts.extend(parts.into_iter().filter_map(|part| match part {
                     Part::Text(text) => Some(text),
-                    Part::Image(_) | Part::Video(_) => None,
+                    Part::Image(_) | Part::Video(_) | Part::Frames(_) => None,
                 })),
             }
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{Session, protocol_error};
 use crate::frames::FrameSet;
 use crate::media::VideoRequest;
-use crate::message::{Message, Part, Role, VideoPart};
+use crate::message::{Frames, Message, Part, Role, VideoPart};
 use crate::plan::Channel;
 use crate::protocol::render;
 use crate::record::{SampleError, SampleErrorClass};
@@ -40,7 +40,7 @@ impl Session<'_> {
                     None,
                 )
             }
-            Channel::Image => self.overview().await?,
+            Channel::Image | Channel::FramesVideo => self.overview().await?,
         };
         let name = self.sample.video_name();
         let text =
@@ -59,8 +59,12 @@ impl Session<'_> {
             Ok(set) => {
                 self.measured.media_seconds += set.seconds;
                 self.transcript.second_reader |= set.second_reader;
-                let parts = render::frame_parts(&self.agent.protocol, &set.images);
-                Ok((parts.map_err(|error| protocol_error("open", &error))?, Some(set.duration)))
+                let parts = match self.agent.plan.channel {
+                    Channel::FramesVideo => vec![Part::Frames(Frames(set.images.clone()))],
+                    _ => render::frame_parts(&self.agent.protocol, &set.images)
+                        .map_err(|error| protocol_error("open", &error))?,
+                };
+                Ok((parts, Some(set.duration)))
             }
             Err(message) if self.agent.plan.switches.frame_loss_is_error => {
                 Err(SampleError { class: SampleErrorClass::FrameLoss, message, step: "open".into() })

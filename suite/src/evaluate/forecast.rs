@@ -3,7 +3,7 @@
 use super::select;
 use super::{Evaluation, RunError, Workspace};
 use crate::media::{VideoRequest, planned_size};
-use crate::plan::{Channel, CropMode, RunPlan};
+use crate::plan::{CropMode, RunPlan};
 use crate::protocol::render;
 use crate::sample::Sample;
 
@@ -59,7 +59,7 @@ pub fn forecast(run: &Evaluation<'_>, workspace: &Workspace) -> Result<Forecast,
     let (mut text_bytes, mut visual_tokens, mut frames, mut without_frames) = (0, 0, 0, 0);
     for sample in samples {
         text_bytes += (system.len() + user(sample)?.len()) as u64;
-        if plan.channel == Channel::Image {
+        if plan.channel.samples_here() {
             let overview = VideoRequest::overview(plan.nframes).with_reader(plan.switches.reader);
             match planned_size(&selected.videos.resolve(&sample.video), &overview) {
                 Ok((count, width, height)) => {

@@ -177,7 +177,7 @@ fn shown(request: &Request) -> String {
     for part in parts {
         match part {
             Part::Image(_) => images += 1,
-            Part::Video(_) => videos += 1,
+            Part::Video(_) | Part::Frames(_) => videos += 1,
             Part::Text(_) => {}
         }
     }

@@ -74,6 +74,7 @@ fn said(record: &Record) -> Vec<String> {
     let part = |part: &RecordedPart| match part {
         RecordedPart::Text { text } => text.clone(),
         RecordedPart::Image { origin, .. } => format!("[{}]", origin.unwrap().time),
+        RecordedPart::Frames { frames, .. } => format!("[{} frames]", frames.len()),
         RecordedPart::Video { file, nframes } => format!("[{file} {nframes:?}]"),
     };
     let message = |message: &RecordedMessage| {

@@ -28,6 +28,7 @@ pub mod evaluate;
 pub mod fields;
 #[cfg(any(test, feature = "testing"))]
 pub mod fixtures;
+pub mod fingerprint;
 pub mod format;
 pub mod frames;
 pub mod journal;
@@ -36,6 +37,7 @@ pub mod nearest;
 pub mod observer;
 pub mod plan;
 pub mod printable;
+pub mod probe;
 pub mod profile;
 pub mod protocol;
 pub mod record;

@@ -77,9 +77,35 @@ pub struct Manifest {
 }
 
 impl Manifest {
-    /// Name of the run beside others of its split.
+    /// Name of the run beside others of its split; a probe stands behind a label as well.
     pub fn display_name(&self) -> String {
-        self.label.clone().unwrap_or_else(|| format!("{} · {}", self.plan.mode, self.backend.model))
+        let name = || format!("{} · {}", self.plan.mode, self.backend.model);
+        let name = self.label.clone().unwrap_or_else(name);
+        match self.plan.probe {
+            Some(probe) => format!("{name} · probe {probe}"),
+            None => name,
+        }
+    }
+
+    /// Records that a finished run has: its samples, times their repetitions.
+    pub fn expected_records(&self) -> usize {
+        self.selection.sizes.expected * self.plan.repeat
+    }
+
+    /// The selection with every sample counted as often as it is asked.
+    pub fn records_selected(&self) -> Selection {
+        let mut selection = self.selection.clone();
+        selection.sizes.repeat(self.plan.repeat);
+        selection
+    }
+
+    /// Whether `probed` is this run with a probe: nothing else that can change an answer differs.
+    pub fn has_probe(&self, probed: &Manifest) -> bool {
+        let mut plain = probed.clone();
+        plain.plan.probe = None;
+        self.plan.probe.is_none()
+            && probed.plan.probe.is_some()
+            && self.compared(&plain, Self::measurement).is_empty()
     }
 
     /// Differences that keep `wanted` from continuing this run, in words; empty without any. As
@@ -333,6 +359,14 @@ pub struct Sizes {
     pub open_ended: usize,
     /// The others by breakdown tag and label.
     pub groups: GroupSizes,
+}
+
+impl Sizes {
+    fn repeat(&mut self, times: usize) {
+        self.expected *= times;
+        self.open_ended *= times;
+        self.groups.values_mut().flat_map(BTreeMap::values_mut).for_each(|size| *size *= times);
+    }
 }
 
 /// Samples by breakdown tag and label.

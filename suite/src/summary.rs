@@ -28,7 +28,7 @@ pub struct Summary {
     pub metrics: Vec<MetricValue>,
     /// Denominator of the headline.
     pub n: usize,
-    /// Samples that the run must have.
+    /// Samples that the run must have. In a repeated run this and every other count is of records.
     pub n_expected: usize,
     /// Samples with a record.
     pub n_recorded: usize,
@@ -243,7 +243,7 @@ fn check(spec: &TaskSpec, expected: usize, records: &[Record]) -> Result<(), Sum
     }
     let mut seen = HashSet::new();
     for record in records {
-        if !seen.insert(&record.sample.uid) {
+        if !seen.insert(record.key()) {
             return Err(SummaryError::Duplicate(record.sample.uid.clone()));
         }
         if record.sample.task != spec.name {

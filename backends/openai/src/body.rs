@@ -194,7 +194,7 @@ mod tests {
         let video =
             VideoPart { path: "/data/a \"b\".mp4".into(), nframes: Some(32), spread: Spread::default() };
         let request = Request {
-            id: CallId { sample: "s".into(), step: "turn0".into() },
+            id: CallId::new("s", "turn0"),
             messages: vec![
                 Message::text(Role::System, "quotes \" and\nlines"),
                 Message::parts(
@@ -241,7 +241,7 @@ mod tests {
             arguments: r#"{"start_time": 1}"#.into(),
         };
         let mut request = Request::new(
-            CallId { sample: "s".into(), step: "turn1".into() },
+            CallId::new("s", "turn1"),
             vec![Message::calls("", vec![called]), Message::tool_result("turn0c000", "2 frames")],
             Generation::greedy(8),
         );

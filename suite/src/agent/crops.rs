@@ -151,7 +151,7 @@ impl Session<'_> {
         };
         parts.push(Part::Text(prompt));
         let messages = vec![Message::parts(Role::User, parts)];
-        let request = self.agent.request(self.sample, &step, messages, self.agent.plan.max_tokens);
+        let request = self.request(&step, messages, self.agent.plan.max_tokens);
         let answer = self.agent.ask(self.sample, &request).await;
         let conversation = conversation_hash(&request.messages);
         let result = match &answer {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::{Session, protocol_error};
+use crate::fingerprint::Fingerprint;
 use crate::frames::FrameSet;
 use crate::media::VideoRequest;
 use crate::message::{Message, Part, Role, VideoPart};
@@ -19,7 +20,12 @@ impl Session<'_> {
         let plan = &self.agent.plan;
         let video = self.agent.videos.resolve(&self.sample.video);
         // Upstream asks about whatever lies there; a folder gives no frames.
-        let there = if plan.switches.frame_loss_is_error { video.is_file() } else { video.exists() };
+        let there = match plan.switches.frame_loss_is_error {
+            // Nothing of it is shown.
+            _ if plan.is_blind() => true,
+            true => video.is_file(),
+            false => video.exists(),
+        };
         if !there {
             let message =
                 format!("{}: no such video; run `paravt-bench data check`", self.sample.video.display());
@@ -29,6 +35,7 @@ impl Session<'_> {
             .map_err(|error| protocol_error("open", &error))?
             .to_owned();
         let (mut parts, duration) = match plan.channel {
+            _ if plan.is_blind() => (Vec::new(), None),
             Channel::Video => {
                 let path = std::path::absolute(&video).unwrap_or(video);
                 (
@@ -48,6 +55,7 @@ impl Session<'_> {
                 .map_err(|error| protocol_error("open", &error))?;
         parts.push(Part::Text(text));
         self.messages = vec![Message::text(Role::System, system), Message::parts(Role::User, parts)];
+        self.transcript.inputs = Some(Fingerprint::of(&self.messages));
         Ok(())
     }
 

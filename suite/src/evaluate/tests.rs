@@ -1,5 +1,7 @@
 //! The front door on a made-up task: selection, directory, resume, events, shards.
 
+mod probed;
+
 use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};

@@ -11,6 +11,7 @@ use paravt_suite::backend::Backend;
 use paravt_suite::data::DataRoot;
 use paravt_suite::evaluate::{self, Evaluation, Forecast, Prepared, RunConfig, Shard, Workspace};
 use paravt_suite::plan::{Channel, CropMode};
+use paravt_suite::probe::Probe;
 use paravt_suite::profile::Profile;
 use paravt_suite::protocol::{PromptMode, Protocol};
 use paravt_suite::record::SampleErrorClass;
@@ -48,7 +49,24 @@ pub(crate) struct Args {
     #[command(flatten)]
     protocol: PlanArgs,
     #[command(flatten)]
+    asked: AskedArgs,
+    #[command(flatten)]
     dispatch: DispatchArgs,
+}
+
+/// What is taken away from the samples, and how often they are asked.
+#[derive(clap::Args)]
+#[command(next_help_heading = "Probes and repetitions")]
+struct AskedArgs {
+    /// Ask the same samples with something taken away: blind (no frames), shuffle:SEED (options in another order),
+    /// none-right (no option is right but `None`), freeze (the middle frame throughout), reverse (the video runs
+    /// backwards) or half-frames; the report sets such a run against the one without [default: nothing].
+    #[arg(long, value_name = "PROBE")]
+    probe: Option<Probe>,
+    /// Ask each sample N times, with --seed raised by one each time; the report shows mean, pass@k, majority and
+    /// agreement.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    repeat: usize,
 }
 
 /// How samples are put to the model.
@@ -195,8 +213,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
             .try_for_each(|task| paper.value(row, &task.spec().name).map(drop))
             .context("--paper-row")?;
     }
+    let AskedArgs { probe, repeat } = args.asked;
     let named = RunConfig { label: args.label.clone(), paper_row: args.paper_row.clone(), ..config };
-    let config = args.dispatch.applied_to(named);
+    let config = args.dispatch.applied_to(RunConfig { probe, repeat, ..named });
+    // With all flags, before anything is read or asked.
+    config.plan(&protocol)?;
     let root = args.data.root_of(&wanted)?;
     let runs: Vec<Evaluation<'_>> = wanted
         .into_iter()
@@ -266,6 +287,12 @@ fn print_forecast(run: &Evaluation<'_>, forecast: &Forecast) {
         format!("{:?}", plan.crop).to_lowercase(),
         plan.max_tokens
     );
+    if let Some(probe) = plan.probe {
+        println!("  probe {probe}");
+    }
+    if plan.repeat > 1 {
+        println!("  each sample {} times", plan.repeat);
+    }
     println!("  model calls: {calls}");
     println!(
         "  first turns: about {} text tokens, {} visual tokens in {} frames",

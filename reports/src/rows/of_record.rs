@@ -10,6 +10,11 @@ pub(super) fn turns(record: &Record) -> usize {
     record.transcript.calls.iter().filter(|call| !call.step.contains('/')).count()
 }
 
+/// Text of the option whose letter was taken for the answer.
+pub(super) fn chosen(record: &Record) -> Option<String> {
+    record.sample.question.option_text(record.score.prediction.as_deref()?).map(str::to_owned)
+}
+
 /// Tokens of one kind of all model calls, sub-agents included.
 pub(super) fn tokens(record: &Record, kind: fn(&Usage) -> u64) -> usize {
     record.transcript.calls.iter().filter_map(|call| call.usage.as_ref()).map(kind).sum::<u64>() as usize

@@ -198,7 +198,8 @@ mod tests {
             for right in 0..=n {
                 for k in 1..=n {
                     // All subsets of k of n draws, of which the first `right` are right.
-                    let subsets: Vec<u32> = (0u32..1 << n).filter(|set| set.count_ones() == k as u32).collect();
+                    let subsets: Vec<u32> =
+                        (0u32..1 << n).filter(|set| set.count_ones() == k as u32).collect();
                     let hit = subsets.iter().filter(|set| **set & ((1 << right) - 1) != 0).count();
                     let found = pass_at(k, n, right).unwrap();
                     let wanted = hit as f64 / subsets.len() as f64;

@@ -26,9 +26,9 @@ pub mod conversation;
 pub mod data;
 pub mod evaluate;
 pub mod fields;
+pub mod fingerprint;
 #[cfg(any(test, feature = "testing"))]
 pub mod fixtures;
-pub mod fingerprint;
 pub mod format;
 pub mod frames;
 pub mod journal;

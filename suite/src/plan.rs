@@ -54,7 +54,9 @@ impl RunPlan {
     pub fn warning(&self) -> Option<String> {
         (self.repeat > 1 && self.temperature == 0.0).then(|| {
             let times = self.repeat;
-            format!("--repeat {times} at temperature 0 asks the same {times} times: set --temperature above 0")
+            format!(
+                "--repeat {times} at temperature 0 asks the same {times} times: set --temperature above 0"
+            )
         })
     }
 

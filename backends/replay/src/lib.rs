@@ -17,7 +17,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use futures::future::{BoxFuture, ready};
-use paravt_suite::backend::{Backend, BackendError, CallId, BackendInfo, Completion, ErrorClass, Request};
+use paravt_suite::backend::{Backend, BackendError, BackendInfo, CallId, Completion, ErrorClass, Request};
 use paravt_suite::journal::{self, JournalError};
 use paravt_suite::record::{ModelCall, conversation_hash};
 

@@ -289,7 +289,6 @@ impl Agent {
         let chat = self.protocol.chat_tools.as_ref().filter(|_| self.plan.dialect == ToolDialect::Native)?;
         Some(Arc::new(vec![chat.definition.clone()]))
     }
-
 }
 
 /// See quirk `empty_answer`: a reply with nothing in it is an answer.

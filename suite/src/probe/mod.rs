@@ -113,7 +113,8 @@ impl FromStr for Probe {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         match text.split_once(':') {
             Some(("shuffle", seed)) => {
-                let seed = seed.parse().map_err(|_| format!("shuffle: expected a whole number, got `{seed}`"))?;
+                let seed =
+                    seed.parse().map_err(|_| format!("shuffle: expected a whole number, got `{seed}`"))?;
                 return Ok(Self::Shuffle(seed));
             }
             None if text == "shuffle" => return Err("write it with its seed, e.g. shuffle:1".to_owned()),
@@ -121,7 +122,9 @@ impl FromStr for Probe {
         }
         let others = [Self::Blind, Self::NoneRight, Self::Freeze, Self::Reverse, Self::HalfFrames];
         others.into_iter().find(|probe| probe.to_string() == text).ok_or_else(|| {
-            format!("unknown probe `{text}`: use blind, shuffle:SEED, none-right, freeze, reverse or half-frames")
+            format!(
+                "unknown probe `{text}`: use blind, shuffle:SEED, none-right, freeze, reverse or half-frames"
+            )
         })
     }
 }

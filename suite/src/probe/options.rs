@@ -60,7 +60,8 @@ fn options(sample: &Sample) -> Result<Option<(Vec<String>, usize)>, String> {
     }
     // A stem that repeats the options (MLVU as released) is changed with them; one that holds others is not understood.
     let in_stem = embedded_options(&question.stem);
-    let differs = || in_stem.len() != texts.len() || in_stem.iter().zip(&texts).any(|((_, a), b)| a.trim() != b);
+    let differs =
+        || in_stem.len() != texts.len() || in_stem.iter().zip(&texts).any(|((_, a), b)| a.trim() != b);
     if !in_stem.is_empty() && differs() {
         return refused("its question holds option lines that are not its options".to_owned());
     }
@@ -139,7 +140,8 @@ mod tests {
     #[test]
     fn one_seed_gives_one_order_and_samples_their_own() {
         let [form, ..] = forms();
-        let of = |uid: &str, seed| shuffled(&Sample { uid: uid.into(), ..form.clone() }, seed).unwrap().unwrap();
+        let of =
+            |uid: &str, seed| shuffled(&Sample { uid: uid.into(), ..form.clone() }, seed).unwrap().unwrap();
         assert_eq!(of("a", 1).question, of("a", 1).question);
         let orders = |seed| (0..20).map(|n| of(&n.to_string(), seed).question.options).collect::<Vec<_>>();
         assert_ne!(orders(1), orders(2));

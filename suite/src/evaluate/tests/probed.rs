@@ -19,7 +19,8 @@ fn a_probed_run_is_another_run_and_asks_its_samples_changed() {
     for (a, b) in plain.iter().zip(&records) {
         assert_eq!((a.sample.gold_text(), &a.sample.uid), (b.sample.gold_text(), &b.sample.uid));
     }
-    let [first, second] = ["plain", "shuffled"].map(|name| journal::read_manifest(&world.path(name)).unwrap());
+    let [first, second] =
+        ["plain", "shuffled"].map(|name| journal::read_manifest(&world.path(name)).unwrap());
     assert_eq!(first.differences(&second), ["probe was not set, now shuffle:5"]);
     assert!(first.has_probe(&second) && !second.has_probe(&first) && !first.has_probe(&first));
     assert!(second.display_name().ends_with("· probe shuffle:5"));
@@ -63,7 +64,8 @@ fn a_repeated_run_has_each_sample_so_often_and_shards_of_it_merge() {
     assert_eq!(keys("merged"), all);
     // A record of a repetition that the plan does not have belongs to another run.
     let line = std::fs::read_to_string(world.path("whole/journal.jsonl")).unwrap();
-    let foreign = line.lines().find(|line| line.contains("\"epoch\":2")).unwrap().replace("\"epoch\":2", "\"epoch\":3");
+    let foreign =
+        line.lines().find(|line| line.contains("\"epoch\":2")).unwrap().replace("\"epoch\":2", "\"epoch\":3");
     let mut file = std::fs::OpenOptions::new().append(true).open(world.path("whole/journal.jsonl")).unwrap();
     writeln!(file, "{foreign}").unwrap();
     let error = journal::read_run(&world.path("whole")).unwrap_err().to_string();

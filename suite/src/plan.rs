@@ -71,7 +71,7 @@ fn once() -> usize {
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the form that serde calls")]
-fn is_once(repeat: &usize) -> bool {
+pub(crate) fn is_once(repeat: &usize) -> bool {
     *repeat == 1
 }
 

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::nearest;
-use crate::plan::{Channel, CropMode, RunPlan};
+use crate::plan::{Channel, CropMode, RunPlan, is_once};
 use crate::probe::{FEWEST_TO_HALVE, Probe};
 use crate::profile::Profile;
 use crate::protocol::{PromptMode, Protocol, UnknownMode};
@@ -66,6 +66,7 @@ pub struct RunConfig {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub probe: Option<Probe>,
     /// How often each sample is asked, with the seed raised by one each time where one is given; 1 by default.
+    #[serde(skip_serializing_if = "is_once")]
     pub repeat: usize,
 
     /// Only the samples of these uids or upstream ids; taken before `limit`.

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use paravt_backends::RequestFlags;
@@ -10,6 +11,7 @@ use paravt_reports::terminal::counted;
 use paravt_suite::backend::Backend;
 use paravt_suite::data::DataRoot;
 use paravt_suite::evaluate::{self, Evaluation, Forecast, Prepared, RunConfig, Shard, Workspace};
+use paravt_suite::frames::CachedFrames;
 use paravt_suite::plan::{Channel, CropMode};
 use paravt_suite::probe::Probe;
 use paravt_suite::profile::Profile;
@@ -139,6 +141,9 @@ pub(crate) struct DispatchArgs {
     /// Print the number of calls and tokens and the first sample's texts; send nothing.
     #[arg(long)]
     dry_run: bool,
+    /// Seconds that decoding one video may take for a sample, which then has lost its frames [default: 600].
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    decode_timeout: Option<u64>,
     /// Exit with code 0 instead of 4 if samples failed.
     #[arg(long)]
     allow_partial: bool,
@@ -158,6 +163,12 @@ impl DispatchArgs {
     /// Only a shard is to be run.
     pub(crate) fn is_shard(&self) -> bool {
         self.shard.is_some()
+    }
+
+    /// Frames of this process, within the time that a video may take.
+    pub(crate) fn frames(&self) -> CachedFrames {
+        self.decode_timeout
+            .map_or_else(CachedFrames::default, |seconds| CachedFrames::within(Duration::from_secs(seconds)))
     }
 
     /// The configuration with what these flags set.
@@ -239,7 +250,9 @@ pub(crate) fn execute(
 ) -> anyhow::Result<Ending> {
     let backends = backend.open(model_folder, launch::note);
     let start = async |run: &Prepared| backends.build(run.task(), Some(run.plan())).await.or_preflight();
-    execute_on(runs, launch::workspace(root, backend.gpus()), start, dispatch, then)
+    let workspace = launch::workspace(root, backend.gpus());
+    let workspace = Workspace { frames: Arc::new(dispatch.frames()), ..workspace };
+    execute_on(runs, workspace, start, dispatch, then)
 }
 
 /// Runs several splits one after the other, each on the backend that `start` gives it; the worst exit code counts.

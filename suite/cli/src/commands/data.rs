@@ -112,7 +112,10 @@ fn check(args: &Check) -> anyhow::Result<Exit> {
     let tasks = args.files.and(&names)?;
     let root = args.data.root_of(&tasks)?;
     let decoding = args.decode.then(|| CountedDecoding::new(args.decode_timeout));
-    let how: &dyn Inspect = decoding.as_ref().map_or(&Depth::Header, |decoding| decoding);
+    let how: &dyn Inspect = match &decoding {
+        Some(decoding) => decoding,
+        None => &Depth::Header,
+    };
     let checks: Vec<DataCheck> = tasks.iter().map(|task| task.check(&root, how)).collect();
     if let Some(decoding) = decoding {
         decoding.end();

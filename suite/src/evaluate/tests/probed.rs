@@ -1,7 +1,9 @@
 //! Probes and repetitions through the front door.
 
+use std::time::Duration;
+
 use super::*;
-use crate::record::RecordedPart;
+use crate::record::{RecordedPart, SampleErrorClass};
 
 fn run(world: &World, config: &RunConfig, name: &str) -> Vec<Record> {
     world.evaluate(config, name).unwrap();
@@ -70,4 +72,23 @@ fn a_repeated_run_has_each_sample_so_often_and_shards_of_it_merge() {
     writeln!(file, "{foreign}").unwrap();
     let error = journal::read_run(&world.path("whole")).unwrap_err().to_string();
     assert!(error.contains("epoch is 3, not below 3"), "{error}");
+}
+
+#[test]
+fn a_video_that_is_not_decoded_in_time_has_lost_its_frames_and_is_counted() {
+    let world = World::new();
+    let workspace = Workspace { frames: Arc::new(CachedFrames::within(Duration::ZERO)), ..world.workspace() };
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let run = world.run(&strict(), "late");
+    let backend = Arc::new(SaysA { refuses: false });
+    let outcome = runtime.block_on(evaluate(&run, &workspace, backend, Arc::new(()))).unwrap();
+    assert_eq!((outcome.summary.n_decode_timeouts, outcome.failed), (6, 6));
+    for record in world.records("late") {
+        let error = record.error.unwrap();
+        assert_eq!((error.class, record.transcript.decode_timeout), (SampleErrorClass::FrameLoss, true));
+        assert_eq!(
+            error.message,
+            "made_up/clip.mp4: not decoded within 0 s; the file may be damaged, or its disk slow"
+        );
+    }
 }

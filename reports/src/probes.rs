@@ -135,11 +135,11 @@ pub(crate) fn show(text: &mut Text, probes: &[Probed]) {
     if probes.is_empty() {
         return;
     }
-    text.line("probes: score of the run, with the probe, and what it loses (95 % interval)");
+    text.line("probes: score of the run, with the probe, and the change (95 % interval)");
     for one in probes {
         let within = one.interval.map_or_else(
             || "fewer than two videos".to_owned(),
-            |(low, high)| Kind::Points.interval((100.0 * low, 100.0 * high)),
+            |(low, high)| Kind::Points.interval((-100.0 * high, -100.0 * low)),
         );
         text.line(format!(
             "  {} {}: {} to {}, {} ({within})",

@@ -62,7 +62,8 @@ fn a_probed_run_stands_beside_its_run_and_beside_no_published_number() {
     let shown = paravt_reports::terminal(&report, Detail::Brief).to_string();
     assert!(shown.lines().all(|line| line.chars().count() <= COLUMNS), "{shown}");
     assert!(
-        shown.contains("mlvu blind: 75.0 to 30.0, -45.0") && shown.contains("same option chosen: 100.0 %")
+        shown.contains("mlvu blind: 75.0 to 30.0, -45.0 (-6")
+            && shown.contains("same option chosen: 100.0 %")
     );
     assert!(markdown(&report).contains("| MLVU (dev) |"), "{}", markdown(&report));
     let table = report.tables().unwrap().into_iter().find(|table| table.name == "probes").unwrap();

@@ -38,9 +38,14 @@ fn every_probe_runs_on_every_split_that_it_has_something_to_take_from() {
         }
     }
     let dir = tempfile::tempdir().unwrap();
-    let refused = run(&["charades"], dir.path(), &server.base_url).args(["--probe", "shuffle:1"]).output().unwrap();
+    let refused =
+        run(&["charades"], dir.path(), &server.base_url).args(["--probe", "shuffle:1"]).output().unwrap();
     assert_eq!(refused.status.code(), Some(2), "{}", text(&refused));
-    assert!(text(&refused).contains("--probe shuffle:1: charades: no sample has options"), "{}", text(&refused));
+    assert!(
+        text(&refused).contains("--probe shuffle:1: charades: no sample has options"),
+        "{}",
+        text(&refused)
+    );
 }
 
 #[test]
@@ -52,7 +57,8 @@ fn probes_of_frames_show_the_frames_that_they_say() {
         records("lvbench", &dir.path().join(probe), &server, &flags)
     };
     let (plain, freeze, reverse, half) = (of("none"), of("freeze"), of("reverse"), of("half-frames"));
-    let pictures = |frames: &[(usize, f64, usize)]| frames.iter().map(|frame| (frame.0, frame.2)).collect::<Vec<_>>();
+    let pictures =
+        |frames: &[(usize, f64, usize)]| frames.iter().map(|frame| (frame.0, frame.2)).collect::<Vec<_>>();
     for (((plain, freeze), reverse), half) in plain.iter().zip(&freeze).zip(&reverse).zip(&half) {
         let (plain, freeze, reverse) = (frames(plain), frames(freeze), frames(reverse));
         assert_eq!((plain.len(), frames(half).len()), (8, 4));
@@ -129,4 +135,3 @@ fn a_repeated_run_resumes_replays_and_reports_its_draws() {
         .unwrap();
     assert!(text(&greedy).contains("warning: --repeat 2 at temperature 0"), "{}", text(&greedy));
 }
-

@@ -42,6 +42,7 @@ pub(crate) fn lost(cell: &Cell) -> Vec<String> {
         (summary.n_unparsed, "unparsed"),
         (summary.n_errors, "failed"),
         (summary.n_frame_loss, "frame loss"),
+        (summary.n_decode_timeouts, "decoding timed out"),
         (cell.lost.aborted, "aborted"),
         (summary.n_truncated, "truncated"),
         (summary.n_dropped_calls, "dropped calls"),

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use paravt_suite::probe::Probe;
 use paravt_suite::profile::Profile;
 use paravt_suite::summary::Summary;
 use serde::Serialize;
@@ -42,11 +43,14 @@ pub struct Cell {
     pub label: Option<String>,
     /// Name of the run beside others of its split: its label, or mode and model.
     pub run: String,
+    /// What the run takes away from its samples or frames.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub probe: Option<Probe>,
     /// All numbers.
     pub summary: Summary,
     /// Rows without a full answer.
     pub lost: Lost,
-    /// Samples of the whole split, of which a run may select some.
+    /// Samples of the whole split, of which a run may select some; in a repeated run, as all counts, their records.
     pub split_rows: usize,
     /// 95 % interval of the headline, shares between 0 and 1: clustered by video. `None` for fewer
     /// than two videos.
@@ -173,9 +177,10 @@ pub(crate) fn cell(run: &RunDigest, published: Option<(&str, f64)>, settings: &S
         model: manifest.backend.model.clone(),
         label: manifest.label.clone(),
         run: manifest.display_name(),
+        probe: manifest.plan.probe,
         summary,
         lost: run.facts.lost,
-        split_rows: manifest.selection.split_rows,
+        split_rows: manifest.selection.split_rows * manifest.plan.repeat,
         interval: headline.map(|effect| scaled(effect.interval(), scale)),
         standard_error: headline.map(|effect| scale * effect.standard_error),
         interval_over_samples: effect.map(|effect| scaled(effect.interval(), scale)),

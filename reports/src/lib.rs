@@ -20,6 +20,8 @@ pub mod frame;
 pub mod gate;
 pub mod page;
 mod paper;
+mod probes;
+mod repeats;
 pub mod rows;
 mod runs;
 mod settings;
@@ -38,6 +40,8 @@ pub use cells::{Cell, Comparison};
 pub use claims::{Claim, Judged, Unit};
 pub use decide::Verdict;
 pub use paper::{PaperError, PaperNumbers};
+pub use probes::Probed;
+pub use repeats::{Measure, Repeats, pass_at};
 pub use runs::{Damaged, ReportError, Run, disambiguate_labels, find_runs, readable_runs};
 pub use show::{json, markdown, terminal};
 pub use training::{ABOUT, About, TRAINING, Training};
@@ -58,6 +62,12 @@ pub struct Report {
     pub damaged: Vec<Damaged>,
     /// The paper's claims and what these runs say about them.
     pub claims: Vec<Judged>,
+    /// Probed runs beside the same runs without the probe.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub probes: Vec<Probed>,
+    /// Runs whose samples were asked several times.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub repeats: Vec<Repeats>,
     /// Planned comparisons of the recipe.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub study: Option<study::Study>,
@@ -124,7 +134,12 @@ impl Report {
         let placed = |(position, run)| RunDigest { position, ..run };
         let mut sorted: Vec<RunDigest> = runs.into_iter().enumerate().map(placed).collect();
         sorted.sort_by_key(|run| (order(run).unwrap_or(usize::MAX), run.manifest.plan.profile));
-        let rows = sorted.iter().map(|run| paper_row.or(run.manifest.paper_row.as_deref()));
+        // A probed run measures something else than any published number.
+        let plain = |run: &&RunDigest| run.manifest.plan.probe.is_none();
+        let rows = sorted.iter().map(|run| {
+            let named = paper_row.or(run.manifest.paper_row.as_deref());
+            Some(run).filter(plain).and(named)
+        });
         let rows: Vec<Option<&str>> = rows.collect();
         let published = published(&paper, &rows, &sorted)?;
         let cell = |((run, row), published): ((&RunDigest, &Option<&str>), Option<f64>)| {
@@ -146,7 +161,9 @@ impl Report {
         let evidence =
             claims::Evidence { settings: &settings, cells: &cells, samples: &samples, trainings: &trainings };
         let claims = claims::judge(&claims::Claims::embedded()?, &paper, &evidence)?;
-        Ok(Self { cells, not_run, damaged: Vec::new(), claims, study: None, deviations: Vec::new() })
+        let (probes, repeats) = (probes::probed(&sorted), repeats::repeats(&sorted));
+        let (damaged, study, deviations) = (Vec::new(), None, Vec::new());
+        Ok(Self { cells, not_run, damaged, claims, probes, repeats, study, deviations })
     }
 
     /// The damaged runs in one line.

@@ -113,7 +113,7 @@ impl Run {
     /// The records do not belong together.
     pub fn summary(&self) -> Result<Summary, ReportError> {
         let manifest = &self.manifest;
-        summarize(&manifest.task, &manifest.plan.switches, &manifest.selection, &self.records)
+        summarize(&manifest.task, &manifest.plan.switches, &manifest.records_selected(), &self.records)
             .map_err(|source| ReportError::Summary { path: self.path.clone(), source })
     }
 

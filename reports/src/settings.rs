@@ -214,7 +214,7 @@ fn protocol_differences(manifest: &Manifest) -> Option<String> {
 
 fn data_differences(split: &Split, manifest: &Manifest, facts: &DataFacts) -> Vec<String> {
     let mut why = Vec::new();
-    let (expected, recorded) = (manifest.selection.sizes.expected, facts.recorded);
+    let (expected, recorded) = (manifest.expected_records(), facts.recorded);
     if expected != split.rows {
         why.push(format!("{expected} of {} rows", split.rows));
     }

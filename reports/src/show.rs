@@ -8,7 +8,7 @@ use paravt_suite::profile::Profile;
 use crate::export::{self, escape};
 use crate::table::{col, interval, tenths};
 use crate::terminal::{Detail, Lines, Text, Tone, counted, percent};
-use crate::{Cell, Report, cell_text, study, tables};
+use crate::{Cell, Report, cell_text, probes, repeats, study, tables};
 
 /// The report for a terminal: one line per run; with [`Detail::Full`] a section for each.
 pub fn terminal(report: &Report, detail: Detail) -> Text {
@@ -38,6 +38,8 @@ pub fn terminal(report: &Report, detail: Detail) -> Text {
             notes(&mut text, cell);
         }
     }
+    probes::show(&mut text, &report.probes);
+    repeats::show(&mut text, &report.repeats);
     if !report.not_run.is_empty() {
         text.line(format!("not run: {}", report.not_run.join(", ")));
     }
@@ -155,6 +157,13 @@ pub fn markdown(report: &Report) -> String {
     let mut out = export::markdown(&view);
     if let Some(line) = report.left_out() {
         let _ = writeln!(out, "\n{}", escape(&line));
+    }
+    let more = [
+        (!report.probes.is_empty()).then(|| probes::table(&report.probes).view(&probes::MARKDOWN)),
+        (!report.repeats.is_empty()).then(|| repeats::table(&report.repeats).view(&repeats::MARKDOWN)),
+    ];
+    for view in more.iter().flatten() {
+        let _ = write!(out, "\n{}\n\n{}", escape(&view.title), export::markdown(view));
     }
     if let Some(study) = &report.study {
         out.push_str(&study::markdown(study));

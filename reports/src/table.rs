@@ -217,6 +217,14 @@ impl Table {
         Filling { name, title, rows, headings, beside, values, tones }
     }
 
+    /// With a column that stands beside as one that files have, the last.
+    #[must_use]
+    pub fn keeping(mut self, name: &str) -> Self {
+        let place = self.beside.iter().position(|heading| heading.name == name);
+        self.headings.extend(place.map(|place| self.beside.remove(place)));
+        self
+    }
+
     /// The cells of the columns that files have, row by row.
     pub fn rows(&self) -> Vec<Vec<Datum>> {
         let columns: Vec<Vec<Datum>> =

@@ -9,11 +9,11 @@ use crate::rows::Rows;
 use crate::runs::Run;
 use crate::table::{Filling, Kind, Table};
 use crate::tone::Tone;
-use crate::{Report, cell_text};
+use crate::{Report, cell_text, probes, repeats};
 
 /// Every table of a report, in the order in which they are shown.
 pub fn all(report: &Report, paper: &PaperNumbers) -> Vec<Table> {
-    vec![
+    let mut tables = vec![
         scores(report),
         published(&lines(report, paper)),
         breakdowns(report),
@@ -21,17 +21,25 @@ pub fn all(report: &Report, paper: &PaperNumbers) -> Vec<Table> {
         tools(report),
         cost(report),
         claims(&report.claims.iter().collect::<Vec<_>>()),
-    ]
+    ];
+    tables.extend((!report.probes.is_empty()).then(|| probes::table(&report.probes)));
+    tables.extend((!report.repeats.is_empty()).then(|| repeats::table(&report.repeats)));
+    tables
 }
 
-/// One row per sample and one per tool call of all runs, with the names of split and run.
+/// One row per sample and one per tool call of all runs, with the names of split and run; with the epoch where one of
+/// the runs is repeated.
 pub fn records(runs: &[Run]) -> Vec<Table> {
+    let is_repeated = runs.iter().any(|run| run.manifest.plan.repeat > 1);
     let of_run = |run: &Run| {
         let Rows { samples, calls, .. } = run.rows();
         let (split, name, profile) =
             (&run.manifest.task.title, run.manifest.display_name(), run.manifest.plan.profile);
         let named = [("split", split.as_str()), ("run", &name), ("profile", profile.as_str())];
-        [samples, calls].map(|table| table.under(named))
+        [samples, calls].map(|table| {
+            let table = table.under(named);
+            if is_repeated { table.keeping("epoch") } else { table }
+        })
     };
     let (samples, calls) = runs.iter().map(of_run).map(|[samples, calls]| (samples, calls)).unzip();
     [samples, calls].into_iter().filter_map(Table::stack).collect()
@@ -135,6 +143,10 @@ pub(crate) fn lines<'a>(report: &'a Report, paper: &PaperNumbers) -> Vec<Line<'a
                 let tools = if cell.offers_tool { "with tools" } else { "no tools" };
                 format!("ours: {}, {tools} ({})", cell.model, cell.profile)
             }
+        };
+        let name = match cell.probe {
+            Some(probe) => format!("{name}, probe {probe}"),
+            None => name,
         };
         let numbered = |number: usize| if number == 1 { name.clone() } else { format!("{name}, {number}") };
         let comparable = Some(cell.is_comparable());

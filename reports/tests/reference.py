@@ -9,6 +9,7 @@ CASES holds lists of cases by name; RESULTS holds under each name one result per
     student     [value...]             -> [low, high]
     holm        [p...]                 -> [adjusted...]
     power       [standard error, degrees of freedom] -> smallest detectable difference
+    pass_at     [k, draws, right draws] -> probability of a right one among k drawn without replacement
 """
 import json
 import sys
@@ -16,7 +17,7 @@ import sys
 import numpy as np
 import statsmodels.api as sm
 from scipy.optimize import brentq
-from scipy.stats import sem, t
+from scipy.stats import hypergeom, sem, t
 from statsmodels.stats.multitest import multipletests
 
 
@@ -80,10 +81,16 @@ def power(case: list) -> float:
     return float(brentq(found, 0, 100 * error, xtol=1e-15, rtol=1e-14))
 
 
+def pass_at(case: list) -> float:
+    k, draws, right = case
+    return float(1 - hypergeom.pmf(0, draws, right, k))
+
+
 def main() -> None:
     cases = json.load(sys.stdin)
-    functions = {"paired": paired, "share": share, "grouped": grouped, "student": student, "holm": holm, "power": power}
-    json.dump({name: [function(case) for case in cases[name]] for name, function in functions.items()}, sys.stdout)
+    functions = [paired, share, grouped, student, holm, power, pass_at]
+    results = {function.__name__: [function(case) for case in cases[function.__name__]] for function in functions}
+    json.dump(results, sys.stdout)
 
 
 if __name__ == "__main__":

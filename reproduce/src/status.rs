@@ -240,7 +240,7 @@ fn samples(folder: &Path, splits: &[String]) -> (Option<String>, Option<String>)
     for split in splits {
         let run = folder.join(split);
         let Ok(manifest) = journal::read_manifest(&run) else { continue };
-        all += manifest.selection.sizes.expected;
+        all += manifest.expected_records();
         // One that is damaged is named by what reads it.
         let read = journal::read(&run).unwrap_or_default().records;
         records += read.len();

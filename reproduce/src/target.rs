@@ -116,7 +116,7 @@ impl Target {
         Ok(match self {
             Self::Task(name) => {
                 let tasks = paravt_tasks::select(&[name])?;
-                tasks.into_iter().find_map(|task| absent(&task.check(root, Depth::Header)))
+                tasks.into_iter().find_map(|task| absent(&task.check(root, &Depth::Header)))
             }
             Self::Model(id) => {
                 let is_here = Path::new(id).is_dir() || model(id, root).is_some();

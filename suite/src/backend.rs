@@ -135,6 +135,16 @@ pub struct CallId {
     pub sample: String,
     /// Step within the sample: `turn0`, `turn0/sub1`, `force`.
     pub step: String,
+    /// Which repetition of the sample, from 0.
+    #[serde(default)]
+    pub epoch: usize,
+}
+
+impl CallId {
+    /// A call of a sample that is asked once.
+    pub fn new(sample: impl Into<String>, step: impl Into<String>) -> Self {
+        Self { sample: sample.into(), step: step.into(), epoch: 0 }
+    }
 }
 
 /// Generation parameters.

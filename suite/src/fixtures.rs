@@ -90,6 +90,7 @@ pub fn record(uid: &str, value: f64) -> Record {
         profile: Profile::Paper,
         protocol: "p".into(),
         sample: sample(uid),
+        epoch: 0,
         transcript: Transcript::default(),
         score: Score {
             outcome: Outcome::Scored,
@@ -127,6 +128,8 @@ pub fn plan(profile: Profile) -> RunPlan {
         seed: None,
         dialect: ToolDialect::Text,
         request: RequestSettings::default(),
+        probe: None,
+        repeat: 1,
     }
 }
 

@@ -2,8 +2,9 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
-use crate::media::{Frame, FrameCache, MediaError, Sampled, VideoRequest, encode_jpeg};
+use crate::media::{Frame, FrameCache, MediaError, Sampled, TIME_LIMIT, VideoRequest, encode_jpeg};
 use crate::message::{FrameOrigin, Image};
 
 /// JPEG quality of the reference driver (`pil_to_b64`).
@@ -49,7 +50,14 @@ pub struct CachedFrames {
 
 impl Default for CachedFrames {
     fn default() -> Self {
-        Self { cache: FrameCache::new(CACHE_BYTES) }
+        Self::within(TIME_LIMIT)
+    }
+}
+
+impl CachedFrames {
+    /// Frames of files that are given up when a request takes longer.
+    pub fn within(limit: Duration) -> Self {
+        Self { cache: FrameCache::new(CACHE_BYTES, limit) }
     }
 }
 

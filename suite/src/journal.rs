@@ -2,7 +2,7 @@
 //!
 //! Resuming reads what is there, cuts a torn last line off, and continues. Torn is a line without its
 //! line end; a complete line is never cut off, whatever it holds. A sample that is run again (after
-//! a failure) appends a second record; the last one of a sample counts.
+//! a failure) appends a second record; the last one of a sample and epoch counts.
 
 mod writer;
 
@@ -83,7 +83,7 @@ fn disk_full_hint(error: &std::io::Error) -> &'static str {
 /// Records of a journal, and the length of a torn last line.
 #[derive(Debug, Default)]
 pub struct Contents {
-    /// The last record of each sample, by row.
+    /// The last record of each sample and epoch, by row.
     pub records: Vec<Record>,
     /// Length of the readable part in bytes.
     pub good_bytes: u64,
@@ -99,7 +99,7 @@ pub fn read(dir: &Path) -> Result<Contents, JournalError> {
     let path = dir.join(JOURNAL);
     let Some(file) = open_regular(&path)? else { return Ok(Contents::default()) };
     let mut reader = BufReader::with_capacity(1 << 20, file);
-    let mut by_uid: HashMap<String, Record> = HashMap::new();
+    let mut by_key: HashMap<(String, usize), Record> = HashMap::new();
     let mut contents = Contents::default();
     let mut line = Vec::new();
     for number in 1.. {
@@ -114,16 +114,16 @@ pub fn read(dir: &Path) -> Result<Contents, JournalError> {
         }
         let record = parse_record(&line, &path, number)?;
         contents.good_bytes += length as u64;
-        by_uid.insert(record.sample.uid.clone(), record);
+        by_key.insert((record.sample.uid.clone(), record.epoch), record);
     }
-    contents.records = by_uid.into_values().collect();
+    contents.records = by_key.into_values().collect();
     sort_by_row(&mut contents.records);
     Ok(contents)
 }
 
 /// Puts records into the order of their rows.
 pub(crate) fn sort_by_row(records: &mut [Record]) {
-    records.sort_by(|a, b| (a.sample.row, &a.sample.uid).cmp(&(b.sample.row, &b.sample.uid)));
+    records.sort_by(|a, b| (a.sample.row, a.key()).cmp(&(b.sample.row, b.key())));
 }
 
 /// Reads manifest and journal of a run directory and checks that they belong together.
@@ -144,6 +144,8 @@ pub fn read_run(dir: &Path) -> Result<(Manifest, Contents), JournalError> {
             wrong("protocol", &record.protocol, &manifest.protocol_hash)
         } else if !(0.0..=1.0).contains(&record.score.value) {
             wrong("score", &record.score.value.to_string(), "between 0 and 1")
+        } else if record.epoch >= manifest.plan.repeat {
+            wrong("epoch", &record.epoch.to_string(), &format!("below {}", manifest.plan.repeat))
         } else {
             continue;
         };

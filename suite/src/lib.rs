@@ -26,6 +26,7 @@ pub mod conversation;
 pub mod data;
 pub mod evaluate;
 pub mod fields;
+pub mod fingerprint;
 #[cfg(any(test, feature = "testing"))]
 pub mod fixtures;
 pub mod format;
@@ -36,6 +37,7 @@ pub mod nearest;
 pub mod observer;
 pub mod plan;
 pub mod printable;
+pub mod probe;
 pub mod profile;
 pub mod protocol;
 pub mod record;

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::probe::Probe;
 use crate::profile::{Profile, Switches};
 use crate::protocol::PromptMode;
 use crate::settings::{RequestSettings, ToolDialect};
@@ -35,6 +36,43 @@ pub struct RunPlan {
     pub dialect: ToolDialect,
     /// Sampling and server settings of every request.
     pub request: RequestSettings,
+    /// What the run takes away from its samples or frames.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub probe: Option<Probe>,
+    /// How often each sample is asked.
+    #[serde(default = "once", skip_serializing_if = "is_once")]
+    pub repeat: usize,
+}
+
+impl RunPlan {
+    /// Whether the model is shown nothing of the video.
+    pub fn is_blind(&self) -> bool {
+        self.probe == Some(Probe::Blind)
+    }
+
+    /// What a user should know of these settings before the run.
+    pub fn warning(&self) -> Option<String> {
+        (self.repeat > 1 && self.temperature == 0.0).then(|| {
+            let times = self.repeat;
+            format!(
+                "--repeat {times} at temperature 0 asks the same {times} times: set --temperature above 0"
+            )
+        })
+    }
+
+    /// Seed of a repetition.
+    pub fn seed_of(&self, epoch: usize) -> Option<u64> {
+        self.seed.map(|seed| seed.wrapping_add(epoch as u64))
+    }
+}
+
+fn once() -> usize {
+    1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the form that serde calls")]
+pub(crate) fn is_once(repeat: &usize) -> bool {
+    *repeat == 1
 }
 
 impl Channel {

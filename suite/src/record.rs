@@ -6,6 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::backend::{BackendError, FinishReason, Usage};
+use crate::fingerprint::Fingerprint;
 use crate::message::{Content, FrameOrigin, Message, Part, Role, StructuredCall};
 use crate::profile::Profile;
 use crate::sample::Sample;
@@ -25,6 +26,9 @@ pub struct Record {
     pub protocol: String,
     /// The sample, gold included.
     pub sample: Sample,
+    /// Which repetition of the sample this is, from 0; absent for the first.
+    #[serde(default, skip_serializing_if = "is_first")]
+    pub epoch: usize,
     /// Messages, model calls, tool calls and the text that is scored.
     pub transcript: Transcript,
     /// Outcome and score.
@@ -37,11 +41,21 @@ pub struct Record {
 }
 
 impl Record {
+    /// What a record is known by in its run: uid and epoch.
+    pub fn key(&self) -> (&str, usize) {
+        (&self.sample.uid, self.epoch)
+    }
+
     /// The error of the model call that failed the sample.
     pub fn failed_call(&self) -> Option<&BackendError> {
         let step = &self.error.as_ref()?.step;
         self.transcript.calls.iter().rev().find(|call| call.step == *step)?.error.as_ref()
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the form that serde calls")]
+fn is_first(epoch: &usize) -> bool {
+    *epoch == 0
 }
 
 /// Everything that was said, in order.
@@ -68,6 +82,12 @@ pub struct Transcript {
     /// fails: a window of less than two frames, or a damaged file.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub second_reader: bool,
+    /// Fingerprint of the opening: text, frames, their size and bytes; absent where the sample failed before it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inputs: Option<Fingerprint>,
+    /// Whether decoding the video was given up after its time limit.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub decode_timeout: bool,
 }
 
 /// A message as it is recorded: frames by position instead of pixels.
@@ -132,6 +152,19 @@ pub enum RecordedPart {
         /// Frames asked for, if any.
         nframes: Option<usize>,
     },
+}
+
+impl RecordedPart {
+    /// The frames of the part, each with its width and height in pixels.
+    pub fn frames(&self) -> Vec<(Option<FrameOrigin>, (u32, u32))> {
+        match self {
+            Self::Image { origin, width, height, .. } => vec![(*origin, (*width, *height))],
+            Self::Frames { frames, width, height, .. } => {
+                frames.iter().map(|origin| (Some(*origin), (*width, *height))).collect()
+            }
+            Self::Text { .. } | Self::Video { .. } => Vec::new(),
+        }
+    }
 }
 
 /// One model call.

@@ -73,14 +73,39 @@ impl Retry {
     }
 }
 
-/// The samples of a run that need a record: those without one, and those that `retry` does again.
-pub fn pending(samples: &[Sample], videos: &VideoStore, records: &[Record], retry: &Retry) -> Vec<Sample> {
-    let by_uid: HashMap<&str, &Record> =
-        records.iter().map(|record| (record.sample.uid.as_str(), record)).collect();
-    let needed = |sample: &&Sample| {
-        by_uid.get(sample.uid.as_str()).is_none_or(|record| retry.again(sample, videos, record))
-    };
-    samples.iter().filter(needed).cloned().collect()
+/// One sample to be asked once.
+#[derive(Debug, Clone)]
+pub struct Job {
+    /// The sample.
+    pub sample: Arc<Sample>,
+    /// Which of its repetitions, from 0.
+    pub epoch: usize,
+}
+
+/// What a run still has to ask: samples without a record, and those that `retry` does again, each as often as `repeat`
+/// says. Repetitions of a sample follow one another, so that they share its frames.
+pub fn pending(
+    samples: &[Sample],
+    repeat: usize,
+    videos: &VideoStore,
+    records: &[Record],
+    retry: &Retry,
+) -> Vec<Job> {
+    let by_key: HashMap<(&str, usize), &Record> =
+        records.iter().map(|record| (record.key(), record)).collect();
+    let mut jobs = Vec::new();
+    for sample in samples {
+        let needed = |epoch: &usize| {
+            let record = by_key.get(&(sample.uid.as_str(), *epoch));
+            record.is_none_or(|record| retry.again(sample, videos, record))
+        };
+        let mut epochs = (0..repeat).filter(needed).peekable();
+        if epochs.peek().is_some() {
+            let shared = Arc::new(sample.clone());
+            jobs.extend(epochs.map(|epoch| Job { sample: Arc::clone(&shared), epoch }));
+        }
+    }
+    jobs
 }
 
 /// Watches finished samples for signs that going on is pointless.
@@ -102,7 +127,7 @@ impl Health {
     }
 }
 
-/// Runs `samples`, `concurrency` of them at a time, and journals each as it finishes.
+/// Runs `jobs`, `concurrency` of them at a time, and journals each as it finishes.
 ///
 /// `stop` turning true lets samples in flight finish and starts no more. Where the run ends for another
 /// reason, samples in flight are aborted with their calls.
@@ -111,7 +136,7 @@ impl Health {
 /// The journal could not be written; what had been written before is safe.
 pub async fn run(
     agent: Arc<Agent>,
-    samples: Vec<Sample>,
+    jobs: Vec<Job>,
     concurrency: usize,
     journal: Journal,
     observer: Arc<dyn Observer>,
@@ -119,7 +144,7 @@ pub async fn run(
 ) -> Result<(Ended, Journal), JournalError> {
     let (sender, receiver) = mpsc::channel::<Record>();
     let writer = tokio::task::spawn_blocking(move || write_records(journal, &*observer, &receiver));
-    let ended = drive(&agent, samples, concurrency, &sender, &stop).await;
+    let ended = drive(&agent, jobs, concurrency, &sender, &stop).await;
     drop(sender);
     let journal = match writer.await {
         Ok(result) => result?,
@@ -131,21 +156,21 @@ pub async fn run(
 /// Keeps `concurrency` samples in flight until none is left or the run has to end.
 async fn drive(
     agent: &Arc<Agent>,
-    samples: Vec<Sample>,
+    jobs: Vec<Job>,
     concurrency: usize,
     finished: &mpsc::Sender<Record>,
     stop: &watch::Receiver<bool>,
 ) -> Ended {
-    let mut waiting = samples.into_iter();
+    let mut waiting = jobs.into_iter();
     // Aborts what is in flight when it is dropped.
     let mut in_flight = JoinSet::new();
     let mut health = Health::default();
     loop {
         while in_flight.len() < concurrency.max(1) && !*stop.borrow() {
-            let Some(sample) = waiting.next() else { break };
+            let Some(Job { sample, epoch }) = waiting.next() else { break };
             let agent = Arc::clone(agent);
-            let span = tracing::info_span!("sample", uid = sample.uid);
-            in_flight.spawn(async move { agent.run(&sample).await }.instrument(span));
+            let span = tracing::info_span!("sample", uid = sample.uid, epoch);
+            in_flight.spawn(async move { agent.run_epoch(&sample, epoch).await }.instrument(span));
         }
         let record = match in_flight.join_next().await {
             None if waiting.len() == 0 => return Ended::Finished,

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use crate::span::TimeSpan;
+use crate::text::embedded_options;
 
 /// Breakdown labels of a sample, e.g. `duration -> ["short"]`; several values for multi-label tags.
 pub type Tags = BTreeMap<String, Vec<String>>;
@@ -63,6 +64,14 @@ impl Sample {
         }
     }
 
+    /// Text of the gold option; `None` where there is none.
+    pub fn gold_text(&self) -> Option<&str> {
+        match &self.gold {
+            Gold::Choice { answer } => self.question.option_text(answer),
+            Gold::Interval { .. } | Gold::Text { .. } | Gold::Number { .. } => None,
+        }
+    }
+
     /// File name of the video.
     pub fn video_name(&self) -> String {
         self.video.file_name().map_or(String::new(), |name| name.to_string_lossy().into_owned())
@@ -94,6 +103,30 @@ pub struct Question {
     /// Subtitle text, already reduced to what the split shows; absent or empty when there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subtitles: Option<String>,
+}
+
+impl Question {
+    /// Texts of the options, of the list or out of the stem, without letters and the blanks around them.
+    pub fn option_texts(&self) -> Vec<&str> {
+        if self.letters.is_empty() {
+            return Vec::new();
+        }
+        if self.options.is_empty() {
+            return embedded_options(&self.stem).into_iter().map(|(_, text)| text.trim()).collect();
+        }
+        let letters = self.letters.chars().zip(&self.options);
+        let bare: Option<Vec<&str>> = letters
+            .map(|(letter, option)| option.trim_start().strip_prefix(letter)?.strip_prefix(['.', ')']))
+            .collect();
+        let texts = bare.unwrap_or_else(|| self.options.iter().map(String::as_str).collect());
+        texts.into_iter().map(str::trim).collect()
+    }
+
+    /// Text of the option of a letter.
+    pub fn option_text(&self, letter: &str) -> Option<&str> {
+        let place = self.letters.chars().position(|other| letter.chars().eq([other]))?;
+        self.option_texts().get(place).copied()
+    }
 }
 
 /// The gold answer.

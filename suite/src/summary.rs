@@ -28,7 +28,7 @@ pub struct Summary {
     pub metrics: Vec<MetricValue>,
     /// Denominator of the headline.
     pub n: usize,
-    /// Samples that the run must have.
+    /// Samples that the run must have. In a repeated run this and every other count is of records.
     pub n_expected: usize,
     /// Samples with a record.
     pub n_recorded: usize,
@@ -42,6 +42,9 @@ pub struct Summary {
     pub errors: BTreeMap<String, usize>,
     /// Samples whose overview frames were lost and that went out as text only.
     pub n_frame_loss: usize,
+    /// Samples with a video that was not decoded within its time limit, for the overview or a crop.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub n_decode_timeouts: usize,
     /// Samples with a completion that ended at the token limit.
     pub n_truncated: usize,
     /// Tool calls beyond the cap.
@@ -212,6 +215,7 @@ pub fn summarize(
         n_errors,
         errors,
         n_frame_loss: count(records, |record| record.transcript.frame_loss.is_some()),
+        n_decode_timeouts: count(records, |record| record.transcript.decode_timeout),
         n_truncated: count(records, |record| record.transcript.truncated),
         n_dropped_calls: records.iter().map(|record| record.transcript.dropped_calls).sum(),
         n_reasoning: with_call(records, |call| call.reasoning.is_some()),
@@ -243,7 +247,7 @@ fn check(spec: &TaskSpec, expected: usize, records: &[Record]) -> Result<(), Sum
     }
     let mut seen = HashSet::new();
     for record in records {
-        if !seen.insert(&record.sample.uid) {
+        if !seen.insert(record.key()) {
             return Err(SummaryError::Duplicate(record.sample.uid.clone()));
         }
         if record.sample.task != spec.name {
@@ -395,6 +399,11 @@ fn flags(records: &[Record]) -> BTreeMap<String, usize> {
 
 fn count(records: &[Record], wanted: impl Fn(&Record) -> bool) -> usize {
     records.iter().filter(|record| wanted(record)).count()
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the form that serde calls")]
+fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 fn ratio(sum: f64, n: usize) -> f64 {

@@ -6,6 +6,7 @@ mod columns;
 mod description;
 mod file;
 mod finding;
+mod inspect;
 mod options;
 mod origin;
 mod published;
@@ -18,17 +19,17 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::data::{DataError, DataRoot, HubSource};
-use crate::media::Depth;
 use crate::profile::Profile;
 use crate::sample::Sample;
 pub use crate::scoring::Metric;
 use crate::scoring::Scorer;
 use crate::videos::VideoStore;
 pub use benchmark::{Benchmark, IntoSample, NO_SUBTITLES, ReadRow, SubtitleText, read};
-pub use check::DataCheck;
-pub use description::{Description, DescriptionError};
+pub use check::{DataCheck, DecodedVideo, ReportedVideo};
+pub use description::{Description, DescriptionError, Reported};
 pub use file::TaskFileError;
 pub use finding::{Finding, Provider, UnreadableVideo};
+pub use inspect::{Decoding, Inspect};
 pub use options::{EMPTY_OPTION, GOLD_TWICE};
 pub use published::{NOT_PUBLISHED, Origin, Published};
 pub use quirks::{KeptQuirks, Quirks};
@@ -63,7 +64,7 @@ pub trait Task: Send + Sync {
 
     /// Says what is present and what is missing below `root`, without failing on absence; every
     /// video that is there is checked to the depth.
-    fn check(&self, root: &DataRoot, depth: Depth) -> DataCheck;
+    fn check(&self, root: &DataRoot, how: &dyn Inspect) -> DataCheck;
 }
 
 /// A loaded split.

@@ -61,15 +61,30 @@ pub fn embedded_options(question: &str) -> Vec<(char, &str)> {
     let mut found: Vec<(char, &str)> = Vec::new();
     for line in question.lines() {
         let next = char::from(b'A' + found.len() as u8);
-        let option = line.trim_start().strip_prefix('(').and_then(|rest| rest.split_once(')'));
-        if let Some((letter, text)) = option
-            && next <= 'Z'
-            && letter.chars().eq([next])
-        {
+        if let Some(text) = option_line(line, next) {
             found.push((next, text));
         }
     }
     found
+}
+
+/// The text of an option line of this letter.
+fn option_line(line: &str, wanted: char) -> Option<&str> {
+    let (letter, text) = line.trim_start().strip_prefix('(')?.split_once(')')?;
+    (wanted <= 'Z' && letter.chars().eq([wanted])).then_some(text)
+}
+
+/// The question with other texts in its [`embedded_options`], in their order; blanks around a text stay.
+pub fn with_embedded_options(question: &str, texts: &[&str]) -> String {
+    let mut rest = texts.iter().zip('A'..).peekable();
+    let lines = question.split_inclusive('\n').map(|line| {
+        let found = rest.peek().and_then(|(new, letter)| Some((option_line(line, *letter)?, **new)));
+        let Some((old, new)) = found else { return line.to_owned() };
+        rest.next();
+        let (before, text) = line.split_at(line.len() - old.trim_start().len());
+        format!("{before}{new}{}", &text[text.trim_end().len()..])
+    });
+    lines.collect()
 }
 
 /// A number with one decimal; not a number is `nan`.

@@ -42,7 +42,7 @@ fn request(frames: &[Part], number: usize, max_tokens: u32) -> Request {
     let mut parts = vec![Part::Text(format!("{number}: what is shown?"))];
     parts.extend_from_slice(frames);
     Request {
-        id: CallId { sample: number.to_string(), step: "turn0".to_owned() },
+        id: CallId::new(number.to_string(), "turn0"),
         messages: vec![Message::parts(Role::User, parts)],
         generation: Generation::greedy(max_tokens),
         tools: None,

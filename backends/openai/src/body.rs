@@ -231,7 +231,7 @@ mod tests {
         let video =
             VideoPart { path: "/data/a \"b\".mp4".into(), nframes: Some(32), spread: Spread::default() };
         let request = Request {
-            id: CallId { sample: "s".into(), step: "turn0".into() },
+            id: CallId::new("s", "turn0"),
             messages: vec![
                 Message::text(Role::System, "quotes \" and\nlines"),
                 Message::parts(
@@ -278,7 +278,7 @@ mod tests {
         };
         let frames = Part::Frames(Frames(vec![image(0, 1), image(50, 2), image(99, 3)]));
         let messages = vec![Message::parts(Role::User, vec![frames, Part::Text("q".into())])];
-        let id = CallId { sample: "s".into(), step: "turn0".into() };
+        let id = CallId::new("s", "turn0");
         let request = Request::new(id, messages, Generation::greedy(8));
         let body: Value = serde_json::from_slice(&build("m", &request, &Fixed::default(), false)).unwrap();
         assert_eq!(
@@ -306,7 +306,7 @@ mod tests {
             arguments: r#"{"start_time": 1}"#.into(),
         };
         let mut request = Request::new(
-            CallId { sample: "s".into(), step: "turn1".into() },
+            CallId::new("s", "turn1"),
             vec![Message::calls("", vec![called]), Message::tool_result("turn0c000", "2 frames")],
             Generation::greedy(8),
         );

@@ -221,7 +221,7 @@ const TRANSIENT: [&str; 1] = ["already borrowed"];
 const REFUSAL_TRIES: u32 = 3;
 
 /// Words of vLLM's refusals that a setting of the server causes, each with the remedy.
-const REMEDIES: [(&str, &str); 3] = [
+const REMEDIES: [(&str, &str); 4] = [
     (
         "may be provided in one prompt",
         "start the server with as many as the run sends, for vLLM --limit-mm-per-prompt '{\"video\": 1, \"image\": 1024}'",
@@ -229,6 +229,10 @@ const REMEDIES: [(&str, &str); 3] = [
     (
         "--allowed-local-media-path",
         "start the server with --allowed-local-media-path and a folder that holds the videos",
+    ),
+    (
+        "--trust-request-mm-kwargs",
+        "frames and their number are settings of a request: start the server with --trust-request-mm-kwargs",
     ),
     ("--enable-auto-tool-choice", "start the server with --enable-auto-tool-choice and --tool-call-parser"),
 ];

@@ -81,7 +81,7 @@ fn config(servers: &[&Server]) -> Config {
 }
 
 async fn ask(client: &OpenAi) -> Result<Completion, BackendError> {
-    let id = CallId { sample: "s".into(), step: "turn0".into() };
+    let id = CallId::new("s", "turn0");
     let request = Request::new(id, vec![Message::text(Role::User, "A or B?")], Generation::greedy(8));
     client.complete(&request).await
 }
@@ -218,7 +218,7 @@ async fn refusals_of_vllm_have_their_class_tries_and_remedy() {
             nframes: None,
             spread: Spread::default(),
         });
-        let id = CallId { sample: "s".into(), step: "turn0".into() };
+        let id = CallId::new("s", "turn0");
         let messages = vec![Message::parts(Role::User, vec![video])];
         let error = client.complete(&Request::new(id, messages, Generation::greedy(8))).await.unwrap_err();
         assert_eq!((error.class, error.tries), (class, tries), "{message}");

@@ -117,7 +117,7 @@ async fn client(servers: &[&Arc<Server>]) -> OpenAi {
 
 async fn ask(client: &OpenAi) -> Result<Completion, BackendError> {
     let request = Request {
-        id: CallId { sample: "s".into(), step: "turn0".into() },
+        id: CallId::new("s", "turn0"),
         messages: vec![Message::text(Role::User, "A or B?")],
         generation: Generation::greedy(8),
         tools: None,

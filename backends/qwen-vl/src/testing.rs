@@ -275,7 +275,7 @@ fn answers<O: Ops>(folder: &Path, cases: &[Case], ops: impl Fn() -> O + Copy + S
 
 fn request(case: &Case) -> Request {
     Request {
-        id: CallId { sample: case.name.clone(), step: "turn0".to_owned() },
+        id: CallId::new(case.name.clone(), "turn0"),
         messages: case.conversation(),
         generation: Generation { logprobs: true, ..Generation::greedy(64) },
         tools: None,

@@ -17,7 +17,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use futures::future::{BoxFuture, ready};
-use paravt_suite::backend::{Backend, BackendError, BackendInfo, Completion, ErrorClass, Request};
+use paravt_suite::backend::{Backend, BackendError, BackendInfo, CallId, Completion, ErrorClass, Request};
 use paravt_suite::journal::{self, JournalError};
 use paravt_suite::record::{ModelCall, conversation_hash};
 
@@ -25,7 +25,7 @@ pub use flags::ReplayFlags;
 
 /// A recorded run that answers.
 pub struct Replay {
-    calls: HashMap<(String, String), ModelCall>,
+    calls: HashMap<CallId, ModelCall>,
     info: BackendInfo,
 }
 
@@ -38,8 +38,9 @@ impl Replay {
         let manifest = journal::read_manifest(run)?;
         let mut calls = HashMap::new();
         for record in journal::read(run)?.records {
+            let (uid, epoch) = (record.sample.uid, record.epoch);
             for call in record.transcript.calls {
-                calls.insert((record.sample.uid.clone(), call.step.clone()), call);
+                calls.insert(CallId { epoch, ..CallId::new(uid.as_str(), call.step.as_str()) }, call);
             }
         }
         let details = BTreeMap::from([
@@ -54,10 +55,10 @@ impl Replay {
 
     fn answer(&self, request: &Request) -> Result<Completion, BackendError> {
         let not_recorded = |message: String| BackendError::new(ErrorClass::NotRecorded, message, 1);
-        let (sample, step) = (&request.id.sample, &request.id.step);
+        let CallId { sample, step, .. } = &request.id;
         let call = self
             .calls
-            .get(&(sample.clone(), step.clone()))
+            .get(&request.id)
             .ok_or_else(|| not_recorded(format!("the recorded run has no call {step} of sample {sample}")))?;
         if call.conversation != conversation_hash(&request.messages) {
             return Err(not_recorded(format!(

@@ -1,6 +1,7 @@
 //! Paired comparison of two runs on the same samples: with and without tools, parallel and
 //! sequential, two models, two commits.
 
+mod inputs;
 mod pairs;
 mod show;
 
@@ -9,6 +10,7 @@ use serde::Serialize;
 use crate::decide::{Effect, Family, Lost, Margin, Verdict};
 use crate::runs::{ReportError, Run};
 
+pub use inputs::{Difference, Inputs, Same, inputs};
 pub(crate) use pairs::RIGHT;
 pub use pairs::{Flip, Flips, Pairs};
 pub(crate) use show::{PAGE, comparison};
@@ -25,6 +27,9 @@ pub struct RunComparison {
     pub only_a: Vec<String>,
     /// Splits that only B has.
     pub only_b: Vec<String>,
+    /// Where the inputs of the splits part, where that was asked for ([`inputs()`]).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub inputs: Vec<Inputs>,
 }
 
 /// One split in both runs. Values are shares; `b` less `a`.
@@ -118,7 +123,7 @@ pub fn compare_runs(a: &[&Run], b: &[&Run]) -> Result<RunComparison, ReportError
         return Err(ReportError::NothingInCommon);
     }
     decide(&mut splits);
-    Ok(RunComparison { splits, unmatched, only_a, only_b })
+    Ok(RunComparison { splits, unmatched, only_a, only_b, inputs: Vec::new() })
 }
 
 /// Refuses two runs of one split: which one is meant would depend on the order of folders.

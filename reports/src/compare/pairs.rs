@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::frame::Frame;
+use crate::rows::per_sample;
 use crate::runs::Run;
 use crate::statistics::Cluster;
 
@@ -57,19 +58,24 @@ impl Pairs {
         Self::join(&a.samples(), &b.samples())
     }
 
-    /// Pairs the counted [`samples`](crate::rows::samples) of two runs by name.
+    /// Pairs the counted [`samples`](crate::rows::samples) of two runs by name; repeated ones by their means.
     pub fn join(a: &Frame, b: &Frame) -> Self {
-        let (a, b) = (a.filter("counted"), b.filter("counted"));
+        let (a, b) = (per_sample(a.filter("counted")), per_sample(b.filter("counted")));
         let frame = a.inner_join(&b, &["sample"]).sorted("sample");
         let unpaired = a.height() + b.height() - 2 * frame.height();
         let scores = frame.reals("score").flatten().zip(frame.reals("score_right").flatten()).collect();
         Self { frame, scores, unpaired }
     }
 
-    /// Why the pairs are not of the same questions: samples of one name with different gold answers.
+    /// Why the pairs are not of the same questions: samples of one name with different gold answers. Options may stand
+    /// under other letters: an option of the same text is the same answer.
     pub fn mismatch(&self) -> Option<String> {
-        let both = self.frame.texts("gold").zip(self.frame.texts("gold_right"));
-        let other = both.filter(|(a, b)| a != b).count();
+        let letters = self.frame.texts("gold").zip(self.frame.texts("gold_right"));
+        let texts = self.frame.texts("gold_text").zip(self.frame.texts("gold_text_right"));
+        let same = |letters: (Option<&str>, Option<&str>), texts: (Option<&str>, Option<&str>)| {
+            letters.0 == letters.1 || texts.0.is_some() && texts.0 == texts.1
+        };
+        let other = letters.zip(texts).filter(|(letters, texts)| !same(*letters, *texts)).count();
         (other > 0)
             .then(|| format!("{other} of {} samples have another gold answer in the other run", self.len()))
     }
@@ -98,6 +104,23 @@ impl Pairs {
     pub fn clusters(&self, value: impl Fn(f64, f64) -> f64) -> BTreeMap<String, Cluster> {
         let values = self.scores.iter().map(|(a, b)| value(*a, *b)).collect();
         self.frame.clone().with("value", values).clusters("video", "value")
+    }
+
+    /// By video, the questions with options in both runs, and those of them for which both chose an option of the
+    /// same text.
+    pub fn same_choice(&self) -> BTreeMap<String, Cluster> {
+        let column = |name: &str| self.frame.texts(name).collect::<Vec<_>>();
+        let [videos, gold_a, gold_b] = ["video", "gold_text", "gold_text_right"].map(column);
+        let [chosen_a, chosen_b] = ["chosen", "chosen_right"].map(column);
+        let mut clusters: BTreeMap<String, Cluster> = BTreeMap::new();
+        for row in (0..videos.len()).filter(|row| gold_a[*row].is_some() && gold_b[*row].is_some()) {
+            let same = chosen_a[row].is_some() && chosen_a[row] == chosen_b[row];
+            let video = videos[row].unwrap_or_default().to_owned();
+            let cluster = clusters.entry(video).or_insert(Cluster { sum: 0.0, n: 0 });
+            cluster.sum += f64::from(u8::from(same));
+            cluster.n += 1;
+        }
+        clusters
     }
 
     /// Means of both runs; 0 without pairs.

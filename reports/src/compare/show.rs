@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use paravt_suite::printable::printable_line;
 
-use super::{Flip, Pair, RunComparison};
+use super::{Flip, Pair, RunComparison, inputs};
 use crate::decide::Verdict;
 use crate::export::{escape, markdown as table_markdown};
 use crate::table::{Kind, Pick, Table, col, interval};
@@ -17,7 +17,11 @@ pub fn tables(comparison: &RunComparison) -> Vec<Table> {
         .text("sample", "sample", |(_, flip)| flip.uid.clone())
         .text("way", "from A to B", |(_, flip)| way(flip.gained).to_owned())
         .table();
-    vec![splits(comparison), flips]
+    let mut tables = vec![splits(comparison), flips];
+    if !comparison.inputs.is_empty() {
+        tables.extend(inputs::tables(&comparison.inputs));
+    }
+    tables
 }
 
 fn flips(comparison: &RunComparison) -> Vec<(&Pair, &Flip)> {
@@ -200,6 +204,7 @@ pub fn terminal(comparison: &RunComparison, detail: Detail) -> Text {
         Detail::Brief => differences(&mut text, comparison),
         Detail::Full => comparison.splits.iter().for_each(|pair| section(&mut text, pair)),
     }
+    inputs::show(&mut text, &comparison.inputs);
     text
 }
 

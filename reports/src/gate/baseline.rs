@@ -205,7 +205,7 @@ fn unfit(run: &Run, why: &str) -> GateError {
 /// Refuses a run that cannot be a baseline: incomplete, failed, or not deterministic where answers are compared.
 fn fit(run: &Run, rule: &Rule) -> Result<(), GateError> {
     let summary = run.summary()?;
-    let (recorded, expected) = (run.records.len(), run.manifest.selection.sizes.expected);
+    let (recorded, expected) = (run.records.len(), run.manifest.expected_records());
     if recorded != expected || expected == 0 {
         return Err(unfit(run, &format!("it is incomplete: {recorded} of {expected} samples")));
     }
@@ -267,7 +267,7 @@ impl Split {
         {
             return Err(format!("{task}: runs of a newer version; update paravt-bench"));
         }
-        let (found, n, expected) = (self.records.len(), self.n, manifest.selection.sizes.expected);
+        let (found, n, expected) = (self.records.len(), self.n, manifest.expected_records());
         if found != n || n != expected || n == 0 {
             return Err(format!("{task}: {found} records where {n} were written and {expected} were run"));
         }
@@ -276,8 +276,8 @@ impl Split {
         if again != self.lost || self.lost.rows > n {
             return Err(format!("{task}: the counts of lost samples do not belong to its records"));
         }
-        let uids: BTreeSet<&str> = self.records.iter().map(|record| record.sample.uid.as_str()).collect();
-        if uids.len() != found {
+        let keys: BTreeSet<(&str, usize)> = self.records.iter().map(Record::key).collect();
+        if keys.len() != found {
             return Err(format!("{task}: it holds a sample twice"));
         }
         for record in &self.records {

@@ -293,7 +293,7 @@ fn preliminary(
         return false;
     }
     say("same measurement", Status::Pass, "nothing that can change an answer differs");
-    let (recorded, expected) = (run.records.len(), run.manifest.selection.sizes.expected);
+    let (recorded, expected) = (run.records.len(), run.manifest.expected_records());
     let message = format!("{recorded} of {expected} samples");
     if recorded != expected {
         say("complete", Status::Undecided, &format!("{message}: continue the run with --resume"));

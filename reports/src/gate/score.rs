@@ -114,13 +114,13 @@ fn describe(
 
 /// Answers that differ, one by one.
 fn exact(split: &Split, run: &Run, allowed: usize) -> (Status, String) {
-    let before: BTreeMap<&str, &Record> =
-        split.records.iter().map(|record| (record.sample.uid.as_str(), record)).collect();
+    let before: BTreeMap<(&str, usize), &Record> =
+        split.records.iter().map(|record| (record.key(), record)).collect();
     let mut changed = Vec::new();
     let (mut gained, mut lost) = (0, 0);
     for now in &run.records {
         let uid = now.sample.uid.as_str();
-        let Some(was) = before.get(uid) else {
+        let Some(was) = before.get(&now.key()) else {
             return (Status::Undecided, format!("sample `{uid}` is not in the baseline"));
         };
         if was.score != now.score {

@@ -130,7 +130,7 @@ impl Seeds {
             }
         }
         let counts = |split: &SeedSplit| {
-            split.n == split.manifest.selection.sizes.expected && split.errors.max(split.lost) <= split.n
+            split.n == split.manifest.expected_records() && split.errors.max(split.lost) <= split.n
         };
         match self.splits.len() == splits.len() && self.splits.iter().all(counts) {
             true => Ok(()),

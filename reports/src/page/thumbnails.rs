@@ -52,12 +52,8 @@ fn overview(record: &Record) -> Vec<FrameOrigin> {
         .iter()
         .find(|message| message.parts.iter().any(|part| !matches!(part, RecordedPart::Text { .. })));
     let parts = first.into_iter().flat_map(|message| &message.parts);
-    let frames: Vec<FrameOrigin> = parts
-        .filter_map(|part| match part {
-            RecordedPart::Image { origin, .. } => *origin,
-            _ => None,
-        })
-        .collect();
+    let frames: Vec<FrameOrigin> =
+        parts.flat_map(RecordedPart::frames).filter_map(|(origin, _)| origin).collect();
     let step = frames.len().div_ceil(OVERVIEW).max(1);
     frames.into_iter().step_by(step).collect()
 }

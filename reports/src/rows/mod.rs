@@ -2,6 +2,7 @@
 
 mod aggregate;
 mod of_record;
+mod per_sample;
 
 use paravt_suite::profile::Switches;
 use paravt_suite::record::{Outcome, Record, ToolOutcome};
@@ -13,6 +14,7 @@ use crate::table::Table;
 
 pub use aggregate::{BINS, Digest};
 pub use of_record::{cluster_name, video_length};
+pub(crate) use per_sample::{draws, majority, per_sample};
 
 /// The frames of one run.
 #[derive(Debug, Clone)]
@@ -36,8 +38,9 @@ impl Rows {
     }
 }
 
-/// The samples of a run. `video` is the sample's cluster ([`cluster_name`]); `counted` says whether it counts in the
-/// split's mean, `parallel_calls` is the largest number of calls in one turn.
+/// The samples of a run, a row per record. `video` is the sample's cluster ([`cluster_name`]); `counted` says whether it counts in the
+/// split's mean, `parallel_calls` is the largest number of calls in one turn. `epoch` stands in the files of repeated
+/// runs alone; `gold_text` and `chosen` are the texts of the gold option and of the chosen one.
 pub fn samples(switches: &Switches, records: &[Record]) -> Table {
     let outcome = |record: &Record| match record.score.outcome {
         Outcome::Scored => "scored".to_owned(),
@@ -64,6 +67,12 @@ pub fn samples(switches: &Switches, records: &[Record]) -> Table {
         })
         .real("seconds", "seconds", |record| record.measured.seconds)
         .real("media_seconds", "media seconds", |record| record.measured.media_seconds)
+        .count("epoch", "epoch", |record| record.epoch)
+        .beside()
+        .text("gold_text", "gold option", |record| record.sample.gold_text().map(str::to_owned))
+        .beside()
+        .text("chosen", "chosen option", of_record::chosen)
+        .beside()
         .table()
 }
 
@@ -97,6 +106,8 @@ fn calls(records: &[Record]) -> Table {
         .real("start_seconds", "start (s)", |(_, call, _)| call.start)
         .real("end_seconds", "end (s)", |(_, call, _)| call.end)
         .ends([("start_share", "start"), ("end_share", "end")], |(.., window)| *window)
+        .count("epoch", "epoch", |(record, ..)| record.epoch)
+        .beside()
         .table()
 }
 

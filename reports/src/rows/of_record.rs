@@ -10,6 +10,11 @@ pub(super) fn turns(record: &Record) -> usize {
     record.transcript.calls.iter().filter(|call| !call.step.contains('/')).count()
 }
 
+/// Text of the option whose letter was taken for the answer.
+pub(super) fn chosen(record: &Record) -> Option<String> {
+    record.sample.question.option_text(record.score.prediction.as_deref()?).map(str::to_owned)
+}
+
 /// Tokens of one kind of all model calls, sub-agents included.
 pub(super) fn tokens(record: &Record, kind: fn(&Usage) -> u64) -> usize {
     record.transcript.calls.iter().filter_map(|call| call.usage.as_ref()).map(kind).sum::<u64>() as usize
@@ -34,10 +39,7 @@ pub fn cluster_name(record: &Record) -> String {
 /// overview, which samples up to the last frame. `None` where the video went out by reference.
 pub fn video_length(record: &Record) -> Option<f64> {
     let parts = record.transcript.messages.iter().flat_map(|message| &message.parts);
-    let times = parts.filter_map(|part| match part {
-        RecordedPart::Image { origin: Some(origin), .. } => Some(origin.time),
-        _ => None,
-    });
+    let times = parts.flat_map(RecordedPart::frames).filter_map(|(origin, _)| Some(origin?.time));
     times.reduce(f64::max).filter(|length| *length > 0.0)
 }
 

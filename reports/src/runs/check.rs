@@ -39,6 +39,10 @@ pub(crate) fn check_record(manifest: &Manifest, record: &Record) -> Result<(), S
         let (found, wanted) = (&record.sample.task, &manifest.task.name);
         return Err(format!("it belongs to split {found}, the run to {wanted}"));
     }
+    if record.epoch >= manifest.plan.repeat {
+        let (found, repeat) = (record.epoch, manifest.plan.repeat);
+        return Err(format!("it is epoch {found}, counted from 0, of a run with {repeat}"));
+    }
     value(record)?;
     seconds(record)?;
     counts(record)

@@ -8,6 +8,7 @@ mod exports;
 mod forms;
 mod history;
 mod paired;
+mod probes;
 mod regression;
 mod rows;
 mod shared_runs;

@@ -7,6 +7,7 @@ use std::io::Write as _;
 use std::process::{Command, Stdio};
 
 use paravt_reports::decide::{Effect, Support};
+use paravt_reports::pass_at;
 use paravt_reports::statistics::{Cluster, holm, mean_of_means};
 use serde::Deserialize;
 use serde_json::json;
@@ -21,6 +22,7 @@ struct Reference {
     student: Vec<(f64, f64)>,
     holm: Vec<Vec<f64>>,
     power: Vec<f64>,
+    pass_at: Vec<f64>,
 }
 
 fn reference(cases: &serde_json::Value) -> Reference {
@@ -95,9 +97,10 @@ fn statistics_equal_those_of_scipy_and_statsmodels() {
     // Groups of unequal size that share videos, and one alone.
     let groups = [vec![&differences[0], &differences[3], &differences[2]], vec![&differences[4]]];
     let repetitions = [vec![0.21, 0.25, 0.19], vec![1.0, 2.0], vec![-0.4, 0.1, 0.0, 0.3, 0.2]];
+    let draws = [(1, 10, 3), (5, 10, 3), (10, 10, 1), (100, 200, 7), (8, 64, 0), (8, 8, 8)];
     let reference = reference(&json!({
         "paired": differences, "share": values, "grouped": groups, "student": repetitions,
-        "holm": families, "power": errors,
+        "holm": families, "power": errors, "pass_at": draws,
     }));
 
     assert_eq!(reference.paired.len(), differences.len());
@@ -146,5 +149,9 @@ fn statistics_equal_those_of_scipy_and_statsmodels() {
         let effect = Effect::from_parts(0.0, error, df + 1, df as f64, df + 1, Support::Unbounded).unwrap();
         let ours = effect.detectable(0.05).unwrap() / error;
         assert_close(ours, peer / error, "power");
+    }
+    assert_eq!(reference.pass_at.len(), draws.len());
+    for ((k, n, right), peer) in draws.into_iter().zip(&reference.pass_at) {
+        assert_close(pass_at(k, n, right).unwrap(), *peer, "pass@k");
     }
 }

@@ -99,6 +99,8 @@ fn drive(turns: &[Turn], case: &Case<'_>, mode: &PromptMode, max_parallel: usize
             seed: None,
             dialect: ToolDialect::Text,
             request: RequestSettings::default(),
+            probe: None,
+            repeat: 1,
         },
         frames: Arc::new(CachedFrames::default()),
         videos: VideoStore::default(),

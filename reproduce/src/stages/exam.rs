@@ -54,7 +54,7 @@ pub async fn examine(backend: &dyn Backend, rows: usize) -> Result<Vec<(&'static
         for number in 0..rows {
             let mut messages = lessons.row(kind)?.messages;
             let Some(Content::Text(wanted)) = messages.pop().map(|message| message.content) else { continue };
-            let id = CallId { sample: format!("{}-{number}", kind.as_str()), step: "turn0".to_owned() };
+            let id = CallId::new(format!("{}-{number}", kind.as_str()), "turn0");
             let generation = Generation::greedy(256);
             asked.push((Request::new(id, messages, generation), wanted));
         }

@@ -277,6 +277,8 @@ impl Roller {
                 seed: None,
                 dialect: ToolDialect::Text,
                 request: RequestSettings::default(),
+                probe: None,
+                repeat: 1,
             },
             frames: Arc::clone(&self.frames),
             videos: VideoStore::default(),

@@ -52,7 +52,7 @@ pub(crate) async fn probe(flags: &Flags, base_url: &str, model: &str) -> anyhow:
     for (step, part) in [("text", None), ("image", Some(Part::Image(gray_image())))] {
         let text = Part::Text("Answer with one word: what is this?".to_owned());
         let message = Message::parts(Role::User, part.into_iter().chain([text]).collect());
-        let id = CallId { sample: "probe".to_owned(), step: step.to_owned() };
+        let id = CallId::new("probe", step);
         match backend.complete(&Request::new(id, vec![message], Generation::greedy(8))).await {
             Ok(_) => {}
             Err(error) if error.class == ErrorClass::EmptyReply => {}

@@ -112,6 +112,7 @@ fn of_run(error: &RunError) -> Exit {
         RunError::UnknownId { .. }
         | RunError::NoSamples { .. }
         | RunError::SameUid { .. }
+        | RunError::Probe { .. }
         | RunError::Prompt(_)
         | RunError::Summary(_) => Exit::Usage,
         RunError::Refused(_) => Exit::Preflight,
@@ -143,6 +144,8 @@ fn of_config(error: &ConfigError) -> Exit {
         | ConfigError::TooFewFrames
         | ConfigError::Temperature
         | ConfigError::NoChatTools { .. }
+        | ConfigError::Probe { .. }
+        | ConfigError::Repeat
         | ConfigError::Request(_) => Exit::Usage,
     }
 }

@@ -65,7 +65,14 @@ pub(crate) fn workspace(data: DataRoot, gpus: Option<u32>) -> Workspace {
 pub(crate) fn prepare(runs: &[Evaluation<'_>], workspace: &Workspace) -> Result<Vec<Prepared>, RunError> {
     let prepared: Vec<Prepared> =
         runs.iter().map(|run| evaluate::prepare(run, workspace)).collect::<Result<_, _>>()?;
-    prepared.iter().for_each(|prepared| warn(prepared.warning()));
+    let mut said = Vec::new();
+    for warning in prepared.iter().flat_map(Prepared::warnings) {
+        // One of the settings is that of every split.
+        if !said.contains(&warning) {
+            warn(Some(&warning));
+            said.push(warning);
+        }
+    }
     Ok(prepared)
 }
 

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
 use crate::error::MediaError;
 use crate::{Frame, Sampled, VideoFile, VideoRequest};
@@ -17,6 +18,7 @@ type Slot<T> = Arc<OnceLock<Result<Arc<T>, MediaError>>>;
 #[derive(Debug)]
 pub struct FrameCache<T> {
     budget: usize,
+    limit: Duration,
     state: Mutex<State<T>>,
 }
 
@@ -30,10 +32,11 @@ struct State<T> {
 }
 
 impl<T: Send + Sync> FrameCache<T> {
-    /// A cache that keeps results of about `budget` bytes.
-    pub fn new(budget: usize) -> Self {
+    /// A cache that keeps results of about `budget` bytes; `limit` is the time that a file may take
+    /// ([`VideoFile::open_within`]).
+    pub fn new(budget: usize, limit: Duration) -> Self {
         let state = State { files: VecDeque::new(), slots: HashMap::new(), order: VecDeque::new(), used: 0 };
-        Self { budget, state: Mutex::new(state) }
+        Self { budget, limit, state: Mutex::new(state) }
     }
 
     fn state(&self) -> MutexGuard<'_, State<T>> {
@@ -60,7 +63,7 @@ impl<T: Send + Sync> FrameCache<T> {
                 }
             }
         };
-        let file = slot.get_or_init(|| VideoFile::open(path).map(Arc::new)).clone();
+        let file = slot.get_or_init(|| VideoFile::open_within(path, self.limit).map(Arc::new)).clone();
         if file.is_err() {
             self.state().files.retain(|(known, _)| known != path);
         }

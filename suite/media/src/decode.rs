@@ -9,6 +9,7 @@ use ffmpeg_next as ff;
 use rayon::prelude::*;
 
 use crate::convert::{Colours, Converter};
+use crate::deadline::Deadline;
 use crate::demux::{decoder, open, read, seek};
 use crate::error::MediaError;
 use crate::index::VideoIndex;
@@ -38,6 +39,8 @@ pub(crate) struct Target {
     /// Whatever could make torchcodec 0.10 show another picture is an error: damage, and a seek that does not reach
     /// its key frame. Else a packet that the decoder refuses costs its own picture.
     pub exact: bool,
+    /// When the file is given up.
+    pub deadline: Deadline,
 }
 
 /// Decodes `indices` (ascending, repeats allowed), converts to `target` and maps, in order.
@@ -132,6 +135,7 @@ struct Worker<'a> {
     decoder: decoder::Video,
     converter: Converter,
     exact: bool,
+    deadline: Deadline,
     /// The last picture, kept only there.
     last: Option<ff::frame::Video>,
     stats: ReaderStats,
@@ -144,7 +148,7 @@ impl<'a> Worker<'a> {
         target: Target,
         threads: usize,
     ) -> Result<Self, MediaError> {
-        let (input, stream) = open(path)?;
+        let (input, stream) = open(path, target.deadline)?;
         let threads = threading::Config {
             kind: threading::Type::Frame,
             count: threads,
@@ -153,7 +157,17 @@ impl<'a> Worker<'a> {
         let decoder = decoder(&input, stream, threads)?;
         let converter = Converter::new(target.size, target.rotation, Colours::OfStream, target.precision);
         let stats = ReaderStats::default();
-        Ok(Self { path, index, input, decoder, converter, exact: target.exact, last: None, stats })
+        Ok(Self {
+            path,
+            index,
+            input,
+            decoder,
+            converter,
+            exact: target.exact,
+            deadline: target.deadline,
+            last: None,
+            stats,
+        })
     }
 
     /// Decodes one group up to its last wanted frame.
@@ -201,6 +215,7 @@ impl<'a> Worker<'a> {
         let mut packet = ff::Packet::empty();
         let mut at_end = false;
         while !wanted.is_empty() && !at_end {
+            self.deadline.check()?;
             if read(&mut self.input, self.index.stream, &mut packet) {
                 let needed = !skip || packet.pts().is_none_or(|pts| wanted.contains_key(&pts));
                 self.decoder.skip_frame(if needed { Discard::Default } else { Discard::NonReference });
@@ -272,7 +287,7 @@ impl<'a> Worker<'a> {
             }
         }
         // No seek reaches it: read from the start of the file.
-        let (input, _) = open(self.path)?;
+        let (input, _) = open(self.path, self.deadline)?;
         self.input = input;
         Ok(())
     }

@@ -1,12 +1,15 @@
 //! Packets of a file's video stream, in the order of the file: opened, read, sought.
 
+use std::ffi::{CStr, CString};
 use std::path::Path;
+use std::ptr;
 
 use ff::codec::{decoder, threading};
 use ff::ffi;
 use ff::packet::Ref as _;
 use ffmpeg_next as ff;
 
+use crate::deadline::Deadline;
 use crate::error::MediaError;
 use crate::ffmpeg::load;
 
@@ -24,7 +27,10 @@ pub(crate) struct Entry {
 }
 
 /// Opens a file with all streams but its best video one left aside.
-pub(crate) fn open(path: &Path) -> Result<(ff::format::context::Input, usize), MediaError> {
+pub(crate) fn open(
+    path: &Path,
+    deadline: Deadline,
+) -> Result<(ff::format::context::Input, usize), MediaError> {
     let error = |error: ff::Error| MediaError::Open(error.to_string());
     load().map_err(MediaError::Open)?;
     // Opening a pipe would wait for a writer for ever; of a file that is not there, FFmpeg reads others.
@@ -40,7 +46,10 @@ pub(crate) fn open(path: &Path) -> Result<(ff::format::context::Input, usize), M
     let name = plain.ok_or_else(|| MediaError::Open("the path is not UTF-8".to_owned()))?;
     // A picture whose name is a pattern (`a%03d.png`) is that picture, not the ones that the pattern names.
     let options = ff::Dictionary::from_iter([("pattern_type", "none")]);
-    let mut input = ff::format::input_with_dictionary(&format!("file:{name}"), options).map_err(error)?;
+    let url = CString::new(format!("file:{name}")).map_err(|error| MediaError::Open(error.to_string()))?;
+    let opened = open_until(&url, options, deadline);
+    deadline.check()?;
+    let mut input = opened.map_err(error)?;
     let best = input.streams().best(ff::media::Type::Video).map(|stream| stream.index());
     let best = best.ok_or(MediaError::NoVideo)?;
     for mut stream in input.streams_mut() {
@@ -51,6 +60,35 @@ pub(crate) fn open(path: &Path) -> Result<(ff::format::context::Input, usize), M
         }
     }
     Ok((input, best))
+}
+
+/// As `ff::format::input_with_dictionary`, given up when the time is over.
+fn open_until(
+    url: &CStr,
+    options: ff::Dictionary<'_>,
+    deadline: Deadline,
+) -> Result<ff::format::context::Input, ff::Error> {
+    // SAFETY: the context is ours until it is wrapped. `avformat_open_input` frees it where it fails and leaves the
+    // options to their owner; the interrupt callback holds no pointer.
+    unsafe {
+        let mut context = ffi::avformat_alloc_context();
+        if context.is_null() {
+            return Err(ff::Error::Other { errno: ff::util::error::ENOMEM });
+        }
+        (*context).interrupt_callback = deadline.interrupt();
+        let mut options = options.disown();
+        let code = ffi::avformat_open_input(&mut context, url.as_ptr(), ptr::null_mut(), &mut options);
+        drop(ff::Dictionary::own(options));
+        if code < 0 {
+            return Err(ff::Error::from(code));
+        }
+        let code = ffi::avformat_find_stream_info(context, ptr::null_mut());
+        if code < 0 {
+            ffi::avformat_close_input(&mut context);
+            return Err(ff::Error::from(code));
+        }
+        Ok(ff::format::context::Input::wrap(context))
+    }
 }
 
 /// A decoder of a file's stream.

@@ -1,5 +1,7 @@
 //! Errors of reading a video.
 
+use std::time::Duration;
+
 /// Why there are no frames. No variant names the file: a caller says which one, by the name that its reader knows.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs)] // The messages say what the fields are.
@@ -7,6 +9,9 @@ pub enum MediaError {
     /// The file cannot be opened or is not a media file.
     #[error("cannot be opened as a video: {0}")]
     Open(String),
+    /// The time limit is over.
+    #[error("not decoded within {} s; the file may be damaged, or its disk slow", .limit.as_secs())]
+    Timeout { limit: Duration },
     /// The file holds no video.
     #[error("the file has no video stream")]
     NoVideo,

@@ -5,6 +5,7 @@ use std::path::Path;
 use ff::ffi;
 use ffmpeg_next as ff;
 
+use crate::deadline::Deadline;
 use crate::demux::{Entry, entry_of, open, read_noting};
 use crate::error::MediaError;
 use crate::{VideoInfo, sample_table};
@@ -32,8 +33,8 @@ impl VideoIndex {
     /// Takes the tables of an MP4 file where they can be trusted, or else walks over all packets
     /// without decoding any, as torchcodec's exact mode does. A file that is cut off gives the
     /// frames up to there.
-    pub(crate) fn read(path: &Path) -> Result<Self, MediaError> {
-        let (mut input, stream) = open(path)?;
+    pub(crate) fn read(path: &Path, deadline: Deadline) -> Result<Self, MediaError> {
+        let (mut input, stream) = open(path, deadline)?;
         let (time_base, header_rate, parameters, rotation) = {
             let video = input.stream(stream).ok_or(MediaError::NoVideo)?;
             (
@@ -47,7 +48,7 @@ impl VideoIndex {
         let mut entries = match sample_table::entries(path, &mut input, stream) {
             Some(entries) => entries,
             None => {
-                (input, _) = open(path)?;
+                (input, _) = open(path, deadline)?;
                 let mut packet = ff::Packet::empty();
                 let mut entries = Vec::new();
                 while read_noting(&mut input, stream, &mut packet, &mut damaged) {
@@ -57,6 +58,7 @@ impl VideoIndex {
                 entries
             }
         };
+        deadline.check()?;
         entries.sort_by_key(|entry| entry.pts);
         let (Some(first), Some(end)) = (
             entries.first().map(|entry| entry.pts),

@@ -1,10 +1,12 @@
 //! Whether a video file is whole, without decoding all of it.
 
 use std::path::Path;
+use std::time::Duration;
 
+use crate::deadline::{Deadline, TIME_LIMIT};
 use crate::demux::open;
 use crate::error::MediaError;
-use crate::{VideoFile, sample_table};
+use crate::{VideoFile, VideoInfo, sample_table};
 
 /// Depth of [`check`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,20 +25,41 @@ const SIDE: u32 = 64;
 /// # Errors
 /// It is not a regular file, not a video, cut off, or a frame cannot be decoded.
 pub fn check(path: &Path, depth: Depth) -> Result<(), MediaError> {
-    let (mut input, stream) = open(path)?;
+    whole(path, Deadline::after(TIME_LIMIT))?;
+    match depth {
+        Depth::Header => Ok(()),
+        Depth::Frames => decode_ends(path, TIME_LIMIT).map(drop),
+    }
+}
+
+/// As [`check`] with [`Depth::Frames`], within a time: the properties of a sound video.
+///
+/// # Errors
+/// As there, or the time is over ([`MediaError::Timeout`]).
+pub fn inspect(path: &Path, limit: Duration) -> Result<VideoInfo, MediaError> {
+    whole(path, Deadline::after(limit))?;
+    decode_ends(path, limit)
+}
+
+/// Fails where the file is shorter than its index says.
+fn whole(path: &Path, deadline: Deadline) -> Result<(), MediaError> {
+    let (mut input, stream) = open(path, deadline)?;
     let wanted = sample_table::indexed_bytes(&mut input, stream);
     let length = std::fs::metadata(path).map_err(|error| MediaError::Open(error.to_string()))?.len();
     if wanted > length {
         return Err(MediaError::Open(format!("cut off: {length} of at least {wanted} bytes")));
     }
-    if depth == Depth::Frames {
-        let file = VideoFile::open(path)?;
-        let last = file.info().frames - 1;
-        let mut indices = vec![0, last / 2, last];
-        indices.dedup();
-        file.frames_at(&indices, (SIDE, SIDE))?;
-    }
     Ok(())
+}
+
+/// Decodes the first, a middle and the last frame.
+fn decode_ends(path: &Path, limit: Duration) -> Result<VideoInfo, MediaError> {
+    let file = VideoFile::open_within(path, limit)?;
+    let last = file.info().frames - 1;
+    let mut indices = vec![0, last / 2, last];
+    indices.dedup();
+    file.frames_at(&indices, (SIDE, SIDE))?;
+    Ok(file.index.info)
 }
 
 #[cfg(test)]
@@ -80,6 +103,22 @@ mod tests {
         std::fs::write(&path, bytes).expect("writes");
         check(&path, Depth::Header).expect("the header is whole");
         check(&path, Depth::Frames).expect_err("zeros are not pictures");
+    }
+
+    #[test]
+    #[ignore = "needs the ffmpeg program: run by ci/test"]
+    fn a_file_that_takes_longer_than_its_limit_is_given_up() {
+        let folder = tempfile::tempdir().expect("a folder");
+        // One key frame alone: the last frame needs all others.
+        let long = "-frames:v 500 -s 1920x1080 -c:v libx264 -preset ultrafast -g 100000";
+        let path = encode(folder.path(), "long.mp4", long);
+        let info = inspect(&path, Duration::from_secs(600)).expect("sound");
+        assert_eq!((info.frames, info.codec.as_str()), (500, "h264"));
+        for limit in [Duration::ZERO, Duration::from_millis(30)] {
+            let started = std::time::Instant::now();
+            assert_eq!(inspect(&path, limit), Err(MediaError::Timeout { limit }));
+            assert!(started.elapsed() < limit + Duration::from_millis(500), "{:?}", started.elapsed());
+        }
     }
 
     #[test]

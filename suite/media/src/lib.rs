@@ -22,6 +22,7 @@
 mod boxes;
 mod cache;
 mod convert;
+mod deadline;
 mod decode;
 mod demux;
 mod error;
@@ -37,18 +38,20 @@ mod sequential;
 mod testing;
 
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
 pub use cache::FrameCache;
 pub use convert::encode_jpeg;
+pub use deadline::TIME_LIMIT;
 pub use error::MediaError;
 pub use ffmpeg::load as load_ffmpeg;
-pub use integrity::{Depth, check};
+pub use integrity::{Depth, check, inspect};
 pub use resize::Resizer;
 pub use rules::{Reader, Sampling, VideoRequest, frame_indices, smart_resize};
 
+use deadline::Deadline;
 use index::VideoIndex;
 use resize::Precision;
 
@@ -128,6 +131,8 @@ pub struct Sampled<T = Frame> {
 pub struct VideoFile {
     path: PathBuf,
     index: VideoIndex,
+    /// Time that opening it and each request may take.
+    limit: Duration,
 }
 
 impl VideoFile {
@@ -136,7 +141,16 @@ impl VideoFile {
     /// # Errors
     /// No such file, no video in it, or nothing readable.
     pub fn open(path: &Path) -> Result<Self, MediaError> {
-        Ok(Self { path: path.to_owned(), index: VideoIndex::read(path)? })
+        Self::open_within(path, TIME_LIMIT)
+    }
+
+    /// As [`open`](Self::open), with another limit to the time that this and each request take.
+    ///
+    /// # Errors
+    /// As there, or the time is over ([`MediaError::Timeout`]).
+    pub fn open_within(path: &Path, limit: Duration) -> Result<Self, MediaError> {
+        let index = VideoIndex::read(path, Deadline::after(limit))?;
+        Ok(Self { path: path.to_owned(), index, limit })
     }
 
     /// Properties of the video.
@@ -176,8 +190,11 @@ impl VideoFile {
     /// A frame cannot be decoded.
     pub fn frames_at(&self, indices: &[usize], size: (u32, u32)) -> Result<Vec<Frame>, MediaError> {
         let (rotation, precision) = (self.info().rotation, Precision::Bytes);
-        let target = decode::Target { size, rotation, precision, exact: false };
-        Ok(decode::frames(&self.path, &self.index, indices, target, &Ok)?.0)
+        let deadline = Deadline::after(self.limit);
+        let target = decode::Target { size, rotation, precision, exact: false, deadline };
+        let found = decode::frames(&self.path, &self.index, indices, target, &Ok);
+        deadline.check()?;
+        Ok(found?.0)
     }
 
     /// Samples frames; `map` runs on the decoding threads, so that whole videos of pixels are never
@@ -191,10 +208,13 @@ impl VideoFile {
         map: impl Fn(Frame) -> Result<T, MediaError> + Sync,
     ) -> Result<Sampled<T>, MediaError> {
         let started = Instant::now();
-        let mut sampled = match (self.first(request, &map), request.reader) {
-            (Err(error), Reader::Pinned) => self.second(request, &map).map_err(|_| error)?,
-            (sampled, _) => sampled?,
+        let deadline = Deadline::after(self.limit);
+        let sampled = match (self.first(request, deadline, &map), request.reader) {
+            (Err(error), Reader::Pinned) => self.second(request, deadline, &map).map_err(|_| error),
+            (sampled, _) => sampled,
         };
+        deadline.check()?;
+        let mut sampled = sampled?;
         sampled.stats.seconds = started.elapsed().as_secs_f64();
         Ok(sampled)
     }
@@ -203,6 +223,7 @@ impl VideoFile {
     fn first<T: Clone + Send>(
         &self,
         request: &VideoRequest,
+        deadline: Deadline,
         map: &(impl Fn(Frame) -> Result<T, MediaError> + Sync),
     ) -> Result<Sampled<T>, MediaError> {
         let pinned = request.reader == Reader::Pinned;
@@ -213,7 +234,7 @@ impl VideoFile {
         let (indices, size) = self.plan(request)?;
         let info = self.info_of(request.reader);
         let (rotation, precision) = (info.rotation, Precision::Floats);
-        let target = decode::Target { size, rotation, precision, exact: pinned };
+        let target = decode::Target { size, rotation, precision, exact: pinned, deadline };
         let plain = !pinned || self.index.is_plain(&indices);
         let found = plain.then(|| decode::frames(&self.path, &self.index, &indices, target, map));
         let (frames, stats) = match found {
@@ -229,9 +250,10 @@ impl VideoFile {
     fn second<T: Clone + Send>(
         &self,
         request: &VideoRequest,
+        deadline: Deadline,
         map: &(impl Fn(Frame) -> Result<T, MediaError> + Sync),
     ) -> Result<Sampled<T>, MediaError> {
-        let found = second::sample(&self.path, &self.index, request, map)?;
+        let found = second::sample(&self.path, &self.index, request, deadline, map)?;
         let sample_fps = found.frames.len() as f64 / found.total.max(1) as f64 * found.fps;
         let info = self.info_of(request.reader);
         let stats = ReaderStats { workers: 1, ..ReaderStats::default() };

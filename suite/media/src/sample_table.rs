@@ -125,17 +125,18 @@ fn packets(input: &mut ff::format::context::Input, stream: usize, most: usize) -
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::deadline::{Deadline, TIME_LIMIT};
     use crate::demux::open;
     use crate::testing::encode;
     use std::process::Command;
 
     fn from_tables(path: &Path) -> Option<Vec<Entry>> {
-        let (mut input, stream) = open(path).expect("opens");
+        let (mut input, stream) = open(path, Deadline::after(TIME_LIMIT)).expect("opens");
         entries(path, &mut input, stream)
     }
 
     fn from_packets(path: &Path) -> Vec<Entry> {
-        let (mut input, stream) = open(path).expect("opens");
+        let (mut input, stream) = open(path, Deadline::after(TIME_LIMIT)).expect("opens");
         packets(&mut input, stream, usize::MAX)
     }
 

@@ -15,6 +15,7 @@ use ff::ffi;
 use ffmpeg_next as ff;
 
 use crate::convert::{Colours, Converter};
+use crate::deadline::Deadline;
 use crate::decode::is_waiting;
 use crate::demux::{decoder, open, seek};
 use crate::error::MediaError;
@@ -55,12 +56,13 @@ pub(crate) fn sample<T: Clone>(
     path: &Path,
     index: &VideoIndex,
     request: &VideoRequest,
+    deadline: Deadline,
     map: &impl Fn(Frame) -> Result<T, MediaError>,
 ) -> Result<Second<T>, MediaError> {
     let window = Window::of(request, index).map_err(MediaError::Request)?;
     let mut sizes = BTreeSet::new();
     let mut times = BTreeSet::new();
-    decode(path, &window, &mut |pts, picture| {
+    decode(path, &window, deadline, &mut |pts, picture| {
         sizes.insert((picture.width(), picture.height()));
         times.insert(pts);
         Ok(())
@@ -79,7 +81,7 @@ pub(crate) fn sample<T: Clone>(
     let chosen: Vec<i64> = linspace(0, times.len() - 1, count).into_iter().map(|at| times[at]).collect();
     let mut converter = Converter::new(size, 0, Colours::Bt601, Precision::Floats);
     let mut found = BTreeMap::new();
-    decode(path, &window, &mut |pts, picture| {
+    decode(path, &window, deadline, &mut |pts, picture| {
         if chosen.contains(&pts) {
             let (at, time_us) = index.nearest(pts - delay);
             found.insert(pts, map(converter.frame(picture, at, time_us)?)?);
@@ -126,9 +128,10 @@ impl Window {
 fn decode(
     path: &Path,
     window: &Window,
+    deadline: Deadline,
     deliver: &mut dyn FnMut(i64, &ff::frame::Video) -> Result<(), MediaError>,
 ) -> Result<(), MediaError> {
-    let (mut input, stream) = open(path)?;
+    let (mut input, stream) = open(path, deadline)?;
     // Threads over frames would hold pictures back that an error then loses.
     let threads = threading::Config { kind: threading::Type::Slice, ..threading::Config::default() };
     let mut decoder = decoder(&input, stream, threads)?;

@@ -12,6 +12,7 @@ use ff::codec::{decoder, threading};
 use ffmpeg_next as ff;
 
 use crate::convert::{Colours, Converter};
+use crate::deadline::Deadline;
 use crate::decode::{Target, is_waiting};
 use crate::demux::{decoder, open, seek};
 use crate::error::MediaError;
@@ -33,7 +34,7 @@ pub(crate) fn frames<T: Clone>(
         let message = format!("torchcodec 0.10 raises here: {error}");
         MediaError::Decode { index, message }
     };
-    let mut reader = Reader::open(path, index)?;
+    let mut reader = Reader::open(path, index, target.deadline)?;
     let mut converter = Converter::new(target.size, target.rotation, Colours::OfStream, target.precision);
     let mut found: Vec<T> = Vec::with_capacity(indices.len());
     let mut before: Option<usize> = None;
@@ -66,8 +67,8 @@ struct Reader {
 }
 
 impl Reader {
-    fn open(path: &Path, index: &VideoIndex) -> Result<Self, MediaError> {
-        let (mut input, stream) = open(path)?;
+    fn open(path: &Path, index: &VideoIndex, deadline: Deadline) -> Result<Self, MediaError> {
+        let (mut input, stream) = open(path, deadline)?;
         let threads = threading::Config {
             kind: threading::Type::Frame,
             count: THREADS,

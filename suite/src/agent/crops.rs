@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use futures::future::join_all;
 
+use super::messages::NoFrames;
 use super::{Answer, Session, protocol_error};
 use crate::frames::FrameSet;
 use crate::media::VideoRequest;
@@ -22,6 +23,8 @@ enum CropResult {
     Frames(Arc<FrameSet>),
     Summary(Arc<FrameSet>, String),
     Failed(String),
+    /// As failed: the time limit of decoding was over.
+    TimedOut(String),
     Malformed(String),
     /// The protocol has no text for it.
     NoText(RenderError),
@@ -64,6 +67,7 @@ impl Session<'_> {
             if let CropResult::Frames(set) | CropResult::Summary(set, _) = &result {
                 self.transcript.second_reader |= set.second_reader;
             }
+            self.transcript.decode_timeout |= matches!(&result, CropResult::TimedOut(_));
             if let Some(sub) = sub_call {
                 self.note_call(&sub.step, sub.conversation, &sub.answer);
                 if let Some(error) = sub.answer.error() {
@@ -114,7 +118,8 @@ impl Session<'_> {
         let request = VideoRequest::crop(window.start, window.end, self.agent.protocol.tool.max_frames);
         let set = match self.frames(request).await {
             Ok(set) => set,
-            Err(reason) => return (CropResult::Failed(reason), 0.0, None),
+            Err(NoFrames { message, timed_out: true }) => return (CropResult::TimedOut(message), 0.0, None),
+            Err(NoFrames { message, .. }) => return (CropResult::Failed(message), 0.0, None),
         };
         let seconds = set.seconds;
         match self.agent.plan.crop {
@@ -151,7 +156,7 @@ impl Session<'_> {
         };
         parts.push(Part::Text(prompt));
         let messages = vec![Message::parts(Role::User, parts)];
-        let request = self.agent.request(self.sample, &step, messages, self.agent.plan.max_tokens);
+        let request = self.request(&step, messages, self.agent.plan.max_tokens);
         let answer = self.agent.ask(self.sample, &request).await;
         let conversation = conversation_hash(&request.messages);
         let result = match &answer {
@@ -179,7 +184,7 @@ impl Session<'_> {
                 let response = render::subagent_response(protocol, start, end, &text)?;
                 (Message::text(Role::User, response), ToolOutcome::Summary { frames: set.origins(), text })
             }
-            CropResult::Failed(reason) => {
+            CropResult::Failed(reason) | CropResult::TimedOut(reason) => {
                 let response = render::crop_error(protocol, start, end)?;
                 (Message::text(Role::User, response), ToolOutcome::CropFailed { reason })
             }

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use super::{Session, protocol_error};
+use crate::fingerprint::Fingerprint;
 use crate::frames::FrameSet;
-use crate::media::VideoRequest;
+use crate::media::{MediaError, VideoRequest};
 use crate::message::{Frames, Message, Part, Role, VideoPart};
 use crate::plan::Channel;
 use crate::protocol::render;
@@ -19,7 +20,12 @@ impl Session<'_> {
         let plan = &self.agent.plan;
         let video = self.agent.videos.resolve(&self.sample.video);
         // Upstream asks about whatever lies there; a folder gives no frames.
-        let there = if plan.switches.frame_loss_is_error { video.is_file() } else { video.exists() };
+        let there = match plan.switches.frame_loss_is_error {
+            // Nothing of it is shown.
+            _ if plan.is_blind() => true,
+            true => video.is_file(),
+            false => video.exists(),
+        };
         if !there {
             let message =
                 format!("{}: no such video; run `paravt-bench data check`", self.sample.video.display());
@@ -29,6 +35,7 @@ impl Session<'_> {
             .map_err(|error| protocol_error("open", &error))?
             .to_owned();
         let (mut parts, duration) = match plan.channel {
+            _ if plan.is_blind() => (Vec::new(), None),
             Channel::Video => {
                 let path = std::path::absolute(&video).unwrap_or(video);
                 (
@@ -48,6 +55,7 @@ impl Session<'_> {
                 .map_err(|error| protocol_error("open", &error))?;
         parts.push(Part::Text(text));
         self.messages = vec![Message::text(Role::System, system), Message::parts(Role::User, parts)];
+        self.transcript.inputs = Some(Fingerprint::of(&self.messages));
         Ok(())
     }
 
@@ -66,10 +74,12 @@ impl Session<'_> {
                 };
                 Ok((parts, Some(set.duration)))
             }
-            Err(message) if self.agent.plan.switches.frame_loss_is_error => {
-                Err(SampleError { class: SampleErrorClass::FrameLoss, message, step: "open".into() })
-            }
-            Err(message) => {
+            Err(NoFrames { message, timed_out }) => {
+                self.transcript.decode_timeout |= timed_out;
+                if self.agent.plan.switches.frame_loss_is_error {
+                    let (class, step) = (SampleErrorClass::FrameLoss, "open".to_owned());
+                    return Err(SampleError { class, message, step });
+                }
                 self.transcript.frame_loss = Some(message);
                 Ok((Vec::new(), None))
             }
@@ -78,12 +88,24 @@ impl Session<'_> {
 
     /// Frames of the sample's own video, decoded off the async threads. An error has the name of the video that
     /// records have.
-    pub(super) async fn frames(&self, request: VideoRequest) -> Result<Arc<FrameSet>, String> {
+    pub(super) async fn frames(&self, request: VideoRequest) -> Result<Arc<FrameSet>, NoFrames> {
         let request = request.with_reader(self.agent.plan.switches.reader);
         let source = Arc::clone(&self.agent.frames);
         let path = self.agent.videos.resolve(&self.sample.video);
         let fetched = tokio::task::spawn_blocking(move || source.frames(&path, &request)).await;
-        let frames = fetched.map_err(|error| format!("the decoder panicked: {error}"))?;
-        frames.map_err(|error| format!("{}: {error}", self.sample.video.display()))
+        let panicked =
+            |error| NoFrames { message: format!("the decoder panicked: {error}"), timed_out: false };
+        fetched.map_err(panicked)?.map_err(|error| NoFrames {
+            message: format!("{}: {error}", self.sample.video.display()),
+            timed_out: matches!(error, MediaError::Timeout { .. }),
+        })
     }
+}
+
+/// Why there are no frames.
+pub(super) struct NoFrames {
+    /// With the name of the video.
+    pub message: String,
+    /// The time limit was over.
+    pub timed_out: bool,
 }

@@ -48,6 +48,7 @@ pub struct Agent {
 struct Session<'a> {
     agent: &'a Agent,
     sample: &'a Sample,
+    epoch: usize,
     /// The conversation so far.
     messages: Vec<Message>,
     transcript: Transcript,
@@ -59,10 +60,16 @@ struct Session<'a> {
 impl Agent {
     /// Runs one sample to its record. Failures become part of the record.
     pub async fn run(&self, sample: &Sample) -> Record {
+        self.run_epoch(sample, 0).await
+    }
+
+    /// As [`run`](Self::run), for one of the sample's repetitions.
+    pub async fn run_epoch(&self, sample: &Sample, epoch: usize) -> Record {
         let started = Instant::now();
         let mut session = Session {
             agent: self,
             sample,
+            epoch,
             messages: Vec::new(),
             transcript: Transcript::default(),
             measured: Measured::default(),
@@ -92,6 +99,7 @@ impl Agent {
             profile: self.plan.profile,
             protocol: self.protocol_hash.clone(),
             sample: sample.clone(),
+            epoch,
             transcript,
             score,
             error,
@@ -165,7 +173,7 @@ impl Session<'_> {
     ) -> Result<Completion, SampleError> {
         // The messages travel with the request and come back: frames are shared, text is not copied.
         let messages = std::mem::take(&mut self.messages);
-        let mut request = self.agent.request(self.sample, step, messages, max_tokens);
+        let mut request = self.request(step, messages, max_tokens);
         request.tools = tools;
         let answer = self.agent.ask(self.sample, &request).await;
         let conversation = conversation_hash(&request.messages);
@@ -178,6 +186,23 @@ impl Session<'_> {
             }
             Err(error) => Err(SampleError { class, message: error.to_string(), step: step.to_owned() }),
         }
+    }
+
+    fn request(&self, step: &str, messages: Vec<Message>, max_tokens: u32) -> Request {
+        let (plan, epoch) = (&self.agent.plan, self.epoch);
+        let id = CallId { epoch, ..CallId::new(self.sample.uid.as_str(), step) };
+        let settings = &plan.request;
+        let generation = Generation {
+            max_tokens,
+            temperature: plan.temperature,
+            top_p: settings.top_p,
+            top_k: settings.top_k,
+            repetition_penalty: settings.repetition_penalty,
+            stop: settings.stop.clone(),
+            seed: plan.seed_of(epoch),
+            logprobs: false,
+        };
+        Request::new(id, messages, generation)
     }
 
     /// Writes a call into the transcript; what varies from run to run goes to `measured`.
@@ -263,22 +288,6 @@ impl Agent {
     fn tools(&self) -> Option<Arc<Vec<serde_json::Value>>> {
         let chat = self.protocol.chat_tools.as_ref().filter(|_| self.plan.dialect == ToolDialect::Native)?;
         Some(Arc::new(vec![chat.definition.clone()]))
-    }
-
-    fn request(&self, sample: &Sample, step: &str, messages: Vec<Message>, max_tokens: u32) -> Request {
-        let id = CallId { sample: sample.uid.clone(), step: step.to_owned() };
-        let settings = &self.plan.request;
-        let generation = Generation {
-            max_tokens,
-            temperature: self.plan.temperature,
-            top_p: settings.top_p,
-            top_k: settings.top_k,
-            repetition_penalty: settings.repetition_penalty,
-            stop: settings.stop.clone(),
-            seed: self.plan.seed,
-            logprobs: false,
-        };
-        Request::new(id, messages, generation)
     }
 }
 

@@ -6,7 +6,8 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::nearest;
-use crate::plan::{Channel, CropMode, RunPlan};
+use crate::plan::{Channel, CropMode, RunPlan, is_once};
+use crate::probe::{FEWEST_TO_HALVE, Probe};
 use crate::profile::Profile;
 use crate::protocol::{PromptMode, Protocol, UnknownMode};
 use crate::record::SampleErrorClass;
@@ -61,6 +62,12 @@ pub struct RunConfig {
     /// Sampling and server settings of every request; none by default.
     #[serde(skip_serializing_if = "RequestSettings::is_empty")]
     pub request: RequestSettings,
+    /// What the run takes away from its samples or frames; nothing by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub probe: Option<Probe>,
+    /// How often each sample is asked, with the seed raised by one each time where one is given; 1 by default.
+    #[serde(skip_serializing_if = "is_once")]
+    pub repeat: usize,
 
     /// Only the samples of these uids or upstream ids; taken before `limit`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -104,6 +111,8 @@ impl Default for RunConfig {
             seed: None,
             dialect: ToolDialect::Auto,
             request: RequestSettings::default(),
+            probe: None,
+            repeat: 1,
             ids: None,
             limit: None,
             shard: None,
@@ -158,6 +167,10 @@ impl RunConfig {
             return Err(ConfigError::NoChatTools { protocol: protocol.name.clone() });
         }
         self.request.check().map_err(ConfigError::Request)?;
+        self.check_probe()?;
+        if !(1..=MAX_REPEAT).contains(&self.repeat) {
+            return Err(ConfigError::Repeat);
+        }
         Ok(RunPlan {
             profile: self.profile(),
             switches: self.profile().switches(),
@@ -172,7 +185,28 @@ impl RunConfig {
             seed: self.seed,
             dialect: self.dialect,
             request: self.request.clone(),
+            probe: self.probe,
+            repeat: self.repeat,
         })
+    }
+
+    /// Refuses a probe that the other settings leave no room for.
+    fn check_probe(&self) -> Result<(), ConfigError> {
+        let Some(probe) = self.probe else { return Ok(()) };
+        let refused = |why: &str| Err(ConfigError::Probe { probe, why: why.to_owned() });
+        if self.paper_row.is_some() {
+            return refused("no published number was measured like that; leave --paper-row out");
+        }
+        if probe.changes_frames() && self.channel == Channel::Video {
+            return refused("the server samples the frames of --channel video; use --channel image");
+        }
+        if matches!(probe, Probe::Freeze | Probe::Reverse) && self.channel == Channel::FramesVideo {
+            return refused("a video of frames tells the model their true times; use --channel image");
+        }
+        if probe == Probe::HalfFrames && self.nframes < FEWEST_TO_HALVE {
+            return refused("half of --nframes is fewer than 2 frames; use --nframes 4 or more");
+        }
+        Ok(())
     }
 
     /// Which finished samples a resumed run does again.
@@ -184,6 +218,9 @@ impl RunConfig {
         retry
     }
 }
+
+/// Most repetitions of a sample: beyond this a number is a mistake.
+const MAX_REPEAT: usize = 10_000;
 
 /// Why a configuration cannot be used.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -211,6 +248,12 @@ pub enum ConfigError {
          --protocol native"
     )]
     NoChatTools { protocol: String },
+    /// A probe that the other settings leave no room for.
+    #[error("--probe {probe}: {why}")]
+    Probe { probe: Probe, why: String },
+    /// No repetition, or more than anyone means.
+    #[error("--repeat: expected a number from 1 to {MAX_REPEAT}")]
+    Repeat,
     /// A request setting that cannot be sent.
     #[error("request settings: {0}")]
     Request(String),
@@ -290,7 +333,7 @@ mod tests {
         assert_eq!(RunConfig::from_json("{}").unwrap(), RunConfig::default());
         let text = r#"{"profile": "release", "mode": "direct", "channel": "video", "nframes": 8, "max_turns": 2,
             "max_parallel": 0, "crop": "subagent", "max_tokens": 9, "temperature": 0.5, "seed": 7,
-            "dialect": "text", "request": {"top_k": 4}, "ids": ["a"], "limit": 3, "shard": "1/2",
+            "dialect": "text", "request": {"top_k": 4}, "probe": "shuffle:3", "repeat": 4, "ids": ["a"], "limit": 3, "shard": "1/2",
             "concurrency": 4, "resume": true, "retry_errors": ["api"], "label": "l", "paper_row": "r"}"#;
         let config = RunConfig::from_json(text).unwrap();
         let given: serde_json::Value = serde_json::from_str(text).unwrap();
@@ -331,6 +374,18 @@ mod tests {
         for temperature in [-0.1, f64::NAN, f64::INFINITY] {
             assert_eq!(plan(RunConfig { temperature, ..default() }), Err(ConfigError::Temperature));
         }
+        let half = RunConfig { probe: Some(Probe::HalfFrames), nframes: 2, ..default() };
+        let video = RunConfig { probe: Some(Probe::Freeze), channel: Channel::Video, ..default() };
+        let row = RunConfig { probe: Some(Probe::Blind), paper_row: Some("r".into()), ..default() };
+        for (config, words) in [(half, "--nframes 4"), (video, "--channel image"), (row, "--paper-row")] {
+            let error = plan(config).unwrap_err().to_string();
+            assert!(error.contains("--probe") && error.contains(words), "{error}");
+        }
+        assert_eq!(plan(RunConfig { repeat: 0, ..default() }), Err(ConfigError::Repeat));
+        let repeated = plan(RunConfig { repeat: 3, seed: Some(7), ..default() }).unwrap();
+        assert!(repeated.warning().is_some_and(|warning| warning.contains("--repeat 3")), "{repeated:?}");
+        assert_eq!((repeated.seed_of(0), repeated.seed_of(2)), (Some(7), Some(9)));
+        assert_eq!(plan(default()).unwrap().warning(), None);
         let request = RequestSettings { top_p: Some(2.0), ..RequestSettings::default() };
         assert!(matches!(plan(RunConfig { request, ..default() }), Err(ConfigError::Request(_))));
         let mut silent = native::protocol();

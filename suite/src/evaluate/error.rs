@@ -3,6 +3,7 @@
 use super::ConfigError;
 use crate::data::DataError;
 use crate::journal::JournalError;
+use crate::probe::Probe;
 use crate::protocol::render::RenderError;
 use crate::summary::SummaryError;
 
@@ -25,6 +26,9 @@ pub enum RunError {
     /// Two samples of the selection have one uid.
     #[error("{task}: two rows have the uid `{uid}`; the data file is damaged")]
     SameUid { task: String, uid: String },
+    /// The probe does not know how to change a sample of the split.
+    #[error("--probe {probe}: {task}: {message}")]
+    Probe { probe: Probe, task: String, message: String },
     /// The protocol has no text for a sample of the split.
     #[error(transparent)]
     Prompt(#[from] RenderError),

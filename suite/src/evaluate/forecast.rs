@@ -59,8 +59,9 @@ pub fn forecast(run: &Evaluation<'_>, workspace: &Workspace) -> Result<Forecast,
     let (mut text_bytes, mut visual_tokens, mut frames, mut without_frames) = (0, 0, 0, 0);
     for sample in samples {
         text_bytes += (system.len() + user(sample)?.len()) as u64;
-        if plan.channel.samples_here() {
+        if plan.channel.samples_here() && !plan.is_blind() {
             let overview = VideoRequest::overview(plan.nframes).with_reader(plan.switches.reader);
+            let overview = plan.probe.map_or(overview, |probe| probe.request(overview));
             match planned_size(&selected.videos.resolve(&sample.video), &overview) {
                 Ok((count, width, height)) => {
                     frames += count as u64;
@@ -71,19 +72,21 @@ pub fn forecast(run: &Evaluation<'_>, workspace: &Workspace) -> Result<Forecast,
         }
     }
     let first = &samples[0];
+    let times = plan.repeat as u64;
+    let warning = [selected.warning, plan.warning()].into_iter().flatten().reduce(|a, b| format!("{a}; {b}"));
     Ok(Forecast {
         protocol_hash: protocol.hash(),
         samples: samples.len(),
-        calls: model_calls(samples.len(), &plan, protocol.offers_tool(&plan.mode)),
-        text_tokens: text_bytes / BYTES_PER_TOKEN,
-        visual_tokens,
-        frames,
+        calls: model_calls(samples.len() * plan.repeat, &plan, protocol.offers_tool(&plan.mode)),
+        text_tokens: times * text_bytes / BYTES_PER_TOKEN,
+        visual_tokens: times * visual_tokens,
+        frames: times * frames,
         without_frames,
         system: system.to_owned(),
         first_uid: first.uid.clone(),
         first_user: user(first)?,
         plan,
-        warning: selected.warning,
+        warning,
     })
 }
 

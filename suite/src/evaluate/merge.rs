@@ -106,11 +106,11 @@ pub fn merge(shards: &[PathBuf], out: &Path) -> Result<Merged, MergeError> {
     }
     let (mut manifest, missing) = merge_manifests(&manifests, shards)?;
     journal::sort_by_row(&mut records);
-    let twice = records.windows(2).find(|pair| pair[0].sample.uid == pair[1].sample.uid);
+    let twice = records.windows(2).find(|pair| pair[0].key() == pair[1].key());
     if let Some(pair) = twice {
         return Err(MergeError::SampleTwice { uid: pair[0].sample.uid.clone() });
     }
-    let expected = manifest.selection.sizes.expected;
+    let expected = manifest.expected_records();
     if records.len() == expected {
         manifest.ended_at = manifests.iter().filter_map(|manifest| manifest.ended_at).reduce(f64::max);
     }

@@ -14,6 +14,7 @@ use crate::backend::Backend;
 use crate::frames::FrameSource;
 use crate::journal::{self, Contents, Journal, JournalError, RunDir};
 use crate::plan::RunPlan;
+use crate::probe::ProbedFrames;
 use crate::protocol::Protocol;
 use crate::record::Record;
 use crate::reference::Reference;
@@ -29,9 +30,9 @@ pub struct RunOutcome {
     pub ended: Ended,
     /// Summary of the records; also written to the run directory.
     pub summary: Summary,
-    /// Samples of the run.
+    /// Records that the run must have: its samples, times their repetitions.
     pub expected: usize,
-    /// Samples with a record.
+    /// Records that it has.
     pub records: usize,
     /// Of these, the failed ones.
     pub failed: usize,
@@ -103,9 +104,9 @@ impl Prepared {
         &self.path
     }
 
-    /// What a user should know of the data before the run.
-    pub fn warning(&self) -> Option<&str> {
-        self.selected.warning.as_deref()
+    /// What a user should know of data and settings before the run.
+    pub fn warnings(&self) -> impl Iterator<Item = String> {
+        self.selected.warning.clone().into_iter().chain(self.plan().warning())
     }
 
     /// Settings of the run.
@@ -135,21 +136,26 @@ impl Prepared {
         if !texts.exists() {
             journal::write_file(&texts, &to_pretty_json(&*protocol))?;
         }
-        let samples = runner::pending(&selected.samples, &selected.videos, &records, &retry);
+        let plan = &manifest.plan;
+        let jobs = runner::pending(&selected.samples, plan.repeat, &selected.videos, &records, &retry);
+        let frames = match plan.probe {
+            Some(probe) => Arc::new(ProbedFrames { source: self.frames, probe, nframes: plan.nframes }),
+            None => self.frames,
+        };
         let agent = Arc::new(Agent {
             backend,
             protocol,
             protocol_hash: manifest.protocol_hash.clone(),
             reference: self.reference,
             plan: manifest.plan.clone(),
-            frames: self.frames,
+            frames,
             videos: selected.videos,
         });
-        let expected = selected.samples.len();
+        let expected = manifest.expected_records();
         tracing::info!(
             task = manifest.task.name,
             samples = expected,
-            pending = samples.len(),
+            pending = jobs.len(),
             concurrency = self.concurrency,
             profile = %manifest.plan.profile,
             backend = manifest.backend.name,
@@ -159,11 +165,11 @@ impl Prepared {
         observer.observe(Event::Started {
             task: &manifest.task.name,
             total: expected,
-            pending: samples.len(),
+            pending: jobs.len(),
             records: &records,
         });
         drop(records);
-        let run = runner::run(agent, samples, self.concurrency, journal, observer, self.stop);
+        let run = runner::run(agent, jobs, self.concurrency, journal, observer, self.stop);
         // The journal is as it was before a write that failed: the run is incomplete, not lost.
         let (ended, journal) = run.await.map_err(RunError::NotWritten)?;
         finish(&journal, &mut manifest, expected, ended).map_err(|error| match error {
@@ -271,5 +277,5 @@ fn finish(
 
 /// The summary of a run's records.
 pub(super) fn summary_of(manifest: &Manifest, records: &[Record]) -> Result<Summary, SummaryError> {
-    summarize(&manifest.task, &manifest.plan.switches, &manifest.selection, records)
+    summarize(&manifest.task, &manifest.plan.switches, &manifest.records_selected(), records)
 }

@@ -61,6 +61,10 @@ pub(super) fn samples(
     if let Some(twice) = samples.iter().find(|sample| !seen.insert(sample.uid.as_str())) {
         return Err(RunError::SameUid { task: spec.name.clone(), uid: twice.uid.clone() });
     }
+    if let Some(probe) = config.probe {
+        let refused = |message| RunError::Probe { probe, task: spec.name.clone(), message };
+        samples = probe.samples(samples).map_err(refused)?;
+    }
     let selection = Selection {
         split_rows,
         sizes: sizes(spec, &samples),

@@ -1,5 +1,7 @@
 //! The front door on a made-up task: selection, directory, resume, events, shards.
 
+mod probed;
+
 use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -13,14 +15,13 @@ use crate::backend::{BackendError, BackendInfo, Completion, ErrorClass, Request}
 use crate::data::DataError;
 use crate::fixtures::{self, NO_TOOLS, Squares};
 use crate::journal::{self, JournalError};
-use crate::media::Depth;
 use crate::plan::{Channel, RunPlan};
 use crate::profile::Profile;
 use crate::protocol::native;
 use crate::record::{Measured, Record};
 use crate::runner::Ended;
 use crate::sample::{Gold, Sample};
-use crate::task::{DataCheck, Dataset, Origin, TaskSpec};
+use crate::task::{DataCheck, Dataset, Inspect, Origin, TaskSpec};
 use crate::videos::VideoStore;
 
 /// Six choice questions about one video; the gold letters alternate between A and B.
@@ -50,7 +51,7 @@ impl Task for MadeUp {
         })
     }
 
-    fn check(&self, _: &DataRoot, _: Depth) -> DataCheck {
+    fn check(&self, _: &DataRoot, _: &dyn Inspect) -> DataCheck {
         DataCheck::default()
     }
 }

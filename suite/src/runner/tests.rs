@@ -59,7 +59,8 @@ async fn run_all(class: ErrorClass, uids: Vec<String>, concurrency: usize) -> (E
         frames: Arc::new(Squares::default()),
         videos: VideoStore::default(),
     };
-    let samples = uids.iter().map(|uid| Sample { video: video.clone(), ..sample(uid) }).collect();
+    let sample = |uid: &String| Arc::new(Sample { video: video.clone(), ..sample(uid) });
+    let jobs = uids.iter().map(|uid| Job { sample: sample(uid), epoch: 0 }).collect();
     let journal = Journal::create(&dir.path().join("run"), &manifest()).unwrap();
     let counted = Arc::new(AtomicUsize::new(0));
     let (_stop, stopped) = watch::channel(false);
@@ -67,7 +68,7 @@ async fn run_all(class: ErrorClass, uids: Vec<String>, concurrency: usize) -> (E
     let observer = Arc::new(move |_: Event<'_>| {
         count.fetch_add(1, Ordering::SeqCst);
     });
-    let (ended, _) = run(Arc::new(agent), samples, concurrency, journal, observer, stopped).await.unwrap();
+    let (ended, _) = run(Arc::new(agent), jobs, concurrency, journal, observer, stopped).await.unwrap();
     tokio::time::sleep(Duration::from_millis(50)).await;
     let records = counted.load(Ordering::SeqCst);
     (ended, records, in_flight.load(Ordering::SeqCst))
@@ -116,10 +117,8 @@ fn a_resumed_run_redoes_samples_with_repaired_causes() {
         record("right", 1.0),
     ];
     let again = |retry: &Retry| -> Vec<String> {
-        pending(&samples, &VideoStore::default(), &records, retry)
-            .into_iter()
-            .map(|sample| sample.uid)
-            .collect()
+        let jobs = pending(&samples, 1, &VideoStore::default(), &records, retry);
+        jobs.into_iter().map(|job| job.sample.uid.clone()).collect()
     };
     assert_eq!(again(&Retry::default()), ["fetched", "loss", "api", "loop", "new"]);
     let only = Retry { classes: [SampleErrorClass::MalformedCall].into(), ..Retry::default() };
@@ -133,10 +132,20 @@ fn an_answer_without_frames_is_done_again_only_when_its_video_changed() {
     blind.sample.video = "made_up/clip.mp4".into();
     blind.transcript.frame_loss = Some("video has 3 frames, 4 asked".into());
     let again = |record: &Record, retry: &Retry| {
-        pending(&samples, &VideoStore::default(), std::slice::from_ref(record), retry).len()
+        pending(&samples, 1, &VideoStore::default(), std::slice::from_ref(record), retry).len()
     };
     assert_eq!(again(&blind, &Retry::default()), 0);
     let changed = Retry { changed_videos: ["made_up/clip.mp4".into()].into(), ..Retry::default() };
     assert_eq!(again(&blind, &changed), 1);
     assert_eq!(again(&record("a", 1.0), &changed), 0, "an answer with frames stays");
+}
+
+#[test]
+fn repetitions_are_asked_one_by_one_and_the_failed_ones_again() {
+    let samples = ["a", "b"].map(sample);
+    let done = |uid, epoch| Record { epoch, ..record(uid, 1.0) };
+    let records = [done("a", 0), done("a", 2), failed(done("b", 0), SampleErrorClass::Api), done("b", 1)];
+    let jobs = pending(&samples, 3, &VideoStore::default(), &records, &Retry::default());
+    let named: Vec<_> = jobs.iter().map(|job| (job.sample.uid.as_str(), job.epoch)).collect();
+    assert_eq!(named, [("a", 1), ("b", 0), ("b", 2)]);
 }

@@ -10,11 +10,10 @@ use serde::de::DeserializeOwned;
 use super::columns::Columns;
 use super::description::Description;
 use super::{
-    DataCheck, DataRoot, Dataset, KeptQuirks, NOT_PUBLISHED, Origin, Published, Quirks, RowContext, Task,
-    TaskSpec, check, options, rows,
+    DataCheck, DataRoot, Dataset, Inspect, KeptQuirks, NOT_PUBLISHED, Origin, Published, Quirks, RowContext,
+    Task, TaskSpec, check, options, rows,
 };
 use crate::data::{self, DataError, Folders, Found, JsonRow, Layout, PublishedRow};
-use crate::media::Depth;
 use crate::profile::Profile;
 use crate::sample::Sample;
 use crate::scoring::Scorer;
@@ -366,13 +365,14 @@ impl Task for Benchmark {
         Ok(Dataset { samples, videos, files, revision: found.revision, origin, shows_subtitles, warning })
     }
 
-    fn check(&self, root: &DataRoot, depth: Depth) -> DataCheck {
+    fn check(&self, root: &DataRoot, how: &dyn Inspect) -> DataCheck {
         // Published rows have quirks that `strict` refuses; rows of one's own are to be sound.
         let profile = if self.is_file() { Profile::Strict } else { Profile::Release };
         let loaded = self.load(root, profile).and_then(|dataset| {
             let origin = self.origin_under_all(&dataset.files[0])?;
             Ok(Dataset { origin, ..dataset })
         });
-        check::check(self.spec(), self.layout(), loaded, &self.with_task_dir(root), depth)
+        let (root, reported) = (self.with_task_dir(root), &self.description().reported);
+        check::check(self.spec(), self.layout(), loaded, &root, reported, how)
     }
 }

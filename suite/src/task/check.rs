@@ -7,12 +7,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde::{Deserialize, Serialize};
 
-use super::{DataRoot, Dataset, Finding, Origin, Provider, TaskSpec, UnreadableVideo};
+use super::description::Reported;
+use super::{DataRoot, Dataset, Finding, Inspect, Origin, Provider, TaskSpec, UnreadableVideo};
 use crate::data::{DataError, Found, Layout, sha256_file};
-use crate::media::{self, Depth, MediaError};
+use crate::media::VideoInfo;
 
 /// Results of `data check` for one split.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DataCheck {
     /// Name of the split.
@@ -41,6 +42,12 @@ pub struct DataCheck {
     pub missing_videos: Vec<PathBuf>,
     /// Videos that are there and cannot be used (all of them, sorted).
     pub unreadable_videos: Vec<UnreadableVideo>,
+    /// Videos of which frames were decoded (all of them, sorted); empty where only headers were read.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub decoded_videos: Vec<DecodedVideo>,
+    /// Of the videos that are there, those that others reported as broken, where frames were decoded.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reported_videos: Vec<ReportedVideo>,
     /// Subtitles found, and published; `None` for splits without.
     pub subtitles: Option<(usize, usize)>,
     /// Findings; empty for a complete split.
@@ -59,13 +66,38 @@ impl DataCheck {
     }
 }
 
+/// A video of which frames were decoded.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct DecodedVideo {
+    /// The file.
+    pub path: PathBuf,
+    /// Its properties.
+    #[serde(flatten)]
+    pub video: VideoInfo,
+}
+
+/// A video that others reported as broken.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReportedVideo {
+    /// The file.
+    pub path: PathBuf,
+    /// What was reported.
+    pub report: String,
+    /// Where.
+    pub source: String,
+    /// Whether its frames could be decoded here.
+    pub is_sound: bool,
+}
+
 /// Compares what lies below `root` with what is published.
 pub(super) fn check(
     spec: &TaskSpec,
     layout: &Layout,
     loaded: Result<Dataset, DataError>,
     root: &DataRoot,
-    depth: Depth,
+    reported: &[Reported],
+    how: &dyn Inspect,
 ) -> DataCheck {
     let mut check = DataCheck {
         task: spec.name.clone(),
@@ -80,7 +112,8 @@ pub(super) fn check(
             let found =
                 check.annotations.clone().map(|path| Found { path, revision: check.revision.clone() });
             let archives = layout.archives(root, &spec.hub, found.as_ref());
-            videos_found(&mut check, spec, &dataset, archives, depth);
+            videos_found(&mut check, spec, &dataset, archives, how);
+            reported_found(&mut check, reported);
             subtitles_found(&mut check, spec, layout, root);
         }
         Err(DataError::Missing { looked, .. }) => {
@@ -145,7 +178,7 @@ fn videos_found(
     spec: &TaskSpec,
     dataset: &Dataset,
     archives: Vec<PathBuf>,
-    depth: Depth,
+    how: &dyn Inspect,
 ) {
     let asked = dataset.samples.iter().filter(|sample| sample.defect.is_none());
     let asked: Vec<PathBuf> = asked.map(|sample| dataset.videos.resolve(&sample.video)).collect();
@@ -153,7 +186,7 @@ fn videos_found(
     check.videos = videos.len();
     let (there, missing): (Vec<&PathBuf>, Vec<&PathBuf>) = videos.iter().partition(|video| video.exists());
     check.missing_videos = missing.into_iter().cloned().collect();
-    check.unreadable_videos = unreadable(&there, depth);
+    (check.decoded_videos, check.unreadable_videos) = inspected(&there, how);
     let damaged = check.unreadable_videos.iter().map(|video| &video.path);
     let unusable: BTreeSet<&PathBuf> = check.missing_videos.iter().chain(damaged).collect();
     check.usable_rows = asked.iter().filter(|video| !unusable.contains(video)).count();
@@ -176,40 +209,52 @@ fn videos_found(
     }
 }
 
-/// The videos that cannot be used, sorted. Reading headers waits for disks more than for cores.
-fn unreadable(videos: &[&PathBuf], depth: Depth) -> Vec<UnreadableVideo> {
-    let found = Mutex::new(Vec::new());
+/// The videos that were decoded and those that cannot be used, sorted. Reading headers waits for disks more than for
+/// cores.
+fn inspected(videos: &[&PathBuf], how: &dyn Inspect) -> (Vec<DecodedVideo>, Vec<UnreadableVideo>) {
+    let found = Mutex::new((Vec::new(), Vec::new()));
     let next = AtomicUsize::new(0);
     let workers = std::thread::available_parallelism().map_or(1, usize::from).min(videos.len());
     std::thread::scope(|scope| {
         for _ in 0..workers {
             scope.spawn(|| {
                 while let Some(video) = videos.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    if let Err(error) = media::check(video, depth) {
-                        let unreadable =
-                            UnreadableVideo { path: (*video).clone(), reason: reason(video, &error) };
-                        found.lock().expect("no thread panics while it holds the list").push(unreadable);
+                    let (path, result) = ((*video).clone(), how.inspect(video));
+                    let mut found = found.lock().expect("no thread panics while it holds the lists");
+                    match result {
+                        Ok(video) => found.0.extend(video.map(|video| DecodedVideo { path, video })),
+                        Err(reason) => found.1.push(UnreadableVideo { path, reason }),
                     }
                 }
             });
         }
     });
-    let mut found = found.into_inner().expect("no thread panics while it holds the list");
-    found.sort_by(|a, b| a.path.cmp(&b.path));
-    found
+    let (mut decoded, mut unreadable) =
+        found.into_inner().expect("no thread panics while it holds the lists");
+    decoded.sort_by(|a, b| a.path.cmp(&b.path));
+    unreadable.sort_by(|a, b| a.path.cmp(&b.path));
+    (decoded, unreadable)
 }
 
-/// The error in a few words.
-fn reason(video: &Path, error: &MediaError) -> String {
-    match error {
-        MediaError::Open(message) => match std::fs::metadata(video) {
-            Ok(file) if file.is_file() && file.len() == 0 => "empty".to_owned(),
-            _ => message.clone(),
-        },
-        MediaError::NoVideo => "no video stream".to_owned(),
-        MediaError::Decode { index, message } => format!("frame {index} cannot be decoded ({message})"),
-        other => other.to_string(),
+/// What became of the files that others could not decode, where this check decoded.
+fn reported_found(check: &mut DataCheck, reported: &[Reported]) {
+    if check.decoded_videos.is_empty() {
+        return;
     }
+    let sound = check.decoded_videos.iter().map(|video| (&video.path, true));
+    let looked_into: Vec<(&PathBuf, bool)> =
+        sound.chain(check.unreadable_videos.iter().map(|video| (&video.path, false))).collect();
+    let mut found = Vec::new();
+    for Reported { files, report, source } in reported {
+        let named =
+            |path: &Path| files.iter().any(|file| path.file_name().is_some_and(|name| name == &**file));
+        found.extend(looked_into.iter().filter(|(path, _)| named(path)).map(|(path, is_sound)| {
+            let (path, report, source) = ((*path).clone(), report.clone(), source.clone());
+            ReportedVideo { path, report, source, is_sound: *is_sound }
+        }));
+    }
+    found.sort_by(|a, b| a.path.cmp(&b.path));
+    check.reported_videos = found;
 }
 
 fn subtitles_found(check: &mut DataCheck, spec: &TaskSpec, layout: &Layout, root: &DataRoot) {

@@ -29,6 +29,20 @@ pub struct Description {
     pub part_of_all: bool,
     /// Quirks of the reference, by the profiles that keep them.
     pub quirks: Quirks,
+    /// Videos that others reported as broken.
+    pub reported: Vec<Reported>,
+}
+
+/// Published videos that others could not decode. `data check --decode` says which of them fail here; a run counts and
+/// names those that do, as any other video.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Reported {
+    /// Names of the files, without folders.
+    pub files: Vec<String>,
+    /// What was reported.
+    pub report: String,
+    /// Where: repository, commit and file, or thread.
+    pub source: String,
 }
 
 /// The file as it is written.
@@ -50,10 +64,12 @@ struct Written {
     breakdowns: Vec<Breakdown>,
     #[serde(default)]
     quirks: Quirks,
+    #[serde(default)]
+    reported: Vec<Reported>,
 }
 
 /// Names of the fields of [`Written`], to suggest one for a misspelt one.
-pub(super) const FIELDS: [&str; 12] = [
+pub(super) const FIELDS: [&str; 13] = [
     "name",
     "title",
     "expected_rows",
@@ -66,6 +82,7 @@ pub(super) const FIELDS: [&str; 12] = [
     "part_of_all",
     "breakdowns",
     "quirks",
+    "reported",
 ];
 
 fn yes() -> bool {
@@ -112,6 +129,7 @@ impl Description {
             published: written.published,
             part_of_all: written.part_of_all,
             quirks: written.quirks,
+            reported: written.reported,
         })
     }
 }

@@ -1,7 +1,6 @@
 //! Flags of choice questions whose options leave the answer in doubt.
 
 use crate::sample::{Gold, Question};
-use crate::text::embedded_options;
 
 /// Flag of a choice question with an option that has no text.
 pub const EMPTY_OPTION: &str = "empty_option";
@@ -10,7 +9,7 @@ pub const GOLD_TWICE: &str = "gold_text_twice";
 
 /// The flags of a question. Its options are compared without blanks around them and without letters.
 pub(super) fn flags(question: &Question, gold: &Gold) -> impl Iterator<Item = &'static str> {
-    let texts = texts(question);
+    let texts = question.option_texts();
     let gold = match gold {
         Gold::Choice { answer } => question.letters.chars().position(|letter| answer.chars().eq([letter])),
         Gold::Interval { .. } | Gold::Text { .. } | Gold::Number { .. } => None,
@@ -19,24 +18,6 @@ pub(super) fn flags(question: &Question, gold: &Gold) -> impl Iterator<Item = &'
     let twice = gold.and_then(|index| texts.get(index)).is_some_and(same);
     let empty = texts.contains(&"");
     [(empty, EMPTY_OPTION), (twice, GOLD_TWICE)].into_iter().filter_map(|(is, flag)| is.then_some(flag))
-}
-
-/// Texts of the options, of the list or out of the stem.
-fn texts(question: &Question) -> Vec<&str> {
-    if question.letters.is_empty() {
-        return Vec::new();
-    }
-    if question.options.is_empty() {
-        return embedded_options(&question.stem).into_iter().map(|(_, text)| text.trim()).collect();
-    }
-    let bare: Option<Vec<&str>> = question
-        .letters
-        .chars()
-        .zip(&question.options)
-        .map(|(letter, option)| option.trim_start().strip_prefix(letter)?.strip_prefix(['.', ')']))
-        .collect();
-    let texts = bare.unwrap_or_else(|| question.options.iter().map(String::as_str).collect());
-    texts.into_iter().map(str::trim).collect()
 }
 
 #[cfg(test)]

@@ -147,7 +147,7 @@ mod tests {
             let samples = CLIPS.load(&root, Profile::Paper).unwrap().samples;
             let flags = samples.iter().map(|sample| sample.flags.contains(&NOT_PUBLISHED.to_owned()));
             assert!(flags.clone().all(|flag| flag == flagged), "{answers:?}");
-            let findings = CLIPS.check(&root, Depth::Header).findings;
+            let findings = CLIPS.check(&root, &Depth::Header).findings;
             let found = findings.iter().any(|finding| matches!(finding, Finding::OtherRows { .. }));
             assert_eq!(found, flagged, "{answers:?}: {findings:?}");
         }

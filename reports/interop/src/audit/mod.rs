@@ -183,9 +183,8 @@ pub fn audit(log: &Log, imported: &Imported, expected: Option<usize>) -> Result<
     }
     let mean = |sum: f64| (n > 0).then(|| Mean { value: sum / n as f64, n });
     let manifest = &imported.run.manifest;
-    let known = expected.or(log.expected).or_else(|| {
-        (manifest.selection.split_rows > log.rows.len()).then_some(manifest.selection.split_rows)
-    });
+    let all = manifest.selection.split_rows * manifest.plan.repeat;
+    let known = expected.or(log.expected).or((all > log.rows.len()).then_some(all));
     let distinct = log.rows.len() - imported.twice - imported.unknown;
     Ok(Audit {
         log: log.name(),

@@ -89,20 +89,31 @@ pub fn run(log: &Log, split: Option<Split<'_>>, expected: Option<usize>) -> Impo
                 }
             },
         };
-        if !seen.insert(sample.uid.clone()) {
+        let epoch = row.epoch.saturating_sub(1);
+        if !seen.insert((sample.uid.clone(), epoch)) {
             twice += 1;
             continue;
         }
         rows.push(place);
-        records.push(record(row, sample));
+        records.push(record(row, sample, epoch));
     }
     let samples: Vec<Sample> = match split {
         Some(split) => split.samples.to_vec(),
-        None => records.iter().map(|record| record.sample.clone()).collect(),
+        None => {
+            let mut known = HashSet::new();
+            let new = |record: &&Record| known.insert(record.sample.uid.clone());
+            records.iter().filter(new).map(|record| record.sample.clone()).collect()
+        }
     };
+    let repeat = records.iter().map(|record| record.epoch + 1).max().unwrap_or(1);
     let spec = split.map_or_else(|| spec(&task, log, &samples), |split| split.spec.clone());
-    let all = expected.or_else(|| split.map(|split| split.samples.len())).or(log.expected);
-    let manifest = manifest(log, spec, &samples, all.unwrap_or(0).max(records.len()));
+    // What a user or a file expects counts every repetition.
+    let once = |rows: usize| rows.div_ceil(repeat);
+    let asked = expected.map(once).or_else(|| split.map(|split| split.samples.len()));
+    let distinct = records.iter().filter(|record| record.epoch == 0).count();
+    let all = asked.or_else(|| log.expected.map(once)).unwrap_or(0).max(distinct);
+    let mut manifest = manifest(log, spec, &samples, all);
+    manifest.plan.repeat = repeat;
     let run = Run {
         path: PathBuf::from(log.name()),
         manifest,
@@ -187,7 +198,6 @@ fn sample(row: &Row, task: &str, shared: &str) -> Option<Sample> {
     let options = if row.options.is_empty() { listed_options(&row.question) } else { row.options.clone() };
     let own = if options.len() > 1 { letters(options.len()) } else { shared.to_owned() };
     let gold = gold_of(row, gold, &options, &own);
-    let uid = if row.epoch > 1 { format!("{}#{}", row.id, row.epoch) } else { row.id.clone() };
     let question = Question {
         stem: row.question.clone(),
         options,
@@ -196,8 +206,14 @@ fn sample(row: &Row, task: &str, shared: &str) -> Option<Sample> {
     };
     // Without a video each question is a cluster of its own.
     let video = row.video.as_deref().and_then(|video| video.rsplit('/').next()).unwrap_or(&row.id);
-    let mut sample =
-        Sample::new(task, uid, row.row.unwrap_or(row.place - 1), PathBuf::from(video), question, gold);
+    let mut sample = Sample::new(
+        task,
+        row.id.clone(),
+        row.row.unwrap_or(row.place - 1),
+        PathBuf::from(video),
+        question,
+        gold,
+    );
     sample.tags = row.tags.clone();
     Some(sample)
 }
@@ -245,7 +261,7 @@ fn scored(sample: &Sample, said: &str) -> Score {
 }
 
 /// The row as a record: a failure is an error, whatever score the harness gave it.
-fn record(row: &Row, sample: Sample) -> Record {
+fn record(row: &Row, sample: Sample, epoch: usize) -> Record {
     let said = row.response.clone().unwrap_or_default();
     let failure = row.failure().map(str::to_owned);
     let failure = failure.or_else(|| row.is_empty().then(|| "no answer in the file".to_owned()));
@@ -267,6 +283,7 @@ fn record(row: &Row, sample: Sample) -> Record {
         profile: Profile::Strict,
         protocol: PROTOCOL.to_owned(),
         sample,
+        epoch,
         transcript: Transcript {
             messages,
             calls: vec![call],

@@ -87,6 +87,7 @@ pub(crate) fn record(task: &str, profile: Profile, row: usize, value: f64) -> Re
             flags: vec![],
             defect: None,
         },
+        epoch: 0,
         transcript: Transcript {
             calls: vec![ModelCall {
                 step: "turn0".into(),

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use paravt_files::write_atomic;
-use paravt_reports::compare::{compare, json, markdown, tables, terminal};
+use paravt_reports::compare::{self, compare, json, markdown, tables, terminal};
 use paravt_reports::page::{self, Thumbnails};
 use paravt_reports::{Cell, Report, Run, disambiguate_labels, export, find_runs};
 
@@ -21,12 +21,15 @@ pub(crate) struct Args {
     /// Write a page of both runs (index.html), compare.md and the tables to DIR [default: none, print only].
     #[arg(short, long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Also say where the inputs part: text, frames, their size and bytes, prompt tokens.
+    #[arg(long)]
+    inputs: bool,
     #[command(flatten)]
     printed: Printed,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
-    write(&args.a, &args.b, args.out.as_deref(), &args.printed)?;
+    write(args)?;
     Ok(Exit::Ok)
 }
 
@@ -47,14 +50,18 @@ fn one_of_each(folder: &Path, runs: &[Run]) -> anyhow::Result<()> {
 }
 
 /// Prints the comparison of two runs or folders of runs, and writes it into a folder.
-fn write(a: &Path, b: &Path, out: Option<&Path>, printed: &Printed) -> anyhow::Result<()> {
+fn write(args: &Args) -> anyhow::Result<()> {
+    let Args { a, b, out, inputs, printed } = args;
     let mut runs = find_runs(&[a.to_owned()])?;
     one_of_each(a, &runs)?;
     let first = runs.len();
     runs.extend(find_runs(&[b.to_owned()])?);
     one_of_each(b, &runs[first..])?;
     disambiguate_labels(runs.iter_mut().map(|run| (run.path.clone(), &mut run.manifest)));
-    let ablation = compare(&runs[..first], &runs[first..])?;
+    let mut ablation = compare(&runs[..first], &runs[first..])?;
+    if *inputs {
+        ablation.inputs = compare::inputs(&runs[..first], &runs[first..]);
+    }
     printed.print(|detail| terminal(&ablation, detail), || json(&ablation));
     let Some(dir) = out else { return Ok(()) };
     std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;

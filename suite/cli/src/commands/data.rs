@@ -12,8 +12,9 @@ use clap::Subcommand;
 use paravt_media::Depth;
 use paravt_nano::{WorldOptions, make_world};
 use paravt_reports::terminal::{Detail, Text};
-use paravt_suite::task::{DataCheck, Task as _, TaskSpec};
+use paravt_suite::task::{DataCheck, Inspect, Task as _, TaskSpec};
 
+use crate::commands::data::progress::CountedDecoding;
 use crate::exit::Exit;
 use crate::output::{self, Printed};
 use crate::registry::{DataArgs, TaskFiles};
@@ -44,9 +45,13 @@ struct Check {
     tasks: Vec<String>,
     #[command(flatten)]
     files: TaskFiles,
-    /// Decode frames of every video instead of only reading its header.
-    #[arg(long)]
-    deep: bool,
+    /// Decode the first, a middle and the last frame of every video instead of only reading its header; results are
+    /// kept in the cache folder until a file changes.
+    #[arg(long, alias = "deep")]
+    decode: bool,
+    /// With --decode: seconds that one video may take.
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..))]
+    decode_timeout: u64,
     /// List every missing or damaged file, the folders searched, and the SHA-256 of the annotations.
     #[arg(long, short, action = clap::ArgAction::Count, conflicts_with = "json")]
     verbose: u8,
@@ -104,10 +109,17 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
 fn check(args: &Check) -> anyhow::Result<Exit> {
     let all = args.tasks.is_empty() && args.files.is_empty();
     let names = if all { vec!["all".to_owned()] } else { args.tasks.clone() };
-    let depth = if args.deep { Depth::Frames } else { Depth::Header };
     let tasks = args.files.and(&names)?;
     let root = args.data.root_of(&tasks)?;
-    let checks: Vec<DataCheck> = tasks.iter().map(|task| task.check(&root, depth)).collect();
+    let decoding = args.decode.then(|| CountedDecoding::new(args.decode_timeout));
+    let how: &dyn Inspect = match &decoding {
+        Some(decoding) => decoding,
+        None => &Depth::Header,
+    };
+    let checks: Vec<DataCheck> = tasks.iter().map(|task| task.check(&root, how)).collect();
+    if let Some(decoding) = decoding {
+        decoding.end();
+    }
     if args.json {
         println!("{}", serde_json::to_string_pretty(&checks)?);
     } else {

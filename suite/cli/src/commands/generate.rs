@@ -64,7 +64,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         seed: args.seed,
         logprobs: args.logprobs,
     };
-    let id = CallId { sample: "generate".to_owned(), step: "turn0".to_owned() };
+    let id = CallId::new("generate", "turn0");
     let request = Request::new(id, messages, generation);
     let answer = launch::runtime()?.block_on(async {
         let backend = args.backend.open(model_folder, launch::note).build("generate", None).await?;

@@ -156,8 +156,8 @@ impl FromStr for ProtocolChoice {
     }
 }
 
-/// Where imports are cached; `None` where the environment names no place for it.
-fn cache_dir() -> Option<PathBuf> {
+/// Where imports and other results are cached; `None` where the environment names no place for it.
+pub(crate) fn cache_dir() -> Option<PathBuf> {
     let from_env = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     from_env("PARAVT_BENCH_CACHE")
         .or_else(|| from_env("XDG_CACHE_HOME").map(|dir| dir.join("paravt-bench")))

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use paravt_backends::RequestFlags;
@@ -10,7 +11,9 @@ use paravt_reports::terminal::counted;
 use paravt_suite::backend::Backend;
 use paravt_suite::data::DataRoot;
 use paravt_suite::evaluate::{self, Evaluation, Forecast, Prepared, RunConfig, Shard, Workspace};
+use paravt_suite::frames::CachedFrames;
 use paravt_suite::plan::{Channel, CropMode};
+use paravt_suite::probe::Probe;
 use paravt_suite::profile::Profile;
 use paravt_suite::protocol::{PromptMode, Protocol};
 use paravt_suite::record::SampleErrorClass;
@@ -48,7 +51,24 @@ pub(crate) struct Args {
     #[command(flatten)]
     protocol: PlanArgs,
     #[command(flatten)]
+    asked: AskedArgs,
+    #[command(flatten)]
     dispatch: DispatchArgs,
+}
+
+/// What is taken away from the samples, and how often they are asked.
+#[derive(clap::Args)]
+#[command(next_help_heading = "Probes and repetitions")]
+struct AskedArgs {
+    /// Ask the same samples with something taken away: blind (no frames), shuffle:SEED (options in another order),
+    /// none-right (no option is right but `None`), freeze (the middle frame throughout), reverse (the video runs
+    /// backwards) or half-frames; the report sets such a run against the one without [default: nothing].
+    #[arg(long, value_name = "PROBE")]
+    probe: Option<Probe>,
+    /// Ask each sample N times, with --seed raised by one each time; the report shows mean, pass@k, majority and
+    /// agreement.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    repeat: usize,
 }
 
 /// How samples are put to the model.
@@ -121,6 +141,9 @@ pub(crate) struct DispatchArgs {
     /// Print the number of calls and tokens and the first sample's texts; send nothing.
     #[arg(long)]
     dry_run: bool,
+    /// Seconds that decoding one video may take for a sample, which then has lost its frames [default: 600].
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    decode_timeout: Option<u64>,
     /// Exit with code 0 instead of 4 if samples failed.
     #[arg(long)]
     allow_partial: bool,
@@ -140,6 +163,12 @@ impl DispatchArgs {
     /// Only a shard is to be run.
     pub(crate) fn is_shard(&self) -> bool {
         self.shard.is_some()
+    }
+
+    /// Frames of this process, within the time that a video may take.
+    pub(crate) fn frames(&self) -> CachedFrames {
+        self.decode_timeout
+            .map_or_else(CachedFrames::default, |seconds| CachedFrames::within(Duration::from_secs(seconds)))
     }
 
     /// The configuration with what these flags set.
@@ -195,8 +224,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
             .try_for_each(|task| paper.value(row, &task.spec().name).map(drop))
             .context("--paper-row")?;
     }
+    let AskedArgs { probe, repeat } = args.asked;
     let named = RunConfig { label: args.label.clone(), paper_row: args.paper_row.clone(), ..config };
-    let config = args.dispatch.applied_to(named);
+    let config = args.dispatch.applied_to(RunConfig { probe, repeat, ..named });
+    // With all flags, before anything is read or asked.
+    config.plan(&protocol)?;
     let root = args.data.root_of(&wanted)?;
     let runs: Vec<Evaluation<'_>> = wanted
         .into_iter()
@@ -218,7 +250,9 @@ pub(crate) fn execute(
 ) -> anyhow::Result<Ending> {
     let backends = backend.open(model_folder, launch::note);
     let start = async |run: &Prepared| backends.build(run.task(), Some(run.plan())).await.or_preflight();
-    execute_on(runs, launch::workspace(root, backend.gpus()), start, dispatch, then)
+    let workspace = launch::workspace(root, backend.gpus());
+    let workspace = Workspace { frames: Arc::new(dispatch.frames()), ..workspace };
+    execute_on(runs, workspace, start, dispatch, then)
 }
 
 /// Runs several splits one after the other, each on the backend that `start` gives it; the worst exit code counts.
@@ -266,6 +300,12 @@ fn print_forecast(run: &Evaluation<'_>, forecast: &Forecast) {
         format!("{:?}", plan.crop).to_lowercase(),
         plan.max_tokens
     );
+    if let Some(probe) = plan.probe {
+        println!("  probe {probe}");
+    }
+    if plan.repeat > 1 {
+        println!("  each sample {} times", plan.repeat);
+    }
     println!("  model calls: {calls}");
     println!(
         "  first turns: about {} text tokens, {} visual tokens in {} frames",

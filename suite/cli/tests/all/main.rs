@@ -24,6 +24,7 @@ mod mistakes;
 mod pasted;
 mod plans;
 mod preflight;
+mod probes;
 mod promises;
 mod protocol_file;
 mod reproduce;

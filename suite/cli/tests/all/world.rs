@@ -206,9 +206,41 @@ fn check_notices_videos_that_cannot_be_used() {
         serde_json::from_str(&check(&["lvbench", "--json"], dir.path(), 1)).unwrap();
     assert_eq!(json[0]["unreadable_videos"].as_array().unwrap().len(), 3);
     assert_eq!(json[0]["missing_videos"], serde_json::json!([]));
-    let sound = check(&["charades", "--deep", "--json"], dir.path(), 1);
+    let sound = check(&["charades", "--decode", "--json"], dir.path(), 1);
     let sound: serde_json::Value = serde_json::from_str(&sound).unwrap();
     assert_eq!(sound[0]["unreadable_videos"], serde_json::json!([]), "sound videos pass");
+    let decoded = sound[0]["decoded_videos"].as_array().unwrap();
+    assert_eq!(decoded.len(), sound[0]["videos"].as_u64().unwrap() as usize);
+    assert!(decoded.iter().all(|video| video["frames"].as_u64() > Some(1) && video["codec"] == "h264"));
+}
+
+#[test]
+fn decoded_frames_are_kept_until_a_file_changes() {
+    let (dir, cache) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    ok(bench().args(["data", "make", "--out"]).arg(dir.path()));
+    let decode = || {
+        let mut command = bench();
+        command
+            .env("PARAVT_BENCH_CACHE", cache.path())
+            .args(["data", "check", "lvbench", "--decode", "--json"]);
+        let output = command.arg("--data").arg(dir.path()).output().unwrap();
+        let checks: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        checks[0].clone()
+    };
+    let first = decode();
+    assert_eq!(first["decoded_videos"].as_array().unwrap().len(), 3, "{first}");
+    let kept = cache.path().join("decoded.json");
+    let written = std::fs::read_to_string(&kept).unwrap();
+    assert!(!written.contains(dir.path().to_str().unwrap()), "{written}");
+    // What is kept is believed as long as the file is the same.
+    let path = dir.path().join("lvbench/nanoLV_0.mp4");
+    std::fs::write(&kept, written.replace("\"codec\":\"h264\"", "\"codec\":\"kept\"")).unwrap();
+    assert!(decode()["decoded_videos"].as_array().unwrap().iter().all(|video| video["codec"] == "kept"));
+    let bytes = std::fs::read(&path).unwrap();
+    std::fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
+    let changed = decode();
+    assert_eq!(changed["unreadable_videos"].as_array().unwrap().len(), 1, "{changed}");
+    assert_eq!(changed["decoded_videos"].as_array().unwrap().len(), 2, "{changed}");
 }
 
 #[test]

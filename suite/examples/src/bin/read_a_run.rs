@@ -25,7 +25,8 @@ fn main() -> Result<(), Box<dyn Error>> {
             record.measured.seconds
         );
     }
-    let summary = summarize(&manifest.task, &manifest.plan.switches, &manifest.selection, &contents.records)?;
+    let summary =
+        summarize(&manifest.task, &manifest.plan.switches, &manifest.records_selected(), &contents.records)?;
     println!("score {:.3}, complete: {}", summary.headline().value, summary.complete);
     Ok(())
 }

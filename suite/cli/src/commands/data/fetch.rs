@@ -219,7 +219,7 @@ async fn one(
     let task = paravt_tasks::named(name).filter(|_| options.only == Only::Everything);
     let Some(task) = task else { return Ok(refused) };
     let root = DataRoot::new(root);
-    let check: DataCheck = tokio::task::block_in_place(|| task.check(&root, Depth::Header));
+    let check: DataCheck = tokio::task::block_in_place(|| task.check(&root, &Depth::Header));
     output::show(&report::checks(std::slice::from_ref(&check), &root, false));
     Ok(refused.worse(if check.is_complete() { Exit::Ok } else { Exit::Finding }))
 }

@@ -1,10 +1,15 @@
-//! Progress of downloads.
+//! Progress of downloads, and of the decoding of videos.
 
+use std::path::Path;
 use std::sync::Mutex;
+use std::time::Duration;
 
 use paravt_fetch::{Event, Observer, size};
+use paravt_media::VideoInfo;
 use paravt_reports::terminal::counted;
+use paravt_suite::task::{Decoding, Inspect};
 
+use crate::commands::protocol::cache_dir;
 use crate::output;
 use crate::progress::{Kind, Meter};
 
@@ -62,5 +67,35 @@ impl Observer for Progress {
             }
             Event::Deleted { archive } => note(format!("{archive}: deleted")),
         }
+    }
+}
+
+/// Decodes frames of videos, counting them.
+pub(super) struct CountedDecoding {
+    decoding: Decoding,
+    meter: Meter,
+}
+
+impl CountedDecoding {
+    /// Gives each video so many seconds; results are kept in the cache folder, where there is one.
+    pub(super) fn new(seconds: u64) -> Self {
+        let decoding = Decoding::new(Duration::from_secs(seconds), cache_dir().as_deref());
+        Self { decoding, meter: Meter::start(Kind::Count("video".to_owned()), 0, 0) }
+    }
+
+    /// Keeps the results for the next time.
+    pub(super) fn end(self) {
+        drop(self.meter);
+        if let Err(error) = self.decoding.keep() {
+            eprintln!("warning: the results of decoding cannot be kept for the next time: {error}");
+        }
+    }
+}
+
+impl Inspect for CountedDecoding {
+    fn inspect(&self, video: &Path) -> Result<Option<VideoInfo>, String> {
+        let found = self.decoding.inspect(video);
+        self.meter.add(1);
+        found
     }
 }

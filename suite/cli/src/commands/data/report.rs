@@ -2,9 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
+use paravt_media::VideoInfo;
 use paravt_reports::terminal::{Text, Tone, counted};
 use paravt_suite::data::DataRoot;
-use paravt_suite::task::{DataCheck, Finding, Task as _};
+use paravt_suite::task::{DataCheck, DecodedVideo, Finding, ReportedVideo, Task as _};
 
 /// Columns that a line may have where no path is longer.
 const WIDTH: usize = 80;
@@ -27,6 +28,7 @@ pub(super) fn checks(checks: &[DataCheck], root: &DataRoot, verbose: bool) -> Te
         if verbose {
             identity(check, root).iter().for_each(|line| text.whole(line));
         }
+        decoded(&mut text, check, root, verbose);
         for finding in &check.findings {
             finding_line(finding, check, root).lines().for_each(|line| text.whole(&format!("  {line}")));
             let details = details(finding, check, root);
@@ -77,6 +79,24 @@ fn split_line(text: &mut Text, check: &DataCheck) {
     };
     let before = format!("{:<15} {rows:>9} rows  {videos:>9} videos  ", check.task);
     text.toned(&before, state, tone, &format!("{subtitles}{usable}"));
+}
+
+/// Videos that were decoded, and those among them that others reported as broken.
+fn decoded(text: &mut Text, check: &DataCheck, root: &DataRoot, verbose: bool) {
+    if !check.decoded_videos.is_empty() {
+        text.line(format!("  frames decoded of {}", counted(check.decoded_videos.len(), "video")));
+    }
+    for DecodedVideo { path, video } in check.decoded_videos.iter().filter(|_| verbose) {
+        let VideoInfo { frames, duration, codec, width, height, .. } = video;
+        text.whole(&format!(
+            "    {}: {codec} {width}x{height}, {frames} frames, {duration:.1} s",
+            shown(path, root)
+        ));
+    }
+    for ReportedVideo { path, report, source, is_sound } in &check.reported_videos {
+        let here = if *is_sound { "sound here" } else { "broken here as well" };
+        text.whole(&format!("  {}: {here}; reported: {report} ({source})", shown(path, root)));
+    }
 }
 
 fn identity(check: &DataCheck, root: &DataRoot) -> Vec<String> {

@@ -15,7 +15,6 @@ use paravt_fetch::FetchError;
 use paravt_reproduce::driver::{self, Options, Outcome};
 use paravt_reproduce::servers::Engine;
 use paravt_reproduce::{GraphOptions, Recipe};
-use paravt_suite::frames::CachedFrames;
 use paravt_train::Compute;
 
 use crate::commands::protocol::ProtocolChoice;
@@ -226,7 +225,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let compute = if recipe.trains() { engines::compute(&args.backend.engine)? } else { Compute::cpu() };
     let options = args.options(recipe, &compute);
     let graph = recipe.graph(&options)?;
-    let frames = Arc::new(CachedFrames::default());
+    let frames = Arc::new(args.dispatch.frames());
     let selected = Options {
         any_code: args.keep_stages,
         from: args.stage().map(ToOwned::to_owned),

@@ -25,7 +25,7 @@ pub fn all(report: &Report, paper: &PaperNumbers) -> Vec<Table> {
 }
 
 /// One row per sample and one per tool call of all runs, with the names of split and run.
-pub fn records(runs: &[Run]) -> Vec<Table> {
+pub fn records<'a>(runs: impl IntoIterator<Item = &'a Run>) -> Vec<Table> {
     let of_run = |run: &Run| {
         let Rows { samples, calls, .. } = run.rows();
         let (split, name, profile) =
@@ -33,7 +33,7 @@ pub fn records(runs: &[Run]) -> Vec<Table> {
         let named = [("split", split.as_str()), ("run", &name), ("profile", profile.as_str())];
         [samples, calls].map(|table| table.under(named))
     };
-    let (samples, calls) = runs.iter().map(of_run).map(|[samples, calls]| (samples, calls)).unzip();
+    let (samples, calls) = runs.into_iter().map(of_run).map(|[samples, calls]| (samples, calls)).unzip();
     [samples, calls].into_iter().filter_map(Table::stack).collect()
 }
 

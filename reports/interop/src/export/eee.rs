@@ -9,6 +9,7 @@ use paravt_files::sha256;
 use paravt_suite::message::Role;
 use paravt_suite::record::Record;
 use paravt_suite::scoring::{MetricValue, Over};
+use paravt_suite::summary::counts;
 use serde_json::{Map, Value, json};
 
 use super::ExportError;
@@ -186,13 +187,13 @@ fn sample(evaluation: &Evaluation<'_>, id: &str, record: &Record) -> Value {
     let said = conversation::of(record);
     let is_agentic = !record.transcript.tool_calls.is_empty();
     let (raw, gold) = (question(&record.sample), record.sample.gold.to_string());
+    let turns = said.iter().filter(|said| said.role == Role::Assistant).count();
     let options = &record.sample.question.options;
     let mut line = json!({
         "schema_version": SCHEMA,
         "evaluation_id": id,
         "model_id": evaluation.model,
         "evaluation_name": evaluation.run.manifest.task.title,
-        "evaluation_result_id": result_id(evaluation, evaluation.metric()),
         "sample_id": record.sample.uid,
         "sample_hash": sha256(format!("{raw}{gold}")),
         "interaction_type": if is_agentic { "agentic" } else { "single_turn" },
@@ -206,7 +207,7 @@ fn sample(evaluation: &Evaluation<'_>, id: &str, record: &Record) -> Value {
         "evaluation": {
             "score": record.score.value,
             "is_correct": record.score.value >= 1.0,
-            "num_turns": said.iter().filter(|said| said.role == Role::Assistant).count(),
+            "num_turns": (turns > 0).then_some(turns),
             "tool_calls_count": record.transcript.tool_calls.len(),
         },
         "token_usage": tokens(record).map(|tokens| json!({
@@ -218,6 +219,9 @@ fn sample(evaluation: &Evaluation<'_>, id: &str, record: &Record) -> Value {
         "error": record.error.as_ref().map(|error| format!("{}: {}", error.class.as_str(), error.message)),
         "metadata": metadata(record),
     });
+    if counts(record, &evaluation.run.manifest.plan.switches) {
+        line["evaluation_result_id"] = json!(result_id(evaluation, evaluation.metric()));
+    }
     if is_agentic {
         line["messages"] = said.iter().enumerate().map(|(turn, said)| message(turn, said)).collect();
     } else {

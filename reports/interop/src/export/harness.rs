@@ -30,6 +30,9 @@ pub(super) trait Harness {
     /// Arguments of generation under the names that this harness has.
     fn generation(&self, evaluation: &Evaluation<'_>) -> Value;
 
+    /// Ends of the names under which a metric's standard error stands.
+    fn error_names(&self) -> &'static [&'static str];
+
     /// A line of the samples file.
     fn line(&self, evaluation: &Evaluation<'_>, record: &Record) -> Value;
 }
@@ -70,14 +73,13 @@ fn aggregate(evaluations: &[&Evaluation<'_>], harness: &dyn Harness) -> Value {
     let plan = &first.run.manifest.plan;
     let seconds = first.ended().signed_duration_since(first.started()).num_milliseconds() as f64 / 1000.0;
     json!({
-        "results": by_task(&results),
+        "results": by_task(&|evaluation| results(evaluation, harness)),
         "group_subtasks": by_task(&|_| json!([])),
         "configs": by_task(&|evaluation| config(evaluation, harness)),
         "versions": by_task(&|evaluation| json!(evaluation.run.manifest.version)),
         "n-shot": by_task(&|_| json!(0)),
         "higher_is_better": by_task(&|evaluation| {
-            let metrics = evaluation.summary().metrics.iter().map(|metric| (metric.name.clone(), json!(true)));
-            metrics.chain([("errors".to_owned(), json!(false))]).collect()
+            evaluation.summary().metrics.iter().map(|metric| (metric.name.clone(), json!(true))).collect()
         }),
         "n-samples": by_task(&|evaluation| {
             let original = evaluation.run.manifest.selection.split_rows;
@@ -103,19 +105,18 @@ fn aggregate(evaluations: &[&Evaluation<'_>], harness: &dyn Harness) -> Value {
     })
 }
 
-/// The numbers of a task. Samples that failed count as the profile says, and are counted as `errors`.
-fn results(evaluation: &Evaluation<'_>) -> Value {
+/// The numbers of a task. Samples that failed count as the profile says; how many they are stands in the task's metadata.
+fn results(evaluation: &Evaluation<'_>, harness: &dyn Harness) -> Value {
     let (summary, cell) = (evaluation.summary(), &evaluation.cell);
     let mut fields = Map::from_iter([("alias".to_owned(), json!(evaluation.task()))]);
     for metric in &summary.metrics {
         fields.insert(format!("{},none", metric.name), json!(metric.value));
         let error = (metric.name == summary.headline().name).then_some(cell.standard_error).flatten();
         let error = error.map_or(json!("N/A"), |error| json!(error));
-        fields.insert(format!("{}_stderr,none", metric.name), error.clone());
-        fields.insert(format!("{}_stderr_clustered,none", metric.name), error);
+        for end in harness.error_names() {
+            fields.insert(format!("{}{end},none", metric.name), error.clone());
+        }
     }
-    fields.insert("errors,none".to_owned(), json!(summary.n_errors));
-    fields.insert("errors_stderr,none".to_owned(), json!("N/A"));
     Value::Object(fields)
 }
 

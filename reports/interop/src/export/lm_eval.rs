@@ -40,6 +40,10 @@ impl Harness for LmEval {
         })
     }
 
+    fn error_names(&self) -> &'static [&'static str] {
+        &["_stderr"]
+    }
+
     fn line(&self, evaluation: &Evaluation<'_>, record: &Record) -> Value {
         let (prompt, target) = (prompt(record), record.sample.gold.to_string());
         let mut line = json!({

@@ -39,6 +39,10 @@ impl Harness for LmmsEval {
         })
     }
 
+    fn error_names(&self) -> &'static [&'static str] {
+        &["_stderr", "_stderr_clustered"]
+    }
+
     fn line(&self, evaluation: &Evaluation<'_>, record: &Record) -> Value {
         let counts = tokens(record)
             .map(|tokens| json!([{ "input_tokens": tokens.input, "output_tokens": tokens.output }]));

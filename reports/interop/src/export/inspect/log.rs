@@ -37,7 +37,7 @@ pub(super) fn header(evaluation: &Evaluation<'_>) -> Value {
         "stop_seqs": (!manifest.plan.request.stop.is_empty()).then_some(&manifest.plan.request.stop),
     });
     let (status, error) = status(evaluation);
-    json!({
+    let mut log = json!({
         "version": 2,
         "status": status,
         "eval": {
@@ -76,9 +76,13 @@ pub(super) fn header(evaluation: &Evaluation<'_>) -> Value {
                 (&evaluation.model, usage(summary.prompt_tokens, summary.completion_tokens)),
             ]),
         },
-        "error": error,
         "metadata": evaluation.losses(),
-    })
+    });
+    // The reader of headers takes no null for an error.
+    if let Some(error) = error {
+        log["error"] = error;
+    }
+    log
 }
 
 /// Status and error of the log: a run with samples to come is cancelled, one with failed samples an error.

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use paravt_reports::export::{as_parquet, escape};
 use paravt_reports::tables;
+use paravt_reports::terminal::counted;
 use paravt_suite::profile::Profile;
 use serde_json::json;
 
@@ -56,7 +57,10 @@ fn check(evaluation: &Evaluation<'_>) -> Result<(), ExportError> {
     } else if summary.n_recorded < expected {
         format!("{} of {expected} samples are recorded; continue it with --resume", summary.n_recorded)
     } else if summary.n_errors > 0 {
-        format!("{} samples failed; repair the cause and run them again with --resume", summary.n_errors)
+        format!(
+            "{} failed; repair the cause and continue it with --resume",
+            counted(summary.n_errors, "sample")
+        )
     } else if expected < rows {
         format!("it has {expected} of the {rows} samples of the split; run the whole split")
     } else if !published.contains(&rows) {

@@ -43,6 +43,7 @@ def read_inspect(folder):
             "scored": main.scored_samples,
             "texts_of_failed": [sample.output.completion for sample in log.samples if sample.error],
             "metrics": {name: metric.value for name, metric in main.metrics.items()},
+            "headline": log.eval.headline_metric.metric,
             "values": values,
             "tool_calls": sum(len(getattr(message, "tool_calls", None) or []) for message in messages),
             "tool_results": sum(1 for message in messages if message.role == "tool" and message.tool_call_id),

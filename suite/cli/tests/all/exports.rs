@@ -8,7 +8,7 @@ use crate::common::server::{Script, Server};
 use crate::common::{bench, ok, run, stable_records, text, world};
 use crate::documents::root;
 use paravt_suite::record::{Outcome, Record};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// Splits of the runs: choices, intervals, and questions of which some are not part of the score.
 const SPLITS: [&str; 3] = ["videomme", "charades", "mmvu"];
@@ -217,27 +217,25 @@ mod readers {
                     if failed.is_empty() { "success" } else { "error" },
                     "{format} {split}"
                 );
-                assert_eq!((&log["model"], &log["profile"]), (&"lab/scripted".into(), &"strict".into()));
+                assert_eq!((&log["model"], &log["profile"]), (&json!("lab/scripted"), &json!("strict")));
                 assert_eq!(
                     (&log["samples"], &log["summaries"]),
-                    (&records.len().into(), &records.len().into())
+                    (&json!(records.len()), &json!(records.len()))
                 );
                 assert_eq!(log["alone"], true, "each sample is read on its own");
-                assert_eq!(
-                    (&log["errors"], &log["summary_errors"]),
-                    (&failed.clone().into(), &failed.clone().into())
-                );
-                assert_eq!(log["texts_of_failed"], vec![""; failed.len()].into(), "an error is no text");
+                assert_eq!((&log["errors"], &log["summary_errors"]), (&json!(failed), &json!(failed)));
+                assert_eq!(log["texts_of_failed"], json!(vec![""; failed.len()]), "an error is no text");
                 let answered = answered(records);
                 assert_eq!(log["scored"], answered.len());
                 let values: Vec<f64> = answered.iter().map(|record| record.score.value).collect();
-                assert_eq!(log["values"], values.into(), "{format} {split}");
+                assert_eq!(log["values"], json!(values), "{format} {split}");
                 let metric = if *split == "charades" { "mIoU" } else { "accuracy" };
                 assert!(close(&log["metrics"][metric], score(records)), "{log}");
+                assert_eq!(log["headline"], metric);
                 let calls: usize = records.iter().map(|record| record.transcript.tool_calls.len()).sum();
                 assert_eq!(
                     (&log["tool_calls"], &log["tool_results"]),
-                    (&calls.into(), &calls.into()),
+                    (&json!(calls), &json!(calls)),
                     "{split}"
                 );
                 assert_eq!(log["images"].as_u64() > Some(0), flags.contains(&"--frames"), "{split}: {log}");
@@ -246,12 +244,9 @@ mod readers {
         }
         let tables = read_back(dir.path(), "inspect", &[], "inspect-tables");
         let samples: usize = records.values().map(Vec::len).sum();
-        assert_eq!((&tables["evals"], &tables["samples"]), (&SPLITS.len().into(), &samples.into()));
-        assert_eq!(tables["status"]["videomme"], facts_status(&records["videomme"]));
-    }
-
-    fn facts_status(records: &[Record]) -> &'static str {
-        if failed(records).is_empty() { "success" } else { "error" }
+        assert_eq!((&tables["evals"], &tables["samples"]), (&json!(SPLITS.len()), &json!(samples)));
+        let status = if failed(&records["videomme"]).is_empty() { "success" } else { "error" };
+        assert_eq!(tables["status"]["videomme"], status);
     }
 
     #[test]
@@ -261,14 +256,14 @@ mod readers {
         let facts = read_back(dir.path(), "lmms-eval", &[], "lmms-eval");
         for (split, records) in &records {
             let (found, answered) = (&facts[split], answered(records));
-            assert_eq!(found["rows"], rows(&answered).into(), "{split}");
+            assert_eq!(found["rows"], json!(rows(&answered)), "{split}");
             let mean = answered.iter().map(|record| record.score.value).sum::<f64>() / answered.len() as f64;
             assert!(close(&found["score"], mean), "{split}: {found}");
             let metric = if *split == "charades" { "mIoU" } else { "accuracy" };
             assert!(close(&found["metrics"][metric], score(records)), "{split}: {found}");
             assert_eq!(
                 (&found["n"]["effective"], &found["profile"]),
-                (&answered.len().into(), &"strict".into())
+                (&json!(answered.len()), &json!("strict"))
             );
         }
     }
@@ -282,7 +277,7 @@ mod readers {
             let (found, answered) = (&facts[split], answered(records));
             assert_eq!(
                 (&found["rows"], &found["has_results"]),
-                (&rows(&answered).into(), &true.into()),
+                (&json!(rows(&answered)), &json!(true)),
                 "{split}"
             );
             let metric = if *split == "charades" { "mIoU" } else { "accuracy" };
@@ -298,18 +293,15 @@ mod readers {
         let facts = read_back(dir.path(), "eee", &[], "eee");
         for (split, records) in &records {
             let found = &facts[split];
-            assert_eq!(
-                (&found["errors"], &found["warnings"]),
-                (&Value::Array(vec![]), &Value::Array(vec![]))
-            );
+            assert_eq!((&found["errors"], &found["warnings"]), (&json!([]), &json!([])));
             assert_eq!(
                 (&found["samples"], &found["failed"]),
-                (&records.len().into(), &failed(records).into())
+                (&json!(records.len()), &json!(failed(records)))
             );
             let metric = if *split == "charades" { "mIoU" } else { "accuracy" };
             assert!(close(&found["metrics"][metric], score(records)), "{split}: {found}");
             for texts in found["texts_of_failed"].as_array().unwrap() {
-                assert_eq!(texts, &Value::Array(vec![]), "an error is no text");
+                assert_eq!(texts, &json!([]), "an error is no text");
             }
             let agentic = records.iter().filter(|record| !record.transcript.tool_calls.is_empty()).count();
             assert_eq!(found["agentic"], agentic);
@@ -323,7 +315,7 @@ mod readers {
         let facts = read_back(dir.path(), "vlmevalkit", &[], "vlmevalkit");
         let records = &records["videomme"];
         let (found, answered) = (&facts["Video-MME_8frame"], answered(records));
-        assert_eq!((&found["rows"], &found["missing"]), (&rows(&answered).into(), &0.into()));
+        assert_eq!((&found["rows"], &found["missing"]), (&json!(rows(&answered)), &json!(0)));
         // Every reply of the scripted model has its letter in a tag, so both read the same answers.
         let right: f64 = answered.iter().map(|record| record.score.value).sum();
         assert_eq!(found["right"].as_f64(), Some(right), "{found}");

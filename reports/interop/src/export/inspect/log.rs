@@ -36,6 +36,7 @@ pub(super) fn header(evaluation: &Evaluation<'_>) -> Value {
         "seed": manifest.plan.seed,
         "stop_seqs": (!manifest.plan.request.stop.is_empty()).then_some(&manifest.plan.request.stop),
     });
+    let headline = json!({ "metric": summary.headline().name });
     let (status, error) = status(evaluation);
     let mut log = json!({
         "version": 2,
@@ -59,6 +60,7 @@ pub(super) fn header(evaluation: &Evaluation<'_>) -> Value {
             },
             "model": evaluation.model,
             "model_generate_config": generation,
+            "headline_metric": headline,
             "config": { "limit": manifest.selection.limit, "epochs": 1, "continue_on_fail": true },
             "packages": { "paravt-bench": manifest.binary },
             "metadata": evaluation.settings(),
@@ -107,6 +109,7 @@ fn results(evaluation: &Evaluation<'_>) -> Value {
         metrics.chain(cell.standard_error.map(|error| metric("stderr", error))).collect();
     json!({
         "total_samples": summary.n_expected,
+        "headline": { "metric": summary.headline().name },
         "completed_samples": summary.n_recorded - summary.n_errors,
         "scores": [{
             "name": scorer(evaluation),

@@ -9,10 +9,10 @@ use paravt_reports::{Run, Training};
 use paravt_suite::data::HubSource;
 use paravt_suite::fixtures::{self, record};
 use paravt_suite::profile::Profile;
-use paravt_suite::record::{Record, SampleErrorClass};
+use paravt_suite::record::{Record, SampleErrorClass, ToolCall, ToolOutcome};
 use paravt_suite::run::{Manifest, Selection, Sizes};
 use paravt_suite::task::TaskSpec;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// A run of a whole published split of three samples, two of them right.
 fn run() -> Run {
@@ -138,6 +138,14 @@ mod readers {
         let dir = tempfile::tempdir().unwrap();
         let mut run = run();
         run.manifest.data_revision = Some("abc123".into());
+        run.records[0].transcript.tool_calls = vec![ToolCall {
+            turn: 0,
+            index: 0,
+            call: json!({ "name": "crop_video" }),
+            start: Some(1.0),
+            end: Some(2.0),
+            outcome: ToolOutcome::CropFailed { reason: "made up".into() },
+        }];
         let written = exported(run, Format::Hf, dir.path()).unwrap();
         assert!(written.commands[0].starts_with("hf upload org/model "), "{:?}", written.commands);
         let facts = read_back("hf", dir.path());
@@ -150,6 +158,12 @@ mod readers {
         let samples = &facts["tables"]["samples"];
         assert_eq!(samples["rows"], 3);
         assert!((samples["mean"].as_f64().unwrap() - 2.0 / 3.0).abs() < 1e-12);
-        assert_eq!(facts["tables"]["calls"]["rows"], 0);
+        assert_eq!(facts["tables"]["calls"]["rows"], 1);
+        let without = tempfile::tempdir().unwrap();
+        exported(super::run(), Format::Hf, without.path()).unwrap();
+        assert!(
+            read_back("hf", without.path())["tables"].get("calls").is_none(),
+            "a table without rows is left out"
+        );
     }
 }

@@ -169,7 +169,7 @@ def read_vlmevalkit(folder):
 
 def read_hf(folder):
     import yaml
-    from datasets import load_dataset
+    from datasets import get_dataset_config_names, load_dataset
     from huggingface_hub import parse_eval_result_entries
 
     facts = {"results": {}, "tables": {}}
@@ -183,7 +183,7 @@ def read_hf(folder):
             "notes": entry.notes,
         }
     for dataset in glob.glob(f"{folder}/*/dataset"):
-        for config in ["samples", "calls"]:
+        for config in get_dataset_config_names(dataset):
             table = load_dataset(dataset, config, split="train", cache_dir=f"{folder}/cache")
             facts["tables"][config] = {"rows": table.num_rows, "columns": table.column_names}
             if config == "samples":

@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 
 use super::ExportError;
 use super::conversation::{self, Called, Said, texts};
-use super::evaluation::{Evaluation, has_answer, prompt, question, tokens};
+use super::evaluation::{Evaluation, failure, has_answer, prompt, question, tokens};
 use super::folder::{Folder, file_name, lines};
 
 const SCHEMA: &str = "0.3.0";
@@ -216,7 +216,7 @@ fn sample(evaluation: &Evaluation<'_>, id: &str, record: &Record) -> Value {
             "total_tokens": tokens.input + tokens.output,
         })),
         "performance": { "latency_ms": 1000.0 * record.measured.seconds },
-        "error": record.error.as_ref().map(|error| format!("{}: {}", error.class.as_str(), error.message)),
+        "error": failure(record),
         "metadata": metadata(record),
     });
     if counts(record, &evaluation.run.manifest.plan.switches) {

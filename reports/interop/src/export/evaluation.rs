@@ -156,6 +156,18 @@ pub(super) fn has_answer(record: &Record) -> bool {
     record.score.outcome != Outcome::Error
 }
 
+/// Why a record has no answer: class, step and message, without addresses of servers; `None` where it has one.
+pub(super) fn failure(record: &Record) -> Option<String> {
+    let error = record.error.as_ref()?;
+    let shown = |word: &str| match word.contains("://") {
+        true if word.ends_with(':') => "server:".to_owned(),
+        true => "server".to_owned(),
+        false => word.to_owned(),
+    };
+    let message: Vec<String> = error.message.split(' ').map(shown).collect();
+    Some(format!("{} at {}: {}", error.class.as_str(), error.step, message.join(" ")))
+}
+
 /// Unix seconds as a time; 1970 for what no calendar has.
 fn time(seconds: f64) -> DateTime<Utc> {
     DateTime::from_timestamp_micros((seconds * 1e6) as i64).unwrap_or_default()

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use paravt_reports::export::{as_parquet, escape};
+use paravt_reports::table::Table;
 use paravt_reports::tables;
 use paravt_reports::terminal::counted;
 use paravt_suite::profile::Profile;
@@ -14,9 +15,6 @@ use serde_json::json;
 use super::ExportError;
 use super::evaluation::Evaluation;
 use super::folder::{Folder, file_name};
-
-/// Files of the dataset below a model's folder.
-const TABLES: [&str; 2] = ["samples", "calls"];
 
 pub(super) fn write(evaluations: &[Evaluation<'_>], folder: &mut Folder) -> Result<(), ExportError> {
     evaluations.iter().try_for_each(check)?;
@@ -29,10 +27,13 @@ pub(super) fn write(evaluations: &[Evaluation<'_>], folder: &mut Folder) -> Resu
             let name = format!("{base}/model/.eval_results/{}{tools}.yaml", file_name(evaluation.task()));
             folder.put(&name, result(evaluation)?.as_bytes())?;
         }
-        for table in tables::records(evaluations.iter().map(|evaluation| evaluation.run)) {
-            folder.put(&format!("{base}/dataset/{}.parquet", table.name), &as_parquet(&table)?)?;
+        let mut tables = tables::records(evaluations.iter().map(|evaluation| evaluation.run));
+        // `datasets` loads no file without rows.
+        tables.retain(|table| table.frame.height() > 0);
+        for table in &tables {
+            folder.put(&format!("{base}/dataset/{}.parquet", table.name), &as_parquet(table)?)?;
         }
-        folder.put(&format!("{base}/dataset/README.md"), card(model, &evaluations).as_bytes())?;
+        folder.put(&format!("{base}/dataset/README.md"), card(model, &evaluations, &tables).as_bytes())?;
         let [model_dir, dataset_dir] =
             ["model", "dataset"].map(|name| folder.path(&format!("{base}/{name}")));
         folder.exported.commands.extend([
@@ -97,9 +98,9 @@ fn result(evaluation: &Evaluation<'_>) -> Result<String, ExportError> {
 }
 
 /// The dataset's card.
-fn card(model: &str, evaluations: &[&Evaluation<'_>]) -> String {
+fn card(model: &str, evaluations: &[&Evaluation<'_>], tables: &[Table]) -> String {
     let mut text = "---\nconfigs:\n".to_owned();
-    for name in TABLES {
+    for Table { name, .. } in tables {
         text += &format!("- config_name: {name}\n  data_files: {name}.parquet\n");
     }
     text += &format!(

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::super::ExportError;
 use super::super::conversation::{self, Piece, Said, pieces};
-use super::super::evaluation::{Evaluation, has_answer, question, tokens};
+use super::super::evaluation::{Evaluation, failure, has_answer, question, tokens};
 use super::super::frames::Frames;
 use super::log::scorer;
 use super::usage;
@@ -43,8 +43,7 @@ pub(super) fn of(
     if let Some(tokens) = tokens {
         sample["model_usage"] = Value::Object(Map::from_iter([(evaluation.model.clone(), tokens)]));
     }
-    if let Some(error) = &record.error {
-        let message = format!("{} at {}: {}", error.class.as_str(), error.step, error.message);
+    if let Some(message) = failure(record) {
         sample["error"] = json!({ "message": message, "traceback": "", "traceback_ansi": "" });
     } else {
         sample["scores"] = Value::Object(Map::from_iter([score(evaluation, record)]));
@@ -95,10 +94,6 @@ fn output(evaluation: &Evaluation<'_>, record: &Record, usage: Option<&Value>) -
         "usage": usage,
         "time": record.measured.call_seconds.iter().sum::<f64>(),
     })
-}
-
-fn failure(record: &Record) -> Option<&str> {
-    record.error.as_ref().map(|error| error.message.as_str())
 }
 
 fn message(

@@ -70,7 +70,7 @@ pub enum Format {
     LmEval,
     /// Every Eval Ever, schema 0.3.0: aggregate and samples.
     Eee,
-    /// Predictions as VLMEvalKit reads them with `PRED_FORMAT=tsv`.
+    /// Predictions as the evaluation of VLMEvalKit's data sets reads them.
     VlmEvalKit,
     /// `.eval_results` for a model's page on the Hugging Face hub, and a dataset of samples and tool calls.
     Hf,

@@ -1,4 +1,4 @@
-//! VLMEvalKit: predictions as one `.tsv` per run, for `PRED_FORMAT=tsv python run.py --mode eval`.
+//! VLMEvalKit: predictions as one `.tsv` per run, which its `load` and the `evaluate` of its data sets read.
 //!
 //! Columns are those of its own files: `index`, the columns of the data set, `prediction` (VLMEvalKit e8e78f0
 //! `vlmeval/dataset/videomme.py`, `longvideobench.py`, `mlvu.py`). Texts hold line breaks and are quoted, as its writer

@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use paravt_files::sha256;
 use paravt_suite::backend::FinishReason;
 use paravt_suite::message::Role;
-use paravt_suite::record::{Outcome, Record};
+use paravt_suite::record::Record;
 use serde_json::{Map, Value, json};
 
 use super::super::ExportError;
@@ -165,7 +165,6 @@ fn metadata(record: &Record) -> Value {
         "flags": sample.flags,
         "evidence": sample.evidence,
         "outcome": record.score.outcome,
-        "unparsed": record.score.outcome == Outcome::Unparsed,
         "tool_calls": transcript.tool_calls.len(),
         "dropped_calls": transcript.dropped_calls,
         "forced": transcript.forced,

@@ -28,27 +28,40 @@ pub(super) fn write(
     folder: &mut Folder,
 ) -> Result<(), ExportError> {
     for evaluation in evaluations {
-        let records = &evaluation.run.records;
-        let samples = records.iter().map(|record| sample::of(evaluation, record, frames));
-        let samples: Vec<Value> = samples.collect::<Result<_, _>>()?;
-        let mut log = log::header(evaluation);
-        let started = evaluation.started().format("%Y-%m-%dT%H-%M-%S+00-00");
+        // One sample at a time: with frames each is some 100 kB.
+        let samples = evaluation.run.records.iter().map(|record| sample::of(evaluation, record, frames));
+        let (header, started) =
+            (log::header(evaluation), evaluation.started().format("%Y-%m-%dT%H-%M-%S+00-00"));
         let task = file_name(evaluation.task()).replace('_', "-");
         let name = format!("{started}_{task}_{}", log::id(evaluation));
         match form {
-            Form::Json => {
-                log["samples"] = Value::Array(samples);
-                folder.put(&format!("{name}.json"), format!("{log}\n").as_bytes())?;
-            }
+            Form::Json => folder.put(&format!("{name}.json"), &document(&header, samples)?)?,
             Form::Eval => {
                 let name = format!("{name}.eval");
-                let content = zip_file::of(&log, &samples)
-                    .map_err(|source| ExportError::Io { path: folder.path(&name), source })?;
-                folder.put(&name, &content)?;
+                let path = folder.path(&name);
+                let io = |source| ExportError::Io { path: path.clone(), source };
+                folder.put(&name, &zip_file::of(&header, samples, io)?)?;
             }
         }
     }
     Ok(())
+}
+
+/// The whole log as one JSON object.
+fn document(
+    header: &Value,
+    samples: impl Iterator<Item = Result<Value, ExportError>>,
+) -> Result<Vec<u8>, ExportError> {
+    let mut text = header.to_string().into_bytes();
+    // The brace that closes the object.
+    text.pop();
+    text.extend(b",\"samples\":[");
+    for (number, sample) in samples.enumerate() {
+        text.extend((number > 0).then_some(b','));
+        text.extend(sample?.to_string().into_bytes());
+    }
+    text.extend(b"]}\n");
+    Ok(text)
 }
 
 /// Usage as inspect_ai has it.

@@ -6,29 +6,38 @@ use serde_json::{Map, Value, json};
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipWriter};
 
+use super::super::ExportError;
+
 /// Fields of a sample that its summary has as well.
 const SUMMARY: [&str; 8] = ["id", "epoch", "input", "choices", "target", "metadata", "scores", "total_time"];
 
 /// Header, summaries and samples as members. They are stored as they are: this build's zip does not deflate, and JPEG
-/// images would not shrink.
-pub(super) fn of(header: &Value, samples: &[Value]) -> io::Result<Vec<u8>> {
+/// images would not shrink. `failed` makes an error of the file that cannot be made.
+pub(super) fn of(
+    header: &Value,
+    samples: impl Iterator<Item = Result<Value, ExportError>>,
+    failed: impl Fn(io::Error) -> ExportError,
+) -> Result<Vec<u8>, ExportError> {
     let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
-    let mut put = |name: &str, value: &Value| -> io::Result<()> {
+    let mut put = |name: &str, value: &Value| {
         let options = SimpleFileOptions::default().compression_method(CompressionMethod::Stored);
-        zip.start_file(name, options).map_err(io::Error::other)?;
-        zip.write_all(value.to_string().as_bytes())
+        zip.start_file(name, options).map_err(|error| failed(io::Error::other(error)))?;
+        zip.write_all(value.to_string().as_bytes()).map_err(&failed)
     };
     let start = json!({ "version": header["version"], "eval": header["eval"], "plan": header["plan"] });
     put("_journal/start.json", &start)?;
+    let mut summaries = Vec::new();
     for sample in samples {
+        let sample = sample?;
         let id = sample["id"].as_str().unwrap_or_default();
-        put(&format!("samples/{id}_epoch_{}.json", sample["epoch"]), sample)?;
+        put(&format!("samples/{id}_epoch_{}.json", sample["epoch"]), &sample)?;
+        summaries.push(summary(&sample));
     }
-    let summaries: Value = samples.iter().map(summary).collect();
+    let summaries = Value::Array(summaries);
     put("_journal/summaries/1.json", &summaries)?;
     put("summaries.json", &summaries)?;
     put("header.json", header)?;
-    Ok(zip.finish().map_err(io::Error::other)?.into_inner())
+    Ok(zip.finish().map_err(|error| failed(io::Error::other(error)))?.into_inner())
 }
 
 /// What a list of samples shows of one.

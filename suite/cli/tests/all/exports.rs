@@ -89,12 +89,10 @@ fn exports_hold_no_path_or_address_of_the_machine_and_count_what_they_leave_out(
                 );
             }
         }
-        let says = format!("{} without an answer", failed(&records["videomme"]).len());
-        assert_eq!(
-            text(&output).contains(&says),
-            ["lmms-eval", "lm-eval", "vlmevalkit"].contains(&format),
-            "{format}"
-        );
+        let with_failed = records.values().filter(|records| !failed(records).is_empty()).count();
+        let leaves_out = ["lmms-eval", "lm-eval", "vlmevalkit"].contains(&format);
+        let said = text(&output).matches("without an answer").count();
+        assert_eq!(said, if leaves_out { with_failed } else { 0 }, "{format}: {}", text(&output));
     }
 }
 

@@ -81,6 +81,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("paravt-bench-check", "paravt-bench check runs/new --baseline baseline.json --junit check.xml"),
     ("paravt-bench-check", "paravt-bench check runs/old --baseline baseline.json --write"),
     ("paravt-bench-compare", "paravt-bench compare runs/notool runs/mine -o comparison"),
+    ("paravt-bench-export", "paravt-bench export runs/mine --to inspect --out logs"),
     (
         "paravt-bench-completions",
         "paravt-bench completions bash > ~/.local/share/bash-completion/completions/paravt-bench",

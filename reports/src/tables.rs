@@ -5,7 +5,7 @@ use paravt_suite::summary::Group;
 use crate::cells::Cell;
 use crate::claims::Judged;
 use crate::paper::{PaperNumbers, SPLITS};
-use crate::rows::Rows;
+use crate::rows::{calls, samples_in_full};
 use crate::runs::Run;
 use crate::table::{Filling, Kind, Table};
 use crate::tone::Tone;
@@ -29,19 +29,20 @@ pub fn all(report: &Report, paper: &PaperNumbers) -> Vec<Table> {
 
 /// One row per sample and one per tool call of all runs, with the names of split and run; with the epoch where one of
 /// the runs is repeated.
-pub fn records(runs: &[Run]) -> Vec<Table> {
+pub fn records<'a>(runs: impl IntoIterator<Item = &'a Run>) -> Vec<Table> {
+    let runs: Vec<&Run> = runs.into_iter().collect();
     let is_repeated = runs.iter().any(|run| run.manifest.plan.repeat > 1);
     let of_run = |run: &Run| {
-        let Rows { samples, calls, .. } = run.rows();
+        let samples = samples_in_full(&run.manifest.plan.switches, &run.records);
         let (split, name, profile) =
             (&run.manifest.task.title, run.manifest.display_name(), run.manifest.plan.profile);
         let named = [("split", split.as_str()), ("run", &name), ("profile", profile.as_str())];
-        [samples, calls].map(|table| {
+        [samples, calls(&run.records)].map(|table| {
             let table = table.under(named);
             if is_repeated { table.keeping("epoch") } else { table }
         })
     };
-    let (samples, calls) = runs.iter().map(of_run).map(|[samples, calls]| (samples, calls)).unzip();
+    let (samples, calls) = runs.into_iter().map(of_run).map(|[samples, calls]| (samples, calls)).unzip();
     [samples, calls].into_iter().filter_map(Table::stack).collect()
 }
 

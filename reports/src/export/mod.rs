@@ -81,6 +81,15 @@ pub fn write_long(tables: &[Table], dir: &Path) -> Result<(), ExportError> {
     write(tables, &[&csv::Csv, &parquet::Parquet], dir)
 }
 
+/// A table as Parquet.
+///
+/// # Errors
+/// The format cannot hold the table.
+pub fn as_parquet(table: &Table) -> Result<Vec<u8>, ExportError> {
+    let files = contents(table, &[&parquet::Parquet])?;
+    Ok(files.into_iter().next().map(|(_, content)| content).unwrap_or_default())
+}
+
 fn write(tables: &[Table], formats: &[&dyn Format], dir: &Path) -> Result<(), ExportError> {
     let io = |path: &Path| {
         let path = path.to_owned();

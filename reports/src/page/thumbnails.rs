@@ -98,6 +98,11 @@ impl Thumbnails {
         Ok(Self { found: written, unreadable, unknown: unknown.len() })
     }
 
+    /// Path of the thumbnail of a frame, below the folder that they were written into.
+    pub fn path(&self, record: &Record, index: usize) -> Option<&str> {
+        self.found.get(&record.sample.video)?.get(&index).map(String::as_str)
+    }
+
     /// Those of a sample's overview.
     pub fn overview(&self, record: &Record) -> Vec<Thumbnail> {
         self.of(record, &overview(record))

@@ -6,11 +6,12 @@ mod per_sample;
 
 use paravt_suite::profile::Switches;
 use paravt_suite::record::{Outcome, Record, ToolOutcome};
+use paravt_suite::sample::QuestionKind;
 use paravt_suite::summary::{counts, leaves_groups};
 use paravt_suite::task::Breakdown;
 
 use crate::frame::Frame;
-use crate::table::Table;
+use crate::table::{Filling, Table};
 
 pub use aggregate::{BINS, Digest};
 pub use of_record::{cluster_name, video_length};
@@ -42,6 +43,37 @@ impl Rows {
 /// split's mean, `parallel_calls` is the largest number of calls in one turn. `epoch` stands in the files of repeated
 /// runs alone; `gold_text` and `chosen` are the texts of the gold option and of the chosen one.
 pub fn samples(switches: &Switches, records: &[Record]) -> Table {
+    basic(switches, records).table()
+}
+
+/// The same with what questions about single samples need: kind and row of the question, tags as a JSON object of lists,
+/// flags, rule of the answer, length of the video, position of the evidence.
+pub fn samples_in_full(switches: &Switches, records: &[Record]) -> Table {
+    let tags =
+        |record: &Record| serde_json::to_string(&record.sample.tags).expect("a map of texts serialises");
+    let kind = |record: &Record| match record.sample.gold.kind() {
+        QuestionKind::Choice => "choice".to_owned(),
+        QuestionKind::Grounding => "grounding".to_owned(),
+        QuestionKind::Open => "open".to_owned(),
+        QuestionKind::Number => "number".to_owned(),
+    };
+    basic(switches, records)
+        .count("row", "row", |record| record.sample.row)
+        .text("kind", "kind", kind)
+        .text("tags", "tags", tags)
+        .text("flags", "flags", |record| record.sample.flags.join(" "))
+        .text("rule", "rule", |record| record.score.rule.clone())
+        .flag("forced", "forced", |record| record.transcript.forced)
+        .flag("truncated", "truncated", |record| record.transcript.truncated)
+        .real("video_seconds", "video (s)", of_record::video_length)
+        .ends(
+            [("evidence_start_seconds", "evidence from (s)"), ("evidence_end_seconds", "to (s)")],
+            |record| record.sample.evidence.map(|evidence| (evidence.start, evidence.end)),
+        )
+        .table()
+}
+
+fn basic<'a>(switches: &'a Switches, records: &'a [Record]) -> Filling<'a, Record> {
     let outcome = |record: &Record| match record.score.outcome {
         Outcome::Scored => "scored".to_owned(),
         Outcome::Unparsed => "unparsed".to_owned(),
@@ -73,12 +105,11 @@ pub fn samples(switches: &Switches, records: &[Record]) -> Table {
         .beside()
         .text("chosen", "chosen option", of_record::chosen)
         .beside()
-        .table()
 }
 
 /// The tool calls of a run. `start_share` and `end_share` are shares of the video's length, where both are known and
 /// the window is not empty.
-fn calls(records: &[Record]) -> Table {
+pub fn calls(records: &[Record]) -> Table {
     let calls: Vec<_> = records
         .iter()
         .flat_map(|record| {

@@ -136,3 +136,21 @@ fn hostile_labels_do_not_break_a_table() {
     write_all(&tables, dir.path()).unwrap();
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), tables.len() * 5);
 }
+
+/// Names of columns in the first cells of a page's tables, by the heading above them.
+fn documented(page: &str, heading: &str) -> Vec<String> {
+    let section = page.split(&format!("## `{heading}`")).nth(1).unwrap();
+    let section = section.split("\n## ").next().unwrap();
+    let cells = section.lines().filter_map(|line| line.strip_prefix("| `"));
+    let names = cells.map(|line| line.split(" |").next().unwrap());
+    names.flat_map(|cell| cell.split(", ")).map(|name| name.trim_matches('`').to_owned()).collect()
+}
+
+#[test]
+fn every_column_of_samples_and_calls_is_documented() {
+    let page = include_str!("../../../suite/docs/frames.md");
+    for table in paravt_reports::tables::records(&[damaged()]) {
+        let columns: Vec<&str> = table.headings.iter().map(|heading| heading.name).collect();
+        assert_eq!(columns, documented(page, table.name), "{} in suite/docs/frames.md", table.name);
+    }
+}

@@ -69,6 +69,8 @@ enum Command {
     Report(commands::report::Args),
     /// Compare two runs sample by sample.
     Compare(commands::compare::Args),
+    /// Write runs as files of other harnesses.
+    Export(commands::export::Args),
     /// Compare runs with a baseline: pass, fail or undecided.
     Check(commands::check::Args),
     /// Audit sample files of other harnesses, and compare two of them.
@@ -115,6 +117,7 @@ fn main() -> std::process::ExitCode {
         Command::Conformance(args) => commands::conformance::run(&args),
         Command::Data(args) => commands::data::run(&args),
         Command::Doctor(args) => commands::doctor::run(&args),
+        Command::Export(args) => commands::export::run(&args),
         Command::Frames(args) => commands::frames::run(&args),
         Command::Generate(args) => commands::generate::run(&args),
         Command::Man(args) => commands::man::run(&args, Cli::command()),

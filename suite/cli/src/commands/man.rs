@@ -93,6 +93,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("paravt-bench-data-fetch", "paravt-bench data fetch all --delete-archives"),
     ("paravt-bench-data-make", "paravt-bench data make --out world --videos 4 --seed 7"),
     ("paravt-bench-doctor", "paravt-bench doctor --for paravt-8b"),
+    ("paravt-bench-export", "paravt-bench export runs/mine --to inspect --out logs"),
     ("paravt-bench-frames", "paravt-bench frames match.mp4 --nframes 16 --start 60 --end 90 --out frames"),
     (
         "paravt-bench-generate",

@@ -8,6 +8,7 @@ pub(crate) mod completions;
 pub(crate) mod conformance;
 pub(crate) mod data;
 pub(crate) mod doctor;
+pub(crate) mod export;
 pub(crate) mod frames;
 pub(crate) mod generate;
 pub(crate) mod man;

@@ -109,7 +109,7 @@ pub(crate) fn write(
 
 /// Where the videos of these runs' samples lie below a data root. A split whose data is not there has
 /// none, which the caller counts.
-fn videos(runs: &[Run], root: &DataRoot, tasks: &[&Benchmark]) -> Videos {
+pub(crate) fn videos(runs: &[Run], root: &DataRoot, tasks: &[&Benchmark]) -> Videos {
     let mut videos = Videos::new();
     for task in tasks {
         let name = &task.spec().name;

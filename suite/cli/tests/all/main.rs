@@ -7,6 +7,7 @@ mod common;
 mod conformance;
 mod documents;
 mod engines;
+mod exports;
 mod faults;
 mod fetch;
 mod frames;

@@ -1,0 +1,70 @@
+//! inspect_ai: one log per run, version 2, read by inspect_ai 0.3.285.
+//!
+//! The `.json` form is one document; `.eval` is a zip file with a member per sample (inspect_ai 0.3.285
+//! `inspect_ai/log/_recorders/eval.py`). Field names are those of `inspect_ai/log/_log.py` there.
+
+mod log;
+mod sample;
+mod zip_file;
+
+use serde_json::{Value, json};
+
+use super::ExportError;
+use super::evaluation::Evaluation;
+use super::folder::{Folder, file_name};
+use super::frames::Frames;
+
+/// Form of a log file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    Json,
+    Eval,
+}
+
+pub(super) fn write(
+    evaluations: &[Evaluation<'_>],
+    frames: Option<&Frames>,
+    form: Form,
+    folder: &mut Folder,
+) -> Result<(), ExportError> {
+    for evaluation in evaluations {
+        // One sample at a time: with frames each is some 100 kB.
+        let samples = evaluation.run.records.iter().map(|record| sample::of(evaluation, record, frames));
+        let (header, started) =
+            (log::header(evaluation), evaluation.started().format("%Y-%m-%dT%H-%M-%S+00-00"));
+        let task = file_name(evaluation.task()).replace('_', "-");
+        let name = format!("{started}_{task}_{}", log::id(evaluation));
+        match form {
+            Form::Json => folder.put(&format!("{name}.json"), &document(&header, samples)?)?,
+            Form::Eval => {
+                let name = format!("{name}.eval");
+                let path = folder.path(&name);
+                let io = |source| ExportError::Io { path: path.clone(), source };
+                folder.put(&name, &zip_file::of(&header, samples, io)?)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The whole log as one JSON object.
+fn document(
+    header: &Value,
+    samples: impl Iterator<Item = Result<Value, ExportError>>,
+) -> Result<Vec<u8>, ExportError> {
+    let mut text = header.to_string().into_bytes();
+    // The brace that closes the object.
+    text.pop();
+    text.extend(b",\"samples\":[");
+    for (number, sample) in samples.enumerate() {
+        text.extend((number > 0).then_some(b','));
+        text.extend(sample?.to_string().into_bytes());
+    }
+    text.extend(b"]}\n");
+    Ok(text)
+}
+
+/// Usage as inspect_ai has it.
+fn usage(input: u64, output: u64) -> Value {
+    json!({ "input_tokens": input, "output_tokens": output, "total_tokens": input + output })
+}

@@ -1,0 +1,53 @@
+//! The `.eval` form of a log: a zip file.
+
+use std::io::{self, Cursor, Write as _};
+
+use serde_json::{Map, Value, json};
+use zip::write::SimpleFileOptions;
+use zip::{CompressionMethod, ZipWriter};
+
+use super::super::ExportError;
+
+/// Fields of a sample that its summary has as well.
+const SUMMARY: [&str; 8] = ["id", "epoch", "input", "choices", "target", "metadata", "scores", "total_time"];
+
+/// Header, summaries and samples as members. They are stored as they are: this build's zip does not deflate, and JPEG
+/// images would not shrink. `failed` makes an error of the file that cannot be made.
+pub(super) fn of(
+    header: &Value,
+    samples: impl Iterator<Item = Result<Value, ExportError>>,
+    failed: impl Fn(io::Error) -> ExportError,
+) -> Result<Vec<u8>, ExportError> {
+    let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
+    let mut put = |name: &str, value: &Value| {
+        let options = SimpleFileOptions::default().compression_method(CompressionMethod::Stored);
+        zip.start_file(name, options).map_err(|error| failed(io::Error::other(error)))?;
+        zip.write_all(value.to_string().as_bytes()).map_err(&failed)
+    };
+    let start = json!({ "version": header["version"], "eval": header["eval"], "plan": header["plan"] });
+    put("_journal/start.json", &start)?;
+    let mut summaries = Vec::new();
+    for sample in samples {
+        let sample = sample?;
+        let id = sample["id"].as_str().unwrap_or_default();
+        put(&format!("samples/{id}_epoch_{}.json", sample["epoch"]), &sample)?;
+        summaries.push(summary(&sample));
+    }
+    let summaries = Value::Array(summaries);
+    put("_journal/summaries/1.json", &summaries)?;
+    put("summaries.json", &summaries)?;
+    put("header.json", header)?;
+    Ok(zip.finish().map_err(|error| failed(io::Error::other(error)))?.into_inner())
+}
+
+/// What a list of samples shows of one.
+fn summary(sample: &Value) -> Value {
+    let fields = SUMMARY.into_iter().filter_map(|name| Some((name.to_owned(), sample.get(name)?.clone())));
+    let mut summary: Map<String, Value> = fields.collect();
+    summary.insert("completed".to_owned(), json!(true));
+    summary.insert("message_count".to_owned(), json!(sample["messages"].as_array().map(Vec::len)));
+    if let Some(error) = sample.get("error") {
+        summary.insert("error".to_owned(), error["message"].clone());
+    }
+    Value::Object(summary)
+}

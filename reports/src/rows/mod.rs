@@ -1,6 +1,7 @@
 //! Records as frames: one row per sample, per breakdown label and per tool call.
 
 mod aggregate;
+mod bands;
 mod of_record;
 
 use paravt_suite::profile::Switches;
@@ -11,8 +12,9 @@ use paravt_suite::task::Breakdown;
 use crate::frame::Frame;
 use crate::table::Table;
 
-pub use aggregate::{BINS, Digest};
-pub use of_record::{cluster_name, video_length};
+pub use aggregate::{BINS, Digest, Frames, Quantiles};
+pub use bands::{evidence, order, titles};
+pub use of_record::{Seen, cluster_name, overview, seen, video_length};
 
 /// The frames of one run.
 #[derive(Debug, Clone)]
@@ -21,6 +23,8 @@ pub struct Rows {
     pub samples: Table,
     /// One row per record and label of a breakdown, where the record counts in it: `tag`, `label`, `video`, `score`.
     pub labels: Frame,
+    /// The same for groups by what was measured: length of the video, tool calls, place of the evidence.
+    pub bands: Frame,
     /// One row per tool call.
     pub calls: Table,
 }
@@ -31,6 +35,7 @@ impl Rows {
         Self {
             samples: samples(switches, records),
             labels: labels(breakdowns, switches, records),
+            bands: bands::bands(switches, records),
             calls: calls(records),
         }
     }
@@ -64,6 +69,12 @@ pub fn samples(switches: &Switches, records: &[Record]) -> Table {
         })
         .real("seconds", "seconds", |record| record.measured.seconds)
         .real("media_seconds", "media seconds", |record| record.measured.media_seconds)
+        .real("video_seconds", "video (s)", video_length)
+        .count("overview_frames", "overview frames", |record| seen(record).overview)
+        .count("crop_frames", "crop frames", |record| seen(record).crops)
+        .count("sub_agent_frames", "frames of sub-agents", |record| seen(record).sub_agents)
+        .real("chance", "chance", bands::chance)
+        .beside()
         .table()
 }
 

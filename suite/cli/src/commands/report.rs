@@ -7,9 +7,10 @@ use anyhow::Context as _;
 use paravt_files::write_atomic;
 use paravt_reports::page::{Thumbnails, Videos};
 use paravt_reports::study::Study;
+use paravt_reports::tables::records;
 use paravt_reports::terminal::counted;
 use paravt_reports::{
-    Damaged, Deviation, Report, Run, export, json, markdown, page, readable_runs, tables, terminal,
+    Damaged, Deviation, Report, Run, export, json, markdown, page, readable_runs, terminal,
 };
 use paravt_suite::data::DataRoot;
 use paravt_suite::profile::Profile;
@@ -79,8 +80,9 @@ pub(crate) fn write(
     warn_of(&damaged);
     let report = Report { study, deviations, damaged, ..Report::build(&runs, paper_row)? };
     std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
-    export::write_all(&report.tables()?, &dir.join("tables"))?;
-    export::write_long(&tables::records(&runs), &dir.join("tables"))?;
+    let tables = dir.join("tables");
+    export::write_all(&[report.tables()?, page::tables(&report, &runs)].concat(), &tables)?;
+    export::write_long(&records(&runs), &tables)?;
     let mut thumbnails = Thumbnails::default();
     if let Some((root, tasks)) = frames {
         thumbnails = Thumbnails::write(&runs, &videos(&runs, root, tasks), dir)

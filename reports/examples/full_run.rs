@@ -170,10 +170,13 @@ fn miniature() -> Vec<Run> {
 /// A sample of the miniature: tools in the arms that have them, evidence in the second half of the video.
 fn small(draw: &mut Draw, task: &str, row: usize, arm: usize, share: f64) -> Record {
     let mut record = sample(draw, task, row, 4, true);
-    record.sample.uid = row.to_string();
+    // All arms are asked the same about the same videos.
+    let mut shared = Draw(1 + row as u64);
+    record.sample.question.stem = shared.words(20);
+    record.sample.question.options = (0..4).map(|_| shared.words(8)).collect();
     if task != "charades" {
         record.score.value = f64::from(u8::from(draw.next() < share));
-        let start = 60.0 + 700.0 * draw.next();
+        let start = 60.0 + 700.0 * shared.next();
         record.sample.evidence = Some(paravt_suite::span::TimeSpan::new(start, start + 40.0));
     }
     record.transcript.tool_calls.truncate([0, 1, 5][arm]);

@@ -18,6 +18,8 @@ pub(super) struct Svg {
 
 #[derive(Clone, Copy)]
 pub(super) enum Anchor {
+    /// Its start.
+    Start,
     /// Its middle.
     Middle,
     /// Its end.
@@ -124,6 +126,7 @@ impl Svg {
 
     pub(super) fn text(&mut self, class: &str, at: (f64, f64), anchor: Anchor, text: &str) {
         let anchor = match anchor {
+            Anchor::Start => "start",
             Anchor::Middle => "middle",
             Anchor::End => "end",
         };

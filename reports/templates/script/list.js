@@ -84,13 +84,14 @@
     }
   }
 
+  // What the columns show and are sorted by, in the order of their titles.
   const COLUMNS = [
-    ["sample", "sample", (all, row) => all.uid(row)], ["split", "split", (all, row) => all.run(row).split],
-    ["run", "run", (all, row) => all.run(row).name], ["result", "result", (all, row) => all.result(row)],
-    ["answer", "answer", (all, row) => all.columns.answer[row]], ["gold", "gold", (all, row) => all.questions.gold[all.columns.question[row]]],
-    ["value", "value", (all, row) => all.columns.value[row]], ["calls", "calls", (all, row) => all.columns.calls[row]],
-    ["seconds", "seconds", (all, row) => all.columns.seconds[row]], ["length", "video (s)", (all, row) => all.columns.length[row]],
-    ["notes", "notes", (all, row) => all.notes(row, state.get("against"))], ["question", "question", (all, row) => all.questions.text[all.columns.question[row]]],
+    ["sample", (all, row) => all.uid(row)], ["split", (all, row) => all.run(row).split], ["run", (all, row) => all.run(row).name],
+    ["result", (all, row) => all.result(row)], ["notes", (all, row) => all.notes(row, state.get("against"))],
+    ["answer", (all, row) => all.columns.answer[row]], ["gold", (all, row) => all.questions.gold[all.columns.question[row]]],
+    ["value", (all, row) => all.columns.value[row]], ["calls", (all, row) => all.columns.calls[row]],
+    ["seconds", (all, row) => all.columns.seconds[row]], ["length", (all, row) => all.columns.length[row]],
+    ["question", (all, row) => all.questions.text[all.columns.question[row]]],
   ];
   const NUMBERS = ["value", "calls", "seconds", "length"];
 
@@ -98,7 +99,7 @@
     const order = state.get("sort"), column = COLUMNS.find(([name]) => name === order.replace(/^-/, ""));
     if (!column) return rows;
     const sign = order.startsWith("-") ? -1 : 1, collator = new Intl.Collator("en", { numeric: true });
-    const keys = new Map(rows.map((row) => [row, column[2](all, row)]));
+    const keys = new Map(rows.map((row) => [row, column[1](all, row)]));
     const compare = (a, b) => {
       if (a === null || b === null) return (a === null) - (b === null);
       return sign * (typeof a === "number" ? a - b : collator.compare(a, b));
@@ -175,7 +176,7 @@
 
     line(at) {
       const row = this.shown[at];
-      const cells = COLUMNS.map(([name, , value], number) => {
+      const cells = COLUMNS.map(([name, value], number) => {
         const shown = String(value(this.all, row) ?? "");
         const tone = name !== "result" ? "" : shown === "right" ? "right" : "wrong";
         return make("span", { role: number ? "gridcell" : "rowheader", className: NUMBERS.includes(name) ? "number" : tone, title: visible(shown) }, shown);

@@ -69,9 +69,9 @@
   }
 
   function seen(sample) {
-    const names = ["of the overview", "of crops", "by sub-agents"];
-    const known = sample.seen.map((count, at) => [count, names[at]]).filter(([count]) => count > 0);
-    return known.length ? `frames ${known.map(([count, name]) => `${count} ${name}`).join(", ")}` : "no recorded frame";
+    const names = ["frames of the overview", "of crops", "by sub-agents"];
+    const known = sample.seen.map((count, at) => `${count} ${names[at]}`).filter((_, at) => sample.seen[at] > 0);
+    return known.join(", ") || "no recorded frame";
   }
 
   function frames(steps) {

@@ -159,7 +159,7 @@ impl Curves<'_> {
         let mut svg =
             Svg::new(size.width, size.height, self.title, "Values over time; lines across are published values.");
         let (x, y) = self.scales(size);
-        for tick in y.ticks(bottom / 35.0) {
+        for tick in y.ticks(bottom / 28.0) {
             svg.line("grid", (LEFT, y.at(tick)), (right, y.at(tick)));
             svg.text("tick", (LEFT - 6.0, y.at(tick) + 4.0), Anchor::End, &label(tick));
         }

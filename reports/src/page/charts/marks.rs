@@ -4,15 +4,14 @@ use crate::page::svg::{Anchor, Scale, Svg, label};
 use crate::page::visible::visible;
 use crate::terminal::percent_interval;
 
-/// Pixels of a run's line, and of the gap between two groups.
+/// Pixels of a run's line, of a group's label above its lines, and of the gap between two groups.
 const LINE: f64 = 11.0;
+const LABEL: f64 = 17.0;
 const GAP: f64 = 7.0;
-/// The smallest group has room for its label.
-const LEAST: f64 = 15.0;
-const TOP: f64 = 6.0;
-const RIGHT: f64 = 12.0;
-/// Pixels of a character of a label, about.
-const CHARACTER: f64 = 6.6;
+const TOP: f64 = 4.0;
+const SIDE: f64 = 14.0;
+/// Pixels of a character of a label on a phone, where the style has larger letters.
+const CHARACTER: f64 = 9.0;
 
 /// The score of one run.
 pub(crate) struct Mark {
@@ -49,8 +48,9 @@ impl Group {
         Self { label: label.to_owned(), marks: Vec::new(), published: Vec::new(), chance: None }
     }
 
+    /// Pixels of its lines.
     fn height(&self) -> f64 {
-        LEAST.max(LINE * self.marks.len() as f64)
+        LINE * self.marks.len().max(1) as f64
     }
 }
 
@@ -59,30 +59,27 @@ pub(crate) struct Frame<'a> {
     pub title: &'a str,
     pub axis: &'a str,
     pub width: f64,
-    /// Room for the labels.
-    pub left: f64,
 }
 
 /// The chart of groups below one another.
 pub(crate) fn marks(frame: &Frame<'_>, groups: &[Group]) -> String {
-    let bottom = TOP + groups.iter().map(|group| group.height() + GAP).sum::<f64>();
+    let bottom = TOP + groups.iter().map(|group| LABEL + group.height() + GAP).sum::<f64>();
     let description = "A line for each run with its score and 95 % interval by video; a dashed line is what a guess \
                        scores, a diamond a published score on the range that counts as equal.";
-    let mut svg = Svg::new(frame.width, bottom + 36.0, frame.title, description);
-    let scale = Scale { from: range(groups), to: (frame.left, frame.width - RIGHT) };
-    for tick in scale.ticks((frame.width - frame.left) / 90.0) {
+    let mut svg = Svg::new(frame.width, bottom + 40.0, frame.title, description);
+    let scale = Scale { from: range(groups), to: (SIDE, frame.width - SIDE) };
+    for tick in scale.ticks(frame.width / 90.0) {
         svg.line("grid", (scale.at(tick), TOP), (scale.at(tick), bottom));
-        svg.text("tick", (scale.at(tick), bottom + 14.0), Anchor::Middle, &label(tick));
+        svg.text("tick", (scale.at(tick), bottom + 16.0), Anchor::Middle, &label(tick));
     }
-    svg.text("axis", (0.5 * (frame.left + frame.width - RIGHT), bottom + 30.0), Anchor::Middle, frame.axis);
+    svg.text("axis", (0.5 * frame.width, bottom + 35.0), Anchor::Middle, frame.axis);
     let mut y = TOP;
     for group in groups {
-        let middle = y + 0.5 * (group.height() + GAP);
-        let label = cut(&group.label, (frame.left / CHARACTER) as usize);
-        svg.text("label", (frame.left - 10.0, middle + 4.0), Anchor::End, &label);
-        draw(&mut svg, &scale, group, y + 0.5 * GAP);
-        y += group.height() + GAP;
         svg.line("between", (0.0, y), (frame.width, y));
+        let label = cut(&group.label, (frame.width / CHARACTER) as usize);
+        svg.text("label", (0.0, y + 13.0), Anchor::Start, &label);
+        draw(&mut svg, &scale, group, y + LABEL);
+        y += LABEL + group.height() + GAP;
     }
     svg.finish()
 }
@@ -97,7 +94,7 @@ fn draw(svg: &mut Svg, scale: &Scale, group: &Group, top: f64) {
     if let Some(chance) = group.chance {
         let at = scale.at(chance);
         let tip = format!("{}: a guess scores {chance:.1}", group.label);
-        svg.line_with_tip("chance", (at, top - 0.5 * GAP), (at, bottom + 0.5 * GAP), &tip);
+        svg.line_with_tip("chance", (at, top - 2.0), (at, bottom + 0.5 * GAP), &tip);
     }
     let first = middle - 0.5 * LINE * (group.marks.len() as f64 - 1.0);
     for (row, mark) in group.marks.iter().enumerate() {

@@ -73,7 +73,7 @@ pub(crate) fn scores(report: &Report, names: &Names) -> String {
         group
     };
     let groups: Vec<Group> = runs.splits().into_iter().map(group).collect();
-    let frame = Frame { title: "Scores", axis: "score, %", width: 860.0, left: 220.0 };
+    let frame = Frame { title: "Scores", axis: "score, %", width: 580.0 };
     marks(&frame, &groups)
 }
 
@@ -178,6 +178,6 @@ fn chart(runs: &Runs<'_>, of: &str, title: &str, scores: &[Score<'_>]) -> Option
         }
     }
     let name = format!("{of} by {title}");
-    let frame = Frame { title: &name, axis: "score, %", width: 580.0, left: 170.0 };
+    let frame = Frame { title: &name, axis: "score, %", width: 400.0 };
     (groups.len() > 1).then(|| context! { title => visible(title), svg => marks(&frame, &groups) })
 }

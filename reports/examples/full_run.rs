@@ -125,7 +125,9 @@ fn main() {
         ["miniature", file] => write_page(&miniature(), file),
         ["million"] => million(),
         ["journals", dir] => journals(dir.as_ref()),
-        _ => panic!("full_run page FILE | full_run miniature FILE | full_run million | full_run journals DIR"),
+        _ => {
+            panic!("full_run page FILE | full_run miniature FILE | full_run million | full_run journals DIR")
+        }
     }
 }
 

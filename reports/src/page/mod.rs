@@ -120,15 +120,17 @@ fn pairs(report: &Report, runs: &[&Run]) -> BTreeMap<usize, Pair> {
     if report.study.is_some() { BTreeMap::new() } else { reference::comparisons(runs) }
 }
 
-/// Where the page shows a sample: the part of the address after the file's name. `run` is the run's position in the
-/// report; the address has its name, which stays when runs are added.
-pub fn address(report: &Report, run: usize, uid: &str) -> String {
+/// Where the page shows a sample of a run, with the same sample of another run beside it: the part of the address after
+/// the file's name. Runs are given by their positions in the report; the address has their names, which stay when runs
+/// are added.
+pub fn address(report: &Report, run: usize, beside: Option<usize>, uid: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
     let encode = |byte: u8| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
     let encoded = |text: &str| text.bytes().map(encode).collect::<String>();
     let names = names::Names::new(&report.cells);
     let split = report.cells.get(run).map_or("", |cell| cell.task.as_str());
-    format!("#sample={}&show={}", encoded(&format!("{split}/{uid}")), encoded(names.of(run)))
+    let beside = beside.map_or_else(String::new, |other| format!("&beside={}", encoded(names.of(other))));
+    format!("#sample={}&show={}{beside}", encoded(&format!("{split}/{uid}")), encoded(names.of(run)))
 }
 
 /// The page of a gate's history.

@@ -140,8 +140,10 @@ fn found(report: &Report) -> Option<Value> {
 pub(super) fn html(view: &View) -> Value {
     let used: Vec<&Shown> =
         view.columns.iter().filter(|column| column.texts.iter().any(|text| !text.is_empty())).collect();
-    let columns: Vec<Value> =
-        used.iter().map(|column| context! { name => column.name, title => column.title, number => column.is_number }).collect();
+    let columns: Vec<Value> = used
+        .iter()
+        .map(|column| context! { name => column.name, title => column.title, number => column.is_number })
+        .collect();
     let cell = |column: &Shown, row: usize| {
         let class = match &column.tones {
             Some(tones) => tones[row].class(),

@@ -51,13 +51,23 @@ impl Svg {
     /// The mark of a run with a tooltip: one of seven colours and five shapes, hollow where the run is not complete.
     pub(super) fn mark(&mut self, series: usize, filled: bool, (x, y): (f64, f64), tip: &str) {
         let outline: &[(f64, f64)] = match series % 5 {
-            0 => &[(-3.5, -1.5), (-1.5, -3.5), (1.5, -3.5), (3.5, -1.5), (3.5, 1.5), (1.5, 3.5), (-1.5, 3.5), (-3.5, 1.5)],
+            0 => &[
+                (-3.5, -1.5),
+                (-1.5, -3.5),
+                (1.5, -3.5),
+                (3.5, -1.5),
+                (3.5, 1.5),
+                (1.5, 3.5),
+                (-1.5, 3.5),
+                (-3.5, 1.5),
+            ],
             1 => &[(-4.0, 3.5), (0.0, -4.5), (4.0, 3.5)],
             2 => &[(-3.5, -3.5), (3.5, -3.5), (3.5, 3.5), (-3.5, 3.5)],
             3 => &[(-4.0, -3.5), (4.0, -3.5), (0.0, 4.5)],
             _ => &[(-1.5, -4.5), (1.5, -4.5), (1.5, 4.5), (-1.5, 4.5)],
         };
-        let points: Vec<String> = outline.iter().map(|(dx, dy)| format!("{:.1},{:.1}", x + dx, y + dy)).collect();
+        let points: Vec<String> =
+            outline.iter().map(|(dx, dy)| format!("{:.1},{:.1}", x + dx, y + dy)).collect();
         let open = if filled { "" } else { " open" };
         let _ = write!(
             self.marks,

@@ -66,7 +66,8 @@ pub fn titles() -> impl Iterator<Item = &'static str> {
 pub(super) fn bands(switches: &Switches, records: &[Record]) -> Frame {
     let mut rows: Vec<(usize, usize, &Record)> = Vec::new();
     for record in records.iter().filter(|record| counts(record, switches)) {
-        let group = |(number, grouping): (usize, &Grouping)| Some((number, (grouping.group)(record)?, record));
+        let group =
+            |(number, grouping): (usize, &Grouping)| Some((number, (grouping.group)(record)?, record));
         rows.extend(GROUPINGS.iter().enumerate().filter_map(group));
     }
     rows.sort_by_key(|(grouping, group, _)| (*grouping, *group));
@@ -122,15 +123,18 @@ mod tests {
     #[test]
     fn every_length_has_a_label() {
         let of = |seconds| GROUPINGS[0].labels[length(seconds)];
-        assert_eq!([0.0, 14.9, 15.0, 59.9, 60.0, 1800.0, 9000.0].map(of), [
-            "under 15 s",
-            "under 15 s",
-            "15 to 30 s",
-            "30 s to 1 min",
-            "1 to 2 min",
-            "30 to 60 min",
-            "2 h and more"
-        ]);
+        assert_eq!(
+            [0.0, 14.9, 15.0, 59.9, 60.0, 1800.0, 9000.0].map(of),
+            [
+                "under 15 s",
+                "under 15 s",
+                "15 to 30 s",
+                "30 s to 1 min",
+                "1 to 2 min",
+                "30 to 60 min",
+                "2 h and more"
+            ]
+        );
         assert_eq!(GROUPINGS[0].labels.len(), LENGTHS.len() + 1);
     }
 }

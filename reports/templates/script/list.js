@@ -139,14 +139,16 @@
     // Transcripts are unpacked chunk by chunk; what was found is shown meanwhile, and another filter ends the search.
     async read(search, rows) {
       const words = state.get("q").toLowerCase().split(/\s+/).filter(Boolean), found = [];
+      const said = (at) => this.show([...found], `${found.length} found, transcripts read: ${at} of ${rows.length}`);
       let chunk = -1, texts = [], drawn = performance.now();
+      said(0);
       for (const [at, row] of rows.entries()) {
         const number = Math.floor(row / this.all.chunk);
         if (number !== chunk) {
           texts = await this.all.texts(number);
           chunk = number;
           if (this.search !== search) return;
-          if (performance.now() - drawn > 150) { this.show([...found], `${found.length} found, transcripts read: ${at} of ${rows.length}`); drawn = performance.now(); }
+          if (performance.now() - drawn > 150) { said(at); drawn = performance.now(); }
         }
         const answer = `${this.all.words[this.all.columns.question[row]]} ${texts[row % this.all.chunk]}`;
         if (words.every((word) => answer.includes(word))) found.push(row);

@@ -39,7 +39,7 @@
       const other = answers.find((one) => one !== row && all.run(one).name === state.get("beside"));
       const read = await Promise.all([row, other].filter((one) => one !== undefined).map((one) => this.read(one)));
       if (this.row !== row) return;
-      byId("transcript-title").textContent = visible(`${all.run(row).split} ${all.uid(row)}: ${all.result(row)}`);
+      byId("transcript-title").textContent = visible(`${all.run(row).split} ${all.uid(row)} · ${all.run(row).name}: ${all.result(row)}`);
       const names = answers.map((one) => all.run(one).name), others = names.filter((name) => name !== all.run(row).name);
       this.show.replaceChildren(...names.map((name) => option(name)));
       this.show.value = all.run(row).name;

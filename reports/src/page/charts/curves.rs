@@ -43,7 +43,8 @@ pub(crate) fn training(report: &Report, runs: &[&Run]) -> Option<Value> {
             labels.push(&line.label);
         }
     }
-    let (constant, changing): (Vec<_>, Vec<_>) = lines.iter().partition(|(_, lines)| value_of(lines).is_some());
+    let (constant, changing): (Vec<_>, Vec<_>) =
+        lines.iter().partition(|(_, lines)| value_of(lines).is_some());
     let chart = |(name, lines): (&String, &Vec<Line>)| {
         // A published value is drawn only across trainings that it is about.
         let about = |claim: &&Judged| {
@@ -53,7 +54,8 @@ pub(crate) fn training(report: &Report, runs: &[&Run]) -> Option<Value> {
             report.claims.iter().filter(about).map(|claim| (claim.published, claim.title.as_str())).collect();
         let number = |line: &Line| labels.iter().position(|label| *label == line.label).unwrap_or_default();
         let numbers: Vec<usize> = lines.iter().map(number).collect();
-        let svg = Curves { title: name, x_axis: "step", lines, numbers, intervals: &[], published: &published };
+        let svg =
+            Curves { title: name, x_axis: "step", lines, numbers, intervals: &[], published: &published };
         context! { title => visible(name), svg => svg.draw(SMALL) }
     };
     let charts: Vec<Value> = changing.into_iter().map(chart).collect();
@@ -119,8 +121,14 @@ pub(crate) fn history(entries: &[Entry]) -> Vec<Value> {
             }
         }
         let lines = &[Line { label: task.to_owned(), points }];
-        let curves =
-            Curves { title: task, x_axis: "check", lines, numbers: vec![0], intervals: &intervals, published: &[] };
+        let curves = Curves {
+            title: task,
+            x_axis: "check",
+            lines,
+            numbers: vec![0],
+            intervals: &intervals,
+            published: &[],
+        };
         context! { title => task, svg => curves.draw(WHOLE) }
     };
     tasks.into_iter().map(chart).collect()
@@ -156,8 +164,12 @@ impl Curves<'_> {
 
     fn draw(&self, size: Size) -> String {
         let (right, bottom) = (size.width - 12.0, size.height - BELOW);
-        let mut svg =
-            Svg::new(size.width, size.height, self.title, "Values over time; lines across are published values.");
+        let mut svg = Svg::new(
+            size.width,
+            size.height,
+            self.title,
+            "Values over time; lines across are published values.",
+        );
         let (x, y) = self.scales(size);
         for tick in y.ticks(bottom / 28.0) {
             svg.line("grid", (LEFT, y.at(tick)), (right, y.at(tick)));
@@ -172,7 +184,12 @@ impl Curves<'_> {
             let at = y.at(*value);
             let tip = format!("{what} {}", measured(*value));
             svg.line_with_tip("published-line", (LEFT, at), (right, at), &tip);
-            svg.text("tick", (right - 2.0, at - 4.0), Anchor::End, &format!("published {}", measured(*value)));
+            svg.text(
+                "tick",
+                (right - 2.0, at - 4.0),
+                Anchor::End,
+                &format!("published {}", measured(*value)),
+            );
         }
         for (at, low, high) in self.intervals {
             svg.line("whisker", (x.at(*at), y.at(*low)), (x.at(*at), y.at(*high)));

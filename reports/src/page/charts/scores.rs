@@ -105,13 +105,15 @@ pub(crate) fn breakdowns(report: &Report, names: &Names) -> Vec<Value> {
     let splits = runs.splits();
     let mut sections = Vec::new();
     if splits.len() > 1 {
-        let charts = titles().filter_map(|title| chart(&runs, "All splits", title, &measured(&runs, title, None)));
+        let charts =
+            titles().filter_map(|title| chart(&runs, "All splits", title, &measured(&runs, title, None)));
         sections.push(("All splits", charts.collect::<Vec<_>>()));
     }
     for (split, title) in splits {
         let own = own(&runs, split);
         let own = own.iter().filter_map(|(name, scores)| chart(&runs, title, name, scores));
-        let measured = titles().filter_map(|name| chart(&runs, title, name, &measured(&runs, name, Some(split))));
+        let measured =
+            titles().filter_map(|name| chart(&runs, title, name, &measured(&runs, name, Some(split))));
         sections.push((title, own.chain(measured).collect()));
     }
     let shown = sections.into_iter().filter(|(_, charts)| !charts.is_empty());

@@ -119,9 +119,8 @@ fn question_key(record: &Record) -> (usize, &str, &str, String) {
 
 /// All records with the number of their run: by split in the order of the runs, by question, by run.
 fn by_question<'a>(runs: &[&'a Run]) -> Vec<(usize, &'a Record)> {
-    let split = |run: usize| {
-        runs.iter().position(|other| other.manifest.task.name == runs[run].manifest.task.name)
-    };
+    let split =
+        |run: usize| runs.iter().position(|other| other.manifest.task.name == runs[run].manifest.task.name);
     let of_run = |(run, all): (usize, &&'a Run)| all.records.iter().map(move |record| (run, record));
     let mut ordered: Vec<(usize, &Record)> = runs.iter().enumerate().flat_map(of_run).collect();
     ordered.sort_by_cached_key(|(run, record)| (split(*run), question_key(record), *run));
@@ -134,7 +133,8 @@ impl Questions {
         self.uid.push(sample.uid.clone());
         self.text.push(short(&sample.question.stem, QUESTION));
         self.gold.push(short(&sample.gold.to_string(), ANSWER));
-        let labels = sample.tags.iter().flat_map(|(tag, labels)| labels.iter().map(move |label| (tag, label)));
+        let labels =
+            sample.tags.iter().flat_map(|(tag, labels)| labels.iter().map(move |label| (tag, label)));
         let flags = sample.flags.iter().map(|flag| format!("flag: {flag}"));
         let texts = labels.map(|(tag, label)| format!("{tag}: {label}")).chain(flags);
         self.tags.push(texts.map(|text| tags.of(text)).collect());

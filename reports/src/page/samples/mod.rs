@@ -7,7 +7,6 @@
 mod index;
 mod transcript;
 
-
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use flate2::Compression;

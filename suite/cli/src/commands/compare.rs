@@ -64,10 +64,11 @@ fn write(a: &Path, b: &Path, out: Option<&Path>, printed: &Printed) -> anyhow::R
     let all = [tables(&ablation), report.tables()?, beside.collect()].concat();
     export::write_all(&all, &dir.join("tables"))?;
     export::write_long(&records(&runs), &dir.join("tables"))?;
+    // A flip opens with both transcripts.
     let link = |task: &str, uid: &str| {
-        let is_b = |cell: &Cell| cell.position >= first && cell.task == task;
-        let position = report.cells.iter().position(is_b)?;
-        Some(format!("index.html{}", page::address(&report, position, uid)))
+        let of = |is_b: bool| move |cell: &Cell| (cell.position >= first) == is_b && cell.task == task;
+        let [a, b] = [false, true].map(|is_b| report.cells.iter().position(of(is_b)));
+        Some(format!("index.html{}", page::address(&report, b?, a, uid)))
     };
     for (name, text) in [
         ("compare.md", markdown(&ablation, link)),

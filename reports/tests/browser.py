@@ -91,7 +91,7 @@ def search(driver) -> dict:
             return performance.now() - start""", name, value)
         note(f"{name}={value}")
     field, deep = driver.find_element(By.NAME, "q"), driver.find_element(By.NAME, "in")
-    for name, words, in_transcripts in [("name", "hostile", False), ("question", "alert(1) 7*7", False),
+    for name, words, in_transcripts in [("name", "hostile", False), ("question", "alert(1) onerror", False),
                                         ("not in questions", "door opens", False), ("transcript", "door opens", True)]:
         if in_transcripts:
             deep.click()

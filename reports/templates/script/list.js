@@ -110,15 +110,15 @@
   // The list in view. Its rows are one height, so that the place of each is known without drawing it.
   class List {
     constructor(all, open) {
-      Object.assign(this, { all, open, shown: all.rows, active: 0, search: 0 });
+      Object.assign(this, { all, open, shown: all.rows, drawn: [], active: 0, search: 0 });
       this.box = byId("list");
       this.body = byId("rows");
       this.height = 2 * parseFloat(getComputedStyle(document.documentElement).fontSize);
       for (const title of byId("titles").children) {
         sortButton(title, () => { state.set({ sort: nextOrder(state.get("sort"), title.dataset.column) }); this.filter(); });
       }
-      this.box.addEventListener("scroll", () => this.draw(), { passive: true });
-      window.addEventListener("resize", () => this.draw());
+      this.box.addEventListener("scroll", () => this.moved(), { passive: true });
+      window.addEventListener("resize", () => this.moved());
       this.box.addEventListener("keydown", (event) => this.key(event));
       this.body.addEventListener("click", (event) => {
         const row = event.target.closest("[role=row]");
@@ -166,9 +166,19 @@
       this.draw();
     }
 
+    // The rows to be drawn: those in view and some beyond, in steps, so that most movements draw nothing.
+    range() {
+      const step = (pixels) => Math.floor(pixels / this.height / BEYOND) * BEYOND;
+      const top = this.box.scrollTop;
+      return [Math.max(0, step(top) - BEYOND), Math.min(this.shown.length, step(top + this.box.clientHeight) + 2 * BEYOND)];
+    }
+
+    moved() {
+      if (this.range().join() !== this.drawn.join()) this.draw();
+    }
+
     draw() {
-      const from = Math.max(0, Math.floor(this.box.scrollTop / this.height) - BEYOND);
-      const to = Math.min(this.shown.length, from + Math.ceil(this.box.clientHeight / this.height) + 2 * BEYOND);
+      const [from, to] = (this.drawn = this.range());
       const rows = [];
       for (let at = from; at < to; at += 1) rows.push(this.line(at));
       this.body.replaceChildren(...rows);

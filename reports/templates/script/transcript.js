@@ -65,7 +65,8 @@
     }
     const box = make("div", { className: "scroll chart", tabIndex: 0, role: "region", "aria-label": "Over the video" });
     box.append(chart);
-    return make("div", {}, make("h3", {}, "Over the video"), box);
+    const legend = "Lines across: frames that the model saw. Boxes: windows of tool calls, one line a turn, dashed where the call failed.";
+    return make("div", {}, make("h3", {}, "Over the video"), box, make("p", { className: "under" }, evidence ? `${legend} Green: the evidence.` : legend));
   }
 
   function seen(sample) {

@@ -13,9 +13,9 @@ use crate::Report;
 
 /// Room for the names of runs, in pixels, and what fits there in characters.
 const LEFT: f64 = 210.0;
-const FITS: usize = 32;
+const FITS: usize = 28;
 /// Characters of a cut name that stay at its end, where models and labels differ.
-const END: usize = 18;
+const END: usize = 16;
 
 /// Name of a run beside the others: its split, and the run where there are several of that split.
 fn name(report: &Report, index: usize) -> String {

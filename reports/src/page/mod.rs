@@ -6,6 +6,7 @@
 
 mod about;
 mod charts;
+mod live;
 mod methods;
 mod names;
 mod provenance;
@@ -22,6 +23,7 @@ use std::collections::BTreeMap;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use chrono::DateTime;
 use minijinja::{Environment, context};
 use sha2::{Digest as _, Sha256};
 
@@ -29,7 +31,7 @@ use crate::Report;
 use crate::compare::Pair;
 use crate::gate::Entry;
 use crate::paper::PaperError;
-use crate::runs::{ReportError, Run};
+use crate::runs::{Damaged, ReportError, Run};
 use crate::table::Table;
 
 const STYLE: &str = include_str!("../../templates/style.css");
@@ -133,6 +135,17 @@ pub fn address(report: &Report, run: usize, beside: Option<usize>, uid: &str) ->
     format!("#sample={}&show={}{beside}", encoded(&format!("{split}/{uid}")), encoded(names.of(run)))
 }
 
+/// The page of runs while they run; `now` is Unix time in seconds.
+///
+/// # Errors
+/// The template is damaged.
+pub fn live(runs: &[Run], damaged: &[Damaged], now: f64) -> Result<String, PageError> {
+    let time = DateTime::from_timestamp(now as i64, 0).map(|time| time.format("%H:%M:%S").to_string());
+    let names: Vec<String> = damaged.iter().map(|one| visible::visible(&one.run)).collect();
+    let values = context! { runs => live::runs(runs, now), damaged => names.join(", "), time, script => "" };
+    render("live.html", values)
+}
+
 /// The page of a gate's history.
 ///
 /// # Errors
@@ -149,6 +162,7 @@ fn render(name: &str, values: minijinja::Value) -> Result<String, PageError> {
     environment.add_template("base.html", include_str!("../../templates/base.html"))?;
     environment.add_template("macros.html", include_str!("../../templates/macros.html"))?;
     environment.add_template("page.html", include_str!("../../templates/page.html"))?;
+    environment.add_template("live.html", include_str!("../../templates/live.html"))?;
     environment.add_template("history.html", include_str!("../../templates/history.html"))?;
     let hash = |text: &str| format!("sha256-{}", STANDARD.encode(Sha256::digest(text)));
     let base = context! { style => STYLE, style_hash => hash(STYLE), script_hash => hash(SCRIPT) };

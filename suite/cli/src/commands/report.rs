@@ -1,5 +1,7 @@
 //! `paravt-bench report`: finished runs beside the published numbers.
 
+mod serve;
+
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -39,6 +41,17 @@ pub(crate) struct Args {
     /// paths in a run are never opened.
     #[arg(long, requires = "out")]
     frames: bool,
+    /// Show the runs in a browser on this machine while they run: progress, rate, remaining time, errors, latest samples.
+    /// Listens on 127.0.0.1 alone and writes nothing [default: off; without a number: port 8600].
+    #[arg(
+        long,
+        value_name = "PORT",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "8600",
+        conflicts_with_all = ["out", "json"]
+    )]
+    serve: Option<u16>,
     #[command(flatten)]
     files: TaskFiles,
     #[command(flatten)]
@@ -48,6 +61,9 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+    if let Some(port) = args.serve {
+        return serve::serve(&args.runs, port);
+    }
     let row = args.paper_row.as_deref();
     let report = match &args.out {
         // Without the page no transcript is needed, and no run is kept.

@@ -17,6 +17,7 @@ mod hub;
 mod import;
 mod interrupt;
 mod kill;
+mod live;
 mod logs;
 mod merge;
 mod mistakes;

@@ -66,6 +66,37 @@ def print_page(driver, folder: Path) -> int:
     return pdf.count(b"/Type /Page\n") or pdf.count(b"/Type /Page")
 
 
+def contrast(driver) -> list:
+    """The least contrast of a text to what is behind it (WCAG 2.2, 1.4.3), and that text."""
+    return driver.execute_script("""
+        const context = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+        const parse = (color) => {
+          context.clearRect(0, 0, 1, 1); context.fillStyle = color; context.fillRect(0, 0, 1, 1);
+          return [...context.getImageData(0, 0, 1, 1).data];
+        };
+        const light = (color) => {
+          const [r, g, b] = color.slice(0, 3).map((c) => (c / 255 <= 0.04045 ? c / 255 / 12.92 : ((c / 255 + 0.055) / 1.055) ** 2.4));
+          return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+        };
+        const behind = (element) => {
+          for (let at = element; at; at = at.parentElement) {
+            const color = parse(getComputedStyle(at).backgroundColor);
+            if (color[3] === 255) return color;
+          }
+          return [255, 255, 255, 255];
+        };
+        let least = [99, ""];
+        for (const element of document.body.querySelectorAll("*")) {
+          const own = [...element.childNodes].some((node) => node.nodeType === 3 && node.data.trim());
+          if (!own || element.matches("script, title, desc, option, :disabled, .skip") || !element.checkVisibility()) continue;
+          const style = getComputedStyle(element);
+          const [a, b] = [light(parse(element.closest("svg") ? style.fill : style.color)), light(behind(element))];
+          const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+          if (ratio < least[0]) least = [ratio, `${element.tagName} ${element.className.baseVal ?? element.className}: ${element.textContent.slice(0, 40)}`];
+        }
+        return least""")
+
+
 def search(driver) -> dict:
     """Every filter of the list alone, words in questions and in transcripts, and the order of a column."""
     count = driver.find_element(By.ID, "count")
@@ -238,7 +269,9 @@ def main() -> None:
         dark = [{"name": "prefers-color-scheme", "value": "dark"}]
         shoot(driver, folder, "light", 1280, light)
         found["height"] = driver.execute_script("return document.documentElement.scrollHeight")
+        found["contrast"] = {"light": contrast(driver)}
         shoot(driver, folder, "dark", 1280, dark)
+        found["contrast"]["dark"] = contrast(driver)
         shoot(driver, folder, "phone", 390, light)
         # Boxes that are wider inside, and those of them without the shadow that says so.
         found["cut"], found["unmarked"] = driver.execute_script("""

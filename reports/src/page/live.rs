@@ -16,9 +16,16 @@ const RECENT: f64 = 600.0;
 const LATEST: usize = 5;
 const CHARACTERS: usize = 600;
 
-/// Progress, rate, remaining time, errors by class and latest transcripts of each run; `now` is Unix time in seconds.
+/// Progress, rate, remaining time and errors by class of each run, and the latest transcripts of those that are not
+/// finished, which come first; `now` is Unix time in seconds.
 pub(super) fn runs(runs: &[Run], now: f64) -> Vec<Value> {
-    runs.iter().map(|run| one(run, now)).collect()
+    let (finished, running): (Vec<&Run>, Vec<&Run>) = runs.iter().partition(|run| rest(run) == 0);
+    running.into_iter().chain(finished).map(|run| one(run, now)).collect()
+}
+
+/// Samples that have no record yet.
+fn rest(run: &Run) -> usize {
+    run.manifest.selection.sizes.expected.saturating_sub(run.records.len())
 }
 
 fn one(run: &Run, now: f64) -> Value {
@@ -44,16 +51,18 @@ fn one(run: &Run, now: f64) -> Value {
         score => (!answered.is_empty()).then(|| format!("{} over {}", percent(mean), answered.len())),
         unparsed => records.iter().filter(|record| record.score.outcome == Outcome::Unparsed).count(),
         errors => errors.iter().map(|(class, count)| format!("{class} {count}")).collect::<Vec<_>>().join(", "),
-        latest => latest.into_iter().take(LATEST).map(transcript).collect::<Vec<_>>(),
+        latest => latest.into_iter().take(if rest(run) > 0 { LATEST } else { 0 }).map(transcript).collect::<Vec<_>>(),
     }
 }
 
 /// Rate over the last minutes and the time that the rest takes at that rate.
 fn pace(run: &Run, now: f64) -> String {
-    let expected = run.manifest.selection.sizes.expected;
-    let rest = expected.saturating_sub(run.records.len());
+    let rest = rest(run);
     if rest == 0 {
         return "finished".to_owned();
+    }
+    if run.records.is_empty() {
+        return "no sample finished yet".to_owned();
     }
     let since = (now - RECENT).max(run.manifest.started_at);
     let recent = run.records.iter().filter(|record| record.measured.finished_at > since).count();

@@ -258,6 +258,12 @@ fn the_page_shows_everything_and_runs_no_foreign_script() {
         "{cut} boxes are wider than a phone, {} without a sign",
         found["unmarked"]
     );
+    for scheme in ["light", "dark"] {
+        let least = &found["contrast"][scheme];
+        assert!(least[0].as_f64().unwrap() >= 4.5, "{scheme}: {least}");
+    }
+    // What is folded on the screen is folded on paper.
+    assert!(found["pages"].as_u64().unwrap() <= 10, "{} pages", found["pages"]);
     assert!(found["first_paint_ms"].as_f64().unwrap() < 5_000.0, "{}", found["first_paint_ms"]);
 }
 

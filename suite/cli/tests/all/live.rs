@@ -55,6 +55,12 @@ fn a_run_is_shown_while_it_runs_to_this_machine_alone() {
     let mut journal = Journal::create(&part.join("videomme"), &manifest).unwrap();
     journal.append(&records).unwrap();
 
+    let empty = dir.path().join("empty");
+    std::fs::create_dir(&empty).unwrap();
+    let before = Live::start(&empty);
+    let (status, page) = before.ask("GET /", &format!("127.0.0.1:{}", before.1));
+    assert!(status == 200 && page.contains("No run in these folders yet"), "{page}");
+
     let live = Live::start(&part);
     let here = format!("127.0.0.1:{}", live.1);
     let (status, page) = live.ask("GET /", &here);

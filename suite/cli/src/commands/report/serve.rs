@@ -14,7 +14,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::Html;
 use axum::routing::get;
-use paravt_reports::{page, readable_runs};
+use paravt_reports::{Damaged, ReportError, Run, page, readable_runs};
 use tokio::net::TcpListener;
 
 use crate::exit::Exit;
@@ -34,8 +34,10 @@ struct Live {
 
 /// Shows the runs until Ctrl-C.
 pub(super) fn serve(paths: &[PathBuf], port: u16) -> anyhow::Result<Exit> {
-    // What is not there is said before anybody opens a browser.
-    readable_runs(paths)?;
+    // A folder may have no run yet, but a name that is wrong is said before anybody opens a browser.
+    if let Some(missing) = paths.iter().find(|path| !path.exists()) {
+        return Err(ReportError::NoRun(missing.clone()).into());
+    }
     launch::runtime()?.block_on(async {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await;
         let listener = listener.with_context(|| {
@@ -79,12 +81,23 @@ impl Live {
         }
         let start = Instant::now();
         let (runs, damaged) =
-            readable_runs(&self.paths).map_err(|error| without_paths(&error.to_string(), &self.paths))?;
+            runs_so_far(&self.paths).map_err(|error| without_paths(&error.to_string(), &self.paths))?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
         let page = page::live(&runs, &damaged, now).map_err(|error| error.to_string())?;
         let until = Instant::now() + FRESH.max(start.elapsed() * SHARE);
         *latest = Some((until, page.clone()));
         Ok(page)
+    }
+}
+
+/// The runs that are there; folders without one are passed over.
+fn runs_so_far(paths: &[PathBuf]) -> Result<(Vec<Run>, Vec<Damaged>), ReportError> {
+    let mut paths = paths.to_vec();
+    loop {
+        match readable_runs(&paths) {
+            Err(ReportError::NoRun(empty)) => paths.retain(|path| *path != empty),
+            read => return read,
+        }
     }
 }
 

@@ -147,6 +147,8 @@ pub(super) fn html(view: &View) -> Value {
     let cell = |column: &Shown, row: usize| {
         let class = match &column.tones {
             Some(tones) => tones[row].class(),
+            // Words behind a number are folded: one long cell would widen its column for all others.
+            None if column.is_number && column.texts[row].len() > 24 => "number long",
             None if column.is_number => "number",
             None => "",
         };

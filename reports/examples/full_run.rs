@@ -1,5 +1,6 @@
 //! Made-up runs of the seven splits' sizes, to measure tables and page: `full_run page FILE` writes
-//! the page over 14,805 samples; `full_run million` counts a million records in memory up to all tables,
+//! the page over 14,805 samples, `full_run miniature FILE` one of the embedded reproduction's shape (three arms on seven
+//! splits of 48 samples); `full_run million` counts a million records in memory up to all tables,
 //! `full_run journals DIR` the same from run directories, which it writes first.
 #![allow(clippy::unwrap_used)]
 
@@ -120,23 +121,77 @@ fn runs(talk: bool) -> Vec<Run> {
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["page", file] => {
-            let runs = runs(true);
-            let start = Instant::now();
-            let report = Report::build(&runs, Some("ParaVT-8B")).unwrap();
-            let page = page::page(&report, &runs, &page::Thumbnails::default()).unwrap();
-            let samples: usize = runs.iter().map(|run| run.records.len()).sum();
-            println!(
-                "{samples} samples: {:.1} MB in {:.1} s",
-                page.len() as f64 / 1e6,
-                start.elapsed().as_secs_f64()
-            );
-            std::fs::write(file, page).unwrap();
-        }
+        ["page", file] => write_page(&runs(true), file),
+        ["miniature", file] => write_page(&miniature(), file),
         ["million"] => million(),
         ["journals", dir] => journals(dir.as_ref()),
-        _ => panic!("full_run page FILE | full_run million | full_run journals DIR"),
+        _ => {
+            panic!("full_run page FILE | full_run miniature FILE | full_run million | full_run journals DIR")
+        }
     }
+}
+
+fn write_page(runs: &[Run], file: &str) {
+    let start = Instant::now();
+    let report = Report::build(runs, Some("ParaVT-8B")).unwrap();
+    let page = page::page(&report, runs, &page::Thumbnails::default()).unwrap();
+    let samples: usize = runs.iter().map(|run| run.records.len()).sum();
+    let megabytes = page.len() as f64 / 1e6;
+    println!("{samples} samples: {megabytes:.1} MB in {:.1} s", start.elapsed().as_secs_f64());
+    std::fs::write(file, page).unwrap();
+}
+
+/// Three arms with the trainings' curves, some of which do not change.
+fn miniature() -> Vec<Run> {
+    let mut draw = Draw(11);
+    let mut runs = Vec::new();
+    for (arm, (label, share)) in
+        [("without tools", 0.25), ("one call at a time", 0.6), ("parallel", 0.9)].into_iter().enumerate()
+    {
+        for &(name, title, ..) in &SPLITS {
+            let metric = match name {
+                "charades" => Metric::Grounding { thresholds: vec![0.3, 0.5, 0.7] },
+                _ => Metric::Accuracy { macro_over: None },
+            };
+            let records = (0..48).map(|row| small(&mut draw, name, row, arm, share)).collect();
+            let mut manifest = manifest(spec(name, title, metric, 48), Profile::Paper, 48);
+            manifest.label = Some(label.into());
+            let training = Training { series: curves(&mut draw), about: None };
+            runs.push(Run {
+                path: format!("{arm}/{name}").into(),
+                manifest,
+                records,
+                torn_bytes: 0,
+                training: if arm == 2 && name == "videomme" { training } else { Training::default() },
+            });
+        }
+    }
+    runs
+}
+
+/// A sample of the miniature: tools in the arms that have them, evidence in the second half of the video.
+fn small(draw: &mut Draw, task: &str, row: usize, arm: usize, share: f64) -> Record {
+    let mut record = sample(draw, task, row, 4, true);
+    // All arms are asked the same about the same videos.
+    let mut shared = Draw(1 + row as u64);
+    record.sample.question.stem = shared.words(20);
+    record.sample.question.options = (0..4).map(|_| shared.words(8)).collect();
+    if task != "charades" {
+        record.score.value = f64::from(u8::from(draw.next() < share));
+        let start = 60.0 + 700.0 * shared.next();
+        record.sample.evidence = Some(paravt_suite::span::TimeSpan::new(start, start + 40.0));
+    }
+    record.transcript.tool_calls.truncate([0, 1, 5][arm]);
+    record
+}
+
+fn curves(draw: &mut Draw) -> std::collections::BTreeMap<String, Vec<(f64, f64)>> {
+    let value = |curve: usize, step: usize, noise: f64| match curve % 4 {
+        3 => curve as f64,
+        _ => 1.0 - (-(step as f64) / (2.0 + curve as f64)).exp() + 0.1 * noise,
+    };
+    let mut points = |curve| (0..16).map(|step| (step as f64, value(curve, step, draw.next()))).collect();
+    (0..25).map(|curve| (format!("curve_{curve:02}"), points(curve))).collect()
 }
 
 /// Times that the seven splits make a million records.

@@ -1,7 +1,7 @@
 //! The words of a cell, for every medium.
 
 use crate::table::Kind;
-use crate::terminal::counted;
+use crate::terminal::{counted, percent};
 use crate::tone::Tone;
 use crate::{Cell, Comparison, Verdict};
 
@@ -80,6 +80,18 @@ pub(crate) fn n(cell: &Cell) -> String {
         counts if counts.is_empty() => cell.n().to_string(),
         counts => format!("{} ({counts})", cell.n()),
     }
+}
+
+/// Recall at thresholds, open-ended questions and flags of rows.
+pub(crate) fn also(cell: &Cell) -> String {
+    let summary = &cell.summary;
+    let mut parts: Vec<String> =
+        summary.recall().map(|recall| format!("{} {}", recall.name, percent(recall.value))).collect();
+    if let Some(open) = &summary.open_ended {
+        parts.push(format!("{} {} over {}", open.label, percent(open.value), open.n));
+    }
+    parts.extend(summary.flags.iter().map(|(flag, count)| format!("flagged {flag}: {count}")));
+    parts.join(", ")
 }
 
 /// The tone of [`verdict`].

@@ -282,7 +282,7 @@ impl Table {
             let is_number = pick.is_number.unwrap_or(kind.is_number());
             columns.push(Shown { name: pick.name, title, is_number, texts, tones });
         }
-        View { title: self.title.clone(), rows: self.frame.height(), columns }
+        View { name: self.name, title: self.title.clone(), rows: self.frame.height(), columns }
     }
 }
 
@@ -326,6 +326,8 @@ impl Pick {
 /// A table as a medium shows it: words.
 #[derive(Debug, Clone)]
 pub struct View {
+    /// Name of the table.
+    pub name: &'static str,
     /// Title.
     pub title: String,
     /// Rows.

@@ -1,12 +1,14 @@
 //! The tables of a report, each built once with all of its columns.
 
-use paravt_suite::summary::Group;
+use paravt_suite::summary::{BreakdownSummary, Group};
 
 use crate::cells::Cell;
 use crate::claims::Judged;
+use crate::decide::Effect;
 use crate::paper::{PaperNumbers, SPLITS};
 use crate::rows::{calls, samples_in_full};
 use crate::runs::Run;
+use crate::statistics::mean;
 use crate::table::{Filling, Kind, Table};
 use crate::tone::Tone;
 use crate::{Report, cell_text, probes, repeats};
@@ -19,6 +21,7 @@ pub fn all(report: &Report, paper: &PaperNumbers) -> Vec<Table> {
         breakdowns(report),
         losses(report),
         tools(report),
+        frames(report),
         cost(report),
         claims(&report.claims.iter().collect::<Vec<_>>()),
     ];
@@ -83,6 +86,8 @@ pub(crate) fn scores(report: &Report) -> Table {
         .text("n_of", "N", cell_text::n)
         .beside()
         .text("errors", "errors", cell_text::losses)
+        .beside()
+        .text("also", "also", cell_text::also)
         .beside()
         .text("difference", "difference", |cell| {
             cell.paper.as_ref().map(|paper| cell_text::difference(cell, paper))
@@ -163,24 +168,45 @@ pub(crate) fn lines<'a>(report: &'a Report, paper: &PaperNumbers) -> Vec<Line<'a
     lines
 }
 
+/// Score of one group of a run's samples.
+struct GroupScore<'a> {
+    cell: &'a Cell,
+    title: &'a str,
+    label: &'a str,
+    n: usize,
+    value: f64,
+    interval: Option<(f64, f64)>,
+}
+
+/// The breakdowns of the benchmarks, and after them those by what was measured.
 fn breakdowns(report: &Report) -> Table {
     let mut rows = Vec::new();
     for cell in &report.cells {
-        for breakdown in &cell.summary.breakdowns {
-            let interval = |group: &Group| cell.digest.interval(&breakdown.tag, &group.label);
-            rows.extend(breakdown.groups.iter().map(|group| (cell, breakdown, group, interval(group))));
+        for BreakdownSummary { tag, title, groups } in &cell.summary.breakdowns {
+            rows.extend(groups.iter().map(|Group { label, n, value }| {
+                let interval = cell.digest.interval(tag, label);
+                GroupScore { cell, title, label, n: *n, value: *value, interval }
+            }));
         }
+        rows.extend(cell.digest.bands.iter().map(|band| GroupScore {
+            cell,
+            title: &band.title,
+            label: &band.label,
+            n: band.clusters.values().map(|video| video.n).sum(),
+            value: mean(band.clusters.values()).unwrap_or_default(),
+            interval: Effect::share(band.clusters.values()).map(|effect| effect.interval()),
+        }));
     }
     Table::of("breakdowns", "Breakdowns", &rows)
-        .text("split", "split", |(cell, ..)| cell.title.clone())
-        .text("run", "run", |(cell, ..)| cell.run.clone())
-        .text("profile", "profile", |(cell, ..)| cell.profile.to_string())
-        .text("breakdown", "breakdown", |(_, breakdown, ..)| breakdown.title.clone())
-        .text("group", "group", |(.., group, _)| group.label.clone())
-        .count("n", "N", |(.., group, _)| group.n)
-        .share("score_percent", "score", |(.., group, _)| group.value)
-        .share("low_percent", "low", |(.., interval)| Some((*interval)?.0))
-        .share("high_percent", "high", |(.., interval)| Some((*interval)?.1))
+        .text("split", "split", |row| row.cell.title.clone())
+        .text("run", "run", |row| row.cell.run.clone())
+        .text("profile", "profile", |row| row.cell.profile.to_string())
+        .text("breakdown", "breakdown", |row| row.title.to_owned())
+        .text("group", "group", |row| row.label.to_owned())
+        .count("n", "N", |row| row.n)
+        .share("score_percent", "score", |row| row.value)
+        .share("low_percent", "low", |row| Some(row.interval?.0))
+        .share("high_percent", "high", |row| Some(row.interval?.1))
         .table()
 }
 
@@ -223,6 +249,22 @@ fn tools(report: &Report) -> Table {
         .table()
 }
 
+/// Frames that the model saw, means per sample.
+fn frames(report: &Report) -> Table {
+    let overview = |cell: &Cell| cell.digest.frames.overview;
+    of_cells("frames", "Frames that the model saw", report)
+        .real("overview_frames", "overview frames", move |cell| overview(cell).1)
+        .count("overview_fewest", "fewest", move |cell| overview(cell).0 as usize)
+        .count("overview_most", "most", move |cell| overview(cell).2 as usize)
+        .real("overview_spacing_seconds", "between two (s)", |cell| cell.digest.frames.spacing)
+        .real("crop_frames", "crop frames", |cell| cell.digest.frames.crops)
+        .real("sub_agent_frames", "frames of sub-agents", |cell| cell.digest.frames.sub_agents)
+        .count("samples_without_frames", "samples without a recorded frame", |cell| {
+            cell.digest.frames.without
+        })
+        .table()
+}
+
 fn cost(report: &Report) -> Table {
     let samples = |cell: &Cell| Some(cell.summary.n_recorded as f64).filter(|samples| *samples > 0.0);
     of_cells("cost", "Cost", report)
@@ -232,7 +274,9 @@ fn cost(report: &Report) -> Table {
         .real("seconds_per_sample", "latency per sample (s)", |cell| {
             Some(cell.summary.sample_seconds / samples(cell)?)
         })
-        .real("median_seconds", "median (s)", |cell| cell.digest.median_seconds)
+        .real("median_seconds", "median (s)", |cell| cell.digest.seconds.p50)
+        .real("p90_seconds", "p90 (s)", |cell| cell.digest.seconds.p90)
+        .real("p99_seconds", "p99 (s)", |cell| cell.digest.seconds.p99)
         .real("media_seconds", "decoding (s)", |cell| cell.digest.media_seconds)
         .real("wall_seconds_per_sample", "wall time per sample (s)", |cell| {
             Some(cell.wall_seconds? / samples(cell)?)

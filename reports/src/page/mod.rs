@@ -6,10 +6,12 @@
 
 mod about;
 mod charts;
-mod data;
+mod live;
 mod methods;
+mod names;
 mod provenance;
 mod reference;
+mod samples;
 mod sections;
 mod svg;
 mod thumbnails;
@@ -21,19 +23,32 @@ use std::collections::BTreeMap;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use chrono::DateTime;
 use minijinja::{Environment, context};
 use sha2::{Digest as _, Sha256};
 
 use crate::Report;
+use crate::compare::Pair;
 use crate::gate::Entry;
 use crate::paper::PaperError;
-use crate::runs::{ReportError, Run};
+use crate::runs::{Damaged, ReportError, Run};
+use crate::table::Table;
 
 const STYLE: &str = include_str!("../../templates/style.css");
-const SCRIPT: &str = include_str!("../../templates/page.js");
+/// One script, so that the policy names one hash.
+const SCRIPT: &str = concat!(
+    "\"use strict\";\n(() => {\n",
+    include_str!("../../templates/script/dom.js"),
+    include_str!("../../templates/script/state.js"),
+    include_str!("../../templates/script/tables.js"),
+    include_str!("../../templates/script/transcript.js"),
+    include_str!("../../templates/script/list.js"),
+    include_str!("../../templates/script/start.js"),
+    "})();\n"
+);
 
-/// Runs from which on what there is of each is folded away: more than three of each published split.
-const MANY: usize = 21;
+/// Runs from which on what there is of each is folded away.
+const MANY: usize = 12;
 
 /// Why there is no page.
 #[derive(Debug, thiserror::Error)]
@@ -59,12 +74,9 @@ pub enum PageError {
 pub fn page(report: &Report, runs: &[Run], thumbnails: &Thumbnails) -> Result<String, PageError> {
     let ordered: Vec<&Run> = report.cells.iter().filter_map(|cell| runs.get(cell.position)).collect();
     let tables = report.tables()?;
-    let data = data::Data::of(&ordered, thumbnails)?;
-    // A study asks its own questions of its runs.
-    let pairs = match &report.study {
-        Some(_) => BTreeMap::new(),
-        None => reference::comparisons(&ordered),
-    };
+    let names = names::Names::new(&report.cells);
+    let samples = samples::Packed::of(&ordered, &names, thumbnails)?;
+    let pairs = pairs(report, &ordered);
     render(
         "page.html",
         context! {
@@ -73,34 +85,65 @@ pub fn page(report: &Report, runs: &[Run], thumbnails: &Thumbnails) -> Result<St
             headline => sections::headline(report, &pairs),
             incomplete => !report.complete(),
             many => Some(report.cells.len()).filter(|cells| *cells > MANY),
-            forest => charts::forest(report),
+            legend => charts::legend(&names),
+            chart_of_scores => charts::scores(report, &names),
+            breakdowns => charts::breakdowns(report, &names),
             tables => sections::tables(&tables),
             study => sections::study(report),
             scores => sections::scores(report),
             claims => sections::claims(report),
-            splits => sections::splits(report),
             windows => charts::windows(report),
             widths => charts::widths(report),
             training => charts::training(report, &ordered),
             methods => methods::methods(report, &ordered),
-            setups => sections::setups(report, &ordered),
+            setups => sections::html(&sections::setups(report, &ordered).whole()),
             comparisons => sections::comparisons(&ordered, &pairs),
             provenance => provenance::provenance(&ordered),
             deviations => provenance::deviations(report),
-            index => data.index,
-            chunks => data.chunks,
-            samples => data.samples,
+            index => samples.index,
+            chunks => samples.chunks,
+            samples => samples.samples,
             script => SCRIPT,
         },
     )
 }
 
-/// Where the page shows a sample: the part of the address after the file's name. `run` is the run's
-/// position in the report.
-pub fn address(run: usize, uid: &str) -> String {
+/// The tables that the page has beside [`Report::tables`]: runs of one split against its first, and what they were
+/// measured with.
+pub fn tables(report: &Report, runs: &[Run]) -> Vec<Table> {
+    let ordered: Vec<&Run> = report.cells.iter().filter_map(|cell| runs.get(cell.position)).collect();
+    let pairs = pairs(report, &ordered);
+    let compared = (!pairs.is_empty()).then(|| sections::compared(&ordered, &pairs));
+    compared.into_iter().chain([sections::setups(report, &ordered)]).collect()
+}
+
+/// Every run against the first of its split. A study asks its own questions of its runs.
+fn pairs(report: &Report, runs: &[&Run]) -> BTreeMap<usize, Pair> {
+    if report.study.is_some() { BTreeMap::new() } else { reference::comparisons(runs) }
+}
+
+/// Where the page shows a sample of a run, with the same sample of another run beside it: the part of the address after
+/// the file's name. Runs are given by their positions in the report; the address has their names, which stay when runs
+/// are added.
+pub fn address(report: &Report, run: usize, beside: Option<usize>, uid: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
     let encode = |byte: u8| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
-    format!("#sample={run}/{}", uid.bytes().map(encode).collect::<String>())
+    let encoded = |text: &str| text.bytes().map(encode).collect::<String>();
+    let names = names::Names::new(&report.cells);
+    let split = report.cells.get(run).map_or("", |cell| cell.task.as_str());
+    let beside = beside.map_or_else(String::new, |other| format!("&beside={}", encoded(names.of(other))));
+    format!("#sample={}&show={}{beside}", encoded(&format!("{split}/{uid}")), encoded(names.of(run)))
+}
+
+/// The page of runs while they run; `now` is Unix time in seconds.
+///
+/// # Errors
+/// The template is damaged.
+pub fn live(runs: &[Run], damaged: &[Damaged], now: f64) -> Result<String, PageError> {
+    let time = DateTime::from_timestamp(now as i64, 0).map(|time| time.format("%H:%M:%S").to_string());
+    let names: Vec<String> = damaged.iter().map(|one| visible::visible(&one.run)).collect();
+    let values = context! { runs => live::runs(runs, now), damaged => names.join(", "), time, script => "" };
+    render("live.html", values)
 }
 
 /// The page of a gate's history.
@@ -119,6 +162,7 @@ fn render(name: &str, values: minijinja::Value) -> Result<String, PageError> {
     environment.add_template("base.html", include_str!("../../templates/base.html"))?;
     environment.add_template("macros.html", include_str!("../../templates/macros.html"))?;
     environment.add_template("page.html", include_str!("../../templates/page.html"))?;
+    environment.add_template("live.html", include_str!("../../templates/live.html"))?;
     environment.add_template("history.html", include_str!("../../templates/history.html"))?;
     let hash = |text: &str| format!("sha256-{}", STANDARD.encode(Sha256::digest(text)));
     let base = context! { style => STYLE, style_hash => hash(STYLE), script_hash => hash(SCRIPT) };

@@ -4,11 +4,9 @@ use std::collections::BTreeMap;
 
 use minijinja::{Value, context};
 
-use super::charts;
 use super::methods;
 use super::visible::visible;
 use crate::Report;
-use crate::cells::Cell;
 use crate::compare::{self, Flip, Pair};
 use crate::decide::Verdict;
 use crate::paper::{PaperError, PaperNumbers};
@@ -16,7 +14,7 @@ use crate::runs::Run;
 use crate::study::{self, Finding};
 use crate::table::{Shown, Table, View, col, interval};
 use crate::tables;
-use crate::terminal::{percent, percent_interval, points, points_interval};
+use crate::terminal::{points, points_interval};
 
 /// Conclusion of the runs in one sentence, and its kind for the colour.
 pub(super) fn headline(report: &Report, pairs: &BTreeMap<usize, Pair>) -> Value {
@@ -139,76 +137,46 @@ fn found(report: &Report) -> Option<Value> {
 }
 
 /// A view for the template. A column that says nothing takes room from those that do.
-fn html(view: &View) -> Value {
+pub(super) fn html(view: &View) -> Value {
     let used: Vec<&Shown> =
         view.columns.iter().filter(|column| column.texts.iter().any(|text| !text.is_empty())).collect();
-    let columns: Vec<Value> =
-        used.iter().map(|column| context! { title => column.title, number => column.is_number }).collect();
+    let columns: Vec<Value> = used
+        .iter()
+        .map(|column| context! { name => column.name, title => column.title, number => column.is_number })
+        .collect();
     let cell = |column: &Shown, row: usize| {
         let class = match &column.tones {
             Some(tones) => tones[row].class(),
+            // Words behind a number are folded: one long cell would widen its column for all others.
+            None if column.is_number && column.texts[row].len() > 24 => "number long",
             None if column.is_number => "number",
             None => "",
         };
         context! { text => visible(&column.texts[row]), class }
     };
     let row = |row| used.iter().map(|column| cell(column, row)).collect::<Vec<_>>();
-    context! { title => visible(&view.title), columns, rows => (0..view.rows).map(row).collect::<Vec<_>>() }
+    context! { name => view.name, title => visible(&view.title), columns, rows => (0..view.rows).map(row).collect::<Vec<_>>() }
 }
 
-/// One section per run.
-pub(super) fn splits(report: &Report) -> Vec<Value> {
-    report.cells.iter().map(split).collect()
-}
-
-fn split(cell: &Cell) -> Value {
-    let summary = &cell.summary;
-    let breakdowns: Vec<Value> = summary
-        .breakdowns
-        .iter()
-        .filter(|breakdown| !breakdown.groups.is_empty())
-        .map(|breakdown| {
-            let chart = charts::breakdown(&cell.title, &summary.over_samples().name, breakdown, |label| {
-                cell.digest.interval(&breakdown.tag, label)
-            });
-            context! { title => visible(&breakdown.title), svg => chart }
-        })
-        .collect();
-    let percent = |share: f64| format!("{} %", percent(share));
-    let mut facts =
-        vec![(summary.headline().name.clone(), cell.score().map_or_else(|| "-".to_owned(), percent))];
-    facts.extend(cell.interval.map(|interval| ("95 % interval".to_owned(), percent_interval(interval))));
-    facts.push(("N".to_owned(), crate::cell_text::n(cell)));
-    facts.extend(summary.recall().map(|recall| (recall.name.clone(), percent(recall.value))));
-    if let Some(open) = &summary.open_ended {
-        facts.push((open.label.clone(), format!("{} over {}", percent(open.value), open.n)));
-    }
-    facts.push(("errors".to_owned(), crate::cell_text::losses(cell)));
-    facts.extend(summary.flags.iter().map(|(flag, count)| (format!("flagged {flag}"), count.to_string())));
-    let facts: Vec<(String, String)> =
-        facts.iter().map(|(name, value)| (visible(name), visible(value))).collect();
-    context! {
-        title => visible(&cell.title),
-        under => visible(&format!("{} · {}", cell.profile, cell.run)),
-        verdict => visible(&crate::cell_text::judged(cell)),
-        class => crate::cell_text::tone(cell).class(),
-        facts,
-        breakdowns,
-    }
-}
-
-/// Runs of one split and profile against the first of them, in the columns that fit a page.
-pub(super) fn comparisons(runs: &[&Run], pairs: &BTreeMap<usize, Pair>) -> Option<Value> {
+/// Runs of one split and profile against the first of them.
+pub(super) fn compared(runs: &[&Run], pairs: &BTreeMap<usize, Pair>) -> Table {
     let with_crops = |(index, pair): (&usize, &Pair)| {
-        let record = |uid: &str| runs[*index].records.iter().find(|record| record.sample.uid == uid);
-        let cropped =
-            |flip: &&Flip| record(&flip.uid).is_some_and(|record| !record.transcript.tool_calls.is_empty());
+        let calls: BTreeMap<&str, usize> = runs[*index]
+            .records
+            .iter()
+            .map(|record| (record.sample.uid.as_str(), record.transcript.tool_calls.len()))
+            .collect();
+        let cropped = |flip: &&Flip| calls.get(flip.uid.as_str()).is_some_and(|calls| *calls > 0);
         let count = |gained| pair.flipped.iter().filter(|flip| flip.gained == gained).filter(cropped).count();
         [count(true), count(false)]
     };
     let crops: Vec<[usize; 2]> = pairs.iter().map(with_crops).collect();
-    let pairs: Vec<&Pair> = pairs.values().collect();
-    let view = compare::comparison(&pairs, &crops).view(&compare::PAGE);
+    compare::comparison(&pairs.values().collect::<Vec<_>>(), &crops)
+}
+
+/// The same in the columns that fit a page.
+pub(super) fn comparisons(runs: &[&Run], pairs: &BTreeMap<usize, Pair>) -> Option<Value> {
+    let view = compared(runs, pairs).view(&compare::PAGE);
     (view.rows > 0).then(|| html(&View { title: "Runs of one split against its first".to_owned(), ..view }))
 }
 
@@ -223,6 +191,7 @@ pub(super) fn scores(report: &Report) -> Value {
         col("published_percent"),
         col("difference").flush(true),
         col("errors"),
+        col("also"),
         col("judged"),
     ]);
     report.not_run.iter().for_each(|split| view.push([("split", split), ("judged", "not run")]));
@@ -230,13 +199,12 @@ pub(super) fn scores(report: &Report) -> Value {
 }
 
 /// Engine, number type and hardware behind the scores.
-pub(super) fn setups(report: &Report, runs: &[&Run]) -> Value {
-    let table = Table::of("setups", "Measured with", &methods::setups(report, runs))
+pub(super) fn setups(report: &Report, runs: &[&Run]) -> Table {
+    Table::of("setups", "Measured with", &methods::setups(report, runs))
         .text("runs", "runs", |row| row[0].clone())
         .text("engine", "engine", |row| row[1].clone())
         .text("dtype", "dtype", |row| row[2].clone())
         .text("model_on", "model on", |row| row[3].clone())
         .text("harness_on", "harness on", |row| row[4].clone())
-        .table();
-    html(&table.whole())
+        .table()
 }

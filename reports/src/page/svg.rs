@@ -41,6 +41,43 @@ impl Svg {
         );
     }
 
+    /// A line with a tooltip.
+    pub(super) fn line_with_tip(&mut self, class: &str, from: (f64, f64), to: (f64, f64), tip: &str) {
+        self.marks.push_str("<g>");
+        self.line(class, from, to);
+        let _ = write!(self.marks, "<title>{}</title></g>", escape(tip));
+    }
+
+    /// The mark of a run with a tooltip: one of seven colours and five shapes, hollow where the run is not complete.
+    pub(super) fn mark(&mut self, series: usize, filled: bool, (x, y): (f64, f64), tip: &str) {
+        let outline: &[(f64, f64)] = match series % 5 {
+            0 => &[
+                (-3.5, -1.5),
+                (-1.5, -3.5),
+                (1.5, -3.5),
+                (3.5, -1.5),
+                (3.5, 1.5),
+                (1.5, 3.5),
+                (-1.5, 3.5),
+                (-3.5, 1.5),
+            ],
+            1 => &[(-4.0, 3.5), (0.0, -4.5), (4.0, 3.5)],
+            2 => &[(-3.5, -3.5), (3.5, -3.5), (3.5, 3.5), (-3.5, 3.5)],
+            3 => &[(-4.0, -3.5), (4.0, -3.5), (0.0, 4.5)],
+            _ => &[(-1.5, -4.5), (1.5, -4.5), (1.5, 4.5), (-1.5, 4.5)],
+        };
+        let points: Vec<String> =
+            outline.iter().map(|(dx, dy)| format!("{:.1},{:.1}", x + dx, y + dy)).collect();
+        let open = if filled { "" } else { " open" };
+        let _ = write!(
+            self.marks,
+            r#"<polygon class="mark series{}{open}" points="{}"><title>{}</title></polygon>"#,
+            series % 7,
+            points.join(" "),
+            escape(tip)
+        );
+    }
+
     /// A rectangle with a tooltip.
     pub(super) fn rect(&mut self, class: &str, at: (f64, f64), size: (f64, f64), tip: &str) {
         let _ = write!(
@@ -110,6 +147,15 @@ impl Svg {
             at.1,
             escape(text)
         );
+    }
+
+    /// A picture that says nothing beyond the words beside it.
+    pub(super) fn finish_decorative(self) -> String {
+        let (width, height) = (self.width, self.height);
+        format!(
+            r#"<svg viewBox="0 0 {width:.0} {height:.0}" width="{width:.0}" height="{height:.0}" aria-hidden="true">{}</svg>"#,
+            self.marks
+        )
     }
 
     /// The chart.
@@ -210,7 +256,7 @@ mod tests {
     #[test]
     fn labels_in_charts_are_escaped() {
         let mut svg = Svg::new(10.0, 10.0, "\"><script>", "d");
-        svg.text("t", (0.0, 0.0), Anchor::Start, "</text><script>alert(1)</script>\u{202e}");
+        svg.text("t", (0.0, 0.0), Anchor::End, "</text><script>alert(1)</script>\u{202e}");
         let svg = svg.finish();
         assert!(!svg.contains("<script") && !svg.contains('\u{202e}'), "{svg}");
     }

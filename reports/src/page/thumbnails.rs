@@ -9,10 +9,11 @@ use std::path::{Path, PathBuf};
 use paravt_files::{make_dir, write_atomic};
 use paravt_media::{VideoFile, encode_jpeg, smart_resize};
 use paravt_suite::message::FrameOrigin;
-use paravt_suite::record::{Record, RecordedPart, ToolCall, ToolOutcome};
+use paravt_suite::record::{Record, ToolCall, ToolOutcome};
 use rayon::prelude::*;
 use serde::Serialize;
 
+use crate::rows;
 use crate::runs::Run;
 
 /// Pixels of a thumbnail, and what its sides are multiples of.
@@ -39,21 +40,9 @@ pub struct Thumbnails {
 /// Where the video of a sample lies on this machine: by split and uid.
 pub type Videos = BTreeMap<(String, String), PathBuf>;
 
-/// The frames of the overview, where they were chosen here: images before the first tool response.
-/// A video that went out by reference was sampled by the server, and no frame of it is recorded.
+/// The frames of the overview that are shown.
 fn overview(record: &Record) -> Vec<FrameOrigin> {
-    // With frames lost, the first images of the conversation are those of a crop.
-    if record.transcript.frame_loss.is_some() {
-        return Vec::new();
-    }
-    let first = record
-        .transcript
-        .messages
-        .iter()
-        .find(|message| message.parts.iter().any(|part| !matches!(part, RecordedPart::Text { .. })));
-    let parts = first.into_iter().flat_map(|message| &message.parts);
-    let frames: Vec<FrameOrigin> =
-        parts.flat_map(RecordedPart::frames).filter_map(|(origin, _)| origin).collect();
+    let frames: Vec<FrameOrigin> = rows::overview(record).flatten().collect();
     let step = frames.len().div_ceil(OVERVIEW).max(1);
     frames.into_iter().step_by(step).collect()
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::Rows;
 use crate::decide::Effect;
+use crate::frame::Frame;
 use crate::statistics::Cluster;
 
 /// Equal parts of a video's length in which windows are counted.
@@ -22,8 +23,51 @@ pub struct Digest {
     pub windows: Vec<u32>,
     /// Seconds of all samples in which media were decoded.
     pub media_seconds: f64,
-    /// Median seconds of a sample.
-    pub median_seconds: f64,
+    /// Seconds of a sample.
+    pub seconds: Quantiles,
+    /// Sums by grouping, group and video: length of the video, tool calls, place of the evidence; in order.
+    pub bands: Vec<Band>,
+    /// Frames that the model saw.
+    pub frames: Frames,
+    /// Mean score of a guess over the counted samples, as a share; `None` unless all of them are choice questions.
+    pub chance: Option<f64>,
+}
+
+/// One group of a grouping by what was measured.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Band {
+    /// Title of the grouping.
+    pub title: String,
+    /// Label of the group.
+    pub label: String,
+    /// Sums by video.
+    pub clusters: BTreeMap<String, Cluster>,
+}
+
+/// Quantiles of a measurement, linear between two values as numpy has it by default; 0 of nothing.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Quantiles {
+    /// Median.
+    pub p50: f64,
+    /// Nine in ten are no larger.
+    pub p90: f64,
+    /// 99 in 100 are no larger.
+    pub p99: f64,
+}
+
+/// Frames that the model saw in the samples of a run; means per sample.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Frames {
+    /// Fewest, mean and most frames of an overview.
+    pub overview: (u64, f64, u64),
+    /// Frames of crops.
+    pub crops: f64,
+    /// Frames that sub-agents looked at.
+    pub sub_agents: f64,
+    /// Samples of which no frame is recorded: frames were lost, or a server sampled the video.
+    pub without: usize,
+    /// Mean seconds between two frames of an overview.
+    pub spacing: Option<f64>,
 }
 
 impl Digest {
@@ -45,7 +89,10 @@ impl Digest {
             widths,
             windows: bins(&ends.filter_map(|(start, end)| start.zip(end)).collect::<Vec<_>>()),
             media_seconds: samples.reals("media_seconds").flatten().sum(),
-            median_seconds: median(samples.reals("seconds").flatten().collect()),
+            seconds: Quantiles::of(samples.reals("seconds").flatten().collect()),
+            bands: bands(&rows.bands),
+            frames: Frames::of(samples),
+            chance: chance(&samples.filter("counted")),
         }
     }
 
@@ -56,15 +103,57 @@ impl Digest {
     }
 }
 
-/// The middle value, or the mean of the two in the middle; 0 of nothing.
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    match values.get(middle) {
-        None => 0.0,
-        Some(upper) if values.len() % 2 == 1 => *upper,
-        Some(upper) => (values[middle - 1] + upper) / 2.0,
+impl Quantiles {
+    fn of(mut values: Vec<f64>) -> Self {
+        values.sort_by(f64::total_cmp);
+        let at = |share: f64| {
+            let place = share * values.len().saturating_sub(1) as f64;
+            let (low, high) = (values.get(place.floor() as usize), values.get(place.ceil() as usize));
+            low.zip(high).map_or(0.0, |(low, high)| low + place.fract() * (high - low))
+        };
+        Self { p50: at(0.5), p90: at(0.9), p99: at(0.99) }
     }
+}
+
+impl Frames {
+    fn of(samples: &Frame) -> Self {
+        let all = |name| samples.counts(name).flatten().collect::<Vec<u64>>();
+        let mean = |counts: &[u64]| counts.iter().sum::<u64>() as f64 / counts.len().max(1) as f64;
+        let [overview, crops, sub_agents] = ["overview_frames", "crop_frames", "sub_agent_frames"].map(all);
+        let without = (0..overview.len()).filter(|&row| overview[row] + crops[row] + sub_agents[row] == 0);
+        let lengths = samples.reals("video_seconds").zip(&overview);
+        let spacings = lengths.filter_map(|(length, frames)| {
+            let gaps = frames.checked_sub(1).filter(|gaps| *gaps > 0)?;
+            Some(length? / gaps as f64)
+        });
+        let spacings: Vec<f64> = spacings.collect();
+        let ends = (overview.iter().min(), overview.iter().max());
+        Self {
+            overview: (
+                ends.0.copied().unwrap_or_default(),
+                mean(&overview),
+                ends.1.copied().unwrap_or_default(),
+            ),
+            crops: mean(&crops),
+            sub_agents: mean(&sub_agents),
+            without: without.count(),
+            spacing: (!spacings.is_empty()).then(|| spacings.iter().sum::<f64>() / spacings.len() as f64),
+        }
+    }
+}
+
+fn bands(rows: &Frame) -> Vec<Band> {
+    let band = |group: Frame| {
+        let first = |name| group.texts(name).flatten().next().unwrap_or_default().to_owned();
+        Band { title: first("tag"), label: first("label"), clusters: group.clusters("video", "score") }
+    };
+    rows.partition(&["tag", "label"]).into_iter().map(band).collect()
+}
+
+fn chance(counted: &Frame) -> Option<f64> {
+    let chances: Option<Vec<f64>> = counted.reals("chance").collect();
+    let chances = chances.filter(|chances| !chances.is_empty())?;
+    Some(chances.iter().sum::<f64>() / chances.len() as f64)
 }
 
 fn bins(windows: &[(f64, f64)]) -> Vec<u32> {
@@ -81,9 +170,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_median_of_an_even_number_is_between_the_middle_two() {
-        assert_eq!(median(vec![]), 0.0);
-        assert_eq!(median(vec![3.0, 1.0, 2.0]), 2.0);
-        assert_eq!(median(vec![4.0, 1.0, 3.0, 2.0]), 2.5);
+    fn quantiles_are_those_of_numpy() {
+        assert_eq!(Quantiles::of(vec![]), Quantiles::default());
+        assert_eq!(Quantiles::of(vec![3.0, 1.0, 2.0]).p50, 2.0);
+        // numpy.percentile([4, 1, 3, 2], [50, 90, 99])
+        let of_four = Quantiles::of(vec![4.0, 1.0, 3.0, 2.0]);
+        assert_eq!((of_four.p50, of_four.p90), (2.5, 3.7));
+        assert!((of_four.p99 - 3.97).abs() < 1e-12);
     }
 }

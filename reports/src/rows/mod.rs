@@ -1,6 +1,7 @@
 //! Records as frames: one row per sample, per breakdown label and per tool call.
 
 mod aggregate;
+mod bands;
 mod of_record;
 mod per_sample;
 
@@ -13,8 +14,9 @@ use paravt_suite::task::Breakdown;
 use crate::frame::Frame;
 use crate::table::{Filling, Table};
 
-pub use aggregate::{BINS, Digest};
-pub use of_record::{cluster_name, video_length};
+pub use aggregate::{BINS, Digest, Frames, Quantiles};
+pub use bands::{evidence, order, titles};
+pub use of_record::{Seen, cluster_name, overview, seen, video_length};
 pub(crate) use per_sample::{draws, majority, per_sample};
 
 /// The frames of one run.
@@ -24,6 +26,8 @@ pub struct Rows {
     pub samples: Table,
     /// One row per record and label of a breakdown, where the record counts in it: `tag`, `label`, `video`, `score`.
     pub labels: Frame,
+    /// The same for groups by what was measured: length of the video, tool calls, place of the evidence.
+    pub bands: Frame,
     /// One row per tool call.
     pub calls: Table,
 }
@@ -34,6 +38,7 @@ impl Rows {
         Self {
             samples: samples(switches, records),
             labels: labels(breakdowns, switches, records),
+            bands: bands::bands(switches, records),
             calls: calls(records),
         }
     }
@@ -65,7 +70,6 @@ pub fn samples_in_full(switches: &Switches, records: &[Record]) -> Table {
         .text("rule", "rule", |record| record.score.rule.clone())
         .flag("forced", "forced", |record| record.transcript.forced)
         .flag("truncated", "truncated", |record| record.transcript.truncated)
-        .real("video_seconds", "video (s)", of_record::video_length)
         .ends(
             [("evidence_start_seconds", "evidence from (s)"), ("evidence_end_seconds", "to (s)")],
             |record| record.sample.evidence.map(|evidence| (evidence.start, evidence.end)),
@@ -99,6 +103,12 @@ fn basic<'a>(switches: &'a Switches, records: &'a [Record]) -> Filling<'a, Recor
         })
         .real("seconds", "seconds", |record| record.measured.seconds)
         .real("media_seconds", "media seconds", |record| record.measured.media_seconds)
+        .real("video_seconds", "video (s)", video_length)
+        .count("overview_frames", "overview frames", |record| seen(record).overview)
+        .count("crop_frames", "crop frames", |record| seen(record).crops)
+        .count("sub_agent_frames", "frames of sub-agents", |record| seen(record).sub_agents)
+        .real("chance", "chance", bands::chance)
+        .beside()
         .count("epoch", "epoch", |record| record.epoch)
         .beside()
         .text("gold_text", "gold option", |record| record.sample.gold_text().map(str::to_owned))

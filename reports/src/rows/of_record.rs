@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use paravt_suite::backend::Usage;
-use paravt_suite::record::{Record, RecordedPart, ToolCall};
+use paravt_suite::message::FrameOrigin;
+use paravt_suite::record::{Record, RecordedPart, ToolCall, ToolOutcome};
 
 /// Turns of the main agent: model calls outside sub-agents.
 pub(super) fn turns(record: &Record) -> usize {
@@ -41,6 +42,50 @@ pub fn video_length(record: &Record) -> Option<f64> {
     let parts = record.transcript.messages.iter().flat_map(|message| &message.parts);
     let times = parts.flat_map(RecordedPart::frames).filter_map(|(origin, _)| Some(origin?.time));
     times.reduce(f64::max).filter(|length| *length > 0.0)
+}
+
+/// Numbers of frames that a record names.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// Frames of the overview.
+    pub overview: usize,
+    /// Frames that tool calls returned to the main agent.
+    pub crops: usize,
+    /// Frames that sub-agents looked at.
+    pub sub_agents: usize,
+}
+
+/// The frames that the model saw. A video that went out by reference was sampled by the server: none is recorded.
+pub fn seen(record: &Record) -> Seen {
+    let frames = |call: &ToolCall| match &call.outcome {
+        ToolOutcome::Frames { frames } => [frames.len(), 0],
+        ToolOutcome::Summary { frames, .. } => [0, frames.len()],
+        ToolOutcome::CropFailed { .. } | ToolOutcome::Malformed { .. } => [0, 0],
+    };
+    let calls = record.transcript.tool_calls.iter().map(frames);
+    let [crops, sub_agents] = calls.fold([0, 0], |sum, call| [sum[0] + call[0], sum[1] + call[1]]);
+    Seen { overview: overview(record).count(), crops, sub_agents }
+}
+
+/// The images of the overview, those of the first message with media: their positions in the video, where known.
+pub fn overview(record: &Record) -> impl Iterator<Item = Option<FrameOrigin>> {
+    let transcript = &record.transcript;
+    let has_media = |part: &RecordedPart| !matches!(part, RecordedPart::Text { .. });
+    // With frames lost, the first images of the conversation are those of a crop.
+    let mut messages = transcript.messages.iter().filter(|_| transcript.frame_loss.is_none());
+    let first = messages.find(|message| message.parts.iter().any(has_media));
+    let parts = first.into_iter().flat_map(|message| &message.parts);
+    parts.flat_map(RecordedPart::frames).map(|(origin, _)| origin)
+}
+
+/// Times in seconds of all frames that the main agent or a sub-agent saw.
+pub(super) fn seen_times(record: &Record) -> impl Iterator<Item = f64> {
+    let of_call = |call: &ToolCall| match &call.outcome {
+        ToolOutcome::Frames { frames } | ToolOutcome::Summary { frames, .. } => frames.clone(),
+        ToolOutcome::CropFailed { .. } | ToolOutcome::Malformed { .. } => Vec::new(),
+    };
+    let calls = record.transcript.tool_calls.iter().flat_map(of_call);
+    overview(record).flatten().chain(calls).map(|frame| frame.time)
 }
 
 /// Window of a tool call as shares of the video's length, where both are known and the window is not empty.

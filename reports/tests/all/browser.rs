@@ -26,6 +26,9 @@ const HOSTILE: [&str; 8] = [
     "]]></pre></dialog></main><form action=https://example.org><button>x",
 ];
 
+/// A row of Video-MME that is right with tools and wrong without.
+const PAIR: usize = 105;
+
 /// A frame of a video of one frame a second.
 fn frame(time: f64) -> FrameOrigin {
     FrameOrigin { index: time as usize, time }
@@ -104,6 +107,9 @@ fn runs() -> Vec<Run> {
             });
         }
     }
+    for run in [&mut tool, &mut direct] {
+        run.records[PAIR].sample.evidence = Some(paravt_suite::span::TimeSpan::new(500.0, 560.0));
+    }
     direct.records.iter_mut().skip(100).take(20).for_each(|record| record.score.value = 0.0);
     for row in [3, 4, 5, 6] {
         poison(&mut lvbench.records[row]);
@@ -154,12 +160,13 @@ fn film(folder: &Path, runs: &mut [Run]) {
     }
 }
 
-fn browse(page: &Path, screenshots: &Path) -> Value {
+fn browse(page: &Path, screenshots: &Path, pair: &str) -> Value {
     let python =
         std::env::var("PARAVT_PYTHON").expect("PARAVT_PYTHON is not set: run ci/setup, then ci/test");
     let output = Command::new(python)
         .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/browser.py"))
         .args([page, screenshots])
+        .arg(pair)
         .stderr(Stdio::inherit())
         .output()
         .unwrap();
@@ -194,7 +201,9 @@ fn the_page_shows_everything_and_runs_no_foreign_script() {
     let thumbnails = Thumbnails::write(&runs, &videos(&runs), &folder).unwrap();
     assert!(thumbnails.unreadable > 0, "all other videos are made up");
     std::fs::write(&path, page::page(&report, &runs, &thumbnails).unwrap()).unwrap();
-    let found = browse(&path, &screenshots);
+    let shown = page::address(&report, 1, Some(0), &PAIR.to_string());
+    let pair = format!("{shown}&split=videomme&flip=gained");
+    let found = browse(&path, &screenshots, &pair);
 
     assert_eq!(found["console"], serde_json::json!([]), "console");
     assert_eq!(found["requests"], serde_json::json!([]), "network");
@@ -203,15 +212,27 @@ fn the_page_shows_everything_and_runs_no_foreign_script() {
     assert_eq!(found["title"], "paravt-bench");
 
     assert_eq!(found["all"], "900 of 900 samples");
-    let counts = |filter: &str| found["filtered"][filter][0].as_str().unwrap().to_owned();
-    assert_eq!(counts("result=0"), "450 of 900 samples");
-    assert_eq!(counts("result=1"), "450 of 900 samples");
-    assert_eq!(counts("tools=some"), "184 of 900 samples");
-    assert_eq!(counts("turned=1"), "30 of 900 samples");
-    assert_eq!(counts("loss=1"), "1 of 900 samples");
-    assert_eq!(counts("run=0"), "240 of 900 samples");
-    assert_eq!(counts("uid"), "4 of 900 samples");
-    assert_eq!(found["filtered"]["result=0"][1], 100, "one page of the list");
+    assert!(found["drawn"].as_u64().unwrap() < 60, "only rows in view are drawn: {}", found["drawn"]);
+    for (filter, samples) in [
+        ("result=right", 450),
+        ("result=wrong", 450),
+        ("tools=used", 184),
+        ("flip=gained", 30),
+        ("flip=any", 30),
+        ("loss=truncated", 1),
+        ("run=direct · made-up-8b", 240),
+        ("split=lvbench", 300),
+        ("name", 4),
+        ("question", 4),
+        ("not in questions", 0),
+        ("transcript", 240),
+    ] {
+        let count = &found["search"]["counts"][filter];
+        assert_eq!(*count, format!("{samples} of 900 samples"), "{filter}");
+    }
+    tables_sort_and_filter(&found["tables"]);
+    an_address_restores_a_pair(&found["pair"]);
+    everything_is_reached_by_keys(&found["keyboard"]);
 
     let transcript = found["transcript"].as_str().unwrap();
     for text in HOSTILE.iter().filter(|text| !text.contains('\u{202e}')) {
@@ -223,7 +244,9 @@ fn the_page_shows_everything_and_runs_no_foreign_script() {
     // The frames that the record names: 8 of the overview, 2 and 1 of the crops; every one of them loads.
     assert_eq!((&found["frames"], &found["frames_loaded"]), (&serde_json::json!(11), &serde_json::json!(11)));
     assert_eq!(found["closed"], true);
-    assert!(found["address"].as_str().unwrap().starts_with("#sample="));
+    let address = found["address"].as_str().unwrap();
+    assert!(address.starts_with("#q=hostile&sample=lvbench%2Fhostile"), "{address}");
+    assert_eq!(found["first_column"], 0, "the first column stays in view");
     assert_eq!(
         (&found["wide"], &found["phone_wide"]),
         (&Value::Bool(false), &Value::Bool(false)),
@@ -235,5 +258,64 @@ fn the_page_shows_everything_and_runs_no_foreign_script() {
         "{cut} boxes are wider than a phone, {} without a sign",
         found["unmarked"]
     );
+    for scheme in ["light", "dark"] {
+        let least = &found["contrast"][scheme];
+        assert!(least[0].as_f64().unwrap() >= 4.5, "{scheme}: {least}");
+    }
+    // What is folded on the screen is folded on paper.
+    assert!(found["pages"].as_u64().unwrap() <= 10, "{} pages", found["pages"]);
     assert!(found["first_paint_ms"].as_f64().unwrap() < 5_000.0, "{}", found["first_paint_ms"]);
+}
+
+fn tables_sort_and_filter(found: &Value) {
+    // A split that was not run has no score and stands below those that have one.
+    let order = |at: usize| -> Vec<f64> {
+        let texts = found["orders"][at].as_array().unwrap().iter();
+        let scores: Vec<&str> = texts.map(|text| text.as_str().unwrap()).collect();
+        assert_eq!(scores[4..], [""; 4], "{scores:?}");
+        scores[..4].iter().map(|score| score.parse().unwrap()).collect()
+    };
+    let (as_written, up, down) = (order(0), order(1), order(2));
+    assert!(up.is_sorted() && down.is_sorted_by(|a, b| a >= b) && !as_written.is_sorted(), "{found}");
+    assert_eq!(order(3), as_written, "the third click restores the order");
+    assert_eq!(
+        (&found["address"], &found["sort"]),
+        (&"#sort.scores=score_percent".into(), &"ascending".into())
+    );
+    assert_eq!(found["left"], 1, "rows with LVBench");
+    let links = found["links"].as_array().unwrap();
+    for name in ["scores", "comparison", "breakdowns", "samples", "calls", "frames", "cost", "setups"] {
+        assert!(links.contains(&format!("tables/{name}.csv").into()), "{name}: {links:?}");
+    }
+}
+
+fn an_address_restores_a_pair(found: &Value) {
+    assert_eq!(found["title"], format!("videomme {PAIR} · agentic_general · made-up-8b: right"));
+    assert_eq!(found["sides"][0], "agentic_general · made-up-8b: right");
+    assert_eq!(found["sides"][1], "direct · made-up-8b: wrong");
+    assert_eq!(found["count"], "30 of 900 samples");
+    assert_eq!(
+        (&found["split"], &found["flip"], &found["result"]),
+        (&"videomme".into(), &"gained".into(), &"".into())
+    );
+    // One window; the evidence; eight frames of the overview and one of the window.
+    assert_eq!((&found["windows"], &found["evidence"], &found["frames"]), (&1.into(), &1.into(), &9.into()));
+    assert_eq!(found["lines"][0], "agentic_general · made-up-8b: 8 frames of the overview, 1 of crops");
+    assert_eq!(found["lines"][1], "direct · made-up-8b: no recorded frame");
+    assert_eq!(found["wide"], false);
+}
+
+fn everything_is_reached_by_keys(found: &Value) {
+    assert_eq!((&found["first"], &found["rings"]), (&"To the samples".into(), &true.into()), "{found}");
+    let order = found["order"].as_array().unwrap();
+    let at = |name: &str| {
+        order.iter().position(|focus| focus == name).unwrap_or_else(|| panic!("{name}: {order:?}"))
+    };
+    let places = ["Scores", "Chart of scores", "scores.csv", "q", "flip", "samples.csv", "list"].map(at);
+    assert!(places.is_sorted(), "{order:?}");
+    let rows: Vec<&str> = found["rows"].as_array().unwrap().iter().map(|row| row.as_str().unwrap()).collect();
+    assert_eq!(rows[..5], ["0", "0", "1", "119", "0"], "two runs answer each question of the first split");
+    assert_eq!(found["opened"], "videomme 0 · direct · made-up-8b: right");
+    assert_eq!(found["next"], "videomme 0 · agentic_general · made-up-8b: right");
+    assert_eq!((&found["back"], &found["row"]), (&"list".into(), &"0".into()));
 }

@@ -37,9 +37,8 @@ fn an_ablation_shows_difference_flips_and_cost() {
     }
     let machine: serde_json::Value = serde_json::from_str(&json(&ablation)).unwrap();
     assert_eq!(machine["splits"][0]["flips"], serde_json::json!({"gained": 60, "lost": 1}));
-    let link = |_: &str, uid: &str| Some(format!("index.html{}", paravt_reports::page::address(1, uid)));
-    let text = markdown(&ablation, link);
-    assert!(text.contains("| videomme | [0](index.html#sample=1/0) | right to wrong |"), "{text}");
+    let text = markdown(&ablation, |task, uid| Some(format!("index.html#{task}/{uid}")));
+    assert!(text.contains("| videomme | [0](index.html#videomme/0) | right to wrong |"), "{text}");
     assert_eq!(tables(&ablation)[1].frame.height(), 61);
 }
 

@@ -78,3 +78,62 @@ fn windows_are_shares_of_the_videos_length() {
     assert_eq!(covered, [1, 2, 19]);
     assert_eq!(report.cells[0].digest.widths[&3], 1);
 }
+
+#[test]
+fn samples_are_grouped_by_what_was_measured() {
+    let mut run = whole("videomme", "Video-MME", 4, 2);
+    let image = |time| RecordedPart::Image {
+        origin: Some(FrameOrigin { index: 0, time }),
+        width: 1,
+        height: 1,
+        bytes: 1,
+    };
+    let role = paravt_suite::message::Role::User;
+    // Ten frames over 90 s, 10 s apart; evidence in the first, second and last quarter, and nowhere.
+    let evidence = [Some((5.0, 25.0)), Some((41.0, 44.0)), Some((80.0, 90.0)), None];
+    for (record, evidence) in run.records.iter_mut().zip(evidence) {
+        let frames = (0..10).map(|frame| image(10.0 * f64::from(frame))).collect();
+        record.transcript.messages = vec![RecordedMessage::new(role, frames)];
+        record.sample.evidence = evidence.map(|(start, end)| paravt_suite::span::TimeSpan::new(start, end));
+        record.sample.question.letters = "ABCD".into();
+    }
+    run.records[3].sample.question.letters = "AB".into();
+    let crop = |times: &[f64]| ToolCall {
+        turn: 0,
+        index: 0,
+        call: serde_json::Value::Null,
+        start: Some(0.0),
+        end: Some(50.0),
+        outcome: ToolOutcome::Frames {
+            frames: times.iter().map(|time| FrameOrigin { index: 0, time: *time }).collect(),
+        },
+    };
+    run.records[1].transcript.tool_calls = vec![crop(&[41.0, 42.0, 43.0, 44.0, 45.0])];
+    let report = Report::build(&[run], None).unwrap();
+    let digest = &report.cells[0].digest;
+    let groups: Vec<(String, usize, f64)> = digest
+        .bands
+        .iter()
+        .map(|band| {
+            let n = band.clusters.values().map(|video| video.n).sum();
+            (format!("{}: {}", band.title, band.label), n, mean(band.clusters.values()).unwrap())
+        })
+        .collect();
+    let expected = [
+        ("Length of the video: 1 to 2 min", 4, 0.5),
+        ("Tool calls: no call", 3, 1.0 / 3.0),
+        ("Tool calls: 1 call", 1, 1.0),
+        ("Position of the evidence: first quarter", 1, 1.0),
+        ("Position of the evidence: second quarter", 1, 1.0),
+        ("Position of the evidence: last quarter", 1, 0.0),
+        ("Frames seen in the evidence: 2 or 3 frames", 2, 0.5),
+        ("Frames seen in the evidence: 4 to 7 frames", 1, 1.0),
+    ];
+    assert_eq!(groups, expected.map(|(name, n, score)| (name.to_owned(), n, score)));
+    assert_eq!(digest.chance, Some((3.0 * 0.25 + 0.5) / 4.0));
+    let frames = digest.frames;
+    assert_eq!(
+        (frames.overview, frames.crops, frames.without, frames.spacing),
+        ((10, 10.0, 10), 1.25, 0, Some(10.0))
+    );
+}

@@ -420,19 +420,17 @@ fn the_pages_p_values_are_those_of_compare() {
     assert_eq!((cells(p_holm), cells(p)), (7, 0));
 }
 
-/// Flip marks of the page's sample list, by run: 1 wrong to right, 2 right to wrong.
-fn flips(page: &str) -> Vec<(u64, u64)> {
+/// The index of the page's samples.
+fn index(page: &str) -> serde_json::Value {
     use base64::Engine as _;
     let (_, packed) = page.split_once("id=\"index\">").unwrap();
     let (packed, _) = packed.split_once("</script>").unwrap();
     let bytes = base64::engine::general_purpose::STANDARD.decode(packed.trim()).unwrap();
-    let index: serde_json::Value = serde_json::from_reader(flate2::read::GzDecoder::new(&bytes[..])).unwrap();
-    let column = |name: &str| index[name].as_array().unwrap().iter().map(|cell| cell.as_u64().unwrap());
-    column("run").zip(column("turned")).filter(|(_, mark)| *mark > 0).collect()
+    serde_json::from_reader(flate2::read::GzDecoder::new(&bytes[..])).unwrap()
 }
 
 #[test]
-fn flips_are_marked_against_the_run_that_the_table_compares_with() {
+fn flips_are_against_the_run_that_the_table_compares_with() {
     let run = |mode, right| {
         let mut run = whole("videomme", "Video-MME", 10, right);
         run.manifest.label = Some(format!("{mode}"));
@@ -442,13 +440,23 @@ fn flips_are_marked_against_the_run_that_the_table_compares_with() {
     strict.manifest.plan.profile = paravt_suite::profile::Profile::Strict;
     let runs = [run(0, 2), run(1, 5), strict, run(2, 3)];
     let report = Report::build(&runs, None).unwrap();
-    let page = page::page(&report, &runs, &page::Thumbnails::default()).unwrap();
-    let marks = flips(&page);
-    let of = |position| {
-        marks.iter().filter(|(run, _)| *run == position).map(|(_, mark)| *mark).collect::<Vec<_>>()
+    let index = index(&page::page(&report, &runs, &page::Thumbnails::default()).unwrap());
+    // Runs are ordered by profile; each is compared with the first of its own, never with the one before it.
+    let of = |name: &str| {
+        index["runs"].as_array().unwrap().iter().map(|run| run[name].clone()).collect::<Vec<_>>()
     };
-    // Runs are ordered by profile; each is compared with the first, never with the one before it.
-    assert_eq!((of(0), of(1), of(2), of(3)), (vec![], vec![1; 3], vec![1; 1], vec![]));
+    assert_eq!(of("against"), [serde_json::Value::Null, 0.into(), 0.into(), serde_json::Value::Null]);
+    assert_eq!(of("name"), ["0 (paper)", "1 (paper)", "2 (paper)", "3 (strict)"]);
+    // The answers to one question lie together.
+    let column = |name: &str| -> Vec<u64> {
+        index["samples"][name].as_array().unwrap().iter().map(|cell| cell.as_u64().unwrap()).collect()
+    };
+    assert_eq!((&column("run")[..5], &column("question")[..5]), (&[0, 1, 2, 3, 0][..], &[0, 0, 0, 0, 1][..]));
+    let right = |run| {
+        let rows = column("run").into_iter().zip(column("result"));
+        rows.filter(|(of, result)| (*of, *result) == (run, 0)).count()
+    };
+    assert_eq!([0, 1, 2, 3].map(right), [2, 5, 3, 10]);
 }
 
 #[test]

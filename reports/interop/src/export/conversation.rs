@@ -99,21 +99,25 @@ pub(super) fn pieces(parts: &[RecordedPart], has_image: impl Fn(usize) -> bool) 
     let mut pieces = Vec::new();
     let mut missing: Vec<(Option<f64>, u32, u32)> = Vec::new();
     for part in parts {
-        if let RecordedPart::Image { origin, width, height, .. } = part
-            && !origin.is_some_and(|origin| has_image(origin.index))
-        {
-            missing.push((origin.map(|origin| origin.time), *width, *height));
-            continue;
-        }
-        pieces.extend(marker(&std::mem::take(&mut missing)));
-        pieces.push(match part {
-            RecordedPart::Text { text } => Piece::Text(text.clone()),
-            RecordedPart::Image { origin, .. } => Piece::Image(origin.map_or(0, |origin| origin.index)),
-            RecordedPart::Video { file, nframes: Some(nframes) } => {
-                Piece::Text(format!("[video {file}, {nframes} frames sampled by the server]"))
+        for (origin, (width, height)) in part.frames() {
+            match origin.map(|origin| origin.index).filter(|index| has_image(*index)) {
+                None => missing.push((origin.map(|origin| origin.time), width, height)),
+                Some(index) => {
+                    pieces.extend(marker(&std::mem::take(&mut missing)));
+                    pieces.push(Piece::Image(index));
+                }
             }
-            RecordedPart::Video { file, nframes: None } => Piece::Text(format!("[video {file}]")),
-        });
+        }
+        let text = match part {
+            RecordedPart::Image { .. } | RecordedPart::Frames { .. } => continue,
+            RecordedPart::Text { text } => text.clone(),
+            RecordedPart::Video { file, nframes: Some(nframes) } => {
+                format!("[video {file}, {nframes} frames sampled by the server]")
+            }
+            RecordedPart::Video { file, nframes: None } => format!("[video {file}]"),
+        };
+        pieces.extend(marker(&std::mem::take(&mut missing)));
+        pieces.push(Piece::Text(text));
     }
     pieces.extend(marker(&missing));
     pieces

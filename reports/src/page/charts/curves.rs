@@ -12,22 +12,39 @@ use crate::page::visible::visible;
 use crate::study::Line;
 use crate::{Report, Run};
 
-const LEFT: f64 = 60.0;
-const WIDTH: f64 = 760.0;
-const HEIGHT: f64 = 200.0;
-const TOP: f64 = 26.0;
-const BOTTOM: f64 = 160.0;
+/// Size of a chart in pixels.
+#[derive(Clone, Copy)]
+struct Size {
+    width: f64,
+    height: f64,
+}
+
+/// A chart of its own, and one of many beside one another.
+const WHOLE: Size = Size { width: 760.0, height: 200.0 };
+const SMALL: Size = Size { width: 380.0, height: 150.0 };
+/// Room for the numbers at the left and below.
+const LEFT: f64 = 56.0;
+const BELOW: f64 = 36.0;
+const TOP: f64 = 16.0;
 
 /// Strokes that the style has for lines of one chart.
 const STYLES: usize = 7;
 
-/// One chart per curve with a line for each training: of a study the means over its seeds, else each
-/// training that a run shows, once.
-pub(crate) fn training(report: &Report, runs: &[&Run]) -> Vec<Value> {
+/// The curves as small multiples with a line for each training, a legend where there are several, and the curves that
+/// never change in words. A study has the means over its seeds, else each training that a run shows has a line, once.
+pub(crate) fn training(report: &Report, runs: &[&Run]) -> Option<Value> {
     let lines = match report.study.as_ref().filter(|study| !study.lines.is_empty()) {
         Some(study) => study.lines.clone(),
         None => lines_of(runs),
     };
+    let mut labels: Vec<&str> = Vec::new();
+    for line in lines.values().flatten() {
+        if !labels.contains(&line.label.as_str()) {
+            labels.push(&line.label);
+        }
+    }
+    let (constant, changing): (Vec<_>, Vec<_>) =
+        lines.iter().partition(|(_, lines)| value_of(lines).is_some());
     let chart = |(name, lines): (&String, &Vec<Line>)| {
         // A published value is drawn only across trainings that it is about.
         let about = |claim: &&Judged| {
@@ -35,9 +52,40 @@ pub(crate) fn training(report: &Report, runs: &[&Run]) -> Vec<Value> {
         };
         let published: Vec<(f64, &str)> =
             report.claims.iter().filter(about).map(|claim| (claim.published, claim.title.as_str())).collect();
-        context! { title => visible(name), svg => curve(name, "step", name, lines, &[], &published) }
+        let number = |line: &Line| labels.iter().position(|label| *label == line.label).unwrap_or_default();
+        let numbers: Vec<usize> = lines.iter().map(number).collect();
+        let svg =
+            Curves { title: name, x_axis: "step", lines, numbers, intervals: &[], published: &published };
+        context! { title => visible(name), svg => svg.draw(SMALL) }
     };
-    lines.iter().map(chart).collect()
+    let charts: Vec<Value> = changing.into_iter().map(chart).collect();
+    let words = |(name, lines): (&String, &Vec<Line>)| {
+        Some(format!("{} {}", visible(name), measured(value_of(lines)?)))
+    };
+    let constant: Vec<String> = constant.into_iter().filter_map(words).collect();
+    let legend: Vec<(String, String)> =
+        labels.iter().enumerate().map(|(number, label)| (key(number), visible(label))).collect();
+    (!lines.is_empty()).then(|| {
+        context! { charts, constant => constant.join(", "), legend => if legend.len() > 1 { legend } else { Vec::new() } }
+    })
+}
+
+/// The value that all lines have at all steps.
+fn value_of(lines: &[Line]) -> Option<f64> {
+    let mut values = lines.iter().flat_map(|line| &line.points).map(|(_, value)| *value);
+    let first = values.next()?;
+    values.all(|value| value == first).then_some(first)
+}
+
+/// The stroke of a line, for a legend in words.
+fn key(number: usize) -> String {
+    let mut svg = Svg::new(24.0, 10.0, "", "");
+    svg.polyline(&class(number), &[(0.0, 5.0), (24.0, 5.0)]);
+    svg.finish_decorative()
+}
+
+fn class(number: usize) -> String {
+    format!("curve curve{}", number % STYLES)
 }
 
 fn lines_of(runs: &[&Run]) -> BTreeMap<String, Vec<Line>> {
@@ -72,69 +120,91 @@ pub(crate) fn history(entries: &[Entry]) -> Vec<Value> {
                 intervals.push((x, base + score.interval.0, base + score.interval.1));
             }
         }
-        let lines = [Line { label: task.to_owned(), points }];
-        context! { title => task, svg => curve(task, "check", "score, %", &lines, &intervals, &[]) }
+        let lines = &[Line { label: task.to_owned(), points }];
+        let curves = Curves {
+            title: task,
+            x_axis: "check",
+            lines,
+            numbers: vec![0],
+            intervals: &intervals,
+            published: &[],
+        };
+        context! { title => task, svg => curves.draw(WHOLE) }
     };
     tasks.into_iter().map(chart).collect()
 }
 
-fn curve(
-    title: &str,
-    x_axis: &str,
-    y_axis: &str,
-    lines: &[Line],
-    intervals: &[(f64, f64, f64)],
-    published: &[(f64, &str)],
-) -> String {
-    let mut svg = Svg::new(WIDTH, HEIGHT, title, "Values over time; lines across are published values.");
-    let ends = |values: Vec<f64>| {
-        let low = values.iter().copied().fold(f64::INFINITY, f64::min);
-        let high = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        if high > low { (low, high) } else { (low - 0.5, low + 0.5) }
-    };
-    let points = || lines.iter().flat_map(|line| &line.points);
-    let mut heights: Vec<f64> = points().map(|point| point.1).collect();
-    heights.extend(intervals.iter().flat_map(|(_, low, high)| [*low, *high]));
-    heights.extend(published.iter().map(|line| line.0));
-    let x = Scale { from: ends(points().map(|point| point.0).collect()), to: (LEFT, WIDTH - 20.0) };
-    let y = Scale { from: ends(heights), to: (BOTTOM, TOP) };
-    for tick in y.ticks(5.0) {
-        svg.line("grid", (LEFT, y.at(tick)), (WIDTH - 20.0, y.at(tick)));
-        svg.text("tick", (LEFT - 6.0, y.at(tick) + 4.0), Anchor::End, &label(tick));
+/// Lines of one chart.
+struct Curves<'a> {
+    title: &'a str,
+    x_axis: &'a str,
+    lines: &'a [Line],
+    /// Number of each line in the legend.
+    numbers: Vec<usize>,
+    /// Place, lower and upper end.
+    intervals: &'a [(f64, f64, f64)],
+    published: &'a [(f64, &'a str)],
+}
+
+impl Curves<'_> {
+    /// Scales that show every point, interval and published value.
+    fn scales(&self, size: Size) -> (Scale, Scale) {
+        let ends = |values: Vec<f64>| {
+            let low = values.iter().copied().fold(f64::INFINITY, f64::min);
+            let high = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            if high > low { (low, high) } else { (low - 0.5, low + 0.5) }
+        };
+        let points = || self.lines.iter().flat_map(|line| &line.points);
+        let mut heights: Vec<f64> = points().map(|point| point.1).collect();
+        heights.extend(self.intervals.iter().flat_map(|(_, low, high)| [*low, *high]));
+        heights.extend(self.published.iter().map(|line| line.0));
+        let x = Scale { from: ends(points().map(|point| point.0).collect()), to: (LEFT, size.width - 12.0) };
+        (x, Scale { from: ends(heights), to: (size.height - BELOW, TOP) })
     }
-    // Steps and checks are counted: there is nothing between two of them.
-    for tick in x.ticks(8.0).into_iter().filter(|tick| tick.fract() == 0.0) {
-        svg.text("tick", (x.at(tick), BOTTOM + 16.0), Anchor::Middle, &label(tick));
-    }
-    svg.text("axis", (0.5 * (LEFT + WIDTH), HEIGHT - 6.0), Anchor::Middle, x_axis);
-    svg.text("axis", (LEFT, 10.0), Anchor::Start, y_axis);
-    for (value, what) in published {
-        svg.line("published-line", (LEFT, y.at(*value)), (WIDTH - 20.0, y.at(*value)));
-        svg.text(
-            "tick",
-            (WIDTH - 22.0, y.at(*value) - 4.0),
-            Anchor::End,
-            &format!("{what} {}", measured(*value)),
+
+    fn draw(&self, size: Size) -> String {
+        let (right, bottom) = (size.width - 12.0, size.height - BELOW);
+        let mut svg = Svg::new(
+            size.width,
+            size.height,
+            self.title,
+            "Values over time; lines across are published values.",
         );
-    }
-    for (at, low, high) in intervals {
-        svg.line("whisker", (x.at(*at), y.at(*low)), (x.at(*at), y.at(*high)));
-    }
-    let mut legend = LEFT + 140.0;
-    for (number, line) in lines.iter().enumerate() {
-        let class = format!("curve curve{}", number % STYLES);
-        let placed: Vec<(f64, f64)> = line.points.iter().map(|(a, b)| (x.at(*a), y.at(*b))).collect();
-        svg.polyline(&class, &placed);
-        if lines.len() > 1 {
-            svg.polyline(&class, &[(legend, 8.0), (legend + 22.0, 8.0)]);
-            svg.text("tick", (legend + 26.0, 12.0), Anchor::Start, &line.label);
-            legend += 40.0 + 6.5 * line.label.chars().count() as f64;
-        } else if placed.len() <= 60 {
+        let (x, y) = self.scales(size);
+        for tick in y.ticks(bottom / 28.0) {
+            svg.line("grid", (LEFT, y.at(tick)), (right, y.at(tick)));
+            svg.text("tick", (LEFT - 6.0, y.at(tick) + 4.0), Anchor::End, &label(tick));
+        }
+        // Steps and checks are counted: there is nothing between two of them.
+        for tick in x.ticks(size.width / 90.0).into_iter().filter(|tick| tick.fract() == 0.0) {
+            svg.text("tick", (x.at(tick), bottom + 15.0), Anchor::Middle, &label(tick));
+        }
+        svg.text("axis", (0.5 * (LEFT + right), size.height - 6.0), Anchor::Middle, self.x_axis);
+        for (value, what) in self.published {
+            let at = y.at(*value);
+            let tip = format!("{what} {}", measured(*value));
+            svg.line_with_tip("published-line", (LEFT, at), (right, at), &tip);
+            svg.text(
+                "tick",
+                (right - 2.0, at - 4.0),
+                Anchor::End,
+                &format!("published {}", measured(*value)),
+            );
+        }
+        for (at, low, high) in self.intervals {
+            svg.line("whisker", (x.at(*at), y.at(*low)), (x.at(*at), y.at(*high)));
+        }
+        for (line, number) in self.lines.iter().zip(&self.numbers) {
+            let placed: Vec<(f64, f64)> = line.points.iter().map(|(a, b)| (x.at(*a), y.at(*b))).collect();
+            svg.polyline(&class(*number), &placed);
             // Dots tell single steps apart as long as there is room for them.
-            for (at, (a, b)) in placed.iter().zip(&line.points) {
-                svg.dot("ours small", *at, &format!("{x_axis} {}: {}", measured(*a), measured(*b)));
+            if self.lines.len() == 1 && placed.len() <= 60 {
+                for (at, (a, b)) in placed.iter().zip(&line.points) {
+                    let tip = format!("{} {}: {}", self.x_axis, measured(*a), measured(*b));
+                    svg.dot("ours small", *at, &tip);
+                }
             }
         }
+        svg.finish()
     }
-    svg.finish()
 }

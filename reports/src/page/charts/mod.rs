@@ -1,22 +1,21 @@
 //! The charts, one file each: plain numbers in, SVG out.
 
-mod breakdown;
 mod curves;
-mod forest;
+mod marks;
+mod scores;
 mod tools;
 
-pub(super) use breakdown::breakdown;
 pub(super) use curves::{history, training};
-pub(super) use forest::forest;
+pub(super) use scores::{breakdowns, legend, scores};
 pub(super) use tools::{widths, windows};
 
 use crate::Report;
 
 /// Room for the names of runs, in pixels, and what fits there in characters.
-const LEFT: f64 = 260.0;
-const FITS: usize = 36;
+const LEFT: f64 = 210.0;
+const FITS: usize = 28;
 /// Characters of a cut name that stay at its end, where models and labels differ.
-const END: usize = 22;
+const END: usize = 16;
 
 /// Name of a run beside the others: its split, and the run where there are several of that split.
 fn name(report: &Report, index: usize) -> String {

@@ -5,8 +5,8 @@ use crate::page::svg::{Anchor, Svg};
 use crate::rows::BINS;
 use crate::{Cell, Report};
 
-const WIDTH: f64 = 760.0;
-const ROW: f64 = 26.0;
+const WIDTH: f64 = 580.0;
+const ROW: f64 = 18.0;
 
 /// One strip per run with calls; darker where more windows lie. Nothing without calls.
 pub(crate) fn windows(report: &Report) -> Option<String> {
@@ -26,13 +26,13 @@ pub(crate) fn windows(report: &Report) -> Option<String> {
     for (row, (index, cell)) in rows.iter().enumerate() {
         let bins = &cell.digest.windows;
         let y = 4.0 + ROW * row as f64;
-        svg.text("label", (LEFT - 10.0, y + 17.0), Anchor::End, &name(report, *index));
+        svg.text("label", (LEFT - 10.0, y + 12.0), Anchor::End, &name(report, *index));
         let most = bins.iter().copied().max().unwrap_or(1).max(1);
         for (bin, count) in bins.iter().enumerate() {
             let share = f64::from(*count) / f64::from(most);
             let percent = 100 / BINS * bin;
             let tip = format!("{count} windows over {percent} to {} % of the video", percent + 100 / BINS);
-            svg.shade((LEFT + width * bin as f64, y), (width - 1.0, ROW - 4.0), share, &tip);
+            svg.shade((LEFT + width * bin as f64, y), (width - 1.0, ROW - 2.0), share, &tip);
         }
     }
     for percent in [0.0, 25.0, 50.0, 75.0, 100.0] {
@@ -68,7 +68,7 @@ pub(crate) fn widths(report: &Report) -> Option<String> {
     for (row, (index, cell)) in rows.iter().enumerate() {
         let widths = &cell.digest.widths;
         let y = 4.0 + ROW * row as f64;
-        svg.text("label", (LEFT - 10.0, y + 17.0), Anchor::End, &name(report, *index));
+        svg.text("label", (LEFT - 10.0, y + 12.0), Anchor::End, &name(report, *index));
         let all: u32 = widths.values().sum();
         for calls in 0..=widest {
             // The last field holds everything beyond it.
@@ -79,9 +79,9 @@ pub(crate) fn widths(report: &Report) -> Option<String> {
             let share = f64::from(count) / f64::from(all.max(1));
             let x = LEFT + width * calls as f64;
             let tip = format!("{calls} parallel calls in {count} of {all} samples");
-            svg.shade((x, y), (width - 1.0, ROW - 4.0), share, &tip);
+            svg.shade((x, y), (width - 1.0, ROW - 2.0), share, &tip);
             let text = if count > 0 { format!("{:.0} %", 100.0 * share) } else { String::new() };
-            svg.text("on-shade", (x + 0.5 * width, y + 15.0), Anchor::Middle, &text);
+            svg.text("on-shade", (x + 0.5 * width, y + 11.0), Anchor::Middle, &text);
         }
     }
     for calls in 0..=widest {

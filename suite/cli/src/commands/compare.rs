@@ -6,6 +6,7 @@ use anyhow::Context as _;
 use paravt_files::write_atomic;
 use paravt_reports::compare::{self, compare, json, markdown, tables, terminal};
 use paravt_reports::page::{self, Thumbnails};
+use paravt_reports::tables::records;
 use paravt_reports::{Cell, Report, Run, disambiguate_labels, export, find_runs};
 
 use crate::exit::Exit;
@@ -65,12 +66,16 @@ fn write(args: &Args) -> anyhow::Result<()> {
     printed.print(|detail| terminal(&ablation, detail), || json(&ablation));
     let Some(dir) = out else { return Ok(()) };
     std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
-    export::write_all(&tables(&ablation), &dir.join("tables"))?;
     let report = Report::build(&runs, None)?;
+    let beside = page::tables(&report, &runs).into_iter().filter(|table| table.name != "comparison");
+    let all = [tables(&ablation), report.tables()?, beside.collect()].concat();
+    export::write_all(&all, &dir.join("tables"))?;
+    export::write_long(&records(&runs), &dir.join("tables"))?;
+    // A flip opens with both transcripts.
     let link = |task: &str, uid: &str| {
-        let is_b = |cell: &Cell| cell.position >= first && cell.task == task;
-        let position = report.cells.iter().position(is_b)?;
-        Some(format!("index.html{}", page::address(position, uid)))
+        let of = |is_b: bool| move |cell: &Cell| (cell.position >= first) == is_b && cell.task == task;
+        let [a, b] = [false, true].map(|is_b| report.cells.iter().position(of(is_b)));
+        Some(format!("index.html{}", page::address(&report, b?, a, uid)))
     };
     for (name, text) in [
         ("compare.md", markdown(&ablation, link)),

@@ -1,5 +1,7 @@
 //! `paravt-bench report`: finished runs beside the published numbers.
 
+mod serve;
+
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -7,9 +9,10 @@ use anyhow::Context as _;
 use paravt_files::write_atomic;
 use paravt_reports::page::{Thumbnails, Videos};
 use paravt_reports::study::Study;
+use paravt_reports::tables::records;
 use paravt_reports::terminal::counted;
 use paravt_reports::{
-    Damaged, Deviation, Report, Run, export, json, markdown, page, readable_runs, tables, terminal,
+    Damaged, Deviation, Report, Run, export, json, markdown, page, readable_runs, terminal,
 };
 use paravt_suite::data::DataRoot;
 use paravt_suite::profile::Profile;
@@ -38,6 +41,17 @@ pub(crate) struct Args {
     /// paths in a run are never opened.
     #[arg(long, requires = "out")]
     frames: bool,
+    /// Show the runs in a browser on this machine while they run: progress, rate, remaining time, errors, latest samples.
+    /// Listens on 127.0.0.1 alone and writes nothing [default: off; without a number: port 8600].
+    #[arg(
+        long,
+        value_name = "PORT",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "8600",
+        conflicts_with_all = ["out", "json"]
+    )]
+    serve: Option<u16>,
     #[command(flatten)]
     files: TaskFiles,
     #[command(flatten)]
@@ -47,6 +61,9 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+    if let Some(port) = args.serve {
+        return serve::serve(&args.runs, port);
+    }
     let row = args.paper_row.as_deref();
     let report = match &args.out {
         // Without the page no transcript is needed, and no run is kept.
@@ -79,8 +96,9 @@ pub(crate) fn write(
     warn_of(&damaged);
     let report = Report { study, deviations, damaged, ..Report::build(&runs, paper_row)? };
     std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
-    export::write_all(&report.tables()?, &dir.join("tables"))?;
-    export::write_long(&tables::records(&runs), &dir.join("tables"))?;
+    let tables = dir.join("tables");
+    export::write_all(&[report.tables()?, page::tables(&report, &runs)].concat(), &tables)?;
+    export::write_long(&records(&runs), &tables)?;
     let mut thumbnails = Thumbnails::default();
     if let Some((root, tasks)) = frames {
         thumbnails = Thumbnails::write(&runs, &videos(&runs, root, tasks), dir)

@@ -47,6 +47,17 @@ fn make_right(run: &Path, to: &Path) {
     }
 }
 
+/// The tables that a page links to are beside it.
+fn links_lead_somewhere(folder: &Path) {
+    let page = std::fs::read_to_string(folder.join("index.html")).unwrap();
+    let links: Vec<&str> = page.split("href=\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+    let files: Vec<&&str> = links.iter().filter(|link| !link.starts_with('#')).collect();
+    assert!(files.len() > 10, "{links:?}");
+    files.iter().for_each(|file| assert!(folder.join(file).is_file(), "{file}"));
+    let sections: Vec<&&str> = links.iter().filter(|link| link.starts_with('#')).collect();
+    sections.iter().for_each(|link| assert!(page.contains(&format!("id=\"{}\"", &link[1..])), "{link}"));
+}
+
 #[test]
 fn two_runs_are_reported_compared_and_gated() {
     let server = Server::start(Script::default());
@@ -68,7 +79,8 @@ fn two_runs_are_reported_compared_and_gated() {
     ok(bench().arg("report").arg(&tools).arg(&direct).arg("-o").arg(&report));
     let page = std::fs::read_to_string(report.join("index.html")).unwrap();
     assert!(page.contains("Runs of one split against its first") && !page.contains("src=\"http"), "a page");
-    assert_eq!(std::fs::read_dir(report.join("tables")).unwrap().count(), 7 * 5 + 2 * 2);
+    assert_eq!(std::fs::read_dir(report.join("tables")).unwrap().count(), 10 * 5 + 2 * 2);
+    links_lead_somewhere(&report);
     let samples = std::fs::read_to_string(report.join("tables/samples.csv")).unwrap();
     assert!(samples.starts_with("split,run,profile,sample,video,"), "{samples}");
     let records = |run: &Path| -> usize {
@@ -87,6 +99,7 @@ fn two_runs_are_reported_compared_and_gated() {
             && compared.join("index.html").is_file()
             && compared.join("tables/flips.csv").is_file()
     );
+    links_lead_somewhere(&compared);
 
     make_right(&tools, &right);
     break_extractor(&tools, &broken);

@@ -1,0 +1,99 @@
+//! `report --serve`: a run in a browser's hands while it runs.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::process::{Child, Stdio};
+
+use crate::common::server::{Script, Server};
+use crate::common::{self, bench, ok};
+use paravt_suite::journal::{self, Journal};
+
+/// The server and its port; it ends with the test.
+struct Live(Child, u16);
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Live {
+    fn start(runs: &std::path::Path) -> Self {
+        let mut child =
+            bench().arg("report").arg(runs).arg("--serve=0").stderr(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stderr.take().unwrap()).read_line(&mut line).unwrap();
+        let port = line.strip_prefix("http://127.0.0.1:").and_then(|rest| rest.split('/').next());
+        Self(child, port.and_then(|port| port.parse().ok()).unwrap_or_else(|| panic!("{line}")))
+    }
+
+    /// Status and text of an answer.
+    fn ask(&self, request: &str, host: &str) -> (u16, String) {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.1)).unwrap();
+        write!(stream, "{request} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        (answer.split(' ').nth(1).unwrap().parse().unwrap(), answer)
+    }
+}
+
+#[test]
+fn a_run_is_shown_while_it_runs_to_this_machine_alone() {
+    let server = Server::start(Script::default());
+    let dir = tempfile::tempdir().unwrap();
+    let (whole, part) = (dir.path().join("whole"), dir.path().join("part"));
+    ok(common::run(&["videomme"], &whole, &server.base_url).args(["--nframes", "8"]));
+    // The same run when all samples but one were recorded, and that moment was now.
+    let mut manifest = journal::read_manifest(&whole.join("videomme")).unwrap();
+    manifest.ended_at = None;
+    let mut records = journal::read(&whole.join("videomme")).unwrap().records;
+    let (expected, last) = (records.len(), records.pop().unwrap());
+    let hostile = "<script>alert(1)</script>";
+    records[0].transcript.final_text = hostile.to_owned();
+    records[0].measured.finished_at += 1.0;
+    let mut journal = Journal::create(&part.join("videomme"), &manifest).unwrap();
+    journal.append(&records).unwrap();
+
+    let empty = dir.path().join("empty");
+    std::fs::create_dir(&empty).unwrap();
+    let before = Live::start(&empty);
+    let (status, page) = before.ask("GET /", &format!("127.0.0.1:{}", before.1));
+    assert!(status == 200 && page.contains("No run in these folders yet"), "{page}");
+
+    let live = Live::start(&part);
+    let here = format!("127.0.0.1:{}", live.1);
+    let (status, page) = live.ask("GET /", &here);
+    assert_eq!(status, 200, "{page}");
+    let recorded = records.len();
+    assert!(page.contains(&format!("{recorded} of {expected} samples")), "{page}");
+    assert!(page.contains("samples a minute") && page.contains("to go at that rate"), "{page}");
+    assert!(page.contains("&lt;script&gt;") && !page.contains(hostile), "{page}");
+    assert!(
+        page.contains("http-equiv=\"refresh\"") && !page.contains(dir.path().to_str().unwrap()),
+        "{page}"
+    );
+
+    // Foreign names of this machine, other methods and other paths.
+    for host in ["example.org", "127.0.0.1", "127.0.0.1.example.org", ""] {
+        assert_eq!(live.ask("GET /", host).0, 403, "{host}");
+    }
+    assert_eq!(live.ask("GET /", &format!("localhost:{}", live.1)).0, 200);
+    assert_eq!((live.ask("POST /", &here).0, live.ask("GET /../../etc/passwd", &here).0), (405, 404));
+
+    journal.append(&[last]).unwrap();
+    let finished = format!("{expected} of {expected} samples");
+    let shown = (0..100).any(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        live.ask("GET /", &here).1.contains(&finished)
+    });
+    assert!(shown, "the page follows the journal");
+}
+
+#[test]
+fn nothing_to_serve_is_an_error() {
+    let dir = tempfile::tempdir().unwrap();
+    let output = bench().arg("report").arg(dir.path().join("none")).arg("--serve=0").output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("no such folder"));
+}

@@ -7,19 +7,9 @@ use paravt_suite::sample::QuestionKind;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use super::error::{ImportError, Problem};
 use super::log::{Log, Row, Tool};
 use super::values::{Placed, number, text, texts};
-use super::{ImportError, Problem};
-
-/// An example of a mapping, for messages.
-pub const TEMPLATE: &str =
-    "    id = \"question_id\"       # or row = \"index\", the row of the published file
-    answer = \"answer\"        # the gold answer; leave it out with --split
-    response = \"response\"    # what the model wrote
-    # question, options, prediction, score, error, video, rows = \"COLUMN\"
-    # tags = [\"COLUMN\"], answer_is and response_is = \"text\" | \"index0\" | \"index1\"
-    # kind = \"choice\" | \"grounding\" | \"open\" | \"number\"
-    # failures = [\"Unknown\"], model = \"NAME\", task = \"NAME\"";
 
 /// What the columns of a plain table are: a TOML file.
 ///
@@ -105,6 +95,9 @@ impl Meaning {
     }
 }
 
+/// A row with its place in the file.
+type PlacedRow = (usize, Map<String, Value>);
+
 impl Columns {
     /// Reads a mapping file.
     ///
@@ -175,9 +168,8 @@ impl Columns {
         let is_row = |row: &Map<String, Value>| self.named().iter().any(|(_, name)| row.contains_key(*name));
         let other_objects = rows.iter().filter(|(_, row)| !is_row(row)).count();
         let rows: Vec<_> = rows.into_iter().filter(|(_, row)| is_row(row)).collect();
-        let row = |(place, row): &(usize, Map<String, Value>)| {
-            self.row(*place, row).map_err(|message| Problem::Row(*place, message))
-        };
+        let row =
+            |(place, row): &PlacedRow| self.row(*place, row).map_err(|message| Problem::Row(*place, message));
         Ok(Log {
             tool: Tool::Table,
             model: self.model.clone(),
@@ -189,7 +181,7 @@ impl Columns {
     }
 
     /// The rows as objects, taken out of the column that holds them.
-    fn flat(&self, rows: &[Placed]) -> Result<Vec<(usize, Map<String, Value>)>, Problem> {
+    fn flat(&self, rows: &[Placed]) -> Result<Vec<PlacedRow>, Problem> {
         let mut flat = Vec::new();
         for (place, row) in rows {
             let row = row.as_object().ok_or_else(|| Problem::Row(*place, "expected an object".to_owned()))?;

@@ -4,7 +4,7 @@
 
 use serde_json::Value;
 
-use super::Problem;
+use super::error::Problem;
 use super::log::{Log, Row, Tool};
 use super::members::Members;
 use super::values::{number, text};

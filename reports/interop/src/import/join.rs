@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use paravt_suite::sample::Sample;
 
-use super::ImportError;
+use super::error::ImportError;
 use super::log::Log;
 
 /// For each row of a log its sample, by the name of the sample, its upstream id, or the row of the published file.

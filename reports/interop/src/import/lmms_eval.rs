@@ -4,7 +4,7 @@
 
 use serde_json::{Map, Value};
 
-use super::Problem;
+use super::error::Problem;
 use super::log::{Log, Row, Tool};
 use super::values::{Placed, number, text, texts};
 

@@ -5,7 +5,7 @@ use std::io::{Cursor, Read};
 use flate2::read::DeflateDecoder;
 use zip::{CompressionMethod, ZipArchive};
 
-use super::{MAX_FILE, Problem};
+use super::error::{MAX_FILE, Problem};
 
 /// A zip archive in memory.
 pub(super) struct Members(ZipArchive<Cursor<Vec<u8>>>);

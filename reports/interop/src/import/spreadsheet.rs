@@ -4,7 +4,7 @@ use quick_xml::Reader;
 use quick_xml::events::{BytesStart, Event};
 use serde_json::{Map, Value};
 
-use super::Problem;
+use super::error::Problem;
 use super::members::Members;
 use super::values::Placed;
 
@@ -157,7 +157,7 @@ fn cell(reader: &mut Reader<&[u8]>, kind: &str, shared: &[String]) -> Result<Val
 fn unescaped(text: &str) -> String {
     let (mut out, mut rest) = (String::with_capacity(text.len()), text);
     while let Some(at) = rest.find("_x") {
-        let code = rest.get(at + 2..at + 6).filter(|_| rest[at..].as_bytes().get(6) == Some(&b'_'));
+        let code = rest.get(at + 2..at + 6).filter(|_| rest.as_bytes().get(at + 6) == Some(&b'_'));
         let found = code.and_then(|code| u32::from_str_radix(code, 16).ok()).and_then(char::from_u32);
         match found {
             Some(c) => {

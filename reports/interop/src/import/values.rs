@@ -1,67 +1,15 @@
-//! Files as rows of JSON values, whatever form they have.
+//! JSON values: out of bytes, and read as texts and numbers.
 
-use std::path::Path;
+use serde_json::Value;
 
-use paravt_suite::data::read_rows;
-pub(super) use serde_json::Value;
-
-use super::{Problem, inspect, spreadsheet};
+use super::error::Problem;
 
 /// A row with its place in the file, from 1.
 pub(super) type Placed = (usize, Value);
 
-/// What a file holds.
-pub(super) enum Content {
-    /// A log of Inspect with its samples.
-    Inspect(Box<Value>),
-    /// Rows.
-    Rows(Vec<Placed>),
-}
-
-impl Content {
-    /// Reads a file by its first bytes and the ending of its name.
-    pub(super) fn of(path: &Path, bytes: Vec<u8>) -> Result<Self, Problem> {
-        let ending = path.extension().map(|ending| ending.to_string_lossy().to_lowercase());
-        match ending.as_deref() {
-            Some("eval") => return inspect::archive(bytes).map(|log| Self::Inspect(Box::new(log))),
-            Some("xlsx") => return spreadsheet::rows(bytes).map(Self::Rows),
-            Some("parquet") => {
-                let rows = read_rows(path).map_err(|error| Problem::File(error.to_string()))?;
-                return Ok(Self::Rows(placed(rows.into_iter().map(Value::Object))));
-            }
-            Some("csv") => return delimited(&bytes, b',').map(Self::Rows),
-            Some("tsv") => return delimited(&bytes, b'\t').map(Self::Rows),
-            _ => {}
-        }
-        let values = json(&bytes)?;
-        match <[Value; 1]>::try_from(values) {
-            Ok([log]) if inspect::is_log(&log) => Ok(Self::Inspect(Box::new(log))),
-            Ok([Value::Array(rows)]) => Ok(Self::Rows(placed(rows.into_iter()))),
-            Ok([one]) => Ok(Self::Rows(vec![(1, one)])),
-            Err(rows) => Ok(Self::Rows(placed(rows.into_iter()))),
-        }
-    }
-
-    /// The rows, where a mapping reads them.
-    pub(super) fn rows(self) -> Result<Vec<Placed>, Problem> {
-        match self {
-            Self::Rows(rows) if rows.is_empty() => Err(Problem::File("no rows in this file".to_owned())),
-            Self::Rows(rows) => Ok(rows),
-            Self::Inspect(mut log) => match log["samples"].take() {
-                Value::Array(samples) => Ok(placed(samples.into_iter())),
-                _ => Err(Problem::File("a log without samples".to_owned())),
-            },
-        }
-    }
-}
-
-fn placed(rows: impl Iterator<Item = Value>) -> Vec<Placed> {
-    (1..).zip(rows).collect()
-}
-
 /// JSON values one after the other: an array, an object, JSON lines, or objects over several lines. Python writes `NaN`
 /// where JSON has no number: it is read as null.
-fn json(bytes: &[u8]) -> Result<Vec<Value>, Problem> {
+pub(super) fn json(bytes: &[u8]) -> Result<Vec<Value>, Problem> {
     let text = std::str::from_utf8(bytes)
         .map_err(|error| Problem::File(format!("not UTF-8 after byte {}", error.valid_up_to())))?;
     let text = text.trim_start_matches('\u{feff}');
@@ -114,7 +62,7 @@ fn without_nan(text: &str) -> String {
 }
 
 /// Rows of a table with a header; an empty cell is null.
-fn delimited(bytes: &[u8], delimiter: u8) -> Result<Vec<Placed>, Problem> {
+pub(super) fn delimited(bytes: &[u8], delimiter: u8) -> Result<Vec<Placed>, Problem> {
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     let mut reader = csv::ReaderBuilder::new().delimiter(delimiter).from_reader(bytes);
     let problem = |place, error: csv::Error| Problem::Row(place, error.to_string());
@@ -192,25 +140,6 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-
-    #[test]
-    fn json_in_every_layout_gives_the_same_rows() {
-        let rows = |text: &str| match Content::of(Path::new("f.json"), text.as_bytes().to_vec()) {
-            Ok(Content::Rows(rows)) => rows.into_iter().map(|(_, row)| row).collect::<Vec<_>>(),
-            _ => panic!("{text}"),
-        };
-        let wanted = [json!({"a": 1}), json!({"a": null})];
-        for text in [
-            "[{\"a\": 1}, {\"a\": NaN}]",
-            "{\"a\": 1}\n{\"a\": null}\n",
-            "{\n \"a\": 1\n}\n{\n \"a\": null\n}",
-            "// made by hand\n{\"a\": 1}\n// {\"a\": 2}\n{\"a\": null}\n// end",
-            "\u{feff}[{\"a\":1},{\"a\":-Infinity}]",
-        ] {
-            assert_eq!(rows(text), wanted, "{text}");
-        }
-        assert_eq!(rows("[{\"a\": NaN, \"b\": \"NaN \\\" NaN\"}]"), [json!({"a": null, "b": "NaN \" NaN"})]);
-    }
 
     #[test]
     fn printed_lists_are_read() {

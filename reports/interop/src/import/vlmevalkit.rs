@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::Problem;
+use super::error::Problem;
 use super::log::{Log, Row, Tool};
 use super::values::{Placed, number, text, texts};
 

@@ -1,0 +1,85 @@
+//! Files as rows of JSON values, whatever form they have.
+
+use std::path::Path;
+
+use paravt_suite::data::read_rows;
+use serde_json::Value;
+
+use super::error::Problem;
+use super::values::{Placed, delimited, json};
+use super::{inspect, spreadsheet};
+
+/// What a file holds.
+pub(super) enum Content {
+    /// A log of Inspect with its samples.
+    Inspect(Box<Value>),
+    /// Rows.
+    Rows(Vec<Placed>),
+}
+
+impl Content {
+    /// Reads a file by its first bytes and the ending of its name.
+    pub(super) fn of(path: &Path, bytes: Vec<u8>) -> Result<Self, Problem> {
+        let ending = path.extension().map(|ending| ending.to_string_lossy().to_lowercase());
+        match ending.as_deref() {
+            Some("eval") => return inspect::archive(bytes).map(|log| Self::Inspect(Box::new(log))),
+            Some("xlsx") => return spreadsheet::rows(bytes).map(Self::Rows),
+            Some("parquet") => {
+                let rows = read_rows(path).map_err(|error| Problem::File(error.to_string()))?;
+                return Ok(Self::Rows(placed(rows.into_iter().map(Value::Object))));
+            }
+            Some("csv") => return delimited(&bytes, b',').map(Self::Rows),
+            Some("tsv") => return delimited(&bytes, b'\t').map(Self::Rows),
+            _ => {}
+        }
+        let values = json(&bytes)?;
+        match <[Value; 1]>::try_from(values) {
+            Ok([log]) if inspect::is_log(&log) => Ok(Self::Inspect(Box::new(log))),
+            Ok([Value::Array(rows)]) => Ok(Self::Rows(placed(rows.into_iter()))),
+            Ok([one]) => Ok(Self::Rows(vec![(1, one)])),
+            Err(rows) => Ok(Self::Rows(placed(rows.into_iter()))),
+        }
+    }
+
+    /// The rows, where a mapping reads them.
+    pub(super) fn rows(self) -> Result<Vec<Placed>, Problem> {
+        match self {
+            Self::Rows(rows) if rows.is_empty() => Err(Problem::File("no rows in this file".to_owned())),
+            Self::Rows(rows) => Ok(rows),
+            Self::Inspect(mut log) => match log["samples"].take() {
+                Value::Array(samples) => Ok(placed(samples.into_iter())),
+                _ => Err(Problem::File("a log without samples".to_owned())),
+            },
+        }
+    }
+}
+
+fn placed(rows: impl Iterator<Item = Value>) -> Vec<Placed> {
+    (1..).zip(rows).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn json_in_every_layout_gives_the_same_rows() {
+        let rows = |text: &str| match Content::of(Path::new("f.json"), text.as_bytes().to_vec()) {
+            Ok(Content::Rows(rows)) => rows.into_iter().map(|(_, row)| row).collect::<Vec<_>>(),
+            _ => panic!("{text}"),
+        };
+        let wanted = [json!({"a": 1}), json!({"a": null})];
+        for text in [
+            "[{\"a\": 1}, {\"a\": NaN}]",
+            "{\"a\": 1}\n{\"a\": null}\n",
+            "{\n \"a\": 1\n}\n{\n \"a\": null\n}",
+            "// made by hand\n{\"a\": 1}\n// {\"a\": 2}\n{\"a\": null}\n// end",
+            "\u{feff}[{\"a\":1},{\"a\":-Infinity}]",
+        ] {
+            assert_eq!(rows(text), wanted, "{text}");
+        }
+        assert_eq!(rows("[{\"a\": NaN, \"b\": \"NaN \\\" NaN\"}]"), [json!({"a": null, "b": "NaN \" NaN"})]);
+    }
+}

@@ -3,8 +3,7 @@
 use std::path::{Path, PathBuf};
 
 /// An example of a mapping, for messages.
-const TEMPLATE: &str =
-    "    id = \"question_id\"       # or row = \"index\", the row of the published file
+const TEMPLATE: &str = "    id = \"question_id\"       # or row = \"index\", the row of the published file
     answer = \"answer\"        # the gold answer; leave it out with --split
     response = \"response\"    # what the model wrote
     # question, options, prediction, score, error, video, rows = \"COLUMN\"

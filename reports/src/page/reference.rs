@@ -7,11 +7,13 @@ use std::path::PathBuf;
 use crate::compare::{Pair, compare_runs};
 use crate::runs::Run;
 
-/// Position of the run that the run at `index` is compared with: the first of its split and profile.
+/// Position of the run that the run at `index` is compared with: the first of its split and profile. Runs under a probe
+/// are left out: they have a table of their own.
 pub(super) fn reference(runs: &[&Run], index: usize) -> Option<usize> {
     let key = |run: &Run| (run.manifest.task.name.clone(), run.manifest.plan.profile);
-    let first = runs.iter().position(|run| key(run) == key(runs[index]))?;
-    (first < index).then_some(first)
+    let is_plain = |run: &Run| run.manifest.plan.probe.is_none();
+    let first = runs.iter().position(|run| key(run) == key(runs[index]) && is_plain(run))?;
+    (first < index && is_plain(runs[index])).then_some(first)
 }
 
 /// Every run against its reference, by position. Pairs of the same two sets of runs are one family, as

@@ -137,6 +137,8 @@ fn doubtful(count: &Count) -> String {
     match (count.rows, count.scored, count.right) {
         (0, ..) => "0".to_owned(),
         (rows, 0, _) => rows.to_string(),
+        // Wrong by both rules.
+        (rows, _, 0) if count.doubt == Doubt::Unparsed => rows.to_string(),
         (rows, scored, right) => format!("{rows}, {scored} scored as answers, {right} right"),
     }
 }

@@ -111,6 +111,7 @@ fn row(place: usize, line: &Value) -> Result<Row, String> {
         ..Row::default()
     };
     describe(&mut row, get("doc"));
+    row.video = row.video.or_else(|| text(get("video")));
     for (_, metric) in line.iter().filter(|(name, _)| !FIELDS.contains(&name.as_str())) {
         take_metric(&mut row, metric);
     }

@@ -171,7 +171,10 @@ impl Manifest {
         put("model", &self.backend.model);
         put("samples", &self.inputs.samples);
         self.imported.iter().for_each(|tool| put("imported from", tool));
-        flatten("data", &json(&self.data), &mut fields);
+        // An imported run has its answers in these files.
+        if self.imported.is_none() {
+            flatten("data", &json(&self.data), &mut fields);
+        }
         flatten("", &json(&self.backend.identity()), &mut fields);
         flatten("constants", &json(&self.constants), &mut fields);
         flatten("", &json(&self.plan), &mut fields);

@@ -29,7 +29,7 @@ impl Deadline {
         Self { at: now().saturating_add(milliseconds), limit }
     }
 
-    /// Fails once the time is over. What a reader returned until then may be cut short, also where it is no error.
+    /// Fails after the deadline. Frames returned before it may be truncated even without an error from the reader.
     pub(crate) fn check(self) -> Result<(), MediaError> {
         if now() < self.at { Ok(()) } else { Err(MediaError::Timeout { limit: self.limit }) }
     }

@@ -122,13 +122,13 @@ pub struct Row {
 }
 
 impl Row {
-    /// Why there is no answer, where there is none: the file's error, or a response that is a failure's text.
+    /// The failure of the request: the file's error field, or a response that is a known failure text.
     pub fn failure(&self) -> Option<&str> {
         let text = || self.response.as_deref().filter(|text| failure(text).is_some());
         self.error.as_deref().or_else(text)
     }
 
-    /// Nothing was answered, and no failure is told.
+    /// The response is empty, and the file states no error.
     pub fn is_empty(&self) -> bool {
         self.error.is_none() && self.response.as_deref().is_none_or(|text| text.trim().is_empty())
     }

@@ -184,7 +184,7 @@ fn option_of(line: &str, options: &[String], letters: &str) -> Option<char> {
     match same(&plain(line))[..] {
         [one] => return Some(one),
         [] => {}
-        // Options of one text are told apart by a letter alone.
+        // Only a letter distinguishes options with the same text.
         _ => return None,
     }
     let led = LED.captures(line)?;

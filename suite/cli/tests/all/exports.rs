@@ -37,7 +37,7 @@ fn export(runs: &Path, format: &str, out: &Path) -> Command {
     command
 }
 
-/// Names of the samples of which there is no answer.
+/// Uids of the samples without an answer.
 fn failed(records: &[Record]) -> Vec<&str> {
     let failed = records.iter().filter(|record| record.score.outcome == Outcome::Error);
     let mut failed: Vec<&str> = failed.map(|record| record.sample.uid.as_str()).collect();
@@ -222,7 +222,11 @@ mod readers {
                 );
                 assert_eq!(log["alone"], true, "each sample is read on its own");
                 assert_eq!((&log["errors"], &log["summary_errors"]), (&json!(failed), &json!(failed)));
-                assert_eq!(log["texts_of_failed"], json!(vec![""; failed.len()]), "an error is no text");
+                assert_eq!(
+                    log["texts_of_failed"],
+                    json!(vec![""; failed.len()]),
+                    "a failed sample has no answer text"
+                );
                 let answered = answered(records);
                 assert_eq!(log["scored"], answered.len());
                 let values: Vec<f64> = answered.iter().map(|record| record.score.value).collect();
@@ -299,7 +303,7 @@ mod readers {
             let metric = if *split == "charades" { "mIoU" } else { "accuracy" };
             assert!(close(&found["metrics"][metric], score(records)), "{split}: {found}");
             for texts in found["texts_of_failed"].as_array().unwrap() {
-                assert_eq!(texts, &json!([]), "an error is no text");
+                assert_eq!(texts, &json!([]), "a failed sample has no answer text");
             }
             let agentic = records.iter().filter(|record| !record.transcript.tool_calls.is_empty()).count();
             assert_eq!(found["agentic"], agentic);

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use serde::{Deserialize, Serialize};
 
 use crate::profile::{ErrorCounting, Switches};
+use crate::protocol::Fidelity;
 use crate::record::{ModelCall, Outcome, Record, SampleErrorClass, ToolOutcome};
 use crate::run::{GroupSizes, Selection};
 use crate::sample::{QuestionKind, Sample};
@@ -55,6 +56,10 @@ pub struct Summary {
     pub n_reassembled: usize,
     /// The value over every expected row, a missing or failed one counting 0.
     pub value_over_expected: f64,
+    /// Mean by the agent's own extraction over the same denominator as the headline, and how near the run is to what
+    /// the authors run; absent where the protocol has no loop of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub own: Option<OwnSummary>,
     /// Breakdowns in the order of the official report.
     pub breakdowns: Vec<BreakdownSummary>,
     /// Open-ended questions (strict MMVU), exact match, never part of the headline.
@@ -71,6 +76,18 @@ pub struct Summary {
     pub flags: BTreeMap<String, usize>,
     /// Every expected sample has a record and none is an error.
     pub complete: bool,
+}
+
+/// Scores by an agent's own extraction.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OwnSummary {
+    /// How near the run is to what the authors run.
+    pub fidelity: Fidelity,
+    /// Mean score; a missing or failed sample counts 0.
+    pub value: f64,
+    /// Denominator.
+    pub n: usize,
 }
 
 /// One breakdown.
@@ -221,6 +238,7 @@ pub fn summarize(
         n_reasoning: with_call(records, |call| call.reasoning.is_some()),
         n_reassembled: with_call(records, |call| call.reassembled),
         value_over_expected: ratio(main.iter().map(|record| record.score.value).sum(), expected_main),
+        own: own_scores(&main, n),
         breakdowns,
         open_ended: (expected_open > 0).then(|| Group {
             label: "open-ended (exact match)".to_owned(),
@@ -234,6 +252,12 @@ pub fn summarize(
         flags: flags(records),
         complete: records.len() == expected && n_errors == 0,
     })
+}
+
+fn own_scores(main: &[&Record], n: usize) -> Option<OwnSummary> {
+    let own = || main.iter().filter_map(|record| record.own.as_ref());
+    let fidelity = own().next()?.fidelity;
+    Some(OwnSummary { fidelity, value: ratio(own().map(|own| own.score.value).sum(), n), n })
 }
 
 /// Samples with a model call of this kind.

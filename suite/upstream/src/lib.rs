@@ -22,14 +22,30 @@
 //! # Ok::<(), paravt_upstream::UnknownReference>(())
 //! ```
 
+pub mod agents;
+pub mod conan;
+pub mod eva;
+pub mod import;
 pub mod paravt;
 pub mod python;
+pub mod videozoomer;
 
 use paravt_suite::protocol::Protocol;
 use paravt_suite::reference::Reference;
 
+use import::Release;
+
 /// All releases; the first is that of protocols that name none.
-pub const REFERENCES: [Reference; 1] = [paravt::REFERENCE];
+pub const REFERENCES: [Reference; 4] =
+    [paravt::REFERENCE, agents::conan::REFERENCE, agents::videozoomer::REFERENCE, agents::eva::REFERENCE];
+
+/// Releases whose texts can be imported; the first is that of the reference.
+pub static RELEASES: [&Release; 4] = [
+    &paravt::import::RELEASE,
+    &agents::conan::RELEASE,
+    &agents::videozoomer::RELEASE,
+    &agents::eva::RELEASE,
+];
 
 /// A protocol names a release that this build does not have.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

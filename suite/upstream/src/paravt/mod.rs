@@ -9,7 +9,7 @@ use paravt_suite::reference::Reference;
 
 /// The evaluation driver, `paravt/eval`.
 pub const REFERENCE: Reference =
-    Reference { name: "paravt", syntax: &toolcall::DriverSyntax, scorer: &scoring::DriverScoring };
+    Reference { name: "paravt", syntax: &toolcall::DriverSyntax, scorer: &scoring::DriverScoring, looks: None };
 
 #[cfg(test)]
 mod tests {

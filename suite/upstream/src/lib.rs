@@ -22,8 +22,17 @@
 //! # Ok::<(), paravt_upstream::UnknownReference>(())
 //! ```
 
+pub mod conan;
+pub mod eva;
+pub mod framethinker;
+pub mod longvt;
 pub mod paravt;
 pub mod python;
+pub mod time_r1;
+pub mod video_o3;
+pub mod video_r1;
+pub mod videochat_r1;
+pub mod videozoomer;
 
 use paravt_suite::protocol::Protocol;
 use paravt_suite::reference::Reference;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use paravt_suite::probe::Probe;
 use paravt_suite::profile::Profile;
+use paravt_suite::scoring::Over;
 use paravt_suite::summary::Summary;
 use serde::Serialize;
 
@@ -154,10 +155,16 @@ pub(crate) fn cell(run: &RunDigest, published: Option<(&str, f64)>, settings: &S
     // Rows that are missing count 0 in the headline and are in no cluster.
     let recorded: usize = clusters.values().map(|cluster| cluster.n).sum();
     let scale = recorded as f64 / summary.n.max(1) as f64;
-    let headline = match manifest.task.metric.macro_over() {
-        None => effect,
+    let (headline, headline_scale) = match (summary.headline().over, manifest.task.metric.macro_over()) {
+        // Groups of four without a record count 0, as samples do.
+        (Over::Fours, _) => {
+            let fours = &run.digest.fours;
+            let recorded: usize = fours.values().map(|cluster| cluster.n).sum();
+            (Effect::share(fours.values()), recorded as f64 / summary.headline().n.max(1) as f64)
+        }
         // The groups of a run with missing rows are of other sizes than those of its records.
-        Some(tag) => over_groups(run, tag).filter(|_| recorded == summary.n),
+        (_, Some(tag)) => (over_groups(run, tag).filter(|_| recorded == summary.n), scale),
+        _ => (effect, scale),
     };
     let paper = published.map(|(row, published)| {
         let mut why = settings.differences(row, manifest, &run.facts);
@@ -181,8 +188,8 @@ pub(crate) fn cell(run: &RunDigest, published: Option<(&str, f64)>, settings: &S
         summary,
         lost: run.facts.lost,
         split_rows: manifest.selection.split_rows * manifest.plan.repeat,
-        interval: headline.map(|effect| scaled(effect.interval(), scale)),
-        standard_error: headline.map(|effect| scale * effect.standard_error),
+        interval: headline.map(|effect| scaled(effect.interval(), headline_scale)),
+        standard_error: headline.map(|effect| headline_scale * effect.standard_error),
         interval_over_samples: effect.map(|effect| scaled(effect.interval(), scale)),
         videos: clusters.len(),
         paper,

@@ -8,7 +8,7 @@ use crate::media::VideoFacts;
 use crate::message::StructuredCall;
 use crate::protocol::{CallError, FramePolicy, Overview, Tool};
 use crate::record::Score;
-use crate::sample::Gold;
+use crate::sample::{Gold, Sample};
 use crate::span::TimeSpan;
 
 /// One release: its name, its tool calls, its scoring.
@@ -76,6 +76,11 @@ pub trait Scorer: Send + Sync {
     /// Scores one final text. `letters` are the row's own option letters, empty for other than choice
     /// questions. A text at which the repeated code raises has the rule [`RAISES`].
     fn score(&self, gold: &Gold, letters: &str, text: &str) -> Score;
+
+    /// Scores the final text of a sample, for rules that look for the texts of its options, too.
+    fn score_sample(&self, sample: &Sample, text: &str) -> Score {
+        self.score(&sample.gold, &sample.question.letters, text)
+    }
 }
 
 /// Opening and closing tag of a block of text.

@@ -1,5 +1,6 @@
 //! From records to the numbers of one split.
 
+mod fours;
 #[cfg(test)]
 mod tests;
 
@@ -14,6 +15,7 @@ use crate::run::{GroupSizes, Selection};
 use crate::sample::{QuestionKind, Sample};
 use crate::scoring::{Metric, MetricValue, Over, RAISES};
 use crate::task::TaskSpec;
+pub use fours::{Four, fours};
 
 /// The only tag by which the reference's driver breaks a score down.
 const DURATION: &str = "duration";
@@ -25,7 +27,8 @@ pub struct Summary {
     /// Name of the split.
     pub task: String,
     /// Every metric, the official headline first: the mean over samples (`accuracy`, `mIoU`, `score`), before it the
-    /// mean over groups where the benchmark's headline is that (MLVU's M-Avg), after it recall at IoU thresholds.
+    /// mean over groups where the benchmark's headline is that (MLVU's M-Avg, Video-MME-v2's group score), after it
+    /// recall at IoU thresholds and group scores by label.
     pub metrics: Vec<MetricValue>,
     /// Denominator of the headline.
     pub n: usize,
@@ -146,12 +149,12 @@ impl Summary {
 
     /// Whether the official headline is a mean over groups.
     pub fn is_over_groups(&self) -> bool {
-        self.headline().over == Over::Groups
+        matches!(self.headline().over, Over::Groups | Over::Fours)
     }
 
-    /// Recall at IoU thresholds; empty where it is not a metric of the split.
-    pub fn recall(&self) -> impl Iterator<Item = &MetricValue> {
-        self.metrics.iter().filter(|metric| metric.over == Over::Threshold)
+    /// Metrics beside the headline and the mean over samples: recall at IoU thresholds, group scores by label.
+    pub fn further(&self) -> impl Iterator<Item = &MetricValue> {
+        self.metrics.iter().skip(1).filter(|metric| matches!(metric.over, Over::Threshold | Over::Fours))
     }
 }
 
@@ -210,6 +213,10 @@ pub fn summarize(
         .filter(|breakdown| !breakdown.groups.is_empty())
         .collect();
     let of = |name: String, value: f64, n: usize, over: Over| MetricValue { name, value, n, over };
+    let fours = fours(spec, switches, selection, records);
+    let of_fours = |name, value, n| of(name, value, n, Over::Fours);
+    let mut fours =
+        fours::means(&spec.metric, &fours).into_iter().map(|(name, n, value)| of_fours(name, value, n));
     let over_groups = spec.metric.macro_over().map(|tag| {
         let groups = merged(&spec.metric, groups(tag, &[]));
         of(format!("mean over {tag}"), macro_mean(&groups), groups.len(), Over::Groups)
@@ -223,7 +230,13 @@ pub fn summarize(
     let n_errors = errors.values().sum();
     Ok(Summary {
         task: spec.name.clone(),
-        metrics: over_groups.into_iter().chain([over_samples]).chain(recall).collect(),
+        metrics: over_groups
+            .into_iter()
+            .chain(fours.next())
+            .chain([over_samples])
+            .chain(recall)
+            .chain(fours)
+            .collect(),
         n,
         n_expected: expected,
         n_recorded: records.len(),
@@ -293,7 +306,7 @@ fn check(spec: &TaskSpec, expected: usize, records: &[Record]) -> Result<(), Sum
 
 /// Samples by label of every tag that the split is broken down by, open-ended ones left out.
 pub fn group_sizes(spec: &TaskSpec, samples: &[Sample]) -> GroupSizes {
-    let tags = spec.breakdowns.iter().map(|breakdown| breakdown.tag.as_str()).chain(spec.metric.macro_over());
+    let tags = spec.breakdowns.iter().map(|breakdown| breakdown.tag.as_str()).chain(spec.metric.group_tag());
     let mut sizes = GroupSizes::new();
     for tag in tags.collect::<BTreeSet<_>>() {
         let main = samples.iter().filter(|sample| !sample.gold.is_excluded_from_headline());

@@ -115,8 +115,7 @@ impl Agent {
     }
 
     fn score(&self, sample: &Sample, text: &str, truncated_call: bool) -> Score {
-        let letters = &sample.question.letters;
-        scoring::score(&sample.gold, letters, text, truncated_call, &self.plan.switches, &self.reference)
+        scoring::score(sample, text, truncated_call, &self.plan.switches, &self.reference)
     }
 }
 

@@ -25,9 +25,15 @@
 pub mod agents;
 pub mod conan;
 pub mod eva;
+pub mod framethinker;
 pub mod import;
+pub mod longvt;
 pub mod paravt;
 pub mod python;
+pub mod time_r1;
+pub mod video_o3;
+pub mod video_r1;
+pub mod videochat_r1;
 pub mod videozoomer;
 
 use paravt_suite::protocol::Protocol;
@@ -40,12 +46,8 @@ pub const REFERENCES: [Reference; 4] =
     [paravt::REFERENCE, agents::conan::REFERENCE, agents::videozoomer::REFERENCE, agents::eva::REFERENCE];
 
 /// Releases whose texts can be imported; the first is that of the reference.
-pub static RELEASES: [&Release; 4] = [
-    &paravt::import::RELEASE,
-    &agents::conan::RELEASE,
-    &agents::videozoomer::RELEASE,
-    &agents::eva::RELEASE,
-];
+pub static RELEASES: [&Release; 4] =
+    [&paravt::import::RELEASE, &agents::conan::RELEASE, &agents::videozoomer::RELEASE, &agents::eva::RELEASE];
 
 /// A protocol names a release that this build does not have.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

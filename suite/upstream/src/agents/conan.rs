@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use paravt_suite::media::VideoFacts;
 use paravt_suite::protocol::template::Piece;
 use paravt_suite::protocol::{
-    AgentLoop, Encoding, FailedCalls, Fidelity, Filter, FramePolicy, OptionForm, Overview, Protocol, ResultRole,
-    Sampling, Scored, SizeRule, Source, Template, Tool,
+    AgentLoop, Encoding, FailedCalls, Fidelity, Filter, FramePolicy, OptionForm, Overview, Protocol,
+    ResultRole, Sampling, Scored, SizeRule, Source, Template, Tool,
 };
 use paravt_suite::record::Score;
 use paravt_suite::reference::{Call, CallTags, Look, Looks, Reference, ToolSyntax, View};
-use paravt_suite::media::VideoFacts;
 use paravt_suite::sample::Gold;
 use paravt_suite::scoring::Scorer;
 use paravt_suite::span::TimeSpan;
@@ -44,7 +44,10 @@ pub static RELEASE: Release = Release {
             "6ada337196692fd8d129bf7065ecf6edbaf8d5885f9c26379adc74924c9aad20",
         ),
         Pinned::new("Conan-Eval/mlvu.py", "48ca052202ffe46f97aa6c7b0cb99120db7f4203d581f116ea2d6e30ec463a35"),
-        Pinned::new("Conan-Eval/utils.py", "19e4ed878451d355763c743108a44ae82ca9121b63c9d623f5c70f1c236d437c"),
+        Pinned::new(
+            "Conan-Eval/utils.py",
+            "19e4ed878451d355763c743108a44ae82ca9121b63c9d623f5c70f1c236d437c",
+        ),
         Pinned::new(
             "Conan-Eval/video_io.py",
             "3ef91e90d15945ee3aa017702f64e45b57ae0dce684ba10f3f5d78e0e0f4e20a",

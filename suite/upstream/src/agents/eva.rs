@@ -20,7 +20,8 @@ use serde_json::Value;
 
 use super::{Parts, choice, protocol, shape};
 use crate::eva::{
-    Select, SelectError, answer, arguments, bounds, budget, frame, is_right, select, shown_times, times, tool_call,
+    Select, SelectError, answer, arguments, bounds, budget, frame, is_right, select, shown_times, times,
+    tool_call,
 };
 use crate::import::shapes::Module;
 use crate::import::{Files, ImportError, Pinned, Release};
@@ -53,7 +54,10 @@ struct Eva;
 
 impl ToolSyntax for Eva {
     fn tags(&self) -> &CallTags {
-        &CallTags { calls: &[("<tool_call>", "</tool_call>")], response: ("<tool_response>", "</tool_response>") }
+        &CallTags {
+            calls: &[("<tool_call>", "</tool_call>")],
+            response: ("<tool_response>", "</tool_response>"),
+        }
     }
 
     /// None where the reply has an answer.
@@ -83,7 +87,8 @@ impl Looks for Eva {
         let failed = || SelectError::Failed.to_string();
         let asked = select(call.value.as_str().unwrap_or_default()).map_err(|error| error.to_string())?;
         let video = view.video;
-        let (tokens, side) = view.policy.budget.map_or((u32::MAX, u32::MAX), |budget| (budget.tokens, budget.side));
+        let (tokens, side) =
+            view.policy.budget.map_or((u32::MAX, u32::MAX), |budget| (budget.tokens, budget.side));
         let within = budget(asked.nframes, asked.resize, (video.width, video.height), tokens, side);
         // The tool takes whole numbers of frames alone; a number that was reduced is one.
         let is_whole = asked.is_whole || within.nframes != asked.nframes;
@@ -97,7 +102,8 @@ impl Looks for Eva {
             .into_iter()
             .map(|time| frame(time, video.first, video.rate, video.frames))
             .collect();
-        let times = shown_times(asked.start, asked.end, count).into_iter().map(|second| second as f64).collect();
+        let times =
+            shown_times(asked.start, asked.end, count).into_iter().map(|second| second as f64).collect();
         Ok(Look { indices, times, scale: within.resize })
     }
 }
@@ -155,7 +161,13 @@ fn questions(files: &Files) -> Result<BTreeMap<String, Template>, ImportError> {
         ("longvideobench".to_owned(), Template(plain.0.into_iter().chain([text(after_options)]).collect())),
         (
             "mlvu".to_owned(),
-            Template(vec![text(before), slot("question"), text("\nOptions:\n"), slot("options"), text(after)]),
+            Template(vec![
+                text(before),
+                slot("question"),
+                text("\nOptions:\n"),
+                slot("options"),
+                text(after),
+            ]),
         ),
     ]))
 }
@@ -185,7 +197,14 @@ fn make(files: &Files, source: Source) -> Result<Protocol, ImportError> {
         sampling: Sampling::default(),
     };
     let forms = [
-        ("mlvu", OptionForm { line: Template::parse("({letter}) {option}"), separator: "\n".into(), line_break: None }),
+        (
+            "mlvu",
+            OptionForm {
+                line: Template::parse("({letter}) {option}"),
+                separator: "\n".into(),
+                line_break: None,
+            },
+        ),
         // Its questions have a backslash and an n where ours have a line break.
         (
             "lvbench",

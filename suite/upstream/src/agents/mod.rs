@@ -10,9 +10,7 @@ pub mod videozoomer;
 use std::collections::BTreeMap;
 
 use indexmap::IndexMap;
-use paravt_suite::protocol::{
-    AgentLoop, Instructions, PromptMode, Protocol, Source, Template, Tool,
-};
+use paravt_suite::protocol::{AgentLoop, Instructions, PromptMode, Protocol, Source, Template, Tool};
 use paravt_suite::record::{Outcome, Score};
 use paravt_suite::sample::Gold;
 

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use paravt_suite::media::VideoFacts;
 use paravt_suite::protocol::template::Piece;
 use paravt_suite::protocol::{
-    AgentLoop, CallError, Encoding, FailedCalls, Fidelity, Filter, FramePolicy, Overview, Protocol, ResultRole,
-    Sampling, Scored, SizeRule, Source, Template, Tool,
+    AgentLoop, CallError, Encoding, FailedCalls, Fidelity, Filter, FramePolicy, Overview, Protocol,
+    ResultRole, Sampling, Scored, SizeRule, Source, Template, Tool,
 };
 use paravt_suite::record::Score;
 use paravt_suite::reference::{Call, CallTags, Look, Looks, Reference, ToolSyntax, View};
@@ -56,7 +56,10 @@ struct VideoZoomer;
 
 impl ToolSyntax for VideoZoomer {
     fn tags(&self) -> &CallTags {
-        &CallTags { calls: &[("<video_zoom>", "</video_zoom>")], response: ("<tool_response>", "</tool_response>") }
+        &CallTags {
+            calls: &[("<video_zoom>", "</video_zoom>")],
+            response: ("<tool_response>", "</tool_response>"),
+        }
     }
 
     fn calls(&self, text: &str, _tool: &Tool) -> Vec<Call> {

@@ -102,11 +102,7 @@ impl Release {
     }
 
     /// SHA-256 of each file that is there, and whether all are the pinned ones.
-    fn hashes(
-        &self,
-        files: &Files,
-        unpinned: bool,
-    ) -> Result<(BTreeMap<String, String>, bool), ImportError> {
+    fn hashes(&self, files: &Files, unpinned: bool) -> Result<(BTreeMap<String, String>, bool), ImportError> {
         let mut hashes = BTreeMap::new();
         let mut pinned = true;
         for file in self.files {

@@ -132,7 +132,8 @@ impl<'a> Module<'a> {
         for expression in self.expressions() {
             let Expr::Dict(dict) = expression else { continue };
             let pairs = dict.keys.iter().zip(&dict.values);
-            let keyed = pairs.filter(|(name, _)| name.as_ref().and_then(constant_text).as_deref() == Some(key));
+            let keyed =
+                pairs.filter(|(name, _)| name.as_ref().and_then(constant_text).as_deref() == Some(key));
             found.extend(keyed.filter_map(|(_, value)| constant_text(value)));
         }
         found.dedup();

@@ -125,15 +125,20 @@ impl Cell {
         (self.summary.over_samples().value, self.interval_over_samples)
     }
 
-    /// What the score is, where it is not the mean over samples.
+    /// What the score is, where it is not the mean over samples, and what an agent's own extraction gives.
     pub(crate) fn headline_note(&self) -> Option<String> {
         let apart = self.videos > 0 && self.summary.is_over_groups();
-        apart.then(|| {
+        let groups = apart.then(|| {
             let (name, over) = (&self.summary.headline().name, self.summary.over_samples());
             let (metric, mean) = (&over.name, percent(over.value));
             let beside = if self.paper.is_some() { ", as published" } else { "" };
             format!("score: {name}; {metric} over samples{beside}: {mean}")
-        })
+        });
+        let own = self.summary.own.as_ref().map(|own| {
+            format!("by the agent's own extraction: {} ({})", percent(own.value), own.fidelity.as_str())
+        });
+        let notes: Vec<String> = groups.into_iter().chain(own).collect();
+        (!notes.is_empty()).then(|| notes.join("; "))
     }
 
     /// Samples behind [`score`](Self::score). In a profile where missing samples count as wrong

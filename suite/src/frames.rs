@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::media::{
-    Frame, FrameCache, MediaError, Resizer, Sampled, TIME_LIMIT, VideoFacts, VideoRequest, encode_jpeg,
+    Frame, FrameCache, MediaError, Sampled, TIME_LIMIT, VideoFacts, VideoRequest, encode_jpeg,
     encode_png,
 };
 use crate::message::{FrameOrigin, Image};
@@ -133,7 +133,7 @@ fn encode_picked(frame: Frame, pick: &Pick) -> Result<Arc<Image>, MediaError> {
     let failed = |message| MediaError::Convert { index: origin.index, message };
     let rgb = match from == pick.size {
         true => frame.rgb,
-        false => Resizer::default().filtered(&frame.rgb, from, pick.size, pick.filter).map_err(failed)?,
+        false => pick.filter.resize(&frame.rgb, from, pick.size).map_err(failed)?,
     };
     let frame = Frame { width, height, rgb, ..frame };
     let (mime, bytes) = match pick.encoding {

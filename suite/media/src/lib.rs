@@ -48,7 +48,7 @@ pub use deadline::TIME_LIMIT;
 pub use error::MediaError;
 pub use ffmpeg::load as load_ffmpeg;
 pub use integrity::{Depth, check, inspect};
-pub use resize::{Filter, Resizer};
+pub use resize::Resizer;
 pub use rules::{Reader, Sampling, VideoRequest, frame_indices, smart_resize};
 
 use deadline::Deadline;

@@ -4,7 +4,6 @@ use fast_image_resize as fir;
 // Typed: an image whose type is known at run time alone compiles the filters of all of them.
 use fir::images::{TypedImage, TypedImageRef};
 use fir::pixels::{F32x3, U8x3};
-use serde::{Deserialize, Serialize};
 
 /// Numbers that a bicubic filter computes in between its two passes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,18 +12,6 @@ pub(crate) enum Precision {
     Bytes,
     /// Floats, as `fetch_video` of qwen-vl-utils has them.
     Floats,
-}
-
-/// Filter by which frames are resized.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Filter {
-    /// `LANCZOS` of Pillow.
-    Lanczos,
-    /// `INTER_CUBIC` of OpenCV.
-    Cubic,
-    /// `INTER_AREA` of OpenCV.
-    Area,
 }
 
 /// Resizes 8-bit RGB images; keeps its buffers.
@@ -43,8 +30,8 @@ impl Resizer {
     /// Sizes that do not fit the values.
     pub fn resize(&mut self, rgb: Vec<u8>, from: (u32, u32), to: (u32, u32)) -> Result<Vec<u8>, String> {
         let between = (to.0, from.1);
-        let rows = if between == from { rgb } else { self.pass(&rgb, from, between, CUBIC)? };
-        if between == to { Ok(rows) } else { self.pass(&rows, between, to, CUBIC) }
+        let rows = if between == from { rgb } else { self.pass(&rgb, from, between)? };
+        if between == to { Ok(rows) } else { self.pass(&rows, between, to) }
     }
 
     /// The same filter as `torchvision.transforms.functional.resize` has it, which `fetch_video` calls:
@@ -65,58 +52,26 @@ impl Resizer {
         let pixels = pixels.iter().map(|levels| F32x3::new(levels.map(f32::from))).collect();
         let source = TypedImage::from_pixels(from.0, from.1, pixels).map_err(|error| error.to_string())?;
         let mut target = TypedImage::<F32x3>::new(to.0, to.1);
-        self.inner
-            .resize_typed(&source, &mut target, Some(&options(CUBIC)))
-            .map_err(|error| error.to_string())?;
+        self.inner.resize_typed(&source, &mut target, Some(&options())).map_err(|error| error.to_string())?;
         // The cast to an integer cuts off at its bounds.
         let level = |value: f32| value.round_ties_even() as u8;
         Ok(target.pixels().iter().flat_map(|pixel| pixel.0.map(level)).collect())
     }
 
-    /// Reduced or enlarged by the filter of another library.
-    ///
-    /// # Errors
-    /// Sizes that do not fit the values.
-    pub fn filtered(
-        &mut self,
-        rgb: &[u8],
-        from: (u32, u32),
-        to: (u32, u32),
-        filter: Filter,
-    ) -> Result<Vec<u8>, String> {
-        let kernel = match filter {
-            Filter::Lanczos => fir::FilterType::Lanczos3,
-            Filter::Cubic | Filter::Area => return Err(format!("{filter:?}: not there yet")),
-        };
-        let between = (to.0, from.1);
-        let rows = if between == from { rgb.to_vec() } else { self.pass(rgb, from, between, kernel)? };
-        if between == to { Ok(rows) } else { self.pass(&rows, between, to, kernel) }
-    }
-
-    fn pass(
-        &mut self,
-        rgb: &[u8],
-        from: (u32, u32),
-        to: (u32, u32),
-        kernel: fir::FilterType,
-    ) -> Result<Vec<u8>, String> {
+    fn pass(&mut self, rgb: &[u8], from: (u32, u32), to: (u32, u32)) -> Result<Vec<u8>, String> {
         let source = TypedImageRef::from_buffer(from.0, from.1, rgb).map_err(|error| error.to_string())?;
         let mut resized = vec![0; 3 * to.0 as usize * to.1 as usize];
         let mut target =
             TypedImage::<U8x3>::from_buffer(to.0, to.1, &mut resized).map_err(|error| error.to_string())?;
-        self.inner
-            .resize_typed(&source, &mut target, Some(&options(kernel)))
-            .map_err(|error| error.to_string())?;
+        self.inner.resize_typed(&source, &mut target, Some(&options())).map_err(|error| error.to_string())?;
         drop(target);
         Ok(resized)
     }
 }
 
-/// The cubic with a = -0.5.
-const CUBIC: fir::FilterType = fir::FilterType::CatmullRom;
-
-fn options(kernel: fir::FilterType) -> fir::ResizeOptions {
-    fir::ResizeOptions::new().resize_alg(fir::ResizeAlg::Convolution(kernel))
+/// Catmull-Rom is the cubic with a = -0.5.
+fn options() -> fir::ResizeOptions {
+    fir::ResizeOptions::new().resize_alg(fir::ResizeAlg::Convolution(fir::FilterType::CatmullRom))
 }
 
 #[cfg(test)]

@@ -35,8 +35,9 @@ impl Session<'_> {
         let system = render::dialect_system_text(&self.agent.protocol, &plan.mode, plan.dialect)
             .map_err(|error| protocol_error("open", &error))?
             .to_owned();
-        if let Some(own) = &self.agent.protocol.agent {
-            let message = self.open_own(own).await?;
+        let own = self.agent.protocol.agent.as_ref();
+        if let Some((own, policy)) = own.and_then(|own| Some((own, own.frames.as_ref()?))) {
+            let message = self.open_own(own, policy).await?;
             self.begin(system, message);
             return Ok(());
         }
@@ -59,7 +60,15 @@ impl Session<'_> {
         let text =
             render::user_text(&self.agent.protocol, self.sample, &plan.mode, &plan.switches, &name, duration)
                 .map_err(|error| protocol_error("open", &error))?;
-        parts.push(Part::Text(text));
+        let parts = match own {
+            Some(own) => {
+                render::opening(own, &text, None, parts).map_err(|error| protocol_error("open", &error))?
+            }
+            None => {
+                parts.push(Part::Text(text));
+                parts
+            }
+        };
         self.begin(system, Message::parts(Role::User, parts));
         Ok(())
     }

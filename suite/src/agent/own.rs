@@ -10,7 +10,7 @@ use crate::frames::Pick;
 use crate::media::VideoFacts;
 use crate::message::{Image, Message, Part, Role};
 use crate::protocol::render::{self, RenderError};
-use crate::protocol::{AgentLoop, FailedCalls, ResultRole, Scored};
+use crate::protocol::{AgentLoop, FailedCalls, FramePolicy, ResultRole, Scored};
 use crate::record::{
     OwnScore, RecordedMessage, RecordedPart, SampleError, SampleErrorClass, ToolCall, ToolOutcome, Transcript,
 };
@@ -66,15 +66,19 @@ fn replies(messages: &[RecordedMessage]) -> Vec<String> {
 
 impl Session<'_> {
     /// The first user message.
-    pub(super) async fn open_own(&mut self, own: &AgentLoop) -> Result<Message, SampleError> {
+    pub(super) async fn open_own(
+        &mut self,
+        own: &AgentLoop,
+        policy: &FramePolicy,
+    ) -> Result<Message, SampleError> {
         let broken = |error: RenderError| protocol_error("open", &error);
         let looks = self.agent.looks()?;
         let video = self.facts().await.map_err(|lost| self.lost(lost))?;
-        let overview = own.frames.overview.filter(|_| !self.agent.plan.is_blind());
+        let overview = policy.overview.filter(|_| !self.agent.plan.is_blind());
         let shown = match overview {
             Some(overview) => {
                 let look = looks.overview(&overview, &video);
-                self.picked(own, &video, look).await.map_err(|lost| self.lost(lost))?
+                self.picked(policy, &video, look).await.map_err(|lost| self.lost(lost))?
             }
             None => Vec::new(),
         };
@@ -83,7 +87,7 @@ impl Session<'_> {
         let protocol = &self.agent.protocol;
         let question = render::user_text(protocol, self.sample, &plan.mode, &plan.switches, &name, None);
         let parts = self.labelled(&shown).map_err(broken)?;
-        let parts = render::opening(own, &question.map_err(broken)?, &video, parts).map_err(broken)?;
+        let parts = render::opening(own, &question.map_err(broken)?, Some(&video), parts).map_err(broken)?;
         Ok(message(Role::User, parts))
     }
 
@@ -97,9 +101,11 @@ impl Session<'_> {
     ) -> Result<bool, SampleError> {
         let broken = |error: RenderError| protocol_error("tool", &error);
         let looks = self.agent.looks()?;
+        // A loop without frames of its own has one turn.
+        let Some(policy) = &own.frames else { return Ok(false) };
         let (mut shown, mut windows, mut failure) = (Vec::new(), Vec::new(), None);
         for (index, call) in calls.iter().enumerate() {
-            let looked = self.look_own(own, looks, call).await?;
+            let looked = self.look_own(policy, looks, call).await?;
             let window = *call.window.as_ref().unwrap_or(&TimeSpan::new(f64::NAN, f64::NAN));
             let outcome = match looked {
                 Looked::Frames(frames) => {
@@ -171,7 +177,7 @@ impl Session<'_> {
     /// One call: its frames, or why there are none.
     async fn look_own(
         &mut self,
-        own: &AgentLoop,
+        policy: &FramePolicy,
         looks: &'static dyn Looks,
         call: &Call,
     ) -> Result<Looked, SampleError> {
@@ -183,17 +189,13 @@ impl Session<'_> {
             Ok(video) => video,
             Err(lost) => return Ok(Looked::Failed(self.noted(lost))),
         };
-        let view = View {
-            video: &video,
-            seen: &self.seen,
-            max_frames: self.agent.protocol.tool.max_frames,
-            policy: &own.frames,
-        };
+        let view =
+            View { video: &video, seen: &self.seen, max_frames: self.agent.protocol.tool.max_frames, policy };
         let look = match looks.look(call, &view) {
             Ok(look) => look,
             Err(reason) => return Ok(Looked::Failed(reason)),
         };
-        Ok(match self.picked(own, &video, look).await {
+        Ok(match self.picked(policy, &video, look).await {
             Ok(frames) => Looked::Frames(frames),
             Err(lost) => Looked::Failed(self.noted(lost)),
         })
@@ -202,11 +204,10 @@ impl Session<'_> {
     /// The frames of a look, decoded off the async threads.
     async fn picked(
         &mut self,
-        own: &AgentLoop,
+        policy: &FramePolicy,
         video: &VideoFacts,
         look: Look,
     ) -> Result<Vec<Shown>, NoFrames> {
-        let policy = &own.frames;
         let size = policy.size.apply((video.width, video.height), look.scale);
         let pick = Pick { indices: look.indices, size, filter: policy.filter, encoding: policy.encoding };
         self.seen.extend(&pick.indices);

@@ -173,12 +173,12 @@ impl RunConfig {
                 "its own rules; profiles other than strict are those of ParaVT".to_owned(),
             );
         }
-        if self.channel != default.channel || self.crop != default.crop {
+        if (self.channel != default.channel && own.frames.is_some()) || self.crop != default.crop {
             return fixed("--channel and --crop", "images of frames that it chooses itself".to_owned());
         }
-        let frames = own.frames.overview.map(|overview| overview.frames);
+        let frames = own.overview().map(|overview| overview.frames);
         for (flag, given, by_default, by_agent) in [
-            ("--nframes", self.nframes, default.nframes, frames.unwrap_or(default.nframes)),
+            ("--nframes", self.nframes, default.nframes, frames.unwrap_or(self.nframes)),
             ("--max-turns", self.max_turns, default.max_turns, own.turns - 1),
             ("--max-parallel", self.max_parallel, default.max_parallel, 0),
         ] {
@@ -186,7 +186,7 @@ impl RunConfig {
                 return fixed(flag, by_agent.to_string());
             }
         }
-        if let Some(probe) = self.probe.filter(|probe| probe.changes_frames()) {
+        if let Some(probe) = self.probe.filter(|probe| probe.changes_frames() && own.frames.is_some()) {
             let why = format!("protocol {} chooses its frames itself", protocol.name);
             return Err(ConfigError::Probe { probe, why });
         }
@@ -197,7 +197,7 @@ impl RunConfig {
         request.top_p = request.top_p.or(own.sampling.top_p);
         let greedy = self.temperature == default.temperature;
         Ok(Self {
-            nframes: frames.unwrap_or(default.nframes),
+            nframes: frames.unwrap_or(self.nframes),
             max_turns: own.turns - 1,
             max_parallel: 0,
             temperature: if greedy { own.sampling.temperature } else { self.temperature },

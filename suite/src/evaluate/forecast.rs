@@ -6,7 +6,7 @@ use super::select;
 use super::{Evaluation, RunError, Workspace};
 use crate::media::{MediaError, VideoFile, VideoRequest, planned_size};
 use crate::plan::{CropMode, RunPlan};
-use crate::protocol::{AgentLoop, render};
+use crate::protocol::{AgentLoop, FramePolicy, render};
 use crate::sample::Sample;
 
 /// Pixels along one side that become one visual token (patch 16, merged 2 by 2).
@@ -66,8 +66,8 @@ pub fn forecast(run: &Evaluation<'_>, workspace: &Workspace) -> Result<Forecast,
             let overview = plan.probe.map_or(overview, |probe| probe.request(overview));
             let video = selected.videos.resolve(&sample.video);
             let planned = match &protocol.agent {
-                Some(own) => overview_of(own, &video),
-                None => planned_size(&video, &overview),
+                Some(AgentLoop { frames: Some(frames), .. }) => overview_of(frames, &video),
+                _ => planned_size(&video, &overview),
             };
             match planned {
                 Ok((count, width, height)) => {
@@ -98,10 +98,10 @@ pub fn forecast(run: &Evaluation<'_>, workspace: &Workspace) -> Result<Forecast,
 }
 
 /// Maximum of frames in the first turn of an agent's own loop, and their size.
-fn overview_of(own: &AgentLoop, video: &Path) -> Result<(usize, u32, u32), MediaError> {
+fn overview_of(policy: &FramePolicy, video: &Path) -> Result<(usize, u32, u32), MediaError> {
     let facts = VideoFile::open(video)?.facts();
-    let (width, height) = own.frames.size.apply((facts.width, facts.height), 1.0);
-    Ok((own.frames.overview.map_or(0, |overview| overview.frames.min(facts.frames)), width, height))
+    let (width, height) = policy.size.apply((facts.width, facts.height), 1.0);
+    Ok((policy.overview.map_or(0, |overview| overview.frames.min(facts.frames)), width, height))
 }
 
 /// Fewest and most model calls of a run.

@@ -44,7 +44,11 @@ pub(super) fn build(
         data,
         data_revision: selected.revision.clone(),
         inputs: inputs(selected),
-        constants: constants(&run.protocol.tool),
+        constants: match run.protocol.agent {
+            // They are those of the first release's loop; an agent's own numbers are in its protocol.
+            Some(_) => BTreeMap::new(),
+            None => constants(&run.protocol.tool),
+        },
         backend: BackendInfo { name: String::new(), model: String::new(), details: BTreeMap::new() },
         imported: None,
         label: run.config.label.clone(),

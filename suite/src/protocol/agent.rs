@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::Template;
-pub use crate::media::Filter;
+pub use crate::media::Resampler as Filter;
 
 /// An agent's own loop.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -45,8 +45,9 @@ pub struct AgentLoop {
     /// Text that the agent's own extraction reads.
     #[serde(default, skip_serializing_if = "is_default")]
     pub scored: Scored,
-    /// Frames and their size.
-    pub frames: FramePolicy,
+    /// Frames and their size; without it an overview as the run says, of one turn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frames: Option<FramePolicy>,
     /// How tokens are drawn, where the run does not say otherwise.
     #[serde(default, skip_serializing_if = "is_default")]
     pub sampling: Sampling,
@@ -229,6 +230,11 @@ impl AgentLoop {
     /// Question texts of the result that turn `turn` (from 0) answers; empty where they are those of the first turn.
     pub fn later(&self, turn: usize) -> &BTreeMap<String, Template> {
         if self.is_last(turn) && !self.last.is_empty() { &self.last } else { &self.round }
+    }
+
+    /// Frames of the first turn, where the agent chooses them.
+    pub fn overview(&self) -> Option<Overview> {
+        self.frames.as_ref()?.overview
     }
 
     /// Whether no turn follows this one.

@@ -55,15 +55,19 @@ impl Protocol {
             false => Err(invalid(field, "expected a positive number, found 0 or less")),
         };
         positive("agent.turns", own.turns > 0)?;
-        if let Some(overview) = own.frames.overview {
+        if let Some(overview) = own.overview() {
             positive("agent.frames.overview.frames", overview.frames > 0)?;
             positive("agent.frames.overview.fps", overview.fps.is_none_or(|fps| fps > 0.0))?;
         }
-        if let Encoding::Jpeg(quality) = own.frames.encoding
+        let encoding = own.frames.as_ref().map(|frames| frames.encoding);
+        if let Some(Encoding::Jpeg(quality)) = encoding
             && !(1..=100).contains(&quality)
         {
             let problem = format!("expected a quality from 1 to 100, found {quality}");
             return Err(invalid("agent.frames.encoding.jpeg", problem));
+        }
+        if own.turns > 1 && own.frames.is_none() {
+            return Err(invalid("agent.frames", "missing: calls show frames in more than one turn"));
         }
         match self.reference {
             Some(_) => Ok(()),
@@ -141,7 +145,9 @@ impl Protocol {
             later
                 .into_iter()
                 .try_for_each(|(split, text)| slots(&format!("agent.round/last.{split}"), text, &QUESTION))?;
-            slots("agent.opening", &own.opening, &OPENING)?;
+            // Length and size are known where frames are chosen one by one.
+            let known = if own.frames.is_some() { &OPENING[..] } else { &OPENING[..2] };
+            slots("agent.opening", &own.opening, known)?;
         }
         for (split, form) in &self.option_forms {
             slots(&format!("option_forms.{split}.line"), &form.line, &["letter", "option"])?;

@@ -261,12 +261,15 @@ fn frame_label(label: &Template, index: usize, frame: usize, time: f64) -> Resul
 pub fn opening(
     own: &AgentLoop,
     question: &str,
-    video: &VideoFacts,
+    video: Option<&VideoFacts>,
     frames: Vec<Part>,
 ) -> Result<Vec<Part>, RenderError> {
-    let seconds = (video.stream_duration - 0.5).max(1.0).trunc().to_string();
-    let side = video.width.min(video.height).to_string();
-    let values = [("question", question), ("seconds", seconds.as_str()), ("side", side.as_str())];
+    let about = video.map(|video| {
+        let seconds = (video.stream_duration - 0.5).max(1.0).trunc();
+        [("seconds", seconds.to_string()), ("side", video.width.min(video.height).to_string())]
+    });
+    let about = about.iter().flatten().map(|(name, value)| (*name, value.as_str()));
+    let values: Vec<(&str, &str)> = about.chain([("question", question)]).collect();
     around_frames(&own.opening, frames, &values).map_err(slot("opening"))
 }
 

@@ -2,10 +2,10 @@
 //! What imitates released code: the semantics of Python that it relies on, and one module for each release
 //! with its tool calls, its scoring and the import of its texts.
 //!
-//! A second release is a module beside [`paravt`] with a static [`Reference`] in [`REFERENCES`]: a
-//! [`ToolSyntax`](paravt_suite::reference::ToolSyntax), an
-//! [`Scorer`](paravt_suite::scoring::Scorer), and an import that makes a [`Protocol`] whose field
-//! `reference` has its name. What it does that its paper does not say is a heading of
+//! A further release is a module of [`agents`] with a static [`Reference`] in [`REFERENCES`]: a
+//! [`ToolSyntax`](paravt_suite::reference::ToolSyntax), a [`Scorer`](paravt_suite::scoring::Scorer) and, with a loop of
+//! its own, [`Looks`](paravt_suite::reference::Looks); and a [`Release`] in [`RELEASES`], whose import makes a
+//! [`Protocol`] with that reference's name. What it does that its paper does not say is a heading of
 //! `suite/docs/quirks.md`.
 //!
 //! ```
@@ -42,12 +42,25 @@ use paravt_suite::reference::Reference;
 use import::Release;
 
 /// All releases; the first is that of protocols that name none.
-pub const REFERENCES: [Reference; 4] =
-    [paravt::REFERENCE, agents::conan::REFERENCE, agents::videozoomer::REFERENCE, agents::eva::REFERENCE];
+pub const REFERENCES: [Reference; 6] = [
+    paravt::REFERENCE,
+    agents::conan::REFERENCE,
+    agents::videozoomer::REFERENCE,
+    agents::eva::REFERENCE,
+    agents::single::VIDEO_R1,
+    agents::single::VIDEOCHAT_R1,
+];
 
 /// Releases whose texts can be imported; the first is that of the reference.
-pub static RELEASES: [&Release; 4] =
-    [&paravt::import::RELEASE, &agents::conan::RELEASE, &agents::videozoomer::RELEASE, &agents::eva::RELEASE];
+pub static RELEASES: [&Release; 7] = [
+    &paravt::import::RELEASE,
+    &agents::conan::RELEASE,
+    &agents::videozoomer::RELEASE,
+    &agents::eva::RELEASE,
+    &agents::single::VIDEO_R1_RELEASE,
+    &agents::single::VIDEO_RFT_RELEASE,
+    &agents::single::VIDEOCHAT_R1_RELEASE,
+];
 
 /// A protocol names a release that this build does not have.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -85,6 +98,6 @@ mod tests {
         assert_eq!(reference(&protocol).unwrap().name, "paravt");
         protocol.reference = Some("longvt".into());
         let error = reference(&protocol).err().unwrap().to_string();
-        assert_eq!(error, "protocol native: unknown reference `longvt`; this build has paravt");
+        assert!(error.starts_with("protocol native: unknown reference `longvt`; this build has paravt, "), "{error}");
     }
 }

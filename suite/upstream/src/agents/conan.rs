@@ -141,13 +141,13 @@ fn make(files: &Files, source: Source) -> Result<Protocol, ImportError> {
         failed_calls: FailedCalls::Stop,
         label_separator: String::new(),
         scored: Scored::Last,
-        frames: FramePolicy {
+        frames: Some(FramePolicy {
             overview: Some(Overview { frames: 16, fps: None }),
             budget: None,
             size: SizeRule::LongSide(448),
             filter: Filter::Lanczos,
             encoding: Encoding::Jpeg(75),
-        },
+        }),
         sampling: Sampling { temperature: 1.0, ..Sampling::default() },
     };
     let on_one_line = OptionForm {

@@ -187,13 +187,13 @@ fn make(files: &Files, source: Source) -> Result<Protocol, ImportError> {
         failed_calls: FailedCalls::Stop,
         label_separator: "\n".to_owned(),
         scored: Scored::Last,
-        frames: FramePolicy {
+        frames: Some(FramePolicy {
             overview: None,
             budget: Some(Budget { tokens: 12_000, side: 720 }),
             size: SizeRule::Multiple(28),
             filter: Filter::Cubic,
             encoding: Encoding::Png,
-        },
+        }),
         sampling: Sampling::default(),
     };
     let forms = [

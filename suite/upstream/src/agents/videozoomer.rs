@@ -173,13 +173,13 @@ fn make(files: &Files, source: Source) -> Result<Protocol, ImportError> {
         failed_calls: FailedCalls::Answer,
         label_separator: String::new(),
         scored: Scored::All,
-        frames: FramePolicy {
+        frames: Some(FramePolicy {
             overview: Some(Overview { frames: 64, fps: Some(0.5) }),
             budget: None,
             size: SizeRule::Pixels { min: 25_088, max: 100_352 },
             filter: Filter::Lanczos,
             encoding: Encoding::Png,
-        },
+        }),
         sampling: Sampling { stop: vec!["</video_zoom>".to_owned()], ..Sampling::default() },
     };
     Ok(Protocol {

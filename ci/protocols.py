@@ -31,6 +31,7 @@ COMMITS = {
     "FrameThinker-RL": ("lcqysl", "3c917f3a7d311e91ae2ac1ebdb30723850e4508e"),
     "LongVT": ("EvolvingLMMs-Lab", "08d755b973e4ad990ac5cdd64fb992c804d840db"),
     "Video-o3-Qwen3VL": ("ZZQ987", "a6e0973c6e5c8a8478c9ea7aa05304dfa247b2ea"),
+    "SAGE": ("allenai", "b5d9c932b25fcbdbb80e7ae9ffb0cd741308bee8"),
     "lmms-eval": ("EvolvingLMMs-Lab", "75571cfe0fa36ca5ec2e6aa2bb268f9d38295af3"),
     "thinking-in-space": ("vision-x-nyu", "51e089c3ae69b9435e9489058610f5b3964c56a8"),
 }
@@ -550,6 +551,37 @@ def video_o3(checkouts, rng, count):
         yield "video_o3_calls", {"text": reply}, {"call": call}
 
 
+def sage(checkouts, rng, count):
+    source = Source(checkouts, "SAGE", "sage/utils/json_parser.py")
+    names = ["_escape_newlines_in_strings", "_remove_json_comments", "_close_unclosed_structures", "_repair_json_string", "clean_json"]
+    clean = source.functions(*names, JSONParsingError=type("JSONParsingError", (Exception,), {"__init__": lambda self, **_: None}))
+    words = ["name", "arguments", "rationale", "final_answer", "a b", "it's", "x\\n", "é", "", "//", "#", "00:01:00"]
+    word = lambda: json.dumps(rng.choice(words), ensure_ascii=False)
+
+    def value(depth):
+        kind = rng.random()
+        if depth and kind < 0.35:
+            pairs = (f"{word()}: {value(depth - 1)}" for _ in range(rng.randint(0, 4)))
+            return "{" + rng.choice([", ", ",\n ", ",\n\n"]).join(pairs) + "}"
+        if depth and kind < 0.5:
+            return "[" + ", ".join(value(depth - 1) for _ in range(rng.randint(0, 3))) + "]"
+        return rng.choice([word(), word(), "12", "-1.5", "null", "true", "false"])
+
+    for _ in range(count):
+        text = "{" + ", ".join(f"{word()}: {value(2)}" for _ in range(rng.randint(0, 4))) + "}"
+        for _ in range(rng.choice([0, 1, 1, 2, 3])):
+            at = rng.randrange(len(text) + 1)
+            wrong = rng.choice(["", "", ",", '"', "\n", "\n", " # note\n", "// note\n", ":", "}", "]", "\\", " x ", ', "a"', ' "b" "c"', "\u00a0"])
+            text = text[:at] + wrong + text[at + rng.randint(0, 2) :]
+        if rng.random() < 0.15:
+            text = text[: rng.randrange(len(text) + 1)]
+        try:
+            found = clean["clean_json"](text)
+        except Exception:
+            found = None
+        yield "sage_objects", {"text": text}, {"object": found}
+
+
 def benchmarks(checkouts, rng, count):
     spatial = Source(checkouts, "thinking-in-space", "lmms_eval/tasks/vsibench/utils.py").functions(
         "fuzzy_matching", "abs_dist_norm", "mean_relative_accuracy"
@@ -586,6 +618,7 @@ GENERATORS = [
     (framethinker, ["FrameThinker-RL"]),
     (longvt, ["LongVT"]),
     (video_o3, ["Video-o3-Qwen3VL"]),
+    (sage, ["SAGE"]),
     (benchmarks, ["lmms-eval", "thinking-in-space"]),
 ]
 

@@ -8,6 +8,10 @@
 //! `reference` has its name. What it does that its paper does not say is a heading of
 //! `suite/docs/quirks.md`.
 //!
+//! The modules of other agents, [`conan`] to [`videozoomer`], are pure functions: which frames they show and in which
+//! size, what a reply asks for, which answer it gives and whether that is right. `ci/protocols` runs them beside the
+//! authors' code.
+//!
 //! ```
 //! use paravt_suite::protocol::native;
 //! use paravt_suite::span::TimeSpan;
@@ -28,6 +32,7 @@ pub mod framethinker;
 pub mod longvt;
 pub mod paravt;
 pub mod python;
+pub mod sage;
 pub mod time_r1;
 pub mod video_o3;
 pub mod video_r1;

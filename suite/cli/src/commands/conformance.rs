@@ -89,19 +89,17 @@ fn check(file: &Path) -> anyhow::Result<Vec<Case>> {
         return items.iter().map(function_case).collect();
     }
     let content = content.to_json();
-    if vectors::are_in(&content) {
-        return Ok(vectors::cases(&content));
-    }
     let kind = [
         (["user", "system"], prompts::cases as fn(&Value) -> anyhow::Result<Vec<Case>>),
         (["configs", "cases"], rewards::cases),
     ]
     .into_iter()
     .find(|(keys, _)| keys.iter().all(|key| content.get(key).is_some()));
-    let Some((_, cases)) = kind else {
-        bail!("expected a list of function cases, reward cases, prompt hashes or vectors")
-    };
-    cases(&content)
+    match kind {
+        Some((_, cases)) => cases(&content),
+        None if vectors::are_in(&content) => Ok(vectors::cases(&content)),
+        None => bail!("expected a list of function cases, reward cases, prompt hashes or vectors"),
+    }
 }
 
 /// A case `{"fn", "input", "output"}`; a function that is not known fails.

@@ -27,15 +27,20 @@ fn function(name: &str) -> Option<&'static Function> {
         .find(|function| function.name == name)
 }
 
-/// Whether the file is of this kind: lists of cases, at least one of them of a function that there is.
+/// The lists of cases by the names of their functions.
+fn lists(content: &Value) -> impl Iterator<Item = (&String, &Value)> {
+    content.as_object().into_iter().flatten().filter(|(name, _)| *name != "about")
+}
+
+/// Whether the file is of this kind: nothing but lists, or one at least of a function that there is.
 pub(super) fn are_in(content: &Value) -> bool {
-    content.as_object().is_some_and(|all| all.keys().any(|name| function(name).is_some()))
+    let is_known = lists(content).any(|(name, _)| function(name).is_some());
+    is_known || (lists(content).next().is_some() && lists(content).all(|(_, list)| list.is_array()))
 }
 
 /// Every case of every function; one of an unknown function, or without its inputs, has no output.
 pub(super) fn cases(content: &Value) -> Vec<Case> {
-    let lists = content.as_object().into_iter().flatten().filter(|(name, _)| *name != "about");
-    lists.flat_map(|(name, list)| of_function(name, list)).collect()
+    lists(content).flat_map(|(name, list)| of_function(name, list)).collect()
 }
 
 fn of_function(name: &str, list: &Value) -> Vec<Case> {

@@ -42,7 +42,11 @@ fn relative_accuracy(case: &Value) -> Option<Value> {
 
 fn logic(case: &Value) -> Option<Value> {
     let structure: Structure = text(case, "structure")?.parse().ok()?;
-    let right: Vec<bool> = case["scores"].as_array()?.iter().map(|score| score.as_u64() == Some(1)).collect();
+    let right: Vec<bool> = case["scores"]
+        .as_array()?
+        .iter()
+        .map(|score| matches!(score, Value::Bool(true)) || score.as_u64() == Some(1))
+        .collect();
     Some(json!({ "score": group::score(structure, right.try_into().ok()?) }))
 }
 

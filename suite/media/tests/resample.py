@@ -6,6 +6,7 @@ For each NAME-WIDTHxHEIGHT.rgb in FOLDER, the files NAME-WIDTHxHEIGHT-FILTER-WID
 area, jpeg75, cv95) are compared with what Pillow and OpenCV make of the same image. Prints a JSON list of {"file",
 "largest", "differing"}: the largest difference in levels, and the number of values that differ.
 """
+
 import io
 import json
 import sys

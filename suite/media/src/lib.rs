@@ -29,6 +29,7 @@ mod error;
 mod ffmpeg;
 mod index;
 mod integrity;
+pub mod resample;
 mod resize;
 mod rules;
 mod sample_table;

@@ -216,8 +216,8 @@ mod tests {
         assert_eq!(overview(3, 16), [0, 1, 2]);
         assert_eq!(stamp(90_000, 25.0), "01:00:00");
         assert_eq!(stamp(29, 30.0), "00:00:00");
-        assert_eq!(frame_size(1280, 720), (448, 252));
-        assert_eq!(frame_size(720, 1280), (252, 448));
+        assert_eq!(frame_size(1280, 720), (448, 251));
+        assert_eq!(frame_size(720, 1280), (251, 448));
         assert_eq!(frame_size(448, 448), (448, 448));
     }
 

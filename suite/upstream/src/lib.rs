@@ -8,6 +8,10 @@
 //! [`Protocol`] with that reference's name. What it does that its paper does not say is a heading of
 //! `suite/docs/quirks.md`.
 //!
+//! The modules of other agents, [`conan`] to [`videozoomer`], are pure functions: which frames they show and in which
+//! size, what a reply asks for, which answer it gives and whether that is right. `ci/protocols` runs them beside the
+//! authors' code.
+//!
 //! ```
 //! use paravt_suite::protocol::native;
 //! use paravt_suite::span::TimeSpan;
@@ -30,6 +34,7 @@ pub mod import;
 pub mod longvt;
 pub mod paravt;
 pub mod python;
+pub mod sage;
 pub mod time_r1;
 pub mod video_o3;
 pub mod video_r1;

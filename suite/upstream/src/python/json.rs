@@ -236,7 +236,7 @@ impl Parser<'_> {
             b'r' => '\r',
             b't' => '\t',
             b'u' => return self.unicode_escape(),
-            _ => return Err(self.error_at("Invalid \\escape: ", start)),
+            _ => return Err(self.error_at("Invalid \\escape", start)),
         })
     }
 
@@ -328,7 +328,7 @@ mod tests {
             ("[1,]", "Expecting value: line 1 column 4 (char 3)"),
             ("\"ab", "Unterminated string starting at: line 1 column 1 (char 0)"),
             ("\"ab\\", "Unterminated string starting at: line 1 column 1 (char 0)"),
-            ("[\"\\x\"]", "Invalid \\escape: : line 1 column 3 (char 2)"),
+            ("[\"\\x\"]", "Invalid \\escape: line 1 column 3 (char 2)"),
             ("\"\\u12g4\"", "Invalid \\uXXXX escape: line 1 column 3 (char 2)"),
             ("\"a\tb\"", "Invalid control character at: line 1 column 3 (char 2)"),
             ("1 2", "Extra data: line 1 column 3 (char 2)"),

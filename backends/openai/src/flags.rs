@@ -39,6 +39,9 @@ pub struct OpenAiFlags {
     /// paper, 64 under strict. Without this flag the server's own number applies (vLLM: 32, or --media-io-kwargs).
     #[arg(long, display_order = 45)]
     send_video_frames: bool,
+    /// Stream every reply, which measures the time to its first token and the time per token after it.
+    #[arg(long, display_order = 46)]
+    stream: bool,
     /// The servers were started by this command.
     #[arg(skip)]
     watched: bool,
@@ -96,6 +99,7 @@ impl OpenAiFlags {
             max_requests: self.max_requests.max(1),
             max_reply: self.max_reply_bytes,
             send_video_frames: self.send_video_frames,
+            stream: self.stream,
             whole_text: plan.is_some_and(|plan| plan.dialect == ToolDialect::Auto),
             headers: header_values(&settings)?,
             settings,

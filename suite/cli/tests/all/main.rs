@@ -19,6 +19,7 @@ mod hub;
 mod import;
 mod interrupt;
 mod kill;
+mod latency;
 mod live;
 mod logs;
 mod merge;

@@ -12,20 +12,9 @@
 //!
 //! # async fn example() -> Result<(), paravt_suite::backend::BackendError> {
 //! let server = OpenAi::connect(Config {
-//!     base_urls: vec!["http://localhost:8000/v1".to_owned()],
-//!     model: None,
-//!     api_key: None,
 //!     timeout: Duration::from_secs(600),
-//!     max_tries: 3,
-//!     retry_pause: Duration::from_secs(1),
-//!     max_requests: 64,
-//!     max_reply: 8 << 20,
-//!     send_video_frames: false,
-//!     stream: false,
-//!     whole_text: true,
-//!     settings: Default::default(),
-//!     headers: Vec::new(),
-//!     watched: false,
+//!     stream: true,
+//!     ..Config::new(["http://localhost:8000/v1"])
 //! })
 //! .await?;
 //! println!("{}", server.describe().model);
@@ -65,6 +54,7 @@ pub use errors::remedy;
 #[cfg(feature = "flags")]
 pub use flags::{OpenAiFlags, doctor};
 pub use secret::Secret;
+pub use shown::VideoProcessor;
 
 use about::About;
 use body::Fixed;
@@ -97,6 +87,8 @@ pub struct Config {
     pub send_video_frames: bool,
     /// Stream every reply, for the time to its first token.
     pub stream: bool,
+    /// How the servers size the frames of a video that is sent as frames.
+    pub video_processor: VideoProcessor,
     /// Put calls and reasoning that a server parsed out of a reply back into its text (dialect `auto`). After the first
     /// such reply all replies are streamed: only the parts of a stream keep their white space.
     pub whole_text: bool,
@@ -122,6 +114,7 @@ impl Config {
             max_reply: 8 << 20,
             send_video_frames: false,
             stream: false,
+            video_processor: VideoProcessor::default(),
             whole_text: true,
             settings: RequestSettings::default(),
             headers: Vec::new(),
@@ -340,7 +333,7 @@ impl OpenAi {
                 );
                 return Ok(Ok(()));
             };
-            Ok::<_, Failure>(shown::other_than_planned(&planned, shown).map_or(Ok(()), Err))
+            Ok::<_, Failure>(shown::other_than_planned(&planned, shown, &self.config.video_processor).map_or(Ok(()), Err))
         });
         checked.await?.clone().map_err(wrong_frames)
     }

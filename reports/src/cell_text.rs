@@ -82,11 +82,11 @@ pub(crate) fn n(cell: &Cell) -> String {
     }
 }
 
-/// Recall at thresholds, open-ended questions and flags of rows.
+/// Recall at thresholds and group scores by label, open-ended questions and flags of rows.
 pub(crate) fn also(cell: &Cell) -> String {
     let summary = &cell.summary;
     let mut parts: Vec<String> =
-        summary.recall().map(|recall| format!("{} {}", recall.name, percent(recall.value))).collect();
+        summary.further().map(|metric| format!("{} {}", metric.name, percent(metric.value))).collect();
     if let Some(open) = &summary.open_ended {
         parts.push(format!("{} {} over {}", open.label, percent(open.value), open.n));
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use paravt_suite::probe::Probe;
 use paravt_suite::profile::Profile;
+use paravt_suite::scoring::Over;
 use paravt_suite::summary::Summary;
 use serde::Serialize;
 
@@ -134,15 +135,20 @@ impl Cell {
         (self.summary.over_samples().value, self.interval_over_samples)
     }
 
-    /// What the score is, where it is not the mean over samples.
+    /// What the score is, where it is not the mean over samples, and what an agent's own extraction gives.
     pub(crate) fn headline_note(&self) -> Option<String> {
         let apart = self.videos > 0 && self.summary.is_over_groups();
-        apart.then(|| {
+        let groups = apart.then(|| {
             let (name, over) = (&self.summary.headline().name, self.summary.over_samples());
             let (metric, mean) = (&over.name, percent(over.value));
             let beside = if self.paper.is_some() { ", as published" } else { "" };
             format!("score: {name}; {metric} over samples{beside}: {mean}")
-        })
+        });
+        let own = self.summary.own.as_ref().map(|own| {
+            format!("by the agent's own extraction: {} ({})", percent(own.value), own.fidelity.as_str())
+        });
+        let notes: Vec<String> = groups.into_iter().chain(own).collect();
+        (!notes.is_empty()).then(|| notes.join("; "))
     }
 
     /// Samples behind [`score`](Self::score). In a profile where missing samples count as wrong
@@ -164,10 +170,16 @@ pub(crate) fn cell(run: &RunDigest, published: Option<(&str, f64)>, settings: &S
     // Rows that are missing count 0 in the headline and are in no cluster.
     let recorded: usize = clusters.values().map(|cluster| cluster.n).sum();
     let scale = recorded as f64 / summary.n.max(1) as f64;
-    let headline = match manifest.task.metric.macro_over() {
-        None => effect,
+    let (headline, headline_scale) = match (summary.headline().over, manifest.task.metric.macro_over()) {
+        // Groups of four without a record count 0, as samples do.
+        (Over::Fours, _) => {
+            let fours = &run.digest.fours;
+            let recorded: usize = fours.values().map(|cluster| cluster.n).sum();
+            (Effect::share(fours.values()), recorded as f64 / summary.headline().n.max(1) as f64)
+        }
         // The groups of a run with missing rows are of other sizes than those of its records.
-        Some(tag) => over_groups(run, tag).filter(|_| recorded == summary.n),
+        (_, Some(tag)) => (over_groups(run, tag).filter(|_| recorded == summary.n), scale),
+        _ => (effect, scale),
     };
     let paper = published.map(|(row, published)| {
         let mut why = settings.differences(row, manifest, &run.facts);
@@ -191,8 +203,8 @@ pub(crate) fn cell(run: &RunDigest, published: Option<(&str, f64)>, settings: &S
         summary,
         lost: run.facts.lost,
         split_rows: manifest.selection.split_rows * manifest.plan.repeat,
-        interval: headline.map(|effect| scaled(effect.interval(), scale)),
-        standard_error: headline.map(|effect| scale * effect.standard_error),
+        interval: headline.map(|effect| scaled(effect.interval(), headline_scale)),
+        standard_error: headline.map(|effect| headline_scale * effect.standard_error),
         interval_over_samples: effect.map(|effect| scaled(effect.interval(), scale)),
         videos: clusters.len(),
         paper,

@@ -124,7 +124,8 @@ impl Run {
 
     /// The frames of the run.
     pub fn rows(&self) -> Rows {
-        Rows::of(&self.manifest.task.breakdowns, &self.manifest.plan.switches, &self.records)
+        let manifest = &self.manifest;
+        Rows::of(&manifest.task, &manifest.plan.switches, &manifest.records_selected(), &self.records)
     }
 
     /// Counts the records up.

@@ -205,6 +205,9 @@ fn flatten(path: &str, value: &Value, fields: &mut BTreeMap<String, Value>) {
 }
 
 fn protocol_differences(manifest: &Manifest) -> Option<String> {
+    if let Some(fidelity) = manifest.fidelity {
+        return Some(format!("the agent's own protocol {} ({})", manifest.protocol, fidelity.as_str()));
+    }
     match manifest.protocol_source.repository.as_str() {
         "paravt-bench" => Some("native protocol".to_owned()),
         FROM_FILE => Some(format!("protocol {} of a file", manifest.protocol)),

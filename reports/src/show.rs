@@ -93,8 +93,8 @@ fn section(text: &mut Text, cell: &Cell) {
         let over = percent(summary.value_over_expected);
         text.line(format!("  over all {} expected: {over}", summary.n_expected));
     }
-    for recall in summary.recall() {
-        text.line(format!("  {}: {}", recall.name, percent(recall.value)));
+    for metric in summary.further() {
+        text.line(format!("  {}: {}", metric.name, percent(metric.value)));
     }
     if let Some(open) = &summary.open_ended {
         text.line(format!("  {}: {} over N {}", open.label, percent(open.value), open.n));

@@ -38,7 +38,7 @@ pub const TAGS: CallTags = CallTags {
 };
 
 /// A release without tools; no text of its models scores.
-pub const NO_TOOLS: Reference = Reference { name: "none", syntax: &NoTools, scorer: &NoTools };
+pub const NO_TOOLS: Reference = Reference { name: "none", syntax: &NoTools, scorer: &NoTools, looks: None };
 
 struct NoTools;
 
@@ -98,6 +98,7 @@ pub fn record(uid: &str, value: f64) -> Record {
             prediction: Some("B".into()),
             rule: Some("answer_tag".into()),
         },
+        own: None,
         error: None,
         measured: Measured::default(),
     }
@@ -167,6 +168,7 @@ pub fn manifest() -> Manifest {
         protocol_hash: "p".into(),
         protocol: "native".into(),
         protocol_source: native::protocol().source,
+        fidelity: None,
         offers_tool: true,
         quirks: vec![],
         data: BTreeMap::from([("rows.parquet".into(), "d".into())]),

@@ -2,10 +2,14 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use crate::media::{Frame, FrameCache, MediaError, Sampled, TIME_LIMIT, VideoRequest, encode_jpeg};
+use crate::media::{
+    Frame, FrameCache, MediaError, Sampled, TIME_LIMIT, VideoFacts, VideoRequest, encode_jpeg,
+    encode_png,
+};
 use crate::message::{FrameOrigin, Image};
+use crate::protocol::{Encoding, Filter};
 
 /// JPEG quality of the reference driver (`pil_to_b64`).
 pub const JPEG_QUALITY: u8 = 85;
@@ -17,6 +21,36 @@ pub trait FrameSource: Send + Sync {
     /// # Errors
     /// Why there are none.
     fn frames(&self, path: &Path, request: &VideoRequest) -> Result<Arc<FrameSet>, MediaError>;
+
+    /// The video as an agent with a loop of its own knows it.
+    ///
+    /// # Errors
+    /// It cannot be read, or the source has only frames of requests.
+    fn facts(&self, path: &Path) -> Result<VideoFacts, MediaError> {
+        let message = format!("{}: these frames are not chosen one by one", path.display());
+        Err(MediaError::Request(message))
+    }
+
+    /// Frames that were chosen one by one.
+    ///
+    /// # Errors
+    /// As [`facts`](Self::facts), or one cannot be decoded.
+    fn pick(&self, path: &Path, _pick: &Pick) -> Result<FrameSet, MediaError> {
+        Err(self.facts(path).err().unwrap_or(MediaError::NoVideo))
+    }
+}
+
+/// Frames by their indices.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Pick {
+    /// Indices in the video, ascending.
+    pub indices: Vec<usize>,
+    /// Width and height of the frames.
+    pub size: (u32, u32),
+    /// Filter where that is not the size in the video.
+    pub filter: Filter,
+    /// Form in which they are sent.
+    pub encoding: Encoding,
 }
 
 /// Encoded frames of one request.
@@ -78,4 +112,33 @@ impl FrameSource for CachedFrames {
         };
         self.cache.get_or_sample(path, request, encode, finish)
     }
+
+    fn facts(&self, path: &Path) -> Result<VideoFacts, MediaError> {
+        Ok(self.cache.file(path)?.facts())
+    }
+
+    fn pick(&self, path: &Path, pick: &Pick) -> Result<FrameSet, MediaError> {
+        let started = Instant::now();
+        let file = self.cache.file(path)?;
+        let whole = (file.info().width, file.info().height);
+        let images = file.map_frames_at(&pick.indices, whole, |frame| encode_picked(frame, pick))?;
+        let seconds = started.elapsed().as_secs_f64();
+        Ok(FrameSet { images, duration: file.info().duration, seconds, second_reader: false })
+    }
+}
+
+fn encode_picked(frame: Frame, pick: &Pick) -> Result<Arc<Image>, MediaError> {
+    let origin = FrameOrigin { index: frame.index, time: frame.time() };
+    let (from, (width, height)) = ((frame.width, frame.height), pick.size);
+    let failed = |message| MediaError::Convert { index: origin.index, message };
+    let rgb = match from == pick.size {
+        true => frame.rgb,
+        false => pick.filter.resize(&frame.rgb, from, pick.size).map_err(failed)?,
+    };
+    let frame = Frame { width, height, rgb, ..frame };
+    let (mime, bytes) = match pick.encoding {
+        Encoding::Jpeg(quality) => ("image/jpeg", encode_jpeg(&frame, quality)?),
+        Encoding::Png => ("image/png", encode_png(&frame)?),
+    };
+    Ok(Arc::new(Image::new(mime, bytes, width, height, Some(origin))))
 }

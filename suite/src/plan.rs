@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::probe::Probe;
 use crate::profile::{Profile, Switches};
-use crate::protocol::PromptMode;
+use crate::protocol::{Fidelity, PromptMode, Protocol};
 use crate::settings::{RequestSettings, ToolDialect};
 
 /// Settings that decide what is sent and scored. Two runs are comparable where these and the data agree.
@@ -48,6 +48,24 @@ impl RunPlan {
     /// Whether the model is shown nothing of the video.
     pub fn is_blind(&self) -> bool {
         self.probe == Some(Probe::Blind)
+    }
+
+    /// How near the run is to what the authors of an agent with a loop of its own run; `None` of other protocols.
+    pub fn fidelity(&self, protocol: &Protocol) -> Option<Fidelity> {
+        let own = protocol.agent.as_ref()?;
+        let request = RequestSettings {
+            stop: own.sampling.stop.clone(),
+            top_p: own.sampling.top_p,
+            chat_template_kwargs: self.request.chat_template_kwargs.clone(),
+            header_env: self.request.header_env.clone(),
+            ..RequestSettings::default()
+        };
+        let as_published = protocol.source.pinned
+            && self.probe.is_none()
+            && self.temperature == own.sampling.temperature
+            && self.max_tokens == protocol.max_tokens
+            && self.request == request;
+        Some(if as_published { own.fidelity } else { Fidelity::Variant })
     }
 
     /// What a user should know of these settings before the run.

@@ -9,6 +9,7 @@ use crate::backend::{BackendError, FinishReason, Usage};
 use crate::fingerprint::Fingerprint;
 use crate::message::{Content, FrameOrigin, Message, Part, Role, StructuredCall};
 use crate::profile::Profile;
+use crate::protocol::Fidelity;
 use crate::sample::Sample;
 
 /// Version of the record format; see [`format`](crate::format) for when it rises.
@@ -33,6 +34,10 @@ pub struct Record {
     pub transcript: Transcript,
     /// Outcome and score.
     pub score: Score,
+    /// Score by the agent's own extraction, beside that of the suite; absent where the protocol has no loop of its own,
+    /// and of failed samples.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub own: Option<OwnScore>,
     /// Why the sample has no answer, if it has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<SampleError>,
@@ -260,6 +265,16 @@ pub struct Score {
     pub prediction: Option<String>,
     /// Which extraction rule matched, e.g. `answer_tag`, `first_character`.
     pub rule: Option<String>,
+}
+
+/// Score by an agent's own extraction.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct OwnScore {
+    /// How near the run is to what the authors run.
+    pub fidelity: Fidelity,
+    /// Outcome and score.
+    pub score: Score,
 }
 
 /// Outcome of a sample.

@@ -1,12 +1,14 @@
-//! Interfaces that a release implements: the syntax of tool calls and scoring.
+//! Interfaces that a release implements: the syntax of tool calls, scoring, and the frames that an agent with a loop of
+//! its own looks at.
 //!
 //! The implementations are outside of this crate, one for each release; a
 //! [`Protocol`](crate::protocol::Protocol) names the one it belongs to.
 
+use crate::media::VideoFacts;
 use crate::message::StructuredCall;
-use crate::protocol::{CallError, Tool};
+use crate::protocol::{CallError, FramePolicy, Overview, Tool};
 use crate::record::Score;
-use crate::sample::Gold;
+use crate::sample::{Gold, Sample};
 use crate::span::TimeSpan;
 
 /// One release: its name, its tool calls, its scoring.
@@ -18,6 +20,51 @@ pub struct Reference {
     pub syntax: &'static dyn ToolSyntax,
     /// Scoring of its evaluation.
     pub scorer: &'static dyn Scorer,
+    /// Rules of its frames, where its loop is its own ([`Protocol::agent`](crate::protocol::Protocol::agent)).
+    pub looks: Option<&'static dyn Looks>,
+}
+
+/// Which frames an agent with a loop of its own looks at.
+pub trait Looks: Send + Sync {
+    /// Frames of the first turn.
+    fn overview(&self, overview: &Overview, video: &VideoFacts) -> Look;
+
+    /// Frames of one call.
+    ///
+    /// # Errors
+    /// Why there are none, as the model is answered with it.
+    fn look(&self, call: &Call, view: &View<'_>) -> Result<Look, String>;
+}
+
+/// What a call is run on.
+pub struct View<'a> {
+    /// The video.
+    pub video: &'a VideoFacts,
+    /// Indices of the frames that were shown before.
+    pub seen: &'a [usize],
+    /// Maximum of frames of a call ([`Tool::max_frames`]).
+    pub max_frames: usize,
+    /// Frames and their size.
+    pub policy: &'a FramePolicy,
+}
+
+/// Frames to show.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Look {
+    /// Indices in the video, ascending; one may stand there twice.
+    pub indices: Vec<usize>,
+    /// The time that is shown with each, in seconds.
+    pub times: Vec<f64>,
+    /// Factor of the sides, for [`SizeRule::Multiple`](crate::protocol::SizeRule::Multiple).
+    pub scale: f64,
+}
+
+impl Look {
+    /// Frames with their index by the frame rate for a time.
+    pub fn at(indices: Vec<usize>, rate: f64) -> Self {
+        let times = indices.iter().map(|&index| index as f64 / rate).collect();
+        Self { indices, times, scale: 1.0 }
+    }
 }
 
 /// Rule of a text at which the release's own code raises; its profiles count the sample as failed.
@@ -29,6 +76,11 @@ pub trait Scorer: Send + Sync {
     /// Scores one final text. `letters` are the row's own option letters, empty for other than choice
     /// questions. A text at which the repeated code raises has the rule [`RAISES`].
     fn score(&self, gold: &Gold, letters: &str, text: &str) -> Score;
+
+    /// Scores the final text of a sample, for rules that look for the texts of its options, too.
+    fn score_sample(&self, sample: &Sample, text: &str) -> Score {
+        self.score(&sample.gold, &sample.question.letters, text)
+    }
 }
 
 /// Opening and closing tag of a block of text.
@@ -67,15 +119,27 @@ pub trait ToolSyntax: Send + Sync {
     /// The calls of a text, in the order in which they are run.
     fn calls(&self, text: &str, tool: &Tool) -> Vec<Call>;
 
-    /// A call that came by the chat API, read as [`calls`](Self::calls) reads a written one.
-    fn structured(&self, call: &StructuredCall, tool: &Tool) -> Call;
+    /// A call that came by the chat API, read as [`calls`](Self::calls) reads a written one. A syntax of text alone
+    /// has none.
+    fn structured(&self, call: &StructuredCall, _tool: &Tool) -> Call {
+        let reason = format!("{}: calls are written in the text", call.name);
+        Call {
+            value: serde_json::Value::String(call.arguments.clone()),
+            window: Err(CallError::Unreadable { reason }),
+        }
+    }
 
-    /// The text that a server took apart into thoughts, content and calls, as the model wrote it.
-    fn rebuild(&self, reasoning: Option<&str>, content: &str, calls: &[StructuredCall]) -> String;
+    /// The text that a server took apart into thoughts, content and calls, as the model wrote it. A syntax of text
+    /// alone has only the content.
+    fn rebuild(&self, _reasoning: Option<&str>, content: &str, _calls: &[StructuredCall]) -> String {
+        content.to_owned()
+    }
 
     /// Whether [`rebuild`](Self::rebuild) is sure to give the model's text to the byte, for a model that
     /// writes calls as its chat template does.
-    fn rebuilds_exactly(&self, reasoning: Option<&str>, content: &str, calls: &[StructuredCall]) -> bool;
+    fn rebuilds_exactly(&self, _reasoning: Option<&str>, _content: &str, _calls: &[StructuredCall]) -> bool {
+        false
+    }
 
     /// Whether the text ends in the middle of a call.
     fn has_unclosed_call(&self, text: &str) -> bool {

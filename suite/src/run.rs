@@ -17,7 +17,7 @@ use crate::backend::BackendInfo;
 use crate::frames::JPEG_QUALITY;
 use crate::media::VideoRequest;
 use crate::plan::RunPlan;
-use crate::protocol::{Source, Tool};
+use crate::protocol::{Fidelity, Source, Tool};
 use crate::task::TaskSpec;
 
 pub use selection::{GroupSizes, Narrowing, Selection, Sizes};
@@ -45,6 +45,9 @@ pub struct Manifest {
     pub protocol: String,
     /// Origin of the protocol's texts.
     pub protocol_source: Source,
+    /// How near an agent's own loop is to what its authors run; absent of other protocols.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fidelity: Option<Fidelity>,
     /// Whether the mode offers the tool.
     pub offers_tool: bool,
     /// Quirks of the benchmark that the profile keeps, by their names in its `benchmark.toml`.

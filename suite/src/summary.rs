@@ -1,5 +1,6 @@
 //! From records to the numbers of one split.
 
+mod fours;
 #[cfg(test)]
 mod tests;
 
@@ -8,11 +9,13 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use serde::{Deserialize, Serialize};
 
 use crate::profile::{ErrorCounting, Switches};
+use crate::protocol::Fidelity;
 use crate::record::{ModelCall, Outcome, Record, SampleErrorClass, ToolOutcome};
 use crate::run::{GroupSizes, Selection};
 use crate::sample::{QuestionKind, Sample};
 use crate::scoring::{Metric, MetricValue, Over, RAISES};
 use crate::task::TaskSpec;
+pub use fours::{Four, fours};
 
 /// The only tag by which the reference's driver breaks a score down.
 const DURATION: &str = "duration";
@@ -24,7 +27,8 @@ pub struct Summary {
     /// Name of the split.
     pub task: String,
     /// Every metric, the official headline first: the mean over samples (`accuracy`, `mIoU`, `score`), before it the
-    /// mean over groups where the benchmark's headline is that (MLVU's M-Avg), after it recall at IoU thresholds.
+    /// mean over groups where the benchmark's headline is that (MLVU's M-Avg, Video-MME-v2's group score), after it
+    /// recall at IoU thresholds and group scores by label.
     pub metrics: Vec<MetricValue>,
     /// Denominator of the headline.
     pub n: usize,
@@ -55,6 +59,10 @@ pub struct Summary {
     pub n_reassembled: usize,
     /// The value over every expected row, a missing or failed one counting 0.
     pub value_over_expected: f64,
+    /// Mean by the agent's own extraction over the same denominator as the headline, and how near the run is to what
+    /// the authors run; absent where the protocol has no loop of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub own: Option<OwnSummary>,
     /// Breakdowns in the order of the official report.
     pub breakdowns: Vec<BreakdownSummary>,
     /// Open-ended questions (strict MMVU), exact match, never part of the headline.
@@ -71,6 +79,18 @@ pub struct Summary {
     pub flags: BTreeMap<String, usize>,
     /// Every expected sample has a record and none is an error.
     pub complete: bool,
+}
+
+/// Scores by an agent's own extraction.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OwnSummary {
+    /// How near the run is to what the authors run.
+    pub fidelity: Fidelity,
+    /// Mean score; a missing or failed sample counts 0.
+    pub value: f64,
+    /// Denominator.
+    pub n: usize,
 }
 
 /// One breakdown.
@@ -129,12 +149,12 @@ impl Summary {
 
     /// Whether the official headline is a mean over groups.
     pub fn is_over_groups(&self) -> bool {
-        self.headline().over == Over::Groups
+        matches!(self.headline().over, Over::Groups | Over::Fours)
     }
 
-    /// Recall at IoU thresholds; empty where it is not a metric of the split.
-    pub fn recall(&self) -> impl Iterator<Item = &MetricValue> {
-        self.metrics.iter().filter(|metric| metric.over == Over::Threshold)
+    /// Metrics beside the headline and the mean over samples: recall at IoU thresholds, group scores by label.
+    pub fn further(&self) -> impl Iterator<Item = &MetricValue> {
+        self.metrics.iter().skip(1).filter(|metric| matches!(metric.over, Over::Threshold | Over::Fours))
     }
 }
 
@@ -193,6 +213,10 @@ pub fn summarize(
         .filter(|breakdown| !breakdown.groups.is_empty())
         .collect();
     let of = |name: String, value: f64, n: usize, over: Over| MetricValue { name, value, n, over };
+    let fours = fours(spec, switches, selection, records);
+    let of_fours = |name, value, n| of(name, value, n, Over::Fours);
+    let mut fours =
+        fours::means(&spec.metric, &fours).into_iter().map(|(name, n, value)| of_fours(name, value, n));
     let over_groups = spec.metric.macro_over().map(|tag| {
         let groups = merged(&spec.metric, groups(tag, &[]));
         of(format!("mean over {tag}"), macro_mean(&groups), groups.len(), Over::Groups)
@@ -206,7 +230,13 @@ pub fn summarize(
     let n_errors = errors.values().sum();
     Ok(Summary {
         task: spec.name.clone(),
-        metrics: over_groups.into_iter().chain([over_samples]).chain(recall).collect(),
+        metrics: over_groups
+            .into_iter()
+            .chain(fours.next())
+            .chain([over_samples])
+            .chain(recall)
+            .chain(fours)
+            .collect(),
         n,
         n_expected: expected,
         n_recorded: records.len(),
@@ -221,6 +251,7 @@ pub fn summarize(
         n_reasoning: with_call(records, |call| call.reasoning.is_some()),
         n_reassembled: with_call(records, |call| call.reassembled),
         value_over_expected: ratio(main.iter().map(|record| record.score.value).sum(), expected_main),
+        own: own_scores(&main, n),
         breakdowns,
         open_ended: (expected_open > 0).then(|| Group {
             label: "open-ended (exact match)".to_owned(),
@@ -234,6 +265,12 @@ pub fn summarize(
         flags: flags(records),
         complete: records.len() == expected && n_errors == 0,
     })
+}
+
+fn own_scores(main: &[&Record], n: usize) -> Option<OwnSummary> {
+    let own = || main.iter().filter_map(|record| record.own.as_ref());
+    let fidelity = own().next()?.fidelity;
+    Some(OwnSummary { fidelity, value: ratio(own().map(|own| own.score.value).sum(), n), n })
 }
 
 /// Samples with a model call of this kind.
@@ -269,7 +306,7 @@ fn check(spec: &TaskSpec, expected: usize, records: &[Record]) -> Result<(), Sum
 
 /// Samples by label of every tag that the split is broken down by, open-ended ones left out.
 pub fn group_sizes(spec: &TaskSpec, samples: &[Sample]) -> GroupSizes {
-    let tags = spec.breakdowns.iter().map(|breakdown| breakdown.tag.as_str()).chain(spec.metric.macro_over());
+    let tags = spec.breakdowns.iter().map(|breakdown| breakdown.tag.as_str()).chain(spec.metric.group_tag());
     let mut sizes = GroupSizes::new();
     for tag in tags.collect::<BTreeSet<_>>() {
         let main = samples.iter().filter(|sample| !sample.gold.is_excluded_from_headline());

@@ -3,10 +3,12 @@
 mod benchmark;
 mod check;
 mod columns;
+mod derived;
 mod description;
 mod file;
 mod finding;
 mod inspect;
+mod option_cells;
 mod options;
 mod origin;
 mod published;

@@ -17,6 +17,8 @@ pub struct Digest {
     pub clusters: BTreeMap<String, Cluster>,
     /// Sums of the labels by tag, label and video.
     pub groups: BTreeMap<(String, String), BTreeMap<String, Cluster>>,
+    /// Sums of the scores of groups of four questions by video; empty where the metric has none.
+    pub fours: BTreeMap<String, Cluster>,
     /// Samples by the largest number of calls in one turn.
     pub widths: BTreeMap<u64, u32>,
     /// Number of windows that overlap each of [`BINS`] equal parts of the video's length; empty without windows.
@@ -94,6 +96,7 @@ impl Digest {
         Self {
             clusters: samples.filter("counted").clusters("video", "score"),
             groups,
+            fours: rows.fours.clusters("video", "score"),
             widths,
             windows: bins(&ends.filter_map(|(start, end)| start.zip(end)).collect::<Vec<_>>()),
             media_seconds: samples.reals("media_seconds").flatten().sum(),

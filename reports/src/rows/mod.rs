@@ -7,9 +7,10 @@ mod per_sample;
 
 use paravt_suite::profile::Switches;
 use paravt_suite::record::{Outcome, Record, ToolOutcome};
+use paravt_suite::run::Selection;
 use paravt_suite::sample::QuestionKind;
-use paravt_suite::summary::{counts, leaves_groups};
-use paravt_suite::task::Breakdown;
+use paravt_suite::summary::{Four, counts, fours, leaves_groups};
+use paravt_suite::task::{Breakdown, TaskSpec};
 
 use crate::frame::Frame;
 use crate::table::{Filling, Table};
@@ -28,6 +29,8 @@ pub struct Rows {
     pub labels: Frame,
     /// The same for groups by what was measured: length of the video, tool calls, place of the evidence.
     pub bands: Frame,
+    /// One row per group of four questions, where the metric has them: `video`, `score`.
+    pub fours: Frame,
     /// One row per tool call.
     pub calls: Table,
     /// One row per model call whose first token was seen: `first_token_seconds`, and `token_seconds`, the mean time of
@@ -37,10 +40,11 @@ pub struct Rows {
 
 impl Rows {
     /// Takes what the tables need out of a run's records.
-    pub fn of(breakdowns: &[Breakdown], switches: &Switches, records: &[Record]) -> Self {
+    pub fn of(spec: &TaskSpec, switches: &Switches, selection: &Selection, records: &[Record]) -> Self {
         Self {
             samples: samples(switches, records),
-            labels: labels(breakdowns, switches, records),
+            labels: labels(&spec.breakdowns, switches, records),
+            fours: group_scores(&fours(spec, switches, selection, records)),
             bands: bands::bands(switches, records),
             calls: calls(records),
             answers: answers(records),
@@ -169,6 +173,15 @@ fn answers(records: &[Record]) -> Frame {
         .real("token_seconds", "token (s)", |(_, token)| *token)
         .table()
         .frame
+}
+
+/// The groups of which a question is recorded.
+fn group_scores(fours: &[Four<'_>]) -> Frame {
+    let rows: Vec<(f64, &Record)> = fours.iter().filter_map(|four| Some((four.value, four.last?))).collect();
+    let table = Table::of("fours", "Groups of four", &rows)
+        .text("video", "video", |(_, record)| cluster_name(record))
+        .real("score", "score", |(value, _)| *value);
+    table.table().frame
 }
 
 fn labels(breakdowns: &[Breakdown], switches: &Switches, records: &[Record]) -> Frame {

@@ -145,6 +145,7 @@ fn of_config(error: &ConfigError) -> Exit {
         | ConfigError::Temperature
         | ConfigError::NoChatTools { .. }
         | ConfigError::Probe { .. }
+        | ConfigError::Fixed { .. }
         | ConfigError::Repeat
         | ConfigError::Request(_) => Exit::Usage,
     }

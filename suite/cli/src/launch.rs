@@ -158,8 +158,11 @@ fn closing_line(task: &str, summary: &Summary, records: usize, expected: usize) 
             percent(summary.over_samples().value)
         ),
     };
+    let own = summary.own.as_ref().map_or_else(String::new, |own| {
+        format!(", by the agent's own extraction {} ({})", percent(own.value), own.fidelity.as_str())
+    });
     format!(
-        "{task}: {score} (N {}, recorded {records} of {expected}, unparsed {}, errors {}, frame loss {}){mark}",
+        "{task}: {score}{own} (N {}, recorded {records} of {expected}, unparsed {}, errors {}, frame loss {}){mark}",
         summary.n, summary.n_unparsed, summary.n_errors, summary.n_frame_loss
     )
 }

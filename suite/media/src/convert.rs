@@ -171,6 +171,20 @@ pub fn encode_jpeg(frame: &Frame, quality: u8) -> Result<Vec<u8>, MediaError> {
     Ok(out)
 }
 
+/// PNG: the pixels themselves.
+///
+/// # Errors
+/// A frame without pixels.
+pub fn encode_png(frame: &Frame) -> Result<Vec<u8>, MediaError> {
+    let mut out = Vec::with_capacity(frame.rgb.len() / 2);
+    let mut encoder = png::Encoder::new(&mut out, frame.width, frame.height);
+    encoder.set_color(png::ColorType::Rgb);
+    encoder.set_compression(png::Compression::Fast);
+    let written = encoder.write_header().and_then(|mut writer| writer.write_image_data(&frame.rgb));
+    written.map_err(|error| MediaError::Convert { index: frame.index, message: error.to_string() })?;
+    Ok(out)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

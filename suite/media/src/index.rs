@@ -19,6 +19,8 @@ pub(crate) struct VideoIndex {
     pub time_base: (i32, i32),
     /// Average frame rate as the header has it; 0 where it has none.
     pub header_rate: f64,
+    /// Seconds of the stream as the header has them.
+    pub header_duration: Option<f64>,
     /// The demuxer reported an error before the end of the file.
     pub damaged: bool,
     /// The video stream's index in the file.
@@ -35,11 +37,12 @@ impl VideoIndex {
     /// frames up to there.
     pub(crate) fn read(path: &Path, deadline: Deadline) -> Result<Self, MediaError> {
         let (mut input, stream) = open(path, deadline)?;
-        let (time_base, header_rate, parameters, rotation) = {
+        let (time_base, header_rate, header_duration, parameters, rotation) = {
             let video = input.stream(stream).ok_or(MediaError::NoVideo)?;
             (
                 (video.time_base().numerator(), video.time_base().denominator()),
                 rate(video.avg_frame_rate()),
+                (video.duration() > 0).then(|| video.duration()),
                 video.parameters(),
                 rotation(&video),
             )
@@ -82,7 +85,14 @@ impl VideoIndex {
         let fps = if duration > 0.0 { frames as f64 / duration } else { header_rate };
         let codec = codec.name().to_owned();
         let info = VideoInfo { width, height, frames, fps, duration, codec, rotation };
-        Ok(Self { entries, time_base, header_rate, damaged, stream, has_pts, info })
+        let header_duration = header_duration.map(|duration| seconds(duration, time_base));
+        Ok(Self { entries, time_base, header_rate, header_duration, damaged, stream, has_pts, info })
+    }
+
+    /// Presentation times of the first and the last frame in seconds.
+    pub(crate) fn ends(&self) -> (f64, f64) {
+        let at = |entry: Option<&Entry>| entry.map_or(0.0, |entry| seconds(entry.pts, self.time_base));
+        (at(self.entries.first()), at(self.entries.last()))
     }
 
     /// Microseconds of an entry from the first frame.

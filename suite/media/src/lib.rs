@@ -29,6 +29,7 @@ mod error;
 mod ffmpeg;
 mod index;
 mod integrity;
+pub mod resample;
 mod resize;
 mod rules;
 mod sample_table;
@@ -43,7 +44,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 pub use cache::FrameCache;
-pub use convert::encode_jpeg;
+pub use convert::{encode_jpeg, encode_png};
 pub use deadline::TIME_LIMIT;
 pub use error::MediaError;
 pub use ffmpeg::load as load_ffmpeg;
@@ -94,6 +95,25 @@ pub struct VideoInfo {
     pub codec: String,
     /// Rotation in degrees that was applied, counter-clockwise.
     pub rotation: i32,
+}
+
+/// A video as readers with other rules report it (decord, ffprobe).
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct VideoFacts {
+    /// Width in pixels, as shown (after rotation).
+    pub width: u32,
+    /// Height in pixels, as shown.
+    pub height: u32,
+    /// Frames, counted in the file.
+    pub frames: usize,
+    /// Average frames per second as the header has it; computed where it has none.
+    pub rate: f64,
+    /// Seconds of the video stream as the header has them; computed where it has none.
+    pub stream_duration: f64,
+    /// Presentation time of the first frame in seconds, not moved to 0.
+    pub first: f64,
+    /// Presentation time of the last frame in seconds.
+    pub last: f64,
 }
 
 /// What reading took.
@@ -183,16 +203,44 @@ impl VideoFile {
         Ok((indices, size))
     }
 
+    /// The video as readers with other rules report it.
+    pub fn facts(&self) -> VideoFacts {
+        let info = self.info();
+        let (first, last) = self.index.ends();
+        VideoFacts {
+            width: info.width,
+            height: info.height,
+            frames: info.frames,
+            rate: if self.index.header_rate > 0.0 { self.index.header_rate } else { info.fps },
+            stream_duration: self.index.header_duration.unwrap_or(info.duration),
+            first,
+            last,
+        }
+    }
+
     /// The frames of these indices, resized in 8 bits to this size (width, height), for callers with rules of
     /// their own.
     ///
     /// # Errors
     /// A frame cannot be decoded.
     pub fn frames_at(&self, indices: &[usize], size: (u32, u32)) -> Result<Vec<Frame>, MediaError> {
+        self.map_frames_at(indices, size, Ok)
+    }
+
+    /// The same of ascending indices, each mapped on the decoding threads.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn map_frames_at<T: Clone + Send>(
+        &self,
+        indices: &[usize],
+        size: (u32, u32),
+        map: impl Fn(Frame) -> Result<T, MediaError> + Sync,
+    ) -> Result<Vec<T>, MediaError> {
         let (rotation, precision) = (self.info().rotation, Precision::Bytes);
         let deadline = Deadline::after(self.limit);
         let target = decode::Target { size, rotation, precision, exact: false, deadline };
-        let found = decode::frames(&self.path, &self.index, indices, target, &Ok);
+        let found = decode::frames(&self.path, &self.index, indices, target, &map);
         deadline.check()?;
         Ok(found?.0)
     }

@@ -185,7 +185,7 @@ impl Session<'_> {
                 (Message::text(Role::User, response), ToolOutcome::Summary { frames: set.origins(), text })
             }
             CropResult::Failed(reason) | CropResult::TimedOut(reason) => {
-                let response = render::crop_error(protocol, start, end)?;
+                let response = render::crop_error(protocol, start, end, &reason)?;
                 (Message::text(Role::User, response), ToolOutcome::CropFailed { reason })
             }
             CropResult::Malformed(reason) => {

@@ -1,5 +1,6 @@
 //! The opening of a conversation: system text, overview, question.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use super::{Session, protocol_error};
@@ -34,6 +35,12 @@ impl Session<'_> {
         let system = render::dialect_system_text(&self.agent.protocol, &plan.mode, plan.dialect)
             .map_err(|error| protocol_error("open", &error))?
             .to_owned();
+        let own = self.agent.protocol.agent.as_ref();
+        if let Some((own, policy)) = own.and_then(|own| Some((own, own.frames.as_ref()?))) {
+            let message = self.open_own(own, policy).await?;
+            self.begin(system, message);
+            return Ok(());
+        }
         let (mut parts, duration) = match plan.channel {
             _ if plan.is_blind() => (Vec::new(), None),
             Channel::Video => {
@@ -53,10 +60,25 @@ impl Session<'_> {
         let text =
             render::user_text(&self.agent.protocol, self.sample, &plan.mode, &plan.switches, &name, duration)
                 .map_err(|error| protocol_error("open", &error))?;
-        parts.push(Part::Text(text));
-        self.messages = vec![Message::text(Role::System, system), Message::parts(Role::User, parts)];
-        self.transcript.inputs = Some(Fingerprint::of(&self.messages));
+        let parts = match own {
+            Some(own) => {
+                render::opening(own, &text, None, parts).map_err(|error| protocol_error("open", &error))?
+            }
+            None => {
+                parts.push(Part::Text(text));
+                parts
+            }
+        };
+        self.begin(system, Message::parts(Role::User, parts));
         Ok(())
+    }
+
+    /// The conversation's first messages; an empty system text is none.
+    fn begin(&mut self, system: String, user: Message) {
+        let system = Some(system).filter(|text| !text.is_empty());
+        let system = system.map(|text| Message::text(Role::System, text));
+        self.messages = system.into_iter().chain([user]).collect();
+        self.transcript.inputs = Some(Fingerprint::of(&self.messages));
     }
 
     /// The overview frames as parts, and the video's duration in seconds. A video that gives none
@@ -91,8 +113,16 @@ impl Session<'_> {
     pub(super) async fn frames(&self, request: VideoRequest) -> Result<Arc<FrameSet>, NoFrames> {
         let request = request.with_reader(self.agent.plan.switches.reader);
         let source = Arc::clone(&self.agent.frames);
+        self.blocking(move |path| source.frames(path, &request)).await
+    }
+
+    /// Work on the sample's video off the async threads.
+    pub(super) async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Path) -> Result<T, MediaError> + Send + 'static,
+    ) -> Result<T, NoFrames> {
         let path = self.agent.videos.resolve(&self.sample.video);
-        let fetched = tokio::task::spawn_blocking(move || source.frames(&path, &request)).await;
+        let fetched = tokio::task::spawn_blocking(move || work(&path)).await;
         let panicked =
             |error| NoFrames { message: format!("the decoder panicked: {error}"), timed_out: false };
         fetched.map_err(panicked)?.map_err(|error| NoFrames {

@@ -3,6 +3,7 @@
 
 mod crops;
 mod messages;
+mod own;
 mod reply;
 
 use std::sync::Arc;
@@ -55,6 +56,8 @@ struct Session<'a> {
     measured: Measured,
     /// The last completion ended at the token limit.
     last_truncated: bool,
+    /// Indices of the frames that an agent's own loop has shown.
+    seen: Vec<usize>,
 }
 
 impl Agent {
@@ -74,21 +77,24 @@ impl Agent {
             transcript: Transcript::default(),
             measured: Measured::default(),
             last_truncated: false,
+            seen: Vec::new(),
         };
         let outcome = session.converse().await;
         let Session { mut transcript, mut measured, messages, last_truncated, .. } = session;
         transcript.messages = messages.iter().map(RecordedMessage::from).collect();
-        let (score, error) = match outcome {
+        let (score, own, error) = match outcome {
             Ok(text) => {
                 transcript
                     .messages
                     .push(RecordedMessage::from(&Message::text(Role::Assistant, text.as_str())));
                 let truncated_call = last_truncated && self.reference.syntax.has_unclosed_call(&text);
                 transcript.final_text = text;
-                (self.score(sample, &transcript.final_text, truncated_call), None)
+                let score = self.score(sample, &transcript.final_text, truncated_call);
+                (score, self.own_score(sample, &transcript), None)
             }
             Err(error) => {
-                (Score { outcome: Outcome::Error, value: 0.0, prediction: None, rule: None }, Some(error))
+                let score = Score { outcome: Outcome::Error, value: 0.0, prediction: None, rule: None };
+                (score, None, Some(error))
             }
         };
         measured.seconds = started.elapsed().as_secs_f64();
@@ -102,14 +108,14 @@ impl Agent {
             epoch,
             transcript,
             score,
+            own,
             error,
             measured,
         }
     }
 
     fn score(&self, sample: &Sample, text: &str, truncated_call: bool) -> Score {
-        let letters = &sample.question.letters;
-        scoring::score(&sample.gold, letters, text, truncated_call, &self.plan.switches, &self.reference)
+        scoring::score(sample, text, truncated_call, &self.plan.switches, &self.reference)
     }
 }
 
@@ -130,6 +136,13 @@ impl Session<'_> {
             let calls = reply::calls(self.agent, &completion);
             if calls.is_empty() {
                 return Ok(completion.text);
+            }
+            if let Some(own) = &self.agent.protocol.agent {
+                // The calls in the last reply are not run.
+                if own.is_last(turn) || !self.run_own(own, turn, &calls, &completion).await? {
+                    return Ok(completion.text);
+                }
+                continue;
             }
             let cap = match self.agent.plan.max_parallel {
                 0 => calls.len(),

@@ -2,7 +2,7 @@
 //! has it, or refused, as dialect and profile say.
 
 use super::Agent;
-use crate::backend::{BackendError, Completion, ErrorClass};
+use crate::backend::{BackendError, Completion, ErrorClass, FinishReason};
 use crate::message::StructuredCall;
 use crate::reference::Call;
 use crate::settings::ToolDialect;
@@ -26,6 +26,7 @@ pub(super) fn read(
     for (index, call) in completion.tool_calls.iter_mut().enumerate() {
         call.id = format!("{}c{index:03}", step.replace('/', ""));
     }
+    keep_stop(agent, &mut completion);
     let problem = problem(agent, offered, max_tokens, &completion);
     let taken_apart = !completion.tool_calls.is_empty() || has_reasoning(&completion);
     let keeps_calls = plan.dialect == ToolDialect::Native && offered;
@@ -47,6 +48,25 @@ pub(super) fn read(
         BackendError::new(ErrorClass::ServerParsed, message, tries)
     });
     (completion, problem)
+}
+
+/// Puts the text that ended a generation back where it closes a call: servers cut it off.
+fn keep_stop(agent: &Agent, completion: &mut Completion) {
+    let Some(own) = &agent.protocol.agent else { return };
+    let (open, stopped) = (
+        agent.reference.syntax.has_unclosed_call(&completion.text),
+        completion.finish_reason == Some(FinishReason::Stop),
+    );
+    let closes = |stop: &&String| {
+        let closed = format!("{}{stop}", completion.text);
+        !agent.reference.syntax.has_unclosed_call(&closed)
+    };
+    if open
+        && stopped
+        && let Some(stop) = own.sampling.stop.iter().find(closes)
+    {
+        completion.text.push_str(stop);
+    }
 }
 
 fn has_reasoning(completion: &Completion) -> bool {

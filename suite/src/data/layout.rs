@@ -31,9 +31,16 @@ pub struct Layout {
     /// Folders of the subtitles below a root.
     #[serde(default)]
     pub subtitles: Vec<String>,
+    /// Extension of the files of subtitles.
+    #[serde(default = "srt")]
+    pub subtitle_extension: String,
     /// Published subtitle files, for splits that show them.
     #[serde(default)]
     pub expected_subtitles: Option<usize>,
+}
+
+fn srt() -> String {
+    "srt".to_owned()
 }
 
 /// Folders that a row's files are resolved in.
@@ -91,8 +98,10 @@ impl Layout {
                 }
             }
         }
-        match self.other_extensions.iter().find(|extension| extension.contains('/')) {
-            Some(extension) => refused("layout.other_extensions", "an extension such as `mkv`", extension),
+        let others = self.other_extensions.iter().map(|extension| ("layout.other_extensions", extension));
+        let mut extensions = others.chain([("layout.subtitle_extension", &self.subtitle_extension)]);
+        match extensions.find(|(_, extension)| extension.contains('/')) {
+            Some((field, extension)) => refused(field, "an extension such as `mkv`", extension),
             None => Ok(()),
         }
     }

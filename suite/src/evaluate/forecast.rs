@@ -1,10 +1,12 @@
 //! Forecast of a run: calls, tokens, the first sample's texts.
 
+use std::path::Path;
+
 use super::select;
 use super::{Evaluation, RunError, Workspace};
-use crate::media::{VideoRequest, planned_size};
+use crate::media::{MediaError, VideoFile, VideoRequest, planned_size};
 use crate::plan::{CropMode, RunPlan};
-use crate::protocol::render;
+use crate::protocol::{AgentLoop, FramePolicy, render};
 use crate::sample::Sample;
 
 /// Pixels along one side that become one visual token (patch 16, merged 2 by 2).
@@ -62,7 +64,12 @@ pub fn forecast(run: &Evaluation<'_>, workspace: &Workspace) -> Result<Forecast,
         if plan.channel.samples_here() && !plan.is_blind() {
             let overview = VideoRequest::overview(plan.nframes).with_reader(plan.switches.reader);
             let overview = plan.probe.map_or(overview, |probe| probe.request(overview));
-            match planned_size(&selected.videos.resolve(&sample.video), &overview) {
+            let video = selected.videos.resolve(&sample.video);
+            let planned = match &protocol.agent {
+                Some(AgentLoop { frames: Some(frames), .. }) => overview_of(frames, &video),
+                _ => planned_size(&video, &overview),
+            };
+            match planned {
                 Ok((count, width, height)) => {
                     frames += count as u64;
                     visual_tokens += count as u64 * tokens(width) * tokens(height);
@@ -88,6 +95,13 @@ pub fn forecast(run: &Evaluation<'_>, workspace: &Workspace) -> Result<Forecast,
         plan,
         warning,
     })
+}
+
+/// Maximum of frames in the first turn of an agent's own loop, and their size.
+fn overview_of(policy: &FramePolicy, video: &Path) -> Result<(usize, u32, u32), MediaError> {
+    let facts = VideoFile::open(video)?.facts();
+    let (width, height) = policy.size.apply((facts.width, facts.height), 1.0);
+    Ok((policy.overview.map_or(0, |overview| overview.frames.min(facts.frames)), width, height))
 }
 
 /// Fewest and most model calls of a run.

@@ -36,6 +36,7 @@ pub(super) fn build(
         task: run.task.spec().clone(),
         quirks: run.task.kept_quirks(plan.profile),
         offers_tool: run.protocol.offers_tool(&plan.mode),
+        fidelity: plan.fidelity(&run.protocol),
         plan,
         protocol_hash: run.protocol.hash(),
         protocol: run.protocol.name.clone(),
@@ -43,7 +44,11 @@ pub(super) fn build(
         data,
         data_revision: selected.revision.clone(),
         inputs: inputs(selected),
-        constants: constants(&run.protocol.tool),
+        constants: match run.protocol.agent {
+            // They are those of the first release's loop; an agent's own numbers are in its protocol.
+            Some(_) => BTreeMap::new(),
+            None => constants(&run.protocol.tool),
+        },
         backend: BackendInfo { name: String::new(), model: String::new(), details: BTreeMap::new() },
         imported: None,
         label: run.config.label.clone(),

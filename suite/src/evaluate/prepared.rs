@@ -15,7 +15,7 @@ use crate::frames::FrameSource;
 use crate::journal::{self, Contents, Journal, JournalError, RunDir};
 use crate::plan::RunPlan;
 use crate::probe::ProbedFrames;
-use crate::protocol::Protocol;
+use crate::protocol::{Protocol, render};
 use crate::record::Record;
 use crate::reference::Reference;
 use crate::run::Manifest;
@@ -63,6 +63,11 @@ pub struct Prepared {
 pub fn prepare(run: &Evaluation<'_>, workspace: &Workspace) -> Result<Prepared, RunError> {
     let plan = run.settled().plan(&run.protocol)?;
     let selected = select::samples(run.task, plan.profile, &run.config, &workspace.data)?;
+    if let (Some(_), Some(sample)) = (&run.protocol.agent, selected.samples.first()) {
+        // An agent has texts for few splits: without one every sample would fail.
+        let name = sample.video_name();
+        render::user_text(&run.protocol, sample, &plan.mode, &plan.switches, &name, None)?;
+    }
     let mut wanted = manifest::build(run, plan, &selected, workspace)?;
     let dir = RunDir::lock(&run.dir)?;
     let mut retry = run.config.retry();
@@ -82,7 +87,10 @@ pub fn prepare(run: &Evaluation<'_>, workspace: &Workspace) -> Result<Prepared, 
         path: run.dir.clone(),
         protocol: Arc::clone(&run.protocol),
         // A benchmark may have been published with a scorer of its own.
-        reference: Reference { scorer: run.task.scorer().unwrap_or(run.reference.scorer), ..run.reference },
+        reference: match (run.task.scorer(), &run.protocol.agent) {
+            (Some(scorer), None) => Reference { scorer, ..run.reference },
+            _ => run.reference,
+        },
         selected,
         wanted,
         stored,

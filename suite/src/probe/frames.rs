@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::Probe;
-use crate::frames::{FrameSet, FrameSource};
-use crate::media::{MediaError, VideoRequest};
+use crate::frames::{FrameSet, FrameSource, Pick};
+use crate::media::{MediaError, VideoFacts, VideoRequest};
 use crate::message::{FrameOrigin, Image};
 
 /// A source of frames behind a probe. A frame's `origin` has the index of the picture that is shown and the time that
@@ -22,13 +22,29 @@ pub struct ProbedFrames {
 impl FrameSource for ProbedFrames {
     fn frames(&self, path: &Path, request: &VideoRequest) -> Result<Arc<FrameSet>, MediaError> {
         match self.probe {
-            Probe::Blind => Err(MediaError::Request("no frames are shown under --probe blind".to_owned())),
+            Probe::Blind => Err(no_frames()),
             Probe::Freeze => self.frozen(path, request),
             Probe::Reverse => self.reversed(path, request),
             Probe::HalfFrames => self.source.frames(path, &self.probe.request(*request)),
             Probe::Shuffle(_) | Probe::NoneRight => self.source.frames(path, request),
         }
     }
+
+    fn facts(&self, path: &Path) -> Result<VideoFacts, MediaError> {
+        self.source.facts(path)
+    }
+
+    /// Under the probes that an agent's own loop can be run with; see [`Probe::changes_frames`].
+    fn pick(&self, path: &Path, pick: &Pick) -> Result<FrameSet, MediaError> {
+        match self.probe {
+            Probe::Blind => Err(no_frames()),
+            _ => self.source.pick(path, pick),
+        }
+    }
+}
+
+fn no_frames() -> MediaError {
+    MediaError::Request("no frames are shown under --probe blind".to_owned())
 }
 
 impl ProbedFrames {

@@ -1,6 +1,6 @@
 //! Validation of protocol files beyond their types.
 
-use super::{Protocol, Template};
+use super::{Encoding, Protocol, Template};
 
 /// A protocol that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -23,6 +23,12 @@ const QUESTION: [&str; 6] =
 /// Slots of a sub-agent's prompt.
 const SUBAGENT_PROMPT: [&str; 7] = ["question", "start", "end", "n", "start_clock", "end_clock", "duration"];
 
+/// Slots of the label of a frame.
+const LABEL: [&str; 6] = ["time", "time2", "hms", "mmss", "index", "frame"];
+
+/// Slots of an agent's first message.
+const OPENING: [&str; 4] = ["frames", "question", "seconds", "side"];
+
 impl Protocol {
     /// Checks what the types do not: every name of a mode is one of [`Protocol::system`], every template can be
     /// filled, the tool can be called.
@@ -38,7 +44,35 @@ impl Protocol {
         }
         self.check_modes()?;
         self.check_tool()?;
+        self.check_agent()?;
         self.check_slots()
+    }
+
+    fn check_agent(&self) -> Result<(), InvalidProtocol> {
+        let Some(own) = &self.agent else { return Ok(()) };
+        let positive = |field: &str, is: bool| match is {
+            true => Ok(()),
+            false => Err(invalid(field, "expected a positive number, found 0 or less")),
+        };
+        positive("agent.turns", own.turns > 0)?;
+        if let Some(overview) = own.overview() {
+            positive("agent.frames.overview.frames", overview.frames > 0)?;
+            positive("agent.frames.overview.fps", overview.fps.is_none_or(|fps| fps > 0.0))?;
+        }
+        let encoding = own.frames.as_ref().map(|frames| frames.encoding);
+        if let Some(Encoding::Jpeg(quality)) = encoding
+            && !(1..=100).contains(&quality)
+        {
+            let problem = format!("expected a quality from 1 to 100, found {quality}");
+            return Err(invalid("agent.frames.encoding.jpeg", problem));
+        }
+        if own.turns > 1 && own.frames.is_none() {
+            return Err(invalid("agent.frames", "missing: calls show frames in more than one turn"));
+        }
+        match self.reference {
+            Some(_) => Ok(()),
+            None => Err(invalid("reference", "missing: it names the rules of the agent's loop")),
+        }
     }
 
     fn check_modes(&self) -> Result<(), InvalidProtocol> {
@@ -95,7 +129,10 @@ impl Protocol {
     }
 
     fn check_slots(&self) -> Result<(), InvalidProtocol> {
-        let window: &[&str] = &["start", "end"];
+        let response: &[&str] = match self.agent {
+            Some(_) => &["n", "start", "end", "frames", "prompt"],
+            None => &["n", "start", "end"],
+        };
         for (split, template) in &self.questions {
             let field = format!("questions.{split}");
             slots(&field, template, &QUESTION)?;
@@ -103,11 +140,23 @@ impl Protocol {
                 return Err(invalid(field, "its slot `{duration_note}` needs the text `duration_note`"));
             }
         }
+        if let Some(own) = &self.agent {
+            let later = own.round.iter().chain(&own.last);
+            later
+                .into_iter()
+                .try_for_each(|(split, text)| slots(&format!("agent.round/last.{split}"), text, &QUESTION))?;
+            // Length and size are known where frames are chosen one by one.
+            let known = if own.frames.is_some() { &OPENING[..] } else { &OPENING[..2] };
+            slots("agent.opening", &own.opening, known)?;
+        }
+        for (split, form) in &self.option_forms {
+            slots(&format!("option_forms.{split}.line"), &form.line, &["letter", "option"])?;
+        }
         let path = self.video_path.as_ref().map(|path| &path.template);
         let optional: [(&str, Option<&Template>, &[&str]); 3] = [
             ("duration_note", self.duration_note.as_ref(), &["seconds"]),
             ("video_path.template", path, &["question", "video_name"]),
-            ("frame_label", self.frame_label.as_ref(), &["time"]),
+            ("frame_label", self.frame_label.as_ref(), &LABEL),
         ];
         for (field, template, known) in optional {
             template.map_or(Ok(()), |template| slots(field, template, known))?;
@@ -115,8 +164,8 @@ impl Protocol {
         let required: [(&str, &Template, &[&str]); 9] = [
             ("option_line", &self.option_line, &["letter", "option"]),
             ("subtitles_block", &self.subtitles_block, &["subtitles"]),
-            ("crop_response", &self.crop_response, &["n", "start", "end"]),
-            ("crop_error", &self.crop_error, window),
+            ("crop_response", &self.crop_response, response),
+            ("crop_error", &self.crop_error, &["start", "end", "reason"]),
             ("call_error", &self.call_error, &["reason"]),
             ("subagent_response", &self.subagent_response, &["start", "end", "summary"]),
             ("subagent_prompt", &self.subagent_prompt, &SUBAGENT_PROMPT),

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use paravt_files::read_text;
 use serde_json::{Map, Value, json};
 
-use super::{InvalidProtocol, Protocol, Source};
+use super::{Fidelity, InvalidProtocol, Protocol, Source};
 use crate::fields::FieldsError;
 
 /// Bytes that a protocol file may have.
@@ -60,7 +60,11 @@ pub fn read(
             Ok(Value::Object(whole)) => whole,
             other => unreachable!("a protocol is an object: {other:?}"),
         };
+        let says = fields.get("agent").is_some_and(|own| own.get("fidelity").is_some());
         merge(&mut whole, fields);
+        if let Some(own) = whole.get_mut("agent").filter(|own| own.is_object() && !says) {
+            own["fidelity"] = json!(Fidelity::Variant);
+        }
         fields = whole;
     }
     let hash = paravt_files::sha256(&text);

@@ -3,6 +3,7 @@
 //! Texts of a release are imported from its pinned files and are never part of this tree; the suite's own
 //! protocol is [`native`]; a user's is a [`file`](mod@file). All are the same struct, rendered by [`render`].
 
+mod agent;
 pub mod cache;
 mod check;
 pub mod file;
@@ -17,6 +18,10 @@ use std::collections::BTreeMap;
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
+pub use agent::{
+    AgentLoop, Budget, Encoding, FailedCalls, Fidelity, Filter, FramePolicy, Overview, ResultRole, Sampling,
+    Scored, SizeRule,
+};
 pub use check::InvalidProtocol;
 pub use mode::{PromptMode, UnknownMode};
 pub use template::Template;
@@ -30,7 +35,7 @@ pub struct Protocol {
     pub name: String,
     /// Origin of the texts.
     pub source: Source,
-    /// System text by mode: the protocol has these modes and no others.
+    /// System text by mode: the protocol has these modes and no others. An empty one is not sent.
     pub system: IndexMap<PromptMode, String>,
     /// Mode of a run that names none.
     pub default_mode: PromptMode,
@@ -46,6 +51,9 @@ pub struct Protocol {
     /// Between two option lines; a line break by default.
     #[serde(default = "line_break", skip_serializing_if = "is_line_break")]
     pub option_separator: String,
+    /// Options of single splits, by their names, where they are written otherwise.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub option_forms: BTreeMap<String, OptionForm>,
     /// What precedes a question with subtitles; slot `subtitles`. Renders into `subtitles_block`
     /// when the subtitle text is not empty.
     pub subtitles_block: Template,
@@ -58,9 +66,10 @@ pub struct Protocol {
     pub video_path: Option<VideoPathSuffix>,
     /// Text and token limit of the forced final answer, by question kind.
     pub force: BTreeMap<String, Force>,
-    /// Text beside a crop's frames; slots `n`, `start`, `end` (one decimal).
+    /// Text beside a crop's frames; slots `n`, `start`, `end` (one decimal). With a loop of its own also `frames` (where
+    /// they stand; in front without it) and `prompt` (the question, see [`AgentLoop::round`]).
     pub crop_response: Template,
-    /// Response to a crop that failed; slots `start`, `end`.
+    /// Response to a crop that failed; slots `start`, `end`, `reason`.
     pub crop_error: Template,
     /// Response to a call that could not be understood (profile `strict`); slot `reason`.
     pub call_error: Template,
@@ -68,8 +77,9 @@ pub struct Protocol {
     pub subagent_response: Template,
     /// Prompt of a sub-agent about its frames; slots `question`, `start`, `end`, `n`.
     pub subagent_prompt: Template,
-    /// What precedes each frame; slot `time`, in seconds with one decimal. The reference's evaluation
-    /// shows bare frames, its training labels them.
+    /// What precedes each frame; slots `time`, in seconds with one decimal, `time2` with two, `hms` (`HH:MM:SS`) and
+    /// `mmss` (`mm:ss`), both rounded down, `index`, the frame's place in its message, and `frame`, its number in the
+    /// video, both from 0. The reference's evaluation shows bare frames, its training labels them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frame_label: Option<Template>,
     /// The tool for the chat API; a protocol without it has no dialect `native`.
@@ -79,8 +89,24 @@ pub struct Protocol {
     /// the suite's own texts, which are written for the first one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reference: Option<String>,
+    /// An agent's own loop; none runs that of the first reference.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<AgentLoop>,
     /// Default token limit of a turn.
     pub max_tokens: u32,
+}
+
+/// How the options of one split are written.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OptionForm {
+    /// As [`Protocol::option_line`].
+    pub line: Template,
+    /// As [`Protocol::option_separator`].
+    pub separator: String,
+    /// Stands for a line break inside the question; a line break without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line_break: Option<String>,
 }
 
 /// Texts and tool definition for dialect `native`.

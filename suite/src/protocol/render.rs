@@ -1,10 +1,12 @@
 //! The texts that a model sees for one sample: a pure function of protocol, mode, switches and sample.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::template::TemplateError;
-use super::{CallError, Force, PromptMode, Protocol, UnknownMode};
+use super::{AgentLoop, CallError, Force, PromptMode, Protocol, Template, UnknownMode};
+use crate::media::VideoFacts;
 use crate::message::{Image, Part};
 use crate::profile::Switches;
 use crate::sample::{Question, QuestionKind, Sample};
@@ -68,21 +70,48 @@ pub fn user_text(
     video_name: &str,
     duration: Option<f64>,
 ) -> Result<String, RenderError> {
+    let text = question_text(protocol, &protocol.questions, sample, mode, switches, duration)?;
+    match &protocol.video_path {
+        Some(suffix) if protocol.offers_tool(mode) && !text.to_lowercase().contains(&suffix.unless) => suffix
+            .template
+            .render(&[("question", text.as_str()), ("video_name", video_name)])
+            .map_err(slot("video path")),
+        _ => Ok(text),
+    }
+}
+
+/// The question of a sample in one of the texts for it.
+fn question_text(
+    protocol: &Protocol,
+    texts: &BTreeMap<String, Template>,
+    sample: &Sample,
+    mode: &PromptMode,
+    switches: &Switches,
+    duration: Option<f64>,
+) -> Result<String, RenderError> {
     let kind = sample.gold.kind();
-    let template = protocol
-        .questions
+    let template = texts
         .get(&sample.task)
         .filter(|_| !sample.gold.is_excluded_from_headline())
-        .or_else(|| of_kind(&protocol.questions, kind))
+        .or_else(|| of_kind(texts, kind))
         .ok_or_else(|| {
             no_text(protocol, format!("question text for {} ({})", sample.task, kind.text_keys()[0]))
         })?;
     let question = &sample.question;
+    let form = protocol.option_forms.get(&sample.task);
+    let (line, separator) = match form {
+        Some(form) => (&form.line, &form.separator),
+        None => (&protocol.option_line, &protocol.option_separator),
+    };
+    let stem = match form.and_then(|form| form.line_break.as_deref()) {
+        Some(line_break) => Cow::Owned(question.stem.replace('\n', line_break)),
+        None => Cow::Borrowed(question.stem.as_str()),
+    };
     let mut options = Vec::new();
     for (letter, option) in option_letters(question).zip(&question.options) {
         let letter = letter.to_string();
         let values = [("letter", letter.as_str()), ("option", option.as_str())];
-        options.push(protocol.option_line.render(&values).map_err(slot("option line"))?);
+        options.push(line.render(&values).map_err(slot("option line"))?);
     }
     let subtitles = question.subtitles.as_deref().unwrap_or_default();
     let block = if subtitles.is_empty() {
@@ -96,23 +125,16 @@ pub fn user_text(
         }
         _ => String::new(),
     };
-    let text = template
+    template
         .render(&[
-            ("question", question.stem.as_str()),
-            ("caption", question.stem.as_str()),
-            ("options", options.join(&protocol.option_separator).as_str()),
+            ("question", &stem),
+            ("caption", &stem),
+            ("options", options.join(separator).as_str()),
             ("instruction", instruction(protocol, mode, switches)),
             ("subtitles_block", block.as_str()),
             ("duration_note", duration.as_str()),
         ])
-        .map_err(slot("question"))?;
-    match &protocol.video_path {
-        Some(suffix) if protocol.offers_tool(mode) && !text.to_lowercase().contains(&suffix.unless) => suffix
-            .template
-            .render(&[("question", text.as_str()), ("video_name", video_name)])
-            .map_err(slot("video path")),
-        _ => Ok(text),
-    }
+        .map_err(slot("question"))
 }
 
 /// The letters that options are shown with: the row's own, which may leave one out (MMVU).
@@ -160,9 +182,9 @@ pub fn crop_response(protocol: &Protocol, n: usize, start: f64, end: f64) -> Res
 ///
 /// # Errors
 /// The template asks for something else.
-pub fn crop_error(protocol: &Protocol, start: f64, end: f64) -> Result<String, RenderError> {
+pub fn crop_error(protocol: &Protocol, start: f64, end: f64, reason: &str) -> Result<String, RenderError> {
     let (start, end) = (fixed1(start), fixed1(end));
-    let values = [("start", start.as_str()), ("end", end.as_str())];
+    let values = [("start", start.as_str()), ("end", end.as_str()), ("reason", reason)];
     protocol.crop_error.render(&values).map_err(slot("crop error"))
 }
 
@@ -175,6 +197,7 @@ pub fn call_reason(protocol: &Protocol, error: &CallError) -> Result<String, Ren
     match error {
         CallError::NotAnObject { found } => tool.not_an_object.render(&[("found", found)]),
         CallError::TooLarge => tool.too_large.render(&[]),
+        CallError::Unreadable { reason } => Ok(reason.clone()),
     }
     .map_err(slot("reason of a call that cannot be run"))
 }
@@ -192,15 +215,137 @@ pub fn call_error(protocol: &Protocol, reason: &str) -> Result<String, RenderErr
 /// # Errors
 /// The template asks for something else.
 pub fn frame_parts(protocol: &Protocol, images: &[Arc<Image>]) -> Result<Vec<Part>, RenderError> {
-    let mut parts = Vec::with_capacity(images.len());
-    for image in images {
-        if let (Some(label), Some(origin)) = (&protocol.frame_label, image.origin) {
-            let time = fixed1(origin.time);
-            parts.push(Part::Text(label.render(&[("time", time.as_str())]).map_err(slot("frame label"))?));
+    labelled(protocol, images.iter().map(|image| (image, image.origin.map(|origin| origin.time))))
+}
+
+/// The same with the times that are shown, in seconds; a frame without one has no label.
+///
+/// # Errors
+/// The template asks for something else.
+pub fn labelled<'a>(
+    protocol: &Protocol,
+    frames: impl Iterator<Item = (&'a Arc<Image>, Option<f64>)>,
+) -> Result<Vec<Part>, RenderError> {
+    let between = protocol.agent.as_ref().map_or("", |own| own.label_separator.as_str());
+    let mut parts = Vec::new();
+    for (index, (image, time)) in frames.enumerate() {
+        if let (Some(label), Some(time)) = (&protocol.frame_label, time) {
+            let frame = image.origin.map_or(index, |origin| origin.index);
+            let label = frame_label(label, index, frame, time)?;
+            parts.push(Part::Text(if index > 0 { format!("{between}{label}") } else { label }));
         }
         parts.push(Part::Image(Arc::clone(image)));
     }
     Ok(parts)
+}
+
+fn frame_label(label: &Template, index: usize, frame: usize, time: f64) -> Result<String, RenderError> {
+    let (tenths, hundredths) = (fixed1(time), format!("{time:.2}"));
+    let (hours, minutes) = (hours_clock(time), clock(time));
+    let (index, frame) = (index.to_string(), frame.to_string());
+    let values = [
+        ("time", tenths.as_str()),
+        ("time2", hundredths.as_str()),
+        ("hms", hours.as_str()),
+        ("mmss", minutes.as_str()),
+        ("index", index.as_str()),
+        ("frame", frame.as_str()),
+    ];
+    label.render(&values).map_err(slot("frame label"))
+}
+
+/// The first user message of an agent's own loop.
+///
+/// # Errors
+/// The protocol has no template for the sample, or one asks for something else.
+pub fn opening(
+    own: &AgentLoop,
+    question: &str,
+    video: Option<&VideoFacts>,
+    frames: Vec<Part>,
+) -> Result<Vec<Part>, RenderError> {
+    let about = video.map(|video| {
+        let seconds = (video.stream_duration - 0.5).max(1.0).trunc();
+        [("seconds", seconds.to_string()), ("side", video.width.min(video.height).to_string())]
+    });
+    let about = about.iter().flatten().map(|(name, value)| (*name, value.as_str()));
+    let values: Vec<(&str, &str)> = about.chain([("question", question)]).collect();
+    around_frames(&own.opening, frames, &values).map_err(slot("opening"))
+}
+
+/// The message with the frames of a turn's calls in an agent's own loop; `turn` is the one that answers it.
+///
+/// # Errors
+/// As [`opening`].
+pub fn own_response(
+    protocol: &Protocol,
+    own: &AgentLoop,
+    prompt: &str,
+    turn: usize,
+    (start, end): (f64, f64),
+    frames: Vec<Part>,
+) -> Result<Vec<Part>, RenderError> {
+    let images = frames.iter().filter(|part| matches!(part, Part::Image(_))).count();
+    let (n, start, end) = (images.to_string(), fixed1(start), fixed1(end));
+    let values = [("n", n.as_str()), ("start", start.as_str()), ("end", end.as_str()), ("prompt", prompt)];
+    let parts = around_frames(&protocol.crop_response, frames, &values).map_err(slot("crop response"))?;
+    Ok(with_last_turn(own, turn, parts))
+}
+
+/// The sentence that precedes the last turn, behind the text of its message.
+pub fn with_last_turn(own: &AgentLoop, turn: usize, mut parts: Vec<Part>) -> Vec<Part> {
+    if own.is_last(turn) && !own.last_turn.is_empty() {
+        match parts.last_mut() {
+            Some(Part::Text(text)) => text.push_str(&own.last_turn),
+            _ => parts.push(Part::Text(own.last_turn.clone())),
+        }
+    }
+    parts
+}
+
+/// The question of a later turn in an agent's own loop.
+///
+/// # Errors
+/// The protocol has no template for the sample, or one asks for something else.
+pub fn later_question(
+    protocol: &Protocol,
+    own: &AgentLoop,
+    turn: usize,
+    sample: &Sample,
+    mode: &PromptMode,
+    switches: &Switches,
+) -> Result<String, RenderError> {
+    let texts = own.later(turn);
+    let texts = if texts.is_empty() { &protocol.questions } else { texts };
+    question_text(protocol, texts, sample, mode, switches, None)
+}
+
+/// Frames where the template has its slot `frames`, in front without one, and the text around them.
+fn around_frames(
+    template: &Template,
+    frames: Vec<Part>,
+    values: &[(&str, &str)],
+) -> Result<Vec<Part>, TemplateError> {
+    let (before, after) =
+        template.around("frames").unwrap_or_else(|| (Template::default(), template.clone()));
+    let text = |template: &Template| -> Result<Option<Part>, TemplateError> {
+        let text = template.render(values)?;
+        Ok((!text.is_empty()).then_some(Part::Text(text)))
+    };
+    let (before, after) = (text(&before)?, text(&after)?);
+    Ok(before.into_iter().chain(frames).chain(after).collect())
+}
+
+/// Seconds as `HH:MM:SS`, rounded down.
+fn hours_clock(seconds: f64) -> String {
+    let whole = |value: f64| value.trunc() as i64;
+    let rest = seconds.rem_euclid(3600.0);
+    format!(
+        "{:02}:{:02}:{:02}",
+        whole(seconds.div_euclid(3600.0)),
+        whole(rest / 60.0),
+        whole(seconds.rem_euclid(60.0))
+    )
 }
 
 /// Seconds as `mm:ss`, both rounded down: what Python's `int(s // 60)` and `int(s % 60)` make of them.

@@ -124,6 +124,12 @@ impl Template {
         self.slots().any(|slot| slot == name)
     }
 
+    /// What stands before and behind the first slot of this name.
+    pub fn around(&self, name: &str) -> Option<(Self, Self)> {
+        let at = self.0.iter().position(|piece| matches!(piece, Piece::Slot(slot) if slot == name))?;
+        Some((Self(self.0[..at].to_vec()), Self(self.0[at + 1..].to_vec())))
+    }
+
     /// Fills the slots.
     ///
     /// # Errors

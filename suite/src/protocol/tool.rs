@@ -38,6 +38,12 @@ pub enum CallError {
         /// Its type, as the release calls it.
         found: String,
     },
+    /// An agent with rules of its own cannot read the call.
+    #[error("{reason}")]
+    Unreadable {
+        /// Its words, as the model is answered with them.
+        reason: String,
+    },
     /// A time is an integer that no float can hold.
     #[error("a time of the call is too large")]
     TooLarge,

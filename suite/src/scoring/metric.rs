@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::sample::Gold;
+use super::group::Structure;
+use crate::sample::{Gold, Tags};
 
 /// One number of a split.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -29,6 +30,8 @@ pub enum Over {
     Groups,
     /// The share of samples with at least a threshold.
     Threshold,
+    /// The mean of the scores of groups of four questions.
+    Fours,
 }
 
 /// The official metric of a split.
@@ -53,6 +56,20 @@ pub enum Metric {
         #[serde(default)]
         merged: BTreeMap<String, Vec<String>>,
     },
+    /// Mean score of groups of four choice questions (Video-MME-v2), and their accuracy. Each field but the last is the
+    /// tag that says so of a question.
+    GroupScore {
+        /// Its group.
+        group: String,
+        /// Its place in the group: a number, of which only the order counts.
+        place: String,
+        /// How the group is scored: `relevance` or `logic`.
+        rule: String,
+        /// Which questions rest on which, where the rule is `logic`.
+        structure: String,
+        /// Tags by whose labels the score is broken down; the label of a group is that of its last question.
+        by: Vec<String>,
+    },
 }
 
 impl Metric {
@@ -62,23 +79,26 @@ impl Metric {
             Self::Accuracy { .. } => "accuracy",
             Self::Grounding { .. } => "mIoU",
             Self::Score { .. } => "score",
+            Self::GroupScore { .. } => "accuracy",
         }
     }
 
     /// All names, short enough for a list of benchmarks.
     pub fn label(&self) -> String {
-        match (self.thresholds(), self.macro_over()) {
-            ([_, ..], _) => format!("{}, R@IoU", self.name()),
-            ([], Some(_)) => format!("{}, avg", self.name()),
-            ([], None) => self.name().to_owned(),
-        }
+        let further = match self {
+            Self::GroupScore { .. } => ", group score",
+            _ if !self.thresholds().is_empty() => ", R@IoU",
+            _ if self.macro_over().is_some() => ", avg",
+            _ => "",
+        };
+        format!("{}{further}", self.name())
     }
 
     /// Tag whose group means are averaged for the official headline.
     pub fn macro_over(&self) -> Option<&str> {
         match self {
             Self::Accuracy { macro_over } | Self::Score { macro_over, .. } => macro_over.as_deref(),
-            Self::Grounding { .. } => None,
+            Self::Grounding { .. } | Self::GroupScore { .. } => None,
         }
     }
 
@@ -86,7 +106,7 @@ impl Metric {
     pub fn merged(&self) -> Option<&BTreeMap<String, Vec<String>>> {
         match self {
             Self::Score { merged, .. } => Some(merged),
-            Self::Accuracy { .. } | Self::Grounding { .. } => None,
+            Self::Accuracy { .. } | Self::Grounding { .. } | Self::GroupScore { .. } => None,
         }
     }
 
@@ -94,7 +114,7 @@ impl Metric {
     pub fn thresholds(&self) -> &[f64] {
         match self {
             Self::Grounding { thresholds } => thresholds,
-            Self::Accuracy { .. } | Self::Score { .. } => &[],
+            Self::Accuracy { .. } | Self::Score { .. } | Self::GroupScore { .. } => &[],
         }
     }
 
@@ -103,7 +123,48 @@ impl Metric {
     pub fn empty_gold(&self) -> Gold {
         match self {
             Self::Grounding { .. } => Gold::Interval { start: 0.0, end: 0.0 },
-            Self::Accuracy { .. } | Self::Score { .. } => Gold::Choice { answer: String::new() },
+            Self::Accuracy { .. } | Self::Score { .. } | Self::GroupScore { .. } => {
+                Gold::Choice { answer: String::new() }
+            }
         }
     }
+
+    /// Tags whose groups the metric is made of.
+    pub fn group_tag(&self) -> Option<&str> {
+        match self {
+            Self::GroupScore { group, .. } => Some(group),
+            _ => self.macro_over(),
+        }
+    }
+
+    /// The group of a question, its place there and the group's structure; `None` where the metric has no groups of
+    /// questions.
+    ///
+    /// # Errors
+    /// The tag that is missing or has another value, and what is expected.
+    pub fn member<'a>(&self, tags: &'a Tags) -> Result<Option<Member<'a>>, (&str, String)> {
+        let Self::GroupScore { group, place, rule, structure, .. } = self else { return Ok(None) };
+        let label = |tag: &String| tags.get(tag).and_then(|labels| labels.first()).map(String::as_str);
+        let missing = |tag| (tag, "missing; the metric needs it".to_owned());
+        let needed = |tag| label(tag).ok_or_else(|| missing(tag.as_str()));
+        let number = needed(place)?.trim().parse();
+        Ok(Some(Member {
+            group: needed(group)?,
+            place: number.map_err(|_| (place.as_str(), "expected a number".to_owned()))?,
+            structure: Structure::read(needed(rule)?, label(structure).unwrap_or_default()).map_err(
+                |message| (if label(rule) == Some("logic") { structure } else { rule }.as_str(), message),
+            )?,
+        }))
+    }
+}
+
+/// A question of a group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Member<'a> {
+    /// Label of the group.
+    pub group: &'a str,
+    /// Number by which the questions of the group are ordered.
+    pub place: u32,
+    /// Structure of the group.
+    pub structure: Structure,
 }

@@ -1,5 +1,6 @@
 //! From final text to score: a pure function of gold, text, switches and the rules that are repeated.
 
+pub mod group;
 mod metric;
 pub mod number;
 pub mod strict;
@@ -7,19 +8,17 @@ pub mod strict;
 use crate::profile::{Extraction, Switches};
 use crate::record::{Outcome, Score};
 use crate::reference::Reference;
-use crate::sample::Gold;
+use crate::sample::Sample;
 
 pub use crate::reference::{RAISES, Scorer};
-pub use metric::{Metric, MetricValue, Over};
+pub use metric::{Member, Metric, MetricValue, Over};
 pub use strict::Strict;
 
-/// Scores one final text.
+/// Scores the final text of a sample.
 ///
-/// `letters` are the row's own option letters; `truncated_call` says that the text ended at the
-/// token limit in the middle of a tool call.
+/// `truncated_call` says that the text ended at the token limit in the middle of a tool call.
 pub fn score(
-    gold: &Gold,
-    letters: &str,
+    sample: &Sample,
     text: &str,
     truncated_call: bool,
     switches: &Switches,
@@ -34,7 +33,7 @@ pub fn score(
         };
     }
     match switches.extraction {
-        Extraction::Upstream => reference.scorer.score(gold, letters, text),
-        Extraction::Strict => Strict { tags: reference.syntax.tags() }.score(gold, letters, text),
+        Extraction::Upstream => reference.scorer.score_sample(sample, text),
+        Extraction::Strict => Strict { tags: reference.syntax.tags() }.score_sample(sample, text),
     }
 }

@@ -75,7 +75,7 @@ fn named(metric: &MetricValue) -> (&str, f64) {
 }
 
 fn recall(summary: &Summary) -> Vec<(&str, f64)> {
-    summary.recall().map(named).collect()
+    summary.further().map(named).collect()
 }
 
 #[test]

@@ -7,7 +7,6 @@ use std::sync::OnceLock;
 use paravt_files::read_limited;
 use serde::de::DeserializeOwned;
 
-use super::columns::Columns;
 use super::description::Description;
 use super::{
     DataCheck, DataRoot, Dataset, Inspect, KeptQuirks, NOT_PUBLISHED, Origin, Published, Quirks, RowContext,
@@ -30,7 +29,7 @@ pub const NO_SUBTITLES: &str = "no_subtitles";
 pub type ReadRow = fn(&RowContext<'_>) -> Result<Option<Sample>, DataError>;
 /// What became of a row; nothing for one that does not count.
 pub(super) type ReadSample = Result<Option<Sample>, DataError>;
-/// The text that is shown of the content of an SRT file; empty for none.
+/// The text that is shown of the content of a file of subtitles; empty for none.
 pub type SubtitleText = fn(content: &str, quirks: KeptQuirks<'_>) -> String;
 
 /// A struct of published columns that becomes a sample.
@@ -51,7 +50,7 @@ pub fn read<R: IntoSample>(cx: &RowContext<'_>) -> Result<Option<Sample>, DataEr
     cx.published.read::<R>()?.into_sample(cx)
 }
 
-/// A published split: its description and the mapping of its rows.
+/// A published split: its description and the mapping of its rows, by code or by the description's table `row`.
 ///
 /// ```
 /// use paravt_suite::data::{DataError, Id};
@@ -96,7 +95,8 @@ pub fn read<R: IntoSample>(cx: &RowContext<'_>) -> Result<Option<Sample>, DataEr
 pub struct Benchmark {
     toml: &'static str,
     changes: &'static str,
-    rows: Rows,
+    /// Mapping of rows where it is code.
+    read: Option<ReadRow>,
     subtitles: Option<SubtitleText>,
     scorer: Option<&'static dyn Scorer>,
     description: OnceLock<Description>,
@@ -104,21 +104,22 @@ pub struct Benchmark {
     folder: Option<PathBuf>,
 }
 
-/// Mapping of rows to samples.
-enum Rows {
-    /// Code.
-    Code(ReadRow),
-    /// The table `row` of a task file.
-    Columns(Box<Columns>),
-}
-
 impl Benchmark {
     /// The benchmark of a `benchmark.toml` that is compiled in; it is parsed when it is first used.
     pub const fn new(toml: &'static str, read: ReadRow) -> Self {
+        Self::of(toml, Some(read))
+    }
+
+    /// The same whose description has a table `row`, which says which columns make a sample.
+    pub const fn described(toml: &'static str) -> Self {
+        Self::of(toml, None)
+    }
+
+    const fn of(toml: &'static str, read: Option<ReadRow>) -> Self {
         Self {
             toml,
             changes: "",
-            rows: Rows::Code(read),
+            read,
             subtitles: None,
             scorer: None,
             description: OnceLock::new(),
@@ -127,16 +128,8 @@ impl Benchmark {
     }
 
     /// The task of a file.
-    pub(super) fn of_columns(description: Description, columns: Columns, folder: PathBuf) -> Self {
-        Self {
-            toml: "",
-            changes: "",
-            rows: Rows::Columns(Box::new(columns)),
-            subtitles: None,
-            scorer: None,
-            description: OnceLock::from(description),
-            folder: Some(folder),
-        }
+    pub(super) fn of_file(description: Description, folder: PathBuf) -> Self {
+        Self { description: OnceLock::from(description), folder: Some(folder), ..Self::described("") }
     }
 
     /// Says how many rows and videos there are.
@@ -199,7 +192,7 @@ impl Benchmark {
         self
     }
 
-    /// Shows the subtitles of the video, `STEM.srt` in the layout's folder of subtitles.
+    /// Shows the subtitles of the video: `STEM.srt`, or with the layout's extension, in its folder of subtitles.
     pub const fn with_subtitles(mut self, text: SubtitleText) -> Self {
         self.subtitles = Some(text);
         self
@@ -257,11 +250,13 @@ impl Benchmark {
         let published = PublishedRow { file, row, value };
         let quirks = self.quirks().under(profile);
         let cx = RowContext { task: &self.spec().name, profile, quirks, published };
-        let mut sample = match &self.rows {
-            Rows::Code(read) => read(&cx),
-            Rows::Columns(columns) => columns.sample(&cx),
+        let mut sample = match (self.read, &self.description().row) {
+            (Some(read), _) => read(&cx),
+            (None, Some(columns)) => columns.sample(&cx),
+            (None, None) => panic!("{}: neither code nor a table `row` makes samples", cx.task),
         }?;
-        if let Some(Sample { question, gold, flags, .. }) = &mut sample {
+        if let Some(Sample { question, gold, flags, tags, .. }) = &mut sample {
+            self.spec().metric.member(tags).map_err(|(tag, message)| cx.error(tag, message))?;
             flags.extend(options::flags(question, gold).map(str::to_owned));
         }
         Ok(sample)
@@ -286,7 +281,10 @@ impl Benchmark {
         profile: Profile,
     ) -> Result<Sample, DataError> {
         if let Some(shown) = self.subtitles {
-            let content = folders.subtitles.as_ref().map(|folder| subtitles(folder, &sample.video, profile));
+            let content = folders.subtitles.as_ref().map(|folder| {
+                let name = sample.video.with_extension(&self.layout().subtitle_extension);
+                subtitles(folder, &name, profile)
+            });
             let content = content.transpose().map_err(|(name, error)| DataError::Row {
                 path: file.to_owned(),
                 row: sample.row,
@@ -304,15 +302,14 @@ impl Benchmark {
     }
 }
 
-/// Content of the subtitles of a video; `None` when there are none. Bytes that are not UTF-8 are dropped, as
+/// Content of a file of subtitles; `None` when there are none. Bytes that are not UTF-8 are dropped, as
 /// by upstream, which reads with errors ignored.
 fn subtitles(
     folder: &Path,
-    video: &Path,
+    name: &Path,
     profile: Profile,
 ) -> Result<Option<String>, (String, std::io::Error)> {
-    let name = video.with_extension("srt");
-    let file = folder.join(&name);
+    let file = folder.join(name);
     match read_limited(&file, MAX_SUBTITLES) {
         Ok(bytes) => Ok(Some(bytes.utf8_chunks().map(|chunk| chunk.valid()).collect())),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),

@@ -261,8 +261,9 @@ fn subtitles_found(check: &mut DataCheck, spec: &TaskSpec, layout: &Layout, root
     let Some(published) = layout.expected_subtitles else { return };
     let folder = layout.folders(root, None).into_iter().next().and_then(|folders| folders.subtitles);
     let entries = folder.as_deref().and_then(|folder| std::fs::read_dir(folder).ok());
-    let is_srt = |path: &Path| path.extension().is_some_and(|extension| extension == "srt");
-    let found = entries.map_or(0, |all| all.flatten().filter(|entry| is_srt(&entry.path())).count());
+    let wanted = layout.subtitle_extension.as_str();
+    let is_one = |path: &Path| path.extension().is_some_and(|extension| extension == wanted);
+    let found = entries.map_or(0, |all| all.flatten().filter(|entry| is_one(&entry.path())).count());
     check.subtitles = Some((found, published));
     if found != published {
         check.findings.push(Finding::Subtitles {

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::derived::Derived;
+use super::option_cells::{self, without_letter};
 use super::{RowContext, letters};
 use crate::data::DataError;
 use crate::protocol::Template;
@@ -21,21 +23,23 @@ const MAX_OPTIONS: usize = 26;
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Columns {
-    kind: Kind,
+    kind: Kinds,
     /// Unique id; the row's number by default.
-    id: Option<String>,
+    id: Option<Cells>,
     video: Cells,
     /// The question, or the caption to ground.
     question: Cells,
     options: Option<OneOrMany>,
-    /// Whether options stand in their column with their letters, `A. …`.
+    /// Whether options of a list stand there with their letters, `A. …`.
     #[serde(default)]
-    lettered: bool,
+    lettered: Lettered,
     answer: Option<String>,
     #[serde(default)]
     answer_is: AnswerIs,
     /// Start and end: one column with a list of two, or two columns.
     interval: Option<OneOrMany>,
+    /// Start and end of what shows the answer, as `interval`.
+    evidence: Option<OneOrMany>,
     /// Text shown as the video's subtitles.
     subtitles: Option<String>,
     #[serde(default)]
@@ -43,6 +47,9 @@ pub(super) struct Columns {
     /// Rows that count: those with one of these values in the column.
     #[serde(default)]
     only: BTreeMap<String, OneOrMany>,
+    /// Columns made of others.
+    #[serde(default)]
+    derived: Vec<Derived>,
 }
 
 /// Kind of answer.
@@ -53,6 +60,85 @@ enum Kind {
     Interval,
     Text,
     Number,
+}
+
+/// One kind for all rows, or that of a value in a column.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(
+    untagged,
+    expecting = "expected `choice`, `interval`, `text` or `number`, or { column, values } with the kind of each value"
+)]
+enum Kinds {
+    One(Kind),
+    Of(KindColumn),
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct KindColumn {
+    column: String,
+    values: BTreeMap<String, Kind>,
+}
+
+impl Kinds {
+    fn all(&self) -> Vec<Kind> {
+        match self {
+            Self::One(kind) => vec![*kind],
+            Self::Of(of) => of.values.values().copied().collect(),
+        }
+    }
+
+    /// Whether any row is of the kind.
+    fn has(&self, kind: Kind) -> bool {
+        self.all().contains(&kind)
+    }
+
+    /// The kind of one row.
+    fn of(&self, cx: &RowContext<'_>) -> Result<Kind, DataError> {
+        match self {
+            Self::One(kind) => Ok(*kind),
+            Self::Of(KindColumn { column, values }) => {
+                let found = text(cx, column)?;
+                values.get(&found).copied().ok_or_else(|| {
+                    let known: Vec<&str> = values.keys().map(String::as_str).collect();
+                    cx.error(column, format!("expected one of {}, found `{found}`", known.join(", ")))
+                })
+            }
+        }
+    }
+}
+
+/// Whether options of a list stand there with their letters.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "LetteredValue")]
+enum Lettered {
+    /// In no row.
+    #[default]
+    No,
+    /// In every row.
+    Yes,
+    /// In some rows, there all of them.
+    Some,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "expected true, false or \"some\"")]
+enum LetteredValue {
+    All(bool),
+    Word(String),
+}
+
+impl TryFrom<LetteredValue> for Lettered {
+    type Error = &'static str;
+
+    fn try_from(value: LetteredValue) -> Result<Self, Self::Error> {
+        match value {
+            LetteredValue::All(true) => Ok(Self::Yes),
+            LetteredValue::All(false) => Ok(Self::No),
+            LetteredValue::Word(word) if word == "some" => Ok(Self::Some),
+            LetteredValue::Word(_) => Err("expected true, false or \"some\""),
+        }
+    }
 }
 
 /// Form of a choice question's answer.
@@ -96,10 +182,12 @@ impl TryFrom<String> for Cells {
 impl Columns {
     /// The metric of a task that names none.
     pub(super) fn metric(&self) -> Metric {
-        match self.kind {
-            Kind::Choice | Kind::Text => Metric::Accuracy { macro_over: None },
-            Kind::Interval => Metric::Grounding { thresholds: vec![0.3, 0.5, 0.7] },
-            Kind::Number => Metric::Score { macro_over: None, merged: BTreeMap::new() },
+        if self.kind.has(Kind::Interval) {
+            Metric::Grounding { thresholds: vec![0.3, 0.5, 0.7] }
+        } else if self.kind.has(Kind::Number) {
+            Metric::Score { macro_over: None, merged: BTreeMap::new() }
+        } else {
+            Metric::Accuracy { macro_over: None }
         }
     }
 
@@ -108,8 +196,14 @@ impl Columns {
     /// # Errors
     /// The field that is missing or superfluous, and why.
     pub(super) fn check(&self, metric: &Metric) -> Result<(), String> {
-        let (choice, interval) = (self.kind == Kind::Choice, self.kind == Kind::Interval);
-        let kind = format!("{:?}", self.kind).to_lowercase();
+        let (choice, interval) = (self.kind.has(Kind::Choice), self.kind.has(Kind::Interval));
+        let kinds = self.kind.all();
+        let kind = kinds.iter().map(|kind| format!("{kind:?}").to_lowercase()).collect::<Vec<_>>().join(", ");
+        if kinds.is_empty() || interval && kinds.iter().any(|kind| *kind != Kind::Interval) {
+            return Err(format!(
+                "row.kind: intervals and other answers have no metric in common, found `{kind}`"
+            ));
+        }
         for (field, wanted, given) in [
             ("options", choice, self.options.is_some()),
             ("interval", interval, self.interval.is_some()),
@@ -121,19 +215,29 @@ impl Columns {
                 _ => {}
             }
         }
-        for (field, given) in
-            [("answer_is", self.answer_is != AnswerIs::default()), ("lettered", self.lettered)]
-        {
+        for (field, given) in [
+            ("answer_is", self.answer_is != AnswerIs::default()),
+            ("lettered", self.lettered != Lettered::No),
+        ] {
             if given && !choice {
                 return Err(format!("row.{field}: kind {kind} has none"));
             }
         }
-        if matches!(&self.interval, Some(OneOrMany::Many(columns)) if columns.len() != 2) {
-            return Err("row.interval: expected one column, or a list of two: start and end".to_owned());
+        for (field, columns) in [("interval", &self.interval), ("evidence", &self.evidence)] {
+            if matches!(columns, Some(OneOrMany::Many(columns)) if columns.len() != 2) {
+                return Err(format!("row.{field}: expected one column, or a list of two: start and end"));
+            }
+        }
+        if let Metric::GroupScore { group, place, rule, structure, by } = metric {
+            let tags = [group, place, rule, structure].into_iter().chain(by);
+            if let Some(tag) = tags.into_iter().find(|tag| !self.tags.contains_key(*tag)) {
+                return Err(format!("metric: `{tag}` is none of row.tags"));
+            }
         }
         let fits = match metric {
             Metric::Grounding { .. } => interval,
-            Metric::Accuracy { .. } => matches!(self.kind, Kind::Choice | Kind::Text),
+            Metric::Accuracy { .. } => !interval && !self.kind.has(Kind::Number),
+            Metric::GroupScore { .. } => self.kind == Kinds::One(Kind::Choice),
             Metric::Score { .. } => !interval,
         };
         if fits { Ok(()) } else { Err(format!("metric: {} does not go with row.kind {kind}", metric.name())) }
@@ -141,6 +245,8 @@ impl Columns {
 
     /// Makes the sample of one row; `None` for a row that [`only`](Self::only) leaves out.
     pub(super) fn sample(&self, cx: &RowContext<'_>) -> Result<Option<Sample>, DataError> {
+        let row = Derived::with_all(&self.derived, cx)?;
+        let cx = &cx.with_row(&row);
         for (column, wanted) in &self.only {
             let found = text(cx, column)?;
             let counts = match wanted {
@@ -156,28 +262,32 @@ impl Columns {
         if let Some(column) = &self.subtitles {
             question.subtitles = Some(text(cx, column)?);
         }
-        if let Some(options) = &self.options {
+        let kind = self.kind.of(cx)?;
+        if let Some(options) = self.options.as_ref().filter(|_| kind == Kind::Choice) {
             question.options = self.options(cx, options)?;
             question.letters = letters(question.options.len());
         }
-        let gold = self.gold(cx, &question, &mut flags)?;
+        let gold = self.gold(cx, kind, &question, &mut flags)?;
         let id = match &self.id {
-            Some(column) => text(cx, column)?,
+            Some(cells) => filled(cx, cells)?,
             None => cx.published.row.to_string(),
         };
         let video = cx.path(first_column(&self.video), &filled(cx, &self.video)?)?;
         let mut tags = Tags::new();
         for (tag, column) in &self.tags {
-            let label = text(cx, column)?;
-            tags.insert(tag.clone(), vec![label]);
+            // A row without a label is in no group of the breakdown.
+            if !cx.published.column::<Value>(column)?.is_null() {
+                tags.insert(tag.clone(), vec![text(cx, column)?]);
+            }
         }
-        let evidence = gold.interval();
+        let evidence = self.evidence.as_ref().map(|columns| span(cx, columns)).transpose()?;
+        let evidence = evidence.or(gold.interval());
         Ok(Some(Sample { tags, flags, evidence, ..cx.sample(id, video, question, gold) }))
     }
 
     fn options(&self, cx: &RowContext<'_>, options: &OneOrMany) -> Result<Vec<String>, DataError> {
-        let (column, mut found) = match options {
-            OneOrMany::One(column) => (column.as_str(), cx.published.column::<Vec<String>>(column)?),
+        let (column, (mut found, is_bare)) = match options {
+            OneOrMany::One(column) => (column.as_str(), option_cells::of_column(cx, column)?),
             // Rows with fewer options leave the last columns empty.
             OneOrMany::Many(columns) => {
                 let mut found = Vec::new();
@@ -186,19 +296,26 @@ impl Columns {
                         found.push(text(cx, column)?);
                     }
                 }
-                (columns.first().map_or("", String::as_str), found)
+                (columns.first().map_or("", String::as_str), (found, false))
             }
         };
         if !(2..=MAX_OPTIONS).contains(&found.len()) {
             let message = format!("expected 2 to {MAX_OPTIONS} options, found {}", found.len());
             return Err(cx.error(column, message));
         }
-        if self.lettered {
+        let lettered =
+            || found.iter().zip('A'..).all(|(option, letter)| without_letter(option, letter).is_some());
+        let takes_off = match self.lettered {
+            _ if is_bare => false,
+            Lettered::No => false,
+            Lettered::Yes => true,
+            Lettered::Some => lettered(),
+        };
+        if takes_off {
             for (option, letter) in found.iter_mut().zip('A'..) {
-                let bare = option.trim_start().trim_start_matches('(').strip_prefix(letter);
-                let bare = bare.and_then(|rest| rest.strip_prefix(['.', ')', ':']));
+                let bare = without_letter(option, letter);
                 let message = || format!("expected an option that begins with `{letter}.`, found `{option}`");
-                *option = bare.ok_or_else(|| cx.error(column, message()))?.trim().to_owned();
+                *option = bare.ok_or_else(|| cx.error(column, message()))?.to_owned();
             }
         }
         Ok(found)
@@ -207,6 +324,7 @@ impl Columns {
     fn gold(
         &self,
         cx: &RowContext<'_>,
+        kind: Kind,
         question: &Question,
         flags: &mut Vec<String>,
     ) -> Result<Gold, DataError> {
@@ -216,7 +334,7 @@ impl Columns {
         }
         let column = self.answer.as_deref().unwrap_or_default();
         let answer = text(cx, column)?;
-        Ok(match self.kind {
+        Ok(match kind {
             Kind::Text => Gold::Text { answer, counted: true },
             Kind::Number => {
                 let number = answer.trim().parse().ok().filter(|number: &f64| number.is_finite());

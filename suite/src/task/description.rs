@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 
+use super::columns::Columns;
 use super::{Breakdown, HubSource, Metric, Published, Quirks, TaskSpec};
 use crate::data::Layout;
 
@@ -31,6 +32,8 @@ pub struct Description {
     pub quirks: Quirks,
     /// Videos that others reported as broken.
     pub reported: Vec<Reported>,
+    /// Columns that make a sample, where no code does.
+    pub(super) row: Option<Columns>,
 }
 
 /// Published videos that others could not decode. `data check --decode` says which of them fail here; a run counts and
@@ -100,11 +103,12 @@ impl Description {
         };
         let mut merged = table(text)?;
         merge(&mut merged, table(changes)?);
-        Self::of_table(merged)
+        let row = take_row(&mut merged)?;
+        Self::of_table(merged, row)
     }
 
-    /// Reads a parsed `benchmark.toml`.
-    pub(super) fn of_table(table: toml::Table) -> Result<Self, DescriptionError> {
+    /// Reads a parsed `benchmark.toml` without its table `row`.
+    pub(super) fn of_table(table: toml::Table, row: Option<Columns>) -> Result<Self, DescriptionError> {
         let mut unknown = None;
         let written: Written = serde_ignored::deserialize(toml::Value::Table(table), |path| {
             unknown.get_or_insert(path.to_string());
@@ -114,6 +118,7 @@ impl Description {
             return Err(DescriptionError::UnknownField(field));
         }
         written.layout.check(&written.hub).map_err(DescriptionError::Parse)?;
+        row.iter().try_for_each(|row| row.check(&written.metric)).map_err(DescriptionError::Parse)?;
         Ok(Self {
             spec: TaskSpec {
                 name: written.name,
@@ -130,8 +135,15 @@ impl Description {
             part_of_all: written.part_of_all,
             quirks: written.quirks,
             reported: written.reported,
+            row,
         })
     }
+}
+
+/// Takes the table `row` out of a description.
+pub(super) fn take_row(table: &mut toml::Table) -> Result<Option<Columns>, DescriptionError> {
+    let row = table.remove("row").map(toml::Value::try_into);
+    row.transpose().map_err(|error| DescriptionError::Parse(format!("row: {error}")))
 }
 
 /// Tables are merged field by field; every other value is replaced.

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use paravt_files::read_text;
 
 use super::columns::Columns;
-use super::description::FIELDS;
+use super::description::{FIELDS, take_row};
 use super::{Benchmark, DataRoot, Description, DescriptionError, Task as _};
 use crate::data::DataError;
 use crate::fields::FieldsError;
@@ -52,19 +52,18 @@ impl Benchmark {
         };
         let mut table: toml::Table =
             text.parse().map_err(|error: toml::de::Error| format(error.to_string()))?;
-        let row = table.remove("row").ok_or_else(|| format("missing table `row`".to_owned()))?;
-        let columns: Columns = row.try_into().map_err(|error| format(format!("row: {error}")))?;
+        let columns = take_row(&mut table).map_err(described)?;
+        let columns = columns.ok_or_else(|| format("missing table `row`".to_owned()))?;
         let counted = !table.contains_key("expected_rows") || !table.contains_key("expected_videos");
         let table = with_defaults(table, &columns).map_err(format)?;
-        let description = Description::of_table(table).map_err(described)?;
+        let description = Description::of_table(table, Some(columns)).map_err(described)?;
         let valid = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
         let name = &description.spec.name;
         if name.is_empty() || !name.chars().all(valid) {
             return Err(format(format!("name: expected letters, digits, `_` and `-`, found `{name}`")).into());
         }
-        columns.check(&description.spec.metric).map_err(format)?;
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let mut task = Self::of_columns(description, columns, folder.to_owned());
+        let mut task = Self::of_file(description, folder.to_owned());
         if counted {
             let found = task.load(&DataRoot::new(folder), Profile::Release);
             let samples =

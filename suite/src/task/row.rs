@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::KeptQuirks;
-use crate::data::{DataError, PublishedRow, excerpt};
+use crate::data::{DataError, JsonRow, PublishedRow, excerpt};
 use crate::profile::Profile;
 use crate::sample::{Gold, Question, Sample};
 
@@ -27,6 +27,11 @@ impl RowContext<'_> {
     /// A sample of this row with nothing else in it. `video` is relative to the folder of the videos.
     pub fn sample(&self, uid: String, video: PathBuf, question: Question, gold: Gold) -> Sample {
         Sample::new(self.task, uid, self.published.row, video, question, gold)
+    }
+
+    /// The same with other cells in its row.
+    pub(super) fn with_row<'b>(&'b self, value: &'b JsonRow) -> RowContext<'b> {
+        RowContext { published: PublishedRow { value, ..self.published }, ..*self }
     }
 
     /// An error about one cell of the row.

@@ -2,11 +2,15 @@
 //! What imitates released code: the semantics of Python that it relies on, and one module for each release
 //! with its tool calls, its scoring and the import of its texts.
 //!
-//! A second release is a module beside [`paravt`] with a static [`Reference`] in [`REFERENCES`]: a
-//! [`ToolSyntax`](paravt_suite::reference::ToolSyntax), an
-//! [`Scorer`](paravt_suite::scoring::Scorer), and an import that makes a [`Protocol`] whose field
-//! `reference` has its name. What it does that its paper does not say is a heading of
+//! A further release is a module of [`agents`] with a static [`Reference`] in [`REFERENCES`]: a
+//! [`ToolSyntax`](paravt_suite::reference::ToolSyntax), a [`Scorer`](paravt_suite::scoring::Scorer) and, with a loop of
+//! its own, [`Looks`](paravt_suite::reference::Looks); and a [`Release`] in [`RELEASES`], whose import makes a
+//! [`Protocol`] with that reference's name. What it does that its paper does not say is a heading of
 //! `suite/docs/quirks.md`.
+//!
+//! The modules of other agents, [`conan`] to [`videozoomer`], are pure functions: which frames they show and in which
+//! size, what a reply asks for, which answer it gives and whether that is right. `ci/protocols` runs them beside the
+//! authors' code.
 //!
 //! ```
 //! use paravt_suite::protocol::native;
@@ -22,14 +26,46 @@
 //! # Ok::<(), paravt_upstream::UnknownReference>(())
 //! ```
 
+pub mod agents;
+pub mod conan;
+pub mod eva;
+pub mod framethinker;
+pub mod import;
+pub mod longvt;
 pub mod paravt;
 pub mod python;
+pub mod sage;
+pub mod time_r1;
+pub mod video_o3;
+pub mod video_r1;
+pub mod videochat_r1;
+pub mod videozoomer;
 
 use paravt_suite::protocol::Protocol;
 use paravt_suite::reference::Reference;
 
+use import::Release;
+
 /// All releases; the first is that of protocols that name none.
-pub const REFERENCES: [Reference; 1] = [paravt::REFERENCE];
+pub const REFERENCES: [Reference; 6] = [
+    paravt::REFERENCE,
+    agents::conan::REFERENCE,
+    agents::videozoomer::REFERENCE,
+    agents::eva::REFERENCE,
+    agents::single::VIDEO_R1,
+    agents::single::VIDEOCHAT_R1,
+];
+
+/// Releases whose texts can be imported; the first is that of the reference.
+pub static RELEASES: [&Release; 7] = [
+    &paravt::import::RELEASE,
+    &agents::conan::RELEASE,
+    &agents::videozoomer::RELEASE,
+    &agents::eva::RELEASE,
+    &agents::single::VIDEO_R1_RELEASE,
+    &agents::single::VIDEO_RFT_RELEASE,
+    &agents::single::VIDEOCHAT_R1_RELEASE,
+];
 
 /// A protocol names a release that this build does not have.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -67,6 +103,6 @@ mod tests {
         assert_eq!(reference(&protocol).unwrap().name, "paravt");
         protocol.reference = Some("longvt".into());
         let error = reference(&protocol).err().unwrap().to_string();
-        assert_eq!(error, "protocol native: unknown reference `longvt`; this build has paravt");
+        assert!(error.starts_with("protocol native: unknown reference `longvt`; this build has paravt, "), "{error}");
     }
 }

@@ -8,30 +8,48 @@ use paravt_suite::profile::Profile;
 use paravt_suite::protocol::native;
 use paravt_suite::protocol::{PromptMode, Protocol, render};
 use paravt_suite::sample::{Gold, Question, QuestionKind, Sample};
-use paravt_upstream::paravt::import::{COMMIT, Files, ImportError, SUBAGENT, WORKFLOW, import, read_files};
+use paravt_upstream::import::{self, Files, ImportError};
+use paravt_upstream::paravt::import::{RELEASE, SUBAGENT, WORKFLOW};
+
+const DRIVER: &str = "paravt/eval/driver.py";
+const UTILS: &str = "paravt/eval/utils.py";
 
 fn standin() -> Files {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/standin");
     // Read as a plain folder: the repository around it has no such files at its root.
-    Files {
-        driver: std::fs::read_to_string(folder.join("paravt/eval/driver.py")).unwrap(),
-        utils: std::fs::read_to_string(folder.join("paravt/eval/utils.py")).unwrap(),
-        subagent: std::fs::read_to_string(folder.join(SUBAGENT.0)).ok(),
-        workflow: std::fs::read_to_string(folder.join(WORKFLOW.0)).ok(),
-        commit: "no commit".to_owned(),
-    }
+    let text = |path| (path, std::fs::read_to_string(folder.join(path)).unwrap());
+    Files { texts: [DRIVER, UTILS, SUBAGENT, WORKFLOW].map(text).into(), commit: "no commit".to_owned() }
+}
+
+/// The stand-in without some of its files.
+fn without(paths: &[&str]) -> Files {
+    let mut files = standin();
+    files.texts.retain(|path, _| !paths.contains(path));
+    files
+}
+
+/// The stand-in with another driver.
+fn with_driver(code: String) -> Files {
+    let mut files = standin();
+    files.texts.insert(DRIVER, code);
+    files
+}
+
+fn import(files: &Files, unpinned: bool) -> Result<Protocol, ImportError> {
+    RELEASE.import(files, unpinned)
+}
+
+fn read_files(from: &str, unpinned: bool) -> Result<Files, ImportError> {
+    import::read_files(&RELEASE, from, unpinned)
 }
 
 /// The stand-in with one passage changed in all files.
 fn changed(from: &str, to: &str) -> Result<Protocol, ImportError> {
     let mut files = standin();
-    let [mut subagent, mut workflow] = [files.subagent.unwrap(), files.workflow.unwrap()];
-    let texts = [&mut files.driver, &mut files.utils, &mut subagent, &mut workflow];
-    assert!(texts.iter().any(|text| text.contains(from)), "{from}");
-    for text in texts {
+    assert!(files.texts.values().any(|text| text.contains(from)), "{from}");
+    for text in files.texts.values_mut() {
         *text = text.replace(from, to);
     }
-    (files.subagent, files.workflow) = (Some(subagent), Some(workflow));
     import(&files, true)
 }
 
@@ -87,7 +105,7 @@ fn texts_are_extracted_by_their_python_names() {
     let force = render::force(&protocol, QuestionKind::Grounding).unwrap();
     assert_eq!((force.text.as_str(), force.max_tokens), ("Times now: 'X - Y'.", 12));
     assert_eq!(render::crop_response(&protocol, 3, 0.25, 9.0).unwrap(), "<seen>3 of 0.2 to 9.0</seen>");
-    assert_eq!(render::crop_error(&protocol, f64::NAN, f64::INFINITY).unwrap(), "<lost>nan-inf</lost>");
+    assert_eq!(render::crop_error(&protocol, f64::NAN, f64::INFINITY, "").unwrap(), "<lost>nan-inf</lost>");
 }
 
 /// Records name a protocol by its hash: one that changes makes every earlier run another protocol's.
@@ -98,8 +116,7 @@ fn hashes_of_protocols_are_fixed() {
     let standin = protocol().hash();
     assert_eq!(standin, "unpinned:3324031594827ec69802efbd7d309328a8787954c88e6c25fa6a34e92de81383");
     // Without the files that hold the words of sub-agents.
-    let without = Files { subagent: None, workflow: None, ..self::standin() };
-    let hash = import(&without, true).unwrap().hash();
+    let hash = import(&without(&[SUBAGENT, WORKFLOW]), true).unwrap().hash();
     assert_eq!(hash, "unpinned:be49ed8b4f6e279bd15256b989d2363b17a103d0e884c136a203b4864e1c744c");
 }
 
@@ -224,8 +241,9 @@ fn a_negated_condition_gives_the_same_texts() {
         ("force_max = 12", "force_max = 6"),
         ("FIRST", "12"),
     ] {
-        assert!(files.driver.contains(from), "{from}");
-        files.driver = files.driver.replace(from, to);
+        let driver = files.texts.get_mut(DRIVER).unwrap();
+        assert!(driver.contains(from), "{from}");
+        *driver = driver.replace(from, to);
     }
     assert_eq!(import(&files, true).unwrap().hash(), protocol().hash());
 }
@@ -249,10 +267,9 @@ fn a_sub_agent_is_asked_as_in_the_releases_rollouts() {
     }
     assert_ne!(changed("Say {{briefly}}", "Tell").unwrap().hash(), found.hash(), "the hash has the text");
 
-    let without = Files { subagent: None, ..standin() };
-    let own = import(&without, true).unwrap();
+    let own = import(&without(&[SUBAGENT]), true).unwrap();
     assert_eq!(own.subagent_prompt, native::protocol().subagent_prompt);
-    assert!(!own.source.files.contains_key(SUBAGENT.0) && !own.source.pinned);
+    assert!(!own.source.files.contains_key(SUBAGENT) && !own.source.pinned);
 }
 
 #[test]
@@ -295,13 +312,7 @@ fn a_second_assignment_is_refused_not_ignored() {
 /// A git repository of the stand-in in a fresh folder.
 fn repository() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
-    let files = standin();
-    for (name, text) in [
-        ("paravt/eval/driver.py", files.driver),
-        ("paravt/eval/utils.py", files.utils),
-        (SUBAGENT.0, files.subagent.unwrap()),
-        (WORKFLOW.0, files.workflow.unwrap()),
-    ] {
+    for (name, text) in standin().texts {
         std::fs::create_dir_all(dir.path().join(name).parent().unwrap()).unwrap();
         std::fs::write(dir.path().join(name), text).unwrap();
     }
@@ -334,10 +345,10 @@ fn unpinned_files_are_labelled_with_what_they_are() {
     let head = git(dir.path(), &["rev-parse", "HEAD"]);
     assert_eq!(source_commit(dir.path()), head);
     // A history that has the pinned commit, as far as its name goes.
-    git(dir.path(), &["tag", COMMIT]);
+    git(dir.path(), &["tag", RELEASE.commit]);
 
     let driver = dir.path().join("paravt/eval/driver.py");
-    let edited = standin().driver.replace("Reasoning words.", "Edited words.");
+    let edited = standin().texts[DRIVER].replace("Reasoning words.", "Edited words.");
     std::fs::write(&driver, edited).unwrap();
     assert_eq!(source_commit(dir.path()), format!("{head} with uncommitted edits"));
     let protocol = import(&read_files(dir.path().to_str().unwrap(), true).unwrap(), true).unwrap();
@@ -347,7 +358,7 @@ fn unpinned_files_are_labelled_with_what_they_are() {
         "the edits are what is imported"
     );
     let committed = read_files(dir.path().to_str().unwrap(), false).unwrap();
-    assert_eq!((committed.driver, committed.commit), (standin().driver, COMMIT.to_owned()));
+    assert_eq!((committed.texts, committed.commit.as_str()), (standin().texts, RELEASE.commit));
 
     git(dir.path(), &["commit", "--quiet", "--all", "-m", "edited"]);
     let next = git(dir.path(), &["rev-parse", "HEAD"]);
@@ -369,7 +380,7 @@ fn a_url_is_imported_at_its_head() {
     let url = format!("file://{}", dir.path().display());
     let files = read_files(&url, true).unwrap();
     assert_eq!(files.commit, git(dir.path(), &["rev-parse", "HEAD"]));
-    assert_eq!(files.driver, standin().driver);
+    assert_eq!(files.texts, standin().texts);
 }
 
 #[test]
@@ -398,7 +409,7 @@ fn hostile_checkout(config: &str, marker: &Path) -> tempfile::TempDir {
     std::fs::write(dir.path().join(".gitattributes"), "*.py diff=py filter=evil\n").unwrap();
     git(dir.path(), &["add", "."]);
     git(dir.path(), &["commit", "--quiet", "-m", "attributes"]);
-    git(dir.path(), &["tag", COMMIT]);
+    git(dir.path(), &["tag", RELEASE.commit]);
     let blob = git(dir.path(), &["rev-parse", "HEAD:paravt/eval/utils.py"]);
     std::fs::remove_file(dir.path().join(".git/objects").join(&blob[..2]).join(&blob[2..])).unwrap();
     let marker = marker.to_str().unwrap();
@@ -460,7 +471,7 @@ fn plain_git_executes_programs_named_by_a_hostile_checkout() {
     let outside = tempfile::tempdir().unwrap();
     let marker = outside.path().join("pwned");
     let dir = hostile_checkout(TRICKS[0], &marker);
-    let file = format!("{COMMIT}:paravt/eval/utils.py");
+    let file = format!("{}:paravt/eval/utils.py", RELEASE.commit);
     let _ = Command::new("git").arg("-C").arg(dir.path()).args(["show", &file]).output().unwrap();
     assert!(marker.exists(), "the trick no longer works on this git; find one that does");
 }
@@ -480,12 +491,12 @@ fn code_that_is_nested_too_deeply_is_refused() {
         elif,
         blocks,
     ] {
-        let error = import(&Files { driver: code, ..standin() }, true).unwrap_err().to_string();
+        let error = import(&with_driver(code), true).unwrap_err().to_string();
         assert!(error.contains("not parsed as Python: maximum recursion depth"), "{error}");
     }
     // Long is not deep.
     let long = format!("{}x = 1\n", "x = {'a': [1, 2], 'b': f'{x}'}\n".repeat(20_000));
-    let error = import(&Files { driver: long, ..standin() }, true).unwrap_err().to_string();
+    let error = import(&with_driver(long), true).unwrap_err().to_string();
     assert!(!error.contains("recursion"), "{error}");
 }
 

@@ -292,6 +292,7 @@ fn record(row: &Row, sample: Sample, epoch: usize) -> Record {
             ..Transcript::default()
         },
         score,
+        own: None,
         error: failure.map(|message| SampleError {
             class: SampleErrorClass::Api,
             message,
@@ -370,6 +371,7 @@ fn manifest(log: &Log, task: TaskSpec, samples: &[Sample], expected: usize) -> M
             files: BTreeMap::new(),
             pinned: false,
         },
+        fidelity: None,
         data: log.files.clone(),
         data_revision: None,
         inputs: Inputs::default(),

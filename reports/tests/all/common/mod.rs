@@ -55,6 +55,7 @@ pub(crate) fn manifest(task: TaskSpec, profile: Profile, expected: usize) -> Man
             files: BTreeMap::new(),
             pinned: true,
         },
+        fidelity: None,
         data: BTreeMap::new(),
         constants: BTreeMap::new(),
         backend: BackendInfo { name: "openai".into(), model: "made-up-8b".into(), details: BTreeMap::new() },
@@ -100,6 +101,7 @@ pub(crate) fn record(task: &str, profile: Profile, row: usize, value: f64) -> Re
             ..Transcript::default()
         },
         score: Score { outcome: Outcome::Scored, value, prediction: Some("B".into()), rule: None },
+        own: None,
         error: None,
         measured: Measured { seconds: 0.5, ..Measured::default() },
     }

@@ -44,19 +44,6 @@ pub(crate) struct Case {
     pub got: Option<Value>,
 }
 
-/// The cases of one file.
-struct Checked {
-    cases: Vec<Case>,
-    /// Cases of functions of known protocols that this build does not have: neither passed nor failed.
-    not_built: BTreeMap<String, usize>,
-}
-
-impl From<Vec<Case>> for Checked {
-    fn from(cases: Vec<Case>) -> Self {
-        Self { cases, not_built: BTreeMap::new() }
-    }
-}
-
 /// Failed and unknown cases of one file.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Tally {
@@ -72,8 +59,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let (mut failed, mut unusable) = (0, 0);
     for file in &args.files {
         match check(file).with_context(|| file.display().to_string()) {
-            Ok(checked) => {
-                let tally = print(file, &checked, args.show);
+            Ok(cases) => {
+                let tally = print(file, &cases, args.show);
                 failed += tally.failed;
                 unusable += tally.unknown;
             }
@@ -91,7 +78,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
 }
 
 /// The cases of one file; its kind follows from its content.
-fn check(file: &Path) -> anyhow::Result<Checked> {
+fn check(file: &Path) -> anyhow::Result<Vec<Case>> {
     let text = read_text(file, MAX_FILE).context("cannot be read")?;
     // Python wrote these files: they may hold NaN, lone surrogates and integers of any size.
     let content = loads(&text).context("not JSON")?;
@@ -99,22 +86,20 @@ fn check(file: &Path) -> anyhow::Result<Checked> {
         if items.is_empty() {
             bail!("expected cases, found an empty list");
         }
-        return Ok(items.iter().map(function_case).collect::<anyhow::Result<Vec<Case>>>()?.into());
+        return items.iter().map(function_case).collect();
     }
     let content = content.to_json();
-    if vectors::are_in(&content) {
-        return Ok(vectors::checked(&content));
-    }
     let kind = [
         (["user", "system"], prompts::cases as fn(&Value) -> anyhow::Result<Vec<Case>>),
         (["configs", "cases"], rewards::cases),
     ]
     .into_iter()
     .find(|(keys, _)| keys.iter().all(|key| content.get(key).is_some()));
-    let Some((_, cases)) = kind else {
-        bail!("expected a list of function cases, reward cases, prompt hashes or vectors")
-    };
-    Ok(cases(&content)?.into())
+    match kind {
+        Some((_, cases)) => cases(&content),
+        None if vectors::are_in(&content) => Ok(vectors::cases(&content)),
+        None => bail!("expected a list of function cases, reward cases, prompt hashes or vectors"),
+    }
 }
 
 /// A case `{"fn", "input", "output"}`; a function that is not known fails.
@@ -130,8 +115,7 @@ fn function_case(case: &PyValue) -> anyhow::Result<Case> {
 }
 
 /// Prints counts per function and the first differences.
-fn print(file: &Path, checked: &Checked, show: usize) -> Tally {
-    let Checked { cases, not_built } = checked;
+fn print(file: &Path, cases: &[Case], show: usize) -> Tally {
     let mut by_function: BTreeMap<&str, (usize, Vec<&Case>)> = BTreeMap::new();
     let mut tally = Tally::default();
     for case in cases {
@@ -160,11 +144,6 @@ fn print(file: &Path, checked: &Checked, show: usize) -> Tally {
             }
         }
     }
-    for (function, cases) in not_built {
-        println!("  {function}: not built yet, {cases} cases not run");
-    }
-    let left = not_built.values().sum::<usize>();
-    let left = if left == 0 { String::new() } else { format!(", {left} not built yet") };
-    println!("  {} passed, {} failed{left}", cases.len() - tally.failed, tally.failed);
+    println!("  {} passed, {} failed", cases.len() - tally.failed, tally.failed);
     tally
 }

@@ -8,12 +8,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::Context as _;
 use clap::Subcommand;
 use paravt_suite::data::sha256_file;
+use paravt_suite::message::Part;
 use paravt_suite::nearest;
 use paravt_suite::profile::Profile;
 use paravt_suite::protocol::{PromptMode, Protocol, cache, file, native, render};
 use paravt_suite::sample::{Question, Sample};
 use paravt_suite::task::{Task as _, TaskSpec};
-use paravt_upstream::paravt::import;
+use paravt_upstream::import::{self, Release};
+use paravt_upstream::{RELEASES, paravt};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::exit::{Exit, OrPreflight as _};
@@ -31,11 +33,15 @@ pub(crate) struct Args {
 
 #[derive(Subcommand)]
 enum Action {
-    /// Extract the prompt texts from the reference's Python files.
+    /// Extract the prompt texts of a release from its files.
     ///
-    /// They are kept in $PARAVT_BENCH_CACHE, else ~/.cache/paravt-bench, and used by later runs.
+    /// They are kept in $PARAVT_BENCH_CACHE, else ~/.cache/paravt-bench, and used by later runs. `protocol list` names the
+    /// repository of each.
     Import {
-        /// Checkout or git directory of EvolvingLMMs-Lab/ParaVT, or a URL that git can clone; read at the pinned commit.
+        /// Protocol: paravt, or an agent's own, e.g. conan.
+        #[arg(default_value = "paravt", value_name = "NAME", value_parser = release)]
+        name: &'static Release,
+        /// Checkout or git directory of the release's repository, or a URL that git can clone; read at the pinned commit.
         #[arg(long, value_name = "PATH|URL")]
         from: String,
         /// Accept files that differ from the pinned ones, uncommitted edits included; records of runs with them are
@@ -47,7 +53,7 @@ enum Action {
     List,
     /// Print a protocol as JSON, in the format of a protocol file.
     Export {
-        /// Protocol: paravt (imported), native, nano, or a protocol file.
+        /// Protocol: native, nano, an imported one, e.g. paravt, or a protocol file.
         #[arg(value_name = "NAME|FILE")]
         protocol: ProtocolChoice,
     },
@@ -64,7 +70,7 @@ struct Show {
     /// Profile: `release` (as the released code), `paper` (comparable to the paper's table) or `strict` (corrected).
     #[arg(long, default_value_t)]
     profile: Profile,
-    /// Protocol: auto, paravt (imported), native, nano, or a protocol file.
+    /// Protocol: auto, native, nano, an imported one, e.g. paravt, or a protocol file.
     #[arg(long, default_value = "auto", value_name = "NAME|FILE")]
     protocol: ProtocolChoice,
     /// Row of the split, counted from 0; needs its data [default: none, an invented sample].
@@ -86,25 +92,55 @@ pub(crate) enum ProtocolChoice {
 }
 
 /// The protocols that have names.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub(crate) enum Named {
-    /// The imported upstream texts.
-    Paravt,
+    /// The imported texts of a release.
+    Imported(&'static Release),
     /// The suite's own.
     Native,
     /// The generated world's, in few words.
     Nano,
 }
 
-/// Names of all protocols.
-const NAMES: [(&str, Named); 3] =
-    [("paravt", Named::Paravt), ("native", Named::Native), ("nano", Named::Nano)];
+impl Named {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Imported(release) => release.name,
+            Self::Native => "native",
+            Self::Nano => "nano",
+        }
+    }
+}
+
+impl PartialEq for Named {
+    fn eq(&self, other: &Self) -> bool {
+        self.name() == other.name()
+    }
+}
+
+impl Eq for Named {}
+
+/// All protocols with names, that of the first release first.
+fn all() -> impl Iterator<Item = Named> {
+    let (first, others) = RELEASES.split_at(1);
+    let imported = |releases: &'static [&'static Release]| releases.iter().copied().map(Named::Imported);
+    imported(first).chain([Named::Native, Named::Nano]).chain(imported(others))
+}
 
 fn named(name: &str) -> Result<Named, String> {
-    NAMES.into_iter().find(|(known, _)| *known == name).map(|(_, found)| found).ok_or_else(|| {
-        let known = NAMES.map(|(known, _)| known);
-        let hint = nearest::hint(nearest::nearest(name, known));
+    all().find(|known| known.name() == name).ok_or_else(|| {
+        let known: Vec<&str> = all().map(Named::name).collect();
+        let hint = nearest::hint(nearest::nearest(name, known.iter().copied()));
         format!("unknown protocol `{name}`; use one of {}{hint}", known.join(", "))
+    })
+}
+
+/// A release by the name of its protocol.
+fn release(name: &str) -> Result<&'static Release, String> {
+    RELEASES.iter().copied().find(|release| release.name == name).ok_or_else(|| {
+        let known: Vec<&str> = RELEASES.iter().map(|release| release.name).collect();
+        let hint = nearest::hint(nearest::nearest(name, known.iter().copied()));
+        format!("no release `{name}` can be imported; use one of {}{hint}", known.join(", "))
     })
 }
 
@@ -113,10 +149,7 @@ impl ProtocolChoice {
     pub(crate) fn name(&self) -> String {
         match self {
             Self::Auto => "auto".to_owned(),
-            Self::Named(name) => {
-                let known = NAMES.into_iter().find(|(_, known)| known == name);
-                known.map_or_else(String::new, |(known, _)| known.to_owned())
-            }
+            Self::Named(named) => named.name().to_owned(),
             Self::File(path) => {
                 path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
             }
@@ -136,7 +169,7 @@ impl ProtocolChoice {
 
     /// Whether the upstream texts are wanted, and no others.
     pub(crate) fn is_imported(&self) -> bool {
-        *self == Self::Named(Named::Paravt)
+        *self == Self::Named(Named::Imported(&paravt::import::RELEASE))
     }
 }
 
@@ -171,11 +204,16 @@ fn cache_to_write() -> anyhow::Result<PathBuf> {
     )
 }
 
-/// The imported protocol, if there is one.
+/// The imported texts of the reference, if there are any.
 pub(crate) fn imported() -> anyhow::Result<Option<Protocol>> {
+    stored(&paravt::import::RELEASE)
+}
+
+/// The imported protocol of a release, if there is one.
+fn stored(release: &Release) -> anyhow::Result<Option<Protocol>> {
     // Without a place for them there are none.
     let Some(dir) = cache_dir() else { return Ok(None) };
-    Ok(import::stored(&dir)?)
+    Ok(release.stored(&dir)?)
 }
 
 /// The protocol of a name.
@@ -183,10 +221,19 @@ fn of_name(name: Named) -> anyhow::Result<Protocol> {
     match name {
         Named::Native => Ok(native::protocol()),
         Named::Nano => Ok(paravt_nano::protocol()),
-        Named::Paravt => imported()?.context(
-            "protocol paravt is not imported; run `paravt-bench protocol import --from PATH|URL` with a checkout or the URL of EvolvingLMMs-Lab/ParaVT, or use --protocol native",
-        ),
+        Named::Imported(release) => stored(release)?.with_context(|| {
+            let (name, repository) = (release.name, release.repository);
+            format!(
+                "protocol {name} is not imported; run `paravt-bench protocol import{} --from PATH|URL` with a checkout or the URL of {repository}, or use --protocol native",
+                argument(release)
+            )
+        }),
     }
+}
+
+/// How `protocol import` is given a release: the first one is meant without a name.
+fn argument(release: &Release) -> String {
+    if release.name == paravt::import::RELEASE.name { String::new() } else { format!(" {}", release.name) }
 }
 
 /// The protocol for a choice and a mode.
@@ -208,8 +255,8 @@ pub(crate) fn choose(choice: &ProtocolChoice, mode: Option<&PromptMode>) -> anyh
 }
 
 /// Imports the texts of upstream files into the cache: the protocol and its file.
-fn store(files: &import::Files, unpinned: bool) -> anyhow::Result<(Protocol, PathBuf)> {
-    let protocol = import::import(files, unpinned)?;
+fn store(release: &Release, files: &import::Files, unpinned: bool) -> anyhow::Result<(Protocol, PathBuf)> {
+    let protocol = release.import(files, unpinned)?;
     let path = cache::store(&cache_to_write()?, &protocol)?;
     Ok((protocol, path))
 }
@@ -224,17 +271,18 @@ pub(crate) fn provide(from: &str) -> anyhow::Result<()> {
         launch::note(&format!("importing the prompt texts from {}", paravt_suite::redact::urls(from)));
         // Without them the recipe ends: the user has asked for that.
         let hinted = |error| failure::with_hint(error, IMPORT_FIRST.to_owned());
-        let Some(files) = read_files(from, false).map_err(hinted)? else { return Ok(()) };
-        store(&files, false)?;
+        let release = &paravt::import::RELEASE;
+        let Some(files) = read_files(release, from, false).map_err(hinted)? else { return Ok(()) };
+        store(release, &files, false)?;
     }
     Ok(())
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     match &args.action {
-        Action::Import { from, unpinned } => {
-            let Some(files) = read_files(from, *unpinned)? else { return Ok(Exit::Interrupted) };
-            let (protocol, path) = store(&files, *unpinned)?;
+        Action::Import { name, from, unpinned } => {
+            let Some(files) = read_files(name, from, *unpinned)? else { return Ok(Exit::Interrupted) };
+            let (protocol, path) = store(name, &files, *unpinned)?;
             println!(
                 "imported {} at {} into {}",
                 protocol.source.repository,
@@ -246,9 +294,16 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         Action::List => {
             describe(&native::protocol());
             describe(&of_name(Named::Nano)?);
-            match imported()? {
-                Some(protocol) => describe(&protocol),
-                None => println!("paravt: not imported (`paravt-bench protocol import --from PATH|URL`)"),
+            for release in RELEASES {
+                match stored(release)? {
+                    Some(protocol) => describe(&protocol),
+                    None => println!(
+                        "{}: not imported (`paravt-bench protocol import{} --from PATH|URL`, {})",
+                        release.name,
+                        argument(release),
+                        release.repository
+                    ),
+                }
             }
         }
         Action::Export { protocol } => {
@@ -260,7 +315,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
 }
 
 /// The upstream files; `None` when Ctrl-C came first. The handler lets the temporary clone be removed.
-fn read_files(from: &str, unpinned: bool) -> anyhow::Result<Option<import::Files>> {
+fn read_files(release: &Release, from: &str, unpinned: bool) -> anyhow::Result<Option<import::Files>> {
     let runtime = launch::runtime()?;
     let stopped = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&stopped);
@@ -273,7 +328,7 @@ fn read_files(from: &str, unpinned: bool) -> anyhow::Result<Option<import::Files
         }
         flag.store(true, Ordering::Relaxed);
     });
-    let files = import::read_files_until(from, unpinned, &|| stopped.load(Ordering::Relaxed));
+    let files = import::read_files_until(release, from, unpinned, &|| stopped.load(Ordering::Relaxed));
     if stopped.load(Ordering::Relaxed) {
         eprintln!("interrupted: nothing was imported");
         signals::stop();
@@ -294,8 +349,11 @@ fn describe(protocol: &Protocol) {
     println!("{}: {}", protocol.name, protocol.hash());
     println!("  modes {}", modes.join(", "));
     println!("  with the tool {}: {}", protocol.tool.name, with_tool.join(", "));
+    if let Some(own) = &protocol.agent {
+        println!("  a loop of its own, {} turns: {}", own.turns, own.fidelity.as_str());
+    }
     for (file, hash) in &protocol.source.files {
-        let pinned = protocol.source.pinned || import::is_pinned(file, hash);
+        let pinned = protocol.source.pinned || RELEASES.iter().any(|release| release.is_pinned(file, hash));
         println!("  {file} {hash}{}", if pinned { "" } else { " (not the pinned file)" });
     }
 }
@@ -316,11 +374,24 @@ fn show(args: &Show) -> anyhow::Result<()> {
     let switches = args.profile.switches();
     let system = protocol.system_text(&args.mode)?;
     let user = render::user_text(&protocol, &sample, &args.mode, &switches, &name, None)?;
-    let force = render::force(&protocol, sample.gold.kind())?;
     println!("--- protocol {} {} ---", protocol.name, protocol.hash());
     println!("--- system ---\n{system}");
     println!("--- user (after the overview) ---\n{user}");
-    println!("--- forced answer ({} tokens) ---\n{}", force.max_tokens, force.text);
+    let Some(own) = &protocol.agent else {
+        let force = render::force(&protocol, sample.gold.kind())?;
+        println!("--- forced answer ({} tokens) ---\n{}", force.max_tokens, force.text);
+        return Ok(());
+    };
+    for turn in 1..own.turns {
+        let prompt = render::later_question(&protocol, own, turn, &sample, &args.mode, &switches)?;
+        let parts = render::own_response(&protocol, own, &prompt, turn, (0.0, 0.0), Vec::new())?;
+        println!("--- turn {turn}, around the frames of the calls ---");
+        for part in parts {
+            if let Part::Text(text) = part {
+                println!("{text}");
+            }
+        }
+    }
     Ok(())
 }
 

@@ -39,6 +39,43 @@ fn every_upstream_output_is_met() {
     }
 }
 
+/// `protocols.json` is written by `ci/protocols CHECKOUTS --cases 16 --seed 7 --keep FILE`.
+#[test]
+fn every_output_of_agents_and_benchmarks_is_met() {
+    let output = conformance(&[data("protocols.json")]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    for function in ["conan_clips: 16", "videozoomer_calls: 16", "videomme_v2_logic: 48", "vsi_mra: 16"] {
+        assert!(text(&output).contains(&format!("{function} passed, 0 failed")), "{}", text(&output));
+    }
+}
+
+#[test]
+fn a_function_that_is_not_there_is_named() {
+    let overview = r#""conan_overview": [{"total": 1, "max": 16, "indices": [0]}]"#;
+    for (list, named) in [
+        (r#""conan_zoom": [{"text": "a", "indices": []}]"#, "no function `conan_zoom`"),
+        (
+            r#""conan_stamps": [{"fps": 1.0, "stamp": "00:00:00"}]"#,
+            "no function `conan_stamps`, or none for this input",
+        ),
+        (
+            r#""conan_stamps": [{"index": 0, "fps": 1.0}]"#,
+            "no function `conan_stamps`, or none for this input",
+        ),
+        (r#""conan_stamps": {}"#, "no function `conan_stamps`"),
+    ] {
+        let (_folder, file) = written(&format!("{{{overview}, {list}}}"));
+        let output = conformance(&[file]);
+        assert_eq!(output.status.code(), Some(2), "{list}: {}", text(&output));
+        assert!(text(&output).contains(named), "{named} in {}", text(&output));
+        assert!(text(&output).contains("conan_overview: 1 passed, 0 failed"), "{}", text(&output));
+    }
+    let (_folder, file) = written(r#"{"about": "x", "conan_zoom": [{"text": "a"}]}"#);
+    let output = conformance(&[file]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output).contains("no function `conan_zoom`"), "{}", text(&output));
+}
+
 #[test]
 fn a_difference_is_shown_and_ends_in_1() {
     let (_folder, file) = written(r#"[{"fn": "extract_letter", "input": "B", "output": "C"}]"#);

@@ -1,6 +1,7 @@
 //! Tests of the command from end to end, one program: each file linked apart would cost seconds and 100 MB.
 #![allow(clippy::unwrap_used)]
 
+mod agents;
 mod ask;
 mod audit;
 mod common;

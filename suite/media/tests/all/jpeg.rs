@@ -25,7 +25,7 @@ fn frame((width, height): (u32, u32), value: impl Fn(f64, f64, usize) -> f64) ->
 
 /// Like a photograph: soft shapes, a little grain; then hard edges between saturated colours, which
 /// show best how chroma is reduced; then stripes of one pixel; then noise.
-fn frames(size: (u32, u32)) -> [(&'static str, Frame); 4] {
+pub(crate) fn frames(size: (u32, u32)) -> [(&'static str, Frame); 4] {
     let grain = |x: f64, y: f64| (x * 12.9898 + y * 78.233).sin() * 43_758.5 % 1.0;
     let photo = frame(size, |x, y, channel| {
         let shift = channel as f64;

@@ -8,3 +8,4 @@ mod other_files;
 mod patterns;
 mod pinned;
 mod qwen_vl_utils;
+mod resample;

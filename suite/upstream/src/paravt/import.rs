@@ -4,46 +4,47 @@
 //! No text of the release is part of this tree: constants, f-strings and conditions are found by their
 //! names and shapes in the parsed source, so that a changed file is a named error, not a wrong text.
 
-mod conditions;
-mod expressions;
-mod fstrings;
-mod git;
-mod shapes;
-mod source;
-
 use std::collections::BTreeMap;
-use std::path::Path;
 
-pub use git::Cancel;
 use indexmap::IndexMap;
-use paravt_suite::protocol::cache::{self, CacheError};
 use paravt_suite::protocol::{
     Force, Instructions, PromptMode, Protocol, Source, Template, Tool, VideoPathSuffix, native,
 };
-use shapes::Module;
-pub use source::{Files, read_files, read_files_until};
 
-/// Repository of the reference.
-pub const REPOSITORY: &str = "EvolvingLMMs-Lab/ParaVT";
-/// Pinned commit.
-pub const COMMIT: &str = "cf55249";
-/// The driver, and its SHA-256 at the pinned commit.
-pub const DRIVER: (&str, &str) =
-    ("paravt/eval/driver.py", "b85f7f02cb5ef29f2564ca7df8f144ba47a1da09b81ddc9ef6af65b6bfac7a08");
-/// The loaders, and their SHA-256 at the pinned commit.
-pub const UTILS: (&str, &str) =
-    ("paravt/eval/utils.py", "c24d7442cea3b1826c441c7a09dba34076a6ce0215c8178ae9b107a2342948e3");
-/// The sub-agent of rollouts, and its SHA-256 at the pinned commit.
-pub const SUBAGENT: (&str, &str) = (
-    "paravt/rl/subagents/crop_video/cropped_video.py",
-    "a1adde1f817535bf61c4742a6b21735f7db77a308e7d57fb18e792bee587bf94",
-);
-/// The loop of rollouts, and its SHA-256 at the pinned commit.
-pub const WORKFLOW: (&str, &str) =
-    ("paravt/rl/workflow.py", "e7c1a708631e6becf365611e3cb69016b80971a5a16bfb0688513019cb2ec016");
+use crate::import::shapes::{self, Module};
+use crate::import::{Files, ImportError, Pinned, Release};
 
-/// Name of the imported protocol.
-pub const NAME: &str = "paravt";
+/// The driver.
+const DRIVER: &str = "paravt/eval/driver.py";
+/// The loaders.
+const UTILS: &str = "paravt/eval/utils.py";
+/// The sub-agent of rollouts.
+pub const SUBAGENT: &str = "paravt/rl/subagents/crop_video/cropped_video.py";
+/// The loop of rollouts.
+pub const WORKFLOW: &str = "paravt/rl/workflow.py";
+
+/// The release and its pinned files. Without those of rollouts (an `unpinned` source may lack them) a sub-agent is asked
+/// in the words of the suite's own protocol.
+pub static RELEASE: Release = Release {
+    name: "paravt",
+    repository: "EvolvingLMMs-Lab/ParaVT",
+    commit: "cf55249",
+    files: &[
+        Pinned::new(DRIVER, "b85f7f02cb5ef29f2564ca7df8f144ba47a1da09b81ddc9ef6af65b6bfac7a08"),
+        Pinned::new(UTILS, "c24d7442cea3b1826c441c7a09dba34076a6ce0215c8178ae9b107a2342948e3"),
+        Pinned {
+            path: SUBAGENT,
+            sha256: "a1adde1f817535bf61c4742a6b21735f7db77a308e7d57fb18e792bee587bf94",
+            optional: true,
+        },
+        Pinned {
+            path: WORKFLOW,
+            sha256: "e7c1a708631e6becf365611e3cb69016b80971a5a16bfb0688513019cb2ec016",
+            optional: true,
+        },
+    ],
+    make,
+};
 
 /// Mode of one call whose instruction mentions the tool (quirk `inverted_instruction`).
 const DIRECT: &str = "direct";
@@ -59,74 +60,28 @@ const DATASETS: [&str; 7] =
 /// Slots of a question template.
 const QUESTION_SLOTS: [&str; 5] = ["question", "caption", "options", "instruction", "subtitles_block"];
 
-/// Why an import failed.
-#[derive(Debug, thiserror::Error)]
-#[allow(missing_docs)] // The messages say what the fields are.
-pub enum ImportError {
-    /// A file is not there or not readable.
-    #[error("{file} cannot be read from {from}: {message}")]
-    Unreadable { file: String, from: String, message: String },
-    /// A file is not the pinned one.
-    #[error(
-        "{file} has SHA-256 {found}, pinned is {pinned}; import the file of commit {COMMIT}, or pass --unpinned and have every record marked"
-    )]
-    Hash { file: &'static str, found: String, pinned: &'static str },
-    /// A file is not Python.
-    #[error("{file}: not parsed as Python: {message}")]
-    Syntax { file: &'static str, message: String },
-    /// A text is not where it is expected.
-    #[error("{file}: {wanted} was not found{near}; the file's structure has changed", near = .line.map(|line| format!(" (looked near line {line})")).unwrap_or_default())]
-    Shape {
-        file: &'static str,
-        wanted: String,
-        /// Line near which it was looked for.
-        line: Option<usize>,
-    },
-}
-
-/// Whether a file of this name and hash is a pinned one.
-pub fn is_pinned(file: &str, hash: &str) -> bool {
-    [DRIVER, UTILS, SUBAGENT, WORKFLOW].contains(&(file, hash))
-}
-
 /// The driver's tool: the native protocol's, which was written for the same reader of calls, in the modes whose
 /// names begin with `agentic_`.
 pub fn tool() -> Tool {
     Tool { modes: [GENERAL, MINIMAL].map(PromptMode::named).into(), ..native::protocol().tool }
 }
 
-/// The imported protocol that a cache folder holds; `None` where none was imported.
-///
-/// # Errors
-/// The file is damaged or was changed.
-pub fn stored(dir: &Path) -> Result<Option<Protocol>, CacheError> {
-    cache::load(dir, NAME)
-}
-
-/// Makes the protocol `paravt` out of the files. Without those of rollouts (an `unpinned` source may lack them) a
-/// sub-agent is asked in the words of the suite's own protocol.
-///
-/// # Errors
-/// A file of another hash (unless `unpinned`), or whose structure is not the expected one.
-pub fn import(files: &Files, unpinned: bool) -> Result<Protocol, ImportError> {
-    let (hashes, pinned) = hashes(files, unpinned)?;
-    let driver = Module::parse(DRIVER.0, &files.driver)?;
-    let utils = Module::parse(UTILS.0, &files.utils)?;
+/// The protocol of the files' texts.
+fn make(files: &Files, source: Source) -> Result<Protocol, ImportError> {
+    let driver = Module::parse(DRIVER, files.required(DRIVER)?)?;
+    let utils = Module::parse(UTILS, files.required(UTILS)?)?;
     let own = native::protocol();
-    let (subagent_prompt, subagent_response) = match (&files.subagent, &files.workflow) {
+    let (subagent_prompt, subagent_response) = match (files.get(SUBAGENT), files.get(WORKFLOW)) {
         (Some(subagent), Some(workflow)) => subagent_texts(subagent, workflow)?,
         _ => (own.subagent_prompt, own.subagent_response),
     };
-    // The hashes decide: the pinned texts are the pinned commit's wherever they were read.
-    let commit = if pinned { COMMIT.to_owned() } else { files.commit.clone() };
-    let source = Source { repository: REPOSITORY.to_owned(), commit, files: hashes, pinned };
     let eval = driver.function("eval_one")?;
     let load = utils.function("load_samples")?;
     let (questions, option_line) = question_templates(&load)?;
     let (direct, other) = load.conditional_texts("mcq_instr", "prompt_mode", DIRECT)?;
     let (video_path, unless) = eval.template_unless(&["question", "video_name"])?;
     Ok(Protocol {
-        name: NAME.to_owned(),
+        name: RELEASE.name.to_owned(),
         source,
         system: system_texts(&driver)?,
         default_mode: PromptMode::named(GENERAL),
@@ -140,6 +95,7 @@ pub fn import(files: &Files, unpinned: bool) -> Result<Protocol, ImportError> {
         questions,
         option_line,
         option_separator: own.option_separator,
+        option_forms: BTreeMap::new(),
         subtitles_block: load.template_if("sub_prefix", "sub_text", "subtitles")?,
         duration_note: own.duration_note,
         video_path: Some(VideoPathSuffix { template: video_path, unless }),
@@ -152,43 +108,18 @@ pub fn import(files: &Files, unpinned: bool) -> Result<Protocol, ImportError> {
         frame_label: None,
         chat_tools: None,
         reference: None,
+        agent: None,
         max_tokens: driver.integer("DEFAULT_MAX_TOKENS")?,
     })
 }
 
-/// SHA-256 of each file that is there, and whether all are the pinned ones.
-fn hashes(files: &Files, unpinned: bool) -> Result<(BTreeMap<String, String>, bool), ImportError> {
-    let mut hashes = BTreeMap::new();
-    let mut pinned = true;
-    for ((file, wanted), text) in files.texts() {
-        let Some(text) = text else {
-            let message = "it is not there; name a checkout of the whole repository".to_owned();
-            if !unpinned {
-                let from = files.commit.clone();
-                return Err(ImportError::Unreadable { file: file.to_owned(), from, message });
-            }
-            pinned = false;
-            continue;
-        };
-        let found = paravt_files::sha256(text);
-        if found != wanted {
-            if !unpinned {
-                return Err(ImportError::Hash { file, found, pinned: wanted });
-            }
-            pinned = false;
-        }
-        hashes.insert(file.to_owned(), found);
-    }
-    Ok((hashes, pinned))
-}
-
 /// What a sub-agent is asked, and how the main model gets its answer.
 fn subagent_texts(subagent: &str, workflow: &str) -> Result<(Template, Template), ImportError> {
-    let subagent = Module::parse(SUBAGENT.0, subagent)?.class("CroppedVideoSubagent")?;
+    let subagent = Module::parse(SUBAGENT, subagent)?.class("CroppedVideoSubagent")?;
     let prompt = subagent
         .function("build_prompt")?
         .assigned_template_with("prompt", &["start_clock", "end_clock", "duration:.1f"])?;
-    let workflow = Module::parse(WORKFLOW.0, workflow)?.class("HierarchicalAgentWorkflow")?;
+    let workflow = Module::parse(WORKFLOW, workflow)?.class("HierarchicalAgentWorkflow")?;
     let response = workflow.function("arun_episode")?.template_with(&["summary"])?;
     Ok((prompt, response))
 }

@@ -8,21 +8,27 @@ pub mod toolcall;
 use paravt_suite::reference::Reference;
 
 /// The evaluation driver, `paravt/eval`.
-pub const REFERENCE: Reference =
-    Reference { name: "paravt", syntax: &toolcall::DriverSyntax, scorer: &scoring::DriverScoring };
+pub const REFERENCE: Reference = Reference {
+    name: "paravt",
+    syntax: &toolcall::DriverSyntax,
+    scorer: &scoring::DriverScoring,
+    looks: None,
+};
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use paravt_suite::profile::{Extraction, Profile, Switches};
-    use paravt_suite::sample::Gold;
+    use paravt_suite::sample::{Gold, Question, Sample};
     use paravt_suite::scoring::score;
 
     #[test]
     fn switch_extraction_decides_what_an_answer_is() {
         let base = Profile::Release.switches();
         let value = |extraction, gold: &Gold, text: &str| {
-            score(gold, "ABCD", text, false, &Switches { extraction, ..base }, &REFERENCE).value
+            let question = Question { letters: "ABCD".into(), ..Question::default() };
+            let sample = Sample::new("mlvu", "a".into(), 0, "v.mp4".into(), question, gold.clone());
+            score(&sample, text, false, &Switches { extraction, ..base }, &REFERENCE).value
         };
         // A letter in prose, and a letter that the row does not have.
         let choice = |answer: &str| Gold::Choice { answer: answer.into() };

@@ -1,104 +1,54 @@
-//! `json.loads` and `json.dumps`: NaN and infinities, duplicate keys, integers of any size.
+//! `json.loads` of CPython 3.11: NaN and infinities, duplicate keys, integers of any size, and its errors.
 
-use super::{MAX_STR_DIGITS, float, repr_float};
+use super::{MAX_STR_DIGITS, PyValue, float};
 
-/// A Python value as `json.loads` or `ast.literal_eval` makes it.
-#[derive(Debug, Clone, PartialEq)]
-pub enum PyValue {
-    /// `None`
-    None,
-    /// `True`, `False`
-    Bool(bool),
-    /// An integer of any size, in decimal digits with an optional minus.
-    Int(String),
-    /// A float, NaN and infinities included.
-    Float(f64),
-    /// A string. Lone surrogates, which Rust cannot hold, are U+FFFD.
-    Str(String),
-    /// A list (or tuple).
-    List(Vec<PyValue>),
-    /// A dictionary in insertion order.
-    Dict(Vec<(String, PyValue)>),
+/// Python's exception; [`Display`](std::fmt::Display) is `str()` of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum JsonError {
+    /// `json.JSONDecodeError`.
+    Decode {
+        /// Reason.
+        message: &'static str,
+        /// From 1.
+        line: usize,
+        /// In characters, from 1.
+        column: usize,
+        /// Characters before the place.
+        offset: usize,
+    },
+    /// Any other exception: an integer of too many digits, lists within lists beyond the recursion limit.
+    Other(String),
 }
 
-/// Why Python's `json` rejects a text.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{message} at byte {offset}")]
-pub struct JsonError {
-    /// Expected token.
-    pub message: &'static str,
-    /// Where.
-    pub offset: usize,
+impl std::fmt::Display for JsonError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Decode { message, line, column, offset } => {
+                write!(f, "{message}: line {line} column {column} (char {offset})")
+            }
+            Self::Other(message) => f.write_str(message),
+        }
+    }
 }
+
+impl std::error::Error for JsonError {}
 
 /// Nesting at which CPython's scanner gives up (its recursion limit of 1,000, less the frames below it).
 const MAX_DEPTH: usize = 980;
 
-impl PyValue {
-    /// Python's name of the type, as error messages use it.
-    pub fn type_name(&self) -> &'static str {
-        match self {
-            Self::None => "NoneType",
-            Self::Bool(_) => "bool",
-            Self::Int(_) => "int",
-            Self::Float(_) => "float",
-            Self::Str(_) => "str",
-            Self::List(_) => "list",
-            Self::Dict(_) => "dict",
-        }
-    }
-
-    /// A key of a dictionary.
-    pub fn get(&self, key: &str) -> Option<&PyValue> {
-        match self {
-            Self::Dict(items) => items.iter().find(|(name, _)| name == key).map(|(_, value)| value),
-            _ => None,
-        }
-    }
-
-    /// Sets a key as Python does: a known key keeps its place.
-    pub fn insert(items: &mut Vec<(String, PyValue)>, key: String, value: PyValue) {
-        match items.iter_mut().find(|(name, _)| *name == key) {
-            Some((_, old)) => *old = value,
-            None => items.push((key, value)),
-        }
-    }
-
-    /// As JSON for records and case files: NaN and infinities become the strings `nan`, `inf`, `-inf`;
-    /// integers beyond 64 bits become strings.
-    pub fn to_json(&self) -> serde_json::Value {
-        use serde_json::Value;
-        match self {
-            Self::None => Value::Null,
-            Self::Bool(value) => Value::Bool(*value),
-            Self::Int(digits) => match (digits.parse::<i64>(), digits.parse::<u64>()) {
-                (Ok(value), _) => value.into(),
-                (_, Ok(value)) => value.into(),
-                _ => Value::String(digits.clone()),
-            },
-            Self::Float(value) => match serde_json::Number::from_f64(*value) {
-                Some(number) => Value::Number(number),
-                None => Value::String(repr_float(*value).to_lowercase().replace("infinity", "inf")),
-            },
-            Self::Str(text) => Value::String(text.clone()),
-            Self::List(items) => Value::Array(items.iter().map(Self::to_json).collect()),
-            Self::Dict(items) => {
-                Value::Object(items.iter().map(|(key, value)| (key.clone(), value.to_json())).collect())
-            }
-        }
-    }
-}
-
 /// `json.loads`.
 ///
 /// # Errors
-/// Where Python raises.
+/// Where Python raises, in its words.
 pub fn loads(text: &str) -> Result<PyValue, JsonError> {
     let mut parser = Parser { bytes: text.as_bytes(), text, at: 0 };
+    if text.starts_with('\u{feff}') {
+        return Err(parser.error("Unexpected UTF-8 BOM (decode using utf-8-sig)"));
+    }
     parser.space();
     let value = parser.value(0)?;
     parser.space();
-    if parser.at < parser.bytes.len() { Err(parser.error("extra data")) } else { Ok(value) }
+    if parser.at < parser.bytes.len() { Err(parser.error("Extra data")) } else { Ok(value) }
 }
 
 struct Parser<'a> {
@@ -109,7 +59,18 @@ struct Parser<'a> {
 
 impl Parser<'_> {
     fn error(&self, message: &'static str) -> JsonError {
-        JsonError { message, offset: self.at }
+        self.error_at(message, self.at)
+    }
+
+    fn error_at(&self, message: &'static str, at: usize) -> JsonError {
+        let before = &self.text[..at];
+        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+        JsonError::Decode {
+            message,
+            line: before.matches('\n').count() + 1,
+            column: before[line_start..].chars().count() + 1,
+            offset: before.chars().count(),
+        }
     }
 
     fn space(&mut self) {
@@ -127,11 +88,14 @@ impl Parser<'_> {
     }
 
     fn value(&mut self, depth: usize) -> Result<PyValue, JsonError> {
-        if depth > MAX_DEPTH {
-            return Err(self.error("nested too deeply"));
-        }
+        let nested = |what: &str| {
+            let limit = "maximum recursion depth exceeded while decoding a JSON";
+            Err(JsonError::Other(format!("{limit} {what} from a unicode string")))
+        };
         match self.bytes.get(self.at) {
             Some(b'"') => self.string().map(PyValue::Str),
+            Some(b'{') if depth > MAX_DEPTH => nested("object"),
+            Some(b'[') if depth > MAX_DEPTH => nested("array"),
             Some(b'{') => self.object(depth),
             Some(b'[') => self.array(depth),
             _ if self.take("null") => Ok(PyValue::None),
@@ -157,8 +121,7 @@ impl Parser<'_> {
         let start = self.at;
         self.take("-");
         if !self.take("0") && self.digits() == 0 {
-            self.at = start;
-            return Err(self.error("a value was expected"));
+            return Err(self.error_at("Expecting value", start));
         }
         let int_end = self.at;
         let mut end = int_end;
@@ -175,10 +138,14 @@ impl Parser<'_> {
         self.at = end;
         let text = &self.text[start..end];
         if end > int_end {
-            return float(text).map(PyValue::Float).ok_or_else(|| self.error("a number was expected"));
+            return float(text).map(PyValue::Float).ok_or_else(|| self.error_at("Expecting value", start));
         }
-        if text.trim_start_matches('-').len() > MAX_STR_DIGITS {
-            return Err(self.error("an integer is too long"));
+        let digits = text.trim_start_matches('-').len();
+        if digits > MAX_STR_DIGITS {
+            return Err(JsonError::Other(format!(
+                "Exceeds the limit ({MAX_STR_DIGITS} digits) for integer string conversion: value has {digits} \
+                 digits; use sys.set_int_max_str_digits() to increase the limit"
+            )));
         }
         Ok(PyValue::Int(if text == "-0" { "0".to_owned() } else { text.to_owned() }))
     }
@@ -197,7 +164,7 @@ impl Parser<'_> {
                 return Ok(PyValue::List(items));
             }
             if !self.take(",") {
-                return Err(self.error("`,` was expected"));
+                return Err(self.error("Expecting ',' delimiter"));
             }
             self.space();
         }
@@ -212,12 +179,12 @@ impl Parser<'_> {
         }
         loop {
             if self.bytes.get(self.at) != Some(&b'"') {
-                return Err(self.error("a key was expected"));
+                return Err(self.error("Expecting property name enclosed in double quotes"));
             }
             let key = self.string()?;
             self.space();
             if !self.take(":") {
-                return Err(self.error("`:` was expected"));
+                return Err(self.error("Expecting ':' delimiter"));
             }
             self.space();
             let value = self.value(depth + 1)?;
@@ -227,32 +194,39 @@ impl Parser<'_> {
                 return Ok(PyValue::Dict(items));
             }
             if !self.take(",") {
-                return Err(self.error("`,` was expected"));
+                return Err(self.error("Expecting ',' delimiter"));
             }
             self.space();
         }
     }
 
     fn string(&mut self) -> Result<String, JsonError> {
+        let start = self.at;
         self.at += 1;
         let mut out = String::new();
         loop {
             let rest = &self.text[self.at..];
-            let Some(c) = rest.chars().next() else { return Err(self.error("the string has no end")) };
-            self.at += c.len_utf8();
-            match c {
-                '"' => return Ok(out),
-                '\\' => out.push(self.escape()?),
-                c if (c as u32) < 0x20 => return Err(self.error("a control character in a string")),
-                c => out.push(c),
+            match rest.chars().next() {
+                Some('"') => {
+                    self.at += 1;
+                    return Ok(out);
+                }
+                Some('\\') if rest.len() > 1 => out.push(self.escape()?),
+                Some('\\') | None => return Err(self.error_at("Unterminated string starting at", start)),
+                Some(c) if (c as u32) < 0x20 => return Err(self.error("Invalid control character at")),
+                Some(c) => {
+                    self.at += c.len_utf8();
+                    out.push(c);
+                }
             }
         }
     }
 
+    /// A backslash and what follows it.
     fn escape(&mut self) -> Result<char, JsonError> {
-        let Some(&byte) = self.bytes.get(self.at) else { return Err(self.error("the string has no end")) };
-        self.at += 1;
-        Ok(match byte {
+        let start = self.at;
+        self.at += 2;
+        Ok(match self.bytes[start + 1] {
             b'"' => '"',
             b'\\' => '\\',
             b'/' => '/',
@@ -262,7 +236,7 @@ impl Parser<'_> {
             b'r' => '\r',
             b't' => '\t',
             b'u' => return self.unicode_escape(),
-            _ => return Err(self.error("an unknown escape")),
+            _ => return Err(self.error_at("Invalid \\escape", start)),
         })
     }
 
@@ -281,73 +255,18 @@ impl Parser<'_> {
         Ok(char::from_u32(first).unwrap_or(char::REPLACEMENT_CHARACTER))
     }
 
+    /// Four digits, of which CPython wants at least one character to follow.
     fn hex4(&mut self) -> Result<u32, JsonError> {
         let digits =
             self.bytes.get(self.at..self.at + 4).filter(|bytes| bytes.iter().all(u8::is_ascii_hexdigit));
-        let Some(digits) = digits else { return Err(self.error("four hexadecimal digits were expected")) };
+        let Some(digits) = digits.filter(|_| self.at + 4 < self.bytes.len()) else {
+            return Err(self.error_at("Invalid \\uXXXX escape", self.at - 1));
+        };
         let value =
             digits.iter().fold(0, |value, byte| value * 16 + (*byte as char).to_digit(16).unwrap_or(0));
         self.at += 4;
         Ok(value)
     }
-}
-
-/// `json.dumps` with its default separators; `ascii` is Python's `ensure_ascii`.
-pub fn dumps(value: &PyValue, ascii: bool) -> String {
-    let mut out = String::new();
-    write_value(&mut out, value, ascii);
-    out
-}
-
-fn write_value(out: &mut String, value: &PyValue, ascii: bool) {
-    match value {
-        PyValue::None => out.push_str("null"),
-        PyValue::Bool(value) => out.push_str(if *value { "true" } else { "false" }),
-        PyValue::Int(digits) => out.push_str(digits),
-        PyValue::Float(value) => out.push_str(&repr_float(*value)),
-        PyValue::Str(text) => write_string(out, text, ascii),
-        PyValue::List(items) => {
-            out.push('[');
-            for (index, item) in items.iter().enumerate() {
-                out.push_str(if index > 0 { ", " } else { "" });
-                write_value(out, item, ascii);
-            }
-            out.push(']');
-        }
-        PyValue::Dict(items) => {
-            out.push('{');
-            for (index, (key, item)) in items.iter().enumerate() {
-                out.push_str(if index > 0 { ", " } else { "" });
-                write_string(out, key, ascii);
-                out.push_str(": ");
-                write_value(out, item, ascii);
-            }
-            out.push('}');
-        }
-    }
-}
-
-fn write_string(out: &mut String, text: &str, ascii: bool) {
-    use std::fmt::Write as _;
-    out.push('"');
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            '\u{8}' => out.push_str("\\b"),
-            '\u{c}' => out.push_str("\\f"),
-            c if (c as u32) < 0x20 || (ascii && (c == '\u{7f}' || !c.is_ascii())) => {
-                for unit in c.encode_utf16(&mut [0; 2]) {
-                    let _ = write!(out, "\\u{unit:04x}");
-                }
-            }
-            c => out.push(c),
-        }
-    }
-    out.push('"');
 }
 
 #[cfg(test)]
@@ -400,15 +319,21 @@ mod tests {
     }
 
     #[test]
-    fn prints_as_python_does() {
-        let value = loads(r#"{"a": [1, 2.5, 1e16, null, true, NaN], "é": "\u2028\"\\\n"}"#).unwrap();
-        assert_eq!(
-            dumps(&value, true),
-            r#"{"a": [1, 2.5, 1e+16, null, true, NaN], "\u00e9": "\u2028\"\\\n"}"#
-        );
-        assert_eq!(
-            dumps(&value, false),
-            "{\"a\": [1, 2.5, 1e+16, null, true, NaN], \"é\": \"\u{2028}\\\"\\\\\\n\"}"
-        );
+    fn errors_are_in_the_words_of_cpython() {
+        for (text, message) in [
+            ("", "Expecting value: line 1 column 1 (char 0)"),
+            ("{\"é\":\n 1,}", "Expecting property name enclosed in double quotes: line 2 column 4 (char 9)"),
+            ("{\"a\" 1}", "Expecting ':' delimiter: line 1 column 6 (char 5)"),
+            ("[1 2]", "Expecting ',' delimiter: line 1 column 4 (char 3)"),
+            ("[1,]", "Expecting value: line 1 column 4 (char 3)"),
+            ("\"ab", "Unterminated string starting at: line 1 column 1 (char 0)"),
+            ("\"ab\\", "Unterminated string starting at: line 1 column 1 (char 0)"),
+            ("[\"\\x\"]", "Invalid \\escape: line 1 column 3 (char 2)"),
+            ("\"\\u12g4\"", "Invalid \\uXXXX escape: line 1 column 3 (char 2)"),
+            ("\"a\tb\"", "Invalid control character at: line 1 column 3 (char 2)"),
+            ("1 2", "Extra data: line 1 column 3 (char 2)"),
+        ] {
+            assert_eq!(loads(text).unwrap_err().to_string(), message, "{text:?}");
+        }
     }
 }

@@ -6,6 +6,8 @@
 mod depth;
 mod json;
 mod number;
+mod numpy;
+mod value;
 
 use std::sync::LazyLock;
 
@@ -14,18 +16,24 @@ use regex::Regex;
 
 pub(crate) use depth::Nesting;
 pub use depth::TooDeep;
-pub use json::{JsonError, PyValue, dumps, loads};
-pub use number::{MAX_STR_DIGITS, float, repr_float};
+pub use json::{JsonError, loads};
+pub use number::{Int, MAX_STR_DIGITS, float, floor_div, int, repr_float, whole};
+pub use numpy::linspace;
+pub use value::{PyValue, dumps, repr, repr_str};
 
 /// Python's `\s` (and `str.isspace`) as a class for the `regex` crate, whose own `\s` lacks U+001C to U+001F.
 pub const SPACE: &str = r"[\s\x1c-\x1f]";
 
-/// A literal pattern of the reference with Python's `\s`.
+/// Python's `\w` as a class for the `regex` crate, whose own has combining marks too.
+pub const WORD: &str = r"[\p{L}\p{N}_]";
+
+/// A literal pattern of the reference with Python's `\s`, `\w` and `\W`.
 ///
 /// # Panics
 /// The pattern does not compile: for literals only, which a test reaches.
 pub fn literal_regex(pattern: &str) -> Regex {
-    Regex::new(&pattern.replace(r"\s", SPACE)).expect("literal pattern")
+    let pattern = pattern.replace(r"\s", SPACE).replace(r"\w", WORD).replace(r"\W", r"[^\p{L}\p{N}_]");
+    Regex::new(&pattern).expect("literal pattern")
 }
 
 /// `str.isspace` of one character.
@@ -40,11 +48,16 @@ pub fn strip(text: &str) -> &str {
 
 /// Python's `\w`: alphanumeric by category (no combining marks, unlike Rust's), or an underscore.
 pub fn is_word(c: char) -> bool {
-    static WORD: LazyLock<CharClass> = LazyLock::new(|| CharClass::literal(r"[\p{L}\p{N}_]"));
+    static MEMBERS: LazyLock<CharClass> = LazyLock::new(|| CharClass::literal(WORD));
     if c.is_ascii() {
         return c.is_ascii_alphanumeric() || c == '_';
     }
-    WORD.run_of(c).is_some()
+    MEMBERS.run_of(c).is_some()
+}
+
+/// `str.split()`: the words between white space.
+pub fn split(text: &str) -> impl Iterator<Item = &str> {
+    text.split(is_space).filter(|word| !word.is_empty())
 }
 
 /// `str.splitlines()`.

@@ -57,6 +57,61 @@ fn is_decimal(text: &str) -> bool {
     !(whole.is_empty() && fraction.is_empty()) && digits(whole) && digits(fraction) && exponent_fits
 }
 
+/// A Python integer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Int {
+    /// One of at most 36 digits, with which sums and products of the protocols do not overflow.
+    Small(i128),
+    /// A longer one.
+    Huge,
+}
+
+/// Python's `int(str)`: white space, a sign, decimal digits of any script with single underscores between them.
+/// `None` where Python raises ValueError.
+pub fn int(text: &str) -> Option<Int> {
+    let text = text.trim();
+    let digit = |c: char| match decimal_digit(c) {
+        Some(digit) => char::from_digit(digit, 10),
+        None => c.is_ascii().then_some(c),
+    };
+    let plain = without_underscores(&text.chars().map(digit).collect::<Option<String>>()?)?;
+    let digits = plain.strip_prefix(['+', '-']).unwrap_or(&plain);
+    if digits.is_empty() || digits.len() > MAX_STR_DIGITS || !digits.bytes().all(|byte| byte.is_ascii_digit())
+    {
+        return None;
+    }
+    let significant = digits.trim_start_matches('0');
+    if significant.len() > 36 {
+        return Some(Int::Huge);
+    }
+    let value: i128 = if significant.is_empty() { 0 } else { significant.parse().ok()? };
+    Some(Int::Small(if plain.starts_with('-') { -value } else { value }))
+}
+
+/// `str(int(value))`: cut off towards zero, all digits written out.
+///
+/// # Errors
+/// NaN and infinities, as Python words it.
+pub fn whole(value: f64) -> Result<String, &'static str> {
+    if value.is_nan() {
+        return Err("cannot convert float NaN to integer");
+    }
+    if value.is_infinite() {
+        return Err("cannot convert float infinity to integer");
+    }
+    // Adding zero takes the sign from -0.
+    Ok(format!("{:.0}", value.trunc() + 0.0))
+}
+
+/// Python's `a // b` of floats.
+pub fn floor_div(a: f64, b: f64) -> f64 {
+    let remainder = a % b;
+    let quotient = (a - remainder) / b;
+    let quotient = if remainder != 0.0 && (b < 0.0) != (remainder < 0.0) { quotient - 1.0 } else { quotient };
+    let floor = quotient.floor();
+    if quotient - floor > 0.5 { floor + 1.0 } else { floor }
+}
+
 /// Python's `repr(float)`, as `json.dumps` prints it (with `NaN`, `Infinity`).
 pub fn repr_float(value: f64) -> String {
     if value.is_nan() {
@@ -118,6 +173,29 @@ mod tests {
             (-0.0, "-0.0"),
         ] {
             assert_eq!(repr_float(value), text);
+        }
+    }
+
+    #[test]
+    fn int_reads_what_python_reads() {
+        for (text, value) in [(" 12 ", 12), ("-1_0", -10), ("+３", 3), ("007", 7), ("-0", 0)] {
+            assert_eq!(int(text), Some(Int::Small(value)), "{text}");
+        }
+        for text in ["", "-", "1.0", "1e2", "1__0", "_1", "²", "0x1", "1 2"] {
+            assert_eq!(int(text), None, "{text}");
+        }
+        assert_eq!(int(&"9".repeat(40)), Some(Int::Huge));
+        assert_eq!(int(&"9".repeat(4301)), None);
+        assert_eq!(whole(-2.9).as_deref(), Ok("-2"));
+        assert_eq!(whole(-0.5).as_deref(), Ok("0"));
+        assert_eq!(whole(1e22).as_deref(), Ok("10000000000000000000000"));
+        assert!(whole(f64::NAN).is_err());
+    }
+
+    #[test]
+    fn division_rounds_down() {
+        for (a, b, value) in [(7.5, 2.0, 3.0), (-7.5, 2.0, -4.0), (0.3, 0.1, 2.0), (6.0, 3.0, 2.0)] {
+            assert_eq!(floor_div(a, b), value, "{a} // {b}");
         }
     }
 }

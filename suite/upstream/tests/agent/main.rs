@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod dialects;
+mod own;
 
 use std::path::Path;
 use std::sync::Arc;

@@ -17,7 +17,7 @@ pub(super) fn id(evaluation: &Evaluation<'_>) -> String {
 /// Name of the scorer.
 pub(super) fn scorer(evaluation: &Evaluation<'_>) -> &'static str {
     match evaluation.run.manifest.task.metric {
-        Metric::Accuracy { .. } => "choice",
+        Metric::Accuracy { .. } | Metric::GroupScore { .. } => "choice",
         Metric::Grounding { .. } => "iou",
         Metric::Score { .. } => "score",
     }

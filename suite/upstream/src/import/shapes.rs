@@ -1,6 +1,6 @@
 //! Looks things up in parsed Python by name and shape.
 
-use rustpython_parser::ast::{Expr, Ranged as _, Stmt};
+use rustpython_parser::ast::{ExceptHandler, Expr, Operator, Ranged as _, Stmt};
 use rustpython_parser::lexer::lex;
 use rustpython_parser::{Mode, parse_tokens};
 
@@ -9,16 +9,17 @@ use super::fstrings::{slots, template, without_formats};
 use super::{ImportError, conditions};
 use crate::python::{Nesting, dumps};
 use paravt_suite::protocol::Template;
+use paravt_suite::protocol::template::Piece;
 
 /// Statements of a module, a function or a branch, and where they are from.
-pub(super) struct Module<'a> {
+pub(crate) struct Module<'a> {
     file: &'static str,
     text: &'a str,
     body: Vec<Stmt>,
 }
 
 impl<'a> Module<'a> {
-    pub(super) fn parse(file: &'static str, text: &'a str) -> Result<Self, ImportError> {
+    pub(crate) fn parse(file: &'static str, text: &'a str) -> Result<Self, ImportError> {
         let syntax = |message: String| ImportError::Syntax { file, message };
         let (mut tokens, mut nesting) = (Vec::new(), Nesting::default());
         for token in lex(text, Mode::Module) {
@@ -38,7 +39,7 @@ impl<'a> Module<'a> {
     }
 
     /// An error that names what was looked for and about where.
-    pub(super) fn shape(&self, wanted: String) -> ImportError {
+    pub(crate) fn shape(&self, wanted: String) -> ImportError {
         let line = self.body.first().map(|statement| {
             let offset = usize::from(statement.range().start()).min(self.text.len());
             self.text[..offset].matches('\n').count() + 1
@@ -50,7 +51,7 @@ impl<'a> Module<'a> {
         Module { file: self.file, text: self.text, body }
     }
 
-    pub(super) fn function(&self, name: &str) -> Result<Module<'a>, ImportError> {
+    pub(crate) fn function(&self, name: &str) -> Result<Module<'a>, ImportError> {
         let found = self.body.iter().find_map(|statement| match statement {
             Stmt::FunctionDef(function) if function.name.as_str() == name => Some(function.body.clone()),
             Stmt::AsyncFunctionDef(function) if function.name.as_str() == name => Some(function.body.clone()),
@@ -59,7 +60,7 @@ impl<'a> Module<'a> {
         found.map(|body| self.within(body)).ok_or_else(|| self.shape(format!("function {name}")))
     }
 
-    pub(super) fn class(&self, name: &str) -> Result<Module<'a>, ImportError> {
+    pub(crate) fn class(&self, name: &str) -> Result<Module<'a>, ImportError> {
         let found = self.body.iter().find_map(|statement| match statement {
             Stmt::ClassDef(class) if class.name.as_str() == name => Some(class.body.clone()),
             _ => None,
@@ -68,7 +69,7 @@ impl<'a> Module<'a> {
     }
 
     /// The body of `if VARIABLE == "VALUE":`.
-    pub(super) fn branch_for(&self, variable: &str, value: &str) -> Result<Module<'a>, ImportError> {
+    pub(crate) fn branch_for(&self, variable: &str, value: &str) -> Result<Module<'a>, ImportError> {
         let found = self.body.iter().find_map(|statement| match statement {
             Stmt::If(branch) if conditions::equality(&branch.test, variable, value) == Some(true) => {
                 Some(branch.body.clone())
@@ -81,7 +82,7 @@ impl<'a> Module<'a> {
     }
 
     /// The branches of the `if …["KEY"]:` that sets `name`: what runs when it holds, and when not.
-    pub(super) fn branches_on(&self, key: &str, name: &str) -> Result<(Module<'a>, Module<'a>), ImportError> {
+    pub(crate) fn branches_on(&self, key: &str, name: &str) -> Result<(Module<'a>, Module<'a>), ImportError> {
         let found = statements(&self.body).into_iter().find_map(|statement| {
             let Stmt::If(branch) = statement else { return None };
             let holds = conditions::item(&branch.test, key)?;
@@ -121,16 +122,48 @@ impl<'a> Module<'a> {
         found.ok_or_else(|| self.shape(format!("one {wanted}")))
     }
 
-    pub(super) fn text(&self, name: &str) -> Result<String, ImportError> {
+    pub(crate) fn text(&self, name: &str) -> Result<String, ImportError> {
         self.only(name, &format!("text {name}"), constant_text)
     }
 
-    pub(super) fn integer(&self, name: &str) -> Result<u32, ImportError> {
+    /// The text of the one dictionary key of this name, anywhere below.
+    pub(crate) fn keyed_text(&self, key: &str) -> Result<String, ImportError> {
+        let mut found = Vec::new();
+        for expression in self.expressions() {
+            let Expr::Dict(dict) = expression else { continue };
+            let pairs = dict.keys.iter().zip(&dict.values);
+            let keyed =
+                pairs.filter(|(name, _)| name.as_ref().and_then(constant_text).as_deref() == Some(key));
+            found.extend(keyed.filter_map(|(_, value)| constant_text(value)));
+        }
+        found.dedup();
+        match <[String; 1]>::try_from(found) {
+            Ok([text]) => Ok(text),
+            Err(_) => Err(self.shape(format!("one text for the key {key}"))),
+        }
+    }
+
+    /// The sums of texts and names that are assigned to a name, in source order; names are slots.
+    pub(crate) fn sums(&self, name: &str) -> Vec<Template> {
+        self.assigned(name).iter().filter_map(sum).collect()
+    }
+
+    /// The f-string of a `return`, with exactly these values, in this order.
+    pub(crate) fn returned_template(&self, wanted: &[&str]) -> Result<Template, ImportError> {
+        let found = statements(&self.body).into_iter().filter_map(|statement| match statement {
+            Stmt::Return(returned) => template(returned.value.as_ref()?),
+            _ => None,
+        });
+        only_with(found.collect(), wanted)
+            .ok_or_else(|| self.shape(format!("one returned f-string with the values {}", wanted.join(", "))))
+    }
+
+    pub(crate) fn integer(&self, name: &str) -> Result<u32, ImportError> {
         self.only(name, &format!("integer {name}"), constant_integer)
     }
 
     /// `NAME = json.dumps({…})`, printed.
-    pub(super) fn dumped_json(&self, name: &str) -> Result<String, ImportError> {
+    pub(crate) fn dumped_json(&self, name: &str) -> Result<String, ImportError> {
         self.only(name, &format!("{name} = json.dumps(…)"), |value| match value {
             Expr::Call(call) if call.keywords.is_empty() && is_method(&call.func, "dumps") => {
                 literal(call.args.first()?)
@@ -141,7 +174,7 @@ impl<'a> Module<'a> {
     }
 
     /// `NAME = "a" if VARIABLE == "VALUE" else "b"`: the text when equal, and the other.
-    pub(super) fn conditional_texts(
+    pub(crate) fn conditional_texts(
         &self,
         name: &str,
         variable: &str,
@@ -157,7 +190,7 @@ impl<'a> Module<'a> {
     }
 
     /// `NAME = f"…" if VARIABLE else ""`, anywhere below.
-    pub(super) fn template_if(
+    pub(crate) fn template_if(
         &self,
         name: &str,
         variable: &str,
@@ -176,7 +209,7 @@ impl<'a> Module<'a> {
 
     /// The f-string assigned to a name, or given to a dictionary key of that name, whose values are
     /// among `known`.
-    pub(super) fn assigned_template(&self, name: &str, known: &[&str]) -> Result<Template, ImportError> {
+    pub(crate) fn assigned_template(&self, name: &str, known: &[&str]) -> Result<Template, ImportError> {
         let mut found = self.assigned(name);
         for expression in self.expressions() {
             let Expr::Dict(dict) = expression else { continue };
@@ -199,7 +232,7 @@ impl<'a> Module<'a> {
     }
 
     /// The f-string assigned to a name, with exactly these values and formats, in this order.
-    pub(super) fn assigned_template_with(
+    pub(crate) fn assigned_template_with(
         &self,
         name: &str,
         wanted: &[&str],
@@ -211,14 +244,14 @@ impl<'a> Module<'a> {
     }
 
     /// The f-string with exactly these values and formats (`start:.1f`), in this order.
-    pub(super) fn template_with(&self, wanted: &[&str]) -> Result<Template, ImportError> {
+    pub(crate) fn template_with(&self, wanted: &[&str]) -> Result<Template, ImportError> {
         let found = self.expressions().iter().filter_map(template).collect();
         only_with(found, wanted)
             .ok_or_else(|| self.shape(format!("one f-string with the values {}", wanted.join(", "))))
     }
 
     /// The f-string of `"\n".join(f"…" for …)` with exactly these values, in this order.
-    pub(super) fn joined_lines(&self, wanted: &[&str]) -> Result<Template, ImportError> {
+    pub(crate) fn joined_lines(&self, wanted: &[&str]) -> Result<Template, ImportError> {
         let line = |expression: &Expr| {
             let Expr::Call(call) = expression else { return None };
             let Expr::Attribute(method) = &*call.func else { return None };
@@ -236,7 +269,7 @@ impl<'a> Module<'a> {
     }
 
     /// The f-string of `if AGENTIC and "…" not in ….lower(): NAME = f"…"`, and the literal.
-    pub(super) fn template_unless(&self, wanted: &[&str]) -> Result<(Template, String), ImportError> {
+    pub(crate) fn template_unless(&self, wanted: &[&str]) -> Result<(Template, String), ImportError> {
         let found = statements(&self.body).into_iter().find_map(|statement| {
             let Stmt::If(branch) = statement else { return None };
             let literal = conditions::agentic_without(&branch.test)?;
@@ -263,7 +296,7 @@ impl<'a> Module<'a> {
 }
 
 /// `str.format` with one named value: doubled braces become single.
-pub(super) fn format(text: &str, name: &str, value: &str) -> String {
+pub(crate) fn format(text: &str, name: &str, value: &str) -> String {
     let slot = format!("{{{name}}}");
     let filled: Vec<String> =
         text.split(&slot).map(|piece| piece.replace("{{", "{").replace("}}", "}")).collect();
@@ -280,7 +313,16 @@ fn statements(body: &[Stmt]) -> Vec<&Stmt> {
             Stmt::For(looped) => vec![&looped.body, &looped.orelse],
             Stmt::While(looped) => vec![&looped.body, &looped.orelse],
             Stmt::With(with) => vec![&with.body],
-            Stmt::Try(attempt) => vec![&attempt.body, &attempt.orelse, &attempt.finalbody],
+            Stmt::Try(attempt) => {
+                let handlers = attempt.handlers.iter().map(|handler| {
+                    let ExceptHandler::ExceptHandler(handler) = handler;
+                    &handler.body[..]
+                });
+                let mut inner = vec![&attempt.body[..]];
+                inner.extend(handlers);
+                inner.extend([&attempt.orelse[..], &attempt.finalbody[..]]);
+                inner
+            }
             _ => Vec::new(),
         };
         found.extend(inner.into_iter().flat_map(statements));
@@ -321,6 +363,19 @@ fn collect(expression: &Expr, found: &mut Vec<Expr>) {
     };
     for expression in inner {
         collect(expression, found);
+    }
+}
+
+/// A sum of texts, f-strings and names.
+fn sum(expression: &Expr) -> Option<Template> {
+    match expression {
+        Expr::BinOp(added) if added.op == Operator::Add => {
+            let (mut left, right) = (sum(&added.left)?, sum(&added.right)?);
+            left.0.extend(right.0);
+            Some(left)
+        }
+        Expr::Name(name) => Some(Template(vec![Piece::Slot(name.id.to_string())])),
+        other => template(other),
     }
 }
 

@@ -1,25 +1,39 @@
 //! Reads the files out of a work tree, a git directory or anything git can clone.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use paravt_files::read_limited;
 
 use super::git::{Cancel, MAX_FILE, Repository, clone};
-use super::{COMMIT, DRIVER, ImportError, SUBAGENT, UTILS, WORKFLOW};
+use super::{ImportError, Release};
 
-/// Contents of the upstream files.
+/// Contents of a release's files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Files {
-    /// `paravt/eval/driver.py`
-    pub driver: String,
-    /// `paravt/eval/utils.py`
-    pub utils: String,
-    /// `paravt/rl/subagents/crop_video/cropped_video.py`, where it is there.
-    pub subagent: Option<String>,
-    /// `paravt/rl/workflow.py`, where it is there.
-    pub workflow: Option<String>,
+    /// Texts by path; an optional one may be missing.
+    pub texts: BTreeMap<&'static str, String>,
     /// Commit of the files with its state, or `no commit (…)`: human-readable.
     pub commit: String,
+}
+
+impl Files {
+    /// Text of a file.
+    pub fn get(&self, path: &str) -> Option<&str> {
+        self.texts.get(path).map(String::as_str)
+    }
+
+    /// Text of a file that is not optional.
+    ///
+    /// # Errors
+    /// It is not there.
+    pub fn required(&self, path: &'static str) -> Result<&str, ImportError> {
+        self.get(path).ok_or_else(|| ImportError::Unreadable {
+            file: path.to_owned(),
+            from: self.commit.clone(),
+            message: "it is not there".to_owned(),
+        })
+    }
 }
 
 /// Reads the files from `from`: the pinned commit where there is a git history, else what is there.
@@ -30,15 +44,20 @@ pub struct Files {
 ///
 /// # Errors
 /// A file is at none of these places, is not a regular file, or is too large.
-pub fn read_files(from: &str, unpinned: bool) -> Result<Files, ImportError> {
-    read_files_until(from, unpinned, &|| false)
+pub fn read_files(release: &Release, from: &str, unpinned: bool) -> Result<Files, ImportError> {
+    read_files_until(release, from, unpinned, &|| false)
 }
 
 /// [`read_files`] that stops, and removes its temporary files, once `cancel` answers true.
 ///
 /// # Errors
 /// As [`read_files`], or it was cancelled.
-pub fn read_files_until(from: &str, unpinned: bool, cancel: &Cancel<'_>) -> Result<Files, ImportError> {
+pub fn read_files_until(
+    release: &Release,
+    from: &str,
+    unpinned: bool,
+    cancel: &Cancel<'_>,
+) -> Result<Files, ImportError> {
     let shown = paravt_suite::redact::urls(from);
     let unreadable = |file: &str, message: String| ImportError::Unreadable {
         file: file.to_owned(),
@@ -49,12 +68,12 @@ pub fn read_files_until(from: &str, unpinned: bool, cancel: &Cancel<'_>) -> Resu
     match location(from).map_err(repository_error)? {
         Location::Folder(folder) => {
             let repository = Repository::find(&folder).map_err(repository_error)?;
-            read_folder(&folder, repository.as_ref(), unpinned, cancel, &unreadable)
+            read_folder(release, &folder, repository.as_ref(), unpinned, cancel, &unreadable)
         }
         Location::History(folder) => {
             let repository = Repository::find(&folder).map_err(repository_error)?;
             let repository = repository.ok_or_else(|| repository_error("not a git repository".to_owned()))?;
-            read_history(&repository, unpinned, cancel, &unreadable)
+            read_history(release, &repository, unpinned, cancel, &unreadable)
         }
         Location::Remote => {
             let folder = tempfile::tempdir().map_err(|error| repository_error(error.to_string()))?;
@@ -63,20 +82,8 @@ pub fn read_files_until(from: &str, unpinned: bool, cancel: &Cancel<'_>) -> Resu
                 .map_err(|message| repository_error(paravt_suite::redact::urls(&message)))?;
             let repository = Repository::find(&cloned).map_err(repository_error)?;
             let repository = repository.ok_or_else(|| repository_error("the clone is empty".to_owned()))?;
-            read_history(&repository, unpinned, cancel, &unreadable)
+            read_history(release, &repository, unpinned, cancel, &unreadable)
         }
-    }
-}
-
-impl Files {
-    /// Each file's name and pinned hash, and its text.
-    pub(super) fn texts(&self) -> [((&'static str, &'static str), Option<&str>); 4] {
-        [
-            (DRIVER, Some(&self.driver)),
-            (UTILS, Some(&self.utils)),
-            (SUBAGENT, self.subagent.as_deref()),
-            (WORKFLOW, self.workflow.as_deref()),
-        ]
     }
 }
 
@@ -109,6 +116,7 @@ type Unreadable<'a> = dyn Fn(&str, String) -> ImportError + 'a;
 
 /// The pinned commit, or `HEAD` with `unpinned`.
 fn read_history(
+    release: &Release,
     repository: &Repository,
     unpinned: bool,
     cancel: &Cancel<'_>,
@@ -118,18 +126,21 @@ fn read_history(
     let commit = match (&head, unpinned) {
         (Some(head), true) => head.clone(),
         (None, true) => return Err(unreadable("HEAD", "the repository has no commit".to_owned())),
-        (_, false) => COMMIT.to_owned(),
+        (_, false) => release.commit.to_owned(),
     };
-    let read = |file: &str| {
-        repository
-            .blob(&commit, file, cancel)
-            .map_err(|message| unreadable(file, format!("commit {commit}: {message}")))
-    };
-    let (subagent, workflow) = (read(SUBAGENT.0).ok(), read(WORKFLOW.0).ok());
-    Ok(Files { driver: read(DRIVER.0)?, utils: read(UTILS.0)?, subagent, workflow, commit })
+    let mut texts = BTreeMap::new();
+    for file in release.files {
+        match repository.blob(&commit, file.path, cancel) {
+            Ok(text) => drop(texts.insert(file.path, text)),
+            Err(_) if file.optional => {}
+            Err(message) => return Err(unreadable(file.path, format!("commit {commit}: {message}"))),
+        }
+    }
+    Ok(Files { texts, commit })
 }
 
 fn read_folder(
+    release: &Release,
     folder: &Path,
     repository: Option<&Repository>,
     unpinned: bool,
@@ -138,31 +149,36 @@ fn read_folder(
 ) -> Result<Files, ImportError> {
     let committed = |revision: &str| {
         let repository = repository?;
-        let blob = |file| repository.blob(revision, file, cancel).ok();
-        let (subagent, workflow) = (blob(SUBAGENT.0), blob(WORKFLOW.0));
-        let commit = revision.to_owned();
-        Some(Files { driver: blob(DRIVER.0)?, utils: blob(UTILS.0)?, subagent, workflow, commit })
+        let mut texts = BTreeMap::new();
+        for file in release.files {
+            match repository.blob(revision, file.path, cancel) {
+                Ok(text) => drop(texts.insert(file.path, text)),
+                Err(_) if file.optional => {}
+                Err(_) => return None,
+            }
+        }
+        Some(Files { texts, commit: revision.to_owned() })
     };
-    if !unpinned && let Some(files) = committed(COMMIT) {
+    if !unpinned && let Some(files) = committed(release.commit) {
         return Ok(files);
     }
-    let has_files = folder.join(DRIVER.0).exists();
+    let has_files = release.files.first().is_some_and(|file| folder.join(file.path).exists());
     if let Some(repository) = repository.filter(|_| !has_files) {
-        return read_history(repository, unpinned, cancel, unreadable);
+        return read_history(release, repository, unpinned, cancel, unreadable);
     }
-    let read = |file: &str| {
-        let bytes = read_limited(&folder.join(file), MAX_FILE)
-            .map_err(|error| unreadable(file, error.to_string()))?;
-        String::from_utf8(bytes).map_err(|_| unreadable(file, "not UTF-8".to_owned()))
-    };
-    let optional = |file: &str| folder.join(file).exists().then(|| read(file)).transpose();
-    let mut files = Files {
-        driver: read(DRIVER.0)?,
-        utils: read(UTILS.0)?,
-        subagent: optional(SUBAGENT.0)?,
-        workflow: optional(WORKFLOW.0)?,
-        commit: repository.and_then(Repository::head).unwrap_or_default(),
-    };
+    let mut texts = BTreeMap::new();
+    for file in release.files {
+        let path = folder.join(file.path);
+        if file.optional && !path.exists() {
+            continue;
+        }
+        let bytes =
+            read_limited(&path, MAX_FILE).map_err(|error| unreadable(file.path, error.to_string()))?;
+        let text = String::from_utf8(bytes).map_err(|_| unreadable(file.path, "not UTF-8".to_owned()))?;
+        texts.insert(file.path, text);
+    }
+    let head = repository.and_then(Repository::head).unwrap_or_default();
+    let mut files = Files { texts, commit: head };
     if files.commit.is_empty() {
         files.commit = "no commit (files without a git history)".to_owned();
     } else if committed(&files.commit).as_ref() != Some(&files) {

@@ -81,6 +81,10 @@ fn slot_name(expression: &Expr) -> Option<String> {
             "start_str" => "start_clock",
             "end_str" => "end_clock",
             "tool_output_text" => "summary",
+            "pnumber" => "side",
+            "raw_question" => "question",
+            "raw_query" => "prompt",
+            "e" | "error_info" => "reason",
             "o" | "v" => "option",
             "k" => "letter",
             other => other,
@@ -89,6 +93,7 @@ fn slot_name(expression: &Expr) -> Option<String> {
         Expr::Subscript(subscript) => constant_text(&subscript.slice)?,
         Expr::Call(call) => match &*call.func {
             Expr::Name(name) if name.id.as_str() == "len" => "n".to_owned(),
+            Expr::Name(name) if name.id.as_str() == "int" => "seconds".to_owned(),
             Expr::Name(name) if name.id.as_str() == "chr" && counts_from_a(call.args.first()?) => {
                 "letter".to_owned()
             }

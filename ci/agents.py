@@ -1,0 +1,285 @@
+"""Compares what the authors' loops of other agents and paravt-bench send to a model, request by request.
+
+Started by ci/agents. A scripted server answers paravt-bench; the authors' code, which runs as it is, is given a model
+object in the place of its own that answers by the same script. The answer depends on nothing but the text of the
+first question and the turn. Equal means: the same messages in structure and text, as many pictures of the same sizes
+whose pixels differ by no more than the two decoders' rounding, the same sampling parameters, as many requests, and the
+same value of the agent's own score.
+"""
+import argparse
+import base64
+import glob
+import hashlib
+import http.server
+import io
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import threading
+
+import numpy as np
+from PIL import Image
+
+import agents_theirs
+
+# Levels of 255, mean over a picture.
+TOLERANCE = 3.0
+SPLITS = ["videomme", "longvideobench", "mlvu", "lvbench"]
+CHECKOUT = {"conan": "Conan", "videozoomer": "VideoZoomer", "eva": "EfficientVideoAgent"}
+
+
+def clock(seconds: int) -> str:
+    return f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
+
+
+def conan(draw: random.Random) -> str:
+    def clip():
+        start = draw.randrange(0, 40)
+        return f"{clock(start)}-{clock(start + draw.choice([0, 1, 1, 3, 8, 30, 600]))}"
+    clips = ", ".join(clip() for _ in range(draw.choice([1, 1, 2, 3, 10])))
+    letter = draw.choice("ABCDE")
+    return draw.choice([
+        f"<score>3</score><think>more</think><clip>{clips}</clip><answer></answer>",
+        f"<think>more</think><clip>{clips}</clip><answer></answer>",
+        f"<clip>{clips}</clip><answer>{letter}</answer>",
+        f"<think>seen</think><clip></clip><answer>The answer is {letter}</answer>",
+        f"the letter is {letter.lower()}", f"<answer>  ({letter}) because",
+    ])
+
+
+def videozoomer(draw: random.Random) -> str:
+    start = round(draw.uniform(-2, 30), draw.choice([0, 1, 2]))
+    end = round(start + draw.choice([0, 0.5, 2, 4, 7.5, 60]), 2)
+    fps = draw.choice([1, 2, 4, 0.5, 30, -1])
+    zoom = json.dumps({"segment": [start, end], "fps": fps})
+    letter = draw.choice("ABCD")
+    return draw.choice([
+        f"<think>closer</think><video_zoom> {zoom} </video_zoom>", f"<video_zoom>{zoom}</video_zoom> and more words",
+        f"<video_zoom>{zoom}</video_zoom>", "<video_zoom>no object</video_zoom>", "<video_zoom>{'a': 1}</video_zoom>",
+        '<video_zoom>{"segment": [1, "x"], "fps": 2}</video_zoom>', '<video_zoom>{"segment": [1], "fps": 2}</video_zoom>',
+        f"<think>seen</think><answer>\\boxed{{{letter}}}</answer>", f"<answer>The answer is {letter}. Yes</answer>", letter,
+    ])
+
+
+def eva(draw: random.Random) -> str:
+    def select():
+        start = draw.choice([0, 1, 2.5, 10, -3, 500])
+        arguments = {"start_time": start, "end_time": start + draw.choice([1, 4, 9.5, 100, 0]),
+                     "nframes": draw.choice([1, 2, 4, 9, 64, 3.5])}
+        if draw.random() < 0.6:
+            arguments["resize"] = draw.choice([0.5, 0.25, 1.0, None])
+        if draw.random() < 0.1:
+            del arguments["nframes"]
+        return json.dumps({"tool": "frame_select", "arguments": arguments})
+    calls = "\n".join(select() for _ in range(draw.choice([1, 1, 2, 3])))
+    letter = draw.choice("ABCD")
+    return draw.choice([
+        f"<think>plan</think><tool_call>{calls}</tool_call>", f"<tool_call>\n{calls}\n</tool_call>",
+        f"<tool_call>{calls}</tool_call>", f"<answer> {letter} </answer>", f"so Answer: {letter}", "nothing",
+        "<tool_call>{\"name\": \"frame_select\"}</tool_call>",
+    ])
+
+
+SCRIPTS = {"conan": conan, "videozoomer": videozoomer, "eva": eva}
+
+
+def reply(agent: str, messages: list) -> str:
+    """The scripted answer to canonical messages."""
+    first = next(message for message in messages if message["role"] == "user")
+    text = "".join(part for part in first["parts"] if isinstance(part, str))
+    turn = sum(message["role"] == "assistant" for message in messages)
+    seed = hashlib.sha256(f"{agent} {turn} {text}".encode()).hexdigest()
+    return SCRIPTS[agent](random.Random(seed))
+
+
+def canonical(message: dict) -> dict:
+    """A message of the chat API; pictures as arrays."""
+    content = message["content"]
+    if isinstance(content, str):
+        return {"role": message["role"], "parts": [content], "plain": True}
+    parts = []
+    for part in content:
+        if part["type"] == "text":
+            parts.append(part["text"])
+        else:
+            data = base64.b64decode(part["image_url"]["url"].partition(",")[2])
+            picture = Image.open(io.BytesIO(data))
+            parts.append((np.asarray(picture.convert("RGB"), dtype=np.int16), picture.format))
+    return {"role": message["role"], "parts": parts, "plain": False}
+
+
+class Server:
+    """Answers by the script and keeps what it was sent."""
+
+    def __init__(self, agent: str):
+        self.requests = []
+        server = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def log_message(self, *_):
+                pass
+
+            def answer(self, value):
+                body = json.dumps(value).encode()
+                self.send_response(200)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def do_GET(self):
+                self.answer({"object": "list", "data": [{"id": "scripted", "object": "model"}]})
+
+            def do_POST(self):
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                messages = [canonical(message) for message in body.pop("messages")]
+                text = reply(agent, messages)
+                # As servers do: what ends a generation is cut off.
+                for stop in body.get("stop", []):
+                    text = text.partition(stop)[0]
+                server.requests.append({"messages": messages, "parameters": body})
+                choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}
+                self.answer({"id": "x", "object": "chat.completion", "model": "scripted", "choices": [choice],
+                             "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}})
+
+        self.http = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.http.serve_forever, daemon=True).start()
+        self.url = f"http://127.0.0.1:{self.http.server_address[1]}/v1"
+
+
+def compare(theirs: list, ours: list, where: str, found: list, levels: list, agent: str) -> None:
+    # VideoZoomer writes one string with marks for pictures.
+    raw, exact_form = agent == "videozoomer", agent == "eva"
+    if len(theirs) != len(ours):
+        found.append(f"{where}: {len(theirs)} requests / {len(ours)}")
+    for turn, (a, b) in enumerate(zip(theirs, ours)):
+        for name, value in a["parameters"].items():
+            if b["parameters"].get(name) != value:
+                found.append(f"{where} turn {turn}: {name} {value} / {b['parameters'].get(name)}")
+        if len(a["messages"]) != len(b["messages"]):
+            found.append(f"{where} turn {turn}: {len(a['messages'])} messages / {len(b['messages'])}")
+        for place, (m, n) in enumerate(zip(a["messages"], b["messages"])):
+            if raw:
+                m, n = joined(m), joined(n)
+            here = f"{where} turn {turn} message {place}"
+            if m["role"] != n["role"] or (exact_form and m["plain"] != n["plain"]):
+                found.append(f"{here}: {m['role']}, {m['plain']} / {n['role']}, {n['plain']}")
+            if [type(part) for part in m["parts"]] != [type(part) for part in n["parts"]]:
+                found.append(f"{here}: {len(m['parts'])} parts / {len(n['parts'])}: {kinds(m)} / {kinds(n)}")
+                continue
+            for x, y in zip(m["parts"], n["parts"]):
+                if isinstance(x, str):
+                    if x != y:
+                        found.append(f"{here}: {x[-160:]!r} / {y[-160:]!r}")
+                elif x[0].shape != y[0].shape:
+                    found.append(f"{here}: picture of {x[0].shape} / {y[0].shape}")
+                # The last request has the pictures of all turns.
+                elif turn == len(theirs) - 1:
+                    difference = np.abs(x[0] - y[0])
+                    levels.append((float(difference.mean()), int(difference.max())))
+                    if levels[-1][0] > TOLERANCE:
+                        found.append(f"{here}: picture differs by {levels[-1][0]:.2f} levels")
+
+
+def kinds(message: dict) -> str:
+    return "".join("t" if isinstance(part, str) else "i" for part in message["parts"])
+
+
+def joined(message: dict) -> dict:
+    """Neighbouring texts as one: a chat template puts nothing between them."""
+    parts = []
+    for part in message["parts"]:
+        if isinstance(part, str) and parts and isinstance(parts[-1], str):
+            parts[-1] += part
+        else:
+            parts.append(part)
+    return {**message, "parts": parts}
+
+
+def by_sample(requests: list) -> list:
+    samples = []
+    for request in requests:
+        if not any(message["role"] == "assistant" for message in request["messages"]):
+            samples.append([])
+        samples[-1].append(request)
+    return samples
+
+
+def enlarge(data: str) -> None:
+    """Other sizes, rates and lengths than the generated videos have."""
+    forms = [("1280:720", "30000/1001", 0), ("642:362", "24", 1), ("480:854", "25", 0), (None, None, None)]
+    videos = sorted(glob.glob(os.path.join(data, "**", "*.mp4"), recursive=True))
+    for number, path in enumerate(videos):
+        size, rate, times = forms[number % len(forms)]
+        if size and not os.path.islink(path):
+            new = f"{path}.new.mp4"
+            subprocess.run(["ffmpeg", "-v", "error", "-stream_loop", str(times), "-i", path, "-vf", f"scale={size}",
+                            "-r", rate, "-c:v", "libx264", "-preset", "ultrafast", "-pix_fmt", "yuv420p", "-an", new],
+                           check=True)
+            os.replace(new, path)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--checkouts", required=True)
+    parser.add_argument("--binary", required=True)
+    parser.add_argument("--agents", default=",".join(CHECKOUT))
+    parser.add_argument("--keep")
+    parser.add_argument("--limit", default="1000")
+    arguments = parser.parse_args()
+    folder = arguments.keep or tempfile.mkdtemp(prefix="agents-")
+    data = os.path.join(folder, "data")
+    environment = {**os.environ, "PARAVT_BENCH_CACHE": os.path.join(folder, "cache")}
+    environment.pop("OPENAI_API_KEY", None)
+
+    def ours(*command):
+        done = subprocess.run([arguments.binary, *command], env=environment, capture_output=True, text=True)
+        if done.returncode:
+            sys.exit(f"{' '.join(command)}\n{done.stdout}{done.stderr}")
+
+    if not os.path.exists(data):
+        ours("data", "make", "--out", data, "--videos", "4", "--questions", "3")
+        enlarge(data)
+    failed = False
+    for agent in arguments.agents.split(","):
+        checkout = os.path.join(arguments.checkouts, CHECKOUT[agent])
+        ours("protocol", "import", agent, "--from", checkout)
+        run_theirs = getattr(agents_theirs, agent)(checkout, folder, lambda messages: reply(agent, messages))
+        samples = requests = 0
+        found, levels = [], []
+        for split in SPLITS:
+            server = Server(agent)
+            out = os.path.join(folder, agent)
+            run = os.path.join(out, split)
+            subprocess.run(["rm", "-rf", run])
+            ours("run", split, "--protocol", agent, "--data", data, "--base-url", server.url, "--out", out,
+                 "--concurrency", "1", "--limit", arguments.limit)
+            with open(os.path.join(run, "journal.jsonl"), encoding="utf-8") as file:
+                records = [json.loads(line) for line in file]
+            conversations = by_sample(server.requests)
+            assert len(records) == len(conversations), (len(records), len(conversations))
+            for record, conversation in zip(records, conversations):
+                where = f"{agent} {split} {record['sample']['uid']}"
+                if record.get("error"):
+                    found.append(f"{where}: {record['error']}")
+                    continue
+                theirs, value = run_theirs(split, record["sample"], agents_theirs.video(data, record["sample"]))
+                compare(theirs, conversation, where, found, levels, agent)
+                if value != record["own"]["score"]["value"]:
+                    found.append(f"{where}: score {value} / {record['own']['score']}")
+                samples += 1
+                requests += len(conversation)
+        mean, most = (max(level[place] for level in levels) for place in (0, 1))
+        print(f"{agent}: {samples} samples, {requests} requests, {len(levels)} pictures (largest mean difference "
+              f"{mean:.2f} levels, largest of all {most}), {len(found)} differences")
+        for line in found[:20]:
+            print(f"  {line}")
+        failed |= bool(found)
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

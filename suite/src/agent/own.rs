@@ -1,0 +1,247 @@
+//! Turns of an agent with a loop of its own: its frames, its messages, its extraction.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::messages::NoFrames;
+use super::{Agent, Session, protocol_error};
+use crate::backend::Completion;
+use crate::frames::Pick;
+use crate::media::VideoFacts;
+use crate::message::{Image, Message, Part, Role};
+use crate::protocol::render::{self, RenderError};
+use crate::protocol::{AgentLoop, FailedCalls, FramePolicy, ResultRole, Scored};
+use crate::record::{
+    OwnScore, RecordedMessage, RecordedPart, SampleError, SampleErrorClass, ToolCall, ToolOutcome, Transcript,
+};
+use crate::reference::{Call, Look, Looks, View};
+use crate::sample::Sample;
+use crate::span::TimeSpan;
+
+/// A frame with the time that is shown with it, in seconds.
+type Shown = (Arc<Image>, f64);
+
+/// Result of one call.
+enum Looked {
+    Frames(Vec<Shown>),
+    Failed(String),
+    Malformed(String),
+}
+
+impl Agent {
+    /// Score by the agent's own extraction, where its loop is its own.
+    pub(super) fn own_score(&self, sample: &Sample, transcript: &Transcript) -> Option<OwnScore> {
+        let own = self.protocol.agent.as_ref()?;
+        let text = match own.scored {
+            Scored::Last => transcript.final_text.clone(),
+            Scored::All => replies(&transcript.messages).join(" "),
+        };
+        let score = self.reference.scorer.score(&sample.gold, &sample.question.letters, &text);
+        Some(OwnScore { fidelity: self.plan.fidelity(&self.protocol)?, score })
+    }
+
+    fn looks(&self) -> Result<&'static dyn Looks, SampleError> {
+        self.reference.looks.ok_or_else(|| {
+            let message = format!(
+                "protocol {} has a loop of its own, and reference {} has no rules for one",
+                self.protocol.name, self.reference.name
+            );
+            SampleError { class: SampleErrorClass::Protocol, message, step: "open".to_owned() }
+        })
+    }
+}
+
+/// Texts of the model.
+fn replies(messages: &[RecordedMessage]) -> Vec<String> {
+    let replies = messages.iter().filter(|message| message.role == Role::Assistant);
+    let text = |message: &RecordedMessage| {
+        let texts = message.parts.iter().map(|part| match part {
+            RecordedPart::Text { text } => text.as_str(),
+            _ => "",
+        });
+        texts.collect()
+    };
+    replies.map(text).collect()
+}
+
+impl Session<'_> {
+    /// The first user message.
+    pub(super) async fn open_own(
+        &mut self,
+        own: &AgentLoop,
+        policy: &FramePolicy,
+    ) -> Result<Message, SampleError> {
+        let broken = |error: RenderError| protocol_error("open", &error);
+        let looks = self.agent.looks()?;
+        let video = self.facts().await.map_err(|lost| self.lost(lost))?;
+        let overview = policy.overview.filter(|_| !self.agent.plan.is_blind());
+        let shown = match overview {
+            Some(overview) => {
+                let look = looks.overview(&overview, &video);
+                self.picked(policy, &video, look).await.map_err(|lost| self.lost(lost))?
+            }
+            None => Vec::new(),
+        };
+        let plan = &self.agent.plan;
+        let name = self.sample.video_name();
+        let protocol = &self.agent.protocol;
+        let question = render::user_text(protocol, self.sample, &plan.mode, &plan.switches, &name, None);
+        let parts = self.labelled(&shown).map_err(broken)?;
+        let parts = render::opening(own, &question.map_err(broken)?, Some(&video), parts).map_err(broken)?;
+        Ok(message(Role::User, parts))
+    }
+
+    /// Runs the calls of a turn and appends the reply and its answer; false where the conversation ends instead.
+    pub(super) async fn run_own(
+        &mut self,
+        own: &AgentLoop,
+        turn: usize,
+        calls: &[Call],
+        reply: &Completion,
+    ) -> Result<bool, SampleError> {
+        let broken = |error: RenderError| protocol_error("tool", &error);
+        let looks = self.agent.looks()?;
+        // A loop without frames of its own has one turn.
+        let Some(policy) = &own.frames else { return Ok(false) };
+        let (mut shown, mut windows, mut failure) = (Vec::new(), Vec::new(), None);
+        for (index, call) in calls.iter().enumerate() {
+            let looked = self.look_own(policy, looks, call).await?;
+            let window = *call.window.as_ref().unwrap_or(&TimeSpan::new(f64::NAN, f64::NAN));
+            let outcome = match looked {
+                Looked::Frames(frames) => {
+                    let outcome = frames.iter().filter_map(|(image, _)| image.origin).collect();
+                    windows.push(window);
+                    shown.extend(frames);
+                    ToolOutcome::Frames { frames: outcome }
+                }
+                Looked::Failed(reason) => ToolOutcome::CropFailed { reason },
+                Looked::Malformed(reason) => ToolOutcome::Malformed { reason },
+            };
+            failure = failure.or_else(|| self.failure(window, &outcome));
+            self.transcript.tool_calls.push(ToolCall {
+                turn,
+                index,
+                call: call.value.clone(),
+                start: Some(window.start).filter(|value| value.is_finite()),
+                end: Some(window.end).filter(|value| value.is_finite()),
+                outcome,
+            });
+        }
+        let parts = match windows.first().zip(windows.last()) {
+            Some((first, last)) => {
+                let prompt = self.later_question(own, turn + 1).map_err(broken)?;
+                let parts = self.labelled(&shown).map_err(broken)?;
+                let window = (first.start, last.end);
+                render::own_response(&self.agent.protocol, own, &prompt, turn + 1, window, parts)
+                    .map_err(broken)?
+            }
+            None if own.failed_calls == FailedCalls::Stop => return Ok(false),
+            None => {
+                let text = failure.transpose().map_err(broken)?.unwrap_or_default();
+                render::with_last_turn(own, turn + 1, vec![Part::Text(text)])
+            }
+        };
+        let role = match own.result_role {
+            ResultRole::User => Role::User,
+            ResultRole::Tool => Role::Tool,
+        };
+        self.messages.push(match reply.tool_calls.is_empty() {
+            true => Message::text(Role::Assistant, reply.text.as_str()),
+            false => Message::calls(reply.text.as_str(), reply.tool_calls.clone()),
+        });
+        self.messages.push(message(role, parts));
+        Ok(true)
+    }
+
+    /// What the model is answered with where a call failed.
+    fn failure(&self, window: TimeSpan, outcome: &ToolOutcome) -> Option<Result<String, RenderError>> {
+        let protocol = &self.agent.protocol;
+        match outcome {
+            ToolOutcome::CropFailed { reason } => {
+                Some(render::crop_error(protocol, window.start, window.end, reason))
+            }
+            ToolOutcome::Malformed { reason } => Some(render::call_error(protocol, reason)),
+            ToolOutcome::Frames { .. } | ToolOutcome::Summary { .. } => None,
+        }
+    }
+
+    fn later_question(&self, own: &AgentLoop, turn: usize) -> Result<String, RenderError> {
+        let (protocol, plan) = (&self.agent.protocol, &self.agent.plan);
+        render::later_question(protocol, own, turn, self.sample, &plan.mode, &plan.switches)
+    }
+
+    fn labelled(&self, shown: &[Shown]) -> Result<Vec<Part>, RenderError> {
+        render::labelled(&self.agent.protocol, shown.iter().map(|(image, time)| (image, Some(*time))))
+    }
+
+    /// One call: its frames, or why there are none.
+    async fn look_own(
+        &mut self,
+        policy: &FramePolicy,
+        looks: &'static dyn Looks,
+        call: &Call,
+    ) -> Result<Looked, SampleError> {
+        if let Err(error) = &call.window {
+            let reason = render::call_reason(&self.agent.protocol, error);
+            return Ok(Looked::Malformed(reason.map_err(|error| protocol_error("tool", &error))?));
+        }
+        let video = match self.facts().await {
+            Ok(video) => video,
+            Err(lost) => return Ok(Looked::Failed(self.noted(lost))),
+        };
+        let view =
+            View { video: &video, seen: &self.seen, max_frames: self.agent.protocol.tool.max_frames, policy };
+        let look = match looks.look(call, &view) {
+            Ok(look) => look,
+            Err(reason) => return Ok(Looked::Failed(reason)),
+        };
+        Ok(match self.picked(policy, &video, look).await {
+            Ok(frames) => Looked::Frames(frames),
+            Err(lost) => Looked::Failed(self.noted(lost)),
+        })
+    }
+
+    /// The frames of a look, decoded off the async threads.
+    async fn picked(
+        &mut self,
+        policy: &FramePolicy,
+        video: &VideoFacts,
+        look: Look,
+    ) -> Result<Vec<Shown>, NoFrames> {
+        let size = policy.size.apply((video.width, video.height), look.scale);
+        let pick = Pick { indices: look.indices, size, filter: policy.filter, encoding: policy.encoding };
+        self.seen.extend(&pick.indices);
+        let source = Arc::clone(&self.agent.frames);
+        let set = self.blocking(move |path| source.pick(path, &pick)).await?;
+        self.measured.media_seconds += set.seconds;
+        Ok(set.images.into_iter().zip(look.times).collect())
+    }
+
+    async fn facts(&mut self) -> Result<VideoFacts, NoFrames> {
+        let source = Arc::clone(&self.agent.frames);
+        let started = Instant::now();
+        let facts = self.blocking(move |path| source.facts(path)).await;
+        self.measured.media_seconds += started.elapsed().as_secs_f64();
+        facts
+    }
+
+    /// An overview without frames.
+    fn lost(&mut self, lost: NoFrames) -> SampleError {
+        let message = self.noted(lost);
+        SampleError { class: SampleErrorClass::FrameLoss, message, step: "open".to_owned() }
+    }
+
+    fn noted(&mut self, lost: NoFrames) -> String {
+        self.transcript.decode_timeout |= lost.timed_out;
+        lost.message
+    }
+}
+
+/// A message; a text alone is a plain string, as the authors' clients send it.
+fn message(role: Role, parts: Vec<Part>) -> Message {
+    match <[Part; 1]>::try_from(parts) {
+        Ok([Part::Text(text)]) => Message::text(role, text),
+        Ok([part]) => Message::parts(role, vec![part]),
+        Err(parts) => Message::parts(role, parts),
+    }
+}

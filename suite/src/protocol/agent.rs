@@ -1,0 +1,291 @@
+//! What an agent with a loop of its own adds to a protocol: where frames and texts stand, how many turns there are,
+//! which frames are shown in which size. Without it a protocol runs the loop of the first reference.
+//!
+//! What is arithmetic rather than a choice (how a call is written, which frames a window comes to) is a
+//! [`Reference`](crate::reference::Reference) that [`Protocol::reference`](super::Protocol::reference) names.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::Template;
+pub use crate::media::Resampler as Filter;
+
+/// An agent's own loop.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AgentLoop {
+    /// How near the whole is to what the authors run.
+    pub fidelity: Fidelity,
+    /// Maximum of model calls of a sample; the calls in the last reply are not run.
+    pub turns: usize,
+    /// The first user message; slots `frames` (the overview), `question` (the split's question text), `seconds` (length
+    /// of the video, half a second less, at least 1, rounded down) and `side` (its shorter side in pixels).
+    #[serde(default = "opening", skip_serializing_if = "is_opening")]
+    pub opening: Template,
+    /// The question in the results of later turns, by split, else by kind: slot `prompt` of `crop_response`. By
+    /// default that of the first turn.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub round: BTreeMap<String, Template>,
+    /// The same in the result that the last turn answers; by default [`round`](Self::round).
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub last: BTreeMap<String, Template>,
+    /// Stands behind the text of the result that the last turn answers.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub last_turn: String,
+    /// Role of the message with the results of a turn.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub result_role: ResultRole,
+    /// What follows a turn whose calls all failed.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub failed_calls: FailedCalls,
+    /// Stands before the label of every frame of a message but the first.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub label_separator: String,
+    /// Text that the agent's own extraction reads.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub scored: Scored,
+    /// Frames and their size; without it an overview as the run says, of one turn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frames: Option<FramePolicy>,
+    /// How tokens are drawn, where the run does not say otherwise.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub sampling: Sampling,
+}
+
+/// How near a protocol is to what the authors of an agent run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Fidelity {
+    /// Texts and rules are the authors'.
+    Exact,
+    /// The rules are the authors'; a text that they did not publish is in our words.
+    WordingOurs,
+    /// Something that can change an answer is another.
+    Variant,
+}
+
+impl Fidelity {
+    /// Name in files and reports.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Exact => "exact",
+            Self::WordingOurs => "wording-ours",
+            Self::Variant => "variant",
+        }
+    }
+}
+
+/// Role of the message that carries results.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ResultRole {
+    /// `user`.
+    #[default]
+    User,
+    /// `tool`, without the id of a call.
+    Tool,
+}
+
+/// What follows a turn whose calls all failed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FailedCalls {
+    /// The model is answered with the first error (`call_error`, `crop_error`).
+    #[default]
+    Answer,
+    /// The conversation ends; the reply is the answer.
+    Stop,
+}
+
+/// Text that an extraction reads.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Scored {
+    /// The last reply.
+    #[default]
+    Last,
+    /// All replies, a blank between two.
+    All,
+}
+
+/// Which frames are shown, and how they are encoded.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FramePolicy {
+    /// Frames of the first turn; none where it has only text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overview: Option<Overview>,
+    /// Maximum of visual tokens of one call, by the agent's own estimate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget: Option<Budget>,
+    /// Size of a frame.
+    pub size: SizeRule,
+    /// Filter of the reduction.
+    pub filter: Filter,
+    /// Form in which a frame is sent.
+    pub encoding: Encoding,
+}
+
+/// Frames over the whole video.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Overview {
+    /// Number of frames; a maximum where `fps` is given.
+    pub frames: usize,
+    /// Frames per second, as far as `frames` allows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fps: Option<f64>,
+}
+
+/// Maximum of a call: beyond it frames are first reduced to a shorter side, then number and size together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Budget {
+    /// Visual tokens.
+    pub tokens: u32,
+    /// Pixels of the shorter side to which frames are reduced first.
+    pub side: u32,
+}
+
+/// Size of a frame, from its size in the video.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SizeRule {
+    /// The longer side reduced to this many pixels, the other rounded down.
+    LongSide(u32),
+    /// At most `max` pixels and then at least `min`, sides rounded down.
+    Pixels {
+        /// Fewest pixels of a frame that is reduced.
+        min: u32,
+        /// Most pixels.
+        max: u32,
+    },
+    /// Sides multiplied by the call's scale and rounded (half to even) to multiples of this many pixels.
+    Multiple(u32),
+    /// The size in the video.
+    Whole,
+}
+
+impl SizeRule {
+    /// Width and height of a frame that has `size` in the video; `scale` is the call's own factor, 1 without one.
+    pub fn apply(self, size: (u32, u32), scale: f64) -> (u32, u32) {
+        let (width, height) = (f64::from(size.0), f64::from(size.1));
+        match self {
+            Self::LongSide(side) if size.0.max(size.1) > side => {
+                let side_length = f64::from(side);
+                if size.0 > size.1 {
+                    (side, (height * (side_length / width)) as u32)
+                } else {
+                    ((width * (side_length / height)) as u32, side)
+                }
+            }
+            Self::Pixels { min, max } if width * height > f64::from(max) => {
+                let factor = (f64::from(max) / (width * height)).sqrt();
+                let (width, height) = ((width * factor).trunc(), (height * factor).trunc());
+                if width * height < f64::from(min) {
+                    let factor = (f64::from(min) / (width * height)).sqrt();
+                    return ((width * factor) as u32, (height * factor) as u32);
+                }
+                (width as u32, height as u32)
+            }
+            Self::Multiple(unit) => {
+                let side = |side: f64| {
+                    let units = (side * scale / f64::from(unit)).round_ties_even();
+                    ((units * f64::from(unit)) as u32).max(1)
+                };
+                (side(width), side(height))
+            }
+            Self::LongSide(_) | Self::Pixels { .. } | Self::Whole => size,
+        }
+    }
+}
+
+/// Form in which a frame is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Encoding {
+    /// JPEG of this quality, chroma halved.
+    Jpeg(u8),
+    /// PNG: the pixels themselves.
+    Png,
+}
+
+/// How tokens are drawn.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Sampling {
+    /// Sampling temperature; 0 is greedy.
+    pub temperature: f64,
+    /// Nucleus sampling.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub top_p: Option<f64>,
+    /// Texts that end a generation and stay in the reply.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub stop: Vec<String>,
+}
+
+impl AgentLoop {
+    /// Question texts of the result that turn `turn` (from 0) answers; empty where they are those of the first turn.
+    pub fn later(&self, turn: usize) -> &BTreeMap<String, Template> {
+        if self.is_last(turn) && !self.last.is_empty() { &self.last } else { &self.round }
+    }
+
+    /// Frames of the first turn, where the agent chooses them.
+    pub fn overview(&self) -> Option<Overview> {
+        self.frames.as_ref()?.overview
+    }
+
+    /// Whether no turn follows this one.
+    pub fn is_last(&self, turn: usize) -> bool {
+        turn + 1 >= self.turns
+    }
+}
+
+fn opening() -> Template {
+    Template::parse("{frames}{question}")
+}
+
+fn is_opening(template: &Template) -> bool {
+    *template == opening()
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Sizes of the authors' own code: Conan's `save_video_frames`, VideoZoomer's `extract_video_clip`, EVA's
+    /// `_resize_with_opencv`.
+    #[test]
+    fn sizes_are_those_of_the_authors_code() {
+        let long = SizeRule::LongSide(448);
+        assert_eq!(long.apply((1920, 1080), 1.0), (448, 252));
+        assert_eq!(long.apply((1080, 1920), 1.0), (252, 448));
+        assert_eq!(long.apply((640, 360), 1.0), (448, 251), "0.7 times 360 is below 252 in floats");
+        assert_eq!(long.apply((448, 300), 1.0), (448, 300));
+        let pixels = SizeRule::Pixels { min: 25_088, max: 100_352 };
+        assert_eq!(pixels.apply((1920, 1080), 1.0), (422, 237));
+        assert_eq!(pixels.apply((320, 240), 1.0), (320, 240));
+        let multiple = SizeRule::Multiple(28);
+        assert_eq!(multiple.apply((1280, 720), 0.539_208_459_943_980_9), (700, 392));
+        assert_eq!(multiple.apply((20, 10), 0.1), (1, 1));
+    }
+
+    #[test]
+    fn a_loop_is_read_and_written_without_what_it_leaves_at_its_default() {
+        let text = r#"{"fidelity":"exact","turns":3,"frames":{"overview":{"frames":16},
+            "size":{"long_side":448},"filter":"lanczos","encoding":{"jpeg":75}},"sampling":{"temperature":1.0}}"#;
+        let own: AgentLoop = serde_json::from_str(text).unwrap();
+        assert_eq!(
+            serde_json::to_value(&own).unwrap(),
+            serde_json::from_str::<serde_json::Value>(text).unwrap()
+        );
+        assert!(own.is_last(2) && !own.is_last(1));
+        assert!(serde_json::from_str::<AgentLoop>(&text.replace("turns", "turn")).is_err());
+    }
+}

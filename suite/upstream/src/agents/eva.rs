@@ -1,0 +1,233 @@
+//! EVA (wangruohui/EfficientVideoAgent 758ad8d): a plan before the first frame, several selections in a turn.
+//!
+//! The forms of the questions are those of its question files. Its options of MLVU stand in the order of the original
+//! files, ours in that of the published rows.
+
+use std::collections::BTreeMap;
+
+use paravt_suite::media::VideoFacts;
+use paravt_suite::protocol::template::Piece;
+use paravt_suite::protocol::{
+    AgentLoop, Budget, CallError, Encoding, FailedCalls, Fidelity, Filter, FramePolicy, OptionForm, Overview,
+    Protocol, ResultRole, Sampling, Scored, SizeRule, Source, Template, Tool,
+};
+use paravt_suite::record::Score;
+use paravt_suite::reference::{Call, CallTags, Look, Looks, Reference, ToolSyntax, View};
+use paravt_suite::sample::Gold;
+use paravt_suite::scoring::Scorer;
+use paravt_suite::span::TimeSpan;
+use serde_json::Value;
+
+use super::{Parts, choice, protocol, shape};
+use crate::eva::{
+    Select, SelectError, answer, arguments, bounds, budget, frame, is_right, select, shown_times, times,
+    tool_call,
+};
+use crate::import::shapes::Module;
+use crate::import::{Files, ImportError, Pinned, Release};
+
+/// EVA's rules.
+pub const REFERENCE: Reference = Reference { name: "eva", syntax: &Eva, scorer: &Eva, looks: Some(&Eva) };
+
+const LOOP: &str = "eval-eva.py";
+const LONG_VIDEO_BENCH: &str = "data/LongVideoBench_nosub_raw_full.jsonl";
+const MLVU: &str = "data/MLVU_MCQ_raw_full.jsonl";
+
+/// The release: its texts, its question files, and the files whose rules are repeated here.
+pub static RELEASE: Release = Release {
+    name: "eva",
+    repository: "wangruohui/EfficientVideoAgent",
+    commit: "758ad8d3dcb84a8086e5d70c9afb9a6f278e8f5a",
+    files: &[
+        Pinned::new(LOOP, "1f3b5f3c489d9b2f47b40fb1de18acde1d125d5bcbae9b706855a60e51b0ee2d"),
+        Pinned::new(
+            "select_frame_fallback.py",
+            "6b3872ef5e9da277e824625a7a652f67ac44a9f563cd01a647777259308fd252",
+        ),
+        Pinned::new(LONG_VIDEO_BENCH, "51245a0d7ede06144541d4592fbff4ef525b8ab7678f29b4ab2c87836add4db9"),
+        Pinned::new(MLVU, "55b700497f97504dc5dfeead25bea0c5034155e127b802759241e81472e8bde9"),
+    ],
+    make,
+};
+
+struct Eva;
+
+impl ToolSyntax for Eva {
+    fn tags(&self) -> &CallTags {
+        &CallTags {
+            calls: &[("<tool_call>", "</tool_call>")],
+            response: ("<tool_response>", "</tool_response>"),
+        }
+    }
+
+    /// None where the reply has an answer.
+    fn calls(&self, text: &str, _tool: &Tool) -> Vec<Call> {
+        let body = tool_call(text).filter(|_| answer(text).is_empty());
+        let written = body.map(arguments).unwrap_or_default();
+        written.into_iter().map(read).collect()
+    }
+}
+
+/// One selection; its value are the arguments as they are written.
+fn read(written: &str) -> Call {
+    let window = match select(written) {
+        Ok(Select { start, end, .. }) => Ok(TimeSpan { start, end }),
+        Err(error) => Err(CallError::Unreadable { reason: error.to_string() }),
+    };
+    Call { value: Value::String(written.to_owned()), window }
+}
+
+impl Looks for Eva {
+    /// The first turn shows no frame.
+    fn overview(&self, _wanted: &Overview, video: &VideoFacts) -> Look {
+        Look::at(Vec::new(), video.rate)
+    }
+
+    fn look(&self, call: &Call, view: &View<'_>) -> Result<Look, String> {
+        let failed = || SelectError::Failed.to_string();
+        let asked = select(call.value.as_str().unwrap_or_default()).map_err(|error| error.to_string())?;
+        let video = view.video;
+        let (tokens, side) =
+            view.policy.budget.map_or((u32::MAX, u32::MAX), |budget| (budget.tokens, budget.side));
+        let within = budget(asked.nframes, asked.resize, (video.width, video.height), tokens, side);
+        // The tool takes whole numbers of frames alone; a number that was reduced is one.
+        let is_whole = asked.is_whole || within.nframes != asked.nframes;
+        if !is_whole || within.nframes < 1.0 || within.resize <= 0.0 {
+            return Err(failed());
+        }
+        let count = within.nframes as usize;
+        let end = (video.last + 1.0 / video.rate).max(video.last + 1e-3);
+        let (from, to) = bounds(asked.start, Some(asked.end), (video.first, end));
+        let indices: Vec<usize> = times(from, to, count)
+            .into_iter()
+            .map(|time| frame(time, video.first, video.rate, video.frames))
+            .collect();
+        let times =
+            shown_times(asked.start, asked.end, count).into_iter().map(|second| second as f64).collect();
+        Ok(Look { indices, times, scale: within.resize })
+    }
+}
+
+impl Scorer for Eva {
+    fn score(&self, gold: &Gold, _letters: &str, text: &str) -> Score {
+        choice(gold, Some(answer(text).to_owned()), is_right)
+    }
+}
+
+/// Texts of the questions of a file.
+fn prompts(files: &Files, file: &'static str) -> Result<Vec<String>, ImportError> {
+    let text = |line: &str| {
+        let row: Value = serde_json::from_str(line).ok()?;
+        Some(row["prompt"][0]["content"].as_str()?.to_owned())
+    };
+    let rows: Option<Vec<String>> = files.required(file)?.lines().map(text).collect();
+    rows.filter(|rows| rows.len() > 1).ok_or_else(|| shape(file, "a question in every row"))
+}
+
+/// What all texts begin with, and what they end with.
+fn common_ends(texts: &[String]) -> (String, String) {
+    fn common<'a>(a: impl Iterator<Item = char>, b: impl Iterator<Item = char> + 'a) -> Vec<char> {
+        a.zip(b).take_while(|(a, b)| a == b).map(|(a, _)| a).collect()
+    }
+    let mut start: Vec<char> = texts[0].chars().collect();
+    let mut end: Vec<char> = texts[0].chars().rev().collect();
+    for text in texts {
+        start = common(start.into_iter(), text.chars());
+        end = common(end.into_iter(), text.chars().rev());
+    }
+    (start.into_iter().collect(), end.into_iter().rev().collect())
+}
+
+fn text(text: impl Into<String>) -> Piece {
+    Piece::Text(text.into())
+}
+
+fn slot(name: &str) -> Piece {
+    Piece::Slot(name.to_owned())
+}
+
+/// The forms of the questions by split.
+fn questions(files: &Files) -> Result<BTreeMap<String, Template>, ImportError> {
+    let (_, after_options) = common_ends(&prompts(files, LONG_VIDEO_BENCH)?);
+    let mlvu = prompts(files, MLVU)?;
+    if !mlvu.iter().all(|question| question.contains("\nOptions:\n(A) ")) {
+        return Err(shape(MLVU, "the line `Options:` in every question"));
+    }
+    let (before, after) = common_ends(&mlvu);
+    let plain = Template::parse("{question}\n{options}");
+    Ok(BTreeMap::from([
+        ("videomme".to_owned(), plain.clone()),
+        ("lvbench".to_owned(), Template::parse("{question}")),
+        ("longvideobench".to_owned(), Template(plain.0.into_iter().chain([text(after_options)]).collect())),
+        (
+            "mlvu".to_owned(),
+            Template(vec![
+                text(before),
+                slot("question"),
+                text("\nOptions:\n"),
+                slot("options"),
+                text(after),
+            ]),
+        ),
+    ]))
+}
+
+fn make(files: &Files, source: Source) -> Result<Protocol, ImportError> {
+    let module = Module::parse(LOOP, files.required(LOOP)?)?;
+    let first = module.function("build_message_from_rl")?;
+    let after = module.function("single")?.template_with(&["prompt"])?;
+    let agent = AgentLoop {
+        fidelity: Fidelity::Exact,
+        turns: 6,
+        opening: first.template_with(&["seconds", "side", "question"])?,
+        round: BTreeMap::new(),
+        last: BTreeMap::new(),
+        last_turn: String::new(),
+        result_role: ResultRole::Tool,
+        failed_calls: FailedCalls::Stop,
+        label_separator: "\n".to_owned(),
+        scored: Scored::Last,
+        frames: Some(FramePolicy {
+            overview: None,
+            budget: Some(Budget { tokens: 12_000, side: 720 }),
+            size: SizeRule::Multiple(28),
+            filter: Filter::Cubic,
+            encoding: Encoding::Png,
+        }),
+        sampling: Sampling::default(),
+    };
+    let forms = [
+        (
+            "mlvu",
+            OptionForm {
+                line: Template::parse("({letter}) {option}"),
+                separator: "\n".into(),
+                line_break: None,
+            },
+        ),
+        // Its questions have a backslash and an n where ours have a line break.
+        (
+            "lvbench",
+            OptionForm {
+                line: Template::parse("({letter}) {option}"),
+                separator: "\\n".into(),
+                line_break: Some("\\n".into()),
+            },
+        ),
+    ];
+    let opened = [text("<tool_response>"), slot("frames")];
+    Ok(Protocol {
+        option_forms: forms.map(|(split, form)| (split.to_owned(), form)).into(),
+        crop_response: Template(opened.into_iter().chain(after.0).collect()),
+        frame_label: Some(Template::parse("Frame {index} at [{mmss}]: ")),
+        ..protocol(Parts {
+            name: RELEASE.name,
+            source,
+            system: first.keyed_text("content")?,
+            tool: ("frame_select", usize::MAX),
+            questions: questions(files)?,
+            agent,
+            max_tokens: 2048,
+        })
+    })
+}

@@ -1,0 +1,239 @@
+//! Conan (OuyangKun10/Conan b4805ae, `Conan-Eval`): which frames are shown, their stamps, and what a reply says.
+//!
+//! The history of a conversation is known to the release by the stamps alone, which are floored to seconds: the
+//! frames that count as seen are those at whole seconds, and a frame of the overview can be shown again.
+
+use std::collections::BTreeSet;
+use std::sync::LazyLock;
+
+use paravt_suite::text::between;
+use regex::Regex;
+
+use crate::python::{float, floor_div, literal_regex, split, strip};
+
+/// Longer side of a frame in pixels, at most.
+const MAX_SIDE: u32 = 448;
+/// Words of an answer beyond which it is not one, unless it has a letter.
+const MAX_WORDS: usize = 10;
+/// Letters of options.
+const LETTERS: std::ops::RangeInclusive<char> = 'A'..='L';
+/// Openings that are taken out of an answer, in this order (`extract_characters`).
+const OPENINGS: [&str; 12] = [
+    "The best answer is",
+    "The correct answer is",
+    "The answer is",
+    "The answer",
+    "The best option is",
+    "The correct option is",
+    "Best answer:",
+    "Best option:",
+    "Answer:",
+    "Option:",
+    "The correct answer",
+    "The correct option",
+];
+
+/// Indices of the first frames (`uniform_sample_idx`): multiples of `total / count`, rounded half to even.
+pub fn overview(total: usize, count: usize) -> Vec<usize> {
+    if total <= count {
+        return (0..total).collect();
+    }
+    let step = total as f64 / count as f64;
+    (0..count).map(|index| (index as f64 * step).round_ties_even() as usize).collect()
+}
+
+/// `HH:MM:SS` of a frame, rounded down (`idx_to_timestamp`).
+pub fn stamp(index: usize, fps: f64) -> String {
+    let seconds = index as f64 / fps;
+    let hours = floor_div(seconds, 3600.0) as u64;
+    let minutes = floor_div(seconds % 3600.0, 60.0) as u64;
+    format!("{hours:02}:{minutes:02}:{:02}", (seconds % 60.0) as u64)
+}
+
+/// Seconds of a stamp (`_to_seconds`).
+pub fn seconds(stamp: &str) -> Option<f64> {
+    let mut parts = stamp.split(':').map(float);
+    let (hours, minutes, seconds) = (parts.next()??, parts.next()??, parts.next()??);
+    parts.next().is_none().then_some(hours * 3600.0 + minutes * 60.0 + seconds)
+}
+
+/// Stamps of the clips in the first `<clip>` of a reply that end after their start (`identify_clip`). Any makes
+/// the conversation go on, an answer beside them or not (`identify_replay`).
+pub fn clips(reply: &str) -> Vec<(&str, &str)> {
+    static CLIP: LazyLock<Regex> =
+        LazyLock::new(|| literal_regex(r"(\d{1,2}:\d{2}:\d{2})\s*-\s*(\d{1,2}:\d{2}:\d{2})"));
+    let Some(body) = between(reply, "<clip>", "</clip>").next() else { return Vec::new() };
+    let pairs = CLIP.captures_iter(body).map(|found| {
+        let [start, end] = found.extract().1;
+        (start, end)
+    });
+    pairs.filter(|(start, end)| seconds(start) < seconds(end)).collect()
+}
+
+/// Frames of clips (`clips_to_frame_indices`), ascending; `clips` and the stamps of the frames seen, `history`, in
+/// seconds.
+///
+/// A clip has one frame, and a share of those that are left by the number of its unseen frames. What is missing then
+/// comes from the whole video, evenly. Only where the video has no other unseen frame are there fewer than `count`.
+/// Of clips with equal shares the later is first at the remainder: numpy's `argsort` is stable for so few, but for its
+/// AVX-512 and AVX2 sorts of release 2, whose order is that of the machine.
+pub fn clip_frames(
+    total: usize,
+    fps: f64,
+    clips: &[(f64, f64)],
+    history: &[f64],
+    count: usize,
+) -> Vec<usize> {
+    let frame = |seconds: f64| (seconds * fps).round_ties_even();
+    let seen: BTreeSet<usize> = history
+        .iter()
+        .map(|at| frame(*at))
+        .filter(|index| (0.0..total as f64).contains(index))
+        .map(|index| index as usize)
+        .collect();
+    let unseen: Vec<usize> = (0..total).filter(|index| !seen.contains(index)).collect();
+    let clips: Vec<Vec<usize>> = clips
+        .iter()
+        .map(|(start, end)| (frame(*start).max(0.0), frame(*end).min(total as f64 - 1.0)))
+        .filter(|(start, end)| start < end)
+        .map(|(start, end)| (start as usize..=end as usize).filter(|index| !seen.contains(index)).collect())
+        .collect();
+    if clips.is_empty() {
+        let few = unseen.len() <= count;
+        return if few { unseen } else { distinct(spread(&unseen, count)) };
+    }
+    let mut chosen = BTreeSet::new();
+    for (frames, share) in clips.iter().zip(shares(&clips, count)) {
+        chosen.extend(if frames.len() <= share { frames.clone() } else { spread(frames, share) });
+    }
+    if chosen.len() > count {
+        return distinct(spread(&Vec::from_iter(chosen), count));
+    }
+    padded(chosen, &unseen, count)
+}
+
+/// How many frames each clip has: one, and a part of what is left, by its number of frames.
+fn shares(clips: &[Vec<usize>], count: usize) -> Vec<usize> {
+    let left = count.saturating_sub(clips.len());
+    let sum: f64 = clips.iter().map(|frames| frames.len() as f64).sum();
+    let part = |frames: &Vec<usize>| if sum > 0.0 { frames.len() as f64 / sum * left as f64 } else { 0.0 };
+    let mut shares: Vec<usize> = clips.iter().map(|frames| part(frames) as usize).collect();
+    let remainder = left.saturating_sub(shares.iter().sum());
+    let mut order: Vec<usize> = (0..clips.len()).collect();
+    order.sort_by_key(|clip| clips[*clip].len());
+    for clip in order.iter().rev().cycle().take(remainder) {
+        shares[*clip] += 1;
+    }
+    shares.into_iter().map(|share| share + 1).collect()
+}
+
+/// `count` frames: what is chosen, unseen frames of the whole video, and at last the same again.
+fn padded(mut chosen: BTreeSet<usize>, unseen: &[usize], count: usize) -> Vec<usize> {
+    let rest: Vec<usize> = unseen.iter().copied().filter(|index| !chosen.contains(index)).collect();
+    let missing = count - chosen.len();
+    if missing == 0 || rest.is_empty() {
+        return chosen.into_iter().collect();
+    }
+    chosen.extend(if rest.len() <= missing { rest } else { spread(&rest, missing) });
+    let mut frames: Vec<usize> = chosen.iter().copied().cycle().take(count).collect();
+    frames.sort_unstable();
+    frames
+}
+
+/// `count` of the items, evenly, the first and the last among them; for a count of one the first.
+fn spread(items: &[usize], count: usize) -> Vec<usize> {
+    if count <= 1 {
+        return items[..count.min(items.len())].to_vec();
+    }
+    let step = (items.len() - 1) as f64 / (count - 1) as f64;
+    (0..count).map(|index| items[(index as f64 * step).round_ties_even() as usize]).collect()
+}
+
+fn distinct(frames: Vec<usize>) -> Vec<usize> {
+    frames.into_iter().collect::<BTreeSet<_>>().into_iter().collect()
+}
+
+/// (width, height) in which a frame is shown (`save_video_frames`); a side may come to 0, at which Pillow raises.
+pub fn frame_size(width: u32, height: u32) -> (u32, u32) {
+    if width.max(height) <= MAX_SIDE {
+        return (width, height);
+    }
+    let fitted =
+        |side: u32, longer: u32| (f64::from(side) * (f64::from(MAX_SIDE) / f64::from(longer))) as u32;
+    if width > height { (MAX_SIDE, fitted(height, width)) } else { (fitted(width, height), MAX_SIDE) }
+}
+
+/// The letter of a reply (`extract_answer`, `extract_characters`): that of the first `<answer>`, or of the whole
+/// reply where no `<answer>` is opened. `None` where there is none, empty where the answer has too many words
+/// besides. Compared without case.
+pub fn letter(reply: &str) -> Option<String> {
+    let answer = match between(reply, "<answer>", "</answer>").next() {
+        Some(answer) => strip(answer),
+        None if reply.contains("<answer>") => return None,
+        None => reply,
+    };
+    let mut answer = strip(answer).to_owned();
+    for opening in OPENINGS {
+        answer = answer.replace(opening, "");
+    }
+    match answer.chars().find(|c| LETTERS.contains(c)) {
+        None if split(&answer).count() > MAX_WORDS => Some(String::new()),
+        letter => letter.map(String::from),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_of_a_clip_and_what_pads_it() {
+        let history: Vec<f64> =
+            overview(3000, 16).iter().map(|index| seconds(&stamp(*index, 30.0)).unwrap()).collect();
+        let frames = |clips: &[(f64, f64)]| clip_frames(3000, 30.0, clips, &history, 8);
+        assert_eq!(frames(&[(10.0, 20.0)]), [300, 343, 386, 429, 471, 514, 557, 600]);
+        assert_eq!(frames(&[(10.0, 20.0), (60.0, 65.0)]), [300, 375, 450, 525, 600, 1800, 1875, 1950]);
+        let whole = [1, 429, 857, 1285, 1715, 2143, 2571, 2999];
+        assert_eq!((frames(&[(10.0, 10.0)]), frames(&[(300.0, 360.0)])), (whole.to_vec(), whole.to_vec()));
+        let ten: Vec<(f64, f64)> = (0..10).map(|at| (f64::from(at), f64::from(at) + 1.0)).collect();
+        assert_eq!(frames(&ten), [1, 30, 90, 120, 150, 181, 240, 270]);
+        let short = clip_frames(100, 1.0, &[(10.0, 12.0)], &[], 8);
+        assert_eq!(short, [0, 10, 11, 12, 27, 51, 75, 99], "the rest is from the whole video");
+    }
+
+    #[test]
+    fn a_video_without_enough_frames_is_repeated_or_left_short() {
+        assert_eq!(clip_frames(2, 1.0, &[(0.0, 1.0)], &[], 8), [0, 1], "no other frame: not repeated");
+        assert_eq!(clip_frames(3, 1.0, &[(0.0, 1.0)], &[], 8), [0, 0, 0, 1, 1, 1, 2, 2]);
+        assert_eq!(clip_frames(3, 1.0, &[(0.0, 1.0)], &[0.0, 1.0, 2.0], 8), [0; 0]);
+        assert_eq!(clip_frames(0, 1.0, &[(0.0, 1.0)], &[], 8), [0; 0]);
+    }
+
+    #[test]
+    fn overview_and_stamps() {
+        let expected = [0, 6, 12, 19, 25, 31, 38, 44, 50, 56, 62, 69, 75, 81, 88, 94];
+        assert_eq!(overview(100, 16), expected);
+        assert_eq!(overview(3, 16), [0, 1, 2]);
+        assert_eq!(stamp(90_000, 25.0), "01:00:00");
+        assert_eq!(stamp(29, 30.0), "00:00:00");
+        assert_eq!(frame_size(1280, 720), (448, 251));
+        assert_eq!(frame_size(720, 1280), (251, 448));
+        assert_eq!(frame_size(448, 448), (448, 448));
+    }
+
+    #[test]
+    fn replies() {
+        assert_eq!(clips("<clip>00:00:10 - 0:00:20, 00:00:09-00:00:09</clip>"), [("00:00:10", "0:00:20")]);
+        assert!(clips("<clip>1:00-2:00</clip>").is_empty() && clips("00:00:10-00:00:20").is_empty());
+        for (reply, expected) in [
+            ("<answer>The answer is C</answer>", Some("C")),
+            ("<answer>  (d) because </answer>", None),
+            ("<answer>Dog</answer>", Some("D")),
+            ("<answer>A", None),
+            ("text B", Some("B")),
+            ("one two three four five six seven eight nine ten eleven", Some("")),
+        ] {
+            assert_eq!(letter(reply).as_deref(), expected, "{reply}");
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! EVA, EfficientVideoAgent (wangruohui/EfficientVideoAgent 758ad8d, `eval-eva.py` and
+//! `select_frame_fallback.py`): the answer, the call, its budget of tokens, times and sizes of its frames.
+
+use std::sync::LazyLock;
+
+use paravt_suite::text::between;
+use regex::Regex;
+
+use crate::python::{PyValue, float, linspace, literal_regex, loads, strip};
+
+/// Pixels of a visual token's side.
+const PATCH: f64 = 28.0;
+
+/// The answer of a reply, which ends the conversation; empty for none.
+pub fn answer(reply: &str) -> &str {
+    static STATED: LazyLock<Regex> =
+        LazyLock::new(|| literal_regex(r"(?s)[Aa]nswer[\.:\s]\s*(\w)(?:\W.{0,100}|)\n?\z"));
+    let tagged = between(reply, "<answer>", "</answer>").next().map_or("", strip);
+    if !tagged.is_empty() {
+        return tagged;
+    }
+    STATED.captures(reply).and_then(|found| found.get(1)).map_or("", |letter| letter.as_str())
+}
+
+/// Whether an answer is right: the same text but for case and blanks around it, and not empty.
+pub fn is_right(answer: &str, gold: &str) -> bool {
+    let plain = |text: &str| strip(text).to_uppercase();
+    !plain(answer).is_empty() && plain(answer) == plain(gold)
+}
+
+/// The body of a reply's first `<tool_call>`.
+pub fn tool_call(reply: &str) -> Option<&str> {
+    between(reply, "<tool_call>", "</tool_call>").next().map(strip)
+}
+
+/// Arguments of all calls in the body of a `<tool_call>`, as written. A call is an object whose first key is `tool`.
+pub fn arguments(body: &str) -> Vec<&str> {
+    static CALL: LazyLock<Regex> = LazyLock::new(|| {
+        literal_regex(r#"(?s)\{\s*"tool":\s*"frame_select",\s*"(?:arguments|parameters)":\s*(\{.*?\})\s*\}"#)
+    });
+    CALL.captures_iter(body).map(|found| found.extract::<1>().1[0]).collect()
+}
+
+/// Frames of a window, as asked for.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Select {
+    /// Start in seconds.
+    pub start: f64,
+    /// End in seconds.
+    pub end: f64,
+    /// Number of frames; the release takes whole ones alone.
+    pub nframes: f64,
+    /// Whether the number was written without a fraction.
+    pub is_whole: bool,
+    /// Scale of the sides.
+    pub resize: f64,
+}
+
+/// Why a call gives no frames. Where all calls of a turn fail, the conversation ends with these names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum SelectError {
+    /// The arguments are not JSON.
+    #[error("arguments_not_json")]
+    NotJson,
+    /// Start or end is absent.
+    #[error("no_start_or_end_time")]
+    NoTime,
+    /// The number of frames is absent.
+    #[error("no_nframes")]
+    NoCount,
+    /// The tool fails.
+    #[error("call_frame_select_failed")]
+    Failed,
+    /// A value at which the release's own code raises: the sample is an error. So is a number of frames in quotes,
+    /// with which the release goes on as long as it is within the budget.
+    #[error("raises")]
+    Raises,
+}
+
+/// Reads the arguments of one call.
+///
+/// # Errors
+/// As the release names them.
+pub fn select(arguments: &str) -> Result<Select, SelectError> {
+    let values = loads(arguments).map_err(|_| SelectError::NotJson)?;
+    let (Some(start), Some(end)) = (values.get("start_time"), values.get("end_time")) else {
+        return Err(SelectError::NoTime);
+    };
+    let count = values.get("nframes").ok_or(SelectError::NoCount)?;
+    // Tokens are counted before the tool is run: what Python cannot count with raises first.
+    let nframes = countable(count)?;
+    let resize = values.get("resize").filter(|value| **value != PyValue::None).map_or(Ok(1.0), countable)?;
+    let is_flag = |value: Option<&PyValue>| matches!(value, Some(PyValue::Bool(_)));
+    if is_flag(Some(count)) || is_flag(values.get("resize")) {
+        return Err(SelectError::Failed);
+    }
+    let (start, end) = (time(start)?, time(end)?);
+    let (Some(start), Some(end)) = (start, end) else { return Err(SelectError::Raises) };
+    Ok(Select { start, end, nframes, is_whole: matches!(count, PyValue::Int(_)), resize })
+}
+
+/// A number that tokens can be counted with.
+fn countable(value: &PyValue) -> Result<f64, SelectError> {
+    let found = match value {
+        PyValue::Int(digits) => float(digits),
+        PyValue::Float(value) => Some(*value),
+        PyValue::Bool(value) => Some(f64::from(u8::from(*value))),
+        _ => None,
+    };
+    found.filter(|value| value.is_finite()).ok_or(SelectError::Raises)
+}
+
+/// A time in seconds; `None` for one that the tool reads and the times of its frames cannot be computed from.
+fn time(value: &PyValue) -> Result<Option<f64>, SelectError> {
+    match value {
+        PyValue::Int(digits) => Ok(float(digits).filter(|value| value.is_finite())),
+        PyValue::Float(value) if value.is_nan() => Err(SelectError::Failed),
+        PyValue::Float(value) => Ok(Some(*value).filter(|value| value.is_finite())),
+        PyValue::Str(text) if text.split(':').all(|part| float(part).is_some()) => Ok(None),
+        _ => Err(SelectError::Failed),
+    }
+}
+
+/// A number of frames, their scale, and the visual tokens that they are taken to cost.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Budget {
+    /// Frames.
+    pub nframes: f64,
+    /// Scale of the sides.
+    pub resize: f64,
+    /// Tokens.
+    pub estimate: f64,
+}
+
+/// Frames and scale within `max_tokens` for one call on a video of `width` by `height` pixels: first the shorter
+/// side is reduced to `max_side`, then frames and scale together by the cube root of the excess. The result may
+/// still be too many.
+pub fn budget(nframes: f64, resize: f64, size: (u32, u32), max_tokens: u32, max_side: u32) -> Budget {
+    let (width, height) = size;
+    let side = |side: u32, resize: f64| (f64::from(side) * resize / PATCH).round_ties_even().max(1.0);
+    let cost = |nframes: f64, resize: f64| nframes.trunc() * side(height, resize) * side(width, resize);
+    let mut found = Budget { nframes, resize, estimate: cost(nframes, resize) };
+    let limit = f64::from(max_tokens);
+    if found.estimate > limit {
+        let cap = (f64::from(max_side) / f64::from(width.min(height))).min(1.0);
+        found.resize = found.resize.min(cap);
+        found.estimate = cost(found.nframes, found.resize);
+        if found.estimate > limit {
+            let factor = (limit / found.estimate).powf(1.0 / 3.0);
+            found.nframes = (found.nframes * factor).trunc().max(1.0);
+            found.resize *= factor;
+            found.estimate = cost(found.nframes, found.resize);
+        }
+    }
+    found
+}
+
+/// The window that is read of a stream from `stream.0` to `stream.1` seconds (`_apply_time_bounds` with clamping):
+/// the whole stream where nothing is left.
+pub fn bounds(start: f64, end: Option<f64>, stream: (f64, f64)) -> (f64, f64) {
+    let start = start.max(stream.0);
+    let end = end.map_or(stream.1, |end| end.min(stream.1));
+    if end <= start { stream } else { (start, end) }
+}
+
+/// Times of the frames in seconds (`_build_timestamps`): the middle for one, else evenly up to just before the end.
+pub fn times(start: f64, end: f64, count: usize) -> Vec<f64> {
+    if count == 1 {
+        return vec![(start + end) / 2.0];
+    }
+    let epsilon = ((end - start) / (count as f64 * 4.0)).min(1e-3);
+    linspace(start, (end - epsilon).max(start), count)
+}
+
+/// Index of the frame at a time, `first` being the time of the first of `total`.
+pub fn frame(time: f64, first: f64, fps: f64, total: usize) -> usize {
+    ((time - first) * fps).round_ties_even().min(total as f64 - 1.0).max(0.0) as usize
+}
+
+/// Whole seconds of `count` frames as the model is shown them: spread over the window that it asked for, whatever
+/// was read.
+pub fn shown_times(start: f64, end: f64, count: usize) -> Vec<i64> {
+    let step = (end - start) / count.saturating_sub(1).max(1) as f64;
+    (0..count).map(|index| (start + index as f64 * step) as i64).collect()
+}
+
+/// `mm:ss` of whole seconds.
+pub fn stamp(seconds: i64) -> String {
+    format!("{:02}:{:02}", seconds.div_euclid(60), seconds.rem_euclid(60))
+}
+
+/// (width, height) of a frame: multiples of 28 pixels next to the scaled sides.
+pub fn frame_size(width: u32, height: u32, resize: f64) -> (u32, u32) {
+    let side = |side: u32| ((f64::from(side) * resize / PATCH).round_ties_even() * PATCH).max(1.0) as u32;
+    (side(width), side(height))
+}
+
+/// Length of the video that the first turn names, in whole seconds.
+pub fn video_length(duration: f64) -> u64 {
+    (duration - 0.5).max(1.0) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers() {
+        for (reply, expected) in [
+            ("so Answer: C", "C"),
+            ("answer C.", "C"),
+            ("Answer: B. Because of the red hat", "B"),
+            ("Final Answer:\nD\n", "D"),
+            ("The answer is B", ""),
+            ("Answer.(B)", ""),
+            ("<answer> </answer> answer: E", "E"),
+            ("<answer>\n B </answer>", "B"),
+            ("Answer: Because", ""),
+        ] {
+            assert_eq!(answer(reply), expected, "{reply}");
+        }
+        assert!(is_right(" b", "B") && !is_right("", ""));
+    }
+
+    #[test]
+    fn calls() {
+        let body = r#"{"tool": "frame_select", "arguments": {"start_time": 0, "end_time": 9.5, "nframes": 4}}
+            {"tool":"frame_select","parameters":{"start_time": 1}}"#;
+        let found = arguments(body);
+        assert_eq!(found.len(), 2);
+        let all = Select { start: 0.0, end: 9.5, nframes: 4.0, is_whole: true, resize: 1.0 };
+        assert_eq!(select(found[0]), Ok(all));
+        assert_eq!(select(found[1]), Err(SelectError::NoTime));
+        assert!(arguments(r#"{ "tool" : "frame_select", "arguments": {}}"#).is_empty());
+        for (text, error) in [
+            ("{'a': 1}", SelectError::NotJson),
+            (r#"{"start_time": 0, "end_time": 1}"#, SelectError::NoCount),
+            (r#"{"start_time": "0:10", "end_time": 1, "nframes": 1}"#, SelectError::Raises),
+            (r#"{"start_time": true, "end_time": 1, "nframes": 1}"#, SelectError::Failed),
+        ] {
+            assert_eq!(select(text), Err(error), "{text}");
+        }
+    }
+
+    #[test]
+    fn budgets() {
+        let found = |nframes, resize, size| {
+            let Budget { nframes, resize, estimate } = budget(nframes, resize, size, 12_000, 720);
+            (nframes, resize, estimate)
+        };
+        assert_eq!(found(64.0, 1.0, (1280, 720)), (34.0, 0.5392084599439809, 11_900.0));
+        assert_eq!(found(64.0, 1.0, (1920, 1080)), (34.0, 0.3594723066293206, 11_900.0));
+        assert_eq!(found(8.0, 1.0, (1920, 1080)), (8.0, 2.0 / 3.0, 9_568.0));
+        assert_eq!(found(256.0, 0.25, (640, 360)), (256.0, 0.25, 4_608.0));
+    }
+
+    #[test]
+    fn frames() {
+        assert_eq!(times(0.0, 10.0, 4), [0.0, 3.333, 6.666, 9.999]);
+        assert_eq!(times(2.0, 3.0, 1), [2.5]);
+        assert_eq!(bounds(12.0, Some(20.0), (0.0, 10.0)), (0.0, 10.0));
+        assert_eq!(bounds(-3.0, Some(4.0), (0.0, 10.0)), (0.0, 4.0));
+        assert_eq!(shown_times(-3.0, 4.0, 3), [-3, 0, 4]);
+        assert_eq!((stamp(65), stamp(-3)), ("01:05".to_owned(), "-1:57".to_owned()));
+        assert_eq!(frame(9.999, 0.0, 25.0, 240), 239);
+        assert_eq!(frame_size(1280, 720, 0.5), (644, 364));
+        assert_eq!(frame_size(10, 10, 0.5), (1, 1));
+        assert_eq!(video_length(90.4), 89);
+    }
+}

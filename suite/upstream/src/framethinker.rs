@@ -1,0 +1,204 @@
+//! FrameThinker (lcqysl/FrameThinker-RL 3c917f3, `examples/agent/infer.py`): actions, frames, and which tries count.
+
+use std::collections::BTreeSet;
+use std::sync::LazyLock;
+
+use paravt_suite::text::between;
+use regex::Regex;
+
+use crate::python::{Int, int, linspace, literal_regex, strip, whole};
+
+/// What stands for the frames of a turn in the text of a try.
+const NEW_FRAMES: &str = "\n[New frames provided.]\n";
+
+/// Thoughts and action of a reply; `None` unless both are there, which ends the try.
+pub fn parts(reply: &str) -> Option<(&str, &str)> {
+    let first = |open, close| between(reply, open, close).next().map(strip);
+    first("<think>", "</think>").zip(first("<action>", "</action>"))
+}
+
+/// What a reply asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Action {
+    /// `output answer: …`: the answer, compared with the gold one as it is.
+    Answer(String),
+    /// `get frame number at time MM:SS`: the text that the model is shown.
+    Number(String),
+    /// `choose frames between A and B`: indices of the frames.
+    Frames(Vec<usize>),
+    /// Anything else, which ends the try.
+    Refused,
+}
+
+/// Reads an action for a video of `total` frames at `fps`, of which `count` are shown at once.
+pub fn action(action: &str, fps: f64, total: usize, count: usize) -> Action {
+    if action.starts_with("output answer:") {
+        return Action::Answer(strip(&action.replace("output answer:", "")).to_owned());
+    }
+    if action.contains("get frame") {
+        return frame_number(action, fps).map_or(Action::Refused, Action::Number);
+    }
+    chosen_frames(action, total, count).map_or(Action::Refused, Action::Frames)
+}
+
+/// The reply to `get frame number at time MM:SS` (`handle_get_frame_number`); `None` for one that is refused, among
+/// them times of more than 36 digits, for which the release goes on or raises.
+pub fn frame_number(action: &str, fps: f64) -> Option<String> {
+    static TIME: LazyLock<Regex> = LazyLock::new(|| literal_regex(r"\Aget frame number at time\s+(\S+)"));
+    let [time] = TIME.captures(strip(action))?.extract().1;
+    let (minutes, seconds) = time.split_once(':')?;
+    let (Int::Small(minutes), Int::Small(seconds)) = (int(minutes)?, int(seconds)?) else { return None };
+    let frame = whole((minutes * 60 + seconds) as f64 * fps).ok()?;
+    Some(format!("Frame number at time {time} is: {frame}."))
+}
+
+/// Indices that `choose frames between A and B` asks for (`handle_choose_frames`): `count` strictly between the two,
+/// which must lie within the video and further than `count` apart.
+pub fn chosen_frames(action: &str, total: usize, count: usize) -> Option<Vec<usize>> {
+    static CHOICE: LazyLock<Regex> =
+        LazyLock::new(|| literal_regex(r"choose frames between\s+(\d+)\s+and\s+(\d+)"));
+    let [start, end] = CHOICE.captures(action)?.extract().1;
+    // A huge start is behind the end, a huge end behind the video.
+    let (Int::Small(start), Int::Small(end)) = (int(start)?, int(end)?) else { return None };
+    if start >= end || end >= total as i128 || end - start <= count as i128 {
+        return None;
+    }
+    Some(indices(start as f64 + 1.0, end as f64 - 1.0, count))
+}
+
+/// Indices of the first frames.
+pub fn overview(total: usize, count: usize) -> Vec<usize> {
+    indices(0.0, total as f64 - 1.0, count)
+}
+
+fn indices(start: f64, end: f64, count: usize) -> Vec<usize> {
+    linspace(start, end, count).into_iter().map(|index| index as usize).collect()
+}
+
+/// (width, height) in which a frame is shown: within `limit`, the ratio kept.
+pub fn frame_size((width, height): (u32, u32), limit: (u32, u32)) -> (u32, u32) {
+    if width <= limit.0 && height <= limit.1 {
+        return (width, height);
+    }
+    let scale = (f64::from(limit.0) / f64::from(width)).min(f64::from(limit.1) / f64::from(height));
+    ((f64::from(width) * scale) as u32, (f64::from(height) * scale) as u32)
+}
+
+/// The text of a try by which it is judged: what follows the first question, `None` for a turn of frames
+/// (`stringify_conversation`).
+pub fn transcript(turns: &[Option<&str>]) -> String {
+    turns.iter().map(|turn| turn.unwrap_or(NEW_FRAMES)).collect()
+}
+
+/// Calls of a try that counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Calls {
+    /// Actions but for the answer.
+    pub all: usize,
+    /// Those that showed frames.
+    pub of_frames: usize,
+}
+
+/// Whether a finished try counts (`validate_reasoning_process`): it ends with an answer, every action has its thoughts,
+/// no interval and no time is asked for a second time, an interval is wider than `count` frames, and a choice follows each
+/// frame number and holds it. `None` for one that does not; another is made then.
+pub fn validated(transcript: &str, count: usize) -> Option<Calls> {
+    static CHOICE: LazyLock<Regex> =
+        LazyLock::new(|| literal_regex(r"\Achoose frames between (\d+) and (\d+)"));
+    static TIME: LazyLock<Regex> = LazyLock::new(|| literal_regex(r"\Aget frame number at time\s+(\S+)"));
+    static NUMBER: LazyLock<Regex> = LazyLock::new(|| literal_regex(r"is:\s*(\d+)"));
+    static RESPONSE: LazyLock<Regex> =
+        LazyLock::new(|| literal_regex(r"(?s)</action>(.*?)(?:<think>|\n?\z)"));
+    let actions: Vec<&str> = between(transcript, "<action>", "</action>").map(strip).collect();
+    let responses: Vec<&str> =
+        RESPONSE.captures_iter(transcript).map(|found| found.extract::<1>().1[0]).collect();
+    let (answer, calls) = actions.split_last()?;
+    if between(transcript, "<think>", "</think>").count() != actions.len()
+        || !answer.starts_with("output answer:")
+    {
+        return None;
+    }
+    let (mut intervals, mut times) = (BTreeSet::new(), BTreeSet::new());
+    let mut expected: Option<i128> = None;
+    for (index, action) in calls.iter().enumerate() {
+        let choice = CHOICE.captures(action).map(|found| found.extract::<2>().1);
+        if let Some(choice) = choice {
+            let (start, end) = (index_of(choice[0])?, index_of(choice[1])?);
+            let holds = |frame: i128| start <= frame && frame <= end;
+            if !expected.take().is_none_or(holds)
+                || !intervals.insert((start, end))
+                || start >= end - count as i128
+            {
+                return None;
+            }
+            continue;
+        }
+        let time =
+            TIME.captures(action).filter(|_| expected.is_none()).map(|found| found.extract::<1>().1[0])?;
+        let response = strip(responses.get(index)?);
+        if !times.insert(time) {
+            return None;
+        }
+        expected = Some(index_of(NUMBER.captures(response)?.extract::<1>().1[0])?);
+    }
+    expected.is_none().then_some(Calls { all: calls.len(), of_frames: intervals.len() })
+}
+
+/// A frame number; `None` for one of more than 36 digits, which no video has.
+fn index_of(digits: &str) -> Option<i128> {
+    match int(digits)? {
+        Int::Small(value) => Some(value),
+        Int::Huge => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replies_and_actions() {
+        assert_eq!(parts("<think>a</think> <action> b </action>"), Some(("a", "b")));
+        assert_eq!(parts("<action>b</action>"), None);
+        let read = |text| action(text, 29.97, 300, 8);
+        assert_eq!(read("output answer: B"), Action::Answer("B".into()));
+        let reply = "Frame number at time 1:30 is: 2697.";
+        assert_eq!(read("get frame number at time 1:30 please"), Action::Number(reply.into()));
+        let shown = Action::Frames(vec![11, 22, 33, 44, 55, 66, 77, 89]);
+        assert_eq!(read("choose frames between 10 and 90"), shown);
+        for refused in [
+            "choose frames between 10 and 300",
+            "choose frames between 10 and 18",
+            "get frame number at time 1:2:3",
+            "get frame number at time 90",
+            "look",
+        ] {
+            assert_eq!(read(refused), Action::Refused, "{refused}");
+        }
+        assert_eq!(frame_size((1920, 1080), (640, 360)), (640, 360));
+        assert_eq!(frame_size((100, 1000), (640, 360)), (36, 360));
+        assert_eq!(overview(9, 8), [0, 1, 2, 3, 4, 5, 6, 8]);
+    }
+
+    #[test]
+    fn tries_that_count() {
+        let turn = |action: &str| format!("<think>t</think><action>{action}</action>");
+        let tried = |turns: &[(&str, &str)]| {
+            let text: String = turns.iter().map(|(action, response)| turn(action) + response).collect();
+            validated(&text, 8)
+        };
+        let answer = ("output answer: A", "");
+        let choose = |start, end| format!("choose frames between {start} and {end}");
+        let (near, far) = (choose(10, 90), choose(100, 900));
+        let time = ("get frame number at time 0:05", "Frame number at time 0:05 is: 150.");
+        assert_eq!(tried(&[answer]), Some(Calls { all: 0, of_frames: 0 }));
+        assert_eq!(tried(&[(&near, NEW_FRAMES), answer]), Some(Calls { all: 1, of_frames: 1 }));
+        assert_eq!(tried(&[time, (&far, NEW_FRAMES), answer]), Some(Calls { all: 2, of_frames: 1 }));
+        assert_eq!(tried(&[time, (&near, NEW_FRAMES), answer]), None, "without the frame");
+        assert_eq!(tried(&[time, answer]), None, "no choice follows");
+        assert_eq!(tried(&[(&near, NEW_FRAMES), (&near, NEW_FRAMES), answer]), None, "a second time");
+        assert_eq!(tried(&[(&choose(10, 18), NEW_FRAMES), answer]), None, "too narrow");
+        assert_eq!(tried(&[(&near, NEW_FRAMES)]), None, "no answer");
+        assert_eq!(validated("<think>a</think><think>b</think><action>output answer: A</action>", 8), None);
+    }
+}

@@ -1,0 +1,243 @@
+//! VideoZoomer (zsgvivo/VideoZoomer 5638153): the overview, the call with its errors, its frames, and the score.
+//!
+//! Sources below `verl`: `utils/dataset/multimodal_dataset.py` (overview), `workers/rollout/vllm_rollout/`
+//! `vllm_async_engine.py` and `function_tools.py` (calls, frames), `utils/reward_score/openr1.py` (score).
+
+use std::sync::LazyLock;
+
+use paravt_suite::text::between;
+use regex::Regex;
+
+use crate::python::{PyValue, float, linspace, literal_regex, loads, repr, repr_str, strip, whole};
+
+/// Pixels of a frame beyond which it is reduced, and those below which it is not reduced further.
+const PIXELS: (u64, u64) = (25_088, 100_352);
+
+/// Indices of the first frames: one every `1 / rate` seconds, or `limit` evenly where those are more.
+pub fn overview(total: usize, fps: f64, rate: f64, limit: usize) -> Vec<usize> {
+    let step = (fps / rate).round_ties_even().max(1.0) as usize;
+    let at_rate: Vec<usize> = (0..total).step_by(step).collect();
+    if limit == 0 || at_rate.len() <= limit {
+        return at_rate;
+    }
+    linspace(0.0, total as f64 - 1.0, limit).into_iter().map(|index| index as usize).collect()
+}
+
+/// (width, height) in which a frame is shown; `None` where the release divides by zero and shows nothing.
+pub fn frame_size(width: u32, height: u32) -> Option<(u32, u32)> {
+    let (min, max) = PIXELS;
+    if u64::from(width) * u64::from(height) <= max {
+        return Some((width, height));
+    }
+    let scaled = |(width, height): (u32, u32), to: u64| {
+        let scale = (to as f64 / (u64::from(width) * u64::from(height)) as f64).sqrt();
+        ((f64::from(width) * scale) as u32, (f64::from(height) * scale) as u32)
+    };
+    let size = scaled((width, height), max);
+    match u64::from(size.0) * u64::from(size.1) {
+        0 => None,
+        pixels if pixels < min => Some(scaled(size, min)),
+        _ => Some(size),
+    }
+}
+
+/// A window in seconds and its frame rate, as asked for.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Zoom {
+    /// Start in seconds.
+    pub start: f64,
+    /// End in seconds.
+    pub end: f64,
+    /// Frames per second.
+    pub fps: f64,
+}
+
+/// The call of a reply: the one JSON object in all its `<video_zoom>` blocks. `None` where there is no block.
+///
+/// # Errors
+/// What the model is shown between the words of the error response: Python's exception, which is empty where
+/// there is not exactly one object.
+pub fn call(reply: &str) -> Option<Result<Zoom, String>> {
+    static OBJECT: LazyLock<Regex> = LazyLock::new(|| literal_regex(r"\{.*?\}"));
+    let mut blocks = between(reply, "<video_zoom>", "</video_zoom>").peekable();
+    blocks.peek()?;
+    let objects: Result<Vec<PyValue>, String> = blocks
+        .flat_map(|block| OBJECT.find_iter(block).map(|found| found.as_str()))
+        .map(|object| loads(object).map_err(|error| error.to_string()))
+        .collect();
+    Some(match objects.as_deref() {
+        Ok([object]) => zoom(object).map_err(|error| {
+            format!(
+                "Invalid input for function `extract_video_clip`. Error: {error}, input: {}",
+                repr(object)
+            )
+        }),
+        Ok(_) => Err(String::new()),
+        Err(error) => Err(error.clone()),
+    })
+}
+
+fn zoom(object: &PyValue) -> Result<Zoom, String> {
+    let field = |name: &str| object.get(name).ok_or_else(|| repr_str(name));
+    let bound = |index: usize| number(&item(field("segment")?, index)?);
+    Ok(Zoom { start: bound(0)?, end: bound(1)?, fps: number(field("fps")?)? })
+}
+
+/// `value[index]` of a list or a string.
+fn item(value: &PyValue, index: usize) -> Result<PyValue, String> {
+    match value {
+        PyValue::List(items) => items.get(index).cloned().ok_or_else(|| "list index out of range".to_owned()),
+        PyValue::Str(text) => {
+            let letter = text.chars().nth(index).map(|letter| PyValue::Str(letter.to_string()));
+            letter.ok_or_else(|| "string index out of range".to_owned())
+        }
+        PyValue::Dict(_) => Err(index.to_string()),
+        other => Err(format!("'{}' object is not subscriptable", other.type_name())),
+    }
+}
+
+/// `float()` of a value.
+fn number(value: &PyValue) -> Result<f64, String> {
+    match value {
+        PyValue::Float(value) => Ok(*value),
+        PyValue::Bool(value) => Ok(f64::from(u8::from(*value))),
+        PyValue::Int(digits) => {
+            let value = float(digits).filter(|value| value.is_finite());
+            value.ok_or_else(|| "int too large to convert to float".to_owned())
+        }
+        PyValue::Str(text) => {
+            float(text).ok_or_else(|| format!("could not convert string to float: {}", repr_str(text)))
+        }
+        other => {
+            let kind = other.type_name();
+            Err(format!("float() argument must be a string or a real number, not '{kind}'"))
+        }
+    }
+}
+
+/// Indices of a window's frames in a video of `total` frames at `fps`, at most `limit` (`extract_video_clip`).
+///
+/// # Errors
+/// Python's exception, which the model is shown.
+pub fn frames(zoom: Zoom, fps: f64, total: usize, limit: usize) -> Result<Vec<usize>, String> {
+    let wanted = zoom.fps * (zoom.end - zoom.start);
+    let shown = whole(wanted)?;
+    let count = wanted.trunc();
+    if count > limit as f64 {
+        return Err(format!("Number of frames extracted ({shown}) exceeds the maximum allowed ({limit})."));
+    }
+    let index = |seconds: f64| whole(seconds * fps).map(|_| (seconds * fps).trunc());
+    let last = total as f64 - 1.0;
+    let start = index(zoom.start)?.min(last).max(0.0);
+    let end = index(zoom.end)?.min(last).max(start);
+    if count < 0.0 {
+        return Err(format!("Number of samples, {shown}, must be non-negative."));
+    }
+    Ok(linspace(start, end, count as usize).into_iter().map(|index| index as usize).collect())
+}
+
+/// Time of a frame as its label has it, in seconds.
+pub fn label(index: usize, fps: f64) -> String {
+    format!("{:.2}", index as f64 / fps)
+}
+
+/// The answer that all assistant turns together give: what follows their last `<answer>`, up to its end.
+pub fn answer(turns: &[&str]) -> String {
+    let text = turns.join(" ");
+    let answer = text.rsplit("<answer>").next().unwrap_or_default();
+    strip(answer.split("</answer>").next().unwrap_or_default()).to_owned()
+}
+
+/// Whether an answer is right (`judge_multi_choice`): it is the gold answer, its last box is, or its last capital
+/// before a full stop is. A full stop at the end of the gold answer does not count.
+pub fn is_right(answer: &str, gold: &str) -> bool {
+    static CHOICE: LazyLock<Regex> = LazyLock::new(|| literal_regex(r"([A-Z])\."));
+    let gold = gold.strip_suffix('.').unwrap_or(gold);
+    let choice = CHOICE.captures_iter(answer).last().and_then(|found| found.get(1));
+    answer == gold || boxed(answer) == gold || choice.is_some_and(|letter| letter.as_str() == gold)
+}
+
+/// `extract_boxed_content` of mathruler 0.1.0: the last `\boxed{…}`, or the word `None`.
+fn boxed(text: &str) -> &str {
+    const OPEN: &str = r"\boxed{";
+    let content = text.rfind(OPEN).map(|at| &text[at + OPEN.len()..]);
+    let closed = content.and_then(|content| {
+        let mut depth = 0_i64;
+        let end = content.char_indices().find(|(_, c)| {
+            depth += i64::from(*c == '{') - i64::from(*c == '}');
+            depth == -1
+        });
+        end.map(|(at, _)| strip(&content[..at]))
+    });
+    closed.unwrap_or("None")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TOOL: fn(f64, f64, f64) -> Zoom = |start, end, fps| Zoom { start, end, fps };
+
+    #[test]
+    fn calls_and_the_errors_that_the_model_sees() {
+        let one = |body: &str| call(&format!("<think>x</think><video_zoom>{body}</video_zoom>"));
+        assert_eq!(call("no call <video_zoom> {}"), None);
+        assert_eq!(one(r#" {"segment": [1, "2.5"], "fps": true} "#), Some(Ok(TOOL(1.0, 2.5, 1.0))));
+        assert_eq!(one(r#"{"segment": "12", "fps": 1}"#), Some(Ok(TOOL(1.0, 2.0, 1.0))));
+        let invalid = |error: &str, input: &str| {
+            Some(Err(format!(
+                "Invalid input for function `extract_video_clip`. Error: {error}, input: {input}"
+            )))
+        };
+        assert_eq!(one(r#"{"start": 1}"#), invalid("'segment'", "{'start': 1}"));
+        assert_eq!(one(r#"{"segment": [1]}"#), invalid("list index out of range", "{'segment': [1]}"));
+        let kind = "float() argument must be a string or a real number, not 'NoneType'";
+        assert_eq!(one(r#"{"segment": [null, 2]}"#), invalid(kind, "{'segment': [None, 2]}"));
+        for empty in ["", "{}{}", "{\n}", r#"{"segment": [0, 1], "fps": 1} {"segment": [0, 1], "fps": 1}"#] {
+            assert_eq!(one(empty), Some(Err(String::new())), "{empty}");
+        }
+        let error = "Expecting property name enclosed in double quotes: line 1 column 2 (char 1)";
+        assert_eq!(one("{'segment': [0, 1]}"), Some(Err(error.to_owned())));
+    }
+
+    #[test]
+    fn frames_of_a_window() {
+        assert_eq!(frames(TOOL(0.0, 1.0, 1.0), 25.0, 10, 16), Ok(vec![0]));
+        assert_eq!(frames(TOOL(0.0, 1.0, 0.0), 25.0, 10, 16), Ok(vec![]));
+        assert_eq!(frames(TOOL(200.0, 204.0, 1.0), 30.0, 3000, 16), Ok(vec![2999; 4]));
+        for (zoom, error) in [
+            (TOOL(0.0, 10.0, 2.0), "Number of frames extracted (20) exceeds the maximum allowed (16)."),
+            (TOOL(10.0, 4.0, 1.0), "Number of samples, -6, must be non-negative."),
+            (TOOL(f64::NAN, 4.0, 1.0), "cannot convert float NaN to integer"),
+            (TOOL(f64::NEG_INFINITY, 4.0, 1.0), "cannot convert float infinity to integer"),
+        ] {
+            assert_eq!(frames(zoom, 30.0, 3000, 16), Err(error.to_owned()));
+        }
+        assert_eq!(label(31, 29.970_029_970_029_97), "1.03");
+    }
+
+    #[test]
+    fn overview_and_sizes() {
+        assert_eq!(overview(200, 29.97, 0.5, 64), [0, 60, 120, 180]);
+        assert_eq!(overview(10_000, 25.0, 0.5, 64)[..3], [0, 158, 317]);
+        assert_eq!(frame_size(1280, 720), Some((422, 237)));
+        assert_eq!(frame_size(300, 300), Some((300, 300)));
+        assert_eq!(frame_size(200_000, 1), None);
+    }
+
+    #[test]
+    fn scores() {
+        for (turns, gold, right) in [
+            (&["<answer>A</answer>"][..], "A", true),
+            (&["<answer>A</answer>"], "A.", true),
+            (&[r"<answer>\boxed{B}</answer>"], "B", true),
+            (&["<answer>The answer is C. Dog</answer>"], "C", true),
+            (&["<answer>C</answer>", "<answer>D</answer>"], "C", false),
+            (&["<answer>(C)</answer>"], "C", false),
+            (&["<answer>c</answer>"], "C", false),
+            (&["C"], "C", true),
+        ] {
+            assert_eq!(is_right(&answer(turns), gold), right, "{turns:?}");
+        }
+    }
+}

@@ -1,0 +1,304 @@
+//! Loops of other agents, with texts of a stand-in of the same structure as the authors' files.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use paravt_suite::agent::Agent;
+use paravt_suite::evaluate::RunConfig;
+use paravt_suite::fixtures::{Scripted, sample};
+use paravt_suite::frames::{FrameSet, FrameSource, Pick};
+use paravt_suite::media::{MediaError, VideoFacts, VideoRequest};
+use paravt_suite::message::{FrameOrigin, Image};
+use paravt_suite::protocol::{Encoding, Fidelity, Protocol};
+use paravt_suite::record::{Outcome, Record, RecordedPart, ToolOutcome};
+use paravt_suite::videos::VideoStore;
+use paravt_upstream::import::{Files, Release};
+use paravt_upstream::{RELEASES, agents, reference};
+
+use crate::said;
+
+/// Files of a release, those that are not named empty.
+fn files(release: &Release, texts: &[(&'static str, &str)]) -> Files {
+    let text = |path: &'static str| {
+        let found = texts.iter().find(|(name, _)| *name == path);
+        (path, found.map_or_else(String::new, |(_, text)| (*text).to_owned()))
+    };
+    let texts = release.files.iter().map(|file| text(file.path)).collect();
+    Files { texts, commit: "no commit".to_owned() }
+}
+
+fn conan() -> Protocol {
+    let prompts = |options: &str| {
+        let prompt =
+            |name: &str| format!("Prompt_temp_{name}_mc=\"\"\"\n{name}: {{question}}{options}\n\"\"\"\n");
+        ["init", "round", "final"].map(prompt).concat()
+    };
+    let texts =
+        [("Conan-Eval/prompt_temp.py", &*prompts(" of {options}")), ("Conan-Eval/lvbench.py", &*prompts(""))];
+    agents::conan::RELEASE.import(&files(&agents::conan::RELEASE, &texts), true).unwrap()
+}
+
+fn videozoomer() -> Protocol {
+    let loop_text = r#"
+class AsyncvLLMEngine:
+    def process_tool_call(self):
+        if error_info is not None:
+            tool_outputs = f"<tool_response>\nCall error: {error_info}.\n</tool_response>\n"
+        if not isinstance(tool_outputs, str):
+            tool_call_prompt_message = "<|im_start|>user\n" + "<tool_response>\nSee:\n"+ vision_pad + "\n</tool_response>\n" + "go on"
+            if last:
+                tool_call_prompt_message += "No more."
+            tool_call_prompt_message +=  "<|im_end|>\n<|im_start|>assistant\n"
+        else:
+            tool_call_prompt_message = "<|im_start|>user\n" + tool_outputs + "Mend it."
+            if last:
+                tool_call_prompt_message += "No more."
+            tool_call_prompt_message +=  "<|im_end|>\n<|im_start|>assistant\n"
+"#;
+    let tool = r#"
+def extract_video_clip(video_path):
+    try:
+        pass
+    except Exception as e:
+        error_msg = f"Problem: {e}"
+        return f"<tool_response>\nError: {e}<tool_response>"
+"#;
+    let settings = r#"    'data.system_prompt="Zoom with \"segment\". \n Then \\boxed{{}}."' \"#;
+    let folder = "verl/workers/rollout/vllm_rollout";
+    let release = &agents::videozoomer::RELEASE;
+    let paths = release.files.iter().map(|file| file.path);
+    let of =
+        |name: &str| paths.clone().find(|path| path.starts_with(folder) && path.ends_with(name)).unwrap();
+    let texts = [(of("engine.py"), loop_text), (of("tools.py"), tool), ("scripts/eval_video.sh", settings)];
+    release.import(&files(release, &texts), true).unwrap()
+}
+
+fn eva() -> Protocol {
+    let loop_text = r#"
+def build_message_from_rl(prompt, video_length, resolution):
+    chat.append({"role": "system", "content": "Select frames."})
+    chat[user_index]["content"] = (
+        f"Length: {int(max(video_length - 0.5, 1))} s. "
+        f"Size: {pnumber}p. {raw_question}"
+    )
+
+async def single(index):
+    content = [{"type": "text", "text": "<tool_response>"}]
+    content.append({"type": "text", "text": (
+        "\nSelect again if needed.\n\n"
+        f"Question: {raw_query}</tool_response>"
+    )})
+"#;
+    let row = |text: &str| serde_json::json!({"prompt": [{"role": "user", "content": text}]}).to_string();
+    let long = format!("{}\n{}\n", row("Who?\nA. x\nSay a letter."), row("What?\nA. y\nB. z\nSay a letter."));
+    let mlvu = format!(
+        "{}\n{}\n",
+        row("Look. Q: Who?\nOptions:\n(A) x\nEnd."),
+        row("Look. Q: How?\nOptions:\n(A) y\nEnd.")
+    );
+    let release = &agents::eva::RELEASE;
+    let texts = [
+        ("eval-eva.py", loop_text),
+        ("data/LongVideoBench_nosub_raw_full.jsonl", &*long),
+        ("data/MLVU_MCQ_raw_full.jsonl", &*mlvu),
+    ];
+    release.import(&files(release, &texts), true).unwrap()
+}
+
+/// A video of 100 seconds at 10 frames a second, 1280 by 720.
+struct Film;
+
+impl FrameSource for Film {
+    fn frames(&self, _: &Path, _: &VideoRequest) -> Result<Arc<FrameSet>, MediaError> {
+        panic!("an agent with a loop of its own picks its frames")
+    }
+
+    fn facts(&self, _: &Path) -> Result<VideoFacts, MediaError> {
+        let (first, last) = (0.0, 99.9);
+        let (width, height) = (1280, 720);
+        Ok(VideoFacts { width, height, frames: 1000, rate: 10.0, stream_duration: 100.0, first, last })
+    }
+
+    fn pick(&self, _: &Path, pick: &Pick) -> Result<FrameSet, MediaError> {
+        let (width, height) = pick.size;
+        let mime = if pick.encoding == Encoding::Png { "image/png" } else { "image/jpeg" };
+        let image = |&index: &usize| {
+            let origin = FrameOrigin { index, time: index as f64 / 10.0 };
+            Arc::new(Image::new(mime, vec![0; 3], width, height, Some(origin)))
+        };
+        let images = pick.indices.iter().map(image).collect();
+        Ok(FrameSet { images, duration: 100.0, seconds: 0.25, second_reader: false })
+    }
+}
+
+/// A sample of a split under a protocol with scripted replies.
+async fn run(protocol: Protocol, split: &str, script: Scripted) -> (Record, Arc<Scripted>) {
+    let videos = tempfile::tempdir().unwrap();
+    std::fs::write(videos.path().join("clip.mp4"), "").unwrap();
+    let backend = Arc::new(script);
+    let agent = Agent {
+        backend: Arc::clone(&backend) as Arc<_>,
+        plan: RunConfig::default().plan(&protocol).unwrap(),
+        protocol_hash: "p".into(),
+        reference: reference(&protocol).unwrap(),
+        protocol: Arc::new(protocol),
+        frames: Arc::new(Film),
+        videos: VideoStore::new("made_up", videos.path().to_owned()),
+    };
+    let mut sample = sample("u");
+    sample.video = "made_up/clip.mp4".into();
+    sample.task = split.to_owned();
+    (agent.run(&sample).await, backend)
+}
+
+/// As [`said`], frames by their index.
+fn shown(record: &Record) -> Vec<String> {
+    let seen = said(record);
+    let indices = |message: usize| {
+        let parts = &record.transcript.messages[message].parts;
+        let frames = parts.iter().filter_map(|part| match part {
+            RecordedPart::Image { origin, .. } => Some(origin.unwrap().index.to_string()),
+            _ => None,
+        });
+        frames.collect::<Vec<_>>().join(" ")
+    };
+    seen.iter().enumerate().map(|(place, text)| format!("{text} | {}", indices(place))).collect()
+}
+
+#[tokio::test]
+async fn conan_asks_three_times_and_never_shows_a_frame_twice() {
+    let script = Scripted::new(&[
+        ("turn0", "<clip>00:00:10-00:00:12</clip><answer>A</answer>"),
+        ("turn1", "<clip>00:00:50-00:00:51</clip>"),
+        ("turn2", "<clip>00:00:01-00:00:02</clip><answer>The answer is B</answer>"),
+    ]);
+    let (record, backend) = run(conan(), "videomme", script).await;
+    let shown = shown(&record);
+    assert!(shown[0].starts_with("user: 00:00:00[0]00:00:06[6.2]"), "no system message: {}", shown[0]);
+    assert!(shown[0].contains("[93.8]\ninit: What is shown? of A. a cat, B. a dog\n"), "{}", shown[0]);
+    assert!(shown[2].contains("\nround: What is shown?") && shown[2].contains("00:00:10[10"), "{}", shown[2]);
+    assert!(shown[4].contains("\nfinal: What is shown?"), "{}", shown[4]);
+    assert_eq!(record.transcript.messages.len(), 6, "the calls of the last reply are not run");
+    let asked = backend.asked.lock().unwrap();
+    let generation = &asked[0].generation;
+    assert_eq!((asked.len(), generation.temperature, generation.max_tokens), (3, 1.0, 4000));
+    let own = record.own.unwrap();
+    assert_eq!(
+        (own.fidelity, own.score.value, own.score.prediction.as_deref()),
+        (Fidelity::Variant, 1.0, Some("B"))
+    );
+    assert_eq!(record.score.outcome, Outcome::Scored, "the suite's own extraction stands beside it");
+    let RecordedPart::Image { width, height, .. } = &record.transcript.messages[0].parts[1] else { panic!() };
+    assert_eq!((*width, *height), (448, 252));
+}
+
+#[tokio::test]
+async fn a_split_without_a_text_is_refused_by_name() {
+    let (record, _) = run(conan(), "mmvu", Scripted::default()).await;
+    let error = record.error.unwrap().message;
+    assert!(error.contains("protocol conan has no question text for mmvu"), "{error}");
+}
+
+#[tokio::test]
+async fn videozoomer_answers_errors_keeps_the_stop_and_reads_all_turns() {
+    let cut = |segment: &str| format!("<video_zoom>{{\"segment\": {segment}, \"fps\": 2}}");
+    let script = Scripted::new(&[
+        ("turn0", &cut("[10, 12]")),
+        ("turn1", &cut("[0, 60]")),
+        ("turn2", "<video_zoom>nothing</video_zoom>"),
+        ("turn3", &cut("[10, 12]")),
+        ("turn4", "<answer>\\boxed{B}</answer>"),
+    ]);
+    let (record, backend) = run(videozoomer(), "videomme", script).await;
+    let shown = shown(&record);
+    assert_eq!(shown[0], "system: Zoom with \"segment\". \\n Then \\\\boxed{{}}. | ");
+    assert!(shown[1].starts_with("user: <frame0_time0.00s>[0]<frame1_time2.00s>[2]"), "{}", shown[1]);
+    assert!(shown[1].contains("\nWhat is shown?\nA. a cat\nB. a dog | 0 20 40"), "{}", shown[1]);
+    assert_eq!(shown[2], format!("assistant: {}</video_zoom> | ", cut("[10, 12]")), "what ended it is kept");
+    let looked = "user: <tool_response>\nSee:\n<frame0_time10.00s>[10]<frame1_time10.60s>[10.6]<frame2_time11.30s>\
+                  [11.3]<frame3_time12.00s>[12]\n</tool_response>\ngo on";
+    assert_eq!(shown[3], format!("{looked} | 100 106 113 120"));
+    let too_many = "Number of frames extracted (120) exceeds the maximum allowed (16).";
+    assert_eq!(shown[5], format!("user: <tool_response>\nError: {too_many}<tool_response>Mend it. | "));
+    assert_eq!(shown[7], "user: <tool_response>\nCall error: .\n</tool_response>\nMend it. | ");
+    assert_eq!(shown[9], format!("{looked}No more. | 100 106 113 120"));
+    assert_eq!(backend.asked.lock().unwrap()[0].generation.stop, ["</video_zoom>"]);
+    assert_eq!(record.own.unwrap().score.value, 1.0);
+    assert!(
+        matches!(&record.transcript.tool_calls[1].outcome, ToolOutcome::CropFailed { reason } if reason == too_many)
+    );
+}
+
+#[tokio::test]
+async fn eva_plans_before_it_sees_and_numbers_frames_across_calls() {
+    let select = |start: f64, n: f64| {
+        format!(
+            "{{\"tool\": \"frame_select\", \"arguments\": {{\"start_time\": {start}, \"end_time\": {}, \"nframes\": {n}, \"resize\": 0.25}}}}",
+            start + 2.0
+        )
+    };
+    let calls =
+        format!("<tool_call>{}{}{}</tool_call>", select(10.0, 2.0), select(1.0, 3.5), select(60.0, 1.0));
+    let script = Scripted::new(&[("turn0", &calls), ("turn1", "so Answer: B")]);
+    let (record, _) = run(eva(), "longvideobench", script).await;
+    let shown = shown(&record);
+    let question = "What is shown?\nA. a cat\nB. a dog\nSay a letter.";
+    assert_eq!(
+        shown[..2],
+        ["system: Select frames. | ".to_owned(), format!("user: Length: 99 s. Size: 720p. {question} | ")]
+    );
+    let result = format!(
+        "tool: <tool_response>Frame 0 at [00:10]: [10]\nFrame 1 at [00:12]: [12]\nFrame 2 at [01:00]: [61]\nSelect again if \
+         needed.\n\nQuestion: {question}</tool_response> | 100 120 610"
+    );
+    assert_eq!(shown[3], result);
+    assert_eq!(record.own.unwrap().score.value, 1.0);
+    let script = Scripted::new(&[("turn0", &format!("<tool_call>{}</tool_call>", select(1.0, 3.5)))]);
+    let (record, backend) = run(eva(), "lvbench", script).await;
+    assert_eq!(backend.steps(), ["turn0"], "all calls failed: the conversation ends");
+    assert_eq!(record.own.unwrap().score.outcome, Outcome::Unparsed);
+}
+
+#[test]
+fn what_an_agent_decides_is_refused_in_the_run_and_allowed_in_a_file() {
+    let plan = |config: &str| RunConfig::from_json(config).unwrap().plan(&conan());
+    for (config, words) in [
+        (r#"{"nframes": 32}"#, "--nframes: protocol conan has 16"),
+        (r#"{"max_turns": 9}"#, "--max-turns: protocol conan has 2"),
+        (r#"{"profile": "paper"}"#, "--profile: protocol conan"),
+        (r#"{"crop": "subagent"}"#, "--channel and --crop"),
+        (r#"{"probe": "freeze"}"#, "chooses its frames itself"),
+    ] {
+        let error = plan(config).unwrap_err().to_string();
+        assert!(error.contains(words), "{error}");
+    }
+    assert_eq!(plan(r#"{"nframes": 16, "max_turns": 2}"#).unwrap().nframes, 16);
+}
+
+#[test]
+fn a_run_is_as_published_only_with_the_authors_texts_and_settings() {
+    let mut protocol = conan();
+    let fidelity = |protocol: &Protocol, config: &str| {
+        RunConfig::from_json(config).unwrap().plan(protocol).unwrap().fidelity(protocol).unwrap()
+    };
+    assert_eq!(fidelity(&protocol, "{}"), Fidelity::Variant, "the files are not the pinned ones");
+    protocol.source.pinned = true;
+    assert_eq!(fidelity(&protocol, "{}"), Fidelity::Exact);
+    assert_eq!(fidelity(&protocol, r#"{"temperature": 0.5}"#), Fidelity::Variant);
+    assert_eq!(fidelity(&protocol, r#"{"max_tokens": 100}"#), Fidelity::Variant);
+    assert_eq!(fidelity(&protocol, r#"{"request": {"top_k": 4}}"#), Fidelity::Variant);
+}
+
+#[test]
+fn every_imported_protocol_passes_the_check_of_files_and_names_its_rules() {
+    for protocol in [conan(), videozoomer(), eva()] {
+        protocol.check().unwrap();
+        assert!(reference(&protocol).unwrap().looks.is_some());
+        let text = serde_json::to_string(&protocol).unwrap();
+        assert_eq!(serde_json::from_str::<Protocol>(&text).unwrap(), protocol);
+    }
+    for release in RELEASES {
+        let refused = release.import(&files(release, &[]), false).unwrap_err().to_string();
+        assert!(refused.contains("SHA-256") && refused.contains(release.commit), "{refused}");
+    }
+}

@@ -1,0 +1,19 @@
+#![forbid(unsafe_code)]
+//! LSDBench: questions with four options about three minutes of a video of 45.
+//!
+//! ```
+//! use paravt_suite::task::Task as _;
+//!
+//! let spec = paravt_task_lsdbench::LSDBENCH.spec();
+//! assert_eq!((spec.expected_rows, spec.expected_videos), (1304, 400));
+//! ```
+
+mod scoring;
+
+use paravt_suite::task::Benchmark;
+
+/// The splits of the benchmark.
+pub static SPLITS: &[&Benchmark] = &[&LSDBENCH];
+/// `lsdbench`.
+pub static LSDBENCH: Benchmark =
+    Benchmark::described(include_str!("../benchmark.toml")).with_scorer(&scoring::LastLetter);

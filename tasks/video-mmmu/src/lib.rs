@@ -1,0 +1,28 @@
+#![forbid(unsafe_code)]
+//! VideoMMMU: three questions about each of 300 lectures, a split for each stage of learning.
+//!
+//! ```
+//! use paravt_suite::task::Task as _;
+//!
+//! let names: Vec<&str> = paravt_task_video_mmmu::SPLITS.iter().map(|task| task.spec().name.as_str()).collect();
+//! assert_eq!(names, ["video_mmmu_perception", "video_mmmu_comprehension", "video_mmmu_adaptation"]);
+//! ```
+
+mod scoring;
+
+use paravt_suite::task::Benchmark;
+
+/// The splits of the benchmark.
+pub static SPLITS: &[&Benchmark] = &[&PERCEPTION, &COMPREHENSION, &ADAPTATION];
+/// `video_mmmu_perception`.
+pub static PERCEPTION: Benchmark = split("");
+/// `video_mmmu_comprehension`.
+pub static COMPREHENSION: Benchmark = split(include_str!("../comprehension.toml"));
+/// `video_mmmu_adaptation`.
+pub static ADAPTATION: Benchmark = split(include_str!("../adaptation.toml"));
+
+const fn split(changes: &'static str) -> Benchmark {
+    Benchmark::described(include_str!("../benchmark.toml"))
+        .with_changes(changes)
+        .with_scorer(&scoring::LmmsEval)
+}

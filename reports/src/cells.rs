@@ -10,6 +10,7 @@ use paravt_suite::summary::Summary;
 use serde::Serialize;
 
 use crate::decide::{Effect, Family, Lost, Margin, Support, Verdict};
+use crate::prices::Price;
 use crate::rows::Digest;
 use crate::runs::RunDigest;
 use crate::settings::Settings;
@@ -68,6 +69,9 @@ pub struct Cell {
     pub wall_seconds: Option<f64>,
     /// GPUs that the model ran on, where the run says.
     pub gpus: Option<u32>,
+    /// What the run cost, where prices are given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub price: Option<Price>,
     /// Whether the mode offers the tool.
     #[serde(skip)]
     pub(crate) offers_tool: bool,
@@ -112,6 +116,12 @@ impl Cell {
     pub fn complete(&self) -> bool {
         let Lost { failed, .. } = self.lost;
         self.summary.n_recorded == self.summary.n_expected && failed <= self.lost.allowed()
+    }
+
+    /// Hours of all GPUs together, waits between a stop and its resumption included.
+    pub fn gpu_hours(&self) -> Option<f64> {
+        let gpus = self.gpus.filter(|gpus| *gpus > 0)?;
+        Some(f64::from(gpus) * self.wall_seconds? / 3600.0)
     }
 
     /// The headline as a share; `None` while no sample that counts in it has been recorded.
@@ -201,6 +211,7 @@ pub(crate) fn cell(run: &RunDigest, published: Option<(&str, f64)>, settings: &S
         torn_bytes: run.torn_bytes,
         wall_seconds: manifest.ended_at.map(|ended| ended - manifest.started_at),
         gpus: manifest.host.gpus,
+        price: None,
         offers_tool: manifest.offers_tool,
         position: run.position,
         digest: Arc::clone(&run.digest),

@@ -20,6 +20,7 @@ pub mod frame;
 pub mod gate;
 pub mod page;
 mod paper;
+mod prices;
 mod probes;
 mod repeats;
 pub mod rows;
@@ -34,12 +35,14 @@ pub mod terminal;
 mod tone;
 mod training;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 pub use cells::{Cell, Comparison};
 pub use claims::{Claim, Judged, Unit};
 pub use decide::Verdict;
 pub use paper::{PaperError, PaperNumbers};
+pub use prices::{Price, Prices, TokenPrices};
 pub use probes::Probed;
 pub use repeats::{Measure, Repeats, pass_at};
 pub use runs::{Damaged, ReportError, Run, disambiguate_labels, find_runs, readable_runs};
@@ -164,6 +167,24 @@ impl Report {
         let (probes, repeats) = (probes::probed(&sorted), repeats::repeats(&sorted));
         let (damaged, study, deviations) = (Vec::new(), None, Vec::new());
         Ok(Self { cells, not_run, damaged, claims, probes, repeats, study, deviations })
+    }
+
+    /// With what each run cost.
+    #[must_use]
+    pub fn priced(mut self, prices: &Prices) -> Self {
+        for cell in &mut self.cells {
+            let tokens = [cell.summary.prompt_tokens, cell.summary.completion_tokens];
+            cell.price = Some(prices.price(&cell.model, tokens, cell.gpu_hours()));
+        }
+        self
+    }
+
+    /// Models of the runs without a price of their tokens; empty where no prices are given.
+    pub fn unpriced(&self) -> Vec<&str> {
+        let lacking = |cell: &&Cell| cell.price.as_ref().is_some_and(|price| price.tokens.is_none());
+        let models: BTreeSet<&str> =
+            self.cells.iter().filter(lacking).map(|cell| cell.model.as_str()).collect();
+        models.into_iter().collect()
     }
 
     /// The damaged runs in one line.

@@ -6,6 +6,8 @@ use paravt_suite::printable::printable_line;
 use paravt_suite::profile::Profile;
 
 use crate::export::{self, escape};
+use crate::prices::Price;
+use crate::rows::Spread;
 use crate::table::{col, interval, tenths};
 use crate::terminal::{Detail, Lines, Text, Tone, counted, percent};
 use crate::{Cell, Report, cell_text, probes, repeats, study, tables};
@@ -123,6 +125,24 @@ fn effort(text: &mut Text, cell: &Cell) {
         summary.completion_tokens,
         tenths(summary.sample_seconds)
     ));
+    let Spread { n, p50, p99, .. } = cell.digest.first_token;
+    if n > 0 {
+        let token = cell.digest.token;
+        text.line(format!(
+            "  first token of {}: median {p50:.2} s, p99 {p99:.2} s; per token after it: median {:.1} ms, p99 {:.1} ms",
+            counted(n, "model call"),
+            1e3 * token.p50,
+            1e3 * token.p99
+        ));
+    }
+    if let Some(Price { currency, tokens, gpus }) = &cell.price {
+        let amount = |name: &str, price: &Option<f64>| Some(format!("{name} {:.2} {currency}", (*price)?));
+        let amounts: Vec<_> =
+            [amount("tokens", tokens), amount("GPUs", gpus)].into_iter().flatten().collect();
+        if !amounts.is_empty() {
+            text.line(format!("  price: {}", amounts.join(", ")));
+        }
+    }
     if summary.n_reassembled > 0 {
         text.line(format!(
             "  {} reassembled from what the server took apart",

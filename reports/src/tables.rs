@@ -25,6 +25,7 @@ pub fn all(report: &Report, paper: &PaperNumbers) -> Vec<Table> {
         cost(report),
         claims(&report.claims.iter().collect::<Vec<_>>()),
     ];
+    tables.extend(report.cells.iter().any(|cell| cell.digest.first_token.n > 0).then(|| latency(report)));
     tables.extend((!report.probes.is_empty()).then(|| probes::table(&report.probes)));
     tables.extend((!report.repeats.is_empty()).then(|| repeats::table(&report.repeats)));
     tables
@@ -267,7 +268,7 @@ fn frames(report: &Report) -> Table {
 
 fn cost(report: &Report) -> Table {
     let samples = |cell: &Cell| Some(cell.summary.n_recorded as f64).filter(|samples| *samples > 0.0);
-    of_cells("cost", "Cost", report)
+    let table = of_cells("cost", "Cost", report)
         .count("prompt_tokens", "prompt tokens", |cell| cell.summary.prompt_tokens as usize)
         .count("completion_tokens", "completion tokens", |cell| cell.summary.completion_tokens as usize)
         .real("sample_seconds", "latency in all (s)", |cell| cell.summary.sample_seconds)
@@ -282,14 +283,39 @@ fn cost(report: &Report) -> Table {
             Some(cell.wall_seconds? / samples(cell)?)
         })
         .real("wall_hours", "hours from start to end", |cell| Some(cell.wall_seconds? / 3600.0))
-        .real("gpu_hours", "GPU hours", gpu_hours)
+        .real("gpu_hours", "GPU hours", Cell::gpu_hours);
+    if report.cells.iter().all(|cell| cell.price.is_none()) {
+        return table.table();
+    }
+    let tokens = |cell: &Cell| cell.price.as_ref()?.tokens;
+    table
+        .text("currency", "currency", |cell| Some(cell.price.as_ref()?.currency.clone()))
+        .real("token_price", "price of the tokens", tokens)
+        .real("token_price_per_1000_samples", "per 1,000 samples", |cell| {
+            Some(1000.0 * tokens(cell)? / samples(cell)?)
+        })
+        .real("gpu_price", "price of the GPUs", |cell| cell.price.as_ref()?.gpus)
         .table()
 }
 
-/// Hours of all GPUs together, waits between a stop and its resumption included.
-fn gpu_hours(cell: &Cell) -> Option<f64> {
-    let gpus = cell.gpus.filter(|gpus| *gpus > 0)?;
-    Some(f64::from(gpus) * cell.wall_seconds? / 3600.0)
+/// Times of single model calls, where first tokens were seen.
+fn latency(report: &Report) -> Table {
+    let calls = |cell: &Cell| Some(cell.digest.first_token).filter(|times| times.n > 0);
+    let tokens = |cell: &Cell| Some(cell.digest.token).filter(|times| times.n > 0);
+    of_cells("latency", "Time to first token and per token", report)
+        .count("model_calls", "model calls", |cell| cell.digest.first_token.n)
+        .real("first_token_mean_seconds", "first token, mean (s)", move |cell| Some(calls(cell)?.mean))
+        .real("first_token_median_seconds", "median (s)", move |cell| Some(calls(cell)?.p50))
+        .real("first_token_p90_seconds", "p90 (s)", move |cell| Some(calls(cell)?.p90))
+        .real("first_token_p99_seconds", "p99 (s)", move |cell| Some(calls(cell)?.p99))
+        .real("token_mean_ms", "per token, mean (ms)", move |cell| Some(1e3 * tokens(cell)?.mean))
+        .real("token_median_ms", "median (ms)", move |cell| Some(1e3 * tokens(cell)?.p50))
+        .real("token_p90_ms", "p90 (ms)", move |cell| Some(1e3 * tokens(cell)?.p90))
+        .real("token_p99_ms", "p99 (ms)", move |cell| Some(1e3 * tokens(cell)?.p99))
+        .real("tokens_per_second", "generated tokens per second", |cell| {
+            Some(cell.summary.completion_tokens as f64 / cell.wall_seconds.filter(|seconds| *seconds > 0.0)?)
+        })
+        .table()
 }
 
 /// Claims of the paper.

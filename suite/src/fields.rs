@@ -1,9 +1,15 @@
-//! Files of fields that a user writes: protocols, tasks.
+//! Files of fields that a user writes: protocols, tasks, prices.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
+use paravt_files::read_text;
+use serde::de::DeserializeOwned;
+
 use crate::nearest;
+
+/// Bytes that a file of a few fields may have.
+const MAX_FILE: u64 = 1 << 20;
 
 /// Why a file of fields that a user writes cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -30,4 +36,13 @@ impl FieldsError {
     pub(crate) fn format(path: &Path, message: String) -> Self {
         Self::Format { path: path.to_owned(), nearest: nearest::expected_field(&message), message }
     }
+}
+
+/// Reads a TOML file.
+///
+/// # Errors
+/// It cannot be read, or a field is wrong.
+pub fn read<T: DeserializeOwned>(path: &Path) -> Result<T, FieldsError> {
+    let text = read_text(path, MAX_FILE).map_err(|source| FieldsError::io(path, source))?;
+    toml::from_str(&text).map_err(|error| FieldsError::format(path, error.to_string()))
 }

@@ -382,8 +382,15 @@ pub struct Measured {
     pub call_seconds: Vec<f64>,
     /// Retries of each model call.
     pub call_retries: Vec<u32>,
+    /// Seconds to the first token of each model call; `null` where the backend does not see it.
+    #[serde(default, skip_serializing_if = "is_unseen")]
+    pub first_token_seconds: Vec<Option<f64>>,
     /// Unix time at the end, seconds.
     pub finished_at: f64,
+}
+
+fn is_unseen(seconds: &[Option<f64>]) -> bool {
+    seconds.iter().all(Option::is_none)
 }
 
 /// The JSON schema (draft 2020-12) of a record as this build writes it: `suite/docs/record.schema.json`.

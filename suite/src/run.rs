@@ -117,9 +117,12 @@ impl Manifest {
     }
 
     /// Differences that keep `wanted` from continuing this run, in words; empty without any. As
-    /// [`differences`](Self::differences), but the selection may grow: see [`Narrowing::extends`].
+    /// [`differences`](Self::differences), but the selection may grow (see [`Narrowing::extends`]), and the
+    /// number of repetitions.
     pub fn obstacles(&self, wanted: &Manifest) -> Vec<String> {
-        let mut found = self.compared(wanted, Self::measurement);
+        let mut grown = self.clone();
+        grown.plan.repeat = self.plan.repeat.max(wanted.plan.repeat);
+        let mut found = grown.compared(wanted, Self::measurement);
         let (before, now) = (self.selection.narrowing(), wanted.selection.narrowing());
         if !now.extends(before) {
             found
@@ -184,11 +187,12 @@ impl Manifest {
         fields
     }
 
-    /// Takes over what a continuation may change: label, endpoints, the binary, and a selection that has grown,
-    /// with the command that says so; the run is then unfinished.
+    /// Takes over what a continuation may change: label, endpoints, the binary, and a selection or a number of
+    /// repetitions that has grown, with the command that says so; the run is then unfinished.
     pub fn continue_with(&mut self, wanted: &Manifest) {
-        if wanted.selection != self.selection {
+        if (&wanted.selection, wanted.plan.repeat) != (&self.selection, self.plan.repeat) {
             self.selection.clone_from(&wanted.selection);
+            self.plan.repeat = wanted.plan.repeat;
             self.command.clone_from(&wanted.command);
             self.ended_at = None;
         }

@@ -133,13 +133,23 @@ impl Failure {
 
 /// The body of a successful response, `limit` bytes at most.
 pub(crate) async fn successful_body(
-    mut response: Response,
+    response: Response,
     limit: usize,
     secrets: &Secrets,
 ) -> Result<Vec<u8>, Failure> {
+    watched_body(response, limit, secrets, |_| ()).await
+}
+
+/// The same; `watch` sees what has come so far whenever more has.
+pub(crate) async fn watched_body(
+    mut response: Response,
+    limit: usize,
+    secrets: &Secrets,
+    watch: impl FnMut(&[u8]),
+) -> Result<Vec<u8>, Failure> {
     let status = response.status();
     if status.is_success() {
-        let (body, whole) = read(&mut response, limit).await?;
+        let (body, whole) = read(&mut response, limit, watch).await?;
         if !whole {
             let message = format!("the reply is larger than {limit} bytes; raise --max-reply-bytes");
             return Err(Failure::new(ErrorClass::TooLarge, message));
@@ -154,14 +164,18 @@ pub(crate) async fn successful_body(
         return Err(Failure::final_refusal(message));
     }
     let retry_after = paravt_http::retry_after(response.headers());
-    let body = read(&mut response, REFUSAL_BYTES).await.map(|(body, _)| body).unwrap_or_default();
+    let body = read(&mut response, REFUSAL_BYTES, |_| ()).await.map(|(body, _)| body).unwrap_or_default();
     let message = format!("{status}: {}", secrets.excerpt(&body));
     let failure = Failure::reported(status.as_u16(), &said(&body), message);
     Err(Failure { retry_after, ..failure })
 }
 
 /// The start of a body, and whether that is all of it.
-async fn read(response: &mut Response, limit: usize) -> Result<(Vec<u8>, bool), Failure> {
+async fn read(
+    response: &mut Response,
+    limit: usize,
+    mut watch: impl FnMut(&[u8]),
+) -> Result<(Vec<u8>, bool), Failure> {
     let mut body = Vec::new();
     while let Some(chunk) = response.chunk().await.map_err(|error| Failure::transport(&error))? {
         let room = limit - body.len();
@@ -169,6 +183,7 @@ async fn read(response: &mut Response, limit: usize) -> Result<(Vec<u8>, bool), 
         if chunk.len() > room {
             return Ok((body, false));
         }
+        watch(&body);
     }
     Ok((body, true))
 }

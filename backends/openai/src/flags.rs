@@ -1,15 +1,16 @@
 //! Flags of the backend `openai`.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow, bail};
 use paravt_suite::backend::Backend;
 use paravt_suite::plan::RunPlan;
 use paravt_suite::profile::Profile;
 use paravt_suite::redact::urls;
 use paravt_suite::settings::{RequestSettings, ToolDialect};
 
-use crate::{Config, OpenAi, Secret};
+use crate::{Config, OpenAi, Secret, VideoProcessor};
 
 /// Flags of the client.
 #[derive(Debug, Clone, clap::Args)]
@@ -39,6 +40,13 @@ pub struct OpenAiFlags {
     /// paper, 64 under strict. Without this flag the server's own number applies (vLLM: 32, or --media-io-kwargs).
     #[arg(long, display_order = 45)]
     send_video_frames: bool,
+    /// Stream every reply, which measures the time to its first token and the time per token after it.
+    #[arg(long, display_order = 46)]
+    stream: bool,
+    /// With --channel frames-video: video_preprocessor_config.json of the served model. A server that shows the model other
+    /// visual tokens is refused [default: the values of Qwen3-VL].
+    #[arg(long, value_name = "FILE", display_order = 47)]
+    video_processor: Option<PathBuf>,
     /// The servers were started by this command.
     #[arg(skip)]
     watched: bool,
@@ -86,6 +94,10 @@ impl OpenAiFlags {
             Some(once_within) => (once_within, 1),
             None => (timeout, max_tries),
         };
+        let video_processor = match &self.video_processor {
+            Some(path) => VideoProcessor::read(path).map_err(|why| anyhow!("--video-processor: {why}"))?,
+            None => VideoProcessor::default(),
+        };
         let config = Config {
             base_urls,
             model: model.map(ToOwned::to_owned),
@@ -96,6 +108,8 @@ impl OpenAiFlags {
             max_requests: self.max_requests.max(1),
             max_reply: self.max_reply_bytes,
             send_video_frames: self.send_video_frames,
+            stream: self.stream,
+            video_processor,
             whole_text: plan.is_some_and(|plan| plan.dialect == ToolDialect::Auto),
             headers: header_values(&settings)?,
             settings,

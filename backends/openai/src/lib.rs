@@ -12,19 +12,9 @@
 //!
 //! # async fn example() -> Result<(), paravt_suite::backend::BackendError> {
 //! let server = OpenAi::connect(Config {
-//!     base_urls: vec!["http://localhost:8000/v1".to_owned()],
-//!     model: None,
-//!     api_key: None,
 //!     timeout: Duration::from_secs(600),
-//!     max_tries: 3,
-//!     retry_pause: Duration::from_secs(1),
-//!     max_requests: 64,
-//!     max_reply: 8 << 20,
-//!     send_video_frames: false,
-//!     whole_text: true,
-//!     settings: Default::default(),
-//!     headers: Vec::new(),
-//!     watched: false,
+//!     stream: true,
+//!     ..Config::new(["http://localhost:8000/v1"])
 //! })
 //! .await?;
 //! println!("{}", server.describe().model);
@@ -64,6 +54,7 @@ pub use errors::remedy;
 #[cfg(feature = "flags")]
 pub use flags::{OpenAiFlags, doctor};
 pub use secret::Secret;
+pub use shown::VideoProcessor;
 
 use about::About;
 use body::Fixed;
@@ -94,6 +85,10 @@ pub struct Config {
     pub max_reply: usize,
     /// Ask vLLM for a video's frame count with each request (`media_io_kwargs`).
     pub send_video_frames: bool,
+    /// Stream every reply, for the time to its first token.
+    pub stream: bool,
+    /// How the servers size the frames of a video that is sent as frames.
+    pub video_processor: VideoProcessor,
     /// Put calls and reasoning that a server parsed out of a reply back into its text (dialect `auto`). After the first
     /// such reply all replies are streamed: only the parts of a stream keep their white space.
     pub whole_text: bool,
@@ -118,6 +113,8 @@ impl Config {
             max_requests: 64,
             max_reply: 8 << 20,
             send_video_frames: false,
+            stream: false,
+            video_processor: VideoProcessor::default(),
             whole_text: true,
             settings: RequestSettings::default(),
             headers: Vec::new(),
@@ -136,7 +133,7 @@ pub struct OpenAi {
     limit: Limit,
     fixed: Fixed,
     secrets: Secrets,
-    /// A server has parsed calls or reasoning out of a reply.
+    /// Replies are streamed: the user asks for it, or a server has parsed calls or reasoning out of one.
     streams: AtomicBool,
     /// What each server says of itself.
     about: Vec<About>,
@@ -184,7 +181,7 @@ impl OpenAi {
                 extra: config.settings.extra_body.clone(),
             },
             secrets: Secrets::new(secrets),
-            streams: AtomicBool::new(false),
+            streams: AtomicBool::new(config.stream),
             about: Vec::new(),
             warned: AtomicBool::new(false),
             config,
@@ -336,36 +333,54 @@ impl OpenAi {
                 );
                 return Ok(Ok(()));
             };
-            Ok::<_, Failure>(shown::other_than_planned(&planned, shown).map_or(Ok(()), Err))
+            Ok::<_, Failure>(shown::other_than_planned(&planned, shown, &self.config.video_processor).map_or(Ok(()), Err))
         });
         checked.await?.clone().map_err(wrong_frames)
     }
 
     async fn post(&self, url: String, body: Bytes) -> Result<Vec<u8>, Failure> {
-        let request = self.client.post(url).header(CONTENT_TYPE, "application/json");
-        let response = request.body(body).send().await.map_err(|error| Failure::transport(&error))?;
-        errors::successful_body(response, self.config.max_reply, &self.secrets).await
+        self.post_watched(url, body, |_| ()).await
     }
 
+    async fn post_watched(
+        &self,
+        url: String,
+        body: Bytes,
+        watch: impl FnMut(&[u8]),
+    ) -> Result<Vec<u8>, Failure> {
+        let request = self.client.post(url).header(CONTENT_TYPE, "application/json");
+        let response = request.body(body).send().await.map_err(|error| Failure::transport(&error))?;
+        errors::watched_body(response, self.config.max_reply, &self.secrets, watch).await
+    }
+
+    /// One try; `started` is the start of the first one.
     async fn try_once(
         &self,
         endpoint: &Endpoint,
         request: &Request,
         body: &Bytes,
+        started: Instant,
     ) -> Result<Completion, Failure> {
         self.check_model(endpoint).await?;
         self.check_frames(endpoint, request, body).await?;
         let url = format!("{}/chat/completions", endpoint.base);
-        let mut body = self.post(url, body.clone()).await?;
+        let mut first_token = None;
+        let watch = |body: &[u8]| {
+            if first_token.is_none() && stream::has_token(body) {
+                first_token = Some(started.elapsed());
+            }
+        };
+        let mut body = self.post_watched(url, body.clone(), watch).await?;
         if stream::is_stream(&body) {
             body = stream::whole(&body, &self.secrets)?;
         }
-        match reply::completion(&body, &self.secrets) {
+        let completion = match reply::completion(&body, &self.secrets) {
             Err(Failure { reply: Some(reply), .. }) if self.config.whole_text && reply.is_only_thoughts() => {
-                Ok(*reply)
+                *reply
             }
-            other => other,
-        }
+            other => other?,
+        };
+        Ok(Completion { first_token, ..completion })
     }
 
     /// Whether calls or reasoning were parsed out of a reply, so that streaming would preserve its text.
@@ -375,7 +390,7 @@ impl OpenAi {
     }
 
     async fn answer(&self, request: &Request) -> Result<Completion, BackendError> {
-        let started = Instant::now();
+        let mut first_try = None;
         let build = |streams| Bytes::from(body::build(&self.model, request, &self.fixed, streams));
         let mut streams = self.streams.load(Ordering::Relaxed);
         let mut body = build(streams);
@@ -384,10 +399,12 @@ impl OpenAi {
         let mut refused: Vec<Arc<Endpoint>> = Vec::new();
         loop {
             let permit = self.limit.acquire().await;
+            // The wait for a permit is the client's own.
+            let started = *first_try.get_or_insert_with(Instant::now);
             let endpoint = self.endpoints.pick(just_failed.as_ref(), &refused);
             let outcome = {
                 let _busy = endpoint.busy();
-                self.try_once(&endpoint, request, &body).await
+                self.try_once(&endpoint, request, &body, started).await
             };
             tries += 1;
             permit.finished(outcome.as_ref().err().is_some_and(Failure::is_pushback));
@@ -400,7 +417,7 @@ impl OpenAi {
                         self.streams.store(true, Ordering::Relaxed);
                         streams = true;
                         body = build(streams);
-                        tries = 0;
+                        (tries, first_try) = (0, None);
                         continue;
                     }
                     self.check_images(&endpoint, request, &completion);

@@ -4,9 +4,10 @@
 //! see half of its frames and look like any other. The first request with a video asks for the token ids of its prompt:
 //! in one of Qwen3-VL each pair of frames is one run of the video's placeholder.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use paravt_suite::backend::{Completion, Request};
+use paravt_suite::media::smart_resize;
 use paravt_suite::message::{Content, Part};
 use serde_json::{Value, json};
 
@@ -75,11 +76,56 @@ pub(crate) fn shown(prompt: &Value, placeholder: &Value) -> Option<Shown> {
     Some(Shown { pairs: runs.count(), tokens }).filter(|shown| shown.pairs > 1)
 }
 
-/// Pixels along a side of a visual token of Qwen3-VL: patches of 16, merged two by two.
-const TOKEN_SIDE: u32 = 32;
+/// How a server's video processor sizes frames.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct VideoProcessor {
+    /// Pixels along a side of a visual token.
+    pub side: u32,
+    /// Fewest pixels of all frames of a video together.
+    pub min: f64,
+    /// Most pixels of all frames of a video together.
+    pub max: f64,
+}
+
+/// That of Qwen3-VL (`video_preprocessor_config.json` of Qwen/Qwen3-VL-8B-Instruct).
+impl Default for VideoProcessor {
+    fn default() -> Self {
+        Self { side: 32, min: 4096.0, max: 25_165_824.0 }
+    }
+}
+
+impl VideoProcessor {
+    /// That of a model's `video_preprocessor_config.json`.
+    ///
+    /// # Errors
+    /// The file cannot be read, or lacks a field.
+    pub fn read(path: &Path) -> Result<Self, String> {
+        let named = |why: String| format!("{}: {why}", path.display());
+        let text = std::fs::read_to_string(path).map_err(|error| named(error.to_string()))?;
+        let config: Value = serde_json::from_str(&text).map_err(|error| named(error.to_string()))?;
+        let number = |pointer: &str| {
+            let found = config.pointer(pointer).and_then(Value::as_f64).filter(|number| *number >= 1.0);
+            found.ok_or_else(|| named(format!("no positive number at {pointer}")))
+        };
+        let side = (number("/patch_size")? * number("/merge_size")?) as u32;
+        Ok(Self { side, min: number("/size/shortest_edge")?, max: number("/size/longest_edge")? })
+    }
+
+    /// Visual tokens of pairs of frames of one size; `None` for sides that no processor takes.
+    fn tokens(&self, pairs: usize, (width, height): (u32, u32)) -> Option<usize> {
+        let frames = (2 * pairs) as f64;
+        let size = smart_resize(width, height, self.side, self.min / frames, self.max / frames);
+        let (width, height) = size.ok()?;
+        Some(pairs * (width / self.side * (height / self.side)) as usize)
+    }
+}
 
 /// Why a run on this video would not be the planned one.
-pub(crate) fn other_than_planned(planned: &Planned, shown: Shown) -> Option<String> {
+pub(crate) fn other_than_planned(
+    planned: &Planned,
+    shown: Shown,
+    processor: &VideoProcessor,
+) -> Option<String> {
     let (frames, pairs) = (planned.frames, planned.frames.div_ceil(2));
     if shown.pairs != pairs {
         let remedy = match &planned.file {
@@ -94,15 +140,13 @@ pub(crate) fn other_than_planned(planned: &Planned, shown: Shown) -> Option<Stri
         ));
     }
     let (width, height) = planned.size?;
-    let tokens = pairs * (width / TOKEN_SIDE * (height / TOKEN_SIDE)) as usize;
-    (shown.tokens != tokens && width % TOKEN_SIDE == 0 && height % TOKEN_SIDE == 0).then(|| {
-        format!(
-            "the server shows the model {} visual tokens of a video of {frames} frames of {width}x{height}, where {tokens} \
-             are planned: its processor resizes them; raise its bound (--mm-processor-kwargs '{{\"size\": …}}') or use \
-             --channel image",
-            shown.tokens
-        )
-    })
+    let tokens = processor.tokens(pairs, (width, height)).filter(|tokens| *tokens != shown.tokens)?;
+    Some(format!(
+        "the server shows the model {} visual tokens of a video of {frames} frames of {width}x{height}, where {tokens} are \
+         planned: start vLLM without a size of its own (--mm-processor-kwargs), or name the model's \
+         video_preprocessor_config.json with --video-processor",
+        shown.tokens
+    ))
 }
 
 /// Whether a reply counts less than a token for each image of its request: the model saw none of them.
@@ -134,19 +178,47 @@ mod tests {
     fn a_video_with_other_frames_than_planned_is_refused_with_the_flag() {
         let video = |frames| Planned { frames, size: None, file: Some("a.mp4".to_owned()) };
         let seen = |pairs, tokens| Shown { pairs, tokens };
-        assert_eq!(other_than_planned(&video(64), seen(32, 9)), None);
-        assert_eq!(other_than_planned(&video(7), seen(4, 9)), None);
-        let why = other_than_planned(&video(64), seen(16, 9)).unwrap();
+        let why = |planned: &Planned, shown| other_than_planned(planned, shown, &VideoProcessor::default());
+        assert_eq!(why(&video(64), seen(32, 9)), None);
+        assert_eq!(why(&video(7), seen(4, 9)), None);
+        let found = why(&video(64), seen(16, 9)).unwrap();
         assert!(
-            why.contains("about 32 frames of a.mp4, where 64") && why.contains("\"num_frames\": 64"),
-            "{why}"
+            found.contains("about 32 frames of a.mp4, where 64") && found.contains("\"num_frames\": 64"),
+            "{found}"
         );
         let sent = Planned { frames: 8, size: Some((96, 64)), file: None };
-        assert_eq!(other_than_planned(&sent, seen(4, 24)), None);
-        let why = other_than_planned(&sent, seen(2, 12)).unwrap();
-        assert!(why.contains("about 4 frames of a video of frames") && why.contains("-1"), "{why}");
-        let why = other_than_planned(&sent, seen(4, 16)).unwrap();
-        assert!(why.contains("16 visual tokens") && why.contains("where 24 are planned"), "{why}");
+        assert_eq!(why(&sent, seen(4, 24)), None);
+        let found = why(&sent, seen(2, 12)).unwrap();
+        assert!(found.contains("about 4 frames of a video of frames") && found.contains("-1"), "{found}");
+        let found = why(&sent, seen(4, 16)).unwrap();
+        assert!(found.contains("16 visual tokens") && found.contains("where 24 are planned"), "{found}");
+    }
+
+    /// Tokens that `Qwen3VLVideoProcessor` of transformers 5.19 gives.
+    #[test]
+    fn visual_tokens_are_those_of_the_processor() {
+        let of = |max: f64, frames: usize, size| {
+            VideoProcessor { max, ..VideoProcessor::default() }.tokens(frames / 2, size)
+        };
+        let most = VideoProcessor::default().max;
+        assert_eq!(of(most, 64, (616, 364)), Some(32 * 19 * 11));
+        assert_eq!(of(most, 8, (336, 336)), Some(4 * 10 * 10), "10.5 is rounded to even");
+        assert_eq!(of(262_144.0, 8, (336, 336)), Some(4 * 5 * 5));
+        assert_eq!(of(most, 64, (1280, 720)), Some(32 * 26 * 14));
+    }
+
+    #[test]
+    fn a_processor_is_read_from_the_models_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("video_preprocessor_config.json");
+        let write = |text: &str| std::fs::write(&path, text).unwrap();
+        write(
+            r#"{"patch_size": 16, "merge_size": 2, "size": {"shortest_edge": 4096, "longest_edge": 262144}}"#,
+        );
+        assert_eq!(VideoProcessor::read(&path), Ok(VideoProcessor { side: 32, min: 4096.0, max: 262_144.0 }));
+        write(r#"{"patch_size": 16, "merge_size": 2, "size": {"shortest_edge": 4096}}"#);
+        let why = VideoProcessor::read(&path).unwrap_err();
+        assert!(why.ends_with("no positive number at /size/longest_edge"), "{why}");
     }
 
     #[test]

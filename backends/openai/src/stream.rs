@@ -1,7 +1,7 @@
 //! Streamed replies (server-sent events), put together into the reply they would have been.
 //!
 //! A server that parses calls and reasoning out of a reply strips their white space; the deltas of its stream still have
-//! it.
+//! it. And only a stream says when the first token came.
 
 use paravt_suite::backend::ErrorClass;
 use serde_json::{Map, Value, json};
@@ -12,6 +12,21 @@ use crate::secret::Secrets;
 /// Whether a body is a stream of events.
 pub(crate) fn is_stream(body: &[u8]) -> bool {
     body.trim_ascii_start().starts_with(b"data:")
+}
+
+/// Fields of a delta that hold text.
+const TEXTS: [&str; 4] = ["content", "reasoning_content", "reasoning", "refusal"];
+
+/// Whether a generated token has come: the first delta of a stream may hold the role alone.
+pub(crate) fn has_token(body: &[u8]) -> bool {
+    let generated = |delta: &Value| {
+        let texts = TEXTS.iter().any(|name| delta[name].as_str().is_some_and(|text| !text.is_empty()));
+        texts || delta["tool_calls"].as_array().is_some_and(|calls| !calls.is_empty())
+    };
+    let events = body.split(|byte| *byte == b'\n').filter_map(|line| line.strip_prefix(b"data:"));
+    events
+        .filter_map(|event| serde_json::from_slice::<Value>(event).ok())
+        .any(|event| generated(&event["choices"][0]["delta"]))
 }
 
 /// The whole reply of a stream as one chat completion.
@@ -40,7 +55,7 @@ pub(crate) fn whole(body: &[u8], secrets: &Secrets) -> Result<Vec<u8>, Failure> 
             finish = choice["finish_reason"].clone();
         }
         // A server may send its thoughts under both names: each is kept apart.
-        for name in ["content", "reasoning_content", "reasoning", "refusal"] {
+        for name in TEXTS {
             if let Some(more) = choice["delta"][name].as_str() {
                 append(&mut message, name, more);
             }
@@ -108,6 +123,17 @@ data: [DONE]
         assert_eq!((found.text.as_str(), found.reasoning.as_deref()), (" B", Some("\nlook closer\n")));
         assert_eq!(found.tool_calls[0].arguments, r#"{"start_time": 4}"#);
         assert_eq!(found.usage.unwrap().prompt_tokens, 160);
+    }
+
+    #[test]
+    fn the_first_token_is_the_first_delta_with_text_or_a_call() {
+        let events: Vec<&str> = STREAM.split_inclusive("\n\n").collect();
+        let first = (0..events.len()).find(|&end| has_token(events[..=end].concat().as_bytes()));
+        assert_eq!(first, Some(1), "the role alone was not generated");
+        assert!(has_token(events[3].as_bytes()), "a call is text that a server took apart");
+        let (whole, cut) = (events[1].as_bytes(), events[1].len() / 2);
+        assert!(has_token(whole) && !has_token(&whole[..cut]), "half an event");
+        assert!(!has_token(b"data: {\"choices\":[{\"delta\":{\"content\":\"\"}}]}\n\n"));
     }
 
     #[test]

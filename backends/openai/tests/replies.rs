@@ -12,12 +12,12 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
+use futures::StreamExt as _;
 use paravt_backend_openai::{Config, OpenAi, Secret};
 use paravt_suite::backend::{
     Backend as _, BackendError, CallId, Completion, ErrorClass, FinishReason, Generation, Request,
 };
 use paravt_suite::message::{Message, Part, Role, Spread, VideoPart};
-use paravt_suite::settings::RequestSettings;
 use serde_json::json;
 
 type Answer = Arc<dyn Fn(&HeaderMap) -> Response + Send + Sync>;
@@ -64,19 +64,14 @@ fn good() -> Response {
 
 fn config(servers: &[&Server]) -> Config {
     Config {
-        base_urls: servers.iter().map(|server| server.url.clone()).collect(),
         model: Some("m".into()),
-        api_key: None,
         timeout: Duration::from_secs(20),
         max_tries: 2,
         retry_pause: Duration::from_millis(1),
         max_requests: 8,
         max_reply: 1 << 16,
-        send_video_frames: false,
         whole_text: false,
-        settings: RequestSettings::default(),
-        headers: Vec::new(),
-        watched: false,
+        ..Config::new(servers.iter().map(|server| server.url.clone()))
     }
 }
 
@@ -462,4 +457,23 @@ async fn after_the_first_parsed_reply_replies_are_streamed() {
         assert_eq!((found.text.as_str(), found.usage.unwrap().prompt_tokens), (" red door", 9));
         assert_eq!(server.hits.load(Ordering::SeqCst), hits, "asked twice once");
     }
+}
+
+#[tokio::test]
+async fn a_streamed_reply_says_when_its_first_token_came() {
+    const PAUSE: Duration = Duration::from_millis(40);
+    let answer = |_: &HeaderMap| {
+        let parts = futures::stream::iter(STREAMED.split_inclusive("\n\n")).then(|part| async move {
+            tokio::time::sleep(PAUSE).await;
+            Ok::<_, std::io::Error>(part)
+        });
+        ([(header::CONTENT_TYPE, "text/event-stream")], Body::from_stream(parts)).into_response()
+    };
+    let server = server("m", answer).await;
+    let client = OpenAi::connect(Config { stream: true, ..config(&[&server]) }).await.unwrap();
+    let found = ask(&client).await.unwrap();
+    assert_eq!((found.text.as_str(), found.usage.unwrap().completion_tokens), (" red door", 4));
+    let first = found.first_token.unwrap();
+    assert!(first >= 2 * PAUSE, "the role alone is not a token: {first:?}");
+    assert!(found.latency >= first + PAUSE, "{first:?} of {:?}", found.latency);
 }

@@ -16,7 +16,6 @@ use paravt_suite::backend::{
     Backend as _, BackendError, CallId, Completion, ErrorClass, Generation, Request,
 };
 use paravt_suite::message::{Message, Role};
-use paravt_suite::settings::RequestSettings;
 use serde_json::json;
 use tokio::sync::Semaphore;
 
@@ -95,19 +94,12 @@ async fn complete(State(server): State<Arc<Server>>) -> Response {
 
 fn config(urls: Vec<String>) -> Config {
     Config {
-        base_urls: urls,
         model: Some("m".into()),
-        api_key: None,
         timeout: Duration::from_secs(20),
-        max_tries: 3,
         retry_pause: Duration::from_millis(1),
-        max_requests: 64,
         max_reply: 1 << 20,
-        send_video_frames: false,
         whole_text: false,
-        settings: RequestSettings::default(),
-        headers: Vec::new(),
-        watched: false,
+        ..Config::new(urls)
     }
 }
 

@@ -239,6 +239,7 @@ impl Split {
             }
             record.measured.call_seconds.clear();
             record.measured.call_retries.clear();
+            record.measured.first_token_seconds.clear();
             record
         };
         Self {

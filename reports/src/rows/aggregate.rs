@@ -26,7 +26,11 @@ pub struct Digest {
     /// Seconds of all samples in which media were decoded.
     pub media_seconds: f64,
     /// Seconds of a sample.
-    pub seconds: Quantiles,
+    pub seconds: Spread,
+    /// Seconds to the first token of a model call.
+    pub first_token: Spread,
+    /// Seconds per further token of a model call.
+    pub token: Spread,
     /// Sums by grouping, group and video: length of the video, tool calls, place of the evidence; in order.
     pub bands: Vec<Band>,
     /// Frames that the model saw.
@@ -46,9 +50,13 @@ pub struct Band {
     pub clusters: BTreeMap<String, Cluster>,
 }
 
-/// Quantiles of a measurement, linear between two values as numpy has it by default; 0 of nothing.
+/// Number, mean and quantiles of a measurement, these linear between two values as numpy has it by default; 0 of nothing.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Quantiles {
+pub struct Spread {
+    /// Number of values.
+    pub n: usize,
+    /// Mean.
+    pub mean: f64,
     /// Median.
     pub p50: f64,
     /// Nine in ten are no larger.
@@ -92,7 +100,9 @@ impl Digest {
             widths,
             windows: bins(&ends.filter_map(|(start, end)| start.zip(end)).collect::<Vec<_>>()),
             media_seconds: samples.reals("media_seconds").flatten().sum(),
-            seconds: Quantiles::of(samples.reals("seconds").flatten().collect()),
+            seconds: Spread::of(samples.reals("seconds").flatten().collect()),
+            first_token: Spread::of(rows.answers.reals("first_token_seconds").flatten().collect()),
+            token: Spread::of(rows.answers.reals("token_seconds").flatten().collect()),
             bands: bands(&rows.bands),
             frames: Frames::of(samples),
             chance: chance(&samples.filter("counted")),
@@ -106,7 +116,7 @@ impl Digest {
     }
 }
 
-impl Quantiles {
+impl Spread {
     fn of(mut values: Vec<f64>) -> Self {
         values.sort_by(f64::total_cmp);
         let at = |share: f64| {
@@ -114,7 +124,8 @@ impl Quantiles {
             let (low, high) = (values.get(place.floor() as usize), values.get(place.ceil() as usize));
             low.zip(high).map_or(0.0, |(low, high)| low + place.fract() * (high - low))
         };
-        Self { p50: at(0.5), p90: at(0.9), p99: at(0.99) }
+        let (n, sum) = (values.len(), values.iter().sum::<f64>());
+        Self { n, mean: sum / n.max(1) as f64, p50: at(0.5), p90: at(0.9), p99: at(0.99) }
     }
 }
 
@@ -173,12 +184,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quantiles_are_those_of_numpy() {
-        assert_eq!(Quantiles::of(vec![]), Quantiles::default());
-        assert_eq!(Quantiles::of(vec![3.0, 1.0, 2.0]).p50, 2.0);
+    fn mean_and_quantiles_are_those_of_numpy() {
+        assert_eq!(Spread::of(vec![]), Spread::default());
+        assert_eq!(Spread::of(vec![3.0, 1.0, 2.0]).p50, 2.0);
         // numpy.percentile([4, 1, 3, 2], [50, 90, 99])
-        let of_four = Quantiles::of(vec![4.0, 1.0, 3.0, 2.0]);
-        assert_eq!((of_four.p50, of_four.p90), (2.5, 3.7));
+        let of_four = Spread::of(vec![4.0, 1.0, 3.0, 2.0]);
+        assert_eq!((of_four.n, of_four.mean, of_four.p50, of_four.p90), (4, 2.5, 2.5, 3.7));
         assert!((of_four.p99 - 3.97).abs() < 1e-12);
     }
 }

@@ -15,7 +15,7 @@ use paravt_suite::task::{Breakdown, TaskSpec};
 use crate::frame::Frame;
 use crate::table::{Filling, Table};
 
-pub use aggregate::{BINS, Digest, Frames, Quantiles};
+pub use aggregate::{BINS, Digest, Frames, Spread};
 pub use bands::{evidence, order, titles};
 pub use of_record::{Seen, cluster_name, overview, seen, video_length};
 pub(crate) use per_sample::{draws, majority, per_sample};
@@ -33,6 +33,9 @@ pub struct Rows {
     pub fours: Frame,
     /// One row per tool call.
     pub calls: Table,
+    /// One row per model call whose first token was seen: `first_token_seconds`, and `token_seconds`, the mean time of
+    /// each further token.
+    pub answers: Frame,
 }
 
 impl Rows {
@@ -44,6 +47,7 @@ impl Rows {
             fours: group_scores(&fours(spec, switches, selection, records)),
             bands: bands::bands(switches, records),
             calls: calls(records),
+            answers: answers(records),
         }
     }
 }
@@ -72,6 +76,12 @@ pub fn samples_in_full(switches: &Switches, records: &[Record]) -> Table {
         .text("tags", "tags", tags)
         .text("flags", "flags", |record| record.sample.flags.join(" "))
         .text("rule", "rule", |record| record.score.rule.clone())
+        .real("first_token_seconds", "first token (s)", |record| {
+            of_record::mean(of_record::token_times(record).map(|(first, _)| first))
+        })
+        .real("token_seconds", "time per token (s)", |record| {
+            of_record::mean(of_record::token_times(record).filter_map(|(_, token)| token))
+        })
         .flag("forced", "forced", |record| record.transcript.forced)
         .flag("truncated", "truncated", |record| record.transcript.truncated)
         .ends(
@@ -154,6 +164,15 @@ pub fn calls(records: &[Record]) -> Table {
         .count("epoch", "epoch", |(record, ..)| record.epoch)
         .beside()
         .table()
+}
+
+fn answers(records: &[Record]) -> Frame {
+    let times: Vec<_> = records.iter().flat_map(of_record::token_times).collect();
+    Table::of("answers", "Model calls", &times)
+        .real("first_token_seconds", "first token (s)", |(first, _)| *first)
+        .real("token_seconds", "token (s)", |(_, token)| *token)
+        .table()
+        .frame
 }
 
 /// The groups of which a question is recorded.

@@ -21,6 +21,25 @@ pub(super) fn tokens(record: &Record, kind: fn(&Usage) -> u64) -> usize {
     record.transcript.calls.iter().filter_map(|call| call.usage.as_ref()).map(kind).sum::<u64>() as usize
 }
 
+/// Of each model call whose first token was seen: the time to it, and the mean time of each further token, in seconds. A
+/// call that was tried again is left out: its time to the first token holds the tries before.
+pub(super) fn token_times(record: &Record) -> impl Iterator<Item = (f64, Option<f64>)> {
+    let (calls, measured) = (&record.transcript.calls, &record.measured);
+    let times = measured.call_seconds.iter().zip(&measured.call_retries).zip(&measured.first_token_seconds);
+    calls.iter().zip(times).filter_map(|(call, ((seconds, retries), first))| {
+        let first = first.filter(|_| *retries == 0)?;
+        let further = call.usage.and_then(|usage| usage.completion_tokens.checked_sub(1));
+        let further = further.filter(|further| *further > 0 && *seconds >= first);
+        Some((first, further.map(|further| (seconds - first) / further as f64)))
+    })
+}
+
+/// Mean of what there is.
+pub(super) fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let values: Vec<f64> = values.collect();
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
 /// Largest number of tool calls in one turn.
 pub(super) fn parallel_width(record: &Record) -> usize {
     let calls = &record.transcript.tool_calls;

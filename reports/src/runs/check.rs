@@ -63,8 +63,8 @@ fn value(record: &Record) -> Result<(), String> {
 /// Seconds are finite, not negative, and no longer than a machine runs.
 fn seconds(record: &Record) -> Result<(), String> {
     let measured = &record.measured;
-    let mut all =
-        [measured.seconds, measured.media_seconds].into_iter().chain(measured.call_seconds.iter().copied());
+    let of_calls = measured.call_seconds.iter().chain(measured.first_token_seconds.iter().flatten());
+    let mut all = [measured.seconds, measured.media_seconds].into_iter().chain(of_calls.copied());
     match all.find(|seconds| !(0.0..=LIMIT as f64).contains(seconds)) {
         Some(seconds) => Err(format!("{seconds} seconds is out of range")),
         None => Ok(()),

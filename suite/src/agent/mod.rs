@@ -228,6 +228,8 @@ impl Session<'_> {
         let retries = tries_before.or(completion.map(|completion| completion.retries)).unwrap_or_default();
         self.measured.call_seconds.push(seconds);
         self.measured.call_retries.push(retries);
+        let first = completion.and_then(|completion| completion.first_token);
+        self.measured.first_token_seconds.push(first.map(|time| time.as_secs_f64()));
         if let Some(completion) = completion {
             self.transcript.truncated |= completion.finish_reason == Some(FinishReason::Length);
             if call.error.is_none() {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use paravt_suite::sample::QuestionKind;
-use regex::Regex;
+use regex::RegexSet;
 use serde::Serialize;
 
 /// Harness that wrote a log.
@@ -124,7 +124,7 @@ pub struct Row {
 impl Row {
     /// The failure of the request: the file's error field, or a response that is a known failure text.
     pub fn failure(&self) -> Option<&str> {
-        let text = || self.response.as_deref().filter(|text| failure(text).is_some());
+        let text = || self.response.as_deref().filter(|text| FAILURES.is_match(text));
         self.error.as_deref().or_else(text)
     }
 
@@ -134,29 +134,14 @@ impl Row {
     }
 }
 
-/// A text that a harness writes in place of an answer.
-pub struct Failure {
-    /// Whose.
-    pub tool: &'static str,
-    pattern: LazyLock<Regex>,
-}
-
-macro_rules! failure {
-    ($tool:literal, $pattern:literal) => {
-        Failure { tool: $tool, pattern: LazyLock::new(|| Regex::new($pattern).expect("literal pattern")) }
-    };
-}
-
-/// Failure texts by the harness that writes them (lmms-eval 75571cfe `models/chat/async_openai.py`, VLMEvalKit e8e78f05
-/// `api/base.py`, ParaVT cf55249 `paravt/eval/utils.py`); the last is what scripts write around the `openai` package.
-static FAILURES: [Failure; 4] = [
-    failure!("lmms-eval", r"^\s*\[LMMS_EVAL_(REQUEST_FAILED|BUDGET_EXCEEDED)"),
-    failure!("VLMEvalKit", r"^\s*Failed to obtain answer"),
-    failure!("ParaVT", r"^\s*\[API error:"),
-    failure!("a script", r"^\s*(Error code: [45]\d\d\b|Error: |Connection error\.)"),
-];
-
-/// The failure that a text stands for.
-pub fn failure(text: &str) -> Option<&'static Failure> {
-    FAILURES.iter().find(|failure| failure.pattern.is_match(text))
-}
+/// Texts that stand in place of an answer: of lmms-eval (75571cfe `models/chat/async_openai.py`), VLMEvalKit (e8e78f05
+/// `api/base.py`), ParaVT (cf55249 `paravt/eval/utils.py`), and what scripts write around the `openai` package.
+static FAILURES: LazyLock<RegexSet> = LazyLock::new(|| {
+    RegexSet::new([
+        r"^\s*\[LMMS_EVAL_(REQUEST_FAILED|BUDGET_EXCEEDED)",
+        r"^\s*Failed to obtain answer",
+        r"^\s*\[API error:",
+        r"^\s*(Error code: [45]\d\d\b|Error: |Connection error\.)",
+    ])
+    .expect("literal patterns")
+});

@@ -20,7 +20,7 @@ use paravt_files::read_limited;
 pub use columns::Columns;
 pub use error::ImportError;
 pub use join::join;
-pub use log::{Failure, Log, Row, Tool, failure};
+pub use log::{Log, Row, Tool};
 pub use run::{Imported, Split, run, write};
 
 use content::Content;

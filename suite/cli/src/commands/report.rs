@@ -8,12 +8,9 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use paravt_files::write_atomic;
 use paravt_reports::page::{Thumbnails, Videos};
-use paravt_reports::study::Study;
 use paravt_reports::tables::records;
 use paravt_reports::terminal::counted;
-use paravt_reports::{
-    Damaged, Deviation, Report, Run, export, json, markdown, page, readable_runs, terminal,
-};
+use paravt_reports::{Damaged, Prices, Report, Run, export, json, markdown, page, readable_runs, terminal};
 use paravt_suite::data::DataRoot;
 use paravt_suite::profile::Profile;
 use paravt_suite::sample::Sample;
@@ -41,6 +38,9 @@ pub(crate) struct Args {
     /// paths in a run are never opened.
     #[arg(long, requires = "out")]
     frames: bool,
+    /// TOML file with prices of a million tokens by model, and of a GPU hour; adds what each run cost [default: none].
+    #[arg(long, value_name = "FILE")]
+    prices: Option<PathBuf>,
     /// Show the runs in a browser on this machine while they run: progress, rate, remaining time, errors, latest samples.
     /// Listens on 127.0.0.1 alone and writes nothing [default: off; without a number: port 8600].
     #[arg(
@@ -49,7 +49,7 @@ pub(crate) struct Args {
         num_args = 0..=1,
         require_equals = true,
         default_missing_value = "8600",
-        conflicts_with_all = ["out", "json"]
+        conflicts_with_all = ["out", "json", "prices"]
     )]
     serve: Option<u16>,
     #[command(flatten)]
@@ -65,36 +65,46 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         return serve::serve(&args.runs, port);
     }
     let row = args.paper_row.as_deref();
+    let prices = args.prices.as_deref().map(Prices::read).transpose()?;
     let report = match &args.out {
         // Without the page no transcript is needed, and no run is kept.
         None => {
             let report = Report::read(&args.runs, row)?;
             warn_of(&report.damaged);
-            report
+            priced(report, prices.as_ref())
         }
         Some(dir) => {
             let root = args.frames.then(|| args.data.root()).transpose()?;
             let tasks = [paravt_tasks::all(), &args.files.and(&[])?].concat();
-            write(&args.runs, row, dir, root.as_ref().map(|root| (root, &*tasks)), None, Vec::new())?
+            let root = root.as_ref().map(|root| (root, &*tasks));
+            write(&args.runs, dir, root, |runs| Ok(priced(Report::build(runs, row)?, prices.as_ref())))?
         }
     };
     args.printed.print(|detail| terminal(&report, detail), || json(&report));
     Ok(exit(&report))
 }
 
+/// The report with what its runs cost; a model that the prices lack is named.
+fn priced(report: Report, prices: Option<&Prices>) -> Report {
+    let Some(prices) = prices else { return report };
+    let report = report.priced(prices);
+    for model in report.unpriced() {
+        launch::warn(Some(&format!("--prices: no price for the tokens of the model `{model}`")));
+    }
+    report
+}
+
 /// Writes page and tables of runs into a folder. `frames` is the data root, with the tasks, whose videos the
-/// page shows frames of.
+/// page shows frames of; `build` makes the report of the runs that can be read.
 pub(crate) fn write(
     runs: &[PathBuf],
-    paper_row: Option<&str>,
     dir: &Path,
     frames: Option<(&DataRoot, &[&Benchmark])>,
-    study: Option<Study>,
-    deviations: Vec<Deviation>,
+    build: impl FnOnce(&[Run]) -> anyhow::Result<Report>,
 ) -> anyhow::Result<Report> {
     let (runs, damaged) = readable_runs(runs)?;
     warn_of(&damaged);
-    let report = Report { study, deviations, damaged, ..Report::build(&runs, paper_row)? };
+    let report = Report { damaged, ..build(&runs)? };
     std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
     let tables = dir.join("tables");
     export::write_all(&[report.tables()?, page::tables(&report, &runs)].concat(), &tables)?;

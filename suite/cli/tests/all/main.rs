@@ -20,6 +20,7 @@ mod hub;
 mod import;
 mod interrupt;
 mod kill;
+mod latency;
 mod live;
 mod logs;
 mod merge;

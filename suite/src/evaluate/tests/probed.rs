@@ -64,6 +64,13 @@ fn a_repeated_run_has_each_sample_so_often_and_shards_of_it_merge() {
     let merged = merge(&[world.path("part1"), world.path("part2")], &world.path("merged")).unwrap();
     assert_eq!((merged.records, merged.expected), (18, 18));
     assert_eq!(keys("merged"), all);
+    // A run can gain repetitions, not lose any.
+    let more = RunConfig { repeat: 4, resume: true, ..config.clone() };
+    let (grown, events) = world.evaluate(&more, "merged").unwrap();
+    assert!(events.contains(&"made_up: 6 of 24, 18 there".to_owned()), "{events:?}");
+    assert_eq!((grown.records, grown.summary.n_expected, grown.summary.complete), (24, 24, true));
+    let fewer = world.evaluate(&RunConfig { resume: true, ..config }, "merged").unwrap_err().to_string();
+    assert!(fewer.contains("repeat was 4, now 3"), "{fewer}");
     // A record of a repetition that the plan does not have belongs to another run.
     let line = std::fs::read_to_string(world.path("whole/journal.jsonl")).unwrap();
     let foreign =

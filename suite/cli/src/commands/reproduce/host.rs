@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use paravt_preflight::Level;
 use paravt_reports::study::{Arm, Question, Study, Trained};
 use paravt_reports::terminal::{Detail, counted};
-use paravt_reports::{Deviation, Training, readable_runs, terminal};
+use paravt_reports::{Deviation, Report, Training, readable_runs, terminal};
 use paravt_reproduce::driver::{self, Answers, Check, Evaluation, Outcome, Reporting};
 use paravt_reproduce::graph::{Graph, Stage};
 use paravt_reproduce::nano::{CONCURRENCY, Comparison};
@@ -136,7 +136,10 @@ impl<'a> Host<'a> {
         let root = world.and_then(Stage::folder).map(DataRoot::new);
         let folder = page.parent().unwrap_or(page);
         let frames = root.as_ref().map(|root| (root, paravt_tasks::all()));
-        let report = report::write(runs, None, folder, frames, Some(study), deviations(graph))?;
+        let report = report::write(runs, folder, frames, |runs| {
+            let (study, deviations) = (Some(study), deviations(graph));
+            Ok(Report { study, deviations, ..Report::build(runs, None)? })
+        })?;
         output::show(&terminal(&report, Detail::Brief));
         output::show(&answers);
         eprintln!(
@@ -273,7 +276,9 @@ impl driver::Host for Host<'_> {
         }
         let graph = self.graph;
         let folder = graph.out.join("report");
-        let report = report::write(runs, None, &folder, None, None, deviations(graph))?;
+        let report = report::write(runs, &folder, None, |runs| {
+            Ok(Report { deviations: deviations(graph), ..Report::build(runs, None)? })
+        })?;
         output::show(&terminal(&report, Detail::Brief));
         let listed = match report.deviations.len() {
             0 => String::new(),

@@ -105,6 +105,25 @@ async fn models(State(shared): State<Arc<Shared>>) -> Response {
     }
 }
 
+/// An answer as a stream: the role, the text in two parts, the end with the number of tokens.
+fn streamed(good: &Value) -> Response {
+    let choice = &good["choices"][0];
+    let text = choice["message"]["content"].as_str().unwrap_or_default();
+    let (first, rest) = text.split_at(text.len().min(1));
+    let delta = |delta: Value| json!({"choices": [{"index": 0, "delta": delta}]});
+    let end =
+        json!({"choices": [{"delta": {}, "finish_reason": choice["finish_reason"]}], "usage": good["usage"]});
+    let events = [
+        delta(json!({"role": "assistant"})),
+        delta(json!({"content": first})),
+        delta(json!({"content": rest})),
+        end,
+    ];
+    let events = events.map(|event| Ok::<_, std::io::Error>(format!("data: {event}\n\n")));
+    let body = Body::from_stream(futures::stream::iter(events));
+    ([(header::CONTENT_TYPE, "text/event-stream")], body).into_response()
+}
+
 async fn complete(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: Bytes) -> Response {
     *shared.headers.lock().unwrap() = headers;
     let number = shared.requests.fetch_add(1, Ordering::Relaxed);
@@ -114,6 +133,7 @@ async fn complete(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: B
     let fault = shared.script.refuses.or(fault);
     let request = serde_json::from_slice(&body).unwrap();
     let mut good = answer(&request);
+    let streams = request["stream"] == true;
     *shared.latest.lock().unwrap() = request;
     for (field, value) in &shared.script.choice {
         good["choices"][0][field] = value.clone();
@@ -122,6 +142,7 @@ async fn complete(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: B
         rewrite(&mut good);
     }
     match fault {
+        None if streams => streamed(&good),
         None => Json(good).into_response(),
         Some(Fault::TooMany) => {
             (StatusCode::TOO_MANY_REQUESTS, [(header::RETRY_AFTER, "0")], "slow down").into_response()

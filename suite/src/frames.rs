@@ -5,8 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::media::{
-    Frame, FrameCache, MediaError, Sampled, TIME_LIMIT, VideoFacts, VideoRequest, encode_jpeg,
-    encode_png,
+    Frame, FrameCache, MediaError, Sampled, TIME_LIMIT, VideoFacts, VideoRequest, encode_jpeg, encode_png,
 };
 use crate::message::{FrameOrigin, Image};
 use crate::protocol::{Encoding, Filter};

@@ -5,9 +5,11 @@ mod opencv;
 mod pillow;
 
 pub use jpeg::round_trip;
+use serde::{Deserialize, Serialize};
 
 /// A filter of Pillow or OpenCV.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Resampler {
     /// `Image.resize(size, Image.LANCZOS)` of Pillow 13.0.
     Lanczos,

@@ -33,6 +33,7 @@ mod error;
 mod forecast;
 mod manifest;
 mod merge;
+mod of_agent;
 mod prepared;
 mod select;
 #[cfg(test)]

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::Template;
-pub use crate::media::Resampler as Filter;
+pub use crate::media::resample::Resampler as Filter;
 
 /// An agent's own loop.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -103,6 +103,9 @@ mod tests {
         assert_eq!(reference(&protocol).unwrap().name, "paravt");
         protocol.reference = Some("longvt".into());
         let error = reference(&protocol).err().unwrap().to_string();
-        assert!(error.starts_with("protocol native: unknown reference `longvt`; this build has paravt, "), "{error}");
+        assert!(
+            error.starts_with("protocol native: unknown reference `longvt`; this build has paravt, "),
+            "{error}"
+        );
     }
 }

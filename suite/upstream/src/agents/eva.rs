@@ -92,7 +92,9 @@ impl Looks for Eva {
         let within = budget(asked.nframes, asked.resize, (video.width, video.height), tokens, side);
         // The tool takes whole numbers of frames alone; a number that was reduced is one.
         let is_whole = asked.is_whole || within.nframes != asked.nframes;
-        if !is_whole || within.nframes < 1.0 || within.resize <= 0.0 {
+        // A call of more frames than it may have tokens runs out of memory there.
+        let is_few = within.nframes <= f64::from(tokens);
+        if !is_whole || !is_few || within.nframes < 1.0 || within.resize <= 0.0 {
             return Err(failed());
         }
         let count = within.nframes as usize;
@@ -126,7 +128,7 @@ fn prompts(files: &Files, file: &'static str) -> Result<Vec<String>, ImportError
 
 /// What all texts begin with, and what they end with.
 fn common_ends(texts: &[String]) -> (String, String) {
-    fn common<'a>(a: impl Iterator<Item = char>, b: impl Iterator<Item = char> + 'a) -> Vec<char> {
+    fn common(a: impl Iterator<Item = char>, b: impl Iterator<Item = char>) -> Vec<char> {
         a.zip(b).take_while(|(a, b)| a == b).map(|(a, _)| a).collect()
     }
     let mut start: Vec<char> = texts[0].chars().collect();

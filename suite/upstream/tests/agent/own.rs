@@ -260,6 +260,50 @@ async fn eva_plans_before_it_sees_and_numbers_frames_across_calls() {
 }
 
 #[test]
+fn sizes_of_the_data_are_those_of_the_authors_rules() {
+    let size = |protocol: Protocol| protocol.agent.unwrap().frames.unwrap().size;
+    let (conan, zoom, eva) = (size(conan()), size(videozoomer()), size(eva()));
+    for (width, height) in
+        [(1920, 1080), (1080, 1920), (642, 362), (320, 240), (449, 7), (4096, 20), (16, 16)]
+    {
+        assert_eq!(conan.apply((width, height), 1.0), paravt_upstream::conan::frame_size(width, height));
+        let wanted = paravt_upstream::videozoomer::frame_size(width, height);
+        assert_eq!(Some(zoom.apply((width, height), 1.0)), wanted, "{width} {height}");
+        for scale in [1.0, 0.5, 0.0625, 0.539_208_459_943_980_9] {
+            let wanted = paravt_upstream::eva::frame_size(width, height, scale);
+            assert_eq!(eva.apply((width, height), scale), wanted);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_model_of_one_turn_is_asked_in_its_authors_words() {
+    let text = "QUESTION_TEMPLATE = (\n    \"{Question}\\n\"\n    \"Think.\"\n)\nTYPES = {\"multiple choice\": \" A letter.\"}\n";
+    let release = &agents::single::VIDEO_R1_RELEASE;
+    let protocol = release.import(&files(release, &[("src/eval_bench.py", text)]), true).unwrap();
+    let plan = RunConfig::default().plan(&protocol).unwrap();
+    assert_eq!((plan.temperature, plan.request.top_p, plan.max_tokens), (0.1, Some(0.001), 1024));
+    assert_eq!(plan.fidelity(&protocol), Some(Fidelity::Variant));
+    let made = paravt_suite::protocol::render::user_text(
+        &protocol,
+        &sample("u"),
+        &protocol.default_mode,
+        &plan.switches,
+        "v.mp4",
+        None,
+    );
+    let wanted = "What is shown?Options:\nA. a cat\nB. a dog\n\nThink. A letter.";
+    assert_eq!(made.unwrap(), wanted);
+    let words = paravt_upstream::video_r1::prompt(
+        "{Question}\nThink.",
+        " A letter.",
+        "What is shown?",
+        Some((paravt_upstream::video_r1::VIDEO_R1_OPTIONS, &["A. a cat", "B. a dog"])),
+    );
+    assert_eq!(words, wanted);
+}
+
+#[test]
 fn what_an_agent_decides_is_refused_in_the_run_and_allowed_in_a_file() {
     let plan = |config: &str| RunConfig::from_json(config).unwrap().plan(&conan());
     for (config, words) in [

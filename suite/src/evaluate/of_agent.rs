@@ -1,0 +1,58 @@
+//! What an agent's own loop decides of a run.
+
+use super::{ConfigError, RunConfig};
+use crate::profile::Profile;
+use crate::protocol::{AgentLoop, Protocol};
+use crate::settings::ToolDialect;
+
+impl RunConfig {
+    /// The configuration with what an agent's own loop decides; anything else than that, or the default, is refused.
+    pub(super) fn of_agent(&self, protocol: &Protocol, own: &AgentLoop) -> Result<Self, ConfigError> {
+        let default = Self::default();
+        let fixed = |flag: &'static str, by_agent: String| {
+            let protocol = protocol.name.clone();
+            Err(ConfigError::Fixed { flag, protocol, by_agent })
+        };
+        if self.profile() != Profile::Strict {
+            return fixed(
+                "--profile",
+                "its own rules; profiles other than strict are those of ParaVT".to_owned(),
+            );
+        }
+        if (self.channel != default.channel && own.frames.is_some()) || self.crop != default.crop {
+            return fixed("--channel and --crop", "images of frames that it chooses itself".to_owned());
+        }
+        let frames = own.overview().map(|overview| overview.frames);
+        for (flag, given, by_default, by_agent) in [
+            ("--nframes", self.nframes, default.nframes, frames.unwrap_or(self.nframes)),
+            ("--max-turns", self.max_turns, default.max_turns, own.turns - 1),
+            ("--max-parallel", self.max_parallel, default.max_parallel, 0),
+        ] {
+            if given != by_default && given != by_agent {
+                return fixed(flag, by_agent.to_string());
+            }
+        }
+        if let Some(probe) = self.probe.filter(|probe| probe.changes_frames() && own.frames.is_some()) {
+            let why = format!("protocol {} chooses its frames itself", protocol.name);
+            return Err(ConfigError::Probe { probe, why });
+        }
+        let mut request = self.request.clone();
+        if request.stop.is_empty() {
+            request.stop.clone_from(&own.sampling.stop);
+        }
+        request.top_p = request.top_p.or(own.sampling.top_p);
+        let greedy = self.temperature == default.temperature;
+        Ok(Self {
+            nframes: frames.unwrap_or(self.nframes),
+            max_turns: own.turns - 1,
+            max_parallel: 0,
+            temperature: if greedy { own.sampling.temperature } else { self.temperature },
+            dialect: match self.dialect {
+                ToolDialect::Auto => ToolDialect::Text,
+                dialect => dialect,
+            },
+            request,
+            ..self.clone()
+        })
+    }
+}

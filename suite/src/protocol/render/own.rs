@@ -1,0 +1,92 @@
+//! Messages of an agent's own loop: text around frames.
+
+use super::{RenderError, question_text, slot};
+use crate::media::VideoFacts;
+use crate::message::Part;
+use crate::profile::Switches;
+use crate::protocol::template::TemplateError;
+use crate::protocol::{AgentLoop, PromptMode, Protocol, Template};
+use crate::sample::Sample;
+use crate::text::fixed1;
+
+/// The first user message of an agent's own loop.
+///
+/// # Errors
+/// The protocol has no template for the sample, or one asks for something else.
+pub fn opening(
+    own: &AgentLoop,
+    question: &str,
+    video: Option<&VideoFacts>,
+    frames: Vec<Part>,
+) -> Result<Vec<Part>, RenderError> {
+    let about = video.map(|video| {
+        let seconds = (video.stream_duration - 0.5).max(1.0).trunc();
+        [("seconds", seconds.to_string()), ("side", video.width.min(video.height).to_string())]
+    });
+    let about = about.iter().flatten().map(|(name, value)| (*name, value.as_str()));
+    let values: Vec<(&str, &str)> = about.chain([("question", question)]).collect();
+    around_frames(&own.opening, frames, &values).map_err(slot("opening"))
+}
+
+/// The message with the frames of a turn's calls in an agent's own loop; `turn` is the one that answers it.
+///
+/// # Errors
+/// As [`opening`].
+pub fn own_response(
+    protocol: &Protocol,
+    own: &AgentLoop,
+    prompt: &str,
+    turn: usize,
+    (start, end): (f64, f64),
+    frames: Vec<Part>,
+) -> Result<Vec<Part>, RenderError> {
+    let images = frames.iter().filter(|part| matches!(part, Part::Image(_))).count();
+    let (n, start, end) = (images.to_string(), fixed1(start), fixed1(end));
+    let values = [("n", n.as_str()), ("start", start.as_str()), ("end", end.as_str()), ("prompt", prompt)];
+    let parts = around_frames(&protocol.crop_response, frames, &values).map_err(slot("crop response"))?;
+    Ok(with_last_turn(own, turn, parts))
+}
+
+/// The sentence that precedes the last turn, behind the text of its message.
+pub fn with_last_turn(own: &AgentLoop, turn: usize, mut parts: Vec<Part>) -> Vec<Part> {
+    if own.is_last(turn) && !own.last_turn.is_empty() {
+        match parts.last_mut() {
+            Some(Part::Text(text)) => text.push_str(&own.last_turn),
+            _ => parts.push(Part::Text(own.last_turn.clone())),
+        }
+    }
+    parts
+}
+
+/// The question of a later turn in an agent's own loop.
+///
+/// # Errors
+/// The protocol has no template for the sample, or one asks for something else.
+pub fn later_question(
+    protocol: &Protocol,
+    own: &AgentLoop,
+    turn: usize,
+    sample: &Sample,
+    mode: &PromptMode,
+    switches: &Switches,
+) -> Result<String, RenderError> {
+    let texts = own.later(turn);
+    let texts = if texts.is_empty() { &protocol.questions } else { texts };
+    question_text(protocol, texts, sample, mode, switches, None)
+}
+
+/// Frames where the template has its slot `frames`, in front without one, and the text around them.
+fn around_frames(
+    template: &Template,
+    frames: Vec<Part>,
+    values: &[(&str, &str)],
+) -> Result<Vec<Part>, TemplateError> {
+    let (before, after) =
+        template.around("frames").unwrap_or_else(|| (Template::default(), template.clone()));
+    let text = |template: &Template| -> Result<Option<Part>, TemplateError> {
+        let text = template.render(values)?;
+        Ok((!text.is_empty()).then_some(Part::Text(text)))
+    };
+    let (before, after) = (text(&before)?, text(&after)?);
+    Ok(before.into_iter().chain(frames).chain(after).collect())
+}

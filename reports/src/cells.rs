@@ -83,8 +83,6 @@ pub struct Cell {
     pub digest: Arc<Digest>,
     #[serde(skip)]
     interval_over_samples: Option<(f64, f64)>,
-    #[serde(skip)]
-    effect: Option<Effect>,
 }
 
 /// Ours beside a published number.
@@ -107,6 +105,8 @@ pub struct Comparison {
     /// The rows are the published ones by their SHA-256; absent where that is not known.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub data_verified: bool,
+    #[serde(skip)]
+    effect: Option<Effect>,
     /// Verdict.
     pub verdict: Verdict,
 }
@@ -186,7 +186,13 @@ pub(crate) fn cell(run: &RunDigest, published: Option<(&str, f64)>, settings: &S
         // The texts that another harness sent are not in its files.
         why.splice(0..0, manifest.imported.iter().map(|tool| format!("imported from {tool}")));
         let rows = settings.split(&manifest.task.name).map_or(manifest.task.paper_rows, |split| split.rows);
-        let comparison = compare(row, published, &summary, effect, margin(published, rows), why);
+        // The authors of a model read its answers by their own rules.
+        let own = summary.own.as_ref().filter(|_| settings.is_of_authors(row));
+        let measured = match own {
+            Some(own) => (own.value, Effect::share(run.digest.own.values())),
+            None => (summary.over_samples().value, effect),
+        };
+        let comparison = compare(row, published, measured, margin(published, rows), why);
         Comparison { data_verified: manifest.inputs.verified, ..comparison }
     });
     Cell {
@@ -215,7 +221,6 @@ pub(crate) fn cell(run: &RunDigest, published: Option<(&str, f64)>, settings: &S
         offers_tool: manifest.offers_tool,
         position: run.position,
         digest: Arc::clone(&run.digest),
-        effect,
     }
 }
 
@@ -245,7 +250,7 @@ pub(crate) fn judge(cells: &mut [Cell]) {
         let mut family = Family::new(row.as_str());
         for cell in &members {
             if let Some(paper) = &cell.paper {
-                let effect = cell.effect.map(|effect| effect.less(paper.published / 100.0));
+                let effect = paper.effect.map(|effect| effect.less(paper.published / 100.0));
                 family.push(effect, Margin::within(paper.margin / 100.0));
             }
         }
@@ -272,8 +277,7 @@ pub(crate) fn margin(published: f64, rows: usize) -> f64 {
 fn compare(
     row: &str,
     published: f64,
-    summary: &Summary,
-    effect: Option<Effect>,
+    (value, effect): (f64, Option<Effect>),
     margin: f64,
     why: Vec<String>,
 ) -> Comparison {
@@ -281,12 +285,13 @@ fn compare(
     Comparison {
         row: row.to_owned(),
         published,
-        difference: 100.0 * summary.over_samples().value - published,
+        difference: 100.0 * value - published,
         interval: effect.map(|effect| points(effect.interval())),
         margin,
         p_holm: None,
         weak: effect.is_none_or(|effect| effect.is_weak()),
         data_verified: false,
+        effect,
         verdict: if why.is_empty() { Verdict::Inconclusive } else { Verdict::NotComparable(why) },
     }
 }

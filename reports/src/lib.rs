@@ -10,6 +10,7 @@
 //!
 //! `paravt_reports::Report::read` makes the tables of run directories; `suite/examples/src/bin/compare_two_runs.rs` compares two.
 
+mod authors;
 mod cell_text;
 mod cells;
 mod claims;
@@ -22,6 +23,7 @@ pub mod page;
 mod paper;
 mod prices;
 mod probes;
+mod protocols;
 mod repeats;
 pub mod rows;
 mod runs;
@@ -44,6 +46,7 @@ pub use decide::Verdict;
 pub use paper::{PaperError, PaperNumbers};
 pub use prices::{Price, Prices, TokenPrices};
 pub use probes::Probed;
+pub use protocols::{Side, TwoProtocols};
 pub use repeats::{Measure, Repeats, pass_at};
 pub use runs::{Damaged, ReportError, Run, disambiguate_labels, find_runs, readable_runs};
 pub use show::{json, markdown, terminal};
@@ -68,6 +71,9 @@ pub struct Report {
     /// Probed runs beside the same runs without the probe.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub probes: Vec<Probed>,
+    /// Models under the table's protocol and under that of their authors.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub protocols: Vec<TwoProtocols>,
     /// Runs whose samples were asked several times.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub repeats: Vec<Repeats>,
@@ -165,8 +171,9 @@ impl Report {
             claims::Evidence { settings: &settings, cells: &cells, samples: &samples, trainings: &trainings };
         let claims = claims::judge(&claims::Claims::embedded()?, &paper, &evidence)?;
         let (probes, repeats) = (probes::probed(&sorted), repeats::repeats(&sorted));
+        let protocols = protocols::two_protocols(&paper, &sorted, &rows)?;
         let (damaged, study, deviations) = (Vec::new(), None, Vec::new());
-        Ok(Self { cells, not_run, damaged, claims, probes, repeats, study, deviations })
+        Ok(Self { cells, not_run, damaged, claims, probes, protocols, repeats, study, deviations })
     }
 
     /// With what each run cost.

@@ -3,6 +3,7 @@
 use paravt_suite::nearest;
 use serde_json::Value;
 
+use crate::authors::Authors;
 use crate::frame::{Frame, Values};
 
 /// Our splits and their columns in the published table, in its order.
@@ -33,7 +34,10 @@ pub enum PaperError {
 
 /// The published numbers.
 #[derive(Debug)]
-pub struct PaperNumbers(Value);
+pub struct PaperNumbers {
+    tables: Value,
+    authors: Authors,
+}
 
 impl PaperNumbers {
     /// The numbers in this build.
@@ -41,26 +45,27 @@ impl PaperNumbers {
     /// # Errors
     /// The data file is not JSON or has no table.
     pub fn embedded() -> Result<Self, PaperError> {
-        let value: Value = serde_json::from_str(include_str!("../data/paper_numbers.json"))
+        let tables: Value = serde_json::from_str(include_str!("../data/paper_numbers.json"))
             .map_err(|error| PaperError::Damaged(error.to_string()))?;
-        if value["table1"]["rows"].as_array().is_none_or(Vec::is_empty) {
+        if tables["table1"]["rows"].as_array().is_none_or(Vec::is_empty) {
             return Err(PaperError::Damaged("no table".to_owned()));
         }
-        Ok(Self(value))
+        let authors = Authors::embedded().map_err(|error| PaperError::Damaged(error.to_string()))?;
+        Ok(Self { tables, authors })
     }
 
     /// The file's own words about a source.
     pub fn source(&self, key: &str) -> Option<&str> {
-        self.0["retrieved_from"][key].as_str()
+        self.tables["retrieved_from"][key].as_str()
     }
 
     /// The number at a JSON pointer.
     pub fn number(&self, pointer: &str) -> Option<f64> {
-        self.0.pointer(pointer)?.as_f64()
+        self.tables.pointer(pointer)?.as_f64()
     }
 
     fn rows(&self) -> impl Iterator<Item = &Value> {
-        self.0["table1"]["rows"].as_array().into_iter().flatten()
+        self.tables["table1"]["rows"].as_array().into_iter().flatten()
     }
 
     /// Names of the table's rows.
@@ -70,14 +75,15 @@ impl PaperNumbers {
 
     /// Rows of the ablation table, named `BLOCK: SETTING`, e.g. `A: + SFT cold-start`.
     fn ablations(&self) -> impl Iterator<Item = (String, &Value)> {
-        let rows = self.0["table2_ablation"]["rows"].as_array().into_iter().flatten();
+        let rows = self.tables["table2_ablation"]["rows"].as_array().into_iter().flatten();
         rows.filter_map(|row| {
             Some((format!("{}: {}", row["block"].as_str()?, row["setting"].as_str()?), row))
         })
     }
 
     /// The published value for a row and one of our splits, in percent; `None` where none is published.
-    /// A row is a model of the main table or `BLOCK: SETTING` of the ablation table.
+    /// A row is a model of the main table, with `, by its authors` behind it for the number that they report themselves,
+    /// or `BLOCK: SETTING` of the ablation table.
     ///
     /// # Errors
     /// No such row.
@@ -91,7 +97,7 @@ impl PaperNumbers {
             let column = column.map(|column| if column == "mlvu_dev" { "mlvu" } else { column });
             return Ok(column.and_then(|column| found[column].as_f64()));
         }
-        Err(self.unknown(row))
+        self.authors.row(row).map(|own| own.percent(split)).ok_or_else(|| self.unknown(row))
     }
 
     /// Checks that there is a row.
@@ -107,7 +113,7 @@ impl PaperNumbers {
         PaperError::NoRow { row: row.to_owned(), known: self.rows_of_all_tables().join(", ") }
     }
 
-    /// Every number of both tables: `row`, `split` and `published_percent`.
+    /// Every number of all tables: `row`, `split` and `published_percent`.
     ///
     /// # Errors
     /// The data file is damaged.
@@ -123,10 +129,10 @@ impl PaperNumbers {
         ]))
     }
 
-    /// Names of the rows of both tables.
+    /// Names of the rows of both tables, and of those with the authors' own numbers.
     pub fn rows_of_all_tables(&self) -> Vec<String> {
         let models = self.models().into_iter().map(str::to_owned);
-        models.chain(self.ablations().map(|(name, _)| name)).collect()
+        models.chain(self.ablations().map(|(name, _)| name)).chain(self.authors.names()).collect()
     }
 }
 

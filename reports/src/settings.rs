@@ -11,6 +11,7 @@ use paravt_suite::task::{NO_SUBTITLES, NOT_PUBLISHED};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use crate::authors::Authors;
 use crate::decide::Lost;
 use crate::paper::PaperError;
 
@@ -29,6 +30,9 @@ pub(crate) struct Settings {
     backend: BTreeMap<String, Value>,
     splits: BTreeMap<String, Split>,
     rows: Vec<Row>,
+    /// Rows with the numbers of the models' authors.
+    #[serde(skip_deserializing)]
+    authors: Authors,
 }
 
 /// One split as published.
@@ -98,8 +102,9 @@ impl Settings {
     /// # Errors
     /// The data file is damaged.
     pub(crate) fn embedded() -> Result<Self, PaperError> {
-        toml::from_str(include_str!("../data/settings.toml"))
-            .map_err(|error| PaperError::Damaged(error.to_string()))
+        let damaged = |error: toml::de::Error| PaperError::Damaged(error.to_string());
+        let settings: Self = toml::from_str(include_str!("../data/settings.toml")).map_err(damaged)?;
+        Ok(Self { authors: Authors::embedded().map_err(damaged)?, ..settings })
     }
 
     /// A published split; `None` for one of no published table.
@@ -110,6 +115,12 @@ impl Settings {
     /// Why a run's score may not stand beside the published one of `row`; empty where it may.
     pub(crate) fn differences(&self, row: &str, manifest: &Manifest, facts: &DataFacts) -> Vec<String> {
         let task = &manifest.task.name;
+        if let (Some(split), Some(own)) = (self.split(task), self.authors.row(row)) {
+            let mut why = own.differences(manifest);
+            why.extend(data_differences(split, manifest, facts));
+            why.extend(facts.lost.excess_over(&Lost::default()));
+            return why;
+        }
         let (Some(split), Some(published)) = (self.split(task), self.row(row)) else {
             return vec![format!("the settings of {row} on {task} are not declared")];
         };
@@ -128,6 +139,11 @@ impl Settings {
         why.extend(data_differences(split, manifest, facts));
         why.extend(facts.lost.excess_over(&Lost::default()));
         why
+    }
+
+    /// Whether a row has the number of the model's authors.
+    pub(crate) fn is_of_authors(&self, row: &str) -> bool {
+        self.authors.row(row).is_some()
     }
 
     fn is_tool_mode(&self, mode: &str) -> bool {
@@ -279,7 +295,7 @@ mod tests {
     fn every_published_row_and_split_is_declared() {
         let (settings, paper) = (Settings::embedded().unwrap(), PaperNumbers::embedded().unwrap());
         for row in paper.rows_of_all_tables() {
-            assert!(settings.row(&row).is_some(), "{row}");
+            assert!(settings.row(&row).is_some() || settings.authors.row(&row).is_some(), "{row}");
         }
         for (split, _) in SPLITS {
             assert!(settings.split(split).is_some(), "{split}");

@@ -10,7 +10,7 @@ use crate::prices::Price;
 use crate::rows::Spread;
 use crate::table::{col, interval, tenths};
 use crate::terminal::{Detail, Lines, Text, Tone, counted, percent};
-use crate::{Cell, Report, cell_text, probes, repeats, study, tables};
+use crate::{Cell, Report, cell_text, probes, protocols, repeats, study, tables};
 
 /// The report for a terminal: one line per run; with [`Detail::Full`] a section for each.
 pub fn terminal(report: &Report, detail: Detail) -> Text {
@@ -41,6 +41,7 @@ pub fn terminal(report: &Report, detail: Detail) -> Text {
         }
     }
     probes::show(&mut text, &report.probes);
+    protocols::show(&mut text, &report.protocols);
     repeats::show(&mut text, &report.repeats);
     if !report.not_run.is_empty() {
         text.line(format!("not run: {}", report.not_run.join(", ")));
@@ -180,6 +181,8 @@ pub fn markdown(report: &Report) -> String {
     }
     let more = [
         (!report.probes.is_empty()).then(|| probes::table(&report.probes).view(&probes::MARKDOWN)),
+        (!report.protocols.is_empty())
+            .then(|| protocols::table(&report.protocols).view(&protocols::MARKDOWN)),
         (!report.repeats.is_empty()).then(|| repeats::table(&report.repeats).view(&repeats::MARKDOWN)),
     ];
     for view in more.iter().flatten() {

@@ -11,7 +11,7 @@ use crate::runs::Run;
 use crate::statistics::mean;
 use crate::table::{Filling, Kind, Table};
 use crate::tone::Tone;
-use crate::{Report, cell_text, probes, repeats};
+use crate::{Report, cell_text, probes, protocols, repeats};
 
 /// Every table of a report, in the order in which they are shown.
 pub fn all(report: &Report, paper: &PaperNumbers) -> Vec<Table> {
@@ -27,15 +27,17 @@ pub fn all(report: &Report, paper: &PaperNumbers) -> Vec<Table> {
     ];
     tables.extend(report.cells.iter().any(|cell| cell.digest.first_token.n > 0).then(|| latency(report)));
     tables.extend((!report.probes.is_empty()).then(|| probes::table(&report.probes)));
+    tables.extend((!report.protocols.is_empty()).then(|| protocols::table(&report.protocols)));
     tables.extend((!report.repeats.is_empty()).then(|| repeats::table(&report.repeats)));
     tables
 }
 
 /// One row per sample and one per tool call of all runs, with the names of split and run; with the epoch where one of
-/// the runs is repeated.
+/// the runs is repeated, and with the score by its own extraction where one of them is an agent's.
 pub fn records<'a>(runs: impl IntoIterator<Item = &'a Run>) -> Vec<Table> {
     let runs: Vec<&Run> = runs.into_iter().collect();
     let is_repeated = runs.iter().any(|run| run.manifest.plan.repeat > 1);
+    let has_own = runs.iter().any(|run| run.manifest.fidelity.is_some());
     let of_run = |run: &Run| {
         let samples = samples_in_full(&run.manifest.plan.switches, &run.records);
         let (split, name, profile) =
@@ -43,7 +45,8 @@ pub fn records<'a>(runs: impl IntoIterator<Item = &'a Run>) -> Vec<Table> {
         let named = [("split", split.as_str()), ("run", &name), ("profile", profile.as_str())];
         [samples, calls(&run.records)].map(|table| {
             let table = table.under(named);
-            if is_repeated { table.keeping("epoch") } else { table }
+            let table = if is_repeated { table.keeping("epoch") } else { table };
+            if has_own { table.keeping("own_score") } else { table }
         })
     };
     let (samples, calls) = runs.into_iter().map(of_run).map(|[samples, calls]| (samples, calls)).unzip();

@@ -128,6 +128,8 @@ pub enum Check {
     Protocol(String),
     /// The texts of another protocol, by its name, can be read.
     OtherProtocol(String),
+    /// The texts of an agent's own protocol are imported; where they are not, from the repository of its authors.
+    AgentProtocol(String),
     /// The annotations of these splits can be read.
     Data(Vec<String>),
     /// The model answers behind a server or backend of the user, named by these flags.
@@ -141,6 +143,8 @@ pub struct Evaluation {
     pub splits: Vec<String>,
     /// How they are evaluated.
     pub config: RunConfig,
+    /// Protocol of an agent of its own, in the place of that of the command.
+    pub protocol: Option<String>,
     /// Model folder that is loaded in this process; `None` for a model behind a server.
     pub model: Option<PathBuf>,
     /// Servers that are started for it; `None` for a model in this process or behind a server of the user.

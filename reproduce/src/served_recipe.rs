@@ -3,12 +3,14 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use paravt_environments::{Layout, Release, Setup};
+use paravt_environments::{Layout, Setup};
 use paravt_preflight::Needs;
 use paravt_suite::evaluate::RunConfig;
 use paravt_suite::plan::Channel;
 use paravt_suite::profile::Profile;
 use paravt_suite::protocol::PromptMode;
+use paravt_upstream::RELEASES;
+use paravt_upstream::import::Release;
 use serde::Deserialize;
 use serde_json::json;
 
@@ -70,6 +72,13 @@ pub struct Run {
     pub name: String,
     /// Prompt mode of all splits, in the place of theirs.
     pub mode: Option<PromptMode>,
+    /// Protocol of an agent of its own, which then decides everything but the splits.
+    pub protocol: Option<String>,
+    /// Splits that are evaluated; without it all.
+    #[serde(default)]
+    pub splits: Vec<String>,
+    /// Row of the published numbers, in the place of the recipe's.
+    pub paper_row: Option<String>,
     /// Whether the result is compared with the published row.
     #[serde(default = "yes")]
     pub published: bool,
@@ -79,9 +88,31 @@ fn yes() -> bool {
     true
 }
 
+impl Run {
+    /// An evaluation of all splits beside the published row.
+    pub(crate) fn named(name: &str) -> Self {
+        let (mode, protocol, paper_row) = (None, None, None);
+        Self { name: name.to_owned(), mode, protocol, splits: Vec::new(), paper_row, published: true }
+    }
+
+    fn has(&self, split: &Split) -> bool {
+        self.splits.is_empty() || self.splits.contains(&split.task)
+    }
+
+    /// The release of its protocol.
+    fn release(&self) -> Result<Option<&'static Release>, String> {
+        let Some(name) = &self.protocol else { return Ok(None) };
+        let known = || RELEASES.iter().map(|release| release.name).collect::<Vec<_>>().join(", ");
+        let found = RELEASES.iter().copied().find(|release| release.name == name);
+        let unknown =
+            || format!("[[runs]] {}: protocol: expected one of {}, found `{name}`", self.name, known());
+        found.map(Some).ok_or_else(unknown)
+    }
+}
+
 /// Evaluations of a recipe that names none.
 fn one_run() -> Vec<Run> {
-    vec![Run { name: "with-tool".to_owned(), mode: None, published: true }]
+    vec![Run::named("with-tool")]
 }
 
 /// One split and its own settings.
@@ -121,6 +152,13 @@ impl Served {
     fn check(&self) -> Result<(), String> {
         check_folder_name("name", &self.name)?;
         check_folder_names("[[runs]] name", self.runs.iter().map(|run| run.name.as_str()))?;
+        for run in &self.runs {
+            run.release()?;
+            let split = run.splits.iter().find(|name| !self.splits.iter().any(|split| split.task == **name));
+            if let Some(split) = split {
+                return Err(format!("[[runs]] {}: splits: the recipe has no split `{split}`", run.name));
+            }
+        }
         check_folder_names("[[splits]] task", self.splits.iter().map(|split| split.task.as_str()))
     }
 
@@ -154,11 +192,20 @@ impl Served {
 
     /// Adds the check of the texts that the evaluations are asked in: before anything that takes time.
     pub(crate) fn check_protocol(&self, graph: &mut Graph, options: &GraphOptions) -> Result<StageId, Error> {
+        let mut agents = Vec::new();
+        let mut own: Vec<&str> = self.runs.iter().filter_map(|run| run.protocol.as_deref()).collect();
+        own.dedup();
+        for name in own {
+            let check = Check::AgentProtocol(name.to_owned());
+            agents.push(graph.add(&format!("protocol-{name}"), None, &[], check));
+        }
         let check = match &options.protocol {
             Some(name) => Check::OtherProtocol(name.clone()),
-            None => Check::Protocol(Release::of(&self.environments)?.url),
+            // Every run has its own.
+            None if self.runs.iter().all(|run| run.protocol.is_some()) => return Ok(agents[0]),
+            None => Check::Protocol(paravt_environments::Release::of(&self.environments)?.url),
         };
-        Ok(graph.add("protocol", None, &[], check))
+        Ok(graph.add("protocol", None, &agents, check))
     }
 
     /// Adds the check of the rows that the evaluations ask, which are there after the stages `before`.
@@ -246,7 +293,7 @@ impl Served {
         };
         let mut evaluations: Vec<StageId> = Vec::new();
         for split in &self.splits {
-            for run in &self.runs {
+            for run in self.runs.iter().filter(|run| run.has(split)) {
                 let work = Evaluation {
                     fleet: fleet.clone(),
                     training: training.cloned(),
@@ -294,9 +341,15 @@ impl Served {
             1 => "1 turn".to_owned(),
             turns => format!("up to {turns} turns of {calls}"),
         };
-        Evaluation {
-            splits: vec![split.task.clone()],
-            title: format!(
+        let mut settings = json!({
+            "model": shown(options.model.as_ref().unwrap_or(&self.model)), "split": split.task, "config": asked, "command": options.selection
+        });
+        if let Some(protocol) = &run.protocol {
+            settings["protocol"] = json!(protocol);
+        }
+        let title = match &run.protocol {
+            Some(protocol) => format!("{}: the agent's own protocol {protocol}", split.task),
+            None => format!(
                 "{}: {}, {} frames {}, {turns}, profile {}",
                 split.task,
                 config.mode.as_ref().map_or("the protocol's mode", PromptMode::as_str),
@@ -308,9 +361,12 @@ impl Served {
                 },
                 config.profile()
             ),
-            settings: json!({
-                "model": shown(options.model.as_ref().unwrap_or(&self.model)), "split": split.task, "config": asked, "command": options.selection
-            }),
+        };
+        Evaluation {
+            splits: vec![split.task.clone()],
+            title,
+            settings,
+            protocol: run.protocol.clone(),
             config: RunConfig { resume: true, ..config },
             limit: options.limit.or(self.defaults.limit),
             model: None,
@@ -322,6 +378,17 @@ impl Served {
 
     fn config(&self, split: &Split, run: &Run) -> RunConfig {
         let defaults = &self.defaults;
+        let paper_row = run.paper_row.as_ref().or(self.paper_row.as_ref()).filter(|_| run.published).cloned();
+        if run.protocol.is_some() {
+            // The agent's own loop decides the rest; rules other than the strict ones are those of the reference.
+            return RunConfig {
+                profile: Some(Profile::Strict),
+                paper_row,
+                limit: defaults.limit,
+                concurrency: defaults.concurrency,
+                ..RunConfig::default()
+            };
+        }
         RunConfig {
             // That of the recipe: a run beside the published ones is asked by the same rules.
             profile: Some(
@@ -331,7 +398,7 @@ impl Served {
             channel: split.channel.unwrap_or(defaults.channel),
             nframes: split.nframes.unwrap_or(defaults.nframes),
             max_turns: split.max_turns.unwrap_or(defaults.max_turns),
-            paper_row: self.paper_row.clone().filter(|_| run.published),
+            paper_row,
             ..defaults.clone()
         }
     }

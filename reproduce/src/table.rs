@@ -23,8 +23,10 @@ struct Table {
 struct Row {
     name: String,
     paper_row: String,
-    /// Why it cannot be run; the other fields are then absent.
+    /// Why it cannot be run as in the table.
     missing: Option<String>,
+    /// How its authors run it, where that can be imported.
+    authors: Option<Authors>,
     #[serde(default)]
     model: String,
     mode: Option<PromptMode>,
@@ -34,6 +36,27 @@ struct Row {
     /// Splits that the table has no number for.
     #[serde(default)]
     withheld: Vec<String>,
+}
+
+/// A protocol of a model's authors, and the splits that they evaluate.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Authors {
+    protocol: String,
+    splits: Vec<String>,
+}
+
+impl Authors {
+    /// The evaluation beside that of the table.
+    fn run(self, row: &str) -> Run {
+        let paper_row = Some(format!("{row}, by its authors"));
+        Run {
+            protocol: Some(self.protocol),
+            splits: self.splits,
+            paper_row,
+            ..Run::named("as-by-its-authors")
+        }
+    }
 }
 
 /// The tables by the names of their files.
@@ -58,13 +81,14 @@ pub(crate) fn names() -> Vec<String> {
 /// The recipe of a row; `None` where there is no such row.
 ///
 /// # Errors
-/// A row that cannot be run from the release: what is missing.
+/// A row that cannot be run, neither from the release nor as its authors do: what is missing.
 pub(crate) fn recipe(name: &str) -> Result<Option<Served>, RecipeError> {
     let Some(row) = rows()?.into_iter().find(|row| row.name == name) else { return Ok(None) };
-    if let Some(missing) = row.missing {
-        return Err(RecipeError::Missing { name: row.name, missing });
+    if let (Some(missing), None) = (&row.missing, &row.authors) {
+        return Err(RecipeError::Missing { name: row.name, missing: missing.clone() });
     }
     let mut recipe = Served::built_in()?;
+    let own = row.authors.map(|authors| authors.run(&row.paper_row));
     let table = if row.paper_row.contains(": ") { 2 } else { 1 };
     recipe.title = format!("{}: evaluation on the splits of Table {table}", row.paper_row);
     (recipe.name, recipe.model, recipe.paper_row) = (row.name, row.model, Some(row.paper_row));
@@ -73,7 +97,18 @@ pub(crate) fn recipe(name: &str) -> Result<Option<Served>, RecipeError> {
     recipe.defaults.max_turns = row.max_turns.unwrap_or(recipe.defaults.max_turns);
     recipe.defaults.max_parallel = row.max_parallel.unwrap_or(recipe.defaults.max_parallel);
     if !recipe.defaults.mode.as_ref().is_some_and(|mode| import::tool().modes.contains(mode)) {
-        recipe.runs = vec![Run { name: "no-tool".to_owned(), mode: None, published: true }];
+        recipe.runs = vec![Run::named("no-tool")];
+    }
+    if let Some(own) = own {
+        let table = row.missing.is_none().then(|| Run::named("as-in-the-table"));
+        if let Some(missing) = &row.missing {
+            recipe.splits.retain(|split| own.splits.contains(&split.task));
+            recipe.title = format!(
+                "{} as its authors run it; not as in the table: {missing}",
+                recipe.paper_row.as_deref().unwrap_or_default()
+            );
+        }
+        recipe.runs = table.into_iter().chain([own]).collect();
     }
     if row.max_parallel.is_some() {
         // Without tools it asks what the other recipe of this model does.
@@ -108,8 +143,8 @@ mod tests {
                 other => panic!("{name}: {other:?}"),
             }
         }
-        // With ParaVT-8B itself ten rows can be run.
-        assert_eq!((run.len(), missing.len()), (9 + 2, 3));
+        // With ParaVT-8B itself eleven rows of Table 1 can be run.
+        assert_eq!((run.len(), missing.len()), (10 + 2, 2));
     }
 
     #[test]
@@ -122,6 +157,27 @@ mod tests {
             let splits: Vec<&str> = recipe.splits.iter().map(|split| split.task.as_str()).collect();
             assert_eq!(splits, ["videomme", "videomme_wsub", "lvbench", "mlvu"], "the columns of Table 2");
         }
+    }
+
+    #[test]
+    fn a_row_with_authors_is_run_under_both_protocols() {
+        let stages = |name: &str| -> Vec<(String, Option<String>, Option<String>)> {
+            let graph = recipe(name).unwrap().unwrap().graph(&GraphOptions::new("out")).unwrap();
+            let of =
+                |asked: &crate::driver::Evaluation| (asked.protocol.clone(), asked.config.paper_row.clone());
+            graph
+                .evaluations()
+                .map(|(stage, asked, _)| (stage.name().to_owned(), of(asked).0, of(asked).1))
+                .collect()
+        };
+        let conan = stages("conan-7b");
+        assert_eq!(conan.len(), 7 + 4);
+        let named = |name: &str| conan.iter().find(|(stage, ..)| stage == name).unwrap();
+        assert_eq!(named("as-in-the-table-mlvu").2.as_deref(), Some("Conan-7B"));
+        let (_, protocol, row) = named("as-by-its-authors-mlvu");
+        assert_eq!((protocol.as_deref(), row.as_deref()), (Some("conan"), Some("Conan-7B, by its authors")));
+        let zoomer = stages("videozoomer-7b");
+        assert!(zoomer.len() == 4 && zoomer.iter().all(|(_, protocol, _)| protocol.is_some()), "{zoomer:?}");
     }
 
     #[test]

@@ -15,6 +15,8 @@ pub const BINS: usize = 20;
 pub struct Digest {
     /// Sums of the counted samples by video.
     pub clusters: BTreeMap<String, Cluster>,
+    /// The same by an agent's own extraction of answers; empty where the runs have none.
+    pub own: BTreeMap<String, Cluster>,
     /// Sums of the labels by tag, label and video.
     pub groups: BTreeMap<(String, String), BTreeMap<String, Cluster>>,
     /// Sums of the scores of groups of four questions by video; empty where the metric has none.
@@ -95,6 +97,8 @@ impl Digest {
         let ends = calls.reals("start_share").zip(calls.reals("end_share"));
         Self {
             clusters: samples.filter("counted").clusters("video", "score"),
+            own: by_own_extraction(&samples.filter("counted"))
+                .map_or_else(BTreeMap::new, |own| own.clusters("video", "score")),
             groups,
             fours: rows.fours.clusters("video", "score"),
             widths,
@@ -154,6 +158,13 @@ impl Frames {
             spacing: (!spacings.is_empty()).then(|| spacings.iter().sum::<f64>() / spacings.len() as f64),
         }
     }
+}
+
+/// Samples with their scores by an agent's own extraction, 0 of failed ones; `None` where there is none.
+pub(crate) fn by_own_extraction(samples: &Frame) -> Option<Frame> {
+    let own: Vec<Option<f64>> = samples.reals("own_score").collect();
+    let has_own = own.iter().any(Option::is_some);
+    has_own.then(|| samples.clone().with("score", own.into_iter().map(Option::unwrap_or_default).collect()))
 }
 
 fn bands(rows: &Frame) -> Vec<Band> {

@@ -15,6 +15,7 @@ use paravt_suite::task::{Breakdown, TaskSpec};
 use crate::frame::Frame;
 use crate::table::{Filling, Table};
 
+pub(crate) use aggregate::by_own_extraction;
 pub use aggregate::{BINS, Digest, Frames, Spread};
 pub use bands::{evidence, order, titles};
 pub use of_record::{Seen, cluster_name, overview, seen, video_length};
@@ -54,7 +55,7 @@ impl Rows {
 
 /// The samples of a run, a row per record. `video` is the sample's cluster ([`cluster_name`]); `counted` says whether it counts in the
 /// split's mean, `parallel_calls` is the largest number of calls in one turn. `epoch` stands in the files of repeated
-/// runs alone; `gold_text` and `chosen` are the texts of the gold option and of the chosen one.
+/// runs alone, `own_score` in those of agents with an extraction of their own; `gold_text` and `chosen` are the texts of the gold option and of the chosen one.
 pub fn samples(switches: &Switches, records: &[Record]) -> Table {
     basic(switches, records).table()
 }
@@ -124,6 +125,8 @@ fn basic<'a>(switches: &'a Switches, records: &'a [Record]) -> Filling<'a, Recor
         .real("chance", "chance", bands::chance)
         .beside()
         .count("epoch", "epoch", |record| record.epoch)
+        .beside()
+        .real("own_score", "score by its own extraction", |record| Some(record.own.as_ref()?.score.value))
         .beside()
         .text("gold_text", "gold option", |record| record.sample.gold_text().map(str::to_owned))
         .beside()

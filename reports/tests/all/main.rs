@@ -9,6 +9,7 @@ mod forms;
 mod history;
 mod paired;
 mod probes;
+mod protocols;
 mod regression;
 mod rows;
 mod shared_runs;

@@ -71,6 +71,7 @@ fn evaluation(recipe: &NanoRecipe, run: &NanoRun, seed: u64, model: PathBuf, wor
             label: Some(format!("{}, seed {seed}", run.name)),
             ..recipe.config(run)
         },
+        protocol: None,
         model: Some(model),
         fleet: None,
         training: None,

@@ -15,6 +15,9 @@ impl Work for Check {
             Self::Machine(preflight) => format!("whether this machine has what {} needs", preflight.recipe),
             Self::Protocol(from) => format!("the prompt texts, imported from {from} where they are not yet"),
             Self::OtherProtocol(name) => format!("the prompt texts of protocol {name}"),
+            Self::AgentProtocol(name) => {
+                format!("the prompt texts of {name}, imported from its authors where they are not yet")
+            }
             Self::Data(splits) => format!("files of {}", splits.join(", ")),
             Self::Backend(flags) => format!("what answers is yours ({flags})"),
         }
@@ -40,6 +43,11 @@ impl Work for Check {
                 details
             }
             Self::Protocol(from) => command(format!("paravt-bench protocol import --from {from}")),
+            Self::AgentProtocol(name) => {
+                let release = paravt_upstream::RELEASES.iter().find(|release| release.name == name);
+                let from = release.map_or("URL", |release| release.repository);
+                command(format!("paravt-bench protocol import {name} --from https://github.com/{from}"))
+            }
             Self::Data(splits) => command(format!("paravt-bench data check {}", splits.join(" "))),
             Self::OtherProtocol(_) | Self::Backend(_) => Vec::new(),
         }

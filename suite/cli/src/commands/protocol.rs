@@ -261,17 +261,30 @@ fn store(release: &Release, files: &import::Files, unpinned: bool) -> anyhow::Re
     Ok((protocol, path))
 }
 
-/// Remedy where a recipe cannot reach the repository of the texts.
-const IMPORT_FIRST: &str = "without a network, `paravt-bench protocol import --from PATH` takes them from a checkout of \
-                            EvolvingLMMs-Lab/ParaVT; then repeat the command";
-
-/// Imports the upstream texts from a repository, where they are not imported yet.
+/// Imports the texts of the reference from a repository, where they are not imported yet.
 pub(crate) fn provide(from: &str) -> anyhow::Result<()> {
-    if imported()?.is_none() {
+    provide_from(&paravt::import::RELEASE, from)
+}
+
+/// Imports the texts of an agent from the repository of its authors, where they are not imported yet.
+pub(crate) fn provide_agent(name: &str) -> anyhow::Result<()> {
+    let release = release(name).map_err(anyhow::Error::msg)?;
+    provide_from(release, &format!("https://github.com/{}", release.repository))
+}
+
+fn provide_from(release: &Release, from: &str) -> anyhow::Result<()> {
+    if stored(release)?.is_none() {
         launch::note(&format!("importing the prompt texts from {}", paravt_suite::redact::urls(from)));
         // Without them the recipe ends: the user has asked for that.
-        let hinted = |error| failure::with_hint(error, IMPORT_FIRST.to_owned());
-        let release = &paravt::import::RELEASE;
+        let hinted = |error| {
+            let hint = format!(
+                "without a network, `paravt-bench protocol import{} --from PATH` takes them from a checkout of {}; then \
+                 repeat the command",
+                argument(release),
+                release.repository
+            );
+            failure::with_hint(error, hint)
+        };
         let Some(files) = read_files(release, from, false).map_err(hinted)? else { return Ok(()) };
         store(release, &files, false)?;
     }

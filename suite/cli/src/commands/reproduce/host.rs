@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
 use super::Args;
-use crate::commands::protocol::{choose, provide};
+use crate::commands::protocol::{choose, provide, provide_agent};
 use crate::commands::run::{execute, execute_on};
 use crate::commands::{data, preflight, report};
 use crate::exit::{Exit, OrPreflight as _};
@@ -99,7 +99,10 @@ impl<'a> Host<'a> {
         backend: &BackendArgs,
     ) -> anyhow::Result<Ending> {
         let config = self.args.dispatch.applied_to(evaluation.config.clone());
-        let protocol = choose(&self.args.protocol, config.mode.as_ref())?;
+        let protocol = match &evaluation.protocol {
+            Some(name) => choose(&name.parse().map_err(anyhow::Error::msg)?, None)?,
+            None => choose(&self.args.protocol, config.mode.as_ref())?,
+        };
         let runs = split_runs(evaluation, &config, &protocol, folder)?;
         let backend = match self.recipe {
             Recipe::Served(recipe) => &backend.or_model(&recipe.model),
@@ -207,6 +210,7 @@ impl driver::Host for Host<'_> {
                 Ok(())
             }
             Check::Protocol(from) => provide(from).or_preflight(),
+            Check::AgentProtocol(name) => provide_agent(name).or_preflight(),
             Check::OtherProtocol(_) => choose(&self.args.protocol, None).map(drop).or_preflight(),
             Check::Data(splits) => {
                 let root = self.args.data.root()?;

@@ -1,0 +1,220 @@
+//! Runs of a model under the table's protocol beside runs under that of its authors, with the published pair.
+
+use paravt_suite::protocol::Fidelity;
+use serde::Serialize;
+
+use crate::authors::{Authors, BY_AUTHORS, Row};
+use crate::compare::Pairs;
+use crate::decide::Effect;
+use crate::paper::{PaperError, PaperNumbers};
+use crate::rows::by_own_extraction;
+use crate::runs::RunDigest;
+use crate::table::{Kind, Table, col, interval};
+use crate::terminal::{Text, percent};
+
+/// A model on a split under the table's protocol and under that of its authors. Shares.
+#[derive(Debug, Clone, Serialize)]
+pub struct TwoProtocols {
+    /// Row of the table.
+    pub row: String,
+    /// Split.
+    pub task: String,
+    /// Title of the split.
+    pub title: String,
+    /// As in the table.
+    pub table: Side,
+    /// As by its authors, by their own extraction of answers.
+    pub authors: Side,
+    /// How near the second run is to what the authors run.
+    pub fidelity: Option<Fidelity>,
+    /// Samples in both runs.
+    pub pairs: usize,
+    /// Authors' protocol less the table's, over the samples of both.
+    pub difference: Option<f64>,
+    /// 95 % interval of that, clustered by video.
+    pub interval: Option<(f64, f64)>,
+    /// In what the two protocols differ.
+    pub gap: String,
+    /// Why the table cannot have measured what its row says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub finding: Option<String>,
+    /// Numbers of the authors that the table has no column for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub also: Option<String>,
+    /// Where the authors' numbers are from, and how sure that is.
+    pub source: String,
+}
+
+/// One of two protocols.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Side {
+    /// Published.
+    pub published: Option<f64>,
+    /// Name of our run.
+    pub run: Option<String>,
+    /// Our score.
+    pub score: Option<f64>,
+}
+
+/// Every model and split of which a run under either protocol is there, in the order of the runs.
+///
+/// # Errors
+/// The data are damaged.
+pub(crate) fn two_protocols(
+    paper: &PaperNumbers,
+    runs: &[RunDigest],
+    rows: &[Option<&str>],
+) -> Result<Vec<TwoProtocols>, PaperError> {
+    let authors = Authors::embedded().map_err(|error| PaperError::Damaged(error.to_string()))?;
+    let mut found: Vec<TwoProtocols> = Vec::new();
+    for (run, name) in runs.iter().zip(rows) {
+        let Some(name) = name else { continue };
+        let model = name.strip_suffix(BY_AUTHORS).unwrap_or(name);
+        let (Some(row), task) = (authors.of_model(model), &run.manifest.task.name) else { continue };
+        if found.iter().any(|one| one.row == model && one.task == *task) {
+            continue;
+        }
+        let of = |wanted: &str| {
+            let mut all = runs.iter().zip(rows);
+            all.find(|(run, name)| **name == Some(wanted) && run.manifest.task.name == *task)
+                .map(|(run, _)| run)
+        };
+        let (table, own) = (of(model), of(&format!("{model}{BY_AUTHORS}")));
+        let published = paper.value(model, task)?.map(|percent| percent / 100.0);
+        found.push(pair(row, run, [table, own], published));
+    }
+    Ok(found)
+}
+
+fn pair(
+    row: &Row,
+    any: &RunDigest,
+    [table, own]: [Option<&RunDigest>; 2],
+    published: Option<f64>,
+) -> TwoProtocols {
+    let task = &any.manifest.task;
+    let own_score =
+        own.map(|own| own.summary.own.as_ref().map_or(own.summary.over_samples().value, |own| own.value));
+    let pairs = table.zip(own).map(|(table, own)| {
+        let by_own = by_own_extraction(&own.samples);
+        Pairs::join(&table.samples, by_own.as_ref().unwrap_or(&own.samples))
+    });
+    let pairs = pairs.filter(|pairs| !pairs.is_empty());
+    let means = pairs.as_ref().map(Pairs::means);
+    let effect = pairs.as_ref().and_then(|pairs| Effect::difference(pairs.differences().values()));
+    TwoProtocols {
+        row: row.row.clone(),
+        task: task.name.clone(),
+        title: task.title.clone(),
+        table: Side {
+            published,
+            run: table.map(|run| run.manifest.display_name()),
+            score: table.map(|run| run.summary.over_samples().value),
+        },
+        authors: Side {
+            published: row.percent(&task.name).map(|percent| percent / 100.0),
+            run: own.map(|run| run.manifest.display_name()),
+            score: own_score,
+        },
+        fidelity: own.and_then(|run| run.manifest.fidelity),
+        pairs: pairs.as_ref().map_or(0, Pairs::len),
+        difference: means.map(|means| means.b - means.a),
+        interval: effect.map(|effect| effect.interval()),
+        gap: row.gap.clone(),
+        finding: row.finding.clone(),
+        also: row.also.clone(),
+        source: format!("{}; confidence {}", row.source, row.confidence),
+    }
+}
+
+/// One row per model and split.
+pub(crate) fn table(found: &[TwoProtocols]) -> Table {
+    let published = |one: &TwoProtocols| Some(one.authors.published? - one.table.published?);
+    Table::of("protocols", "As in the table, and as by the model's authors", found)
+        .text("model", "model", |one| one.row.clone())
+        .text("split", "split", |one| one.title.clone())
+        .share("table_percent", "table", |one| one.table.published)
+        .share("authors_percent", "authors", |one| one.authors.published)
+        .share("published_points", "difference", published)
+        .share("as_in_table_percent", "ours, as in the table", |one| one.table.score)
+        .share("as_by_authors_percent", "ours, as by its authors", |one| one.authors.score)
+        .text("fidelity", "fidelity", |one| Some(one.fidelity?.as_str().to_owned()))
+        .count("pairs", "pairs", |one| one.pairs)
+        .share("difference_points", "difference of ours", |one| one.difference)
+        .ends([("low_points", "low"), ("high_points", "high")], |one| {
+            one.interval.map(|(low, high)| (100.0 * low, 100.0 * high))
+        })
+        .text("gap", "what differs", |one| one.gap.clone())
+        .text("finding", "what the table cannot have measured", |one| one.finding.clone())
+        .text("also", "also", |one| one.also.clone())
+        .text("source", "source", |one| one.source.clone())
+        .table()
+}
+
+/// Adds the pairs to a report for a terminal.
+pub(crate) fn show(text: &mut Text, found: &[TwoProtocols]) {
+    if found.is_empty() {
+        return;
+    }
+    text.line("two protocols: as in the table, and as by the model's authors; published, then ours");
+    let mut explained = Vec::new();
+    for one in found {
+        let value = |share: Option<f64>| share.map_or_else(|| "-".to_owned(), percent);
+        let within = one.difference.map_or_else(String::new, |difference| {
+            let within = one.interval.map_or_else(
+                || "fewer than two videos".to_owned(),
+                |(low, high)| Kind::Points.interval((100.0 * low, 100.0 * high)),
+            );
+            format!(", {} ({within})", Kind::Points.number(100.0 * difference))
+        });
+        text.line(format!(
+            "  {} {}: {} and {}; {} and {}{within}",
+            one.row,
+            one.task,
+            value(one.table.published),
+            value(one.authors.published),
+            value(one.table.score),
+            value(one.authors.score),
+        ));
+        if !explained.contains(&&one.row) {
+            explained.push(&one.row);
+            text.line(format!("    what differs: {}", one.gap));
+            one.finding.iter().for_each(|finding| text.line(format!("    {finding}")));
+            one.also.iter().for_each(|also| text.line(format!("    its authors also: {also}")));
+        }
+    }
+}
+
+/// The columns for a pull request.
+pub(crate) const MARKDOWN: [crate::table::Pick; 9] = [
+    col("model"),
+    col("split"),
+    col("table_percent"),
+    col("authors_percent"),
+    col("as_in_table_percent"),
+    col("as_by_authors_percent"),
+    col("difference_points"),
+    interval("low_points", "high_points", "95 %"),
+    col("fidelity"),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_row_is_one_of_the_table() {
+        let (authors, paper) = (Authors::embedded().unwrap(), PaperNumbers::embedded().unwrap());
+        for name in authors.names() {
+            let row = authors.row(&name).unwrap();
+            assert!(paper.models().contains(&&*row.row), "{name}");
+            for split in row.percent.keys() {
+                assert!(paper.value(&row.row, split).unwrap().is_some(), "{name} {split}");
+                assert_eq!(paper.value(&name, split).unwrap(), row.percent(split));
+            }
+        }
+        assert_eq!(paper.value("VideoZoomer-7B, by its authors", "videomme").unwrap(), Some(65.2));
+        assert_eq!(paper.value("VideoZoomer-7B", "videomme").unwrap(), Some(45.3));
+        assert!(authors.row("Conan-7B").is_none());
+    }
+}

@@ -1,0 +1,74 @@
+//! A model under the table's protocol beside the same model under that of its authors.
+
+use paravt_reports::terminal::Detail;
+use paravt_reports::{Report, Run, Verdict, markdown, terminal};
+use paravt_suite::profile::Profile;
+use paravt_suite::protocol::Fidelity;
+use paravt_suite::record::OwnScore;
+
+use crate::common::whole;
+
+const ROWS: usize = 2174;
+
+/// As in the table: 59 % are right.
+fn table() -> Run {
+    let mut run = whole("mlvu", "MLVU (dev)", ROWS, 1283);
+    run.manifest.paper_row = Some("Conan-7B".into());
+    run
+}
+
+/// As by its authors: 60 % by the suite's extraction, 64 % by their own.
+fn authors(fidelity: Fidelity) -> Run {
+    let mut run = whole("mlvu", "MLVU (dev)", ROWS, 1304);
+    run.manifest.paper_row = Some("Conan-7B, by its authors".into());
+    run.manifest.plan.profile = Profile::Strict;
+    run.manifest.plan.switches = Profile::Strict.switches();
+    run.manifest.protocol = "conan".into();
+    run.manifest.fidelity = Some(fidelity);
+    for (row, record) in run.records.iter_mut().enumerate() {
+        record.profile = Profile::Strict;
+        let mut score = record.score.clone();
+        score.value = f64::from(u8::from(row < 1391));
+        record.own = Some(OwnScore { fidelity, score });
+    }
+    run
+}
+
+#[test]
+fn both_protocols_stand_beside_the_published_pair() {
+    let report = Report::build(&[table(), authors(Fidelity::Exact)], None).unwrap();
+    let [one] = &report.protocols[..] else { panic!("{:?}", report.protocols) };
+    assert_eq!((one.row.as_str(), one.task.as_str(), one.pairs), ("Conan-7B", "mlvu", ROWS));
+    assert_eq!((one.table.published, one.authors.published), (Some(0.592), Some(0.634)));
+    let share = |right: u32| f64::from(right) / ROWS as f64;
+    assert!((one.table.score.unwrap() - share(1283)).abs() < 1e-12);
+    assert!((one.authors.score.unwrap() - share(1391)).abs() < 1e-12, "by the authors' extraction");
+    assert!((one.difference.unwrap() - share(1391 - 1283)).abs() < 1e-12);
+    let (low, high) = one.interval.unwrap();
+    assert!(0.0 < low && low < share(108) && share(108) < high, "{low} {high}");
+
+    let own = report.cells.iter().find(|cell| cell.protocol == "conan").unwrap();
+    let paper = own.paper.as_ref().unwrap();
+    assert_eq!(paper.published, 63.4);
+    assert!((paper.difference - (100.0 * share(1391) - 63.4)).abs() < 1e-9);
+    assert!(!matches!(paper.verdict, Verdict::NotComparable(_)), "{:?}", paper.verdict);
+
+    let said = terminal(&report, Detail::Brief).to_string();
+    assert!(said.contains("  Conan-7B mlvu: 59.2 and 63.4; 59.0 and 64.0, +5.0 ("), "{said}");
+    assert!(said.contains("what differs: the table asks in ParaVT's prompt"), "{said}");
+    assert!(markdown(&report).contains("| Conan-7B | MLVU (dev) | 59.2 | 63.4 | 59.0 | 64.0 |"));
+}
+
+#[test]
+fn one_of_the_two_is_enough_and_a_variant_is_not_compared() {
+    let report = Report::build(&[authors(Fidelity::Variant)], None).unwrap();
+    let [one] = &report.protocols[..] else { panic!("{:?}", report.protocols) };
+    assert_eq!((&one.table.run, one.pairs, one.difference), (&None, 0, None));
+    let Verdict::NotComparable(why) = &report.cells[0].paper.as_ref().unwrap().verdict else { panic!() };
+    assert!(why.contains(&"a variant of its authors' protocol".to_owned()), "{why:?}");
+    let mut other = authors(Fidelity::Exact);
+    other.manifest.protocol = "paravt".into();
+    let report = Report::build(&[other], None).unwrap();
+    let Verdict::NotComparable(why) = &report.cells[0].paper.as_ref().unwrap().verdict else { panic!() };
+    assert!(why.contains(&"protocol paravt (its authors': conan)".to_owned()), "{why:?}");
+}

@@ -231,6 +231,9 @@ mod tests {
             assert_eq!((first.into, first.flatten), (into.into(), flatten), "{name}");
         }
         let subtitles = source("videomme_v2_wsub").archives.pop().unwrap();
-        assert_eq!((subtitles.files.as_str(), subtitles.into), ("subtitle.zip", "videomme_v2/subtitle".into()));
+        assert_eq!(
+            (subtitles.files.as_str(), subtitles.into),
+            ("subtitle.zip", "videomme_v2/subtitle".into())
+        );
     }
 }

@@ -6,6 +6,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::derived::Derived;
+use super::kinds::{Kind, Kinds, Lettered};
 use super::option_cells::{self, without_letter};
 use super::{RowContext, letters};
 use crate::data::DataError;
@@ -50,95 +51,6 @@ pub(super) struct Columns {
     /// Columns made of others.
     #[serde(default)]
     derived: Vec<Derived>,
-}
-
-/// Kind of answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum Kind {
-    Choice,
-    Interval,
-    Text,
-    Number,
-}
-
-/// One kind for all rows, or that of a value in a column.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(
-    untagged,
-    expecting = "expected `choice`, `interval`, `text` or `number`, or { column, values } with the kind of each value"
-)]
-enum Kinds {
-    One(Kind),
-    Of(KindColumn),
-}
-
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct KindColumn {
-    column: String,
-    values: BTreeMap<String, Kind>,
-}
-
-impl Kinds {
-    fn all(&self) -> Vec<Kind> {
-        match self {
-            Self::One(kind) => vec![*kind],
-            Self::Of(of) => of.values.values().copied().collect(),
-        }
-    }
-
-    /// Whether any row is of the kind.
-    fn has(&self, kind: Kind) -> bool {
-        self.all().contains(&kind)
-    }
-
-    /// The kind of one row.
-    fn of(&self, cx: &RowContext<'_>) -> Result<Kind, DataError> {
-        match self {
-            Self::One(kind) => Ok(*kind),
-            Self::Of(KindColumn { column, values }) => {
-                let found = text(cx, column)?;
-                values.get(&found).copied().ok_or_else(|| {
-                    let known: Vec<&str> = values.keys().map(String::as_str).collect();
-                    cx.error(column, format!("expected one of {}, found `{found}`", known.join(", ")))
-                })
-            }
-        }
-    }
-}
-
-/// Whether options of a list stand there with their letters.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "LetteredValue")]
-enum Lettered {
-    /// In no row.
-    #[default]
-    No,
-    /// In every row.
-    Yes,
-    /// In some rows, there all of them.
-    Some,
-}
-
-#[derive(Deserialize)]
-#[serde(untagged, expecting = "expected true, false or \"some\"")]
-enum LetteredValue {
-    All(bool),
-    Word(String),
-}
-
-impl TryFrom<LetteredValue> for Lettered {
-    type Error = &'static str;
-
-    fn try_from(value: LetteredValue) -> Result<Self, Self::Error> {
-        match value {
-            LetteredValue::All(true) => Ok(Self::Yes),
-            LetteredValue::All(false) => Ok(Self::No),
-            LetteredValue::Word(word) if word == "some" => Ok(Self::Some),
-            LetteredValue::Word(_) => Err("expected true, false or \"some\""),
-        }
-    }
 }
 
 /// Form of a choice question's answer.
@@ -377,7 +289,7 @@ fn first_column(cells: &Cells) -> &str {
 }
 
 /// One cell as text.
-fn text(cx: &RowContext<'_>, column: &str) -> Result<String, DataError> {
+pub(super) fn text(cx: &RowContext<'_>, column: &str) -> Result<String, DataError> {
     match cx.published.column::<Value>(column)? {
         Value::String(text) => Ok(text),
         value @ (Value::Number(_) | Value::Bool(_)) => Ok(value.to_string()),

@@ -160,7 +160,7 @@ impl Columns {
         let row = Derived::with_all(&self.derived, cx)?;
         let cx = &cx.with_row(&row);
         for (column, wanted) in &self.only {
-            let found = text(cx, column)?;
+            let found = cx.text(column)?;
             let counts = match wanted {
                 OneOrMany::One(value) => *value == found,
                 OneOrMany::Many(values) => values.contains(&found),
@@ -172,7 +172,7 @@ impl Columns {
         let mut flags = Vec::new();
         let mut question = Question { stem: filled(cx, &self.question)?, ..Question::default() };
         if let Some(column) = &self.subtitles {
-            question.subtitles = Some(text(cx, column)?);
+            question.subtitles = Some(cx.text(column)?);
         }
         let kind = self.kind.of(cx)?;
         if let Some(options) = self.options.as_ref().filter(|_| kind == Kind::Choice) {
@@ -189,7 +189,7 @@ impl Columns {
         for (tag, column) in &self.tags {
             // A row without a label is in no group of the breakdown.
             if !cx.published.column::<Value>(column)?.is_null() {
-                tags.insert(tag.clone(), vec![text(cx, column)?]);
+                tags.insert(tag.clone(), vec![cx.text(column)?]);
             }
         }
         let evidence = self.evidence.as_ref().map(|columns| span(cx, columns)).transpose()?;
@@ -205,7 +205,7 @@ impl Columns {
                 let mut found = Vec::new();
                 for column in columns {
                     if !cx.published.column::<Value>(column)?.is_null() {
-                        found.push(text(cx, column)?);
+                        found.push(cx.text(column)?);
                     }
                 }
                 (columns.first().map_or("", String::as_str), (found, false))
@@ -245,7 +245,7 @@ impl Columns {
             return Ok(Gold::Interval { start, end });
         }
         let column = self.answer.as_deref().unwrap_or_default();
-        let answer = text(cx, column)?;
+        let answer = cx.text(column)?;
         Ok(match kind {
             Kind::Text => Gold::Text { answer, counted: true },
             Kind::Number => {
@@ -288,20 +288,10 @@ fn first_column(cells: &Cells) -> &str {
     cells.0.slots().next().unwrap_or_default()
 }
 
-/// One cell as text.
-pub(super) fn text(cx: &RowContext<'_>, column: &str) -> Result<String, DataError> {
-    match cx.published.column::<Value>(column)? {
-        Value::String(text) => Ok(text),
-        value @ (Value::Number(_) | Value::Bool(_)) => Ok(value.to_string()),
-        Value::Null => Err(cx.error(column, "the cell is null")),
-        _ => Err(cx.error(column, "expected a text or a number, found a list or an object")),
-    }
-}
-
 fn filled(cx: &RowContext<'_>, cells: &Cells) -> Result<String, DataError> {
     let mut values = Vec::new();
     for column in cells.0.slots() {
-        values.push((column, text(cx, column)?));
+        values.push((column, cx.text(column)?));
     }
     let values: Vec<(&str, &str)> = values.iter().map(|(column, value)| (*column, value.as_str())).collect();
     cells.0.render(&values).map_err(|error| cx.error(first_column(cells), error.to_string()))

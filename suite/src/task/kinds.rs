@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use super::RowContext;
-use super::columns::text;
 use crate::data::DataError;
 
 /// Kind of answer.
@@ -55,7 +54,7 @@ impl Kinds {
         match self {
             Self::One(kind) => Ok(*kind),
             Self::Of(KindColumn { column, values }) => {
-                let found = text(cx, column)?;
+                let found = cx.text(column)?;
                 values.get(&found).copied().ok_or_else(|| {
                     let known: Vec<&str> = values.keys().map(String::as_str).collect();
                     cx.error(column, format!("expected one of {}, found `{found}`", known.join(", ")))

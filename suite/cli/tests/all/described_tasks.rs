@@ -49,7 +49,7 @@ fn run(root: &Path, split: &str, profile: &str, reply: &str) -> (Summary, Vec<Re
     command.args(["run", split, "--nframes", "4", "--mode", "direct", "--profile", profile, "--base-url"]);
     ok(command.arg(&server.base_url).arg("--data").arg(root).arg("--out").arg(&out));
     let run = out.join(split);
-    let summary = serde_json::from_slice(&std::fs::read(run.join("summary.json")).unwrap()).unwrap();
+    let summary = paravt_reports::find_runs(std::slice::from_ref(&run)).unwrap()[0].summary().unwrap();
     let report = |json: bool| {
         let mut command = bench();
         command.arg("report").arg(&run);

@@ -357,7 +357,11 @@ fn what_does_not_go_together_is_named() {
         &rows,
         "expected `choice`, `interval`, `text` or `number`",
     );
-    refused(&with("open = \"text\"", "open = \"interval\""), &rows, "mine.toml: row.interval: missing; kind");
+    refused(
+        &with("open = \"text\"", "open = \"interval\""),
+        &rows,
+        "mine.toml: row.kind: intervals and other answers have no metric in common",
+    );
     refused(&with("'^(.)'", "'^.'"), &rows, "expected a group in parentheses");
     refused(
         &with("[\"from\", \"to\"]", "[\"from\"]"),

@@ -218,12 +218,11 @@ impl Columns {
         let lettered =
             || found.iter().zip('A'..).all(|(option, letter)| without_letter(option, letter).is_some());
         let takes_off = match self.lettered {
-            _ if is_bare => false,
             Lettered::No => false,
             Lettered::Yes => true,
             Lettered::Some => lettered(),
         };
-        if takes_off {
+        if takes_off && !is_bare {
             for (option, letter) in found.iter_mut().zip('A'..) {
                 let bare = without_letter(option, letter);
                 let message = || format!("expected an option that begins with `{letter}.`, found `{option}`");

@@ -97,7 +97,7 @@ fn the_group_score_of_video_mme_v2_is_the_headline_with_an_interval_over_videos(
     let dir = tempfile::tempdir().unwrap();
     video_mme_v2(dir.path());
     let (summary, records, shown, json) = run(dir.path(), "videomme_v2", "paper", "Answer: H");
-    let groups = [0.5625, 4.0 / 12.0, 0.0];
+    let groups = [0.5625, 100.0 * 4.0 / 12.0 / 100.0, 0.0];
     let expected = groups.iter().sum::<f64>() / 3.0;
     let metric = |name: &str| {
         let metric = summary.metrics.iter().find(|metric| metric.name == name).unwrap();
@@ -204,7 +204,7 @@ fn video_mmmu_has_choices_and_open_questions_in_one_mean() {
     videos(root, &["video_mmmu/Science/dev_Math_1.mp4", "video_mmmu/Business/validation_Finance_2.mp4"]);
     videos(root, &["video_mmmu/Science/new_Math_3.mp4"]);
     let (summary, records, shown, _) =
-        run(root, "video_mmmu_adaptation", "paper", "So the result is 12, option B");
+        run(root, "video_mmmu_adaptation", "paper", "So the result is 12 by option B");
     assert_eq!((summary.headline().value, summary.headline().n), (2.0 / 3.0, 3));
     assert!(records.iter().all(|record| record.error.is_none()), "{records:?}");
     let domain = &summary.breakdowns[0].groups;

@@ -373,7 +373,7 @@ fn what_does_not_go_together_is_named() {
         &rows,
         "expected true, false or \"some\"",
     );
-    refused(&with(", open = \"text\"", ""), &rows, "column `type`: expected one of mc, found `open`");
+    refused(&with("mc = ", "mcq = "), &rows, "column `type`: expected one of mcq, open, found `mc`");
     let mut other = rows.clone();
     (other[0]["o"], other[1]["o"]) = (json!({"A": "x", "C": "y"}), json!("A man\nA dog"));
     refused(LESS_PLAIN, &other, "column `o`: expected an object of texts by letter, AB");

@@ -31,7 +31,10 @@ FILES = {
     "mmvu": ("yale-nlp/MMVU", "validation.json"),
     "charades": ("lmms-eval/charades_sta", "data/test-00000-of-00001.parquet"),
     "vsibench": ("nyu-visionx/VSI-Bench", "test-00000-of-00001.parquet"),
+    "lsdbench": ("TainU/LSDBench", "mc_qa_annotations_1300.json"),
 }
+# Columns of golds where they are not `answer`.
+GOLDS = {"longvideobench": "correct_choice", "vsibench": "ground_truth", "lsdbench": "correct_answer"}
 SPLITS = ["videomme", "videomme_wsub", *list(FILES)[1:]]
 DIRECTIONS = "object_rel_direction"
 
@@ -89,7 +92,7 @@ def expected(split, profile, rows):
         found = lambda row: [text.strip() for text in row["candidates"]].index(row["answer"].strip())
         right = [float(any(t.strip() == row["answer"].strip() for t in row["candidates"]) and found(row) == 1) for row in rows]
     else:
-        right = [float(row["answer"].strip() == LETTER) for row in rows]
+        right = [float(row[GOLDS.get(split, "answer")].strip() == LETTER) for row in rows]
     metrics = {"accuracy": 100 * mean(right)}
     if split == "mlvu":
         tasks = over_groups(rows, right, lambda row: row["task_type"])
@@ -136,7 +139,7 @@ def altered(split, rows):
             if row["question_type"] == "multiple-choice":
                 row["answer"] = "A"
         return "every gold A"
-    column = {"longvideobench": "correct_choice", "vsibench": "ground_truth"}.get(split, "answer")
+    column = GOLDS.get(split, "answer")
     first = next(row for row in rows if row.get("options", True) is not None)
     usable = (row for row in rows if row.get("options", True) is not None)
     other = next(row for row in usable if row[column] != first[column] and row[column] in (0, 1, 2, "A", "B"))

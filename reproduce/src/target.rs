@@ -166,7 +166,8 @@ fn of_task(task: &Benchmark) -> Source {
         let is_archive = media.ends_with(".zip") || media.ends_with(".tar") || media.contains(".tar.");
         match folders.first().filter(|_| is_archive) {
             Some(into) => {
-                source.archives.push(Unpack { files: media.clone(), into: into.into(), flatten: true })
+                let flatten = !layout.archive_folders;
+                source.archives.push(Unpack { files: media.clone(), into: into.into(), flatten })
             }
             None => source.loose.push(placeholders_as_pattern(media)),
         }
@@ -220,5 +221,19 @@ mod tests {
         let subtitles = source("videomme_wsub").archives.pop().unwrap();
         assert_eq!((subtitles.files.as_str(), subtitles.into), ("subtitle.zip", "videomme/subtitle".into()));
         assert_eq!(source("longvideobench").archives.len(), 32);
+        for (name, into, flatten) in [
+            ("mlvu", "MLVU/video", true),
+            ("vsibench", "vsibench", false),
+            ("video_mmmu_adaptation", "video_mmmu", false),
+            ("video_holmes", "video_holmes/videos_cropped", true),
+        ] {
+            let first = source(name).archives.remove(0);
+            assert_eq!((first.into, first.flatten), (into.into(), flatten), "{name}");
+        }
+        let subtitles = source("videomme_v2_wsub").archives.pop().unwrap();
+        assert_eq!(
+            (subtitles.files.as_str(), subtitles.into),
+            ("subtitle.zip", "videomme_v2/subtitle".into())
+        );
     }
 }

@@ -8,6 +8,7 @@ mod description;
 mod file;
 mod finding;
 mod inspect;
+mod kinds;
 mod option_cells;
 mod options;
 mod origin;

@@ -21,6 +21,9 @@ pub struct Layout {
     pub annotations: Vec<String>,
     /// Folders of the videos below a root, in the order of preference.
     pub videos: Vec<String>,
+    /// Whether published video paths have the folders that the archives have; else archives are unpacked without folders.
+    #[serde(default)]
+    pub archive_folders: bool,
     /// Extensions that are tried where the named video does not exist. Not under `release`, which knows the
     /// published place only.
     #[serde(default)]

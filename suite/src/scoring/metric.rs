@@ -85,13 +85,12 @@ impl Metric {
 
     /// All names, short enough for a list of benchmarks.
     pub fn label(&self) -> String {
-        let further = match self {
-            Self::GroupScore { .. } => ", group score",
-            _ if !self.thresholds().is_empty() => ", R@IoU",
-            _ if self.macro_over().is_some() => ", avg",
-            _ => "",
-        };
-        format!("{}{further}", self.name())
+        match (self.thresholds(), self.macro_over()) {
+            _ if matches!(self, Self::GroupScore { .. }) => "group score".to_owned(),
+            ([_, ..], _) => format!("{}, R@IoU", self.name()),
+            ([], Some(_)) => format!("{}, avg", self.name()),
+            ([], None) => self.name().to_owned(),
+        }
     }
 
     /// Tag whose group means are averaged for the official headline.

@@ -6,6 +6,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::derived::Derived;
+use super::kinds::{Kind, Kinds, Lettered};
 use super::option_cells::{self, without_letter};
 use super::{RowContext, letters};
 use crate::data::DataError;
@@ -50,95 +51,6 @@ pub(super) struct Columns {
     /// Columns made of others.
     #[serde(default)]
     derived: Vec<Derived>,
-}
-
-/// Kind of answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum Kind {
-    Choice,
-    Interval,
-    Text,
-    Number,
-}
-
-/// One kind for all rows, or that of a value in a column.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(
-    untagged,
-    expecting = "expected `choice`, `interval`, `text` or `number`, or { column, values } with the kind of each value"
-)]
-enum Kinds {
-    One(Kind),
-    Of(KindColumn),
-}
-
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct KindColumn {
-    column: String,
-    values: BTreeMap<String, Kind>,
-}
-
-impl Kinds {
-    fn all(&self) -> Vec<Kind> {
-        match self {
-            Self::One(kind) => vec![*kind],
-            Self::Of(of) => of.values.values().copied().collect(),
-        }
-    }
-
-    /// Whether any row is of the kind.
-    fn has(&self, kind: Kind) -> bool {
-        self.all().contains(&kind)
-    }
-
-    /// The kind of one row.
-    fn of(&self, cx: &RowContext<'_>) -> Result<Kind, DataError> {
-        match self {
-            Self::One(kind) => Ok(*kind),
-            Self::Of(KindColumn { column, values }) => {
-                let found = text(cx, column)?;
-                values.get(&found).copied().ok_or_else(|| {
-                    let known: Vec<&str> = values.keys().map(String::as_str).collect();
-                    cx.error(column, format!("expected one of {}, found `{found}`", known.join(", ")))
-                })
-            }
-        }
-    }
-}
-
-/// Whether options of a list stand there with their letters.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "LetteredValue")]
-enum Lettered {
-    /// In no row.
-    #[default]
-    No,
-    /// In every row.
-    Yes,
-    /// In some rows, there all of them.
-    Some,
-}
-
-#[derive(Deserialize)]
-#[serde(untagged, expecting = "expected true, false or \"some\"")]
-enum LetteredValue {
-    All(bool),
-    Word(String),
-}
-
-impl TryFrom<LetteredValue> for Lettered {
-    type Error = &'static str;
-
-    fn try_from(value: LetteredValue) -> Result<Self, Self::Error> {
-        match value {
-            LetteredValue::All(true) => Ok(Self::Yes),
-            LetteredValue::All(false) => Ok(Self::No),
-            LetteredValue::Word(word) if word == "some" => Ok(Self::Some),
-            LetteredValue::Word(_) => Err("expected true, false or \"some\""),
-        }
-    }
 }
 
 /// Form of a choice question's answer.
@@ -248,7 +160,7 @@ impl Columns {
         let row = Derived::with_all(&self.derived, cx)?;
         let cx = &cx.with_row(&row);
         for (column, wanted) in &self.only {
-            let found = text(cx, column)?;
+            let found = cx.text(column)?;
             let counts = match wanted {
                 OneOrMany::One(value) => *value == found,
                 OneOrMany::Many(values) => values.contains(&found),
@@ -260,7 +172,7 @@ impl Columns {
         let mut flags = Vec::new();
         let mut question = Question { stem: filled(cx, &self.question)?, ..Question::default() };
         if let Some(column) = &self.subtitles {
-            question.subtitles = Some(text(cx, column)?);
+            question.subtitles = Some(cx.text(column)?);
         }
         let kind = self.kind.of(cx)?;
         if let Some(options) = self.options.as_ref().filter(|_| kind == Kind::Choice) {
@@ -277,7 +189,7 @@ impl Columns {
         for (tag, column) in &self.tags {
             // A row without a label is in no group of the breakdown.
             if !cx.published.column::<Value>(column)?.is_null() {
-                tags.insert(tag.clone(), vec![text(cx, column)?]);
+                tags.insert(tag.clone(), vec![cx.text(column)?]);
             }
         }
         let evidence = self.evidence.as_ref().map(|columns| span(cx, columns)).transpose()?;
@@ -293,7 +205,7 @@ impl Columns {
                 let mut found = Vec::new();
                 for column in columns {
                     if !cx.published.column::<Value>(column)?.is_null() {
-                        found.push(text(cx, column)?);
+                        found.push(cx.text(column)?);
                     }
                 }
                 (columns.first().map_or("", String::as_str), (found, false))
@@ -306,12 +218,11 @@ impl Columns {
         let lettered =
             || found.iter().zip('A'..).all(|(option, letter)| without_letter(option, letter).is_some());
         let takes_off = match self.lettered {
-            _ if is_bare => false,
             Lettered::No => false,
             Lettered::Yes => true,
             Lettered::Some => lettered(),
         };
-        if takes_off {
+        if takes_off && !is_bare {
             for (option, letter) in found.iter_mut().zip('A'..) {
                 let bare = without_letter(option, letter);
                 let message = || format!("expected an option that begins with `{letter}.`, found `{option}`");
@@ -333,7 +244,7 @@ impl Columns {
             return Ok(Gold::Interval { start, end });
         }
         let column = self.answer.as_deref().unwrap_or_default();
-        let answer = text(cx, column)?;
+        let answer = cx.text(column)?;
         Ok(match kind {
             Kind::Text => Gold::Text { answer, counted: true },
             Kind::Number => {
@@ -376,20 +287,10 @@ fn first_column(cells: &Cells) -> &str {
     cells.0.slots().next().unwrap_or_default()
 }
 
-/// One cell as text.
-fn text(cx: &RowContext<'_>, column: &str) -> Result<String, DataError> {
-    match cx.published.column::<Value>(column)? {
-        Value::String(text) => Ok(text),
-        value @ (Value::Number(_) | Value::Bool(_)) => Ok(value.to_string()),
-        Value::Null => Err(cx.error(column, "the cell is null")),
-        _ => Err(cx.error(column, "expected a text or a number, found a list or an object")),
-    }
-}
-
 fn filled(cx: &RowContext<'_>, cells: &Cells) -> Result<String, DataError> {
     let mut values = Vec::new();
     for column in cells.0.slots() {
-        values.push((column, text(cx, column)?));
+        values.push((column, cx.text(column)?));
     }
     let values: Vec<(&str, &str)> = values.iter().map(|(column, value)| (*column, value.as_str())).collect();
     cells.0.render(&values).map_err(|error| cx.error(first_column(cells), error.to_string()))

@@ -19,7 +19,7 @@ pub struct UnreadableVideo {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Provider {
-    /// Names of the files, several separated by commas; may be empty for a task file.
+    /// Names of the files, several separated by commas; empty where the repository has none, or a task file names none.
     pub files: String,
     /// Repository on the hub; `None` for a task file that names none.
     pub repository: Option<String>,
@@ -30,6 +30,9 @@ pub struct Provider {
 impl fmt::Display for Provider {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.files.as_str(), &self.repository) {
+            ("", Some(repository)) => {
+                write!(f, "{repository} has none: its license in `paravt-bench tasks -v` says where they are")
+            }
             (files, Some(repository)) => write!(f, "{files} of {repository}"),
             ("", None) => f.write_str("put them beside the task file, or name their folder with --data"),
             (files, None) => write!(f, "{files} beside the task file, or in the folder that --data names"),

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use serde_json::Value;
+
 use super::KeptQuirks;
 use crate::data::{DataError, JsonRow, PublishedRow, excerpt};
 use crate::profile::Profile;
@@ -32,6 +34,16 @@ impl RowContext<'_> {
     /// The same with other cells in its row.
     pub(super) fn with_row<'b>(&'b self, value: &'b JsonRow) -> RowContext<'b> {
         RowContext { published: PublishedRow { value, ..self.published }, ..*self }
+    }
+
+    /// One cell as text.
+    pub(super) fn text(&self, column: &str) -> Result<String, DataError> {
+        match self.published.column::<Value>(column)? {
+            Value::String(text) => Ok(text),
+            value @ (Value::Number(_) | Value::Bool(_)) => Ok(value.to_string()),
+            Value::Null => Err(self.error(column, "the cell is null")),
+            _ => Err(self.error(column, "expected a text or a number, found a list or an object")),
+        }
     }
 
     /// An error about one cell of the row.

@@ -168,7 +168,7 @@ fn modules_import_one_another_without_circles() {
         suite[&root]["evaluate"].contains("runner") && suite[&root]["runner"].contains("agent"),
         "{suite:?}"
     );
-    assert!(suite[&vec!["task".to_owned()]]["benchmark"].contains("columns"), "{suite:?}");
+    assert!(suite[&vec!["task".to_owned()]]["description"].contains("columns"), "{suite:?}");
     assert!(
         reproduce[&root]["recipe"].contains("served_recipe")
             && reproduce[&root]["served_recipe"].contains("graph")

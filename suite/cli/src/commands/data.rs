@@ -148,11 +148,12 @@ pub(crate) fn tasks(args: &TasksArgs) -> anyhow::Result<Exit> {
 /// One line per split; in full with where its data come from.
 fn listed(specs: &[&TaskSpec], detail: Detail) -> Text {
     let mut text = Text::default();
-    text.line(format!("{:<15} {:<27} {:>5} {:>7}  metric", "task", "benchmark", "rows", "videos"));
+    let width = specs.iter().map(|spec| spec.name.len()).max().unwrap_or_default();
+    text.line(format!("{:<width$} {:<27} {:>5} {:>6} metric", "task", "benchmark", "rows", "videos"));
     for spec in specs {
         let (rows, videos) = (spec.expected_rows, spec.expected_videos);
         let metric = spec.metric.label();
-        text.line(format!("{:<15} {:<27} {rows:>5} {videos:>7}  {metric}", spec.name, spec.title));
+        text.line(format!("{:<width$} {:<27} {rows:>5} {videos:>6} {metric}", spec.name, spec.title));
         if detail == Detail::Full {
             let repository = spec.hub.repos.first().map_or("none", String::as_str);
             let gated = if spec.hub.gated { "; gated: accept the terms on the hub first" } else { "" };

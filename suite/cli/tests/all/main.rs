@@ -6,6 +6,7 @@ mod ask;
 mod audit;
 mod common;
 mod conformance;
+mod described_tasks;
 mod documents;
 mod engines;
 mod exports;

@@ -277,3 +277,107 @@ fn a_misspelt_field_is_named_with_its_line_and_the_nearest_one() {
         assert!(text(&output).contains(&said), "{}", text(&output));
     }
 }
+
+const LESS_PLAIN: &str = r#"
+[row]
+kind = { column = "type", values = { mc = "choice", open = "text" } }
+id = "{clip}-{n}"
+video = "{clip}.mp4"
+question = "q"
+options = "o"
+answer = "a"
+evidence = ["from", "to"]
+tags = { place = "place", area = "area" }
+
+[[row.derived]]
+name = "from"
+column = "time"
+field = "start"
+
+[[row.derived]]
+name = "to"
+column = "time"
+field = "end"
+
+[[row.derived]]
+name = "area"
+column = "n"
+pattern = '^(.)'
+groups = { low = ["1", "2"], high = ["3"] }
+"#;
+
+fn less_plain_rows() -> Value {
+    let time = json!({"start": "0:01", "end": 2.5});
+    json!([
+        {"n": 11, "clip": "a", "type": "mc", "q": "Who?", "o": {"B": "A dog", "A": "A man"}, "a": "B", "time": time, "place": "x"},
+        {"n": 31, "clip": "b", "type": "mc", "q": "Who?", "o": "A. A man\nB. A dog,\nor two", "a": "A", "time": time, "place": null},
+        {"n": 21, "clip": "b", "type": "open", "q": "Who?", "o": [], "a": "A dog", "time": time, "place": "x"},
+    ])
+}
+
+#[test]
+fn options_kinds_and_columns_made_of_others_need_no_code() {
+    let dir = task(LESS_PLAIN, &less_plain_rows());
+    let (server, out) = (Server::start(Script::default()), dir.path().join("out"));
+    let mut run = bench();
+    run.args(["run", "--nframes", "8", "--profile", "strict", "--base-url", &server.base_url, "--task"]);
+    ok(run.arg(dir.path().join("mine.toml")).arg("--out").arg(&out));
+    let records = stable_records(&out.join("mine"));
+    let sample = |uid: &str| &records.iter().find(|record| record.sample.uid == uid).unwrap().sample;
+    assert_eq!(sample("a-11").question.options, ["A man", "A dog"]);
+    assert_eq!(sample("b-31").question.options, ["A man", "A dog,\nor two"]);
+    assert_eq!((sample("b-21").gold.to_string(), &*sample("b-21").question.letters), ("A dog".into(), ""));
+    let evidence = sample("a-11").evidence.unwrap();
+    assert_eq!((evidence.start, evidence.end), (1.0, 2.5));
+    assert_eq!(
+        (&*sample("a-11").tags["area"], &*sample("b-31").tags["area"]),
+        (&["low".to_owned()][..], &["high".to_owned()][..])
+    );
+    assert!(!sample("b-31").tags.contains_key("place"), "a cell that is null");
+    let summary: Value =
+        serde_json::from_slice(&std::fs::read(out.join("mine/summary.json")).unwrap()).unwrap();
+    assert_eq!((&summary["metrics"][0]["name"], &summary["n"]), (&"accuracy".into(), &3.into()));
+}
+
+#[test]
+fn what_does_not_go_together_is_named() {
+    let refused = |row: &str, rows: &Value, word: &str| {
+        let dir = task(row, rows);
+        let output = bench().args(["tasks", "--task"]).arg(dir.path().join("mine.toml")).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{}", text(&output));
+        assert!(text(&output).contains(word), "`{word}` in {}", text(&output));
+    };
+    let rows = less_plain_rows();
+    let with = |from: &str, to: &str| {
+        assert!(LESS_PLAIN.contains(from), "{from}");
+        LESS_PLAIN.replace(from, to)
+    };
+    refused(
+        &with("open = \"text\"", "open = \"span\""),
+        &rows,
+        "expected `choice`, `interval`, `text` or `number`",
+    );
+    refused(
+        &with("open = \"text\"", "open = \"interval\""),
+        &rows,
+        "mine.toml: row.kind: intervals and other answers have no metric in common",
+    );
+    refused(&with("'^(.)'", "'^.'"), &rows, "expected a group in parentheses");
+    refused(
+        &with("[\"from\", \"to\"]", "[\"from\"]"),
+        &rows,
+        "row.evidence: expected one column, or a list of two",
+    );
+    refused(
+        &with("options = \"o\"", "options = \"o\"\nlettered = \"all\""),
+        &rows,
+        "expected true, false or \"some\"",
+    );
+    refused(&with("mc = ", "mcq = "), &rows, "column `type`: expected one of mcq, open, found `mc`");
+    let mut other = rows.clone();
+    (other[0]["o"], other[1]["o"]) = (json!({"A": "x", "C": "y"}), json!("A man\nA dog"));
+    refused(LESS_PLAIN, &other, "column `o`: expected an object of texts by letter, AB");
+    let metric = "metric = { kind = \"group_score\", group = \"clip\", place = \"n\", rule = \"type\", structure = \"s\", by = [] }\n";
+    let grouped = LESS_PLAIN.replacen("[row]", &format!("{metric}[row]"), 1);
+    refused(&grouped, &rows, "mine.toml: metric: `clip` is none of row.tags");
+}

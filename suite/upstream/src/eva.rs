@@ -71,8 +71,9 @@ pub enum SelectError {
     /// The tool fails.
     #[error("call_frame_select_failed")]
     Failed,
-    /// A value at which the release's own code raises: the sample is an error. So is a number of frames in quotes,
-    /// with which the release goes on as long as it is within the budget.
+    /// A value at which the release's own code raises: the sample is an error. So is here a number of frames in quotes,
+    /// with which the release goes on as long as it is within the budget, and a time in quotes where the tool fails
+    /// for another reason.
     #[error("raises")]
     Raises,
 }
@@ -101,19 +102,14 @@ pub fn select(arguments: &str) -> Result<Select, SelectError> {
 
 /// A number that tokens can be counted with.
 fn countable(value: &PyValue) -> Result<f64, SelectError> {
-    let found = match value {
-        PyValue::Int(digits) => float(digits),
-        PyValue::Float(value) => Some(*value),
-        PyValue::Bool(value) => Some(f64::from(u8::from(*value))),
-        _ => None,
-    };
-    found.filter(|value| value.is_finite()).ok_or(SelectError::Raises)
+    let found = Some(value).filter(|value| !matches!(value, PyValue::Str(_)));
+    found.and_then(|value| value.to_float().ok()).filter(|value| value.is_finite()).ok_or(SelectError::Raises)
 }
 
 /// A time in seconds; `None` for one that the tool reads and the times of its frames cannot be computed from.
 fn time(value: &PyValue) -> Result<Option<f64>, SelectError> {
     match value {
-        PyValue::Int(digits) => Ok(float(digits).filter(|value| value.is_finite())),
+        PyValue::Int(_) => Ok(value.to_float().ok()),
         PyValue::Float(value) if value.is_nan() => Err(SelectError::Failed),
         PyValue::Float(value) => Ok(Some(*value).filter(|value| value.is_finite())),
         PyValue::Str(text) if text.split(':').all(|part| float(part).is_some()) => Ok(None),
@@ -136,13 +132,17 @@ pub struct Budget {
 /// side is reduced to `max_side`, then frames and scale together by the cube root of the excess. The result may
 /// still be too many.
 pub fn budget(nframes: f64, resize: f64, size: (u32, u32), max_tokens: u32, max_side: u32) -> Budget {
-    let (width, height) = size;
+    fitted(nframes, resize, size, (max_tokens, max_side)).0
+}
+
+/// The budget of a call, and whether its number of frames was reduced, which makes it a whole one.
+fn fitted(nframes: f64, resize: f64, (width, height): (u32, u32), limits: (u32, u32)) -> (Budget, bool) {
     let side = |side: u32, resize: f64| (f64::from(side) * resize / PATCH).round_ties_even().max(1.0);
     let cost = |nframes: f64, resize: f64| nframes.trunc() * side(height, resize) * side(width, resize);
     let mut found = Budget { nframes, resize, estimate: cost(nframes, resize) };
-    let limit = f64::from(max_tokens);
+    let limit = f64::from(limits.0);
     if found.estimate > limit {
-        let cap = (f64::from(max_side) / f64::from(width.min(height))).min(1.0);
+        let cap = (f64::from(limits.1) / f64::from(width.min(height))).min(1.0);
         found.resize = found.resize.min(cap);
         found.estimate = cost(found.nframes, found.resize);
         if found.estimate > limit {
@@ -150,9 +150,27 @@ pub fn budget(nframes: f64, resize: f64, size: (u32, u32), max_tokens: u32, max_
             found.nframes = (found.nframes * factor).trunc().max(1.0);
             found.resize *= factor;
             found.estimate = cost(found.nframes, found.resize);
+            return (found, true);
         }
     }
-    found
+    (found, false)
+}
+
+/// Frames and scale of a call on a video of `size`, as the tool is run with them.
+///
+/// # Errors
+/// The tool takes whole numbers of frames from one on, and scales above zero.
+pub fn within(
+    select: Select,
+    size: (u32, u32),
+    max_tokens: u32,
+    max_side: u32,
+) -> Result<Budget, SelectError> {
+    let (found, is_reduced) = fitted(select.nframes, select.resize, size, (max_tokens, max_side));
+    let is_whole = select.is_whole || is_reduced;
+    Some(found)
+        .filter(|found| is_whole && found.nframes >= 1.0 && found.resize > 0.0)
+        .ok_or(SelectError::Failed)
 }
 
 /// The window that is read of a stream from `stream.0` to `stream.1` seconds (`_apply_time_bounds` with clamping):

@@ -54,6 +54,8 @@ pub struct Select {
     pub is_whole: bool,
     /// Scale of the sides.
     pub resize: f64,
+    /// Whether the scale was written as `true` or `false`, which the tool does not read.
+    pub is_flag: bool,
 }
 
 /// Why a call gives no frames. Where all calls of a turn fail, the conversation ends with these names.
@@ -91,13 +93,10 @@ pub fn select(arguments: &str) -> Result<Select, SelectError> {
     // Tokens are counted before the tool is run: what Python cannot count with raises first.
     let nframes = countable(count)?;
     let resize = values.get("resize").filter(|value| **value != PyValue::None).map_or(Ok(1.0), countable)?;
-    let is_flag = |value: Option<&PyValue>| matches!(value, Some(PyValue::Bool(_)));
-    if is_flag(Some(count)) || is_flag(values.get("resize")) {
-        return Err(SelectError::Failed);
-    }
-    let (start, end) = (time(start)?, time(end)?);
+    let (start, end) = (time(start, SelectError::Failed)?, time(end, SelectError::Raises)?);
     let (Some(start), Some(end)) = (start, end) else { return Err(SelectError::Raises) };
-    Ok(Select { start, end, nframes, is_whole: matches!(count, PyValue::Int(_)), resize })
+    let is_flag = matches!(values.get("resize"), Some(PyValue::Bool(_)));
+    Ok(Select { start, end, nframes, is_whole: matches!(count, PyValue::Int(_)), resize, is_flag })
 }
 
 /// A number that tokens can be counted with.
@@ -106,11 +105,13 @@ fn countable(value: &PyValue) -> Result<f64, SelectError> {
     found.and_then(|value| value.to_float().ok()).filter(|value| value.is_finite()).ok_or(SelectError::Raises)
 }
 
-/// A time in seconds; `None` for one that the tool reads and the times of its frames cannot be computed from.
-fn time(value: &PyValue) -> Result<Option<f64>, SelectError> {
+/// A time in seconds; `None` for one that the tool reads and the times of its frames cannot be computed from. The
+/// command line of the tool takes a negative infinity for a flag; NaN ends in `nan`.
+fn time(value: &PyValue, nan: SelectError) -> Result<Option<f64>, SelectError> {
     match value {
         PyValue::Int(_) => Ok(value.to_float().ok()),
-        PyValue::Float(value) if value.is_nan() => Err(SelectError::Failed),
+        PyValue::Float(value) if value.is_nan() => Err(nan),
+        PyValue::Float(f64::NEG_INFINITY) => Err(SelectError::Failed),
         PyValue::Float(value) => Ok(Some(*value).filter(|value| value.is_finite())),
         PyValue::Str(text) if text.split(':').all(|part| float(part).is_some()) => Ok(None),
         _ => Err(SelectError::Failed),
@@ -159,7 +160,7 @@ fn fitted(nframes: f64, resize: f64, (width, height): (u32, u32), limits: (u32, 
 /// Frames and scale of a call on a video of `size`, as the tool is run with them.
 ///
 /// # Errors
-/// The tool takes whole numbers of frames from one on, and scales above zero.
+/// The tool takes whole numbers of frames from one on, and numbers above zero for the scale.
 pub fn within(
     select: Select,
     size: (u32, u32),
@@ -168,9 +169,8 @@ pub fn within(
 ) -> Result<Budget, SelectError> {
     let (found, is_reduced) = fitted(select.nframes, select.resize, size, (max_tokens, max_side));
     let is_whole = select.is_whole || is_reduced;
-    Some(found)
-        .filter(|found| is_whole && found.nframes >= 1.0 && found.resize > 0.0)
-        .ok_or(SelectError::Failed)
+    let is_scale = found.resize > 0.0 && (!select.is_flag || found.resize < select.resize);
+    Some(found).filter(|found| is_whole && found.nframes >= 1.0 && is_scale).ok_or(SelectError::Failed)
 }
 
 /// The window that is read of a stream from `stream.0` to `stream.1` seconds (`_apply_time_bounds` with clamping):
@@ -246,7 +246,7 @@ mod tests {
             {"tool":"frame_select","parameters":{"start_time": 1}}"#;
         let found = arguments(body);
         assert_eq!(found.len(), 2);
-        let all = Select { start: 0.0, end: 9.5, nframes: 4.0, is_whole: true, resize: 1.0 };
+        let all = Select { start: 0.0, end: 9.5, nframes: 4.0, is_whole: true, resize: 1.0, is_flag: false };
         assert_eq!(select(found[0]), Ok(all));
         assert_eq!(select(found[1]), Err(SelectError::NoTime));
         assert!(arguments(r#"{ "tool" : "frame_select", "arguments": {}}"#).is_empty());
@@ -255,6 +255,9 @@ mod tests {
             (r#"{"start_time": 0, "end_time": 1}"#, SelectError::NoCount),
             (r#"{"start_time": "0:10", "end_time": 1, "nframes": 1}"#, SelectError::Raises),
             (r#"{"start_time": true, "end_time": 1, "nframes": 1}"#, SelectError::Failed),
+            (r#"{"start_time": 0, "end_time": -Infinity, "nframes": 1}"#, SelectError::Failed),
+            (r#"{"start_time": NaN, "end_time": 1, "nframes": 1}"#, SelectError::Failed),
+            (r#"{"start_time": 0, "end_time": NaN, "nframes": 1}"#, SelectError::Raises),
         ] {
             assert_eq!(select(text), Err(error), "{text}");
         }
@@ -270,6 +273,19 @@ mod tests {
         assert_eq!(found(64.0, 1.0, (1920, 1080)), (34.0, 0.3594723066293206, 11_900.0));
         assert_eq!(found(8.0, 1.0, (1920, 1080)), (8.0, 2.0 / 3.0, 9_568.0));
         assert_eq!(found(256.0, 0.25, (640, 360)), (256.0, 0.25, 4_608.0));
+    }
+
+    #[test]
+    fn calls_that_the_tool_refuses() {
+        let run = |text: &str| within(select(text).unwrap(), (1280, 720), 12_000, 720);
+        let call = |count: &str, scale: &str| {
+            run(&format!(r#"{{"start_time": 0, "end_time": 9, "nframes": {count}, "resize": {scale}}}"#))
+        };
+        assert_eq!(call("4", "0.5").map(|budget| budget.nframes), Ok(4.0));
+        for (count, scale) in [("4.0", "1"), ("0", "1"), ("4", "0"), ("4", "true"), ("true", "1")] {
+            assert_eq!(call(count, scale), Err(SelectError::Failed), "{count} {scale}");
+        }
+        assert_eq!(call("64.0", "true").map(|budget| budget.nframes), Ok(34.0), "reduced to a number");
     }
 
     #[test]

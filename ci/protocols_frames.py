@@ -1,8 +1,12 @@
 """Cases of the agents that ask for frames by time: inputs, and what the authors' functions make of them. Used by
 ci/protocols.py."""
 
+import argparse
 import ast
 import asyncio
+import contextlib
+import io
+import json
 import math
 import os
 import shlex
@@ -18,7 +22,7 @@ from protocols_words import LETTERS, RATES, answers, json_text, number, pick, si
 
 
 def conan(checkouts, rng, count):
-    io = Source(checkouts, "Conan", "Conan-Eval/video_io.py").functions("uniform_sample_idx", "idx_to_timestamp")
+    video_io = Source(checkouts, "Conan", "Conan-Eval/video_io.py").functions("uniform_sample_idx", "idx_to_timestamp")
     video = SimpleNamespace(now=None)
     utils = Source(checkouts, "Conan", "Conan-Eval/utils.py").functions(
         "_to_seconds",
@@ -46,20 +50,20 @@ def conan(checkouts, rng, count):
     clip_words = ["<clip>", "</clip>", " - ", "-", ", ", "0:00:10", "00:00:20", "1:61:99", "٠٠:00:10", "00:05"]
     for _ in range(count):
         total, most = rng.choice([rng.randint(1, 60), rng.randint(1, 20000)]), rng.choice([16, 8, 1, 64])
-        yield "conan_overview", {"total": total, "max": most}, {"indices": io["uniform_sample_idx"](total, most)}
+        yield "conan_overview", {"total": total, "max": most}, {"indices": video_io["uniform_sample_idx"](total, most)}
         fps = rng.choice(RATES)
         index = rng.randint(0, 400000)
-        yield "conan_stamps", {"index": index, "fps": fps}, {"stamp": io["idx_to_timestamp"](index, fps)}
+        yield "conan_stamps", {"index": index, "fps": fps}, {"stamp": video_io["idx_to_timestamp"](index, fps)}
         total = rng.choice([rng.randint(1, 60), rng.randint(1, 3000)])
-        shown = io["uniform_sample_idx"](total, 16) if rng.random() < 0.8 else []
+        shown = video_io["uniform_sample_idx"](total, 16) if rng.random() < 0.8 else []
         clips = [[stamp(rng), stamp(rng)] for _ in range(rng.choice([1, 1, 2, 3, 5, 7, 9]))]
         if rng.random() < 0.3:
             clips = [
-                [io["idx_to_timestamp"](at, 1.0) for at in (start, start + 10)]
+                [video_io["idx_to_timestamp"](at, 1.0) for at in (start, start + 10)]
                 for start in range(0, 10 * len(clips), 10)
             ]
         case = {"total": total, "fps": fps, "clips": clips, "max_frames": 8}
-        case["history"] = [io["idx_to_timestamp"](index, fps) for index in shown]
+        case["history"] = [video_io["idx_to_timestamp"](index, fps) for index in shown]
         video.now = (range(total), fps)
         indices = utils["clips_to_frame_indices"]("", [tuple(clip) for clip in clips], 8, case["history"])
         yield "conan_clips", case, {"indices": [int(index) for index in indices]}
@@ -202,6 +206,84 @@ def eva(checkouts, rng, count):
         "call_frame_select", asyncio=shell, sys=sys, shlex=shlex, FRAME_TOOL_PATH="", FRAME_SAVE_ROOT=""
     )
 
+    def selected(arguments, width, height, tool):
+        """Frames and scale with which the tool runs, or why the release gives none."""
+        loop = agent.part("single", lambda node: isinstance(node, ast.For) and mentions(node.iter, "arguments"))
+        before = ast.parse("img_paths, time_stamps, errors, estimated_visual_tokens = [], [], [], 0").body
+        body = [*before, loop, *ast.parse("return errors").body]
+        space = {"json": json, "print": lambda *_, **__: None, "call_frame_select": tool, "arguments": [arguments]}
+        space |= {
+            "video": "v.mp4",
+            "fallback": True,
+            "max_visual_tokens": 12000,
+            "maxp": 720,
+            "video_p": min(width, height),
+        }
+        space |= {"_": 0, "width": width, "height": height}
+        exec(compile(ast.Module([estimate], []), "estimate", "exec"), space)
+        wrapper = ast.parse("async def single(): pass").body[0]
+        wrapper.body = body
+        ast.fix_missing_locations(wrapper)
+        exec(compile(ast.Module([wrapper], []), "single", "exec"), space)
+        try:
+            return asyncio.run(space["single"]())
+        except (TypeError, ValueError, OverflowError, AttributeError):
+            return ["raises"]
+
+    ran = []
+    program = tool.functions(
+        *("_parse_time_to_seconds", "extract_frames", "_apply_time_bounds", "_build_timestamps"),
+        *("_resize_with_opencv", "main"),
+        argparse=argparse, BACKENDS={"decord": None}, cv2=cv2, Path=Path,
+        _save_frames=lambda frames, **_: ("d", len(frames), [f"d/frame_{at:04d}.png" for at in (0, len(frames) - 1)]),
+    )  # fmt: skip
+    program["BACKENDS"] = dict.fromkeys(("decord", "torchcodec"), lambda _: SimpleNamespace(
+        get_stream_bounds=lambda: (0.0, 60.0),
+        get_frames_by_timestamps=lambda times: [round(time) for time in times] and Shape(4, 4, len(times)),
+    ))  # fmt: skip
+
+    async def run_tool(_python, _path, *arguments, **__):
+        """The program of the tool, in this process."""
+        written = []
+        program["print"] = written.append
+        given, sys.argv = sys.argv, ["tool", *arguments]
+        try:
+            with contextlib.redirect_stderr(io.StringIO()):
+                program["main"]()
+            parsed = dict(zip(arguments[0::2], arguments[1::2]))
+            ran.append((int(parsed["--nframes"]), float(parsed["--resize"])))
+        except (Exception, SystemExit):
+            written.clear()
+        finally:
+            sys.argv = given
+
+        async def communicate():
+            return "".join(written).encode(), b""
+
+        return SimpleNamespace(communicate=communicate)
+
+    program_shell = SimpleNamespace(create_subprocess_exec=run_tool, subprocess=SimpleNamespace(PIPE=None))
+    real = agent.functions(
+        "call_frame_select", asyncio=program_shell, sys=sys, shlex=shlex, FRAME_TOOL_PATH="", FRAME_SAVE_ROOT=""
+    )["call_frame_select"]
+
+    def select_text():
+        odd = ["true", "null", '"1:05"', '"x"', "[]", "{}", "NaN", "Infinity", "-Infinity", "-2"]
+        start = rng.choice([rng.randint(0, 50), round(rng.uniform(-5, 80), 2)])
+        fields = {
+            "start_time": start,
+            "end_time": start + rng.choice([rng.randint(-3, 20), 1.5]),
+            "nframes": rng.choice([rng.randint(1, 12), rng.randint(1, 300), float(rng.randint(1, 80)), 2.5, 0]),
+            "resize": rng.choice([1, 1.0, 0.5, 0.25, rng.uniform(0.05, 2)]),
+        }
+        if rng.random() < 0.4:
+            # One at a time: which of two the release stumbles over first is not repeated.
+            fields["nframes"], fields[rng.choice(sorted(fields))] = rng.randint(1, 300), rng.choice(odd)
+        for name in rng.sample(sorted(fields), rng.choice([0, 0, 0, 0, 1])) + ["resize"] * (rng.random() < 0.3):
+            fields.pop(name, None)
+        text = "{" + ", ".join(f'"{name}": {text}' for name, text in fields.items()) + "}"
+        return text.replace('"', "'") if rng.random() < 0.03 else text
+
     def object_text():
         keys = ['"start_time": ' + number(rng), '"end_time": ' + number(rng), '"nframes": 4', '"resize": 0.5']
         arguments = "{" + ", ".join(rng.sample(keys, rng.randint(0, 4))) + rng.choice(["", "", "}", "{}"]) + "}"
@@ -255,6 +337,11 @@ def eva(checkouts, rng, count):
             "estimate": space["current_estimated_tokens"],
         }
         yield "eva_budget", case, outputs
+        ran.clear()
+        case = {"arguments": select_text(), "w": width, "h": height}
+        errors = selected(case["arguments"], width, height, real)
+        found = {"error": errors[0]} if errors else {"nframes": ran[0][0], "resize": ran[0][1]}
+        yield "eva_selects", case, found
         start_at = rng.choice([rng.uniform(-10, 500), float(rng.randint(0, 500))])
         end_at = start_at + rng.choice([rng.uniform(1e-4, 90), float(rng.randint(1, 90))])
         n = rng.choice([1, 2, 3, 8, 32, rng.randint(1, 200)])

@@ -6,6 +6,7 @@ import json
 import math
 import re
 import subprocess
+import sys
 from types import SimpleNamespace
 
 import numpy as np
@@ -32,9 +33,11 @@ class Source:
 
     def __init__(self, checkouts, repository, path):
         _, commit = COMMITS[repository]
-        text = subprocess.run(
-            ["git", "-C", checkouts / repository, "show", f"{commit}:{path}"], check=True, capture_output=True
-        ).stdout.decode()
+        command = ["git", "-C", checkouts / repository, "show", f"{commit}:{path}"]
+        shown = subprocess.run(command, capture_output=True)
+        if shown.returncode:
+            sys.exit(f"{checkouts / repository} lacks {path} of commit {commit}: {shown.stderr.decode().strip()}")
+        text = shown.stdout.decode()
         self.tree = ast.parse(text)
 
     def node(self, name):
@@ -123,10 +126,13 @@ class Image:
 
 
 class Shape:
-    """One frame of a size, without pixels."""
+    """Frames of a size, without pixels."""
 
-    def __init__(self, height, width):
-        self.shape, self.size = (1, height, width, 3), 1
+    def __init__(self, height, width, count=1):
+        self.shape, self.size = (count, height, width, 3), count
+
+    def __len__(self):
+        return self.size
 
     def __iter__(self):
-        return iter([0])
+        return iter([0] * self.size)

@@ -54,6 +54,8 @@ pub struct Select {
     pub is_whole: bool,
     /// Scale of the sides.
     pub resize: f64,
+    /// Whether the scale was written as `true` or `false`, which the tool does not read.
+    pub is_flag: bool,
 }
 
 /// Why a call gives no frames. Where all calls of a turn fail, the conversation ends with these names.
@@ -71,8 +73,9 @@ pub enum SelectError {
     /// The tool fails.
     #[error("call_frame_select_failed")]
     Failed,
-    /// A value at which the release's own code raises: the sample is an error. So is a number of frames in quotes,
-    /// with which the release goes on as long as it is within the budget.
+    /// A value at which the release's own code raises: the sample is an error. So is here a number of frames in quotes,
+    /// with which the release goes on as long as it is within the budget, and a time in quotes where the tool fails
+    /// for another reason.
     #[error("raises")]
     Raises,
 }
@@ -90,31 +93,25 @@ pub fn select(arguments: &str) -> Result<Select, SelectError> {
     // Tokens are counted before the tool is run: what Python cannot count with raises first.
     let nframes = countable(count)?;
     let resize = values.get("resize").filter(|value| **value != PyValue::None).map_or(Ok(1.0), countable)?;
-    let is_flag = |value: Option<&PyValue>| matches!(value, Some(PyValue::Bool(_)));
-    if is_flag(Some(count)) || is_flag(values.get("resize")) {
-        return Err(SelectError::Failed);
-    }
-    let (start, end) = (time(start)?, time(end)?);
+    let (start, end) = (time(start, SelectError::Failed)?, time(end, SelectError::Raises)?);
     let (Some(start), Some(end)) = (start, end) else { return Err(SelectError::Raises) };
-    Ok(Select { start, end, nframes, is_whole: matches!(count, PyValue::Int(_)), resize })
+    let is_flag = matches!(values.get("resize"), Some(PyValue::Bool(_)));
+    Ok(Select { start, end, nframes, is_whole: matches!(count, PyValue::Int(_)), resize, is_flag })
 }
 
 /// A number that tokens can be counted with.
 fn countable(value: &PyValue) -> Result<f64, SelectError> {
-    let found = match value {
-        PyValue::Int(digits) => float(digits),
-        PyValue::Float(value) => Some(*value),
-        PyValue::Bool(value) => Some(f64::from(u8::from(*value))),
-        _ => None,
-    };
-    found.filter(|value| value.is_finite()).ok_or(SelectError::Raises)
+    let found = Some(value).filter(|value| !matches!(value, PyValue::Str(_)));
+    found.and_then(|value| value.to_float().ok()).filter(|value| value.is_finite()).ok_or(SelectError::Raises)
 }
 
-/// A time in seconds; `None` for one that the tool reads and the times of its frames cannot be computed from.
-fn time(value: &PyValue) -> Result<Option<f64>, SelectError> {
+/// A time in seconds; `None` for one that the tool reads and the times of its frames cannot be computed from. The
+/// command line of the tool takes a negative infinity for a flag; NaN ends in `nan`.
+fn time(value: &PyValue, nan: SelectError) -> Result<Option<f64>, SelectError> {
     match value {
-        PyValue::Int(digits) => Ok(float(digits).filter(|value| value.is_finite())),
-        PyValue::Float(value) if value.is_nan() => Err(SelectError::Failed),
+        PyValue::Int(_) => Ok(value.to_float().ok()),
+        PyValue::Float(value) if value.is_nan() => Err(nan),
+        PyValue::Float(f64::NEG_INFINITY) => Err(SelectError::Failed),
         PyValue::Float(value) => Ok(Some(*value).filter(|value| value.is_finite())),
         PyValue::Str(text) if text.split(':').all(|part| float(part).is_some()) => Ok(None),
         _ => Err(SelectError::Failed),
@@ -136,13 +133,17 @@ pub struct Budget {
 /// side is reduced to `max_side`, then frames and scale together by the cube root of the excess. The result may
 /// still be too many.
 pub fn budget(nframes: f64, resize: f64, size: (u32, u32), max_tokens: u32, max_side: u32) -> Budget {
-    let (width, height) = size;
+    fitted(nframes, resize, size, (max_tokens, max_side)).0
+}
+
+/// The budget of a call, and whether its number of frames was reduced, which makes it a whole one.
+fn fitted(nframes: f64, resize: f64, (width, height): (u32, u32), limits: (u32, u32)) -> (Budget, bool) {
     let side = |side: u32, resize: f64| (f64::from(side) * resize / PATCH).round_ties_even().max(1.0);
     let cost = |nframes: f64, resize: f64| nframes.trunc() * side(height, resize) * side(width, resize);
     let mut found = Budget { nframes, resize, estimate: cost(nframes, resize) };
-    let limit = f64::from(max_tokens);
+    let limit = f64::from(limits.0);
     if found.estimate > limit {
-        let cap = (f64::from(max_side) / f64::from(width.min(height))).min(1.0);
+        let cap = (f64::from(limits.1) / f64::from(width.min(height))).min(1.0);
         found.resize = found.resize.min(cap);
         found.estimate = cost(found.nframes, found.resize);
         if found.estimate > limit {
@@ -150,9 +151,26 @@ pub fn budget(nframes: f64, resize: f64, size: (u32, u32), max_tokens: u32, max_
             found.nframes = (found.nframes * factor).trunc().max(1.0);
             found.resize *= factor;
             found.estimate = cost(found.nframes, found.resize);
+            return (found, true);
         }
     }
-    found
+    (found, false)
+}
+
+/// Frames and scale of a call on a video of `size`, as the tool is run with them.
+///
+/// # Errors
+/// The tool takes whole numbers of frames from one on, and numbers above zero for the scale.
+pub fn within(
+    select: Select,
+    size: (u32, u32),
+    max_tokens: u32,
+    max_side: u32,
+) -> Result<Budget, SelectError> {
+    let (found, is_reduced) = fitted(select.nframes, select.resize, size, (max_tokens, max_side));
+    let is_whole = select.is_whole || is_reduced;
+    let is_scale = found.resize > 0.0 && (!select.is_flag || found.resize < select.resize);
+    Some(found).filter(|found| is_whole && found.nframes >= 1.0 && is_scale).ok_or(SelectError::Failed)
 }
 
 /// The window that is read of a stream from `stream.0` to `stream.1` seconds (`_apply_time_bounds` with clamping):
@@ -228,7 +246,7 @@ mod tests {
             {"tool":"frame_select","parameters":{"start_time": 1}}"#;
         let found = arguments(body);
         assert_eq!(found.len(), 2);
-        let all = Select { start: 0.0, end: 9.5, nframes: 4.0, is_whole: true, resize: 1.0 };
+        let all = Select { start: 0.0, end: 9.5, nframes: 4.0, is_whole: true, resize: 1.0, is_flag: false };
         assert_eq!(select(found[0]), Ok(all));
         assert_eq!(select(found[1]), Err(SelectError::NoTime));
         assert!(arguments(r#"{ "tool" : "frame_select", "arguments": {}}"#).is_empty());
@@ -237,6 +255,9 @@ mod tests {
             (r#"{"start_time": 0, "end_time": 1}"#, SelectError::NoCount),
             (r#"{"start_time": "0:10", "end_time": 1, "nframes": 1}"#, SelectError::Raises),
             (r#"{"start_time": true, "end_time": 1, "nframes": 1}"#, SelectError::Failed),
+            (r#"{"start_time": 0, "end_time": -Infinity, "nframes": 1}"#, SelectError::Failed),
+            (r#"{"start_time": NaN, "end_time": 1, "nframes": 1}"#, SelectError::Failed),
+            (r#"{"start_time": 0, "end_time": NaN, "nframes": 1}"#, SelectError::Raises),
         ] {
             assert_eq!(select(text), Err(error), "{text}");
         }
@@ -252,6 +273,19 @@ mod tests {
         assert_eq!(found(64.0, 1.0, (1920, 1080)), (34.0, 0.3594723066293206, 11_900.0));
         assert_eq!(found(8.0, 1.0, (1920, 1080)), (8.0, 2.0 / 3.0, 9_568.0));
         assert_eq!(found(256.0, 0.25, (640, 360)), (256.0, 0.25, 4_608.0));
+    }
+
+    #[test]
+    fn calls_that_the_tool_refuses() {
+        let run = |text: &str| within(select(text).unwrap(), (1280, 720), 12_000, 720);
+        let call = |count: &str, scale: &str| {
+            run(&format!(r#"{{"start_time": 0, "end_time": 9, "nframes": {count}, "resize": {scale}}}"#))
+        };
+        assert_eq!(call("4", "0.5").map(|budget| budget.nframes), Ok(4.0));
+        for (count, scale) in [("4.0", "1"), ("0", "1"), ("4", "0"), ("4", "true"), ("true", "1")] {
+            assert_eq!(call(count, scale), Err(SelectError::Failed), "{count} {scale}");
+        }
+        assert_eq!(call("64.0", "true").map(|budget| budget.nframes), Ok(34.0), "reduced to a number");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use paravt_suite::text::between;
 
-use crate::python::{PyValue, float, loads, repr, strip};
+use crate::python::{PyValue, loads, repr, strip};
 
 /// The answer of a reply: what stands between its first `<answer>` and its first `</answer>`. `Some(None)` where both
 /// are there in the wrong order, for which the release asks the model again with nothing new.
@@ -63,23 +63,12 @@ pub fn grounding(reply: &str) -> Result<Grounding, GroundingError> {
     };
     let PyValue::List(bounds) = segment else { return Err(GroundingError::Segment) };
     let [start, end] = &bounds[..] else { return Err(GroundingError::Segment) };
-    let bound = |value: &PyValue| number(value).ok_or(GroundingError::Bound);
+    let bound = |value: &PyValue| value.to_float().map_err(|_| GroundingError::Bound);
     let strategy = match strategy {
         PyValue::Str(text) => text.clone(),
         other => repr(other),
     };
     Ok(Grounding { start: bound(start)?, end: bound(end)?, strategy })
-}
-
-/// `float()` of a value.
-fn number(value: &PyValue) -> Option<f64> {
-    match value {
-        PyValue::Float(value) => Some(*value),
-        PyValue::Bool(value) => Some(f64::from(u8::from(*value))),
-        PyValue::Int(digits) => float(digits).filter(|value| value.is_finite()),
-        PyValue::Str(text) => float(text),
-        _ => None,
-    }
 }
 
 #[cfg(test)]

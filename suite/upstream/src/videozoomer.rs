@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 use paravt_suite::text::between;
 use regex::Regex;
 
-use crate::python::{PyValue, float, linspace, literal_regex, loads, repr, repr_str, strip, whole};
+use crate::python::{PyValue, linspace, literal_regex, loads, repr, repr_str, strip, whole};
 
 /// Pixels of a frame beyond which it is reduced, and those below which it is not reduced further.
 const PIXELS: (u64, u64) = (25_088, 100_352);
@@ -79,8 +79,8 @@ pub fn call(reply: &str) -> Option<Result<Zoom, String>> {
 
 fn zoom(object: &PyValue) -> Result<Zoom, String> {
     let field = |name: &str| object.get(name).ok_or_else(|| repr_str(name));
-    let bound = |index: usize| number(&item(field("segment")?, index)?);
-    Ok(Zoom { start: bound(0)?, end: bound(1)?, fps: number(field("fps")?)? })
+    let bound = |index: usize| item(field("segment")?, index)?.to_float();
+    Ok(Zoom { start: bound(0)?, end: bound(1)?, fps: field("fps")?.to_float()? })
 }
 
 /// `value[index]` of a list or a string.
@@ -93,25 +93,6 @@ fn item(value: &PyValue, index: usize) -> Result<PyValue, String> {
         }
         PyValue::Dict(_) => Err(index.to_string()),
         other => Err(format!("'{}' object is not subscriptable", other.type_name())),
-    }
-}
-
-/// `float()` of a value.
-fn number(value: &PyValue) -> Result<f64, String> {
-    match value {
-        PyValue::Float(value) => Ok(*value),
-        PyValue::Bool(value) => Ok(f64::from(u8::from(*value))),
-        PyValue::Int(digits) => {
-            let value = float(digits).filter(|value| value.is_finite());
-            value.ok_or_else(|| "int too large to convert to float".to_owned())
-        }
-        PyValue::Str(text) => {
-            float(text).ok_or_else(|| format!("could not convert string to float: {}", repr_str(text)))
-        }
-        other => {
-            let kind = other.type_name();
-            Err(format!("float() argument must be a string or a real number, not '{kind}'"))
-        }
     }
 }
 

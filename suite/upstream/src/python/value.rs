@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use paravt_suite::text::CharClass;
 
-use super::repr_float;
+use super::{float, repr_float};
 
 /// A Python value as `json.loads` or `ast.literal_eval` makes it.
 #[derive(Debug, Clone, PartialEq)]
@@ -36,6 +36,27 @@ impl PyValue {
             Self::Str(_) => "str",
             Self::List(_) => "list",
             Self::Dict(_) => "dict",
+        }
+    }
+
+    /// `float()`.
+    ///
+    /// # Errors
+    /// Python's exception.
+    pub fn to_float(&self) -> Result<f64, String> {
+        match self {
+            Self::Float(value) => Ok(*value),
+            Self::Bool(value) => Ok(f64::from(u8::from(*value))),
+            Self::Int(digits) => float(digits)
+                .filter(|value| value.is_finite())
+                .ok_or_else(|| "int too large to convert to float".to_owned()),
+            Self::Str(text) => {
+                float(text).ok_or_else(|| format!("could not convert string to float: {}", repr_str(text)))
+            }
+            Self::None | Self::List(_) | Self::Dict(_) => {
+                let kind = self.type_name();
+                Err(format!("float() argument must be a string or a real number, not '{kind}'"))
+            }
         }
     }
 

@@ -15,6 +15,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function { name: "videozoomer_sizes", outputs: &["size"], run: videozoomer_size },
     Function { name: "videozoomer_zoom", outputs: &["indices", "labels", "error"], run: videozoomer_zoom },
     Function { name: "eva_budget", outputs: &["nframes", "resize", "estimate"], run: eva_budget },
+    Function { name: "eva_selects", outputs: &["nframes", "resize", "error"], run: eva_select },
     Function { name: "eva_times", outputs: &["times"], run: eva_times },
     Function { name: "eva_bounds", outputs: &["bounds"], run: eva_bounds },
     Function { name: "eva_frames", outputs: &["indices"], run: eva_frames },
@@ -82,6 +83,16 @@ fn eva_budget(case: &Value) -> Option<Value> {
     let found = eva::budget(real(&case["nframes_in"])?, resize, size(case)?, EVA_LIMITS.0, EVA_LIMITS.1);
     let eva::Budget { nframes, resize, estimate } = found;
     Some(json!({ "nframes": number(nframes), "resize": number(resize), "estimate": number(estimate) }))
+}
+
+fn eva_select(case: &Value) -> Option<Value> {
+    let size = size(case)?;
+    let found = eva::select(text(case, "arguments")?)
+        .and_then(|select| eva::within(select, size, EVA_LIMITS.0, EVA_LIMITS.1));
+    Some(match found {
+        Ok(found) => json!({ "nframes": number(found.nframes), "resize": number(found.resize) }),
+        Err(error) => json!({ "error": error.to_string() }),
+    })
 }
 
 fn eva_times(case: &Value) -> Option<Value> {

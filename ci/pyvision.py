@@ -120,7 +120,7 @@ class Processor:
 
 
 PIECES = ["<answer>", "</answer>", "<code>", "</code>", "```python", "```", "\n", " ", "\t", "\x1c", "\x85", "\u00a0", "\u200b",
-          "\r\n", "x = 1", "A", "\\boxed{", "}", "<answer>\n\\boxed{", "}\n</answer>", "<interpreter>", "</interpreter>",
+          *["<code>\n```python\n", "\n```\n</code>", "<answer>A</answer>", "x = 1"] * 3, "\r\n", "A", "\\boxed{", "}", *["<answer>\n\\boxed{", "}\n</answer>"] * 3, "<interpreter>", "</interpreter>",
           "<|vision_start|><|image_pad|>", "<|image_pad|><|vision_end|>", "<image>", "<|im_start|>system", "<|im_end|>", "ä", "é\u0301"]
 
 
@@ -255,7 +255,7 @@ class Scripted:
         if not turn["images"]:
             return "x" * turn["observed"], 0.1, False, info
         Scripted.tokens = turn["observed"]
-        chat = [{"role": "user", "content": [{"text": ""}]}]
+        chat = [{"role": "user", "content": [{"text": "<image>"}]}]
         images = {"image": [Image() for _ in range(turn["images"])]}
         return {"prompt": "", "chat": chat, "multi_modal_data": images}, 0.1, False, info
 

@@ -20,11 +20,17 @@ pub enum Action {
 /// Characters from which on the verifier gives no reward for an answer (`utils/reward_score/multi_task_verifier.py:483`).
 pub const MAX_ANSWER_CHARS: usize = 1000;
 
-static ANSWER: LazyLock<Regex> = LazyLock::new(|| literal_regex(r"(?s)<answer>(.*?)</answer>"));
+static ANSWER: LazyLock<Regex> = LazyLock::new(|| environments(r"(?s)<answer>(.*?)</answer>"));
 static CODE: LazyLock<Regex> =
-    LazyLock::new(|| literal_regex(r"(?s)<code>\s*```python\s*(.*?)\s*```\s*</code>"));
-static FENCE: LazyLock<Regex> = LazyLock::new(|| literal_regex(r"(?s)```python\s*(.*?)\s*```"));
+    LazyLock::new(|| environments(r"(?s)<code>\s*```python\s*(.*?)\s*```\s*</code>"));
+static FENCE: LazyLock<Regex> = LazyLock::new(|| environments(r"(?s)```python\s*(.*?)\s*```"));
 static BOXED: LazyLock<Regex> = LazyLock::new(|| literal_regex(r"(?s)<answer>\n\\boxed\{(.*?)\}\n</answer>"));
+
+/// A pattern of the environment, which uses the module `regex`: its white space is Unicode's, as here, and not that of
+/// `re`.
+fn environments(pattern: &str) -> Regex {
+    Regex::new(pattern).expect("literal pattern")
+}
 
 fn last(pattern: &Regex, text: &str) -> Option<String> {
     pattern.captures_iter(text).last().map(|found| found[1].to_owned())

@@ -1,9 +1,9 @@
-//! Cost of a call in the jail: `calls PYTHON VIDEO` prints the medians in milliseconds, as `ci/pyvision_cost.py` does for
+//! Cost of a call in the jail: `calls PYTHON VIDEO` prints the medians in milliseconds, as `ci/pyvision_tool.py` does for
 //! the release's tool.
 #![allow(clippy::unwrap_used)]
 
 use std::path::PathBuf;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use paravt_jail::{Episode, Jail, Limits, Outcome};
 
@@ -38,6 +38,13 @@ fn main() {
     let start = || jail.start(&video).unwrap();
     let starts = (0..EPISODES).map(|_| milliseconds(|| drop(start()))).collect();
     let cold = (0..EPISODES).map(|_| milliseconds(|| run(&mut start(), CODES[0].1))).collect();
+    // A model thinks longer than the interpreter starts.
+    let ready = (0..EPISODES).map(|_| {
+        let mut episode = start();
+        std::thread::sleep(Duration::from_secs(2));
+        milliseconds(|| run(&mut episode, CODES[0].1))
+    });
+    let ready = median(ready.collect());
     let ends = (0..EPISODES).map(|_| {
         let mut episode = start();
         run(&mut episode, CODES[0].1);
@@ -45,6 +52,7 @@ fn main() {
     });
     println!("start and kill without waiting  {:8.2}", median(starts));
     println!("first call, cold                {:8.2}", median(cold));
+    println!("first call, 2 s after the start {ready:8.2}");
     println!("end of an episode               {:8.2}", median(ends.collect()));
     let mut episode = start();
     for (name, code) in CODES {

@@ -40,7 +40,7 @@ pub struct Rules {
     pub prompt_tokens: u32,
     /// Images at which the episode ends.
     pub images: u32,
-    /// Time of one call.
+    /// Time of one call, for [`Limits`](paravt_jail::Limits).
     pub call: Duration,
     /// Sampling temperature.
     pub temperature: f64,

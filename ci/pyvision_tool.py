@@ -1,6 +1,6 @@
-"""Cost of a call of PyVision-RL's own tool, in this process's children, for `ci/pyvision`.
+"""PyVision-RL's own tool, in this process's children, for `ci/pyvision`: what a call costs, and what it lets through.
 
-    python ci/pyvision_cost.py CHECKOUT VIDEO
+    python ci/pyvision_tool.py CHECKOUT VIDEO
 
 The same calls as `suite/jail/examples/calls.rs`, medians in milliseconds. The class runs as it is; its package is entered
 without what the rest of it imports.
@@ -67,3 +67,29 @@ for name, code in CODES.items():
     cost = statistics.median(milliseconds(lambda: run(tool, code)) for _ in range(200))
     print(f"warm call, {name:<21}{cost:8.2f}")
 tool.close()
+
+# The attacks of `suite/jail/tests` on a process of this program, without those that would harm the machine.
+ATTACKS = {
+    "another file": "open('/etc/passwd').read()",
+    "the video's folder": f"import os; os.listdir({os.path.dirname(os.path.abspath(video))!r})",
+    "the environment": "import os; os.environ['HOME']",
+    "a socket": "import socket; socket.socket().bind(('127.0.0.1', 0))",
+    "a process": "import subprocess; subprocess.run(['true'], check=True)",
+    "a signal to the trainer": "import os; os.kill(os.getppid(), 0)",
+    "code in the trainer": """
+import gc, os
+class Pickled:
+    def __reduce__(self): return exec, ("import os; os.environ['REACHED'] = 'yes'",)
+(worker,) = [thing for thing in gc.get_objects() if type(thing).__name__ == 'PersistentWorker']
+worker.output_queue.put({'status': 'success', 'result': {'text': Pickled(), 'total_figures': 0}})
+""",
+}
+for name, code in ATTACKS.items():
+    tool = start()
+    try:
+        run(tool, code)
+        through = name != "code in the trainer" or os.environ.get("REACHED") == "yes"
+    except AssertionError:
+        through = False
+    print(f"{name:<24}{'goes through' if through else 'is stopped'}")
+    tool.close()

@@ -67,7 +67,7 @@ def run(code, names, setup):
         with redirect_stdout(output):
             exec(code.replace("plt.show()", "_internal_capture_plt_figure()"), names)
     except BaseException as error:  # `exit()` ends a call, not the interpreter.
-        names["plt"].close("all")
+        sys.modules["matplotlib.pyplot"].close("all")
         return failure(str(error) if isinstance(error, Exception) else type(error).__name__, setup), []
     every = names.get("_captured_figures", [])
     pictures = [base64.b64decode(figure) for figure in every[before:]]

@@ -34,6 +34,7 @@ pub mod import;
 pub mod longvt;
 pub mod paravt;
 pub mod python;
+pub mod pyvision;
 pub mod sage;
 pub mod time_r1;
 pub mod video_o3;

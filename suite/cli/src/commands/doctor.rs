@@ -28,6 +28,9 @@ pub(crate) struct Args {
     /// Model to check for: a folder, or `owner/name` on the hub [default: the recipe's].
     #[arg(long, value_name = "NAME|DIR", requires = "recipe")]
     model: Option<String>,
+    /// Interpreter to check for the code tool [default: python3 on the search path].
+    #[arg(long, value_name = "PROGRAM", default_value = "python3", hide_default_value = true)]
+    code_python: PathBuf,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -54,6 +57,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         Err(error) => format!("unreadable: {error:#}"),
     };
     let backends = paravt_backends::doctor();
+    let code_tool = paravt_jail::doctor(&args.code_python);
     if args.json {
         let gpu = |gpu: &Gpu| {
             json!({
@@ -77,6 +81,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
             "no_cuda_because": cuda.as_ref().err(),
             "nccl": nccl,
             "upstream_protocol": upstream,
+            "code_tool": code_tool,
             "backends": backends.iter().map(|(name, ability)| ((*name).to_owned(), json!(ability)))
                 .collect::<serde_json::Map<_, _>>(),
         });
@@ -97,6 +102,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         println!("FFmpeg     {ffmpeg}, decodes {}{lacks}", decoders.join(", "));
     }
     println!("protocol   {upstream}");
+    println!("code tool  {code_tool}");
     for (name, ability) in backends {
         println!("{name:10} {ability}");
     }

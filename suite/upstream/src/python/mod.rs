@@ -4,6 +4,7 @@
 //! nearest relatives in corners that models do reach.
 
 mod depth;
+mod format;
 mod json;
 mod number;
 mod numpy;
@@ -16,6 +17,7 @@ use regex::Regex;
 
 pub(crate) use depth::Nesting;
 pub use depth::TooDeep;
+pub use format::{FormatError, format_named};
 pub use json::{JsonError, loads};
 pub use number::{Int, MAX_STR_DIGITS, float, floor_div, int, repr_float, whole};
 pub use numpy::linspace;

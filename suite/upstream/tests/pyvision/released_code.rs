@@ -1,0 +1,148 @@
+//! The answers of the release's own functions on random cases: `ci/pyvision` makes them and runs these tests.
+
+use std::path::PathBuf;
+
+use paravt_jail::{Figure, Outcome, Output, Video};
+use paravt_upstream::python::format_named;
+use paravt_upstream::pyvision::{
+    ActionError, EndReason, Environment, Progress, Rules, Texts, Turn, is_forbidden, judged_answer,
+    video_lines,
+};
+use serde_json::Value;
+
+fn given(variable: &str) -> PathBuf {
+    std::env::var_os(variable).unwrap_or_else(|| panic!("{variable} is not set: run ci/pyvision")).into()
+}
+
+fn texts() -> Texts {
+    Texts::import(&given("PARAVT_PYVISION")).unwrap()
+}
+
+fn cases(kind: &str) -> Vec<Value> {
+    let text = std::fs::read_to_string(given("PARAVT_PYVISION_CASES")).unwrap();
+    let cases: Value = serde_json::from_str(&text).unwrap();
+    let cases = cases[kind].as_array().unwrap().clone();
+    assert!(cases.len() >= 1000, "{kind}");
+    cases
+}
+
+fn number(value: &Value) -> u32 {
+    u32::try_from(value.as_u64().unwrap()).unwrap()
+}
+
+#[test]
+#[ignore = "run by ci/pyvision with a checkout of the release"]
+fn templates_are_formatted_alike() {
+    for case in cases("formats") {
+        let found = format_named(case[0].as_str().unwrap(), &[("query", "Q{0}"), ("video_info", "V")]);
+        assert_eq!(found.ok().as_deref(), case[1].as_str(), "{case}");
+    }
+}
+
+#[test]
+#[ignore = "run by ci/pyvision with a checkout of the release"]
+fn first_prompts_are_equal() {
+    let texts = texts();
+    for case in cases("prompts") {
+        let video = Video {
+            frames: case["video_length"].as_u64().unwrap(),
+            fps: case["fps"].as_f64().unwrap(),
+            width: number(&case["width"]),
+            height: number(&case["height"]),
+            open_seconds: 0.0,
+        };
+        let prompt = texts.first_prompt(&video_lines(&video), case["query"].as_str().unwrap()).unwrap();
+        assert_eq!(prompt, case["prompt"].as_str().unwrap());
+    }
+}
+
+#[test]
+#[ignore = "run by ci/pyvision with a checkout of the release"]
+fn turns_are_read_and_answered_alike() {
+    let texts = texts();
+    let rules = Rules { forbid: false, ..Rules::TRAINER_VAL };
+    for case in cases("steps") {
+        let mut environment = Environment::new(&texts, &rules, true);
+        for turn in case.as_array().unwrap() {
+            let stdout = turn["stdout"].as_str().unwrap();
+            let mut code = None;
+            let run = |given: &str| {
+                code = Some(given.to_owned());
+                let figure = Figure { png: Vec::new(), width: 2, height: 2 };
+                let made = turn["figures"].as_u64().unwrap();
+                let fails = turn["fails"].as_bool().unwrap();
+                let outcome = if fails { Outcome::Raised(stdout.to_owned()) } else { Outcome::Done };
+                Ok(Output {
+                    outcome,
+                    stdout: stdout.to_owned(),
+                    stdout_bytes: stdout.len() as u64,
+                    figures: vec![figure; usize::try_from(made).unwrap()],
+                    figures_made: made,
+                    figures_total: turn["total"].as_u64().unwrap(),
+                    seconds: 0.0,
+                    restarted: false,
+                })
+            };
+            let step = environment.step(turn["turn"].as_str().unwrap(), run).unwrap();
+            assert_eq!(code.as_deref(), turn["code"].as_str(), "{turn}");
+            assert_eq!(step.answer.as_deref(), turn["answer"].as_str(), "{turn}");
+            assert_eq!(step.turn == Turn::Answered, turn["done"].as_bool().unwrap(), "{turn}");
+            assert_eq!(step.error.is_some(), turn["error"].as_bool().unwrap(), "{turn}");
+            let raw = step.observation.map(|observation| observation.raw());
+            assert_eq!(raw.as_deref(), turn["observation"].as_str(), "{turn}");
+        }
+    }
+}
+
+#[test]
+#[ignore = "run by ci/pyvision with a checkout of the release"]
+fn the_verifier_finds_the_same_answer() {
+    for case in cases("verdicts") {
+        assert_eq!(judged_answer(case[0].as_str().unwrap()), case[1].as_str(), "{case}");
+    }
+}
+
+#[test]
+#[ignore = "run by ci/pyvision with a checkout of the release"]
+fn code_is_forbidden_alike() {
+    let texts = texts();
+    for case in cases("looks") {
+        let code = case[0].as_str().unwrap();
+        assert_eq!(is_forbidden(code), case[1].as_bool().unwrap(), "{case}");
+    }
+    let mut environment = Environment::new(&texts, &Rules::PAPER_EVAL, false);
+    let step = environment.step("```python\nx.input(3)\n```", |_| unreachable!("it does not run")).unwrap();
+    assert_eq!(step.error, Some(ActionError::Forbidden));
+}
+
+#[test]
+#[ignore = "run by ci/pyvision with a checkout of the release"]
+fn episodes_end_alike() {
+    for case in cases("episodes") {
+        let rules = Rules {
+            turns: number(&case["limit"]),
+            context_tokens: number(&case["context"]),
+            prompt_tokens: number(&case["prompt"]),
+            ..Rules::TRAINER_VAL
+        };
+        let mut progress = Progress::new(&rules, number(&case["given"]));
+        for turn in case["turns"].as_array().unwrap() {
+            let kind = match turn["kind"].as_str().unwrap() {
+                "ran" => Turn::Ran,
+                "answered" => Turn::Answered,
+                _ => Turn::Failed,
+            };
+            if progress.acted(&rules, number(&turn["tokens"]), kind).is_some()
+                || progress.observed(&rules, number(&turn["observed"]), number(&turn["images"])).is_some()
+            {
+                break;
+            }
+        }
+        assert_eq!(progress.end.map(|end| end as u64), case["end"].as_u64(), "{case}");
+        assert_eq!(progress.calls, number(&case["calls"]), "{case}");
+        // The release does not hand the images on with which it ends.
+        if progress.end != Some(EndReason::ExceedMaxImages) {
+            assert_eq!(progress.images, number(&case["images"]), "{case}");
+        }
+    }
+}

@@ -262,21 +262,21 @@ fn attend_at_once(
     softmax: fn(&Tensor) -> candle_core::Result<Tensor>,
 ) -> candle_core::Result<Tensor> {
     let ((count, queries, heads, dim), (_, key_heads, keys, _)) = (q.dims4()?, k.dims4()?);
-    let (group, batch) = (heads / key_heads, count * key_heads);
-    // (count * key heads, group * queries, dim): the queries of a group share one product with their keys.
+    let group = heads / key_heads;
+    // (count, key heads, group * queries, dim): the queries of a group share one product with their keys.
     let grouped =
         q.reshape((count, queries, key_heads, group, dim))?.permute((0, 2, 3, 1, 4))?.contiguous()?;
-    let grouped = grouped.reshape((batch, group * queries, dim))?;
-    let (k, v) = (k.flatten(0, 1)?, v.flatten(0, 1)?);
-    let scores = grouped.matmul(&k.transpose(1, 2)?)?.to_dtype(DType::F32)?;
+    let grouped = grouped.reshape((count, key_heads, group * queries, dim))?;
+    let scores = grouped.matmul(&k.transpose(2, 3)?)?.to_dtype(DType::F32)?;
     let mut scores = (scores * (dim as f64).powf(-0.5))?;
     if let Some(mask) = mask {
         let shape = scores.shape().clone();
-        scores = scores.reshape((batch, group, queries, keys))?.broadcast_add(mask)?.reshape(shape)?;
+        scores =
+            scores.reshape((count, key_heads, group, queries, keys))?.broadcast_add(mask)?.reshape(shape)?;
     }
     let probs = softmax(&scores)?.to_dtype(q.dtype())?;
     drop(scores);
-    let output = probs.matmul(&v)?.reshape((count, key_heads, group, queries, dim))?;
+    let output = probs.matmul(v)?.reshape((count, key_heads, group, queries, dim))?;
     output.permute((0, 3, 1, 2, 4))?.contiguous()?.reshape((count * queries, heads, dim))
 }
 

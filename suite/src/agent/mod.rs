@@ -97,6 +97,9 @@ impl Agent {
                 (score, None, Some(error))
             }
         };
+        if measured.first_token_seconds.iter().all(Option::is_none) {
+            measured.first_token_seconds.clear();
+        }
         measured.seconds = started.elapsed().as_secs_f64();
         measured.finished_at =
             SystemTime::now().duration_since(UNIX_EPOCH).map(|time| time.as_secs_f64()).unwrap_or_default();

@@ -316,7 +316,7 @@ fn an_endless_call_ends_in_time_with_everything_it_started() {
         } else {
             assert_eq!(output.outcome, Outcome::TimedOut, "{code}");
         }
-        assert!(began.elapsed() < Duration::from_secs(5), "{code}");
+        assert!(began.elapsed() < Duration::from_secs(15), "{code}");
         assert_eq!(residents(&inside), Vec::<std::path::PathBuf>::new(), "{code}");
     }
 }

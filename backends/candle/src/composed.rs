@@ -1,29 +1,76 @@
 //! The models' arithmetic by candle's own operations: on a GPU, or on any device that candle has.
 
+use std::sync::{Mutex, PoisonError};
+
 use candle_core::{DType, Device, Tensor};
 use candle_nn::ops;
-use paravt_qwen_vl::ops::{Activation, KvSource, Linear, Ops, Precision, Segment};
+use paravt_qwen_vl::ops::{Activation, KvSource, Linear, Ops, PassLimits, Precision, Segment};
+use paravt_qwen_vl::processor::Scale;
 use paravt_qwen_vl::weights::View;
 
-use crate::tensor::{self, Result, Run, WeightSource, fail};
+use crate::tensor::{self, MAX_ELEMENTS, Plan, Result, WeightSource, fail};
 
 /// candle's own operations on one device.
 pub struct ComposedOps {
     device: Device,
     dtype: DType,
     weights: Option<WeightSource>,
+    /// Maximum scores of attention at a time.
+    scores: usize,
+    /// Token ids, on the device once they were needed.
+    ids: Mutex<Option<Tensor>>,
 }
 
 impl ComposedOps {
+    /// Of passes on a GPU: enough rows for its matrix units, and scores that take 1.5 GiB.
+    pub const LIMITS: PassLimits = PassLimits { tokens: 2048, patches: 8192, scores: 1 << 27 };
+
     /// Arithmetic in a precision on a device.
     pub fn new(device: Device, precision: Precision) -> Self {
-        Self { device, dtype: tensor::dtype(precision), weights: None }
+        Self {
+            device,
+            dtype: tensor::dtype(precision),
+            weights: None,
+            scores: MAX_ELEMENTS,
+            ids: Mutex::new(None),
+        }
+    }
+
+    /// Attention makes at most so many scores at a time, but those of a query.
+    #[must_use]
+    pub fn with_scores(self, scores: usize) -> Self {
+        Self { scores, ..self }
     }
 
     /// Takes weights from elsewhere than the checkpoint.
     #[must_use]
     pub fn with_weights(self, source: Option<WeightSource>) -> Self {
         Self { weights: source, ..self }
+    }
+
+    /// Of each row of logits (n, vocabulary): the first largest, its log-probability, and 0 if all are finite, as (n, 3).
+    fn likeliest(&self, logits: &Tensor) -> candle_core::Result<Tensor> {
+        let logits = logits.to_dtype(DType::F32)?;
+        let (n, vocabulary) = logits.dims2()?;
+        let ids = self.ids(vocabulary)?.broadcast_as((n, vocabulary))?;
+        let largest = logits.max_keepdim(1)?;
+        let past = Tensor::full(f32::MAX, (n, vocabulary), &self.device)?;
+        let places = logits.broadcast_eq(&largest)?.where_cond(&ids, &past)?;
+        let sum = logits.broadcast_sub(&largest)?.exp()?.sum_keepdim(1)?;
+        let wrong = (&logits * 0.0)?.sum_keepdim(1)?;
+        Tensor::cat(&[places.min_keepdim(1)?, sum.log()?.neg()?, wrong], 1)
+    }
+
+    /// 0, 1, 2, ... (1, vocabulary): whole numbers are exact in f32 far beyond a vocabulary.
+    fn ids(&self, vocabulary: usize) -> candle_core::Result<Tensor> {
+        let mut ids = self.ids.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*ids {
+            Some(ids) if ids.dim(1)? == vocabulary => Ok(ids.clone()),
+            _ => {
+                let made = Tensor::arange(0f32, vocabulary as f32, &self.device)?.unsqueeze(0)?;
+                Ok(ids.insert(made).clone())
+            }
+        }
     }
 
     /// A weight in the engine's precision: one from elsewhere has its own.
@@ -34,9 +81,23 @@ impl ComposedOps {
 
 impl Ops for ComposedOps {
     type Tensor = Tensor;
-    type Plan = Vec<Run>;
+    type Plan = Plan;
+    /// Cosines and sines (n, dim / 2).
+    type Rotary = (Tensor, Tensor);
 
     crate::tensor_moves!();
+
+    /// Bytes travel, a quarter of the values.
+    fn upload_patches(&self, bytes: &[u8], scale: Scale, shape: [usize; 2]) -> Result<Tensor> {
+        let normalised = || {
+            let [n, width] = shape;
+            let channel = |values: [f32; 3]| Tensor::new(&values, &self.device)?.reshape((1, 3, 1));
+            let bytes = Tensor::from_slice(bytes, (n, 3, width / 3), &self.device)?.to_dtype(DType::F32)?;
+            let values = bytes.broadcast_sub(&channel(scale.mean)?)?.broadcast_div(&channel(scale.std)?)?;
+            values.reshape((n, width))?.to_dtype(self.dtype)
+        };
+        normalised().map_err(fail)
+    }
 
     fn weight(&self, view: &View<'_>, shape: &[usize]) -> Result<Tensor> {
         if let Some(source) = &self.weights {
@@ -52,6 +113,19 @@ impl Ops for ComposedOps {
             Some(bias) => product.broadcast_add(&self.cast(bias)?).map_err(fail),
             None => Ok(product),
         }
+    }
+
+    /// Not of weights from elsewhere: what is joined is a copy, which would not follow theirs.
+    fn join(&self, parts: &[Linear<Tensor>]) -> Result<Option<Linear<Tensor>>> {
+        let biased = parts.iter().filter(|part| part.bias.is_some()).count();
+        if self.weights.is_some() || (biased != 0 && biased != parts.len()) {
+            return Ok(None);
+        }
+        let weights: Vec<&Tensor> = parts.iter().map(|part| &part.weight).collect();
+        let biases: Vec<&Tensor> = parts.iter().filter_map(|part| part.bias.as_ref()).collect();
+        let weight = Tensor::cat(&weights, 0).map_err(fail)?;
+        let bias = (biased > 0).then(|| Tensor::cat(&biases, 0)).transpose().map_err(fail)?;
+        Ok(Some(Linear { weight, bias }))
     }
 
     fn rms_norm(&self, x: &Tensor, weight: &Tensor, eps: f64) -> Result<Tensor> {
@@ -89,22 +163,34 @@ impl Ops for ComposedOps {
         tensor::embedding_bag(table, ids, weights, taps, self.dtype).map_err(fail)
     }
 
-    fn rotate(&self, x: Tensor, cos: &Tensor, sin: &Tensor) -> Result<Tensor> {
+    fn rotary(&self, cos: Vec<f32>, sin: Vec<f32>, dim: usize) -> Result<(Tensor, Tensor)> {
+        let half = |table: Vec<f32>| {
+            let values: Vec<f32> = table.chunks(dim).flat_map(|row| &row[..dim / 2]).copied().collect();
+            Tensor::from_vec(values, (table.len() / dim, dim / 2), &self.device).map_err(fail)
+        };
+        Ok((half(cos)?, half(sin)?))
+    }
+
+    fn rotate(&self, x: Tensor, (cos, sin): &(Tensor, Tensor)) -> Result<Tensor> {
         let rotate = || {
-            let half = cos.dim(1)? / 2;
-            let (cos, sin) = (cos.narrow(1, 0, half)?.contiguous()?, sin.narrow(1, 0, half)?.contiguous()?);
             let x = x.to_dtype(DType::F32)?.unsqueeze(0)?.contiguous()?;
-            candle_nn::rotary_emb::rope_thd(&x, &cos, &sin)?.squeeze(0)?.to_dtype(self.dtype)
+            candle_nn::rotary_emb::rope_thd(&x, cos, sin)?.squeeze(0)?.to_dtype(self.dtype)
         };
         rotate().map_err(fail)
     }
 
-    fn plan(&self, segments: &[Segment], causal: bool) -> Result<Vec<Run>> {
-        tensor::plan(segments, causal, &self.device).map_err(fail)
+    fn plan(&self, segments: &[Segment], causal: bool) -> Result<Plan> {
+        tensor::plan(segments, causal, self.scores, &self.device).map_err(fail)
     }
 
-    fn attention(&self, q: &Tensor, keys: KvSource<'_, Tensor>, plan: &Vec<Run>) -> Result<Tensor> {
+    fn attention(&self, q: &Tensor, keys: KvSource<'_, Tensor>, plan: &Plan) -> Result<Tensor> {
         tensor::attention(q, keys, plan, ops::softmax_last_dim).map_err(fail)
+    }
+
+    fn greedy(&self, logits: &Tensor) -> Result<Option<Vec<(u32, f32)>>> {
+        let rows: Vec<Vec<f32>> = self.likeliest(logits).and_then(|found| found.to_vec2()).map_err(fail)?;
+        let finite = rows.iter().all(|row| row[2] == 0.0);
+        Ok(finite.then(|| rows.iter().map(|row| (row[0] as u32, row[1])).collect()))
     }
 
     fn write(&self, buffer: &Tensor, at: usize, rows: &Tensor) -> Result<()> {

@@ -1,5 +1,7 @@
 //! The models' arithmetic on candle tensors by the kernels of `paravt-kernels`.
 
+use std::sync::Arc;
+
 use candle_core::{CpuStorage, DType, Device, InplaceOp1, Layout, Storage, Tensor, WithDType};
 use half::bf16;
 use paravt_kernels::{self as kernels, GEMV_MAX_M, Heads, KvElement, SeqLens, Strided, Weight, elementwise};
@@ -209,6 +211,7 @@ fn with_weight<R>(w: &Tensor, kernel: impl FnOnce(Weight<'_>) -> Result<R>) -> R
 impl Ops for CpuOps {
     type Tensor = Tensor;
     type Plan = CpuPlan;
+    type Rotary = Arc<[Vec<f32>; 2]>;
 
     crate::tensor_moves!();
 
@@ -306,14 +309,14 @@ impl Ops for CpuOps {
         self.upload(sums?, &[ids.len() / taps, width])
     }
 
-    fn rotate(&self, x: Tensor, cos: &Tensor, sin: &Tensor) -> Result<Tensor> {
+    fn rotary(&self, cos: Vec<f32>, sin: Vec<f32>, _: usize) -> Result<Arc<[Vec<f32>; 2]>> {
+        Ok(Arc::new([cos, sin]))
+    }
+
+    fn rotate(&self, x: Tensor, tables: &Arc<[Vec<f32>; 2]>) -> Result<Tensor> {
         let (_, heads, dim) = x.dims3().map_err(fail)?;
-        let x = apart(x, &[cos, sin])?;
-        with_values(cos, |cos| {
-            with_values(sin, |sin| {
-                self.in_place(&x, |x, stride| elementwise::rope(x, stride, cos, sin, heads, dim))
-            })
-        })
+        let [cos, sin] = &**tables;
+        self.in_place(&x, |x, stride| elementwise::rope(x, stride, cos, sin, heads, dim))
     }
 
     fn plan(&self, segments: &[Segment], causal: bool) -> Result<CpuPlan> {

@@ -12,6 +12,8 @@
 
 mod composed;
 mod cpu;
+#[cfg(feature = "cuda")]
+mod cuda;
 pub mod tensor;
 
 pub use composed::ComposedOps;
@@ -65,13 +67,14 @@ fn start_on(
     let precision = options.precision;
     options.memory = options.memory.min(free_memory(device).unwrap_or(u64::MAX));
     if device.is_cpu() {
-        return Engine::start("candle", options, move || {
+        return Engine::start("candle", options, move |_| {
             let ops = CpuOps::new(precision).with_weights(weights).with_threads()?;
             Ok(if batch_invariant { ops.batch_invariant() } else { ops })
         });
     }
+    options.pass = ComposedOps::LIMITS;
     let ops = ComposedOps::new(device.clone(), precision).with_weights(weights);
-    Engine::start("candle", options, move || Ok(ops))
+    Engine::start("candle", options, move |pass| Ok(ops.with_scores(pass.scores)))
 }
 
 /// Opens a device.
@@ -86,7 +89,10 @@ pub fn open(device: Device) -> Result<candle_core::Device, Error> {
         }
         // One stream for all host threads, which orders what they submit.
         Device::Cuda(ordinal) => {
-            candle_core::Device::new_cuda_with_stream(ordinal).map_err(tensor::fail)
+            let device = candle_core::Device::new_cuda_with_stream(ordinal).map_err(tensor::fail)?;
+            #[cfg(feature = "cuda")]
+            cuda::prepare(&device)?;
+            Ok(device)
         }
     }
 }

@@ -26,7 +26,10 @@ pub fn start(mut options: Options, device: Device) -> Result<Engine, Error> {
         // libtorch has other kernels for one row than for several.
         (options.reuse, options.batch) = (false, 1);
     }
-    Engine::start("libtorch", options, move || Ok(TorchOps::new(device, precision)))
+    if device != Device::Cpu {
+        options.pass = ops::LIMITS;
+    }
+    Engine::start("libtorch", options, move |_| Ok(TorchOps::new(device, precision)))
 }
 
 /// Refuses: this build lacks the feature `libtorch`.

@@ -3,9 +3,13 @@
 use std::cell::RefCell;
 
 use paravt_qwen_vl::Error;
-use paravt_qwen_vl::ops::{self, Activation, KvSource, Linear, Ops, Precision, Segment};
+use paravt_qwen_vl::ops::{self, Activation, KvSource, Linear, Ops, PassLimits, Precision, Segment};
 use paravt_qwen_vl::weights::{Dtype, View};
 use tch::{Device, Kind, TchError, Tensor};
+
+/// Of passes on a GPU: a prompt in one pass as far as memory allows. Its attention then needs no mask but libtorch's own
+/// causal one, which the fused kernels have; a later pass brings a mask of its queries and keys, that not all of them take.
+pub const LIMITS: PassLimits = PassLimits { tokens: 1 << 16, patches: 8192, scores: 0 };
 
 /// libtorch on one device.
 pub struct TorchOps {
@@ -150,6 +154,8 @@ impl TorchOps {
 impl Ops for TorchOps {
     type Tensor = Handle;
     type Plan = Vec<SegmentPlan>;
+    /// Cosines, sines and their negatives (n, 1, dim / 2).
+    type Rotary = [Handle; 3];
 
     fn weight(&self, view: &View<'_>, shape: &[usize]) -> Result<Handle> {
         let kind = match view.dtype {
@@ -166,12 +172,8 @@ impl Ops for TorchOps {
     }
 
     fn upload(&self, values: Vec<f32>, shape: &[usize]) -> Result<Handle> {
-        wrap(self.upload_f32(values, shape)?.0.f_to_kind(self.kind))
-    }
-
-    fn upload_f32(&self, values: Vec<f32>, shape: &[usize]) -> Result<Handle> {
         let tensor = Tensor::f_from_slice(&values).and_then(|tensor| tensor.f_reshape(sizes(shape)));
-        wrap(tensor.and_then(|tensor| tensor.f_to(self.device)))
+        wrap(tensor.and_then(|tensor| tensor.f_to(self.device)?.f_to_kind(self.kind)))
     }
 
     fn download(&self, x: &Handle) -> Result<Vec<f32>> {
@@ -245,17 +247,26 @@ impl Ops for TorchOps {
         wrap(sum())
     }
 
-    fn rotate(&self, x: Handle, cos: &Handle, sin: &Handle) -> Result<Handle> {
+    fn rotary(&self, cos: Vec<f32>, sin: Vec<f32>, dim: usize) -> Result<[Handle; 3]> {
+        let table = |values: &[f32]| {
+            let (rows, dim) = ((values.len() / dim) as i64, dim as i64);
+            let table = Tensor::f_from_slice(values)?.f_to(self.device)?.f_reshape([rows, dim])?;
+            // Both halves of a table are equal.
+            table.f_narrow(1, 0, dim / 2)?.f_unsqueeze(1)
+        };
+        let (cos, sin) = (table(&cos).map_err(fail)?, table(&sin).map_err(fail)?);
+        let back = sin.f_neg().map_err(fail)?;
+        Ok([cos, sin, back].map(Handle))
+    }
+
+    fn rotate(&self, x: Handle, [cos, sin, back]: &[Handle; 3]) -> Result<Handle> {
         let rotate = || {
             let half = x.0.size()[2] / 2;
             let x = x.0.f_to_kind(Kind::Float)?;
             let (mut left, mut right) = (x.f_narrow(2, 0, half)?, x.f_narrow(2, half, half)?);
-            // Both halves of a table are equal.
-            let table = |table: &Handle| table.0.f_narrow(1, 0, half)?.f_unsqueeze(1);
-            let (cos, sin) = (table(cos)?, table(sin)?);
-            let turned = left.f_mul(&sin)?;
-            let _ = left.f_mul_(&cos)?.f_addcmul_(&right, &sin.f_neg()?)?;
-            let _ = right.f_mul_(&cos)?.f_add_(&turned)?;
+            let turned = left.f_mul(&sin.0)?;
+            let _ = left.f_mul_(&cos.0)?.f_addcmul_(&right, &back.0)?;
+            let _ = right.f_mul_(&cos.0)?.f_add_(&turned)?;
             x.f_to_kind(self.kind)
         };
         wrap(rotate())
@@ -332,5 +343,36 @@ impl Ops for TorchOps {
     fn write(&self, buffer: &Handle, at: usize, rows: &Handle) -> Result<()> {
         let place = buffer.0.f_narrow(0, at as i64, rows.0.size()[0]);
         place.and_then(|mut place| place.f_copy_(&rows.0)).map_err(fail)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `SDPBackend::flash_attention` of `aten/src/ATen/native/transformers/sdp_utils_cpp.h`.
+    const FLASH: i64 = 1;
+
+    #[test]
+    fn a_whole_prompt_and_a_decoded_token_are_attended_to_by_the_fused_kernel() {
+        let ops = TorchOps::new(ops::Device::Cpu, Precision::F32);
+        for (queries, keys) in [(300, 300), (1, 300)] {
+            let plan = ops.plan(&[Segment { queries, keys }], true).unwrap().remove(0);
+            assert!(plan.mask.is_none());
+            let side =
+                |heads, rows: usize| Tensor::randn([1, heads, rows as i64, 64], (Kind::Float, Device::Cpu));
+            let (q, k, v) = (side(8, queries), side(2, keys), side(2, keys));
+            let chosen = Tensor::f_internal_fused_sdp_choice(
+                &q,
+                &k,
+                &v,
+                plan.mask.as_ref(),
+                0.0,
+                plan.is_causal,
+                None,
+                true,
+            );
+            assert_eq!(chosen.unwrap(), FLASH, "{queries} queries, {keys} keys");
+        }
     }
 }

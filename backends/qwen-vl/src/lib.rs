@@ -21,6 +21,7 @@ mod error;
 mod files;
 #[cfg(feature = "flags")]
 pub mod flags;
+mod image_cache;
 pub mod model;
 pub mod ops;
 pub mod positions;

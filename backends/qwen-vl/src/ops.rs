@@ -1,6 +1,7 @@
 //! The tensor arithmetic that the models are written in; one implementation per engine.
 
 use crate::error::Error;
+use crate::processor::Scale;
 use crate::weights::View;
 
 /// Device of an engine.
@@ -65,6 +66,22 @@ impl Precision {
     }
 }
 
+/// Maxima of one pass of an engine: they bound what it holds beside weights and caches, whatever a prompt's length.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PassLimits {
+    /// Prompt tokens.
+    pub tokens: usize,
+    /// Patches of the vision tower, unless one frame has more.
+    pub patches: usize,
+    /// Scores (heads x queries x keys) that attention holds at a time; 0 where its kernel holds none.
+    pub scores: usize,
+}
+
+impl PassLimits {
+    /// Of kernels that attend tile by tile on a CPU: more rows would not make a product faster.
+    pub const CPU: Self = Self { tokens: 640, patches: 1024, scores: 0 };
+}
+
 /// Which activation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Activation {
@@ -115,13 +132,23 @@ pub trait Ops: 'static {
     type Tensor: Clone + Send;
     /// Lengths of a pass's segments and masks on the device, for attention.
     type Plan;
+    /// Rotary tables of a pass.
+    type Rotary: Clone;
 
     /// A weight in its published type or the engine's.
     fn weight(&self, view: &View<'_>, shape: &[usize]) -> Result<Self::Tensor, Error>;
     /// Host values as activations.
     fn upload(&self, values: Vec<f32>, shape: &[usize]) -> Result<Self::Tensor, Error>;
-    /// Host values that stay f32 whatever the precision: rotary tables.
-    fn upload_f32(&self, values: Vec<f32>, shape: &[usize]) -> Result<Self::Tensor, Error>;
+    /// Bytes of patches (n, channels x the rest) as activations, normalised.
+    fn upload_patches(&self, bytes: &[u8], scale: Scale, shape: [usize; 2]) -> Result<Self::Tensor, Error> {
+        self.upload(scale.of(bytes, shape[1]).collect(), &shape)
+    }
+    /// The likeliest token of each row of logits (n, vocabulary) and its log-probability, found on the device: of equal
+    /// ones the first. `None` where the host is to look at the logits: they are there anyway, or not all are finite.
+    fn greedy(&self, logits: &Self::Tensor) -> Result<Option<Vec<(u32, f32)>>, Error> {
+        let _ = logits;
+        Ok(None)
+    }
     /// Values on the host.
     fn download(&self, x: &Self::Tensor) -> Result<Vec<f32>, Error>;
     /// Sizes, outermost first.
@@ -131,6 +158,12 @@ pub trait Ops: 'static {
     fn gather(&self, table: &Self::Tensor, ids: &[u32]) -> Result<Self::Tensor, Error>;
     /// x (n, in) by the matrix, plus bias: (n, out).
     fn linear(&self, x: &Self::Tensor, linear: &Linear<Self::Tensor>) -> Result<Self::Tensor, Error>;
+    /// Matrices of the same input one over the other, (sum of outs, in), with their biases; `None` where the engine
+    /// multiplies by each.
+    fn join(&self, parts: &[Linear<Self::Tensor>]) -> Result<Option<Linear<Self::Tensor>>, Error> {
+        let _ = parts;
+        Ok(None)
+    }
     /// Over the last axis.
     fn rms_norm(&self, x: &Self::Tensor, weight: &Self::Tensor, eps: f64) -> Result<Self::Tensor, Error>;
     /// Over the last axis.
@@ -163,8 +196,11 @@ pub trait Ops: 'static {
         taps: usize,
     ) -> Result<Self::Tensor, Error>;
 
-    /// Rotary embedding of x (n, heads, dim) with tables (n, dim), halves paired.
-    fn rotate(&self, x: Self::Tensor, cos: &Self::Tensor, sin: &Self::Tensor) -> Result<Self::Tensor, Error>;
+    /// Prepares the rotary embedding of a pass, once for all its layers: cosines and sines (n, dim), in f32 whatever the
+    /// precision; the second half of a row repeats the first.
+    fn rotary(&self, cos: Vec<f32>, sin: Vec<f32>, dim: usize) -> Result<Self::Rotary, Error>;
+    /// Rotary embedding of x (n, heads, dim), halves paired.
+    fn rotate(&self, x: Self::Tensor, tables: &Self::Rotary) -> Result<Self::Tensor, Error>;
     /// Prepares the attention of a pass, once for all its layers. With a causal mask the last query of a segment sees
     /// all its keys, the one before all but the last, and so on.
     fn plan(&self, segments: &[Segment], causal: bool) -> Result<Self::Plan, Error>;

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use image::ImageDecoder as _;
 use paravt_media::Resizer;
 use paravt_suite::message::Spread;
+use rayon::prelude::*;
 use serde_json::Value;
 
 use crate::config::{Family, VisionConfig};
@@ -32,25 +33,43 @@ pub struct Patches {
     /// Layout.
     pub grid: Grid,
     /// (patch, channel, frame, row, column).
-    bytes: Vec<u8>,
-    /// Mean and deviation of each channel, of bytes.
-    scale: [(f32, f32); 3],
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) scale: Scale,
+}
+
+/// Normalisation of patches: less the mean, over the deviation, of bytes of each channel.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Scale {
+    /// Mean of each channel.
+    pub mean: [f32; 3],
+    /// Standard deviation of each channel.
+    pub std: [f32; 3],
+}
+
+impl Scale {
+    /// Values of patches of so many bytes each, channel by channel.
+    pub fn of(self, bytes: &[u8], patch: usize) -> impl Iterator<Item = f32> {
+        let channels = bytes.chunks(patch / 3).zip(self.mean.into_iter().zip(self.std).cycle());
+        channels
+            .flat_map(|(bytes, (mean, std))| bytes.iter().map(move |&value| (f32::from(value) - mean) / std))
+    }
 }
 
 impl Patches {
     /// Normalised values, (patch, channel, frame, row, column).
     pub fn values(&self) -> impl Iterator<Item = f32> {
-        (0..self.grid.t).flat_map(|frame| self.frame_values(frame))
+        self.scale.of(&self.bytes, self.bytes.len() / self.grid.patches())
     }
 
-    /// Those of one frame pair.
-    pub fn frame_values(&self, number: usize) -> impl Iterator<Item = f32> {
+    /// Bytes of one frame pair.
+    pub fn frame(&self, number: usize) -> &[u8] {
         let frame = self.bytes.len() / self.grid.t;
-        let channels = self.bytes[number * frame..(number + 1) * frame]
-            .chunks(self.bytes.len() / (3 * self.grid.patches()));
-        channels
-            .zip(self.scale.iter().cycle())
-            .flat_map(|(bytes, &(mean, std))| bytes.iter().map(move |&value| (f32::from(value) - mean) / std))
+        &self.bytes[number * frame..(number + 1) * frame]
+    }
+
+    /// How bytes become values.
+    pub fn scale(&self) -> Scale {
+        self.scale
     }
 
     /// Bytes that they take.
@@ -262,7 +281,7 @@ impl Rules {
         let (width, height) = (frames[0].width as usize, frames[0].height as usize);
         let grid = Grid { t: frames.len().div_ceil(self.frames), h: height / patch, w: width / patch };
         // Scale and normalisation in one, in f32, as the reference fuses them.
-        let scale = std::array::from_fn(|c| (self.mean[c] * 255.0, self.std[c] * 255.0));
+        let scale = Scale { mean: self.mean.map(|mean| mean * 255.0), std: self.std.map(|std| std * 255.0) };
         let mut bytes = Vec::with_capacity(grid.patches() * 3 * self.frames * patch * patch);
         for t in 0..grid.t {
             for block_row in 0..grid.h / merge {
@@ -346,12 +365,9 @@ impl VideoRules {
     ///
     /// # Errors
     /// Damaged ones, sizes that differ, sides too unequal.
-    pub fn frames<'a>(
-        &self,
-        encoded: impl ExactSizeIterator<Item = &'a [u8]>,
-    ) -> Result<Vec<Pixels>, String> {
+    pub fn frames(&self, encoded: &[&[u8]]) -> Result<Vec<Pixels>, String> {
         let count = encoded.len().max(self.rules.frames);
-        let frames = encoded.map(Pixels::decode).collect::<Result<Vec<_>, _>>()?;
+        let frames = encoded.par_iter().map(|bytes| Pixels::decode(bytes)).collect::<Result<Vec<_>, _>>()?;
         let first = frames.first().ok_or("a video without frames")?;
         let (width, height) = (first.width, first.height);
         if frames.iter().any(|frame| (frame.width, frame.height) != (width, height)) {
@@ -360,7 +376,7 @@ impl VideoRules {
         let size = self.frame_size(count, width, height)?;
         match size == (width, height) {
             true => Ok(frames),
-            false => frames.iter().map(|frame| frame.resize(size)).collect(),
+            false => frames.par_iter().map(|frame| frame.resize(size)).collect(),
         }
     }
 

@@ -1,12 +1,12 @@
 //! Conversations to prompts: text by the chat template, media by the processors, positions for both.
 
-use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use paravt_media::VideoFile;
 use paravt_suite::message::{Content, Message, Part, VideoPart};
+use rayon::prelude::*;
 use serde_json::{Value, json};
 use tokenizers::Tokenizer;
 
@@ -14,6 +14,7 @@ use crate::chat::ChatTemplate;
 use crate::config::{Config, Family};
 use crate::error::Error;
 use crate::files::read_json;
+use crate::image_cache::ImageCache;
 use crate::positions::{Grid, Pace, Run, VideoRule, token_positions};
 use crate::processor::{Patches, Pixels, Processor, spread};
 
@@ -53,16 +54,12 @@ pub struct Prompter {
     config: Config,
     image_token: String,
     video_token: String,
-    /// Patches of images seen lately, by content.
-    images: Mutex<HashMap<u64, Arc<Patches>>>,
+    images: ImageCache,
 }
 
 /// Tokens around the patches of an image or of a pair of frames.
 const START: &str = "<|vision_start|>";
 const END: &str = "<|vision_end|>";
-
-/// Maximum bytes of the patches of images seen lately, 32 MiB.
-const IMAGE_CACHE_BYTES: usize = 32 << 20;
 
 /// A processed medium and how its placeholder reads.
 struct Processed {
@@ -127,7 +124,7 @@ impl Prompter {
             image_token: token(config.image_token_id)?,
             video_token: token(config.video_token_id)?,
             config: config.clone(),
-            images: Mutex::default(),
+            images: ImageCache::default(),
             tokenizer,
         })
     }
@@ -176,19 +173,11 @@ impl Prompter {
 
     /// Prompt of a text whose placeholders stand for these media, in order.
     fn expand(&self, text: String, parts: &[&Part]) -> Result<Prompt, Error> {
-        let mut media = Vec::with_capacity(parts.len());
-        for part in parts {
-            media.push(match part {
-                Part::Image(image) => self.image(&image.bytes).map_err(Error::Prompt)?,
-                Part::Video(video) => self.video(video)?,
-                Part::Frames(frames) => {
-                    let encoded = frames.0.iter().map(|image| image.bytes.as_slice());
-                    let pixels = self.processor.video.frames(encoded).map_err(Error::Prompt)?;
-                    self.frames(&pixels, &frames.indices(), frames.rate(), frames.source_frames())
-                }
-                Part::Text(_) => continue,
-            });
-        }
+        let media = parts.par_iter().filter_map(|part| self.medium(part).transpose());
+        // The first that fails, not the first to fail.
+        let media: Vec<Result<Processed, Error>> = media.collect();
+        let media = media.into_iter().collect::<Result<Vec<_>, _>>()?;
+        self.images.trim(media.iter().map(|medium| medium.patches.size()).sum());
         let expanded = match self.config.family {
             Family::Qwen25 => text.clone(),
             Family::Qwen3 => {
@@ -202,26 +191,27 @@ impl Prompter {
         self.lay_out(text, encoding.get_ids(), &media)
     }
 
+    fn medium(&self, part: &Part) -> Result<Option<Processed>, Error> {
+        Ok(Some(match part {
+            Part::Image(image) => self.image(&image.bytes).map_err(Error::Prompt)?,
+            Part::Video(video) => self.video(video)?,
+            Part::Frames(frames) => {
+                let encoded: Vec<&[u8]> = frames.0.iter().map(|image| image.bytes.as_slice()).collect();
+                let pixels = self.processor.video.frames(&encoded).map_err(Error::Prompt)?;
+                self.frames(&pixels, &frames.indices(), frames.rate(), frames.source_frames())
+            }
+            Part::Text(_) => return Ok(None),
+        }))
+    }
+
     fn image(&self, bytes: &[u8]) -> Result<Processed, String> {
         let key = key_of(bytes);
-        let held = self.images.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
-        let patches = match held {
-            Some(patches) => patches,
-            None => {
-                let pixels = Pixels::decode(bytes);
-                let pixels = pixels.map_err(|error| format!("an image cannot be decoded: {error}"))?;
-                let patches = Arc::new(self.processor.image.image(&pixels)?);
-                let mut images = self.images.lock().unwrap_or_else(PoisonError::into_inner);
-                // The frames of a video come back in every turn and every question; of all videos they
-                // would fill the memory.
-                let held: usize = images.values().map(|patches| patches.size()).sum();
-                if held + patches.size() > IMAGE_CACHE_BYTES {
-                    images.clear();
-                }
-                images.insert(key, Arc::clone(&patches));
-                patches
-            }
-        };
+        let patches = self.images.get(key, || {
+            let pixels = Pixels::decode(bytes);
+            self.processor
+                .image
+                .image(&pixels.map_err(|error| format!("an image cannot be decoded: {error}"))?)
+        })?;
         Ok(Processed { patches, key, times: Vec::new(), seconds_per_step: None })
     }
 

@@ -123,6 +123,11 @@ impl Sampler {
         })
     }
 
+    /// Whether it takes the likeliest token, whatever was said before.
+    pub fn is_greedy(&self) -> bool {
+        self.temperature <= 0.0 && self.repetition_penalty == 1.0
+    }
+
     /// The next token; `seen` are the tokens before it, prompt included. Its weights divide logits by the temperature in
     /// f64; [`log_probability`] and training divide in f32, which moves a ratio of the two from 1 by about 1e-7.
     ///
@@ -141,35 +146,77 @@ impl Sampler {
         if self.temperature <= 0.0 {
             return Ok(argmax(logits));
         }
-        let mut order: Vec<u32> = (0..logits.len() as u32).collect();
-        let by_logit = |a: &u32, b: &u32| logits[*b as usize].total_cmp(&logits[*a as usize]);
-        if self.top_k > 0 && self.top_k < order.len() {
-            order.select_nth_unstable_by(self.top_k - 1, by_logit);
-            order.truncate(self.top_k);
-        }
-        order.sort_unstable_by(by_logit);
-        let largest = logits[order[0] as usize];
+        let largest = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
         let weight = |id: u32| (f64::from(logits[id as usize] - largest) / self.temperature).exp();
-        let mut weights: Vec<f64> = order.iter().map(|&id| weight(id)).collect();
-        let all: f64 = weights.iter().sum();
-        // The nucleus: the fewest tokens that hold top_p of the probability. Of all of it rounding would cut the last ones.
-        if self.top_p < 1.0 {
-            let mut held = 0.0;
-            let within = weights.iter().position(|weight| {
-                held += weight / all;
-                held >= self.top_p
-            });
-            weights.truncate(within.map_or(weights.len(), |last| last + 1));
+        let weighed = |id: u32| (id, weight(id));
+        let all = 0..logits.len() as u32;
+        let count = if self.top_k == 0 { logits.len() } else { self.top_k.min(logits.len()) };
+        // Of all of it the nucleus is not looked for: rounding would cut the last tokens.
+        if count == logits.len() && self.top_p >= 1.0 {
+            let sum = all.map(weight).sum();
+            return Ok(draw(&mut self.rng, sum, Falling::new(logits).map(weighed)));
         }
-        let mut left = self.rng.random::<f64>() * weights.iter().sum::<f64>();
-        for (id, weight) in order.iter().zip(&weights) {
-            left -= weight;
-            if left < 0.0 {
-                return Ok(*id);
+        let falling = || Falling::new(logits).take(count);
+        let sum: f64 = if count < logits.len() { falling().map(weight).sum() } else { all.map(weight).sum() };
+        // The nucleus: the fewest tokens that hold top_p of the probability.
+        let (mut kept, mut held) = (Vec::new(), 0.0);
+        for (id, weight) in falling().map(weighed) {
+            kept.push((id, weight));
+            held += weight / sum;
+            if self.top_p < 1.0 && held >= self.top_p {
+                break;
             }
         }
-        // Reached by rounding of the sum alone: weights are finite, the first of them is 1.
-        Ok(order[weights.len() - 1])
+        let sum = kept.iter().map(|(_, weight)| weight).sum();
+        Ok(draw(&mut self.rng, sum, kept.into_iter()))
+    }
+}
+
+/// One of some ids by their weights, whose sum is given.
+fn draw(rng: &mut ChaCha12Rng, sum: f64, weights: impl Iterator<Item = (u32, f64)>) -> u32 {
+    let mut left = rng.random::<f64>() * sum;
+    let mut last = 0;
+    for (id, weight) in weights {
+        (last, left) = (id, left - weight);
+        if left < 0.0 {
+            break;
+        }
+    }
+    // Reached by rounding of the sum alone: weights are finite, the first of them is 1.
+    last
+}
+
+/// Ids by falling logit, equal ones by id: sorted as far as they are asked for, which is seldom far.
+struct Falling<'a> {
+    logits: &'a [f32],
+    ids: Vec<u32>,
+    sorted: usize,
+    next: usize,
+}
+
+impl<'a> Falling<'a> {
+    fn new(logits: &'a [f32]) -> Self {
+        Self { logits, ids: (0..logits.len() as u32).collect(), sorted: 0, next: 0 }
+    }
+}
+
+impl Iterator for Falling<'_> {
+    type Item = u32;
+
+    fn next(&mut self) -> Option<u32> {
+        if self.next == self.sorted {
+            let rest = &mut self.ids[self.sorted..];
+            let logit = |id: &u32| self.logits[*id as usize];
+            let falling = |a: &u32, b: &u32| logit(b).total_cmp(&logit(a)).then(a.cmp(b));
+            let block = (3 * self.sorted).max(64).min(rest.len());
+            if block < rest.len() {
+                rest.select_nth_unstable_by(block, falling);
+            }
+            rest[..block].sort_unstable_by(falling);
+            self.sorted += block;
+        }
+        self.next += 1;
+        self.ids.get(self.next - 1).copied()
     }
 }
 
@@ -227,136 +274,4 @@ pub fn log_probability(logits: &[f32], id: u32, temperature: f32) -> Result<f32,
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    fn sampler(temperature: f64, top_p: f64, top_k: usize, penalty: f32) -> Sampler {
-        let rng = ChaCha12Rng::seed_from_u64(1);
-        Sampler { temperature, top_p, top_k, repetition_penalty: penalty, rng }
-    }
-
-    #[test]
-    fn greedy_takes_the_first_of_the_largest_and_heeds_the_penalty() {
-        let logits = [1.0, 3.0, 3.0, -1.0];
-        assert_eq!(sampler(0.0, 1.0, 0, 1.0).next(&logits, &[]).unwrap(), 1);
-        assert_eq!(sampler(0.0, 1.0, 0, 1.1).next(&logits, &[1, 1]).unwrap(), 2);
-        // Beyond the logits: a tokenizer's token that the model does not have.
-        assert_eq!(sampler(0.0, 1.0, 0, 1.1).next(&logits, &[9]).unwrap(), 1);
-        assert_eq!(penalise(&logits, &[1, 1, 3], 2.0), vec![1.0, 1.5, 3.0, -2.0]);
-    }
-
-    #[test]
-    fn a_seed_draws_the_same_tokens_with_every_version_of_the_suite() {
-        let mut sampler = sampler(1.0, 1.0, 0, 1.0);
-        let logits = vec![0.0; 1000];
-        let tokens: Vec<u32> = (0..6).map(|_| sampler.next(&logits, &[]).unwrap()).collect();
-        assert_eq!(tokens, [974, 691, 427, 175, 254, 962]);
-    }
-
-    #[test]
-    fn sampling_follows_the_probabilities_within_nucleus_and_top_k() {
-        let logits = [0.7f32.ln(), 0.2f32.ln(), 0.1f32.ln()];
-        let shares = |mut sampler: Sampler| {
-            let mut counts = [0.0; 3];
-            for _ in 0..20_000 {
-                counts[sampler.next(&logits, &[]).unwrap() as usize] += 1.0 / 20_000.0;
-            }
-            counts
-        };
-        let near = |found: [f64; 3], wanted: [f64; 3]| {
-            assert!(found.iter().zip(wanted).all(|(a, b)| (a - b).abs() < 0.015), "{found:?} {wanted:?}");
-        };
-        near(shares(sampler(1.0, 1.0, 0, 1.0)), [0.7, 0.2, 0.1]);
-        near(shares(sampler(1.0, 0.8, 0, 1.0)), [0.7 / 0.9, 0.2 / 0.9, 0.0]);
-        near(shares(sampler(1.0, 1.0, 1, 1.0)), [1.0, 0.0, 0.0]);
-        // Temperature 2 takes square roots.
-        let roots = [0.7f64.sqrt(), 0.2f64.sqrt(), 0.1f64.sqrt()];
-        let all: f64 = roots.iter().sum();
-        near(shares(sampler(2.0, 1.0, 0, 1.0)), roots.map(|root| root / all));
-    }
-
-    #[test]
-    fn log_probabilities_are_of_the_softmax() {
-        let logits = [0.5f32, -0.25, 3.0];
-        let all: f32 = logits.iter().map(|logit| logit.exp()).sum();
-        assert!((log_probability(&logits, 0, 1.0).unwrap() - (0.5f32.exp() / all).ln()).abs() < 1e-6);
-    }
-
-    #[test]
-    fn logits_that_are_not_finite_are_errors_and_never_a_token() {
-        for wrong in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
-            for at in 0..3 {
-                let mut logits = [0.5f32, -0.25, 3.0];
-                logits[at] = wrong;
-                for mut sampler in
-                    [sampler(0.0, 1.0, 0, 1.0), sampler(1.0, 0.9, 2, 1.0), sampler(0.7, 1.0, 0, 1.2)]
-                {
-                    let error = sampler.next(&logits, &[0]).unwrap_err().to_string();
-                    assert!(error.contains(&format!("token {at} is {wrong}")), "{error}");
-                }
-            }
-            assert!(log_probability(&[wrong, 1.0], 0, 1.0).is_err(), "{wrong}");
-        }
-        // A NaN beside the token whose probability is asked for.
-        assert!(log_probability(&[0.0, f32::NAN], 0, 1.0).is_err());
-        assert!(sampler(0.0, 1.0, 0, 1.0).next(&[], &[]).is_err());
-        assert!(sampler(1.0, 1.0, 0, 1.0).next(&[f32::NAN; 4], &[]).is_err());
-    }
-
-    #[test]
-    fn request_settings_override_the_generation_config() {
-        let defaults = Defaults { stop: vec![9], repetition_penalty: 1.5, top_p: 0.5, top_k: 1 };
-        let silent = Generation { temperature: 1.0, ..Generation::greedy(1) };
-        let found = |generation: &Generation, defaults: &Defaults| {
-            let Sampler { top_p, top_k, repetition_penalty, .. } =
-                Sampler::new(generation, defaults).unwrap();
-            (top_p, top_k, repetition_penalty)
-        };
-        assert_eq!(found(&silent, &defaults), (0.5, 1, 1.5));
-        assert_eq!(found(&silent, &defaults.clone().neutral()), (1.0, 0, 1.0));
-        assert_eq!(defaults.clone().neutral().stop, [9]);
-        let spoken =
-            Generation { top_p: Some(0.9), top_k: Some(0), repetition_penalty: Some(1.0), ..silent.clone() };
-        assert_eq!(found(&spoken, &defaults), (0.9, 0, 1.0));
-        for wrong in [
-            Generation { temperature: f64::NAN, ..silent.clone() },
-            Generation { temperature: -1.0, ..silent.clone() },
-            Generation { top_p: Some(1.5), ..silent.clone() },
-            Generation { repetition_penalty: Some(0.0), ..silent },
-        ] {
-            assert!(Sampler::new(&wrong, &defaults).is_err(), "{wrong:?}");
-        }
-    }
-
-    #[test]
-    fn a_generation_config_with_values_that_mean_nothing_is_refused() {
-        let folder = tempfile::tempdir().unwrap();
-        let write =
-            |name: &str, json: Value| std::fs::write(folder.path().join(name), json.to_string()).unwrap();
-        write("config.json", json!({"eos_token_id": 3}));
-        let read = || Defaults::read(folder.path()).map_err(|error| error.to_string());
-        assert_eq!(
-            read().unwrap(),
-            Defaults { stop: vec![3], repetition_penalty: 1.0, top_p: 1.0, top_k: 0 }
-        );
-        write("generation_config.json", json!({"top_p": 0.8, "top_k": -1, "eos_token_id": [1, 2]}));
-        assert_eq!(
-            read().unwrap(),
-            Defaults { stop: vec![1, 2], repetition_penalty: 1.0, top_p: 0.8, top_k: 0 }
-        );
-        for (key, value) in [
-            ("top_p", json!("0.8")),
-            ("top_p", json!(1.5)),
-            ("top_k", json!(-7)),
-            ("repetition_penalty", json!(0)),
-            ("eos_token_id", json!(["</s>"])),
-            ("eos_token_id", json!(-1)),
-        ] {
-            write("generation_config.json", json!({key: value}));
-            let error = read().unwrap_err();
-            assert!(error.contains(key) && error.contains("generation_config.json"), "{error}");
-        }
-    }
-}
+mod tests;

@@ -244,7 +244,9 @@ fn logits<O: Ops<Tensor = Tensor>>(model: &Model<O>, batch: &[&Example]) -> Resu
     } else {
         let values: Vec<f32> = media.iter().flat_map(|medium| medium.patches.values()).collect();
         let grids: Vec<Grid> = media.iter().map(|medium| medium.patches.grid).collect();
-        Some(model.encode(values, &grids)?)
+        let patches = grids.iter().map(|grid| grid.patches()).sum::<usize>();
+        let shape = [patches, model.config.vision.patch_values()];
+        Some(model.encode(model.ops.upload(values, &shape)?, &grids)?)
     };
     let places: Vec<Vec<u32>> = batch.iter().map(|example| visual_places(&example.media)).collect();
     let mut rows: Vec<Rows<'_, Tensor>> = batch

@@ -11,15 +11,14 @@ use crate::positions::Grid;
 use crate::processor::Patches;
 use crate::prompt::Medium;
 
-/// Patches that the vision tower sees at once, unless one frame has more.
-const PASS_PATCHES: usize = 1024;
-
 /// Features that prefill has not reached, in the order of their tokens.
 pub(super) struct LazyVisionFeatures<T> {
     /// Images and videos that are not encoded yet.
     frames: VecDeque<Frame>,
     /// Encoded rows of the last pass of the vision tower that no sequence has taken.
     ready: Option<Features<T>>,
+    /// Patches of a pass of the vision tower, unless one frame has more.
+    pass: usize,
 }
 
 /// An image or a frame pair of a video: patches attend to those of their own frame only.
@@ -43,11 +42,12 @@ impl<T: Clone> LazyVisionFeatures<T> {
         model: &Model<O>,
         media: Vec<Medium>,
         mut skipped: usize,
+        pass: usize,
     ) -> Result<Self, Error> {
         let frames = media.into_iter().flat_map(|Medium { patches, .. }| {
             (0..patches.grid.t).map(move |number| Frame { patches: Arc::clone(&patches), number })
         });
-        let mut upcoming = Self { frames: frames.collect(), ready: None };
+        let mut upcoming = Self { frames: frames.collect(), ready: None, pass };
         let merge = model.config.vision.spatial_merge_size;
         while let Some(frame) = upcoming.frames.pop_front_if(|frame| frame.grid().tokens(merge) <= skipped) {
             skipped -= frame.grid().tokens(merge);
@@ -85,21 +85,21 @@ impl<T: Clone> LazyVisionFeatures<T> {
     /// Features of the next frames.
     fn encode<O: Ops<Tensor = T>>(&mut self, model: &Model<O>) -> Result<Features<T>, Error> {
         let mut frames = Vec::new();
-        let mut room = PASS_PATCHES;
-        while let Some(frame) =
-            self.frames.pop_front_if(|frame| frames.is_empty() || frame.grid().patches() <= room)
-        {
+        let mut room = self.pass;
+        let scale = self.frames.front().map(|frame| frame.patches.scale());
+        let fits =
+            |frame: &Frame, room| Some(frame.patches.scale()) == scale && frame.grid().patches() <= room;
+        while let Some(frame) = self.frames.pop_front_if(|frame| frames.is_empty() || fits(frame, room)) {
             room = room.saturating_sub(frame.grid().patches());
             frames.push(frame);
         }
-        if frames.is_empty() {
+        let Some(scale) = scale else {
             return Err(Error::Compute("a prompt has more visual tokens than its media".to_owned()));
-        }
+        };
         let grids: Vec<Grid> = frames.iter().map(Frame::grid).collect();
         let count = grids.iter().map(|grid| grid.patches()).sum::<usize>();
-        let mut values = Vec::with_capacity(count * model.config.vision.patch_values());
-        values.extend(frames.iter().flat_map(|frame| frame.patches.frame_values(frame.number)));
-        drop(frames);
-        model.encode(values, &grids)
+        let bytes: Vec<&[u8]> = frames.iter().map(|frame| frame.patches.frame(frame.number)).collect();
+        let shape = [count, model.config.vision.patch_values()];
+        model.encode(model.ops.upload_patches(&bytes.concat(), scale, shape)?, &grids)
     }
 }

@@ -1,28 +1,43 @@
-//! Memory estimate (weights, key-value cache) before a model is loaded.
+//! Memory of weights, caches and passes, counted before a model is loaded.
 
 use std::fmt;
 
 use super::Options;
-use crate::config::Config;
+use crate::config::{Config, TextConfig, VisionConfig};
 use crate::error::Error;
+use crate::ops::PassLimits;
 use crate::weights::Weights;
 
-/// The arithmetic of weights and cache.
+/// The arithmetic of weights, caches and passes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MemoryPlan {
     /// Bytes of the weights on the device.
     pub weights: u64,
     /// Bytes of the cache per token: keys and values of every layer.
     pub per_token: u64,
-    /// Bytes that weights and cache may take together.
+    /// Bytes that a pass takes per token of its keys: one layer's keys and values in the order of heads, and the mask.
+    pub per_key: u64,
+    /// Bytes of a pass beside that, at its peak.
+    pub activations: u64,
+    /// Maxima of a pass: the engine's, or less where memory is small.
+    pub pass: PassLimits,
+    /// Bytes that weights, caches and passes may take together.
     pub limit: u64,
-    /// Tokens of cache that fit beside the weights.
+    /// Tokens of cache that fit beside weights and passes.
     pub cache_tokens: usize,
+    per_patch: u64,
     layers: usize,
     key_heads: usize,
     head_dim: usize,
     element: usize,
 }
+
+/// Bytes of the types in which engines compute, whatever the precision of what they keep.
+const WIDE: usize = 4;
+/// Bytes of a score at the peak of its softmax: before, after, and as the weight of a value.
+const SCORE: usize = 3 * WIDE;
+/// Fewest rows of a pass: fewer would read all weights for next to nothing.
+const MIN_ROWS: usize = 16;
 
 impl MemoryPlan {
     /// Plans a checkpoint in the precision and within the memory of the options.
@@ -30,15 +45,25 @@ impl MemoryPlan {
         let (text, precision, limit) = (&config.text, options.precision, options.memory);
         let converted = weights.elements() * precision.bytes();
         let bytes = if options.narrow_weights { converted.min(weights.bytes()) } else { converted } as u64;
-        let values = 2 * text.num_hidden_layers * text.num_key_value_heads * text.head_dim;
-        let per_token = (values * precision.bytes()) as u64;
-        // A tenth stays free for activations.
-        let free = limit.saturating_sub(bytes) / 10 * 9;
+        let key_values = 2 * text.num_key_value_heads * text.head_dim;
+        let per_token = (text.num_hidden_layers * key_values * precision.bytes()) as u64;
+        let free = limit.saturating_sub(bytes);
+        let (per_row, per_patch) = (row_bytes(text, &config.vision), patch_bytes(&config.vision));
+        let pass = within(options.pass, config, free / 4, (per_row, per_patch));
+        let per_key = ((key_values + if pass.scores > 0 { pass.tokens } else { 0 }) * WIDE) as u64;
+        let logits = (options.batch.max(1) * text.vocab_size * 2 * WIDE) as u64;
+        let rows = (pass.tokens as u64 * per_row).max(pass.patches as u64 * per_patch);
+        let activations = rows + logits + (pass.scores * SCORE) as u64;
+        let cache_tokens = free.saturating_sub(activations) / (per_token + per_key).max(1);
         Self {
             weights: bytes,
             per_token,
+            per_key,
+            activations,
+            pass,
             limit,
-            cache_tokens: usize::try_from(free / per_token.max(1)).unwrap_or(usize::MAX),
+            cache_tokens: usize::try_from(cache_tokens).unwrap_or(usize::MAX),
+            per_patch,
             layers: text.num_hidden_layers,
             key_heads: text.num_key_value_heads,
             head_dim: text.head_dim,
@@ -57,17 +82,57 @@ impl MemoryPlan {
     }
 
     /// # Errors
-    /// A prompt with its answer is more than the cache holds.
-    pub fn check_request(&self, prompt: usize, new: usize) -> Result<(), Error> {
-        if prompt + new <= self.cache_tokens {
+    /// A prompt with its answer is more than the cache holds, or its largest frame, of so many patches, more than a pass
+    /// has memory for.
+    pub fn check_request(&self, prompt: usize, new: usize, frame: usize) -> Result<(), Error> {
+        let tokens = (prompt + new) as u64 * (self.per_token + self.per_key);
+        let beside = self.activations.max(frame as u64 * self.per_patch);
+        let free = self.limit.saturating_sub(self.weights);
+        if prompt + new <= self.cache_tokens && tokens.saturating_add(beside) <= free {
             return Ok(());
         }
-        let need = size((prompt + new) as u64 * self.per_token);
+        let need = format!("{} of cache and {}", size(tokens), size(beside));
         Err(Error::Memory(format!(
-            "{prompt} prompt tokens and {new} new ones need {need} of cache; {self}; fewer frames, a lower \
-             --max-tokens or a smaller --dtype would fit"
+            "{prompt} prompt tokens and {new} new ones need {need} of activations; {self}; fewer or smaller frames, a \
+             lower --max-tokens or a smaller --dtype would fit"
         )))
     }
+}
+
+/// The engine's limits, or fewer rows and scores where those of a pass would take more than `bytes` each.
+fn within(limits: PassLimits, config: &Config, bytes: u64, (row, patch): (u64, u64)) -> PassLimits {
+    let rows = |limit: usize, each: u64| {
+        let fitting = usize::try_from(bytes / each.max(1)).unwrap_or(usize::MAX);
+        limit.min(fitting.max(MIN_ROWS))
+    };
+    // At least one query of all heads to all keys of the context.
+    let fewest = config.text.num_attention_heads * config.text.max_position_embeddings;
+    let fitting = usize::try_from(bytes / SCORE as u64).unwrap_or(usize::MAX).max(fewest);
+    PassLimits {
+        tokens: rows(limits.tokens, row),
+        patches: rows(limits.patches, patch),
+        scores: limits.scores.min(fitting).min(i32::MAX as usize),
+    }
+}
+
+/// Bytes of a token at the widest places of a layer: the residual stream with its norms and products, the features that
+/// enter it, queries and keys that are turned, and the gated MLP.
+fn row_bytes(text: &TextConfig, vision: &VisionConfig) -> u64 {
+    let (queries, keys) =
+        (text.num_attention_heads * text.head_dim, text.num_key_value_heads * text.head_dim);
+    let features = vision.deepstack_visual_indexes.len() + 2;
+    let stream = (4 + features) * text.hidden_size;
+    let attention = 6 * queries + 6 * keys + 4 * text.head_dim;
+    ((stream + attention.max(4 * text.intermediate_size)) * WIDE) as u64
+}
+
+/// Bytes of a patch at the widest places of the vision tower, which are those of a token there; and its pixels.
+fn patch_bytes(vision: &VisionConfig) -> u64 {
+    let merged = vision.spatial_merge_size.pow(2).max(1);
+    let features = (vision.deepstack_visual_indexes.len() + 2) * vision.out_hidden_size.div_ceil(merged);
+    let stream = 4 * vision.hidden_size + features + 2 * vision.patch_values();
+    let attention = 12 * vision.hidden_size + 4 * vision.hidden_size / vision.num_heads.max(1);
+    ((stream + attention.max(5 * vision.intermediate_size)) * WIDE) as u64
 }
 
 impl fmt::Display for MemoryPlan {
@@ -75,9 +140,10 @@ impl fmt::Display for MemoryPlan {
         let Self { layers, key_heads, head_dim, element, .. } = self;
         write!(
             f,
-            "weights {}, cache {} per token (2 x {layers} layers x {key_heads} heads x {head_dim} x {element} \
-             bytes), {} tokens fit in {}",
+            "weights {}, activations {}, cache {} per token (2 x {layers} layers x {key_heads} heads x {head_dim} x \
+             {element} bytes), {} tokens fit in {}",
             size(self.weights),
+            size(self.activations),
             size(self.per_token),
             self.cache_tokens,
             size(self.limit),

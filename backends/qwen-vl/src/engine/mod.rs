@@ -26,11 +26,12 @@ use crate::config::{Config, Family};
 use crate::error::Error;
 use crate::files;
 use crate::model::Model;
-use crate::ops::{Ops, Precision};
-use crate::positions::VideoRule;
+use crate::ops::{Ops, PassLimits, Precision};
+use crate::positions::{Grid, VideoRule};
 use crate::prompt::{Prompt, Prompter};
 use crate::sampling::Defaults;
 use crate::weights::Weights;
+use prefix::History;
 
 /// Options of an engine.
 #[derive(Debug, Clone)]
@@ -43,8 +44,10 @@ pub struct Options {
     pub device: String,
     /// Number type of activations and cache.
     pub precision: Precision,
-    /// Bytes that weights and cache may take on the device.
+    /// Bytes that weights, caches and passes may take on the device.
     pub memory: u64,
+    /// Maxima of a pass, of which the engine takes as much as memory allows.
+    pub pass: PassLimits,
     /// Maximum number of sequences that decode together.
     pub batch: usize,
     /// Whether the engine keeps matrices in the file's type where that is narrower than `precision`.
@@ -74,6 +77,7 @@ impl Options {
             device: "cpu".to_owned(),
             precision: Precision::F32,
             memory: u64::MAX,
+            pass: PassLimits::CPU,
             batch: 8,
             narrow_weights: false,
             reuse: true,
@@ -100,11 +104,17 @@ pub struct Engine {
 /// One conversation on its way to the worker.
 struct Job {
     prompt: Prompt,
+    /// Tokens and media of the prompt.
+    history: History,
     generation: Generation,
     reply: oneshot::Sender<Result<Answer, Error>>,
 }
 
 impl Job {
+    fn new(prompt: Prompt, generation: Generation, reply: oneshot::Sender<Result<Answer, Error>>) -> Self {
+        Self { history: History::of(&prompt), prompt, generation, reply }
+    }
+
     /// Maximum length in tokens, prompt and answer.
     fn end(&self) -> usize {
         self.prompt.ids.len() + self.generation.max_tokens as usize
@@ -131,14 +141,14 @@ impl Drop for Engine {
 }
 
 impl Engine {
-    /// Loads a model. `ops` is made on the thread that will own all tensors.
+    /// Loads a model. `ops` is made on the thread that will own all tensors, for passes within the given limits.
     ///
     /// # Errors
     /// A file, shape or type that is wrong, or too little memory; the arithmetic is in the message.
     pub fn start<O: Ops>(
         name: &str,
         options: Options,
-        ops: impl FnOnce() -> Result<O, Error> + Send + 'static,
+        ops: impl FnOnce(PassLimits) -> Result<O, Error> + Send + 'static,
     ) -> Result<Self, Error> {
         let mut config = Config::read(&options.folder)?;
         config.video_rule = options.video_rule;
@@ -162,13 +172,13 @@ impl Engine {
         let thread = std::thread::Builder::new()
             .name("engine".to_owned())
             .spawn(move || {
-                let model = ops().and_then(|ops| Model::load(ops, config, &weights));
+                let model = ops(plan.pass).and_then(|ops| Model::load(ops, config, &weights));
                 let digest = weights.digest();
                 drop(weights);
                 match model {
                     Ok(model) => {
                         let _ = ready.send(Ok(digest));
-                        worker::Worker::new(model, room, defaults, plan.cache_tokens, &options).run(&queue);
+                        worker::Worker::new(model, room, defaults, &plan, &options).run(&queue);
                     }
                     Err(error) => {
                         let _ = ready.send(Err(error));
@@ -182,7 +192,7 @@ impl Engine {
         Ok(Self { prompter, jobs: Some(jobs), thread: Some(thread), info, plan, context })
     }
 
-    /// Memory of weights and cache.
+    /// Memory of weights, caches and passes.
     pub fn memory(&self) -> &MemoryPlan {
         &self.plan
     }
@@ -226,12 +236,14 @@ impl Engine {
             return Err(Error::ContextLength { prompt: tokens, new, context: self.context });
         }
         generation.max_tokens = generation.max_tokens.min((self.context - tokens) as u32);
-        self.plan.check_request(tokens, generation.max_tokens as usize)?;
+        let frames = prompt.media.iter().map(|medium| medium.patches.grid);
+        let frame = frames.map(|grid| Grid { t: 1, ..grid }.patches()).max().unwrap_or_default();
+        self.plan.check_request(tokens, generation.max_tokens as usize, frame)?;
         let (reply, answer) = oneshot::channel();
         let gone = || Error::Compute("engine thread panicked; see stderr".to_owned());
         let stop = generation.stop.clone();
         let jobs = self.jobs.as_ref().ok_or_else(gone)?;
-        jobs.send(Job { prompt, generation, reply }).map_err(|_| gone())?;
+        jobs.send(Job::new(prompt, generation, reply)).map_err(|_| gone())?;
         let answer = answer.await.unwrap_or_else(|_| Err(gone()))?;
         let mut text = self.prompter.decode(&answer.ids)?;
         // The answer ends before the stop text; the rest of its last token is cut as well.

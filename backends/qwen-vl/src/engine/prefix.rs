@@ -3,7 +3,7 @@
 use crate::prompt::Prompt;
 
 /// Tokens of a cache, and the media among them.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct History {
     /// Token ids.
     pub ids: Vec<u32>,
@@ -25,6 +25,12 @@ impl History {
         let differs = self.media.iter().zip(&other.media).find(|(a, b)| a != b);
         let first = differs.map_or(same, |(a, b)| a.0.min(b.0));
         same.min(first)
+    }
+
+    /// Whether its first `length` tokens, and the media among them, are all that `other` holds.
+    pub(super) fn begins_as(&self, length: usize, other: &Self) -> bool {
+        let media = self.media.iter().filter(|(start, _)| *start < length);
+        self.ids[..length] == other.ids && media.eq(&other.media)
     }
 
     /// Cuts the history to `length` tokens.
@@ -51,6 +57,9 @@ mod tests {
         assert_eq!(a.common(&history(&[1, 5, 5, 9], &[(1, 10)]), 9), 3);
         // A larger picture: the tokens agree further than the content.
         assert_eq!(a.common(&history(&[1, 5, 5, 5, 5], &[(1, 12)]), 9), 1);
+        assert!(a.begins_as(4, &history(&[1, 5, 5, 2], &[(1, 10)])));
+        assert!(!a.begins_as(4, &history(&[1, 5, 5, 2], &[(1, 11)])));
+        assert!(!a.begins_as(3, &history(&[1, 5, 5, 2], &[(1, 10)])));
         let mut cut = a.clone();
         cut.truncate(4);
         assert_eq!(cut.media, [(1, 10)]);

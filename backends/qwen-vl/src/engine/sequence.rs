@@ -1,5 +1,6 @@
 //! One conversation that is being answered.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use futures::channel::oneshot;
@@ -9,12 +10,9 @@ use super::prefix::History;
 use super::{Answer, Job};
 use crate::error::Error;
 use crate::model::{KvCache, Model, Rows};
-use crate::ops::Ops;
+use crate::ops::{Ops, PassLimits};
 use crate::prompt::{Prompt, Prompter};
 use crate::sampling::{Defaults, Sampler, log_probability};
-
-/// Prompt tokens of one pass: bounds activations, whatever the prompt's length.
-const PASS_TOKENS: usize = 640;
 
 /// A prompt in prefill, then an answer that grows.
 pub(super) struct Sequence<T> {
@@ -33,9 +31,20 @@ pub(super) struct Sequence<T> {
     first: Option<Instant>,
     /// Rest of the prompt; `None` after prefill.
     pub prefill: Option<Prefill<T>>,
+    /// Logits after the prompt; `None` before that.
+    after_prompt: Option<Arc<[f32]>>,
     pub reply: oneshot::Sender<Result<Answer, Error>>,
     /// The request, for another try.
     generation: paravt_suite::backend::Generation,
+}
+
+/// From what the next token of an answer comes.
+#[derive(Clone, Copy)]
+pub(super) enum Scores<'a> {
+    /// Logits, of which the host draws one.
+    Logits(&'a [f32]),
+    /// The likeliest token and its log-probability, which the device has found.
+    Likeliest(u32, f32),
 }
 
 /// A prompt between its passes.
@@ -58,9 +67,9 @@ struct State<T> {
 impl<T: Clone> Sequence<T> {
     /// A sequence before its prefill; `sampler` is that of the job's generation.
     pub(super) fn new(job: Job, sampler: Sampler, tempered: bool) -> Self {
-        let Job { prompt, generation, reply } = job;
+        let Job { prompt, history, generation, reply } = job;
         Self {
-            history: History::of(&prompt),
+            history,
             cache: KvCache::default(),
             next_position: prompt.next_position,
             sampler,
@@ -75,6 +84,7 @@ impl<T: Clone> Sequence<T> {
             stopped: false,
             first: None,
             prefill: Some(Prefill { prompt, state: None }),
+            after_prompt: None,
             reply,
             generation,
         }
@@ -83,12 +93,44 @@ impl<T: Clone> Sequence<T> {
     /// The request as it came, of a sequence that has answered nothing yet.
     pub(super) fn into_job(self) -> Option<Job> {
         let prompt = self.prefill?.prompt;
-        Some(Job { prompt, generation: self.generation, reply: self.reply })
+        Some(Job::new(prompt, self.generation, self.reply))
     }
 
     /// Whether the first pass is still to come.
     pub(super) fn is_fresh(&self) -> bool {
         self.prefill.as_ref().is_some_and(|prefill| prefill.state.is_none())
+    }
+
+    /// Tokens of the prompt.
+    fn prompt_tokens(&self) -> usize {
+        self.history.ids.len() - self.generated.len()
+    }
+
+    /// Whether its prompt is read, and is the one of a history.
+    pub(super) fn has_read(&self, prompt: &History) -> bool {
+        self.after_prompt.is_some() && self.history.begins_as(self.prompt_tokens(), prompt)
+    }
+
+    /// Logits after the prompt, until the first token is chosen.
+    pub(super) fn first_logits(&self) -> Option<Arc<[f32]>> {
+        self.after_prompt.clone().filter(|_| self.generated.is_empty())
+    }
+
+    /// Goes on after the prompt that another sequence has read: with a copy of its cache, which is to the bit what a
+    /// prefill of its own would make.
+    ///
+    /// # Errors
+    /// No memory.
+    pub(super) fn fork<O: Ops<Tensor = T>>(&mut self, model: &Model<O>, read: &Self) -> Result<(), Error> {
+        self.cache = read.cache.copy(&model.ops, read.prompt_tokens(), self.end())?;
+        (self.after_prompt, self.prefill) = (read.after_prompt.clone(), None);
+        Ok(())
+    }
+
+    /// Goes on after the prompt of a sequence that has ended, in its cache.
+    pub(super) fn inherit(&mut self, ended: &Self, mut cache: KvCache<T>) {
+        cache.truncate(self.history.ids.len());
+        (self.cache, self.after_prompt, self.prefill) = (cache, ended.after_prompt.clone(), None);
     }
 
     pub(super) fn ended(&self) -> bool {
@@ -100,18 +142,23 @@ impl<T: Clone> Sequence<T> {
         self.history.ids.len() + self.max_tokens - self.generated.len()
     }
 
+    /// Whether the likeliest token, as the model has it, is the next one.
+    pub(super) fn is_greedy(&self) -> bool {
+        self.sampler.is_greedy()
+    }
+
     /// Adds the next token to the answer.
     ///
     /// # Errors
     /// Logits that are NaN or infinite.
     pub(super) fn choose(
         &mut self,
-        logits: &[f32],
+        scores: Scores<'_>,
         defaults: &Defaults,
         prompter: &Prompter,
     ) -> Result<(), Error> {
-        self.sample(logits).map_err(|error| {
-            let (step, prompt) = (self.generated.len() + 1, self.history.ids.len() - self.generated.len());
+        self.sample(scores).map_err(|error| {
+            let (step, prompt) = (self.generated.len() + 1, self.prompt_tokens());
             Error::Compute(format!(
                 "token {step} of the answer to a prompt of {prompt} tokens: {error}; the weights are damaged, or \
                  overflow in this --dtype"
@@ -122,10 +169,16 @@ impl<T: Clone> Sequence<T> {
         Ok(())
     }
 
-    fn sample(&mut self, logits: &[f32]) -> Result<(), Error> {
-        let id = self.sampler.next(logits, &self.history.ids)?;
+    fn sample(&mut self, scores: Scores<'_>) -> Result<(), Error> {
+        let id = match scores {
+            Scores::Logits(logits) => self.sampler.next(logits, &self.history.ids)?,
+            Scores::Likeliest(id, _) => id,
+        };
         if let Some(logprobs) = &mut self.logprobs {
-            logprobs.push(log_probability(logits, id, self.temperature)?);
+            logprobs.push(match scores {
+                Scores::Logits(logits) => log_probability(logits, id, self.temperature)?,
+                Scores::Likeliest(_, logprob) => logprob,
+            });
         }
         self.first.get_or_insert_with(Instant::now);
         self.generated.push(id);
@@ -146,15 +199,19 @@ impl<T: Clone> Sequence<T> {
         let _ = reply.send(Ok(Answer { ids, logprobs, stopped, first }));
     }
 
-    /// Reads the next tokens of the prompt, after those that the cache holds; logits after the last one.
+    /// Reads the next tokens of the prompt, after those that the cache holds.
     ///
     /// # Errors
     /// Tensor arithmetic, e.g. no memory.
-    pub(super) fn pass<O: Ops<Tensor = T>>(&mut self, model: &Model<O>) -> Result<Option<Vec<f32>>, Error> {
-        let Some(Prefill { prompt, state }) = &mut self.prefill else { return Ok(None) };
+    pub(super) fn pass<O: Ops<Tensor = T>>(
+        &mut self,
+        model: &Model<O>,
+        limits: PassLimits,
+    ) -> Result<(), Error> {
+        let Some(Prefill { prompt, state }) = &mut self.prefill else { return Ok(()) };
         let state = match state {
             Some(state) => state,
-            None => state.insert(State::new(model, prompt, self.cache.len())?),
+            None => state.insert(State::new(model, prompt, self.cache.len(), limits)?),
         };
         let end = (state.start + state.step).min(prompt.ids.len());
         let later = state.visual.split_off(state.visual.partition_point(|place| *place < end));
@@ -171,28 +228,34 @@ impl<T: Clone> Sequence<T> {
         let hidden = model.hidden(&mut [rows])?;
         (state.visual, state.start) = (later, end);
         if end < prompt.ids.len() {
-            return Ok(None);
+            return Ok(());
         }
         let last = model.ops.shape(&hidden)[0] - 1;
         let logits = model.logits(&model.ops.narrow(&hidden, 0, last, 1)?)?;
-        let logits = model.ops.download(&logits)?;
+        self.after_prompt = Some(model.ops.download(&logits)?.into());
         self.prefill = None;
-        Ok(Some(logits))
+        Ok(())
     }
 }
 
 impl<T: Clone> State<T> {
     /// Of a prompt whose first `held` tokens are in the cache.
-    fn new<O: Ops<Tensor = T>>(model: &Model<O>, prompt: &Prompt, held: usize) -> Result<Self, Error> {
+    fn new<O: Ops<Tensor = T>>(
+        model: &Model<O>,
+        prompt: &Prompt,
+        held: usize,
+        limits: PassLimits,
+    ) -> Result<Self, Error> {
         let left = prompt.ids.len().checked_sub(held).filter(|left| *left > 0);
         let left = left.ok_or_else(|| Error::Prompt("the prompt is empty".to_owned()))?;
         let runs = prompt.media.iter().flat_map(|medium| &medium.runs);
         let mut visual: Vec<usize> = runs.flat_map(|&(start, length)| start..start + length).collect();
         let visual = visual.split_off(visual.partition_point(|place| *place < held));
         let tokens: usize = prompt.media.iter().flat_map(|medium| &medium.runs).map(|run| run.1).sum();
-        let features = LazyVisionFeatures::new(model, prompt.media.clone(), tokens - visual.len())?;
+        let (media, skipped) = (prompt.media.clone(), tokens - visual.len());
+        let features = LazyVisionFeatures::new(model, media, skipped, limits.patches)?;
         // Passes of about equal length: a short last one would read all weights for a few rows.
-        let step = left.div_ceil(left.div_ceil(PASS_TOKENS));
+        let step = left.div_ceil(left.div_ceil(limits.tokens));
         Ok(Self { visual, features, start: held, step })
     }
 }

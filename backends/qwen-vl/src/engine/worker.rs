@@ -1,7 +1,9 @@
 //! The thread that owns the tensors: takes conversations in, decodes all open ones together.
 //!
 //! The caches never exceed the planned memory: a sequence is admitted only if its maximum length fits beside the open
-//! ones, its cache grows by blocks up to that, and finished sequences that are kept for reuse are dropped first.
+//! ones, and finished sequences that are kept for reuse are dropped first.
+//!
+//! Samples of one prompt that are open together are prefilled once: the cache is copied after the prompt.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,11 +13,11 @@ use rayon::prelude::*;
 
 use super::prefix::History;
 use super::prefix_cache::PrefixCache;
-use super::sequence::Sequence;
-use super::{Job, Options};
+use super::sequence::{Scores, Sequence};
+use super::{Job, MemoryPlan, Options};
 use crate::error::Error;
-use crate::model::{BLOCK, KvCache, Model, Rows};
-use crate::ops::Ops;
+use crate::model::{KvCache, Model, Rows};
+use crate::ops::{Ops, PassLimits};
 use crate::prompt::Prompter;
 use crate::sampling::{Defaults, Sampler};
 
@@ -28,6 +30,7 @@ pub(super) struct Worker<O: Ops> {
     open: Vec<Sequence<O::Tensor>>,
     prefixes: PrefixCache<O::Tensor>,
     cache_tokens: usize,
+    pass: PassLimits,
     batch: usize,
     /// Maximum number of open sequences, after a prompt that did not fit into memory beside them.
     max_running: usize,
@@ -35,12 +38,32 @@ pub(super) struct Worker<O: Ops> {
     tempered_logprobs: bool,
 }
 
+/// What a pass says of the next tokens.
+enum Next {
+    /// Logits, row by row, and their width.
+    Logits(Vec<f32>, usize),
+    /// See [`Ops::greedy`].
+    Likeliest(Vec<(u32, f32)>),
+}
+
+impl Next {
+    /// Of each sequence.
+    fn rows(&self) -> Vec<Scores<'_>> {
+        match self {
+            Self::Logits(logits, width) => logits.chunks(*width).map(Scores::Logits).collect(),
+            Self::Likeliest(found) => {
+                found.iter().map(|&(id, logprob)| Scores::Likeliest(id, logprob)).collect()
+            }
+        }
+    }
+}
+
 impl<O: Ops> Worker<O> {
     pub(super) fn new(
         model: Model<O>,
         prompter: Arc<Prompter>,
         defaults: Defaults,
-        cache_tokens: usize,
+        plan: &MemoryPlan,
         options: &Options,
     ) -> Self {
         Self {
@@ -50,7 +73,8 @@ impl<O: Ops> Worker<O> {
             waiting: VecDeque::new(),
             open: Vec::new(),
             prefixes: PrefixCache::default(),
-            cache_tokens,
+            cache_tokens: plan.cache_tokens,
+            pass: plan.pass,
             batch: options.batch.max(1),
             max_running: usize::MAX,
             reuse: options.reuse,
@@ -89,28 +113,58 @@ impl<O: Ops> Worker<O> {
             let free = self.cache_tokens.saturating_sub(reserved);
             let alone = self.open.is_empty();
             let Some(job) = self.waiting.pop_front_if(|job| alone || job.end() <= free) else { return };
-            let sampler = match Sampler::new(&job.generation, &self.defaults) {
-                Ok(sampler) => sampler,
-                Err(error) => {
-                    drop(job.reply.send(Err(error)));
-                    continue;
-                }
-            };
-            match Sequence::new(job, sampler, self.tempered_logprobs) {
-                sequence if sequence.ended() => sequence.answer(),
-                sequence => self.open.push(sequence),
-            }
+            self.open.extend(self.sequence(job));
         }
     }
 
-    /// One prefill chunk of the oldest unfinished prompt.
+    /// A sequence before its prefill; none where the request asks for nothing, or for what cannot be.
+    fn sequence(&self, job: Job) -> Option<Sequence<O::Tensor>> {
+        let sampler = match Sampler::new(&job.generation, &self.defaults) {
+            Ok(sampler) => sampler,
+            Err(error) => {
+                drop(job.reply.send(Err(error)));
+                return None;
+            }
+        };
+        let sequence = Sequence::new(job, sampler, self.tempered_logprobs);
+        if sequence.ended() {
+            sequence.answer();
+            return None;
+        }
+        Some(sequence)
+    }
+
+    /// One prefill chunk of the oldest unfinished prompt; then the first tokens of the answers to all that are read.
     fn prefill(&mut self) {
-        let Some(place) = self.open.iter().position(|sequence| sequence.prefill.is_some()) else { return };
-        let logits = self.prepare(place).and_then(|()| self.open[place].pass(&self.model));
-        match logits {
-            Ok(None) => {}
-            Ok(Some(logits)) => self.choose(&[place], &logits),
-            Err(error) => self.give_up(place, error),
+        self.fork();
+        if let Some(place) = self.open.iter().position(|sequence| sequence.prefill.is_some()) {
+            match self.prepare(place).and_then(|()| self.open[place].pass(&self.model, self.pass)) {
+                Ok(()) => self.fork(),
+                Err(error) => self.give_up(place, error),
+            }
+        }
+        let first =
+            self.open.iter().enumerate().filter_map(|(place, one)| Some((place, one.first_logits()?)));
+        let (places, logits): (Vec<usize>, Vec<Arc<[f32]>>) = first.unzip();
+        self.choose(&places, logits.iter().map(|logits| Scores::Logits(logits)).collect());
+    }
+
+    /// Other samples of a prompt that is read need no prefill of their own.
+    fn fork(&mut self) {
+        let read_of = |open: &[Sequence<O::Tensor>], place: usize| {
+            let fresh: &Sequence<_> = &open[place];
+            let read = || open.iter().position(|read| read.has_read(&fresh.history));
+            if fresh.is_fresh() { read() } else { None }
+        };
+        for place in (0..self.open.len()).rev() {
+            let Some(read) = read_of(&self.open, place) else { continue };
+            self.make_room(self.open[place].end());
+            let mut sequence = self.open.remove(place);
+            let forked = sequence.fork(&self.model, &self.open[read - usize::from(read > place)]);
+            self.open.insert(place, sequence);
+            if let Err(error) = forked {
+                self.give_up(place, error);
+            }
         }
     }
 
@@ -139,11 +193,10 @@ impl<O: Ops> Worker<O> {
     }
 
     /// The kept cache that shares the longest start with a prompt, cut to it; or a copy of an open one's
-    /// start; or an empty one. At least one token is left to run, and there is room for the prompt and a block.
-    fn start_cache(&mut self, history: &History, end: usize) -> Result<KvCache<O::Tensor>, Error> {
+    /// start; or an empty one. At least one token is left to run. There is room for the prompt, in a new one for the
+    /// answer too.
+    fn start_cache(&mut self, history: &History, capacity: usize) -> Result<KvCache<O::Tensor>, Error> {
         let tokens = history.ids.len();
-        // Room for the answer is made as it grows: many are short.
-        let capacity = (tokens + BLOCK).min(end);
         let limit = if self.reuse { tokens.saturating_sub(1) } else { 0 };
         let kept = self.prefixes.longest(history, limit);
         let open = (0..self.open.len())
@@ -168,7 +221,7 @@ impl<O: Ops> Worker<O> {
                 }
                 cache.truncate(length);
                 self.make_room(cache.capacity().max(capacity));
-                if !(tokens..=end).contains(&cache.capacity()) {
+                if !(tokens..=capacity).contains(&cache.capacity()) {
                     cache.resize(&self.model.ops, capacity)?;
                 }
                 Ok(cache)
@@ -195,21 +248,21 @@ impl<O: Ops> Worker<O> {
         self.prefixes.evict_to(free.saturating_sub(tokens));
     }
 
-    /// One token for every open sequence whose prompt is read.
+    /// The next token of every open answer.
     fn decode(&mut self) {
         let ready: Vec<usize> =
-            (0..self.open.len()).filter(|&place| self.open[place].prefill.is_none()).collect();
+            (0..self.open.len()).filter(|&place| !self.open[place].generated.is_empty()).collect();
         if ready.is_empty() {
             return;
         }
         match self.forward(&ready) {
-            Ok(logits) => self.choose(&ready, &logits),
+            Ok(next) => self.choose(&ready, next.rows()),
             // Each is retried alone, which shows the one that fails; the others continue.
             Err(_) => {
                 self.prefixes.evict_to(0);
                 for &place in ready.iter().rev() {
                     match self.forward(&[place]) {
-                        Ok(logits) => self.choose(&[place], &logits),
+                        Ok(next) => self.choose(&[place], next.rows()),
                         Err(error) => drop(self.open.remove(place).reply.send(Err(error))),
                     }
                 }
@@ -217,14 +270,14 @@ impl<O: Ops> Worker<O> {
         }
     }
 
-    /// Logits after the last token of some sequences. Their caches grow by blocks, never beyond their ends.
-    fn forward(&mut self, places: &[usize]) -> Result<Vec<f32>, Error> {
+    /// The pass after the last token of some sequences.
+    fn forward(&mut self, places: &[usize]) -> Result<Next, Error> {
         for &place in places {
-            let (length, capacity) = (self.open[place].cache.len(), self.open[place].cache.capacity());
-            if length == capacity {
-                let grown = (capacity + BLOCK).min(self.open[place].end()).max(capacity + 1);
-                self.make_room(grown - capacity);
-                self.open[place].cache.resize(&self.model.ops, grown)?;
+            // One that had a conversation before in it may be smaller.
+            let (cache, end) = (&self.open[place].cache, self.open[place].end());
+            if cache.len() == cache.capacity() {
+                self.make_room(end.saturating_sub(cache.capacity()));
+                self.open[place].cache.resize(&self.model.ops, end)?;
             }
         }
         let wanted = |place: &usize| places.contains(place);
@@ -249,21 +302,25 @@ impl<O: Ops> Worker<O> {
             })
             .collect();
         let hidden = self.model.hidden(&mut batch)?;
-        let logits = self.model.ops.download(&self.model.logits(&hidden)?)?;
+        let (ops, logits) = (&self.model.ops, self.model.logits(&hidden)?);
+        let greedy = places.iter().all(|&place| self.open[place].is_greedy());
+        let next = match if greedy { ops.greedy(&logits)? } else { None } {
+            Some(likeliest) => Next::Likeliest(likeliest),
+            None => Next::Logits(ops.download(&logits)?, self.model.config.text.vocab_size),
+        };
         places.iter().for_each(|&place| self.open[place].next_position += 1);
-        Ok(logits)
+        Ok(next)
     }
 
     /// Adds a token to each of some sequences, given in the order of their places, and answers those that end.
-    fn choose(&mut self, places: &[usize], logits: &[f32]) {
-        let width = self.model.config.text.vocab_size;
+    fn choose(&mut self, places: &[usize], scores: Vec<Scores<'_>>) {
         let open = self.open.iter_mut().enumerate().filter(|(place, _)| places.contains(place));
         let open: Vec<_> = open.map(|(_, sequence)| sequence).collect();
         let (defaults, prompter) = (&self.defaults, &self.prompter);
         let chosen: Vec<Result<(), Error>> = open
             .into_par_iter()
-            .zip(logits.par_chunks(width))
-            .map(|(sequence, logits)| sequence.choose(logits, defaults, prompter))
+            .zip(scores)
+            .map(|(sequence, scores)| sequence.choose(scores, defaults, prompter))
             .collect();
         // From the last on: those that end leave.
         for (&place, chosen) in places.iter().zip(chosen).rev() {
@@ -275,17 +332,29 @@ impl<O: Ops> Worker<O> {
         }
     }
 
-    /// Answers, and keeps the cache.
+    /// Answers; the cache is kept, or given to the next sample of its prompt.
     fn close(&mut self, place: usize) {
         let mut sequence = self.open.remove(place);
         let cache = std::mem::take(&mut sequence.cache);
-        // The last token was never run.
-        let mut history = std::mem::take(&mut sequence.history);
-        history.truncate(cache.len());
         if self.reuse {
+            // The last token was never run.
+            let mut history = std::mem::take(&mut sequence.history);
+            history.truncate(cache.len());
             self.prefixes.push(history, cache);
+        } else {
+            self.hand_over(&sequence, cache);
         }
         self.make_room(0);
         sequence.answer();
+    }
+
+    /// The first waiting sample of the prompt of an answer that has ended, and that has room in its cache, is opened.
+    fn hand_over(&mut self, ended: &Sequence<O::Tensor>, cache: KvCache<O::Tensor>) {
+        let fits = |job: &Job| job.end() <= cache.capacity() && ended.has_read(&job.history);
+        let next = self.waiting.iter().position(fits).and_then(|at| self.waiting.remove(at));
+        if let Some(mut next) = next.and_then(|job| self.sequence(job)) {
+            next.inherit(ended, cache);
+            self.open.push(next);
+        }
     }
 }

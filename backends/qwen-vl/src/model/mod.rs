@@ -3,19 +3,21 @@
 //! Source: `modeling_qwen3_vl.py` and `modeling_qwen2_5_vl.py` of transformers 5.23. Tensor names are
 //! the published ones.
 
+mod joined;
 mod pass;
 mod tables;
 mod text;
 mod vision;
 
-pub use text::{BLOCK, KvCache, Rows, Text};
+pub use text::{KvCache, Rows, Text};
 pub use vision::{Features, Vision};
 
 use crate::config::Config;
 use crate::error::Error;
 use crate::ops::{Linear, Ops};
 use crate::weights::Weights;
-use pass::{PassPlan, rotary};
+use joined::Joined;
+use pass::PassPlan;
 
 /// A loaded model.
 pub struct Model<O: Ops> {
@@ -78,5 +80,18 @@ impl<'a, O: Ops> Loader<'a, O> {
         let weight = self.tensor(&format!("{name}.weight"), &[out, input])?;
         let bias = bias.then(|| self.tensor(&format!("{name}.bias"), &[out])).transpose()?;
         Ok(Linear { weight, bias })
+    }
+
+    /// Matrices of one input by their names and outs.
+    fn joined<const N: usize>(
+        &self,
+        parts: [(&str, usize); N],
+        input: usize,
+        bias: bool,
+    ) -> Result<Joined<O::Tensor, N>, Error> {
+        let parts = parts.iter().map(|(name, out)| self.linear(name, *out, input, bias));
+        let parts: Vec<Linear<O::Tensor>> = parts.collect::<Result<_, _>>()?;
+        let parts = parts.try_into().map_err(|_| Error::Compute("matrices went missing".to_owned()))?;
+        Joined::new(self.ops, parts)
     }
 }

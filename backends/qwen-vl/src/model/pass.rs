@@ -5,34 +5,19 @@ use crate::ops::{Ops, Segment};
 
 /// The rows of a packed batch, prepared once for all layers.
 pub(super) struct PassPlan<O: Ops> {
-    rotary: (O::Tensor, O::Tensor),
+    rotary: O::Rotary,
     /// The keys that each row attends to.
     pub attention: O::Plan,
 }
 
 impl<O: Ops> PassPlan<O> {
-    /// A plan of rows with [`rotary`] tables.
-    pub(super) fn new(
-        ops: &O,
-        rotary: (O::Tensor, O::Tensor),
-        segments: &[Segment],
-        causal: bool,
-    ) -> Result<Self, Error> {
+    /// A plan of rows with rotary tables.
+    pub(super) fn new(ops: &O, rotary: O::Rotary, segments: &[Segment], causal: bool) -> Result<Self, Error> {
         Ok(Self { rotary, attention: ops.plan(segments, causal)? })
     }
 
     /// Queries or keys (rows, heads, head_dim) turned by their positions.
     pub(super) fn rotate(&self, ops: &O, x: O::Tensor) -> Result<O::Tensor, Error> {
-        ops.rotate(x, &self.rotary.0, &self.rotary.1)
+        ops.rotate(x, &self.rotary)
     }
-}
-
-/// Cosines and sines (rows, head_dim) as tensors, f32.
-pub(super) fn rotary<O: Ops>(
-    ops: &O,
-    (cos, sin): (Vec<f32>, Vec<f32>),
-    head_dim: usize,
-) -> Result<(O::Tensor, O::Tensor), Error> {
-    let shape = [cos.len() / head_dim, head_dim];
-    Ok((ops.upload_f32(cos, &shape)?, ops.upload_f32(sin, &shape)?))
 }

@@ -1,7 +1,8 @@
 //! The language model: grouped-query attention, gated MLP, multimodal rotary positions.
 
+use super::joined::Joined;
 use super::tables::text_rotary;
-use super::{Features, Loader, Model, PassPlan, rotary};
+use super::{Features, Loader, Model, PassPlan};
 use crate::config::{Config, Family, TextConfig};
 use crate::error::Error;
 use crate::ops::{KvSource, Linear, Ops, Segment};
@@ -17,15 +18,13 @@ pub struct Text<T> {
 
 struct Layer<T> {
     input_norm: T,
-    query: Linear<T>,
-    key: Linear<T>,
-    value: Linear<T>,
+    /// Queries, keys and values.
+    qkv: Joined<T, 3>,
     output: Linear<T>,
     /// Qwen3: norms of each query and key head.
     head_norms: Option<(T, T)>,
     post_norm: T,
-    gate: Linear<T>,
-    up: Linear<T>,
+    gate_up: Joined<T, 2>,
     down: Linear<T>,
 }
 
@@ -37,8 +36,8 @@ pub struct KvCache<T> {
     capacity: usize,
 }
 
-/// Tokens by which a cache grows.
-pub const BLOCK: usize = 256;
+/// Tokens by which a cache grows that has no room for a pass.
+const BLOCK: usize = 256;
 
 /// New tokens of one sequence.
 pub struct Rows<'a, T> {
@@ -179,17 +178,14 @@ impl<T: Clone> Text<T> {
             let head_norm = |name: &str| attention.tensor(name, &[text.head_dim]);
             Ok(Layer {
                 input_norm: layer.tensor("input_layernorm.weight", &[hidden])?,
-                query: attention.linear("q_proj", all, hidden, bias)?,
-                key: attention.linear("k_proj", keys, hidden, bias)?,
-                value: attention.linear("v_proj", keys, hidden, bias)?,
+                qkv: attention.joined([("q_proj", all), ("k_proj", keys), ("v_proj", keys)], hidden, bias)?,
                 output: attention.linear("o_proj", hidden, all, false)?,
                 head_norms: match config.family {
                     Family::Qwen3 => Some((head_norm("q_norm.weight")?, head_norm("k_norm.weight")?)),
                     Family::Qwen25 => None,
                 },
                 post_norm: layer.tensor("post_attention_layernorm.weight", &[hidden])?,
-                gate: layer.linear("mlp.gate_proj", inner, hidden, false)?,
-                up: layer.linear("mlp.up_proj", inner, hidden, false)?,
+                gate_up: layer.joined([("mlp.gate_proj", inner), ("mlp.up_proj", inner)], hidden, false)?,
                 down: layer.linear("mlp.down_proj", hidden, inner, false)?,
             })
         };
@@ -224,20 +220,29 @@ impl<O: Ops> Model<O> {
             let features = visual.deepstack(ops, number)?;
             let last = number + 1 == self.text.layers.len() && features.is_none();
             let attended = {
-                let mut normed = ops.rms_norm(&x, &layer.input_norm, self.config.text.rms_norm_eps)?;
-                let (k, v) = self.keys_and_values(layer, &normed, &pass.all)?;
-                let mut plan = &pass.all;
-                if last && let Some((wanted, of_wanted)) = &pass.wanted {
-                    // Every row has left its keys and values; from here on only what is wanted counts.
-                    (x, normed) = (ops.gather(&x, wanted)?, ops.gather(&normed, wanted)?);
-                    plan = of_wanted;
-                }
-                let q = self.queries(layer, &normed, plan)?;
-                self.attend(layer, number, [&q, &k, &v], plan, batch)?
+                let normed = ops.rms_norm(&x, &layer.input_norm, self.config.text.rms_norm_eps)?;
+                let ([q, k, v], plan) = match &pass.wanted {
+                    Some((wanted, of_wanted)) if last => {
+                        // Every row leaves its keys and values; from here on only what is wanted counts.
+                        let [k, v] = layer.qkv.some(ops, &normed, 1)?;
+                        x = ops.gather(&x, wanted)?;
+                        let [q] = layer.qkv.some(ops, &ops.gather(&normed, wanted)?, 0)?;
+                        ([q, k, v], of_wanted)
+                    }
+                    _ => (layer.qkv.all(ops, &normed)?, &pass.all),
+                };
+                drop(normed);
+                let norms = layer.head_norms.as_ref();
+                let (queries, keys) =
+                    (self.config.text.num_attention_heads, self.config.text.num_key_value_heads);
+                let q = plan.rotate(ops, self.heads(&q, queries, norms.map(|norms| &norms.0))?)?;
+                let k = pass.all.rotate(ops, self.heads(&k, keys, norms.map(|norms| &norms.1))?)?;
+                self.attend(layer, number, [&q, &k, &self.heads(&v, keys, None)?], plan, batch)?
             };
             x = ops.add(attended, &x)?;
             let normed = ops.rms_norm(&x, &layer.post_norm, self.config.text.rms_norm_eps)?;
-            let inner = ops.gated(ops.linear(&normed, &layer.gate)?, &ops.linear(&normed, &layer.up)?)?;
+            let [gate, up] = layer.gate_up.all(ops, &normed)?;
+            let inner = ops.gated(gate, &up)?;
             x = ops.add(ops.linear(&inner, &layer.down)?, &x)?;
             if let Some(features) = features {
                 x = ops.index_add(x, &visual.places, &features)?;
@@ -292,41 +297,11 @@ impl<O: Ops> Model<O> {
         ops.gather(&ops.cat(&parts)?, &order)
     }
 
-    /// x by a matrix, as (rows, heads, head_dim), each head normed where the family does so.
-    fn heads(
-        &self,
-        x: &O::Tensor,
-        linear: &Linear<O::Tensor>,
-        heads: usize,
-        norm: Option<&O::Tensor>,
-    ) -> Result<O::Tensor, Error> {
+    /// A product as (rows, heads, head_dim), each head normed where the family does so.
+    fn heads(&self, product: &O::Tensor, heads: usize, norm: Option<&O::Tensor>) -> Result<O::Tensor, Error> {
         let (ops, text) = (&self.ops, &self.config.text);
-        let product = ops.linear(x, linear)?;
-        let x = ops.reshape(&product, &[ops.shape(&product)[0], heads, text.head_dim])?;
+        let x = ops.reshape(product, &[ops.shape(product)[0], heads, text.head_dim])?;
         norm.map_or(Ok(x.clone()), |norm| ops.rms_norm(&x, norm, text.rms_norm_eps))
-    }
-
-    fn queries(
-        &self,
-        layer: &Layer<O::Tensor>,
-        x: &O::Tensor,
-        plan: &PassPlan<O>,
-    ) -> Result<O::Tensor, Error> {
-        let norm = layer.head_norms.as_ref().map(|norms| &norms.0);
-        let q = self.heads(x, &layer.query, self.config.text.num_attention_heads, norm)?;
-        plan.rotate(&self.ops, q)
-    }
-
-    fn keys_and_values(
-        &self,
-        layer: &Layer<O::Tensor>,
-        x: &O::Tensor,
-        plan: &PassPlan<O>,
-    ) -> Result<(O::Tensor, O::Tensor), Error> {
-        let heads = self.config.text.num_key_value_heads;
-        let norm = layer.head_norms.as_ref().map(|norms| &norms.1);
-        let k = plan.rotate(&self.ops, self.heads(x, &layer.key, heads, norm)?)?;
-        Ok((k, self.heads(x, &layer.value, heads, None)?))
     }
 
     /// Attention of each sequence to its own keys, old and new; the new ones, k and v, go into the caches.
@@ -371,8 +346,8 @@ impl<O: Ops> Pass<O> {
     fn new(model: &Model<O>, batch: &[Rows<'_, O::Tensor>]) -> Result<Self, Error> {
         let plan = |queries: fn(&Rows<'_, O::Tensor>) -> usize| {
             let positions = batch.iter().flat_map(|rows| &rows.positions[rows.ids.len() - queries(rows)..]);
-            let tables = text_rotary(&model.config, &positions.copied().collect::<Vec<_>>());
-            let tables = rotary(&model.ops, tables, model.config.text.head_dim)?;
+            let (cos, sin) = text_rotary(&model.config, &positions.copied().collect::<Vec<_>>());
+            let tables = model.ops.rotary(cos, sin, model.config.text.head_dim)?;
             let segment = |rows: &Rows<'_, O::Tensor>| {
                 let held = rows.cache.as_ref().map_or(0, |cache| cache.length);
                 Segment { queries: queries(rows), keys: held + rows.ids.len() }

@@ -1,7 +1,8 @@
 //! The vision towers: patches (n, channels * frames * height * width) to features of the language model.
 
+use super::joined::Joined;
 use super::tables::{frame_segments, position_taps, vision_rotary, windows};
-use super::{Loader, Model, PassPlan, rotary};
+use super::{Loader, Model, PassPlan};
 use crate::config::{Config, Family};
 use crate::error::Error;
 use crate::ops::{Activation, KvSource, Linear, Ops, Segment};
@@ -74,7 +75,7 @@ struct Norm<T> {
 
 enum Mlp<T> {
     Plain { inner: Linear<T>, outer: Linear<T> },
-    Gated { gate: Linear<T>, up: Linear<T>, down: Linear<T> },
+    Gated { gate_up: Joined<T, 2>, down: Linear<T> },
 }
 
 struct Merger<T> {
@@ -151,8 +152,7 @@ impl<T: Clone> Block<T> {
             }
         } else {
             Mlp::Gated {
-                gate: loader.linear("mlp.gate_proj", inner, hidden, true)?,
-                up: loader.linear("mlp.up_proj", inner, hidden, true)?,
+                gate_up: loader.joined([("mlp.gate_proj", inner), ("mlp.up_proj", inner)], hidden, true)?,
                 down: loader.linear("mlp.down_proj", hidden, inner, true)?,
             }
         };
@@ -178,8 +178,9 @@ impl<T: Clone> Block<T> {
             Mlp::Plain { inner, outer } => {
                 ops.linear(&ops.activate(ops.linear(&normed, inner)?, Activation::GeluTanh)?, outer)?
             }
-            Mlp::Gated { gate, up, down } => {
-                ops.linear(&ops.gated(ops.linear(&normed, gate)?, &ops.linear(&normed, up)?)?, down)?
+            Mlp::Gated { gate_up, down } => {
+                let [gate, up] = gate_up.all(ops, &normed)?;
+                ops.linear(&ops.gated(gate, &up)?, down)?
             }
         };
         ops.add(out, &x)
@@ -240,11 +241,11 @@ impl<O: Ops> Model<O> {
     ///
     /// # Errors
     /// Tensor arithmetic.
-    pub fn encode(&self, patches: Vec<f32>, grids: &[Grid]) -> Result<Features<O::Tensor>, Error> {
+    pub fn encode(&self, patches: O::Tensor, grids: &[Grid]) -> Result<Features<O::Tensor>, Error> {
         let (ops, vision, config) = (&self.ops, &self.vision, &self.config.vision);
         let merge = config.spatial_merge_size;
-        let count: usize = grids.iter().map(|grid| grid.patches()).sum();
-        let mut x = ops.linear(&ops.upload(patches, &[count, config.patch_values()])?, &vision.patch)?;
+        let mut x = ops.linear(&patches, &vision.patch)?;
+        drop(patches);
         if let Some(positions) = &vision.positions {
             let (ids, weights) = position_taps(config, grids);
             x = ops.add(x, &ops.embedding_bag(positions, &ids, &weights, 4)?)?;
@@ -258,7 +259,7 @@ impl<O: Ops> Model<O> {
             cos = reorder_rows(&cos, order, merge * merge * head_dim);
             sin = reorder_rows(&sin, order, merge * merge * head_dim);
         }
-        let tables = rotary(ops, (cos, sin), head_dim)?;
+        let tables = ops.rotary(cos, sin, head_dim)?;
         let plan = |segments: &[Segment]| PassPlan::new(ops, tables.clone(), segments, false);
         let whole = plan(&frames)?;
         let within_windows = window.as_ref().map(|(_, segments)| plan(segments)).transpose()?;

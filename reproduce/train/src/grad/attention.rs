@@ -3,7 +3,7 @@
 use candle_core::{D, DType, Device, Result, Tensor};
 use candle_nn::ops;
 use paravt_backend_candle::seq_lens;
-use paravt_backend_candle::tensor::{self, Run};
+use paravt_backend_candle::tensor::{self, MAX_ELEMENTS, Plan};
 use paravt_qwen_vl::ops::{KvSource, Segment};
 
 use super::fused::Fused;
@@ -14,7 +14,7 @@ pub(crate) enum GradPlan {
     /// For the kernels: f32 on the CPU. One operation for all sequences.
     Kernels { seqs: Vec<SeqLens>, causal: bool },
     /// For candle's own operations.
-    Composed(Vec<Run>),
+    Composed(Plan),
 }
 
 impl GradPlan {
@@ -23,7 +23,7 @@ impl GradPlan {
         if device.is_cpu() && dtype == DType::F32 {
             return Ok(Self::Kernels { seqs: seq_lens(segments), causal });
         }
-        Ok(Self::Composed(tensor::plan(segments, causal, device)?))
+        Ok(Self::Composed(tensor::plan(segments, causal, MAX_ELEMENTS, device)?))
     }
 }
 

@@ -36,6 +36,7 @@ impl GradOps {
 impl Ops for GradOps {
     type Tensor = Tensor;
     type Plan = GradPlan;
+    type Rotary = (Tensor, Tensor);
 
     paravt_backend_candle::tensor_moves!();
 
@@ -81,7 +82,15 @@ impl Ops for GradOps {
         tensor::embedding_bag(table, ids, weights, taps, self.dtype).map_err(fail)
     }
 
-    fn rotate(&self, x: Tensor, cos: &Tensor, sin: &Tensor) -> Result<Tensor> {
+    fn rotary(&self, cos: Vec<f32>, sin: Vec<f32>, dim: usize) -> Result<(Tensor, Tensor)> {
+        let table = |values: Vec<f32>| {
+            let rows = values.len() / dim;
+            Tensor::from_vec(values, (rows, dim), &self.device).map_err(fail)
+        };
+        Ok((table(cos)?, table(sin)?))
+    }
+
+    fn rotate(&self, x: Tensor, (cos, sin): &(Tensor, Tensor)) -> Result<Tensor> {
         super::rotate(&x, cos, sin).map_err(fail)
     }
 

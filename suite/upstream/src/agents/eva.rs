@@ -20,8 +20,8 @@ use serde_json::Value;
 
 use super::{Parts, choice, protocol, shape};
 use crate::eva::{
-    Select, SelectError, answer, arguments, bounds, budget, frame, is_right, select, shown_times, times,
-    tool_call,
+    Select, SelectError, answer, arguments, bounds, frame, is_right, select, shown_times, times, tool_call,
+    within,
 };
 use crate::import::shapes::Module;
 use crate::import::{Files, ImportError, Pinned, Release};
@@ -84,20 +84,17 @@ impl Looks for Eva {
     }
 
     fn look(&self, call: &Call, view: &View<'_>) -> Result<Look, String> {
-        let failed = || SelectError::Failed.to_string();
-        let asked = select(call.value.as_str().unwrap_or_default()).map_err(|error| error.to_string())?;
+        let why = |error: SelectError| error.to_string();
+        let asked = select(call.value.as_str().unwrap_or_default()).map_err(why)?;
         let video = view.video;
         let (tokens, side) =
             view.policy.budget.map_or((u32::MAX, u32::MAX), |budget| (budget.tokens, budget.side));
-        let within = budget(asked.nframes, asked.resize, (video.width, video.height), tokens, side);
-        // The tool takes whole numbers of frames alone; a number that was reduced is one.
-        let is_whole = asked.is_whole || within.nframes != asked.nframes;
+        let reduced = within(asked, (video.width, video.height), tokens, side).map_err(why)?;
         // A call of more frames than it may have tokens runs out of memory there.
-        let is_few = within.nframes <= f64::from(tokens);
-        if !is_whole || !is_few || within.nframes < 1.0 || within.resize <= 0.0 {
-            return Err(failed());
+        if reduced.nframes > f64::from(tokens) {
+            return Err(why(SelectError::Failed));
         }
-        let count = within.nframes as usize;
+        let count = reduced.nframes as usize;
         let end = (video.last + 1.0 / video.rate).max(video.last + 1e-3);
         let (from, to) = bounds(asked.start, Some(asked.end), (video.first, end));
         let indices: Vec<usize> = times(from, to, count)
@@ -106,7 +103,7 @@ impl Looks for Eva {
             .collect();
         let times =
             shown_times(asked.start, asked.end, count).into_iter().map(|second| second as f64).collect();
-        Ok(Look { indices, times, scale: within.resize })
+        Ok(Look { indices, times, scale: reduced.resize })
     }
 }
 

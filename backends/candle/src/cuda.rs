@@ -1,0 +1,36 @@
+//! Settings of a CUDA device that is opened.
+
+use candle_core::Device;
+use candle_core::cuda_backend::cudarc::driver::{result, sys};
+use paravt_qwen_vl::Error;
+
+/// Freed memory stays with the process, and tensors carry no events.
+///
+/// The driver's own default returns freed memory at every synchronisation, which a decoded token has one of. Events order
+/// streams among each other: two of them would be made per tensor, and one recorded per operand of a kernel, for the one
+/// stream that there is.
+///
+/// # Errors
+/// The driver's own.
+#[expect(unsafe_code, reason = "the driver's functions, and candle's promise about streams")]
+pub(crate) fn prepare(device: &Device) -> Result<(), Error> {
+    let device = device.as_cuda_device().map_err(crate::tensor::fail)?;
+    let context = device.cuda_stream().context().clone();
+    let failed = |error: result::DriverError| Error::compute(format!("CUDA memory pool: {error}"));
+    context.bind_to_thread().map_err(failed)?;
+    // Without pools, as on some virtual GPUs, nothing is pooled that could be released.
+    if context.has_async_alloc() {
+        let mut threshold = u64::MAX;
+        let attribute = sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
+        // SAFETY: `context` keeps the primary context of its device open, whose default pool lives as long. The attribute
+        // is documented to be read from a `cuuint64_t`, which `threshold` is, for the time of the call.
+        unsafe {
+            let pool = result::device::get_default_mem_pool(context.cu_device()).map_err(failed)?;
+            result::mem_pool::set_attribute(pool, attribute, (&raw mut threshold).cast()).map_err(failed)?;
+        }
+    }
+    // SAFETY: every tensor of this device is made, used and freed on the device's one stream, whatever thread submits it:
+    // candle refuses operands of another device, and the stream orders the three.
+    unsafe { device.disable_event_tracking() };
+    Ok(())
+}

@@ -361,7 +361,9 @@ fn describe(protocol: &Protocol) {
     let with_tool: Vec<&str> = protocol.tool.modes.iter().map(PromptMode::as_str).collect();
     println!("{}: {}", protocol.name, protocol.hash());
     println!("  modes {}", modes.join(", "));
-    println!("  with the tool {}: {}", protocol.tool.name, with_tool.join(", "));
+    if !with_tool.is_empty() {
+        println!("  with the tool {}: {}", protocol.tool.name, with_tool.join(", "));
+    }
     if let Some(own) = &protocol.agent {
         println!("  a loop of its own, {} turns: {}", own.turns, own.fidelity.as_str());
     }

@@ -44,7 +44,8 @@ fn protocol(parts: Parts) -> Protocol {
         system: IndexMap::from([(mode.clone(), parts.system)]),
         default_mode: mode.clone(),
         tool: Tool {
-            modes: [mode].into(),
+            // A model of one turn has no tool.
+            modes: (parts.agent.turns > 1).then_some(mode).into_iter().collect(),
             name: name.to_owned(),
             start: vec!["start".to_owned()],
             end: vec!["end".to_owned()],

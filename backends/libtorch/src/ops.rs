@@ -9,7 +9,7 @@ use tch::{Device, Kind, TchError, Tensor};
 
 /// Of passes on a GPU: a prompt in one pass as far as memory allows. Its attention then needs no mask but libtorch's own
 /// causal one, which the fused kernels have; a later pass brings a mask of its queries and keys, that not all of them take.
-pub const LIMITS: PassLimits = PassLimits { tokens: 1 << 16, patches: 8192, scores: 0 };
+pub(crate) const LIMITS: PassLimits = PassLimits { tokens: 1 << 16, patches: 8192, scores: 0 };
 
 /// libtorch on one device.
 pub struct TorchOps {

@@ -105,21 +105,27 @@ async fn models(State(shared): State<Arc<Shared>>) -> Response {
     }
 }
 
-/// An answer as a stream: the role, the text in two parts, the end with the number of tokens.
+/// An answer as a stream: the role, the thoughts, the text in two parts, calls, the end with the number of tokens.
 fn streamed(good: &Value) -> Response {
     let choice = &good["choices"][0];
-    let text = choice["message"]["content"].as_str().unwrap_or_default();
-    let (first, rest) = text.split_at(text.len().min(1));
-    let delta = |delta: Value| json!({"choices": [{"index": 0, "delta": delta}]});
-    let end =
-        json!({"choices": [{"delta": {}, "finish_reason": choice["finish_reason"]}], "usage": good["usage"]});
-    let events = [
-        delta(json!({"role": "assistant"})),
-        delta(json!({"content": first})),
-        delta(json!({"content": rest})),
-        end,
-    ];
-    let events = events.map(|event| Ok::<_, std::io::Error>(format!("data: {event}\n\n")));
+    let message = &choice["message"];
+    let text = message["content"].as_str().unwrap_or_default();
+    let (first, rest) = text.split_at(text.chars().next().map_or(0, char::len_utf8));
+    let mut deltas = vec![json!({"role": "assistant"})];
+    for name in ["reasoning_content", "reasoning", "refusal"] {
+        deltas.extend(message[name].as_str().map(|text| json!({name: text})));
+    }
+    deltas.extend([first, rest].map(|text| json!({"content": text})));
+    for (index, call) in message["tool_calls"].as_array().into_iter().flatten().enumerate() {
+        let mut call = call.clone();
+        call["index"] = json!(index);
+        deltas.push(json!({"tool_calls": [call]}));
+    }
+    let mut events: Vec<Value> =
+        deltas.into_iter().map(|delta| json!({"choices": [{"index": 0, "delta": delta}]})).collect();
+    let end = json!({"delta": {}, "finish_reason": choice["finish_reason"]});
+    events.push(json!({"choices": [end], "usage": good["usage"]}));
+    let events = events.into_iter().map(|event| Ok::<_, std::io::Error>(format!("data: {event}\n\n")));
     let body = Body::from_stream(futures::stream::iter(events));
     ([(header::CONTENT_TYPE, "text/event-stream")], body).into_response()
 }

@@ -8,7 +8,7 @@ use paravt_suite::run::Manifest;
 use serde::Deserialize;
 
 /// End of a row's name where its number is that of the model's authors.
-pub(crate) const BY_AUTHORS: &str = ", by its authors";
+pub(crate) const BY_AUTHORS: &str = " (by its authors)";
 
 /// A row of the table whose authors report numbers of their own.
 #[derive(Debug, Clone, PartialEq, Deserialize)]

@@ -82,7 +82,7 @@ impl PaperNumbers {
     }
 
     /// The published value for a row and one of our splits, in percent; `None` where none is published.
-    /// A row is a model of the main table, with `, by its authors` behind it for the number that they report themselves,
+    /// A row is a model of the main table, with ` (by its authors)` behind it for the number that they report themselves,
     /// or `BLOCK: SETTING` of the ablation table.
     ///
     /// # Errors

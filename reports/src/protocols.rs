@@ -119,7 +119,7 @@ fn pair(
         fidelity: own.and_then(|run| run.manifest.fidelity),
         pairs: pairs.as_ref().map_or(0, Pairs::len),
         difference: means.map(|means| means.b - means.a),
-        interval: effect.map(|effect| effect.interval()),
+        interval: effect.zip(means).map(|(effect, means)| effect.interval_from(means.a)),
         gap: row.gap.clone(),
         finding: row.finding.clone(),
         also: row.also.clone(),
@@ -136,11 +136,11 @@ pub(crate) fn table(found: &[TwoProtocols]) -> Table {
         .share("table_percent", "table", |one| one.table.published)
         .share("authors_percent", "authors", |one| one.authors.published)
         .share("published_points", "difference", published)
-        .share("as_in_table_percent", "ours, as in the table", |one| one.table.score)
-        .share("as_by_authors_percent", "ours, as by its authors", |one| one.authors.score)
+        .share("as_in_table_percent", "ours, table", |one| one.table.score)
+        .share("as_by_authors_percent", "ours, authors", |one| one.authors.score)
         .text("fidelity", "fidelity", |one| Some(one.fidelity?.as_str().to_owned()))
         .count("pairs", "pairs", |one| one.pairs)
-        .share("difference_points", "difference of ours", |one| one.difference)
+        .share("difference_points", "our difference", |one| one.difference)
         .ends([("low_points", "low"), ("high_points", "high")], |one| {
             one.interval.map(|(low, high)| (100.0 * low, 100.0 * high))
         })
@@ -213,7 +213,7 @@ mod tests {
                 assert_eq!(paper.value(&name, split).unwrap(), row.percent(split));
             }
         }
-        assert_eq!(paper.value("VideoZoomer-7B, by its authors", "videomme").unwrap(), Some(65.2));
+        assert_eq!(paper.value("VideoZoomer-7B (by its authors)", "videomme").unwrap(), Some(65.2));
         assert_eq!(paper.value("VideoZoomer-7B", "videomme").unwrap(), Some(45.3));
         assert!(authors.row("Conan-7B").is_none());
     }

@@ -49,7 +49,7 @@ struct Authors {
 impl Authors {
     /// The evaluation beside that of the table.
     fn run(self, row: &str) -> Run {
-        let paper_row = Some(format!("{row}, by its authors"));
+        let paper_row = Some(format!("{row} (by its authors)"));
         Run {
             protocol: Some(self.protocol),
             splits: self.splits,
@@ -175,7 +175,7 @@ mod tests {
         let named = |name: &str| conan.iter().find(|(stage, ..)| stage == name).unwrap();
         assert_eq!(named("as-in-the-table-mlvu").2.as_deref(), Some("Conan-7B"));
         let (_, protocol, row) = named("as-by-its-authors-mlvu");
-        assert_eq!((protocol.as_deref(), row.as_deref()), (Some("conan"), Some("Conan-7B, by its authors")));
+        assert_eq!((protocol.as_deref(), row.as_deref()), (Some("conan"), Some("Conan-7B (by its authors)")));
         let zoomer = stages("videozoomer-7b");
         assert!(zoomer.len() == 4 && zoomer.iter().all(|(_, protocol, _)| protocol.is_some()), "{zoomer:?}");
     }

@@ -6,7 +6,6 @@ use minijinja::{Value, context};
 
 use super::methods;
 use super::visible::visible;
-use crate::Report;
 use crate::compare::{self, Flip, Pair};
 use crate::decide::Verdict;
 use crate::paper::{PaperError, PaperNumbers};
@@ -15,6 +14,7 @@ use crate::study::{self, Finding};
 use crate::table::{Shown, Table, View, col, interval};
 use crate::tables;
 use crate::terminal::{points, points_interval};
+use crate::{Report, TwoProtocols};
 
 /// Conclusion of the runs in one sentence, and its kind for the colour.
 pub(super) fn headline(report: &Report, pairs: &BTreeMap<usize, Pair>) -> Value {
@@ -72,9 +72,28 @@ pub(super) fn tables(tables: &[Table]) -> BTreeMap<&'static str, Value> {
         if table.name == "tools" {
             view.columns.retain(|column| !matches!(column.name, "profile" | "mode"));
         }
+        if table.name == "protocols" {
+            // Sentences stand below the table, once for each model.
+            view.columns.retain(|column| !matches!(column.name, "gap" | "finding" | "also" | "source"));
+        }
         (table.name, html(&view))
     };
     tables.iter().map(shown).collect()
+}
+
+/// In what the protocols of each model differ, in sentences.
+pub(super) fn gaps(report: &Report) -> Vec<Value> {
+    let mut models: Vec<&TwoProtocols> = Vec::new();
+    for one in &report.protocols {
+        if !models.iter().any(|other| other.row == one.row) {
+            models.push(one);
+        }
+    }
+    let shown = |one: &TwoProtocols| {
+        let TwoProtocols { row, gap, finding, also, source, .. } = one;
+        context! { row, gap, finding, also, source }
+    };
+    models.into_iter().map(shown).collect()
 }
 
 /// The published table with what may stand in it, and apart from it what may not.

@@ -20,7 +20,7 @@ fn table() -> Run {
 /// As by its authors: 60 % by the suite's extraction, 64 % by their own.
 fn authors(fidelity: Fidelity) -> Run {
     let mut run = whole("mlvu", "MLVU (dev)", ROWS, 1304);
-    run.manifest.paper_row = Some("Conan-7B, by its authors".into());
+    run.manifest.paper_row = Some("Conan-7B (by its authors)".into());
     run.manifest.plan.profile = Profile::Strict;
     run.manifest.plan.switches = Profile::Strict.switches();
     run.manifest.protocol = "conan".into();

@@ -101,12 +101,10 @@ pub(crate) fn recipe(name: &str) -> Result<Option<Served>, RecipeError> {
     }
     if let Some(own) = own {
         let table = row.missing.is_none().then(|| Run::named("as-in-the-table"));
-        if let Some(missing) = &row.missing {
+        if row.missing.is_some() {
             recipe.splits.retain(|split| own.splits.contains(&split.task));
-            recipe.title = format!(
-                "{} as its authors run it; not as in the table: {missing}",
-                recipe.paper_row.as_deref().unwrap_or_default()
-            );
+            let row = recipe.paper_row.as_deref().unwrap_or_default();
+            recipe.title = format!("{row}: evaluation as by its authors; the release lacks its prompt");
         }
         recipe.runs = table.into_iter().chain([own]).collect();
     }

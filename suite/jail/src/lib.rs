@@ -109,7 +109,7 @@ impl Jail {
     /// Asks an interpreter for its folders.
     ///
     /// # Errors
-    /// There is no bubblewrap, or the interpreter does not run or lacks a package.
+    /// bubblewrap is missing, or the interpreter does not run or lacks a package.
     pub fn new(python: &Path, limits: Limits) -> Result<Self, Error> {
         let bubblewrap = paravt_supervise::find("bwrap").ok_or(Error::NoBubblewrap)?;
         Ok(Self { bubblewrap, python: Python::find(python)?, limits })

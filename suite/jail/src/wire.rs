@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 /// Time between two looks at the clock and at the number of threads.
 const POLL: Duration = Duration::from_millis(20);
 
-/// Why there is no reply.
+/// Why a reply is missing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Stop {
     /// The time is over.

@@ -52,7 +52,7 @@ pub struct Zoom {
     pub fps: f64,
 }
 
-/// The call of a reply: the one JSON object in all its `<video_zoom>` blocks. `None` where there is no block.
+/// The call of a reply: the one JSON object in all its `<video_zoom>` blocks. `None` without a block.
 ///
 /// # Errors
 /// What the model is shown between the words of the error response: Python's exception, which is empty where

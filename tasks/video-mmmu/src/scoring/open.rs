@@ -84,7 +84,7 @@ enum Normalised {
     Number(f64),
 }
 
-/// `normalize_str`; a single character gets a space on either side, so that it is no part of a word.
+/// `normalize_str`; a single character gets a space on either side, so that it does not match inside a word.
 fn normalised(text: &str) -> Vec<Normalised> {
     let text = strip(text);
     if let Some(number) = float(&text.replace(',', "")) {

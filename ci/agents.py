@@ -23,12 +23,17 @@ import threading
 import numpy as np
 from PIL import Image
 
+import agents_one_turn
 import agents_theirs
+from agents_one_turn import Video
 
 # Levels of 255, mean over a picture.
 TOLERANCE = 3.0
-SPLITS = ["videomme", "longvideobench", "mlvu", "lvbench"]
-CHECKOUT = {"conan": "Conan", "videozoomer": "VideoZoomer", "eva": "EfficientVideoAgent"}
+LONG = ["videomme", "longvideobench", "mlvu", "lvbench"]
+SPLITS = {"conan": LONG, "videozoomer": LONG, "eva": LONG, "video-r1": ["videomme", "mmvu"], "videorft": ["videomme", "mmvu"],
+          "videochat-r1": ["charades"], "time-r1": ["charades", "videomme"]}
+CHECKOUT = {"conan": "Conan", "videozoomer": "VideoZoomer", "eva": "EfficientVideoAgent", "video-r1": "Video-R1",
+            "videorft": "VideoRFT", "videochat-r1": "VideoChat-R1", "time-r1": "time-r1"}
 
 
 def clock(seconds: int) -> str:
@@ -83,7 +88,17 @@ def eva(draw: random.Random) -> str:
     ])
 
 
-SCRIPTS = {"conan": conan, "videozoomer": videozoomer, "eva": eva}
+def one_turn(draw: random.Random) -> str:
+    a, b, letter = round(draw.uniform(0, 30), 2), draw.randrange(40), draw.choice("ABCDE")
+    return draw.choice([
+        f"<think>x</think><answer>{letter}</answer>", f"<answer> {letter} </answer><answer>A</answer>", f"<answer></answer>{letter}",
+        f"<think>from 1 to 2</think><answer>{a} to {b}</answer>", f"between {b} and {a}.", f"<answer>{a}-{b}</answer>",
+        f"<answer>({letter})</answer> or (B)", f"{letter}", f"{letter}) it is</answer> 3 to 4",
+    ])
+
+
+SCRIPTS = {"conan": conan, "videozoomer": videozoomer, "eva": eva, "video-r1": one_turn, "videorft": one_turn,
+           "videochat-r1": one_turn, "time-r1": one_turn}
 
 
 def reply(agent: str, messages: list) -> str:
@@ -95,8 +110,13 @@ def reply(agent: str, messages: list) -> str:
     return SCRIPTS[agent](random.Random(seed))
 
 
-def canonical(message: dict) -> dict:
-    """A message of the chat API; pictures as arrays."""
+def decoded(data: str) -> tuple:
+    picture = Image.open(io.BytesIO(base64.b64decode(data)))
+    return np.asarray(picture.convert("RGB"), dtype=np.int16), picture.format
+
+
+def canonical(message: dict, positions: dict) -> dict:
+    """A message of the chat API; pictures as arrays, `positions` those of the frames of a video."""
     content = message["content"]
     if isinstance(content, str):
         return {"role": message["role"], "parts": [content], "plain": True}
@@ -104,10 +124,12 @@ def canonical(message: dict) -> dict:
     for part in content:
         if part["type"] == "text":
             parts.append(part["text"])
+        elif part["type"] == "image_url":
+            parts.append(decoded(part["image_url"]["url"].partition(",")[2]))
         else:
-            data = base64.b64decode(part["image_url"]["url"].partition(",")[2])
-            picture = Image.open(io.BytesIO(data))
-            parts.append((np.asarray(picture.convert("RGB"), dtype=np.int16), picture.format))
+            frames = [decoded(data)[0] for data in part["video_url"]["url"].split(",")[1:]]
+            rate = positions["num_frames"] / positions["total_num_frames"] * positions["fps"]
+            parts.append(Video(np.stack(frames), positions["frames_indices"], rate))
     return {"role": message["role"], "parts": parts, "plain": False}
 
 
@@ -135,7 +157,8 @@ class Server:
 
             def do_POST(self):
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                messages = [canonical(message) for message in body.pop("messages")]
+                positions = body.get("media_io_kwargs", {}).get("video", {})
+                messages = [canonical(message, positions) for message in body.pop("messages")]
                 text = reply(agent, messages)
                 # As servers do: what ends a generation is cut off.
                 for stop in body.get("stop", []):
@@ -174,14 +197,24 @@ def compare(theirs: list, ours: list, where: str, found: list, levels: list, age
                 if isinstance(x, str):
                     if x != y:
                         found.append(f"{here}: {x[-160:]!r} / {y[-160:]!r}")
+                elif isinstance(x, Video):
+                    if x.indices != y.indices or abs(x.fps - y.fps) > 1e-3 or x.frames.shape != y.frames.shape:
+                        found.append(f"{here}: video of {x.frames.shape}, {x.fps} a second, {x.indices[-9:]} / "
+                                     f"{y.frames.shape}, {y.fps}, {y.indices[-9:]}")
+                    elif turn == len(theirs) - 1:
+                        pixels(x.frames, y.frames, here, levels, found)
                 elif x[0].shape != y[0].shape:
                     found.append(f"{here}: picture of {x[0].shape} / {y[0].shape}")
                 # The last request has the pictures of all turns.
                 elif turn == len(theirs) - 1:
-                    difference = np.abs(x[0] - y[0])
-                    levels.append((float(difference.mean()), int(difference.max())))
-                    if levels[-1][0] > TOLERANCE:
-                        found.append(f"{here}: picture differs by {levels[-1][0]:.2f} levels")
+                    pixels(x[0], y[0], here, levels, found)
+
+
+def pixels(theirs, ours, where: str, levels: list, found: list) -> None:
+    difference = np.abs(theirs - ours)
+    levels.append((float(difference.mean()), int(difference.max())))
+    if levels[-1][0] > TOLERANCE:
+        found.append(f"{where}: picture differs by {levels[-1][0]:.2f} levels")
 
 
 def kinds(message: dict) -> str:
@@ -247,10 +280,11 @@ def main() -> int:
     for agent in arguments.agents.split(","):
         checkout = os.path.join(arguments.checkouts, CHECKOUT[agent])
         ours("protocol", "import", agent, "--from", checkout)
-        run_theirs = getattr(agents_theirs, agent)(checkout, folder, lambda messages: reply(agent, messages))
+        name = agent.replace("-", "_")
+        run_theirs = getattr(agents_one_turn if hasattr(agents_one_turn, name) else agents_theirs, name)(checkout, folder, lambda messages: reply(agent, messages))
         samples = requests = 0
         found, levels = [], []
-        for split in SPLITS:
+        for split in SPLITS[agent]:
             server = Server(agent)
             out = os.path.join(folder, agent)
             run = os.path.join(out, split)

@@ -129,7 +129,10 @@ impl Session<'_> {
         if !self.agent.protocol.offers_tool(&self.agent.plan.mode) {
             let limit = self.agent.plan.max_tokens;
             let completion = self.call("turn0", limit, None, SampleErrorClass::Api).await?;
-            return Ok(completion.text);
+            return match &self.agent.protocol.agent {
+                Some(own) => self.continued(own, completion).await,
+                None => Ok(completion.text),
+            };
         }
         for turn in 0..=self.agent.plan.max_turns {
             let step = format!("turn{turn}");

@@ -8,9 +8,9 @@ use super::{Agent, Session, protocol_error};
 use crate::backend::Completion;
 use crate::frames::Pick;
 use crate::media::VideoFacts;
-use crate::message::{Image, Message, Part, Role};
+use crate::message::{Frames, Image, Message, Part, Role};
 use crate::protocol::render::{self, RenderError};
-use crate::protocol::{AgentLoop, FailedCalls, FramePolicy, ResultRole, Scored};
+use crate::protocol::{AgentLoop, FailedCalls, FramePolicy, ResultRole, Scored, SentAs};
 use crate::record::{
     OwnScore, RecordedMessage, RecordedPart, SampleError, SampleErrorClass, ToolCall, ToolOutcome, Transcript,
 };
@@ -78,6 +78,10 @@ impl Session<'_> {
         let shown = match overview {
             Some(overview) => {
                 let look = looks.overview(&overview, &video);
+                if look.indices.is_empty() {
+                    let message = format!("{} frames are too few for an overview", video.frames);
+                    return Err(self.lost(NoFrames { message, timed_out: false }));
+                }
                 self.picked(policy, &video, look).await.map_err(|lost| self.lost(lost))?
             }
             None => Vec::new(),
@@ -86,7 +90,7 @@ impl Session<'_> {
         let name = self.sample.video_name();
         let protocol = &self.agent.protocol;
         let question = render::user_text(protocol, self.sample, &plan.mode, &plan.switches, &name, None);
-        let parts = self.labelled(&shown).map_err(broken)?;
+        let parts = self.as_parts(policy, &shown).map_err(broken)?;
         let parts = render::opening(own, &question.map_err(broken)?, Some(&video), parts).map_err(broken)?;
         Ok(message(Role::User, parts))
     }
@@ -130,7 +134,7 @@ impl Session<'_> {
         let parts = match windows.first().zip(windows.last()) {
             Some((first, last)) => {
                 let prompt = self.later_question(own, turn + 1).map_err(broken)?;
-                let parts = self.labelled(&shown).map_err(broken)?;
+                let parts = self.as_parts(policy, &shown).map_err(broken)?;
                 let window = (first.start, last.end);
                 render::own_response(&self.agent.protocol, own, &prompt, turn + 1, window, parts)
                     .map_err(broken)?
@@ -170,8 +174,33 @@ impl Session<'_> {
         render::later_question(protocol, own, turn, self.sample, &plan.mode, &plan.switches)
     }
 
-    fn labelled(&self, shown: &[Shown]) -> Result<Vec<Part>, RenderError> {
+    /// Frames as the model is given them; a single one is no video.
+    fn as_parts(&self, policy: &FramePolicy, shown: &[Shown]) -> Result<Vec<Part>, RenderError> {
+        if policy.sent_as == SentAs::Video && shown.len() > 1 {
+            return Ok(vec![Part::Frames(Frames(
+                shown.iter().map(|(image, _)| Arc::clone(image)).collect(),
+            ))]);
+        }
         render::labelled(&self.agent.protocol, shown.iter().map(|(image, time)| (image, Some(*time))))
+    }
+
+    /// The reply, or what it becomes where its answer is generated a second time.
+    pub(super) async fn continued(
+        &mut self,
+        own: &AgentLoop,
+        reply: Completion,
+    ) -> Result<String, SampleError> {
+        let kind = self.sample.gold.kind();
+        let again = own.continued.get(&self.sample.task).or_else(|| render::of_kind(&own.continued, kind));
+        let Some((again, beginning)) = again.and_then(|again| Some((again, again.beginning(&reply.text)?)))
+        else {
+            return Ok(reply.text);
+        };
+        self.messages.push(Message::text(Role::Assistant, beginning.as_str()));
+        let rest = self.call("answer", again.max_tokens, None, SampleErrorClass::ApiInLoop).await;
+        // The whole reply stands in its place.
+        self.messages.pop();
+        Ok(beginning + &rest?.text)
     }
 
     /// One call: its frames, or why there are none.
@@ -208,7 +237,8 @@ impl Session<'_> {
         video: &VideoFacts,
         look: Look,
     ) -> Result<Vec<Shown>, NoFrames> {
-        let size = policy.size.apply((video.width, video.height), look.scale);
+        let size = policy.size.apply((video.width, video.height), look.scale, look.indices.len());
+        let size = size.map_err(|message| NoFrames { message, timed_out: false })?;
         let pick = Pick { indices: look.indices, size, filter: policy.filter, encoding: policy.encoding };
         self.seen.extend(&pick.indices);
         let source = Arc::clone(&self.agent.frames);

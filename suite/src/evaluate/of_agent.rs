@@ -1,8 +1,9 @@
 //! What an agent's own loop decides of a run.
 
 use super::{ConfigError, RunConfig};
+use crate::plan::Channel;
 use crate::profile::Profile;
-use crate::protocol::{AgentLoop, Protocol};
+use crate::protocol::{AgentLoop, Protocol, SentAs};
 use crate::settings::ToolDialect;
 
 impl RunConfig {
@@ -19,8 +20,13 @@ impl RunConfig {
                 "its own rules; profiles other than strict are those of ParaVT".to_owned(),
             );
         }
-        if (self.channel != default.channel && own.frames.is_some()) || self.crop != default.crop {
-            return fixed("--channel and --crop", "images of frames that it chooses itself".to_owned());
+        let channel = match own.frames.as_ref().map(|frames| frames.sent_as) {
+            None => self.channel,
+            Some(SentAs::Images) => Channel::Image,
+            Some(SentAs::Video) => Channel::FramesVideo,
+        };
+        if ![default.channel, channel].contains(&self.channel) || self.crop != default.crop {
+            return fixed("--channel and --crop", "frames that it chooses itself".to_owned());
         }
         let frames = own.overview().map(|overview| overview.frames);
         for (flag, given, by_default, by_agent) in [
@@ -41,8 +47,10 @@ impl RunConfig {
             request.stop.clone_from(&own.sampling.stop);
         }
         request.top_p = request.top_p.or(own.sampling.top_p);
+        request.repetition_penalty = request.repetition_penalty.or(own.sampling.repetition_penalty);
         let greedy = self.temperature == default.temperature;
         Ok(Self {
+            channel,
             nframes: frames.unwrap_or(self.nframes),
             max_turns: own.turns - 1,
             max_parallel: 0,

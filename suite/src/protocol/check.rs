@@ -1,6 +1,6 @@
 //! Validation of protocol files beyond their types.
 
-use super::{Encoding, Protocol, Template};
+use super::{Encoding, Protocol, SentAs, Template};
 
 /// A protocol that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -58,6 +58,20 @@ impl Protocol {
         if let Some(overview) = own.overview() {
             positive("agent.frames.overview.frames", overview.frames > 0)?;
             positive("agent.frames.overview.fps", overview.fps.is_none_or(|fps| fps > 0.0))?;
+            if overview.at_least.is_some_and(|least| least > overview.frames) {
+                let problem = format!("expected at most `frames`, {}", overview.frames);
+                return Err(invalid("agent.frames.overview.at_least", problem));
+            }
+        }
+        for (kind, continued) in &own.continued {
+            positive(&format!("agent.continued.{kind}.max_tokens"), continued.max_tokens > 0)?;
+        }
+        let as_video = own.frames.as_ref().is_some_and(|frames| frames.sent_as == SentAs::Video);
+        if as_video && self.frame_label.is_some() {
+            return Err(invalid(
+                "frame_label",
+                "frames that are sent as a video have no labels; leave it out",
+            ));
         }
         let encoding = own.frames.as_ref().map(|frames| frames.encoding);
         if let Some(Encoding::Jpeg(quality)) = encoding

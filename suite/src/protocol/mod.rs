@@ -19,8 +19,8 @@ use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
 pub use agent::{
-    AgentLoop, Budget, Encoding, FailedCalls, Fidelity, Filter, FramePolicy, Overview, ResultRole, Sampling,
-    Scored, SizeRule,
+    AgentLoop, Budget, Continued, Encoding, FailedCalls, Fidelity, Filter, FramePolicy, Overview, ResultRole,
+    Sampling, Scored, SentAs, SizeRule,
 };
 pub use check::InvalidProtocol;
 pub use mode::{PromptMode, UnknownMode};

@@ -6,7 +6,7 @@ use paravt_suite::media::VideoFacts;
 use paravt_suite::protocol::template::Piece;
 use paravt_suite::protocol::{
     AgentLoop, Encoding, FailedCalls, Fidelity, Filter, FramePolicy, OptionForm, Overview, Protocol,
-    ResultRole, Sampling, Scored, SizeRule, Source, Template, Tool,
+    ResultRole, Sampling, Scored, SentAs, SizeRule, Source, Template, Tool,
 };
 use paravt_suite::record::Score;
 use paravt_suite::reference::{Call, CallTags, Look, Looks, Reference, ToolSyntax, View};
@@ -141,12 +141,14 @@ fn make(files: &Files, source: Source) -> Result<Protocol, ImportError> {
         failed_calls: FailedCalls::Stop,
         label_separator: String::new(),
         scored: Scored::Last,
+        continued: BTreeMap::new(),
         frames: Some(FramePolicy {
-            overview: Some(Overview { frames: 16, fps: None }),
+            overview: Some(Overview { frames: 16, fps: None, at_least: None }),
             budget: None,
             size: SizeRule::LongSide(448),
             filter: Filter::Lanczos,
             encoding: Encoding::Jpeg(75),
+            sent_as: SentAs::Images,
         }),
         sampling: Sampling { temperature: 1.0, ..Sampling::default() },
     };

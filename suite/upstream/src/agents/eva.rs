@@ -9,7 +9,7 @@ use paravt_suite::media::VideoFacts;
 use paravt_suite::protocol::template::Piece;
 use paravt_suite::protocol::{
     AgentLoop, Budget, CallError, Encoding, FailedCalls, Fidelity, Filter, FramePolicy, OptionForm, Overview,
-    Protocol, ResultRole, Sampling, Scored, SizeRule, Source, Template, Tool,
+    Protocol, ResultRole, Sampling, Scored, SentAs, SizeRule, Source, Template, Tool,
 };
 use paravt_suite::record::Score;
 use paravt_suite::reference::{Call, CallTags, Look, Looks, Reference, ToolSyntax, View};
@@ -186,12 +186,14 @@ fn make(files: &Files, source: Source) -> Result<Protocol, ImportError> {
         failed_calls: FailedCalls::Stop,
         label_separator: "\n".to_owned(),
         scored: Scored::Last,
+        continued: BTreeMap::new(),
         frames: Some(FramePolicy {
             overview: None,
             budget: Some(Budget { tokens: 12_000, side: 720 }),
             size: SizeRule::Multiple(28),
             filter: Filter::Cubic,
             encoding: Encoding::Png,
+            sent_as: SentAs::Images,
         }),
         sampling: Sampling::default(),
     };

@@ -9,7 +9,7 @@ use paravt_suite::media::VideoFacts;
 use paravt_suite::protocol::template::Piece;
 use paravt_suite::protocol::{
     AgentLoop, CallError, Encoding, FailedCalls, Fidelity, Filter, FramePolicy, Overview, Protocol,
-    ResultRole, Sampling, Scored, SizeRule, Source, Template, Tool,
+    ResultRole, Sampling, Scored, SentAs, SizeRule, Source, Template, Tool,
 };
 use paravt_suite::record::Score;
 use paravt_suite::reference::{Call, CallTags, Look, Looks, Reference, ToolSyntax, View};
@@ -173,12 +173,14 @@ fn make(files: &Files, source: Source) -> Result<Protocol, ImportError> {
         failed_calls: FailedCalls::Answer,
         label_separator: String::new(),
         scored: Scored::All,
+        continued: BTreeMap::new(),
         frames: Some(FramePolicy {
-            overview: Some(Overview { frames: 64, fps: Some(0.5) }),
+            overview: Some(Overview { frames: 64, fps: Some(0.5), at_least: None }),
             budget: None,
             size: SizeRule::Pixels { min: 25_088, max: 100_352 },
             filter: Filter::Lanczos,
             encoding: Encoding::Png,
+            sent_as: SentAs::Images,
         }),
         sampling: Sampling { stop: vec!["</video_zoom>".to_owned()], ..Sampling::default() },
     };

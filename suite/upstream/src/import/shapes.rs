@@ -126,6 +126,16 @@ impl<'a> Module<'a> {
         self.only(name, &format!("text {name}"), constant_text)
     }
 
+    /// The text under a key of the dictionary that is assigned to a name.
+    pub(crate) fn entry(&self, name: &str, key: &str) -> Result<String, ImportError> {
+        self.only(name, &format!("dictionary {name} with a text for the key {key}"), |value| {
+            let Expr::Dict(dict) = value else { return None };
+            let mut pairs = dict.keys.iter().zip(&dict.values);
+            let found = pairs.find(|(name, _)| name.as_ref().and_then(constant_text).as_deref() == Some(key));
+            constant_text(found?.1)
+        })
+    }
+
     /// The text of the one dictionary key of this name, anywhere below.
     pub(crate) fn keyed_text(&self, key: &str) -> Result<String, ImportError> {
         let mut found = Vec::new();

@@ -257,10 +257,17 @@ def time_r1(checkout: str, folder: str, reply):
         # scripts/test.sh without its last switch, which its comment keeps for runs without thoughts.
         arguments = ["--model_base", "scripted", "--batch_size", "4", "--max_new_tokens", "1024", "--split", "test", "--datasets", split,
                      "--output_dir", results, "--use_r1_thinking_prompt", "--use_vllm_inference"]
-        loader = lambda data, batch_size, collate_fn, **_: [collate_fn([data[index] for index in range(len(data))])]
+
+        class Loader(list):
+            """One batch in this process: what forked ones read would not be known here."""
+
+            def __init__(self, data, batch_size, collate_fn, **_):
+                super().__init__([collate_fn([data[index] for index in range(len(data))])])
+                self.dataset = data
+
         with inside(folder, modules, [checkout], arguments), evaluation.reader, \
                 mock.patch.object(torch.cuda, "device_count", lambda: 1):
-            importlib.import_module("src.vllm_inference.data").DataLoader = loader
+            importlib.import_module("src.vllm_inference.data").DataLoader = Loader
             runpy.run_path(os.path.join(checkout, "evaluate.py"), run_name="__main__")
         names = {"compute_IoU", "mcq_is_correct", "load_scored_data"}
         score = functions(os.path.join(checkout, "src/vllm_inference/eval_all.py"), names, {"json": json, "os": os, "re": re, "np": np})

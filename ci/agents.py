@@ -24,6 +24,7 @@ import numpy as np
 from PIL import Image
 
 import agents_one_turn
+import agents_rows
 import agents_theirs
 from agents_one_turn import Video
 
@@ -262,6 +263,7 @@ def main() -> int:
     parser.add_argument("--agents", default=",".join(CHECKOUT))
     parser.add_argument("--keep")
     parser.add_argument("--limit", default="1000")
+    parser.add_argument("--rows", help="only compare the questions that EVA ships with the published rows of this root")
     arguments = parser.parse_args()
     folder = arguments.keep or tempfile.mkdtemp(prefix="agents-")
     data = os.path.join(folder, "data")
@@ -273,6 +275,9 @@ def main() -> int:
         if done.returncode:
             sys.exit(f"{' '.join(command)}\n{done.stdout}{done.stderr}")
 
+    if arguments.rows:
+        checkout = os.path.join(arguments.checkouts, CHECKOUT["eva"])
+        return int(not agents_rows.compare(checkout, os.path.abspath(arguments.rows), folder, ours))
     if not os.path.exists(data):
         ours("data", "make", "--out", data, "--videos", "4", "--questions", "3")
         enlarge(data)

@@ -1,7 +1,6 @@
 //! EVA (wangruohui/EfficientVideoAgent 758ad8d): a plan before the first frame, several selections in a turn.
 //!
-//! The forms of the questions are those of its question files. Its options of MLVU stand in the order of the original
-//! files, ours in that of the published rows.
+//! The forms of the questions are those of its question files.
 
 use std::collections::BTreeMap;
 

@@ -8,8 +8,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::Template;
+use super::{Harness, Template};
 pub use crate::media::resample::Resampler as Filter;
+use crate::media::smart_resize;
 
 /// An agent's own loop.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -19,8 +20,9 @@ pub struct AgentLoop {
     pub fidelity: Fidelity,
     /// Maximum of model calls of a sample; the calls in the last reply are not run.
     pub turns: usize,
-    /// The first user message; slots `frames` (the overview), `question` (the split's question text), `seconds` (length
-    /// of the video, half a second less, at least 1, rounded down) and `side` (its shorter side in pixels).
+    /// The first user message; slots `frames` (the overview), `question` (the split's question text), `stripped` (the
+    /// same without blanks around it), `seconds` (length of the video, half a second less, at least 1, rounded down) and
+    /// `side` (its shorter side in pixels).
     #[serde(default = "opening", skip_serializing_if = "is_opening")]
     pub opening: Template,
     /// The question in the results of later turns, by split, else by kind: slot `prompt` of `crop_response`. By
@@ -45,6 +47,9 @@ pub struct AgentLoop {
     /// Text that the agent's own extraction reads.
     #[serde(default, skip_serializing_if = "is_default")]
     pub scored: Scored,
+    /// Conventions of the evaluation harness that the authors use.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub harness: Harness,
     /// Frames and their size; without it an overview as the run says, of one turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frames: Option<FramePolicy>,
@@ -108,6 +113,8 @@ pub enum Scored {
     Last,
     /// All replies, a blank between two.
     All,
+    /// All replies with their calls and results between them, as lmms-eval joins them.
+    Joined,
 }
 
 /// Which frames are shown, and how they are encoded.
@@ -164,6 +171,16 @@ pub enum SizeRule {
     },
     /// Sides multiplied by the call's scale and rounded (half to even) to multiples of this many pixels.
     Multiple(u32),
+    /// `smart_resize` of qwen-vl-utils: both sides multiples of `unit`, pixels within the bounds. A picture whose sides
+    /// are more than 200 to 1 stays as it is.
+    Smart {
+        /// Pixels.
+        unit: u32,
+        /// Fewest pixels of a frame.
+        min: u32,
+        /// Most pixels of a frame.
+        max: u32,
+    },
     /// The size in the video.
     Whole,
 }
@@ -196,6 +213,9 @@ impl SizeRule {
                     ((units * f64::from(unit)) as u32).max(1)
                 };
                 (side(width), side(height))
+            }
+            Self::Smart { unit, min, max } => {
+                smart_resize(size.0, size.1, unit, f64::from(min), f64::from(max)).unwrap_or(size)
             }
             Self::LongSide(_) | Self::Pixels { .. } | Self::Whole => size,
         }
@@ -251,7 +271,7 @@ fn is_opening(template: &Template) -> bool {
     *template == opening()
 }
 
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+pub(super) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
@@ -274,6 +294,8 @@ mod tests {
         let multiple = SizeRule::Multiple(28);
         assert_eq!(multiple.apply((1280, 720), 0.539_208_459_943_980_9), (700, 392));
         assert_eq!(multiple.apply((20, 10), 0.1), (1, 1));
+        let smart = SizeRule::Smart { unit: 28, min: 784, max: 50_176 };
+        assert_eq!(smart.apply((1280, 720), 1.0), (280, 140));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use paravt_suite::media::VideoFacts;
 use paravt_suite::protocol::template::Piece;
 use paravt_suite::protocol::{
-    AgentLoop, Encoding, FailedCalls, Fidelity, Filter, FramePolicy, OptionForm, Overview, Protocol,
+    AgentLoop, Encoding, FailedCalls, Fidelity, Filter, FramePolicy, Harness, OptionForm, Overview, Protocol,
     ResultRole, Sampling, Scored, SizeRule, Source, Template, Tool,
 };
 use paravt_suite::record::Score;
@@ -141,6 +141,7 @@ fn make(files: &Files, source: Source) -> Result<Protocol, ImportError> {
         failed_calls: FailedCalls::Stop,
         label_separator: String::new(),
         scored: Scored::Last,
+        harness: Harness::default(),
         frames: Some(FramePolicy {
             overview: Some(Overview { frames: 16, fps: None }),
             budget: None,

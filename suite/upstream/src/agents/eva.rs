@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use paravt_suite::media::VideoFacts;
 use paravt_suite::protocol::template::Piece;
 use paravt_suite::protocol::{
-    AgentLoop, Budget, CallError, Encoding, FailedCalls, Fidelity, Filter, FramePolicy, OptionForm, Overview,
-    Protocol, ResultRole, Sampling, Scored, SizeRule, Source, Template, Tool,
+    AgentLoop, Budget, CallError, Encoding, FailedCalls, Fidelity, Filter, FramePolicy, Harness, OptionForm,
+    Overview, Protocol, ResultRole, Sampling, Scored, SizeRule, Source, Template, Tool,
 };
 use paravt_suite::record::Score;
 use paravt_suite::reference::{Call, CallTags, Look, Looks, Reference, ToolSyntax, View};
@@ -186,6 +186,7 @@ fn make(files: &Files, source: Source) -> Result<Protocol, ImportError> {
         failed_calls: FailedCalls::Stop,
         label_separator: "\n".to_owned(),
         scored: Scored::Last,
+        harness: Harness::default(),
         frames: Some(FramePolicy {
             overview: None,
             budget: Some(Budget { tokens: 12_000, side: 720 }),

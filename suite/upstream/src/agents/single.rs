@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use paravt_suite::protocol::template::Piece;
 use paravt_suite::protocol::{
-    AgentLoop, FailedCalls, Fidelity, Protocol, ResultRole, Sampling, Scored, Source, Template, Tool,
+    AgentLoop, FailedCalls, Fidelity, Harness, Protocol, ResultRole, Sampling, Scored, Source, Template, Tool,
 };
 use paravt_suite::record::{Outcome, Score};
 use paravt_suite::reference::{Call, CallTags, Reference, ToolSyntax};
@@ -109,6 +109,7 @@ fn one_turn(opening: &str, sampling: Sampling) -> AgentLoop {
         failed_calls: FailedCalls::Stop,
         label_separator: String::new(),
         scored: Scored::Last,
+        harness: Harness::default(),
         frames: None,
         sampling,
     }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use paravt_suite::media::VideoFacts;
 use paravt_suite::protocol::template::Piece;
 use paravt_suite::protocol::{
-    AgentLoop, CallError, Encoding, FailedCalls, Fidelity, Filter, FramePolicy, Overview, Protocol,
+    AgentLoop, CallError, Encoding, FailedCalls, Fidelity, Filter, FramePolicy, Harness, Overview, Protocol,
     ResultRole, Sampling, Scored, SizeRule, Source, Template, Tool,
 };
 use paravt_suite::record::Score;
@@ -173,6 +173,7 @@ fn make(files: &Files, source: Source) -> Result<Protocol, ImportError> {
         failed_calls: FailedCalls::Answer,
         label_separator: String::new(),
         scored: Scored::All,
+        harness: Harness::default(),
         frames: Some(FramePolicy {
             overview: Some(Overview { frames: 64, fps: Some(0.5) }),
             budget: None,

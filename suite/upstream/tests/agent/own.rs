@@ -283,7 +283,7 @@ async fn a_model_of_one_turn_is_asked_in_its_authors_words() {
     let protocol = release.import(&files(release, &[("src/eval_bench.py", text)]), true).unwrap();
     let plan = RunConfig::default().plan(&protocol).unwrap();
     assert_eq!((plan.temperature, plan.request.top_p, plan.max_tokens), (0.1, Some(0.001), 1024));
-    assert_eq!(plan.fidelity(&protocol), Some(Fidelity::Variant));
+    assert_eq!(plan.fidelity(&protocol, "videomme"), Some(Fidelity::Variant));
     let made = paravt_suite::protocol::render::user_text(
         &protocol,
         &sample("u"),
@@ -323,7 +323,7 @@ fn what_an_agent_decides_is_refused_in_the_run_and_allowed_in_a_file() {
 fn a_run_is_as_published_only_with_the_authors_texts_and_settings() {
     let mut protocol = conan();
     let fidelity = |protocol: &Protocol, config: &str| {
-        RunConfig::from_json(config).unwrap().plan(protocol).unwrap().fidelity(protocol).unwrap()
+        RunConfig::from_json(config).unwrap().plan(protocol).unwrap().fidelity(protocol, "videomme").unwrap()
     };
     assert_eq!(fidelity(&protocol, "{}"), Fidelity::Variant, "the files are not the pinned ones");
     protocol.source.pinned = true;

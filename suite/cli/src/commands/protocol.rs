@@ -391,7 +391,13 @@ fn show(args: &Show) -> anyhow::Result<()> {
     let user = render::user_text(&protocol, &sample, &args.mode, &switches, &name, None)?;
     println!("--- protocol {} {} ---", protocol.name, protocol.hash());
     println!("--- system ---\n{system}");
-    println!("--- user (after the overview) ---\n{user}");
+    println!("--- user (after the overview) ---");
+    // What needs the video itself, its length or size, is not shown.
+    let opening = protocol.agent.as_ref().map(|own| render::opening(own, &sample, &user, None, Vec::new()));
+    match opening {
+        Some(Ok(parts)) => print_texts(&parts),
+        _ => println!("{user}"),
+    }
     let Some(own) = &protocol.agent else {
         let force = render::force(&protocol, sample.gold.kind())?;
         println!("--- forced answer ({} tokens) ---\n{}", force.max_tokens, force.text);
@@ -400,14 +406,22 @@ fn show(args: &Show) -> anyhow::Result<()> {
     for turn in 1..own.turns {
         let prompt = render::later_question(&protocol, own, turn, &sample, &args.mode, &switches)?;
         let parts = render::own_response(&protocol, own, &prompt, turn, (0.0, 0.0), Vec::new())?;
-        println!("--- turn {turn}, around the frames of the calls ---");
-        for part in parts {
-            if let Part::Text(text) = part {
-                println!("{text}");
-            }
+        if parts.is_empty() {
+            println!("--- later turns: frames or an error alone, up to {} turns in all ---", own.turns);
+            break;
         }
+        println!("--- turn {turn}, around the frames of the calls ---");
+        print_texts(&parts);
     }
     Ok(())
+}
+
+fn print_texts(parts: &[Part]) {
+    for part in parts {
+        if let Part::Text(text) = part {
+            println!("{text}");
+        }
+    }
 }
 
 /// A sample that shows a template without data.

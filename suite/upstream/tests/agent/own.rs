@@ -18,7 +18,7 @@ use paravt_upstream::{RELEASES, agents, reference};
 use crate::said;
 
 /// Files of a release, those that are not named empty.
-fn files(release: &Release, texts: &[(&'static str, &str)]) -> Files {
+pub(crate) fn files(release: &Release, texts: &[(&'static str, &str)]) -> Files {
     let text = |path: &'static str| {
         let found = texts.iter().find(|(name, _)| *name == path);
         (path, found.map_or_else(String::new, |(_, text)| (*text).to_owned()))
@@ -132,7 +132,7 @@ impl FrameSource for Film {
 }
 
 /// A sample of a split under a protocol with scripted replies.
-async fn run(protocol: Protocol, split: &str, script: Scripted) -> (Record, Arc<Scripted>) {
+pub(crate) async fn run(protocol: Protocol, split: &str, script: Scripted) -> (Record, Arc<Scripted>) {
     let videos = tempfile::tempdir().unwrap();
     std::fs::write(videos.path().join("clip.mp4"), "").unwrap();
     let backend = Arc::new(script);
@@ -152,7 +152,7 @@ async fn run(protocol: Protocol, split: &str, script: Scripted) -> (Record, Arc<
 }
 
 /// As [`said`], frames by their index.
-fn shown(record: &Record) -> Vec<String> {
+pub(crate) fn shown(record: &Record) -> Vec<String> {
     let seen = said(record);
     let indices = |message: usize| {
         let parts = &record.transcript.messages[message].parts;

@@ -49,8 +49,9 @@ use paravt_suite::reference::Reference;
 use import::Release;
 
 /// All releases; the first is that of protocols that name none.
-pub const REFERENCES: [Reference; 7] = [
+pub const REFERENCES: [Reference; 8] = [
     paravt::REFERENCE,
+    paravt::filled::ZOOMS,
     agents::conan::REFERENCE,
     agents::videozoomer::REFERENCE,
     agents::eva::REFERENCE,

@@ -15,6 +15,7 @@ import io
 import json
 import os
 import random
+import re
 import subprocess
 import sys
 import tempfile
@@ -23,6 +24,7 @@ import threading
 import numpy as np
 from PIL import Image
 
+import agents_longvt
 import agents_one_turn
 import agents_rows
 import agents_theirs
@@ -32,9 +34,10 @@ from agents_one_turn import Video
 TOLERANCE = 3.0
 LONG = ["videomme", "longvideobench", "mlvu", "lvbench"]
 SPLITS = {"conan": LONG, "videozoomer": LONG, "eva": LONG, "video-r1": ["videomme", "mmvu"], "videorft": ["videomme", "mmvu"],
-          "videochat-r1": ["charades"], "time-r1": ["charades", "videomme"]}
+          "videochat-r1": ["charades"], "time-r1": ["charades", "videomme"],
+          "longvt": ["videomme", "longvideobench", "lvbench", "charades"]}
 CHECKOUT = {"conan": "Conan", "videozoomer": "VideoZoomer", "eva": "EfficientVideoAgent", "video-r1": "Video-R1",
-            "videorft": "VideoRFT", "videochat-r1": "VideoChat-R1", "time-r1": "time-r1"}
+            "videorft": "VideoRFT", "videochat-r1": "VideoChat-R1", "time-r1": "time-r1", "longvt": "LongVT"}
 
 
 def clock(seconds: int) -> str:
@@ -98,7 +101,29 @@ def one_turn(draw: random.Random) -> str:
     ])
 
 
-SCRIPTS = {"conan": conan, "videozoomer": videozoomer, "eva": eva, "video-r1": one_turn, "videorft": one_turn,
+def longvt(draw: random.Random) -> str:
+    def crop():
+        start = draw.choice([0, 1, 2.5, 3, -1, 500, 0.25])
+        arguments = {"video_path": draw.choice([VIDEO, VIDEO, VIDEO, VIDEO, "other.mp4", " "]), "start_time": start,
+                     "end_time": start + draw.choice([1.5, 3, 4, 0, 0.01, 200])}
+        if draw.random() < 0.1:
+            del arguments[draw.choice(list(arguments))]
+        elif draw.random() < 0.1:
+            arguments["start_time"] = draw.choice([None, "1.5", " 2"])
+        return f'<tool_call>\n{json.dumps({"name": draw.choice(["crop_video"] * 9 + ["zoom"]), "arguments": arguments})}\n</tool_call>'
+    calls = "\n".join(crop() for _ in range(draw.choice([1, 1, 1, 2, 3])))
+    letter, start = draw.choice("ABCD"), draw.randrange(5)
+    return draw.choice([
+        f"<think>closer</think>\n{calls}", f"<think>closer</think>{calls}", calls, f"<answer>{letter}</answer>{calls}",
+        f"<think>seen</think><answer>{letter}</answer>", f"<answer>The answer is {letter}.</answer>", f"so \\boxed{{{letter}}}",
+        f"The event happens in the {start}.5 - {start + 2} seconds", f"<answer>It starts at {start}s to {start + 1.5}s</answer>",
+        "it is 4.",
+    ])
+
+
+# Stands for the name of the video in scripted calls.
+VIDEO = "VIDEO"
+SCRIPTS = {"conan": conan, "videozoomer": videozoomer, "eva": eva, "longvt": longvt, "video-r1": one_turn, "videorft": one_turn,
            "videochat-r1": one_turn, "time-r1": one_turn}
 
 
@@ -108,7 +133,18 @@ def reply(agent: str, messages: list) -> str:
     text = "".join(part for part in first["parts"] if isinstance(part, str))
     turn = sum(message["role"] == "assistant" for message in messages)
     seed = hashlib.sha256(f"{agent} {turn} {text}".encode()).hexdigest()
-    return SCRIPTS[agent](random.Random(seed))
+    shown = re.search(r"has video path: (.+)", text)
+    return SCRIPTS[agent](random.Random(seed)).replace(VIDEO, shown.group(1) if shown else VIDEO)
+
+
+def hermes(text: str) -> tuple:
+    """A reply as vLLM's Hermes parser takes it apart, and why it ended."""
+    calls = [json.loads(body) for body in re.findall(r"<tool_call>(.*?)</tool_call>", text, re.DOTALL)]
+    if not calls:
+        return {"role": "assistant", "content": text}, "stop"
+    function = lambda call: {"name": call["name"], "arguments": json.dumps(call["arguments"], ensure_ascii=False)}
+    calls = [{"id": f"call-{i}", "type": "function", "function": function(call)} for i, call in enumerate(calls)]
+    return {"role": "assistant", "content": text.partition("<tool_call>")[0] or None, "tool_calls": calls}, "tool_calls"
 
 
 def decoded(data: str) -> tuple:
@@ -118,9 +154,11 @@ def decoded(data: str) -> tuple:
 
 def canonical(message: dict, positions: dict) -> dict:
     """A message of the chat API; pictures as arrays, `positions` those of the frames of a video."""
-    content = message["content"]
+    content = message.get("content") or ""
+    # Calls by name and arguments; a server draws their ids, and which of id and name a result has reaches no template.
+    calls = [json.dumps(call["function"], sort_keys=True) for call in message.get("tool_calls") or []]
     if isinstance(content, str):
-        return {"role": message["role"], "parts": [content], "plain": True}
+        return {"role": message["role"], "parts": [content, *calls], "plain": True}
     parts = []
     for part in content:
         if part["type"] == "text":
@@ -164,8 +202,13 @@ class Server:
                 # As servers do: what ends a generation is cut off.
                 for stop in body.get("stop", []):
                     text = text.partition(stop)[0]
+                message, reason = {"role": "assistant", "content": text}, "stop"
+                if "tools" in body:
+                    # As text: chat templates print them in the order of their keys.
+                    body["tools"] = json.dumps(body["tools"])
+                    message, reason = hermes(text)
                 server.requests.append({"messages": messages, "parameters": body})
-                choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}
+                choice = {"index": 0, "finish_reason": reason, "message": message}
                 self.answer({"id": "x", "object": "chat.completion", "model": "scripted", "choices": [choice],
                              "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}})
 
@@ -176,7 +219,7 @@ class Server:
 
 def compare(theirs: list, ours: list, where: str, found: list, levels: list, agent: str) -> None:
     # VideoZoomer writes one string with marks for pictures.
-    raw, exact_form = agent == "videozoomer", agent == "eva"
+    raw, exact_form = agent == "videozoomer", agent in ("eva", "longvt")
     if len(theirs) != len(ours):
         found.append(f"{where}: {len(theirs)} requests / {len(ours)}")
     for turn, (a, b) in enumerate(zip(theirs, ours)):
@@ -196,7 +239,7 @@ def compare(theirs: list, ours: list, where: str, found: list, levels: list, age
                 continue
             for x, y in zip(m["parts"], n["parts"]):
                 if isinstance(x, str):
-                    if x != y:
+                    if without_cause(x) != without_cause(y):
                         found.append(f"{here}: {x[-160:]!r} / {y[-160:]!r}")
                 elif isinstance(x, Video):
                     if x.indices != y.indices or abs(x.fps - y.fps) > 1e-3 or x.frames.shape != y.frames.shape:
@@ -206,8 +249,8 @@ def compare(theirs: list, ours: list, where: str, found: list, levels: list, age
                         pixels(x.frames, y.frames, here, levels, found)
                 elif x[0].shape != y[0].shape:
                     found.append(f"{here}: picture of {x[0].shape} / {y[0].shape}")
-                # The last request has the pictures of all turns.
-                elif turn == len(theirs) - 1:
+                # The last request has the pictures of all turns, but for LongVT's.
+                elif turn == len(theirs) - 1 or agent == "longvt":
                     pixels(x[0], y[0], here, levels, found)
 
 
@@ -216,6 +259,11 @@ def pixels(theirs, ours, where: str, levels: list, found: list) -> None:
     levels.append((float(difference.mean()), int(difference.max())))
     if levels[-1][0] > TOLERANCE:
         found.append(f"{where}: picture differs by {levels[-1][0]:.2f} levels")
+
+
+def without_cause(text: str) -> str:
+    """Why a window has no frames is said in the words of the reader."""
+    return re.sub(r"(Failed to process video .*?:) .*", r"\1", text, flags=re.DOTALL)
 
 
 def kinds(message: dict) -> str:
@@ -285,8 +333,12 @@ def main() -> int:
     for agent in arguments.agents.split(","):
         checkout = os.path.join(arguments.checkouts, CHECKOUT[agent])
         ours("protocol", "import", agent, "--from", checkout)
-        name = agent.replace("-", "_")
-        run_theirs = getattr(agents_one_turn if hasattr(agents_one_turn, name) else agents_theirs, name)(checkout, folder, lambda messages: reply(agent, messages))
+        if agent == "longvt":
+            run_theirs = agents_longvt.longvt(checkout, folder, lambda: Server(agent))
+        else:
+            name = agent.replace("-", "_")
+            module = agents_one_turn if hasattr(agents_one_turn, name) else agents_theirs
+            run_theirs = getattr(module, name)(checkout, folder, lambda messages: reply(agent, messages))
         samples = requests = 0
         found, levels = [], []
         for split in SPLITS[agent]:

@@ -1,4 +1,5 @@
-//! Resizing as other agents' code does it: Pillow's and OpenCV's filters on 8-bit RGB, and a JPEG file in between.
+//! Resizing as other agents' code does it: Pillow's, OpenCV's and torchvision's filters on 8-bit RGB, and a JPEG file in
+//! between.
 
 mod jpeg;
 mod opencv;
@@ -9,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Resizer;
 
-/// A filter of Pillow or OpenCV.
+/// A filter of Pillow, OpenCV or torchvision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Resampler {

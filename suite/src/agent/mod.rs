@@ -1,6 +1,7 @@
 //! One sample through one protocol, in the order of the reference driver (ParaVT cf55249
 //! `paravt/eval/driver.py`).
 
+mod apart;
 mod crops;
 mod messages;
 mod own;
@@ -58,6 +59,8 @@ struct Session<'a> {
     last_truncated: bool,
     /// Indices of the frames that an agent's own loop has shown.
     seen: Vec<usize>,
+    /// Messages that only the next request has.
+    passing: Vec<Message>,
 }
 
 impl Agent {
@@ -78,6 +81,7 @@ impl Agent {
             measured: Measured::default(),
             last_truncated: false,
             seen: Vec::new(),
+            passing: Vec::new(),
         };
         let outcome = session.converse().await;
         let Session { mut transcript, mut measured, messages, last_truncated, .. } = session;
@@ -191,12 +195,15 @@ impl Session<'_> {
         class: SampleErrorClass,
     ) -> Result<Completion, SampleError> {
         // The messages travel with the request and come back: frames are shared, text is not copied.
-        let messages = std::mem::take(&mut self.messages);
+        let mut messages = std::mem::take(&mut self.messages);
+        let kept = messages.len();
+        messages.append(&mut self.passing);
         let mut request = self.request(step, messages, max_tokens);
         request.tools = tools;
         let answer = self.agent.ask(self.sample, &request).await;
         let conversation = conversation_hash(&request.messages);
         self.messages = request.messages;
+        self.messages.truncate(kept);
         self.note_call(step, conversation, &answer);
         match answer.usable() {
             Ok(completion) => {

@@ -56,6 +56,8 @@ impl RunConfig {
             max_parallel: 0,
             temperature: if greedy { own.sampling.temperature } else { self.temperature },
             dialect: match self.dialect {
+                // An agent whose tool is declared through the chat API is answered through it.
+                ToolDialect::Auto if protocol.chat_tools.is_some() => ToolDialect::Native,
                 ToolDialect::Auto => ToolDialect::Text,
                 dialect => dialect,
             },

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::Template;
+use super::{Harness, Template};
 use crate::media::VideoRequest;
 pub use crate::media::resample::Resampler as Filter;
 
@@ -20,8 +20,9 @@ pub struct AgentLoop {
     pub fidelity: Fidelity,
     /// Maximum of model calls of a sample; the calls in the last reply are not run.
     pub turns: usize,
-    /// The first user message; slots `frames` (the overview), `question` (the split's question text), `seconds` (length
-    /// of the video, half a second less, at least 1, rounded down) and `side` (its shorter side in pixels).
+    /// The first user message; slots `frames` (the overview), `question` (the split's question text), `stripped` (the
+    /// same without blanks around it), `seconds` (length of the video, half a second less, at least 1, rounded down) and
+    /// `side` (its shorter side in pixels).
     #[serde(default = "opening", skip_serializing_if = "is_opening")]
     pub opening: Template,
     /// The question in the results of later turns, by split, else by kind: slot `prompt` of `crop_response`. By
@@ -49,6 +50,9 @@ pub struct AgentLoop {
     /// A second generation for the answer alone, by split, else by kind.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub continued: BTreeMap<String, Continued>,
+    /// Conventions of the evaluation harness that the authors use.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub harness: Harness,
     /// Frames and their size; without it an overview as the run says, of one turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frames: Option<FramePolicy>,
@@ -112,6 +116,8 @@ pub enum Scored {
     Last,
     /// All replies, a blank between two.
     All,
+    /// All replies with their calls and results between them, as lmms-eval joins them.
+    Joined,
 }
 
 /// A second generation that continues a reply from where its answer begins: what stands behind the last `after` is
@@ -305,6 +311,26 @@ pub struct Sampling {
 }
 
 impl AgentLoop {
+    /// A loop of so many turns; all else is as in a file that leaves it out.
+    pub fn new(fidelity: Fidelity, turns: usize) -> Self {
+        Self {
+            fidelity,
+            turns,
+            opening: opening(),
+            round: BTreeMap::new(),
+            last: BTreeMap::new(),
+            last_turn: String::new(),
+            result_role: ResultRole::default(),
+            failed_calls: FailedCalls::default(),
+            label_separator: String::new(),
+            scored: Scored::default(),
+            continued: BTreeMap::new(),
+            harness: Harness::default(),
+            frames: None,
+            sampling: Sampling::default(),
+        }
+    }
+
     /// Question texts of the result that turn `turn` (from 0) answers; empty where they are those of the first turn.
     pub fn later(&self, turn: usize) -> &BTreeMap<String, Template> {
         if self.is_last(turn) && !self.last.is_empty() { &self.last } else { &self.round }
@@ -329,7 +355,7 @@ fn is_opening(template: &Template) -> bool {
     *template == opening()
 }
 
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+pub(super) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 

@@ -27,7 +27,7 @@ const SUBAGENT_PROMPT: [&str; 7] = ["question", "start", "end", "n", "start_cloc
 const LABEL: [&str; 6] = ["time", "time2", "hms", "mmss", "index", "frame"];
 
 /// Slots of an agent's first message.
-const OPENING: [&str; 4] = ["frames", "question", "seconds", "side"];
+const OPENING: [&str; 5] = ["frames", "question", "stripped", "seconds", "side"];
 
 impl Protocol {
     /// Checks what the types do not: every name of a mode is one of [`Protocol::system`], every template can be
@@ -55,6 +55,7 @@ impl Protocol {
             false => Err(invalid(field, "expected a positive number, found 0 or less")),
         };
         positive("agent.turns", own.turns > 0)?;
+        positive("agent.harness.max_tokens", own.harness.max_tokens.values().all(|limit| *limit > 0))?;
         if let Some(overview) = own.overview() {
             positive("agent.frames.overview.frames", overview.frames > 0)?;
             positive("agent.frames.overview.fps", overview.fps.is_none_or(|fps| fps > 0.0))?;
@@ -160,8 +161,14 @@ impl Protocol {
                 .into_iter()
                 .try_for_each(|(split, text)| slots(&format!("agent.round/last.{split}"), text, &QUESTION))?;
             // Length and size are known where frames are chosen one by one.
-            let known = if own.frames.is_some() { &OPENING[..] } else { &OPENING[..2] };
+            let known = if own.frames.is_some() { &OPENING[..] } else { &OPENING[..3] };
             slots("agent.opening", &own.opening, known)?;
+            for (split, opening) in &own.harness.openings {
+                slots(&format!("agent.harness.openings.{split}"), opening, known)?;
+            }
+            if let Some(note) = &own.harness.note {
+                slots("agent.harness.note", note, &["video_name"])?;
+            }
         }
         for (split, form) in &self.option_forms {
             slots(&format!("option_forms.{split}.line"), &form.line, &["letter", "option"])?;

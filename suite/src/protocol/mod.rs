@@ -7,6 +7,7 @@ mod agent;
 pub mod cache;
 mod check;
 pub mod file;
+mod harness;
 mod mode;
 pub mod native;
 pub mod render;
@@ -23,6 +24,7 @@ pub use agent::{
     Sampling, Scored, SentAs, SizeRule,
 };
 pub use check::InvalidProtocol;
+pub use harness::{CallMessages, Harness, History};
 pub use mode::{PromptMode, UnknownMode};
 pub use template::Template;
 pub use tool::{CallError, Tool};
@@ -131,6 +133,12 @@ impl Protocol {
     /// Whether a mode runs the tool loop; the others are one call.
     pub fn offers_tool(&self, mode: &PromptMode) -> bool {
         self.tool.modes.contains(mode)
+    }
+
+    /// Token limit of a reply in a split, where a run gives none.
+    pub fn reply_tokens(&self, split: &str) -> u32 {
+        let of_split = self.agent.as_ref().and_then(|own| own.harness.max_tokens.get(split));
+        of_split.copied().unwrap_or(self.max_tokens)
     }
 
     /// The system text of a mode.

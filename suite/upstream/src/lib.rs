@@ -37,6 +37,7 @@ pub mod python;
 pub mod pyvision;
 pub mod sage;
 pub mod time_r1;
+pub mod tvg;
 pub mod video_o3;
 pub mod video_r1;
 pub mod videochat_r1;
@@ -48,11 +49,13 @@ use paravt_suite::reference::Reference;
 use import::Release;
 
 /// All releases; the first is that of protocols that name none.
-pub const REFERENCES: [Reference; 7] = [
+pub const REFERENCES: [Reference; 9] = [
     paravt::REFERENCE,
+    paravt::filled::ZOOMS,
     agents::conan::REFERENCE,
     agents::videozoomer::REFERENCE,
     agents::eva::REFERENCE,
+    agents::longvt::REFERENCE,
     agents::single::VIDEO_R1,
     agents::single::VIDEOCHAT_R1,
     agents::single::TIME_R1,
@@ -64,6 +67,7 @@ pub static RELEASES: [&Release; 8] = [
     &agents::conan::RELEASE,
     &agents::videozoomer::RELEASE,
     &agents::eva::RELEASE,
+    &agents::longvt::RELEASE,
     &agents::single::VIDEO_R1_RELEASE,
     &agents::single::VIDEO_RFT_RELEASE,
     &agents::single::VIDEOCHAT_R1_RELEASE,
@@ -104,10 +108,10 @@ mod tests {
         assert_eq!(reference(&protocol).unwrap().name, "paravt");
         protocol.reference = Some("paravt".into());
         assert_eq!(reference(&protocol).unwrap().name, "paravt");
-        protocol.reference = Some("longvt".into());
+        protocol.reference = Some("made-up".into());
         let error = reference(&protocol).err().unwrap().to_string();
         assert!(
-            error.starts_with("protocol native: unknown reference `longvt`; this build has paravt, "),
+            error.starts_with("protocol native: unknown reference `made-up`; this build has paravt, "),
             "{error}"
         );
     }

@@ -8,7 +8,7 @@ use paravt_suite::media::VideoFacts;
 use paravt_suite::protocol::template::Piece;
 use paravt_suite::protocol::{
     AgentLoop, Budget, CallError, Encoding, FailedCalls, Fidelity, Filter, FramePolicy, OptionForm, Overview,
-    Protocol, ResultRole, Sampling, Scored, SentAs, SizeRule, Source, Template, Tool,
+    Protocol, ResultRole, SentAs, SizeRule, Source, Template, Tool,
 };
 use paravt_suite::record::Score;
 use paravt_suite::reference::{Call, CallTags, Look, Looks, Reference, ToolSyntax, View};
@@ -175,17 +175,10 @@ fn make(files: &Files, source: Source) -> Result<Protocol, ImportError> {
     let first = module.function("build_message_from_rl")?;
     let after = module.function("single")?.template_with(&["prompt"])?;
     let agent = AgentLoop {
-        fidelity: Fidelity::Exact,
-        turns: 6,
         opening: first.template_with(&["seconds", "side", "question"])?,
-        round: BTreeMap::new(),
-        last: BTreeMap::new(),
-        last_turn: String::new(),
         result_role: ResultRole::Tool,
         failed_calls: FailedCalls::Stop,
         label_separator: "\n".to_owned(),
-        scored: Scored::Last,
-        continued: BTreeMap::new(),
         frames: Some(FramePolicy {
             overview: None,
             budget: Some(Budget { tokens: 12_000, side: 720 }),
@@ -194,7 +187,7 @@ fn make(files: &Files, source: Source) -> Result<Protocol, ImportError> {
             encoding: Encoding::Png,
             sent_as: SentAs::Images,
         }),
-        sampling: Sampling::default(),
+        ..AgentLoop::new(Fidelity::Exact, 6)
     };
     let forms = [
         (

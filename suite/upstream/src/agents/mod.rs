@@ -5,6 +5,7 @@
 
 pub mod conan;
 pub mod eva;
+pub mod longvt;
 pub mod single;
 pub mod videozoomer;
 

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use paravt_suite::media::{Sampling as Rate, VideoFacts, VideoRequest, frame_indices};
 use paravt_suite::protocol::template::Piece;
 use paravt_suite::protocol::{
-    AgentLoop, Continued, Encoding, FailedCalls, Fidelity, Filter, FramePolicy, Overview, Protocol,
-    ResultRole, Sampling, Scored, SentAs, SizeRule, Source, Template, Tool,
+    AgentLoop, Continued, Encoding, FailedCalls, Fidelity, Filter, FramePolicy, Overview, Protocol, Sampling,
+    SentAs, SizeRule, Source, Template, Tool,
 };
 use paravt_suite::record::{Outcome, Score};
 use paravt_suite::reference::{Call, CallTags, Look, Looks, Reference, ToolSyntax, View};
@@ -230,19 +230,11 @@ fn long_video() -> FramePolicy {
 /// One call.
 fn one_turn(opening: &str, frames: FramePolicy, sampling: Sampling) -> AgentLoop {
     AgentLoop {
-        fidelity: Fidelity::Exact,
-        turns: 1,
         opening: Template::parse(opening),
-        round: BTreeMap::new(),
-        last: BTreeMap::new(),
-        last_turn: String::new(),
-        result_role: ResultRole::User,
         failed_calls: FailedCalls::Stop,
-        label_separator: String::new(),
-        scored: Scored::Last,
-        continued: BTreeMap::new(),
         frames: Some(frames),
         sampling,
+        ..AgentLoop::new(Fidelity::Exact, 1)
     }
 }
 

@@ -47,6 +47,11 @@ impl<'a> Module<'a> {
         ImportError::Shape { file: self.file, wanted, line: line.filter(|line| *line > 1) }
     }
 
+    /// The statements.
+    pub(super) fn statements(&self) -> &[Stmt] {
+        &self.body
+    }
+
     fn within(&self, body: Vec<Stmt>) -> Module<'a> {
         Module { file: self.file, text: self.text, body }
     }
@@ -314,7 +319,7 @@ pub(crate) fn format(text: &str, name: &str, value: &str) -> String {
 }
 
 /// All statements in source order, nested ones included.
-fn statements(body: &[Stmt]) -> Vec<&Stmt> {
+pub(super) fn statements(body: &[Stmt]) -> Vec<&Stmt> {
     let mut found = Vec::new();
     for statement in body {
         found.push(statement);

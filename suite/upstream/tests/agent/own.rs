@@ -18,7 +18,7 @@ use paravt_upstream::{RELEASES, agents, reference};
 use crate::said;
 
 /// Files of a release, those that are not named empty.
-fn files(release: &Release, texts: &[(&'static str, &str)]) -> Files {
+pub(crate) fn files(release: &Release, texts: &[(&'static str, &str)]) -> Files {
     let text = |path: &'static str| {
         let found = texts.iter().find(|(name, _)| *name == path);
         (path, found.map_or_else(String::new, |(_, text)| (*text).to_owned()))
@@ -132,7 +132,7 @@ impl FrameSource for Film {
 }
 
 /// A sample of a split under a protocol with scripted replies.
-async fn run(protocol: Protocol, split: &str, script: Scripted) -> (Record, Arc<Scripted>) {
+pub(crate) async fn run(protocol: Protocol, split: &str, script: Scripted) -> (Record, Arc<Scripted>) {
     let videos = tempfile::tempdir().unwrap();
     std::fs::write(videos.path().join("clip.mp4"), "").unwrap();
     let backend = Arc::new(script);
@@ -152,7 +152,7 @@ async fn run(protocol: Protocol, split: &str, script: Scripted) -> (Record, Arc<
 }
 
 /// As [`said`], frames by their index.
-fn shown(record: &Record) -> Vec<String> {
+pub(crate) fn shown(record: &Record) -> Vec<String> {
     let seen = said(record);
     let indices = |message: usize| {
         let parts = &record.transcript.messages[message].parts;
@@ -266,7 +266,7 @@ async fn a_model_of_one_turn_is_asked_in_its_authors_words() {
     let protocol = release.import(&files(release, &[("src/eval_bench.py", text)]), true).unwrap();
     let plan = RunConfig::default().plan(&protocol).unwrap();
     assert_eq!((plan.temperature, plan.request.top_p, plan.max_tokens), (0.1, Some(0.001), 1024));
-    assert_eq!(plan.fidelity(&protocol), Some(Fidelity::Variant));
+    assert_eq!(plan.fidelity(&protocol, "videomme"), Some(Fidelity::Variant));
     let made = paravt_suite::protocol::render::user_text(
         &protocol,
         &sample("u"),
@@ -351,7 +351,7 @@ fn what_an_agent_decides_is_refused_in_the_run_and_allowed_in_a_file() {
 fn a_run_is_as_published_only_with_the_authors_texts_and_settings() {
     let mut protocol = conan();
     let fidelity = |protocol: &Protocol, config: &str| {
-        RunConfig::from_json(config).unwrap().plan(protocol).unwrap().fidelity(protocol).unwrap()
+        RunConfig::from_json(config).unwrap().plan(protocol).unwrap().fidelity(protocol, "videomme").unwrap()
     };
     assert_eq!(fidelity(&protocol, "{}"), Fidelity::Variant, "the files are not the pinned ones");
     protocol.source.pinned = true;

@@ -1,6 +1,7 @@
 //! One sample through one protocol, in the order of the reference driver (ParaVT cf55249
 //! `paravt/eval/driver.py`).
 
+mod code;
 mod crops;
 mod messages;
 mod own;
@@ -12,6 +13,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use crate::backend::{
     Backend, BackendError, CallId, Completion, ErrorClass, FinishReason, Generation, Request, Usage,
 };
+use crate::code::{CodeTool, Episode};
 use crate::frames::FrameSource;
 use crate::message::{Message, Role};
 use crate::plan::RunPlan;
@@ -41,6 +43,8 @@ pub struct Agent {
     pub plan: RunPlan,
     /// Source of frames.
     pub frames: Arc<dyn FrameSource>,
+    /// Runs code of the model, where the protocol has a tool for it.
+    pub code: Option<Arc<dyn CodeTool>>,
     /// The files behind the samples' videos.
     pub videos: VideoStore,
 }
@@ -58,6 +62,8 @@ struct Session<'a> {
     last_truncated: bool,
     /// Indices of the frames that an agent's own loop has shown.
     seen: Vec<usize>,
+    /// The interpreter of the sample, where its protocol has the code tool.
+    episode: Option<Box<dyn Episode>>,
 }
 
 impl Agent {
@@ -78,6 +84,7 @@ impl Agent {
             measured: Measured::default(),
             last_truncated: false,
             seen: Vec::new(),
+            episode: None,
         };
         let outcome = session.converse().await;
         let Session { mut transcript, mut measured, messages, last_truncated, .. } = session;
@@ -126,6 +133,9 @@ impl Session<'_> {
     /// The conversation up to the text that is scored.
     async fn converse(&mut self) -> Result<String, SampleError> {
         self.open().await?;
+        if let Some(episode) = self.episode.take() {
+            return self.run_episode(episode).await;
+        }
         if !self.agent.protocol.offers_tool(&self.agent.plan.mode) {
             let limit = self.agent.plan.max_tokens;
             let completion = self.call("turn0", limit, None, SampleErrorClass::Api).await?;

@@ -20,7 +20,8 @@ pub struct AgentLoop {
     /// Maximum of model calls of a sample; the calls in the last reply are not run.
     pub turns: usize,
     /// The first user message; slots `frames` (the overview), `question` (the split's question text), `seconds` (length
-    /// of the video, half a second less, at least 1, rounded down) and `side` (its shorter side in pixels).
+    /// of the video, half a second less, at least 1, rounded down) and `side` (its shorter side in pixels); with
+    /// [`code`](Self::code) `question` and `video_info`.
     #[serde(default = "opening", skip_serializing_if = "is_opening")]
     pub opening: Template,
     /// The question in the results of later turns, by split, else by kind: slot `prompt` of `crop_response`. By
@@ -48,6 +49,9 @@ pub struct AgentLoop {
     /// Frames and their size; without it an overview as the run says, of one turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frames: Option<FramePolicy>,
+    /// A tool that runs code of the model, in the place of frames.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<CodeRules>,
     /// How tokens are drawn, where the run does not say otherwise.
     #[serde(default, skip_serializing_if = "is_default")]
     pub sampling: Sampling,
@@ -108,6 +112,57 @@ pub enum Scored {
     Last,
     /// All replies, a blank between two.
     All,
+    /// All replies and what the model was answered with, as they follow on each other.
+    Conversation,
+}
+
+/// Code of the model over the video: its limits, and the texts of its results. `turns` and `failed_calls` of the loop hold
+/// for it, too.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CodeRules {
+    /// Seconds that one call may take.
+    pub seconds: u32,
+    /// Images at which the conversation ends.
+    pub images: u32,
+    /// Tokens of all messages at which the conversation ends, by the server's count.
+    pub context_tokens: u32,
+    /// Tokens that the first message counts for at least.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub prompt_tokens: u32,
+    /// Whether the release's look at the code is repeated, which refuses some calls by their names.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub forbid: bool,
+    /// Whether code can print tokens of the chat format; they are made text otherwise.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub verbatim: bool,
+    /// The texts of results.
+    pub texts: CodeTexts,
+}
+
+/// What a model reads of its code.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CodeTexts {
+    /// The lines on the video, slot `video_info` of the opening; slots `width`, `height` (pixels), `frames`, `fps` (two
+    /// decimals).
+    pub video: Template,
+    /// After code that ran to its end; slots `stdout` and `figures`.
+    pub result: Template,
+    /// Stands before the figures, where there are any.
+    pub heading: String,
+    /// Around each figure; slots `index`, its number in the conversation from 0, and `figure`.
+    pub figure: Template,
+    /// After a turn that failed; slot `reason`.
+    pub error: Template,
+    /// Reason where code raised; slot `reason`, its message.
+    pub raised: Template,
+    /// Reason where the turn has neither code nor an answer.
+    pub neither: String,
+    /// Message of code that the look at it refuses.
+    pub forbidden: String,
+    /// Message of code that runs too long or ends its interpreter.
+    pub late: String,
 }
 
 /// Which frames are shown, and how they are encoded.

@@ -19,8 +19,8 @@ use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
 pub use agent::{
-    AgentLoop, Budget, Encoding, FailedCalls, Fidelity, Filter, FramePolicy, Overview, ResultRole, Sampling,
-    Scored, SizeRule,
+    AgentLoop, Budget, CodeRules, CodeTexts, Encoding, FailedCalls, Fidelity, Filter, FramePolicy, Overview,
+    ResultRole, Sampling, Scored, SizeRule,
 };
 pub use check::InvalidProtocol;
 pub use mode::{PromptMode, UnknownMode};
@@ -128,6 +128,12 @@ fn is_line_break(text: &str) -> bool {
 }
 
 impl Protocol {
+    /// The rules of the model's code, where the agent's own loop has a tool for it.
+    pub fn code(&self) -> Option<(&AgentLoop, &CodeRules)> {
+        let own = self.agent.as_ref()?;
+        Some((own, own.code.as_ref()?))
+    }
+
     /// Whether a mode runs the tool loop; the others are one call.
     pub fn offers_tool(&self, mode: &PromptMode) -> bool {
         self.tool.modes.contains(mode)

@@ -48,17 +48,18 @@ use paravt_suite::reference::Reference;
 use import::Release;
 
 /// All releases; the first is that of protocols that name none.
-pub const REFERENCES: [Reference; 6] = [
+pub const REFERENCES: [Reference; 7] = [
     paravt::REFERENCE,
     agents::conan::REFERENCE,
     agents::videozoomer::REFERENCE,
     agents::eva::REFERENCE,
     agents::single::VIDEO_R1,
     agents::single::VIDEOCHAT_R1,
+    agents::pyvision::REFERENCE,
 ];
 
 /// Releases whose texts can be imported; the first is that of the reference.
-pub static RELEASES: [&Release; 7] = [
+pub static RELEASES: [&Release; 8] = [
     &paravt::import::RELEASE,
     &agents::conan::RELEASE,
     &agents::videozoomer::RELEASE,
@@ -66,6 +67,7 @@ pub static RELEASES: [&Release; 7] = [
     &agents::single::VIDEO_R1_RELEASE,
     &agents::single::VIDEO_RFT_RELEASE,
     &agents::single::VIDEOCHAT_R1_RELEASE,
+    &agents::pyvision::RELEASE,
 ];
 
 /// A protocol names a release that this build does not have.

@@ -148,6 +148,7 @@ fn make(files: &Files, source: Source) -> Result<Protocol, ImportError> {
             filter: Filter::Lanczos,
             encoding: Encoding::Jpeg(75),
         }),
+        code: None,
         sampling: Sampling { temperature: 1.0, ..Sampling::default() },
     };
     let on_one_line = OptionForm {

@@ -193,6 +193,7 @@ fn make(files: &Files, source: Source) -> Result<Protocol, ImportError> {
             filter: Filter::Cubic,
             encoding: Encoding::Png,
         }),
+        code: None,
         sampling: Sampling::default(),
     };
     let forms = [

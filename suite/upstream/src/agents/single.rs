@@ -110,6 +110,7 @@ fn one_turn(opening: &str, sampling: Sampling) -> AgentLoop {
         label_separator: String::new(),
         scored: Scored::Last,
         frames: None,
+        code: None,
         sampling,
     }
 }

@@ -180,6 +180,7 @@ fn make(files: &Files, source: Source) -> Result<Protocol, ImportError> {
             filter: Filter::Lanczos,
             encoding: Encoding::Png,
         }),
+        code: None,
         sampling: Sampling { stop: vec!["</video_zoom>".to_owned()], ..Sampling::default() },
     };
     Ok(Protocol {

@@ -143,6 +143,7 @@ async fn run(protocol: Protocol, split: &str, script: Scripted) -> (Record, Arc<
         reference: reference(&protocol).unwrap(),
         protocol: Arc::new(protocol),
         frames: Arc::new(Film),
+        code: None,
         videos: VideoStore::new("made_up", videos.path().to_owned()),
     };
     let mut sample = sample("u");

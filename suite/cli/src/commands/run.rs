@@ -11,7 +11,7 @@ use paravt_reports::terminal::counted;
 use paravt_suite::backend::Backend;
 use paravt_suite::code::CodeTool;
 use paravt_suite::data::DataRoot;
-use paravt_suite::evaluate::{self, Evaluation, Forecast, Prepared, RunConfig, Shard, Workspace};
+use paravt_suite::evaluate::{self, Evaluation, Forecast, Prepared, RunConfig, RunError, Shard, Workspace};
 use paravt_suite::frames::CachedFrames;
 use paravt_suite::plan::{Channel, CropMode};
 use paravt_suite::probe::Probe;
@@ -137,7 +137,7 @@ pub(crate) struct DispatchArgs {
     #[arg(long)]
     resume: bool,
     /// With --resume: classes of failed samples to redo, separated by commas; all classes without a value [default:
-    /// video_missing,frame_loss,api,api_in_loop].
+    /// video_missing,frame_loss,api,api_in_loop,code_tool].
     #[arg(long, value_name = "CLASS", value_delimiter = ',', num_args = 0.., require_equals = true, requires = "resume")]
     retry_errors: Option<Vec<SampleErrorClass>>,
     /// Print the number of calls and tokens and the first sample's texts; send nothing.
@@ -175,6 +175,16 @@ impl DispatchArgs {
     pub(crate) fn frames(&self) -> CachedFrames {
         self.decode_timeout
             .map_or_else(CachedFrames::default, |seconds| CachedFrames::within(Duration::from_secs(seconds)))
+    }
+
+    /// That there is an interpreter where the protocol runs code of the model, and that it works in a jail.
+    pub(crate) fn check_code_tool(&self, protocol: &Protocol) -> anyhow::Result<()> {
+        if protocol.code().is_none() || self.dry_run {
+            return Ok(());
+        }
+        let missing = || RunError::NoCodeTool { protocol: protocol.name.clone() };
+        let python = self.code_python.as_ref().ok_or_else(missing)?;
+        pyvision::Tool::new(python).map(drop).context("--code-python").or_preflight()
     }
 
     /// Who runs the code of the model: none where no protocol has code, or nothing is sent.

@@ -5,6 +5,7 @@ mod agents;
 mod ask;
 mod audit;
 mod common;
+mod code;
 mod conformance;
 mod described_tasks;
 mod documents;

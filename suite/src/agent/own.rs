@@ -38,6 +38,7 @@ impl Agent {
             Scored::Last => transcript.final_text.clone(),
             Scored::All => replies(&transcript.messages).join(" "),
             Scored::Joined => joined(transcript),
+            Scored::Conversation => conversation(&transcript.messages),
         };
         let score = self.reference.scorer.score(&sample.gold, &sample.question.letters, &text);
         Some(OwnScore { fidelity: self.plan.fidelity(&self.protocol, &sample.task)?, score })
@@ -56,15 +57,21 @@ impl Agent {
 
 /// Texts of the model.
 fn replies(messages: &[RecordedMessage]) -> Vec<String> {
-    let replies = messages.iter().filter(|message| message.role == Role::Assistant);
-    let text = |message: &RecordedMessage| {
-        let texts = message.parts.iter().map(|part| match part {
-            RecordedPart::Text { text } => text.as_str(),
-            _ => "",
-        });
-        texts.collect()
-    };
-    replies.map(text).collect()
+    messages.iter().filter(|message| message.role == Role::Assistant).map(words).collect()
+}
+
+/// What follows on the first user message.
+fn conversation(messages: &[RecordedMessage]) -> String {
+    messages.iter().skip_while(|message| message.role != Role::Assistant).map(words).collect()
+}
+
+/// The text of a message.
+fn words(message: &RecordedMessage) -> String {
+    let texts = message.parts.iter().map(|part| match part {
+        RecordedPart::Text { text } => text.as_str(),
+        _ => "",
+    });
+    texts.collect()
 }
 
 impl Session<'_> {
@@ -185,7 +192,10 @@ impl Session<'_> {
                 Some(render::crop_error(protocol, window.start, window.end, reason))
             }
             ToolOutcome::Malformed { reason } => Some(render::call_error(protocol, reason)),
-            ToolOutcome::Frames { .. } | ToolOutcome::Summary { .. } => None,
+            ToolOutcome::Frames { .. }
+            | ToolOutcome::Summary { .. }
+            | ToolOutcome::Ran { .. }
+            | ToolOutcome::CodeFailed { .. } => None,
         }
     }
 
@@ -306,7 +316,7 @@ impl From<ResultRole> for Role {
 }
 
 /// A message; a text alone is a plain string, as the authors' clients send it.
-fn message(role: Role, parts: Vec<Part>) -> Message {
+pub(super) fn message(role: Role, parts: Vec<Part>) -> Message {
     match <[Part; 1]>::try_from(parts) {
         Ok([Part::Text(text)]) => Message::text(role, text),
         Ok([part]) => Message::parts(role, vec![part]),

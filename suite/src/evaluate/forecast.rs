@@ -56,12 +56,16 @@ pub fn forecast(run: &Evaluation<'_>, workspace: &Workspace) -> Result<Forecast,
     let system = render::dialect_system_text(protocol, &plan.mode, plan.dialect)?;
     let user = |sample: &Sample| -> Result<String, RunError> {
         let name = sample.video_name();
-        Ok(render::user_text(protocol, sample, &plan.mode, &plan.switches, &name, None)?)
+        let text = render::user_text(protocol, sample, &plan.mode, &plan.switches, &name, None)?;
+        match protocol.code() {
+            Some((own, _)) => Ok(render::code_opening(own, &text, "{video_info}")?),
+            None => Ok(text),
+        }
     };
     let (mut text_bytes, mut visual_tokens, mut frames, mut without_frames) = (0, 0, 0, 0);
     for sample in samples {
         text_bytes += (system.len() + user(sample)?.len()) as u64;
-        if plan.channel.samples_here() && !plan.is_blind() {
+        if plan.channel.samples_here() && !plan.is_blind() && protocol.code().is_none() {
             let overview = VideoRequest::overview(plan.nframes).with_reader(plan.switches.reader);
             let overview = plan.probe.map_or(overview, |probe| probe.request(overview));
             let video = selected.videos.resolve(&sample.video);

@@ -2,6 +2,7 @@
 
 use super::{ConfigError, RunConfig};
 use crate::plan::Channel;
+use crate::probe::Probe;
 use crate::profile::Profile;
 use crate::protocol::{AgentLoop, Protocol, SentAs};
 use crate::settings::ToolDialect;
@@ -27,6 +28,9 @@ impl RunConfig {
         };
         if ![default.channel, channel].contains(&self.channel) || self.crop != default.crop {
             return fixed("--channel and --crop", "frames that it chooses itself".to_owned());
+        }
+        if own.code.is_some() {
+            self.check_code(&default, &fixed)?;
         }
         let frames = own.overview().map(|overview| overview.frames);
         for (flag, given, by_default, by_agent) in [
@@ -64,5 +68,24 @@ impl RunConfig {
             request,
             ..self.clone()
         })
+    }
+
+    /// Refuses what would change the frames of an agent whose code looks at the video itself.
+    fn check_code(
+        &self,
+        default: &Self,
+        fixed: &impl Fn(&'static str, String) -> Result<Self, ConfigError>,
+    ) -> Result<(), ConfigError> {
+        let itself = "code of the model that reads the video itself";
+        if self.channel != default.channel {
+            fixed("--channel", itself.to_owned())?;
+        }
+        if self.nframes != default.nframes {
+            fixed("--nframes", itself.to_owned())?;
+        }
+        match self.probe.filter(|probe| *probe == Probe::Blind || probe.changes_frames()) {
+            Some(probe) => Err(ConfigError::Probe { probe, why: format!("the protocol has {itself}") }),
+            None => Ok(()),
+        }
     }
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Harness, Template};
+use super::{CodeRules, Harness, Template};
 use crate::media::VideoRequest;
 pub use crate::media::resample::Resampler as Filter;
 
@@ -22,7 +22,7 @@ pub struct AgentLoop {
     pub turns: usize,
     /// The first user message; slots `frames` (the overview), `question` (the split's question text), `stripped` (the
     /// same without blanks around it), `seconds` (length of the video, half a second less, at least 1, rounded down) and
-    /// `side` (its shorter side in pixels).
+    /// `side` (its shorter side in pixels); with [`code`](Self::code) `question` and `video_info`.
     #[serde(default = "opening", skip_serializing_if = "is_opening")]
     pub opening: Template,
     /// The question in the results of later turns, by split, else by kind: slot `prompt` of `crop_response`. By
@@ -56,6 +56,9 @@ pub struct AgentLoop {
     /// Frames and their size; without it an overview as the run says, of one turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frames: Option<FramePolicy>,
+    /// A tool that runs code of the model, in the place of frames.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<CodeRules>,
     /// How tokens are drawn, where the run does not say otherwise.
     #[serde(default, skip_serializing_if = "is_default")]
     pub sampling: Sampling,
@@ -118,6 +121,8 @@ pub enum Scored {
     All,
     /// All replies with their calls and results between them, as lmms-eval joins them.
     Joined,
+    /// All replies and what the model was answered with, as they follow on each other.
+    Conversation,
 }
 
 /// A second generation that continues a reply from where its answer begins: what stands behind the last `after` is
@@ -327,6 +332,7 @@ impl AgentLoop {
             continued: BTreeMap::new(),
             harness: Harness::default(),
             frames: None,
+            code: None,
             sampling: Sampling::default(),
         }
     }
@@ -355,7 +361,7 @@ fn is_opening(template: &Template) -> bool {
     *template == opening()
 }
 
-pub(super) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+pub(super) pub(super) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 

@@ -6,6 +6,7 @@
 mod agent;
 pub mod cache;
 mod check;
+mod code;
 pub mod file;
 mod harness;
 mod mode;
@@ -24,6 +25,7 @@ pub use agent::{
     Sampling, Scored, SentAs, SizeRule,
 };
 pub use check::InvalidProtocol;
+pub use code::{CodeRules, CodeTexts};
 pub use harness::{CallMessages, Harness, History};
 pub use mode::{PromptMode, UnknownMode};
 pub use template::Template;
@@ -130,6 +132,12 @@ fn is_line_break(text: &str) -> bool {
 }
 
 impl Protocol {
+    /// The rules of the model's code, where the agent's own loop has a tool for it.
+    pub fn code(&self) -> Option<(&AgentLoop, &CodeRules)> {
+        let own = self.agent.as_ref()?;
+        Some((own, own.code.as_ref()?))
+    }
+
     /// Whether a mode runs the tool loop; the others are one call.
     pub fn offers_tool(&self, mode: &PromptMode) -> bool {
         self.tool.modes.contains(mode)

@@ -49,7 +49,7 @@ use paravt_suite::reference::Reference;
 use import::Release;
 
 /// All releases; the first is that of protocols that name none.
-pub const REFERENCES: [Reference; 9] = [
+pub const REFERENCES: [Reference; 10] = [
     paravt::REFERENCE,
     paravt::filled::ZOOMS,
     agents::conan::REFERENCE,
@@ -59,6 +59,7 @@ pub const REFERENCES: [Reference; 9] = [
     agents::single::VIDEO_R1,
     agents::single::VIDEOCHAT_R1,
     agents::single::TIME_R1,
+    agents::pyvision::REFERENCE,
 ];
 
 /// Releases whose texts can be imported; the first is that of the reference.
@@ -72,6 +73,7 @@ pub static RELEASES: [&Release; 8] = [
     &agents::single::VIDEO_RFT_RELEASE,
     &agents::single::VIDEOCHAT_R1_RELEASE,
     &agents::single::TIME_R1_RELEASE,
+    &agents::pyvision::RELEASE,
 ];
 
 /// A protocol names a release that this build does not have.

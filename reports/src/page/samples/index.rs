@@ -158,7 +158,13 @@ impl Samples {
         self.seconds.push(rounded(record.measured.seconds, 100.0));
         self.length.push(video_length(record).map(|length| rounded(length, 10.0)));
         let bad = |call: &ToolCall| {
-            matches!(call.outcome, ToolOutcome::CropFailed { .. } | ToolOutcome::Malformed { .. })
+            let outcome = &call.outcome;
+            matches!(
+                outcome,
+                ToolOutcome::CropFailed { .. }
+                    | ToolOutcome::Malformed { .. }
+                    | ToolOutcome::CodeFailed { .. }
+            )
         };
         let flags = [
             transcript.truncated,

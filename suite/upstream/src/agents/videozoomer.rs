@@ -173,6 +173,7 @@ fn make(files: &Files, source: Source) -> Result<Protocol, ImportError> {
             encoding: Encoding::Png,
             sent_as: SentAs::Images,
         }),
+        code: None,
         sampling: Sampling { stop: vec!["</video_zoom>".to_owned()], ..Sampling::default() },
         ..AgentLoop::new(Fidelity::WordingOurs, 5)
     };

@@ -158,6 +158,19 @@ impl<'a> Module<'a> {
         }
     }
 
+    /// The texts and f-strings of all dictionary keys of this name, in source order.
+    pub(crate) fn keyed_templates(&self, key: &str) -> Vec<Template> {
+        let mut found = Vec::new();
+        for expression in self.expressions() {
+            let Expr::Dict(dict) = expression else { continue };
+            let pairs = dict.keys.iter().zip(&dict.values);
+            let keyed =
+                pairs.filter(|(name, _)| name.as_ref().and_then(constant_text).as_deref() == Some(key));
+            found.extend(keyed.filter_map(|(_, value)| template(value)));
+        }
+        found
+    }
+
     /// The sums of texts and names that are assigned to a name, in source order; names are slots.
     pub(crate) fn sums(&self, name: &str) -> Vec<Template> {
         self.assigned(name).iter().filter_map(sum).collect()

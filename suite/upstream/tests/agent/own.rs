@@ -143,6 +143,7 @@ pub(crate) async fn run(protocol: Protocol, split: &str, script: Scripted) -> (R
         reference: reference(&protocol).unwrap(),
         protocol: Arc::new(protocol),
         frames: Arc::new(Film),
+        code: None,
         videos: VideoStore::new("made_up", videos.path().to_owned()),
     };
     let mut sample = sample("u");

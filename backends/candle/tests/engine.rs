@@ -12,6 +12,7 @@ use paravt_qwen_vl::Error;
 use paravt_qwen_vl::config::Config;
 use paravt_qwen_vl::engine::{Engine, MemoryPlan, Options};
 use paravt_qwen_vl::ops::{Device, Ops, Precision};
+use paravt_qwen_vl::sampling::Draw;
 use paravt_qwen_vl::testing::{Seen, Watched, Work};
 use paravt_qwen_vl::weights::Weights;
 use paravt_suite::backend::{Backend as _, Completion, FinishReason, Generation};
@@ -314,8 +315,11 @@ fn a_decoded_token_launches_and_moves_so_much() {
 #[test]
 fn the_likeliest_token_is_the_first_of_equals_and_none_where_a_logit_is_not_finite() {
     let ops = ComposedOps::new(candle_core::Device::Cpu, Precision::F32);
-    let found =
-        |values: &[f32]| ops.greedy(&ops.upload(values.to_vec(), &[2, values.len() / 2]).unwrap()).unwrap();
+    let likeliest = Draw { temperature: 0.0, top_k: 0, top_p: 1.0, uniform: 0.0, logprob_temperature: 1.0 };
+    let found = |values: &[f32]| {
+        let logits = ops.upload(values.to_vec(), &[2, values.len() / 2]).unwrap();
+        ops.sample(&logits, &[likeliest; 2]).unwrap()
+    };
     let tokens = found(&[1.0, 3.0, 3.0, -1.0, 2.0, 2.0, 2.0, 2.0]).unwrap();
     assert_eq!(tokens.iter().map(|(id, _)| *id).collect::<Vec<_>>(), [1, 0]);
     assert!((tokens[1].1 - 0.25f32.ln()).abs() < 1e-6);

@@ -25,6 +25,9 @@ pub struct EngineFlags {
     /// Device: cpu, or cuda:N in a build with the feature `cuda`.
     #[arg(long, default_value = "cpu")]
     device: String,
+    /// Kernels on a GPU in bf16, with candle: ours (attention, norms, sampling), or candle's alone, to compare.
+    #[arg(long, default_value = "ours", value_parser = ["ours", "candle"], value_name = "KERNELS")]
+    gpu_kernels: String,
     /// Branch, tag or commit of a model on the hub.
     #[arg(long, default_value = "main", value_name = "REVISION")]
     revision: String,
@@ -102,6 +105,7 @@ impl EngineFlags {
                 precision: flags.precision(device),
                 memory: free_memory(device),
                 batch: flags.batch,
+                candle_kernels: flags.gpu_kernels == "candle",
                 deterministic: flags.deterministic,
                 video_rule: flags.video_rule(),
                 ..named

@@ -13,9 +13,10 @@ use paravt_qwen_vl::config::Config;
 use paravt_qwen_vl::engine::{Engine, MemoryPlan, Options};
 use paravt_qwen_vl::ops::{Device, Ops, Precision};
 use paravt_qwen_vl::sampling::Draw;
+use paravt_qwen_vl::spread::Spread;
 use paravt_qwen_vl::testing::{Seen, Watched, Work};
 use paravt_qwen_vl::weights::Weights;
-use paravt_suite::backend::{Backend as _, Completion, FinishReason, Generation};
+use paravt_suite::backend::{Backend, CallId, Completion, FinishReason, Generation, Request};
 use paravt_suite::message::{Message, Role};
 
 type Result<T> = std::result::Result<T, Error>;
@@ -310,6 +311,33 @@ fn a_decoded_token_launches_and_moves_so_much() {
     assert_eq!(of_a_token(1.001, composed), Work { operations: 36, ..on_host });
     // Of any other greedy answer the device gives a token and its log-probability.
     assert_eq!(of_a_token(1.0, composed), Work { operations: 37, downloaded: 8, ..on_host });
+}
+
+#[test]
+#[ignore = "needs Python: run by ci/test"]
+fn several_engines_answer_as_one() {
+    let request = |number: usize, step: &str| Request {
+        id: CallId::new(format!("sample {}", number % 7), step),
+        messages: said(&format!("tell {}", "more ".repeat(number))),
+        generation: greedy(12),
+        tools: None,
+    };
+    let requests: Vec<Request> = (0..20).map(|number| request(number, &format!("turn{number}"))).collect();
+    let engine = || {
+        let options = Options { deterministic: true, ..Options::new(MODEL.path().to_owned()) };
+        Arc::new(start(options, Device::Cpu).unwrap()) as Arc<dyn Backend>
+    };
+    let answers = |backend: &dyn Backend| {
+        let all = requests.iter().map(|request| backend.complete(request));
+        let all = futures::executor::block_on(futures::future::join_all(all));
+        all.into_iter()
+            .map(|found| found.unwrap())
+            .map(|found| (found.token_ids, bits(&found)))
+            .collect::<Vec<_>>()
+    };
+    let (one, three) = (engine(), Spread::new(vec![engine(), engine(), engine()]));
+    assert_eq!(one.describe(), three.describe());
+    assert_eq!(answers(&*one), answers(&three));
 }
 
 #[test]

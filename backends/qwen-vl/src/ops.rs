@@ -36,7 +36,7 @@ impl std::str::FromStr for Device {
         }
         let ordinal = name.strip_prefix("cuda").map(|rest| rest.strip_prefix(':').unwrap_or("0"));
         let ordinal = ordinal.and_then(|ordinal| ordinal.parse().ok());
-        ordinal.map(Self::Cuda).ok_or_else(|| format!("{name}: expected cpu, cuda or cuda:N"))
+        ordinal.map(Self::Cuda).ok_or_else(|| format!("{name}: expected cpu, cuda, cuda:N or cuda:all"))
     }
 }
 

@@ -13,14 +13,14 @@ use paravt_backend_candle::fused::{Arg, Fused, Launch, Launcher, MAX_POINTERS, M
 
 /// A process per module.
 #[derive(Default)]
-pub struct Emulator {
+pub(crate) struct Emulator {
     processes: Mutex<HashMap<Module, Child>>,
     /// Kernels so far.
-    pub launches: AtomicUsize,
+    pub(crate) launches: AtomicUsize,
 }
 
 impl Emulator {
-    pub fn start() -> (Arc<Self>, Fused) {
+    pub(crate) fn start() -> (Arc<Self>, Fused) {
         let emulator = Arc::new(Self::default());
         (Arc::clone(&emulator), Fused::new(emulator))
     }

@@ -258,6 +258,15 @@ static void run_thread() {
     yield();
 }
 
+static std::vector<unsigned> starts_in_random_order(unsigned together) {
+    std::vector<unsigned> starts;
+    for (unsigned start = 0; start < blockDim.x; start += together) {
+        starts.push_back(start);
+    }
+    std::shuffle(starts.begin(), starts.end(), random_order);
+    return starts;
+}
+
 static void run_block() {
     memset(__start_shared_memory, 0xff, __stop_shared_memory - __start_shared_memory);
     block = {};
@@ -273,15 +282,26 @@ static void run_block() {
         thread.context.uc_stack.ss_size = thread.stack.size();
         makecontext(&thread.context, run_thread, 0);
     }
-    while (!order.empty()) {
-        std::shuffle(order.begin(), order.end(), random_order);
-        moved = false;
-        for (unsigned i : order) {
-            threadIdx = {i, 0, 0};
-            resume(threads[i]);
+    // Warps side by side, or one as far ahead of the others as barriers let it.
+    const unsigned together = random_order() % 2 == 0 ? blockDim.x : 32;
+    for (bool lives = true; lives;) {
+        lives = false;
+        bool any_moved = false;
+        for (unsigned start : starts_in_random_order(together)) {
+            do {
+                std::shuffle(order.begin() + start, order.begin() + start + together, random_order);
+                moved = false;
+                for (unsigned i = start; i < start + together; ++i) {
+                    if (!threads[order[i]].is_done) {
+                        threadIdx = {order[i], 0, 0};
+                        resume(threads[order[i]]);
+                        lives = true;
+                    }
+                }
+                any_moved |= moved;
+            } while (moved && together < blockDim.x);
         }
-        order.erase(std::remove_if(order.begin(), order.end(), [](unsigned i) { return threads[i].is_done; }), order.end());
-        if (!moved) {
+        if (lives && !any_moved) {
             fail("a barrier that not all threads reach");
         }
     }

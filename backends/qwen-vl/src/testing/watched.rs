@@ -104,7 +104,7 @@ impl<O: Ops> Ops for Watched<O> {
     fn sample(&self, logits: &Self::Tensor, draws: &[Draw]) -> Result<Option<Vec<(u32, f32)>>> {
         let found = self.0.sample(&logits.0, draws)?;
         if let Some(found) = &found {
-            self.1.operation(size_of_val(draws));
+            self.1.operation(0);
             self.1.waits.fetch_add(1, Ordering::SeqCst);
             self.1.downloaded.fetch_add(size_of_val(&found[..]), Ordering::SeqCst);
         }

@@ -67,6 +67,7 @@ impl Backend for Spread {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use futures::channel::oneshot;
@@ -83,7 +84,7 @@ mod tests {
 
     impl Backend for Slow {
         fn describe(&self) -> BackendInfo {
-            BackendInfo { name: "slow".to_owned(), model: "m".to_owned(), details: Default::default() }
+            BackendInfo { name: "slow".to_owned(), model: "m".to_owned(), details: BTreeMap::new() }
         }
 
         fn complete<'a>(&'a self, _: &'a Request) -> BoxFuture<'a, Result<Completion, BackendError>> {
@@ -113,7 +114,7 @@ mod tests {
         };
         let requests = ["a", "b", "c", "d", "e"].map(|sample| request(sample, "turn0"));
         let mut answers: Vec<_> = requests.iter().map(|request| spread.complete(request)).collect();
-        let mut poll = |answers: &mut Vec<BoxFuture<'_, _>>| {
+        let poll = |answers: &mut Vec<BoxFuture<'_, _>>| {
             let mut all = futures::stream::FuturesUnordered::from_iter(std::mem::take(answers));
             let mut context = std::task::Context::from_waker(std::task::Waker::noop());
             while let std::task::Poll::Ready(Some(_)) =

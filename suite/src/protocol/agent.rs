@@ -361,7 +361,7 @@ fn is_opening(template: &Template) -> bool {
     *template == opening()
 }
 
-pub(super) pub(super) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+pub(super) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 

@@ -63,7 +63,7 @@ pub const REFERENCES: [Reference; 10] = [
 ];
 
 /// Releases whose texts can be imported; the first is that of the reference.
-pub static RELEASES: [&Release; 8] = [
+pub static RELEASES: [&Release; 10] = [
     &paravt::import::RELEASE,
     &agents::conan::RELEASE,
     &agents::videozoomer::RELEASE,

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use paravt_suite::media::VideoFacts;
 use paravt_suite::protocol::template::Piece;
 use paravt_suite::protocol::{
-    AgentLoop, CallError, Encoding, FailedCalls, Fidelity, Filter, FramePolicy, Overview, Protocol, Sampling,
-    Scored, SentAs, SizeRule, Source, Template, Tool,
+    AgentLoop, CallError, Encoding, Fidelity, Filter, FramePolicy, Overview, Protocol, Sampling, Scored,
+    SentAs, SizeRule, Source, Template, Tool,
 };
 use paravt_suite::record::Score;
 use paravt_suite::reference::{Call, CallTags, Look, Looks, Reference, ToolSyntax, View};

@@ -3,6 +3,7 @@
 
 mod apart;
 mod crops;
+mod joined;
 mod messages;
 mod own;
 mod reply;

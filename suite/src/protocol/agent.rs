@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Harness, Template};
+use super::Template;
+use super::harness::{Harness, is_default};
 pub use crate::media::resample::Resampler as Filter;
 use crate::media::smart_resize;
 
@@ -271,10 +272,6 @@ fn is_opening(template: &Template) -> bool {
     *template == opening()
 }
 
-pub(super) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
-    *value == T::default()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -295,7 +292,7 @@ mod tests {
         assert_eq!(multiple.apply((1280, 720), 0.539_208_459_943_980_9), (700, 392));
         assert_eq!(multiple.apply((20, 10), 0.1), (1, 1));
         let smart = SizeRule::Smart { unit: 28, min: 784, max: 50_176 };
-        assert_eq!(smart.apply((1280, 720), 1.0), (280, 140));
+        assert_eq!(smart.apply((1280, 720), 1.0), (280, 168));
     }
 
     #[test]

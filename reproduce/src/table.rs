@@ -31,6 +31,8 @@ struct Row {
     authors: Option<Authors>,
     #[serde(default)]
     model: String,
+    /// Flags that the server of the model gets beside those of the recipe.
+    serve: Option<String>,
     mode: Option<PromptMode>,
     grounding: Option<PromptMode>,
     max_turns: Option<usize>,
@@ -95,6 +97,9 @@ pub(crate) fn recipe(name: &str) -> Result<Option<Served>, RecipeError> {
     recipe.title = format!("{}: evaluation on the splits of Table {number}", row.paper_row);
     (recipe.name, recipe.model, recipe.paper_row) = (row.name, row.model, Some(row.paper_row));
     recipe.baseline_row = None;
+    if let (Some(command), Some(flags)) = (&mut recipe.serve.command, &row.serve) {
+        *command = format!("{command} {flags}");
+    }
     recipe.defaults.mode = row.mode.clone().or(recipe.defaults.mode);
     recipe.defaults.max_turns = row.max_turns.unwrap_or(recipe.defaults.max_turns);
     recipe.defaults.max_parallel = row.max_parallel.unwrap_or(recipe.defaults.max_parallel);

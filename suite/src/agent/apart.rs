@@ -5,7 +5,7 @@ use super::{Session, protocol_error};
 use crate::backend::Completion;
 use crate::message::{Message, Part, Role};
 use crate::protocol::{AgentLoop, FramePolicy, History};
-use crate::record::{SampleError, ToolOutcome, Transcript};
+use crate::record::{SampleError, ToolOutcome};
 use crate::reference::Call;
 use crate::span::TimeSpan;
 
@@ -53,27 +53,4 @@ impl Session<'_> {
         }
         Ok(true)
     }
-}
-
-/// All replies with their calls and results, as lmms-eval 75571cf joins them
-/// (`lmms_eval/models/chat/async_openai.py`); empty where a call could not be read: there is no answer then.
-pub(super) fn joined(transcript: &Transcript) -> String {
-    let mut joined = String::new();
-    for (turn, reply) in transcript.calls.iter().enumerate() {
-        joined.push_str(&reply.text);
-        let ran = transcript.tool_calls.iter().filter(|call| call.turn == turn);
-        for (call, ran) in reply.tool_calls.iter().zip(ran) {
-            let (name, arguments) = (&call.name, &call.arguments);
-            joined.push_str(&format!("<tool_call>{name} {arguments}</tool_call></tool_response>"));
-            match &ran.outcome {
-                ToolOutcome::Frames { frames } => joined.push_str(&"<image_url>".repeat(frames.len())),
-                ToolOutcome::CropFailed { reason } => joined.push_str(reason),
-                // The sample failed there; what is scored is a sentence about that.
-                ToolOutcome::Malformed { .. } => return String::new(),
-                ToolOutcome::Summary { .. } | ToolOutcome::Ran { .. } | ToolOutcome::CodeFailed { .. } => {}
-            }
-            joined.push_str("</tool_response>");
-        }
-    }
-    joined
 }

@@ -4,6 +4,7 @@
 mod apart;
 mod code;
 mod crops;
+mod joined;
 mod messages;
 mod own;
 mod reply;

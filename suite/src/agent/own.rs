@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::apart::joined;
+use super::joined::joined;
 use super::messages::NoFrames;
 use super::{Agent, Session, protocol_error};
 use crate::backend::Completion;

@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{CodeRules, Harness, Template};
+use super::harness::{Harness, is_default};
+use super::{CodeRules, Template};
 use crate::media::VideoRequest;
 pub use crate::media::resample::Resampler as Filter;
 use crate::sample::Sample;
@@ -369,10 +370,6 @@ fn is_opening(template: &Template) -> bool {
     *template == opening()
 }
 
-pub(super) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
-    *value == T::default()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -398,6 +395,8 @@ mod tests {
         let total = SizeRule::Qwen { min: 16 * 784, max: None, total: Some(3584 * 784) };
         assert_eq!(total.apply((1280, 720), 1.0, 60), Ok((392, 224)), "93,653 pixels a frame");
         assert_eq!(total.apply((1280, 720), 1.0, 768), Ok((140, 84)), "never below 1.05 times the minimum");
+        let each = SizeRule::Qwen { min: 784, max: Some(50_176), total: None };
+        assert_eq!(each.apply((1280, 720), 1.0, 4), Ok((280, 168)));
     }
 
     #[test]

@@ -15,6 +15,7 @@ import io
 import json
 import os
 import random
+import re
 import subprocess
 import sys
 import tempfile
@@ -23,12 +24,20 @@ import threading
 import numpy as np
 from PIL import Image
 
+import agents_longvt
+import agents_one_turn
+import agents_rows
 import agents_theirs
+from agents_one_turn import Video
 
 # Levels of 255, mean over a picture.
 TOLERANCE = 3.0
-SPLITS = ["videomme", "longvideobench", "mlvu", "lvbench"]
-CHECKOUT = {"conan": "Conan", "videozoomer": "VideoZoomer", "eva": "EfficientVideoAgent"}
+LONG = ["videomme", "longvideobench", "mlvu", "lvbench"]
+SPLITS = {"conan": LONG, "videozoomer": LONG, "eva": LONG, "video-r1": ["videomme", "mmvu"], "videorft": ["videomme", "mmvu"],
+          "videochat-r1": ["charades"], "time-r1": ["charades", "videomme"],
+          "longvt": ["videomme", "longvideobench", "lvbench", "charades"]}
+CHECKOUT = {"conan": "Conan", "videozoomer": "VideoZoomer", "eva": "EfficientVideoAgent", "video-r1": "Video-R1",
+            "videorft": "VideoRFT", "videochat-r1": "VideoChat-R1", "time-r1": "time-r1", "longvt": "LongVT"}
 
 
 def clock(seconds: int) -> str:
@@ -83,7 +92,39 @@ def eva(draw: random.Random) -> str:
     ])
 
 
-SCRIPTS = {"conan": conan, "videozoomer": videozoomer, "eva": eva}
+def one_turn(draw: random.Random) -> str:
+    a, b, letter = round(draw.uniform(0, 30), 2), draw.randrange(40), draw.choice("ABCDE")
+    return draw.choice([
+        f"<think>x</think><answer>{letter}</answer>", f"<answer> {letter} </answer><answer>A</answer>", f"<answer></answer>{letter}",
+        f"<think>from 1 to 2</think><answer>{a} to {b}</answer>", f"between {b} and {a}.", f"<answer>{a}-{b}</answer>",
+        f"<answer>({letter})</answer> or (B)", f"{letter}", f"{letter}) it is</answer> 3 to 4",
+    ])
+
+
+def longvt(draw: random.Random) -> str:
+    def crop():
+        start = draw.choice([0, 1, 2.5, 3, -1, 500, 0.25])
+        arguments = {"video_path": draw.choice([VIDEO, VIDEO, VIDEO, VIDEO, "other.mp4", " "]), "start_time": start,
+                     "end_time": start + draw.choice([1.5, 3, 4, 0, 0.01, 200])}
+        if draw.random() < 0.1:
+            del arguments[draw.choice(list(arguments))]
+        elif draw.random() < 0.1:
+            arguments["start_time"] = draw.choice([None, "1.5", " 2"])
+        return f'<tool_call>\n{json.dumps({"name": draw.choice(["crop_video"] * 9 + ["zoom"]), "arguments": arguments})}\n</tool_call>'
+    calls = "\n".join(crop() for _ in range(draw.choice([1, 1, 1, 2, 3])))
+    letter, start = draw.choice("ABCD"), draw.randrange(5)
+    return draw.choice([
+        f"<think>closer</think>\n{calls}", f"<think>closer</think>{calls}", calls, f"<answer>{letter}</answer>{calls}",
+        f"<think>seen</think><answer>{letter}</answer>", f"<answer>The answer is {letter}.</answer>", f"so \\boxed{{{letter}}}",
+        f"The event happens in the {start}.5 - {start + 2} seconds", f"<answer>It starts at {start}s to {start + 1.5}s</answer>",
+        "it is 4.",
+    ])
+
+
+# Stands for the name of the video in scripted calls.
+VIDEO = "VIDEO"
+SCRIPTS = {"conan": conan, "videozoomer": videozoomer, "eva": eva, "longvt": longvt, "video-r1": one_turn, "videorft": one_turn,
+           "videochat-r1": one_turn, "time-r1": one_turn}
 
 
 def reply(agent: str, messages: list) -> str:
@@ -92,22 +133,42 @@ def reply(agent: str, messages: list) -> str:
     text = "".join(part for part in first["parts"] if isinstance(part, str))
     turn = sum(message["role"] == "assistant" for message in messages)
     seed = hashlib.sha256(f"{agent} {turn} {text}".encode()).hexdigest()
-    return SCRIPTS[agent](random.Random(seed))
+    shown = re.search(r"has video path: (.+)", text)
+    return SCRIPTS[agent](random.Random(seed)).replace(VIDEO, shown.group(1) if shown else VIDEO)
 
 
-def canonical(message: dict) -> dict:
-    """A message of the chat API; pictures as arrays."""
-    content = message["content"]
+def hermes(text: str) -> tuple:
+    """A reply as vLLM's Hermes parser takes it apart, and why it ended."""
+    calls = [json.loads(body) for body in re.findall(r"<tool_call>(.*?)</tool_call>", text, re.DOTALL)]
+    if not calls:
+        return {"role": "assistant", "content": text}, "stop"
+    function = lambda call: {"name": call["name"], "arguments": json.dumps(call["arguments"], ensure_ascii=False)}
+    calls = [{"id": f"call-{i}", "type": "function", "function": function(call)} for i, call in enumerate(calls)]
+    return {"role": "assistant", "content": text.partition("<tool_call>")[0] or None, "tool_calls": calls}, "tool_calls"
+
+
+def decoded(data: str) -> tuple:
+    picture = Image.open(io.BytesIO(base64.b64decode(data)))
+    return np.asarray(picture.convert("RGB"), dtype=np.int16), picture.format
+
+
+def canonical(message: dict, positions: dict) -> dict:
+    """A message of the chat API; pictures as arrays, `positions` those of the frames of a video."""
+    content = message.get("content") or ""
+    # Calls by name and arguments; a server draws their ids, and which of id and name a result has reaches no template.
+    calls = [json.dumps(call["function"], sort_keys=True) for call in message.get("tool_calls") or []]
     if isinstance(content, str):
-        return {"role": message["role"], "parts": [content], "plain": True}
+        return {"role": message["role"], "parts": [content, *calls], "plain": True}
     parts = []
     for part in content:
         if part["type"] == "text":
             parts.append(part["text"])
+        elif part["type"] == "image_url":
+            parts.append(decoded(part["image_url"]["url"].partition(",")[2]))
         else:
-            data = base64.b64decode(part["image_url"]["url"].partition(",")[2])
-            picture = Image.open(io.BytesIO(data))
-            parts.append((np.asarray(picture.convert("RGB"), dtype=np.int16), picture.format))
+            frames = [decoded(data)[0] for data in part["video_url"]["url"].split(",")[1:]]
+            rate = positions["num_frames"] / positions["total_num_frames"] * positions["fps"]
+            parts.append(Video(np.stack(frames), positions["frames_indices"], rate))
     return {"role": message["role"], "parts": parts, "plain": False}
 
 
@@ -135,13 +196,19 @@ class Server:
 
             def do_POST(self):
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                messages = [canonical(message) for message in body.pop("messages")]
+                positions = body.get("media_io_kwargs", {}).get("video", {})
+                messages = [canonical(message, positions) for message in body.pop("messages")]
                 text = reply(agent, messages)
                 # As servers do: what ends a generation is cut off.
                 for stop in body.get("stop", []):
                     text = text.partition(stop)[0]
+                message, reason = {"role": "assistant", "content": text}, "stop"
+                if "tools" in body:
+                    # As text: chat templates print them in the order of their keys.
+                    body["tools"] = json.dumps(body["tools"])
+                    message, reason = hermes(text)
                 server.requests.append({"messages": messages, "parameters": body})
-                choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}
+                choice = {"index": 0, "finish_reason": reason, "message": message}
                 self.answer({"id": "x", "object": "chat.completion", "model": "scripted", "choices": [choice],
                              "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}})
 
@@ -152,7 +219,7 @@ class Server:
 
 def compare(theirs: list, ours: list, where: str, found: list, levels: list, agent: str) -> None:
     # VideoZoomer writes one string with marks for pictures.
-    raw, exact_form = agent == "videozoomer", agent == "eva"
+    raw, exact_form = agent == "videozoomer", agent in ("eva", "longvt")
     if len(theirs) != len(ours):
         found.append(f"{where}: {len(theirs)} requests / {len(ours)}")
     for turn, (a, b) in enumerate(zip(theirs, ours)):
@@ -172,16 +239,31 @@ def compare(theirs: list, ours: list, where: str, found: list, levels: list, age
                 continue
             for x, y in zip(m["parts"], n["parts"]):
                 if isinstance(x, str):
-                    if x != y:
+                    if without_cause(x) != without_cause(y):
                         found.append(f"{here}: {x[-160:]!r} / {y[-160:]!r}")
+                elif isinstance(x, Video):
+                    if x.indices != y.indices or abs(x.fps - y.fps) > 1e-3 or x.frames.shape != y.frames.shape:
+                        found.append(f"{here}: video of {x.frames.shape}, {x.fps} a second, {x.indices[-9:]} / "
+                                     f"{y.frames.shape}, {y.fps}, {y.indices[-9:]}")
+                    elif turn == len(theirs) - 1:
+                        pixels(x.frames, y.frames, here, levels, found)
                 elif x[0].shape != y[0].shape:
                     found.append(f"{here}: picture of {x[0].shape} / {y[0].shape}")
-                # The last request has the pictures of all turns.
-                elif turn == len(theirs) - 1:
-                    difference = np.abs(x[0] - y[0])
-                    levels.append((float(difference.mean()), int(difference.max())))
-                    if levels[-1][0] > TOLERANCE:
-                        found.append(f"{here}: picture differs by {levels[-1][0]:.2f} levels")
+                # The last request has the pictures of all turns, but for LongVT's.
+                elif turn == len(theirs) - 1 or agent == "longvt":
+                    pixels(x[0], y[0], here, levels, found)
+
+
+def pixels(theirs, ours, where: str, levels: list, found: list) -> None:
+    difference = np.abs(theirs - ours)
+    levels.append((float(difference.mean()), int(difference.max())))
+    if levels[-1][0] > TOLERANCE:
+        found.append(f"{where}: picture differs by {levels[-1][0]:.2f} levels")
+
+
+def without_cause(text: str) -> str:
+    """Why a window has no frames is said in the words of the reader."""
+    return re.sub(r"(Failed to process video .*?:) .*", r"\1", text, flags=re.DOTALL)
 
 
 def kinds(message: dict) -> str:
@@ -229,6 +311,7 @@ def main() -> int:
     parser.add_argument("--agents", default=",".join(CHECKOUT))
     parser.add_argument("--keep")
     parser.add_argument("--limit", default="1000")
+    parser.add_argument("--rows", help="only compare the questions that EVA ships with the published rows of this root")
     arguments = parser.parse_args()
     folder = arguments.keep or tempfile.mkdtemp(prefix="agents-")
     data = os.path.join(folder, "data")
@@ -240,6 +323,9 @@ def main() -> int:
         if done.returncode:
             sys.exit(f"{' '.join(command)}\n{done.stdout}{done.stderr}")
 
+    if arguments.rows:
+        checkout = os.path.join(arguments.checkouts, CHECKOUT["eva"])
+        return int(not agents_rows.compare(checkout, os.path.abspath(arguments.rows), folder, ours))
     if not os.path.exists(data):
         ours("data", "make", "--out", data, "--videos", "4", "--questions", "3")
         enlarge(data)
@@ -247,10 +333,15 @@ def main() -> int:
     for agent in arguments.agents.split(","):
         checkout = os.path.join(arguments.checkouts, CHECKOUT[agent])
         ours("protocol", "import", agent, "--from", checkout)
-        run_theirs = getattr(agents_theirs, agent)(checkout, folder, lambda messages: reply(agent, messages))
+        if agent == "longvt":
+            run_theirs = agents_longvt.longvt(checkout, folder, lambda: Server(agent))
+        else:
+            name = agent.replace("-", "_")
+            module = agents_one_turn if hasattr(agents_one_turn, name) else agents_theirs
+            run_theirs = getattr(module, name)(checkout, folder, lambda messages: reply(agent, messages))
         samples = requests = 0
         found, levels = [], []
-        for split in SPLITS:
+        for split in SPLITS[agent]:
             server = Server(agent)
             out = os.path.join(folder, agent)
             run = os.path.join(out, split)

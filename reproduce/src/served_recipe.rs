@@ -11,6 +11,7 @@ use paravt_suite::profile::Profile;
 use paravt_suite::protocol::PromptMode;
 use paravt_upstream::RELEASES;
 use paravt_upstream::import::Release;
+use paravt_upstream::paravt::filled::{FILLED, Filled};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -74,6 +75,8 @@ pub struct Run {
     pub mode: Option<PromptMode>,
     /// Protocol of an agent of its own, which then decides everything but the splits.
     pub protocol: Option<String>,
+    /// Protocol of the release with an agent's text in one of its placeholders.
+    pub filled: Option<String>,
     /// Splits that are evaluated; without it all.
     #[serde(default)]
     pub splits: Vec<String>,
@@ -91,12 +94,29 @@ fn yes() -> bool {
 impl Run {
     /// An evaluation of all splits beside the published row.
     pub(crate) fn named(name: &str) -> Self {
-        let (mode, protocol, paper_row) = (None, None, None);
-        Self { name: name.to_owned(), mode, protocol, splits: Vec::new(), paper_row, published: true }
+        let (mode, protocol, filled, paper_row) = (None, None, None, None);
+        let splits = Vec::new();
+        Self { name: name.to_owned(), mode, protocol, filled, splits, paper_row, published: true }
     }
 
     fn has(&self, split: &Split) -> bool {
         self.splits.is_empty() || self.splits.contains(&split.task)
+    }
+
+    /// The protocol of the release that it has filled.
+    fn filled(&self) -> Result<Option<&'static Filled>, String> {
+        let Some(name) = &self.filled else { return Ok(None) };
+        let known = || FILLED.map(|filled| filled.name).join(", ");
+        let found = FILLED.into_iter().find(|filled| filled.name == name);
+        let unknown =
+            || format!("[[runs]] {}: filled: expected one of {}, found `{name}`", self.name, known());
+        found.map(Some).ok_or_else(unknown)
+    }
+
+    /// The agent whose texts it needs.
+    fn agent(&self) -> Option<&str> {
+        let filled = self.filled().ok().flatten();
+        self.protocol.as_deref().or(filled.map(|filled| filled.agent.name))
     }
 
     /// The release of its protocol.
@@ -161,7 +181,7 @@ impl Served {
         check_folder_name("name", &self.name)?;
         check_folder_names("[[runs]] name", self.runs.iter().map(|run| run.name.as_str()))?;
         for run in &self.runs {
-            run.release()?;
+            (run.release()?, run.filled()?);
             let split = run.splits.iter().find(|name| !self.splits.iter().any(|split| split.task == **name));
             if let Some(split) = split {
                 return Err(format!("[[runs]] {}: splits: the recipe has no split `{split}`", run.name));
@@ -201,7 +221,7 @@ impl Served {
     /// Adds the check of the texts that the evaluations are asked in: before anything that takes time.
     pub(crate) fn check_protocol(&self, graph: &mut Graph, options: &GraphOptions) -> Result<StageId, Error> {
         let mut agents = Vec::new();
-        let mut own: Vec<&str> = self.runs.iter().filter_map(|run| run.protocol.as_deref()).collect();
+        let mut own: Vec<&str> = self.runs.iter().filter_map(Run::agent).collect();
         own.dedup();
         for name in own {
             let check = Check::AgentProtocol(name.to_owned());
@@ -352,7 +372,8 @@ impl Served {
         let mut settings = json!({
             "model": shown(options.model.as_ref().unwrap_or(&self.model)), "split": split.task, "config": asked, "command": options.selection
         });
-        if let Some(protocol) = &run.protocol {
+        let named = run.protocol.as_ref().or(run.filled.as_ref());
+        if let Some(protocol) = named {
             settings["protocol"] = json!(protocol);
         }
         let title = match &run.protocol {
@@ -374,7 +395,7 @@ impl Served {
             splits: vec![split.task.clone()],
             title,
             settings,
-            protocol: run.protocol.clone(),
+            protocol: named.cloned(),
             config: RunConfig { resume: true, ..config },
             limit: options.limit.or(self.defaults.limit),
             model: None,

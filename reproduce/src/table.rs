@@ -25,6 +25,8 @@ struct Row {
     paper_row: String,
     /// Why it cannot be run as in the table.
     missing: Option<String>,
+    /// Protocol of the release with the text of its authors in a placeholder.
+    filled: Option<String>,
     /// How its authors run it, where that can be imported.
     authors: Option<Authors>,
     #[serde(default)]
@@ -84,13 +86,13 @@ pub(crate) fn names() -> Vec<String> {
 /// A row that cannot be run, neither from the release nor as its authors do: what is missing.
 pub(crate) fn recipe(name: &str) -> Result<Option<Served>, RecipeError> {
     let Some(row) = rows()?.into_iter().find(|row| row.name == name) else { return Ok(None) };
-    if let (Some(missing), None) = (&row.missing, &row.authors) {
-        return Err(RecipeError::Missing { name: row.name, missing: missing.clone() });
+    if let Some(missing) = row.missing {
+        return Err(RecipeError::Missing { name: row.name, missing });
     }
     let mut recipe = Served::built_in()?;
     let own = row.authors.map(|authors| authors.run(&row.paper_row));
-    let table = if row.paper_row.contains(": ") { 2 } else { 1 };
-    recipe.title = format!("{}: evaluation on the splits of Table {table}", row.paper_row);
+    let number = if row.paper_row.contains(": ") { 2 } else { 1 };
+    recipe.title = format!("{}: evaluation on the splits of Table {number}", row.paper_row);
     (recipe.name, recipe.model, recipe.paper_row) = (row.name, row.model, Some(row.paper_row));
     recipe.baseline_row = None;
     recipe.defaults.mode = row.mode.clone().or(recipe.defaults.mode);
@@ -100,13 +102,8 @@ pub(crate) fn recipe(name: &str) -> Result<Option<Served>, RecipeError> {
         recipe.runs = vec![Run::named("no-tool")];
     }
     if let Some(own) = own {
-        let table = row.missing.is_none().then(|| Run::named("as-in-the-table"));
-        if row.missing.is_some() {
-            recipe.splits.retain(|split| own.splits.contains(&split.task));
-            let row = recipe.paper_row.as_deref().unwrap_or_default();
-            recipe.title = format!("{row}: evaluation as by its authors; the release lacks its prompt");
-        }
-        recipe.runs = table.into_iter().chain([own]).collect();
+        let table = Run { filled: row.filled, ..Run::named("as-in-the-table") };
+        recipe.runs = vec![table, own];
     }
     if row.max_parallel.is_some() {
         // Without tools it asks what the other recipe of this model does.
@@ -141,8 +138,8 @@ mod tests {
                 other => panic!("{name}: {other:?}"),
             }
         }
-        // With ParaVT-8B itself eleven rows of Table 1 can be run.
-        assert_eq!((run.len(), missing.len()), (10 + 2, 2));
+        // With ParaVT-8B itself twelve rows of Table 1 can be run.
+        assert_eq!((run.len(), missing.len()), (11 + 2, 1));
     }
 
     #[test]
@@ -174,8 +171,17 @@ mod tests {
         assert_eq!(named("as-in-the-table-mlvu").2.as_deref(), Some("Conan-7B"));
         let (_, protocol, row) = named("as-by-its-authors-mlvu");
         assert_eq!((protocol.as_deref(), row.as_deref()), (Some("conan"), Some("Conan-7B (by its authors)")));
-        let zoomer = stages("videozoomer-7b");
-        assert!(zoomer.len() == 4 && zoomer.iter().all(|(_, protocol, _)| protocol.is_some()), "{zoomer:?}");
+        for (name, own, splits) in [("videozoomer", "VideoZoomer-7B", 4), ("longvt", "LongVT-RFT-7B", 5)] {
+            let stages = stages(if name == "longvt" { "longvt-rft-7b" } else { "videozoomer-7b" });
+            let (table, authors): (Vec<_>, Vec<_>) =
+                stages.into_iter().partition(|(stage, ..)| stage.starts_with("as-in-the-table-"));
+            assert_eq!((table.len(), authors.len()), (7, splits), "{name}");
+            let filled = Some(format!("paravt+{name}"));
+            assert!(
+                table.iter().all(|(_, protocol, row)| *protocol == filled && row.as_deref() == Some(own))
+            );
+            assert!(authors.iter().all(|(_, protocol, _)| protocol.as_deref() == Some(name)));
+        }
     }
 
     #[test]

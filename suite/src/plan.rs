@@ -50,12 +50,14 @@ impl RunPlan {
         self.probe == Some(Probe::Blind)
     }
 
-    /// How near the run is to what the authors of an agent with a loop of its own run; `None` of other protocols.
-    pub fn fidelity(&self, protocol: &Protocol) -> Option<Fidelity> {
+    /// How near the run of a split is to what the authors of an agent with a loop of its own run; `None` of other
+    /// protocols.
+    pub fn fidelity(&self, protocol: &Protocol, split: &str) -> Option<Fidelity> {
         let own = protocol.agent.as_ref()?;
         let request = RequestSettings {
             stop: own.sampling.stop.clone(),
             top_p: own.sampling.top_p,
+            repetition_penalty: own.sampling.repetition_penalty,
             chat_template_kwargs: self.request.chat_template_kwargs.clone(),
             header_env: self.request.header_env.clone(),
             ..RequestSettings::default()
@@ -63,7 +65,8 @@ impl RunPlan {
         let as_published = protocol.source.pinned
             && self.probe.is_none()
             && self.temperature == own.sampling.temperature
-            && self.max_tokens == protocol.max_tokens
+            && self.max_tokens == protocol.reply_tokens(split)
+            && !own.harness.variants.contains(split)
             && self.request == request;
         Some(if as_published { own.fidelity } else { Fidelity::Variant })
     }

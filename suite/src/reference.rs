@@ -4,9 +4,11 @@
 //! The implementations are outside of this crate, one for each release; a
 //! [`Protocol`](crate::protocol::Protocol) names the one it belongs to.
 
+use std::collections::BTreeMap;
+
 use crate::media::VideoFacts;
 use crate::message::StructuredCall;
-use crate::protocol::{CallError, FramePolicy, Overview, Tool};
+use crate::protocol::{CallError, FramePolicy, Overview, Template, Tool};
 use crate::record::Score;
 use crate::sample::{Gold, Sample};
 use crate::span::TimeSpan;
@@ -40,12 +42,16 @@ pub trait Looks: Send + Sync {
 pub struct View<'a> {
     /// The video.
     pub video: &'a VideoFacts,
+    /// Its name, as the model is shown it.
+    pub name: &'a str,
     /// Indices of the frames that were shown before.
     pub seen: &'a [usize],
     /// Maximum of frames of a call ([`Tool::max_frames`]).
     pub max_frames: usize,
     /// Frames and their size.
     pub policy: &'a FramePolicy,
+    /// Words of the tool for what it refuses ([`Harness::errors`](crate::protocol::Harness::errors)).
+    pub errors: &'a BTreeMap<String, Template>,
 }
 
 /// Frames to show.

@@ -1,4 +1,5 @@
-//! Resizing as other agents' code does it: Pillow's and OpenCV's filters on 8-bit RGB, and a JPEG file in between.
+//! Resizing as other agents' code does it: Pillow's, OpenCV's and torchvision's filters on 8-bit RGB, and a JPEG file in
+//! between.
 
 mod jpeg;
 mod opencv;
@@ -7,7 +8,9 @@ mod pillow;
 pub use jpeg::round_trip;
 use serde::{Deserialize, Serialize};
 
-/// A filter of Pillow or OpenCV.
+use crate::Resizer;
+
+/// A filter of Pillow, OpenCV or torchvision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Resampler {
@@ -20,6 +23,9 @@ pub enum Resampler {
     Cubic,
     /// `cv2.resize(image, size, interpolation=cv2.INTER_AREA)` of OpenCV, to smaller or equal sides.
     Area,
+    /// `resize(video, size, InterpolationMode.BICUBIC, antialias=True)` of torchvision, as `fetch_video` of qwen-vl-utils
+    /// calls it: see [`Resizer::resize_in_floats`].
+    Bicubic,
 }
 
 impl Resampler {
@@ -29,6 +35,7 @@ impl Resampler {
     /// Sizes that do not fit the values, or that are zero; larger sides for [`Area`](Self::Area), which OpenCV gives
     /// another filter.
     pub fn resize(self, rgb: &[u8], from: (u32, u32), to: (u32, u32)) -> Result<Vec<u8>, String> {
+        let sizes = (from, to);
         let wide = |(width, height): (u32, u32)| (width as usize, height as usize);
         let (from, to) = (wide(from), wide(to));
         if rgb.len() != from.0 * from.1 * 3 || rgb.is_empty() || to.0 == 0 || to.1 == 0 {
@@ -44,6 +51,7 @@ impl Resampler {
                 Err(format!("{from:?} pixels cannot be enlarged to {to:?} by area"))
             }
             Self::Area => Ok(opencv::area(rgb, from, to)),
+            Self::Bicubic => Resizer::default().resize_in_floats(rgb.to_vec(), sizes.0, sizes.1),
         }
     }
 }
@@ -54,7 +62,7 @@ mod tests {
 
     #[test]
     fn sizes_that_do_not_fit_are_refused() {
-        for resampler in [Resampler::Lanczos, Resampler::Cubic, Resampler::Area] {
+        for resampler in [Resampler::Lanczos, Resampler::Cubic, Resampler::Area, Resampler::Bicubic] {
             assert!(resampler.resize(&[0; 12], (2, 2), (0, 1)).is_err());
             assert!(resampler.resize(&[0; 11], (2, 2), (1, 1)).is_err());
             assert_eq!(resampler.resize(&[7; 48], (4, 4), (3, 3)), Ok(vec![7; 27]), "a plane stays one");

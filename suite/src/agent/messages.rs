@@ -66,9 +66,8 @@ impl Session<'_> {
             render::user_text(&self.agent.protocol, self.sample, &plan.mode, &plan.switches, &name, duration)
                 .map_err(|error| protocol_error("open", &error))?;
         let parts = match own {
-            Some(own) => {
-                render::opening(own, &text, None, parts).map_err(|error| protocol_error("open", &error))?
-            }
+            Some(own) => render::opening(own, self.sample, &text, None, parts)
+                .map_err(|error| protocol_error("open", &error))?,
             None => {
                 parts.push(Part::Text(text));
                 parts

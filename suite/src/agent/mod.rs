@@ -1,6 +1,7 @@
 //! One sample through one protocol, in the order of the reference driver (ParaVT cf55249
 //! `paravt/eval/driver.py`).
 
+mod apart;
 mod code;
 mod crops;
 mod messages;
@@ -62,6 +63,8 @@ struct Session<'a> {
     last_truncated: bool,
     /// Indices of the frames that an agent's own loop has shown.
     seen: Vec<usize>,
+    /// Messages that only the next request has.
+    passing: Vec<Message>,
     /// The interpreter of the sample, where its protocol has the code tool.
     episode: Option<Box<dyn Episode>>,
 }
@@ -84,6 +87,7 @@ impl Agent {
             measured: Measured::default(),
             last_truncated: false,
             seen: Vec::new(),
+            passing: Vec::new(),
             episode: None,
         };
         let outcome = session.converse().await;
@@ -139,7 +143,10 @@ impl Session<'_> {
         if !self.agent.protocol.offers_tool(&self.agent.plan.mode) {
             let limit = self.agent.plan.max_tokens;
             let completion = self.call("turn0", limit, None, SampleErrorClass::Api).await?;
-            return Ok(completion.text);
+            return match &self.agent.protocol.agent {
+                Some(own) => self.continued(own, completion).await,
+                None => Ok(completion.text),
+            };
         }
         for turn in 0..=self.agent.plan.max_turns {
             let step = format!("turn{turn}");
@@ -198,12 +205,15 @@ impl Session<'_> {
         class: SampleErrorClass,
     ) -> Result<Completion, SampleError> {
         // The messages travel with the request and come back: frames are shared, text is not copied.
-        let messages = std::mem::take(&mut self.messages);
+        let mut messages = std::mem::take(&mut self.messages);
+        let kept = messages.len();
+        messages.append(&mut self.passing);
         let mut request = self.request(step, messages, max_tokens);
         request.tools = tools;
         let answer = self.agent.ask(self.sample, &request).await;
         let conversation = conversation_hash(&request.messages);
         self.messages = request.messages;
+        self.messages.truncate(kept);
         self.note_call(step, conversation, &answer);
         match answer.usable() {
             Ok(completion) => {

@@ -1,16 +1,18 @@
 //! Turns of an agent with a loop of its own: its frames, its messages, its extraction.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
+use super::apart::joined;
 use super::messages::NoFrames;
 use super::{Agent, Session, protocol_error};
 use crate::backend::Completion;
 use crate::frames::Pick;
 use crate::media::VideoFacts;
-use crate::message::{Image, Message, Part, Role};
+use crate::message::{Frames, Image, Message, Part, Role};
 use crate::protocol::render::{self, RenderError};
-use crate::protocol::{AgentLoop, FailedCalls, FramePolicy, ResultRole, Scored};
+use crate::protocol::{AgentLoop, CallMessages, FailedCalls, FramePolicy, ResultRole, Scored, SentAs};
 use crate::record::{
     OwnScore, RecordedMessage, RecordedPart, SampleError, SampleErrorClass, ToolCall, ToolOutcome, Transcript,
 };
@@ -22,7 +24,7 @@ use crate::span::TimeSpan;
 type Shown = (Arc<Image>, f64);
 
 /// Result of one call.
-enum Looked {
+pub(super) enum Looked {
     Frames(Vec<Shown>),
     Failed(String),
     Malformed(String),
@@ -35,13 +37,14 @@ impl Agent {
         let text = match own.scored {
             Scored::Last => transcript.final_text.clone(),
             Scored::All => replies(&transcript.messages).join(" "),
+            Scored::Joined => joined(transcript),
             Scored::Conversation => conversation(&transcript.messages),
         };
         let score = self.reference.scorer.score(&sample.gold, &sample.question.letters, &text);
-        Some(OwnScore { fidelity: self.plan.fidelity(&self.protocol)?, score })
+        Some(OwnScore { fidelity: self.plan.fidelity(&self.protocol, &sample.task)?, score })
     }
 
-    fn looks(&self) -> Result<&'static dyn Looks, SampleError> {
+    pub(super) fn looks(&self) -> Result<&'static dyn Looks, SampleError> {
         self.reference.looks.ok_or_else(|| {
             let message = format!(
                 "protocol {} has a loop of its own, and reference {} has no rules for one",
@@ -85,6 +88,10 @@ impl Session<'_> {
         let shown = match overview {
             Some(overview) => {
                 let look = looks.overview(&overview, &video);
+                if look.indices.is_empty() {
+                    let message = format!("{} frames are too few for an overview", video.frames);
+                    return Err(self.lost(NoFrames { message, timed_out: false }));
+                }
                 self.picked(policy, &video, look).await.map_err(|lost| self.lost(lost))?
             }
             None => Vec::new(),
@@ -93,8 +100,9 @@ impl Session<'_> {
         let name = self.sample.video_name();
         let protocol = &self.agent.protocol;
         let question = render::user_text(protocol, self.sample, &plan.mode, &plan.switches, &name, None);
-        let parts = self.labelled(&shown).map_err(broken)?;
-        let parts = render::opening(own, &question.map_err(broken)?, Some(&video), parts).map_err(broken)?;
+        let parts = self.as_parts(policy, &shown).map_err(broken)?;
+        let question = question.map_err(broken)?;
+        let parts = render::opening(own, self.sample, &question, Some(&video), parts).map_err(broken)?;
         Ok(message(Role::User, parts))
     }
 
@@ -107,9 +115,12 @@ impl Session<'_> {
         reply: &Completion,
     ) -> Result<bool, SampleError> {
         let broken = |error: RenderError| protocol_error("tool", &error);
-        let looks = self.agent.looks()?;
         // A loop without frames of its own has one turn.
         let Some(policy) = &own.frames else { return Ok(false) };
+        if own.harness.calls == CallMessages::Apart {
+            return self.run_apart(own, policy, turn, calls, reply).await;
+        }
+        let looks = self.agent.looks()?;
         let (mut shown, mut windows, mut failure) = (Vec::new(), Vec::new(), None);
         for (index, call) in calls.iter().enumerate() {
             let looked = self.look_own(policy, looks, call).await?;
@@ -125,19 +136,12 @@ impl Session<'_> {
                 Looked::Malformed(reason) => ToolOutcome::Malformed { reason },
             };
             failure = failure.or_else(|| self.failure(window, &outcome));
-            self.transcript.tool_calls.push(ToolCall {
-                turn,
-                index,
-                call: call.value.clone(),
-                start: Some(window.start).filter(|value| value.is_finite()),
-                end: Some(window.end).filter(|value| value.is_finite()),
-                outcome,
-            });
+            self.note_tool_call((turn, index), call, outcome);
         }
         let parts = match windows.first().zip(windows.last()) {
             Some((first, last)) => {
                 let prompt = self.later_question(own, turn + 1).map_err(broken)?;
-                let parts = self.labelled(&shown).map_err(broken)?;
+                let parts = self.as_parts(policy, &shown).map_err(broken)?;
                 let window = (first.start, last.end);
                 render::own_response(&self.agent.protocol, own, &prompt, turn + 1, window, parts)
                     .map_err(broken)?
@@ -148,20 +152,40 @@ impl Session<'_> {
                 render::with_last_turn(own, turn + 1, vec![Part::Text(text)])
             }
         };
-        let role = match own.result_role {
-            ResultRole::User => Role::User,
-            ResultRole::Tool => Role::Tool,
-        };
         self.messages.push(match reply.tool_calls.is_empty() {
             true => Message::text(Role::Assistant, reply.text.as_str()),
             false => Message::calls(reply.text.as_str(), reply.tool_calls.clone()),
         });
-        self.messages.push(message(role, parts));
+        self.messages.push(message(own.result_role.into(), parts));
         Ok(true)
     }
 
+    /// Writes a call and its outcome, by its turn and its place there, into the transcript.
+    pub(super) fn note_tool_call(
+        &mut self,
+        (turn, index): (usize, usize),
+        call: &Call,
+        outcome: ToolOutcome,
+    ) {
+        let window = call.window.as_ref().ok();
+        let finite = |time: fn(&TimeSpan) -> f64| window.map(time).filter(|value| value.is_finite());
+        let (start, end) = (finite(|window| window.start), finite(|window| window.end));
+        self.transcript.tool_calls.push(ToolCall {
+            turn,
+            index,
+            call: call.value.clone(),
+            start,
+            end,
+            outcome,
+        });
+    }
+
     /// What the model is answered with where a call failed.
-    fn failure(&self, window: TimeSpan, outcome: &ToolOutcome) -> Option<Result<String, RenderError>> {
+    pub(super) fn failure(
+        &self,
+        window: TimeSpan,
+        outcome: &ToolOutcome,
+    ) -> Option<Result<String, RenderError>> {
         let protocol = &self.agent.protocol;
         match outcome {
             ToolOutcome::CropFailed { reason } => {
@@ -180,12 +204,36 @@ impl Session<'_> {
         render::later_question(protocol, own, turn, self.sample, &plan.mode, &plan.switches)
     }
 
-    fn labelled(&self, shown: &[Shown]) -> Result<Vec<Part>, RenderError> {
+    /// Frames as the model is given them; a single one is no video.
+    pub(super) fn as_parts(&self, policy: &FramePolicy, shown: &[Shown]) -> Result<Vec<Part>, RenderError> {
+        if policy.sent_as == SentAs::Video && shown.len() > 1 {
+            return Ok(vec![Part::Frames(Frames(
+                shown.iter().map(|(image, _)| Arc::clone(image)).collect(),
+            ))]);
+        }
         render::labelled(&self.agent.protocol, shown.iter().map(|(image, time)| (image, Some(*time))))
     }
 
+    /// The reply, or what it becomes where its answer is generated a second time.
+    pub(super) async fn continued(
+        &mut self,
+        own: &AgentLoop,
+        reply: Completion,
+    ) -> Result<String, SampleError> {
+        let again = own.continued(self.sample);
+        let Some((again, beginning)) = again.and_then(|again| Some((again, again.beginning(&reply.text)?)))
+        else {
+            return Ok(reply.text);
+        };
+        self.messages.push(Message::text(Role::Assistant, beginning.as_str()));
+        let rest = self.call("answer", again.max_tokens, None, SampleErrorClass::ApiInLoop).await;
+        // The whole reply stands in its place.
+        self.messages.pop();
+        Ok(beginning + &rest?.text)
+    }
+
     /// One call: its frames, or why there are none.
-    async fn look_own(
+    pub(super) async fn look_own(
         &mut self,
         policy: &FramePolicy,
         looks: &'static dyn Looks,
@@ -199,8 +247,17 @@ impl Session<'_> {
             Ok(video) => video,
             Err(lost) => return Ok(Looked::Failed(self.noted(lost))),
         };
-        let view =
-            View { video: &video, seen: &self.seen, max_frames: self.agent.protocol.tool.max_frames, policy };
+        let none = BTreeMap::new();
+        let errors = self.agent.protocol.agent.as_ref().map_or(&none, |own| &own.harness.errors);
+        let name = self.sample.video_name();
+        let view = View {
+            video: &video,
+            name: &name,
+            seen: &self.seen,
+            max_frames: self.agent.protocol.tool.max_frames,
+            policy,
+            errors,
+        };
         let look = match looks.look(call, &view) {
             Ok(look) => look,
             Err(reason) => return Ok(Looked::Failed(reason)),
@@ -218,7 +275,8 @@ impl Session<'_> {
         video: &VideoFacts,
         look: Look,
     ) -> Result<Vec<Shown>, NoFrames> {
-        let size = policy.size.apply((video.width, video.height), look.scale);
+        let size = policy.size.apply((video.width, video.height), look.scale, look.indices.len());
+        let size = size.map_err(|message| NoFrames { message, timed_out: false })?;
         let pick = Pick { indices: look.indices, size, filter: policy.filter, encoding: policy.encoding };
         self.seen.extend(&pick.indices);
         let source = Arc::clone(&self.agent.frames);
@@ -244,6 +302,15 @@ impl Session<'_> {
     fn noted(&mut self, lost: NoFrames) -> String {
         self.transcript.decode_timeout |= lost.timed_out;
         lost.message
+    }
+}
+
+impl From<ResultRole> for Role {
+    fn from(role: ResultRole) -> Self {
+        match role {
+            ResultRole::User => Self::User,
+            ResultRole::Tool => Self::Tool,
+        }
     }
 }
 

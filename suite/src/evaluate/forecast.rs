@@ -104,8 +104,10 @@ pub fn forecast(run: &Evaluation<'_>, workspace: &Workspace) -> Result<Forecast,
 /// Maximum of frames in the first turn of an agent's own loop, and their size.
 fn overview_of(policy: &FramePolicy, video: &Path) -> Result<(usize, u32, u32), MediaError> {
     let facts = VideoFile::open(video)?.facts();
-    let (width, height) = policy.size.apply((facts.width, facts.height), 1.0);
-    Ok((policy.overview.map_or(0, |overview| overview.frames.min(facts.frames)), width, height))
+    let count = policy.overview.map_or(0, |overview| overview.frames.min(facts.frames));
+    let size = policy.size.apply((facts.width, facts.height), 1.0, count);
+    let (width, height) = size.map_err(MediaError::Request)?;
+    Ok((count, width, height))
 }
 
 /// Fewest and most model calls of a run.

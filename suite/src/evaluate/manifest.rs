@@ -36,7 +36,7 @@ pub(super) fn build(
         task: run.task.spec().clone(),
         quirks: run.task.kept_quirks(plan.profile),
         offers_tool: run.protocol.offers_tool(&plan.mode),
-        fidelity: plan.fidelity(&run.protocol),
+        fidelity: plan.fidelity(&run.protocol, &run.task.spec().name),
         plan,
         protocol_hash: run.protocol.hash(),
         protocol: run.protocol.name.clone(),

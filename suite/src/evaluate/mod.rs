@@ -89,7 +89,11 @@ impl<'a> Evaluation<'a> {
     /// The configuration with the profile of the run that it continues, where it names none: a run that was begun
     /// under another default goes on under its own.
     fn settled(&self) -> RunConfig {
-        let config = self.config.clone();
+        let mut config = self.config.clone();
+        if let Some(own) = &self.protocol.agent {
+            let of_split = own.harness.max_tokens.get(&self.task.spec().name).copied();
+            config.max_tokens = config.max_tokens.or(of_split);
+        }
         if config.profile.is_some() || !config.resume {
             return config;
         }

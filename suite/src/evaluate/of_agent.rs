@@ -1,9 +1,10 @@
 //! What an agent's own loop decides of a run.
 
 use super::{ConfigError, RunConfig};
+use crate::plan::Channel;
 use crate::probe::Probe;
 use crate::profile::Profile;
-use crate::protocol::{AgentLoop, Protocol};
+use crate::protocol::{AgentLoop, Protocol, SentAs};
 use crate::settings::ToolDialect;
 
 impl RunConfig {
@@ -20,8 +21,13 @@ impl RunConfig {
                 "its own rules; profiles other than strict are those of ParaVT".to_owned(),
             );
         }
-        if (self.channel != default.channel && own.frames.is_some()) || self.crop != default.crop {
-            return fixed("--channel and --crop", "images of frames that it chooses itself".to_owned());
+        let channel = match own.frames.as_ref().map(|frames| frames.sent_as) {
+            None => self.channel,
+            Some(SentAs::Images) => Channel::Image,
+            Some(SentAs::Video) => Channel::FramesVideo,
+        };
+        if ![default.channel, channel].contains(&self.channel) || self.crop != default.crop {
+            return fixed("--channel and --crop", "frames that it chooses itself".to_owned());
         }
         if own.code.is_some() {
             self.check_code(&default, &fixed)?;
@@ -45,13 +51,17 @@ impl RunConfig {
             request.stop.clone_from(&own.sampling.stop);
         }
         request.top_p = request.top_p.or(own.sampling.top_p);
+        request.repetition_penalty = request.repetition_penalty.or(own.sampling.repetition_penalty);
         let greedy = self.temperature == default.temperature;
         Ok(Self {
+            channel,
             nframes: frames.unwrap_or(self.nframes),
             max_turns: own.turns - 1,
             max_parallel: 0,
             temperature: if greedy { own.sampling.temperature } else { self.temperature },
             dialect: match self.dialect {
+                // An agent whose tool is declared through the chat API is answered through it.
+                ToolDialect::Auto if protocol.chat_tools.is_some() => ToolDialect::Native,
                 ToolDialect::Auto => ToolDialect::Text,
                 dialect => dialect,
             },

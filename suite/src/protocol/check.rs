@@ -1,6 +1,6 @@
 //! Validation of protocol files beyond their types.
 
-use super::{CodeRules, Encoding, Protocol, Template};
+use super::{CodeRules, Encoding, Protocol, SentAs, Template};
 
 /// A protocol that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -27,7 +27,7 @@ const SUBAGENT_PROMPT: [&str; 7] = ["question", "start", "end", "n", "start_cloc
 const LABEL: [&str; 6] = ["time", "time2", "hms", "mmss", "index", "frame"];
 
 /// Slots of an agent's first message.
-const OPENING: [&str; 4] = ["frames", "question", "seconds", "side"];
+const OPENING: [&str; 5] = ["frames", "question", "stripped", "seconds", "side"];
 
 /// The same where the agent writes code over the video.
 const CODE_OPENING: [&str; 2] = ["question", "video_info"];
@@ -58,9 +58,24 @@ impl Protocol {
             false => Err(invalid(field, "expected a positive number, found 0 or less")),
         };
         positive("agent.turns", own.turns > 0)?;
+        positive("agent.harness.max_tokens", own.harness.max_tokens.values().all(|limit| *limit > 0))?;
         if let Some(overview) = own.overview() {
             positive("agent.frames.overview.frames", overview.frames > 0)?;
             positive("agent.frames.overview.fps", overview.fps.is_none_or(|fps| fps > 0.0))?;
+            if overview.at_least.is_some_and(|least| least > overview.frames) {
+                let problem = format!("expected at most `frames`, {}", overview.frames);
+                return Err(invalid("agent.frames.overview.at_least", problem));
+            }
+        }
+        for (kind, continued) in &own.continued {
+            positive(&format!("agent.continued.{kind}.max_tokens"), continued.max_tokens > 0)?;
+        }
+        let as_video = own.frames.as_ref().is_some_and(|frames| frames.sent_as == SentAs::Video);
+        if as_video && self.frame_label.is_some() {
+            return Err(invalid(
+                "frame_label",
+                "frames that are sent as a video have no labels; leave it out",
+            ));
         }
         let encoding = own.frames.as_ref().map(|frames| frames.encoding);
         if let Some(Encoding::Jpeg(quality)) = encoding
@@ -160,9 +175,15 @@ impl Protocol {
             let known = match (&own.frames, &own.code) {
                 (_, Some(_)) => &CODE_OPENING[..],
                 (Some(_), None) => &OPENING[..],
-                (None, None) => &OPENING[..2],
+                (None, None) => &OPENING[..3],
             };
             slots("agent.opening", &own.opening, known)?;
+            for (split, opening) in &own.harness.openings {
+                slots(&format!("agent.harness.openings.{split}"), opening, known)?;
+            }
+            if let Some(note) = &own.harness.note {
+                slots("agent.harness.note", note, &["video_name"])?;
+            }
         }
         if let Some((_, CodeRules { texts, .. })) = self.code() {
             slots("agent.code.texts.video", &texts.video, &["width", "height", "frames", "fps"])?;

@@ -6,7 +6,9 @@
 mod agent;
 pub mod cache;
 mod check;
+mod code;
 pub mod file;
+mod harness;
 mod mode;
 pub mod native;
 pub mod render;
@@ -19,10 +21,12 @@ use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
 pub use agent::{
-    AgentLoop, Budget, CodeRules, CodeTexts, Encoding, FailedCalls, Fidelity, Filter, FramePolicy, Overview,
-    ResultRole, Sampling, Scored, SizeRule,
+    AgentLoop, Budget, Continued, Encoding, FailedCalls, Fidelity, Filter, FramePolicy, Overview, ResultRole,
+    Sampling, Scored, SentAs, SizeRule,
 };
 pub use check::InvalidProtocol;
+pub use code::{CodeRules, CodeTexts};
+pub use harness::{CallMessages, Harness, History};
 pub use mode::{PromptMode, UnknownMode};
 pub use template::Template;
 pub use tool::{CallError, Tool};
@@ -137,6 +141,12 @@ impl Protocol {
     /// Whether a mode runs the tool loop; the others are one call.
     pub fn offers_tool(&self, mode: &PromptMode) -> bool {
         self.tool.modes.contains(mode)
+    }
+
+    /// Token limit of a reply in a split, where a run gives none.
+    pub fn reply_tokens(&self, split: &str) -> u32 {
+        let of_split = self.agent.as_ref().and_then(|own| own.harness.max_tokens.get(split));
+        of_split.copied().unwrap_or(self.max_tokens)
     }
 
     /// The system text of a mode.

@@ -37,6 +37,7 @@ pub mod python;
 pub mod pyvision;
 pub mod sage;
 pub mod time_r1;
+pub mod tvg;
 pub mod video_o3;
 pub mod video_r1;
 pub mod videochat_r1;
@@ -48,25 +49,30 @@ use paravt_suite::reference::Reference;
 use import::Release;
 
 /// All releases; the first is that of protocols that name none.
-pub const REFERENCES: [Reference; 7] = [
+pub const REFERENCES: [Reference; 10] = [
     paravt::REFERENCE,
+    paravt::filled::ZOOMS,
     agents::conan::REFERENCE,
     agents::videozoomer::REFERENCE,
     agents::eva::REFERENCE,
+    agents::longvt::REFERENCE,
     agents::single::VIDEO_R1,
     agents::single::VIDEOCHAT_R1,
+    agents::single::TIME_R1,
     agents::pyvision::REFERENCE,
 ];
 
 /// Releases whose texts can be imported; the first is that of the reference.
-pub static RELEASES: [&Release; 8] = [
+pub static RELEASES: [&Release; 10] = [
     &paravt::import::RELEASE,
     &agents::conan::RELEASE,
     &agents::videozoomer::RELEASE,
     &agents::eva::RELEASE,
+    &agents::longvt::RELEASE,
     &agents::single::VIDEO_R1_RELEASE,
     &agents::single::VIDEO_RFT_RELEASE,
     &agents::single::VIDEOCHAT_R1_RELEASE,
+    &agents::single::TIME_R1_RELEASE,
     &agents::pyvision::RELEASE,
 ];
 
@@ -104,10 +110,10 @@ mod tests {
         assert_eq!(reference(&protocol).unwrap().name, "paravt");
         protocol.reference = Some("paravt".into());
         assert_eq!(reference(&protocol).unwrap().name, "paravt");
-        protocol.reference = Some("longvt".into());
+        protocol.reference = Some("made-up".into());
         let error = reference(&protocol).err().unwrap().to_string();
         assert!(
-            error.starts_with("protocol native: unknown reference `longvt`; this build has paravt, "),
+            error.starts_with("protocol native: unknown reference `made-up`; this build has paravt, "),
             "{error}"
         );
     }

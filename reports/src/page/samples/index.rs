@@ -6,9 +6,9 @@ use paravt_suite::record::{Outcome, Record, ToolCall, ToolOutcome};
 use serde::Serialize;
 
 use super::CHUNK;
-use crate::compare::RIGHT;
 use crate::page::names::Names;
 use crate::page::reference::reference;
+use crate::pairs::RIGHT;
 use crate::rows::video_length;
 use crate::runs::Run;
 

@@ -15,6 +15,7 @@ use paravt_suite::protocol::{CodeRules, PromptMode, Protocol, cache, file, nativ
 use paravt_suite::sample::{Question, Sample};
 use paravt_suite::task::{Task as _, TaskSpec};
 use paravt_upstream::import::{self, Release};
+use paravt_upstream::paravt::filled::{FILLED, Filled};
 use paravt_upstream::{RELEASES, paravt};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -96,6 +97,8 @@ pub(crate) enum ProtocolChoice {
 pub(crate) enum Named {
     /// The imported texts of a release.
     Imported(&'static Release),
+    /// Those of ParaVT with the text of an agent in one of its placeholders.
+    Filled(&'static Filled),
     /// The suite's own.
     Native,
     /// The generated world's, in few words.
@@ -106,6 +109,7 @@ impl Named {
     fn name(self) -> &'static str {
         match self {
             Self::Imported(release) => release.name,
+            Self::Filled(filled) => filled.name,
             Self::Native => "native",
             Self::Nano => "nano",
         }
@@ -124,7 +128,8 @@ impl Eq for Named {}
 fn all() -> impl Iterator<Item = Named> {
     let (first, others) = RELEASES.split_at(1);
     let imported = |releases: &'static [&'static Release]| releases.iter().copied().map(Named::Imported);
-    imported(first).chain([Named::Native, Named::Nano]).chain(imported(others))
+    let filled = FILLED.iter().copied().map(Named::Filled);
+    imported(first).chain([Named::Native, Named::Nano]).chain(imported(others)).chain(filled)
 }
 
 fn named(name: &str) -> Result<Named, String> {
@@ -221,6 +226,12 @@ fn of_name(name: Named) -> anyhow::Result<Protocol> {
     match name {
         Named::Native => Ok(native::protocol()),
         Named::Nano => Ok(paravt_nano::protocol()),
+        Named::Filled(filled) => {
+            let of = |release: &'static Release| of_name(Named::Imported(release));
+            let (driver, agent) = (of(&paravt::import::RELEASE)?, of(filled.agent)?);
+            let lacks = || format!("protocol {} has no text for the placeholder of mode {}", agent.name, filled.mode);
+            filled.make(driver, &agent).with_context(lacks)
+        }
         Named::Imported(release) => stored(release)?.with_context(|| {
             let (name, repository) = (release.name, release.repository);
             format!(
@@ -395,23 +406,44 @@ fn show(args: &Show) -> anyhow::Result<()> {
         println!("--- user ---\n{}", render::code_opening(own, &user, "{video_info}")?);
         return show_code(rules);
     }
-    println!("--- user (after the overview) ---\n{user}");
+    println!("--- user (after the overview) ---");
+    // What needs the video itself, its length or size, is not shown.
+    let opening = protocol.agent.as_ref().map(|own| render::opening(own, &sample, &user, None, Vec::new()));
+    match opening {
+        Some(Ok(parts)) => print_texts(&parts),
+        _ => println!("{user}"),
+    }
     let Some(own) = &protocol.agent else {
         let force = render::force(&protocol, sample.gold.kind())?;
         println!("--- forced answer ({} tokens) ---\n{}", force.max_tokens, force.text);
         return Ok(());
     };
+    if let Some(again) = own.continued(&sample) {
+        let (after, limit) = (&again.after, again.max_tokens);
+        println!(
+            "--- behind the last {after} of the reply, continued ({limit} tokens) ---\n{}",
+            again.opening
+        );
+    }
     for turn in 1..own.turns {
         let prompt = render::later_question(&protocol, own, turn, &sample, &args.mode, &switches)?;
         let parts = render::own_response(&protocol, own, &prompt, turn, (0.0, 0.0), Vec::new())?;
-        println!("--- turn {turn}, around the frames of the calls ---");
-        for part in parts {
-            if let Part::Text(text) = part {
-                println!("{text}");
-            }
+        if parts.is_empty() {
+            println!("--- later turns: frames or an error alone, up to {} turns in all ---", own.turns);
+            break;
         }
+        println!("--- turn {turn}, around the frames of the calls ---");
+        print_texts(&parts);
     }
     Ok(())
+}
+
+fn print_texts(parts: &[Part]) {
+    for part in parts {
+        if let Part::Text(text) = part {
+            println!("{text}");
+        }
+    }
 }
 
 /// The texts of an agent that writes code.

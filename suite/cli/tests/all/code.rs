@@ -44,7 +44,8 @@ def transfer_to_rl_form_video(data_list):
         f"Frames: {info['video_length']}; Rate: {info['fps']:.2f}"
     )
 "#;
-const TEMPLATES: &str = r#"{"vis_tool_with_img_info_video_v4": "Write code.\n{video_info}\n{query}\nEnd with \\boxed{{}}\n"}"#;
+const TEMPLATES: &str =
+    r#"{"vis_tool_with_img_info_video_v4": "Write code.\n{video_info}\n{query}\nEnd with \\boxed{{}}\n"}"#;
 
 fn checkout(folder: &Path) {
     for file in RELEASE.files {
@@ -135,7 +136,11 @@ fn without_an_interpreter_nothing_is_asked() {
     let mut show = bench();
     show.env("PARAVT_BENCH_CACHE", &cache).args(["protocol", "show", "agent", "videomme"]);
     let shown = text(&ok(show.args(["--protocol", "pyvision-video"])));
-    for words in ["Frames: {frames}; Rate: {fps}", "Shown:\n<image_clue_0>[image]</image_clue_0>", "Sorry: Write code."] {
+    for words in [
+        "Frames: {frames}; Rate: {fps}",
+        "Shown:\n<image_clue_0>[image]</image_clue_0>",
+        "Sorry: Write code.",
+    ] {
         assert!(shown.contains(words), "{words} in {shown}");
     }
 }
@@ -182,7 +187,10 @@ fn check(record: &Record) {
         parts.collect::<String>()
     };
     let prompt = texts(0);
-    assert!(prompt.starts_with("Write code.\nSize: ") && prompt.ends_with("End with \\boxed{}\n"), "{prompt}");
+    assert!(
+        prompt.starts_with("Write code.\nSize: ") && prompt.ends_with("End with \\boxed{}\n"),
+        "{prompt}"
+    );
     assert!(texts(1).ends_with("```\n</code>"), "the text that ended the generation is kept");
     assert_eq!(
         texts(2),
@@ -218,7 +226,11 @@ fn an_error_ends_the_episode_or_is_shown() {
     let cache = dir.path().join("cache");
     import(&dir.path().join("checkout"), &cache);
     let shown = dir.path().join("shown.toml");
-    std::fs::write(&shown, "name = \"shown\"\nbase = \"pyvision-video\"\n[agent]\nfailed_calls = \"answer\"\n").unwrap();
+    std::fs::write(
+        &shown,
+        "name = \"shown\"\nbase = \"pyvision-video\"\n[agent]\nfailed_calls = \"answer\"\n",
+    )
+    .unwrap();
     let server = Server::start(Script { rewrite: Some(errs), ..Script::default() });
     let record = |protocol: &str, name: &str| {
         let out = dir.path().join(name);

@@ -4,8 +4,8 @@
 mod agents;
 mod ask;
 mod audit;
-mod common;
 mod code;
+mod common;
 mod conformance;
 mod described_tasks;
 mod documents;

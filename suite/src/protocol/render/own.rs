@@ -15,6 +15,7 @@ use crate::text::fixed1;
 /// The protocol has no template for the sample, or one asks for something else.
 pub fn opening(
     own: &AgentLoop,
+    sample: &Sample,
     question: &str,
     video: Option<&VideoFacts>,
     frames: Vec<Part>,
@@ -24,8 +25,15 @@ pub fn opening(
         [("seconds", seconds.to_string()), ("side", video.width.min(video.height).to_string())]
     });
     let about = about.iter().flatten().map(|(name, value)| (*name, value.as_str()));
-    let values: Vec<(&str, &str)> = about.chain([("question", question)]).collect();
-    around_frames(&own.opening, frames, &values).map_err(slot("opening"))
+    let texts = [("question", question), ("stripped", question.trim())];
+    let values: Vec<(&str, &str)> = about.chain(texts).collect();
+    let template = own.harness.opening(&sample.task).unwrap_or(&own.opening);
+    let mut parts = around_frames(template, frames, &values).map_err(slot("opening"))?;
+    if let Some(note) = &own.harness.note {
+        let name = sample.video_name();
+        parts.push(Part::Text(note.render(&[("video_name", &name)]).map_err(slot("note"))?));
+    }
+    Ok(parts)
 }
 
 /// The first user message of an agent that writes code; `video_info` are the lines on its video.

@@ -93,6 +93,7 @@ fn slot_name(expression: &Expr) -> Option<String> {
         Expr::Subscript(subscript) => constant_text(&subscript.slice)?,
         Expr::Call(call) => match &*call.func {
             Expr::Name(name) if name.id.as_str() == "len" => "n".to_owned(),
+            Expr::Name(name) if name.id.as_str() == "str" => slot_name(call.args.first()?)?,
             Expr::Name(name) if name.id.as_str() == "int" => "seconds".to_owned(),
             Expr::Name(name) if name.id.as_str() == "chr" && counts_from_a(call.args.first()?) => {
                 "letter".to_owned()

@@ -9,6 +9,7 @@ mod fstrings;
 mod git;
 pub(crate) mod shapes;
 mod source;
+mod tools;
 
 use std::collections::BTreeMap;
 use std::path::Path;

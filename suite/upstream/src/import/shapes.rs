@@ -47,6 +47,11 @@ impl<'a> Module<'a> {
         ImportError::Shape { file: self.file, wanted, line: line.filter(|line| *line > 1) }
     }
 
+    /// The statements.
+    pub(super) fn statements(&self) -> &[Stmt] {
+        &self.body
+    }
+
     fn within(&self, body: Vec<Stmt>) -> Module<'a> {
         Module { file: self.file, text: self.text, body }
     }
@@ -124,6 +129,16 @@ impl<'a> Module<'a> {
 
     pub(crate) fn text(&self, name: &str) -> Result<String, ImportError> {
         self.only(name, &format!("text {name}"), constant_text)
+    }
+
+    /// The text under a key of the dictionary that is assigned to a name.
+    pub(crate) fn entry(&self, name: &str, key: &str) -> Result<String, ImportError> {
+        self.only(name, &format!("dictionary {name} with a text for the key {key}"), |value| {
+            let Expr::Dict(dict) = value else { return None };
+            let mut pairs = dict.keys.iter().zip(&dict.values);
+            let found = pairs.find(|(name, _)| name.as_ref().and_then(constant_text).as_deref() == Some(key));
+            constant_text(found?.1)
+        })
     }
 
     /// The text of the one dictionary key of this name, anywhere below.
@@ -317,7 +332,7 @@ pub(crate) fn format(text: &str, name: &str, value: &str) -> String {
 }
 
 /// All statements in source order, nested ones included.
-fn statements(body: &[Stmt]) -> Vec<&Stmt> {
+pub(super) fn statements(body: &[Stmt]) -> Vec<&Stmt> {
     let mut found = Vec::new();
     for statement in body {
         found.push(statement);

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod dialects;
+mod longvt;
 mod own;
 
 use std::path::Path;

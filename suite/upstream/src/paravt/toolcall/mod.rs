@@ -57,6 +57,19 @@ impl ToolSyntax for DriverSyntax {
     }
 }
 
+/// Calls as the driver reads them in its mode for VideoZoomer.
+pub struct ZoomSyntax;
+
+impl ToolSyntax for ZoomSyntax {
+    fn tags(&self) -> &CallTags {
+        &TAGS
+    }
+
+    fn calls(&self, text: &str, tool: &Tool) -> Vec<Call> {
+        parse_video_zoom(text, &tool.name).iter().map(|value| call(value, tool)).collect()
+    }
+}
+
 fn call(value: &PyValue, tool: &Tool) -> Call {
     Call { value: value.to_json(), window: window(value, tool) }
 }

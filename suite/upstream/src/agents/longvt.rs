@@ -1,0 +1,356 @@
+//! LongVT (EvolvingLMMs-Lab/LongVT 08d755b): a tool of the chat API, frames of `fetch_video`, results that the next request
+//! alone has. Its harness is lmms-eval 75571cf (`models/chat/async_openai.py`, `protocol.py`), its tool a server of FastMCP.
+//!
+//! Where the authors' file is, is not published: the model is shown the name of the video. A call with another name
+//! finds no file, as there. The release sets no limit to the turns.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use paravt_suite::media::{Sampling as Frames, VideoFacts, VideoRequest, frame_indices};
+use paravt_suite::message::StructuredCall;
+use paravt_suite::protocol::template::Piece;
+use paravt_suite::protocol::{
+    AgentLoop, CallError, CallMessages, ChatTools, Encoding, Fidelity, Filter, FramePolicy, Harness, History,
+    Overview, Protocol, ResultRole, Scored, SentAs, SizeRule, Source, Template, Tool,
+};
+use paravt_suite::record::{Outcome, Score};
+use paravt_suite::reference::{Call, CallTags, Look, Looks, Reference, ToolSyntax, View};
+use paravt_suite::sample::Gold;
+use paravt_suite::scoring::Scorer;
+use paravt_suite::span::TimeSpan;
+use paravt_suite::text::between;
+use serde_json::{Value, json};
+
+use super::{Parts, RULE, choice, protocol, shape};
+use crate::import::shapes::Module;
+use crate::import::{Files, ImportError, Pinned, Release};
+use crate::longvt::{CropError, answer, check_crop, is_right, simplified};
+use crate::python::{float, repr_float, strip};
+use crate::tvg;
+
+/// LongVT's rules.
+pub const REFERENCE: Reference =
+    Reference { name: "longvt", syntax: &LongVt, scorer: &LongVt, looks: Some(&LongVt) };
+
+/// Tasks whose texts are asked with the tool, by file.
+const TASKS: [&str; 4] = [VIDEO_MME, LVBENCH, LONG_VIDEO_BENCH, CHARADES];
+const VIDEO_MME: &str = "lmms_eval_tasks/videomme/utils.py";
+const LVBENCH: &str = "lmms_eval_tasks/lvbench/utils.py";
+const LONG_VIDEO_BENCH: &str = "lmms_eval_tasks/longvideobench/utils.py";
+const CHARADES: &str = "lmms_eval_tasks/charades_sta/utils.py";
+const MOMENTS: &str = "lmms_eval_tasks/charades_sta/charades_tool.yaml";
+const SERVER: &str = "examples/video_tools/mcp_server.py";
+/// The tool.
+const CROP: &str = "crop_video";
+
+/// The release: its texts, and the files whose rules are repeated here.
+pub static RELEASE: Release = Release {
+    name: "longvt",
+    repository: "EvolvingLMMs-Lab/LongVT",
+    commit: "08d755b973e4ad990ac5cdd64fb992c804d840db",
+    files: &[
+        Pinned::new(VIDEO_MME, "e3ab771e0c70cceb0bcb6c084781d7c43f623b39795c88ea5c6a1a73544e68fa"),
+        Pinned::new(LVBENCH, "c06fd2176ec0a41c224699b63fa85a040540938c0e3e2240acb5f10f4a2091b7"),
+        Pinned::new(LONG_VIDEO_BENCH, "6ffbc7e1a80e9128a2c31976faef98e33c5c7eea087b836351cfb40f82d81959"),
+        Pinned::new(CHARADES, "0cdf863c792aca8b3910c13aa89bbb81b15249b59c31d7c2046fbd9b719966a8"),
+        Pinned::new(MOMENTS, "62a80ae3118cfefb8211c09cb6b51366e55bfb0072f4c5314744f2bc041c3c07"),
+        Pinned::new(SERVER, "0c3d2505355ff03a00eaee5013c401f246c70f25f7170f4cc210cac0ec7a5541"),
+        Pinned::new(
+            "lmms_eval_tasks/videomme/videomme_tool.yaml",
+            "848f949fb3966aae94a208b4ae75d233666f38dec0efff4163c5d2798c66a3bd",
+        ),
+        Pinned::new(
+            "lmms_eval_tasks/videomme/videomme_w_subtitle_tool.yaml",
+            "34771e9d9fc284e6c5432b425571a485df6fee42466989b0808914a6634b0cc0",
+        ),
+        Pinned::new(
+            "lmms_eval_tasks/lvbench/lvbench_tool.yaml",
+            "a486597e35a53c9a6cdd7f197573248377e52b0a02116e9fd14a8fbac20ba665",
+        ),
+        Pinned::new(
+            "lmms_eval_tasks/longvideobench/longvideobench_val_v_tool.yaml",
+            "a62b1e4f43faa0bb2d785503673a1189d15437756517846fb2c2001a23b9fa89",
+        ),
+        Pinned::new(
+            "custom_rewards/lmms_lab_recipe.py",
+            "c2b0747eb540a7b653687ae6d64c559715e274c620cd93ef1abb8103e5a06797",
+        ),
+        Pinned::new(
+            "examples/eval/run_eval.sh",
+            "35e2287253605d80527a5048a8169e48d87187547f5e0e4db67e503aa4bea4a9",
+        ),
+    ],
+    make,
+};
+
+struct LongVt;
+
+impl ToolSyntax for LongVt {
+    fn tags(&self) -> &CallTags {
+        &CallTags {
+            calls: &[("<tool_call>", "</tool_call>")],
+            response: ("<tool_response>", "</tool_response>"),
+        }
+    }
+
+    /// Calls that a server with a Hermes parser would have taken out of the text; the release runs none of them.
+    fn calls(&self, text: &str, tool: &Tool) -> Vec<Call> {
+        let written = between(text, "<tool_call>", "</tool_call>").filter_map(|body| {
+            let body: Value = serde_json::from_str(body).ok()?;
+            let (name, arguments) = (body["name"].as_str()?.to_owned(), body.get("arguments")?.to_string());
+            Some(self.structured(&StructuredCall { id: String::new(), name, arguments }, tool))
+        });
+        written.collect()
+    }
+
+    /// The harness evaluates the arguments as Python: JSON's `null`, `true` and `false` are names that it does not
+    /// have, and the whole sample fails.
+    fn structured(&self, call: &StructuredCall, _tool: &Tool) -> Call {
+        let arguments: Option<Value> = serde_json::from_str(&call.arguments).ok();
+        match arguments.filter(|value| value.is_object() && is_python(value)) {
+            Some(arguments) => {
+                let time = |name: &str| arguments.get(name).and_then(number).unwrap_or(f64::NAN);
+                let window = TimeSpan::new(time("start_time"), time("end_time"));
+                Call { value: json!({ "name": call.name, "arguments": arguments }), window: Ok(window) }
+            }
+            None => {
+                let reason = format!("the harness cannot evaluate the arguments `{}`", call.arguments);
+                let value = json!({ "name": call.name, "arguments": call.arguments });
+                Call { value, window: Err(CallError::Unreadable { reason }) }
+            }
+        }
+    }
+}
+
+/// Whether Python reads a JSON value.
+fn is_python(value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Bool(_) => false,
+        Value::Array(items) => items.iter().all(is_python),
+        Value::Object(fields) => fields.values().all(is_python),
+        Value::Number(_) | Value::String(_) => true,
+    }
+}
+
+/// A number, also one that is written as a text.
+fn number(value: &Value) -> Option<f64> {
+    value.as_f64().or_else(|| float(value.as_str()?))
+}
+
+/// One frame per second in windows and in the overview.
+fn per_second(min_frames: usize, max_frames: usize) -> VideoRequest {
+    let sampling = Frames::Fps { fps: 1.0, min_frames, max_frames: Some(max_frames) };
+    VideoRequest { sampling, ..VideoRequest::at_default_rate() }
+}
+
+impl Looks for LongVt {
+    /// A video of less than two frames shows none.
+    fn overview(&self, wanted: &Overview, video: &VideoFacts) -> Look {
+        let request = VideoRequest {
+            sampling: Frames::Fps {
+                fps: wanted.fps.unwrap_or(1.0),
+                min_frames: 4,
+                max_frames: Some(wanted.frames),
+            },
+            ..per_second(4, wanted.frames)
+        };
+        Look::at(frame_indices(&request, video.frames, video.rate).unwrap_or_default(), video.rate)
+    }
+
+    fn look(&self, call: &Call, view: &View<'_>) -> Result<Look, String> {
+        let name = call.value["name"].as_str().unwrap_or_default();
+        if name != CROP {
+            return Err(format!("Unknown tool: {name}"));
+        }
+        crop(&call.value["arguments"], view)
+            .map_err(|reason| format!("Error executing tool {name}: {reason}"))
+    }
+}
+
+/// The frames of a window, or the tool's words where it refuses.
+fn crop(arguments: &Value, view: &View<'_>) -> Result<Look, String> {
+    let video = view.video;
+    let duration = if video.rate > 0.0 { video.frames as f64 / video.rate } else { 0.0 };
+    let text = |name: &str, reason: &str| refusal(view, name, arguments, (duration, reason));
+    // What has another type is refused before anything else, in words of Pydantic that change with its version.
+    let typed = |name: &str, is: fn(&Value) -> bool| match arguments.get(name).is_none_or(is) {
+        true => Ok(()),
+        false => Err(format!("{name} has another type")),
+    };
+    typed("video_path", Value::is_string)?;
+    typed("start_time", |value| number(value).is_some())?;
+    typed("end_time", |value| number(value).is_some())?;
+    let path = arguments["video_path"].as_str().ok_or_else(|| text("path_missing", ""))?;
+    let start = number(&arguments["start_time"]).ok_or_else(|| text("start_missing", ""))?;
+    let end = number(&arguments["end_time"]).ok_or_else(|| text("end_missing", ""))?;
+    if strip(path).is_empty() {
+        return Err(text("path_empty", ""));
+    }
+    match check_crop(start, end, duration) {
+        Err(CropError::Negative) => return Err(text("negative", "")),
+        Err(CropError::Reversed) => return Err(text("reversed", "")),
+        _ if path != view.name => return Err(text("not_found", "")),
+        Err(CropError::Behind) => return Err(text("behind", "")),
+        Err(CropError::TooLong) => return Err(text("too_long", "")),
+        Ok(()) => {}
+    }
+    let request = VideoRequest { start: Some(start), end: Some(end), ..per_second(1, view.max_frames) };
+    let indices = frame_indices(&request, video.frames, video.rate);
+    Ok(Look::at(indices.map_err(|reason| text("failed", &reason))?, video.rate))
+}
+
+/// The tool's text of that name.
+fn refusal(view: &View<'_>, name: &str, arguments: &Value, (duration, reason): (f64, &str)) -> String {
+    let shown = |name: &str| number(&arguments[name]).map(repr_float).unwrap_or_default();
+    let (start, end, duration) = (shown("start_time"), shown("end_time"), format!("{duration:.2}"));
+    let values = [
+        ("start_time", start.as_str()),
+        ("end_time", end.as_str()),
+        ("duration", duration.as_str()),
+        ("video_path", arguments["video_path"].as_str().unwrap_or_default()),
+        ("reason", reason),
+    ];
+    let template = view.errors.get(name).cloned().unwrap_or_default();
+    template.render(&values).unwrap_or_else(|error| error.to_string())
+}
+
+impl Scorer for LongVt {
+    fn score(&self, gold: &Gold, _letters: &str, text: &str) -> Score {
+        let found = answer(strip(text));
+        let Some(wanted) = gold.interval() else {
+            return choice(gold, Some(simplified(strip(found)).to_owned()), |found, gold| {
+                is_right(found, simplified(gold))
+            });
+        };
+        match tvg::interval(answer(text)) {
+            Some(moment) => Score {
+                outcome: Outcome::Scored,
+                value: tvg::iou(moment, (wanted.start, wanted.end)),
+                prediction: Some(format!("{}-{}", moment.0, moment.1)),
+                rule: Some(RULE.to_owned()),
+            },
+            None => Score { outcome: Outcome::Unparsed, value: 0.0, prediction: None, rule: None },
+        }
+    }
+}
+
+fn text(text: impl Into<String>) -> Piece {
+    Piece::Text(text.into())
+}
+
+fn slot(name: &str) -> Piece {
+    Piece::Slot(name.to_owned())
+}
+
+/// The prompt that all tasks with the tool end with.
+fn tool_prompt(files: &Files) -> Result<String, ImportError> {
+    let mut prompts = Vec::new();
+    for file in TASKS {
+        prompts.push(Module::parse(file, files.required(file)?)?.text("TOOL_PROMPT")?);
+    }
+    prompts.dedup();
+    match <[String; 1]>::try_from(prompts) {
+        Ok([prompt]) => Ok(prompt),
+        Err(_) => Err(shape(VIDEO_MME, "the same TOOL_PROMPT in all tasks")),
+    }
+}
+
+/// A value in double quotes of a task's description.
+fn quoted(file: &'static str, description: &str, key: &str) -> Result<String, ImportError> {
+    let mut lines = description.lines().filter_map(|line| line.trim().strip_prefix(key)?.strip_prefix(": "));
+    let value = lines.next().and_then(|value| serde_json::from_str(value).ok());
+    value.ok_or_else(|| shape(file, format!("{key}: \"…\"")))
+}
+
+/// The questions by split, and the subtitles before one.
+fn questions(files: &Files) -> Result<(BTreeMap<String, Template>, Template), ImportError> {
+    let module = Module::parse(VIDEO_MME, files.required(VIDEO_MME)?)?;
+    let (plain, with_subtitles) =
+        (module.function("videomme_doc_to_text")?, module.function("videomme_doc_to_text_subtitle")?);
+    let lettered = [slot("question"), text("\n"), slot("options")];
+    let behind = |before: Vec<Piece>| Template(before.into_iter().chain(lettered.clone()).collect());
+    let asked = |of: &Module<'_>| Ok(text(of.text("option_prompt")? + "\n"));
+    let moments = files.required(MOMENTS)?;
+    let caption = vec![
+        text(quoted(MOMENTS, moments, "pre_prompt")?),
+        slot("caption"),
+        text(format!(". {}", quoted(MOMENTS, moments, "post_prompt")?)),
+    ];
+    let questions = [
+        ("videomme", behind(vec![asked(&plain)?])),
+        ("videomme_wsub", behind(vec![slot("subtitles_block"), asked(&with_subtitles)?])),
+        ("longvideobench", behind(Vec::new())),
+        ("lvbench", Template(vec![slot("question")])),
+        ("charades", Template(caption)),
+    ];
+    let subtitles = vec![text(with_subtitles.text("subtitles_prompt")?), slot("subtitles"), text("\n")];
+    Ok((questions.map(|(split, template)| (split.to_owned(), template)).into(), Template(subtitles)))
+}
+
+/// The tool's texts for what it refuses, by their names here.
+fn errors(server: &Module<'_>) -> Result<BTreeMap<String, Template>, ImportError> {
+    let wanted: [(&str, &[&str]); 11] = [
+        ("path_missing", &[]),
+        ("start_missing", &[]),
+        ("end_missing", &[]),
+        ("path_empty", &[]),
+        ("negative", &["start_time"]),
+        ("reversed", &["end_time", "start_time"]),
+        ("not_found", &["video_path"]),
+        ("not_opened", &["video_path"]),
+        ("behind", &["start_time", "duration:.2f"]),
+        ("too_long", &["end_time", "duration:.2f"]),
+        ("failed", &["video_path", "reason"]),
+    ];
+    let texts = server.function(CROP)?.raised(&wanted.map(|(_, slots)| slots))?;
+    let named = wanted.iter().map(|(name, _)| (*name).to_owned()).zip(texts);
+    // A file that cannot be opened has no overview, either: nothing is asked about it.
+    Ok(named.filter(|(name, _)| name != "not_opened").collect())
+}
+
+fn make(files: &Files, source: Source) -> Result<Protocol, ImportError> {
+    let prompt = tool_prompt(files)?;
+    let server = Module::parse(SERVER, files.required(SERVER)?)?;
+    let (questions, subtitles_block) = questions(files)?;
+    let long = ["videomme", "videomme_wsub", "charades"];
+    let harness = Harness {
+        // Its task has no prompt of the tool. Subtitles are all of the file, there those of 32 frames.
+        openings: BTreeMap::from([("videomme_wsub".to_owned(), Template::parse("{frames}{question}"))]),
+        variants: BTreeSet::from(["videomme_wsub".to_owned()]),
+        note: Some(Template::parse("\nVideo 0 has video path: {video_name}")),
+        calls: CallMessages::Apart,
+        history: History::Once,
+        max_tokens: long.map(|split| (split.to_owned(), 49_152)).into(),
+        errors: errors(&server)?,
+    };
+    let agent = AgentLoop {
+        opening: Template(vec![slot("frames"), slot("stripped"), text(format!(" {prompt}"))]),
+        result_role: ResultRole::Tool,
+        scored: Scored::Joined,
+        harness,
+        frames: Some(FramePolicy {
+            overview: Some(Overview { frames: 768, fps: Some(1.0), at_least: None }),
+            budget: None,
+            size: SizeRule::Qwen { min: 784, max: Some(50_176), total: None },
+            filter: Filter::Bicubic,
+            encoding: Encoding::Png,
+            sent_as: SentAs::Images,
+        }),
+        ..AgentLoop::new(Fidelity::WordingOurs, 32)
+    };
+    let mut made = protocol(Parts {
+        name: RELEASE.name,
+        source,
+        system: String::new(),
+        tool: (CROP, 128),
+        questions,
+        agent,
+        max_tokens: 4096,
+    });
+    made.tool.start = vec!["start_time".to_owned()];
+    made.tool.end = vec!["end_time".to_owned()];
+    made.chat_tools = Some(ChatTools { definition: server.tool(CROP)?, system: indexmap::IndexMap::new() });
+    made.crop_error = Template::parse("{reason}");
+    made.subtitles_block = subtitles_block;
+    Ok(made)
+}

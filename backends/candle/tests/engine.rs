@@ -332,7 +332,7 @@ fn several_engines_answer_as_one() {
         let all = futures::executor::block_on(futures::future::join_all(all));
         all.into_iter()
             .map(|found| found.unwrap())
-            .map(|found| (found.token_ids, bits(&found)))
+            .map(|found| (bits(&found), found.token_ids))
             .collect::<Vec<_>>()
     };
     let (one, three) = (engine(), Spread::new(vec![engine(), engine(), engine()]));

@@ -113,6 +113,7 @@ mod tests {
             tools: None,
         };
         let requests = ["a", "b", "c", "d", "e"].map(|sample| request(sample, "turn0"));
+        let (next, turn) = (request("f", "turn0"), request("a", "turn1"));
         let mut answers: Vec<_> = requests.iter().map(|request| spread.complete(request)).collect();
         let poll = |answers: &mut Vec<BoxFuture<'_, _>>| {
             let mut all = futures::stream::FuturesUnordered::from_iter(std::mem::take(answers));
@@ -128,12 +129,10 @@ mod tests {
         drop(engines[1].waiting.lock().unwrap().drain(..).map(|go| go.send(())).collect::<Vec<_>>());
         poll(&mut answers);
         assert_eq!(open(), [2, 0, 1]);
-        let next = request("f", "turn0");
         answers.push(spread.complete(&next));
         poll(&mut answers);
         assert_eq!(open(), [2, 1, 1]);
         // Another turn of the first conversation, on an engine that is busier than others.
-        let turn = request("a", "turn1");
         answers.push(spread.complete(&turn));
         poll(&mut answers);
         assert_eq!(open(), [3, 1, 1]);

@@ -53,7 +53,7 @@ impl Fused {
     /// [`Ops::attention`]: paravt_qwen_vl::ops::Ops::attention
     pub fn attention(&self, q: &Tensor, keys: KvSource<'_, Tensor>, plan: &AttentionPlan) -> Result<Tensor> {
         let (n, heads, dim) = q.dims3()?;
-        if dim % 8 != 0 || dim > MAX_DIM {
+        if !dim.is_multiple_of(8) || dim > MAX_DIM {
             candle_core::bail!("attention of heads of {dim}: --gpu-kernels candle takes them");
         }
         let q = aligned_rows(q)?;

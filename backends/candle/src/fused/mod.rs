@@ -107,14 +107,14 @@ fn room(shape: impl Into<Shape>, dtype: DType, device: &Device) -> Result<Tensor
 /// x with the values of each row one after the other, rows at multiples of 16 bytes.
 fn aligned_rows(x: &Tensor) -> Result<Tensor> {
     let row = x.narrow(0, 0, x.dim(0)?.min(1))?;
-    if x.elem_count() / x.dim(0)?.max(1) % 8 != 0 {
+    if !(x.elem_count() / x.dim(0)?.max(1)).is_multiple_of(8) {
         candle_core::bail!(
             "rows of {:?} are no multiple of eight: --gpu-kernels candle takes them",
             x.dims()
         );
     }
     let layout = x.layout();
-    let aligned = (layout.start_offset() | layout.stride()[0]) % 8 == 0;
+    let aligned = (layout.start_offset() | layout.stride()[0]).is_multiple_of(8);
     if row.is_contiguous() && aligned { Ok(x.clone()) } else { x.force_contiguous() }
 }
 

@@ -25,13 +25,19 @@ import numpy as np
 from PIL import Image
 
 import agents_longvt
+import agents_one_turn
+import agents_rows
 import agents_theirs
+from agents_one_turn import Video
 
 # Levels of 255, mean over a picture.
 TOLERANCE = 3.0
-SPLITS = ["videomme", "longvideobench", "mlvu", "lvbench"]
-OF_AGENT = {"longvt": ["videomme", "longvideobench", "lvbench", "charades"]}
-CHECKOUT = {"conan": "Conan", "videozoomer": "VideoZoomer", "eva": "EfficientVideoAgent", "longvt": "LongVT"}
+LONG = ["videomme", "longvideobench", "mlvu", "lvbench"]
+SPLITS = {"conan": LONG, "videozoomer": LONG, "eva": LONG, "video-r1": ["videomme", "mmvu"], "videorft": ["videomme", "mmvu"],
+          "videochat-r1": ["charades"], "time-r1": ["charades", "videomme"],
+          "longvt": ["videomme", "longvideobench", "lvbench", "charades"]}
+CHECKOUT = {"conan": "Conan", "videozoomer": "VideoZoomer", "eva": "EfficientVideoAgent", "video-r1": "Video-R1",
+            "videorft": "VideoRFT", "videochat-r1": "VideoChat-R1", "time-r1": "time-r1", "longvt": "LongVT"}
 
 
 def clock(seconds: int) -> str:
@@ -86,6 +92,15 @@ def eva(draw: random.Random) -> str:
     ])
 
 
+def one_turn(draw: random.Random) -> str:
+    a, b, letter = round(draw.uniform(0, 30), 2), draw.randrange(40), draw.choice("ABCDE")
+    return draw.choice([
+        f"<think>x</think><answer>{letter}</answer>", f"<answer> {letter} </answer><answer>A</answer>", f"<answer></answer>{letter}",
+        f"<think>from 1 to 2</think><answer>{a} to {b}</answer>", f"between {b} and {a}.", f"<answer>{a}-{b}</answer>",
+        f"<answer>({letter})</answer> or (B)", f"{letter}", f"{letter}) it is</answer> 3 to 4",
+    ])
+
+
 def longvt(draw: random.Random) -> str:
     def crop():
         start = draw.choice([0, 1, 2.5, 3, -1, 500, 0.25])
@@ -108,7 +123,8 @@ def longvt(draw: random.Random) -> str:
 
 # Stands for the name of the video in scripted calls.
 VIDEO = "VIDEO"
-SCRIPTS = {"longvt": longvt, "conan": conan, "videozoomer": videozoomer, "eva": eva}
+SCRIPTS = {"conan": conan, "videozoomer": videozoomer, "eva": eva, "longvt": longvt, "video-r1": one_turn, "videorft": one_turn,
+           "videochat-r1": one_turn, "time-r1": one_turn}
 
 
 def reply(agent: str, messages: list) -> str:
@@ -131,8 +147,13 @@ def hermes(text: str) -> tuple:
     return {"role": "assistant", "content": text.partition("<tool_call>")[0] or None, "tool_calls": calls}, "tool_calls"
 
 
-def canonical(message: dict) -> dict:
-    """A message of the chat API; pictures as arrays."""
+def decoded(data: str) -> tuple:
+    picture = Image.open(io.BytesIO(base64.b64decode(data)))
+    return np.asarray(picture.convert("RGB"), dtype=np.int16), picture.format
+
+
+def canonical(message: dict, positions: dict) -> dict:
+    """A message of the chat API; pictures as arrays, `positions` those of the frames of a video."""
     content = message.get("content") or ""
     # Calls by name and arguments; a server draws their ids, and which of id and name a result has reaches no template.
     calls = [json.dumps(call["function"], sort_keys=True) for call in message.get("tool_calls") or []]
@@ -142,10 +163,12 @@ def canonical(message: dict) -> dict:
     for part in content:
         if part["type"] == "text":
             parts.append(part["text"])
+        elif part["type"] == "image_url":
+            parts.append(decoded(part["image_url"]["url"].partition(",")[2]))
         else:
-            data = base64.b64decode(part["image_url"]["url"].partition(",")[2])
-            picture = Image.open(io.BytesIO(data))
-            parts.append((np.asarray(picture.convert("RGB"), dtype=np.int16), picture.format))
+            frames = [decoded(data)[0] for data in part["video_url"]["url"].split(",")[1:]]
+            rate = positions["num_frames"] / positions["total_num_frames"] * positions["fps"]
+            parts.append(Video(np.stack(frames), positions["frames_indices"], rate))
     return {"role": message["role"], "parts": parts, "plain": False}
 
 
@@ -173,7 +196,8 @@ class Server:
 
             def do_POST(self):
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                messages = [canonical(message) for message in body.pop("messages")]
+                positions = body.get("media_io_kwargs", {}).get("video", {})
+                messages = [canonical(message, positions) for message in body.pop("messages")]
                 text = reply(agent, messages)
                 # As servers do: what ends a generation is cut off.
                 for stop in body.get("stop", []):
@@ -217,14 +241,24 @@ def compare(theirs: list, ours: list, where: str, found: list, levels: list, age
                 if isinstance(x, str):
                     if without_cause(x) != without_cause(y):
                         found.append(f"{here}: {x[-160:]!r} / {y[-160:]!r}")
+                elif isinstance(x, Video):
+                    if x.indices != y.indices or abs(x.fps - y.fps) > 1e-3 or x.frames.shape != y.frames.shape:
+                        found.append(f"{here}: video of {x.frames.shape}, {x.fps} a second, {x.indices[-9:]} / "
+                                     f"{y.frames.shape}, {y.fps}, {y.indices[-9:]}")
+                    elif turn == len(theirs) - 1:
+                        pixels(x.frames, y.frames, here, levels, found)
                 elif x[0].shape != y[0].shape:
                     found.append(f"{here}: picture of {x[0].shape} / {y[0].shape}")
                 # The last request has the pictures of all turns, but for LongVT's.
                 elif turn == len(theirs) - 1 or agent == "longvt":
-                    difference = np.abs(x[0] - y[0])
-                    levels.append((float(difference.mean()), int(difference.max())))
-                    if levels[-1][0] > TOLERANCE:
-                        found.append(f"{here}: picture differs by {levels[-1][0]:.2f} levels")
+                    pixels(x[0], y[0], here, levels, found)
+
+
+def pixels(theirs, ours, where: str, levels: list, found: list) -> None:
+    difference = np.abs(theirs - ours)
+    levels.append((float(difference.mean()), int(difference.max())))
+    if levels[-1][0] > TOLERANCE:
+        found.append(f"{where}: picture differs by {levels[-1][0]:.2f} levels")
 
 
 def without_cause(text: str) -> str:
@@ -277,6 +311,7 @@ def main() -> int:
     parser.add_argument("--agents", default=",".join(CHECKOUT))
     parser.add_argument("--keep")
     parser.add_argument("--limit", default="1000")
+    parser.add_argument("--rows", help="only compare the questions that EVA ships with the published rows of this root")
     arguments = parser.parse_args()
     folder = arguments.keep or tempfile.mkdtemp(prefix="agents-")
     data = os.path.join(folder, "data")
@@ -288,6 +323,9 @@ def main() -> int:
         if done.returncode:
             sys.exit(f"{' '.join(command)}\n{done.stdout}{done.stderr}")
 
+    if arguments.rows:
+        checkout = os.path.join(arguments.checkouts, CHECKOUT["eva"])
+        return int(not agents_rows.compare(checkout, os.path.abspath(arguments.rows), folder, ours))
     if not os.path.exists(data):
         ours("data", "make", "--out", data, "--videos", "4", "--questions", "3")
         enlarge(data)
@@ -298,10 +336,12 @@ def main() -> int:
         if agent == "longvt":
             run_theirs = agents_longvt.longvt(checkout, folder, lambda: Server(agent))
         else:
-            run_theirs = getattr(agents_theirs, agent)(checkout, folder, lambda messages: reply(agent, messages))
+            name = agent.replace("-", "_")
+            module = agents_one_turn if hasattr(agents_one_turn, name) else agents_theirs
+            run_theirs = getattr(module, name)(checkout, folder, lambda messages: reply(agent, messages))
         samples = requests = 0
         found, levels = [], []
-        for split in OF_AGENT.get(agent, SPLITS):
+        for split in SPLITS[agent]:
             server = Server(agent)
             out = os.path.join(folder, agent)
             run = os.path.join(out, split)

@@ -123,13 +123,16 @@ for line in sys.stdin:
         return answer
 
 
-def ours(binary: str, backend: str, model: str, messages: str, dtype: str, device: str) -> dict:
-    command = ["/usr/bin/env", "time", "-f", "%M", binary, "generate", "--backend", backend, "--model", model,
-               "--messages", messages, "--max-tokens", str(NEW_TOKENS), "--dtype", dtype, "--device", device, "--json"]
-    result = subprocess.run(command, check=True, text=True, capture_output=True)
-    answer = json.loads(result.stdout)
+def ours(args: argparse.Namespace, model: str, messages: str) -> dict:
+    command = [args.bin, "generate", "--backend", args.backend, "--model", model, "--messages", messages, "--max-tokens",
+               str(NEW_TOKENS), "--dtype", args.dtype, "--device", args.device, "--gpu-kernels", args.kernels, "--json"]
+    process = subprocess.Popen(command, text=True, stdout=subprocess.PIPE)
+    answer = process.stdout.read()
+    _, status, used = os.wait4(process.pid, 0)
+    assert status == 0, f"{command} ended with {status}"
+    answer = json.loads(answer)
     assert answer["completion_tokens"] == NEW_TOKENS, answer
-    return answer | {"ids": answer["token_ids"], "peak": int(result.stderr.split()[-1])}
+    return answer | {"ids": answer["token_ids"], "peak": used.ru_maxrss}
 
 
 def times(answer: dict) -> dict:
@@ -147,6 +150,7 @@ def main() -> None:
     parser.add_argument("--dtype", default="f32", choices=["f32", "bf16"])
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--device", default="cpu", help="cpu or cuda")
+    parser.add_argument("--kernels", default="ours", choices=["ours", "candle"], help="on a GPU: --gpu-kernels")
     parser.add_argument("--shape", default="0.5b", choices=SHAPES)
     parser.add_argument("--json", help="also writes the figures here")
     parser.add_argument("--dir")
@@ -164,7 +168,7 @@ def main() -> None:
         reference.once(2)
         rounds, peak = [], 0
         for _ in range(args.runs):
-            mine = ours(args.bin, args.backend, str(folder), str(messages), args.dtype, args.device)
+            mine = ours(args, str(folder), str(messages))
             answers = (reference.once(NEW_TOKENS), mine)
             peak = max(peak, mine["peak"])
             rounds.append(tuple(map(times, answers)))
@@ -187,7 +191,8 @@ def main() -> None:
               f"{statistics.median(ratios):.2f}x (rounds {min(ratios):.2f} to {max(ratios):.2f})")
     print(f"same greedy tokens {same} of {NEW_TOKENS}; peak memory of the process {peak / 1024:.0f} MiB, weights "
           f"{weights / 2**20:.0f} MiB, cache {cache / 2**20:.0f} MiB")
-    figures = {"backend": args.backend, "shape": args.shape, "dtype": args.dtype, "device": args.device,
+    figures = {"backend": args.backend, "kernels": args.kernels, "shape": args.shape, "prompt_tokens": tokens, "same_tokens": same,
+               "new_tokens": NEW_TOKENS, "dtype": args.dtype, "device": args.device,
                "spins": os.environ["GOMP_SPINCOUNT"],
                "transformers": theirs, "ours": mine, "rounds": rounds, "peak_kib": peak, "weights": weights, "cache": cache}
     if args.device != "cpu":

@@ -3,30 +3,23 @@
 #
 # candle links libcuda, which comes with the driver and not with those packages. Where it is missing, a library with
 # its name and its functions, all empty, is linked in its place: enough to build; a GPU's driver brings the real one.
-cuda_version=12.8
+cuda_version=13.0
 if ! command -v nvcc >/dev/null; then
   toolkit="$cache/cuda-$cuda_version"
-  if [ ! -x "$toolkit/bin/nvcc" ]; then
+  if [ ! -e "$toolkit/whole" ]; then
     python3 -m venv "$toolkit/venv"
-    "$toolkit/venv/bin/pip" install -q "nvidia-cuda-nvcc-cu12==$cuda_version.*" \
-      "nvidia-cuda-runtime-cu12==$cuda_version.*" "nvidia-cublas-cu12==$cuda_version.*" \
-      "nvidia-cuda-nvrtc-cu12==$cuda_version.*" "nvidia-cuda-cccl-cu12==$cuda_version.*" nvidia-curand-cu12
-    mkdir -p "$toolkit"/{include,lib64}
-    for part in "$toolkit"/venv/lib/python*/site-packages/nvidia/*/; do
-      part="${part%/}"
-      [ -d "$part/include" ] && cp -rsf "$part"/include/. "$toolkit/include/"
-      [ -d "$part/lib" ] && cp -rsf "$part"/lib/. "$toolkit/lib64/"
-      [ -d "$part/nvvm" ] && ln -sfn "$part/nvvm" "$toolkit/nvvm"
-    done
-    for library in "$toolkit"/lib64/*.so.*; do
+    "$toolkit/venv/bin/pip" install -q "nvidia-cuda-nvcc==$cuda_version.*" "nvidia-cuda-crt==$cuda_version.*" \
+      "nvidia-nvvm==$cuda_version.*" "nvidia-cuda-runtime==$cuda_version.*" "nvidia-cuda-nvrtc==$cuda_version.*" \
+      "nvidia-cuda-cccl==$cuda_version.*" "nvidia-cublas==13.*" nvidia-curand
+    # They make one folder together, laid out as a toolkit but for names that the linker asks for.
+    ln -sfn "$toolkit"/venv/lib/python*/site-packages/nvidia/cu13 "$toolkit/root"
+    ln -sfn lib "$toolkit/root/lib64"
+    for library in "$toolkit"/root/lib/*.so.*; do
       ln -sfn "$library" "${library%%.so.*}.so"
     done
-    # Last: the compiler's presence says that the toolkit is whole. nvcc finds its headers beside itself.
-    mkdir -p "$toolkit/bin"
-    for part in "$toolkit"/venv/lib/python*/site-packages/nvidia/*/bin; do
-      cp -rsf "$part"/. "$toolkit/bin/"
-    done
+    touch "$toolkit/whole"
   fi
+  toolkit="$toolkit/root"
   export CUDA_HOME="$toolkit" CUDA_PATH="$toolkit" CUDA_ROOT="$toolkit" PATH="$toolkit/bin:$PATH"
   export LD_LIBRARY_PATH="$toolkit/lib64:${LD_LIBRARY_PATH:-}" LIBRARY_PATH="$toolkit/lib64:${LIBRARY_PATH:-}"
 fi

@@ -81,7 +81,7 @@ def conan_sizes(checkouts, rng, count):
         width, height = side(rng), side(rng)
         image = Image().fromarray(np.broadcast_to(np.uint8(0), (height, width, 3)))
         run(block, image=image, max_len=448, width=width, height=height, Image=Image)
-        yield "conan_sizes", {"w": width, "h": height}, {"size": image.size}
+        yield "conan_sizes", {"w": width, "h": height}, {"size": image.size if all(image.size) else None}
 
 
 def videozoomer(checkouts, rng, count, mathruler):

@@ -41,7 +41,7 @@ def reasoning(checkouts, rng, count):
             case = {"kind": kind, "text": reply, "solution": f"<answer>{gold}</answer>"}
             yield "video_r1_scores", case, {"score": rules["reward_fn"]({"solution": case["solution"]}, reply, kind)}
 
-    timed = Source(checkouts, "time-r1", "src/vllm_inference/vllm_infer.py").functions("extract_timestamps")
+    timed = Source(checkouts, "time-r1", "evaluate.py").functions("extract_answer")
     choice = Source(checkouts, "time-r1", "src/vllm_inference/eval_all.py").functions("mcq_is_correct")
     spoken = Source(checkouts, "VideoChat-R1", "src_eval/evaluate_grounding.py").functions("parse_timestamp_output")
     lettered = Source(checkouts, "VideoChat-R1", "src_eval/evaluate_qa.py").functions("extract_characters_regex")
@@ -50,7 +50,7 @@ def reasoning(checkouts, rng, count):
         ranges = [f"{number(rng)} {rng.choice(['to', 'and', 'and', 'TO'])} {number(rng)}" for _ in range(4)]
         reply = pick(rng, words + [number(rng) for _ in range(8)] + ranges, 9)
         for name, rule in (
-            ("time_r1", timed["extract_timestamps"]),
+            ("time_r1", lambda reply: timed["extract_answer"](reply, "tg")),
             ("videochat_r1", spoken["parse_timestamp_output"]),
         ):
             start, end = rule(reply)

@@ -15,6 +15,7 @@ import random
 import re
 import sys
 import types
+import typing
 
 import torch
 
@@ -219,6 +220,22 @@ def verdicts():
         yield response, (seen or [None])[0]
 
 
+def rules():
+    known = functions("utils/reward_score/rule_match_verify.py",
+                      ["_parse_number", "extract_answer_type", "_compute_mra", "compute_score_rule"],
+                      re=re, Optional=typing.Optional, Union=typing.Union, Any=typing.Any,
+                      _NUM_RE=re.compile(r"[-+]?\d*\.?\d+"))
+    pieces = ["A", "B", "b", " ", ".", "-", "+", "1", "2.5", "0", "00", "e3", "m", "(", ")", "one", "\u0663", "\n"]
+    for _ in range(10000):
+        number = draw.random() < 0.6
+        truth = str(draw.choice([1, 2, 2.4, 10, 0.3, 130, round(draw.uniform(0.1, 50), 1)])) if number else draw.choice("ABCD")
+        answer = "".join(draw.choice(pieces) for _ in range(draw.randrange(5)))
+        if number and draw.random() < 0.7:
+            factor = draw.choice([1, 0.95, 1.05, 0.9, 1.1, 0.5, 1.5, 1.25, draw.uniform(0.3, 1.7)])
+            answer += str(round(float(truth) * factor, draw.choice([1, 2, 6])))
+        yield answer, truth, known["compute_score_rule"](answer, truth)
+
+
 def looks():
     pieces = ["input(", "os.system(", "subprocess(", "input (", "os .system(", "os.popen(", "subprocess.run(", "x", ")", "\n", " ",
               ".", "get_", "'"]
@@ -311,5 +328,5 @@ def episodes():
 
 # The functions of the release say much.
 with contextlib.redirect_stdout(open(os.devnull, "w")):
-    cases = {maker.__name__: list(maker()) for maker in (formats, prompts, steps, verdicts, looks, episodes)}
+    cases = {maker.__name__: list(maker()) for maker in (formats, prompts, steps, verdicts, rules, looks, episodes)}
 json.dump(cases, sys.stdout)

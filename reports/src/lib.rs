@@ -20,6 +20,7 @@ pub mod export;
 pub mod frame;
 pub mod gate;
 pub mod page;
+mod pairs;
 mod paper;
 mod prices;
 mod probes;

@@ -3,8 +3,8 @@
 use paravt_suite::profile::Profile;
 use serde::Serialize;
 
-use crate::compare::Pairs;
 use crate::decide::{Effect, Family, Margin};
+use crate::pairs::Pairs;
 use crate::runs::RunDigest;
 use crate::table::{Kind, Table, col, interval};
 use crate::terminal::{Text, percent};

@@ -1,11 +1,12 @@
 //! Runs of a model under the table's protocol beside runs under that of its authors, with the published pair.
 
 use paravt_suite::protocol::Fidelity;
+use paravt_suite::run::Manifest;
 use serde::Serialize;
 
 use crate::authors::{Authors, BY_AUTHORS, Row};
-use crate::compare::Pairs;
 use crate::decide::Effect;
+use crate::pairs::Pairs;
 use crate::paper::{PaperError, PaperNumbers};
 use crate::rows::by_own_extraction;
 use crate::runs::RunDigest;
@@ -84,6 +85,22 @@ pub(crate) fn two_protocols(
         found.push(pair(row, run, [table, own], published));
     }
     Ok(found)
+}
+
+/// Whether two runs are one model, once as in the table and once as by its authors.
+pub(crate) fn of_one_model(runs: [&Manifest; 2]) -> bool {
+    let [a, b] = runs.map(|run| run.paper_row.as_deref().unwrap_or_default());
+    let is_of = |own: &str, table: &str| own.strip_suffix(BY_AUTHORS) == Some(table);
+    is_of(a, b) || is_of(b, a)
+}
+
+/// [`two_protocols`] of runs with the rows of their manifests.
+///
+/// # Errors
+/// The data are damaged.
+pub(crate) fn beside(runs: &[RunDigest]) -> Result<Vec<TwoProtocols>, PaperError> {
+    let rows: Vec<Option<&str>> = runs.iter().map(|run| run.manifest.paper_row.as_deref()).collect();
+    two_protocols(&PaperNumbers::embedded()?, runs, &rows)
 }
 
 fn pair(

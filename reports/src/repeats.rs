@@ -7,9 +7,9 @@
 use paravt_suite::profile::Profile;
 use serde::Serialize;
 
-use crate::compare::RIGHT;
 use crate::decide::Effect;
 use crate::frame::{Frame, Values};
+use crate::pairs::RIGHT;
 use crate::rows::{draws, majority};
 use crate::runs::RunDigest;
 use crate::statistics::mean;

@@ -158,6 +158,14 @@ impl Served {
         Self::parse("recipe paravt-8b", include_str!("../recipes/paravt-8b.toml"))
     }
 
+    /// The recipe of PyVision-Video, which is no row of the published table.
+    ///
+    /// # Errors
+    /// It is damaged: a bug.
+    pub fn pyvision() -> Result<Self, RecipeError> {
+        Self::parse("recipe pyvision-video-7b", include_str!("../recipes/pyvision-video-7b.toml"))
+    }
+
     /// The recipe of a text; `file` is where it is from.
     ///
     /// # Errors

@@ -22,6 +22,7 @@
 
 pub mod agent;
 pub mod backend;
+pub mod code;
 pub mod conversation;
 pub mod data;
 pub mod evaluate;

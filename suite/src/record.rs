@@ -93,6 +93,44 @@ pub struct Transcript {
     /// Whether decoding the video was given up after its time limit.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub decode_timeout: bool,
+    /// How an episode with the code tool ended; absent of other protocols, and of failed samples.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub episode: Option<EpisodeRecord>,
+}
+
+/// An episode with the code tool.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct EpisodeRecord {
+    /// Why it ended.
+    pub end: EndReason,
+    /// What the tool took for the answer, where it ended with one.
+    pub answer: Option<String>,
+    /// Figures that the model saw.
+    pub figures: usize,
+    /// Tokens and tags of the chat format that code printed and that were made text.
+    pub neutralised: usize,
+    /// Calls of which a limit of the jail cut text or figures.
+    pub limited: usize,
+    /// Times that the interpreter was started again, without its variables.
+    pub restarts: usize,
+}
+
+/// Why an episode ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum EndReason {
+    /// The model answered.
+    Done,
+    /// The context is full.
+    OverLength,
+    /// The last turn that is allowed was no answer.
+    ExceedMaxTurns,
+    /// As many images as the context may have.
+    ExceedMaxImages,
+    /// A turn failed: its code raised or ran too long, or it has neither code nor an answer, or it was cut.
+    ErrorInAction,
 }
 
 /// A message as it is recorded: frames by position instead of pixels.
@@ -245,11 +283,35 @@ pub enum ToolOutcome {
         /// Error of the crop.
         reason: String,
     },
+    /// Code of the model ran to its end.
+    Ran {
+        /// Standard output without white space around it, as the model read it.
+        stdout: String,
+        /// Figures that it showed.
+        figures: Vec<RecordedFigure>,
+    },
+    /// Code of the model raised, ran too long, ended its interpreter, or was refused.
+    CodeFailed {
+        /// The message.
+        reason: String,
+    },
     /// The call could not be understood.
     Malformed {
         /// Error of the parser.
         reason: String,
     },
+}
+
+/// A figure that code showed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct RecordedFigure {
+    /// SHA-256 of its PNG.
+    pub sha256: String,
+    /// Width in pixels.
+    pub width: u32,
+    /// Height in pixels.
+    pub height: u32,
 }
 
 /// Outcome and score of one sample.
@@ -321,11 +383,13 @@ pub enum SampleErrorClass {
     Protocol,
     /// The published row cannot be asked.
     Data,
+    /// The interpreter of the code tool does not run.
+    CodeTool,
 }
 
 impl SampleErrorClass {
     /// Every class.
-    pub const ALL: [SampleErrorClass; 7] = [
+    pub const ALL: [SampleErrorClass; 8] = [
         Self::VideoMissing,
         Self::FrameLoss,
         Self::Api,
@@ -333,6 +397,7 @@ impl SampleErrorClass {
         Self::MalformedCall,
         Self::Protocol,
         Self::Data,
+        Self::CodeTool,
     ];
 
     /// Name in records and on the command line.
@@ -345,6 +410,7 @@ impl SampleErrorClass {
             Self::MalformedCall => "malformed_call",
             Self::Protocol => "protocol",
             Self::Data => "data",
+            Self::CodeTool => "code_tool",
         }
     }
 
@@ -352,7 +418,7 @@ impl SampleErrorClass {
     /// next time. What the model wrote and what the protocol lacks stays as it is.
     pub fn is_retryable(self) -> bool {
         match self {
-            Self::VideoMissing | Self::FrameLoss | Self::Api | Self::ApiInLoop => true,
+            Self::VideoMissing | Self::FrameLoss | Self::Api | Self::ApiInLoop | Self::CodeTool => true,
             // A repaired row is another data file, and so another run.
             Self::MalformedCall | Self::Protocol | Self::Data => false,
         }

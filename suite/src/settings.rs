@@ -60,7 +60,7 @@ pub struct RequestSettings {
 }
 
 /// Body fields that the suite writes itself, with what sets them.
-const RESERVED: [(&str, &str); 22] = [
+const RESERVED: [(&str, &str); 24] = [
     ("model", "--model"),
     ("messages", "the protocol and the data"),
     ("max_tokens", "--max-tokens"),
@@ -73,6 +73,8 @@ const RESERVED: [(&str, &str); 22] = [
     ("stop", "--stop"),
     ("chat_template_kwargs", "--chat-template-kwargs"),
     ("media_io_kwargs", "--send-video-frames"),
+    ("continue_final_message", "the protocol"),
+    ("add_generation_prompt", "the protocol"),
     ("tools", "--tool-dialect native"),
     ("tool_choice", "--tool-dialect native"),
     ("functions", "--tool-dialect native"),

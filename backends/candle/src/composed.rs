@@ -1,14 +1,18 @@
-//! The models' arithmetic by candle's own operations: on a GPU, or on any device that candle has.
+//! The models' arithmetic by candle's own operations, on any device that candle has; on a GPU in bf16 with kernels of ours
+//! in the place of the slowest.
 
 use std::sync::{Mutex, PoisonError};
 
 use candle_core::{DType, Device, Tensor};
 use candle_nn::ops;
+use paravt_qwen_vl::Error;
 use paravt_qwen_vl::ops::{Activation, KvSource, Linear, Ops, PassLimits, Precision, Segment};
 use paravt_qwen_vl::processor::Scale;
+use paravt_qwen_vl::sampling::Draw;
 use paravt_qwen_vl::weights::View;
 
-use crate::tensor::{self, MAX_ELEMENTS, Plan, Result, WeightSource, fail};
+use crate::fused::{AttentionPlan, Fused};
+use crate::tensor::{self, MAX_ELEMENTS, Result, WeightSource, fail};
 
 /// candle's own operations on one device.
 pub struct ComposedOps {
@@ -19,6 +23,15 @@ pub struct ComposedOps {
     scores: usize,
     /// Token ids, on the device once they were needed.
     ids: Mutex<Option<Tensor>>,
+    fused: Option<Fused>,
+}
+
+/// The sequences of a pass, for one of two kinds of attention.
+pub enum Plan {
+    /// By candle's operations.
+    Composed(tensor::Plan),
+    /// By a kernel of ours.
+    Fused(AttentionPlan),
 }
 
 impl ComposedOps {
@@ -33,13 +46,27 @@ impl ComposedOps {
             weights: None,
             scores: MAX_ELEMENTS,
             ids: Mutex::new(None),
+            fused: None,
         }
+    }
+
+    /// With kernels of ours, in bf16: they compute in no other precision.
+    #[must_use]
+    pub fn with_fused(self, fused: Option<Fused>) -> Self {
+        let fused = fused.filter(|_| self.dtype == DType::BF16);
+        Self { fused, ..self }
     }
 
     /// Attention makes at most so many scores at a time, but those of a query.
     #[must_use]
     pub fn with_scores(self, scores: usize) -> Self {
         Self { scores, ..self }
+    }
+
+    /// See [`Self::LIMITS`]; kernels of ours hold no scores.
+    pub fn limits(&self) -> PassLimits {
+        let scores = if self.fused.is_some() { 0 } else { Self::LIMITS.scores };
+        PassLimits { scores, ..Self::LIMITS }
     }
 
     /// Takes weights from elsewhere than the checkpoint.
@@ -133,6 +160,30 @@ impl Ops for ComposedOps {
         x.contiguous().and_then(|x| ops::rms_norm(&x, &weight, eps as f32)).map_err(fail)
     }
 
+    fn add_norm(&self, x: Tensor, y: &Tensor, weight: &Tensor, eps: f64) -> Result<(Tensor, Tensor)> {
+        if let Some(fused) = &self.fused {
+            return fused.add_norm(&x, y, &self.cast(weight)?, eps).map_err(fail);
+        }
+        let sum = self.add(x, y)?;
+        let normed = self.rms_norm(&sum, weight, eps)?;
+        Ok((sum, normed))
+    }
+
+    fn norm_rotate(
+        &self,
+        x: Tensor,
+        norm: Option<(&Tensor, f64)>,
+        tables: &(Tensor, Tensor),
+    ) -> Result<Tensor> {
+        if let Some(fused) = &self.fused {
+            let weight = norm.map(|(weight, eps)| Ok((self.cast(weight)?, eps))).transpose()?;
+            let norm = weight.as_ref().map(|(weight, eps)| (weight, *eps));
+            return fused.norm_rotate(&x, norm, &tables.0, &tables.1).map_err(fail);
+        }
+        let normed = norm.map(|(weight, eps)| self.rms_norm(&x, weight, eps)).transpose()?;
+        self.rotate(normed.unwrap_or(x), tables)
+    }
+
     fn layer_norm(&self, x: &Tensor, weight: &Tensor, bias: &Tensor, eps: f64) -> Result<Tensor> {
         let (weight, bias) = (self.cast(weight)?, self.cast(bias)?);
         x.contiguous().and_then(|x| ops::layer_norm(&x, &weight, &bias, eps as f32)).map_err(fail)
@@ -148,6 +199,9 @@ impl Ops for ComposedOps {
     }
 
     fn gated(&self, gate: Tensor, up: &Tensor) -> Result<Tensor> {
+        if let Some(fused) = &self.fused {
+            return fused.gated(&gate, up).map_err(fail);
+        }
         gate.silu().and_then(|gate| gate.mul(up)).map_err(fail)
     }
 
@@ -180,14 +234,29 @@ impl Ops for ComposedOps {
     }
 
     fn plan(&self, segments: &[Segment], causal: bool) -> Result<Plan> {
-        tensor::plan(segments, causal, self.scores, &self.device).map_err(fail)
+        let plan = match &self.fused {
+            Some(_) => AttentionPlan::new(segments, causal, &self.device).map(Plan::Fused),
+            None => tensor::plan(segments, causal, self.scores, &self.device).map(Plan::Composed),
+        };
+        plan.map_err(fail)
     }
 
     fn attention(&self, q: &Tensor, keys: KvSource<'_, Tensor>, plan: &Plan) -> Result<Tensor> {
-        tensor::attention(q, keys, plan, ops::softmax_last_dim).map_err(fail)
+        match (plan, &self.fused) {
+            (Plan::Composed(plan), _) => tensor::attention(q, keys, plan, ops::softmax_last_dim),
+            (Plan::Fused(plan), Some(fused)) => fused.attention(q, keys, plan),
+            (Plan::Fused(_), None) => return Err(Error::Compute("a plan of other kernels".to_owned())),
+        }
+        .map_err(fail)
     }
 
-    fn greedy(&self, logits: &Tensor) -> Result<Option<Vec<(u32, f32)>>> {
+    fn sample(&self, logits: &Tensor, draws: &[Draw]) -> Result<Option<Vec<(u32, f32)>>> {
+        if let Some(fused) = &self.fused {
+            return fused.sample(logits, draws).map_err(fail);
+        }
+        if draws.iter().any(|draw| draw.temperature > 0.0) {
+            return Ok(None);
+        }
         let rows: Vec<Vec<f32>> = self.likeliest(logits).and_then(|found| found.to_vec2()).map_err(fail)?;
         let finite = rows.iter().all(|row| row[2] == 0.0);
         Ok(finite.then(|| rows.iter().map(|row| (row[0] as u32, row[1])).collect()))

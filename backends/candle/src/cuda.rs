@@ -1,8 +1,32 @@
-//! Settings of a CUDA device that is opened.
+//! Settings of a CUDA device that is opened, and its kernels.
 
-use candle_core::Device;
+use std::sync::Arc;
+
 use candle_core::cuda_backend::cudarc::driver::{result, sys};
+use candle_core::{CudaDevice, Device};
 use paravt_qwen_vl::Error;
+
+use crate::fused::{CudaLauncher, Fused};
+
+/// Compute capability from which on tensor cores multiply bf16 and copies to shared memory are asynchronous.
+const OLDEST: i32 = 8;
+
+/// Kernels of ours on a GPU.
+///
+/// # Errors
+/// A GPU that has not what they need.
+pub(crate) fn fused(device: &CudaDevice) -> Result<Fused, Error> {
+    let capability = device.cuda_stream().context().compute_capability();
+    let (major, minor) =
+        capability.map_err(|error| Error::compute(format!("compute capability: {error}")))?;
+    if major < OLDEST {
+        let found = format!("compute capability {major}.{minor}");
+        return Err(Error::Compute(format!(
+            "{found}: kernels of ours need {OLDEST}.0; use --gpu-kernels candle"
+        )));
+    }
+    Ok(Fused::new(Arc::new(CudaLauncher::new(device.clone()))))
+}
 
 /// Freed memory stays with the process, and tensors carry no events.
 ///

@@ -14,6 +14,7 @@ mod composed;
 mod cpu;
 #[cfg(feature = "cuda")]
 mod cuda;
+pub mod fused;
 pub mod tensor;
 
 pub use composed::ComposedOps;
@@ -24,6 +25,7 @@ use paravt_qwen_vl::Error;
 use paravt_qwen_vl::engine::{Engine, Options};
 use paravt_qwen_vl::ops::Device;
 
+use crate::fused::Fused;
 use crate::tensor::WeightSource;
 
 /// Whether candle's CUDA kernels are built in.
@@ -72,9 +74,23 @@ fn start_on(
             Ok(if batch_invariant { ops.batch_invariant() } else { ops })
         });
     }
-    options.pass = ComposedOps::LIMITS;
-    let ops = ComposedOps::new(device.clone(), precision).with_weights(weights);
+    let fused = if options.candle_kernels { None } else { fused(device)? };
+    let ops = ComposedOps::new(device.clone(), precision).with_weights(weights).with_fused(fused);
+    options.pass = ops.limits();
     Engine::start("candle", options, move |pass| Ok(ops.with_scores(pass.scores)))
+}
+
+/// Kernels of ours for a GPU.
+///
+/// # Errors
+/// The GPU is older than tensor cores for bf16.
+fn fused(device: &candle_core::Device) -> Result<Option<Fused>, Error> {
+    #[cfg(feature = "cuda")]
+    if let candle_core::Device::Cuda(device) = device {
+        return cuda::fused(device).map(Some);
+    }
+    let _ = device;
+    Ok(None)
 }
 
 /// Opens a device.

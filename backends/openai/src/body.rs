@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use paravt_suite::backend::Request;
-use paravt_suite::message::{Content, Frames, Message, Part, StructuredCall};
+use paravt_suite::message::{Content, Frames, Message, Part, Role, StructuredCall};
 use serde_json::{Map, Value, json};
 
 /// Fields of every request body of a run.
@@ -63,6 +63,10 @@ pub(crate) fn build(model: &str, request: &Request, fixed: &Fixed, streams: bool
     }
     if !fixed.chat_template_kwargs.is_empty() {
         field(&mut out, "chat_template_kwargs", &fixed.chat_template_kwargs);
+    }
+    if request.messages.last().is_some_and(|message| message.role == Role::Assistant) {
+        // vLLM and SGLang; without it the server would open another turn of the model.
+        out.extend_from_slice(b",\"continue_final_message\":true,\"add_generation_prompt\":false");
     }
     if streams {
         out.extend_from_slice(b",\"stream\":true,\"stream_options\":{\"include_usage\":true}");
@@ -222,7 +226,7 @@ fn number(out: &mut Vec<u8>, value: f64) {
 mod tests {
     use super::*;
     use paravt_suite::backend::{CallId, Generation};
-    use paravt_suite::message::{FrameOrigin, Image, Role, Spread, VideoPart};
+    use paravt_suite::message::{FrameOrigin, Image, Spread, VideoPart};
     use std::sync::Arc;
 
     #[test]
@@ -295,6 +299,17 @@ mod tests {
                     "duration": 4.0, "do_sample_frames": false,
                 }},
             })
+        );
+    }
+
+    #[test]
+    fn a_reply_that_ends_the_conversation_is_continued() {
+        let messages = vec![Message::text(Role::User, "q"), Message::text(Role::Assistant, "Best (")];
+        let request = Request::new(CallId::new("s", "answer"), messages, Generation::greedy(8));
+        let body: Value = serde_json::from_slice(&build("m", &request, &Fixed::default(), false)).unwrap();
+        assert_eq!(
+            (&body["continue_final_message"], &body["add_generation_prompt"]),
+            (&json!(true), &json!(false))
         );
     }
 

@@ -10,6 +10,10 @@ use crate::engine::{Engine, Options};
 use crate::error::Error;
 use crate::ops::{Device, Precision};
 use crate::positions::VideoRule;
+use crate::spread::Spread;
+
+/// Every GPU.
+const ALL: &str = "cuda:all";
 
 /// Loads a model on a device.
 pub type Start = fn(Options, Device) -> Result<Engine, Error>;
@@ -22,9 +26,13 @@ pub struct EngineFlags {
     /// [default: f32 on the CPU, bf16 on a GPU].
     #[arg(long, value_parser = ["f32", "bf16", "f16"])]
     dtype: Option<String>,
-    /// Device: cpu, or cuda:N in a build with the feature `cuda`.
+    /// Device: cpu, or cuda:N in a build with the feature `cuda`; cuda:all answers on every GPU, with a copy of the model
+    /// on each.
     #[arg(long, default_value = "cpu")]
     device: String,
+    /// Kernels on a GPU in bf16, with candle: ours (attention, norms, sampling), or candle's alone, to compare.
+    #[arg(long, default_value = "ours", value_parser = ["ours", "candle"], value_name = "KERNELS")]
+    gpu_kernels: String,
     /// Branch, tag or commit of a model on the hub.
     #[arg(long, default_value = "main", value_name = "REVISION")]
     revision: String,
@@ -44,15 +52,29 @@ pub struct EngineFlags {
 impl EngineFlags {
     /// GPUs that the engine uses.
     pub fn gpus(&self) -> u32 {
-        u32::from(self.device != "cpu")
+        self.devices().map_or(1, |devices| devices.iter().filter(|device| !device.is_cpu()).count() as u32)
     }
 
-    /// Device.
+    /// The one device.
     ///
     /// # Errors
-    /// `--device` names no device.
+    /// `--device` names no device, or all.
     pub fn device(&self) -> anyhow::Result<Device> {
+        anyhow::ensure!(self.device != ALL, "--device {ALL}: one device is needed here, e.g. cuda:0");
         self.device.parse().map_err(|error| anyhow::anyhow!("--device {error}"))
+    }
+
+    /// Devices that answer.
+    ///
+    /// # Errors
+    /// `--device` names no device, or there is none.
+    fn devices(&self) -> anyhow::Result<Vec<Device>> {
+        if self.device != ALL {
+            return Ok(vec![self.device()?]);
+        }
+        let gpus = paravt_devices::cuda().map_err(|error| anyhow::anyhow!("--device {ALL}: {error}"))?.gpus;
+        anyhow::ensure!(!gpus.is_empty(), "--device {ALL}: the driver shows no GPU");
+        Ok(gpus.iter().map(|gpu| Device::Cuda(gpu.ordinal)).collect())
     }
 
     /// Number type on that device.
@@ -85,32 +107,49 @@ impl EngineFlags {
         let model = model
             .context("no model is named; give --model DIR, or owner/name of a model on the hub")?
             .to_owned();
-        let flags = self.clone();
-        let device = self.device()?;
-        let load = move || {
-            // A name on the hub is a name; of a folder, the records get its last part.
-            let is_folder = Path::new(&model).is_dir();
-            let folder =
-                if is_folder { PathBuf::from(&model) } else { fetch(named(&model)?, &flags.revision)? };
-            if !folder.join("config.json").exists() {
-                return Err(Error::file(&folder, "not a model folder: config.json is missing").into());
-            }
-            let named = Options::new(folder);
-            let options = Options {
-                name: if is_folder { named.name.clone() } else { format!("{model}@{}", flags.revision) },
-                device: device.kind().to_owned(),
-                precision: flags.precision(device),
-                memory: free_memory(device),
-                batch: flags.batch,
-                deterministic: flags.deterministic,
-                video_rule: flags.video_rule(),
-                ..named
-            };
-            anyhow::Ok(start(options, device)?)
+        let devices = self.devices()?;
+        let is_folder = Path::new(&model).is_dir();
+        let find = {
+            let (model, revision) = (model.clone(), self.revision.clone());
+            move || if is_folder { Ok(PathBuf::from(model)) } else { fetch(named(&model)?, &revision) }
         };
-        let engine = tokio::task::spawn_blocking(load).await.context("the engine's loader stopped")??;
-        note(&format!("{}: {}", engine.describe().name, engine.memory()));
-        Ok(Arc::new(engine))
+        let folder = tokio::task::spawn_blocking(find).await.context("the download stopped")??;
+        if !folder.join("config.json").exists() {
+            return Err(Error::file(&folder, "not a model folder: config.json is missing").into());
+        }
+        // A name on the hub is a name; of a folder, the records get its last part.
+        let mut options = Options::new(folder);
+        if !is_folder {
+            options.name = format!("{model}@{}", self.revision);
+        }
+        let load = |device: Device| {
+            let options = self.options(options.clone(), device);
+            async move {
+                let engine = tokio::task::spawn_blocking(move || start(options, device)).await;
+                Ok::<_, anyhow::Error>(engine.context("the engine's loader stopped")??)
+            }
+        };
+        let engines = futures::future::try_join_all(devices.into_iter().map(load)).await?;
+        for engine in &engines {
+            note(&format!("{}: {}", engine.describe().name, engine.memory()));
+        }
+        let mut engines: Vec<Arc<dyn Backend>> =
+            engines.into_iter().map(|engine| Arc::new(engine) as Arc<dyn Backend>).collect();
+        Ok(if engines.len() == 1 { engines.remove(0) } else { Arc::new(Spread::new(engines)) })
+    }
+
+    /// Options of a model on a device.
+    fn options(&self, named: Options, device: Device) -> Options {
+        Options {
+            device: device.kind().to_owned(),
+            precision: self.precision(device),
+            memory: free_memory(device),
+            batch: self.batch,
+            candle_kernels: self.gpu_kernels == "candle",
+            deterministic: self.deterministic,
+            video_rule: self.video_rule(),
+            ..named
+        }
     }
 }
 

@@ -28,6 +28,7 @@ pub mod positions;
 pub mod processor;
 pub mod prompt;
 pub mod sampling;
+pub mod spread;
 #[cfg(feature = "testing")]
 pub mod testing;
 pub mod weights;

@@ -2,6 +2,7 @@
 
 use crate::error::Error;
 use crate::processor::Scale;
+use crate::sampling::Draw;
 use crate::weights::View;
 
 /// Device of an engine.
@@ -35,7 +36,7 @@ impl std::str::FromStr for Device {
         }
         let ordinal = name.strip_prefix("cuda").map(|rest| rest.strip_prefix(':').unwrap_or("0"));
         let ordinal = ordinal.and_then(|ordinal| ordinal.parse().ok());
-        ordinal.map(Self::Cuda).ok_or_else(|| format!("{name}: expected cpu, cuda or cuda:N"))
+        ordinal.map(Self::Cuda).ok_or_else(|| format!("{name}: expected cpu, cuda, cuda:N or cuda:all"))
     }
 }
 
@@ -143,10 +144,10 @@ pub trait Ops: 'static {
     fn upload_patches(&self, bytes: &[u8], scale: Scale, shape: [usize; 2]) -> Result<Self::Tensor, Error> {
         self.upload(scale.of(bytes, shape[1]).collect(), &shape)
     }
-    /// The likeliest token of each row of logits (n, vocabulary) and its log-probability, found on the device: of equal
-    /// ones the first. `None` where the host is to look at the logits: they are there anyway, or not all are finite.
-    fn greedy(&self, logits: &Self::Tensor) -> Result<Option<Vec<(u32, f32)>>, Error> {
-        let _ = logits;
+    /// A token of each row of logits (n, vocabulary) by its draw, with its log-probability, found on the device. `None`
+    /// where the host is to look at the logits: they are there anyway, or the engine cannot, or not all are finite.
+    fn sample(&self, logits: &Self::Tensor, draws: &[Draw]) -> Result<Option<Vec<(u32, f32)>>, Error> {
+        let _ = (logits, draws);
         Ok(None)
     }
     /// Values on the host.
@@ -166,6 +167,18 @@ pub trait Ops: 'static {
     }
     /// Over the last axis.
     fn rms_norm(&self, x: &Self::Tensor, weight: &Self::Tensor, eps: f64) -> Result<Self::Tensor, Error>;
+    /// x + y, element by element, and its [`Ops::rms_norm`].
+    fn add_norm(
+        &self,
+        x: Self::Tensor,
+        y: &Self::Tensor,
+        weight: &Self::Tensor,
+        eps: f64,
+    ) -> Result<(Self::Tensor, Self::Tensor), Error> {
+        let sum = self.add(x, y)?;
+        let normed = self.rms_norm(&sum, weight, eps)?;
+        Ok((sum, normed))
+    }
     /// Over the last axis.
     fn layer_norm(
         &self,
@@ -201,6 +214,16 @@ pub trait Ops: 'static {
     fn rotary(&self, cos: Vec<f32>, sin: Vec<f32>, dim: usize) -> Result<Self::Rotary, Error>;
     /// Rotary embedding of x (n, heads, dim), halves paired.
     fn rotate(&self, x: Self::Tensor, tables: &Self::Rotary) -> Result<Self::Tensor, Error>;
+    /// [`Ops::rms_norm`] of each head with a weight and an epsilon, if given, then [`Ops::rotate`].
+    fn norm_rotate(
+        &self,
+        x: Self::Tensor,
+        norm: Option<(&Self::Tensor, f64)>,
+        tables: &Self::Rotary,
+    ) -> Result<Self::Tensor, Error> {
+        let normed = norm.map(|(weight, eps)| self.rms_norm(&x, weight, eps)).transpose()?;
+        self.rotate(normed.unwrap_or(x), tables)
+    }
     /// Prepares the attention of a pass, once for all its layers. With a causal mask the last query of a segment sees
     /// all its keys, the one before all but the last, and so on.
     fn plan(&self, segments: &[Segment], causal: bool) -> Result<Self::Plan, Error>;

@@ -91,6 +91,21 @@ fn ids(path: &Path, value: &Value) -> Result<Vec<u32>, Error> {
     }
 }
 
+/// What one token is drawn by, from logits as they are.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Draw {
+    /// 0 takes the likeliest token, of equal ones the first.
+    pub temperature: f64,
+    /// Most likely tokens kept; 0 keeps all.
+    pub top_k: usize,
+    /// Nucleus; 1 keeps all.
+    pub top_p: f64,
+    /// From 0 to 1, exclusive: share of the kept probability that likelier tokens than the drawn one have at most.
+    pub uniform: f64,
+    /// Of the log-probability; see [`log_probability`].
+    pub logprob_temperature: f32,
+}
+
 /// Chooses the tokens of one sequence.
 pub struct Sampler {
     temperature: f64,
@@ -123,9 +138,24 @@ impl Sampler {
         })
     }
 
-    /// Whether it takes the likeliest token, whatever was said before.
-    pub fn is_greedy(&self) -> bool {
-        self.temperature <= 0.0 && self.repetition_penalty == 1.0
+    /// What the next token is drawn by, where what was said before does not matter. The random number is used up by
+    /// [`Sampler::drawn`] or [`Sampler::next`].
+    pub fn draw(&self) -> Option<Draw> {
+        let draw = || Draw {
+            temperature: self.temperature,
+            top_k: self.top_k,
+            top_p: self.top_p,
+            uniform: if self.temperature > 0.0 { self.rng.clone().random() } else { 0.0 },
+            logprob_temperature: 1.0,
+        };
+        (self.repetition_penalty == 1.0).then(draw)
+    }
+
+    /// After a token that the device has drawn.
+    pub fn drawn(&mut self) {
+        if self.temperature > 0.0 {
+            let _: f64 = self.rng.random();
+        }
     }
 
     /// The next token; `seen` are the tokens before it, prompt included. Its weights divide logits by the temperature in

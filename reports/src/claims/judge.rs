@@ -6,9 +6,9 @@ use paravt_suite::run::Manifest;
 
 use super::{Claim, Claims, Judged, Measure, Unit, columns, trained};
 use crate::cells::Cell;
-use crate::compare::Pairs;
 use crate::decide::{Effect, Family, Margin, Support, Verdict};
 use crate::frame::Frame;
+use crate::pairs::Pairs;
 use crate::paper::{PaperError, PaperNumbers, SPLITS};
 use crate::runs::ReportError;
 use crate::settings::Settings;

@@ -2,17 +2,16 @@
 //! sequential, two models, two commits.
 
 mod inputs;
-mod pairs;
 mod show;
 
 use serde::Serialize;
 
 use crate::decide::{Effect, Family, Lost, Margin, Verdict};
+use crate::protocols::{self, TwoProtocols};
 use crate::runs::{ReportError, Run};
 
+pub use crate::pairs::{Flip, Flips, Pairs};
 pub use inputs::{Difference, Inputs, Same, inputs};
-pub(crate) use pairs::RIGHT;
-pub use pairs::{Flip, Flips, Pairs};
 pub(crate) use show::{PAGE, comparison};
 pub use show::{json, markdown, tables, terminal};
 
@@ -30,6 +29,10 @@ pub struct RunComparison {
     /// Where the inputs of the splits part, where that was asked for ([`inputs()`]).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub inputs: Vec<Inputs>,
+    /// Splits on which one side is a model as in the published table, the other as by its authors. Where their profiles
+    /// differ they are only here, each scored by the rules of its own number.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub protocols: Vec<TwoProtocols>,
 }
 
 /// One split in both runs. Values are shares; `b` less `a`.
@@ -92,7 +95,7 @@ impl Pair {
 /// Compares two sets of runs.
 ///
 /// # Errors
-/// Runs of different profiles, which are never mixed, several runs of one split on one side, or no
+/// Runs of different profiles, which are never mixed but for [two protocols](RunComparison::protocols), several runs of one split on one side, or no
 /// split in common.
 pub fn compare(a: &[Run], b: &[Run]) -> Result<RunComparison, ReportError> {
     compare_runs(&a.iter().collect::<Vec<_>>(), &b.iter().collect::<Vec<_>>())
@@ -108,22 +111,31 @@ pub fn compare_runs(a: &[&Run], b: &[&Run]) -> Result<RunComparison, ReportError
     unambiguous("B", b)?;
     let mut splits = Vec::new();
     let (mut unmatched, mut only_a) = (Vec::new(), Vec::new());
+    let mut beside = Vec::new();
     for run in a {
-        match find(b, &run.manifest.task.name) {
-            Some(index) => match pair(run, b[index]) {
-                Err(ReportError::NothingInCommon) => unmatched.push(run.manifest.task.name.clone()),
-                pair => splits.push(pair?),
-            },
-            None => only_a.push(run.manifest.task.name.clone()),
+        let task = &run.manifest.task.name;
+        let Some(other) = find(b, task).map(|index| b[index]) else {
+            only_a.push(task.clone());
+            continue;
+        };
+        let two_protocols = protocols::of_one_model([&run.manifest, &other.manifest]);
+        if two_protocols {
+            beside.extend([run.count()?, other.count()?]);
+        }
+        match pair(run, other) {
+            Err(ReportError::Profiles { .. }) if two_protocols => {}
+            Err(ReportError::NothingInCommon) => unmatched.push(task.clone()),
+            pair => splits.push(pair?),
         }
     }
+    let protocols = protocols::beside(&beside)?;
     let tasks_of_b = b.iter().map(|run| &run.manifest.task.name);
     let only_b = tasks_of_b.filter(|task| find(a, task).is_none()).cloned().collect();
-    if splits.is_empty() {
+    if splits.is_empty() && protocols.is_empty() {
         return Err(ReportError::NothingInCommon);
     }
     decide(&mut splits);
-    Ok(RunComparison { splits, unmatched, only_a, only_b, inputs: Vec::new() })
+    Ok(RunComparison { splits, unmatched, only_a, only_b, inputs: Vec::new(), protocols })
 }
 
 /// Refuses two runs of one split: which one is meant would depend on the order of folders.

@@ -7,6 +7,7 @@ use paravt_suite::printable::printable_line;
 use super::{Flip, Pair, RunComparison, inputs};
 use crate::decide::Verdict;
 use crate::export::{escape, markdown as table_markdown};
+use crate::protocols;
 use crate::table::{Kind, Pick, Table, col, interval};
 use crate::terminal::{Detail, Lines, Text, Tone, counted};
 
@@ -106,6 +107,10 @@ pub fn markdown(comparison: &RunComparison, link: impl Fn(&str, &str) -> Option<
         }
         out.push('\n');
     }
+    if !comparison.protocols.is_empty() {
+        let table = protocols::table(&comparison.protocols);
+        let _ = writeln!(out, "## {}\n\n{}", table.title, table_markdown(&table.view(&protocols::MARKDOWN)));
+    }
     out.push_str("## Answers that flipped\n\n| split | sample | from A to B |\n|---|---|---|\n");
     for (pair, flip) in flips(comparison) {
         let uid = escape(&flip.uid);
@@ -195,16 +200,20 @@ pub fn terminal(comparison: &RunComparison, detail: Detail) -> Text {
     let widest = comparison.splits.iter().map(|pair| printable_line(&pair.task).chars().count()).max();
     let widths = [widest.unwrap_or_default().max(SPLIT), 5, 5, 5, 6, INTERVAL, 7];
     let lines = Lines::of(&view, &widths);
-    text.line(lines.header());
+    if view.rows > 0 {
+        text.line(lines.header());
+    }
     (0..view.rows).for_each(|row| lines.row(&mut text, row));
     for (why, splits) in left_out(comparison) {
         text.line(format!("{why}: {splits}"));
     }
     match detail {
+        Detail::Brief if view.rows == 0 => {}
         Detail::Brief => differences(&mut text, comparison),
         Detail::Full => comparison.splits.iter().for_each(|pair| section(&mut text, pair)),
     }
     inputs::show(&mut text, &comparison.inputs);
+    protocols::show(&mut text, &comparison.protocols);
     text
 }
 

@@ -7,8 +7,8 @@ use paravt_suite::record::Record;
 
 use super::baseline::Split;
 use super::{Check, Score, ScoreRule, Status};
-use crate::compare::{Pairs, RIGHT};
 use crate::decide::{Effect, Family, Margin, Verdict};
+use crate::pairs::{Pairs, RIGHT};
 use crate::runs::Run;
 use crate::statistics::{Cluster, sign_flip};
 use crate::table::Kind;

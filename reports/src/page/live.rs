@@ -6,7 +6,7 @@ use minijinja::{Value, context};
 use paravt_suite::record::{Outcome, Record};
 
 use super::visible::visible;
-use crate::compare::RIGHT;
+use crate::pairs::RIGHT;
 use crate::runs::Run;
 use crate::terminal::percent;
 

@@ -158,6 +158,8 @@ pub fn calls(records: &[Record]) -> Table {
                 ToolOutcome::Summary { .. } => "summary",
                 ToolOutcome::CropFailed { .. } => "crop_failed",
                 ToolOutcome::Malformed { .. } => "malformed",
+                ToolOutcome::Ran { .. } => "ran",
+                ToolOutcome::CodeFailed { .. } => "code_failed",
             };
             outcome.to_owned()
         })

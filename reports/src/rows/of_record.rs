@@ -79,7 +79,10 @@ pub fn seen(record: &Record) -> Seen {
     let frames = |call: &ToolCall| match &call.outcome {
         ToolOutcome::Frames { frames } => [frames.len(), 0],
         ToolOutcome::Summary { frames, .. } => [0, frames.len()],
-        ToolOutcome::CropFailed { .. } | ToolOutcome::Malformed { .. } => [0, 0],
+        ToolOutcome::CropFailed { .. }
+        | ToolOutcome::Malformed { .. }
+        | ToolOutcome::Ran { .. }
+        | ToolOutcome::CodeFailed { .. } => [0, 0],
     };
     let calls = record.transcript.tool_calls.iter().map(frames);
     let [crops, sub_agents] = calls.fold([0, 0], |sum, call| [sum[0] + call[0], sum[1] + call[1]]);
@@ -90,8 +93,9 @@ pub fn seen(record: &Record) -> Seen {
 pub fn overview(record: &Record) -> impl Iterator<Item = Option<FrameOrigin>> {
     let transcript = &record.transcript;
     let has_media = |part: &RecordedPart| !matches!(part, RecordedPart::Text { .. });
-    // With frames lost, the first images of the conversation are those of a crop.
-    let mut messages = transcript.messages.iter().filter(|_| transcript.frame_loss.is_none());
+    // With frames lost, the first images of the conversation are those of a crop, with the code tool figures.
+    let has_overview = transcript.frame_loss.is_none() && transcript.episode.is_none();
+    let mut messages = transcript.messages.iter().filter(|_| has_overview);
     let first = messages.find(|message| message.parts.iter().any(has_media));
     let parts = first.into_iter().flat_map(|message| &message.parts);
     parts.flat_map(RecordedPart::frames).map(|(origin, _)| origin)
@@ -101,7 +105,10 @@ pub fn overview(record: &Record) -> impl Iterator<Item = Option<FrameOrigin>> {
 pub(super) fn seen_times(record: &Record) -> impl Iterator<Item = f64> {
     let of_call = |call: &ToolCall| match &call.outcome {
         ToolOutcome::Frames { frames } | ToolOutcome::Summary { frames, .. } => frames.clone(),
-        ToolOutcome::CropFailed { .. } | ToolOutcome::Malformed { .. } => Vec::new(),
+        ToolOutcome::CropFailed { .. }
+        | ToolOutcome::Malformed { .. }
+        | ToolOutcome::Ran { .. }
+        | ToolOutcome::CodeFailed { .. } => Vec::new(),
     };
     let calls = record.transcript.tool_calls.iter().flat_map(of_call);
     overview(record).flatten().chain(calls).map(|frame| frame.time)

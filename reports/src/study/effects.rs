@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::{Answer, Arm, Finding, Question};
-use crate::compare::Pairs;
 use crate::decide::{Effect as Estimate, Margin, Support, Verdict, decide};
 use crate::frame::Frame;
+use crate::pairs::Pairs;
 use crate::runs::Run;
 use crate::statistics::{Cluster, mean};
 

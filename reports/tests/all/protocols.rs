@@ -1,5 +1,6 @@
 //! A model under the table's protocol beside the same model under that of its authors.
 
+use paravt_reports::compare::{self, compare};
 use paravt_reports::terminal::Detail;
 use paravt_reports::{Report, Run, Verdict, markdown, terminal};
 use paravt_suite::profile::Profile;
@@ -58,7 +59,17 @@ fn both_protocols_stand_beside_the_published_pair() {
     let said = terminal(&report, Detail::Brief).to_string();
     assert!(said.contains("  Conan-7B mlvu: 59.2 and 63.4; 59.0 and 64.0, +5.0 ("), "{said}");
     assert!(said.contains("what differs: the table asks in ParaVT's prompt"), "{said}");
-    assert!(markdown(&report).contains("| Conan-7B | MLVU (dev) | 59.2 | 63.4 | 59.0 | 64.0 |"));
+    let row = "| Conan-7B | MLVU (dev) | 59.2 | 63.4 | 59.0 | 64.0 |";
+    assert!(markdown(&report).contains(row));
+
+    let two = compare(&[table()], &[authors(Fidelity::Exact)]).unwrap();
+    assert!(two.splits.is_empty(), "of two profiles");
+    let said = compare::terminal(&two, Detail::Brief).to_string();
+    assert!(said.contains("  Conan-7B mlvu: 59.2 and 63.4; 59.0 and 64.0, +5.0 ("), "{said}");
+    assert!(compare::markdown(&two, |_, _| None).contains(row));
+    let (mut one, other) = (table(), authors(Fidelity::Exact));
+    one.manifest.paper_row = Some("ParaVT-8B".into());
+    compare(&[one], &[other]).unwrap_err();
 }
 
 #[test]

@@ -103,6 +103,7 @@ fn drive(turns: &[Turn], case: &Case<'_>, mode: &PromptMode, max_parallel: usize
             repeat: 1,
         },
         frames: Arc::new(CachedFrames::default()),
+        code: None,
         videos: VideoStore::default(),
     };
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();

@@ -281,6 +281,7 @@ impl Roller {
                 repeat: 1,
             },
             frames: Arc::clone(&self.frames),
+            code: None,
             videos: VideoStore::default(),
         };
         let record = agent.run(&prompt.sample).await;

@@ -113,6 +113,7 @@ fn of_run(error: &RunError) -> Exit {
         | RunError::NoSamples { .. }
         | RunError::SameUid { .. }
         | RunError::Probe { .. }
+        | RunError::NoCodeTool { .. }
         | RunError::Prompt(_)
         | RunError::Summary(_) => Exit::Usage,
         RunError::Refused(_) => Exit::Preflight,

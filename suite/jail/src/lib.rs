@@ -115,6 +115,16 @@ impl Jail {
         Ok(Self { bubblewrap, python: Python::find(python)?, limits })
     }
 
+    /// The same interpreter under other limits.
+    pub fn with_limits(&self, limits: Limits) -> Self {
+        Self { limits, ..self.clone() }
+    }
+
+    /// What an episode may use.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
     /// Starts the interpreter of an episode over one video and does not wait until it is ready.
     ///
     /// # Errors

@@ -23,8 +23,8 @@ pub enum Resampler {
     Cubic,
     /// `cv2.resize(image, size, interpolation=cv2.INTER_AREA)` of OpenCV, to smaller or equal sides.
     Area,
-    /// `torchvision.transforms.functional.resize(…, BICUBIC, antialias=True)`, which qwen-vl-utils' `fetch_video` calls: a =
-    /// -0.5, in floats, rounded once.
+    /// `resize(video, size, InterpolationMode.BICUBIC, antialias=True)` of torchvision, as `fetch_video` of qwen-vl-utils
+    /// calls it: see [`Resizer::resize_in_floats`].
     Bicubic,
 }
 
@@ -35,8 +35,8 @@ impl Resampler {
     /// Sizes that do not fit the values, or that are zero; larger sides for [`Area`](Self::Area), which OpenCV gives
     /// another filter.
     pub fn resize(self, rgb: &[u8], from: (u32, u32), to: (u32, u32)) -> Result<Vec<u8>, String> {
+        let sizes = (from, to);
         let wide = |(width, height): (u32, u32)| (width as usize, height as usize);
-        let sides = (from, to);
         let (from, to) = (wide(from), wide(to));
         if rgb.len() != from.0 * from.1 * 3 || rgb.is_empty() || to.0 == 0 || to.1 == 0 {
             return Err(format!("{} values of {from:?} pixels cannot be resized to {to:?}", rgb.len()));
@@ -51,7 +51,7 @@ impl Resampler {
                 Err(format!("{from:?} pixels cannot be enlarged to {to:?} by area"))
             }
             Self::Area => Ok(opencv::area(rgb, from, to)),
-            Self::Bicubic => Resizer::default().resize_in_floats(rgb.to_vec(), sides.0, sides.1),
+            Self::Bicubic => Resizer::default().resize_in_floats(rgb.to_vec(), sizes.0, sizes.1),
         }
     }
 }

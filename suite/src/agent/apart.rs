@@ -38,7 +38,7 @@ impl Session<'_> {
             let broken = |error| protocol_error("tool", &error);
             let parts = match self.failure(window, &outcome) {
                 Some(text) => vec![Part::Text(text.map_err(broken)?)],
-                None => self.labelled(&frames).map_err(broken)?,
+                None => self.as_parts(policy, &frames).map_err(broken)?,
             };
             let mut result = Message::parts(own.result_role.into(), parts);
             result.tool_call_id = reply.tool_calls.get(index).map(|call| call.id.clone());

@@ -36,6 +36,11 @@ impl Session<'_> {
             .map_err(|error| protocol_error("open", &error))?
             .to_owned();
         let own = self.agent.protocol.agent.as_ref();
+        if let Some((own, rules)) = self.agent.protocol.code() {
+            let message = self.open_episode(own, rules).await?;
+            self.begin(system, message);
+            return Ok(());
+        }
         if let Some((own, policy)) = own.and_then(|own| Some((own, own.frames.as_ref()?))) {
             let message = self.open_own(own, policy).await?;
             self.begin(system, message);

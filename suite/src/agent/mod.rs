@@ -2,6 +2,7 @@
 //! `paravt/eval/driver.py`).
 
 mod apart;
+mod code;
 mod crops;
 mod joined;
 mod messages;
@@ -14,6 +15,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use crate::backend::{
     Backend, BackendError, CallId, Completion, ErrorClass, FinishReason, Generation, Request, Usage,
 };
+use crate::code::{CodeTool, Episode};
 use crate::frames::FrameSource;
 use crate::message::{Message, Role};
 use crate::plan::RunPlan;
@@ -43,6 +45,8 @@ pub struct Agent {
     pub plan: RunPlan,
     /// Source of frames.
     pub frames: Arc<dyn FrameSource>,
+    /// Runs code of the model, where the protocol has a tool for it.
+    pub code: Option<Arc<dyn CodeTool>>,
     /// The files behind the samples' videos.
     pub videos: VideoStore,
 }
@@ -62,6 +66,8 @@ struct Session<'a> {
     seen: Vec<usize>,
     /// Messages that only the next request has.
     passing: Vec<Message>,
+    /// The interpreter of the sample, where its protocol has the code tool.
+    episode: Option<Box<dyn Episode>>,
 }
 
 impl Agent {
@@ -83,6 +89,7 @@ impl Agent {
             last_truncated: false,
             seen: Vec::new(),
             passing: Vec::new(),
+            episode: None,
         };
         let outcome = session.converse().await;
         let Session { mut transcript, mut measured, messages, last_truncated, .. } = session;
@@ -131,10 +138,16 @@ impl Session<'_> {
     /// The conversation up to the text that is scored.
     async fn converse(&mut self) -> Result<String, SampleError> {
         self.open().await?;
+        if let Some(episode) = self.episode.take() {
+            return self.run_episode(episode).await;
+        }
         if !self.agent.protocol.offers_tool(&self.agent.plan.mode) {
             let limit = self.agent.plan.max_tokens;
             let completion = self.call("turn0", limit, None, SampleErrorClass::Api).await?;
-            return Ok(completion.text);
+            return match &self.agent.protocol.agent {
+                Some(own) => self.continued(own, completion).await,
+                None => Ok(completion.text),
+            };
         }
         for turn in 0..=self.agent.plan.max_turns {
             let step = format!("turn{turn}");

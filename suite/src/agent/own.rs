@@ -10,9 +10,9 @@ use super::{Agent, Session, protocol_error};
 use crate::backend::Completion;
 use crate::frames::Pick;
 use crate::media::VideoFacts;
-use crate::message::{Image, Message, Part, Role};
+use crate::message::{Frames, Image, Message, Part, Role};
 use crate::protocol::render::{self, RenderError};
-use crate::protocol::{AgentLoop, CallMessages, FailedCalls, FramePolicy, ResultRole, Scored};
+use crate::protocol::{AgentLoop, CallMessages, FailedCalls, FramePolicy, ResultRole, Scored, SentAs};
 use crate::record::{
     OwnScore, RecordedMessage, RecordedPart, SampleError, SampleErrorClass, ToolCall, ToolOutcome, Transcript,
 };
@@ -38,6 +38,7 @@ impl Agent {
             Scored::Last => transcript.final_text.clone(),
             Scored::All => replies(&transcript.messages).join(" "),
             Scored::Joined => joined(transcript),
+            Scored::Conversation => conversation(&transcript.messages),
         };
         let score = self.reference.scorer.score(&sample.gold, &sample.question.letters, &text);
         Some(OwnScore { fidelity: self.plan.fidelity(&self.protocol, &sample.task)?, score })
@@ -56,15 +57,21 @@ impl Agent {
 
 /// Texts of the model.
 fn replies(messages: &[RecordedMessage]) -> Vec<String> {
-    let replies = messages.iter().filter(|message| message.role == Role::Assistant);
-    let text = |message: &RecordedMessage| {
-        let texts = message.parts.iter().map(|part| match part {
-            RecordedPart::Text { text } => text.as_str(),
-            _ => "",
-        });
-        texts.collect()
-    };
-    replies.map(text).collect()
+    messages.iter().filter(|message| message.role == Role::Assistant).map(words).collect()
+}
+
+/// What follows on the first user message.
+fn conversation(messages: &[RecordedMessage]) -> String {
+    messages.iter().skip_while(|message| message.role != Role::Assistant).map(words).collect()
+}
+
+/// The text of a message.
+fn words(message: &RecordedMessage) -> String {
+    let texts = message.parts.iter().map(|part| match part {
+        RecordedPart::Text { text } => text.as_str(),
+        _ => "",
+    });
+    texts.collect()
 }
 
 impl Session<'_> {
@@ -81,6 +88,10 @@ impl Session<'_> {
         let shown = match overview {
             Some(overview) => {
                 let look = looks.overview(&overview, &video);
+                if look.indices.is_empty() {
+                    let message = format!("{} frames are too few for an overview", video.frames);
+                    return Err(self.lost(NoFrames { message, timed_out: false }));
+                }
                 self.picked(policy, &video, look).await.map_err(|lost| self.lost(lost))?
             }
             None => Vec::new(),
@@ -89,7 +100,7 @@ impl Session<'_> {
         let name = self.sample.video_name();
         let protocol = &self.agent.protocol;
         let question = render::user_text(protocol, self.sample, &plan.mode, &plan.switches, &name, None);
-        let parts = self.labelled(&shown).map_err(broken)?;
+        let parts = self.as_parts(policy, &shown).map_err(broken)?;
         let question = question.map_err(broken)?;
         let parts = render::opening(own, self.sample, &question, Some(&video), parts).map_err(broken)?;
         Ok(message(Role::User, parts))
@@ -130,7 +141,7 @@ impl Session<'_> {
         let parts = match windows.first().zip(windows.last()) {
             Some((first, last)) => {
                 let prompt = self.later_question(own, turn + 1).map_err(broken)?;
-                let parts = self.labelled(&shown).map_err(broken)?;
+                let parts = self.as_parts(policy, &shown).map_err(broken)?;
                 let window = (first.start, last.end);
                 render::own_response(&self.agent.protocol, own, &prompt, turn + 1, window, parts)
                     .map_err(broken)?
@@ -181,7 +192,10 @@ impl Session<'_> {
                 Some(render::crop_error(protocol, window.start, window.end, reason))
             }
             ToolOutcome::Malformed { reason } => Some(render::call_error(protocol, reason)),
-            ToolOutcome::Frames { .. } | ToolOutcome::Summary { .. } => None,
+            ToolOutcome::Frames { .. }
+            | ToolOutcome::Summary { .. }
+            | ToolOutcome::Ran { .. }
+            | ToolOutcome::CodeFailed { .. } => None,
         }
     }
 
@@ -190,8 +204,33 @@ impl Session<'_> {
         render::later_question(protocol, own, turn, self.sample, &plan.mode, &plan.switches)
     }
 
-    pub(super) fn labelled(&self, shown: &[Shown]) -> Result<Vec<Part>, RenderError> {
+    /// Frames as the model is given them; a single one is no video.
+    pub(super) fn as_parts(&self, policy: &FramePolicy, shown: &[Shown]) -> Result<Vec<Part>, RenderError> {
+        if policy.sent_as == SentAs::Video && shown.len() > 1 {
+            return Ok(vec![Part::Frames(Frames(
+                shown.iter().map(|(image, _)| Arc::clone(image)).collect(),
+            ))]);
+        }
         render::labelled(&self.agent.protocol, shown.iter().map(|(image, time)| (image, Some(*time))))
+    }
+
+    /// The reply, or what it becomes where its answer is generated a second time.
+    pub(super) async fn continued(
+        &mut self,
+        own: &AgentLoop,
+        reply: Completion,
+    ) -> Result<String, SampleError> {
+        let kind = self.sample.gold.kind();
+        let again = own.continued.get(&self.sample.task).or_else(|| render::of_kind(&own.continued, kind));
+        let Some((again, beginning)) = again.and_then(|again| Some((again, again.beginning(&reply.text)?)))
+        else {
+            return Ok(reply.text);
+        };
+        self.messages.push(Message::text(Role::Assistant, beginning.as_str()));
+        let rest = self.call("answer", again.max_tokens, None, SampleErrorClass::ApiInLoop).await;
+        // The whole reply stands in its place.
+        self.messages.pop();
+        Ok(beginning + &rest?.text)
     }
 
     /// One call: its frames, or why there are none.
@@ -237,7 +276,8 @@ impl Session<'_> {
         video: &VideoFacts,
         look: Look,
     ) -> Result<Vec<Shown>, NoFrames> {
-        let size = policy.size.apply((video.width, video.height), look.scale);
+        let size = policy.size.apply((video.width, video.height), look.scale, look.indices.len());
+        let size = size.map_err(|message| NoFrames { message, timed_out: false })?;
         let pick = Pick { indices: look.indices, size, filter: policy.filter, encoding: policy.encoding };
         self.seen.extend(&pick.indices);
         let source = Arc::clone(&self.agent.frames);
@@ -276,7 +316,7 @@ impl From<ResultRole> for Role {
 }
 
 /// A message; a text alone is a plain string, as the authors' clients send it.
-fn message(role: Role, parts: Vec<Part>) -> Message {
+pub(super) fn message(role: Role, parts: Vec<Part>) -> Message {
     match <[Part; 1]>::try_from(parts) {
         Ok([Part::Text(text)]) => Message::text(role, text),
         Ok([part]) => Message::parts(role, vec![part]),

@@ -56,12 +56,16 @@ pub fn forecast(run: &Evaluation<'_>, workspace: &Workspace) -> Result<Forecast,
     let system = render::dialect_system_text(protocol, &plan.mode, plan.dialect)?;
     let user = |sample: &Sample| -> Result<String, RunError> {
         let name = sample.video_name();
-        Ok(render::user_text(protocol, sample, &plan.mode, &plan.switches, &name, None)?)
+        let text = render::user_text(protocol, sample, &plan.mode, &plan.switches, &name, None)?;
+        match protocol.code() {
+            Some((own, _)) => Ok(render::code_opening(own, &text, "{video_info}")?),
+            None => Ok(text),
+        }
     };
     let (mut text_bytes, mut visual_tokens, mut frames, mut without_frames) = (0, 0, 0, 0);
     for sample in samples {
         text_bytes += (system.len() + user(sample)?.len()) as u64;
-        if plan.channel.samples_here() && !plan.is_blind() {
+        if plan.channel.samples_here() && !plan.is_blind() && protocol.code().is_none() {
             let overview = VideoRequest::overview(plan.nframes).with_reader(plan.switches.reader);
             let overview = plan.probe.map_or(overview, |probe| probe.request(overview));
             let video = selected.videos.resolve(&sample.video);
@@ -100,8 +104,10 @@ pub fn forecast(run: &Evaluation<'_>, workspace: &Workspace) -> Result<Forecast,
 /// Maximum of frames in the first turn of an agent's own loop, and their size.
 fn overview_of(policy: &FramePolicy, video: &Path) -> Result<(usize, u32, u32), MediaError> {
     let facts = VideoFile::open(video)?.facts();
-    let (width, height) = policy.size.apply((facts.width, facts.height), 1.0);
-    Ok((policy.overview.map_or(0, |overview| overview.frames.min(facts.frames)), width, height))
+    let count = policy.overview.map_or(0, |overview| overview.frames.min(facts.frames));
+    let size = policy.size.apply((facts.width, facts.height), 1.0, count);
+    let (width, height) = size.map_err(MediaError::Request)?;
+    Ok((count, width, height))
 }
 
 /// Fewest and most model calls of a run.

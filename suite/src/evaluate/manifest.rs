@@ -46,7 +46,10 @@ pub(super) fn build(
         inputs: inputs(selected),
         constants: match run.protocol.agent {
             // They are those of the first release's loop; an agent's own numbers are in its protocol.
-            Some(_) => BTreeMap::new(),
+            Some(_) => {
+                let code = workspace.code.as_ref().filter(|_| run.protocol.code().is_some());
+                code.map(|code| ("code_tool".to_owned(), code.versions().to_owned())).into_iter().collect()
+            }
             None => constants(&run.protocol.tool),
         },
         backend: BackendInfo { name: String::new(), model: String::new(), details: BTreeMap::new() },

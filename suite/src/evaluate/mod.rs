@@ -45,6 +45,7 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 use crate::backend::Backend;
+use crate::code::CodeTool;
 use crate::data::DataRoot;
 use crate::frames::{CachedFrames, FrameSource};
 use crate::journal;
@@ -108,6 +109,8 @@ pub struct Workspace {
     pub data: DataRoot,
     /// Frames of the videos; splits that share a workspace share its cache.
     pub frames: Arc<dyn FrameSource>,
+    /// Runs code of the model; needed by protocols that have a tool for it.
+    pub code: Option<Arc<dyn CodeTool>>,
     /// True ends runs: samples in flight are finished, no other is begun.
     pub stop: watch::Receiver<bool>,
     /// GPUs that the model runs on, for the GPU hours of reports; `None` where that is not known.
@@ -124,6 +127,7 @@ impl Workspace {
         Self {
             data,
             frames: Arc::new(CachedFrames::default()),
+            code: None,
             stop: watch::channel(false).1,
             gpus: None,
             binary: concat!("paravt-suite ", env!("CARGO_PKG_VERSION")).to_owned(),

@@ -1,8 +1,10 @@
 //! What an agent's own loop decides of a run.
 
 use super::{ConfigError, RunConfig};
+use crate::plan::Channel;
+use crate::probe::Probe;
 use crate::profile::Profile;
-use crate::protocol::{AgentLoop, Protocol};
+use crate::protocol::{AgentLoop, Protocol, SentAs};
 use crate::settings::ToolDialect;
 
 impl RunConfig {
@@ -19,8 +21,16 @@ impl RunConfig {
                 "its own rules; profiles other than strict are those of ParaVT".to_owned(),
             );
         }
-        if (self.channel != default.channel && own.frames.is_some()) || self.crop != default.crop {
-            return fixed("--channel and --crop", "images of frames that it chooses itself".to_owned());
+        let channel = match own.frames.as_ref().map(|frames| frames.sent_as) {
+            None => self.channel,
+            Some(SentAs::Images) => Channel::Image,
+            Some(SentAs::Video) => Channel::FramesVideo,
+        };
+        if ![default.channel, channel].contains(&self.channel) || self.crop != default.crop {
+            return fixed("--channel and --crop", "frames that it chooses itself".to_owned());
+        }
+        if own.code.is_some() {
+            self.check_code(&default, &fixed)?;
         }
         let frames = own.overview().map(|overview| overview.frames);
         for (flag, given, by_default, by_agent) in [
@@ -41,8 +51,10 @@ impl RunConfig {
             request.stop.clone_from(&own.sampling.stop);
         }
         request.top_p = request.top_p.or(own.sampling.top_p);
+        request.repetition_penalty = request.repetition_penalty.or(own.sampling.repetition_penalty);
         let greedy = self.temperature == default.temperature;
         Ok(Self {
+            channel,
             nframes: frames.unwrap_or(self.nframes),
             max_turns: own.turns - 1,
             max_parallel: 0,
@@ -56,5 +68,24 @@ impl RunConfig {
             request,
             ..self.clone()
         })
+    }
+
+    /// Refuses what would change the frames of an agent whose code looks at the video itself.
+    fn check_code(
+        &self,
+        default: &Self,
+        fixed: &impl Fn(&'static str, String) -> Result<Self, ConfigError>,
+    ) -> Result<(), ConfigError> {
+        let itself = "code of the model that reads the video itself";
+        if self.channel != default.channel {
+            fixed("--channel", itself.to_owned())?;
+        }
+        if self.nframes != default.nframes {
+            fixed("--nframes", itself.to_owned())?;
+        }
+        match self.probe.filter(|probe| *probe == Probe::Blind || probe.changes_frames()) {
+            Some(probe) => Err(ConfigError::Probe { probe, why: format!("the protocol has {itself}") }),
+            None => Ok(()),
+        }
     }
 }

@@ -11,6 +11,7 @@ use super::select::{self, Selected};
 use super::{Evaluation, Event, Observer, RunError, Workspace};
 use crate::agent::Agent;
 use crate::backend::Backend;
+use crate::code::CodeTool;
 use crate::frames::FrameSource;
 use crate::journal::{self, Contents, Journal, JournalError, RunDir};
 use crate::plan::RunPlan;
@@ -52,6 +53,7 @@ pub struct Prepared {
     retry: Retry,
     concurrency: usize,
     frames: Arc<dyn FrameSource>,
+    code: Option<Arc<dyn CodeTool>>,
     stop: watch::Receiver<bool>,
 }
 
@@ -67,6 +69,9 @@ pub fn prepare(run: &Evaluation<'_>, workspace: &Workspace) -> Result<Prepared, 
         // An agent has texts for few splits: without one every sample would fail.
         let name = sample.video_name();
         render::user_text(&run.protocol, sample, &plan.mode, &plan.switches, &name, None)?;
+    }
+    if run.protocol.code().is_some() && workspace.code.is_none() {
+        return Err(RunError::NoCodeTool { protocol: run.protocol.name.clone() });
     }
     let mut wanted = manifest::build(run, plan, &selected, workspace)?;
     let dir = RunDir::lock(&run.dir)?;
@@ -97,6 +102,7 @@ pub fn prepare(run: &Evaluation<'_>, workspace: &Workspace) -> Result<Prepared, 
         retry,
         concurrency: run.config.concurrency,
         frames: Arc::clone(&workspace.frames),
+        code: workspace.code.clone().filter(|_| run.protocol.code().is_some()),
         stop: workspace.stop.clone(),
     })
 }
@@ -157,6 +163,7 @@ impl Prepared {
             reference: self.reference,
             plan: manifest.plan.clone(),
             frames,
+            code: self.code,
             videos: selected.videos,
         });
         let expected = manifest.expected_records();

@@ -117,6 +117,7 @@ impl World {
         Workspace {
             binary: "test 1".into(),
             frames: Arc::new(Squares::default()),
+            code: None,
             ..Workspace::new(DataRoot::new(self.dir.path()))
         }
     }

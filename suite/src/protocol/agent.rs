@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::Template;
-use super::harness::{Harness, is_default};
+use super::skip::is_default;
+use super::{CodeRules, Harness, Template};
+use crate::media::VideoRequest;
 pub use crate::media::resample::Resampler as Filter;
-use crate::media::smart_resize;
 
 /// An agent's own loop.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -23,7 +23,7 @@ pub struct AgentLoop {
     pub turns: usize,
     /// The first user message; slots `frames` (the overview), `question` (the split's question text), `stripped` (the
     /// same without blanks around it), `seconds` (length of the video, half a second less, at least 1, rounded down) and
-    /// `side` (its shorter side in pixels).
+    /// `side` (its shorter side in pixels); with [`code`](Self::code) `question` and `video_info`.
     #[serde(default = "opening", skip_serializing_if = "is_opening")]
     pub opening: Template,
     /// The question in the results of later turns, by split, else by kind: slot `prompt` of `crop_response`. By
@@ -48,12 +48,18 @@ pub struct AgentLoop {
     /// Text that the agent's own extraction reads.
     #[serde(default, skip_serializing_if = "is_default")]
     pub scored: Scored,
+    /// A second generation for the answer alone, by split, else by kind.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub continued: BTreeMap<String, Continued>,
     /// Conventions of the evaluation harness that the authors use.
     #[serde(default, skip_serializing_if = "is_default")]
     pub harness: Harness,
     /// Frames and their size; without it an overview as the run says, of one turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frames: Option<FramePolicy>,
+    /// A tool that runs code of the model, in the place of frames.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<CodeRules>,
     /// How tokens are drawn, where the run does not say otherwise.
     #[serde(default, skip_serializing_if = "is_default")]
     pub sampling: Sampling,
@@ -116,6 +122,29 @@ pub enum Scored {
     All,
     /// All replies with their calls and results between them, as lmms-eval joins them.
     Joined,
+    /// All replies and what the model was answered with, as they follow on each other.
+    Conversation,
+}
+
+/// A second generation that continues a reply from where its answer begins: what stands behind the last `after` is
+/// replaced by `opening`, which the model then goes on with.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Continued {
+    /// A reply without it stands as it is.
+    pub after: String,
+    /// Follows `after`.
+    pub opening: String,
+    /// Token limit of the second generation.
+    pub max_tokens: u32,
+}
+
+impl Continued {
+    /// The beginning of the reply that is continued.
+    pub fn beginning(&self, reply: &str) -> Option<String> {
+        let at = reply.rfind(&self.after)? + self.after.len();
+        Some(format!("{}{}", &reply[..at], self.opening))
+    }
 }
 
 /// Which frames are shown, and how they are encoded.
@@ -134,6 +163,20 @@ pub struct FramePolicy {
     pub filter: Filter,
     /// Form in which a frame is sent.
     pub encoding: Encoding,
+    /// What the frames of a message are to the model.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub sent_as: SentAs,
+}
+
+/// What frames are to the model.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SentAs {
+    /// Single images.
+    #[default]
+    Images,
+    /// One video with the positions of its frames, which have no labels.
+    Video,
 }
 
 /// Frames over the whole video.
@@ -142,9 +185,12 @@ pub struct FramePolicy {
 pub struct Overview {
     /// Number of frames; a maximum where `fps` is given.
     pub frames: usize,
-    /// Frames per second, as far as `frames` allows.
+    /// Frames per second, as far as `frames` and `at_least` allow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fps: Option<f64>,
+    /// Fewest frames where `fps` is given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_least: Option<usize>,
 }
 
 /// Maximum of a call: beyond it frames are first reduced to a shorter side, then number and size together.
@@ -172,25 +218,30 @@ pub enum SizeRule {
     },
     /// Sides multiplied by the call's scale and rounded (half to even) to multiples of this many pixels.
     Multiple(u32),
-    /// `smart_resize` of qwen-vl-utils: both sides multiples of `unit`, pixels within the bounds. A picture whose sides
-    /// are more than 200 to 1 stays as it is.
-    Smart {
-        /// Pixels.
-        unit: u32,
+    /// Multiples of 28 pixels within bounds that depend on the number of frames (`fetch_video` of qwen-vl-utils).
+    Qwen {
         /// Fewest pixels of a frame.
-        min: u32,
+        min: u64,
         /// Most pixels of a frame.
-        max: u32,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        max: Option<u64>,
+        /// Most pixels of half the frames: two of them are one step of the model.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        total: Option<u32>,
     },
     /// The size in the video.
     Whole,
 }
 
 impl SizeRule {
-    /// Width and height of a frame that has `size` in the video; `scale` is the call's own factor, 1 without one.
-    pub fn apply(self, size: (u32, u32), scale: f64) -> (u32, u32) {
+    /// Width and height of each of `count` frames that have `size` in the video; `scale` is the call's own factor, 1
+    /// without one.
+    ///
+    /// # Errors
+    /// A side comes to nothing, or the sides are too unequal.
+    pub fn apply(self, size: (u32, u32), scale: f64, count: usize) -> Result<(u32, u32), String> {
         let (width, height) = (f64::from(size.0), f64::from(size.1));
-        match self {
+        let found = match self {
             Self::LongSide(side) if size.0.max(size.1) > side => {
                 let side_length = f64::from(side);
                 if size.0 > size.1 {
@@ -199,15 +250,7 @@ impl SizeRule {
                     ((width * (side_length / height)) as u32, side)
                 }
             }
-            Self::Pixels { min, max } if width * height > f64::from(max) => {
-                let factor = (f64::from(max) / (width * height)).sqrt();
-                let (width, height) = ((width * factor).trunc(), (height * factor).trunc());
-                if width * height < f64::from(min) {
-                    let factor = (f64::from(min) / (width * height)).sqrt();
-                    return ((width * factor) as u32, (height * factor) as u32);
-                }
-                (width as u32, height as u32)
-            }
+            Self::Pixels { min, max } if width * height > f64::from(max) => within(size, min, max),
             Self::Multiple(unit) => {
                 let side = |side: f64| {
                     let units = (side * scale / f64::from(unit)).round_ties_even();
@@ -215,12 +258,35 @@ impl SizeRule {
                 };
                 (side(width), side(height))
             }
-            Self::Smart { unit, min, max } => {
-                smart_resize(size.0, size.1, unit, f64::from(min), f64::from(max)).unwrap_or(size)
+            Self::Qwen { min, max, total } => {
+                let request = VideoRequest {
+                    min_pixels: Some(min),
+                    max_pixels: max,
+                    total_pixels: total.map(f64::from),
+                    ..VideoRequest::at_default_rate()
+                };
+                request.frame_size(count, size.0, size.1)?
             }
             Self::LongSide(_) | Self::Pixels { .. } | Self::Whole => size,
+        };
+        match found {
+            (0, _) | (_, 0) => Err(format!("{} by {} pixels come to {found:?}", size.0, size.1)),
+            _ => Ok(found),
         }
     }
+}
+
+/// Sides of at most `max` pixels and then at least `min`.
+fn within((width, height): (u32, u32), min: u32, max: u32) -> (u32, u32) {
+    let scaled = |(width, height): (f64, f64), pixels: u32| {
+        let factor = (f64::from(pixels) / (width * height)).sqrt();
+        ((width * factor).trunc(), (height * factor).trunc())
+    };
+    let reduced = scaled((f64::from(width), f64::from(height)), max);
+    let pixels = reduced.0 * reduced.1;
+    let (width, height) =
+        if pixels > 0.0 && pixels < f64::from(min) { scaled(reduced, min) } else { reduced };
+    (width as u32, height as u32)
 }
 
 /// Form in which a frame is sent.
@@ -242,12 +308,36 @@ pub struct Sampling {
     /// Nucleus sampling.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub top_p: Option<f64>,
+    /// Repetition penalty; without it a server takes that of the model's folder, as `generate` of transformers does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub repetition_penalty: Option<f64>,
     /// Texts that end a generation and stay in the reply.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stop: Vec<String>,
 }
 
 impl AgentLoop {
+    /// A loop of so many turns; all else is as in a file that leaves it out.
+    pub fn new(fidelity: Fidelity, turns: usize) -> Self {
+        Self {
+            fidelity,
+            turns,
+            opening: opening(),
+            round: BTreeMap::new(),
+            last: BTreeMap::new(),
+            last_turn: String::new(),
+            result_role: ResultRole::default(),
+            failed_calls: FailedCalls::default(),
+            label_separator: String::new(),
+            scored: Scored::default(),
+            continued: BTreeMap::new(),
+            harness: Harness::default(),
+            frames: None,
+            code: None,
+            sampling: Sampling::default(),
+        }
+    }
+
     /// Question texts of the result that turn `turn` (from 0) answers; empty where they are those of the first turn.
     pub fn later(&self, turn: usize) -> &BTreeMap<String, Template> {
         if self.is_last(turn) && !self.last.is_empty() { &self.last } else { &self.round }
@@ -280,19 +370,25 @@ mod tests {
     /// `_resize_with_opencv`.
     #[test]
     fn sizes_are_those_of_the_authors_code() {
+        let size = |rule: SizeRule, size, scale| rule.apply(size, scale, 1).ok();
         let long = SizeRule::LongSide(448);
-        assert_eq!(long.apply((1920, 1080), 1.0), (448, 252));
-        assert_eq!(long.apply((1080, 1920), 1.0), (252, 448));
-        assert_eq!(long.apply((640, 360), 1.0), (448, 251), "0.7 times 360 is below 252 in floats");
-        assert_eq!(long.apply((448, 300), 1.0), (448, 300));
+        assert_eq!(size(long, (1920, 1080), 1.0), Some((448, 252)));
+        assert_eq!(size(long, (1080, 1920), 1.0), Some((252, 448)));
+        assert_eq!(size(long, (640, 360), 1.0), Some((448, 251)), "0.7 times 360 is below 252 in floats");
+        assert_eq!(size(long, (448, 300), 1.0), Some((448, 300)));
+        assert_eq!(size(long, (4096, 2), 1.0), None);
         let pixels = SizeRule::Pixels { min: 25_088, max: 100_352 };
-        assert_eq!(pixels.apply((1920, 1080), 1.0), (422, 237));
-        assert_eq!(pixels.apply((320, 240), 1.0), (320, 240));
+        assert_eq!(size(pixels, (1920, 1080), 1.0), Some((422, 237)));
+        assert_eq!(size(pixels, (320, 240), 1.0), Some((320, 240)));
+        assert_eq!(size(pixels, (200_000, 1), 1.0), None);
         let multiple = SizeRule::Multiple(28);
-        assert_eq!(multiple.apply((1280, 720), 0.539_208_459_943_980_9), (700, 392));
-        assert_eq!(multiple.apply((20, 10), 0.1), (1, 1));
-        let smart = SizeRule::Smart { unit: 28, min: 784, max: 50_176 };
-        assert_eq!(smart.apply((1280, 720), 1.0), (280, 168));
+        assert_eq!(size(multiple, (1280, 720), 0.539_208_459_943_980_9), Some((700, 392)));
+        assert_eq!(size(multiple, (20, 10), 0.1), Some((1, 1)));
+        let total = SizeRule::Qwen { min: 16 * 784, max: None, total: Some(3584 * 784) };
+        let most = SizeRule::Qwen { min: 784, max: Some(50_176), total: None };
+        assert_eq!(most.apply((1280, 720), 1.0, 768), Ok((280, 168)));
+        assert_eq!(total.apply((1280, 720), 1.0, 60), Ok((392, 224)), "93,653 pixels a frame");
+        assert_eq!(total.apply((1280, 720), 1.0, 768), Ok((140, 84)), "never below 1.05 times the minimum");
     }
 
     #[test]

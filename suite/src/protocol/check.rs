@@ -1,6 +1,6 @@
 //! Validation of protocol files beyond their types.
 
-use super::{Encoding, Protocol, Template};
+use super::{CodeRules, Encoding, Protocol, SentAs, Template};
 
 /// A protocol that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -28,6 +28,9 @@ const LABEL: [&str; 6] = ["time", "time2", "hms", "mmss", "index", "frame"];
 
 /// Slots of an agent's first message.
 const OPENING: [&str; 5] = ["frames", "question", "stripped", "seconds", "side"];
+
+/// The same where the agent writes code over the video.
+const CODE_OPENING: [&str; 2] = ["question", "video_info"];
 
 impl Protocol {
     /// Checks what the types do not: every name of a mode is one of [`Protocol::system`], every template can be
@@ -59,6 +62,20 @@ impl Protocol {
         if let Some(overview) = own.overview() {
             positive("agent.frames.overview.frames", overview.frames > 0)?;
             positive("agent.frames.overview.fps", overview.fps.is_none_or(|fps| fps > 0.0))?;
+            if overview.at_least.is_some_and(|least| least > overview.frames) {
+                let problem = format!("expected at most `frames`, {}", overview.frames);
+                return Err(invalid("agent.frames.overview.at_least", problem));
+            }
+        }
+        for (kind, continued) in &own.continued {
+            positive(&format!("agent.continued.{kind}.max_tokens"), continued.max_tokens > 0)?;
+        }
+        let as_video = own.frames.as_ref().is_some_and(|frames| frames.sent_as == SentAs::Video);
+        if as_video && self.frame_label.is_some() {
+            return Err(invalid(
+                "frame_label",
+                "frames that are sent as a video have no labels; leave it out",
+            ));
         }
         let encoding = own.frames.as_ref().map(|frames| frames.encoding);
         if let Some(Encoding::Jpeg(quality)) = encoding
@@ -67,8 +84,16 @@ impl Protocol {
             let problem = format!("expected a quality from 1 to 100, found {quality}");
             return Err(invalid("agent.frames.encoding.jpeg", problem));
         }
-        if own.turns > 1 && own.frames.is_none() {
+        if own.frames.is_some() && own.code.is_some() {
+            return Err(invalid("agent.code", "`agent.frames` is there, too: an agent has one of the two"));
+        }
+        if own.turns > 1 && own.frames.is_none() && own.code.is_none() {
             return Err(invalid("agent.frames", "missing: calls show frames in more than one turn"));
+        }
+        if let Some(code) = &own.code {
+            positive("agent.code.seconds", code.seconds > 0)?;
+            positive("agent.code.images", code.images > 0)?;
+            positive("agent.code.context_tokens", code.context_tokens > 0)?;
         }
         match self.reference {
             Some(_) => Ok(()),
@@ -147,7 +172,11 @@ impl Protocol {
                 .into_iter()
                 .try_for_each(|(split, text)| slots(&format!("agent.round/last.{split}"), text, &QUESTION))?;
             // Length and size are known where frames are chosen one by one.
-            let known = if own.frames.is_some() { &OPENING[..] } else { &OPENING[..3] };
+            let known = match (&own.frames, &own.code) {
+                (_, Some(_)) => &CODE_OPENING[..],
+                (Some(_), None) => &OPENING[..],
+                (None, None) => &OPENING[..3],
+            };
             slots("agent.opening", &own.opening, known)?;
             for (split, opening) in &own.harness.openings {
                 slots(&format!("agent.harness.openings.{split}"), opening, known)?;
@@ -155,6 +184,13 @@ impl Protocol {
             if let Some(note) = &own.harness.note {
                 slots("agent.harness.note", note, &["video_name"])?;
             }
+        }
+        if let Some((_, CodeRules { texts, .. })) = self.code() {
+            slots("agent.code.texts.video", &texts.video, &["width", "height", "frames", "fps"])?;
+            slots("agent.code.texts.result", &texts.result, &["stdout", "figures"])?;
+            slots("agent.code.texts.figure", &texts.figure, &["index", "figure"])?;
+            slots("agent.code.texts.error", &texts.error, &["reason"])?;
+            slots("agent.code.texts.raised", &texts.raised, &["reason"])?;
         }
         for (split, form) in &self.option_forms {
             slots(&format!("option_forms.{split}.line"), &form.line, &["letter", "option"])?;

@@ -6,11 +6,13 @@
 mod agent;
 pub mod cache;
 mod check;
+mod code;
 pub mod file;
 mod harness;
 mod mode;
 pub mod native;
 pub mod render;
+mod skip;
 pub mod template;
 mod tool;
 
@@ -20,10 +22,11 @@ use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
 pub use agent::{
-    AgentLoop, Budget, Encoding, FailedCalls, Fidelity, Filter, FramePolicy, Overview, ResultRole, Sampling,
-    Scored, SizeRule,
+    AgentLoop, Budget, Continued, Encoding, FailedCalls, Fidelity, Filter, FramePolicy, Overview, ResultRole,
+    Sampling, Scored, SentAs, SizeRule,
 };
 pub use check::InvalidProtocol;
+pub use code::{CodeRules, CodeTexts};
 pub use harness::{CallMessages, Harness, History};
 pub use mode::{PromptMode, UnknownMode};
 pub use template::Template;
@@ -130,6 +133,12 @@ fn is_line_break(text: &str) -> bool {
 }
 
 impl Protocol {
+    /// The rules of the model's code, where the agent's own loop has a tool for it.
+    pub fn code(&self) -> Option<(&AgentLoop, &CodeRules)> {
+        let own = self.agent.as_ref()?;
+        Some((own, own.code.as_ref()?))
+    }
+
     /// Whether a mode runs the tool loop; the others are one call.
     pub fn offers_tool(&self, mode: &PromptMode) -> bool {
         self.tool.modes.contains(mode)

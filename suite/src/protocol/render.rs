@@ -14,7 +14,7 @@ use crate::sample::{Question, QuestionKind, Sample};
 use crate::settings::ToolDialect;
 use crate::text::fixed1;
 
-pub use own::{later_question, opening, own_response, with_last_turn};
+pub use own::{code_opening, later_question, opening, own_response, with_last_turn};
 
 /// Errors of rendering.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -32,7 +32,7 @@ pub enum RenderError {
 }
 
 /// The protocol's text for a kind of question.
-fn of_kind<T>(texts: &BTreeMap<String, T>, kind: QuestionKind) -> Option<&T> {
+pub(crate) fn of_kind<T>(texts: &BTreeMap<String, T>, kind: QuestionKind) -> Option<&T> {
     kind.text_keys().iter().find_map(|key| texts.get(*key))
 }
 

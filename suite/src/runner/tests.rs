@@ -57,6 +57,7 @@ async fn run_all(class: ErrorClass, uids: Vec<String>, concurrency: usize) -> (E
         reference: NO_TOOLS,
         plan: RunPlan { mode: crate::protocol::PromptMode::named("direct"), ..plan(Profile::Strict) },
         frames: Arc::new(Squares::default()),
+        code: None,
         videos: VideoStore::default(),
     };
     let sample = |uid: &String| Arc::new(Sample { video: video.clone(), ..sample(uid) });

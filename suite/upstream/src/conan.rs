@@ -11,8 +11,6 @@ use regex::Regex;
 
 use crate::python::{float, floor_div, literal_regex, split, strip};
 
-/// Longer side of a frame in pixels, at most.
-const MAX_SIDE: u32 = 448;
 /// Words of an answer beyond which it is not one, unless it has a letter.
 const MAX_WORDS: usize = 10;
 /// Letters of options.
@@ -153,16 +151,6 @@ fn distinct(frames: Vec<usize>) -> Vec<usize> {
     frames.into_iter().collect::<BTreeSet<_>>().into_iter().collect()
 }
 
-/// (width, height) in which a frame is shown (`save_video_frames`); a side may come to 0, at which Pillow raises.
-pub fn frame_size(width: u32, height: u32) -> (u32, u32) {
-    if width.max(height) <= MAX_SIDE {
-        return (width, height);
-    }
-    let fitted =
-        |side: u32, longer: u32| (f64::from(side) * (f64::from(MAX_SIDE) / f64::from(longer))) as u32;
-    if width > height { (MAX_SIDE, fitted(height, width)) } else { (fitted(width, height), MAX_SIDE) }
-}
-
 /// The letter of a reply (`extract_answer`, `extract_characters`): that of the first `<answer>`, or of the whole
 /// reply where no `<answer>` is opened. `None` where there is none, empty where the answer has too many words
 /// besides. Compared without case.
@@ -216,9 +204,6 @@ mod tests {
         assert_eq!(overview(3, 16), [0, 1, 2]);
         assert_eq!(stamp(90_000, 25.0), "01:00:00");
         assert_eq!(stamp(29, 30.0), "00:00:00");
-        assert_eq!(frame_size(1280, 720), (448, 251));
-        assert_eq!(frame_size(720, 1280), (251, 448));
-        assert_eq!(frame_size(448, 448), (448, 448));
     }
 
     #[test]

@@ -207,12 +207,6 @@ pub fn stamp(seconds: i64) -> String {
     format!("{:02}:{:02}", seconds.div_euclid(60), seconds.rem_euclid(60))
 }
 
-/// (width, height) of a frame: multiples of 28 pixels next to the scaled sides.
-pub fn frame_size(width: u32, height: u32, resize: f64) -> (u32, u32) {
-    let side = |side: u32| ((f64::from(side) * resize / PATCH).round_ties_even() * PATCH).max(1.0) as u32;
-    (side(width), side(height))
-}
-
 /// Length of the video that the first turn names, in whole seconds.
 pub fn video_length(duration: f64) -> u64 {
     (duration - 0.5).max(1.0) as u64
@@ -297,8 +291,6 @@ mod tests {
         assert_eq!(shown_times(-3.0, 4.0, 3), [-3, 0, 4]);
         assert_eq!((stamp(65), stamp(-3)), ("01:05".to_owned(), "-1:57".to_owned()));
         assert_eq!(frame(9.999, 0.0, 25.0, 240), 239);
-        assert_eq!(frame_size(1280, 720, 0.5), (644, 364));
-        assert_eq!(frame_size(10, 10, 0.5), (1, 1));
         assert_eq!(video_length(90.4), 89);
     }
 }

@@ -49,7 +49,7 @@ use paravt_suite::reference::Reference;
 use import::Release;
 
 /// All releases; the first is that of protocols that name none.
-pub const REFERENCES: [Reference; 8] = [
+pub const REFERENCES: [Reference; 10] = [
     paravt::REFERENCE,
     paravt::filled::ZOOMS,
     agents::conan::REFERENCE,
@@ -58,10 +58,12 @@ pub const REFERENCES: [Reference; 8] = [
     agents::longvt::REFERENCE,
     agents::single::VIDEO_R1,
     agents::single::VIDEOCHAT_R1,
+    agents::single::TIME_R1,
+    agents::pyvision::REFERENCE,
 ];
 
 /// Releases whose texts can be imported; the first is that of the reference.
-pub static RELEASES: [&Release; 8] = [
+pub static RELEASES: [&Release; 10] = [
     &paravt::import::RELEASE,
     &agents::conan::RELEASE,
     &agents::videozoomer::RELEASE,
@@ -70,6 +72,8 @@ pub static RELEASES: [&Release; 8] = [
     &agents::single::VIDEO_R1_RELEASE,
     &agents::single::VIDEO_RFT_RELEASE,
     &agents::single::VIDEOCHAT_R1_RELEASE,
+    &agents::single::TIME_R1_RELEASE,
+    &agents::pyvision::RELEASE,
 ];
 
 /// A protocol names a release that this build does not have.

@@ -10,9 +10,6 @@ use regex::Regex;
 
 use crate::python::{PyValue, linspace, literal_regex, loads, repr, repr_str, strip, whole};
 
-/// Pixels of a frame beyond which it is reduced, and those below which it is not reduced further.
-const PIXELS: (u64, u64) = (25_088, 100_352);
-
 /// Indices of the first frames: one every `1 / rate` seconds, or `limit` evenly where those are more.
 pub fn overview(total: usize, fps: f64, rate: f64, limit: usize) -> Vec<usize> {
     let step = (fps / rate).round_ties_even().max(1.0) as usize;
@@ -21,24 +18,6 @@ pub fn overview(total: usize, fps: f64, rate: f64, limit: usize) -> Vec<usize> {
         return at_rate;
     }
     linspace(0.0, total as f64 - 1.0, limit).into_iter().map(|index| index as usize).collect()
-}
-
-/// (width, height) in which a frame is shown; `None` where the release divides by zero and shows nothing.
-pub fn frame_size(width: u32, height: u32) -> Option<(u32, u32)> {
-    let (min, max) = PIXELS;
-    if u64::from(width) * u64::from(height) <= max {
-        return Some((width, height));
-    }
-    let scaled = |(width, height): (u32, u32), to: u64| {
-        let scale = (to as f64 / (u64::from(width) * u64::from(height)) as f64).sqrt();
-        ((f64::from(width) * scale) as u32, (f64::from(height) * scale) as u32)
-    };
-    let size = scaled((width, height), max);
-    match u64::from(size.0) * u64::from(size.1) {
-        0 => None,
-        pixels if pixels < min => Some(scaled(size, min)),
-        _ => Some(size),
-    }
 }
 
 /// A window in seconds and its frame rate, as asked for.
@@ -201,9 +180,6 @@ mod tests {
     fn overview_and_sizes() {
         assert_eq!(overview(200, 29.97, 0.5, 64), [0, 60, 120, 180]);
         assert_eq!(overview(10_000, 25.0, 0.5, 64)[..3], [0, 158, 317]);
-        assert_eq!(frame_size(1280, 720), Some((422, 237)));
-        assert_eq!(frame_size(300, 300), Some((300, 300)));
-        assert_eq!(frame_size(200_000, 1), None);
     }
 
     #[test]

@@ -52,6 +52,8 @@ pub struct Options {
     pub batch: usize,
     /// Whether the engine keeps matrices in the file's type where that is narrower than `precision`.
     pub narrow_weights: bool,
+    /// Whether a GPU computes by candle's own kernels alone.
+    pub candle_kernels: bool,
     /// Whether keys and values of prompts before are reused for prompts that begin alike.
     pub reuse: bool,
     /// Batch-invariant: whether an answer depends, to the bit, on its own prompt and request alone. Engines then set
@@ -80,6 +82,7 @@ impl Options {
             pass: PassLimits::CPU,
             batch: 8,
             narrow_weights: false,
+            candle_kernels: false,
             reuse: true,
             deterministic: false,
             neutral_sampling: false,
@@ -309,6 +312,9 @@ fn describe(
         ("prefix_reuse", switch(options.reuse)),
         ("weights_bytes", plan.weights.to_string()),
     ];
+    if options.candle_kernels {
+        details.push(("kernels", "candle".to_owned()));
+    }
     match (config.family, options.video_rule) {
         (Family::Qwen25, rule) => details.push(("positions", rule.as_str().to_owned())),
         // Recorded where it is not the default: most runs send frames as images, to which it means nothing.

@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::model::{KvCache, Model, Rows};
 use crate::ops::{Ops, PassLimits};
 use crate::prompt::{Prompt, Prompter};
-use crate::sampling::{Defaults, Sampler, log_probability};
+use crate::sampling::{Defaults, Draw, Sampler, log_probability};
 
 /// A prompt in prefill, then an answer that grows.
 pub(super) struct Sequence<T> {
@@ -43,8 +43,8 @@ pub(super) struct Sequence<T> {
 pub(super) enum Scores<'a> {
     /// Logits, of which the host draws one.
     Logits(&'a [f32]),
-    /// The likeliest token and its log-probability, which the device has found.
-    Likeliest(u32, f32),
+    /// A token and its log-probability, which the device has found.
+    Drawn(u32, f32),
 }
 
 /// A prompt between its passes.
@@ -142,9 +142,9 @@ impl<T: Clone> Sequence<T> {
         self.history.ids.len() + self.max_tokens - self.generated.len()
     }
 
-    /// Whether the likeliest token, as the model has it, is the next one.
-    pub(super) fn is_greedy(&self) -> bool {
-        self.sampler.is_greedy()
+    /// What the next token is drawn by, where the device can do so.
+    pub(super) fn draw(&self) -> Option<Draw> {
+        self.sampler.draw().map(|draw| Draw { logprob_temperature: self.temperature, ..draw })
     }
 
     /// Adds the next token to the answer.
@@ -172,12 +172,15 @@ impl<T: Clone> Sequence<T> {
     fn sample(&mut self, scores: Scores<'_>) -> Result<(), Error> {
         let id = match scores {
             Scores::Logits(logits) => self.sampler.next(logits, &self.history.ids)?,
-            Scores::Likeliest(id, _) => id,
+            Scores::Drawn(id, _) => {
+                self.sampler.drawn();
+                id
+            }
         };
         if let Some(logprobs) = &mut self.logprobs {
             logprobs.push(match scores {
                 Scores::Logits(logits) => log_probability(logits, id, self.temperature)?,
-                Scores::Likeliest(_, logprob) => logprob,
+                Scores::Drawn(_, logprob) => logprob,
             });
         }
         self.first.get_or_insert_with(Instant::now);

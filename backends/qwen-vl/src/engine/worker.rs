@@ -19,7 +19,7 @@ use crate::error::Error;
 use crate::model::{KvCache, Model, Rows};
 use crate::ops::{Ops, PassLimits};
 use crate::prompt::Prompter;
-use crate::sampling::{Defaults, Sampler};
+use crate::sampling::{Defaults, Draw, Sampler};
 
 /// The owner of a model.
 pub(super) struct Worker<O: Ops> {
@@ -42,8 +42,8 @@ pub(super) struct Worker<O: Ops> {
 enum Next {
     /// Logits, row by row, and their width.
     Logits(Vec<f32>, usize),
-    /// See [`Ops::greedy`].
-    Likeliest(Vec<(u32, f32)>),
+    /// See [`Ops::sample`].
+    Drawn(Vec<(u32, f32)>),
 }
 
 impl Next {
@@ -51,9 +51,7 @@ impl Next {
     fn rows(&self) -> Vec<Scores<'_>> {
         match self {
             Self::Logits(logits, width) => logits.chunks(*width).map(Scores::Logits).collect(),
-            Self::Likeliest(found) => {
-                found.iter().map(|&(id, logprob)| Scores::Likeliest(id, logprob)).collect()
-            }
+            Self::Drawn(found) => found.iter().map(|&(id, logprob)| Scores::Drawn(id, logprob)).collect(),
         }
     }
 }
@@ -303,9 +301,10 @@ impl<O: Ops> Worker<O> {
             .collect();
         let hidden = self.model.hidden(&mut batch)?;
         let (ops, logits) = (&self.model.ops, self.model.logits(&hidden)?);
-        let greedy = places.iter().all(|&place| self.open[place].is_greedy());
-        let next = match if greedy { ops.greedy(&logits)? } else { None } {
-            Some(likeliest) => Next::Likeliest(likeliest),
+        let draws: Option<Vec<Draw>> = places.iter().map(|&place| self.open[place].draw()).collect();
+        let drawn = draws.map(|draws| ops.sample(&logits, &draws)).transpose()?.flatten();
+        let next = match drawn {
+            Some(drawn) => Next::Drawn(drawn),
             None => Next::Logits(ops.download(&logits)?, self.model.config.text.vocab_size),
         };
         places.iter().for_each(|&place| self.open[place].next_position += 1);

@@ -16,8 +16,14 @@ impl<O: Ops> PassPlan<O> {
         Ok(Self { rotary, attention: ops.plan(segments, causal)? })
     }
 
-    /// Queries or keys (rows, heads, head_dim) turned by their positions.
-    pub(super) fn rotate(&self, ops: &O, x: O::Tensor) -> Result<O::Tensor, Error> {
-        ops.rotate(x, &self.rotary)
+    /// Queries or keys (rows, heads, head_dim), each head normed where there are a weight and an epsilon, turned by their
+    /// positions.
+    pub(super) fn rotate(
+        &self,
+        ops: &O,
+        x: O::Tensor,
+        norm: Option<(&O::Tensor, f64)>,
+    ) -> Result<O::Tensor, Error> {
+        ops.norm_rotate(x, norm, &self.rotary)
     }
 }

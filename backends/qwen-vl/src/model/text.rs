@@ -216,44 +216,49 @@ impl<O: Ops> Model<O> {
         let visual = Visual::of(batch);
         let mut x = self.embed(batch, &visual)?;
         let pass = Pass::new(self, batch)?;
-        for (number, layer) in self.text.layers.iter().enumerate() {
+        let (layers, eps) = (&self.text.layers, self.config.text.rms_norm_eps);
+        let norm = |layer: usize| layers.get(layer).map_or(&self.text.norm, |layer| &layer.input_norm);
+        let mut normed = ops.rms_norm(&x, norm(0), eps)?;
+        for (number, layer) in layers.iter().enumerate() {
             let features = visual.deepstack(ops, number)?;
-            let last = number + 1 == self.text.layers.len() && features.is_none();
+            let last = number + 1 == layers.len() && features.is_none();
             let attended = {
-                let normed = ops.rms_norm(&x, &layer.input_norm, self.config.text.rms_norm_eps)?;
+                let dim = self.config.text.head_dim;
                 let ([q, k, v], plan) = match &pass.wanted {
                     Some((wanted, of_wanted)) if last => {
                         // Every row leaves its keys and values; from here on only what is wanted counts.
-                        let [k, v] = layer.qkv.some(ops, &normed, 1)?;
+                        let [k, v] = layer.qkv.some(ops, &normed, 1, dim)?;
                         x = ops.gather(&x, wanted)?;
-                        let [q] = layer.qkv.some(ops, &ops.gather(&normed, wanted)?, 0)?;
+                        let [q] = layer.qkv.some(ops, &ops.gather(&normed, wanted)?, 0, dim)?;
                         ([q, k, v], of_wanted)
                     }
-                    _ => (layer.qkv.all(ops, &normed)?, &pass.all),
+                    _ => (layer.qkv.all(ops, &normed, dim)?, &pass.all),
                 };
                 drop(normed);
                 let norms = layer.head_norms.as_ref();
-                let (queries, keys) =
-                    (self.config.text.num_attention_heads, self.config.text.num_key_value_heads);
-                let q = plan.rotate(ops, self.heads(&q, queries, norms.map(|norms| &norms.0))?)?;
-                let k = pass.all.rotate(ops, self.heads(&k, keys, norms.map(|norms| &norms.1))?)?;
-                self.attend(layer, number, [&q, &k, &self.heads(&v, keys, None)?], plan, batch)?
+                let q = plan.rotate(ops, q, norms.map(|norms| (&norms.0, eps)))?;
+                let k = pass.all.rotate(ops, k, norms.map(|norms| (&norms.1, eps)))?;
+                self.attend(layer, number, [&q, &k, &v], plan, batch)?
             };
-            x = ops.add(attended, &x)?;
-            let normed = ops.rms_norm(&x, &layer.post_norm, self.config.text.rms_norm_eps)?;
-            let [gate, up] = layer.gate_up.all(ops, &normed)?;
-            let inner = ops.gated(gate, &up)?;
-            x = ops.add(ops.linear(&inner, &layer.down)?, &x)?;
-            if let Some(features) = features {
-                x = ops.index_add(x, &visual.places, &features)?;
-            }
+            (x, normed) = ops.add_norm(attended, &x, &layer.post_norm, eps)?;
+            let [gate, up] = layer.gate_up.all(ops, &normed, 1)?;
+            drop(normed);
+            let out = ops.linear(&ops.gated(gate, &up)?, &layer.down)?;
+            (x, normed) = match features {
+                Some(features) => {
+                    let x = ops.index_add(ops.add(out, &x)?, &visual.places, &features)?;
+                    let normed = ops.rms_norm(&x, norm(number + 1), eps)?;
+                    (x, normed)
+                }
+                None => ops.add_norm(out, &x, norm(number + 1), eps)?,
+            };
         }
         for rows in batch.iter_mut() {
             if let Some(cache) = &mut rows.cache {
                 cache.length += rows.ids.len();
             }
         }
-        ops.rms_norm(&x, &self.text.norm, self.config.text.rms_norm_eps)
+        Ok(normed)
     }
 
     /// Logits (rows, vocabulary) of hidden states.
@@ -295,13 +300,6 @@ impl<O: Ops> Model<O> {
             parts.insert(0, ops.gather(&self.text.embeddings, &text_ids)?);
         }
         ops.gather(&ops.cat(&parts)?, &order)
-    }
-
-    /// A product as (rows, heads, head_dim), each head normed where the family does so.
-    fn heads(&self, product: &O::Tensor, heads: usize, norm: Option<&O::Tensor>) -> Result<O::Tensor, Error> {
-        let (ops, text) = (&self.ops, &self.config.text);
-        let x = ops.reshape(product, &[ops.shape(product)[0], heads, text.head_dim])?;
-        norm.map_or(Ok(x.clone()), |norm| ops.rms_norm(&x, norm, text.rms_norm_eps))
     }
 
     /// Attention of each sequence to its own keys, old and new; the new ones, k and v, go into the caches.

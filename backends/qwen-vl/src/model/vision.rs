@@ -179,7 +179,7 @@ impl<T: Clone> Block<T> {
                 ops.linear(&ops.activate(ops.linear(&normed, inner)?, Activation::GeluTanh)?, outer)?
             }
             Mlp::Gated { gate_up, down } => {
-                let [gate, up] = gate_up.all(ops, &normed)?;
+                let [gate, up] = gate_up.all(ops, &normed, 1)?;
                 ops.linear(&ops.gated(gate, &up)?, down)?
             }
         };
@@ -198,7 +198,7 @@ impl<T: Clone> Block<T> {
         let qkv = ops.linear(&self.norm1.apply(ops, x)?, &self.qkv)?;
         let qkv = ops.reshape(&qkv, &[shape[0], 3 * heads, shape[1] / heads])?;
         let part = |number: usize| ops.narrow(&qkv, 1, number * heads, heads);
-        let (q, k, v) = (plan.rotate(ops, part(0)?)?, plan.rotate(ops, part(1)?)?, part(2)?);
+        let (q, k, v) = (plan.rotate(ops, part(0)?, None)?, plan.rotate(ops, part(1)?, None)?, part(2)?);
         let attended = ops.attention(&q, KvSource::Packed(&k, &v), &plan.attention)?;
         ops.linear(&ops.reshape(&attended, &shape)?, &self.output)
     }

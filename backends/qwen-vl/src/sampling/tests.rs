@@ -164,3 +164,18 @@ fn a_generation_config_with_values_that_mean_nothing_is_refused() {
         assert!(error.contains(key) && error.contains("generation_config.json"), "{error}");
     }
 }
+
+#[test]
+fn a_token_that_the_device_draws_uses_up_the_same_random_number() {
+    let logits: Vec<f32> = (0..50).map(|id| (id as f32).sin()).collect();
+    for temperature in [0.0, 1.0] {
+        let (mut host, mut device) = (sampler(temperature, 0.9, 10, 1.0), sampler(temperature, 0.9, 10, 1.0));
+        for _ in 0..4 {
+            assert_eq!(host.draw(), device.draw());
+            host.next(&logits, &[]).unwrap();
+            device.drawn();
+        }
+    }
+    // What was said before matters: the host draws.
+    assert!(sampler(1.0, 0.9, 10, 1.1).draw().is_none());
+}

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use crate::error::Error;
 use crate::ops::{Activation, KvSource, Linear, Ops, Segment};
 use crate::processor::Scale;
+use crate::sampling::Draw;
 use crate::weights::View;
 
 type Result<T> = std::result::Result<T, Error>;
@@ -100,8 +101,8 @@ impl<O: Ops> Ops for Watched<O> {
         self.1.operation(bytes.len());
         plain(self.0.upload_patches(bytes, scale, shape))
     }
-    fn greedy(&self, logits: &Self::Tensor) -> Result<Option<Vec<(u32, f32)>>> {
-        let found = self.0.greedy(&logits.0)?;
+    fn sample(&self, logits: &Self::Tensor, draws: &[Draw]) -> Result<Option<Vec<(u32, f32)>>> {
+        let found = self.0.sample(&logits.0, draws)?;
         if let Some(found) = &found {
             self.1.operation(0);
             self.1.waits.fetch_add(1, Ordering::SeqCst);
@@ -141,6 +142,17 @@ impl<O: Ops> Ops for Watched<O> {
     fn rms_norm(&self, x: &Self::Tensor, weight: &Self::Tensor, eps: f64) -> Result<Self::Tensor> {
         self.1.operation(0);
         plain(self.0.rms_norm(&x.0, &weight.0, eps))
+    }
+    fn add_norm(
+        &self,
+        x: Self::Tensor,
+        y: &Self::Tensor,
+        weight: &Self::Tensor,
+        eps: f64,
+    ) -> Result<(Self::Tensor, Self::Tensor)> {
+        self.1.operation(0);
+        let (sum, normed) = self.0.add_norm(x.0, &y.0, &weight.0, eps)?;
+        Ok((Counted(sum, None), Counted(normed, None)))
     }
     fn layer_norm(
         &self,
@@ -185,6 +197,15 @@ impl<O: Ops> Ops for Watched<O> {
     fn rotate(&self, x: Self::Tensor, tables: &O::Rotary) -> Result<Self::Tensor> {
         self.1.operation(0);
         plain(self.0.rotate(x.0, tables))
+    }
+    fn norm_rotate(
+        &self,
+        x: Self::Tensor,
+        norm: Option<(&Self::Tensor, f64)>,
+        tables: &O::Rotary,
+    ) -> Result<Self::Tensor> {
+        self.1.operation(0);
+        plain(self.0.norm_rotate(x.0, norm.map(|(weight, eps)| (&weight.0, eps)), tables))
     }
     fn plan(&self, segments: &[Segment], causal: bool) -> Result<Self::Plan> {
         let rows = segments.iter().map(|segment| segment.queries).sum();

@@ -6,9 +6,9 @@ use paravt_suite::record::{Outcome, Record, ToolCall, ToolOutcome};
 use serde::Serialize;
 
 use super::CHUNK;
-use crate::compare::RIGHT;
 use crate::page::names::Names;
 use crate::page::reference::reference;
+use crate::pairs::RIGHT;
 use crate::rows::video_length;
 use crate::runs::Run;
 
@@ -158,7 +158,13 @@ impl Samples {
         self.seconds.push(rounded(record.measured.seconds, 100.0));
         self.length.push(video_length(record).map(|length| rounded(length, 10.0)));
         let bad = |call: &ToolCall| {
-            matches!(call.outcome, ToolOutcome::CropFailed { .. } | ToolOutcome::Malformed { .. })
+            let outcome = &call.outcome;
+            matches!(
+                outcome,
+                ToolOutcome::CropFailed { .. }
+                    | ToolOutcome::Malformed { .. }
+                    | ToolOutcome::CodeFailed { .. }
+            )
         };
         let flags = [
             transcript.truncated,

@@ -89,6 +89,8 @@ fn tool(call: &ToolCall, record: &Record, thumbnails: &Thumbnails) -> Value {
         ToolOutcome::Summary { frames, text } => ("summary", &frames[..], Some(text)),
         ToolOutcome::CropFailed { reason } => ("failed", &[][..], Some(reason)),
         ToolOutcome::Malformed { reason } => ("malformed", &[][..], Some(reason)),
+        ToolOutcome::Ran { stdout, .. } => ("ran", &[][..], Some(stdout)),
+        ToolOutcome::CodeFailed { reason } => ("failed", &[][..], Some(reason)),
     };
     json!({
         "turn": call.turn, "index": call.index, "call": call.call, "start": call.start, "end": call.end,

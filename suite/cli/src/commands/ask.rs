@@ -62,6 +62,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
             reference,
             plan,
             frames: Arc::new(CachedFrames::default()),
+            code: None,
             videos: VideoStore::default(),
         };
         agent.run(&sample).await

@@ -11,7 +11,7 @@ use paravt_suite::data::sha256_file;
 use paravt_suite::message::Part;
 use paravt_suite::nearest;
 use paravt_suite::profile::Profile;
-use paravt_suite::protocol::{PromptMode, Protocol, cache, file, native, render};
+use paravt_suite::protocol::{CodeRules, PromptMode, Protocol, cache, file, native, render};
 use paravt_suite::sample::{Question, Sample};
 use paravt_suite::task::{Task as _, TaskSpec};
 use paravt_upstream::import::{self, Release};
@@ -402,6 +402,10 @@ fn show(args: &Show) -> anyhow::Result<()> {
     let user = render::user_text(&protocol, &sample, &args.mode, &switches, &name, None)?;
     println!("--- protocol {} {} ---", protocol.name, protocol.hash());
     println!("--- system ---\n{system}");
+    if let Some((own, rules)) = protocol.code() {
+        println!("--- user ---\n{}", render::code_opening(own, &user, "{video_info}")?);
+        return show_code(rules);
+    }
     println!("--- user (after the overview) ---");
     // What needs the video itself, its length or size, is not shown.
     let opening = protocol.agent.as_ref().map(|own| render::opening(own, &sample, &user, None, Vec::new()));
@@ -433,6 +437,26 @@ fn print_texts(parts: &[Part]) {
             println!("{text}");
         }
     }
+}
+
+/// The texts of an agent that writes code.
+fn show_code(rules: &CodeRules) -> anyhow::Result<()> {
+    let texts = &rules.texts;
+    let given = ["width", "height", "frames", "fps"].map(|slot| (slot, format!("{{{slot}}}")));
+    println!(
+        "--- {{video_info}} ---\n{}",
+        texts.video.render(&given.each_ref().map(|(slot, text)| (*slot, &**text)))?
+    );
+    let figure = texts.figure.render(&[("index", "0"), ("figure", "[image]")])?;
+    let shown = texts.heading.clone() + &figure;
+    println!("--- after code ---\n{}", texts.result.render(&[("stdout", "{stdout}"), ("figures", &shown)])?);
+    for reason in [texts.raised.render(&[("reason", "{reason}")])?, texts.neither.clone()] {
+        println!(
+            "--- after an error, where the conversation goes on ---\n{}",
+            texts.error.render(&[("reason", &reason)])?
+        );
+    }
+    Ok(())
 }
 
 /// A sample that shows a template without data.

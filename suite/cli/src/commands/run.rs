@@ -4,13 +4,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use paravt_backends::RequestFlags;
 use paravt_reports::PaperNumbers;
 use paravt_reports::terminal::counted;
 use paravt_suite::backend::Backend;
+use paravt_suite::code::CodeTool;
 use paravt_suite::data::DataRoot;
-use paravt_suite::evaluate::{self, Evaluation, Forecast, Prepared, RunConfig, Shard, Workspace};
+use paravt_suite::evaluate::{self, Evaluation, Forecast, Prepared, RunConfig, RunError, Shard, Workspace};
 use paravt_suite::frames::CachedFrames;
 use paravt_suite::plan::{Channel, CropMode};
 use paravt_suite::probe::Probe;
@@ -18,6 +19,7 @@ use paravt_suite::profile::Profile;
 use paravt_suite::protocol::{PromptMode, Protocol};
 use paravt_suite::record::SampleErrorClass;
 use paravt_suite::task::Task as _;
+use paravt_upstream::pyvision;
 
 use crate::commands::data::fetch::model_folder;
 use crate::commands::protocol::{ProtocolChoice, choose};
@@ -135,7 +137,7 @@ pub(crate) struct DispatchArgs {
     #[arg(long)]
     resume: bool,
     /// With --resume: classes of failed samples to redo, separated by commas; all classes without a value [default:
-    /// video_missing,frame_loss,api,api_in_loop].
+    /// video_missing,frame_loss,api,api_in_loop,code_tool].
     #[arg(long, value_name = "CLASS", value_delimiter = ',', num_args = 0.., require_equals = true, requires = "resume")]
     retry_errors: Option<Vec<SampleErrorClass>>,
     /// Print the number of calls and tokens and the first sample's texts; send nothing.
@@ -144,6 +146,10 @@ pub(crate) struct DispatchArgs {
     /// Seconds that decoding one video may take for a sample, which then has lost its frames [default: 600].
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     decode_timeout: Option<u64>,
+    /// Interpreter for protocols whose model writes Python, e.g. pyvision-video: it runs in a jail and needs decord,
+    /// matplotlib, numpy and pillow [default: none, such a protocol is refused].
+    #[arg(long, value_name = "PATH")]
+    code_python: Option<PathBuf>,
     /// Exit with code 0 instead of 4 if samples failed.
     #[arg(long)]
     allow_partial: bool,
@@ -169,6 +175,24 @@ impl DispatchArgs {
     pub(crate) fn frames(&self) -> CachedFrames {
         self.decode_timeout
             .map_or_else(CachedFrames::default, |seconds| CachedFrames::within(Duration::from_secs(seconds)))
+    }
+
+    /// That there is an interpreter where the protocol runs code of the model, and that it works in a jail.
+    pub(crate) fn check_code_tool(&self, protocol: &Protocol) -> anyhow::Result<()> {
+        if protocol.code().is_none() || self.dry_run {
+            return Ok(());
+        }
+        let missing = || RunError::NoCodeTool { protocol: protocol.name.clone() };
+        let python = self.code_python.as_ref().ok_or_else(missing)?;
+        pyvision::Tool::new(python).map(drop).context("--code-python").or_preflight()
+    }
+
+    /// Who runs the code of the model: none where no protocol has code, or nothing is sent.
+    fn code_tool(&self, runs: &[Evaluation<'_>]) -> anyhow::Result<Option<Arc<dyn CodeTool>>> {
+        let wanted = runs.iter().any(|run| run.protocol.code().is_some()) && !self.dry_run;
+        let Some(python) = self.code_python.as_ref().filter(|_| wanted) else { return Ok(None) };
+        let tool = pyvision::Tool::new(python).context("--code-python").or_preflight()?;
+        Ok(Some(Arc::new(tool)))
     }
 
     /// The configuration with what these flags set.
@@ -227,6 +251,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let AskedArgs { probe, repeat } = args.asked;
     let named = RunConfig { label: args.label.clone(), paper_row: args.paper_row.clone(), ..config };
     let config = args.dispatch.applied_to(RunConfig { probe, repeat, ..named });
+    ensure!(
+        args.dispatch.code_python.is_none() || protocol.code().is_some(),
+        "--code-python: protocol {} runs no code of the model; leave it out",
+        protocol.name
+    );
     // With all flags, before anything is read or asked.
     config.plan(&protocol)?;
     let root = args.data.root_of(&wanted)?;
@@ -251,7 +280,8 @@ pub(crate) fn execute(
     let backends = backend.open(model_folder, launch::note);
     let start = async |run: &Prepared| backends.build(run.task(), Some(run.plan())).await.or_preflight();
     let workspace = launch::workspace(root, backend.gpus());
-    let workspace = Workspace { frames: Arc::new(dispatch.frames()), ..workspace };
+    let code = dispatch.code_tool(runs)?;
+    let workspace = Workspace { frames: Arc::new(dispatch.frames()), code, ..workspace };
     execute_on(runs, workspace, start, dispatch, then)
 }
 

@@ -4,6 +4,7 @@
 mod agents;
 mod ask;
 mod audit;
+mod code;
 mod common;
 mod conformance;
 mod described_tasks;

@@ -36,6 +36,14 @@ pub fn opening(
     Ok(parts)
 }
 
+/// The first user message of an agent that writes code; `video_info` are the lines on its video.
+///
+/// # Errors
+/// The template asks for something else.
+pub fn code_opening(own: &AgentLoop, question: &str, video_info: &str) -> Result<String, RenderError> {
+    own.opening.render(&[("question", question), ("video_info", video_info)]).map_err(slot("opening"))
+}
+
 /// The message with the frames of a turn's calls in an agent's own loop; `turn` is the one that answers it.
 ///
 /// # Errors

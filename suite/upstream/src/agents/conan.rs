@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use paravt_suite::media::VideoFacts;
 use paravt_suite::protocol::template::Piece;
 use paravt_suite::protocol::{
-    AgentLoop, Encoding, FailedCalls, Fidelity, Filter, FramePolicy, Harness, OptionForm, Overview, Protocol,
-    ResultRole, Sampling, Scored, SizeRule, Source, Template, Tool,
+    AgentLoop, Encoding, FailedCalls, Fidelity, Filter, FramePolicy, OptionForm, Overview, Protocol,
+    Sampling, SentAs, SizeRule, Source, Template, Tool,
 };
 use paravt_suite::record::Score;
 use paravt_suite::reference::{Call, CallTags, Look, Looks, Reference, ToolSyntax, View};
@@ -131,25 +131,20 @@ fn make(files: &Files, source: Source) -> Result<Protocol, ImportError> {
         ]))
     };
     let agent = AgentLoop {
-        fidelity: Fidelity::Exact,
-        turns: 3,
-        opening: Template::parse("{frames}{question}"),
         round: of_turn(1)?,
         last: of_turn(2)?,
-        last_turn: String::new(),
-        result_role: ResultRole::User,
         failed_calls: FailedCalls::Stop,
-        label_separator: String::new(),
-        scored: Scored::Last,
-        harness: Harness::default(),
         frames: Some(FramePolicy {
-            overview: Some(Overview { frames: 16, fps: None }),
+            overview: Some(Overview { frames: 16, fps: None, at_least: None }),
             budget: None,
             size: SizeRule::LongSide(448),
             filter: Filter::Lanczos,
             encoding: Encoding::Jpeg(75),
+            sent_as: SentAs::Images,
         }),
+        code: None,
         sampling: Sampling { temperature: 1.0, ..Sampling::default() },
+        ..AgentLoop::new(Fidelity::Exact, 3)
     };
     let on_one_line = OptionForm {
         line: Template::parse("{letter}. {option}"),

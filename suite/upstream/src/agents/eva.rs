@@ -1,15 +1,14 @@
 //! EVA (wangruohui/EfficientVideoAgent 758ad8d): a plan before the first frame, several selections in a turn.
 //!
-//! The forms of the questions are those of its question files. Its options of MLVU stand in the order of the original
-//! files, ours in that of the published rows.
+//! The forms of the questions are those of its question files.
 
 use std::collections::BTreeMap;
 
 use paravt_suite::media::VideoFacts;
 use paravt_suite::protocol::template::Piece;
 use paravt_suite::protocol::{
-    AgentLoop, Budget, CallError, Encoding, FailedCalls, Fidelity, Filter, FramePolicy, Harness, OptionForm,
-    Overview, Protocol, ResultRole, Sampling, Scored, SizeRule, Source, Template, Tool,
+    AgentLoop, Budget, CallError, Encoding, FailedCalls, Fidelity, Filter, FramePolicy, OptionForm, Overview,
+    Protocol, ResultRole, SentAs, SizeRule, Source, Template, Tool,
 };
 use paravt_suite::record::Score;
 use paravt_suite::reference::{Call, CallTags, Look, Looks, Reference, ToolSyntax, View};
@@ -176,25 +175,19 @@ fn make(files: &Files, source: Source) -> Result<Protocol, ImportError> {
     let first = module.function("build_message_from_rl")?;
     let after = module.function("single")?.template_with(&["prompt"])?;
     let agent = AgentLoop {
-        fidelity: Fidelity::Exact,
-        turns: 6,
         opening: first.template_with(&["seconds", "side", "question"])?,
-        round: BTreeMap::new(),
-        last: BTreeMap::new(),
-        last_turn: String::new(),
         result_role: ResultRole::Tool,
         failed_calls: FailedCalls::Stop,
         label_separator: "\n".to_owned(),
-        scored: Scored::Last,
-        harness: Harness::default(),
         frames: Some(FramePolicy {
             overview: None,
             budget: Some(Budget { tokens: 12_000, side: 720 }),
             size: SizeRule::Multiple(28),
             filter: Filter::Cubic,
             encoding: Encoding::Png,
+            sent_as: SentAs::Images,
         }),
-        sampling: Sampling::default(),
+        ..AgentLoop::new(Fidelity::Exact, 6)
     };
     let forms = [
         (

@@ -10,8 +10,8 @@ use paravt_suite::media::{Sampling as Frames, VideoFacts, VideoRequest, frame_in
 use paravt_suite::message::StructuredCall;
 use paravt_suite::protocol::template::Piece;
 use paravt_suite::protocol::{
-    AgentLoop, CallError, CallMessages, ChatTools, Encoding, FailedCalls, Fidelity, Filter, FramePolicy,
-    Harness, History, Overview, Protocol, ResultRole, Sampling, Scored, SizeRule, Source, Template, Tool,
+    AgentLoop, CallError, CallMessages, ChatTools, Encoding, Fidelity, Filter, FramePolicy, Harness, History,
+    Overview, Protocol, ResultRole, Scored, SentAs, SizeRule, Source, Template, Tool,
 };
 use paravt_suite::record::{Outcome, Score};
 use paravt_suite::reference::{Call, CallTags, Look, Looks, Reference, ToolSyntax, View};
@@ -324,25 +324,19 @@ fn make(files: &Files, source: Source) -> Result<Protocol, ImportError> {
         errors: errors(&server)?,
     };
     let agent = AgentLoop {
-        fidelity: Fidelity::WordingOurs,
-        turns: 32,
         opening: Template(vec![slot("frames"), slot("stripped"), text(format!(" {prompt}"))]),
-        round: BTreeMap::new(),
-        last: BTreeMap::new(),
-        last_turn: String::new(),
         result_role: ResultRole::Tool,
-        failed_calls: FailedCalls::Answer,
-        label_separator: String::new(),
         scored: Scored::Joined,
         harness,
         frames: Some(FramePolicy {
-            overview: Some(Overview { frames: 768, fps: Some(1.0) }),
+            overview: Some(Overview { frames: 768, fps: Some(1.0), at_least: None }),
             budget: None,
-            size: SizeRule::Smart { unit: 28, min: 784, max: 50_176 },
+            size: SizeRule::Qwen { min: 784, max: Some(50_176), total: None },
             filter: Filter::Bicubic,
             encoding: Encoding::Png,
+            sent_as: SentAs::Images,
         }),
-        sampling: Sampling::default(),
+        ..AgentLoop::new(Fidelity::WordingOurs, 32)
     };
     let mut made = protocol(Parts {
         name: RELEASE.name,

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use paravt_suite::media::VideoFacts;
 use paravt_suite::protocol::template::Piece;
 use paravt_suite::protocol::{
-    AgentLoop, CallError, Encoding, FailedCalls, Fidelity, Filter, FramePolicy, Harness, Overview, Protocol,
-    ResultRole, Sampling, Scored, SizeRule, Source, Template, Tool,
+    AgentLoop, CallError, Encoding, FailedCalls, Fidelity, Filter, FramePolicy, Overview, Protocol, Sampling,
+    Scored, SentAs, SizeRule, Source, Template, Tool,
 };
 use paravt_suite::record::Score;
 use paravt_suite::reference::{Call, CallTags, Look, Looks, Reference, ToolSyntax, View};
@@ -163,25 +163,19 @@ fn make(files: &Files, source: Source) -> Result<Protocol, ImportError> {
     let mut questions = BTreeMap::from(questions);
     questions.insert("lvbench".to_owned(), Template::parse("\n{question}"));
     let agent = AgentLoop {
-        fidelity: Fidelity::WordingOurs,
-        turns: 5,
-        opening: Template::parse("{frames}{question}"),
-        round: BTreeMap::new(),
-        last: BTreeMap::new(),
         last_turn,
-        result_role: ResultRole::User,
-        failed_calls: FailedCalls::Answer,
-        label_separator: String::new(),
         scored: Scored::All,
-        harness: Harness::default(),
         frames: Some(FramePolicy {
-            overview: Some(Overview { frames: 64, fps: Some(0.5) }),
+            overview: Some(Overview { frames: 64, fps: Some(0.5), at_least: None }),
             budget: None,
             size: SizeRule::Pixels { min: 25_088, max: 100_352 },
             filter: Filter::Lanczos,
             encoding: Encoding::Png,
+            sent_as: SentAs::Images,
         }),
+        code: None,
         sampling: Sampling { stop: vec!["</video_zoom>".to_owned()], ..Sampling::default() },
+        ..AgentLoop::new(Fidelity::WordingOurs, 5)
     };
     Ok(Protocol {
         crop_response: result,

@@ -99,6 +99,9 @@ fn slot_name(expression: &Expr) -> Option<String> {
                 "letter".to_owned()
             }
             Expr::Attribute(attribute) if attribute.attr.as_str() == "basename" => "video_name".to_owned(),
+            Expr::Attribute(attribute) if attribute.attr.as_str() == "get" => {
+                constant_text(call.args.first()?)?
+            }
             _ => return None,
         },
         _ => return None,

@@ -131,6 +131,16 @@ impl<'a> Module<'a> {
         self.only(name, &format!("text {name}"), constant_text)
     }
 
+    /// The text under a key of the dictionary that is assigned to a name.
+    pub(crate) fn entry(&self, name: &str, key: &str) -> Result<String, ImportError> {
+        self.only(name, &format!("dictionary {name} with a text for the key {key}"), |value| {
+            let Expr::Dict(dict) = value else { return None };
+            let mut pairs = dict.keys.iter().zip(&dict.values);
+            let found = pairs.find(|(name, _)| name.as_ref().and_then(constant_text).as_deref() == Some(key));
+            constant_text(found?.1)
+        })
+    }
+
     /// The text of the one dictionary key of this name, anywhere below.
     pub(crate) fn keyed_text(&self, key: &str) -> Result<String, ImportError> {
         let mut found = Vec::new();
@@ -146,6 +156,19 @@ impl<'a> Module<'a> {
             Ok([text]) => Ok(text),
             Err(_) => Err(self.shape(format!("one text for the key {key}"))),
         }
+    }
+
+    /// The texts and f-strings of all dictionary keys of this name, in source order.
+    pub(crate) fn keyed_templates(&self, key: &str) -> Vec<Template> {
+        let mut found = Vec::new();
+        for expression in self.expressions() {
+            let Expr::Dict(dict) = expression else { continue };
+            let pairs = dict.keys.iter().zip(&dict.values);
+            let keyed =
+                pairs.filter(|(name, _)| name.as_ref().and_then(constant_text).as_deref() == Some(key));
+            found.extend(keyed.filter_map(|(_, value)| template(value)));
+        }
+        found
     }
 
     /// The sums of texts and names that are assigned to a name, in source order; names are slots.

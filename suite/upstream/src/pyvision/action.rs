@@ -1,10 +1,8 @@
-//! What a turn of the model is, for the environment and for the verifier, which read it differently.
+//! What a turn of the model is for the environment. The verifier reads it differently: [`judged_answer`](super::judged_answer).
 
 use std::sync::LazyLock;
 
 use regex::Regex;
-
-use crate::python::{literal_regex, strip};
 
 /// What the environment takes a turn for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,14 +15,10 @@ pub enum Action {
     Neither,
 }
 
-/// Characters from which on the verifier gives no reward for an answer (`utils/reward_score/multi_task_verifier.py:483`).
-pub const MAX_ANSWER_CHARS: usize = 1000;
-
 static ANSWER: LazyLock<Regex> = LazyLock::new(|| environments(r"(?s)<answer>(.*?)</answer>"));
 static CODE: LazyLock<Regex> =
     LazyLock::new(|| environments(r"(?s)<code>\s*```python\s*(.*?)\s*```\s*</code>"));
 static FENCE: LazyLock<Regex> = LazyLock::new(|| environments(r"(?s)```python\s*(.*?)\s*```"));
-static BOXED: LazyLock<Regex> = LazyLock::new(|| literal_regex(r"(?s)<answer>\n\\boxed\{(.*?)\}\n</answer>"));
 
 /// A pattern of the environment, which uses the module `regex`: its white space is Unicode's, as here, and not that of
 /// `re`.
@@ -53,23 +47,6 @@ pub fn is_forbidden(code: &str) -> bool {
     ["input(", "os.system(", "subprocess("].iter().any(|call| code.contains(call))
 }
 
-/// The answer that the verifier hands to its judge, `None` where it gives no reward without one
-/// (`utils/reward_score/multi_task_verifier.py:388`): the first box in answer tags with exactly these line ends, anywhere
-/// in the response, observations included.
-pub fn judged_answer(response: &str) -> Option<&str> {
-    let count = |text: &str, tag| text.matches(tag).count();
-    let visions =
-        ["<|vision_start|><|image_pad|>", "<|image_pad|><|vision_end|>"].map(|tag| count(response, tag));
-    let last_turn = response.rsplit("</interpreter>").next().unwrap_or_default();
-    let answers = ["<answer>", "</answer>"].map(|tag| count(last_turn, tag));
-    if visions[0] != visions[1] || answers[0] != answers[1] {
-        return None;
-    }
-    let answer = strip(BOXED.captures(response)?.get(1)?.as_str());
-    let nested = ["<interpreter>", "<answer>", "\\boxed"].iter().any(|tag| answer.contains(tag));
-    (!nested).then_some(answer)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -86,17 +63,5 @@ mod tests {
         assert_eq!(action("```python\nx\n``` ```python\nz\n```"), Action::Code("z".into()));
         assert_eq!(action("<code>```python\n```</code>"), Action::Neither);
         assert_eq!(action("no"), Action::Neither);
-    }
-
-    #[test]
-    fn the_verifier_wants_exact_line_ends_and_takes_the_first() {
-        let boxed = |text: &str| format!("<answer>\n\\boxed{{{text}}}\n</answer>");
-        assert_eq!(judged_answer(&format!("{}{}", boxed(" A "), boxed("B"))), Some("A"));
-        assert_eq!(judged_answer("<answer>\\boxed{A}</answer>"), None);
-        assert_eq!(judged_answer(&boxed("\\text{A}")), Some("\\text{A}"));
-        assert_eq!(judged_answer(&boxed("\\boxed{A}")), None);
-        assert_eq!(judged_answer(&format!("</answer>{}", boxed("A"))), None);
-        assert_eq!(judged_answer(&format!("</answer></interpreter>{}", boxed("A"))), Some("A"));
-        assert_eq!(judged_answer(&format!("<|vision_start|><|image_pad|>{}", boxed("A"))), None);
     }
 }

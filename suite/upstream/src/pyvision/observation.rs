@@ -4,6 +4,8 @@
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
+use paravt_suite::protocol::template::TemplateError;
+use paravt_suite::protocol::{CodeTexts, Template};
 use regex::Regex;
 
 use crate::python::literal_regex;
@@ -33,24 +35,30 @@ static SYSTEM: LazyLock<Regex> = LazyLock::new(|| literal_regex(r"(?s)<\|im_star
 
 impl Observation {
     /// After a call that printed `stdout` and showed `figures` figures, of which the first has the number `first`.
-    pub(crate) fn result(stdout: &str, first: u64, figures: u64) -> Self {
-        let begin = format!("<tool_response>\n<interpreter>\nText Result:\n{stdout}\n");
-        if figures == 0 {
-            return Self::text(format!("{begin}</interpreter>\n\n</tool_response>"));
-        }
-        let mut parts = vec![Part::Text(format!("{begin}Image Result:\n"))];
+    pub(crate) fn result(
+        texts: &CodeTexts,
+        stdout: &str,
+        first: u64,
+        figures: u64,
+    ) -> Result<Self, TemplateError> {
+        let printed = [("stdout", stdout)];
+        let Some((before, after)) = texts.result.around("figures").filter(|_| figures > 0) else {
+            return Ok(Self::text(texts.result.render(&[("stdout", stdout), ("figures", "")])?));
+        };
+        let mut parts = vec![Part::Text(before.render(&printed)? + &texts.heading)];
+        let (open, close) = texts.figure.around("figure").unwrap_or_default();
         for number in first..first + figures {
-            parts.push(Part::Text(format!("<image_clue_{number}>")));
-            parts.push(Part::Figure(number));
-            parts.push(Part::Text(format!("</image_clue_{number}>")));
+            let index = number.to_string();
+            let tag = |template: &Template| template.render(&[("index", &index)]).map(Part::Text);
+            parts.extend([tag(&open)?, Part::Figure(number), tag(&close)?]);
         }
-        parts.push(Part::Text("</interpreter>\n\n</tool_response>".to_owned()));
-        Self { parts }
+        parts.push(Part::Text(after.render(&printed)?));
+        Ok(Self { parts })
     }
 
     /// After an error; the trainer ends the episode there and shows it to nobody.
-    pub(crate) fn error(message: &str) -> Self {
-        Self::text(format!("<tool_response>\n<interpreter>{message}</interpreter>\n\n</tool_response>"))
+    pub(crate) fn error(texts: &CodeTexts, reason: &str) -> Result<Self, TemplateError> {
+        Ok(Self::text(texts.error.render(&[("reason", reason)])?))
     }
 
     fn text(text: String) -> Self {
@@ -101,17 +109,16 @@ mod tests {
     }
 
     #[test]
-    fn text_and_figures_are_the_releases() {
-        assert_eq!(
-            Observation::result("", 0, 0).raw(),
-            "\n<|im_start|>user\n<tool_response>\n<interpreter>\nText Result:\n\n</interpreter>\n\n</tool_response><|im_end|>\n<|im_start|>assistant\n"
-        );
-        let vision = "<|vision_start|><|image_pad|><|vision_end|>";
-        assert_eq!(
-            Observation::result("7", 3, 2).raw(),
-            format!(
-                "\n<|im_start|>user\n<tool_response>\n<interpreter>\nText Result:\n7\nImage Result:\n<image_clue_3>{vision}</image_clue_3><image_clue_4>{vision}</image_clue_4></interpreter>\n\n</tool_response><|im_end|>\n<|im_start|>assistant\n"
-            )
-        );
+    fn text_and_figures_stand_where_the_templates_say() {
+        let texts = CodeTexts {
+            result: Template::parse("[{stdout}\n{figures}]"),
+            heading: "seen:\n".to_owned(),
+            figure: Template::parse("<{index}>{figure}</{index}>"),
+            ..CodeTexts::default()
+        };
+        let raw = |first, figures| Observation::result(&texts, "7", first, figures).unwrap().raw();
+        let turn = |text: &str| format!("\n<|im_start|>user\n{text}<|im_end|>\n<|im_start|>assistant\n");
+        assert_eq!(raw(0, 0), turn("[7\n]"));
+        assert_eq!(raw(3, 2), turn(&format!("[7\nseen:\n<3>{VISION}</3><4>{VISION}</4>]")));
     }
 }

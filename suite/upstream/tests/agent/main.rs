@@ -51,6 +51,7 @@ impl World {
             reference: paravt_upstream::paravt::REFERENCE,
             plan: self.plan.clone(),
             frames: Arc::clone(&self.frames) as Arc<_>,
+            code: None,
             videos: VideoStore::new("made_up", videos.to_owned()),
         };
         let mut sample = sample("u");

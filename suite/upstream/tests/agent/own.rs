@@ -8,7 +8,7 @@ use paravt_suite::evaluate::RunConfig;
 use paravt_suite::fixtures::{Scripted, sample};
 use paravt_suite::frames::{FrameSet, FrameSource, Pick};
 use paravt_suite::media::{MediaError, VideoFacts, VideoRequest};
-use paravt_suite::message::{FrameOrigin, Image};
+use paravt_suite::message::{Content, FrameOrigin, Image};
 use paravt_suite::protocol::{Encoding, Fidelity, Protocol};
 use paravt_suite::record::{Outcome, Record, RecordedPart, ToolOutcome};
 use paravt_suite::videos::VideoStore;
@@ -143,6 +143,7 @@ pub(crate) async fn run(protocol: Protocol, split: &str, script: Scripted) -> (R
         reference: reference(&protocol).unwrap(),
         protocol: Arc::new(protocol),
         frames: Arc::new(Film),
+        code: None,
         videos: VideoStore::new("made_up", videos.path().to_owned()),
     };
     let mut sample = sample("u");
@@ -259,26 +260,9 @@ async fn eva_plans_before_it_sees_and_numbers_frames_across_calls() {
     assert_eq!(record.own.unwrap().score.outcome, Outcome::Unparsed);
 }
 
-#[test]
-fn sizes_of_the_data_are_those_of_the_authors_rules() {
-    let size = |protocol: Protocol| protocol.agent.unwrap().frames.unwrap().size;
-    let (conan, zoom, eva) = (size(conan()), size(videozoomer()), size(eva()));
-    for (width, height) in
-        [(1920, 1080), (1080, 1920), (642, 362), (320, 240), (449, 7), (4096, 20), (16, 16)]
-    {
-        assert_eq!(conan.apply((width, height), 1.0), paravt_upstream::conan::frame_size(width, height));
-        let wanted = paravt_upstream::videozoomer::frame_size(width, height);
-        assert_eq!(Some(zoom.apply((width, height), 1.0)), wanted, "{width} {height}");
-        for scale in [1.0, 0.5, 0.0625, 0.539_208_459_943_980_9] {
-            let wanted = paravt_upstream::eva::frame_size(width, height, scale);
-            assert_eq!(eva.apply((width, height), scale), wanted);
-        }
-    }
-}
-
 #[tokio::test]
 async fn a_model_of_one_turn_is_asked_in_its_authors_words() {
-    let text = "QUESTION_TEMPLATE = (\n    \"{Question}\\n\"\n    \"Think.\"\n)\nTYPES = {\"multiple choice\": \" A letter.\"}\n";
+    let text = "QUESTION_TEMPLATE = (\n    \"{Question}\\n\"\n    \"Think.\"\n)\nTYPES = {\"multiple choice\": \" A letter.\", \"free-form\": \" A text.\"}\n";
     let release = &agents::single::VIDEO_R1_RELEASE;
     let protocol = release.import(&files(release, &[("src/eval_bench.py", text)]), true).unwrap();
     let plan = RunConfig::default().plan(&protocol).unwrap();
@@ -301,6 +285,51 @@ async fn a_model_of_one_turn_is_asked_in_its_authors_words() {
         Some((paravt_upstream::video_r1::VIDEO_R1_OPTIONS, &["A. a cat", "B. a dog"])),
     );
     assert_eq!(words, wanted);
+}
+
+/// Stand-ins of Time-R1's files.
+fn time_r1() -> Protocol {
+    let prompts = r#"
+DEFAULT_MCQ_PROMPT = {"default": "{}", "r1": """Choose.
+Question: {}
+{}"""}
+DEFAULT_TG_PROMPT = {"default": "{}", "r1": """When is "{}"?"""}
+"#;
+    let data = r#"
+def build_dataloader(processor, sys_prompt="Be helpful."):
+    self.answer_prompt = "Best: ("
+"#;
+    let release = &agents::single::TIME_R1_RELEASE;
+    let texts =
+        [("src/vllm_inference/data/config.py", prompts), ("src/vllm_inference/data/__init__.py", data)];
+    release.import(&files(release, &texts), true).unwrap()
+}
+
+#[tokio::test]
+async fn time_r1_generates_the_letter_a_second_time_from_where_the_answer_begins() {
+    let script =
+        Scripted::new(&[("turn0", "<think>x</think><answer>(A)</answer>"), ("answer", "B) a dog</answer>")]);
+    let (record, backend) = run(time_r1(), "videomme", script).await;
+    let seen = said(&record);
+    let question = "[200 frames]Choose.\nQuestion: What is shown?\n(A) a cat\n(B) a dog";
+    let reply = "<think>x</think><answer>\nBest: (B) a dog</answer>";
+    assert_eq!(
+        seen,
+        ["system: Be helpful.".to_owned(), format!("user: {question}"), format!("assistant: {reply}")]
+    );
+    let asked = backend.asked.lock().unwrap();
+    let limits: Vec<u32> = asked.iter().map(|request| request.generation.max_tokens).collect();
+    assert_eq!((limits, asked[0].generation.repetition_penalty), (vec![1024, 16], Some(1.0)));
+    let Content::Text(beginning) = &asked[1].messages[2].content else { panic!() };
+    assert_eq!(beginning, "<think>x</think><answer>\nBest: (");
+    let RecordedPart::Frames { frames, width, height, .. } = &record.transcript.messages[1].parts[0] else {
+        panic!()
+    };
+    assert_eq!((frames[199].index, *width, *height), (999, 196, 112), "28,098 pixels at most");
+    assert_eq!(record.own.unwrap().score.value, 1.0);
+    let (record, backend) = run(time_r1(), "videomme", Scripted::new(&[("turn0", "B is right")])).await;
+    assert_eq!(backend.steps(), ["turn0"], "no answer begins in it");
+    assert_eq!(record.own.unwrap().score.value, 1.0, "the first letter");
 }
 
 #[test]
@@ -335,7 +364,7 @@ fn a_run_is_as_published_only_with_the_authors_texts_and_settings() {
 
 #[test]
 fn every_imported_protocol_passes_the_check_of_files_and_names_its_rules() {
-    for protocol in [conan(), videozoomer(), eva()] {
+    for protocol in [conan(), videozoomer(), eva(), time_r1()] {
         protocol.check().unwrap();
         assert!(reference(&protocol).unwrap().looks.is_some());
         let text = serde_json::to_string(&protocol).unwrap();

@@ -3,10 +3,13 @@
 use std::path::PathBuf;
 
 use paravt_jail::{Figure, Outcome, Output, Video};
+use paravt_suite::protocol::{AgentLoop, CodeRules, Protocol, render};
+use paravt_suite::record::EndReason;
+use paravt_upstream::agents::pyvision::RELEASE;
+use paravt_upstream::import::read_files;
 use paravt_upstream::python::format_named;
 use paravt_upstream::pyvision::{
-    ActionError, EndReason, Environment, Progress, Rules, Texts, Turn, is_forbidden, judged_answer,
-    video_lines,
+    ActionError, Environment, Progress, Turn, is_forbidden, judged_answer, rule_score, video_lines,
 };
 use serde_json::Value;
 
@@ -14,8 +17,16 @@ fn given(variable: &str) -> PathBuf {
     std::env::var_os(variable).unwrap_or_else(|| panic!("{variable} is not set: run ci/pyvision")).into()
 }
 
-fn texts() -> Texts {
-    Texts::import(&given("PARAVT_PYVISION")).unwrap()
+fn protocol() -> Protocol {
+    let checkout = given("PARAVT_PYVISION");
+    let protocol =
+        RELEASE.import(&read_files(&RELEASE, checkout.to_str().unwrap(), false).unwrap(), false).unwrap();
+    protocol.check().unwrap();
+    protocol
+}
+
+fn rules() -> CodeRules {
+    protocol().agent.unwrap().code.unwrap()
 }
 
 fn cases(kind: &str) -> Vec<Value> {
@@ -42,7 +53,8 @@ fn templates_are_formatted_alike() {
 #[test]
 #[ignore = "run by ci/pyvision with a checkout of the release"]
 fn first_prompts_are_equal() {
-    let texts = texts();
+    let protocol = protocol();
+    let (own, rules) = protocol.code().unwrap();
     for case in cases("prompts") {
         let video = Video {
             frames: case["video_length"].as_u64().unwrap(),
@@ -51,7 +63,8 @@ fn first_prompts_are_equal() {
             height: number(&case["height"]),
             open_seconds: 0.0,
         };
-        let prompt = texts.first_prompt(&video_lines(&video), case["query"].as_str().unwrap()).unwrap();
+        let info = video_lines(&rules.texts, &video).unwrap();
+        let prompt = render::code_opening(own, case["query"].as_str().unwrap(), &info).unwrap();
         assert_eq!(prompt, case["prompt"].as_str().unwrap());
     }
 }
@@ -59,16 +72,16 @@ fn first_prompts_are_equal() {
 #[test]
 #[ignore = "run by ci/pyvision with a checkout of the release"]
 fn turns_are_read_and_answered_alike() {
-    let texts = texts();
-    let rules = Rules { forbid: false, ..Rules::TRAINER_VAL };
+    let rules = CodeRules { forbid: false, verbatim: true, ..rules() };
+    let picture = picture();
     for case in cases("steps") {
-        let mut environment = Environment::new(&texts, &rules, true);
+        let mut environment = Environment::new(&rules);
         for turn in case.as_array().unwrap() {
             let stdout = turn["stdout"].as_str().unwrap();
             let mut code = None;
             let run = |given: &str| {
                 code = Some(given.to_owned());
-                let figure = Figure { png: Vec::new(), width: 2, height: 2 };
+                let figure = Figure { png: picture.clone(), width: 2, height: 2 };
                 let made = turn["figures"].as_u64().unwrap();
                 let fails = turn["fails"].as_bool().unwrap();
                 let outcome = if fails { Outcome::Raised(stdout.to_owned()) } else { Outcome::Done };
@@ -105,44 +118,75 @@ fn the_verifier_finds_the_same_answer() {
 #[test]
 #[ignore = "run by ci/pyvision with a checkout of the release"]
 fn code_is_forbidden_alike() {
-    let texts = texts();
     for case in cases("looks") {
         let code = case[0].as_str().unwrap();
         assert_eq!(is_forbidden(code), case[1].as_bool().unwrap(), "{case}");
     }
-    let mut environment = Environment::new(&texts, &Rules::PAPER_EVAL, false);
+    let mut environment = Environment::new(&rules());
     let step = environment.step("```python\nx.input(3)\n```", |_| unreachable!("it does not run")).unwrap();
     assert_eq!(step.error, Some(ActionError::Forbidden));
 }
 
 #[test]
 #[ignore = "run by ci/pyvision with a checkout of the release"]
+fn answers_are_judged_alike_by_the_rule() {
+    for case in cases("rules") {
+        let text = |index: usize| case[index].as_str().unwrap();
+        assert_eq!(rule_score(text(0), text(1)), case[2].as_f64().unwrap(), "{case}");
+    }
+}
+
+/// A reason by the release's number.
+fn numbered(end: EndReason) -> u64 {
+    match end {
+        EndReason::Done => 1,
+        EndReason::OverLength => 2,
+        EndReason::ExceedMaxTurns => 3,
+        EndReason::ExceedMaxImages => 4,
+        EndReason::ErrorInAction => 5,
+    }
+}
+
+#[test]
+#[ignore = "run by ci/pyvision with a checkout of the release"]
 fn episodes_end_alike() {
+    let own = protocol().agent.unwrap();
     for case in cases("episodes") {
-        let rules = Rules {
-            turns: number(&case["limit"]),
+        let own = AgentLoop { turns: usize::try_from(number(&case["limit"])).unwrap(), ..own.clone() };
+        let rules = CodeRules {
             context_tokens: number(&case["context"]),
             prompt_tokens: number(&case["prompt"]),
-            ..Rules::TRAINER_VAL
+            ..own.code.clone().unwrap()
         };
-        let mut progress = Progress::new(&rules, number(&case["given"]));
+        let mut progress = Progress::new(&own, &rules);
+        progress.prompted(number(&case["given"]).into());
         for turn in case["turns"].as_array().unwrap() {
             let kind = match turn["kind"].as_str().unwrap() {
                 "ran" => Turn::Ran,
                 "answered" => Turn::Answered,
                 _ => Turn::Failed,
             };
-            if progress.acted(&rules, number(&turn["tokens"]), kind).is_some()
-                || progress.observed(&rules, number(&turn["observed"]), number(&turn["images"])).is_some()
-            {
+            let count = |name: &str| turn[name].as_u64().unwrap();
+            let end = progress.acted(count("tokens"), kind);
+            let end = end.or_else(|| progress.observed(count("observed")));
+            if end.or_else(|| progress.shown(count("images"))).is_some() {
                 break;
             }
         }
-        assert_eq!(progress.end.map(|end| end as u64), case["end"].as_u64(), "{case}");
+        assert_eq!(progress.end.map(numbered), case["end"].as_u64(), "{case}");
         assert_eq!(progress.calls, number(&case["calls"]), "{case}");
         // The release does not hand the images on with which it ends.
         if progress.end != Some(EndReason::ExceedMaxImages) {
-            assert_eq!(progress.images, number(&case["images"]), "{case}");
+            assert_eq!(progress.images, case["images"].as_u64().unwrap(), "{case}");
         }
     }
+}
+
+/// A PNG of two pixels by two.
+fn picture() -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut encoder = png::Encoder::new(&mut bytes, 2, 2);
+    encoder.set_color(png::ColorType::Rgb);
+    encoder.write_header().unwrap().write_image_data(&[0; 12]).unwrap();
+    bytes
 }

@@ -210,7 +210,12 @@ impl driver::Host for Host<'_> {
                 Ok(())
             }
             Check::Protocol(from) => provide(from).or_preflight(),
-            Check::AgentProtocol(name) => provide_agent(name).or_preflight(),
+            Check::AgentProtocol(name) => {
+                provide_agent(name).or_preflight()?;
+                let protocol = choose(&name.parse().map_err(anyhow::Error::msg)?, None)?;
+                // Before the downloads: without an interpreter the evaluation would be refused.
+                self.args.dispatch.check_code_tool(&protocol)
+            }
             Check::OtherProtocol(_) => choose(&self.args.protocol, None).map(drop).or_preflight(),
             Check::Data(splits) => {
                 let root = self.args.data.root()?;

@@ -50,6 +50,8 @@ Recipes:
   rewatch-r1-7b, video-thinker-7b, qwen3-vl-8b, conan-7b, longvt-rft-7b,
   videozoomer-7b
                      evaluate another row of the published table
+  pyvision-video-7b  evaluate on VSI-Bench a model that writes code over the
+                     video; needs --code-python
 
 Stages are cached by a hash of their inputs: repeat a command to continue it.
 

@@ -1,5 +1,6 @@
 //! Frames of agents: indices, times, sizes.
 
+use paravt_suite::protocol::SizeRule;
 use paravt_upstream::{conan, eva, framethinker, longvt, videozoomer};
 use serde_json::{Value, json};
 
@@ -31,6 +32,11 @@ const EVA_LIMITS: (u32, u32) = (12_000, 720);
 /// Frames of one call of VideoZoomer.
 const ZOOM_FRAMES: usize = 16;
 
+/// The size of a frame; none where a side comes to nothing.
+fn sized(rule: SizeRule, size: (u32, u32), scale: f64) -> Value {
+    json!({ "size": rule.apply(size, scale, 1).ok() })
+}
+
 fn conan_overview(case: &Value) -> Option<Value> {
     Some(json!({ "indices": conan::overview(index(&case["total"])?, index(&case["max"])?) }))
 }
@@ -51,8 +57,7 @@ fn conan_stamp(case: &Value) -> Option<Value> {
 }
 
 fn conan_size(case: &Value) -> Option<Value> {
-    let (width, height) = size(case)?;
-    Some(json!({ "size": conan::frame_size(width, height) }))
+    Some(sized(SizeRule::LongSide(448), size(case)?, 1.0))
 }
 
 fn videozoomer_overview(case: &Value) -> Option<Value> {
@@ -61,8 +66,7 @@ fn videozoomer_overview(case: &Value) -> Option<Value> {
 }
 
 fn videozoomer_size(case: &Value) -> Option<Value> {
-    let (width, height) = size(case)?;
-    Some(json!({ "size": videozoomer::frame_size(width, height) }))
+    Some(sized(SizeRule::Pixels { min: 25_088, max: 100_352 }, size(case)?, 1.0))
 }
 
 fn videozoomer_zoom(case: &Value) -> Option<Value> {
@@ -121,8 +125,7 @@ fn eva_stamps(case: &Value) -> Option<Value> {
 }
 
 fn eva_size(case: &Value) -> Option<Value> {
-    let (width, height) = size(case)?;
-    Some(json!({ "size": eva::frame_size(width, height, real(&case["resize"])?) }))
+    Some(sized(SizeRule::Multiple(28), size(case)?, real(&case["resize"])?))
 }
 
 fn framethinker_frames(case: &Value) -> Option<Value> {

@@ -1,0 +1,252 @@
+//! PyVision-Video's protocol from its import to a replayed run, with real code in the jail; the texts are a stand-in of
+//! the structure of the release's files.
+
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::Ordering;
+
+use crate::common::server::{Script, Server};
+use crate::common::{bench, ok, run, stable_records, text};
+use paravt_suite::protocol::Fidelity;
+use paravt_suite::record::{EndReason, Record, RecordedPart, ToolOutcome};
+use paravt_suite::run::Manifest;
+use paravt_upstream::agents::pyvision::RELEASE;
+use serde_json::Value;
+
+const TOOL: &str = r#"
+class PersistentWorker:
+    def execute(self, code):
+        return {'status': 'error', 'error': 'Too late'}
+
+class SafeImageRuntime:
+    def exec_code(self, code):
+        if regex.search(r"input", code):
+            raise RuntimeError("Refused")
+
+class MultiModalPythonTool_wo_Video_Hint:
+    def execute(self, action_string):
+        if not code:
+            error_msg = "Write code."
+            obs = f"\n<|im_start|>user\n<tool_response>\n<interpreter>Sorry: {error_msg}</interpreter></tool_response><|im_end|>\n<|im_start|>assistant\n"
+        tags = [{"type": "text", "text": f"<image_clue_{image_clue_idx}>"}, {"type": "text", "text": "<image>"},
+                {"type": "text", "text": f"</image_clue_{image_clue_idx}>"}]
+        content = [{"type": "text", "text": "<tool_response>\n<interpreter>"},
+                   {"type": "text", "text": f"\nPrinted:\n{obs_content}\n"}, {"type": "text", "text": "Shown:\n"}]
+        end = [{"type": "text", "text": "</interpreter></tool_response>"}]
+        obs = f"\n<|im_start|>user\n<tool_response>\n<interpreter>\nPrinted:\n{obs_content}\n</interpreter></tool_response><|im_end|>\n<|im_start|>assistant\n"
+        error_msg = f"Raised: {result.get('error', 'x')}"
+        obs = f"\n<|im_start|>user\n<tool_response>\n<interpreter>{error_msg}</interpreter></tool_response><|im_end|>\n<|im_start|>assistant\n"
+"#;
+const DATA: &str = r#"
+def transfer_to_rl_form_video(data_list):
+    text = (
+        f"Size: {info['width']}x{info['height']}\n"
+        f"Frames: {info['video_length']}; Rate: {info['fps']:.2f}"
+    )
+"#;
+const TEMPLATES: &str =
+    r#"{"vis_tool_with_img_info_video_v4": "Write code.\n{video_info}\n{query}\nEnd with \\boxed{{}}\n"}"#;
+
+fn checkout(folder: &Path) {
+    for file in RELEASE.files {
+        let path = folder.join(file.path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        let text = match file.path {
+            path if path.ends_with("template.json") => TEMPLATES,
+            path if path.ends_with("wo_mm_hint.py") => DATA,
+            path if path.ends_with("wo_video_hint.py") => TOOL,
+            _ => "",
+        };
+        std::fs::write(path, text).unwrap();
+    }
+}
+
+/// The turn that an answer is for, from 0: the server counts a message as a token.
+fn turn(answer: &Value) -> u64 {
+    answer["usage"]["prompt_tokens"].as_u64().unwrap() / 2
+}
+
+fn say(answer: &mut Value, text: &str) {
+    answer["choices"][0]["message"]["content"] = text.into();
+}
+
+/// Two calls with figures, then an answer. A server cuts the text that ends a generation off.
+fn looks(answer: &mut Value) {
+    let text = match turn(answer) {
+        0 => {
+            "I look.\n<code>\n```python\nseen = len(video_clue_0)\nprint(seen > 1)\nplt.imshow(video_clue_0[0].asnumpy())\nplt.show()\n```\n"
+        }
+        1 => {
+            "<code>\n```python\nfor i in (0, seen - 1):\n    plt.plot([i, 1])\n    plt.show()\nprint('</interpreter><|im_end|>')\n```\n"
+        }
+        _ => "<answer>\n\\boxed{B}\n</answer>",
+    };
+    say(answer, text);
+}
+
+/// A mistake, then an answer.
+fn errs(answer: &mut Value) {
+    let text =
+        if turn(answer) == 0 { "<code>```python\n1 / 0\n```" } else { "<answer>\n\\boxed{A}\n</answer>" };
+    say(answer, text);
+}
+
+fn python() -> String {
+    std::env::var("PARAVT_PYTHON").expect("PARAVT_PYTHON is not set: run ci/setup, then ci/test")
+}
+
+fn under(cache: &Path, out: &Path, url: &str, protocol: &str) -> Command {
+    let mut command = run(&["videomme"], out, url);
+    command.env("PARAVT_BENCH_CACHE", cache).args(["--protocol", protocol, "--limit", "2"]);
+    command
+}
+
+fn import(source: &Path, cache: &Path) {
+    checkout(source);
+    let mut command = bench();
+    command.env("PARAVT_BENCH_CACHE", cache).args(["protocol", "import", "pyvision-video", "--unpinned"]);
+    ok(command.arg("--from").arg(source));
+}
+
+#[test]
+fn without_an_interpreter_nothing_is_asked() {
+    let dir = tempfile::tempdir().unwrap();
+    let (cache, out) = (dir.path().join("cache"), dir.path().join("out"));
+    import(&dir.path().join("checkout"), &cache);
+    let server = Server::start(Script { rewrite: Some(looks), ..Script::default() });
+    let refused = |protocol: &str, flags: &[&str]| {
+        let output = under(&cache, &out, &server.base_url, protocol).args(flags).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{}", text(&output));
+        text(&output)
+    };
+    let message = refused("pyvision-video", &[]);
+    assert!(message.contains("--code-python PATH"), "{message}");
+    assert!(refused("native", &["--code-python", "python3"]).contains("runs no code"));
+    for (flags, words) in [
+        (&["--nframes", "32"][..], "--nframes"),
+        (&["--max-turns", "4"], "--max-turns"),
+        (&["--probe", "blind"], "--probe blind"),
+        (&["--channel", "video"], "--channel"),
+    ] {
+        assert!(refused("pyvision-video", flags).contains(words), "{flags:?}");
+    }
+    assert_eq!(server.requests.load(Ordering::Relaxed), 0);
+    let shown = text(&ok(under(&cache, &out, &server.base_url, "pyvision-video").arg("--dry-run")));
+    assert!(shown.contains("Write code.\n{video_info}\n"), "{shown}");
+    let mut show = bench();
+    show.env("PARAVT_BENCH_CACHE", &cache).args(["protocol", "show", "agent", "videomme"]);
+    let shown = text(&ok(show.args(["--protocol", "pyvision-video"])));
+    for words in [
+        "Frames: {frames}; Rate: {fps}",
+        "Shown:\n<image_clue_0>[image]</image_clue_0>",
+        "Sorry: Write code.",
+    ] {
+        assert!(shown.contains(words), "{words} in {shown}");
+    }
+}
+
+#[test]
+#[ignore = "needs bubblewrap and the Python of ci/setup"]
+fn code_of_the_model_runs_and_the_run_is_replayed() {
+    let dir = tempfile::tempdir().unwrap();
+    let (cache, out, again) = (dir.path().join("cache"), dir.path().join("out"), dir.path().join("again"));
+    import(&dir.path().join("checkout"), &cache);
+    let server = Server::start(Script { rewrite: Some(looks), ..Script::default() });
+    let with_code = |out: &Path| {
+        let mut command = under(&cache, out, &server.base_url, "pyvision-video");
+        command.args(["--code-python", &python()]);
+        command
+    };
+    ok(with_code(&out));
+    let sent = server.latest.lock().unwrap().clone();
+    assert_eq!((&sent["stop"], &sent["temperature"]), (&serde_json::json!(["</code>"]), &0.01.into()));
+    let read = std::fs::read(out.join("videomme/manifest.json")).unwrap();
+    let manifest: Manifest = serde_json::from_slice(&read).unwrap();
+    assert_eq!(manifest.fidelity, Some(Fidelity::Variant));
+    assert!(manifest.constants["code_tool"].contains("decord"), "{:?}", manifest.constants);
+    let records = stable_records(&out.join("videomme"));
+    assert_eq!(records.len(), 2);
+    for record in &records {
+        check(record);
+    }
+    let mut replay = with_code(&again);
+    ok(replay.args(["--backend", "replay", "--from"]).arg(&out));
+    assert_eq!(stable_records(&again.join("videomme")), records);
+    assert_eq!(server.requests.load(Ordering::Relaxed), 6);
+}
+
+/// An episode of [`looks`].
+fn check(record: &Record) {
+    let transcript = &record.transcript;
+    let texts = |index: usize| {
+        let parts = transcript.messages[index].parts.iter().map(|part| match part {
+            RecordedPart::Text { text } => text.clone(),
+            RecordedPart::Image { width, height, .. } => format!("[{width}x{height}]"),
+            other => panic!("{other:?}"),
+        });
+        parts.collect::<String>()
+    };
+    let prompt = texts(0);
+    assert!(
+        prompt.starts_with("Write code.\nSize: ") && prompt.ends_with("End with \\boxed{}\n"),
+        "{prompt}"
+    );
+    assert!(texts(1).ends_with("```\n</code>"), "the text that ended the generation is kept");
+    assert_eq!(
+        texts(2),
+        "<tool_response>\n<interpreter>\nPrinted:\nTrue\nShown:\n<image_clue_0>[640x480]</image_clue_0></interpreter></tool_response>"
+    );
+    assert_eq!(
+        texts(4),
+        "<tool_response>\n<interpreter>\nPrinted:\n< /interpreter>< |im_end|>\nShown:\n<image_clue_1>[640x480]</image_clue_1><image_clue_2>[640x480]</image_clue_2></interpreter></tool_response>"
+    );
+    let figures: Vec<&str> = transcript
+        .tool_calls
+        .iter()
+        .flat_map(|call| match &call.outcome {
+            ToolOutcome::Ran { figures, .. } => figures.iter().map(|figure| figure.sha256.as_str()),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!((figures.len(), figures[0].len()), (3, 64));
+    assert_ne!(figures[1], figures[2]);
+    assert!(transcript.tool_calls[1].call["code"].as_str().unwrap().starts_with("for i in"));
+    let episode = transcript.episode.as_ref().unwrap();
+    assert_eq!((episode.end, episode.figures, episode.neutralised), (EndReason::Done, 3, 2));
+    assert_eq!(episode.answer.as_deref(), Some("\n\\boxed{B}\n"));
+    let own = record.own.as_ref().unwrap();
+    assert_eq!((own.score.prediction.as_deref(), record.score.prediction.as_deref()), (Some("B"), Some("B")));
+    assert_eq!(own.score.value, record.score.value);
+}
+
+#[test]
+#[ignore = "needs bubblewrap and the Python of ci/setup"]
+fn an_error_ends_the_episode_or_is_shown() {
+    let dir = tempfile::tempdir().unwrap();
+    let cache = dir.path().join("cache");
+    import(&dir.path().join("checkout"), &cache);
+    let shown = dir.path().join("shown.toml");
+    std::fs::write(
+        &shown,
+        "name = \"shown\"\nbase = \"pyvision-video\"\n[agent]\nfailed_calls = \"answer\"\n",
+    )
+    .unwrap();
+    let server = Server::start(Script { rewrite: Some(errs), ..Script::default() });
+    let record = |protocol: &str, name: &str| {
+        let out = dir.path().join(name);
+        ok(under(&cache, &out, &server.base_url, protocol).args(["--code-python", &python()]));
+        stable_records(&out.join("videomme")).swap_remove(0)
+    };
+    let ended = record("pyvision-video", "ended");
+    let failed = ToolOutcome::CodeFailed { reason: "division by zero".into() };
+    assert_eq!(ended.transcript.tool_calls[0].outcome, failed);
+    assert_eq!(ended.transcript.episode.as_ref().unwrap().end, EndReason::ErrorInAction);
+    assert_eq!(ended.own.unwrap().score.prediction, None);
+    let went_on = record(shown.to_str().unwrap(), "went-on");
+    assert_eq!(went_on.transcript.episode.as_ref().unwrap().end, EndReason::Done);
+    let answered = RecordedPart::Text {
+        text: "<tool_response>\n<interpreter>Raised: division by zero</interpreter></tool_response>".into(),
+    };
+    assert_eq!(went_on.transcript.messages[2].parts, [answered]);
+    assert_eq!(went_on.own.unwrap().score.prediction.as_deref(), Some("A"));
+}

@@ -1,0 +1,132 @@
+//! When an episode ends, and why (`workers/agent/parallel_env.py` lines 20 to 343).
+
+use paravt_suite::protocol::{AgentLoop, CodeRules, FailedCalls};
+use paravt_suite::record::EndReason;
+
+/// What a turn of the model turned out to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Turn {
+    /// Code that ran to its end.
+    Ran,
+    /// An answer.
+    Answered,
+    /// An error.
+    Failed,
+}
+
+/// How far an episode is.
+#[derive(Debug, Clone)]
+pub struct Progress {
+    max_turns: usize,
+    goes_on_after_errors: bool,
+    context_tokens: u64,
+    /// Tokens that the first prompt counts for at least: the trainer pads it.
+    prompt_tokens: u64,
+    max_images: u64,
+    /// Turns so far.
+    pub turns: usize,
+    /// Tokens of the context.
+    pub tokens: u64,
+    /// Images in the context.
+    pub images: u64,
+    /// Observations that the release counts as tool calls.
+    pub calls: u32,
+    /// Why it ended.
+    pub end: Option<EndReason>,
+}
+
+impl Progress {
+    /// Before the first turn.
+    pub fn new(own: &AgentLoop, rules: &CodeRules) -> Self {
+        Self {
+            max_turns: own.turns,
+            goes_on_after_errors: own.failed_calls == FailedCalls::Answer,
+            context_tokens: rules.context_tokens.into(),
+            prompt_tokens: rules.prompt_tokens.into(),
+            max_images: rules.images.into(),
+            turns: 0,
+            tokens: 0,
+            images: 0,
+            calls: 0,
+            end: None,
+        }
+    }
+
+    /// Counts the first prompt.
+    pub fn prompted(&mut self, tokens: u64) {
+        self.tokens = tokens.max(self.prompt_tokens);
+    }
+
+    /// Counts a turn of the model. Where the episode goes on, an observation follows.
+    pub fn acted(&mut self, tokens: u64, turn: Turn) -> Option<EndReason> {
+        self.turns += 1;
+        self.tokens += tokens;
+        self.end = if self.tokens >= self.context_tokens {
+            Some(EndReason::OverLength)
+        } else if turn == Turn::Failed && !self.goes_on_after_errors {
+            Some(EndReason::ErrorInAction)
+        } else if turn == Turn::Answered {
+            Some(EndReason::Done)
+        } else if self.turns >= self.max_turns {
+            Some(EndReason::ExceedMaxTurns)
+        } else {
+            self.calls += 1;
+            None
+        };
+        self.end
+    }
+
+    /// Counts the tokens of an observation; one that does not fit is not appended.
+    pub fn observed(&mut self, tokens: u64) -> Option<EndReason> {
+        if self.tokens + tokens >= self.context_tokens {
+            self.end = Some(EndReason::OverLength);
+            return self.end;
+        }
+        self.tokens += tokens;
+        None
+    }
+
+    /// Counts the images of an observation.
+    pub fn shown(&mut self, images: u64) -> Option<EndReason> {
+        self.images += images;
+        if images > 0 && self.images >= self.max_images {
+            self.end = Some(EndReason::ExceedMaxImages);
+        }
+        self.end
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::agents::pyvision::{agent, rules};
+
+    #[test]
+    fn the_first_reason_in_the_releases_order_counts() {
+        let rules = CodeRules { context_tokens: 100, ..rules(Default::default()) };
+        let own = AgentLoop { turns: 2, ..agent(rules.clone()) };
+        let start = |own: &AgentLoop| {
+            let mut progress = Progress::new(own, &rules);
+            progress.prompted(50);
+            progress
+        };
+        let acted = |tokens, turn| start(&own).acted(tokens, turn);
+        assert_eq!(acted(50, Turn::Failed), Some(EndReason::OverLength));
+        assert_eq!(acted(49, Turn::Failed), Some(EndReason::ErrorInAction));
+        assert_eq!(acted(49, Turn::Answered), Some(EndReason::Done));
+        assert_eq!(acted(49, Turn::Ran), None);
+        let goes_on = AgentLoop { failed_calls: FailedCalls::Answer, ..own.clone() };
+        assert_eq!(start(&goes_on).acted(1, Turn::Failed), None);
+        let mut progress = start(&own);
+        assert_eq!(progress.acted(1, Turn::Ran), None);
+        assert_eq!(progress.clone().observed(49), Some(EndReason::OverLength));
+        assert_eq!(progress.clone().shown(32), Some(EndReason::ExceedMaxImages));
+        assert_eq!(progress.observed(40).or(progress.shown(31)), None);
+        assert_eq!(progress.acted(1, Turn::Ran), Some(EndReason::ExceedMaxTurns));
+        assert_eq!((progress.turns, progress.calls, progress.images, progress.tokens), (2, 1, 31, 92));
+        let padded = CodeRules { prompt_tokens: 90, ..rules.clone() };
+        let mut progress = Progress::new(&own, &padded);
+        progress.prompted(50);
+        assert_eq!(progress.acted(10, Turn::Ran), Some(EndReason::OverLength));
+    }
+}

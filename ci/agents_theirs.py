@@ -212,6 +212,8 @@ def videozoomer(checkout: str, folder: str, reply):
                         text = text.partition(stop)[0] + stop
                 shown.append({"messages": messages, "parameters": {
                     "temperature": sampling_params.temperature, "stop": sampling_params.stop,
+                    # Default of vLLM.
+                    "repetition_penalty": getattr(sampling_params, "repetition_penalty", 1.0),
                     "max_tokens": int(number("data.max_response_length"))}})
                 token = 1000 + len(texts)
                 texts[token] = text

@@ -17,7 +17,7 @@ pub(super) fn joined(transcript: &Transcript) -> String {
                 ToolOutcome::CropFailed { reason } => joined.push_str(reason),
                 // The sample failed there; what is scored is a sentence about that.
                 ToolOutcome::Malformed { .. } => return String::new(),
-                ToolOutcome::Summary { .. } => {}
+                ToolOutcome::Summary { .. } | ToolOutcome::Ran { .. } | ToolOutcome::CodeFailed { .. } => {}
             }
             joined.push_str("</tool_response>");
         }

@@ -220,8 +220,7 @@ impl Session<'_> {
         own: &AgentLoop,
         reply: Completion,
     ) -> Result<String, SampleError> {
-        let kind = self.sample.gold.kind();
-        let again = own.continued.get(&self.sample.task).or_else(|| render::of_kind(&own.continued, kind));
+        let again = own.continued(self.sample);
         let Some((again, beginning)) = again.and_then(|again| Some((again, again.beginning(&reply.text)?)))
         else {
             return Ok(reply.text);

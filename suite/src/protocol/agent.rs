@@ -12,6 +12,7 @@ use super::skip::is_default;
 use super::{CodeRules, Harness, Template};
 use crate::media::VideoRequest;
 pub use crate::media::resample::Resampler as Filter;
+use crate::sample::Sample;
 
 /// An agent's own loop.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -341,6 +342,13 @@ impl AgentLoop {
     /// Question texts of the result that turn `turn` (from 0) answers; empty where they are those of the first turn.
     pub fn later(&self, turn: usize) -> &BTreeMap<String, Template> {
         if self.is_last(turn) && !self.last.is_empty() { &self.last } else { &self.round }
+    }
+
+    /// The second generation of a sample's answer.
+    pub fn continued(&self, sample: &Sample) -> Option<&Continued> {
+        let kinds = sample.gold.kind().text_keys();
+        let mut names = std::iter::once(sample.task.as_str()).chain(kinds.iter().copied());
+        names.find_map(|name| self.continued.get(name))
     }
 
     /// Frames of the first turn, where the agent chooses them.

@@ -32,7 +32,7 @@ pub enum RenderError {
 }
 
 /// The protocol's text for a kind of question.
-pub(crate) fn of_kind<T>(texts: &BTreeMap<String, T>, kind: QuestionKind) -> Option<&T> {
+fn of_kind<T>(texts: &BTreeMap<String, T>, kind: QuestionKind) -> Option<&T> {
     kind.text_keys().iter().find_map(|key| texts.get(*key))
 }
 

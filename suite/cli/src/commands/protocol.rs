@@ -418,6 +418,13 @@ fn show(args: &Show) -> anyhow::Result<()> {
         println!("--- forced answer ({} tokens) ---\n{}", force.max_tokens, force.text);
         return Ok(());
     };
+    if let Some(again) = own.continued(&sample) {
+        let (after, limit) = (&again.after, again.max_tokens);
+        println!(
+            "--- behind the last {after} of the reply, continued ({limit} tokens) ---\n{}",
+            again.opening
+        );
+    }
     for turn in 1..own.turns {
         let prompt = render::later_question(&protocol, own, turn, &sample, &args.mode, &switches)?;
         let parts = render::own_response(&protocol, own, &prompt, turn, (0.0, 0.0), Vec::new())?;

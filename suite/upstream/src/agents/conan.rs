@@ -142,7 +142,6 @@ fn make(files: &Files, source: Source) -> Result<Protocol, ImportError> {
             encoding: Encoding::Jpeg(75),
             sent_as: SentAs::Images,
         }),
-        code: None,
         sampling: Sampling { temperature: 1.0, ..Sampling::default() },
         ..AgentLoop::new(Fidelity::Exact, 3)
     };

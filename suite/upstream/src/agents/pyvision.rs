@@ -4,12 +4,10 @@
 //! those of the paper's evaluation as others report it: 30 turns, 32 thousand tokens, temperature 0.01. Options are in
 //! our words. A chat API ends the model's turn before a result, which the trainer's token stream does not.
 
-use std::collections::BTreeMap;
-
 use paravt_suite::protocol::template::Piece;
 use paravt_suite::protocol::{
-    AgentLoop, CodeRules, CodeTexts, FailedCalls, Fidelity, Protocol, ResultRole, Sampling, Scored, Source,
-    Template, Tool,
+    AgentLoop, CodeRules, CodeTexts, FailedCalls, Fidelity, Protocol, Sampling, Scored, Source, Template,
+    Tool,
 };
 use paravt_suite::record::{Outcome, Score};
 use paravt_suite::reference::{Call, CallTags, Reference, ToolSyntax};
@@ -96,19 +94,12 @@ impl Scorer for PyVision {
 /// The loop of the paper's evaluation.
 pub(crate) fn agent(code: CodeRules) -> AgentLoop {
     AgentLoop {
-        fidelity: Fidelity::Variant,
-        turns: 30,
         opening: Template::parse("{video_info}\n{question}"),
-        round: BTreeMap::new(),
-        last: BTreeMap::new(),
-        last_turn: String::new(),
-        result_role: ResultRole::User,
         failed_calls: FailedCalls::Stop,
-        label_separator: String::new(),
         scored: Scored::Conversation,
-        frames: None,
         code: Some(code),
         sampling: Sampling { temperature: 0.01, stop: vec!["</code>".to_owned()], ..Sampling::default() },
+        ..AgentLoop::new(Fidelity::Variant, 30)
     }
 }
 

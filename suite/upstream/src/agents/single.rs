@@ -222,7 +222,7 @@ fn video(
     }
 }
 
-/// Up to 768 frames of 3,584 tokens for two of them each.
+/// Up to 768 frames, two of them one step, of 3,584 tokens in all steps.
 fn long_video() -> FramePolicy {
     video((None, 768), (16 * TOKEN, None, Some(3584 * TOKEN as u32)))
 }

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use paravt_suite::media::VideoFacts;
 use paravt_suite::protocol::template::Piece;
 use paravt_suite::protocol::{
-    AgentLoop, CallError, Encoding, FailedCalls, Fidelity, Filter, FramePolicy, Overview, Protocol, Sampling,
-    Scored, SentAs, SizeRule, Source, Template, Tool,
+    AgentLoop, CallError, Encoding, Fidelity, Filter, FramePolicy, Overview, Protocol, Sampling, Scored,
+    SentAs, SizeRule, Source, Template, Tool,
 };
 use paravt_suite::record::Score;
 use paravt_suite::reference::{Call, CallTags, Look, Looks, Reference, ToolSyntax, View};
@@ -173,8 +173,12 @@ fn make(files: &Files, source: Source) -> Result<Protocol, ImportError> {
             encoding: Encoding::Png,
             sent_as: SentAs::Images,
         }),
-        code: None,
-        sampling: Sampling { stop: vec!["</video_zoom>".to_owned()], ..Sampling::default() },
+        sampling: Sampling {
+            stop: vec!["</video_zoom>".to_owned()],
+            // Its engine is given none; a server would take that of the model's folder.
+            repetition_penalty: Some(1.0),
+            ..Sampling::default()
+        },
         ..AgentLoop::new(Fidelity::WordingOurs, 5)
     };
     Ok(Protocol {

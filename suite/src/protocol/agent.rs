@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::skip::is_default;
-use super::{CodeRules, Harness, Template};
+use super::harness::{Harness, is_default};
+use super::{CodeRules, Template};
 use crate::media::VideoRequest;
 pub use crate::media::resample::Resampler as Filter;
 use crate::sample::Sample;
@@ -393,10 +393,10 @@ mod tests {
         assert_eq!(size(multiple, (1280, 720), 0.539_208_459_943_980_9), Some((700, 392)));
         assert_eq!(size(multiple, (20, 10), 0.1), Some((1, 1)));
         let total = SizeRule::Qwen { min: 16 * 784, max: None, total: Some(3584 * 784) };
-        let most = SizeRule::Qwen { min: 784, max: Some(50_176), total: None };
-        assert_eq!(most.apply((1280, 720), 1.0, 768), Ok((280, 168)));
         assert_eq!(total.apply((1280, 720), 1.0, 60), Ok((392, 224)), "93,653 pixels a frame");
         assert_eq!(total.apply((1280, 720), 1.0, 768), Ok((140, 84)), "never below 1.05 times the minimum");
+        let each = SizeRule::Qwen { min: 784, max: Some(50_176), total: None };
+        assert_eq!(each.apply((1280, 720), 1.0, 4), Ok((280, 168)));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::Template;
-use super::skip::is_default;
+use super::harness::is_default;
 
 /// Code of the model over the video: its limits, and the texts of its results. `turns` and `failed_calls` of the loop hold
 /// for it, too.

@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::Template;
-use super::skip::is_default;
 
 /// How a harness writes a conversation, and what it sets by split.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -62,4 +61,8 @@ impl Harness {
     pub fn opening(&self, split: &str) -> Option<&Template> {
         self.openings.get(split)
     }
+}
+
+pub(super) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }

@@ -12,7 +12,6 @@ mod harness;
 mod mode;
 pub mod native;
 pub mod render;
-mod skip;
 pub mod template;
 mod tool;
 

@@ -23,8 +23,8 @@ def longvt(checkout: str, folder: str, serve):
     from lmms_eval import protocol
     from lmms_eval.models.chat.async_openai import AsyncOpenAIChat
 
-    # Since v0.7 it finds encoded frames by the `id` of an image that is freed by then, and sends one frame in five a second
-    # time in the place of another. The releases of LongVT's time (654bd6c) encode each frame.
+    # Since v0.7 it keeps encoded frames by the `id` of an image that is freed by then, and one picture in five was another
+    # moment's here. The releases of LongVT's time (654bd6c) encode each frame.
     encode = protocol.encode_image_to_base64
     protocol.encode_image_to_base64 = lambda image, **settings: encode(image, **{**settings, "cache": None})
 

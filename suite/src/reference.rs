@@ -28,6 +28,11 @@ pub struct Reference {
 
 /// Which frames an agent with a loop of its own looks at.
 pub trait Looks: Send + Sync {
+    /// Whether the first turn shows frames.
+    fn has_overview(&self) -> bool {
+        true
+    }
+
     /// Frames of the first turn.
     fn overview(&self, overview: &Overview, video: &VideoFacts) -> Look;
 

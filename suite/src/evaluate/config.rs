@@ -259,10 +259,8 @@ pub enum ConfigError {
     #[error("--probe {probe}: {why}")]
     Probe { probe: Probe, why: String },
     /// An agent's own loop decides it.
-    #[error(
-        "{flag}: protocol {protocol} has {by_agent}; leave it out, or change it in a protocol file with `base = \"{protocol}\"`"
-    )]
-    Fixed { flag: &'static str, protocol: String, by_agent: String },
+    #[error("{flag}: protocol {protocol} has {by_agent}; leave it out, or {way}")]
+    Fixed { flag: &'static str, protocol: String, by_agent: String, way: String },
     /// No repetition, or more than anyone means.
     #[error("--repeat: expected a number from 1 to {MAX_REPEAT}")]
     Repeat,

@@ -4,7 +4,7 @@ use super::{ConfigError, RunConfig};
 use crate::plan::Channel;
 use crate::probe::Probe;
 use crate::profile::Profile;
-use crate::protocol::{AgentLoop, Protocol, SentAs};
+use crate::protocol::{AgentLoop, Protocol, SentAs, file};
 use crate::settings::ToolDialect;
 
 impl RunConfig {
@@ -12,8 +12,12 @@ impl RunConfig {
     pub(super) fn of_agent(&self, protocol: &Protocol, own: &AgentLoop) -> Result<Self, ConfigError> {
         let default = Self::default();
         let fixed = |flag: &'static str, by_agent: String| {
-            let protocol = protocol.name.clone();
-            Err(ConfigError::Fixed { flag, protocol, by_agent })
+            let name = protocol.name.clone();
+            let way = match protocol.source.repository.as_str() {
+                file::FROM_FILE => "change its file".to_owned(),
+                _ => format!("change it in a protocol file with `base = \"{name}\"`"),
+            };
+            Err(ConfigError::Fixed { flag, protocol: name, by_agent, way })
         };
         if self.profile() != Profile::Strict {
             return fixed(
@@ -26,8 +30,13 @@ impl RunConfig {
             Some(SentAs::Images) => Channel::Image,
             Some(SentAs::Video) => Channel::FramesVideo,
         };
-        if ![default.channel, channel].contains(&self.channel) || self.crop != default.crop {
-            return fixed("--channel and --crop", "frames that it chooses itself".to_owned());
+        for (flag, is_other) in [
+            ("--channel", ![default.channel, channel].contains(&self.channel)),
+            ("--crop", self.crop != default.crop),
+        ] {
+            if is_other {
+                return fixed(flag, "frames that it chooses itself".to_owned());
+            }
         }
         if own.code.is_some() {
             self.check_code(&default, &fixed)?;
@@ -39,7 +48,8 @@ impl RunConfig {
             ("--max-parallel", self.max_parallel, default.max_parallel, 0),
         ] {
             if given != by_default && given != by_agent {
-                return fixed(flag, by_agent.to_string());
+                let calls = if flag == "--max-turns" { ", one less than its `turns`" } else { "" };
+                return fixed(flag, format!("{by_agent}{calls}"));
             }
         }
         if let Some(probe) = self.probe.filter(|probe| probe.changes_frames() && own.frames.is_some()) {

@@ -21,6 +21,7 @@ use crate::record::Record;
 use crate::reference::Reference;
 use crate::run::Manifest;
 use crate::runner::{self, Ended, Retry};
+use crate::sample::QuestionKind;
 use crate::summary::{Summary, SummaryError, summarize};
 use crate::text::to_pretty_json;
 
@@ -69,6 +70,11 @@ pub fn prepare(run: &Evaluation<'_>, workspace: &Workspace) -> Result<Prepared, 
         // An agent has texts for few splits: without one every sample would fail.
         let name = sample.video_name();
         render::user_text(&run.protocol, sample, &plan.mode, &plan.switches, &name, None)?;
+    }
+    if run.protocol.agent.is_none() && run.protocol.offers_tool(&plan.mode) {
+        let kinds: BTreeSet<QuestionKind> =
+            selected.samples.iter().map(|sample| sample.gold.kind()).collect();
+        kinds.into_iter().try_for_each(|kind| render::force(&run.protocol, kind).map(drop))?;
     }
     if run.protocol.code().is_some() && workspace.code.is_none() {
         return Err(RunError::NoCodeTool { protocol: run.protocol.name.clone() });

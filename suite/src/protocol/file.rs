@@ -75,7 +75,7 @@ pub fn read(
         files: [(name, hash)].into(),
         pinned: true,
     };
-    let protocol = with_source(fields, &source).map_err(|error| format(error.to_string()))?;
+    let protocol = with_source(fields, &source).map_err(format)?;
     protocol.check().map_err(|problem| ProtocolFileError::Invalid { path: path.to_owned(), problem })?;
     Ok(protocol)
 }
@@ -93,15 +93,18 @@ pub fn built_in(toml: &str) -> Protocol {
     };
     let parse = || {
         let fields = toml::from_str(toml).map_err(|error| error.to_string())?;
-        let protocol = with_source(fields, &source).map_err(|error| error.to_string())?;
+        let protocol = with_source(fields, &source)?;
         protocol.check().map_err(|problem| problem.to_string()).map(|()| protocol)
     };
     parse().unwrap_or_else(|error| panic!("{error}: a protocol that is compiled in parses"))
 }
 
-fn with_source(mut fields: Map<String, Value>, source: &Source) -> serde_json::Result<Protocol> {
+fn with_source(mut fields: Map<String, Value>, source: &Source) -> Result<Protocol, String> {
     fields.insert("source".to_owned(), json!(source));
-    serde_json::from_value(Value::Object(fields))
+    serde_path_to_error::deserialize(Value::Object(fields)).map_err(|error| match error.path().to_string() {
+        path if path == "." => error.inner().to_string(),
+        path => format!("{path}: {}", error.inner()),
+    })
 }
 
 /// Objects are merged field by field; every other value is replaced.
@@ -197,6 +200,7 @@ mod tests {
             ("name = \"mine\"", "", "missing field `name`"),
             ("name = \"mine\"", "name = \"mine\"\nforces = 1", "unknown field `forces`"),
             ("name = \"mine\"", "name = \"mine\"\nforces = 1", "did you mean `force`?"),
+            ("[tool]", "[tool]\nnames = \"look\"", "tool: unknown field `names`"),
             ("name = \"mine\"", "name = ", "line 2"),
             ("[\"watch\"]", "[\"wach\"]", "tool.modes: protocol mine has no mode wach"),
             ("[\"watch\"]", "[\"wach\"]", "did you mean `watch`?"),

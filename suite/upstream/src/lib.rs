@@ -76,27 +76,51 @@ pub static RELEASES: [&Release; 10] = [
     &agents::pyvision::RELEASE,
 ];
 
-/// A protocol names a release that this build does not have.
+/// Why a protocol has no release that can run it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("protocol {protocol}: unknown reference `{name}`; this build has {known}")]
 #[allow(missing_docs)] // The messages say what the fields are.
-pub struct UnknownReference {
-    pub protocol: String,
-    pub name: String,
-    pub known: String,
+pub enum ReferenceError {
+    /// This build does not have it.
+    #[error("protocol {protocol}: unknown reference `{name}`; this build has {known}")]
+    Unknown { protocol: String, name: String, known: String },
+    /// The release has no frames of its own.
+    #[error(
+        "protocol {protocol}: agent.frames: reference `{name}` has no rules for frames; those of {known} have, and without \
+         `agent.frames` a loop of one turn shows the frames of the run"
+    )]
+    NoFrames { protocol: String, name: &'static str, known: String },
+    /// The release shows no frame in the first turn.
+    #[error(
+        "protocol {protocol}: agent.frames.overview: the first turn of reference `{name}` has no frames; leave it out"
+    )]
+    NoOverview { protocol: String, name: &'static str },
 }
 
 /// The release that a protocol belongs to.
 ///
 /// # Errors
-/// There is none of that name.
-pub fn reference(protocol: &Protocol) -> Result<Reference, UnknownReference> {
-    let Some(name) = &protocol.reference else { return Ok(REFERENCES[0]) };
-    REFERENCES.into_iter().find(|reference| reference.name == name).ok_or_else(|| UnknownReference {
-        protocol: protocol.name.clone(),
-        name: name.clone(),
-        known: REFERENCES.map(|reference| reference.name).join(", "),
-    })
+/// There is none of that name, or it cannot show the frames that the protocol's loop wants.
+pub fn reference(protocol: &Protocol) -> Result<Reference, ReferenceError> {
+    let names = |all: &mut dyn Iterator<Item = Reference>| {
+        all.map(|reference| reference.name).collect::<Vec<_>>().join(", ")
+    };
+    let of = protocol.name.clone();
+    let name = protocol.reference.as_deref().unwrap_or(REFERENCES[0].name);
+    let Some(found) = REFERENCES.into_iter().find(|reference| reference.name == name) else {
+        let known = names(&mut REFERENCES.into_iter());
+        return Err(ReferenceError::Unknown { protocol: of, name: name.to_owned(), known });
+    };
+    let frames = protocol.agent.as_ref().and_then(|own| own.frames.as_ref());
+    match (frames, found.looks) {
+        (Some(_), None) => {
+            let known = names(&mut REFERENCES.into_iter().filter(|reference| reference.looks.is_some()));
+            Err(ReferenceError::NoFrames { protocol: of, name: found.name, known })
+        }
+        (Some(frames), Some(looks)) if frames.overview.is_some() && !looks.has_overview() => {
+            Err(ReferenceError::NoOverview { protocol: of, name: found.name })
+        }
+        _ => Ok(found),
+    }
 }
 
 #[cfg(test)]

@@ -387,6 +387,7 @@ fn describe(protocol: &Protocol) {
 fn show(args: &Show) -> anyhow::Result<()> {
     let task = paravt_tasks::select(&[&args.task])?[0];
     let protocol = choose(&args.protocol, Some(&args.mode))?;
+    paravt_upstream::reference(&protocol)?;
     let sample = match args.row {
         Some(row) => {
             let dataset = task.load(&args.data.root()?, args.profile)?;

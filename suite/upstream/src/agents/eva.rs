@@ -77,7 +77,10 @@ fn read(written: &str) -> Call {
 }
 
 impl Looks for Eva {
-    /// The first turn shows no frame.
+    fn has_overview(&self) -> bool {
+        false
+    }
+
     fn overview(&self, _wanted: &Overview, video: &VideoFacts) -> Look {
         Look::at(Vec::new(), video.rate)
     }

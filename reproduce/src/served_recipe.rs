@@ -181,7 +181,8 @@ impl Served {
         check_folder_name("name", &self.name)?;
         check_folder_names("[[runs]] name", self.runs.iter().map(|run| run.name.as_str()))?;
         for run in &self.runs {
-            (run.release()?, run.filled()?);
+            run.release()?;
+            run.filled()?;
             let split = run.splits.iter().find(|name| !self.splits.iter().any(|split| split.task == **name));
             if let Some(split) = split {
                 return Err(format!("[[runs]] {}: splits: the recipe has no split `{split}`", run.name));

@@ -100,10 +100,11 @@ impl Progress {
 mod tests {
     use super::*;
     use crate::agents::pyvision::{agent, rules};
+    use paravt_suite::protocol::CodeTexts;
 
     #[test]
     fn the_first_reason_in_the_releases_order_counts() {
-        let rules = CodeRules { context_tokens: 100, ..rules(Default::default()) };
+        let rules = CodeRules { context_tokens: 100, ..rules(CodeTexts::default()) };
         let own = AgentLoop { turns: 2, ..agent(rules.clone()) };
         let start = |own: &AgentLoop| {
             let mut progress = Progress::new(own, &rules);

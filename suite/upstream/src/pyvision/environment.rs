@@ -110,7 +110,7 @@ impl Environment {
     fn ran(&mut self, mut output: Output) -> Result<Step, TemplateError> {
         let figures = std::mem::take(&mut output.figures);
         let error = match &output.outcome {
-            Outcome::Done => figures.iter().find_map(|figure| broken(figure)).map(ActionError::Figure),
+            Outcome::Done => figures.iter().find_map(broken).map(ActionError::Figure),
             Outcome::Raised(message) => Some(ActionError::Execution(message.clone())),
             // The release waits for an interpreter that ended.
             Outcome::TimedOut | Outcome::Ended(_) => {

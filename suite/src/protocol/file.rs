@@ -101,9 +101,12 @@ pub fn built_in(toml: &str) -> Protocol {
 
 fn with_source(mut fields: Map<String, Value>, source: &Source) -> Result<Protocol, String> {
     fields.insert("source".to_owned(), json!(source));
-    serde_path_to_error::deserialize(Value::Object(fields)).map_err(|error| match error.path().to_string() {
-        path if path == "." => error.inner().to_string(),
-        path => format!("{path}: {}", error.inner()),
+    serde_path_to_error::deserialize(Value::Object(fields)).map_err(|error| {
+        let (path, inner) = (error.path().to_string(), error.inner().to_string());
+        // A field that is unknown is named by the error itself.
+        let (before, last) = path.rsplit_once('.').unwrap_or(("", &path));
+        let place = if inner.contains(&format!("`{last}`")) { before } else { &path };
+        if place.is_empty() || place == "." { inner } else { format!("{place}: {inner}") }
     })
 }
 

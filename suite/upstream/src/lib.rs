@@ -23,7 +23,7 @@
 //!     &protocol.tool,
 //! );
 //! assert_eq!(calls[0].window, Ok(TimeSpan { start: 65.0, end: 70.0 }));
-//! # Ok::<(), paravt_upstream::UnknownReference>(())
+//! # Ok::<(), paravt_upstream::ReferenceError>(())
 //! ```
 
 pub mod agents;

@@ -343,7 +343,7 @@ fn what_an_agent_decides_is_refused_in_the_run_and_allowed_in_a_file() {
         (r#"{"nframes": 32}"#, "--nframes: protocol conan has 16"),
         (r#"{"max_turns": 9}"#, "--max-turns: protocol conan has 2"),
         (r#"{"profile": "paper"}"#, "--profile: protocol conan"),
-        (r#"{"crop": "subagent"}"#, "--channel and --crop"),
+        (r#"{"crop": "subagent"}"#, "--crop: protocol conan has frames"),
         (r#"{"probe": "freeze"}"#, "chooses its frames itself"),
     ] {
         let error = plan(config).unwrap_err().to_string();

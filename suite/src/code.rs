@@ -1,5 +1,5 @@
 //! Code that a model writes over the video of its sample, where the protocol has a tool for it
-//! ([`CodeRules`](crate::protocol::CodeRules)).
+//! ([`CodeRules`]).
 //!
 //! Running it, and reading a reply as its release does, is outside of this crate: a [`CodeTool`] begins an [`Episode`] for
 //! each sample. Both block, and are called off the async threads.

@@ -10,7 +10,6 @@ import argparse
 import base64
 import glob
 import hashlib
-import http.server
 import io
 import json
 import os
@@ -19,8 +18,8 @@ import re
 import subprocess
 import sys
 import tempfile
-import threading
 
+import decord
 import numpy as np
 from PIL import Image
 
@@ -28,6 +27,7 @@ import agents_longvt
 import agents_one_turn
 import agents_rows
 import agents_theirs
+import chat_server
 from agents_one_turn import Video
 
 # Levels of 255, mean over a picture.
@@ -177,44 +177,23 @@ class Server:
 
     def __init__(self, agent: str):
         self.requests = []
-        server = self
+        self.agent = agent
+        self.url = chat_server.serve(self.answer)
 
-        class Handler(http.server.BaseHTTPRequestHandler):
-            def log_message(self, *_):
-                pass
-
-            def answer(self, value):
-                body = json.dumps(value).encode()
-                self.send_response(200)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def do_GET(self):
-                self.answer({"object": "list", "data": [{"id": "scripted", "object": "model"}]})
-
-            def do_POST(self):
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                positions = body.get("media_io_kwargs", {}).get("video", {})
-                messages = [canonical(message, positions) for message in body.pop("messages")]
-                text = reply(agent, messages)
-                # As servers do: what ends a generation is cut off.
-                for stop in body.get("stop", []):
-                    text = text.partition(stop)[0]
-                message, reason = {"role": "assistant", "content": text}, "stop"
-                if "tools" in body:
-                    # As text: chat templates print them in the order of their keys.
-                    body["tools"] = json.dumps(body["tools"])
-                    message, reason = hermes(text)
-                server.requests.append({"messages": messages, "parameters": body})
-                choice = {"index": 0, "finish_reason": reason, "message": message}
-                self.answer({"id": "x", "object": "chat.completion", "model": "scripted", "choices": [choice],
-                             "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}})
-
-        self.http = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        threading.Thread(target=self.http.serve_forever, daemon=True).start()
-        self.url = f"http://127.0.0.1:{self.http.server_address[1]}/v1"
+    def answer(self, body: dict) -> tuple:
+        positions = body.get("media_io_kwargs", {}).get("video", {})
+        messages = [canonical(message, positions) for message in body.pop("messages")]
+        text = reply(self.agent, messages)
+        # As servers do: what ends a generation is cut off.
+        for stop in body.get("stop", []):
+            text = text.partition(stop)[0]
+        message, reason = {"role": "assistant", "content": text}, "stop"
+        if "tools" in body:
+            # As text: chat templates print them in the order of their keys.
+            body["tools"] = json.dumps(body["tools"])
+            message, reason = hermes(text)
+        self.requests.append({"messages": messages, "parameters": body})
+        return message, reason
 
 
 def compare(theirs: list, ours: list, where: str, found: list, levels: list, agent: str) -> None:
@@ -331,6 +310,8 @@ def main() -> int:
         enlarge(data)
     failed = False
     for agent in arguments.agents.split(","):
+        # The code of some sets another for the whole program.
+        decord.bridge.set_bridge("native")
         checkout = os.path.join(arguments.checkouts, CHECKOUT[agent])
         ours("protocol", "import", agent, "--from", checkout)
         if agent == "longvt":

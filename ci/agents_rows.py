@@ -4,12 +4,12 @@ Started by `ci/agents CHECKOUTS --rows ROOT`; ROOT is laid out as that of ci/gen
 the letters of the question. What is compared: the text of the question, as it is sent, and the gold answer.
 """
 import collections
-import http.server
 import json
 import os
 import re
 import sys
-import threading
+
+import chat_server
 
 FILES = {
     "videomme": "videomme_test_wosubtitles_raw_list_full",
@@ -17,30 +17,6 @@ FILES = {
     "mlvu": "MLVU_MCQ_raw_full",
     "lvbench": "LVBench_raw_full_root",
 }
-
-
-class Answers(http.server.BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-
-    def answer(self, value):
-        body = json.dumps(value).encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def do_GET(self):
-        self.answer({"object": "list", "data": [{"id": "constant", "object": "model"}]})
-
-    def do_POST(self):
-        self.rfile.read(int(self.headers["Content-Length"]))
-        choice = {"index": 0, "message": {"role": "assistant", "content": "<answer>A</answer>"}, "finish_reason": "stop"}
-        usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
-        self.answer({"id": "c", "object": "chat.completion", "model": "constant", "choices": [choice], "usage": usage})
-
-    def log_message(self, *_):
-        pass
 
 
 def name(video: str) -> str:
@@ -116,14 +92,13 @@ def pairs(left: list, right: list) -> tuple:
 
 
 def compare(checkout: str, root: str, folder: str, run) -> bool:
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answers)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    url = chat_server.serve(lambda _: ({"role": "assistant", "content": "<answer>A</answer>"}, "stop"))
     run("protocol", "import", "eva", "--from", checkout)
     equal = True
     for split, file in FILES.items():
         out = os.path.join(folder, "rows")
-        run("run", split, "--protocol", "eva", "--hf-home", root, "--model", "constant", "--base-url",
-            f"http://127.0.0.1:{server.server_port}/v1", "--concurrency", "8", "--out", out)
+        run("run", split, "--protocol", "eva", "--hf-home", root, "--model", "scripted", "--base-url",
+            url, "--concurrency", "8", "--out", out)
         left, right = theirs(os.path.join(checkout, f"data/{file}.jsonl")), ours(os.path.join(out, split))
         found, only_theirs, only_ours = pairs(left, right)
         counts = collections.Counter(kind(a, b) for a, b in found)

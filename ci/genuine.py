@@ -10,14 +10,14 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import threading
 from collections import defaultdict
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+
+import chat_server
 
 PROFILES = ["strict", "paper", "release"]
 LETTER, SPAN = "B", (0.0, 10.0)
@@ -100,32 +100,14 @@ def expected(split, profile, rows):
     return len(right), 100 * mean(right), metrics
 
 
-class Constant(BaseHTTPRequestHandler):
-    """An OpenAI-compatible server that always says the same."""
+class Constant:
+    """A server that always says the same."""
 
-    protocol_version = "HTTP/1.1"
     reply = LETTER
 
-    def answer(self, value):
-        body = json.dumps(value).encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def do_GET(self):
-        self.answer({"object": "list", "data": [{"id": "constant", "object": "model"}]})
-
-    def do_POST(self):
-        self.rfile.read(int(self.headers["Content-Length"]))
-        message = {"role": "assistant", "content": type(self).reply}
-        choice = {"index": 0, "message": message, "finish_reason": "stop"}
-        usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
-        self.answer({"id": "c", "object": "chat.completion", "model": "constant", "choices": [choice], "usage": usage})
-
-    def log_message(self, *_):
-        pass
+    @classmethod
+    def answer(cls, _):
+        return {"role": "assistant", "content": cls.reply}, "stop"
 
 
 def altered(split, rows):
@@ -196,7 +178,7 @@ class Check:
             for profile in PROFILES:
                 Constant.reply = "{:g} - {:g}".format(*SPAN) if split == "charades" else LETTER
                 out = self.out / profile
-                run = self.call("run", split, "--profile", profile, "--mode", "direct", "--nframes", 4, "--model", "constant",
+                run = self.call("run", split, "--profile", profile, "--mode", "direct", "--nframes", 4, "--model", "scripted",
                                 "--base-url", url, "--concurrency", 16, "--out", out)
                 if run.returncode != 0:
                     self.differs(f"{split} {profile}: exit code {run.returncode}: {run.stderr[-400:]}")
@@ -245,14 +227,13 @@ def main():
     parser.add_argument("--splits", default=",".join(SPLITS))
     arguments = parser.parse_args()
     splits = arguments.splits.split(",")
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Constant)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    url = chat_server.serve(Constant.answer)
     # On the file system of the rows, where hard links to them can be made.
     with tempfile.TemporaryDirectory(dir=arguments.keep or arguments.root.parent) as scratch:
         out = arguments.keep or Path(scratch)
         check = Check(arguments.binary, arguments.root, out)
         rows = check.rows(splits)
-        check.scores(splits, f"http://127.0.0.1:{server.server_port}/v1")
+        check.scores(splits, url)
         check.alterations(splits)
     print(f"\n{rows} rows, {len(check.failures)} differences")
     sys.exit(bool(check.failures))

@@ -10,7 +10,6 @@ its images in place, every figure's pixels, why the episode ends, and what the r
 
 import base64
 import contextlib
-import http.server
 import io
 import json
 import os
@@ -19,12 +18,13 @@ import re
 import subprocess
 import sys
 import tempfile
-import threading
 import types
 
 import numpy as np
 import torch
 from PIL import Image
+
+import chat_server
 
 checkout, binary, seed = sys.argv[1], sys.argv[2], int(sys.argv[3])
 # The cases of `ci/pyvision.py` are not wanted, its stand-ins are.
@@ -87,37 +87,13 @@ class Server:
 
     def __init__(self):
         self.requests = {}
-        server = self
+        self.url = chat_server.serve(self.answer)
 
-        class Handler(http.server.BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def send(self, value):
-                body = json.dumps(value).encode()
-                self.send_response(200)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def do_GET(self):
-                self.send({"data": [{"id": "scripted"}]})
-
-            def do_POST(self):
-                request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                question = question_of(request["messages"][0]["content"])
-                turn = sum(message["role"] == "assistant" for message in request["messages"])
-                server.requests[question] = request
-                text = reply(question, turn).removesuffix("</code>")
-                self.send({"choices": [{"index": 0, "finish_reason": "stop",
-                                        "message": {"role": "assistant", "content": text}}]})
-
-            def log_message(self, *given):
-                pass
-
-        self.http = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        threading.Thread(target=self.http.serve_forever, daemon=True).start()
-        self.url = f"http://127.0.0.1:{self.http.server_port}/v1"
+    def answer(self, request: dict) -> tuple:
+        question = question_of(request["messages"][0]["content"])
+        turn = sum(message["role"] == "assistant" for message in request["messages"])
+        self.requests[question] = request
+        return {"role": "assistant", "content": reply(question, turn).removesuffix("</code>")}, "stop"
 
 
 def released(prompt, question, video):

@@ -158,7 +158,7 @@ impl Served {
         Self::parse("recipe paravt-8b", include_str!("../recipes/paravt-8b.toml"))
     }
 
-    /// The recipe of PyVision-Video, which is no row of the published table.
+    /// The recipe of PyVision-Video, which the published table does not have.
     ///
     /// # Errors
     /// It is damaged: a bug.

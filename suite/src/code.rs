@@ -69,7 +69,7 @@ pub struct Step {
     pub restarted: bool,
 }
 
-/// Why there is no interpreter.
+/// Why the interpreter does not run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CodeError {
     /// It cannot open the video.

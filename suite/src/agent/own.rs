@@ -204,7 +204,7 @@ impl Session<'_> {
         render::later_question(protocol, own, turn, self.sample, &plan.mode, &plan.switches)
     }
 
-    /// Frames as the model is given them; a single one is no video.
+    /// Frames as the model is given them; a single one as an image.
     pub(super) fn as_parts(&self, policy: &FramePolicy, shown: &[Shown]) -> Result<Vec<Part>, RenderError> {
         if policy.sent_as == SentAs::Video && shown.len() > 1 {
             return Ok(vec![Part::Frames(Frames(

@@ -29,7 +29,7 @@ pub enum RunError {
     /// The probe does not know how to change a sample of the split.
     #[error("--probe {probe}: {task}: {message}")]
     Probe { probe: Probe, task: String, message: String },
-    /// The protocol runs code of the model, and there is no interpreter for it.
+    /// The protocol runs code of the model, without an interpreter for it.
     #[error(
         "protocol {protocol} runs Python that the model writes, in a jail: name an interpreter with decord, matplotlib, numpy \
          and pillow by --code-python PATH; `paravt-bench doctor --code-python PATH` checks it"

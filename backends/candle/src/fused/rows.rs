@@ -15,7 +15,7 @@ impl Fused {
     /// x + y (n, width) and its RMS norm.
     ///
     /// # Errors
-    /// Shapes that differ, a width that is no multiple of eight, the launch.
+    /// Shapes that differ, a width that eight does not divide, the launch.
     pub fn add_norm(&self, x: &Tensor, y: &Tensor, weight: &Tensor, eps: f64) -> Result<(Tensor, Tensor)> {
         let (n, width) = x.dims2()?;
         if y.dims() != x.dims() || weight.dims() != [width] {
@@ -68,7 +68,7 @@ impl Fused {
     /// silu(gate) * up, both (n, width).
     ///
     /// # Errors
-    /// Shapes that differ, a width that is no multiple of eight, the launch.
+    /// Shapes that differ, a width that eight does not divide, the launch.
     pub fn gated(&self, gate: &Tensor, up: &Tensor) -> Result<Tensor> {
         let (n, width) = gate.dims2()?;
         if up.dims() != gate.dims() {

@@ -3,7 +3,7 @@
 use crate::record::{ToolOutcome, Transcript};
 
 /// All replies with their calls and results, as lmms-eval 75571cf joins them
-/// (`lmms_eval/models/chat/async_openai.py`); empty where a call could not be read, after which the release has no answer.
+/// (`lmms_eval/models/chat/async_openai.py`); empty where a call could not be read, which ends the sample there.
 pub(super) fn joined(transcript: &Transcript) -> String {
     let mut joined = String::new();
     for (turn, reply) in transcript.calls.iter().enumerate() {

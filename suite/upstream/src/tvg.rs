@@ -6,7 +6,7 @@ use regex::Regex;
 
 use crate::python::{float, literal_regex};
 
-/// The example of a prompt, which is no answer.
+/// The example of a prompt, not taken for an answer.
 const EXAMPLE: &str = "a specific example is : 20.8 - 30.0 seconds";
 /// Sentences with none of these are not read; the longer ones of the release hold one of them.
 const KEYWORDS: [&str; 3] = ["start", "end", "happen"];
@@ -38,16 +38,10 @@ pub fn interval(reply: &str) -> Option<(f64, f64)> {
     Some(if end > start { (start, end) } else { (end, start) })
 }
 
-/// Share of the hull of two intervals that both have (`iou`).
-pub fn iou(found: (f64, f64), gold: (f64, f64)) -> f64 {
-    let inter = found.1.min(gold.1) - found.0.max(gold.0);
-    let hull = found.1.max(gold.1) - found.0.min(gold.0);
-    inter.max(0.0) / hull
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::videochat_r1::iou;
 
     /// Values of the release's own `extract_time`.
     #[test]

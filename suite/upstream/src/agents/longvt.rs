@@ -26,7 +26,7 @@ use crate::import::shapes::Module;
 use crate::import::{Files, ImportError, Pinned, Release};
 use crate::longvt::{CropError, answer, check_crop, is_right, simplified};
 use crate::python::{float, repr_float, strip};
-use crate::tvg;
+use crate::{tvg, videochat_r1};
 
 /// LongVT's rules.
 pub const REFERENCE: Reference =
@@ -225,7 +225,7 @@ impl Scorer for LongVt {
         match tvg::interval(answer(text)) {
             Some(moment) => Score {
                 outcome: Outcome::Scored,
-                value: tvg::iou(moment, (wanted.start, wanted.end)),
+                value: videochat_r1::iou(moment, (wanted.start, wanted.end)),
                 prediction: Some(format!("{}-{}", moment.0, moment.1)),
                 rule: Some(RULE.to_owned()),
             },

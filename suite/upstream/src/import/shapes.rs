@@ -141,16 +141,22 @@ impl<'a> Module<'a> {
         })
     }
 
-    /// The text of the one dictionary key of this name, anywhere below.
-    pub(crate) fn keyed_text(&self, key: &str) -> Result<String, ImportError> {
+    /// The values of all dictionary keys of this name, in source order.
+    fn keyed(&self, key: &str) -> Vec<Expr> {
         let mut found = Vec::new();
         for expression in self.expressions() {
             let Expr::Dict(dict) = expression else { continue };
             let pairs = dict.keys.iter().zip(&dict.values);
             let keyed =
                 pairs.filter(|(name, _)| name.as_ref().and_then(constant_text).as_deref() == Some(key));
-            found.extend(keyed.filter_map(|(_, value)| constant_text(value)));
+            found.extend(keyed.map(|(_, value)| value.clone()));
         }
+        found
+    }
+
+    /// The text of the one dictionary key of this name, anywhere below.
+    pub(crate) fn keyed_text(&self, key: &str) -> Result<String, ImportError> {
+        let mut found: Vec<String> = self.keyed(key).iter().filter_map(constant_text).collect();
         found.dedup();
         match <[String; 1]>::try_from(found) {
             Ok([text]) => Ok(text),
@@ -160,15 +166,7 @@ impl<'a> Module<'a> {
 
     /// The texts and f-strings of all dictionary keys of this name, in source order.
     pub(crate) fn keyed_templates(&self, key: &str) -> Vec<Template> {
-        let mut found = Vec::new();
-        for expression in self.expressions() {
-            let Expr::Dict(dict) = expression else { continue };
-            let pairs = dict.keys.iter().zip(&dict.values);
-            let keyed =
-                pairs.filter(|(name, _)| name.as_ref().and_then(constant_text).as_deref() == Some(key));
-            found.extend(keyed.filter_map(|(_, value)| template(value)));
-        }
-        found
+        self.keyed(key).iter().filter_map(template).collect()
     }
 
     /// The sums of texts and names that are assigned to a name, in source order; names are slots.

@@ -66,7 +66,7 @@ pub struct Environment {
     figures: u64,
 }
 
-/// Why there is no step.
+/// Why a step cannot be made.
 #[derive(Debug, thiserror::Error)]
 pub enum StepError {
     /// The code cannot be run.

@@ -11,6 +11,7 @@ import base64
 import glob
 import hashlib
 import io
+import itertools
 import json
 import os
 import random
@@ -26,6 +27,7 @@ from PIL import Image
 import agents_longvt
 import agents_one_turn
 import agents_rows
+import agents_sage
 import agents_theirs
 import chat_server
 from agents_one_turn import Video
@@ -35,9 +37,10 @@ TOLERANCE = 3.0
 LONG = ["videomme", "longvideobench", "mlvu", "lvbench"]
 SPLITS = {"conan": LONG, "videozoomer": LONG, "eva": LONG, "video-r1": ["videomme", "mmvu"], "videorft": ["videomme", "mmvu"],
           "videochat-r1": ["charades"], "time-r1": ["charades", "videomme"],
-          "longvt": ["videomme", "longvideobench", "lvbench", "charades"]}
+          "longvt": ["videomme", "longvideobench", "lvbench", "charades"], "sage": LONG}
 CHECKOUT = {"conan": "Conan", "videozoomer": "VideoZoomer", "eva": "EfficientVideoAgent", "video-r1": "Video-R1",
-            "videorft": "VideoRFT", "videochat-r1": "VideoChat-R1", "time-r1": "time-r1", "longvt": "LongVT"}
+            "videorft": "VideoRFT", "videochat-r1": "VideoChat-R1", "time-r1": "time-r1", "longvt": "LongVT",
+            "sage": "SAGE"}
 
 
 def clock(seconds: int) -> str:
@@ -137,6 +140,13 @@ def reply(agent: str, messages: list) -> str:
     return SCRIPTS[agent](random.Random(seed)).replace(VIDEO, shown.group(1) if shown else VIDEO)
 
 
+def staged(messages: list, parameters: dict) -> str:
+    """The same for an agent whose conversations have one turn each, and which asks once more in vain."""
+    system, text = ("".join(part for part in message["parts"] if isinstance(part, str)) for message in messages)
+    seed = hashlib.sha256(f"sage {float(parameters['temperature'])} {text}".encode()).hexdigest()
+    return agents_sage.script(random.Random(seed), system, text)
+
+
 def hermes(text: str) -> tuple:
     """A reply as vLLM's Hermes parser takes it apart, and why it ended."""
     calls = [json.loads(body) for body in re.findall(r"<tool_call>(.*?)</tool_call>", text, re.DOTALL)]
@@ -175,15 +185,19 @@ def canonical(message: dict, positions: dict) -> dict:
 class Server:
     """Answers by the script and keeps what it was sent."""
 
-    def __init__(self, agent: str):
+    def __init__(self, agent: str, processed=None):
         self.requests = []
         self.agent = agent
+        self.processed = processed
         self.url = chat_server.serve(self.answer)
 
     def answer(self, body: dict) -> tuple:
         positions = body.get("media_io_kwargs", {}).get("video", {})
         messages = [canonical(message, positions) for message in body.pop("messages")]
-        text = reply(self.agent, messages)
+        text = staged(messages, body) if self.agent == "sage" else reply(self.agent, messages)
+        if self.processed:
+            for message in messages:
+                message["parts"] = [self.processed(part) if isinstance(part, tuple) else part for part in message["parts"]]
         # As servers do: what ends a generation is cut off.
         for stop in body.get("stop", []):
             text = text.partition(stop)[0]
@@ -198,7 +212,7 @@ class Server:
 
 def compare(theirs: list, ours: list, where: str, found: list, levels: list, agent: str) -> None:
     # VideoZoomer writes one string with marks for pictures.
-    raw, exact_form = agent == "videozoomer", agent in ("eva", "longvt")
+    raw, exact_form, afresh = agent == "videozoomer", agent in ("eva", "longvt", "sage"), agent in ("longvt", "sage")
     if len(theirs) != len(ours):
         found.append(f"{where}: {len(theirs)} requests / {len(ours)}")
     for turn, (a, b) in enumerate(zip(theirs, ours)):
@@ -224,12 +238,12 @@ def compare(theirs: list, ours: list, where: str, found: list, levels: list, age
                     if x.indices != y.indices or abs(x.fps - y.fps) > 1e-3 or x.frames.shape != y.frames.shape:
                         found.append(f"{here}: video of {x.frames.shape}, {x.fps} a second, {x.indices[-9:]} / "
                                      f"{y.frames.shape}, {y.fps}, {y.indices[-9:]}")
-                    elif turn == len(theirs) - 1:
+                    elif afresh or turn == len(theirs) - 1:
                         pixels(x.frames, y.frames, here, levels, found)
                 elif x[0].shape != y[0].shape:
                     found.append(f"{here}: picture of {x[0].shape} / {y[0].shape}")
-                # The last request has the pictures of all turns, but for LongVT's.
-                elif turn == len(theirs) - 1 or agent == "longvt":
+                # The last request has the pictures of all turns, but where results or whole conversations are dropped.
+                elif afresh or turn == len(theirs) - 1:
                     pixels(x[0], y[0], here, levels, found)
 
 
@@ -260,12 +274,10 @@ def joined(message: dict) -> dict:
     return {**message, "parts": parts}
 
 
-def by_sample(requests: list) -> list:
-    samples = []
-    for request in requests:
-        if not any(message["role"] == "assistant" for message in request["messages"]):
-            samples.append([])
-        samples[-1].append(request)
+def by_sample(requests: list, records: list) -> list:
+    rest = iter(requests)
+    samples = [list(itertools.islice(rest, len(record["transcript"]["calls"]))) for record in records]
+    assert not list(rest)
     return samples
 
 
@@ -316,32 +328,36 @@ def main() -> int:
         ours("protocol", "import", agent, "--from", checkout)
         if agent == "longvt":
             run_theirs = agents_longvt.longvt(checkout, folder, lambda: Server(agent))
+        elif agent == "sage":
+            run_theirs = agents_sage.sage(checkout, folder, staged)
         else:
             name = agent.replace("-", "_")
             module = agents_one_turn if hasattr(agents_one_turn, name) else agents_theirs
             run_theirs = getattr(module, name)(checkout, folder, lambda messages: reply(agent, messages))
+        videos = agents_sage.intra(data, f"{data}-intra") if agent == "sage" else data
         samples = requests = 0
         found, levels = [], []
         for split in SPLITS[agent]:
-            server = Server(agent)
+            server = Server(agent, getattr(run_theirs, "processed", None))
             out = os.path.join(folder, agent)
             run = os.path.join(out, split)
             subprocess.run(["rm", "-rf", run])
-            ours("run", split, "--protocol", agent, "--data", data, "--base-url", server.url, "--out", out,
+            ours("run", split, "--protocol", agent, "--data", videos, "--base-url", server.url, "--out", out,
                  "--concurrency", "1", "--limit", arguments.limit)
             with open(os.path.join(run, "journal.jsonl"), encoding="utf-8") as file:
                 records = [json.loads(line) for line in file]
-            conversations = by_sample(server.requests)
-            assert len(records) == len(conversations), (len(records), len(conversations))
+            conversations = by_sample(server.requests, records)
             for record, conversation in zip(records, conversations):
                 where = f"{agent} {split} {record['sample']['uid']}"
                 if record.get("error"):
                     found.append(f"{where}: {record['error']}")
                     continue
-                theirs, value = run_theirs(split, record["sample"], agents_theirs.video(data, record["sample"]))
+                theirs, value = run_theirs(split, record["sample"], agents_theirs.video(videos, record["sample"]))
                 compare(theirs, conversation, where, found, levels, agent)
-                if value != record["own"]["score"]["value"]:
-                    found.append(f"{where}: score {value} / {record['own']['score']}")
+                # SAGE is scored by a judge: the answer itself is compared.
+                mine = record["transcript"]["final_text"] if agent == "sage" else record["own"]["score"]["value"]
+                if value != mine:
+                    found.append(f"{where}: score {value!r} / {mine!r}")
                 samples += 1
                 requests += len(conversation)
         mean, most = (max(level[place] for level in levels) for place in (0, 1))

@@ -12,6 +12,7 @@ use crate::protocol::{CallError, FramePolicy, Overview, Template, Tool};
 use crate::record::Score;
 use crate::sample::{Gold, Sample};
 use crate::span::TimeSpan;
+use crate::staged::{Beginning, Staged};
 
 /// One release: its name, its tool calls, its scoring.
 #[derive(Clone, Copy)]
@@ -41,6 +42,14 @@ pub trait Looks: Send + Sync {
     /// # Errors
     /// Why there are none, as the model is answered with it.
     fn look(&self, call: &Call, view: &View<'_>) -> Result<Look, String>;
+
+    /// A sample of an agent with conversations of their own ([`Protocol::stages`](crate::protocol::Protocol::stages)).
+    ///
+    /// # Errors
+    /// The rules have one conversation.
+    fn staged(&self, _beginning: Beginning<'_>) -> Result<Box<dyn Staged>, String> {
+        Err("the reference has no rules for `agent.stages`".to_owned())
+    }
 }
 
 /// What a call is run on.

@@ -246,7 +246,7 @@ pub(crate) fn frame_count(sampling: Sampling, total: usize, fps: f64) -> Result<
 
 /// `torch.linspace(start, end, count).round()`: single precision with fused multiply-add (as torch
 /// has it on any processor of the last ten years), computed from the nearer end, ties to even.
-pub(crate) fn linspace(start: usize, end: usize, count: usize) -> Vec<usize> {
+pub fn linspace(start: usize, end: usize, count: usize) -> Vec<usize> {
     let (first, last) = (start as f32, end as f32);
     let step = (last - first) / (count - 1) as f32;
     (0..count)

@@ -1,6 +1,6 @@
 //! The opening of a conversation: system text, overview, question.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::{Session, protocol_error};
@@ -15,23 +15,8 @@ use crate::record::{SampleError, SampleErrorClass};
 impl Session<'_> {
     /// Puts system text and question into the conversation.
     pub(super) async fn open(&mut self) -> Result<(), SampleError> {
-        if let Some(message) = self.sample.defect.clone() {
-            return Err(SampleError { class: SampleErrorClass::Data, message, step: "open".into() });
-        }
+        let video = self.require_video()?;
         let plan = &self.agent.plan;
-        let video = self.agent.videos.resolve(&self.sample.video);
-        // Upstream asks about whatever lies there; a folder gives no frames.
-        let there = match plan.switches.frame_loss_is_error {
-            // Nothing of it is shown.
-            _ if plan.is_blind() => true,
-            true => video.is_file(),
-            false => video.exists(),
-        };
-        if !there {
-            let message =
-                format!("{}: no such video; run `paravt-bench data check`", self.sample.video.display());
-            return Err(SampleError { class: SampleErrorClass::VideoMissing, message, step: "open".into() });
-        }
         let system = render::dialect_system_text(&self.agent.protocol, &plan.mode, plan.dialect)
             .map_err(|error| protocol_error("open", &error))?
             .to_owned();
@@ -75,6 +60,28 @@ impl Session<'_> {
         };
         self.begin(system, Message::parts(Role::User, parts));
         Ok(())
+    }
+
+    /// The path of the sample's video, which is there or not needed.
+    pub(super) fn require_video(&self) -> Result<PathBuf, SampleError> {
+        if let Some(message) = self.sample.defect.clone() {
+            return Err(SampleError { class: SampleErrorClass::Data, message, step: "open".into() });
+        }
+        let plan = &self.agent.plan;
+        let video = self.agent.videos.resolve(&self.sample.video);
+        // Upstream asks about whatever lies there; a folder gives no frames.
+        let there = match plan.switches.frame_loss_is_error {
+            // Nothing of it is shown.
+            _ if plan.is_blind() => true,
+            true => video.is_file(),
+            false => video.exists(),
+        };
+        if !there {
+            let message =
+                format!("{}: no such video; run `paravt-bench data check`", self.sample.video.display());
+            return Err(SampleError { class: SampleErrorClass::VideoMissing, message, step: "open".into() });
+        }
+        Ok(video)
     }
 
     /// The conversation's first messages; an empty system text is none.

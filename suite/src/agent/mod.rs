@@ -8,6 +8,7 @@ mod joined;
 mod messages;
 mod own;
 mod reply;
+mod staged;
 
 use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -66,6 +67,8 @@ struct Session<'a> {
     seen: Vec<usize>,
     /// Messages that only the next request has.
     passing: Vec<Message>,
+    /// Sampling temperature of the next request, where it is not that of the run.
+    temperature: Option<f64>,
     /// The interpreter of the sample, where its protocol has the code tool.
     episode: Option<Box<dyn Episode>>,
 }
@@ -89,6 +92,7 @@ impl Agent {
             last_truncated: false,
             seen: Vec::new(),
             passing: Vec::new(),
+            temperature: None,
             episode: None,
         };
         let outcome = session.converse().await;
@@ -137,6 +141,9 @@ impl Agent {
 impl Session<'_> {
     /// The conversation up to the text that is scored.
     async fn converse(&mut self) -> Result<String, SampleError> {
+        if let Some((own, policy, stages)) = self.agent.protocol.stages() {
+            return self.run_stages(own, policy, stages).await;
+        }
         self.open().await?;
         if let Some(episode) = self.episode.take() {
             return self.run_episode(episode).await;
@@ -231,7 +238,7 @@ impl Session<'_> {
         let settings = &plan.request;
         let generation = Generation {
             max_tokens,
-            temperature: plan.temperature,
+            temperature: self.temperature.unwrap_or(plan.temperature),
             top_p: settings.top_p,
             top_k: settings.top_k,
             repetition_penalty: settings.repetition_penalty,

@@ -269,7 +269,7 @@ impl Session<'_> {
     }
 
     /// The frames of a look, decoded off the async threads.
-    async fn picked(
+    pub(super) async fn picked(
         &mut self,
         policy: &FramePolicy,
         video: &VideoFacts,
@@ -285,7 +285,7 @@ impl Session<'_> {
         Ok(set.images.into_iter().zip(look.times).collect())
     }
 
-    async fn facts(&mut self) -> Result<VideoFacts, NoFrames> {
+    pub(super) async fn facts(&mut self) -> Result<VideoFacts, NoFrames> {
         let source = Arc::clone(&self.agent.frames);
         let started = Instant::now();
         let facts = self.blocking(move |path| source.facts(path)).await;
@@ -294,7 +294,7 @@ impl Session<'_> {
     }
 
     /// An overview without frames.
-    fn lost(&mut self, lost: NoFrames) -> SampleError {
+    pub(super) fn lost(&mut self, lost: NoFrames) -> SampleError {
         let message = self.noted(lost);
         SampleError { class: SampleErrorClass::FrameLoss, message, step: "open".to_owned() }
     }

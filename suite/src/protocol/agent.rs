@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::harness::{Harness, is_default};
-use super::{CodeRules, Template};
+use super::{CodeRules, Stages, Template};
 use crate::media::VideoRequest;
 pub use crate::media::resample::Resampler as Filter;
 use crate::sample::Sample;
@@ -61,6 +61,9 @@ pub struct AgentLoop {
     /// A tool that runs code of the model, in the place of frames.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<CodeRules>,
+    /// Conversations of two messages each, in the place of one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stages: Option<Stages>,
     /// How tokens are drawn, where the run does not say otherwise.
     #[serde(default, skip_serializing_if = "is_default")]
     pub sampling: Sampling,
@@ -335,6 +338,7 @@ impl AgentLoop {
             harness: Harness::default(),
             frames: None,
             code: None,
+            stages: None,
             sampling: Sampling::default(),
         }
     }

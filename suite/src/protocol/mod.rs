@@ -12,6 +12,7 @@ mod harness;
 mod mode;
 pub mod native;
 pub mod render;
+mod stages;
 pub mod template;
 mod tool;
 
@@ -28,6 +29,7 @@ pub use check::InvalidProtocol;
 pub use code::{CodeRules, CodeTexts};
 pub use harness::{CallMessages, Harness, History};
 pub use mode::{PromptMode, UnknownMode};
+pub use stages::Stages;
 pub use template::Template;
 pub use tool::{CallError, Tool};
 
@@ -136,6 +138,12 @@ impl Protocol {
     pub fn code(&self) -> Option<(&AgentLoop, &CodeRules)> {
         let own = self.agent.as_ref()?;
         Some((own, own.code.as_ref()?))
+    }
+
+    /// The stages of an agent's own loop, where it has conversations of their own, and its frames.
+    pub fn stages(&self) -> Option<(&AgentLoop, &FramePolicy, &Stages)> {
+        let own = self.agent.as_ref()?;
+        Some((own, own.frames.as_ref()?, own.stages.as_ref()?))
     }
 
     /// Whether a mode runs the tool loop; the others are one call.

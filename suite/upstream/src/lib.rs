@@ -49,7 +49,7 @@ use paravt_suite::reference::Reference;
 use import::Release;
 
 /// All releases; the first is that of protocols that name none.
-pub const REFERENCES: [Reference; 10] = [
+pub const REFERENCES: [Reference; 11] = [
     paravt::REFERENCE,
     paravt::filled::ZOOMS,
     agents::conan::REFERENCE,
@@ -60,10 +60,11 @@ pub const REFERENCES: [Reference; 10] = [
     agents::single::VIDEOCHAT_R1,
     agents::single::TIME_R1,
     agents::pyvision::REFERENCE,
+    agents::sage::REFERENCE,
 ];
 
 /// Releases whose texts can be imported; the first is that of the reference.
-pub static RELEASES: [&Release; 10] = [
+pub static RELEASES: [&Release; 11] = [
     &paravt::import::RELEASE,
     &agents::conan::RELEASE,
     &agents::videozoomer::RELEASE,
@@ -74,6 +75,7 @@ pub static RELEASES: [&Release; 10] = [
     &agents::single::VIDEOCHAT_R1_RELEASE,
     &agents::single::TIME_R1_RELEASE,
     &agents::pyvision::RELEASE,
+    &agents::sage::RELEASE,
 ];
 
 /// Why a protocol has no release that can run it.

@@ -1,14 +1,36 @@
-//! SAGE (allenai/SAGE b5d9c93): the JSON that a reply holds and its repairs (`sage/utils/json_parser.py`), and the call
-//! that is run of it (`sage/main.py`).
+//! SAGE (allenai/SAGE b5d9c93): the JSON that a reply holds and its repairs (`sage/utils/json_parser.py`), and a sample's
+//! way from one conversation to the next.
 //!
 //! The tools of the release need a web search, a speech recogniser and a second model: only a variant with the visual
 //! ones can be run here, whose scores are not comparable with published ones.
 
+mod args;
+mod files;
+mod run;
+mod times;
+mod tools;
+
+pub use run::Run;
+
 use std::sync::LazyLock;
 
+use paravt_suite::media::linspace;
+use paravt_suite::protocol::Overview;
 use regex::{Captures, Regex};
 
 use crate::python::{PyValue, literal_regex, loads, strip};
+
+/// Indices of the frames that the model is shown of a video of so many (`fetch_video` of
+/// `sage/src/models/qwen_vl/vision_process.py`): their number is not rounded to an even one.
+pub fn sampled_frames(overview: &Overview, frames: usize, rate: f64) -> Vec<usize> {
+    if frames == 0 {
+        return Vec::new();
+    }
+    let wanted = frames as f64 / rate * overview.fps.unwrap_or(rate);
+    let most = overview.frames.min(frames) as f64;
+    let count = wanted.max(overview.at_least.unwrap_or(1) as f64).min(most) as usize;
+    linspace(0, frames - 1, count.max(1))
+}
 
 /// The object of a text that should be one (`clean_json`): as it is, else after all repairs.
 ///
@@ -16,16 +38,6 @@ use crate::python::{PyValue, literal_regex, loads, strip};
 /// Why the repaired text is not JSON either, in Python's words.
 pub fn clean_json(text: &str) -> Result<PyValue, String> {
     loads(text).or_else(|_| loads(&repaired(text))).map_err(|error| error.to_string())
-}
-
-/// The first call that an object recommends, the only one that is run: its name and arguments. `None` where there is none
-/// or its name is not among `tools`.
-pub fn first_call<'a>(object: &'a PyValue, tools: &[&str]) -> Option<(&'a str, &'a PyValue)> {
-    static NONE: PyValue = PyValue::Dict(Vec::new());
-    let PyValue::List(calls) = object.get("recommended_tools")?.get("tool_calls")? else { return None };
-    let call = calls.first()?;
-    let PyValue::Str(name) = call.get("name")? else { return None };
-    tools.contains(&name.as_str()).then(|| (name.as_str(), call.get("arguments").unwrap_or(&NONE)))
 }
 
 /// Position and character of a text, and whether it lies in a string; an escaped character is in none of its own.
@@ -145,14 +157,5 @@ mod tests {
             assert_eq!(clean_json(text).map(|value| dumps(&value, false)).as_deref(), Ok(expected), "{text}");
         }
         assert!(clean_json("no object").is_err());
-    }
-
-    #[test]
-    fn one_call_is_run() {
-        let text = r#"{"recommended_tools": {"tool_calls": [{"name": "zoom", "arguments": {"a": 1}}, {"name": "b"}]}}"#;
-        let object = clean_json(text).unwrap();
-        let (name, arguments) = first_call(&object, &["zoom"]).unwrap();
-        assert_eq!((name, dumps(arguments, false).as_str()), ("zoom", r#"{"a": 1}"#));
-        assert_eq!(first_call(&object, &["b"]), None);
     }
 }

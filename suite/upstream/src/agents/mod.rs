@@ -7,6 +7,7 @@ pub mod conan;
 pub mod eva;
 pub mod longvt;
 pub mod pyvision;
+pub mod sage;
 pub mod single;
 pub mod videozoomer;
 

@@ -129,7 +129,7 @@ fn prompt(files: &Files) -> Result<Template, ImportError> {
 }
 
 /// Slots under our names.
-fn renamed(mut template: Template, names: &[(&str, &str)]) -> Template {
+pub(super) fn renamed(mut template: Template, names: &[(&str, &str)]) -> Template {
     for piece in &mut template.0 {
         if let Piece::Slot(slot) = piece
             && let Some((_, ours)) = names.iter().find(|(theirs, _)| theirs == slot)

@@ -91,6 +91,7 @@ fn slot_name(expression: &Expr) -> Option<String> {
         }
         .to_owned(),
         Expr::Subscript(subscript) => constant_text(&subscript.slice)?,
+        Expr::Attribute(attribute) => attribute.attr.to_string(),
         Expr::Call(call) => match &*call.func {
             Expr::Name(name) if name.id.as_str() == "len" => "n".to_owned(),
             Expr::Name(name) if name.id.as_str() == "str" => slot_name(call.args.first()?)?,

@@ -7,6 +7,7 @@ mod conditions;
 mod expressions;
 mod fstrings;
 mod git;
+mod schemas;
 pub(crate) mod shapes;
 mod source;
 mod tools;

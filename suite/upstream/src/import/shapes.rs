@@ -174,6 +174,13 @@ impl<'a> Module<'a> {
         self.assigned(name).iter().filter_map(sum).collect()
     }
 
+    /// The sentences in what is assigned to a name, in source order.
+    pub(crate) fn sentences(&self, name: &str) -> Vec<String> {
+        let mut found = Vec::new();
+        self.assigned(name).iter().for_each(|assigned| collect(assigned, &mut found));
+        found.iter().filter_map(constant_text).filter(|text| text.contains(' ')).collect()
+    }
+
     /// The f-string of a `return`, with exactly these values, in this order.
     pub(crate) fn returned_template(&self, wanted: &[&str]) -> Result<Template, ImportError> {
         let found = statements(&self.body).into_iter().filter_map(|statement| match statement {
@@ -383,6 +390,7 @@ fn collect(expression: &Expr, found: &mut Vec<Expr>) {
         Expr::BoolOp(operation) => operation.values.iter().collect(),
         Expr::BinOp(operation) => vec![&operation.left, &operation.right],
         Expr::Attribute(attribute) => vec![&attribute.value],
+        Expr::Lambda(lambda) => vec![&lambda.body],
         Expr::GeneratorExp(generator) => vec![&generator.elt],
         Expr::ListComp(list) => vec![&list.elt],
         _ => Vec::new(),

@@ -8,6 +8,7 @@ use super::expressions::{constant_text, is_name};
 use super::fstrings::{slots, template, without_formats};
 use super::shapes::{Module, statements};
 use paravt_suite::protocol::Template;
+use paravt_suite::protocol::template::Piece;
 
 impl Module<'_> {
     /// The definition of a function `@app.tool(name=…, description=…)` whose arguments are `Annotated[str | float,
@@ -20,23 +21,51 @@ impl Module<'_> {
         found.ok_or_else(|| self.shape(format!("function {name} with @app.tool(…) and described arguments")))
     }
 
-    /// Texts and f-strings of raised exceptions: exactly these values and formats, in this order.
+    /// Texts and f-strings of raised exceptions, a keyword's where there is none in front: exactly these values and
+    /// formats, in this order.
     pub(crate) fn raised(&self, wanted: &[&[&str]]) -> Result<Vec<Template>, ImportError> {
         let raised = statements(self.statements()).into_iter().filter_map(|statement| match statement {
             Stmt::Raise(raised) => match raised.exc.as_deref()? {
-                Expr::Call(call) => template(call.args.first()?),
+                Expr::Call(call) => {
+                    let named = call.keywords.first().map(|keyword| &keyword.value);
+                    template(call.args.first().or(named)?)
+                }
                 _ => None,
             },
             _ => None,
         });
-        let raised: Vec<Template> = raised.collect();
-        let as_wanted = raised.len() == wanted.len()
-            && raised.iter().zip(wanted).all(|(text, wanted)| slots(text) == *wanted);
+        self.as_wanted("exceptions", raised.collect(), wanted)
+    }
+
+    /// Texts and f-strings of `return …, "…"`, without empty ones: exactly these values, in this order.
+    pub(crate) fn refusals(&self, wanted: &[&[&str]]) -> Result<Vec<Template>, ImportError> {
+        let refusals = statements(self.statements()).into_iter().filter_map(|statement| match statement {
+            Stmt::Return(returned) => match returned.value.as_deref()? {
+                Expr::Tuple(pair) => template(pair.elts.get(1)?).filter(|text| *text != plain("")),
+                _ => None,
+            },
+            _ => None,
+        });
+        self.as_wanted("refusals", refusals.collect(), wanted)
+    }
+
+    fn as_wanted(
+        &self,
+        what: &str,
+        found: Vec<Template>,
+        wanted: &[&[&str]],
+    ) -> Result<Vec<Template>, ImportError> {
+        let as_wanted = found.len() == wanted.len()
+            && found.iter().zip(wanted).all(|(text, wanted)| slots(text) == *wanted);
         match as_wanted {
-            true => Ok(raised.into_iter().map(without_formats).collect()),
-            false => Err(self.shape(format!("{} texts of exceptions with {wanted:?}", wanted.len()))),
+            true => Ok(found.into_iter().map(without_formats).collect()),
+            false => Err(self.shape(format!("{} texts of {what} with {wanted:?}", wanted.len()))),
         }
     }
+}
+
+fn plain(text: &str) -> Template {
+    Template(vec![Piece::Text(text.to_owned())])
 }
 
 fn definition(function: &StmtFunctionDef) -> Option<Value> {

@@ -50,7 +50,7 @@ def script(draw: random.Random, system: str, text: str) -> str:
     path, duration = PATH.search(text).groups()
     hours, minutes, seconds = map(int, duration.split(":"))
     length = hours * 3600 + minutes * 60 + seconds
-    media = [json.loads(f"[{found}]".replace("'", '"')) for found in re.findall(r"'media_paths': \[([^\]\"]*)\]", text)]
+    media = [re.findall("'(data/[^']*)'", found) for found in re.findall(r"'media_paths': \[([^\]\"]*)\]", text)]
     calls = [call(draw, path, length, media) for _ in range(draw.choice([1, 1, 1, 2]))]
     calls = draw.choice([calls] * 40 + [[], None, "call", {"name": 1}, [3], [{"name": ["x"]}]])
     tools = draw.choice([{"needed": draw.choice([True, True, True, "yes", 1]), "tool_calls": calls}] * 30 +
@@ -102,8 +102,10 @@ def call(draw: random.Random, path: str, length: int, media: list) -> dict:
         tool = "perform_reasoning"
     if tool == "perform_reasoning":
         frames = draw.choice([one for one in media if one] or [[]])
+        # A path that is there is dropped, one under another folder is found.
+        elsewhere = [one.replace("data/videos", "/tmp/x") for one in frames]
         arguments = {"query": draw.choice(["What is it?", "Who?", "Count"] * 10 + ["", "  ", 3]),
-                     "media_paths": draw.choice([frames] * 20 + [frames[:3], frames[::-1], [one.replace("data/videos", "/tmp/x") for one in frames], [path], [],
+                     "media_paths": draw.choice([elsewhere] * 20 + [elsewhere[:3], elsewhere[::-1], frames, frames[:2] + elsewhere, [path], [f"/x/{name}"], [],
                                                  None, ["a/b.jpg"], ["alone.jpg"], ["x", 3], "all", [1]])}
         if draw.random() < 0.06:
             del arguments["media_paths"]

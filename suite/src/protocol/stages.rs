@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::Template;
+use super::harness::is_default;
 
 /// Conversations of two messages: one with the video, then some with text alone, and those in which tools ask the model.
 ///
@@ -24,6 +25,10 @@ pub struct Stages {
     pub aside: String,
     /// What a tool asks for a moment; slots `event`, `begin` and `end`.
     pub grounding: Template,
+    /// Whether a question of a tool shows files that it names by the paths that they have. The release drops these, and keeps
+    /// those that it finds by folder and name alone.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub keeps_media: bool,
     /// How often a sample is begun before it has no answer: a reply that cannot be read begins it again.
     pub tries: usize,
     /// Sampling temperature of all tries but the first.

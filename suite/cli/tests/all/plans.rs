@@ -39,13 +39,6 @@ fn a_recipe_with_an_unknown_task_has_no_plan() {
 }
 
 #[test]
-fn a_row_that_cannot_be_run_says_what_is_missing() {
-    let output = bench().args(["reproduce", "sage-7b", "--plan"]).output().unwrap();
-    assert_eq!(output.status.code(), Some(2));
-    assert!(text(&output).contains("placeholder for its prompt (mode agentic_sage)"), "{}", text(&output));
-}
-
-#[test]
 fn a_stage_without_a_method_is_refused_before_anything_is_done() {
     let folder = tempfile::tempdir().unwrap();
     let text_of = "kind = \"trained\"\nname = \"far\"\ntitle = \"far\"\nevaluate = \"paravt-8b\"\n[needs]\n\

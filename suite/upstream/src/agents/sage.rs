@@ -281,6 +281,7 @@ fn make(files: &Files, source: Source) -> Result<Protocol, ImportError> {
         message: marked(MESSAGE, files.required(MESSAGE)?, &slots)?,
         aside: model.function("_prepare_input")?.keyed_text("content")?,
         grounding: marked(GROUNDING, files.required(GROUNDING)?, &moment)?,
+        keeps_media: false,
         tries: 5,
         retry_temperature: 0.7,
         // The processor's default: the release gives it frames and no rate.

@@ -49,8 +49,17 @@ pub static LONGVT: Filled = Filled {
     },
 };
 
+/// SAGE's prompt of its first conversation, with the tools that its import has.
+pub static SAGE: Filled = Filled {
+    name: "paravt+sage",
+    mode: "agentic_sage",
+    agent: &agents::sage::RELEASE,
+    reference: None,
+    text: |agent| agent.system.values().next().cloned(),
+};
+
 /// All of them.
-pub static FILLED: [&Filled; 2] = [&VIDEOZOOMER, &LONGVT];
+pub static FILLED: [&Filled; 3] = [&VIDEOZOOMER, &LONGVT, &SAGE];
 
 impl Filled {
     /// The driver's protocol with this mode, of the imports of both; `None` where the agent's has no such text.

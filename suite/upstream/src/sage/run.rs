@@ -76,7 +76,7 @@ impl Run {
             question,
             video: shown,
             path,
-            tools: Tools::new(own.harness.errors.clone(), stages.grounding.clone(), files),
+            tools: Tools::new(own.harness.errors.clone(), stages, files),
             stages: stages.clone(),
             waiting: Waiting::Nothing,
             tries: 0,

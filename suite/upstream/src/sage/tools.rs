@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use paravt_suite::message::FrameOrigin;
-use paravt_suite::protocol::Template;
+use paravt_suite::protocol::{Stages, Template};
 use paravt_suite::record::{ToolCall, ToolOutcome};
 use serde_json::json;
 
@@ -72,19 +72,22 @@ pub struct Tools {
     pub record: Vec<ToolCall>,
     words: BTreeMap<String, Template>,
     grounding: Template,
+    /// See [`Stages::keeps_media`].
+    keeps_media: bool,
     numbers: BTreeMap<String, usize>,
     answers: BTreeMap<String, PyValue>,
 }
 
 impl Tools {
     /// Tools with the words of the release.
-    pub fn new(words: BTreeMap<String, Template>, grounding: Template, files: Files) -> Self {
+    pub fn new(words: BTreeMap<String, Template>, stages: &Stages, files: Files) -> Self {
         Self {
             files,
             replies: 0,
             record: Vec::new(),
             words,
-            grounding,
+            grounding: stages.grounding.clone(),
+            keeps_media: stages.keeps_media,
             numbers: BTreeMap::new(),
             answers: BTreeMap::new(),
         }
@@ -175,15 +178,22 @@ impl Tools {
                 }
                 ("video_path", _) => return Err(Raised),
                 ("media_paths", PyValue::List(paths)) => {
-                    for path in paths {
-                        match path {
-                            PyValue::Str(path) => *path = self.known_path(path, false)?,
+                    let mut found = Vec::new();
+                    for path in paths.drain(..) {
+                        let is_there = match &path {
+                            PyValue::Str(path) => self.files.exists(path),
                             // The first three numbers are open files.
-                            PyValue::Bool(_) => {}
-                            PyValue::Int(digits) if ["0", "1", "2"].contains(&digits.as_str()) => {}
+                            PyValue::Bool(_) => true,
+                            PyValue::Int(digits) => ["0", "1", "2"].contains(&digits.as_str()),
                             _ => return Err(Raised),
-                        }
+                        };
+                        found.extend(match path {
+                            path if is_there => self.keeps_media.then_some(path),
+                            PyValue::Str(path) => Some(PyValue::Str(self.known_path(&path, false)?)),
+                            _ => return Err(Raised),
+                        });
                     }
+                    *paths = found;
                 }
                 _ => {}
             }

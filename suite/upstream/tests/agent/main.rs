@@ -4,6 +4,7 @@
 mod dialects;
 mod longvt;
 mod own;
+mod sage;
 
 use std::path::Path;
 use std::sync::Arc;

@@ -9,11 +9,11 @@ use super::files::Files;
 use crate::python::{Int, PyValue, int, literal_regex, repr, strip};
 
 /// Words of the release by our names, and the files that there are.
-pub struct Checks<'a> {
+pub(super) struct Checks<'a> {
     /// Words.
-    pub words: &'a BTreeMap<String, Template>,
+    pub(super) words: &'a BTreeMap<String, Template>,
     /// Files.
-    pub files: &'a Files,
+    pub(super) files: &'a Files,
 }
 
 /// What is refused, by argument, in the order of the release.
@@ -23,12 +23,12 @@ type Errors = Vec<(String, PyValue)>;
 const ENDINGS: [&str; 5] = [".mp4", ".mov", ".avi", ".mkv", ".webm"];
 
 /// Whether a path ends as that of a video.
-pub fn is_video(path: &str) -> bool {
+pub(super) fn is_video(path: &str) -> bool {
     ENDINGS.iter().any(|ending| path.ends_with(ending))
 }
 
 /// `str()`.
-pub fn shown(value: &PyValue) -> String {
+pub(super) fn shown(value: &PyValue) -> String {
     match value {
         PyValue::Str(text) => text.clone(),
         other => repr(other),
@@ -36,7 +36,7 @@ pub fn shown(value: &PyValue) -> String {
 }
 
 /// The whole numbers of a time with two or three fields.
-pub fn fields(time: &str) -> Option<Vec<u32>> {
+pub(super) fn fields(time: &str) -> Option<Vec<u32>> {
     let number = |part: &str| match int(part)? {
         Int::Small(value) => u32::try_from(value).ok(),
         _ => None,
@@ -46,13 +46,13 @@ pub fn fields(time: &str) -> Option<Vec<u32>> {
 
 impl Checks<'_> {
     /// A text of the release with its values.
-    pub fn words(&self, name: &str, values: &[(&str, &str)]) -> String {
+    pub(super) fn words(&self, name: &str, values: &[(&str, &str)]) -> String {
         let template = self.words.get(name).cloned().unwrap_or_default();
         template.render(values).unwrap_or_else(|error| error.to_string())
     }
 
     /// What `extract_parts_from_timestamp` refuses.
-    pub fn extract(&self, arguments: &PyValue) -> Errors {
+    pub(super) fn extract(&self, arguments: &PyValue) -> Errors {
         let mut errors = Vec::new();
         self.required(&mut errors, arguments, "video_path", |path| self.video(path));
         if let Some(kind) = arguments.get("extract_type") {
@@ -67,7 +67,7 @@ impl Checks<'_> {
     }
 
     /// What `identify_timestamps_visually` refuses.
-    pub fn identify(&self, arguments: &PyValue) -> Errors {
+    pub(super) fn identify(&self, arguments: &PyValue) -> Errors {
         let mut errors = Vec::new();
         self.required(&mut errors, arguments, "video_path", |path| self.video(path));
         self.required(&mut errors, arguments, "event", |event| self.text("event", event));
@@ -76,7 +76,7 @@ impl Checks<'_> {
     }
 
     /// What `perform_reasoning` refuses.
-    pub fn reason(&self, arguments: &PyValue) -> Errors {
+    pub(super) fn reason(&self, arguments: &PyValue) -> Errors {
         let mut errors = Vec::new();
         self.required(&mut errors, arguments, "query", |query| self.text("query", query));
         let refused = match arguments.get("media_paths") {

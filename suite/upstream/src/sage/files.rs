@@ -13,16 +13,16 @@ const FRAMES: usize = 10;
 
 /// A part of the sample's video, in its frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Clip {
+pub(super) struct Clip {
     /// Index of the first frame.
-    pub first: usize,
+    pub(super) first: usize,
     /// Number of frames.
-    pub frames: usize,
+    pub(super) frames: usize,
 }
 
 /// What lies at a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum File {
+pub(super) enum File {
     /// The video or a part of it.
     Video(Clip),
     /// A saved frame, by its index in the video.
@@ -30,7 +30,7 @@ pub enum File {
 }
 
 /// All files of a sample.
-pub struct Files {
+pub(super) struct Files {
     folder: String,
     rate: f64,
     by_path: BTreeMap<String, File>,
@@ -38,37 +38,37 @@ pub struct Files {
 
 impl Files {
     /// The video alone.
-    pub fn new(path: &str, frames: usize, rate: f64) -> Self {
+    pub(super) fn new(path: &str, frames: usize, rate: f64) -> Self {
         let video = File::Video(Clip { first: 0, frames });
         Self { folder: parent(path).to_owned(), rate, by_path: BTreeMap::from([(normal(path), video)]) }
     }
 
     /// What lies at a path.
-    pub fn get(&self, path: &str) -> Option<File> {
+    pub(super) fn get(&self, path: &str) -> Option<File> {
         self.by_path.get(&normal(path)).copied()
     }
 
     /// Whether a file or a folder lies there.
-    pub fn exists(&self, path: &str) -> bool {
+    pub(super) fn exists(&self, path: &str) -> bool {
         let path = normal(path);
         let below = |file: &String| file.strip_prefix(&path).is_some_and(|rest| rest.starts_with('/'));
         self.by_path.contains_key(&path) || (!path.is_empty() && self.by_path.keys().any(below))
     }
 
     /// A path below the folder of the video, where a file lies there.
-    pub fn below(&self, names: &[&str]) -> Option<String> {
+    pub(super) fn below(&self, names: &[&str]) -> Option<String> {
         let path = format!("{}/{}", self.folder, names.join("/"));
         self.exists(&path).then_some(path)
     }
 
     /// `get_video_duration`: whole seconds.
-    pub fn duration(&self, clip: Clip) -> u32 {
+    pub(super) fn duration(&self, clip: Clip) -> u32 {
         (clip.frames as f64 / self.rate) as u32
     }
 
     /// `extract_frames`: the paths of ten frames from start to end, those that are the same once, but where all were there
     /// before.
-    pub fn save_frames(
+    pub(super) fn save_frames(
         &mut self,
         path: &str,
         clip: Clip,
@@ -105,7 +105,7 @@ impl Files {
     }
 
     /// `extract_subclip`: the path of a part.
-    pub fn cut(&mut self, path: &str, clip: Clip, start: f64, end: f64) -> Result<String, String> {
+    pub(super) fn cut(&mut self, path: &str, clip: Clip, start: f64, end: f64) -> Result<String, String> {
         let file = path.rsplit('/').next().unwrap_or_default();
         let base = file.rfind('.').filter(|at| *at > 0).map_or(file, |at| &file[..at]);
         let (from, to) = (timestamp(start, Fields::Seconds)?, timestamp(end, Fields::Seconds)?);

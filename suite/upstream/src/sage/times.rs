@@ -4,7 +4,7 @@ use crate::python::{PyValue, float, floor_div, repr_str, whole};
 
 /// Fields of a time that are written although they are zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fields {
+pub(super) enum Fields {
     /// Seconds.
     Seconds,
     /// Minutes and seconds.
@@ -17,7 +17,7 @@ pub enum Fields {
 ///
 /// # Errors
 /// Python's words for a text that is no time.
-pub fn seconds(text: &str) -> Result<f64, String> {
+pub(super) fn seconds(text: &str) -> Result<f64, String> {
     let number = |part: &str| {
         float(part).ok_or_else(|| format!("could not convert string to float: {}", repr_str(part)))
     };
@@ -34,7 +34,7 @@ pub fn seconds(text: &str) -> Result<f64, String> {
 ///
 /// # Errors
 /// Python's words.
-pub fn seconds_of(value: &PyValue) -> Result<f64, String> {
+pub(super) fn seconds_of(value: &PyValue) -> Result<f64, String> {
     match value {
         PyValue::Str(text) => seconds(text),
         // A list has the method that is called first.
@@ -47,7 +47,7 @@ pub fn seconds_of(value: &PyValue) -> Result<f64, String> {
 ///
 /// # Errors
 /// Python's words for a number without whole seconds.
-pub fn timestamp(seconds: f64, fields: Fields) -> Result<String, String> {
+pub(super) fn timestamp(seconds: f64, fields: Fields) -> Result<String, String> {
     let hours = truncated(floor_div(seconds, 3600.0))?;
     let minutes = truncated(floor_div(modulo(seconds, 3600.0), 60.0))?;
     let rest = truncated(modulo(seconds, 60.0))?;
@@ -71,7 +71,7 @@ fn modulo(a: f64, b: f64) -> f64 {
 
 /// `fix_timestamp` of a time of two or three whole numbers: one behind the end of a video of so many seconds is taken for
 /// one of other fields, else for the end.
-pub fn fixed(parts: &[u32], duration: u32, hours: bool) -> String {
+pub(super) fn fixed(parts: &[u32], duration: u32, hours: bool) -> String {
     let at = |h: u32, m: u32, s: u32| h * 3600 + m * 60 + s;
     let written = |seconds: u32| {
         let (h, m, s) = (seconds / 3600, seconds % 3600 / 60, seconds % 60);

@@ -16,23 +16,23 @@ use super::times::{Fields, fixed, seconds, seconds_of, timestamp};
 use crate::python::{PyValue, repr};
 
 /// Cuts frames or a clip out of a video.
-pub const EXTRACT: &str = "extract_parts_from_timestamp";
+pub(super) const EXTRACT: &str = "extract_parts_from_timestamp";
 /// Asks the model about text, images or a clip.
-pub const REASON: &str = "perform_reasoning";
+pub(super) const REASON: &str = "perform_reasoning";
 /// Asks the model for a moment in a clip.
-pub const IDENTIFY: &str = "identify_timestamps_visually";
+pub(super) const IDENTIFY: &str = "identify_timestamps_visually";
 
 /// An exception that ends the try.
-pub struct Raised;
+pub(super) struct Raised;
 
 /// A call that was read.
-pub struct Used {
+pub(super) struct Used {
     /// Its name with its number.
-    pub name: String,
+    pub(super) name: String,
     /// The arguments that the tool has.
-    pub arguments: PyValue,
+    pub(super) arguments: PyValue,
     /// What it asks the model.
-    pub question: Option<Question>,
+    pub(super) question: Option<Question>,
     /// Its result, where it asks nothing, or why it failed.
     done: Result<PyValue, String>,
     /// The reply that it stands in.
@@ -44,13 +44,13 @@ pub struct Used {
 }
 
 /// What a tool asks the model.
-pub struct Question {
+pub(super) struct Question {
     /// Its text.
-    pub text: String,
+    pub(super) text: String,
     /// Files in front of the text.
-    pub media: Vec<String>,
+    pub(super) media: Vec<String>,
     /// Whether the first of them is shown as a video, the others not at all.
-    pub as_video: bool,
+    pub(super) as_video: bool,
     /// Arguments that the answer is kept under.
     key: String,
     /// For a moment: the key of its clip.
@@ -63,13 +63,13 @@ struct Moment {
 }
 
 /// The tools of a sample: its files, and answers that are given once more.
-pub struct Tools {
+pub(super) struct Tools {
     /// Files of the sample; they stay there over all tries.
-    pub files: Files,
+    pub(super) files: Files,
     /// Replies that could have a call.
-    pub replies: usize,
+    pub(super) replies: usize,
     /// Calls for the record.
-    pub record: Vec<ToolCall>,
+    pub(super) record: Vec<ToolCall>,
     words: BTreeMap<String, Template>,
     grounding: Template,
     /// See [`Stages::keeps_media`].
@@ -80,7 +80,7 @@ pub struct Tools {
 
 impl Tools {
     /// Tools with the words of the release.
-    pub fn new(words: BTreeMap<String, Template>, stages: &Stages, files: Files) -> Self {
+    pub(super) fn new(words: BTreeMap<String, Template>, stages: &Stages, files: Files) -> Self {
         Self {
             files,
             replies: 0,
@@ -94,12 +94,12 @@ impl Tools {
     }
 
     /// Calls are numbered from 1 in each try.
-    pub fn begin_try(&mut self) {
+    pub(super) fn begin_try(&mut self) {
         self.numbers.clear();
     }
 
     /// A text of the release with its values.
-    pub fn words(&self, name: &str, values: &[(&str, &str)]) -> String {
+    pub(super) fn words(&self, name: &str, values: &[(&str, &str)]) -> String {
         self.checks().words(name, values)
     }
 
@@ -114,7 +114,7 @@ impl Tools {
     }
 
     /// Reads the first of the calls and runs it as far as it goes without the model.
-    pub fn call(&mut self, calls: &PyValue, turn: usize) -> Result<Used, Raised> {
+    pub(super) fn call(&mut self, calls: &PyValue, turn: usize) -> Result<Used, Raised> {
         let first = match calls {
             PyValue::List(calls) => calls.first().filter(|call| matches!(call, PyValue::Dict(_))),
             _ => None,
@@ -297,7 +297,7 @@ impl Tools {
     }
 
     /// The result of a call, `reply` the answer to its question; the call goes into the record.
-    pub fn finish(&mut self, used: Used, reply: Option<&str>, rate: f64) -> PyValue {
+    pub(super) fn finish(&mut self, used: Used, reply: Option<&str>, rate: f64) -> PyValue {
         let Used { name, arguments, question, done, turn, window, refused } = used;
         if name.starts_with("None_#") {
             return done.unwrap_or_else(PyValue::Str);

@@ -178,7 +178,8 @@ fn named(words: &mut Words, names: &[&str], texts: Vec<Template>) {
 /// Words for arguments that are refused.
 fn refusals(words: &mut Words, files: &Files) -> Result<(), ImportError> {
     let module = Module::parse(ARGUMENTS, files.required(ARGUMENTS)?)?;
-    let checks: [(&str, &[&str], &[&[&str]]); 6] = [
+    type Check = (&'static str, &'static [&'static str], &'static [&'static [&'static str]]);
+    let checks: [Check; 6] = [
         ("check_file_exists", &["path_type", "no_file"], &[&["arg_name", "__name__"], &["arg_name", "path"]]),
         (
             "check_valid_extension",
@@ -227,8 +228,8 @@ fn words(files: &Files) -> Result<(Words, Template), ImportError> {
     let execute = main.function("execute_tool_call")?;
     let text = |text: String| Template(vec![Piece::Text(text)]);
     let run = main.function("run_inference")?;
-    let failed = execute.keyed_templates("result").into_iter();
-    let failed = failed.filter(|text| text.slots().eq(["name", "reason", "arguments"])).next();
+    let mut failed = execute.keyed_templates("result").into_iter();
+    let failed = failed.find(|text| text.slots().eq(["name", "reason", "arguments"]));
     let video = main
         .function("get_iterative_reasoner_results")?
         .template_with(&["video_path", "timestamp_format"])?;

@@ -8,9 +8,9 @@ use paravt_suite::staged::{Ask, Beginning, Shown, Stage, Staged};
 use super::args::shown;
 use super::files::{File, Files};
 use super::times::{Fields, timestamp};
-use super::tools::{Tools, Used};
+use super::tools::{Tools, Used, tagged};
 use super::{clean_json, sampled_frames};
-use crate::python::{PyValue, strip};
+use crate::python::PyValue;
 
 /// Why a try ends without an answer.
 struct Unreadable;
@@ -24,7 +24,7 @@ enum Waiting {
     /// The question with text alone.
     Reasoner,
     /// What the tool of this call asked.
-    Tool(Used),
+    Tool(Box<Used>),
 }
 
 /// A sample on its way.
@@ -192,7 +192,7 @@ impl Run {
         };
         let stage =
             self.ask(&format!("tool{}", self.rounds), &self.stages.aside, show, question.text.clone(), false);
-        self.waiting = Waiting::Tool(used);
+        self.waiting = Waiting::Tool(Box::new(used));
         Ok(stage)
     }
 
@@ -241,7 +241,7 @@ impl Staged for Run {
         let reply = reply.unwrap_or_default();
         let read = match std::mem::replace(&mut self.waiting, Waiting::Nothing) {
             Waiting::Nothing => return self.begin(),
-            Waiting::Tool(used) => return self.used(used, Some(reply)),
+            Waiting::Tool(used) => return self.used(*used, Some(reply)),
             Waiting::Context => {
                 self.tools.replies += 1;
                 self.read_context(reply)
@@ -264,13 +264,6 @@ fn fenced(reply: &str) -> Option<&str> {
     let (_, body) = reply.split_once("```json")?;
     let body = body.split("```json").next().unwrap_or(body);
     Some(body.split("```").next().unwrap_or(body))
-}
-
-/// What stands in the first `<json>` block, up to the next.
-pub(super) fn tagged(reply: &str) -> Option<&str> {
-    let (_, body) = reply.split_once("<json>")?;
-    let body = strip(body.split("<json>").next().unwrap_or(body));
-    Some(strip(body.split("</json>").next().unwrap_or(body)))
 }
 
 fn object(text: &str) -> Result<PyValue, Unreadable> {

@@ -11,9 +11,8 @@ use serde_json::json;
 use super::args::{Checks, fields, is_video, shown};
 use super::clean_json;
 use super::files::{Clip, File, Files};
-use super::run::tagged;
 use super::times::{Fields, fixed, seconds, seconds_of, timestamp};
-use crate::python::{PyValue, repr};
+use crate::python::{PyValue, repr, strip};
 
 /// Cuts frames or a clip out of a video.
 pub(super) const EXTRACT: &str = "extract_parts_from_timestamp";
@@ -165,17 +164,10 @@ impl Tools {
         for (name, value) in items.iter_mut() {
             match (name.as_str(), &mut *value) {
                 ("video_path", PyValue::Str(path)) => *path = self.known_path(path, true)?,
-                ("video_path", PyValue::List(items)) => {
-                    // Only a list without this text is not looked for as a file.
-                    if items.contains(&PyValue::Str(".mp4".to_owned())) {
-                        return Err(Raised);
-                    }
+                // Only a list or an object without this text is not looked for as a file.
+                ("video_path", PyValue::List(items)) if !items.contains(&PyValue::Str(".mp4".to_owned())) => {
                 }
-                ("video_path", PyValue::Dict(items)) => {
-                    if items.iter().any(|(key, _)| key == ".mp4") {
-                        return Err(Raised);
-                    }
-                }
+                ("video_path", PyValue::Dict(items)) if items.iter().all(|(key, _)| key != ".mp4") => {}
                 ("video_path", _) => return Err(Raised),
                 ("media_paths", PyValue::List(paths)) => {
                     let mut found = Vec::new();
@@ -382,6 +374,13 @@ fn shift(times: &mut Vec<(String, PyValue)>, start: f64) -> Result<(), String> {
         PyValue::insert(times, name.to_owned(), PyValue::Str(shifted));
     }
     Ok(())
+}
+
+/// What stands in the first `<json>` block, up to the next.
+pub(super) fn tagged(reply: &str) -> Option<&str> {
+    let (_, body) = reply.split_once("<json>")?;
+    let body = strip(body.split("<json>").next().unwrap_or(body));
+    Some(strip(body.split("</json>").next().unwrap_or(body)))
 }
 
 /// Whether a tool has an argument.

@@ -48,7 +48,7 @@ Recipes:
                      a time
   qwen2.5-vl-7b, video-r1-7b, videochat-r1-7b, videorft-7b, time-r1-7b,
   rewatch-r1-7b, video-thinker-7b, qwen3-vl-8b, conan-7b, longvt-rft-7b,
-  videozoomer-7b
+  videozoomer-7b, sage-7b
                      evaluate another row of the published table
   pyvision-video-7b  evaluate on VSI-Bench a model that writes code over the
                      video; needs --code-python

@@ -27,6 +27,7 @@ import agents_longvt
 import agents_one_turn
 import agents_rows
 import agents_theirs
+import agents_video_o3
 import chat_server
 from agents_one_turn import Video
 
@@ -35,9 +36,10 @@ TOLERANCE = 3.0
 LONG = ["videomme", "longvideobench", "mlvu", "lvbench"]
 SPLITS = {"conan": LONG, "videozoomer": LONG, "eva": LONG, "video-r1": ["videomme", "mmvu"], "videorft": ["videomme", "mmvu"],
           "videochat-r1": ["charades"], "time-r1": ["charades", "videomme"],
-          "longvt": ["videomme", "longvideobench", "lvbench", "charades"]}
+          "longvt": ["videomme", "longvideobench", "lvbench", "charades"], "video-o3": LONG}
 CHECKOUT = {"conan": "Conan", "videozoomer": "VideoZoomer", "eva": "EfficientVideoAgent", "video-r1": "Video-R1",
-            "videorft": "VideoRFT", "videochat-r1": "VideoChat-R1", "time-r1": "time-r1", "longvt": "LongVT"}
+            "videorft": "VideoRFT", "videochat-r1": "VideoChat-R1", "time-r1": "time-r1", "longvt": "LongVT",
+            "video-o3": "Video-o3-Qwen3VL"}
 
 
 def clock(seconds: int) -> str:
@@ -124,7 +126,7 @@ def longvt(draw: random.Random) -> str:
 # Stands for the name of the video in scripted calls.
 VIDEO = "VIDEO"
 SCRIPTS = {"conan": conan, "videozoomer": videozoomer, "eva": eva, "longvt": longvt, "video-r1": one_turn, "videorft": one_turn,
-           "videochat-r1": one_turn, "time-r1": one_turn}
+           "videochat-r1": one_turn, "time-r1": one_turn, "video-o3": agents_video_o3.script}
 
 
 def reply(agent: str, messages: list) -> str:
@@ -167,8 +169,9 @@ def canonical(message: dict, positions: dict) -> dict:
             parts.append(decoded(part["image_url"]["url"].partition(",")[2]))
         else:
             frames = [decoded(data)[0] for data in part["video_url"]["url"].split(",")[1:]]
-            rate = positions["num_frames"] / positions["total_num_frames"] * positions["fps"]
-            parts.append(Video(np.stack(frames), positions["frames_indices"], rate))
+            indices = positions.get("frames_indices", list(range(len(frames))))
+            rate = len(indices) / positions.get("total_num_frames", len(frames)) * positions["fps"]
+            parts.append(Video(np.stack(frames), indices, rate))
     return {"role": message["role"], "parts": parts, "plain": False}
 
 
@@ -182,6 +185,8 @@ class Server:
 
     def answer(self, body: dict) -> tuple:
         positions = body.get("media_io_kwargs", {}).get("video", {})
+        if "chat_template" in body:
+            body["prompt"] = agents_video_o3.prompt(body["messages"], body["chat_template"])
         messages = [canonical(message, positions) for message in body.pop("messages")]
         text = reply(self.agent, messages)
         # As servers do: what ends a generation is cut off.
@@ -198,7 +203,7 @@ class Server:
 
 def compare(theirs: list, ours: list, where: str, found: list, levels: list, agent: str) -> None:
     # VideoZoomer writes one string with marks for pictures.
-    raw, exact_form = agent == "videozoomer", agent in ("eva", "longvt")
+    raw, exact_form = agent == "videozoomer", agent in ("eva", "longvt", "video-o3")
     if len(theirs) != len(ours):
         found.append(f"{where}: {len(theirs)} requests / {len(ours)}")
     for turn, (a, b) in enumerate(zip(theirs, ours)):
@@ -269,9 +274,13 @@ def by_sample(requests: list) -> list:
     return samples
 
 
-def enlarge(data: str) -> None:
+# Sizes, rates and repetitions of the videos; some of Video-o3 have more frames than its first message shows.
+FORMS = [("1280:720", "30000/1001", 0), ("642:362", "24", 1), ("480:854", "25", 0), (None, None, None)]
+LONG_FORMS = [("642:362", "30000/1001", 0), ("320:180", "10", 30), ("480:854", "25", 0), ("200:120", "3", 40)]
+
+
+def enlarge(data: str, forms: list) -> None:
     """Other sizes, rates and lengths than the generated videos have."""
-    forms = [("1280:720", "30000/1001", 0), ("642:362", "24", 1), ("480:854", "25", 0), (None, None, None)]
     videos = sorted(glob.glob(os.path.join(data, "**", "*.mp4"), recursive=True))
     for number, path in enumerate(videos):
         size, rate, times = forms[number % len(forms)]
@@ -293,7 +302,6 @@ def main() -> int:
     parser.add_argument("--rows", help="only compare the questions that EVA ships with the published rows of this root")
     arguments = parser.parse_args()
     folder = arguments.keep or tempfile.mkdtemp(prefix="agents-")
-    data = os.path.join(folder, "data")
     environment = {**os.environ, "PARAVT_BENCH_CACHE": os.path.join(folder, "cache")}
     environment.pop("OPENAI_API_KEY", None)
 
@@ -305,17 +313,21 @@ def main() -> int:
     if arguments.rows:
         checkout = os.path.join(arguments.checkouts, CHECKOUT["eva"])
         return int(not agents_rows.compare(checkout, os.path.abspath(arguments.rows), folder, ours))
-    if not os.path.exists(data):
-        ours("data", "make", "--out", data, "--videos", "4", "--questions", "3")
-        enlarge(data)
     failed = False
     for agent in arguments.agents.split(","):
+        name, forms = ("data-long", LONG_FORMS) if agent == "video-o3" else ("data", FORMS)
+        data = os.path.join(folder, name)
+        if not os.path.exists(data):
+            ours("data", "make", "--out", data, "--videos", "4", "--questions", "3")
+            enlarge(data, forms)
         # The code of some sets another for the whole program.
         decord.bridge.set_bridge("native")
         checkout = os.path.join(arguments.checkouts, CHECKOUT[agent])
         ours("protocol", "import", agent, "--from", checkout)
         if agent == "longvt":
             run_theirs = agents_longvt.longvt(checkout, folder, lambda: Server(agent))
+        elif agent == "video-o3":
+            run_theirs = agents_video_o3.video_o3(checkout, folder, lambda messages: reply(agent, messages))
         else:
             name = agent.replace("-", "_")
             module = agents_one_turn if hasattr(agents_one_turn, name) else agents_theirs
@@ -338,6 +350,8 @@ def main() -> int:
                 if record.get("error"):
                     found.append(f"{where}: {record['error']}")
                     continue
+                if agent == "video-o3":
+                    agents_video_o3.placed(conversation, record)
                 theirs, value = run_theirs(split, record["sample"], agents_theirs.video(data, record["sample"]))
                 compare(theirs, conversation, where, found, levels, agent)
                 if value != record["own"]["score"]["value"]:

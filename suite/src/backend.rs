@@ -107,12 +107,14 @@ pub struct Request {
     pub generation: Generation,
     /// Tools that the reply may call, as the chat API defines them; `None` sends none.
     pub tools: Option<Arc<Vec<serde_json::Value>>>,
+    /// Chat template in the place of the model's own (Jinja2).
+    pub chat_template: Option<Arc<str>>,
 }
 
 impl Request {
-    /// A request without tools.
+    /// A request without tools, under the model's own chat template.
     pub fn new(id: CallId, messages: Vec<Message>, generation: Generation) -> Self {
-        Self { id, messages, generation, tools: None }
+        Self { id, messages, generation, tools: None, chat_template: None }
     }
 
     /// Its videos, in order.

@@ -495,10 +495,10 @@ impl From<&Part> for RecordedPart {
                 bytes: image.bytes.len(),
             },
             Part::Frames(frames) => Self::Frames {
-                frames: frames.0.iter().filter_map(|image| image.origin).collect(),
-                width: frames.0.first().map_or(0, |image| image.width),
-                height: frames.0.first().map_or(0, |image| image.height),
-                bytes: frames.0.iter().map(|image| image.bytes.len()).sum(),
+                frames: frames.images.iter().filter_map(|image| image.origin).collect(),
+                width: frames.images.first().map_or(0, |image| image.width),
+                height: frames.images.first().map_or(0, |image| image.height),
+                bytes: frames.images.iter().map(|image| image.bytes.len()).sum(),
             },
             Part::Video(video) => Self::Video {
                 file: video

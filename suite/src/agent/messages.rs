@@ -66,7 +66,7 @@ impl Session<'_> {
             render::user_text(&self.agent.protocol, self.sample, &plan.mode, &plan.switches, &name, duration)
                 .map_err(|error| protocol_error("open", &error))?;
         let parts = match own {
-            Some(own) => render::opening(own, self.sample, &text, None, parts)
+            Some(own) => render::opening(own, self.sample, &text, (None, &[]), parts)
                 .map_err(|error| protocol_error("open", &error))?,
             None => {
                 parts.push(Part::Text(text));
@@ -94,7 +94,7 @@ impl Session<'_> {
                 self.measured.media_seconds += set.seconds;
                 self.transcript.second_reader |= set.second_reader;
                 let parts = match self.agent.plan.channel {
-                    Channel::FramesVideo => vec![Part::Frames(Frames(set.images.clone()))],
+                    Channel::FramesVideo => vec![Part::Frames(Frames::placed(set.images.clone()))],
                     _ => render::frame_parts(&self.agent.protocol, &set.images)
                         .map_err(|error| protocol_error("open", &error))?,
                 };

@@ -2,6 +2,7 @@
 //! `paravt/eval/driver.py`).
 
 mod apart;
+mod clips;
 mod code;
 mod crops;
 mod joined;
@@ -64,6 +65,8 @@ struct Session<'a> {
     last_truncated: bool,
     /// Indices of the frames that an agent's own loop has shown.
     seen: Vec<usize>,
+    /// What the last look says of its frames, for the text around them.
+    described: Vec<(&'static str, String)>,
     /// Messages that only the next request has.
     passing: Vec<Message>,
     /// The interpreter of the sample, where its protocol has the code tool.
@@ -88,6 +91,7 @@ impl Agent {
             measured: Measured::default(),
             last_truncated: false,
             seen: Vec::new(),
+            described: Vec::new(),
             passing: Vec::new(),
             episode: None,
         };
@@ -211,6 +215,7 @@ impl Session<'_> {
         messages.append(&mut self.passing);
         let mut request = self.request(step, messages, max_tokens);
         request.tools = tools;
+        request.chat_template = self.agent.chat_template();
         let answer = self.agent.ask(self.sample, &request).await;
         let conversation = conversation_hash(&request.messages);
         self.messages = request.messages;
@@ -321,6 +326,12 @@ impl Agent {
             }
             Err(error) => Answer::Failed(portable(sample, request, error)),
         }
+    }
+
+    /// The chat template of an agent whose own is another than the model's.
+    fn chat_template(&self) -> Option<Arc<str>> {
+        let clips = self.protocol.agent.as_ref()?.clips.as_ref()?;
+        Some(Arc::from(clips.chat_template.as_str()))
     }
 
     /// Tools that a turn offers by the chat API.

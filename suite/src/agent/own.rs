@@ -12,7 +12,7 @@ use crate::frames::Pick;
 use crate::media::VideoFacts;
 use crate::message::{Frames, Image, Message, Part, Role};
 use crate::protocol::render::{self, RenderError};
-use crate::protocol::{AgentLoop, CallMessages, FailedCalls, FramePolicy, ResultRole, Scored, SentAs};
+use crate::protocol::{AgentLoop, CallMessages, Clips, FailedCalls, FramePolicy, ResultRole, Scored, SentAs};
 use crate::record::{
     OwnScore, RecordedMessage, RecordedPart, SampleError, SampleErrorClass, ToolCall, ToolOutcome, Transcript,
 };
@@ -34,13 +34,16 @@ impl Agent {
     /// Score by the agent's own extraction, where its loop is its own.
     pub(super) fn own_score(&self, sample: &Sample, transcript: &Transcript) -> Option<OwnScore> {
         let own = self.protocol.agent.as_ref()?;
+        let is_last = own.is_last(transcript.calls.len().saturating_sub(1));
+        let unanswered = |clips: &Clips| is_last && !clips.is_answered(&transcript.final_text);
         let text = match own.scored {
+            Scored::Last if own.clips.as_ref().is_some_and(unanswered) => String::new(),
             Scored::Last => transcript.final_text.clone(),
             Scored::All => replies(&transcript.messages).join(" "),
             Scored::Joined => joined(transcript),
             Scored::Conversation => conversation(&transcript.messages),
         };
-        let score = self.reference.scorer.score(&sample.gold, &sample.question.letters, &text);
+        let score = self.reference.scorer.score_sample(sample, &text);
         Some(OwnScore { fidelity: self.plan.fidelity(&self.protocol, &sample.task)?, score })
     }
 
@@ -92,7 +95,7 @@ impl Session<'_> {
                     let message = format!("{} frames are too few for an overview", video.frames);
                     return Err(self.lost(NoFrames { message, timed_out: false }));
                 }
-                self.picked(policy, &video, look).await.map_err(|lost| self.lost(lost))?
+                self.picked(policy, &video, look, true).await.map_err(|lost| self.lost(lost))?
             }
             None => Vec::new(),
         };
@@ -102,7 +105,8 @@ impl Session<'_> {
         let question = render::user_text(protocol, self.sample, &plan.mode, &plan.switches, &name, None);
         let parts = self.as_parts(policy, &shown).map_err(broken)?;
         let question = question.map_err(broken)?;
-        let parts = render::opening(own, self.sample, &question, Some(&video), parts).map_err(broken)?;
+        let parts = render::opening(own, self.sample, &question, (Some(&video), &self.described), parts);
+        let parts = parts.map_err(broken)?;
         Ok(message(Role::User, parts))
     }
 
@@ -119,6 +123,9 @@ impl Session<'_> {
         let Some(policy) = &own.frames else { return Ok(false) };
         if own.harness.calls == CallMessages::Apart {
             return self.run_apart(own, policy, turn, calls, reply).await;
+        }
+        if let Some(clips) = &own.clips {
+            return self.run_clips(own, clips, policy, (turn, calls), reply).await;
         }
         let looks = self.agent.looks()?;
         let (mut shown, mut windows, mut failure) = (Vec::new(), Vec::new(), None);
@@ -207,9 +214,9 @@ impl Session<'_> {
     /// Frames as the model is given them; a single one as an image.
     pub(super) fn as_parts(&self, policy: &FramePolicy, shown: &[Shown]) -> Result<Vec<Part>, RenderError> {
         if policy.sent_as == SentAs::Video && shown.len() > 1 {
-            return Ok(vec![Part::Frames(Frames(
-                shown.iter().map(|(image, _)| Arc::clone(image)).collect(),
-            ))]);
+            let clips = self.agent.protocol.agent.as_ref().and_then(|own| own.clips.as_ref());
+            let images = shown.iter().map(|(image, _)| Arc::clone(image)).collect();
+            return Ok(vec![Part::Frames(Frames { images, even: clips.map(|clips| clips.fps) })]);
         }
         render::labelled(&self.agent.protocol, shown.iter().map(|(image, time)| (image, Some(*time))))
     }
@@ -248,7 +255,8 @@ impl Session<'_> {
             Err(lost) => return Ok(Looked::Failed(self.noted(lost))),
         };
         let none = BTreeMap::new();
-        let errors = self.agent.protocol.agent.as_ref().map_or(&none, |own| &own.harness.errors);
+        let own = self.agent.protocol.agent.as_ref();
+        let errors = own.map_or(&none, |own| &own.harness.errors);
         let name = self.sample.video_name();
         let view = View {
             video: &video,
@@ -256,28 +264,37 @@ impl Session<'_> {
             seen: &self.seen,
             max_frames: self.agent.protocol.tool.max_frames,
             policy,
+            clips: own.and_then(|own| own.clips.as_ref()),
             errors,
         };
         let look = match looks.look(call, &view) {
             Ok(look) => look,
             Err(reason) => return Ok(Looked::Failed(reason)),
         };
-        Ok(match self.picked(policy, &video, look).await {
+        Ok(match self.picked(policy, &video, look, false).await {
             Ok(frames) => Looked::Frames(frames),
             Err(lost) => Looked::Failed(self.noted(lost)),
         })
     }
 
-    /// The frames of a look, decoded off the async threads.
+    /// The frames of a look, of the first message or of a call, decoded off the async threads.
     async fn picked(
         &mut self,
         policy: &FramePolicy,
         video: &VideoFacts,
         look: Look,
+        is_first: bool,
     ) -> Result<Vec<Shown>, NoFrames> {
-        let size = policy.size.apply((video.width, video.height), look.scale, look.indices.len());
-        let size = size.map_err(|message| NoFrames { message, timed_out: false })?;
-        let pick = Pick { indices: look.indices, size, filter: policy.filter, encoding: policy.encoding };
+        let (whole, count, rule) = ((video.width, video.height), look.indices.len(), policy.size);
+        let sizes = match self.agent.protocol.agent.as_ref().and_then(|own| own.clips.as_ref()) {
+            Some(clips) if is_first => clips.overview(&self.sample.task, rule, whole, count),
+            Some(clips) => clips.call(rule, look.total, whole, count),
+            None => rule.apply(whole, look.scale, count).map(|size| (size, None)),
+        };
+        let (size, stored) = sizes.map_err(|message| NoFrames { message, timed_out: false })?;
+        self.described = look.slots;
+        let (filter, encoding) = (policy.filter, policy.encoding);
+        let pick = Pick { indices: look.indices, stored, size, filter, encoding };
         self.seen.extend(&pick.indices);
         let source = Arc::clone(&self.agent.frames);
         let set = self.blocking(move |path| source.pick(path, &pick)).await?;

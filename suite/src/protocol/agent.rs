@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::harness::{Harness, is_default};
-use super::{CodeRules, Template};
+use super::{Clips, CodeRules, Template};
 use crate::media::VideoRequest;
 pub use crate::media::resample::Resampler as Filter;
 use crate::sample::Sample;
@@ -24,7 +24,8 @@ pub struct AgentLoop {
     pub turns: usize,
     /// The first user message; slots `frames` (the overview), `question` (the split's question text), `stripped` (the
     /// same without blanks around it), `seconds` (length of the video, half a second less, at least 1, rounded down) and
-    /// `side` (its shorter side in pixels); with [`code`](Self::code) `question` and `video_info`.
+    /// `side` (its shorter side in pixels); with [`clips`](Self::clips) also `fps` and `count` of the frames, `duration` (frames
+    /// by their rate) and `file_duration` in seconds; with [`code`](Self::code) `question` and `video_info`.
     #[serde(default = "opening", skip_serializing_if = "is_opening")]
     pub opening: Template,
     /// The question in the results of later turns, by split, else by kind: slot `prompt` of `crop_response`. By
@@ -58,6 +59,9 @@ pub struct AgentLoop {
     /// Frames and their size; without it an overview as the run says, of one turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frames: Option<FramePolicy>,
+    /// A video for each call, in the place of frames.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clips: Option<Clips>,
     /// A tool that runs code of the model, in the place of frames.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<CodeRules>,
@@ -334,6 +338,7 @@ impl AgentLoop {
             continued: BTreeMap::new(),
             harness: Harness::default(),
             frames: None,
+            clips: None,
             code: None,
             sampling: Sampling::default(),
         }

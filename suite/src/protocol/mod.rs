@@ -6,6 +6,7 @@
 mod agent;
 pub mod cache;
 mod check;
+mod clips;
 mod code;
 pub mod file;
 mod harness;
@@ -25,6 +26,7 @@ pub use agent::{
     Sampling, Scored, SentAs, SizeRule,
 };
 pub use check::InvalidProtocol;
+pub use clips::{Clips, Stored};
 pub use code::{CodeRules, CodeTexts};
 pub use harness::{CallMessages, Harness, History};
 pub use mode::{PromptMode, UnknownMode};

@@ -210,10 +210,14 @@ impl Engine {
     /// # Errors
     /// As [`Prompter::prompt`].
     pub async fn prepare(&self, messages: &[Message]) -> Result<Prompt, Error> {
+        self.prepare_by(None, messages).await
+    }
+
+    async fn prepare_by(&self, template: Option<Arc<str>>, messages: &[Message]) -> Result<Prompt, Error> {
         let (reply, prompt) = oneshot::channel();
         let (prompter, messages) = (Arc::clone(&self.prompter), messages.to_vec());
         rayon::spawn(move || {
-            let _ = reply.send(prompter.prompt(&messages));
+            let _ = reply.send(prompter.prompt_by(template.as_deref(), &messages));
         });
         prompt.await.unwrap_or_else(|_| Err(Error::Prompt("the prompt could not be made".to_owned())))
     }
@@ -268,7 +272,7 @@ impl Engine {
 
     async fn converse(&self, request: &Request) -> Result<Completion, Error> {
         let started = Instant::now();
-        let prompt = self.prepare(&request.messages).await?;
+        let prompt = self.prepare_by(request.chat_template.clone(), &request.messages).await?;
         self.answer_since(started, prompt, request.generation.clone()).await
     }
 }

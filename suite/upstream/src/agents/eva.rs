@@ -105,7 +105,7 @@ impl Looks for Eva {
             .collect();
         let times =
             shown_times(asked.start, asked.end, count).into_iter().map(|second| second as f64).collect();
-        Ok(Look { indices, times, scale: reduced.resize })
+        Ok(Look { times, scale: reduced.resize, ..Look::at(indices, video.rate) })
     }
 }
 

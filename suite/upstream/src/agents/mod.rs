@@ -8,6 +8,7 @@ pub mod eva;
 pub mod longvt;
 pub mod pyvision;
 pub mod single;
+pub mod video_o3;
 pub mod videozoomer;
 
 use std::collections::BTreeMap;

@@ -1,6 +1,7 @@
 //! The agent's loop with the release's tool calls.
 #![allow(clippy::unwrap_used)]
 
+mod clips;
 mod dialects;
 mod longvt;
 mod own;

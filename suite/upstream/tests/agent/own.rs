@@ -116,7 +116,16 @@ impl FrameSource for Film {
     fn facts(&self, _: &Path) -> Result<VideoFacts, MediaError> {
         let (first, last) = (0.0, 99.9);
         let (width, height) = (1280, 720);
-        Ok(VideoFacts { width, height, frames: 1000, rate: 10.0, stream_duration: 100.0, first, last })
+        Ok(VideoFacts {
+            width,
+            height,
+            frames: 1000,
+            rate: 10.0,
+            stream_duration: 100.0,
+            file_duration: 100.0,
+            first,
+            last,
+        })
     }
 
     fn pick(&self, _: &Path, pick: &Pick) -> Result<FrameSet, MediaError> {

@@ -18,6 +18,8 @@ import re
 import subprocess
 import sys
 import tempfile
+import urllib.error
+import urllib.request
 
 import decord
 import numpy as np
@@ -176,19 +178,29 @@ def canonical(message: dict, positions: dict) -> dict:
 
 
 class Server:
-    """Answers by the script and keeps what it was sent."""
+    """Answers by the script, itself or through a vLLM that says scripts, and keeps what it was sent."""
 
-    def __init__(self, agent: str):
+    def __init__(self, agent: str, vllm: str | None = None):
         self.requests = []
         self.agent = agent
+        self.vllm = vllm
         self.url = chat_server.serve(self.answer)
 
     def answer(self, body: dict) -> tuple:
         positions = body.get("media_io_kwargs", {}).get("video", {})
-        if "chat_template" in body:
-            body["prompt"] = agents_video_o3.prompt(body["messages"], body["chat_template"])
-        messages = [canonical(message, positions) for message in body.pop("messages")]
+        sent = body.pop("messages")
+        messages = [canonical(message, positions) for message in sent]
         text = reply(self.agent, messages)
+        if self.vllm:
+            asked = {**body, "model": "served", "messages": sent, "vllm_xargs": {"script": text}, "return_token_ids": True}
+            answer = ask(self.vllm, "v1/chat/completions", asked)
+            said = answer["choices"][0]["message"], answer["choices"][0]["finish_reason"]
+        if "chat_template" in body and self.vllm:
+            tokens = {"model": "served", "tokens": answer["prompt_token_ids"]}
+            prompt = ask(self.vllm, "detokenize", tokens)["prompt"]
+            body["prompt"] = re.sub(r"(<\|video_pad\|>)+", r"\1", prompt)
+        elif "chat_template" in body:
+            body["prompt"] = agents_video_o3.prompt(sent, body["chat_template"])
         # As servers do: what ends a generation is cut off.
         for stop in body.get("stop", []):
             text = text.partition(stop)[0]
@@ -198,7 +210,18 @@ class Server:
             body["tools"] = json.dumps(body["tools"])
             message, reason = hermes(text)
         self.requests.append({"messages": messages, "parameters": body})
-        return message, reason
+        return said if self.vllm else (message, reason)
+
+
+def ask(vllm: str, path: str, body: dict) -> dict:
+    """What vLLM answers."""
+    address = f"{vllm.removesuffix('/v1')}/{path}"
+    request = urllib.request.Request(address, json.dumps(body).encode(), {"Content-Type": "application/json"})
+    try:
+        with urllib.request.urlopen(request) as answer:
+            return json.load(answer)
+    except urllib.error.HTTPError as error:
+        raise RuntimeError(f"vLLM: {error.read().decode()[:2000]}") from error
 
 
 def compare(theirs: list, ours: list, where: str, found: list, levels: list, agent: str) -> None:
@@ -299,6 +322,7 @@ def main() -> int:
     parser.add_argument("--agents", default=",".join(CHECKOUT))
     parser.add_argument("--keep")
     parser.add_argument("--limit", default="1000")
+    parser.add_argument("--server", help="address of a vLLM that says scripts")
     parser.add_argument("--rows", help="only compare the questions that EVA ships with the published rows of this root")
     arguments = parser.parse_args()
     folder = arguments.keep or tempfile.mkdtemp(prefix="agents-")
@@ -335,7 +359,7 @@ def main() -> int:
         samples = requests = 0
         found, levels = [], []
         for split in SPLITS[agent]:
-            server = Server(agent)
+            server = Server(agent, arguments.server)
             out = os.path.join(folder, agent)
             run = os.path.join(out, split)
             subprocess.run(["rm", "-rf", run])
@@ -358,7 +382,7 @@ def main() -> int:
                     found.append(f"{where}: score {value} / {record['own']['score']}")
                 samples += 1
                 requests += len(conversation)
-        mean, most = (max(level[place] for level in levels) for place in (0, 1))
+        mean, most = (max((level[place] for level in levels), default=0) for place in (0, 1))
         print(f"{agent}: {samples} samples, {requests} requests, {len(levels)} pictures (largest mean difference "
               f"{mean:.2f} levels, largest of all {most}), {len(found)} differences")
         for line in found[:20]:

@@ -4,7 +4,7 @@ use super::own::{Looked, message};
 use super::{Session, protocol_error};
 use crate::backend::Completion;
 use crate::message::{Message, Part, Role};
-use crate::protocol::{AgentLoop, Clips, FramePolicy, render};
+use crate::protocol::{AgentLoop, Clips, FramePolicy, SizeRule, Stored, render};
 use crate::record::{SampleError, ToolOutcome};
 use crate::reference::Call;
 use crate::span::TimeSpan;
@@ -50,5 +50,73 @@ impl Session<'_> {
         self.messages.push(message(own.result_role.into(), parts));
         self.note_tool_call((turn, 0), call, outcome);
         Ok(true)
+    }
+}
+
+/// Sizes of frames: as they are sent, and in between.
+pub(super) type Sizes = ((u32, u32), Option<Stored>);
+
+/// Sizes of `count` frames of the first message that have `size` in the video.
+pub(super) fn first_sizes(
+    clips: &Clips,
+    split: &str,
+    rule: SizeRule,
+    size: (u32, u32),
+    count: usize,
+) -> Result<Sizes, String> {
+    let rule = match (rule, clips.least.get(split)) {
+        (SizeRule::Qwen { max, total, .. }, Some(&min)) => SizeRule::Qwen { min, max, total },
+        _ => rule,
+    };
+    let Some(quality) = clips.stored else { return Ok((rule.apply(size, 1.0, count)?, None)) };
+    let one = match rule {
+        SizeRule::Qwen { min, max, .. } => SizeRule::Qwen { min, max, total: None },
+        rule => rule,
+    };
+    // Two frames, one step of the model, have the bounds of one.
+    let read = one.apply(size, 1.0, 2)?;
+    Ok((rule.apply(read, 1.0, count)?, Some(Stored { quality, size: read })))
+}
+
+/// Sizes of `count` frames of a call, `total` in the place of that of the rule.
+pub(super) fn call_sizes(
+    rule: SizeRule,
+    total: Option<u32>,
+    size: (u32, u32),
+    count: usize,
+) -> Result<Sizes, String> {
+    let rule = match rule {
+        SizeRule::Qwen { min, max, .. } if total.is_some() => SizeRule::Qwen { min, max, total },
+        rule => rule,
+    };
+    Ok((rule.apply(size, 1.0, count)?, None))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::protocol::Template;
+
+    /// Sizes of `fetch_video` (ZZQ987/Video-o3-Qwen3VL a6e0973, `Eval/vlmeval/vlm/video_o3/vision_process.py`).
+    #[test]
+    fn frames_are_read_in_the_bounds_of_one_and_sized_in_those_of_all() {
+        let clips = Clips {
+            fps: 2.0,
+            stored: Some(75),
+            least: BTreeMap::from([("lvbench".to_owned(), 128 * 784)]),
+            totals: BTreeMap::new(),
+            marks: Vec::new(),
+            last_response: Template::default(),
+            last_error: Template::default(),
+            chat_template: String::new(),
+        };
+        let rule = SizeRule::Qwen { min: 20 * 784, max: Some(768 * 784), total: Some(16_384 * 784) };
+        let stored = Some(Stored { quality: 75, size: (1008, 560) });
+        let first = |split: &str| first_sizes(&clips, split, rule, (1280, 720), 768);
+        assert_eq!(first("videomme"), Ok(((224, 112), stored)));
+        assert_eq!(first("lvbench"), Ok(((420, 224), stored)));
+        assert_eq!(call_sizes(rule, Some(2048 * 784), (1280, 720), 20), Ok(((532, 280), None)));
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
+use super::clips::{call_sizes, first_sizes};
 use super::joined::joined;
 use super::messages::NoFrames;
 use super::{Agent, Session, protocol_error};
@@ -287,8 +288,8 @@ impl Session<'_> {
     ) -> Result<Vec<Shown>, NoFrames> {
         let (whole, count, rule) = ((video.width, video.height), look.indices.len(), policy.size);
         let sizes = match self.agent.protocol.agent.as_ref().and_then(|own| own.clips.as_ref()) {
-            Some(clips) if is_first => clips.overview(&self.sample.task, rule, whole, count),
-            Some(clips) => clips.call(rule, look.total, whole, count),
+            Some(clips) if is_first => first_sizes(clips, &self.sample.task, rule, whole, count),
+            Some(_) => call_sizes(rule, look.total, whole, count),
             None => rule.apply(whole, look.scale, count).map(|size| (size, None)),
         };
         let (size, stored) = sizes.map_err(|message| NoFrames { message, timed_out: false })?;

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{SizeRule, Template};
+use super::Template;
 
 /// Rules of a conversation with a video for each call. `size` of the frames is a rule of `fetch_video`
-/// ([`SizeRule::Qwen`]), and they are sent as a video.
+/// ([`SizeRule::Qwen`](super::SizeRule::Qwen)), and they are sent as a video.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Clips {
@@ -43,80 +43,9 @@ pub struct Stored {
     pub size: (u32, u32),
 }
 
-/// Sizes of frames: as they are sent, and in between.
-pub(crate) type Sizes = ((u32, u32), Option<Stored>);
-
 impl Clips {
     /// Whether a reply of the last turn has an answer.
     pub fn is_answered(&self, reply: &str) -> bool {
         self.marks.iter().all(|mark| reply.contains(mark))
-    }
-
-    /// Sizes of `count` frames of the first message that have `size` in the video.
-    ///
-    /// # Errors
-    /// As [`SizeRule::apply`].
-    pub fn overview(
-        &self,
-        split: &str,
-        rule: SizeRule,
-        size: (u32, u32),
-        count: usize,
-    ) -> Result<Sizes, String> {
-        let rule = match (rule, self.least.get(split)) {
-            (SizeRule::Qwen { max, total, .. }, Some(&min)) => SizeRule::Qwen { min, max, total },
-            _ => rule,
-        };
-        let Some(quality) = self.stored else { return Ok((rule.apply(size, 1.0, count)?, None)) };
-        let one = match rule {
-            SizeRule::Qwen { min, max, .. } => SizeRule::Qwen { min, max, total: None },
-            rule => rule,
-        };
-        // Two frames, one step of the model, have the bounds of one.
-        let read = one.apply(size, 1.0, 2)?;
-        Ok((rule.apply(read, 1.0, count)?, Some(Stored { quality, size: read })))
-    }
-
-    /// Size of `count` frames of a call.
-    ///
-    /// # Errors
-    /// As [`SizeRule::apply`].
-    pub fn call(
-        &self,
-        rule: SizeRule,
-        total: Option<u32>,
-        size: (u32, u32),
-        count: usize,
-    ) -> Result<Sizes, String> {
-        let rule = match rule {
-            SizeRule::Qwen { min, max, .. } if total.is_some() => SizeRule::Qwen { min, max, total },
-            rule => rule,
-        };
-        Ok((rule.apply(size, 1.0, count)?, None))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Sizes of `fetch_video` (ZZQ987/Video-o3-Qwen3VL a6e0973, `Eval/vlmeval/vlm/video_o3/vision_process.py`).
-    #[test]
-    fn frames_are_read_in_the_bounds_of_one_and_sized_in_those_of_all() {
-        let clips = Clips {
-            fps: 2.0,
-            stored: Some(75),
-            least: BTreeMap::from([("lvbench".to_owned(), 128 * 784)]),
-            totals: BTreeMap::new(),
-            marks: Vec::new(),
-            last_response: Template::default(),
-            last_error: Template::default(),
-            chat_template: String::new(),
-        };
-        let rule = SizeRule::Qwen { min: 20 * 784, max: Some(768 * 784), total: Some(16_384 * 784) };
-        let stored = Some(Stored { quality: 75, size: (1008, 560) });
-        assert_eq!(clips.overview("videomme", rule, (1280, 720), 768), Ok(((224, 112), stored)));
-        assert_eq!(clips.overview("lvbench", rule, (1280, 720), 768), Ok(((420, 224), stored)));
-        assert_eq!(clips.call(rule, Some(2048 * 784), (1280, 720), 20), Ok(((532, 280), None)));
     }
 }

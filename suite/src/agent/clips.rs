@@ -3,10 +3,11 @@
 use super::own::{Looked, message};
 use super::{Session, protocol_error};
 use crate::backend::Completion;
+use crate::media::VideoFacts;
 use crate::message::{Message, Part, Role};
 use crate::protocol::{AgentLoop, Clips, FramePolicy, SizeRule, Stored, render};
 use crate::record::{SampleError, ToolOutcome};
-use crate::reference::Call;
+use crate::reference::{Call, Look};
 use crate::span::TimeSpan;
 
 impl Session<'_> {
@@ -51,13 +52,29 @@ impl Session<'_> {
         self.note_tool_call((turn, 0), call, outcome);
         Ok(true)
     }
+
+    /// Sizes of the frames of a look, of the first message or of a call.
+    pub(super) fn sizes(
+        &self,
+        policy: &FramePolicy,
+        video: &VideoFacts,
+        look: &Look,
+        is_first: bool,
+    ) -> Result<Sizes, String> {
+        let (whole, count, rule) = ((video.width, video.height), look.indices.len(), policy.size);
+        match self.agent.protocol.agent.as_ref().and_then(|own| own.clips.as_ref()) {
+            Some(clips) if is_first => first_sizes(clips, &self.sample.task, rule, whole, count),
+            Some(_) => call_sizes(rule, look.total, whole, count),
+            None => Ok((rule.apply(whole, look.scale, count)?, None)),
+        }
+    }
 }
 
 /// Sizes of frames: as they are sent, and in between.
 pub(super) type Sizes = ((u32, u32), Option<Stored>);
 
 /// Sizes of `count` frames of the first message that have `size` in the video.
-pub(super) fn first_sizes(
+fn first_sizes(
     clips: &Clips,
     split: &str,
     rule: SizeRule,
@@ -79,12 +96,7 @@ pub(super) fn first_sizes(
 }
 
 /// Sizes of `count` frames of a call, `total` in the place of that of the rule.
-pub(super) fn call_sizes(
-    rule: SizeRule,
-    total: Option<u32>,
-    size: (u32, u32),
-    count: usize,
-) -> Result<Sizes, String> {
+fn call_sizes(rule: SizeRule, total: Option<u32>, size: (u32, u32), count: usize) -> Result<Sizes, String> {
     let rule = match rule {
         SizeRule::Qwen { min, max, .. } if total.is_some() => SizeRule::Qwen { min, max, total },
         rule => rule,

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::clips::{call_sizes, first_sizes};
 use super::joined::joined;
 use super::messages::NoFrames;
 use super::{Agent, Session, protocol_error};
@@ -286,12 +285,7 @@ impl Session<'_> {
         look: Look,
         is_first: bool,
     ) -> Result<Vec<Shown>, NoFrames> {
-        let (whole, count, rule) = ((video.width, video.height), look.indices.len(), policy.size);
-        let sizes = match self.agent.protocol.agent.as_ref().and_then(|own| own.clips.as_ref()) {
-            Some(clips) if is_first => first_sizes(clips, &self.sample.task, rule, whole, count),
-            Some(_) => call_sizes(rule, look.total, whole, count),
-            None => rule.apply(whole, look.scale, count).map(|size| (size, None)),
-        };
+        let sizes = self.sizes(policy, video, &look, is_first);
         let (size, stored) = sizes.map_err(|message| NoFrames { message, timed_out: false })?;
         self.described = look.slots;
         let (filter, encoding) = (policy.filter, policy.encoding);

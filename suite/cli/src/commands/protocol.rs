@@ -11,7 +11,7 @@ use paravt_suite::data::sha256_file;
 use paravt_suite::message::Part;
 use paravt_suite::nearest;
 use paravt_suite::profile::Profile;
-use paravt_suite::protocol::{CodeRules, PromptMode, Protocol, cache, file, native, render};
+use paravt_suite::protocol::{Clips, CodeRules, PromptMode, Protocol, cache, file, native, render};
 use paravt_suite::sample::{Question, Sample};
 use paravt_suite::task::{Task as _, TaskSpec};
 use paravt_upstream::import::{self, Release};
@@ -409,7 +409,9 @@ fn show(args: &Show) -> anyhow::Result<()> {
     }
     println!("--- user (after the overview) ---");
     // What needs the video itself, its length or size, is not shown.
-    let opening = protocol.agent.as_ref().map(|own| render::opening(own, &sample, &user, None, Vec::new()));
+    let given = ["fps", "count", "duration", "file_duration"].map(by_name);
+    let opening =
+        protocol.agent.as_ref().map(|own| render::opening(own, &sample, &user, (None, &given), Vec::new()));
     match opening {
         Some(Ok(parts)) => print_texts(&parts),
         _ => println!("{user}"),
@@ -425,6 +427,9 @@ fn show(args: &Show) -> anyhow::Result<()> {
             "--- behind the last {after} of the reply, continued ({limit} tokens) ---\n{}",
             again.opening
         );
+    }
+    if let Some(clips) = &own.clips {
+        return show_clips(&protocol, clips);
     }
     for turn in 1..own.turns {
         let prompt = render::later_question(&protocol, own, turn, &sample, &args.mode, &switches)?;
@@ -447,10 +452,31 @@ fn print_texts(parts: &[Part]) {
     }
 }
 
+/// A slot with its name for a value.
+fn by_name(slot: &'static str) -> (&'static str, String) {
+    (slot, format!("{{{slot}}}"))
+}
+
+/// The texts of an agent that is shown a video for each call.
+fn show_clips(protocol: &Protocol, clips: &Clips) -> anyhow::Result<()> {
+    let given = ["turn", "start", "end", "fps", "count", "frames", "reason"].map(by_name);
+    let given: Vec<(&str, &str)> = given.iter().map(|(slot, value)| (*slot, value.as_str())).collect();
+    for (title, text) in [
+        ("a call's video", &protocol.crop_response),
+        ("a call that shows nothing", &protocol.crop_error),
+        ("the last turn's video", &clips.last_response),
+        ("the same without one", &clips.last_error),
+    ] {
+        println!("--- {title} ---\n{}", text.render(&given)?);
+    }
+    println!("--- chat template ---\n{}", clips.chat_template);
+    Ok(())
+}
+
 /// The texts of an agent that writes code.
 fn show_code(rules: &CodeRules) -> anyhow::Result<()> {
     let texts = &rules.texts;
-    let given = ["width", "height", "frames", "fps"].map(|slot| (slot, format!("{{{slot}}}")));
+    let given = ["width", "height", "frames", "fps"].map(by_name);
     println!(
         "--- {{video_info}} ---\n{}",
         texts.video.render(&given.each_ref().map(|(slot, text)| (*slot, &**text)))?

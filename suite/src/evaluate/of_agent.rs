@@ -56,6 +56,10 @@ impl RunConfig {
             let why = format!("protocol {} chooses its frames itself", protocol.name);
             return Err(ConfigError::Probe { probe, why });
         }
+        if let Some(probe) = self.probe.filter(|probe| *probe == Probe::Blind && own.clips.is_some()) {
+            let why = format!("the texts of protocol {} stand around videos", protocol.name);
+            return Err(ConfigError::Probe { probe, why });
+        }
         let mut request = self.request.clone();
         if request.stop.is_empty() {
             request.stop.clone_from(&own.sampling.stop);

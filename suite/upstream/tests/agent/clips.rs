@@ -176,6 +176,8 @@ fn videos_with_positions_and_calls_do_not_go_together() {
     assert_eq!(error.field, "agent.frames.sent_as", "{error}");
     let plan = RunConfig::default().plan(&video_o3()).unwrap();
     assert_eq!((plan.max_turns, plan.nframes), (8, 768));
+    let blind = RunConfig::from_json(r#"{"probe": "blind"}"#).unwrap().plan(&video_o3()).unwrap_err();
+    assert!(blind.to_string().contains("stand around videos"), "{blind}");
 }
 
 #[tokio::test]

@@ -259,6 +259,7 @@ mod tests {
                 ..Generation::greedy(8)
             },
             tools: None,
+            chat_template: None,
         };
         let fixed = Fixed { send_video_frames: true, ..Fixed::default() };
         let body: Value = serde_json::from_slice(&build("m", &request, &fixed, false)).unwrap();

@@ -3,7 +3,7 @@
 use super::own::{Looked, message};
 use super::{Session, protocol_error};
 use crate::backend::Completion;
-use crate::media::VideoFacts;
+use crate::media::{VideoFacts, smart_resize};
 use crate::message::{Message, Part, Role};
 use crate::protocol::{AgentLoop, Clips, FramePolicy, SizeRule, Stored, render};
 use crate::record::{SampleError, ToolOutcome};
@@ -70,6 +70,12 @@ impl Session<'_> {
     }
 }
 
+/// Sides of a frame that is read from its file are multiples of this: `fetch_video` hands `fetch_image` the side of a
+/// token for that of a patch, which is then doubled.
+const READ_SIDE: u32 = 56;
+/// Tokens of such a frame at most, where the rule has no bound.
+const MOST_TOKENS: u64 = 16_384;
+
 /// Sizes of frames: as they are sent, and in between.
 pub(super) type Sizes = ((u32, u32), Option<Stored>);
 
@@ -86,12 +92,13 @@ fn first_sizes(
         _ => rule,
     };
     let Some(quality) = clips.stored else { return Ok((rule.apply(size, 1.0, count)?, None)) };
-    let one = match rule {
-        SizeRule::Qwen { min, max, .. } => SizeRule::Qwen { min, max, total: None },
-        rule => rule,
+    let read = match rule {
+        SizeRule::Qwen { min, max, .. } => {
+            let max = max.unwrap_or(MOST_TOKENS * u64::from(READ_SIDE * READ_SIDE));
+            smart_resize(size.0, size.1, READ_SIDE, min as f64, max as f64)?
+        }
+        _ => size,
     };
-    // Two frames, one step of the model, have the bounds of one.
-    let read = one.apply(size, 1.0, 2)?;
     Ok((rule.apply(read, 1.0, count)?, Some(Stored { quality, size: read })))
 }
 
@@ -129,6 +136,8 @@ mod tests {
         let first = |split: &str| first_sizes(&clips, split, rule, (1280, 720), 768);
         assert_eq!(first("videomme"), Ok(((224, 112), stored)));
         assert_eq!(first("lvbench"), Ok(((420, 224), stored)));
+        let odd = first_sizes(&clips, "videomme", rule, (642, 362), 306);
+        assert_eq!(odd, Ok(((392, 196), Some(Stored { quality: 75, size: (616, 336) }))), "multiples of 56");
         assert_eq!(call_sizes(rule, Some(2048 * 784), (1280, 720), 20), Ok(((532, 280), None)));
     }
 }

@@ -15,7 +15,7 @@ pub struct Clips {
     /// are.
     pub fps: f64,
     /// Quality of the JPEG files, of the size in the video, in which the frames of the first message are kept. They are
-    /// read from there within the bounds of one frame, by Pillow's bicubic filter, before they are sized as a video.
+    /// read from there within the bounds of one frame, in multiples of 56 pixels, by Pillow's bicubic filter, before they are sized as a video.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stored: Option<u8>,
     /// Fewest pixels of a frame of the first message in single splits; elsewhere, and in calls, those of `size`.

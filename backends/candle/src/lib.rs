@@ -114,7 +114,7 @@ pub fn open(device: Device) -> Result<candle_core::Device, Error> {
 }
 
 /// Unallocated bytes of a GPU; `None` of the CPU, and in builds without the feature `cuda`.
-fn free_memory(device: &candle_core::Device) -> Option<u64> {
+pub fn free_memory(device: &candle_core::Device) -> Option<u64> {
     #[cfg(feature = "cuda")]
     if let candle_core::Device::Cuda(device) = device {
         return device.cuda_stream().context().mem_get_info().ok().map(|(free, _)| free as u64);

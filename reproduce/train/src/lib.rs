@@ -18,6 +18,7 @@ pub mod example;
 mod grad;
 pub mod learner;
 pub mod log;
+mod memory;
 pub mod objective;
 pub mod optimizer;
 mod parameters;
@@ -33,4 +34,5 @@ pub mod workers;
 
 pub use compute::{Compute, start_rollouts};
 pub use error::{Error, Result};
+pub use memory::StepMemory;
 pub use parameters::{Parameter, Parameters};

@@ -120,6 +120,7 @@ pub fn train(
     let checkpoints = Checkpoints::new(out);
     let Start { learner, mut optimizer, mut progress, mut log } =
         checkpoints.start::<_, Progress>(base, &task.compute, &config.optimizer, config)?;
+    learner.check_memory("micro_batch_tokens", config.micro_batch_tokens)?;
     let scorers = Scorers {
         reference: (config.objective.kl_coef != 0.0)
             .then(|| Scorer::load(base, &task.compute))

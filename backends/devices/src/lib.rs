@@ -164,6 +164,43 @@ fn visible(list: Option<&str>, uuids: &[String]) -> Vec<usize> {
     found
 }
 
+/// A library that a program with candle's CUDA kernels is linked with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Library {
+    /// Its name, without a version.
+    pub name: &'static str,
+    /// The package of PyPI that brings it.
+    pub package: &'static str,
+    /// The file's name with its version, e.g. `libcublas.so.13`; `None` where none can be loaded.
+    pub found: Option<String>,
+}
+
+/// Major versions of CUDA that programs are built with, newest first.
+const CUDA_MAJORS: [u32; 2] = [13, 12];
+
+/// The libraries without which a program with CUDA does not start, beside the driver's libcuda.
+pub fn cuda_libraries() -> Vec<Library> {
+    let libraries = [
+        ("libcudart", "nvidia-cuda-runtime"),
+        ("libcublas", "nvidia-cublas"),
+        ("libcublasLt", "nvidia-cublas"),
+        ("libnvrtc", "nvidia-cuda-nvrtc"),
+        // Its number is not CUDA's.
+        ("libcurand", "nvidia-curand"),
+    ];
+    let found = |name: &str| {
+        let majors: &[u32] = if name == "libcurand" { &[10] } else { &CUDA_MAJORS };
+        majors.iter().map(|major| format!("{name}.so.{major}")).find(|file| loads(file))
+    };
+    libraries.map(|(name, package)| Library { name, package, found: found(name) }).into()
+}
+
+#[expect(unsafe_code, reason = "a library is loaded to see whether it can be")]
+fn loads(file: &str) -> bool {
+    // SAFETY: the start-up code of CUDA's libraries has no precondition, and a program with CUDA has run it already.
+    unsafe { libloading::Library::new(file) }.is_ok()
+}
+
 /// Version of the NCCL library, e.g. (2, 30, 3); `None` where it cannot be loaded.
 #[expect(unsafe_code, reason = "NCCL has no Rust binding that loads it at run time")]
 pub fn nccl() -> Option<(i32, i32, i32)> {
@@ -200,6 +237,16 @@ mod tests {
             Ok(cuda) => assert!(cuda.version.0 >= 11 && cuda.gpus.iter().all(|gpu| gpu.free <= gpu.memory)),
             Err(reason) => assert!(reason.contains("CUDA")),
         }
+    }
+
+    #[test]
+    fn a_library_is_found_only_where_the_loader_finds_it() {
+        assert!(loads("libc.so.6") && !loads("libcudart.so.0"));
+        let libraries = cuda_libraries();
+        assert_eq!(libraries.len(), 5);
+        let starts =
+            |library: &Library| library.found.as_ref().is_none_or(|file| file.starts_with(library.name));
+        assert!(libraries.iter().all(starts), "{libraries:?}");
     }
 
     #[test]

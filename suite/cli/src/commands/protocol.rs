@@ -194,17 +194,9 @@ impl FromStr for ProtocolChoice {
     }
 }
 
-/// Where imports and other results are cached; `None` where the environment names no place for it.
-pub(crate) fn cache_dir() -> Option<PathBuf> {
-    let from_env = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    from_env("PARAVT_BENCH_CACHE")
-        .or_else(|| from_env("XDG_CACHE_HOME").map(|dir| dir.join("paravt-bench")))
-        .or_else(|| from_env("HOME").map(|home| home.join(".cache/paravt-bench")))
-}
-
 /// Where an import is to be cached.
 fn cache_to_write() -> anyhow::Result<PathBuf> {
-    cache_dir().context(
+    paravt_files::cache_dir().context(
         "no folder for imported protocols: neither $PARAVT_BENCH_CACHE nor $XDG_CACHE_HOME nor $HOME is set",
     )
 }
@@ -217,7 +209,7 @@ pub(crate) fn imported() -> anyhow::Result<Option<Protocol>> {
 /// The imported protocol of a release, if there is one.
 fn stored(release: &Release) -> anyhow::Result<Option<Protocol>> {
     // Without a place for them there are none.
-    let Some(dir) = cache_dir() else { return Ok(None) };
+    let Some(dir) = paravt_files::cache_dir() else { return Ok(None) };
     Ok(release.stored(&dir)?)
 }
 

@@ -43,6 +43,12 @@ pub fn start(mut options: Options, device: Device) -> Result<Engine, Error> {
         options.reuse = false;
         options.batch = options.batch.min(batch);
     }
+    if let Device::Cuda(ordinal) = device
+        && let Ok(cuda) = paravt_devices::cuda()
+        && let Some(gpu) = cuda.gpus.get(ordinal)
+    {
+        options.rates = [gpu.bandwidth, gpu.matrix_rate];
+    }
     let invariant = options.deterministic;
     start_on(options, &open(device)?, None, invariant)
 }

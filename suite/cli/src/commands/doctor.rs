@@ -64,7 +64,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
             json!({
                 "ordinal": gpu.ordinal, "name": gpu.name, "memory": gpu.memory, "free": gpu.free,
                 "compute_capability": format!("{}.{}", gpu.capability.0, gpu.capability.1), "bf16": gpu.has_bf16(),
-                "mig": gpu.mig,
+                "mig": gpu.mig, "bandwidth": gpu.bandwidth, "matrix_rate": gpu.matrix_rate,
             })
         };
         let description = json!({
@@ -173,9 +173,13 @@ fn cuda_lines(cuda: &Result<Cuda, String>) -> Vec<String> {
     lines.extend(cuda.gpus.iter().map(|gpu| {
         let (major, minor) = gpu.capability;
         let bf16 = if gpu.has_bf16() { "" } else { ", no bf16" };
+        let tera = |rate: Option<u64>, unit: &str| {
+            rate.map(|rate| format!(", {:.1} {unit}", rate as f64 / 1e12)).unwrap_or_default()
+        };
+        let rates = tera(gpu.bandwidth, "TB/s") + &tera(gpu.matrix_rate, "TFLOP/s in bf16");
         let mig = if gpu.mig { ", MIG on: memory is of the whole GPU" } else { "" };
         format!(
-            "GPU {}      {}, {} of {} free, compute capability {major}.{minor}{bf16}{mig}",
+            "GPU {}      {}, {} of {} free, compute capability {major}.{minor}{bf16}{rates}{mig}",
             gpu.ordinal,
             gpu.name,
             gib(gpu.free),
@@ -218,14 +222,15 @@ mod tests {
             capability: (7, 5),
             memory: 16 << 30,
             free: 8 << 30,
-            mig: false,
+            bandwidth: Some(320_064_000_000),
+            ..Gpu::default()
         };
         let cuda = Ok(Cuda { version: (12, 4), driver: Some("550.1".into()), gpus: vec![gpu] });
         assert_eq!(
             cuda_lines(&cuda),
             [
                 "CUDA       12.4, driver 550.1",
-                "GPU 0      X1, 8.0 GiB of 16.0 GiB free, compute capability 7.5, no bf16"
+                "GPU 0      X1, 8.0 GiB of 16.0 GiB free, compute capability 7.5, no bf16, 0.3 TB/s"
             ]
         );
         assert_eq!(cuda_lines(&Err("no driver".into())), ["GPU        none: no driver"]);

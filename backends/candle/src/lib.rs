@@ -111,7 +111,11 @@ pub fn open(device: Device) -> Result<candle_core::Device, Error> {
         }
         // One stream for all host threads, which orders what they submit.
         Device::Cuda(ordinal) => {
-            let device = candle_core::Device::new_cuda_with_stream(ordinal).map_err(tensor::fail)?;
+            let opened = candle_core::Device::new_cuda_with_stream(ordinal);
+            let device = opened.map_err(|error| match paravt_devices::cuda() {
+                Err(reason) => Error::Compute(format!("--device cuda: {reason}")),
+                Ok(_) => tensor::fail(error),
+            })?;
             #[cfg(feature = "cuda")]
             cuda::prepare(&device)?;
             Ok(device)

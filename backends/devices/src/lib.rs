@@ -1,7 +1,7 @@
 //! Accelerators and memory of this machine. NVML (the NVIDIA driver's management library) and NCCL are
 //! loaded when asked for; this crate links neither, and opens no CUDA context on any GPU.
 //!
-//! A binary with the feature `cuda` is another matter: candle links libcuda, libcudart, libcublas and libcurand,
+//! A binary with the feature `cuda` is another matter: candle links libcuda, libnvrtc, libcublas and libcurand,
 //! and starts only where those libraries are.
 //!
 //! ```
@@ -223,6 +223,7 @@ const CUDA_MAJORS: [u32; 2] = [13, 12];
 /// The libraries without which a program with CUDA does not start, beside the driver's libcuda.
 pub fn cuda_libraries() -> Vec<Library> {
     let libraries = [
+        // For libcurand.
         ("libcudart", "nvidia-cuda-runtime"),
         ("libcublas", "nvidia-cublas"),
         ("libcublasLt", "nvidia-cublas"),

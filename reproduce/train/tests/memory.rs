@@ -53,12 +53,16 @@ fn text(tokens: u32, learned_from: u32) -> Example {
     Example::of_prompt(prompt, (0..tokens).map(|at| at >= learned_from).collect())
 }
 
-/// Bytes of the gradients of one pass of so many tokens.
-fn pass(learner: &Learner, tokens: u32) -> usize {
-    let example = text(tokens, tokens / 4);
+/// Tokens of a sequence: few, so that the scores of attention, whose room is planned apart, are next to nothing.
+const LENGTH: u32 = 64;
+
+/// Bytes of the gradients of one pass of so many sequences.
+fn pass(learner: &Learner, sequences: usize) -> usize {
+    let example = text(LENGTH, LENGTH / 4);
+    let batch = vec![&example; sequences];
     let gradients = || {
         let mean = |logprobs: &candle_core::Tensor, _: &candle_core::Tensor| Ok((logprobs.mean_all()?, ()));
-        learner.gradients(&[&example], 1.0, mean).unwrap()
+        learner.gradients(&batch, 1.0, mean).unwrap()
     };
     // Once for what is allocated a single time.
     gradients();
@@ -74,16 +78,19 @@ fn a_step_takes_at_most_what_is_planned() {
     let plain = Learner::load(folder.path(), &compute).unwrap();
     let learner = Learner::load(folder.path(), &compute.recomputing(1 << 16)).unwrap();
     let plan = learner.memory();
-    let (few, many) = (256, 2048);
-    let counted = [few, many].map(|tokens| pass(&learner, tokens));
-    for (tokens, counted) in [few, many].into_iter().zip(counted) {
-        let at_once = pass(&plain, tokens);
-        let planned = plan.bytes(tokens as usize);
-        println!("{tokens} tokens: {counted} bytes, {at_once} without recomputation, {planned} planned");
+    let (few, many) = (4, 24);
+    let counted = [few, many].map(|sequences| pass(&learner, sequences));
+    let tokens = [few, many].map(|sequences| sequences * LENGTH as usize);
+    for (tokens, counted) in tokens.into_iter().zip(counted) {
+        let planned = plan.bytes(tokens);
+        println!("{tokens} tokens: {counted} bytes, {planned} planned");
         assert!(counted as u64 <= planned, "{tokens} tokens take {counted} bytes, {planned} are planned");
     }
-    // What grows with the tokens beside the scores, whose room is planned apart.
-    let (by_token, planned) = ((counted[1] - counted[0]) / (many - few) as usize, plan.kept + plan.layer);
+    let by_token = ((counted[1] - counted[0]) / (tokens[1] - tokens[0])) as u64;
+    let planned = plan.kept + plan.layer;
     println!("a token: {by_token} bytes, {planned} planned");
-    assert!(pass(&plain, many) > 2 * counted[1]);
+    assert!(by_token <= planned, "a token takes {by_token} bytes, {planned} are planned");
+    let at_once = pass(&plain, many);
+    println!("{} tokens without recomputation: {at_once} bytes", tokens[1]);
+    assert!(4 * at_once > 5 * counted[1], "{at_once} bytes, {} with recomputation", counted[1]);
 }

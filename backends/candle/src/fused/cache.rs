@@ -52,7 +52,7 @@ impl KernelCache {
         }
         let compiled = compile()?;
         let file = format!("{}\n{compiled}", paravt_files::sha256(&compiled));
-        let written = paravt_files::make_dir(folder)
+        let written = std::fs::create_dir_all(folder)
             .and_then(|()| paravt_files::write_atomic(&path, file.as_bytes()))
             .map_err(Error::wrap);
         if let Err(error) = written {

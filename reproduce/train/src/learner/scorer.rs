@@ -35,7 +35,7 @@ trait Passes: Send + Sync {
     fn vocabulary(&self) -> usize;
 }
 
-impl<O: Ops<Tensor = Tensor, Plan: Send + Sync, Rotary: Send + Sync> + Send + Sync> Passes for Model<O> {
+impl<O: Ops<Tensor = Tensor> + Send + Sync> Passes for Model<O> {
     fn hidden(&self, batch: &[&Example]) -> Result<Tensor> {
         hidden(self, batch)
     }

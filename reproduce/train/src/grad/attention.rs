@@ -134,5 +134,5 @@ fn composed([q, k, v]: [&Tensor; 3], pieces: Vec<Piece>) -> Result<Tensor> {
         let typed = |x: Tensor| x.to_dtype(q.dtype()).map(Some);
         Ok([Some(tensor::cat(&to_q)?), typed(to_k)?, typed(to_v)?])
     };
-    Fused::given("attention", &value, back)?.of(q, &k, &v)
+    Fused::given("attention", &value, back)?.of(q, k, v)
 }

@@ -29,6 +29,9 @@ pub struct NanoRecipe {
     /// What is trained on.
     #[serde(default)]
     pub data: TrainingSizes,
+    /// What is trained into the embedded checkpoint before the cold start; without any it starts from that.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub priors: Vec<Prior>,
     /// The cold start.
     #[serde(default)]
     pub sft: SftConfig,
@@ -37,6 +40,9 @@ pub struct NanoRecipe {
     pub rl: RlConfig,
     /// What the paper says of that.
     pub rl_paper: Option<String>,
+    /// Prompts that each cold start is rolled out on, as vanilla GRPO would, before any reinforcement learning.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measured_prompts: Option<usize>,
     /// How checkpoints are evaluated.
     pub evaluate: Evaluate,
     /// Evaluations, in order.
@@ -47,6 +53,18 @@ pub struct NanoRecipe {
     /// Further trainings from the same cold start that `--full` compares.
     #[serde(default)]
     pub variants: Vec<Variant>,
+}
+
+/// A training that makes another base checkpoint of the embedded one, the same for all seeds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Prior {
+    /// Its name.
+    pub name: String,
+    /// What it is trained on.
+    pub data: TrainingSizes,
+    /// How.
+    pub sft: SftConfig,
 }
 
 /// Settings that all evaluations share; see [`RunConfig`].
@@ -106,6 +124,9 @@ pub struct Variant {
     pub title: String,
     /// What the paper says of it.
     pub paper: Option<String>,
+    /// The prior whose cold start it goes on from, where it is not the first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prior: Option<String>,
     /// Fields of [`RlConfig`], merged over the recipe's.
     pub rl: toml::Table,
 }
@@ -168,6 +189,7 @@ mod tests {
             name: "wrong".to_owned(),
             title: String::new(),
             paper: None,
+            prior: None,
             rl: toml::from_str("rollout = { think_prefx = true }").unwrap(),
         };
         assert!(recipe.variant(&wrong).unwrap_err().to_string().contains("think_prefx"));

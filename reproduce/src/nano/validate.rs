@@ -46,10 +46,22 @@ fn check(recipe: &NanoRecipe) -> Result<(), String> {
     recipe.sft.validate().map_err(|error| invalid("sft", &error))?;
     recipe.rl.validate().map_err(|error| invalid("rl", &error))?;
     let mut names = BTreeSet::new();
+    for prior in &recipe.priors {
+        check_folder_name("[[priors]] name", &prior.name)?;
+        if STAGES.contains(&prior.name.as_str()) || !names.insert(&prior.name) {
+            return Err(format!("[[priors]] name `{}` is taken; choose another", prior.name));
+        }
+        prior.sft.validate().map_err(|error| format!("prior {}: {}", prior.name, invalid("sft", &error)))?;
+    }
     for variant in &recipe.variants {
         check_folder_name("[[variants]] name", &variant.name)?;
         if STAGES.contains(&variant.name.as_str()) || !names.insert(&variant.name) {
             return Err(format!("[[variants]] name `{}` is taken; choose another", variant.name));
+        }
+        if let Some(prior) = &variant.prior
+            && !recipe.priors.iter().any(|known| known.name == *prior)
+        {
+            return Err(format!("variant {}: prior `{prior}` is none of [[priors]]", variant.name));
         }
         let config = recipe.variant(variant).map_err(|error| error.to_string())?;
         config.validate().map_err(|error| format!("variant {}: {}", variant.name, invalid("rl", &error)))?;
@@ -58,6 +70,7 @@ fn check(recipe: &NanoRecipe) -> Result<(), String> {
     for run in &recipe.runs {
         let is_made = STAGES[3..].contains(&run.model.as_str())
             || run.model == BASE
+            || recipe.priors.iter().any(|prior| run.model == format!("{}-sft", prior.name))
             || recipe.variants.iter().any(|variant| variant.name == run.model);
         if !is_made {
             let message = "which the recipe does not train; name `base`, `sft`, `rl` or a variant";

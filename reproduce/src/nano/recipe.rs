@@ -1,6 +1,7 @@
 //! The recipe of the embedded reproduction as data.
 
 use paravt_nano::{TrainingSizes, WorldOptions};
+use paravt_reports::study::{Prediction, Question};
 use paravt_suite::evaluate::RunConfig;
 use paravt_suite::plan::CropMode;
 use paravt_suite::profile::Profile;
@@ -49,7 +50,10 @@ pub struct NanoRecipe {
     pub runs: Vec<NanoRun>,
     /// Pairs of runs that are compared sample by sample.
     #[serde(default)]
-    pub comparisons: Vec<Comparison>,
+    pub comparisons: Vec<Question>,
+    /// What is predicted of trainings, measurements and runs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub predictions: Vec<Prediction>,
     /// Further trainings from the same cold start that `--full` compares.
     #[serde(default)]
     pub variants: Vec<Variant>,
@@ -93,25 +97,12 @@ pub struct NanoRun {
     pub mode: PromptMode,
     /// Calls run per turn, where it is not the common number; 1 is sequential dispatch.
     pub max_parallel: Option<usize>,
+    /// Frames of the overview, where it is not the common number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nframes: Option<usize>,
     /// Only with `--full`.
     #[serde(default)]
     pub full: bool,
-}
-
-/// A question about two runs: how `b` differs from `a`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Comparison {
-    /// What is asked.
-    pub title: String,
-    /// Name of a run.
-    pub a: String,
-    /// Name of a run.
-    pub b: String,
-    /// What the paper says of it.
-    pub paper: Option<String>,
-    /// Points by which `b` is expected to be above `a` at least, on the mean of the splits.
-    pub at_least: Option<f64>,
 }
 
 /// Another training from the same cold start: fields of `rl` that it changes.
@@ -132,6 +123,14 @@ pub struct Variant {
 }
 
 impl NanoRecipe {
+    /// What stands before the names of a cold start's stages: nothing, or a prior with a dash.
+    pub(super) fn prefixes(&self) -> Vec<String> {
+        match self.priors.as_slice() {
+            [] => vec![String::new()],
+            priors => priors.iter().map(|prior| format!("{}-", prior.name)).collect(),
+        }
+    }
+
     /// The reinforcement learning of a variant.
     ///
     /// # Errors
@@ -149,7 +148,7 @@ impl NanoRecipe {
         RunConfig {
             profile: Some(evaluate.profile),
             mode: Some(run.mode.clone()),
-            nframes: evaluate.nframes,
+            nframes: run.nframes.unwrap_or(evaluate.nframes),
             max_turns: evaluate.max_turns,
             max_parallel: run.max_parallel.unwrap_or(evaluate.max_parallel),
             crop: CropMode::Subagent,
@@ -198,7 +197,7 @@ mod tests {
     #[test]
     fn every_comparison_is_of_two_runs() {
         let recipe = NanoRecipe::built_in().unwrap();
-        for Comparison { a, b, .. } in &recipe.comparisons {
+        for Question { a, b, .. } in &recipe.comparisons {
             assert!([a, b].iter().all(|name| recipe.runs.iter().any(|run| run.name == **name)), "{a} {b}");
         }
     }

@@ -54,10 +54,10 @@ pub fn graph(recipe: &NanoRecipe, options: &GraphOptions) -> Result<Graph, Error
     let mut graph = Graph::new(&recipe.name, &recipe.title, &options.out, &options.stages);
     let base = graph.add(BASE, None, &[], Generated::Base);
     let world = graph.add("world", None, &[], Generated::World(recipe.world));
-    let mut starts = vec![Start { prefix: String::new(), stage: base, folder: folder(&graph, base) }];
-    if !recipe.priors.is_empty() {
-        starts = recipe.priors.iter().map(|prior| start(&mut graph, base, prior)).collect();
-    }
+    let starts = match recipe.priors.as_slice() {
+        [] => vec![Start { prefix: String::new(), stage: base, folder: folder(&graph, base) }],
+        priors => priors.iter().map(|prior| start(&mut graph, base, prior)).collect(),
+    };
     let runs: Vec<&NanoRun> = recipe.runs.iter().filter(|run| options.full || !run.full).collect();
     let mut evaluations = Vec::new();
     for &seed in &options.seeds {

@@ -18,6 +18,8 @@ import re
 import subprocess
 import sys
 import tempfile
+import urllib.error
+import urllib.request
 
 import decord
 import numpy as np
@@ -173,17 +175,21 @@ def canonical(message: dict, positions: dict) -> dict:
 
 
 class Server:
-    """Answers by the script and keeps what it was sent."""
+    """Answers by the script, itself or through a vLLM that says scripts, and keeps what it was sent."""
 
-    def __init__(self, agent: str):
+    def __init__(self, agent: str, vllm: str | None = None):
         self.requests = []
         self.agent = agent
+        self.vllm = vllm
         self.url = chat_server.serve(self.answer)
 
     def answer(self, body: dict) -> tuple:
         positions = body.get("media_io_kwargs", {}).get("video", {})
-        messages = [canonical(message, positions) for message in body.pop("messages")]
+        sent = body.pop("messages")
+        messages = [canonical(message, positions) for message in sent]
         text = reply(self.agent, messages)
+        if self.vllm:
+            said = ask(self.vllm, {**body, "model": "served", "messages": sent, "vllm_xargs": {"script": text}})
         # As servers do: what ends a generation is cut off.
         for stop in body.get("stop", []):
             text = text.partition(stop)[0]
@@ -193,7 +199,18 @@ class Server:
             body["tools"] = json.dumps(body["tools"])
             message, reason = hermes(text)
         self.requests.append({"messages": messages, "parameters": body})
-        return message, reason
+        return said if self.vllm else (message, reason)
+
+
+def ask(vllm: str, body: dict) -> tuple:
+    """What vLLM answers: the message and why it ended."""
+    request = urllib.request.Request(f"{vllm}/chat/completions", json.dumps(body).encode(), {"Content-Type": "application/json"})
+    try:
+        with urllib.request.urlopen(request) as answer:
+            choice = json.load(answer)["choices"][0]
+    except urllib.error.HTTPError as error:
+        raise RuntimeError(f"vLLM: {error.read().decode()[:2000]}") from error
+    return choice["message"], choice["finish_reason"]
 
 
 def compare(theirs: list, ours: list, where: str, found: list, levels: list, agent: str) -> None:
@@ -290,6 +307,7 @@ def main() -> int:
     parser.add_argument("--agents", default=",".join(CHECKOUT))
     parser.add_argument("--keep")
     parser.add_argument("--limit", default="1000")
+    parser.add_argument("--server", help="address of a vLLM that says scripts")
     parser.add_argument("--rows", help="only compare the questions that EVA ships with the published rows of this root")
     arguments = parser.parse_args()
     folder = arguments.keep or tempfile.mkdtemp(prefix="agents-")
@@ -323,7 +341,7 @@ def main() -> int:
         samples = requests = 0
         found, levels = [], []
         for split in SPLITS[agent]:
-            server = Server(agent)
+            server = Server(agent, arguments.server)
             out = os.path.join(folder, agent)
             run = os.path.join(out, split)
             subprocess.run(["rm", "-rf", run])
@@ -344,7 +362,7 @@ def main() -> int:
                     found.append(f"{where}: score {value} / {record['own']['score']}")
                 samples += 1
                 requests += len(conversation)
-        mean, most = (max(level[place] for level in levels) for place in (0, 1))
+        mean, most = (max((level[place] for level in levels), default=0) for place in (0, 1))
         print(f"{agent}: {samples} samples, {requests} requests, {len(levels)} pictures (largest mean difference "
               f"{mean:.2f} levels, largest of all {most}), {len(found)} differences")
         for line in found[:20]:

@@ -14,7 +14,7 @@ use crate::study::{self, Finding};
 use crate::table::{Shown, Table, View, col, interval};
 use crate::tables;
 use crate::terminal::{points, points_interval};
-use crate::{Report, TwoProtocols};
+use crate::{Report, TwoProtocols, protocols};
 
 /// Conclusion of the runs in one sentence, and its kind for the colour.
 pub(super) fn headline(report: &Report, pairs: &BTreeMap<usize, Pair>) -> Value {
@@ -68,13 +68,13 @@ fn compared_in_short(pairs: &BTreeMap<usize, Pair>) -> Value {
 /// The tables of tool use, losses and cost by name; columns of tool use that stand beside the scores are left out.
 pub(super) fn tables(tables: &[Table]) -> BTreeMap<&'static str, Value> {
     let shown = |table: &Table| {
-        let mut view = table.whole();
+        let mut view = match table.name {
+            // Sentences stand below the table, once for each model.
+            "protocols" => table.view(&protocols::SHOWN),
+            _ => table.whole(),
+        };
         if table.name == "tools" {
             view.columns.retain(|column| !matches!(column.name, "profile" | "mode"));
-        }
-        if table.name == "protocols" {
-            // Sentences stand below the table, once for each model.
-            view.columns.retain(|column| !matches!(column.name, "gap" | "finding" | "also" | "source"));
         }
         (table.name, html(&view))
     };

@@ -30,6 +30,7 @@ pub mod seed;
 mod settings;
 pub mod sft;
 mod storage;
+pub mod structure;
 pub mod workers;
 
 pub use compute::{Compute, start_rollouts};

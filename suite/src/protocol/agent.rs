@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::harness::{Harness, is_default};
-use super::{CodeRules, Template};
+use super::{CodeRules, LongVideos, Template, Tries};
 use crate::media::VideoRequest;
 pub use crate::media::resample::Resampler as Filter;
 use crate::sample::Sample;
@@ -58,6 +58,9 @@ pub struct AgentLoop {
     /// Frames and their size; without it an overview as the run says, of one turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frames: Option<FramePolicy>,
+    /// Fresh beginnings where an answer does not count.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub tries: Tries,
     /// A tool that runs code of the model, in the place of frames.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<CodeRules>,
@@ -149,7 +152,7 @@ impl Continued {
 }
 
 /// Which frames are shown, and how they are encoded.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FramePolicy {
     /// Frames of the first turn; none where it has only text.
@@ -167,6 +170,9 @@ pub struct FramePolicy {
     /// What the frames of a message are to the model.
     #[serde(default, skip_serializing_if = "is_default")]
     pub sent_as: SentAs,
+    /// What is another for long videos.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub long: Option<LongVideos>,
 }
 
 /// What frames are to the model.
@@ -210,6 +216,8 @@ pub struct Budget {
 pub enum SizeRule {
     /// The longer side reduced to this many pixels, the other rounded down.
     LongSide(u32),
+    /// Reduced to fit into this width and height, the sides rounded down.
+    Within(u32, u32),
     /// At most `max` pixels and then at least `min`, sides rounded down.
     Pixels {
         /// Fewest pixels of a frame that is reduced.
@@ -251,6 +259,10 @@ impl SizeRule {
                     ((width * (side_length / height)) as u32, side)
                 }
             }
+            Self::Within(wide, high) if size.0 > wide || size.1 > high => {
+                let factor = (f64::from(wide) / width).min(f64::from(high) / height);
+                ((width * factor) as u32, (height * factor) as u32)
+            }
             Self::Pixels { min, max } if width * height > f64::from(max) => within(size, min, max),
             Self::Multiple(unit) => {
                 let side = |side: f64| {
@@ -268,7 +280,7 @@ impl SizeRule {
                 };
                 request.frame_size(count, size.0, size.1)?
             }
-            Self::LongSide(_) | Self::Pixels { .. } | Self::Whole => size,
+            Self::LongSide(_) | Self::Within(..) | Self::Pixels { .. } | Self::Whole => size,
         };
         match found {
             (0, _) | (_, 0) => Err(format!("{} by {} pixels come to {found:?}", size.0, size.1)),
@@ -309,6 +321,9 @@ pub struct Sampling {
     /// Nucleus sampling.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub top_p: Option<f64>,
+    /// Tokens among which one is drawn.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub top_k: Option<u32>,
     /// Repetition penalty; without it a server takes that of the model's folder, as `generate` of transformers does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub repetition_penalty: Option<f64>,
@@ -334,6 +349,7 @@ impl AgentLoop {
             continued: BTreeMap::new(),
             harness: Harness::default(),
             frames: None,
+            tries: Tries::default(),
             code: None,
             sampling: Sampling::default(),
         }
@@ -374,7 +390,8 @@ fn is_opening(template: &Template) -> bool {
 mod tests {
     use super::*;
 
-    /// Sizes of the authors' own code: Conan's `save_video_frames`, VideoZoomer's `extract_video_clip`, EVA's
+    /// Sizes of the authors' own code: Conan's `save_video_frames`, FrameThinker's
+    /// `scale_down_preserving_aspect_ratio`, VideoZoomer's `extract_video_clip`, EVA's
     /// `_resize_with_opencv`.
     #[test]
     fn sizes_are_those_of_the_authors_code() {
@@ -385,6 +402,10 @@ mod tests {
         assert_eq!(size(long, (640, 360), 1.0), Some((448, 251)), "0.7 times 360 is below 252 in floats");
         assert_eq!(size(long, (448, 300), 1.0), Some((448, 300)));
         assert_eq!(size(long, (4096, 2), 1.0), None);
+        let fitted = SizeRule::Within(640, 360);
+        assert_eq!(size(fitted, (1920, 1080), 1.0), Some((640, 360)));
+        assert_eq!(size(fitted, (100, 1000), 1.0), Some((36, 360)));
+        assert_eq!(size(fitted, (320, 240), 1.0), Some((320, 240)));
         let pixels = SizeRule::Pixels { min: 25_088, max: 100_352 };
         assert_eq!(size(pixels, (1920, 1080), 1.0), Some((422, 237)));
         assert_eq!(size(pixels, (320, 240), 1.0), Some((320, 240)));

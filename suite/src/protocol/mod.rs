@@ -14,6 +14,7 @@ pub mod native;
 pub mod render;
 pub mod template;
 mod tool;
+mod tries;
 
 use std::collections::BTreeMap;
 
@@ -30,6 +31,7 @@ pub use harness::{CallMessages, Harness, History};
 pub use mode::{PromptMode, UnknownMode};
 pub use template::Template;
 pub use tool::{CallError, Tool};
+pub use tries::{LongVideos, Tries};
 
 /// All texts of one protocol.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

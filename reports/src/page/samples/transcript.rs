@@ -86,6 +86,7 @@ fn is_image(part: &RecordedPart) -> bool {
 fn tool(call: &ToolCall, record: &Record, thumbnails: &Thumbnails) -> Value {
     let (kind, frames, text) = match &call.outcome {
         ToolOutcome::Frames { frames } => ("frames", &frames[..], None),
+        ToolOutcome::Text { text } => ("text", &[][..], Some(text)),
         ToolOutcome::Summary { frames, text } => ("summary", &frames[..], Some(text)),
         ToolOutcome::CropFailed { reason } => ("failed", &[][..], Some(reason)),
         ToolOutcome::Malformed { reason } => ("malformed", &[][..], Some(reason)),

@@ -189,6 +189,7 @@ fn make(files: &Files, source: Source) -> Result<Protocol, ImportError> {
             filter: Filter::Cubic,
             encoding: Encoding::Png,
             sent_as: SentAs::Images,
+            long: None,
         }),
         ..AgentLoop::new(Fidelity::Exact, 6)
     };

@@ -293,6 +293,7 @@ def main() -> int:
     parser.add_argument("--keep")
     parser.add_argument("--limit", default="1000")
     parser.add_argument("--rows", help="only compare the questions that EVA ships with the published rows of this root")
+    parser.add_argument("--splits", help="with --rows: of these splits alone")
     arguments = parser.parse_args()
     folder = arguments.keep or tempfile.mkdtemp(prefix="agents-")
     data = os.path.join(folder, "data")
@@ -306,7 +307,8 @@ def main() -> int:
 
     if arguments.rows:
         checkout = os.path.join(arguments.checkouts, CHECKOUT["eva"])
-        return int(not agents_rows.compare(checkout, os.path.abspath(arguments.rows), folder, ours))
+        splits = arguments.splits.split(",") if arguments.splits else []
+        return int(not agents_rows.compare(checkout, os.path.abspath(arguments.rows), folder, splits, ours))
     if not os.path.exists(data):
         ours("data", "make", "--out", data, "--videos", "4", "--questions", "3")
         enlarge(data)
@@ -348,6 +350,10 @@ def main() -> int:
                 compare(theirs, conversation, where, found, levels, agent)
                 if value != record["own"]["score"]["value"]:
                     found.append(f"{where}: score {value} / {record['own']['score']}")
+                # Whether an agent that tries again has taken the last try.
+                accepted = (record["transcript"].get("tries") or {}).get("accepted")
+                if accepted != getattr(run_theirs, "accepted", None):
+                    found.append(f"{where}: a try that counts {getattr(run_theirs, 'accepted', None)} / {accepted}")
                 samples += 1
                 requests += len(conversation)
         mean, most = (max(level[place] for level in levels) for place in (0, 1))

@@ -66,7 +66,7 @@ def lengthened(data: str) -> str:
     for path in sorted(glob.glob(os.path.join(longer, "**", "*.mp4"), recursive=True))[::3]:
         if not os.path.islink(path):
             new = f"{path}.new.mp4"
-            subprocess.run(["ffmpeg", "-v", "error", "-stream_loop", "-1", "-i", path, "-t", "301", "-vf", "scale=iw/2:-2", "-c:v",
+            subprocess.run(["ffmpeg", "-v", "error", "-stream_loop", "-1", "-i", path, "-t", "301", "-vf", "scale=trunc(iw/4)*2:trunc(ih/4)*2", "-c:v",
                             "libx264", "-preset", "ultrafast", "-pix_fmt", "yuv420p", "-an", new], check=True)
             os.replace(new, path)
     return longer
@@ -126,6 +126,7 @@ def framethinker(checkout: str, folder: str, script: Script):
         with quietly(folder):
             result = module.process_single_problem(item, model, model, "cpu", 0)
         note(seen, model, result)
+        run.accepted = result["status"] != "format_error"
         return model.shown, float(result["status"] == "correct")
 
     run.seen = seen

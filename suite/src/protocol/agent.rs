@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::harness::{Harness, is_default};
-use super::{CodeRules, LongVideos, Template, Tries};
-use crate::media::VideoRequest;
+use super::{CodeRules, Template, Tries};
 pub use crate::media::resample::Resampler as Filter;
+use crate::media::{VideoFacts, VideoRequest};
 use crate::sample::Sample;
 
 /// An agent's own loop.
@@ -173,6 +173,33 @@ pub struct FramePolicy {
     /// What is another for long videos.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub long: Option<LongVideos>,
+}
+
+/// Frames of videos beyond a length.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LongVideos {
+    /// Length in seconds that is not long yet: frames by their average rate.
+    pub seconds: f64,
+    /// Frames of the first turn, in the place of those of the overview.
+    pub frames: usize,
+    /// Size of a frame.
+    pub size: SizeRule,
+}
+
+impl FramePolicy {
+    /// The policy for a video, by its length.
+    pub fn of(&self, video: &VideoFacts) -> Self {
+        match self.long {
+            Some(long) if video.frames as f64 / video.rate > long.seconds => Self {
+                overview: self.overview.map(|overview| Overview { frames: long.frames, ..overview }),
+                size: long.size,
+                long: None,
+                ..*self
+            },
+            _ => *self,
+        }
+    }
 }
 
 /// What frames are to the model.

@@ -1,10 +1,9 @@
-//! Tries of an agent that begins afresh, and frames of long videos.
+//! Tries of an agent that begins afresh.
 
 use serde::{Deserialize, Serialize};
 
+use super::Template;
 use super::harness::is_default;
-use super::{FramePolicy, Overview, SizeRule, Template};
-use crate::media::VideoFacts;
 
 /// How often an agent begins afresh where its answer does not count by the rules of its
 /// [`Reference`](crate::reference::Reference).
@@ -29,33 +28,6 @@ impl Tries {
     /// The system text of a try (from 0), where it is not that of the mode.
     pub fn system(&self, number: usize) -> Option<&Template> {
         self.system.get(number).or(self.system.last())
-    }
-}
-
-/// Frames of videos beyond a length.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct LongVideos {
-    /// Length in seconds that is not long yet: frames by their average rate.
-    pub seconds: f64,
-    /// Frames of the first turn, in the place of those of the overview.
-    pub frames: usize,
-    /// Size of a frame.
-    pub size: SizeRule,
-}
-
-impl FramePolicy {
-    /// The policy for a video, by its length.
-    pub fn of(&self, video: &VideoFacts) -> Self {
-        match self.long {
-            Some(long) if video.frames as f64 / video.rate > long.seconds => Self {
-                overview: self.overview.map(|overview| Overview { frames: long.frames, ..overview }),
-                size: long.size,
-                long: None,
-                ..*self
-            },
-            _ => *self,
-        }
     }
 }
 

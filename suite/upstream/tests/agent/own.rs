@@ -105,8 +105,8 @@ async def single(index):
     release.import(&files(release, &texts), true).unwrap()
 }
 
-/// A video of 100 seconds at 10 frames a second, 1280 by 720.
-struct Film;
+/// A video of so many frames at 10 frames a second, 1280 by 720.
+pub(crate) struct Film(pub usize);
 
 impl FrameSource for Film {
     fn frames(&self, _: &Path, _: &VideoRequest) -> Result<Arc<FrameSet>, MediaError> {
@@ -114,9 +114,9 @@ impl FrameSource for Film {
     }
 
     fn facts(&self, _: &Path) -> Result<VideoFacts, MediaError> {
-        let (first, last) = (0.0, 99.9);
-        let (width, height) = (1280, 720);
-        Ok(VideoFacts { width, height, frames: 1000, rate: 10.0, stream_duration: 100.0, first, last })
+        let (width, height, frames, rate) = (1280, 720, self.0, 10.0);
+        let (stream_duration, last) = (frames as f64 / rate, (frames - 1) as f64 / rate);
+        Ok(VideoFacts { width, height, frames, rate, stream_duration, first: 0.0, last })
     }
 
     fn pick(&self, _: &Path, pick: &Pick) -> Result<FrameSet, MediaError> {
@@ -131,8 +131,18 @@ impl FrameSource for Film {
     }
 }
 
-/// A sample of a split under a protocol with scripted replies.
+/// A sample of a split under a protocol with scripted replies, over a video of 100 seconds.
 pub(crate) async fn run(protocol: Protocol, split: &str, script: Scripted) -> (Record, Arc<Scripted>) {
+    run_on(Film(1000), protocol, split, script).await
+}
+
+/// The same over another video.
+pub(crate) async fn run_on(
+    film: Film,
+    protocol: Protocol,
+    split: &str,
+    script: Scripted,
+) -> (Record, Arc<Scripted>) {
     let videos = tempfile::tempdir().unwrap();
     std::fs::write(videos.path().join("clip.mp4"), "").unwrap();
     let backend = Arc::new(script);
@@ -142,7 +152,7 @@ pub(crate) async fn run(protocol: Protocol, split: &str, script: Scripted) -> (R
         protocol_hash: "p".into(),
         reference: reference(&protocol).unwrap(),
         protocol: Arc::new(protocol),
-        frames: Arc::new(Film),
+        frames: Arc::new(film),
         code: None,
         videos: VideoStore::new("made_up", videos.path().to_owned()),
     };
@@ -368,7 +378,7 @@ fn a_run_is_as_published_only_with_the_authors_texts_and_settings() {
 
 #[test]
 fn every_imported_protocol_passes_the_check_of_files_and_names_its_rules() {
-    for protocol in [conan(), videozoomer(), eva(), time_r1()] {
+    for protocol in [conan(), videozoomer(), eva(), time_r1(), crate::framethinker::protocol()] {
         protocol.check().unwrap();
         assert!(reference(&protocol).unwrap().looks.is_some());
         let text = serde_json::to_string(&protocol).unwrap();

@@ -19,6 +19,8 @@ import re
 import subprocess
 import sys
 import tempfile
+import urllib.error
+import urllib.request
 
 import decord
 import numpy as np
@@ -177,17 +179,21 @@ def canonical(message: dict, positions: dict) -> dict:
 
 
 class Server:
-    """Answers by the script and keeps what it was sent."""
+    """Answers by the script, itself or through a vLLM that says scripts, and keeps what it was sent."""
 
-    def __init__(self, reply):
+    def __init__(self, reply, vllm: str | None = None):
         self.requests = []
         self.reply = reply
+        self.vllm = vllm
         self.url = chat_server.serve(self.answer)
 
     def answer(self, body: dict) -> tuple:
         positions = body.get("media_io_kwargs", {}).get("video", {})
-        messages = [canonical(message, positions) for message in body.pop("messages")]
+        sent = body.pop("messages")
+        messages = [canonical(message, positions) for message in sent]
         text = self.reply(messages)
+        if self.vllm:
+            said = ask(self.vllm, {**body, "model": "served", "messages": sent, "vllm_xargs": {"script": text}})
         # As servers do: what ends a generation is cut off.
         for stop in body.get("stop", []):
             text = text.partition(stop)[0]
@@ -197,7 +203,18 @@ class Server:
             body["tools"] = json.dumps(body["tools"])
             message, reason = hermes(text)
         self.requests.append({"messages": messages, "parameters": body})
-        return message, reason
+        return said if self.vllm else (message, reason)
+
+
+def ask(vllm: str, body: dict) -> tuple:
+    """What vLLM answers: the message and why it ended."""
+    request = urllib.request.Request(f"{vllm}/chat/completions", json.dumps(body).encode(), {"Content-Type": "application/json"})
+    try:
+        with urllib.request.urlopen(request) as answer:
+            choice = json.load(answer)["choices"][0]
+    except urllib.error.HTTPError as error:
+        raise RuntimeError(f"vLLM: {error.read().decode()[:2000]}") from error
+    return choice["message"], choice["finish_reason"]
 
 
 def compare(theirs: list, ours: list, where: str, found: list, levels: list, agent: str) -> None:
@@ -292,6 +309,7 @@ def main() -> int:
     parser.add_argument("--agents", default=",".join(CHECKOUT))
     parser.add_argument("--keep")
     parser.add_argument("--limit", default="1000")
+    parser.add_argument("--server", help="address of a vLLM that says scripts")
     parser.add_argument("--rows", help="only compare the questions that EVA ships with the published rows of this root")
     parser.add_argument("--splits", help="with --rows: of these splits alone")
     arguments = parser.parse_args()
@@ -332,7 +350,7 @@ def main() -> int:
         samples, requests, root = 0, 0, agents_framethinker.lengthened(data) if agent == "framethinker" else data
         found, levels = [], []
         for split in SPLITS[agent]:
-            scripted = server()
+            scripted = server(arguments.server)
             out = os.path.join(folder, agent)
             run = os.path.join(out, split)
             subprocess.run(["rm", "-rf", run])
@@ -356,7 +374,7 @@ def main() -> int:
                     found.append(f"{where}: a try that counts {getattr(run_theirs, 'accepted', None)} / {accepted}")
                 samples += 1
                 requests += len(conversation)
-        mean, most = (max(level[place] for level in levels) for place in (0, 1))
+        mean, most = (max((level[place] for level in levels), default=0) for place in (0, 1))
         print(f"{agent}: {samples} samples, {requests} requests, {len(levels)} pictures (largest mean difference "
               f"{mean:.2f} levels, largest of all {most}), {len(found)} differences")
         if seen := getattr(run_theirs, "seen", None):

@@ -1,0 +1,56 @@
+# Sourced, after ci/env.sh: vLLM in an environment of its own as a server on a free port. What sources it sets `work`, a
+# folder for the server's log, and kills $server at its end.
+
+port=$("$PARAVT_PYTHON" -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+
+# What vLLM asks for of itself: the version of a distribution `vllm`, which these wheels are not.
+name_vllm() {
+  local site=$1 version=$2 info="$1/vllm-$2+cpu.dist-info"
+  mkdir -p "$info"
+  : >"$info/RECORD"
+  sed "s/^Name: .*/Name: vllm/; s/^Version: .*/Version: $version+cpu/" \
+    "$site/vllm_cpu-$version.dist-info/METADATA" >"$info/METADATA"
+}
+
+# An environment of vLLM with all that a list of pins names. The stamp makes a second call free and a changed list take
+# effect.
+install_vllm() {
+  local version=$1 venv=$2 pins=$3 site
+  cmp -s "$pins" "$venv/.pins" && return
+  echo "installing vLLM $version for the CPU: $venv"
+  if [ "$version" = 0.17.1 ]; then
+    [ -x "$cache/uv/bin/uv" ] || { python3 -m venv "$cache/uv" && "$cache/uv/bin/pip" install -q uv; }
+    [ -x "$venv/bin/python" ] || "$cache/uv/bin/uv" venv -q --python "${PYTHON312:-3.12}" "$venv"
+    "$cache/uv/bin/uv" pip install -q --no-deps --python "$venv/bin/python" -r "$pins"
+    site=$(echo "$venv"/lib/python3.*/site-packages)
+  else
+    [ -x "$venv/bin/python" ] || "$PARAVT_PYTHON" -m venv "$venv"
+    site=$(echo "$venv"/lib/python3.*/site-packages)
+    "$PARAVT_PYTHON" -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])' >"$site/setup.pth"
+    "$venv/bin/pip" install -q --disable-pip-version-check --no-deps -r "$pins"
+  fi
+  name_vllm "$site" "$version"
+  cp "$pins" "$venv/.pins"
+}
+
+# serve_vllm VENV MODEL FLAG…
+serve_vllm() {
+  local venv=$1 served=$2
+  shift 2
+  VLLM_CPU_KVCACHE_SPACE=1 VLLM_CPU_OMP_THREADS_BIND=nobind OMP_NUM_THREADS=2 VLLM_NO_USAGE_STATS=1 \
+    "$venv/bin/vllm" serve "$served" --host 127.0.0.1 --port "$port" --served-model-name served \
+    --dtype float32 --enforce-eager --max-model-len 4096 --max-num-batched-tokens 8192 \
+    --limit-mm-per-prompt '{"video": 1, "image": 1024}' "$@" >"$work/server.log" 2>&1 &
+  server=$!
+}
+
+ready() { "$PARAVT_PYTHON" -c "import urllib.request as u; u.urlopen('http://127.0.0.1:$port/health')" 2>/dev/null; }
+await_server() {
+  for _ in $(seq 600); do
+    ready && return
+    kill -0 "$server" 2>/dev/null || break
+    sleep 1
+  done
+  tail -n 60 "$work/server.log" >&2
+  exit 3
+}

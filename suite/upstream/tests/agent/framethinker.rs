@@ -72,6 +72,9 @@ async fn a_try_that_is_refused_or_rejected_is_followed_by_the_next() {
     let last = act("output answer: B");
     let (record, backend) = run(1000, &[&choice, &choice, &answer, &narrow, &last]).await;
     assert_eq!(backend.steps(), ["turn0", "turn1", "turn2", "turn3", "turn4"]);
+    let seeds: Vec<_> =
+        backend.asked.lock().unwrap().iter().filter_map(|request| request.generation.seed).collect();
+    assert_eq!(seeds, [7, 7, 7, 8, 9], "a try draws other tokens");
     let before = &tries(&record).before;
     assert_eq!(before.iter().map(Vec::len).collect::<Vec<_>>(), [7, 3]);
     let RecordedPart::Text { text } = &before[0][6].parts[0] else { panic!() };
@@ -80,9 +83,9 @@ async fn a_try_that_is_refused_or_rejected_is_followed_by_the_next() {
     assert_eq!(record.transcript.tool_calls[2].turn, 3, "turns are numbered through all tries");
     assert!(matches!(record.transcript.tool_calls[2].outcome, ToolOutcome::CropFailed { .. }));
     assert_eq!(record.own.unwrap().score.value, 1.0);
-    let conversations = record.transcript.calls.iter().map(|call| &call.conversation);
-    assert_eq!(record.transcript.calls[0].conversation, record.transcript.calls[3].conversation);
-    assert_eq!(conversations.count(), 5, "the calls of all tries are counted");
+    let calls = &record.transcript.calls;
+    assert_eq!(calls[0].conversation, calls[3].conversation);
+    assert_eq!(calls.len(), 5, "the calls of all tries are counted");
 }
 
 #[tokio::test]

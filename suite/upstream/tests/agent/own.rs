@@ -9,6 +9,7 @@ use paravt_suite::fixtures::{Scripted, sample};
 use paravt_suite::frames::{FrameSet, FrameSource, Pick};
 use paravt_suite::media::{MediaError, VideoFacts, VideoRequest};
 use paravt_suite::message::{Content, FrameOrigin, Image};
+use paravt_suite::plan::RunPlan;
 use paravt_suite::protocol::{Encoding, Fidelity, Protocol};
 use paravt_suite::record::{Outcome, Record, RecordedPart, ToolOutcome};
 use paravt_suite::videos::VideoStore;
@@ -148,7 +149,7 @@ pub(crate) async fn run_on(
     let backend = Arc::new(script);
     let agent = Agent {
         backend: Arc::clone(&backend) as Arc<_>,
-        plan: RunConfig::default().plan(&protocol).unwrap(),
+        plan: RunPlan { seed: Some(7), ..RunConfig::default().plan(&protocol).unwrap() },
         protocol_hash: "p".into(),
         reference: reference(&protocol).unwrap(),
         protocol: Arc::new(protocol),

@@ -157,6 +157,7 @@ pub fn calls(records: &[Record]) -> Table {
         .text("outcome", "outcome", |(_, call, _)| {
             let outcome = match call.outcome {
                 ToolOutcome::Frames { .. } => "frames",
+                ToolOutcome::Text { .. } => "text",
                 ToolOutcome::Summary { .. } => "summary",
                 ToolOutcome::CropFailed { .. } => "crop_failed",
                 ToolOutcome::Malformed { .. } => "malformed",

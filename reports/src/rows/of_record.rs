@@ -97,7 +97,8 @@ pub fn seen(record: &Record) -> Seen {
     let frames = |call: &ToolCall| match &call.outcome {
         ToolOutcome::Frames { frames } => [frames.len(), 0],
         ToolOutcome::Summary { frames, .. } => [0, frames.len()],
-        ToolOutcome::CropFailed { .. }
+        ToolOutcome::Text { .. }
+        | ToolOutcome::CropFailed { .. }
         | ToolOutcome::Malformed { .. }
         | ToolOutcome::Ran { .. }
         | ToolOutcome::CodeFailed { .. } => [0, 0],
@@ -123,7 +124,8 @@ pub fn overview(record: &Record) -> impl Iterator<Item = Option<FrameOrigin>> {
 pub(super) fn seen_times(record: &Record) -> impl Iterator<Item = f64> {
     let of_call = |call: &ToolCall| match &call.outcome {
         ToolOutcome::Frames { frames } | ToolOutcome::Summary { frames, .. } => frames.clone(),
-        ToolOutcome::CropFailed { .. }
+        ToolOutcome::Text { .. }
+        | ToolOutcome::CropFailed { .. }
         | ToolOutcome::Malformed { .. }
         | ToolOutcome::Ran { .. }
         | ToolOutcome::CodeFailed { .. } => Vec::new(),

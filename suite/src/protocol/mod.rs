@@ -14,6 +14,7 @@ pub mod native;
 pub mod render;
 pub mod template;
 mod tool;
+mod tries;
 
 use std::collections::BTreeMap;
 
@@ -21,8 +22,8 @@ use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
 pub use agent::{
-    AgentLoop, Budget, Continued, Encoding, FailedCalls, Fidelity, Filter, FramePolicy, Overview, ResultRole,
-    Sampling, Scored, SentAs, SizeRule,
+    AgentLoop, Budget, Continued, Encoding, FailedCalls, Fidelity, Filter, FramePolicy, LongVideos, Overview,
+    ResultRole, Sampling, Scored, SentAs, SizeRule,
 };
 pub use check::InvalidProtocol;
 pub use code::{CodeRules, CodeTexts};
@@ -30,6 +31,7 @@ pub use harness::{CallMessages, Harness, History};
 pub use mode::{PromptMode, UnknownMode};
 pub use template::Template;
 pub use tool::{CallError, Tool};
+pub use tries::Tries;
 
 /// All texts of one protocol.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

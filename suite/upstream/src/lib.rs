@@ -49,12 +49,13 @@ use paravt_suite::reference::Reference;
 use import::Release;
 
 /// All releases; the first is that of protocols that name none.
-pub const REFERENCES: [Reference; 10] = [
+pub const REFERENCES: [Reference; 11] = [
     paravt::REFERENCE,
     paravt::filled::ZOOMS,
     agents::conan::REFERENCE,
     agents::videozoomer::REFERENCE,
     agents::eva::REFERENCE,
+    agents::framethinker::REFERENCE,
     agents::longvt::REFERENCE,
     agents::single::VIDEO_R1,
     agents::single::VIDEOCHAT_R1,
@@ -63,11 +64,12 @@ pub const REFERENCES: [Reference; 10] = [
 ];
 
 /// Releases whose texts can be imported; the first is that of the reference.
-pub static RELEASES: [&Release; 10] = [
+pub static RELEASES: [&Release; 11] = [
     &paravt::import::RELEASE,
     &agents::conan::RELEASE,
     &agents::videozoomer::RELEASE,
     &agents::eva::RELEASE,
+    &agents::framethinker::RELEASE,
     &agents::longvt::RELEASE,
     &agents::single::VIDEO_R1_RELEASE,
     &agents::single::VIDEO_RFT_RELEASE,

@@ -391,10 +391,9 @@ fn show(args: &Show) -> anyhow::Result<()> {
     };
     let name = sample.video_name();
     let switches = args.profile.switches();
-    let system = protocol.system_text(&args.mode)?;
     let user = render::user_text(&protocol, &sample, &args.mode, &switches, &name, None)?;
     println!("--- protocol {} {} ---", protocol.name, protocol.hash());
-    println!("--- system ---\n{system}");
+    show_system(&protocol, &args.mode)?;
     if let Some((own, rules)) = protocol.code() {
         println!("--- user ---\n{}", render::code_opening(own, &user, "{video_info}")?);
         return show_code(rules);
@@ -437,6 +436,21 @@ fn print_texts(parts: &[Part]) {
             println!("{text}");
         }
     }
+}
+
+/// The system text, or those of the tries of an agent that begins afresh.
+fn show_system(protocol: &Protocol, mode: &PromptMode) -> anyhow::Result<()> {
+    let tries = protocol.agent.as_ref().and_then(|own| Some((own, own.frames?)));
+    let of_tries = tries.filter(|(own, _)| !own.tries.system.is_empty());
+    let Some((own, frames)) = of_tries else {
+        println!("--- system ---\n{}", protocol.system_text(mode)?);
+        return Ok(());
+    };
+    for number in 0..own.tries.count {
+        let text = render::system_of_try(own, &frames, number)?.unwrap_or_default();
+        println!("--- system of try {} of {} ---\n{text}", number + 1, own.tries.count);
+    }
+    Ok(())
 }
 
 /// The texts of an agent that writes code.

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod dialects;
+mod framethinker;
 mod longvt;
 mod own;
 

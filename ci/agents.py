@@ -8,6 +8,7 @@ same value of the agent's own score.
 """
 import argparse
 import base64
+import functools
 import glob
 import hashlib
 import io
@@ -25,6 +26,7 @@ import decord
 import numpy as np
 from PIL import Image
 
+import agents_framethinker
 import agents_longvt
 import agents_one_turn
 import agents_rows
@@ -36,12 +38,13 @@ from agents_one_turn import Video
 # Levels of 255, mean over a picture.
 TOLERANCE = 3.0
 LONG = ["videomme", "longvideobench", "mlvu", "lvbench"]
-SPLITS = {"conan": LONG, "videozoomer": LONG, "eva": LONG, "video-r1": ["videomme", "mmvu"], "videorft": ["videomme", "mmvu"],
+SPLITS = {"conan": LONG, "videozoomer": LONG, "eva": LONG, "framethinker": LONG, "video-r1": ["videomme", "mmvu"],
+          "videorft": ["videomme", "mmvu"],
           "videochat-r1": ["charades"], "time-r1": ["charades", "videomme"],
           "longvt": ["videomme", "longvideobench", "lvbench", "charades"], "video-o3": LONG}
-CHECKOUT = {"conan": "Conan", "videozoomer": "VideoZoomer", "eva": "EfficientVideoAgent", "video-r1": "Video-R1",
-            "videorft": "VideoRFT", "videochat-r1": "VideoChat-R1", "time-r1": "time-r1", "longvt": "LongVT",
-            "video-o3": "Video-o3-Qwen3VL"}
+CHECKOUT = {"conan": "Conan", "videozoomer": "VideoZoomer", "eva": "EfficientVideoAgent",
+            "framethinker": "FrameThinker-RL", "video-r1": "Video-R1", "videorft": "VideoRFT",
+            "videochat-r1": "VideoChat-R1", "time-r1": "time-r1", "longvt": "LongVT", "video-o3": "Video-o3-Qwen3VL"}
 
 
 def clock(seconds: int) -> str:
@@ -180,9 +183,9 @@ def canonical(message: dict, positions: dict) -> dict:
 class Server:
     """Answers by the script, itself or through a vLLM that says scripts, and keeps what it was sent."""
 
-    def __init__(self, agent: str, vllm: str | None = None):
+    def __init__(self, reply, vllm: str | None = None):
         self.requests = []
-        self.agent = agent
+        self.reply = reply
         self.vllm = vllm
         self.url = chat_server.serve(self.answer)
 
@@ -190,7 +193,7 @@ class Server:
         positions = body.get("media_io_kwargs", {}).get("video", {})
         sent = body.pop("messages")
         messages = [canonical(message, positions) for message in sent]
-        text = reply(self.agent, messages)
+        text = self.reply(messages)
         if self.vllm:
             asked = {**body, "model": "served", "messages": sent, "vllm_xargs": {"script": text}, "return_token_ids": True}
             answer = ask(self.vllm, "v1/chat/completions", asked)
@@ -226,7 +229,7 @@ def ask(vllm: str, path: str, body: dict) -> dict:
 
 def compare(theirs: list, ours: list, where: str, found: list, levels: list, agent: str) -> None:
     # VideoZoomer writes one string with marks for pictures.
-    raw, exact_form = agent == "videozoomer", agent in ("eva", "longvt", "video-o3")
+    raw, exact_form = agent == "videozoomer", agent in ("eva", "framethinker", "longvt", "video-o3")
     if len(theirs) != len(ours):
         found.append(f"{where}: {len(theirs)} requests / {len(ours)}")
     for turn, (a, b) in enumerate(zip(theirs, ours)):
@@ -256,8 +259,8 @@ def compare(theirs: list, ours: list, where: str, found: list, levels: list, age
                         pixels(x.frames, y.frames, here, levels, found)
                 elif x[0].shape != y[0].shape:
                     found.append(f"{here}: picture of {x[0].shape} / {y[0].shape}")
-                # The last request has the pictures of all turns, but for LongVT's.
-                elif turn == len(theirs) - 1 or agent == "longvt":
+                # The last request has the pictures of all turns, but for those of LongVT and of other tries.
+                elif turn == len(theirs) - 1 or agent in ("framethinker", "longvt"):
                     pixels(x[0], y[0], here, levels, found)
 
 
@@ -288,12 +291,10 @@ def joined(message: dict) -> dict:
     return {**message, "parts": parts}
 
 
-def by_sample(requests: list) -> list:
-    samples = []
-    for request in requests:
-        if not any(message["role"] == "assistant" for message in request["messages"]):
-            samples.append([])
-        samples[-1].append(request)
+def by_sample(requests: list, records: list) -> list:
+    left = iter(requests)
+    samples = [[next(left) for _ in record["transcript"]["calls"]] for record in records]
+    assert next(left, None) is None
     return samples
 
 
@@ -324,6 +325,7 @@ def main() -> int:
     parser.add_argument("--limit", default="1000")
     parser.add_argument("--server", help="address of a vLLM that says scripts")
     parser.add_argument("--rows", help="only compare the questions that EVA ships with the published rows of this root")
+    parser.add_argument("--splits", help="with --rows: of these splits alone")
     arguments = parser.parse_args()
     folder = arguments.keep or tempfile.mkdtemp(prefix="agents-")
     environment = {**os.environ, "PARAVT_BENCH_CACHE": os.path.join(folder, "cache")}
@@ -336,7 +338,8 @@ def main() -> int:
 
     if arguments.rows:
         checkout = os.path.join(arguments.checkouts, CHECKOUT["eva"])
-        return int(not agents_rows.compare(checkout, os.path.abspath(arguments.rows), folder, ours))
+        splits = arguments.splits.split(",") if arguments.splits else []
+        return int(not agents_rows.compare(checkout, os.path.abspath(arguments.rows), folder, splits, ours))
     failed = False
     for agent in arguments.agents.split(","):
         name, forms = ("data-long", LONG_FORMS) if agent == "video-o3" else ("data", FORMS)
@@ -348,27 +351,31 @@ def main() -> int:
         decord.bridge.set_bridge("native")
         checkout = os.path.join(arguments.checkouts, CHECKOUT[agent])
         ours("protocol", "import", agent, "--from", checkout)
+        # The script of an agent that tries again counts the tries.
+        script = agents_framethinker.Script().reply if agent == "framethinker" else functools.partial(reply, agent)
+        server = functools.partial(Server, script)
         if agent == "longvt":
-            run_theirs = agents_longvt.longvt(checkout, folder, lambda: Server(agent))
+            run_theirs = agents_longvt.longvt(checkout, folder, server)
+        elif agent == "framethinker":
+            run_theirs = agents_framethinker.framethinker(checkout, folder, agents_framethinker.Script())
         elif agent == "video-o3":
             run_theirs = agents_video_o3.video_o3(checkout, folder, lambda messages: reply(agent, messages))
         else:
             name = agent.replace("-", "_")
             module = agents_one_turn if hasattr(agents_one_turn, name) else agents_theirs
             run_theirs = getattr(module, name)(checkout, folder, lambda messages: reply(agent, messages))
-        samples = requests = 0
+        samples, requests, root = 0, 0, agents_framethinker.lengthened(data) if agent == "framethinker" else data
         found, levels = [], []
         for split in SPLITS[agent]:
-            server = Server(agent, arguments.server)
+            scripted = server(arguments.server)
             out = os.path.join(folder, agent)
             run = os.path.join(out, split)
             subprocess.run(["rm", "-rf", run])
-            ours("run", split, "--protocol", agent, "--data", data, "--base-url", server.url, "--out", out,
+            ours("run", split, "--protocol", agent, "--data", root, "--base-url", scripted.url, "--out", out,
                  "--concurrency", "1", "--limit", arguments.limit)
             with open(os.path.join(run, "journal.jsonl"), encoding="utf-8") as file:
                 records = [json.loads(line) for line in file]
-            conversations = by_sample(server.requests)
-            assert len(records) == len(conversations), (len(records), len(conversations))
+            conversations = by_sample(scripted.requests, records)
             for record, conversation in zip(records, conversations):
                 where = f"{agent} {split} {record['sample']['uid']}"
                 if record.get("error"):
@@ -376,15 +383,21 @@ def main() -> int:
                     continue
                 if agent == "video-o3":
                     agents_video_o3.placed(conversation, record)
-                theirs, value = run_theirs(split, record["sample"], agents_theirs.video(data, record["sample"]))
+                theirs, value = run_theirs(split, record["sample"], agents_theirs.video(root, record["sample"]))
                 compare(theirs, conversation, where, found, levels, agent)
                 if value != record["own"]["score"]["value"]:
                     found.append(f"{where}: score {value} / {record['own']['score']}")
+                # Whether an agent that tries again has taken the last try.
+                accepted = (record["transcript"].get("tries") or {}).get("accepted")
+                if accepted != getattr(run_theirs, "accepted", None):
+                    found.append(f"{where}: a try that counts {getattr(run_theirs, 'accepted', None)} / {accepted}")
                 samples += 1
                 requests += len(conversation)
         mean, most = (max((level[place] for level in levels), default=0) for place in (0, 1))
         print(f"{agent}: {samples} samples, {requests} requests, {len(levels)} pictures (largest mean difference "
               f"{mean:.2f} levels, largest of all {most}), {len(found)} differences")
+        if seen := getattr(run_theirs, "seen", None):
+            print(f"  {', '.join(f'{name} {count}' for name, count in seen.items())}")
         for line in found[:20]:
             print(f"  {line}")
         failed |= bool(found)

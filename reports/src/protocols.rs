@@ -205,14 +205,16 @@ pub(crate) fn show(text: &mut Text, found: &[TwoProtocols]) {
     }
 }
 
-/// The columns for a pull request.
-pub(crate) const MARKDOWN: [crate::table::Pick; 9] = [
+/// The columns for a page and a pull request.
+pub(crate) const SHOWN: [crate::table::Pick; 11] = [
     col("model"),
     col("split"),
     col("table_percent"),
     col("authors_percent"),
+    col("published_points"),
     col("as_in_table_percent"),
     col("as_by_authors_percent"),
+    col("pairs"),
     col("difference_points"),
     interval("low_points", "high_points", "95 %"),
     col("fidelity"),

@@ -26,7 +26,7 @@ pub struct Reference {
     pub looks: Option<&'static dyn Looks>,
 }
 
-/// Which frames an agent with a loop of its own looks at.
+/// Which frames an agent with a loop of its own looks at, and which of its answers count.
 pub trait Looks: Send + Sync {
     /// Whether the first turn shows frames.
     fn has_overview(&self) -> bool {
@@ -35,6 +35,17 @@ pub trait Looks: Send + Sync {
 
     /// Frames of the first turn.
     fn overview(&self, overview: &Overview, video: &VideoFacts) -> Look;
+
+    /// The text that answers a call which shows no frames.
+    fn text(&self, _call: &Call, _view: &View<'_>) -> Option<String> {
+        None
+    }
+
+    /// Whether the answer of a try counts; the next one begins otherwise ([`Tries`](crate::protocol::Tries)). `turns` are
+    /// the messages after the question, the last reply included, `None` for one of frames.
+    fn accepts(&self, _turns: &[Option<&str>], _policy: &FramePolicy) -> bool {
+        true
+    }
 
     /// Frames of one call.
     ///

@@ -109,7 +109,7 @@ pub fn markdown(comparison: &RunComparison, link: impl Fn(&str, &str) -> Option<
     }
     if !comparison.protocols.is_empty() {
         let table = protocols::table(&comparison.protocols);
-        let _ = writeln!(out, "## {}\n\n{}", table.title, table_markdown(&table.view(&protocols::MARKDOWN)));
+        let _ = writeln!(out, "## {}\n\n{}", table.title, table_markdown(&table.view(&protocols::SHOWN)));
     }
     out.push_str("## Answers that flipped\n\n| split | sample | from A to B |\n|---|---|---|\n");
     for (pair, flip) in flips(comparison) {

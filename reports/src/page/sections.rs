@@ -14,7 +14,7 @@ use crate::study::{self, Finding};
 use crate::table::{Shown, Table, View, col, interval};
 use crate::tables;
 use crate::terminal::{points, points_interval};
-use crate::{Report, TwoProtocols};
+use crate::{Report, TwoProtocols, protocols};
 
 /// Conclusion of the runs in one sentence, and its kind for the colour.
 pub(super) fn headline(report: &Report, pairs: &BTreeMap<usize, Pair>) -> Value {
@@ -68,13 +68,13 @@ fn compared_in_short(pairs: &BTreeMap<usize, Pair>) -> Value {
 /// The tables of tool use, losses and cost by name; columns of tool use that stand beside the scores are left out.
 pub(super) fn tables(tables: &[Table]) -> BTreeMap<&'static str, Value> {
     let shown = |table: &Table| {
-        let mut view = table.whole();
+        let mut view = match table.name {
+            // Sentences stand below the table, once for each model.
+            "protocols" => table.view(&protocols::SHOWN),
+            _ => table.whole(),
+        };
         if table.name == "tools" {
             view.columns.retain(|column| !matches!(column.name, "profile" | "mode"));
-        }
-        if table.name == "protocols" {
-            // Sentences stand below the table, once for each model.
-            view.columns.retain(|column| !matches!(column.name, "gap" | "finding" | "also" | "source"));
         }
         (table.name, html(&view))
     };
@@ -121,13 +121,16 @@ pub(super) fn claims(report: &Report) -> Value {
 
 /// Planned comparisons: answers, and split by split where there are several.
 pub(super) fn study(report: &Report) -> Option<Value> {
-    let study = report.study.as_ref().filter(|study| !study.answers.is_empty())?;
+    let study =
+        report.study.as_ref().filter(|study| !study.answers.is_empty() || !study.predicted.is_empty())?;
     let title = "Planned comparisons";
     let [answers, splits] = study::by_split(study);
     let answers = html(&answers.view(&[&study::ASKED[..], &study::EXPECTED, &study::FIGURES].concat()));
     let splits = splits.view(&[&study::ASKED[..], &[col("split")], &study::FIGURES].concat());
     let splits = View { title: format!("{title}, split by split"), ..splits };
-    Some(context! { title, answers, splits => (splits.rows > 0).then(|| html(&splits)) })
+    let predicted =
+        (!study.predicted.is_empty()).then(|| html(&study::predictions(study).view(&study::PREDICTED)));
+    Some(context! { title, answers, predicted, splits => (splits.rows > 0).then(|| html(&splits)) })
 }
 
 /// The first expectation of a study, in one sentence.

@@ -46,6 +46,7 @@ impl Session<'_> {
                 (failed(&reason), ToolOutcome::CropFailed { reason })
             }
             Looked::Malformed(reason) => (failed(&reason), ToolOutcome::Malformed { reason }),
+            Looked::Text(text) => (Ok(vec![Part::Text(text.clone())]), ToolOutcome::Text { text }),
         };
         let parts = parts.map_err(|error| protocol_error("tool", &error))?;
         self.messages.push(message(own.result_role.into(), parts));

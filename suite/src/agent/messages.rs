@@ -42,9 +42,7 @@ impl Session<'_> {
             return Ok(());
         }
         if let Some((own, policy)) = own.and_then(|own| Some((own, own.frames.as_ref()?))) {
-            let message = self.open_own(own, policy).await?;
-            self.begin(system, message);
-            return Ok(());
+            return self.open_own(own, policy, system).await;
         }
         let (mut parts, duration) = match plan.channel {
             _ if plan.is_blind() => (Vec::new(), None),
@@ -78,11 +76,11 @@ impl Session<'_> {
     }
 
     /// The conversation's first messages; an empty system text is none.
-    fn begin(&mut self, system: String, user: Message) {
+    pub(super) fn begin(&mut self, system: String, user: Message) {
         let system = Some(system).filter(|text| !text.is_empty());
         let system = system.map(|text| Message::text(Role::System, text));
         self.messages = system.into_iter().chain([user]).collect();
-        self.transcript.inputs = Some(Fingerprint::of(&self.messages));
+        self.transcript.inputs.get_or_insert_with(|| Fingerprint::of(&self.messages));
     }
 
     /// The overview frames as parts, and the video's duration in seconds. A video that gives none

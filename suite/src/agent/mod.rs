@@ -9,6 +9,7 @@ mod joined;
 mod messages;
 mod own;
 mod reply;
+mod tries;
 
 use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -67,6 +68,8 @@ struct Session<'a> {
     seen: Vec<usize>,
     /// What the last look says of its frames, for the text around them.
     described: Vec<(&'static str, String)>,
+    /// Turns of the tries before this one.
+    turns_before: usize,
     /// Messages that only the next request has.
     passing: Vec<Message>,
     /// The interpreter of the sample, where its protocol has the code tool.
@@ -92,6 +95,7 @@ impl Agent {
             last_truncated: false,
             seen: Vec::new(),
             described: Vec::new(),
+            turns_before: 0,
             passing: Vec::new(),
             episode: None,
         };
@@ -139,22 +143,22 @@ impl Agent {
 }
 
 impl Session<'_> {
-    /// The conversation up to the text that is scored.
-    async fn converse(&mut self) -> Result<String, SampleError> {
+    /// One conversation up to the text that it ends with.
+    async fn attempt(&mut self) -> Result<String, SampleError> {
         self.open().await?;
         if let Some(episode) = self.episode.take() {
             return self.run_episode(episode).await;
         }
         if !self.agent.protocol.offers_tool(&self.agent.plan.mode) {
             let limit = self.agent.plan.max_tokens;
-            let completion = self.call("turn0", limit, None, SampleErrorClass::Api).await?;
+            let completion = self.call(&self.step(0), limit, None, SampleErrorClass::Api).await?;
             return match &self.agent.protocol.agent {
                 Some(own) => self.continued(own, completion).await,
                 None => Ok(completion.text),
             };
         }
         for turn in 0..=self.agent.plan.max_turns {
-            let step = format!("turn{turn}");
+            let step = self.step(turn);
             let tools = self.agent.tools();
             let completion =
                 self.call(&step, self.agent.plan.max_tokens, tools, SampleErrorClass::ApiInLoop).await?;
@@ -188,6 +192,11 @@ impl Session<'_> {
         }
         // Only reached with max_turns = 0: the crops of turn 0 were run and nothing was answered.
         Ok(String::new())
+    }
+
+    /// Name of a turn's call: turns are numbered through all tries.
+    fn step(&self, turn: usize) -> String {
+        format!("turn{}", self.turns_before + turn)
     }
 
     /// Asks for the final answer after the last tool turn.
@@ -234,6 +243,8 @@ impl Session<'_> {
         let (plan, epoch) = (&self.agent.plan, self.epoch);
         let id = CallId { epoch, ..CallId::new(self.sample.uid.as_str(), step) };
         let settings = &plan.request;
+        // A seed of its own: a try may ask the same again.
+        let draw = epoch + self.number() * plan.repeat;
         let generation = Generation {
             max_tokens,
             temperature: plan.temperature,
@@ -241,7 +252,7 @@ impl Session<'_> {
             top_k: settings.top_k,
             repetition_penalty: settings.repetition_penalty,
             stop: settings.stop.clone(),
-            seed: plan.seed_of(epoch),
+            seed: plan.seed_of(draw),
             logprobs: false,
         };
         Request::new(id, messages, generation)

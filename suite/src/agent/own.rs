@@ -28,6 +28,7 @@ pub(super) enum Looked {
     Frames(Vec<Shown>),
     Failed(String),
     Malformed(String),
+    Text(String),
 }
 
 impl Agent {
@@ -43,6 +44,8 @@ impl Agent {
             Scored::Joined => joined(transcript),
             Scored::Conversation => conversation(&transcript.messages),
         };
+        let counts = transcript.tries.as_ref().is_none_or(|tries| tries.accepted);
+        let text = if counts { text } else { String::new() };
         let score = self.reference.scorer.score_sample(sample, &text);
         Some(OwnScore { fidelity: self.plan.fidelity(&self.protocol, &sample.task)?, score })
     }
@@ -78,15 +81,18 @@ fn words(message: &RecordedMessage) -> String {
 }
 
 impl Session<'_> {
-    /// The first user message.
+    /// Puts the system text, the overview and the question into the conversation.
     pub(super) async fn open_own(
         &mut self,
         own: &AgentLoop,
         policy: &FramePolicy,
-    ) -> Result<Message, SampleError> {
+        system: String,
+    ) -> Result<(), SampleError> {
         let broken = |error: RenderError| protocol_error("open", &error);
         let looks = self.agent.looks()?;
         let video = self.facts().await.map_err(|lost| self.lost(lost))?;
+        let policy = &policy.of(&video);
+        let system = render::system_of_try(own, policy, self.number()).map_err(broken)?.unwrap_or(system);
         let overview = policy.overview.filter(|_| !self.agent.plan.is_blind());
         let shown = match overview {
             Some(overview) => {
@@ -106,8 +112,8 @@ impl Session<'_> {
         let parts = self.as_parts(policy, &shown).map_err(broken)?;
         let question = question.map_err(broken)?;
         let parts = render::opening(own, self.sample, &question, (Some(&video), &self.described), parts);
-        let parts = parts.map_err(broken)?;
-        Ok(message(Role::User, parts))
+        self.begin(system, message(Role::User, parts.map_err(broken)?));
+        Ok(())
     }
 
     /// Runs the calls of a turn and appends the reply and its answer; false where the conversation ends instead.
@@ -128,7 +134,7 @@ impl Session<'_> {
             return self.run_clips(own, clips, policy, (turn, calls), reply).await;
         }
         let looks = self.agent.looks()?;
-        let (mut shown, mut windows, mut failure) = (Vec::new(), Vec::new(), None);
+        let (mut shown, mut windows, mut texts, mut failure) = (Vec::new(), Vec::new(), String::new(), None);
         for (index, call) in calls.iter().enumerate() {
             let looked = self.look_own(policy, looks, call).await?;
             let window = *call.window.as_ref().unwrap_or(&TimeSpan::new(f64::NAN, f64::NAN));
@@ -141,6 +147,10 @@ impl Session<'_> {
                 }
                 Looked::Failed(reason) => ToolOutcome::CropFailed { reason },
                 Looked::Malformed(reason) => ToolOutcome::Malformed { reason },
+                Looked::Text(text) => {
+                    texts.push_str(&text);
+                    ToolOutcome::Text { text }
+                }
             };
             failure = failure.or_else(|| self.failure(window, &outcome));
             self.note_tool_call((turn, index), call, outcome);
@@ -153,6 +163,7 @@ impl Session<'_> {
                 render::own_response(&self.agent.protocol, own, &prompt, turn + 1, window, parts)
                     .map_err(broken)?
             }
+            None if !texts.is_empty() => render::with_last_turn(own, turn + 1, vec![Part::Text(texts)]),
             None if own.failed_calls == FailedCalls::Stop => return Ok(false),
             None => {
                 let text = failure.transpose().map_err(broken)?.unwrap_or_default();
@@ -178,7 +189,7 @@ impl Session<'_> {
         let finite = |time: fn(&TimeSpan) -> f64| window.map(time).filter(|value| value.is_finite());
         let (start, end) = (finite(|window| window.start), finite(|window| window.end));
         self.transcript.tool_calls.push(ToolCall {
-            turn,
+            turn: self.turns_before + turn,
             index,
             call: call.value.clone(),
             start,
@@ -200,6 +211,7 @@ impl Session<'_> {
             }
             ToolOutcome::Malformed { reason } => Some(render::call_error(protocol, reason)),
             ToolOutcome::Frames { .. }
+            | ToolOutcome::Text { .. }
             | ToolOutcome::Summary { .. }
             | ToolOutcome::Ran { .. }
             | ToolOutcome::CodeFailed { .. } => None,
@@ -255,6 +267,7 @@ impl Session<'_> {
             Err(lost) => return Ok(Looked::Failed(self.noted(lost))),
         };
         let none = BTreeMap::new();
+        let policy = policy.of(&video);
         let own = self.agent.protocol.agent.as_ref();
         let errors = own.map_or(&none, |own| &own.harness.errors);
         let name = self.sample.video_name();
@@ -263,15 +276,18 @@ impl Session<'_> {
             name: &name,
             seen: &self.seen,
             max_frames: self.agent.protocol.tool.max_frames,
-            policy,
+            policy: &policy,
             clips: own.and_then(|own| own.clips.as_ref()),
             errors,
         };
+        if let Some(text) = looks.text(call, &view) {
+            return Ok(Looked::Text(text));
+        }
         let look = match looks.look(call, &view) {
             Ok(look) => look,
             Err(reason) => return Ok(Looked::Failed(reason)),
         };
-        Ok(match self.picked(policy, &video, look, false).await {
+        Ok(match self.picked(&policy, &video, look, false).await {
             Ok(frames) => Looked::Frames(frames),
             Err(lost) => Looked::Failed(self.noted(lost)),
         })
@@ -297,7 +313,7 @@ impl Session<'_> {
         Ok(set.images.into_iter().zip(look.times).collect())
     }
 
-    async fn facts(&mut self) -> Result<VideoFacts, NoFrames> {
+    pub(super) async fn facts(&mut self) -> Result<VideoFacts, NoFrames> {
         let source = Arc::clone(&self.agent.frames);
         let started = Instant::now();
         let facts = self.blocking(move |path| source.facts(path)).await;
@@ -306,7 +322,7 @@ impl Session<'_> {
     }
 
     /// An overview without frames.
-    fn lost(&mut self, lost: NoFrames) -> SampleError {
+    pub(super) fn lost(&mut self, lost: NoFrames) -> SampleError {
         let message = self.noted(lost);
         SampleError { class: SampleErrorClass::FrameLoss, message, step: "open".to_owned() }
     }

@@ -65,6 +65,7 @@ impl RunConfig {
             request.stop.clone_from(&own.sampling.stop);
         }
         request.top_p = request.top_p.or(own.sampling.top_p);
+        request.top_k = request.top_k.or(own.sampling.top_k);
         request.repetition_penalty = request.repetition_penalty.or(own.sampling.repetition_penalty);
         let greedy = self.temperature == default.temperature;
         Ok(Self {

@@ -1,6 +1,6 @@
 //! Validation of protocol files beyond their types.
 
-use super::{AgentLoop, CodeRules, Encoding, Protocol, SentAs, SizeRule, Template};
+use super::{AgentLoop, CodeRules, Encoding, Protocol, SentAs, SizeRule, Template, Tries};
 
 /// A protocol that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -73,6 +73,14 @@ impl Protocol {
                 let problem = format!("expected at most `frames`, {}", overview.frames);
                 return Err(invalid("agent.frames.overview.at_least", problem));
             }
+        }
+        positive("agent.tries.count", own.tries.count > 0)?;
+        if let Some(long) = own.frames.and_then(|frames| frames.long) {
+            positive("agent.frames.long.seconds", long.seconds > 0.0)?;
+            positive("agent.frames.long.frames", long.frames > 0)?;
+        }
+        if own.tries != Tries::default() && own.frames.is_none() {
+            return Err(invalid("agent.tries", "expected with `agent.frames` alone"));
         }
         for (kind, continued) in &own.continued {
             positive(&format!("agent.continued.{kind}.max_tokens"), continued.max_tokens > 0)?;
@@ -214,6 +222,7 @@ impl Protocol {
                 (None, None) => &OPENING[..3],
             };
             slots("agent.opening", &own.opening, known)?;
+            own.tries.system.iter().try_for_each(|text| slots("agent.tries.system", text, &["n"]))?;
             for (split, opening) in &own.harness.openings {
                 slots(&format!("agent.harness.openings.{split}"), opening, known)?;
             }

@@ -15,6 +15,7 @@ pub mod native;
 pub mod render;
 pub mod template;
 mod tool;
+mod tries;
 
 use std::collections::BTreeMap;
 
@@ -22,8 +23,8 @@ use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
 pub use agent::{
-    AgentLoop, Budget, Continued, Encoding, FailedCalls, Fidelity, Filter, FramePolicy, Overview, ResultRole,
-    Sampling, Scored, SentAs, SizeRule,
+    AgentLoop, Budget, Continued, Encoding, FailedCalls, Fidelity, Filter, FramePolicy, LongVideos, Overview,
+    ResultRole, Sampling, Scored, SentAs, SizeRule,
 };
 pub use check::InvalidProtocol;
 pub use clips::{Clips, Stored};
@@ -32,6 +33,7 @@ pub use harness::{CallMessages, Harness, History};
 pub use mode::{PromptMode, UnknownMode};
 pub use template::Template;
 pub use tool::{CallError, Tool};
+pub use tries::Tries;
 
 /// All texts of one protocol.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

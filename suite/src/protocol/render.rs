@@ -14,7 +14,9 @@ use crate::sample::{Question, QuestionKind, Sample};
 use crate::settings::ToolDialect;
 use crate::text::fixed1;
 
-pub use own::{clip_response, code_opening, later_question, opening, own_response, with_last_turn};
+pub use own::{
+    clip_response, code_opening, later_question, opening, own_response, system_of_try, with_last_turn,
+};
 
 /// Errors of rendering.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -67,6 +67,8 @@ pub struct Options {
     /// Whether log-probabilities are of the distribution that is sampled from (divided by the
     /// temperature, as policy gradients need them) and not of the model's own.
     pub tempered_logprobs: bool,
+    /// Bytes per second of the device's memory, and operations per second of its matrix units, where they are known.
+    pub rates: [Option<u64>; 2],
 }
 
 impl Options {
@@ -88,6 +90,7 @@ impl Options {
             neutral_sampling: false,
             video_rule: VideoRule::default(),
             tempered_logprobs: false,
+            rates: [None; 2],
         }
     }
 }
@@ -316,6 +319,9 @@ fn describe(
         ("prefix_reuse", switch(options.reuse)),
         ("weights_bytes", plan.weights.to_string()),
     ];
+    for (name, rate) in ["gpu_bandwidth", "gpu_matrix_rate"].into_iter().zip(options.rates) {
+        details.extend(rate.map(|rate| (name, rate.to_string())));
+    }
     if options.candle_kernels {
         details.push(("kernels", "candle".to_owned()));
     }

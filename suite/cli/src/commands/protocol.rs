@@ -194,17 +194,9 @@ impl FromStr for ProtocolChoice {
     }
 }
 
-/// Where imports and other results are cached; `None` where the environment names no place for it.
-pub(crate) fn cache_dir() -> Option<PathBuf> {
-    let from_env = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    from_env("PARAVT_BENCH_CACHE")
-        .or_else(|| from_env("XDG_CACHE_HOME").map(|dir| dir.join("paravt-bench")))
-        .or_else(|| from_env("HOME").map(|home| home.join(".cache/paravt-bench")))
-}
-
 /// Where an import is to be cached.
 fn cache_to_write() -> anyhow::Result<PathBuf> {
-    cache_dir().context(
+    paravt_files::cache_dir().context(
         "no folder for imported protocols: neither $PARAVT_BENCH_CACHE nor $XDG_CACHE_HOME nor $HOME is set",
     )
 }
@@ -217,7 +209,7 @@ pub(crate) fn imported() -> anyhow::Result<Option<Protocol>> {
 /// The imported protocol of a release, if there is one.
 fn stored(release: &Release) -> anyhow::Result<Option<Protocol>> {
     // Without a place for them there are none.
-    let Some(dir) = cache_dir() else { return Ok(None) };
+    let Some(dir) = paravt_files::cache_dir() else { return Ok(None) };
     Ok(release.stored(&dir)?)
 }
 
@@ -399,10 +391,9 @@ fn show(args: &Show) -> anyhow::Result<()> {
     };
     let name = sample.video_name();
     let switches = args.profile.switches();
-    let system = protocol.system_text(&args.mode)?;
     let user = render::user_text(&protocol, &sample, &args.mode, &switches, &name, None)?;
     println!("--- protocol {} {} ---", protocol.name, protocol.hash());
-    println!("--- system ---\n{system}");
+    show_system(&protocol, &args.mode)?;
     if let Some((own, rules)) = protocol.code() {
         println!("--- user ---\n{}", render::code_opening(own, &user, "{video_info}")?);
         return show_code(rules);
@@ -470,6 +461,21 @@ fn show_clips(protocol: &Protocol, clips: &Clips) -> anyhow::Result<()> {
         println!("--- {title} ---\n{}", text.render(&given)?);
     }
     println!("--- chat template ---\n{}", clips.chat_template);
+    Ok(())
+}
+
+/// The system text, or those of the tries of an agent that begins afresh.
+fn show_system(protocol: &Protocol, mode: &PromptMode) -> anyhow::Result<()> {
+    let tries = protocol.agent.as_ref().and_then(|own| Some((own, own.frames?)));
+    let of_tries = tries.filter(|(own, _)| !own.tries.system.is_empty());
+    let Some((own, frames)) = of_tries else {
+        println!("--- system ---\n{}", protocol.system_text(mode)?);
+        return Ok(());
+    };
+    for number in 0..own.tries.count {
+        let text = render::system_of_try(own, &frames, number)?.unwrap_or_default();
+        println!("--- system of try {} of {} ---\n{text}", number + 1, own.tries.count);
+    }
     Ok(())
 }
 

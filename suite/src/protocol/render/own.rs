@@ -5,7 +5,7 @@ use crate::media::VideoFacts;
 use crate::message::Part;
 use crate::profile::Switches;
 use crate::protocol::template::TemplateError;
-use crate::protocol::{AgentLoop, PromptMode, Protocol, Template};
+use crate::protocol::{AgentLoop, FramePolicy, PromptMode, Protocol, Template};
 use crate::sample::Sample;
 use crate::text::fixed1;
 
@@ -34,6 +34,20 @@ pub fn opening(
         parts.push(Part::Text(note.render(&[("video_name", &name)]).map_err(slot("note"))?));
     }
     Ok(parts)
+}
+
+/// The system text of a try (from 0), where it is not that of the mode.
+///
+/// # Errors
+/// The template asks for something else.
+pub fn system_of_try(
+    own: &AgentLoop,
+    policy: &FramePolicy,
+    number: usize,
+) -> Result<Option<String>, RenderError> {
+    let frames = policy.overview.map_or(0, |overview| overview.frames).to_string();
+    let text = own.tries.system(number).map(|text| text.render(&[("n", &frames)]));
+    text.transpose().map_err(slot("system text of a try"))
 }
 
 /// The first user message of an agent that writes code; `video_info` are the lines on its video.

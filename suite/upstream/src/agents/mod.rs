@@ -5,6 +5,7 @@
 
 pub mod conan;
 pub mod eva;
+pub mod framethinker;
 pub mod longvt;
 pub mod pyvision;
 pub mod single;

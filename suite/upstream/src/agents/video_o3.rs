@@ -219,6 +219,7 @@ fn make(files: &Files, source: Source) -> Result<Protocol, ImportError> {
             ..Harness::default()
         },
         frames: Some(FramePolicy {
+            long: None,
             overview: Some(Overview { frames: 768, fps: Some(2.0), at_least: None }),
             budget: None,
             size: SizeRule::Qwen {

@@ -3,6 +3,7 @@
 
 mod clips;
 mod dialects;
+mod framethinker;
 mod longvt;
 mod own;
 
